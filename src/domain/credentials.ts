@@ -1,0 +1,21 @@
+/** Who asks, as the client said it; secret in every part, never logged. */
+export interface Identity {
+  scheme: 'BrowserID' | 'Bearer'
+  /** The identity assertion or the OAuth access token. */
+  assertion: string
+  /** Hex text that names the user's encryption key: the bucket id, and what the token server is told. */
+  clientState: string
+  /** The X-KeyID header that goes with an access token: `<keys_changed_at>-<base64url client state>`. */
+  keyId?: string
+}
+
+/** What the token server exchanges an identity for; enough to read and write one user's storage. */
+export interface SyncCredentials {
+  hawkId: string
+  hawkKey: string
+  /** Base address of the user's storage, without a trailing slash. */
+  endpoint: string
+  uid: number
+  /** Wall clock, ms since 1970, after which the storage refuses them. */
+  expiresAtMs: number
+}

@@ -1,0 +1,110 @@
+/** Error numbers of the exposed protocol, by what happened. */
+export const errno = {
+  missingCredentials: 104,
+  invalidCredentials: 105,
+  invalidHeader: 107,
+  invalidParameters: 109,
+  unknownRecord: 110,
+  unknownPath: 111,
+  requestTooLarge: 113,
+  preconditionFailed: 114,
+  methodNotAllowed: 115,
+  unknownVersion: 116,
+  tooManyRequests: 117,
+  forbidden: 121,
+  conflict: 122,
+  backend: 201,
+  serviceEnded: 202,
+  undefined: 999,
+} as const
+
+export type Errno = (typeof errno)[keyof typeof errno]
+
+/** One thing that is wrong with a request; `description` never quotes a value that could be secret. */
+export interface Problem {
+  location: 'body' | 'querystring' | 'path' | 'header'
+  name: string
+  description: string
+}
+
+/** What an error answer may tell besides its status and message. */
+export interface ServiceErrorExtras {
+  /** All problems found; the message describes the first. */
+  problems?: Problem[]
+  details?: Record<string, unknown>
+  headers?: Record<string, string>
+  retryAfterSeconds?: number
+  cause?: unknown
+}
+
+/** An answer that we know how to give: it carries its status, its error number and a message for the client. */
+export class ServiceError extends Error {
+  override readonly name = 'ServiceError'
+
+  constructor(
+    readonly status: number,
+    readonly errno: Errno,
+    message: string,
+    readonly extras: ServiceErrorExtras = {},
+  ) {
+    super(message, { cause: extras.cause })
+  }
+}
+
+/**
+ * An error answer that names everything wrong with the request, sorted once by location and name: a 400, unless
+ * another status is asked for.
+ */
+export function invalidRequest(
+  problems: Problem[],
+  options: { status?: number; headers?: Record<string, string> } = {},
+): ServiceError {
+  const sorted = problems.toSorted((a, b) => compare(a.location, b.location) || compare(a.name, b.name))
+  const { location, name, description } = sorted[0]!
+  const number = location === 'header' ? errno.invalidHeader : errno.invalidParameters
+  const place = name === location ? name : `${name} in ${location}`
+  const extras = { problems: sorted, ...(options.headers && { headers: options.headers }) }
+  return new ServiceError(options.status ?? 400, number, `${place}: ${description}`, extras)
+}
+
+function compare(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0
+}
+
+/**
+ * How a call to the token server or the storage broke:
+ * - `unreachable`: nothing was sent (refused, unknown host, TLS); certainly not applied
+ * - `lost`: sent, but no usable answer came (reset, truncated); may have been applied
+ * - `timeout`: no answer in time; may have been applied
+ * - `refused`: it answered that it can't now (5xx, 429); `applied` says what that means for a write
+ * - `nonsense`: it answered something that the protocol does not know
+ * - `overload`: we did not even send, because too many calls to that host are under way
+ */
+export type UpstreamFailure = 'unreachable' | 'lost' | 'timeout' | 'refused' | 'nonsense' | 'overload'
+
+/** The token server or the storage broke. Always answered 503; what upstream wrote is never shown. */
+export class UpstreamError extends Error {
+  override readonly name = 'UpstreamError'
+  /** Seconds that upstream asked to wait, if it did. */
+  readonly retryAfterSeconds: number | null
+  /** The HTTP status that upstream answered, or null when there was none. */
+  readonly status: number | null
+  /** For a write: whether the storage may have carried it out. */
+  readonly applied: 'no' | 'unknown'
+
+  constructor(
+    readonly failure: UpstreamFailure,
+    message: string,
+    options: {
+      retryAfterSeconds?: number | null
+      status?: number
+      applied?: 'no' | 'unknown'
+      cause?: unknown
+    } = {},
+  ) {
+    super(message, { cause: options.cause })
+    this.retryAfterSeconds = options.retryAfterSeconds ?? null
+    this.status = options.status ?? null
+    this.applied = options.applied ?? (failure === 'unreachable' || failure === 'overload' ? 'no' : 'unknown')
+  }
+}

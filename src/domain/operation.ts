@@ -1,0 +1,54 @@
+import type { ServiceError } from './errors.ts'
+import type { Precondition } from './precondition.ts'
+import type { RecordInput, SyncRecord } from './record.ts'
+import type { CollectionTimestampsOutcome, GetOutcome, ListOptions, ListOutcome } from './record-storage.ts'
+import type { Timestamp } from './timestamp.ts'
+
+/** One thing that a client wants of a storage, alone or as a part of a transaction. */
+export type Operation =
+  | { kind: 'list'; collection: string; options: ListOptions; precondition: Precondition }
+  /** The size of a collection, whatever is filtered. */
+  | { kind: 'count'; collection: string; precondition: Precondition }
+  | { kind: 'get'; collection: string; id: string; precondition: Precondition }
+  | { kind: 'put'; collection: string; id: string; input: RecordInput; precondition: Precondition }
+  | { kind: 'delete'; collection: string; id: string; precondition: Precondition }
+  | { kind: 'timestamps'; precondition: Precondition }
+
+export type CountOutcome =
+  | { outcome: 'counted'; count: number; timestamp: Timestamp }
+  | { outcome: 'not-modified'; timestamp: Timestamp }
+  | { outcome: 'precondition-failed'; timestamp: Timestamp }
+
+export type PutOutcome =
+  /** The record as it is stored now: fields that the client left out kept their value. */
+  | { outcome: 'stored'; record: SyncRecord }
+  | { outcome: 'precondition-failed'; existing: SyncRecord | null }
+  /** The storage would not take this one. */
+  | { outcome: 'rejected'; reason: 'invalid' | 'too-large' }
+
+export type DeleteOutcome =
+  | { outcome: 'deleted'; id: string; timestamp: Timestamp }
+  | { outcome: 'precondition-failed'; existing: SyncRecord }
+  | { outcome: 'missing' }
+
+/** This operation got an error answer of its own; the others of its transaction stand. */
+export interface FailedOutcome {
+  outcome: 'failed'
+  error: ServiceError
+}
+
+/** A list that does not fit into the answer of a transaction. */
+export interface TooLargeOutcome {
+  outcome: 'too-large'
+}
+
+export interface OutcomeOf {
+  list: ListOutcome | TooLargeOutcome | FailedOutcome
+  count: CountOutcome | FailedOutcome
+  get: GetOutcome | FailedOutcome
+  put: PutOutcome | FailedOutcome
+  delete: DeleteOutcome | FailedOutcome
+  timestamps: CollectionTimestampsOutcome | FailedOutcome
+}
+
+export type OperationOutcome = OutcomeOf[Operation['kind']]

@@ -1,0 +1,66 @@
+import type { Timestamp } from './timestamp.ts'
+
+/**
+ * What a client requires of the current version before its request counts:
+ * - `none`: nothing
+ * - `unmodified-since`: it exists and did not change after `timestamp` (If-Match with an entity tag)
+ * - `modified-since`: it changed after `timestamp`; matters to reads only (If-None-Match with an entity tag)
+ * - `exists`: it exists (If-Match: *)
+ * - `absent`: it does not exist (If-None-Match: *)
+ */
+export type Precondition =
+  | { kind: 'none' }
+  | { kind: 'unmodified-since'; timestamp: Timestamp }
+  | { kind: 'modified-since'; timestamp: Timestamp }
+  | { kind: 'exists' }
+  | { kind: 'absent' }
+
+export const noPrecondition: Precondition = { kind: 'none' }
+
+/** What the method makes of a precondition, given the timestamp of the current version or null when missing. */
+export type Verdict = 'proceed' | 'not-modified' | 'failed' | 'missing'
+
+/** Judges a read of one record. */
+export function judgeRead(precondition: Precondition, current: Timestamp | null): Verdict {
+  if (current === null) return 'missing'
+  switch (precondition.kind) {
+    case 'none':
+    case 'exists':
+      return 'proceed'
+    case 'absent':
+      return 'not-modified'
+    case 'unmodified-since':
+      return current > precondition.timestamp ? 'failed' : 'proceed'
+    case 'modified-since':
+      return current <= precondition.timestamp ? 'not-modified' : 'proceed'
+    default:
+      return precondition satisfies never
+  }
+}
+
+/** Judges a write of one record. A missing record is created, unless the client said that it knows a version. */
+export function judgePut(precondition: Precondition, current: Timestamp | null): 'proceed' | 'failed' {
+  switch (precondition.kind) {
+    case 'none':
+    case 'modified-since':
+      return 'proceed'
+    case 'exists':
+      return current === null ? 'failed' : 'proceed'
+    case 'absent':
+      return current === null ? 'proceed' : 'failed'
+    case 'unmodified-since':
+      return current === null || current > precondition.timestamp ? 'failed' : 'proceed'
+    default:
+      return precondition satisfies never
+  }
+}
+
+/** Judges the deletion of one record. */
+export function judgeDelete(
+  precondition: Precondition,
+  current: Timestamp | null,
+): Exclude<Verdict, 'not-modified'> {
+  if (current === null) return 'missing'
+  if (precondition.kind === 'unmodified-since' && current > precondition.timestamp) return 'failed'
+  return 'proceed'
+}

@@ -1,0 +1,162 @@
+import type { Precondition } from './precondition.ts'
+import type { RecordInput, SyncRecord } from './record.ts'
+import type { Timestamp } from './timestamp.ts'
+
+/** How a list is ordered: by change time, or by the weight that the writer gave each record. */
+export type SortOrder = 'newest' | 'oldest' | 'index'
+
+export interface ListOptions {
+  /** Only records changed after this moment. */
+  newer?: Timestamp
+  /** Only records changed before this moment. */
+  older?: Timestamp
+  /** Only these records, at least one, without repetitions. */
+  ids?: string[]
+  /** Not these records. */
+  excludedIds?: Set<string>
+  sort: SortOrder
+  /** At most so many records in a page; without it the page is the whole list. */
+  limit?: number
+  /** Where an earlier page ended. */
+  position?: PagePosition
+}
+
+/** Where a page ends: the storage's opaque offset, and the collection's timestamp as of the first page. */
+export interface PagePosition {
+  offset: string
+  firstTimestamp: Timestamp
+}
+
+/** A page of a list, or the whole of it. */
+export interface RecordPage {
+  /** The collection's timestamp, on every page of one pagination that of the first page. */
+  timestamp: Timestamp
+  /**
+   * The records as the elements of a JSON array, in the exposed form, without the brackets. A stream fails when
+   * the storage does, so that a short list can't be taken for a whole one.
+   */
+  records: Uint8Array | ReadableStream<Uint8Array>
+  /** How many records there are, where that is known before the last one has been read. */
+  count: number | null
+  next: PagePosition | null
+}
+
+export type ListOutcome =
+  | { outcome: 'page'; page: RecordPage }
+  | { outcome: 'not-modified'; timestamp: Timestamp }
+  | { outcome: 'precondition-failed'; timestamp: Timestamp }
+
+export type GetOutcome =
+  | { outcome: 'found'; record: SyncRecord }
+  | { outcome: 'not-modified'; timestamp: Timestamp }
+  | { outcome: 'precondition-failed'; existing: SyncRecord | null }
+  | { outcome: 'missing' }
+
+/** The timestamps of a user's collections, and the latest of them. */
+export interface CollectionTimestamps {
+  timestamp: Timestamp
+  collections: Map<string, Timestamp>
+}
+
+export type CollectionTimestampsOutcome =
+  | ({ outcome: 'found' } & CollectionTimestamps)
+  | { outcome: 'not-modified'; timestamp: Timestamp }
+  | { outcome: 'precondition-failed'; timestamp: Timestamp }
+
+/**
+ * What the storage said besides its answer, collected over all the calls that one request of a client caused.
+ * The answer to the client repeats it.
+ */
+export interface Notices {
+  /** The longest pause that the storage or the token server asked for, in seconds. */
+  backoffSeconds: number | null
+  /** The storage's announcement of its end, as it was sent. */
+  alert: string | null
+  /** What is left of the user's quota, in KB. */
+  quotaRemaining: number | null
+}
+
+/**
+ * Reads one user's record storage. Collection names are canonical and ids possible (see `record.ts`).
+ * Every method rejects with `UpstreamError` when the storage can't be used, and with `ServiceError` 401 when it
+ * refuses the credentials.
+ */
+export interface RecordStorage {
+  readonly notices: Notices
+  /** A collection never written to is an empty list with the timestamp `never`. */
+  list(collection: string, options: ListOptions, precondition: Precondition): Promise<ListOutcome>
+  /** A precondition that failed costs one more read, for `existing`; null when that read failed. */
+  get(collection: string, id: string, precondition: Precondition): Promise<GetOutcome>
+  collectionTimestamps(precondition: Precondition): Promise<CollectionTimestampsOutcome>
+  /** How many records a collection holds; 0 for one that was never used. */
+  count(collection: string): Promise<number>
+}
+
+/** A consistent view of some records of a collection and of the collection's timestamp at that moment. */
+export interface Snapshot {
+  timestamp: Timestamp
+  records: Map<string, SyncRecord>
+}
+
+/** One record to write: absent fields keep what is stored. */
+export interface RecordWrite extends RecordInput {
+  id: string
+}
+
+/**
+ * What became of a write that was conditional on the collection's timestamp.
+ * `moved`: somebody else wrote to the collection first, and nothing was done.
+ * `rejected` in `committed`: ids that the storage would not take, with its reason class; the others stand.
+ */
+export type CommitOutcome =
+  | { outcome: 'committed'; timestamp: Timestamp; rejected: Map<string, 'invalid' | 'too-large'> }
+  | { outcome: 'moved' }
+
+/** `staged`: waits invisibly for its commit. `committed`: this storage does not stage, it has written at once. */
+export type StageOutcome =
+  { outcome: 'staged'; batch: string; rejected: Map<string, 'invalid' | 'too-large'> } | CommitOutcome
+
+/** What one storage accepts; see Sync 1.5 API, `info/configuration`. Absent keys have the protocol's defaults. */
+export interface StorageLimits {
+  maxRequestBytes: number
+  maxPostBytes: number
+  maxPostRecords: number
+  maxRecordPayloadBytes: number
+  /** Limits of one staged batch; null when the storage can't stage. */
+  batch: { maxTotalBytes: number; maxTotalRecords: number } | null
+}
+
+/**
+ * The storage's primitives for writing, all conditional on the collection's timestamp (`unmodifiedSince`: the
+ * write counts only while nobody else wrote to the collection after that moment).
+ *
+ * A write is sent at most once. Its rejection tells what is known of its effect: `UpstreamError.applied` is
+ * `no` (certainly nothing was written) or `unknown` (a snapshot tells). The storage's own brief write conflicts
+ * are retried inside, a few times within 150 ms.
+ * A `ServiceError` (403 quota, 413 too large, 400, 401) means that nothing was written.
+ */
+export interface BulkStorage extends RecordStorage {
+  /** Names the user's storage, equal for equal storages; locks are held by it. Not for logs. */
+  readonly owner: string
+  /**
+   * From here on calls are bounded by the upstream timeout alone, no longer by the deadline of the client's request:
+   * what has been begun must be finished or undone before anything is answered.
+   */
+  passPointOfNoReturn(): void
+  limits(): Promise<StorageLimits>
+  /** The named records and the collection's timestamp, read as one consistent whole. Any number of ids. */
+  snapshot(collection: string, ids: string[]): Promise<Snapshot>
+  /** Writes all records at once, or none (but see `rejected`). At most `maxPostRecords` and `maxPostBytes`. */
+  write(collection: string, records: RecordWrite[], unmodifiedSince: Timestamp): Promise<CommitOutcome>
+  /** Opens a staged batch with these records, or adds them to `batch`. Invisible until `commitStaged`. */
+  stage(
+    collection: string,
+    records: RecordWrite[],
+    unmodifiedSince: Timestamp,
+    batch?: string,
+  ): Promise<StageOutcome>
+  /** Makes a staged batch visible, all records with one timestamp. */
+  commitStaged(collection: string, batch: string, unmodifiedSince: Timestamp): Promise<CommitOutcome>
+  /** Deletes the named records at once; unknown ids are no error. At least one id; any number. */
+  remove(collection: string, ids: string[], unmodifiedSince: Timestamp): Promise<CommitOutcome>
+}

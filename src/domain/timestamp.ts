@@ -1,0 +1,57 @@
+/**
+ * A moment of the storage, in integer milliseconds since 1970. The storage keeps 10 ms steps, so every
+ * timestamp that it gave out is a multiple of 10. Its wire forms (entity tag, Sync seconds, HTTP date) are
+ * written and read in this file only.
+ */
+export type Timestamp = number & { readonly unit: 'ms of a storage timestamp' }
+
+/** The moment before everything: what the storage reports for a collection or record that does not exist. */
+export const never = 0 as Timestamp
+
+/** Brands a number of milliseconds; the caller answers for its being a non-negative safe integer. */
+export function timestamp(milliseconds: number): Timestamp {
+  return milliseconds as Timestamp
+}
+
+/**
+ * Formats a timestamp the way Sync writes it: decimal seconds with two digits, so 1234567890120 ms is
+ * "1234567890.12". Rounds down to 10 ms, towards the past: rounding up could turn "changed since" into
+ * "unchanged". See Sync 1.5 API, "Timestamps".
+ */
+export function toSyncSeconds(value: Timestamp): string {
+  const hundredths = Math.floor(value / 10)
+  const seconds = Math.floor(hundredths / 100)
+  const fraction = hundredths % 100
+  return `${seconds}.${fraction < 10 ? '0' : ''}${fraction}`
+}
+
+const syncSecondsForm = /^(\d{1,11})(?:\.(\d{1,2})0*)?$/
+
+/** Reads decimal seconds ("1234567890.12") without going through floating point; null when it is anything else. */
+export function fromSyncSeconds(text: string | null | undefined): Timestamp | null {
+  const match = text ? syncSecondsForm.exec(text.trim()) : null
+  if (!match) return null
+  const hundredths = (match[2] ?? '').padEnd(2, '0')
+  return timestamp(Number(match[1]) * 1000 + Number(hundredths) * 10)
+}
+
+/** The timestamp as a strong entity tag: `"1234567890120"`. */
+export function toEntityTag(value: Timestamp): string {
+  return `"${value}"`
+}
+
+const entityTagForm = /^(?:(?:W\/)?"(\d{1,15})"|(\d{1,15}))$/
+
+/**
+ * Reads an entity tag as clients and the proxies between send it back: `"123"`, `123`, `W/"123"`; null when
+ * it is anything else.
+ */
+export function fromEntityTag(text: string): Timestamp | null {
+  const match = entityTagForm.exec(text)
+  return match ? timestamp(Number(match[1] ?? match[2])) : null
+}
+
+/** The timestamp as an HTTP date, truncated to the second; see RFC 9110, 5.6.7. */
+export function toHttpDate(value: Timestamp): string {
+  return new Date(value).toUTCString()
+}
