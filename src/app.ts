@@ -1,0 +1,73 @@
+/**
+ * The service as an Elysia app. How a request travels, and where to read on:
+ *
+ * 1. `routes/guard.ts`    every request, before routing: host, origin, preflight, redirects, method, end of service
+ * 2. `routes/*.ts`        one plugin a resource: read -> ask -> reply
+ * 3. `protocol/`          the codecs that they read and reply with; both directions, no I/O
+ * 4. `batch/`             every write: many operations, one transaction
+ * 5. `upstream/`          the storage and the token server behind it all
+ *
+ * Whatever comes back, a reply or something thrown, becomes a message in `answer` below and nowhere else.
+ */
+import { Elysia } from 'elysia'
+import { toResponse } from './protocol/envelope.ts'
+import { errorReply } from './protocol/error-reply.ts'
+import { majorVersion } from './protocol/exposed.ts'
+import type { Reply } from './protocol/reply.ts'
+import { batchRoutes } from './routes/batch.ts'
+import { collectionRoutes } from './routes/collections.ts'
+import { contextOf } from './routes/context.ts'
+import { docsRoutes } from './routes/docs.ts'
+import { guard, unknownPath } from './routes/guard.ts'
+import { healthRoutes } from './routes/health.ts'
+import { recordRoutes } from './routes/records.ts'
+import { rootRoutes } from './routes/root.ts'
+import type { Services } from './routes/services.ts'
+
+/** Composes the routes into an app that is ready to listen. */
+export function createApp(services: Services) {
+  const answer = (request: Request, reply: Reply): Response => {
+    const { origin, resource, startedAtMs } = contextOf(request)
+    const now = services.now()
+    const durationMs = now - startedAtMs
+    services.observe({
+      method: request.method,
+      route: resource?.kind ?? null,
+      status: reply.status,
+      durationMs,
+    })
+    return toResponse(reply, origin, services.settings, now)
+  }
+  const answerError = (request: Request, error: unknown): Response => {
+    services.reportDefect(error)
+    return answer(request, errorReply(error, services.settings))
+  }
+
+  // A Host of less than four characters would confuse the framework's router if it took hosts to be standard ones.
+  return new Elysia({ normalize: false, aot: true, precompile: true, handler: { standardHostname: false } })
+    .onRequest(({ request }) => {
+      try {
+        const reply = guard(request, services)
+        return reply ? answer(request, reply) : undefined
+      } catch (error) {
+        return answerError(request, error)
+      }
+    })
+    .onError(({ request, error, code }) => answerError(request, code === 'NOT_FOUND' ? unknownPath() : error))
+    .mapResponse(({ request, response }) =>
+      response instanceof Response ? response : answer(request, response as Reply),
+    )
+    .use(healthRoutes(services))
+    .group(`/v${majorVersion(services.settings)}`, (app) => app.use(allRoutes(services)))
+}
+
+/** Every route, without the version prefix. */
+function allRoutes(services: Services): Elysia {
+  return new Elysia()
+    .use(rootRoutes(services))
+    .use(healthRoutes(services))
+    .use(collectionRoutes(services))
+    .use(recordRoutes(services))
+    .use(batchRoutes(services))
+    .use(docsRoutes(services, () => allRoutes(services))) as unknown as Elysia
+}

@@ -1,0 +1,118 @@
+import type { Identity } from '../domain/credentials.ts'
+import { errno, ServiceError } from '../domain/errors.ts'
+
+/** Looks up a request header by its lower-case name; of sub-requests too. */
+export type HeaderLookup = (name: string) => string | null
+
+/** Who asks, and whether the bucket did not tell the client state, which is how old clients call. */
+export interface ReadIdentity {
+  identity: Identity
+  isLegacyBucket: boolean
+}
+
+/** What the 401 of this service asks for. */
+export const challenge = { 'WWW-Authenticate': 'BrowserID, Bearer' }
+
+const clientStateForm = /^[a-zA-Z0-9._-]{32}$/
+const legacyClientStateForm = /^[a-zA-Z0-9._-]{1,32}$/
+const keyIdForm = /^\d{1,19}-([\w-]{1,128})$/
+// Printable, without the comma and the blank: a comma is how a server joins two headers of one name.
+const authorizationForm = /^(browserid|bearer) +([\x21-\x2b\x2d-\x7e]{1,8192})$/i
+
+/**
+ * Reads who asks for a bucket from Authorization, X-KeyID and X-Client-State. A bucket of 32 characters is the client
+ * state; for any other the headers tell it.
+ *
+ * Throws `ServiceError` 401 when the credentials are missing, unusable, or contradict each other.
+ */
+export function readIdentity(header: HeaderLookup, bucket: string): ReadIdentity {
+  const { scheme, assertion } = readAuthorization(header)
+  const keyId = readKeyId(header)
+  if (bucket.length === 32) {
+    if (!clientStateForm.test(bucket)) throw unauthenticated('The bucket id is not a client state')
+    return { identity: identityOf(scheme, assertion, bucket, keyId), isLegacyBucket: false }
+  }
+  const stated = readClientState(header) ?? (keyId && clientStateOf(keyId))
+  if (!stated) {
+    throw unauthenticated(
+      'The bucket id is not a client state, and neither X-Client-State nor X-KeyID tells it',
+    )
+  }
+  return { identity: identityOf(scheme, assertion, stated, keyId), isLegacyBucket: true }
+}
+
+/**
+ * Reads who asks where no bucket is named: with the client state that the headers tell, or an empty one. Null when there
+ * are no credentials, or none that could be used.
+ */
+export function readAnonymousIdentity(header: HeaderLookup): Identity | null {
+  try {
+    const { scheme, assertion } = readAuthorization(header)
+    const keyId = readKeyId(header)
+    const stated = (keyId && clientStateOf(keyId)) ?? readClientState(header) ?? ''
+    return identityOf(scheme, assertion, stated, keyId)
+  } catch {
+    return null
+  }
+}
+
+/** Throws `ServiceError` 401 when a request has no credentials of a form that could be used. */
+export function requireAuthorization(header: HeaderLookup): void {
+  readAuthorization(header)
+}
+
+function readAuthorization(header: HeaderLookup): Pick<Identity, 'scheme' | 'assertion'> {
+  const value = header('authorization')
+  if (value === null || value.trim() === '') throw unauthenticated('Authorization in header: is missing')
+  const match = authorizationForm.exec(value.trim())
+  if (!match) {
+    throw unauthenticated(
+      'Authorization in header: must be "BrowserID <assertion>" or "Bearer <access token>"',
+    )
+  }
+  return { scheme: match[1]!.toLowerCase() === 'bearer' ? 'Bearer' : 'BrowserID', assertion: match[2]! }
+}
+
+function identityOf(
+  scheme: Identity['scheme'],
+  assertion: string,
+  clientState: string,
+  keyId: string | null,
+): Identity {
+  if (scheme === 'BrowserID') return { scheme, assertion, clientState }
+  if (keyId === null) throw unauthenticated('X-KeyID in header: is missing, and an access token needs it')
+  const named = clientStateOf(keyId)
+  if (named !== clientState.toLowerCase()) {
+    throw unauthenticated('X-KeyID in header: names another client state than the bucket id')
+  }
+  return { scheme, assertion, clientState: named, keyId }
+}
+
+function readKeyId(header: HeaderLookup): string | null {
+  const value = header('x-keyid')
+  if (value === null) return null
+  if (!keyIdForm.test(value)) {
+    throw unauthenticated('X-KeyID in header: must be "<keys_changed_at>-<base64url client state>"')
+  }
+  return value
+}
+
+function readClientState(header: HeaderLookup): string | null {
+  const value = header('x-client-state')
+  if (value === null || value === '') return null
+  if (!legacyClientStateForm.test(value)) {
+    throw unauthenticated(
+      'X-Client-State in header: must be 1 to 32 letters, digits, dots, dashes and underscores',
+    )
+  }
+  return value
+}
+
+/** The client state inside a key id, in hex. */
+function clientStateOf(keyId: string): string {
+  return Buffer.from(keyIdForm.exec(keyId)![1]!, 'base64url').toString('hex')
+}
+
+function unauthenticated(message: string): ServiceError {
+  return new ServiceError(401, errno.missingCredentials, message, { headers: challenge })
+}

@@ -1,0 +1,101 @@
+import type { Notices } from '../domain/record-storage.ts'
+import { corsHeaders } from './cors.ts'
+import type { ExposedSettings } from './exposed.ts'
+import type { Reply } from './reply.ts'
+
+const policy = "default-src 'none'; frame-ancestors 'none'"
+
+/** Turns a reply into the message that goes out, with everything that every answer carries. */
+export function toResponse(
+  reply: Reply,
+  origin: string | null,
+  settings: ExposedSettings,
+  nowMs: number,
+): Response {
+  const headers: Record<string, string> = {
+    'Cache-Control': 'no-cache',
+    Vary: 'Authorization, X-Client-State, X-KeyID, Origin',
+    'X-Content-Type-Options': 'nosniff',
+    'Content-Security-Policy': policy,
+  }
+  if (reply.body !== null) headers['Content-Type'] = 'application/json; charset=utf-8'
+  if (origin !== null) Object.assign(headers, corsHeaders(origin, settings))
+  Object.assign(headers, noticeHeaders(reply, settings, nowMs), reply.headers)
+  return new Response(reply.body as BodyInit | null, { status: reply.status, headers })
+}
+
+/** Backoff, Alert and Quota-Remaining of an answer. */
+export function noticeHeaders(
+  reply: Reply,
+  settings: ExposedSettings,
+  nowMs: number,
+): Record<string, string> {
+  const headers: Record<string, string> = {}
+  const { notices } = reply
+  const alert = chooseAlert(notices ?? null, reply.alert ?? null, settings, nowMs)
+  if (alert !== null) headers.Alert = alert
+  if (reply.status >= 400) return headers
+  const backoff = Math.max(settings.backoffSeconds ?? 0, notices?.backoffSeconds ?? 0)
+  if (backoff > 0) headers.Backoff = String(Math.ceil(backoff))
+  if (typeof notices?.quotaRemaining === 'number')
+    headers['Quota-Remaining'] = String(Math.floor(notices.quotaRemaining))
+  return headers
+}
+
+/** The gravest of what is to be announced: the end of this service or of the storage before mere advice. */
+function chooseAlert(
+  notices: Notices | null,
+  own: string | null,
+  settings: ExposedSettings,
+  nowMs: number,
+): string | null {
+  const alerts = [eosAlert(settings, nowMs), notices?.alert ? wrapAlert(notices.alert) : null, own]
+  const given = alerts.filter((alert) => alert !== null)
+  return given.find((alert) => alert.includes('"hard-eol"')) ?? given[0] ?? null
+}
+
+/** The announcement of the configured end of service; null when none is configured. */
+export function eosAlert(settings: ExposedSettings, nowMs: number): string | null {
+  if (settings.eosMs === null) return null
+  const code = settings.eosMs <= nowMs ? 'hard-eol' : 'soft-eol'
+  return alertText({ code, message: settings.eosMessage, url: settings.eosUrl })
+}
+
+/** Our own advice to a client that calls in an outdated way. */
+export function softAlert(message: string, url: string): string {
+  return alertText({ code: 'soft-eol', message, url })
+}
+
+/** The storage's alert with the members that the protocol knows; plain text becomes the message of a soft one. */
+function wrapAlert(text: string): string {
+  try {
+    const parsed: unknown = JSON.parse(text)
+    if (isObject(parsed) && (parsed.code === 'soft-eol' || parsed.code === 'hard-eol')) {
+      return alertText({ code: parsed.code, message: asText(parsed.message), url: asText(parsed.url) })
+    }
+  } catch {
+    // Not JSON: people's words, as older storages send them.
+  }
+  return alertText({ code: 'soft-eol', message: text, url: null })
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null
+}
+
+function asText(value: unknown): string | null {
+  return typeof value === 'string' ? value : null
+}
+
+function alertText(alert: { code: string; message: string | null; url: string | null }): string {
+  const members = {
+    code: alert.code,
+    ...(alert.message && { message: alert.message.slice(0, 400) }),
+    ...(alert.url && { url: alert.url.slice(0, 400) }),
+  }
+  // Headers are ASCII: whatever is not becomes an escape that JSON readers undo.
+  return JSON.stringify(members).replace(
+    /[^\x20-\x7e]/g,
+    (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  )
+}

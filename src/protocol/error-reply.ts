@@ -1,0 +1,51 @@
+import { STATUS_CODES } from 'node:http'
+import { errno, ServiceError, UpstreamError } from '../domain/errors.ts'
+import type { UpstreamFailure } from '../domain/errors.ts'
+import type { ExposedSettings } from './exposed.ts'
+import type { Reply } from './reply.ts'
+
+/**
+ * Turns whatever was thrown into an error answer. What was thrown is never serialised: the answer holds our own words
+ * only, so that nothing internal and nothing that upstream wrote gets out.
+ */
+export function errorReply(
+  thrown: unknown,
+  settings: Pick<ExposedSettings, 'retryAfterSeconds' | 'errorInfoLink'>,
+): Reply {
+  const error = asServiceError(thrown)
+  const { problems, details, headers, retryAfterSeconds } = error.extras
+  const body = {
+    code: error.status,
+    errno: error.errno,
+    error: STATUS_CODES[error.status] ?? 'Error',
+    message: error.message,
+    ...(error.status === 500 && { info: settings.errorInfoLink }),
+    ...((problems ?? details) && { details: problems ?? details }),
+  }
+  const reply: Reply = { status: error.status, headers: { ...headers }, body: JSON.stringify(body) }
+  if (error.status >= 500 || error.status === 429) {
+    reply.headers['Retry-After'] = String(Math.max(settings.retryAfterSeconds, retryAfterSeconds ?? 0, 1))
+  }
+  return reply
+}
+
+/** What a thrown value is answered as: itself, a 503 when upstream broke, and else a 500 that tells nothing. */
+export function asServiceError(thrown: unknown): ServiceError {
+  if (thrown instanceof ServiceError) return thrown
+  if (thrown instanceof UpstreamError) {
+    const extras =
+      thrown.retryAfterSeconds === null ? {} : { retryAfterSeconds: Math.ceil(thrown.retryAfterSeconds) }
+    return new ServiceError(503, errno.backend, explanations[thrown.failure], { ...extras, cause: thrown })
+  }
+  const message = 'An error of this service: the request could not be handled'
+  return new ServiceError(500, errno.undefined, message, { cause: thrown })
+}
+
+const explanations: Record<UpstreamFailure, string> = {
+  unreachable: 'The token server or the storage can not be reached: try again later',
+  lost: 'The token server or the storage broke off its answer: read before you repeat a write',
+  timeout: 'The token server or the storage did not answer in time: read before you repeat a write',
+  refused: 'The token server or the storage can not answer now: try again later',
+  nonsense: 'The token server or the storage gave an answer that makes no sense: try again later',
+  overload: 'Too many requests are under way: try again later',
+}

@@ -1,0 +1,169 @@
+import { errno, invalidRequest, ServiceError } from '../domain/errors.ts'
+
+/** How deep and how wide a body may be. Ours are 5 levels deep; a batch of 1 000 requests has about 10 000 members. */
+const limits = { depth: 32, members: 50_000 }
+
+const forbiddenKeys = new Set(['__proto__', 'constructor', 'prototype'])
+
+/**
+ * Reads a request body as JSON: strict UTF-8, bounded depth and width, no key twice in an object and none that
+ * would reach an object's prototype. The bounds are checked before anything is parsed, in one pass that skips over
+ * strings, so that a hostile body costs no more than a large honest one.
+ *
+ * Throws `ServiceError` 400 naming `body`.
+ */
+export function readJson(bytes: Uint8Array): unknown {
+  const text = decode(bytes)
+  checkShape(text)
+  try {
+    return JSON.parse(text)
+  } catch {
+    throw invalidBody('is not valid JSON')
+  }
+}
+
+function decode(bytes: Uint8Array): string {
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+  } catch {
+    throw invalidBody('is not valid UTF-8')
+  }
+}
+
+/** Walks over the structure of a JSON text without building anything but the keys of the open objects. */
+function checkShape(text: string): void {
+  const keysOfOpenObjects: (Set<string> | null)[] = []
+  let members = 0
+  for (let at = 0; at < text.length; at++) {
+    switch (text.charCodeAt(at)) {
+      case quote: {
+        const end = endOfString(text, at)
+        const keys = keysOfOpenObjects.at(-1)
+        if (keys && isKey(text, end)) noteKey(keys, text.slice(at, end + 1))
+        at = end
+        break
+      }
+      case openBrace:
+      case openBracket:
+        keysOfOpenObjects.push(text.charCodeAt(at) === openBrace ? new Set() : null)
+        if (keysOfOpenObjects.length > limits.depth)
+          throw invalidBody(`is nested deeper than ${limits.depth} levels`)
+        break
+      case closeBrace:
+      case closeBracket:
+        keysOfOpenObjects.pop()
+        break
+      case comma:
+        if (++members > limits.members) throw invalidBody(`has more than ${limits.members} members`)
+        break
+    }
+  }
+}
+
+const quote = 34
+const comma = 44
+const openBracket = 91
+const backslash = 92
+const closeBracket = 93
+const openBrace = 123
+const closeBrace = 125
+
+function endOfString(text: string, start: number): number {
+  let end = text.indexOf('"', start + 1)
+  while (end !== -1 && isEscaped(text, end)) end = text.indexOf('"', end + 1)
+  return end === -1 ? text.length : end
+}
+
+function isEscaped(text: string, at: number): boolean {
+  let backslashes = 0
+  while (text.charCodeAt(at - 1 - backslashes) === backslash) backslashes++
+  return backslashes % 2 === 1
+}
+
+function isKey(text: string, endOfName: number): boolean {
+  let at = endOfName + 1
+  while (text.charCodeAt(at) <= 32) at++
+  return text[at] === ':'
+}
+
+function noteKey(keys: Set<string>, quoted: string): void {
+  const key = unquote(quoted)
+  if (forbiddenKeys.has(key))
+    throw invalidRequest([{ location: 'body', name: key, description: 'is not allowed as a key' }])
+  if (keys.has(key)) throw invalidBody('names a key twice in one object')
+  keys.add(key)
+}
+
+function unquote(quoted: string): string {
+  if (!quoted.includes('\\')) return quoted.slice(1, -1)
+  try {
+    return JSON.parse(quoted)
+  } catch {
+    throw invalidBody('is not valid JSON')
+  }
+}
+
+function invalidBody(description: string): ServiceError {
+  return invalidRequest([{ location: 'body', name: 'body', description }])
+}
+
+/**
+ * Reads a request's body, at most `maxBytes` of it, within `timeoutMs`.
+ *
+ * Throws `ServiceError` 415 for a media type or an encoding that is not plain JSON, 413 when it is too large (then the
+ * connection is to be closed, because the rest was not read), 400 when it does not arrive in time.
+ */
+export async function readBody(request: Request, maxBytes: number, timeoutMs: number): Promise<Uint8Array> {
+  checkMediaType(request.headers)
+  if (Number(request.headers.get('content-length') ?? 0) > maxBytes) throw tooLarge(maxBytes)
+  if (!request.body) return new Uint8Array()
+  const reader = request.body.getReader()
+  const chunks: Uint8Array[] = []
+  let size = 0
+  const timer = setTimeout(() => void reader.cancel(), timeoutMs)
+  const startedAt = performance.now()
+  try {
+    for (;;) {
+      const { done, value } = await reader.read()
+      if (done) break
+      size += value.length
+      if (size > maxBytes) {
+        void reader.cancel()
+        throw tooLarge(maxBytes)
+      }
+      chunks.push(value)
+    }
+  } finally {
+    clearTimeout(timer)
+  }
+  if (performance.now() - startedAt >= timeoutMs) throw notReceived()
+  return chunks.length === 1 ? chunks[0]! : new Uint8Array(Buffer.concat(chunks))
+}
+
+function checkMediaType(headers: Headers): void {
+  const type = headers.get('content-type')
+  const encoding = headers.get('content-encoding')
+  if (type !== null && !/^application\/json *(?:; *charset="?utf-8"? *)?$/i.test(type.trim())) {
+    throw unsupported('Content-Type', 'must be application/json')
+  }
+  if (encoding !== null && encoding.toLowerCase() !== 'identity') {
+    throw unsupported('Content-Encoding', 'must be absent: bodies are read uncoded')
+  }
+}
+
+function unsupported(name: string, description: string): ServiceError {
+  return invalidRequest([{ location: 'header', name, description }], { status: 415 })
+}
+
+// What is left of the body stays unread, so the connection can't carry another request.
+const closing = { Connection: 'close' }
+
+function tooLarge(maxBytes: number): ServiceError {
+  const message = `The request body is larger than ${maxBytes} bytes`
+  return new ServiceError(413, errno.requestTooLarge, message, { headers: closing })
+}
+
+function notReceived(): ServiceError {
+  const problem = { location: 'body', name: 'body', description: 'was not received in time' } as const
+  return invalidRequest([problem], { headers: closing })
+}

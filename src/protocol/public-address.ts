@@ -1,0 +1,34 @@
+import { invalidRequest } from '../domain/errors.ts'
+import type { ExposedSettings } from './exposed.ts'
+
+const hostForm = /^(?:[A-Za-z0-9](?:[A-Za-z0-9._-]{0,252})|\[[0-9A-Fa-f:.]{2,45}\])(?::(\d{1,5}))?$/
+
+/**
+ * The origin under which clients know this service, "https://sync.example.org": as configured, or else from the request's
+ * own Host. Headers such as X-Forwarded-Host are not believed: clients send their credentials wherever we point them.
+ *
+ * Throws `ServiceError` 400 when the request has no usable Host.
+ */
+export function publicOrigin(
+  host: string | null,
+  settings: Pick<ExposedSettings, 'httpHost' | 'httpScheme'>,
+): string {
+  return `${settings.httpScheme ?? 'http'}://${settings.httpHost ?? requireHost(host)}`
+}
+
+/** Refuses a Host that is missing, doubled or no host at all. HTTP/1.0 may leave it out where ours is configured. */
+export function checkHost(host: string | null, settings: Pick<ExposedSettings, 'httpHost'>): void {
+  if ((host === null || host === '') && settings.httpHost !== null) return
+  requireHost(host)
+}
+
+function requireHost(host: string | null): string {
+  const match = hostForm.exec(host ?? '')
+  if (match && Number(match[1] ?? 0) <= 65_535) return host!
+  throw invalidRequest(
+    [{ location: 'header', name: 'Host', description: 'must be one host name with an optional port' }],
+    {
+      headers: { Connection: 'close' },
+    },
+  )
+}

@@ -1,0 +1,116 @@
+import { invalidRequest } from '../domain/errors.ts'
+import type { Problem } from '../domain/errors.ts'
+import type { HeaderLookup } from './authorization.ts'
+import { compileCheck } from './check.ts'
+import type { ExposedSettings } from './exposed.ts'
+import { majorVersion } from './exposed.ts'
+import type { Reply } from './reply.ts'
+import { BatchBody } from './schemas.ts'
+import type { SubRequest } from './schemas.ts'
+
+/** A sub-request of a batch, with the defaults and the batch's own headers merged in. */
+export interface MergedRequest {
+  method: string
+  /** With the version prefix, without the query, still escaped. */
+  path: string
+  query: string
+  /** By lower-case name. */
+  headers: Map<string, string>
+  body: Record<string, unknown>
+}
+
+const checkBatchBody = compileCheck(BatchBody)
+
+// What a batch's own headers mean for its sub-requests. The others describe the message that carries the batch.
+const inherited = ['authorization', 'x-client-state', 'x-keyid', 'prefer', 'if-match', 'if-none-match']
+
+/**
+ * Reads the body of a batch. What a sub-request says outweighs `defaults`, which outweighs the batch's own headers;
+ * bodies merge member by member, headers whatever their case.
+ *
+ * Throws `ServiceError` 400 with all problems.
+ */
+export function readBatch(body: unknown, envelope: HeaderLookup, settings: ExposedSettings): MergedRequest[] {
+  const checked = checkBatchBody(body)
+  if ('problems' in checked) throw invalidRequest(checked.problems)
+  const { defaults = {}, requests } = checked.value
+  if (requests.length > settings.batchMaxRequests) {
+    const description = `must not be more than ${settings.batchMaxRequests}`
+    throw invalidRequest([{ location: 'body', name: 'requests', description }])
+  }
+  const own = new Map<string, string>()
+  for (const name of inherited) {
+    const value = envelope(name)
+    if (value !== null) own.set(name, value)
+  }
+  const problems: Problem[] = []
+  const merged = requests.map((request, index) => {
+    const path = request.path ?? defaults.path
+    const complaint =
+      path === undefined ? 'is required' : namesBatch(path) ? 'must not be a batch itself' : null
+    if (complaint) problems.push({ location: 'body', name: `requests.${index}.path`, description: complaint })
+    return merge(request, defaults, own, path ?? '/', settings)
+  })
+  if (problems.length > 0) throw invalidRequest(problems)
+  return merged
+}
+
+function merge(
+  request: SubRequest,
+  defaults: SubRequest,
+  own: ReadonlyMap<string, string>,
+  target: string,
+  settings: ExposedSettings,
+): MergedRequest {
+  const question = target.indexOf('?')
+  const path = (question === -1 ? target : target.slice(0, question)).replace(/(?<=.)\/+$/, '')
+  const headers = new Map(own)
+  for (const source of [defaults.headers, request.headers]) {
+    for (const [name, value] of Object.entries(source ?? {})) headers.set(name.toLowerCase(), value)
+  }
+  return {
+    method: (request.method ?? defaults.method ?? 'GET') as string,
+    path: /^\/v\d+(\/|$)/.test(path) ? path : `/v${majorVersion(settings)}${path === '/' ? '' : path}` || '/',
+    query: question === -1 ? '' : target.slice(question),
+    headers,
+    body: mergeDeeply(defaults.body ?? {}, request.body ?? {}),
+  }
+}
+
+/** Whether a path, however it is spelled, leads to the batch itself. */
+function namesBatch(target: string): boolean {
+  const { pathname } = new URL(target, 'http://sub.request')
+  const decoded = pathname.replace(/%([0-7][0-9a-f])/gi, (_, hex: string) =>
+    String.fromCharCode(parseInt(hex, 16)),
+  )
+  return /^(\/v\d+)?\/+batch\/*$/.test(decoded)
+}
+
+// Keys that could reach a prototype were refused when the body was read.
+function mergeDeeply(base: Record<string, unknown>, over: Record<string, unknown>): Record<string, unknown> {
+  const merged: Record<string, unknown> = { ...base }
+  for (const [key, value] of Object.entries(over)) {
+    const before = merged[key]
+    merged[key] = isMapping(before) && isMapping(value) ? mergeDeeply(before, value) : value
+  }
+  return merged
+}
+
+function isMapping(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+/** The answer of a sub-request as a member of `responses`. A body that is empty by nature is shown as `{}`. */
+export function toSubResponse(request: MergedRequest, reply: Reply): object {
+  const text = request.method === 'HEAD' ? null : bodyText(reply.body)
+  const headers: Record<string, string> = { ...reply.headers }
+  if (text !== null) headers['Content-Type'] = 'application/json; charset=utf-8'
+  const body: unknown = text === null ? (reply.tombstone ?? {}) : JSON.parse(text)
+  return { status: reply.status, path: request.path, headers, body }
+}
+
+function bodyText(body: Reply['body']): string | null {
+  if (body === null || typeof body === 'string') return body
+  if (body instanceof Uint8Array) return new TextDecoder().decode(body)
+  throw new Error('A streamed list can not be part of a batch')
+}

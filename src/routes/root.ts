@@ -1,0 +1,32 @@
+import { Elysia } from 'elysia'
+import { readAnonymousIdentity } from '../protocol/authorization.ts'
+import type { HeaderLookup } from '../protocol/authorization.ts'
+import { publicOrigin } from '../protocol/public-address.ts'
+import { jsonReply } from '../protocol/reply.ts'
+import type { Reply } from '../protocol/reply.ts'
+import { rootReply } from '../protocol/root-view.ts'
+import { rootDescription, versionDescription } from './descriptions.ts'
+import type { Services } from './services.ts'
+
+/** GET / and GET /__version__: what this is. */
+export function rootRoutes(services: Services) {
+  return new Elysia()
+    .get(
+      '/',
+      ({ request }) =>
+        rootReplyFor((name) => request.headers.get(name), request.headers.get('host'), services),
+      { detail: rootDescription },
+    )
+    .get('/__version__', () => jsonReply(services.version), { detail: versionDescription })
+}
+
+/** The root view. Credentials that are refused are no error here: the answer just names no user. */
+export async function rootReplyFor(
+  header: HeaderLookup,
+  host: string | null,
+  services: Services,
+): Promise<Reply> {
+  const identity = readAnonymousIdentity(header)
+  const userId = identity && (await services.identify(identity))
+  return rootReply(publicOrigin(host, services.settings), userId, services.settings)
+}

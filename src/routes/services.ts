@@ -1,0 +1,57 @@
+import type { Identity } from '../domain/credentials.ts'
+import type { Operation, OperationOutcome } from '../domain/operation.ts'
+import type { BulkStorage } from '../domain/record-storage.ts'
+import type { ExposedSettings } from '../protocol/exposed.ts'
+
+/** What a request of a client hands on to the storage. */
+export interface Caller {
+  userAgent: string | null
+  /** Fires when the client hangs up; reads are given up then, writes are not. */
+  signal: AbortSignal
+  /** Wall clock, ms since 1970, when the client is to be answered at the latest. */
+  deadlineAtMs: number
+}
+
+/** One operation of a transaction, and whose storage it is for. */
+export interface Step {
+  storage: BulkStorage
+  operation: Operation
+}
+
+/** What the parts that depend on this service say of themselves; see `__heartbeat__`. */
+export interface Heartbeat {
+  storage: boolean
+  cache: boolean
+  permission: boolean
+}
+
+/** What one answered request was, for logs and metrics: nothing secret, no ids. */
+export interface RequestSummary {
+  method: string
+  /** The kind of resource, or null when the target named none. */
+  route: string | null
+  status: number
+  durationMs: number
+}
+
+/** Everything that the routes ask for; they know nothing of how it is done. */
+export interface Services {
+  settings: ExposedSettings
+  /**
+   * The storage of whoever asks. Rejects with `ServiceError` 401 when the token server refuses them, with
+   * `UpstreamError` when it can't be used.
+   */
+  openStorage(identity: Identity, caller: Caller): Promise<BulkStorage>
+  /** A name for the user that the token server knows by this identity; null when it knows none. */
+  identify(identity: Identity): Promise<string | null>
+  /** Carries out all steps, or none that could be seen: rejects when the storage broke. */
+  transact(steps: Step[], deadlineAtMs: number): Promise<OperationOutcome[]>
+  heartbeat(): Promise<Heartbeat>
+  version: { name: string; version: string; commit: string; source: string }
+  requestTimeoutMs: number
+  /** Wall clock, ms since 1970. */
+  now(): number
+  observe(summary: RequestSummary): void
+  /** A defect: something was thrown that nobody foresaw. */
+  reportDefect(error: unknown): void
+}

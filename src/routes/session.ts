@@ -1,0 +1,102 @@
+import type { Identity } from '../domain/credentials.ts'
+import type { Operation, OperationOutcome } from '../domain/operation.ts'
+import type { BulkStorage, Notices } from '../domain/record-storage.ts'
+import { readIdentity } from '../protocol/authorization.ts'
+import type { HeaderLookup } from '../protocol/authorization.ts'
+import { softAlert } from '../protocol/envelope.ts'
+import { errorReply } from '../protocol/error-reply.ts'
+import { readBody, readJson } from '../protocol/json.ts'
+import { toExchange } from '../protocol/operations.ts'
+import type { BucketResource } from '../protocol/operations.ts'
+import { publicOrigin } from '../protocol/public-address.ts'
+import type { Reply } from '../protocol/reply.ts'
+import { contextOf } from './context.ts'
+import type { Caller, Services } from './services.ts'
+
+// Slow senders get as long as a storage would need to answer, and no more.
+const bodyTimeoutMs = 20_000
+
+/** Answers a request for something in a bucket: read who and what, ask the storage, reply. */
+export async function askBucket(request: Request, services: Services): Promise<Reply> {
+  const context = contextOf(request)
+  const resource = context.resource as BucketResource
+  const header: HeaderLookup = (name) => request.headers.get(name)
+  const { identity, isLegacyBucket } = readIdentity(header, resource.bucket)
+  const here = publicOrigin(header('host'), services.settings) + context.path
+  const body = request.method === 'PUT' ? await readRequestJson(request, services) : undefined
+  const exchange = toExchange({ method: request.method, resource, query: context.query, header, here, body })
+
+  const storage = await services.openStorage(identity, callerOf(request, services))
+  return withNotices(storage.notices, isLegacyBucket, services, async () => {
+    const outcome = await carryOut(exchange.operation, storage, context.startedAtMs, services)
+    return exchange.reply(outcome)
+  })
+}
+
+/** The JSON body of a request. Throws `ServiceError` 400, 413 or 415. */
+export async function readRequestJson(request: Request, { settings }: Services): Promise<unknown> {
+  return readJson(await readBody(request, settings.maxRequestBytes, bodyTimeoutMs))
+}
+
+/** What a request hands on to the storage. */
+export function callerOf(request: Request, services: Services): Caller {
+  return {
+    userAgent: request.headers.get('user-agent'),
+    signal: request.signal,
+    deadlineAtMs: contextOf(request).startedAtMs + services.requestTimeoutMs,
+  }
+}
+
+/** Lists stream as they come; a write is a transaction of one step. */
+async function carryOut(
+  operation: Operation,
+  storage: BulkStorage,
+  startedAtMs: number,
+  services: Services,
+): Promise<OperationOutcome> {
+  switch (operation.kind) {
+    case 'list':
+      return storage.list(operation.collection, operation.options, operation.precondition)
+    case 'get':
+      return storage.get(operation.collection, operation.id, operation.precondition)
+    case 'timestamps':
+      return storage.collectionTimestamps(operation.precondition)
+    case 'count':
+    case 'put':
+    case 'delete': {
+      const outcomes = await services.transact(
+        [{ storage, operation }],
+        startedAtMs + services.requestTimeoutMs,
+      )
+      return outcomes[0]!
+    }
+    default:
+      return operation satisfies never
+  }
+}
+
+/** Adds what the storage said besides to an answer, to an error answer too. */
+async function withNotices(
+  notices: Notices,
+  isLegacyBucket: boolean,
+  services: Services,
+  answer: () => Promise<Reply>,
+): Promise<Reply> {
+  const alert = isLegacyBucket ? { alert: legacyBucketAlert(services) } : {}
+  try {
+    return { ...(await answer()), notices, ...alert }
+  } catch (error) {
+    services.reportDefect(error)
+    return { ...errorReply(error, services.settings), notices, ...alert }
+  }
+}
+
+/** Tells old clients how buckets are named today. */
+export function legacyBucketAlert({ settings }: Services): string {
+  return softAlert('Use the client state as the bucket id, not X-Client-State', settings.projectDocs)
+}
+
+/** Tells identities apart; as secret as they are. */
+export function identityKey({ scheme, assertion, clientState, keyId }: Identity): string {
+  return JSON.stringify([scheme, assertion, clientState, keyId ?? null])
+}
