@@ -56,13 +56,13 @@ function chooseAlert(
 
 /** The announcement of the configured end of service; null when none is configured. */
 export function eosAlert(settings: ExposedSettings, nowMs: number): string | null {
-  if (settings.eosMs === null) return null
-  const code = settings.eosMs <= nowMs ? 'hard-eol' : 'soft-eol'
+  if (settings.eos === null) return null
+  const code = settings.eos.atMs <= nowMs ? 'hard-eol' : 'soft-eol'
   return alertText({ code, message: settings.eosMessage, url: settings.eosUrl })
 }
 
 /** Our own advice to a client that calls in an outdated way. */
-export function softAlert(message: string, url: string): string {
+export function softAlert(message: string, url: string | null): string {
   return alertText({ code: 'soft-eol', message, url })
 }
 

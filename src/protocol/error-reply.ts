@@ -19,7 +19,7 @@ export function errorReply(
     errno: error.errno,
     error: STATUS_CODES[error.status] ?? 'Error',
     message: error.message,
-    ...(error.status === 500 && { info: settings.errorInfoLink }),
+    ...(error.status === 500 && settings.errorInfoLink && { info: settings.errorInfoLink }),
     ...((problems ?? details) && { details: problems ?? details }),
   }
   const reply: Reply = { status: error.status, headers: { ...headers }, body: JSON.stringify(body) }

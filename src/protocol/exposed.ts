@@ -1,9 +1,10 @@
 /** The settings that shape what the exposed protocol says. */
 export interface ExposedSettings {
   projectName: string
-  projectDocs: string
+  /** Null: the pages that this service has itself. */
+  projectDocs: string | null
   projectVersion: string
-  errorInfoLink: string
+  errorInfoLink: string | null
   /** As configured, "1.5": the part before the dot is the version in every path. */
   httpApiVersion: string
   httpScheme: string | null
@@ -13,8 +14,8 @@ export interface ExposedSettings {
   writable: { put: ReadonlySet<string>; delete: ReadonlySet<string> }
   retryAfterSeconds: number
   backoffSeconds: number | null
-  /** End of service, ms since 1970. */
-  eosMs: number | null
+  /** End of service: as configured, and in ms since 1970. */
+  eos: { text: string; atMs: number } | null
   eosMessage: string | null
   eosUrl: string | null
   /** Origins that browsers may call from, or null for all. */

@@ -64,6 +64,8 @@ export function readTarget(
   const known = unversioned.get(path)
   if (known) return { outcome: 'resource', resource: known, query }
 
+  if (path === '/swagger') return redirectTo(`/v${major}/docs`, query)
+
   const version = versionForm.exec(path)
   if (!version)
     return unsafeEscape.test(path) ? { outcome: 'unknown-path' } : redirectTo(`/v${major}${path}`, query)

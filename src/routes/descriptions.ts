@@ -23,6 +23,19 @@ type Parameter = NonNullable<DocumentDecoration['parameters']>[number]
 const exampleBucket = '0123456789abcdef0123456789abcdef'
 const credentials: DocumentDecoration['security'] = [{ bearer: [], keyId: [] }, { browserid: [] }]
 
+const errorTexts: Record<number, string> = {
+  304: 'Not changed since that version',
+  400: 'Something is wrong with the request; `details` lists all of it',
+  401: 'Credentials are missing, unusable or refused',
+  403: 'The storage refuses it: the quota is used up',
+  404: 'There is no such record',
+  405: 'The operator has not enabled this write',
+  412: 'The stored version is another one; `details.existing` is the record',
+  413: 'Larger than this service or the storage takes',
+  415: 'The body is not JSON',
+  503: 'The token server or the storage can not answer; see `Retry-After`',
+}
+
 const bucketId = pathParameter('bucket_id', 'The client state: 32 characters', exampleBucket)
 const collectionId = pathParameter('collection_id', 'The name of the collection', 'bookmarks')
 const recordId = pathParameter('record_id', 'The id of the record', 'dsIy9rXpTVQb')
@@ -229,19 +242,6 @@ export function documentHead(title: string, version: string, serverPath: string)
   }
 }
 
-const errorTexts: Record<number, string> = {
-  304: 'Not changed since that version',
-  400: 'Something is wrong with the request; `details` lists all of it',
-  401: 'Credentials are missing, unusable or refused',
-  403: 'The storage refuses it: the quota is used up',
-  404: 'There is no such record',
-  405: 'The operator has not enabled this write',
-  412: 'The stored version is another one; `details.existing` is the record',
-  413: 'Larger than this service or the storage takes',
-  415: 'The body is not JSON',
-  503: 'The token server or the storage can not answer; see `Retry-After`',
-}
-
 function answers(
   successes: [number, string, TSchema?][],
   failures: number[] = [],
@@ -271,7 +271,12 @@ function pathParameter(name: string, description: string, example: string): Para
 }
 
 function queryParameter(name: string, description: string, type: string, choices?: string[]): Parameter {
-  return { in: 'query', name, description, schema: { type: type as 'string', ...(choices && { enum: choices }) } }
+  return {
+    in: 'query',
+    name,
+    description,
+    schema: { type: type as 'string', ...(choices && { enum: choices }) },
+  }
 }
 
 function headerParameter(name: string, description: string): Parameter {

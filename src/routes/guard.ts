@@ -37,7 +37,7 @@ export function guard(request: Request, { settings, now }: Services): Reply | nu
   const target = readTarget(path, query, majorVersion(settings), parameters)
   const resource = target.outcome === 'resource' ? target.resource : null
   context.resource = resource
-  refuseAfterEnd(resource, settings.eosMs, context.startedAtMs)
+  refuseAfterEnd(resource, settings.eos?.atMs ?? null, context.startedAtMs)
   checkFraming(request)
   if (resource) {
     checkMethod(method, resource, settings)

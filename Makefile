@@ -1,0 +1,41 @@
+# One runtime, in one version: the one in PATH if it is that, and else npm's package of it.
+BUN_VERSION := 1.4.5
+BUN := $(shell [ "$$(bun --version 2>/dev/null)" = "$(BUN_VERSION)" ] && echo bun || echo npx --yes bun@$(BUN_VERSION))
+COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
+
+.PHONY: run test check format build clean
+
+run: build ## a storage with sample data, and the bridge over it
+	@dist/sync-bridge sandbox
+
+test: build ## every test, against real servers and the executable
+	@BUN="$(BUN)" bash tests/run.sh
+
+check: node_modules ## types, lint, format
+	@$(BUN) check
+	@node_modules/.bin/oxlint
+	@$(BUN) fmt --check src tests bench
+
+format: node_modules
+	@$(BUN) fmt src tests bench
+
+build: dist/sync-bridge ## the executable
+
+# Not minified: the framework reads the source of its handlers. The autoload flags keep the executable from running a
+# bunfig.toml or reading a .env that happens to lie in the current directory.
+dist/sync-bridge: node_modules package.json $(shell find src -type f)
+	@mkdir -p dist
+	@echo "Building $@ ..."
+	@$(BUN) build --compile --bytecode --format=esm --sourcemap=inline \
+		--define process.env.NODE_ENV='"production"' --define SYNC_BRIDGE_COMMIT='"$(COMMIT)"' \
+		--no-compile-autoload-dotenv --no-compile-autoload-bunfig \
+		--outfile=$@ src/main.ts > dist/build.log 2>&1 || { cat dist/build.log; rm -f $@; exit 1; }
+	@rm -f dist/build.log dist/sync-bridge.map
+
+node_modules: package.json bun.lock
+	@echo "Installing packages ..."
+	@$(BUN) install --frozen-lockfile --silent
+	@touch $@
+
+clean:
+	rm -rf dist node_modules

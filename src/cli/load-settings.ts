@@ -1,0 +1,63 @@
+import { readSettings, renderProblem } from '../ops/settings.ts'
+import { reasonOf } from '../ops/setting-readers.ts'
+
+import type { EffectiveSetting, Settings } from '../ops/settings.ts'
+import type { Host } from './host.ts'
+
+/**
+ * Reads the settings from a file, or from the environment alone when it is null. Warnings go to stderr; so do
+ * problems, one per line and all of them, and then the answer is null.
+ */
+export function loadSettings(
+  path: string | null,
+  host: Host,
+  trusting: string[],
+): { settings: Settings; effective: EffectiveSetting[] } | null {
+  const file = path === null ? null : readSettingsFile(path, host)
+  if (file && 'problem' in file) {
+    host.stderr.write(`${path}: ${file.problem}: name the settings file with --config FILE\n`)
+    return null
+  }
+
+  const outcome = readSettings({
+    file,
+    environment: host.environment,
+    readFile: host.readFile,
+    credentialsDirectory: host.environment.CREDENTIALS_DIRECTORY,
+  })
+  if ('problems' in outcome) {
+    for (const problem of outcome.problems) host.stderr.write(`${renderProblem(problem)}\n`)
+    const count = outcome.problems.length
+    host.stderr.write(`sync-bridge: ${count} ${count === 1 ? 'problem' : 'problems'} with the settings\n`)
+    return null
+  }
+
+  const { settings, effective } = outcome
+  const warnings = [
+    ...outcome.warnings,
+    ...exposedSecret(path, effective, host),
+    ...widerTrust(settings, trusting),
+  ]
+  for (const warning of warnings) host.stderr.write(`warning: ${warning}\n`)
+  return { settings, effective }
+}
+
+function readSettingsFile(path: string, host: Host): { path: string; text: string } | { problem: string } {
+  try {
+    return { path, text: host.readFile(path) }
+  } catch (cause) {
+    return { problem: `cannot be read (${reasonOf(cause)})` }
+  }
+}
+
+function exposedSecret(path: string | null, effective: EffectiveSetting[], host: Host): string[] {
+  const holdsSecret = effective.some(({ secret, source }) => secret && source.startsWith(`${path}:`))
+  if (path === null || !holdsSecret || !host.isPublic(path)) return []
+  return [`${path}: contains a secret and can be read by every user: chmod o-r ${path}`]
+}
+
+function widerTrust(settings: Settings, trusting: string[]): string[] {
+  if (settings.certificateCaBundle || !settings.tokenServerUrl.startsWith('https:')) return []
+  const remedy = 'unset it, or set service.certificate_ca_bundle'
+  return trusting.map((name) => `environment: ${name} adds to the certificates that are trusted: ${remedy}`)
+}

@@ -1,0 +1,43 @@
+import type { Settings } from '../ops/settings.ts'
+import type { Host } from './host.ts'
+
+/** What the sandbox is to start. A port that is null is chosen by the operating system. */
+export interface SandboxOptions {
+  /** Only the storage and the token server, without the bridge. */
+  upstreamOnly: boolean
+  port: number | null
+  tokenPort: number | null
+  storagePort: number | null
+  /** How many sample records a collection gets, by its canonical name. */
+  seed: Map<string, number>
+}
+
+/** Asks what the service depends on whether it answers: true, or a sentence about what is wrong. */
+export interface Probes {
+  tokenServer(): Promise<true | string>
+  cache(): Promise<true | string>
+  close(): void | Promise<void>
+}
+
+/** The parts of the program that do more than talk about settings. Each answers the exit code. */
+export interface Programs {
+  serve(settings: Settings, host: Host): Promise<number>
+  sandbox(options: SandboxOptions, host: Host): Promise<number>
+  createProbes(settings: Settings): Promise<Probes>
+}
+
+/** The real ones, loaded when they are needed: a health check every few seconds must not load a server. */
+export const realPrograms: Programs = {
+  async serve(settings, host) {
+    const { serve } = await import('./serve.ts')
+    return serve(settings, host)
+  },
+  async sandbox(options, host) {
+    const { sandbox } = await import('./sandbox.ts')
+    return sandbox(options, host)
+  },
+  async createProbes(settings) {
+    const { createProbes } = await import('./serve.ts')
+    return createProbes(settings)
+  },
+}

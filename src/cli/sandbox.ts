@@ -1,0 +1,107 @@
+import { readSettings } from '../ops/settings.ts'
+import type { Settings } from '../ops/settings.ts'
+import { announce } from '../sandbox/announce.ts'
+import { fillSampleData } from '../sandbox/sample-data.ts'
+import { startSandbox } from '../sandbox/sandbox.ts'
+import type { Sandbox } from '../sandbox/sandbox.ts'
+import type { SandboxUser } from '../sandbox/sandbox-user.ts'
+import { startBridge } from './bridge.ts'
+import type { Bridge } from './bridge.ts'
+import type { Host } from './host.ts'
+import type { SandboxOptions } from './programs.ts'
+import { createOutputLog, untilSignal } from './serve.ts'
+
+const monthSeconds = 30 * 24 * 3600
+const usualPort = 8000
+const writableCollections = ['bookmarks', 'history', 'tabs', 'passwords', 'forms', 'prefs', 'clients']
+
+/**
+ * Starts a storage with sample data, its token server, and unless told otherwise the bridge over them; prints how to
+ * use them and runs until a signal. 1 when a port is taken.
+ */
+export async function sandbox(options: SandboxOptions, host: Host): Promise<number> {
+  let upstream: Sandbox
+  try {
+    upstream = await startSandbox({
+      ...(options.tokenPort !== null && { tokenPort: options.tokenPort }),
+      ...(options.storagePort !== null && { storagePort: options.storagePort }),
+    })
+  } catch {
+    return complain(
+      host,
+      'cannot listen: a port is in use; choose others with --token-port and --storage-port',
+    )
+  }
+  const user = upstream.addUser('sample')
+  fillSampleData(upstream, user)
+  for (const [collection, count] of options.seed) {
+    host.stderr.write(`Making ${count} records in ${collection} ...\n`)
+    upstream.seed(user, collection, count)
+  }
+  const bridge = options.upstreamOnly ? null : startBridgeOver(upstream, options, host)
+  if (bridge === 'port in use') {
+    await upstream.stop()
+    return complain(host, `cannot listen on port ${options.port}: it is in use; choose another with --port`)
+  }
+
+  host.stdout.write(describe(upstream, user, bridge))
+  await untilSignal(host)
+  await bridge?.stop(1000)
+  await upstream.stop()
+  return 0
+}
+
+function complain(host: Host, problem: string): number {
+  host.stderr.write(`sync-bridge: ${problem}\n`)
+  return 1
+}
+
+function startBridgeOver(upstream: Sandbox, { port }: SandboxOptions, host: Host): Bridge | 'port in use' {
+  for (const candidate of port === null ? [usualPort, 0] : [port]) {
+    const settings = sandboxSettings(upstream, candidate, host)
+    const { log } = createOutputLog(settings, host, host.stderr)
+    try {
+      return startBridge(settings, host, log)
+    } catch {
+      // The usual port is a courtesy to people; any free one will do.
+    }
+  }
+  return 'port in use'
+}
+
+/** The settings of a bridge that needs nothing else on this machine and lets its user try writes. */
+function sandboxSettings(upstream: Sandbox, port: number, host: Host): Settings {
+  const environment: Record<string, string> = {
+    SERVICE_PORT: String(port),
+    SERVICE_TOKEN_SERVER_URL: upstream.tokenServerUrl,
+    SERVICE_CACHE_BACKEND: 'memory',
+    SERVICE_CACHE_HMAC_SECRET: Buffer.from(host.randomBytes(32)).toString('hex'),
+    SERVICE_LOGGING_RENDERER: 'text',
+    SERVICE_LOGGING_LEVEL: 'warning',
+  }
+  for (const collection of writableCollections) {
+    environment[`SERVICE_RECORD_${collection.toUpperCase()}_PUT_ENABLED`] = 'true'
+    environment[`SERVICE_RECORD_${collection.toUpperCase()}_DELETE_ENABLED`] = 'true'
+  }
+  const outcome = readSettings({ file: null, environment, readFile: host.readFile })
+  if ('problems' in outcome)
+    throw new Error(`The sandbox has made bad settings: ${outcome.problems[0]!.message}`)
+  return outcome.settings
+}
+
+function describe(upstream: Sandbox, user: SandboxUser, bridge: Bridge | null): string {
+  const recordId = upstream.records(user, 'bookmarks').find(({ id }) => /^\w+$/.test(id))!.id
+  return announce({
+    tokenServerUrl: upstream.tokenServerUrl,
+    storageUrl: upstream.storageUrl,
+    bucket: user.clientState,
+    keyId: user.keyId,
+    bearerToken: user.bearerToken({ expiresInSeconds: monthSeconds }),
+    assertion: user.assertion({
+      expiresInSeconds: monthSeconds,
+      certificateExpiresInSeconds: 2 * monthSeconds,
+    }),
+    syncKey: user.syncKey,
+    ...(bridge && { bridge: { url: bridge.url, docsUrl: `${bridge.url}/v1/docs`, recordId } }),
+  })
+}

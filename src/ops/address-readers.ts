@@ -1,0 +1,121 @@
+import { isIP } from 'node:net'
+
+import { quote } from './setting-readers.ts'
+
+import type { Reader } from './setting-readers.ts'
+
+/** An address to listen on: a host name, an IPv4 or an IPv6 address, the last with or without brackets. */
+export const listeningHost: Reader<string> = (given) => {
+  const bare = /^\[(.*)\]$/.exec(given)?.[1] ?? given
+  if (isIP(bare) !== 0 || isHostName(bare)) return { value: bare }
+  return { problem: `${quote(given)} is not an address`, remedy: 'write an IP address or a host name' }
+}
+
+/** HOST or HOST:PORT as it stands in a URL. */
+export const publicHost: Reader<string> = (given) => {
+  if (splitHost(given)) return { value: given.toLowerCase() }
+  const remedy = 'write the host name, with :PORT if it is not the usual one, without http:// and path'
+  return { problem: `${quote(given)} is not a host`, remedy }
+}
+
+/** Any absolute http(s) URL, as shown to clients. */
+export const link: Reader<string> = (given) => {
+  if (httpUrl(given)) return { value: given }
+  return {
+    problem: `${quote(given)} is not a URL`,
+    remedy: 'write a URL that begins with https:// or http://',
+  }
+}
+
+/**
+ * The base address of a token server, without a trailing slash and without the `/1.0/sync/1.5` that administrators
+ * copy from a browser's configuration. May have a path.
+ */
+export const tokenServerUrl: Reader<string> = (given) => {
+  const remedy = 'write a URL such as https://token.example.org, without user name, query and fragment'
+  const url = httpUrl(given)
+  if (!url) return { problem: `${quoteUnlessSecret(given)} is not an http(s) URL`, remedy }
+  if (url.username || url.password) return { problem: 'contains a user name or password', remedy }
+  if (given.includes('?') || given.includes('#')) return { problem: 'contains a query or fragment', remedy }
+  const path = url.pathname
+    .replace(/\/+$/, '')
+    .replace(/\/1\.0\/sync\/1\.5$/, '')
+    .replace(/\/+$/, '')
+  return { value: url.origin + path }
+}
+
+const cacheUrlForms = [
+  // redis://[user:password@]host[:port][/database], with TLS as rediss://
+  /^rediss?:\/\/([^@/?#\s]*@)?(?<host>[^@/?#\s]+)(\/\d{0,5})?$/,
+  // unix://[user:password@]/path/to/redis.sock[?db=database]
+  /^(redis\+)?unix:\/\/([^@/?#\s]*@)?\/[^?#\s]+(\?db=\d{1,5})?$/,
+]
+
+/** Where the shared cache is. Never quoted in a problem: it may contain a password. */
+export const cacheUrl: Reader<string> = (given) => {
+  const match = cacheUrlForms.map((form) => form.exec(given)).find((found) => found !== null)
+  const host = match?.groups?.host
+  if (match && (host === undefined || splitHost(host))) return { value: given }
+  const remedy = 'write redis://HOST:PORT/DATABASE, rediss://HOST:PORT/DATABASE for TLS, or unix:///PATH'
+  return { problem: 'is not the address of a Redis', remedy }
+}
+
+/** The origins of web pages that may ask, separated by commas or blanks; `*` for all. */
+export const origins: Reader<'*' | Set<string>> = (given) => {
+  const remedy = 'write *, or origins such as https://app.example.org separated by commas'
+  const items = given.split(/[\s,]+/).filter((item) => item !== '')
+  if (items.length === 0) return { problem: 'is empty', remedy }
+  if (items.length === 1 && items[0] === '*') return { value: '*' }
+  const value = new Set<string>()
+  for (const item of items) {
+    if (item === '*') return { problem: '"*" stands beside other origins', remedy }
+    const url = URL.canParse(item) ? new URL(item) : null
+    const bare = item.replace(/\/$/, '').toLowerCase()
+    // Extensions of browsers have origins of their own schemes, which the URL standard calls opaque.
+    const origin = url && (url.origin === 'null' ? `${url.protocol}//${url.host}` : url.origin)
+    const plain = url?.host && (bare === origin || bare === `${origin}:${usualPorts.get(url.protocol)}`)
+    if (!origin || !plain) return { problem: `${quoteUnlessSecret(item)} is not an origin`, remedy }
+    value.add(origin)
+  }
+  return { value }
+}
+
+const usualPorts = new Map([
+  ['http:', '80'],
+  ['https:', '443'],
+])
+
+/** udp://HOST:PORT */
+export const udpAddress: Reader<{ host: string; port: number }> = (given) => {
+  const address = splitHost(/^udp:\/\/([^/]+)\/?$/.exec(given)?.[1] ?? '')
+  if (address?.port) return { value: { host: address.host, port: address.port } }
+  return { problem: `${quoteUnlessSecret(given)} is not a UDP address`, remedy: 'write udp://HOST:PORT' }
+}
+
+// Whatever stands before an @ in a URL may be a password.
+function quoteUnlessSecret(given: string): string {
+  return given.includes('@') ? 'the value' : quote(given)
+}
+
+function httpUrl(given: string): URL | null {
+  if (!/^https?:\/\/[^\s/]/i.test(given) || /[\s\\\x00-\x1f]/.test(given) || !URL.canParse(given)) return null
+  return new URL(given)
+}
+
+function splitHost(given: string): { host: string; port: number | null } | null {
+  const match = /^(?:\[([0-9a-fA-F:.]+)\]|([^:[\]]+))(?::(\d{1,5}))?$/.exec(given)
+  if (!match) return null
+  const [, ipv6, name, digits] = match
+  const port = digits === undefined ? null : Number(digits)
+  if (port !== null && (port < 1 || port > 65535)) return null
+  if (ipv6 !== undefined) return isIP(ipv6) === 6 ? { host: ipv6, port } : null
+  return isIP(name!) === 4 || isHostName(name!) ? { host: name!, port } : null
+}
+
+function isHostName(given: string): boolean {
+  if (given.length > 253 || /^[\d.]+$/.test(given)) return false
+  return given
+    .replace(/\.$/, '')
+    .split('.')
+    .every((label) => /^[a-zA-Z0-9_]([a-zA-Z0-9_-]{0,61}[a-zA-Z0-9_])?$/.test(label))
+}

@@ -1,0 +1,73 @@
+import { cutText, escapeInvisible, quoteText } from './escape.ts'
+
+export type LogLevel = 'debug' | 'info' | 'warning' | 'error'
+
+export type LogFields = Record<string, string | number | boolean | null>
+
+/** Each event becomes exactly one line, whatever its fields contain. Field values are cut to 256 characters. */
+export interface Log {
+  debug(event: string, fields?: LogFields): void
+  info(event: string, fields?: LogFields): void
+  warning(event: string, fields?: LogFields): void
+  error(event: string, fields?: LogFields): void
+}
+
+export interface LogOptions {
+  renderer: 'json' | 'text'
+  /** Events below it are left out. */
+  level: LogLevel
+  /** Takes one line, without its line break. */
+  write(line: string): void
+  /** Wall clock, ms since 1970. */
+  now(): number
+  /** Whether text may be coloured; JSON never is. */
+  colour: boolean
+}
+
+/** A log of events: JSON with `time`, `level`, `event` and the fields, or text for people. */
+export function createLog({ renderer, level, write, now, colour }: LogOptions): Log {
+  const render = renderer === 'json' ? renderJson : (...event: LogEvent) => renderText(colour, ...event)
+  const logger = (own: LogLevel) => {
+    if (levels.indexOf(own) < levels.indexOf(level)) return () => {}
+    return (event: string, fields: LogFields = {}) => write(render(now(), own, event, fields))
+  }
+  return { debug: logger('debug'), info: logger('info'), warning: logger('warning'), error: logger('error') }
+}
+
+const levels: LogLevel[] = ['debug', 'info', 'warning', 'error']
+const maxValueLength = 256
+
+type LogEvent = [timeMs: number, level: LogLevel, event: string, fields: LogFields]
+
+function renderJson(...[timeMs, level, event, fields]: LogEvent): string {
+  const cut: LogFields = {
+    time: new Date(timeMs).toISOString(),
+    level,
+    event: cutText(event, maxValueLength),
+  }
+  for (const [name, value] of Object.entries(fields)) {
+    // What an event is called and when it happened is not for its fields to say.
+    const key = Object.hasOwn(cut, name) ? `${name}_` : name
+    cut[key] = typeof value === 'string' ? cutText(value, maxValueLength) : value
+  }
+  return escapeInvisible(JSON.stringify(cut))
+}
+
+const colours: Record<LogLevel, number> = { debug: 90, info: 32, warning: 33, error: 31 }
+
+function renderText(colour: boolean, ...[timeMs, level, event, fields]: LogEvent): string {
+  const paint = (code: number, text: string) => (colour ? `\x1b[${code}m${text}\x1b[0m` : text)
+  const time = new Date(timeMs).toISOString()
+  const pairs = Object.entries(fields).map(([name, value]) => `${paint(36, plain(name))}=${plain(value)}`)
+  return [paint(90, time), paint(colours[level], level.padEnd(7)), plainEvent(event), ...pairs].join(' ')
+}
+
+function plainEvent(event: string): string {
+  return /^[\x20-\x7e]{1,256}$/.test(event) ? event : quoteText(event, maxValueLength)
+}
+
+/** Bare where that can't be misread, otherwise quoted. */
+function plain(value: LogFields[string]): string {
+  if (typeof value !== 'string') return String(value)
+  return /^[\w./:@+*%,;?&~<>()[\]{}$-]{1,256}$/.test(value) ? value : quoteText(value, maxValueLength)
+}

@@ -1,0 +1,190 @@
+import { X509Certificate } from 'node:crypto'
+import { isAbsolute, join } from 'node:path'
+
+import { quoteText } from './escape.ts'
+
+/** What a setting's text means, or what is wrong with it and how to write it instead. */
+export type Reading<T> = { value: T } | { problem: string; remedy: string }
+
+/** What reading a setting may need besides its text. */
+export interface ReadingContext {
+  /** Folder of the settings file: relative file names start there. Null: in the current directory. */
+  folder: string | null
+  /** The text of a file; throws when there is none. */
+  readFile(path: string): string
+}
+
+/** Turns the text of a setting, trimmed, into its value. Strict: nothing is guessed, nothing rounded. */
+export type Reader<T> = (text: string, context: ReadingContext) => Reading<T>
+
+/** A whole number in decimal digits. */
+export function integer(minimum: number, maximum: number): Reader<number> {
+  const remedy = `write a number from ${minimum} to ${maximum}`
+  return (text) => {
+    if (!/^[+-]?\d{1,15}$/.test(text)) return { problem: `${quote(text)} is not an integer`, remedy }
+    const value = Number(text)
+    if (value < minimum || value > maximum) return { problem: `${quote(text)} is out of range`, remedy }
+    return { value }
+  }
+}
+
+/** A whole number of seconds where 0 means the same as leaving the setting out. */
+export function secondsOrNone(maximum: number): Reader<number | null> {
+  const read = integer(0, maximum)
+  return (text, context) => {
+    const reading = read(text, context)
+    return 'value' in reading ? { value: reading.value || null } : reading
+  }
+}
+
+/** A time span above zero in seconds; a fraction may be given to the millisecond. */
+export function seconds(maximum: number): Reader<number> {
+  const remedy = `write a number of seconds above 0 and up to ${maximum}`
+  return (text) => {
+    if (!/^[+-]?\d{1,9}(\.\d{1,3})?$/.test(text)) return { problem: `${quote(text)} is not a number`, remedy }
+    const value = Number(text)
+    if (value <= 0 || value > maximum) return { problem: `${quote(text)} is out of range`, remedy }
+    return { value }
+  }
+}
+
+const truths = new Map([
+  ...['true', 'on', 'yes', '1'].map((word) => [word, true] as const),
+  ...['false', 'off', 'no', '0'].map((word) => [word, false] as const),
+])
+
+/** true, on, yes, 1 or false, off, no, 0, in any case: anything else opens nothing, it stops the start. */
+export const boolean: Reader<boolean> = (text) => {
+  const value = truths.get(text.toLowerCase())
+  if (value !== undefined) return { value }
+  return { problem: `${quote(text)} is neither true nor false`, remedy: 'write true or false' }
+}
+
+/** One of a few words. */
+export function choice<T extends string>(...words: T[]): Reader<T> {
+  return (text) => {
+    const value = words.find((word) => word === text)
+    if (value !== undefined) return { value }
+    return { problem: `${quote(text)} is none of the choices`, remedy: `write ${words.join(' or ')}` }
+  }
+}
+
+/** One line of text. */
+export const text: Reader<string> = (given) => {
+  if (given === '') return { problem: 'is empty', remedy: 'write a text' }
+  return prefix(given, noFiles)
+}
+
+/** One line of text that may be empty. */
+export const prefix: Reader<string> = (given) => {
+  if (/[\x00-\x1f\x7f-\x9f\u2028\u2029]/.test(given)) {
+    return { problem: 'contains control characters', remedy: 'leave them out' }
+  }
+  return { value: given }
+}
+
+/** The MAJOR.MINOR of the exposed protocol, kept as text: 1.10 is not 1.1. */
+export const apiVersion: Reader<string> = (given) => {
+  if (/^(0|[1-9]\d{0,3})\.(0|[1-9]\d{0,3})$/.test(given)) return { value: given }
+  return { problem: `${quote(given)} is not a version`, remedy: 'write MAJOR.MINOR, such as 1.5' }
+}
+
+const publishedSecrets = [
+  '0123456789abcdef',
+  'fedcba9876543210',
+  'deadbeef',
+  'b4c96a8692291d88fe5a97dd91846eb4',
+]
+
+/** 32 bytes as 64 hexadecimal characters. Refuses what is obviously not random; never quotes what was given. */
+export const secretBytes: Reader<Uint8Array> = (given) => {
+  const remedy = 'write 64 hexadecimal characters without quotes; "sync-bridge init" makes a fresh secret'
+  if (given === '') return { problem: 'is empty', remedy }
+  if (!/^[0-9a-fA-F]*$/.test(given)) return { problem: 'is not hexadecimal', remedy }
+  if (given.length !== 64) return { problem: `has ${given.length} characters instead of 64`, remedy }
+  const lower = given.toLowerCase()
+  const published = publishedSecrets.some((sample) => sample.repeat(64 / sample.length) === lower)
+  if (published || new Set(lower).size === 1) return { problem: 'is a well-known secret', remedy }
+  return { value: Uint8Array.fromHex(lower) }
+}
+
+/** A PEM file that was read and whose certificates were all understood. */
+export interface CaBundle {
+  path: string
+  pem: string
+}
+
+const certificateForm = /-----BEGIN CERTIFICATE-----[\s\S]*?-----END CERTIFICATE-----/g
+
+/** The name of a file with the certificates to trust, in PEM. An empty bundle would trust nobody, so it is refused. */
+export const caBundle: Reader<CaBundle> = (given, { folder, readFile }) => {
+  const remedy =
+    'name a PEM file with at least one certificate, or remove the setting to trust the usual authorities'
+  if (given === '') return { problem: 'is empty', remedy }
+  const path = isAbsolute(given) || folder === null ? given : join(folder, given)
+  let pem: string
+  try {
+    pem = readFile(path)
+  } catch (cause) {
+    return { problem: `cannot read the file ${quote(path)} (${reasonOf(cause)})`, remedy }
+  }
+  const certificates = pem.match(certificateForm) ?? []
+  if (certificates.length === 0) return { problem: `the file ${quote(path)} contains no certificate`, remedy }
+  const unreadable = certificates.findIndex((certificate) => !isCertificate(certificate))
+  if (unreadable === -1) return { value: { path, pem } }
+  const which = `certificate ${unreadable + 1} of ${certificates.length} in the file ${quote(path)}`
+  return { problem: `${which} cannot be read`, remedy }
+}
+
+/** The moment when the service ends: as it was written, and in ms since 1970. A date alone begins at 00:00 UTC. */
+export interface EndOfService {
+  text: string
+  atMs: number
+}
+
+const dateForm = /^(\d{4}-\d\d-\d\d)(?:T\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?(?:Z|[+-]\d\d:\d\d))?$/
+
+/** An ISO 8601 date, or date and time with its zone. */
+export const isoDate: Reader<EndOfService> = (given) => {
+  const day = dateForm.exec(given)?.[1]
+  const atMs = day === undefined ? Number.NaN : Date.parse(given)
+  if (Number.isFinite(atMs) && isCalendarDay(day!)) return { value: { text: given, atMs } }
+  const remedy = 'write a day such as 2031-12-31, or a moment with its zone such as 2031-12-31T12:00:00Z'
+  return { problem: `${quote(given)} is not a date`, remedy }
+}
+
+/** Shows a value in a problem: on one line, and cut to a readable length. */
+export function quote(given: string): string {
+  return quoteText(given, 80)
+}
+
+/** Why a file can't be read, in a few words without its name. */
+export function reasonOf(cause: unknown): string {
+  const code = cause instanceof Error && 'code' in cause ? String(cause.code) : ''
+  const reasons: Record<string, string> = {
+    ENOENT: 'there is no such file',
+    EACCES: 'permission denied',
+    EISDIR: 'it is a directory',
+    EFBIG: 'it is too large',
+  }
+  return reasons[code] ?? (code || 'unknown reason')
+}
+
+const noFiles: ReadingContext = {
+  folder: null,
+  readFile: () => '',
+}
+
+// The 30th of February may parse, as a day in March.
+function isCalendarDay(day: string): boolean {
+  const date = new Date(`${day}T00:00:00Z`)
+  return Number.isFinite(date.getTime()) && date.toISOString().startsWith(day)
+}
+
+function isCertificate(pem: string): boolean {
+  try {
+    return new X509Certificate(pem).raw.length > 0
+  } catch {
+    return false
+  }
+}

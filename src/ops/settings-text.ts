@@ -1,0 +1,69 @@
+import { quoteText } from './escape.ts'
+import { collectionSettings, required, settingsSchema } from './settings-schema.ts'
+
+import type { EffectiveSetting } from './settings.ts'
+import type { AnySetting } from './settings-schema.ts'
+
+/** The settings as they count, one per line with its source. Secrets, and passwords inside addresses, are masked. */
+export function maskedSettings(effective: EffectiveSetting[]): string[] {
+  const shown = effective.map(({ name, text, source, secret }) => {
+    const value = text === null || (text === '' && secret) ? '(none)' : secret ? mask : visible(name, text)
+    return { line: `service.${name} = ${value}`, source }
+  })
+  const width = Math.min(72, Math.max(...shown.map(({ line }) => line.length)))
+  return shown.map(({ line, source }) => `${line.padEnd(width)}  (${source})`)
+}
+
+/** Every setting with its default and meaning, as a Markdown table. */
+export function settingsTable(): string {
+  const rows = settings.map(([name, { initial, meaning }]) => {
+    const byDefault = initial === required ? 'required' : initial === null ? 'none' : `\`${initial}\``
+    return `| \`${name}\` | ${byDefault} | ${meaning} |`
+  })
+  const gates = Object.values(collectionSettings).map(
+    ({ form, meaning }) => `| \`${form}\` | \`false\` | ${meaning} |`,
+  )
+  return ['| Key | Default | Meaning |', '|---|---|---|', ...rows, ...gates, ''].join('\n')
+}
+
+/**
+ * A settings file to begin with: every setting explained and commented out at its default, and a secret. What an
+ * administrator has to add is commented out as well, so that reading the file tells that it is missing.
+ */
+export function annotatedIni(secretHex: string): string {
+  const paragraphs = settings.map(([name, setting]) => {
+    if (name === 'cache_hmac_secret') return [`# ${setting.meaning}.`, `service.${name} = ${secretHex}`]
+    const { initial, example, meaning } = setting
+    const note =
+      initial === required ? ' Required.' : initial === null ? ' Not set by default; an example:' : ''
+    return [`# ${meaning}.${note}`, `# service.${name} = ${typeof initial === 'string' ? initial : example}`]
+  })
+  const gates = Object.values(collectionSettings).map(({ form, meaning }) => {
+    return [`# ${meaning} of one collection.`, `# service.${form.replace('<collection>', 'tabs')} = true`]
+  })
+  return `${[introduction, ...paragraphs, ...gates].map((lines) => lines.join('\n')).join('\n\n')}\n`
+}
+
+const introduction = [
+  '# Settings of sync-bridge. A line is a setting or a comment; comments begin with # and have lines of their own.',
+  '# Settings that are commented out show their defaults. Variables SERVICE_<NAME> of the environment override what',
+  '# stands here. "sync-bridge check --config FILE" tells whether all is well.',
+  '# This file contains a secret: let nobody but the service read it.',
+]
+
+const settings = Object.entries<AnySetting>(settingsSchema)
+const mask = '********'
+
+function visible(name: string, text: string): string {
+  const masked = name === 'cache_url' ? maskPassword(text) : text
+  const quoted = quoteText(masked, 512)
+  return quoted.slice(1, -1) === masked ? masked : quoted
+}
+
+function maskPassword(url: string): string {
+  return url
+    .replace(/^([^/]*:\/\/)([^:@/]*)(:?)[^@]*@/, (_, scheme: string, user: string, colon: string) =>
+      colon ? `${scheme}${user}:${mask}@` : `${scheme}${mask}@`,
+    )
+    .replace(/([?&][^=&]*(?:password|secret|token)[^=&]*=)[^&]*/gi, `$1${mask}`)
+}

@@ -1,0 +1,142 @@
+import { dirname } from 'node:path'
+
+import { collectionGate, required, settingsSchema } from './settings-schema.ts'
+import { collectSettings, strangers } from './settings-sources.ts'
+
+import type { ReadingContext } from './setting-readers.ts'
+import type { AnySetting, Setting, SettingName } from './settings-schema.ts'
+import type { SettingsProblem, SettingsSources } from './settings-sources.ts'
+
+/** The settings, typed; the key `cache_url` is `cacheUrl` here. A setting without value is null. */
+export type Settings = {
+  [Name in SettingName as CamelCase<Name>]: ValueOf<(typeof settingsSchema)[Name]>
+} & {
+  /** Canonical names of the collections that clients may put records into, and delete from. */
+  writable: { put: Set<string>; delete: Set<string> }
+}
+
+/** A setting as it counts: its text and where that came from. */
+export interface EffectiveSetting {
+  name: string
+  /** Null: none. */
+  text: string | null
+  /** `FILE:LINE`, `environment NAME`, `credential NAME`, or `default`. */
+  source: string
+  secret: boolean
+}
+
+export type SettingsOutcome =
+  { settings: Settings; effective: EffectiveSetting[]; warnings: string[] } | { problems: SettingsProblem[] }
+
+/**
+ * Reads all settings: environment before file before credentials directory before default. The problems, if there
+ * are any, are all that there are: the file's in the order of its lines, then the environment's, then what is missing.
+ */
+export function readSettings(sources: SettingsSources): SettingsOutcome {
+  const problems: SettingsProblem[] = []
+  const given = collectSettings(sources, problems)
+  const context = {
+    folder: sources.file && dirname(sources.file.path),
+    readFile: sources.readFile,
+  }
+  const values: Record<string, unknown> = {}
+  const effective: EffectiveSetting[] = []
+  const missing: SettingsProblem[] = []
+  for (const [name, setting] of Object.entries<AnySetting>(settingsSchema)) {
+    const found = given.get(name)
+    const text = found ? found.text : setting.initial
+    if (text === required) {
+      missing.push(missingSetting(name, setting, sources.file))
+      continue
+    }
+    values[camelCase(name)] = readValue(text, setting, context, (message, remedy) => {
+      problems.push({ where: found?.source ?? 'default', key: `service.${name}`, message, remedy })
+    })
+    effective.push({ name, text, source: found?.source ?? 'default', secret: setting.secret === true })
+  }
+
+  const writable = { put: new Set<string>(), delete: new Set<string>() }
+  for (const { name, text, source } of given.values()) {
+    const gate = collectionGate(name)
+    if (!gate) continue
+    const opened = readValue(text, gateSetting, context, (message, remedy) => {
+      problems.push({ where: source, key: `service.${name}`, message, remedy })
+    })
+    if (opened === true) writable[gate.method].add(gate.collection)
+    effective.push({ name, text, source, secret: false })
+  }
+
+  if (problems.length > 0 || missing.length > 0) {
+    return { problems: [...problems.toSorted(byPlace), ...missing] }
+  }
+  const settings = { ...values, writable } as unknown as Settings
+  return { settings, effective, warnings: [...strangers(sources.environment), ...doubts(settings)] }
+}
+
+/** A problem as one line: `bridge.ini:12: service.port: "80a" is not an integer: write a number from 0 to 65535`. */
+export function renderProblem({ where, key, message, remedy }: SettingsProblem): string {
+  return [where, key, message, remedy].filter((part) => part !== null).join(': ')
+}
+
+// The settings of collections are read as strictly as this one.
+const gateSetting = settingsSchema.readonly
+
+function missingSetting(name: string, setting: AnySetting, file: SettingsSources['file']): SettingsProblem {
+  const example = setting.secret
+    ? 'and 64 hexadecimal characters ("sync-bridge init" makes them)'
+    : setting.example
+  const remedy = `write service.${name} = ${example}, or set SERVICE_${name.toUpperCase()}`
+  return { where: file?.path ?? 'environment', key: `service.${name}`, message: 'is missing', remedy }
+}
+
+function readValue(
+  text: string | null,
+  setting: AnySetting,
+  context: ReadingContext,
+  report: (message: string, remedy: string) => void,
+): unknown {
+  if (text === null) return null
+  if (text === '' && setting.initial === null && !setting.refusesEmpty) return null
+  const reading = setting.read(text, context)
+  if ('value' in reading) return reading.value
+  // Some other readers take the rest of a line for a comment, so people write them.
+  const commented = /\s[#;]/.test(text) && !setting.secret
+  const hint = commented ? ', and comments on lines of their own' : ''
+  report(reading.problem, reading.remedy + hint)
+  return null
+}
+
+function byPlace(a: SettingsProblem, b: SettingsProblem): number {
+  return lineOf(a) - lineOf(b)
+}
+
+function lineOf({ where }: SettingsProblem): number {
+  const line = /:(\d+)$/.exec(where)?.[1]
+  return line === undefined ? Number.MAX_SAFE_INTEGER : Number(line)
+}
+
+/** What is allowed, but seldom meant. */
+function doubts(settings: Settings): string[] {
+  const doubtful: string[] = []
+  const loopback = /^(127\.|::1$|localhost\.?$)/i.test(settings.host)
+  if (!loopback && settings.httpScheme !== 'https') {
+    const remedy = 'put a server with TLS in front, and set service.http_scheme = https'
+    doubtful.push(
+      `service.host: ${settings.host} can be reached from other machines without encryption: ${remedy}`,
+    )
+  }
+  if (settings.workers > 1 && settings.cacheBackend === 'memory') {
+    doubtful.push('service.cache_backend: every worker remembers by itself: use redis to share the memory')
+  }
+  return doubtful
+}
+
+type CamelCase<Name extends string> = Name extends `${infer Head}_${infer Tail}`
+  ? `${Head}${Capitalize<CamelCase<Tail>>}`
+  : Name
+
+type ValueOf<S> = S extends Setting<infer T, infer Default> ? (null extends Default ? T | null : T) : never
+
+function camelCase(name: string): string {
+  return name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase())
+}

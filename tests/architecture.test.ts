@@ -1,0 +1,116 @@
+import { Glob } from 'bun'
+import { describe, expect, it } from 'bun:test'
+import { dirname, join, normalize } from 'node:path'
+
+const source = join(import.meta.dir, '../src')
+
+// Who may import whom, by folder. A file directly in src is its own folder, named after itself.
+const allowed: Record<string, string[]> = {
+  domain: [],
+  sandbox: [],
+  'version.ts': [],
+  protocol: ['domain'],
+  upstream: ['domain'],
+  credentials: ['domain'],
+  batch: ['domain'],
+  ops: ['domain'],
+  routes: ['domain', 'protocol'],
+  'app.ts': ['routes', 'protocol'],
+  cli: [
+    'app.ts',
+    'version.ts',
+    'domain',
+    'protocol',
+    'routes',
+    'batch',
+    'upstream',
+    'credentials',
+    'ops',
+    'sandbox',
+  ],
+  'main.ts': ['cli'],
+}
+
+// One door for each outside thing: only these files may import or call it.
+const doors: { what: RegExp; where: RegExp }[] = [
+  { what: /from 'elysia'|from '@elysiajs\//, where: /^(app\.ts|routes\/)/ },
+  { what: /from 'redis'/, where: /^credentials\/redis-store\.ts$/ },
+  { what: /(await|return|=>|=) fetch\(/, where: /^upstream\/send\.ts$/ },
+  { what: /\bprocess\.(?!hrtime)/, where: /^(main\.ts|cli\/|ops\/workers\.ts)/ },
+  { what: /from 'node:fs'/, where: /^(cli\/|ops\/workers\.ts)/ },
+  { what: /\bDate\.now\b/, where: /^(cli\/|sandbox\/)/ },
+  { what: /\bMath\.random\b/, where: /^(cli\/)/ },
+]
+
+// Protocol and API types reach other layers only as types; only cli/bridge.ts joins the parts.
+const joins = /^cli\/(bridge|serve|sandbox|heartbeat)\.ts$/
+
+const files = [...new Glob('**/*.ts').scanSync(source)].filter((file) => !file.endsWith('.d.ts')).toSorted()
+const texts = new Map(
+  await Promise.all(files.map(async (file) => [file, await Bun.file(join(source, file)).text()] as const)),
+)
+
+describe('the dependency rule', () => {
+  it('holds for every import in src', () => {
+    const broken = files.flatMap((file) =>
+      importsOf(file)
+        .filter(
+          (target) =>
+            folderOf(target) !== folderOf(file) && !allowed[folderOf(file)]?.includes(folderOf(target)),
+        )
+        .map((target) => `${file} imports ${target}`),
+    )
+
+    expect(broken).toEqual([])
+  })
+
+  it('lets only the composition join parts', () => {
+    const parts = ['batch', 'upstream', 'credentials', 'routes', 'app.ts', 'sandbox']
+    const broken = files
+      .filter((file) => folderOf(file) === 'cli' && !joins.test(file))
+      .flatMap((file) =>
+        importsOf(file)
+          .filter((target) => parts.includes(folderOf(target)))
+          .map((target) => `${file} imports ${target}`),
+      )
+
+    expect(broken).toEqual([])
+  })
+
+  it('knows every folder', () => {
+    const unknown = [...new Set(files.map(folderOf))].filter((folder) => !Object.hasOwn(allowed, folder))
+
+    expect(unknown).toEqual([])
+  })
+})
+
+describe('the doors to the outside', () => {
+  it('are the only places that use what is behind them', () => {
+    const broken = doors.flatMap(({ what, where }) =>
+      files
+        .filter((file) => !where.test(file) && what.test(codeOf(file)))
+        .map((file) => `${file} uses ${what.source}`),
+    )
+
+    expect(broken).toEqual([])
+  })
+})
+
+function importsOf(file: string): string[] {
+  const found = texts.get(file)!.matchAll(/(?:from|import)\s*\(?\s*'(\.[^']+)'/g)
+  return [...found]
+    .map(([, path]) => normalize(join(dirname(file), path!)))
+    .filter((path) => !path.startsWith('..'))
+}
+
+function folderOf(file: string): string {
+  return file.includes('/') ? file.slice(0, file.indexOf('/')) : file
+}
+
+// Comments and strings may name what the code must not use.
+function codeOf(file: string): string {
+  return texts
+    .get(file)!
+    .replaceAll(/\/\*[\s\S]*?\*\//g, '')
+    .replaceAll(/(^|\s)\/\/.*$/gm, '')
+}

@@ -1,0 +1,33 @@
+#!/bin/bash
+# Runs all tests and ends with a line that counts them. Programs that the tests start and this machine lacks are installed
+# from Debian's packages first.
+set -u -o pipefail
+cd "$(dirname "$0")/.." || exit 1
+
+missing=()
+command -v redis-server >/dev/null || missing+=(redis-server)
+if [ ${#missing[@]} -gt 0 ]; then
+  echo "Installing ${missing[*]} ..."
+  as_root=()
+  [ "$(id -u)" = 0 ] || as_root=(sudo)
+  export DEBIAN_FRONTEND=noninteractive
+  { "${as_root[@]}" apt-get update -qq && "${as_root[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}"; } \
+    >/dev/null || { echo "Cannot install ${missing[*]}: install them by hand, then run this again"; exit 1; }
+fi
+
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+# The runner may be several words: "npx --yes bun@VERSION".
+${BUN:-bun} test --timeout 30000 "$@" 2>&1 | tee "$log"
+code=$?
+
+count() { grep -Eo "^ *[0-9]+ $1" "$log" | tail -n 1 | grep -Eo '[0-9]+' || echo 0; }
+passed=$(count pass)
+failed=$(count fail)
+skipped=$(count skip)
+# A runner that dies before it counts has failed, whatever it had counted.
+[ "$code" = 0 ] || [ "$failed" != 0 ] || failed=1
+[ "$passed" != 0 ] || code=1
+echo
+echo "$passed passed, $failed failed$([ "$skipped" = 0 ] || echo ", $skipped skipped")"
+exit "$code"

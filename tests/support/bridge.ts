@@ -1,0 +1,153 @@
+import { randomBytes } from 'node:crypto'
+import { startBridge } from '../../src/cli/bridge.ts'
+import type { Host } from '../../src/cli/host.ts'
+import { createLog } from '../../src/ops/log.ts'
+import { readSettings } from '../../src/ops/settings.ts'
+import { startSandbox } from '../../src/sandbox/sandbox.ts'
+import type { Sandbox, SandboxOptions } from '../../src/sandbox/sandbox.ts'
+import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
+
+export interface TestBridgeOptions {
+  /** Settings by name without `service.`, as text: `{ readonly: 'true' }`. */
+  settings?: Record<string, string>
+  sandbox?: SandboxOptions
+  /** Collections that may be put into and deleted from. */
+  writable?: string[]
+  /** Where the bridge thinks the token server is; the sandbox's when left out. */
+  tokenServerUrl?: string
+  /** Wall clock of the bridge, ms since 1970. */
+  now?(): number
+}
+
+/** A bridge in this process, on a real socket, over a sandbox with one user. */
+export interface TestBridge {
+  url: string
+  sandbox: Sandbox
+  user: SandboxUser
+  /** Every line that the bridge logged, at level debug. */
+  logs: string[]
+  /** Asks with the user's access token; `path` begins below `/v1/buckets/<bucket>`, or with `/v1` for anything else. */
+  ask(path: string, init?: AskInit): Promise<Answer>
+  /** The headers by which a user is known, with an access token or an assertion. */
+  identityOf(user: SandboxUser, scheme?: 'Bearer' | 'BrowserID'): Record<string, string>
+  stop(): Promise<void>
+}
+
+export interface AskInit {
+  method?: string
+  headers?: Record<string, string>
+  /** Sent as JSON; text is sent as it is. */
+  body?: unknown
+  /** Who asks; the sandbox's first user when left out, nobody when null. */
+  as?: SandboxUser | null
+}
+
+export interface Answer {
+  status: number
+  headers: Headers
+  text: string
+  /** The body as JSON, or undefined when it is empty. */
+  // oxlint-disable-next-line typescript/no-explicit-any -- tests look into bodies of every shape
+  body: any
+}
+
+/** Starts a bridge over a new sandbox. With the memory cache, unless the settings say otherwise. */
+export async function startTestBridge(options: TestBridgeOptions = {}): Promise<TestBridge> {
+  const sandbox = await startSandbox(options.sandbox)
+  const user = sandbox.addUser('alice')
+  const logs: string[] = []
+  const host = testHost(options.now ?? Date.now)
+  const log = createLog({
+    renderer: 'json',
+    level: 'debug',
+    write: (line) => logs.push(line),
+    now: host.now,
+    colour: false,
+  })
+  const bridge = startBridge(testSettings(options, sandbox), host, log)
+  const tokens = new Map<SandboxUser, Record<string, string>>()
+
+  function identityOf(who: SandboxUser, scheme: 'Bearer' | 'BrowserID' = 'Bearer'): Record<string, string> {
+    if (scheme === 'BrowserID') return { Authorization: `BrowserID ${who.assertion()}` }
+    const known = tokens.get(who)
+    if (known) return known
+    const made = { Authorization: `Bearer ${who.bearerToken()}`, 'X-KeyID': who.keyId }
+    tokens.set(who, made)
+    return made
+  }
+
+  return {
+    url: bridge.url,
+    sandbox,
+    user,
+    logs,
+    identityOf,
+    ask: (path, { method = 'GET', headers = {}, body, as = user } = {}) => {
+      const target =
+        path.startsWith('/v') || path.startsWith('/_')
+          ? path
+          : `/v1/buckets/${(as ?? user).clientState}${path}`
+      const type = body === undefined ? {} : { 'Content-Type': 'application/json' }
+      return request(bridge.url + target, {
+        method,
+        headers: { ...(as && identityOf(as)), ...type, ...headers },
+        ...(body !== undefined && { body: typeof body === 'string' ? body : JSON.stringify(body) }),
+      })
+    },
+    async stop() {
+      await bridge.stop(0)
+      await sandbox.stop()
+    },
+  }
+}
+
+/** One request, followed nowhere; the answer read whole. */
+export async function request(url: string, init: RequestInit = {}): Promise<Answer> {
+  const response = await fetch(url, { redirect: 'manual', ...init })
+  const text = await response.text()
+  const isJson = response.headers.get('content-type')?.startsWith('application/json')
+  const body: unknown = text !== '' && isJson ? JSON.parse(text) : undefined
+  return { status: response.status, headers: response.headers, text, body }
+}
+
+function testSettings(options: TestBridgeOptions, sandbox: Sandbox) {
+  const given: Record<string, string> = {
+    port: '0',
+    token_server_url: options.tokenServerUrl ?? sandbox.tokenServerUrl,
+    cache_backend: 'memory',
+    cache_hmac_secret: randomBytes(32).toString('hex'),
+    ...options.settings,
+  }
+  for (const collection of options.writable ?? []) {
+    given[`record_${collection}_put_enabled`] = 'true'
+    given[`record_${collection}_delete_enabled`] = 'true'
+  }
+  const environment = Object.fromEntries(
+    Object.entries(given).map(([name, value]) => [`SERVICE_${name.toUpperCase()}`, value]),
+  )
+  const outcome = readSettings({
+    file: null,
+    environment,
+    readFile: () => {
+      throw new Error('These settings name no files')
+    },
+  })
+  if ('problems' in outcome) throw new Error(`Bad test settings: ${JSON.stringify(outcome.problems)}`)
+  return outcome.settings
+}
+
+function testHost(now: () => number): Host {
+  const silent = { write() {}, isTty: false }
+  return {
+    stdout: silent,
+    stderr: silent,
+    environment: {},
+    readFile: () => '',
+    executablePath: '',
+    standalone: false,
+    cwd: '/',
+    now,
+    randomBytes: (length) => new Uint8Array(randomBytes(length)),
+    onSignal: () => () => {},
+  }
+}
