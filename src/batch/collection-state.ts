@@ -1,0 +1,186 @@
+import { judgeProbe } from './probe.ts'
+import { planChanges } from './plan.ts'
+import { simulate } from './simulate.ts'
+import type { ServiceError } from '../domain/errors.ts'
+import type { OperationOutcome } from '../domain/operation.ts'
+import type { Snapshot } from '../domain/record-storage.ts'
+import type { SyncRecord } from '../domain/record.ts'
+import type { Timestamp } from '../domain/timestamp.ts'
+import type { CollectionPlan } from './plan.ts'
+import type { ProbeVerdict, VisibleStep } from './probe.ts'
+import type { CollectionView, Epoch, NumberedOperation, Rejection, Simulation } from './simulate.ts'
+
+/** What a transaction has done to one record, and what it takes to undo that. */
+export interface AppliedChange {
+  /** The record as it was; null when there was none. */
+  before: SyncRecord | null
+  /** The version that the transaction left, or null when it left none. */
+  leftAt: Timestamp | null
+  /** A ttl was written, so the earlier expiry is lost. */
+  wroteTtl: boolean
+  wroteSortindex: boolean
+  /** A payload or a sortindex was written. */
+  wroteVersion: boolean
+}
+
+/**
+ * What a transaction knows of one collection: how it was read, what has been carried out since, and what follows
+ * from both for each operation. It does no I/O.
+ *
+ * Operations on a record are judged once: as soon as their effect is upstream they are settled, and what other
+ * writers do later does not change their outcome any more.
+ */
+export class CollectionState {
+  /** Why nothing more can be written. Decides over the operations that are not settled. */
+  failure: ServiceError | null = null
+  maxPayloadBytes = Number.POSITIVE_INFINITY
+  /** What has been done so far, by record id. */
+  readonly applied = new Map<string, AppliedChange>()
+  /** Records that the storage would not take. */
+  readonly rejected = new Map<string, Rejection>()
+  readonly #operations: NumberedOperation[]
+  readonly #epochs = new Map<string, Epoch[]>()
+  readonly #writtenAt = new Map<string, Timestamp>()
+  #view: CollectionView
+  #since: Timestamp
+  #committedAt: Timestamp | null = null
+
+  constructor(operations: NumberedOperation[], view: CollectionView) {
+    this.#operations = operations
+    this.#view = view
+    this.#since = view.timestamp
+  }
+
+  /** The next write counts only while nobody else wrote after this moment. */
+  get since(): Timestamp {
+    return this.#since
+  }
+
+  /** Whether a part of the changes is upstream. */
+  get isVisible(): boolean {
+    return this.#committedAt !== null
+  }
+
+  /** What has still to be done. */
+  plan(): CollectionPlan {
+    return planChanges(this.#simulate().changes)
+  }
+
+  /** Begins again with a newer view. Only while nothing is visible. */
+  restart(view: CollectionView): void {
+    this.#view = view
+    this.#since = view.timestamp
+    this.rejected.clear()
+  }
+
+  /** Goes on with newer versions of the records whose operations aren't settled. */
+  refresh(snapshot: Snapshot): void {
+    this.#view = { ...this.#view, records: snapshot.records }
+    this.#since = snapshot.timestamp
+  }
+
+  /** What a snapshot tells of a step whose answer was lost. */
+  judge(step: VisibleStep, probe: Snapshot): ProbeVerdict {
+    return judgeProbe(step, this.#view.records, this.#since, probe)
+  }
+
+  /** Takes note that a step is upstream, all of it but the refused ids. */
+  settle(step: VisibleStep, at: Timestamp, refused: Map<string, Rejection>): void {
+    const plan = this.plan()
+    if (step.kind === 'remove') this.#settleRemoval(step.ids, plan)
+    else this.#settleWrite(step, at, refused, plan)
+    this.#since = at
+    this.#committedAt = at
+  }
+
+  /** The collection's timestamp as the operation of that index sees it, once everything is settled. */
+  timestampAt(index: number): Timestamp {
+    const { effectiveFrom } = this.#simulate()
+    return index > effectiveFrom ? (this.#committedAt ?? this.#view.timestamp) : this.#view.timestamp
+  }
+
+  /** What comes of each operation, by its index, once everything is settled. */
+  outcomes(): Map<number, OperationOutcome> {
+    const collection = this.#committedAt ?? this.#view.timestamp
+    const stamps = { collection, record: (id: string) => this.#writtenAt.get(id) ?? collection }
+    const outcomes = new Map<number, OperationOutcome>()
+    for (const [index, answer] of this.#simulate().answers) outcomes.set(index, answer(stamps))
+    return outcomes
+  }
+
+  #simulate(): Simulation {
+    const { failure, maxPayloadBytes, rejected } = this
+    return simulate(this.#operations, this.#view, {
+      epochs: this.#epochs,
+      rejected,
+      failure,
+      maxPayloadBytes,
+    })
+  }
+
+  #settleRemoval(ids: string[], { resets, deletes }: CollectionPlan): void {
+    for (const id of ids) {
+      this.applied.set(id, {
+        before: this.#before(id),
+        leftAt: null,
+        wroteTtl: true,
+        wroteSortindex: false,
+        wroteVersion: true,
+      })
+      const resetAt = resets.get(id)
+      this.#closeEpoch(id, resetAt === undefined ? Number.POSITIVE_INFINITY : resetAt + 1)
+    }
+    const records = new Map(this.#view.records)
+    for (const id of ids) records.delete(id)
+    this.#view = { ...this.#view, records }
+    // Nothing else was due, so whatever was decided without a write happened at this moment.
+    if (resets.size === 0) this.#closeAllBut(new Set(deletes))
+  }
+
+  #settleWrite(
+    step: Extract<VisibleStep, { kind: 'write' }>,
+    at: Timestamp,
+    refused: Map<string, Rejection>,
+    { puts, deletes }: CollectionPlan,
+  ): void {
+    for (const { id, payload, sortindex, ttlSeconds } of step.records) {
+      const reason = refused.get(id)
+      if (reason) {
+        this.rejected.set(id, reason)
+        continue
+      }
+      const before = this.#before(id)
+      const wroteVersion = payload !== undefined || sortindex !== undefined
+      const isGone = ttlSeconds !== undefined && ttlSeconds <= 0
+      this.applied.set(id, {
+        before,
+        leftAt: isGone ? null : wroteVersion ? at : (before?.lastModified ?? at),
+        wroteTtl: ttlSeconds !== undefined,
+        wroteSortindex: sortindex !== undefined,
+        wroteVersion,
+      })
+      this.#writtenAt.set(id, at)
+      this.#closeEpoch(id, Number.POSITIVE_INFINITY)
+    }
+    this.#closeAllBut(new Set([...puts.map(({ id }) => id), ...deletes]))
+  }
+
+  // What somebody else wrote after our first step is what an undo has to bring back.
+  #before(id: string): SyncRecord | null {
+    return this.#view.records.get(id) ?? this.applied.get(id)?.before ?? null
+  }
+
+  #closeAllBut(open: Set<string>): void {
+    for (const { operation } of this.#operations) {
+      if ('id' in operation && !open.has(operation.id)) {
+        this.#closeEpoch(operation.id, Number.POSITIVE_INFINITY)
+      }
+    }
+  }
+
+  #closeEpoch(id: string, until: number): void {
+    const epochs = this.#epochs.get(id) ?? []
+    if (epochs.at(-1)?.until === Number.POSITIVE_INFINITY) return
+    this.#epochs.set(id, [...epochs, { until, base: this.#view.records.get(id) ?? null }])
+  }
+}

@@ -1,0 +1,92 @@
+import type { RecordWrite, Snapshot } from '../domain/record-storage.ts'
+import type { SyncRecord } from '../domain/record.ts'
+import type { Timestamp } from '../domain/timestamp.ts'
+
+/** A step of a commit, as far as a look at the storage can tell whether it was carried out. */
+export type VisibleStep = { kind: 'write'; records: RecordWrite[] } | { kind: 'remove'; ids: string[] }
+
+/**
+ * What a snapshot tells of a conditional write whose answer was lost:
+ * - `unapplied`: nobody has written since, so it was not carried out so far
+ * - `applied`: it was, and got that timestamp; `refused` names records that the storage left out
+ * - `moved`: somebody else wrote first, so it was not carried out and never will be
+ * - `unclear`: every trace that it could have left is covered by what somebody else wrote
+ */
+export type ProbeVerdict =
+  | { verdict: 'unapplied' }
+  | { verdict: 'applied'; timestamp: Timestamp; refused: string[] }
+  | { verdict: 'moved' }
+  | { verdict: 'unclear' }
+
+/**
+ * Judges a write by its traces. It was conditional on `since`, and `before` has the records as they were then; the
+ * condition and the storage's own transaction make sure that all of it was carried out, or none.
+ */
+export function judgeProbe(
+  step: VisibleStep,
+  before: Map<string, SyncRecord>,
+  since: Timestamp,
+  probe: Snapshot,
+): ProbeVerdict {
+  if (probe.timestamp === since) return { verdict: 'unapplied' }
+  return step.kind === 'write'
+    ? judgeWrite(step.records, before, since, probe)
+    : judgeRemoval(step.ids, before, probe)
+}
+
+function judgeWrite(
+  records: RecordWrite[],
+  before: Map<string, SyncRecord>,
+  since: Timestamp,
+  probe: Snapshot,
+): ProbeVerdict {
+  const traces = records.map((write) => ({
+    id: write.id,
+    ...traceOf(write, before.get(write.id) ?? null, since, probe),
+  }))
+  const untouched = traces.filter(({ trace }) => trace === 'untouched').map(({ id }) => id)
+  const certain = traces.flatMap((trace) => (trace.trace === 'certain' ? [trace.at] : []))
+  const likely = traces.flatMap((trace) => (trace.trace === 'likely' ? [trace.at] : []))
+  // What we wrote is there, so what is untouched was not taken by the storage.
+  if (certain.length > 0) return { verdict: 'applied', timestamp: earliest(certain), refused: untouched }
+  if (untouched.length > 0) return { verdict: 'moved' }
+  if (likely.length > 0) return { verdict: 'applied', timestamp: earliest(likely), refused: [] }
+  return { verdict: 'unclear' }
+}
+
+type Trace = { trace: 'certain' | 'likely'; at: Timestamp } | { trace: 'untouched' | 'covered' }
+
+function traceOf(
+  write: RecordWrite,
+  before: SyncRecord | null,
+  since: Timestamp,
+  probe: Snapshot,
+): Trace {
+  const { payload, sortindex } = write
+  // A ttl alone leaves the version of the record as it is.
+  if (payload === undefined && sortindex === undefined) return { trace: 'covered' }
+  const now = probe.records.get(write.id)
+  if (!now) return { trace: 'covered' }
+  if (before && now.lastModified === before.lastModified) return { trace: 'untouched' }
+  const isOurs =
+    now.lastModified > since &&
+    (payload === undefined || now.payload === payload) &&
+    (sortindex === undefined || now.sortindex === sortindex)
+  if (!isOurs) return { trace: 'covered' }
+  // A ciphertext that was not there before is nobody else's; anything less could be chance.
+  const isTelling = payload !== undefined && payload !== '' && payload !== before?.payload
+  return { trace: isTelling ? 'certain' : 'likely', at: now.lastModified }
+}
+
+function earliest(timestamps: Timestamp[]): Timestamp {
+  return Math.min(...timestamps) as Timestamp
+}
+
+function judgeRemoval(ids: string[], before: Map<string, SyncRecord>, probe: Snapshot): ProbeVerdict {
+  const present = ids.filter((id) => probe.records.has(id))
+  if (present.length === 0) return { verdict: 'applied', timestamp: probe.timestamp, refused: [] }
+  const isUntouched = present.some(
+    (id) => probe.records.get(id)!.lastModified === before.get(id)?.lastModified,
+  )
+  return { verdict: isUntouched ? 'moved' : 'unclear' }
+}

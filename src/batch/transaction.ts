@@ -1,0 +1,299 @@
+import { never } from '../domain/timestamp.ts'
+import { judgeCollection } from './judge.ts'
+import { Pace } from './pace.ts'
+import { AnswerBudget } from './read-list.ts'
+import { isRefusal } from './refusal.ts'
+import { runBounded } from './run-bounded.ts'
+import { readTasks } from './untouched-collection.ts'
+import { WrittenCollection } from './written-collection.ts'
+import type { ServiceError } from '../domain/errors.ts'
+import type { Operation, OperationOutcome } from '../domain/operation.ts'
+import type { Precondition } from '../domain/precondition.ts'
+import type { BulkStorage, CollectionTimestamps } from '../domain/record-storage.ts'
+import type { Timestamp } from '../domain/timestamp.ts'
+import type { Locks } from './locks.ts'
+import type { PaceOptions } from './pace.ts'
+import type { NumberedOperation } from './simulate.ts'
+import type { Surroundings } from './written-collection.ts'
+
+/** One operation of a transaction, and whose storage it is for. */
+export interface Step {
+  storage: BulkStorage
+  operation: Operation
+}
+
+export interface TransactionOptions extends PaceOptions {
+  /** Shared by all transactions of the process. */
+  locks: Locks
+  observe(event: TransactionEvent): void
+  /** How many bytes all lists of the transaction may hold together; 16 MiB if absent. */
+  maxAnswerBytes?: number
+}
+
+/** What a transaction tells of itself, for logs and metrics: no ids, no contents, no owners. */
+export type TransactionEvent =
+  /** Nothing had to be written. */
+  | { kind: 'read-only' }
+  /** All is written, and visible. */
+  | { kind: 'committed'; collections: number; records: number }
+  /** Somebody else wrote to the collection first; it is read and decided again. */
+  | { kind: 'moved-round'; collection: string }
+  /** The answer to a write was lost, and the storage is looked at. */
+  | { kind: 'probed'; collection: string }
+  /** A part was visible, and has been taken back. */
+  | { kind: 'undone'; collections: string[] }
+  /** A part is visible and could not be taken back. */
+  | { kind: 'partial'; collections: string[] }
+  /** It can't be told whether the writes to these collections were carried out. */
+  | { kind: 'unknown'; collections: string[] }
+
+/**
+ * Carries out operations as if they were done one after the other at one moment, and nobody else wrote meanwhile:
+ * each sees the effects of the earlier ones. Their outcomes come back in order; a write that the storage refuses
+ * fails alone.
+ *
+ * Rejects with `UpstreamError` when the storage broke, or with `ServiceError` 413 when it could never write so much
+ * at once. Then nothing of it is visible, except what the events `partial` and `unknown` tell of. Everything is
+ * decided against one snapshot per collection, and committed by writes that count only while that snapshot holds.
+ */
+export async function runTransaction(
+  steps: Step[],
+  options: TransactionOptions,
+): Promise<OperationOutcome[]> {
+  const users = groupByUser(steps)
+  const written = users.flatMap(({ storage, collections }) =>
+    [...collections].filter(([, { isWritten }]) => isWritten).map(([name]) => lockName(storage, name)),
+  )
+  const release = await options.locks.acquire(written)
+  try {
+    return await new Transaction(steps, users, options).run()
+  } finally {
+    release()
+  }
+}
+
+function lockName(storage: BulkStorage, collection: string): string {
+  return JSON.stringify([storage.owner, collection])
+}
+
+/** What the transaction wants of one user's storage. */
+interface User {
+  storage: BulkStorage
+  collections: Map<string, { operations: NumberedOperation[]; isWritten: boolean }>
+  timestampReads: { index: number; precondition: Precondition }[]
+}
+
+function groupByUser(steps: Step[]): User[] {
+  const users = new Map<string, User>()
+  for (const [index, { storage, operation }] of steps.entries()) {
+    const user: User = users.get(storage.owner) ?? { storage, collections: new Map(), timestampReads: [] }
+    users.set(storage.owner, user)
+    if (operation.kind === 'timestamps') {
+      user.timestampReads.push({ index, precondition: operation.precondition })
+      continue
+    }
+    const { collection } = operation
+    const part = user.collections.get(collection) ?? { operations: [], isWritten: false }
+    user.collections.set(collection, part)
+    part.operations.push({ index, operation })
+    part.isWritten ||= operation.kind === 'put' || operation.kind === 'delete'
+  }
+  return [...users.values()]
+}
+
+class Transaction {
+  readonly #steps: Step[]
+  readonly #users: User[]
+  readonly #options: TransactionOptions
+  readonly #pace: Pace
+  readonly #around: Surroundings
+  readonly #outcomes = new Map<number, OperationOutcome>()
+  readonly #timestamps = new Map<User, Promise<CollectionTimestamps>>()
+  /** Users whom their storage does not let in. */
+  readonly #refusals = new Map<User, ServiceError>()
+  readonly #written: { user: User; part: WrittenCollection }[] = []
+
+  constructor(steps: Step[], users: User[], options: TransactionOptions) {
+    this.#steps = steps
+    this.#users = users
+    this.#options = options
+    this.#pace = new Pace(options)
+    this.#around = {
+      pace: this.#pace,
+      budget: new AnswerBudget(options.maxAnswerBytes ?? 16 * 1024 * 1024),
+      observe: options.observe,
+      hasCompany: false,
+      surprise: () => this.#passPointOfNoReturn(),
+    }
+  }
+
+  async run(): Promise<OperationOutcome[]> {
+    await this.#read()
+    const changed = this.#written.map(({ part }) => part).filter((part) => part.hasChanges)
+    if (changed.length === 0) {
+      this.#options.observe({ kind: 'read-only' })
+      return this.#answer()
+    }
+    this.#around.hasCompany = changed.length > 1
+    try {
+      await this.#prepare(changed)
+      await this.#commit(changed)
+    } catch (error) {
+      await this.#undo(changed)
+      throw error
+    }
+    const records = changed.reduce((total, { changedRecords }) => total + changedRecords, 0)
+    this.#options.observe({ kind: 'committed', collections: changed.length, records })
+    return this.#answer()
+  }
+
+  /** Reads all that the outcomes depend on, at the same time as far as possible. */
+  async #read(): Promise<void> {
+    const tasks: (() => Promise<void>)[] = []
+    for (const user of this.#users) {
+      const { storage } = user
+      for (const [collection, { operations, isWritten }] of user.collections) {
+        if (isWritten) tasks.push(this.#writtenTask(user, collection, operations))
+        else {
+          const around = { budget: this.#around.budget, timestamps: () => this.#readTimestamps(user) }
+          for (const { indices, run } of readTasks(storage, collection, operations, around)) {
+            const task = async () => {
+              const outcomes = await run()
+              for (const [place, index] of indices.entries()) this.#outcomes.set(index, outcomes[place]!)
+            }
+            tasks.push(() => this.#attempt(user, indices, task))
+          }
+        }
+      }
+      if (user.timestampReads.length > 0) {
+        const indices = user.timestampReads.map(({ index }) => index)
+        tasks.push(() => this.#attempt(user, indices, async () => void (await this.#readTimestamps(user))))
+      }
+    }
+    await runBounded(tasks)
+    const admitted = this.#written.filter(({ user }) => !this.#refusals.has(user))
+    this.#written.splice(0, this.#written.length, ...admitted)
+  }
+
+  #writtenTask(user: User, collection: string, operations: NumberedOperation[]): () => Promise<void> {
+    this.#pace.requireTime()
+    const part = new WrittenCollection(user.storage, collection, operations, this.#around)
+    const indices = operations.map(({ index }) => index)
+    const read = async () => {
+      if (part.needsLimits) part.heed(await user.storage.limits())
+      await part.read()
+      this.#written.push({ user, part })
+    }
+    return () => this.#attempt(user, indices, read)
+  }
+
+  /** Carries out a task; a refusal is the outcome of the operations concerned, or of all the user's. */
+  async #attempt(user: User, indices: number[], task: () => Promise<void>): Promise<void> {
+    if (this.#refusals.has(user)) return
+    try {
+      await task()
+    } catch (error) {
+      if (!isRefusal(error)) throw error
+      if (error.status === 401) this.#refusals.set(user, error)
+      for (const index of indices) this.#outcomes.set(index, { outcome: 'failed', error })
+    }
+  }
+
+  #readTimestamps(user: User): Promise<CollectionTimestamps> {
+    const known = this.#timestamps.get(user)
+    if (known) return known
+    const reading = user.storage.collectionTimestamps({ kind: 'none' }).then((outcome) => {
+      if (outcome.outcome === 'found') return outcome
+      throw new TypeError('The storage judged a condition that was not made')
+    })
+    this.#timestamps.set(user, reading)
+    return reading
+  }
+
+  /** Brings the puts to the storage where that can be done invisibly and one write is not enough. */
+  async #prepare(changed: WrittenCollection[]): Promise<void> {
+    const withPuts = changed.filter((part) => part.hasPuts)
+    if (withPuts.length < 2 && !withPuts.some((part) => part.isLong)) return
+    this.#pace.requireTime()
+    await runBounded(withPuts.map((part) => () => this.#learnLimits(part)))
+    for (const part of withPuts) part.requireFit()
+    this.#pace.requireTime()
+    await runBounded(withPuts.map((part) => () => part.stage()))
+  }
+
+  async #learnLimits(part: WrittenCollection): Promise<void> {
+    if (part.limits) return
+    try {
+      part.heed(await part.storage.limits())
+    } catch (error) {
+      if (!isRefusal(error)) throw error
+      part.fail(error)
+    }
+  }
+
+  async #commit(changed: WrittenCollection[]): Promise<void> {
+    if (!changed.some((part) => part.hasChanges)) return
+    this.#pace.requireTime()
+    this.#passPointOfNoReturn()
+    if (changed.length > 1) {
+      // What could not be staged can still be refused, so it goes first, while the rest can be dropped.
+      for (const part of changed) if (part.hasPuts && !part.isStaged) await part.advance('puts')
+      await runAtOnce(changed.map((part) => () => part.advance('puts')))
+    }
+    await runAtOnce(changed.map((part) => () => part.advance('deletes')))
+  }
+
+  #passPointOfNoReturn(): void {
+    for (const { storage } of this.#users) storage.passPointOfNoReturn()
+  }
+
+  async #undo(changed: WrittenCollection[]): Promise<void> {
+    const results = { untouched: [], undone: [], partial: [], unknown: [] } as Record<string, string[]>
+    for (const part of changed.toReversed()) results[await part.undo()]!.push(part.collection)
+    for (const kind of ['undone', 'partial', 'unknown'] as const) {
+      const collections = results[kind]!
+      if (collections.length > 0) this.#options.observe({ kind, collections })
+    }
+  }
+
+  async #answer(): Promise<OperationOutcome[]> {
+    for (const user of this.#users) {
+      const written = this.#written.filter((entry) => entry.user === user).map(({ part }) => part)
+      for (const part of written) {
+        for (const [index, outcome] of part.outcomes()) {
+          if (!this.#outcomes.has(index)) this.#outcomes.set(index, outcome)
+        }
+      }
+      await this.#answerTimestamps(user, written)
+      const error = this.#refusals.get(user)
+      if (error) this.#failAll(user, error)
+    }
+    return this.#steps.map((_, index) => this.#outcomes.get(index)!)
+  }
+
+  async #answerTimestamps(user: User, written: WrittenCollection[]): Promise<void> {
+    for (const { index, precondition } of user.timestampReads) {
+      if (this.#outcomes.has(index) || this.#refusals.has(user)) continue
+      const base = await this.#readTimestamps(user)
+      const collections = new Map(base.collections)
+      for (const part of written) {
+        const timestamp = part.timestampAt(index)
+        if (timestamp > never) collections.set(part.collection, timestamp)
+        else collections.delete(part.collection)
+      }
+      const timestamp = Math.max(base.timestamp, ...collections.values()) as Timestamp
+      const verdict = judgeCollection(precondition, timestamp)
+      this.#outcomes.set(index, verdict ?? { outcome: 'found', timestamp, collections })
+    }
+  }
+
+  #failAll(user: User, error: ServiceError): void {
+    for (const [index, { storage }] of this.#steps.entries()) {
+      if (storage.owner === user.storage.owner) this.#outcomes.set(index, { outcome: 'failed', error })
+    }
+  }
+}
+
+async function runAtOnce(tasks: (() => Promise<void>)[]): Promise<void> {
+  await runBounded(tasks, tasks.length)
+}

@@ -1,0 +1,127 @@
+import { fieldLimits } from '../domain/record.ts'
+import { modestLimits, splitIntoUploads } from './plan.ts'
+import type { BulkStorage, CommitOutcome, RecordWrite, Snapshot, StorageLimits } from '../domain/record-storage.ts'
+import type { SyncRecord } from '../domain/record.ts'
+import type { Timestamp } from '../domain/timestamp.ts'
+import type { AppliedChange } from './collection-state.ts'
+import type { Pace } from './pace.ts'
+
+const maxRounds = 5
+
+/** What a transaction has made visible in one collection. */
+export interface VisibleChanges {
+  storage: BulkStorage
+  collection: string
+  applied: ReadonlyMap<string, AppliedChange>
+  /** When the last change became visible; nobody is known to have written after it. */
+  since: Timestamp
+  limits: StorageLimits | null
+}
+
+/**
+ * Brings back the records as they were before the transaction. A record that somebody else has written since is
+ * left to them. What can't be brought back: the time of the last change, and the expiry where a ttl was written or
+ * the record deleted; such a record lives on without one.
+ *
+ * False when the storage kept failing, or would not take a record back. Never rejects.
+ */
+export async function undoChanges(changes: VisibleChanges, pace: Pace): Promise<boolean> {
+  const undo = new Undo(changes)
+  for (let round = 0; round < maxRounds; round += 1) {
+    try {
+      if (await undo.run()) return true
+    } catch {
+      // Whether the failed step was carried out shows in the snapshot that the next round begins with.
+    }
+    await pace.pause()
+  }
+  return undo.isDone
+}
+
+/** A record that has still to be brought back. */
+interface Pending extends AppliedChange {
+  /** It had to be deleted first, because a sortindex can't be taken away otherwise. */
+  isBeingReset: boolean
+}
+
+class Undo {
+  readonly #changes: VisibleChanges
+  readonly #pending = new Map<string, Pending>()
+  #since: Timestamp
+  #isFirst = true
+
+  constructor(changes: VisibleChanges) {
+    this.#changes = changes
+    this.#since = changes.since
+    for (const [id, change] of changes.applied) {
+      const hadNothing = change.before === null && change.leftAt === null
+      if (!hadNothing) this.#pending.set(id, { ...change, isBeingReset: false })
+    }
+  }
+
+  get isDone(): boolean {
+    return this.#pending.size === 0
+  }
+
+  /** One round; false when somebody else wrote meanwhile. */
+  async run(): Promise<boolean> {
+    const { storage, collection, limits } = this.#changes
+    if (!this.#isFirst) this.#forgetForeign(await storage.snapshot(collection, [...this.#pending.keys()]))
+    this.#isFirst = false
+
+    const resets = this.#idsWhere((change) => mustReset(change))
+    if (resets.length > 0) {
+      for (const id of resets) this.#pending.get(id)!.isBeingReset = true
+      if (!this.#note(await storage.remove(collection, resets, this.#since))) return false
+      for (const id of resets) Object.assign(this.#pending.get(id)!, { leftAt: null, wroteSortindex: false })
+    }
+    const restored = [...this.#pending].flatMap(([id, change]) => restoration(id, change) ?? [])
+    for (const records of splitIntoUploads(restored, limits ?? modestLimits)) {
+      if (!this.#note(await storage.write(collection, records, this.#since), records)) return false
+    }
+    const created = this.#idsWhere(({ before }) => before === null)
+    if (created.length > 0) {
+      if (!this.#note(await storage.remove(collection, created, this.#since))) return false
+      for (const id of created) this.#pending.delete(id)
+    }
+    return this.isDone
+  }
+
+  #idsWhere(holds: (change: Pending) => boolean): string[] {
+    return [...this.#pending].filter(([, change]) => holds(change)).map(([id]) => id)
+  }
+
+  #note(outcome: CommitOutcome, records: RecordWrite[] = []): boolean {
+    if (outcome.outcome === 'moved') return false
+    this.#since = outcome.timestamp
+    for (const { id } of records) if (!outcome.rejected.has(id)) this.#pending.delete(id)
+    return true
+  }
+
+  /** Keeps only those that are still as the transaction left them. */
+  #forgetForeign(snapshot: Snapshot): void {
+    this.#since = snapshot.timestamp
+    for (const [id, change] of this.#pending) {
+      const now = snapshot.records.get(id) ?? null
+      const isReset = now === null && change.leftAt !== null && change.isBeingReset
+      if (isReset) Object.assign(change, { leftAt: null, wroteSortindex: false })
+      else if ((now?.lastModified ?? null) !== change.leftAt) this.#pending.delete(id)
+    }
+  }
+}
+
+function mustReset({ before, wroteSortindex }: Pending): boolean {
+  return before !== null && wroteSortindex && before.sortindex === undefined
+}
+
+function restoration(id: string, change: Pending): RecordWrite | null {
+  const { before, leftAt, wroteTtl, wroteVersion } = change
+  if (before === null) return null
+  const expiry = wroteTtl || leftAt === null ? { ttlSeconds: fieldLimits.ttlSeconds } : {}
+  if (!wroteVersion && leftAt !== null) return { id, ...expiry }
+  return { id, ...contentOf(before), ...expiry }
+}
+
+function contentOf({ payload, sortindex }: SyncRecord): Pick<RecordWrite, 'payload' | 'sortindex'> {
+  return { payload, ...(sortindex === undefined ? {} : { sortindex }) }
+}

@@ -1,0 +1,462 @@
+import { errno, ServiceError, UpstreamError } from '../domain/errors.ts'
+import { CollectionState } from './collection-state.ts'
+import { judgeCollection } from './judge.ts'
+import { baseOptions, readOwnOffset } from './list-page.ts'
+import { fitsOneBatch, isModest, modestLimits, splitIntoUploads } from './plan.ts'
+import { readList } from './read-list.ts'
+import { isRefusal } from './refusal.ts'
+import { runBounded } from './run-bounded.ts'
+import { undoChanges } from './undo.ts'
+import type { OperationOutcome } from '../domain/operation.ts'
+import type {
+  BulkStorage,
+  CommitOutcome,
+  ListOptions,
+  RecordWrite,
+  Snapshot,
+  StorageLimits,
+} from '../domain/record-storage.ts'
+import type { Timestamp } from '../domain/timestamp.ts'
+import type { TransactionEvent } from './transaction.ts'
+import type { BaseList } from './list-page.ts'
+import type { Pace } from './pace.ts'
+import type { CollectionPlan } from './plan.ts'
+import type { VisibleStep } from './probe.ts'
+import type { AnswerBudget } from './read-list.ts'
+import type { CollectionView, NumberedOperation } from './simulate.ts'
+
+const maxMovedRounds = 4
+const maxRetries = 2
+const maxProbes = 3
+
+/** What the collections of a transaction share. */
+export interface Surroundings {
+  pace: Pace
+  budget: AnswerBudget
+  observe(event: TransactionEvent): void
+  /** Whether other collections are written too, so that giving up may mean undoing. */
+  hasCompany: boolean
+  /** Called when a storage that was asked to stage has written at once. */
+  surprise(): void
+}
+
+/** A step of the commit, and the staged batch that has its records if they were staged. */
+type Step = VisibleStep & { batch?: string }
+
+/** What became of the attempt to take a transaction back. */
+export type UndoResult = 'untouched' | 'undone' | 'partial' | 'unknown'
+
+/**
+ * One collection that a transaction writes to. The steps, in this order: `read`, then `stage` if wanted, then
+ * `advance`; `undo` takes back what `advance` has made visible.
+ *
+ * Its methods reject with `UpstreamError` when the transaction can't go on, or with `ServiceError` 401 while
+ * reading. Definite refusals of a write become the outcomes of the operations concerned.
+ */
+export class WrittenCollection {
+  limits: StorageLimits | null = null
+  readonly #operations: NumberedOperation[]
+  readonly #ids: string[]
+  readonly #around: Surroundings
+  #state!: CollectionState
+  #heldBytes = 0
+  #rounds = 0
+  #isCommitting = false
+  #stagedBatch: string | null = null
+  /** A step of which nobody knows whether it was carried out. */
+  #doubt: Step | null = null
+
+  constructor(
+    readonly storage: BulkStorage,
+    readonly collection: string,
+    operations: NumberedOperation[],
+    around: Surroundings,
+  ) {
+    this.#operations = operations
+    this.#ids = namedIds(operations)
+    this.#around = around
+  }
+
+  /** Whether what the client sent is so much that the storage's limits have to be known before it is judged. */
+  get needsLimits(): boolean {
+    return !isModest(this.#operations.flatMap(({ operation }) => (operation.kind === 'put' ? [operation.input] : [])))
+  }
+
+  get hasPuts(): boolean {
+    return this.#plan().puts.length > 0
+  }
+
+  get hasChanges(): boolean {
+    const { resets, puts, deletes } = this.#plan()
+    return resets.size + puts.length + deletes.length > 0
+  }
+
+  /** Whether its puts wait at the storage, invisibly. */
+  get isStaged(): boolean {
+    return this.#stagedBatch !== null
+  }
+
+  /** Whether the puts take more than one upload. */
+  get isLong(): boolean {
+    return this.#uploads(this.#plan().puts).length > 1
+  }
+
+  /** How many records have been changed. */
+  get changedRecords(): number {
+    return this.#state.applied.size
+  }
+
+  /** Takes the storage's limits into account. */
+  heed(limits: StorageLimits): void {
+    this.limits = limits
+    if (this.#state) this.#state.maxPayloadBytes = limits.maxRecordPayloadBytes
+  }
+
+  /** Gives up all writes that have not been carried out. */
+  fail(error: ServiceError): void {
+    this.#state.failure = error
+  }
+
+  /** Reads what the operations are judged by. */
+  async read(): Promise<void> {
+    const view = await this.#readView()
+    this.#state = new CollectionState(this.#operations, view)
+    if (this.limits) this.heed(this.limits)
+  }
+
+  /** Throws `ServiceError` 413 when the storage could not write the puts at once, staged or not. */
+  requireFit(): void {
+    const { puts } = this.#plan()
+    if (!this.limits || fitsOneBatch(puts, this.limits)) return
+    const message = `Cannot write ${puts.length} records to "${this.collection}": more than the storage takes at once`
+    throw new ServiceError(413, errno.requestTooLarge, message)
+  }
+
+  /** Brings all puts to the storage, invisibly. */
+  async stage(): Promise<void> {
+    for (let tries = 1; ; ) {
+      const { puts } = this.#plan()
+      if (puts.length === 0 || this.#stagedBatch !== null || !this.limits?.batch) return
+      try {
+        if (await this.#stageAll(puts)) return
+        await this.#nextRound()
+      } catch (error) {
+        if (isRefusal(error)) {
+          this.fail(error)
+          return
+        }
+        // What an attempt with an unknown end has left is not added to: some storages would mix up its records.
+        const mayHaveWorked = error instanceof UpstreamError && error.applied === 'unknown'
+        if (!mayHaveWorked || tries > maxRetries || !this.#hasTime()) throw error
+        tries += 1
+        await this.#around.pace.pause()
+      }
+    }
+  }
+
+  /** Makes the changes visible: the puts, or, in the end, everything. */
+  async advance(through: 'puts' | 'deletes'): Promise<void> {
+    this.#isCommitting = true
+    for (;;) {
+      if (this.#stagedBatch === null && this.isLong && this.limits?.batch) await this.stage()
+      const step = this.#nextStep(through)
+      if (!step) return
+      try {
+        if (!(await this.#carryOut(step))) await this.#nextRound()
+      } catch (error) {
+        if (!isRefusal(error)) throw error
+        this.fail(error)
+      }
+    }
+  }
+
+  /** Takes back what is visible, as far as nobody else has written over it. */
+  async undo(): Promise<UndoResult> {
+    if (!this.#state) return 'untouched'
+    const isClear = await this.#settleDoubt()
+    if (!this.#state.isVisible) return isClear ? 'untouched' : 'unknown'
+    const { applied, since } = this.#state
+    const { storage, collection, limits } = this
+    const isUndone = await undoChanges({ storage, collection, applied, since, limits }, this.#around.pace)
+    if (!isUndone) return 'partial'
+    return isClear ? 'undone' : 'unknown'
+  }
+
+  /** What comes of each operation, by its index. */
+  outcomes(): Map<number, OperationOutcome> {
+    return this.#state.outcomes()
+  }
+
+  /** The collection's timestamp as the operation of that index sees it. */
+  timestampAt(index: number): Timestamp {
+    return this.#state.timestampAt(index)
+  }
+
+  async #readView(): Promise<CollectionView> {
+    for (;;) {
+      const snapshot = await this.#snapshotPatiently(this.#isCommitting ? maxProbes : 1)
+      const view: CollectionView = { ...snapshot, lists: new Map(), count: null }
+      this.#around.budget.giveBack(this.#heldBytes)
+      this.#heldBytes = 0
+      const isWhole = await this.#readLists(view)
+      if (isWhole) return view
+      await this.#spendRound()
+    }
+  }
+
+  /** Reads what the snapshot does not tell, as of the same moment; false when the collection has changed. */
+  async #readLists(view: CollectionView): Promise<boolean> {
+    const { storage, collection } = this
+    const firstWrite = this.#operations.findIndex(({ operation }) => isWrite(operation))
+    let isWhole = true
+    const tasks: (() => Promise<void>)[] = []
+    for (const [place, { index, operation }] of this.#operations.entries()) {
+      if (operation.kind !== 'list') continue
+      const { options } = operation
+      const isOverlaid = place > firstWrite
+      if (!isOverlaid && judgeCollection(operation.precondition, view.timestamp)) continue
+      if (isOverlaid && isListedById(options)) {
+        view.lists.set(index, listFromSnapshot(options.ids!, view))
+        continue
+      }
+      const isLocal = isOverlaid || (options.position && readOwnOffset(options.position) !== null)
+      const asked = isLocal ? baseOptions(options, this.#ids.length) : options
+      const form = isLocal ? 'records' : 'page'
+      tasks.push(async () => {
+        const condition = { kind: 'unmodified-since', timestamp: view.timestamp } as const
+        const read = await readList(storage, collection, asked, condition, this.#around.budget, form)
+        if ('list' in read) {
+          view.lists.set(index, read.list)
+          this.#heldBytes += read.heldBytes
+        } else {
+          isWhole = false
+        }
+      })
+    }
+    if (this.#operations.some(({ operation }) => operation.kind === 'count')) {
+      tasks.push(async () => {
+        view.count = await countOrRefusal(storage, collection)
+      })
+    }
+    await runBounded(tasks)
+    return isWhole
+  }
+
+  #plan(): CollectionPlan {
+    return this.#state.plan()
+  }
+
+  #uploads(puts: RecordWrite[]): RecordWrite[][] {
+    return splitIntoUploads(puts, this.limits ?? modestLimits)
+  }
+
+  /** True when all is staged, or written at once; false when somebody else wrote first. */
+  async #stageAll(puts: RecordWrite[]): Promise<boolean> {
+    const { storage, collection } = this
+    const limits = this.limits!
+    let batch: string | undefined
+    for (const records of this.#uploads(puts)) {
+      const outcome = await storage.stage(collection, records, this.#state.since, batch)
+      if (outcome.outcome === 'moved') return false
+      if (outcome.outcome === 'committed') {
+        this.#around.surprise()
+        this.limits = { ...limits, batch: null }
+        this.#state.settle({ kind: 'write', records }, outcome.timestamp, outcome.rejected)
+        return true
+      }
+      batch = outcome.batch
+      for (const [id, reason] of outcome.rejected) this.#state.rejected.set(id, reason)
+    }
+    this.#stagedBatch = batch ?? null
+    return true
+  }
+
+  #nextStep(through: 'puts' | 'deletes'): Step | null {
+    const { resets, puts, deletes } = this.#plan()
+    if (resets.size > 0) return { kind: 'remove', ids: [...resets.keys()] }
+    if (puts.length > 0 && this.#stagedBatch !== null) {
+      return { kind: 'write', records: puts, batch: this.#stagedBatch }
+    }
+    if (puts.length > 0) return { kind: 'write', records: this.#uploads(puts)[0]! }
+    if (through === 'deletes' && deletes.length > 0) return { kind: 'remove', ids: deletes }
+    return null
+  }
+
+  /**
+   * Carries a step out once, whatever becomes of the answers; false when somebody else wrote first. A repetition
+   * can't write twice: it is conditional on the same moment as the attempt before it.
+   */
+  async #carryOut(step: Step): Promise<boolean> {
+    const { pace } = this.#around
+    let isDoubtful = false
+    for (let tries = 1; ; tries += 1) {
+      const { outcome, failure } = await this.#attempt(step)
+      if (outcome?.outcome === 'committed') {
+        this.#settle(step, outcome.timestamp, outcome.rejected)
+        return true
+      }
+      const isHopeless = tries > maxRetries || !pace.hasTimeToRetry
+      isDoubtful ||= failure !== null && !isCertainlyWithoutEffect(failure)
+      if (isDoubtful) {
+        // The attempt before may have been carried out, and then it is our own write that stands in the way.
+        const verdict = await this.#probe(step, failure)
+        if (verdict === 'applied') return true
+        if (verdict === 'moved') return false
+        if (failure === null) return false
+        if (isHopeless || isRefusal(failure)) throw withoutEffect(failure, this.collection)
+      } else {
+        if (failure === null) return false
+        if (isHopeless || !this.#around.hasCompany || isRefusal(failure)) throw failure
+      }
+      await pace.pause()
+    }
+  }
+
+  async #attempt(
+    step: Step,
+  ): Promise<{ outcome: CommitOutcome; failure: null } | { outcome: null; failure: unknown }> {
+    const { storage, collection } = this
+    const { since } = this.#state
+    try {
+      if (step.kind === 'remove') {
+        return { outcome: await storage.remove(collection, step.ids, since), failure: null }
+      }
+      if (step.batch === undefined) {
+        return { outcome: await storage.write(collection, step.records, since), failure: null }
+      }
+      return { outcome: await storage.commitStaged(collection, step.batch, since), failure: null }
+    } catch (error) {
+      return { outcome: null, failure: step.kind === 'write' && step.batch ? asLostBatch(error) : error }
+    }
+  }
+
+  #settle(step: Step, at: Timestamp, refused: Map<string, 'invalid' | 'too-large'>): void {
+    this.#state.settle(step, at, refused)
+    if (step.kind === 'write') this.#stagedBatch = null
+  }
+
+  /** Looks whether a step was carried out. Throws when that can't be told. */
+  async #probe(step: Step, failure: unknown): Promise<'applied' | 'moved' | 'unapplied'> {
+    this.#around.observe({ kind: 'probed', collection: this.collection })
+    const verdict = await this.#look(step, maxProbes)
+    if (verdict !== 'unknown') return verdict
+    this.#doubt = step
+    const message = `Cannot tell whether the write to "${this.collection}" was carried out: outcome unknown, read before repeating`
+    throw new UpstreamError('lost', message, { applied: 'unknown', cause: failure })
+  }
+
+  async #look(step: Step, looks: number): Promise<'applied' | 'moved' | 'unapplied' | 'unknown'> {
+    const snapshot = await this.#snapshotPatiently(looks).catch(() => null)
+    if (!snapshot) return 'unknown'
+    const judged = this.#state.judge(step, snapshot)
+    if (judged.verdict === 'unclear') return 'unknown'
+    if (judged.verdict !== 'applied') return judged.verdict
+    const refused = new Map(judged.refused.map((id) => [id, 'invalid'] as const))
+    this.#settle(step, judged.timestamp, refused)
+    this.#state.refresh(snapshot)
+    return 'applied'
+  }
+
+  async #snapshotPatiently(tries: number): Promise<Snapshot> {
+    for (let left = tries - 1; ; left -= 1) {
+      try {
+        return await this.storage.snapshot(this.collection, this.#ids)
+      } catch (error) {
+        if (left <= 0 || !this.#around.pace.hasTimeToRetry) throw error
+        await this.#around.pace.pause()
+      }
+    }
+  }
+
+  /** Somebody else wrote first: reads the collection again, as far as it is not settled. */
+  async #nextRound(): Promise<void> {
+    await this.#spendRound()
+    this.#stagedBatch = null
+    if (!this.#state.isVisible) {
+      this.#state.restart(await this.#readView())
+      return
+    }
+    this.#state.refresh(await this.#snapshotPatiently(maxProbes))
+  }
+
+  async #spendRound(): Promise<void> {
+    this.#rounds += 1
+    if (this.#rounds > maxMovedRounds || !this.#hasTime()) {
+      const message = `Cannot write to "${this.collection}": others keep writing to it`
+      throw new UpstreamError('refused', message, { applied: 'no' })
+    }
+    this.#around.observe({ kind: 'moved-round', collection: this.collection })
+    await this.#around.pace.pause()
+  }
+
+  #hasTime(): boolean {
+    if (!this.#isCommitting) this.#around.pace.requireTime()
+    return this.#around.pace.hasTimeToRetry
+  }
+
+  /** One last look at a step in doubt. False when the doubt stays. */
+  async #settleDoubt(): Promise<boolean> {
+    if (!this.#doubt) return true
+    return (await this.#look(this.#doubt, 1)) !== 'unknown'
+  }
+}
+
+function isWrite(operation: NumberedOperation['operation']): boolean {
+  return operation.kind === 'put' || operation.kind === 'delete'
+}
+
+/** Every record that the operations name and that their outcomes depend on. */
+function namedIds(operations: NumberedOperation[]): string[] {
+  const firstWrite = operations.findIndex(({ operation }) => isWrite(operation))
+  const ids = operations.flatMap(({ operation }, place) => {
+    if ('id' in operation) return [operation.id]
+    return operation.kind === 'list' && place > firstWrite && isListedById(operation.options)
+      ? operation.options.ids!
+      : []
+  })
+  return [...new Set(ids)]
+}
+
+/** Whether a list that follows a write can be made of the snapshot alone. */
+function isListedById({ ids, position }: ListOptions): boolean {
+  return ids !== undefined && (!position || readOwnOffset(position) !== null)
+}
+
+function listFromSnapshot(ids: string[], view: CollectionView): BaseList {
+  const records = ids.flatMap((id) => view.records.get(id) ?? [])
+  return { kind: 'records', records, next: null }
+}
+
+async function countOrRefusal(storage: BulkStorage, collection: string): Promise<number | ServiceError> {
+  try {
+    return await storage.count(collection)
+  } catch (error) {
+    if (isRefusal(error) && error.status !== 401) return error
+    throw error
+  }
+}
+
+function isCertainlyWithoutEffect(failure: unknown): boolean {
+  return failure instanceof ServiceError || (failure instanceof UpstreamError && failure.applied === 'no')
+}
+
+/** The failure of a write that a look at the storage has shown to have had no effect. */
+function withoutEffect(failure: unknown, collection: string): unknown {
+  if (!(failure instanceof UpstreamError)) return failure
+  const { retryAfterSeconds, status } = failure
+  return new UpstreamError(failure.failure, `Cannot write to "${collection}": the storage broke and wrote nothing`, {
+    applied: 'no',
+    retryAfterSeconds,
+    ...(status === null ? {} : { status }),
+    cause: failure,
+  })
+}
+
+// A staged batch that the storage has forgotten is no fault of the client's.
+function asLostBatch(error: unknown): unknown {
+  if (!(error instanceof ServiceError) || (error.status !== 400 && error.status !== 404)) return error
+  return new UpstreamError('refused', 'Cannot commit: the storage no longer knows the staged batch', {
+    applied: 'no',
+    cause: error,
+  })
+}

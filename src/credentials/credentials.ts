@@ -1,0 +1,208 @@
+import { ServiceError } from '../domain/errors.ts'
+import { assertionExpiry } from './assertion-expiry.ts'
+import { LocalCredentials } from './local-credentials.ts'
+import { RecentMap } from './recent-map.ts'
+import { createSeal } from './seal.ts'
+import { SharedCredentials } from './shared-credentials.ts'
+
+import type { Identity, SyncCredentials } from '../domain/credentials.ts'
+import type { CredentialStore } from './credential-store.ts'
+import type { Opened, Seal } from './seal.ts'
+import type { SharedCredentialsEvent } from './shared-credentials.ts'
+
+/**
+ * What is worth counting:
+ * - `hit-local`, `hit-shared`: found in this process, in the shared store
+ * - `joined`: waits with others for an answer under way
+ * - `exchange`: found nowhere, the token server is asked
+ * - `refused-cached`: the token server refused the same identity a moment ago
+ * - `store-error`, `rejected-entry`: trouble with the shared store
+ */
+export type CredentialsEvent =
+  'hit-local' | 'hit-shared' | 'joined' | 'exchange' | 'refused-cached' | SharedCredentialsEvent
+
+export interface CredentialsOptions {
+  /**
+   * One call to the token server, with a deadline of its own. Rejects with `ServiceError` 401 when the identity is
+   * refused and with `UpstreamError` when it can't be told.
+   */
+  exchange(identity: Identity): Promise<SyncCredentials>
+  /**
+   * Whether a refusal will still stand in a few seconds and may be remembered as long; all do when left out.
+   * One that blames a clock does not.
+   */
+  isLasting?(refusal: ServiceError): boolean
+  /** Shared by several processes; null keeps everything in this one. */
+  store: CredentialStore | null
+  /** 32 bytes; seals and opens. */
+  secret: Uint8Array
+  /** Still opens what was sealed before the secret was changed. */
+  previousSecret?: Uint8Array
+  tokenServerUrl: string
+  /** No credentials are used for longer without asking the token server again. */
+  ttlSeconds: number
+  /** Ms since 1970. */
+  wallClock(): number
+  /** Ms since some moment; never goes back. */
+  monotonicClock(): number
+  randomBytes(count: number): Uint8Array
+  observe(event: CredentialsEvent): void
+}
+
+/** From identities to credentials, remembered for a few minutes. */
+export interface Credentials {
+  /**
+   * Remembered credentials, or those of one call to the token server for all who wait. Rejects as `exchange` does.
+   * The call goes on when the client that caused it has hung up.
+   */
+  obtain(identity: Identity): Promise<SyncCredentials>
+  /**
+   * After the storage answered 401 to `refused`: forgets them everywhere and asks the token server, once for all who
+   * wait. Newer ones that somebody else has fetched meanwhile are returned as they are.
+   */
+  renew(identity: Identity, refused: SyncCredentials): Promise<SyncCredentials>
+}
+
+export function createCredentials(options: CredentialsOptions): Credentials {
+  return new RememberedCredentials(options)
+}
+
+const maxEntries = 10_000
+/** What another process has forgotten is used here for no longer than that. */
+const localTtlMs = 60_000
+const refusalTtlMs = 5000
+/** Requests under way must reach the storage before their credentials end. */
+const expiryMarginMs = 10_000
+
+interface Flight {
+  kind: 'obtain' | 'renew'
+  landing: Promise<SyncCredentials>
+}
+
+class RememberedCredentials implements Credentials {
+  readonly #options: CredentialsOptions
+  readonly #seal: Seal
+  readonly #local: LocalCredentials
+  readonly #shared: SharedCredentials | null
+  readonly #refusals = new RecentMap<string, { refusal: ServiceError; monotonicEndMs: number }>(maxEntries)
+  /** By index, so that nobody is handed what was fetched for another identity. */
+  readonly #flights = new Map<string, Flight>()
+
+  constructor(options: CredentialsOptions) {
+    const { store, secret, previousSecret, tokenServerUrl, randomBytes } = options
+    const ttlMs = options.ttlSeconds * 1000
+    const seal = createSeal({ secret, tokenServerUrl, randomBytes })
+    const previousSeal = previousSecret
+      ? createSeal({ secret: previousSecret, tokenServerUrl, randomBytes })
+      : null
+    const longestLocalMs = store ? Math.min(ttlMs, localTtlMs) : ttlMs
+    this.#options = options
+    this.#seal = seal
+    this.#local = new LocalCredentials({ ...options, seal, ttlMs: longestLocalMs, maxEntries })
+    this.#shared = store ? new SharedCredentials({ ...options, store, seal, previousSeal, ttlMs }) : null
+  }
+
+  async obtain(identity: Identity): Promise<SyncCredentials> {
+    const known = this.#local.recall(identity)
+    if (known) return this.#saw('hit-local', known)
+    const index = this.#seal.index(identity)
+    const flight = this.#flights.get(index)
+    if (flight) return this.#saw('joined', flight.landing)
+    this.#throwIfRefused(index)
+    return this.#depart(index, 'obtain', () => this.#find(identity, index))
+  }
+
+  async renew(identity: Identity, refused: SyncCredentials): Promise<SyncCredentials> {
+    const index = this.#seal.index(identity)
+    for (let flight = this.#flights.get(index); flight; flight = this.#flights.get(index)) {
+      const landed = await this.#saw('joined', flight.landing)
+      // A lookup that was under way may come back with the very credentials that were refused.
+      if (flight.kind === 'renew' || !isSame(landed, refused)) return landed
+    }
+    const known = this.#local.recall(identity)
+    if (known && !isSame(known, refused)) return this.#saw('hit-local', known)
+    this.#local.forget(identity)
+    this.#throwIfRefused(index)
+    return this.#depart(index, 'renew', () => this.#replace(identity, index, refused))
+  }
+
+  #depart(
+    index: string,
+    kind: Flight['kind'],
+    work: () => Promise<SyncCredentials>,
+  ): Promise<SyncCredentials> {
+    // The work starts a turn later, so that it can't land before it is listed.
+    const landing = Promise.resolve()
+      .then(work)
+      .finally(() => this.#flights.delete(index))
+    this.#flights.set(index, { kind, landing })
+    return landing
+  }
+
+  async #find(identity: Identity, index: string): Promise<SyncCredentials> {
+    const found = await this.#shared?.find(identity)
+    return found ? this.#adopt(identity, found) : this.#exchange(identity, index)
+  }
+
+  async #replace(identity: Identity, index: string, refused: SyncCredentials): Promise<SyncCredentials> {
+    const found = await this.#shared?.find(identity)
+    if (found && !isSame(found.credentials, refused)) return this.#adopt(identity, found)
+    void this.#shared?.forget(identity)
+    return this.#exchange(identity, index)
+  }
+
+  #adopt(identity: Identity, found: Opened): SyncCredentials {
+    this.#local.remember(identity, found)
+    return this.#saw('hit-shared', found.credentials)
+  }
+
+  async #exchange(identity: Identity, index: string): Promise<SyncCredentials> {
+    this.#options.observe('exchange')
+    try {
+      const credentials = await this.#options.exchange(identity)
+      this.#keep(identity, credentials)
+      return credentials
+    } catch (error) {
+      this.#noteRefusal(index, error)
+      throw error
+    }
+  }
+
+  #keep(identity: Identity, credentials: SyncCredentials): void {
+    const nowMs = this.#options.wallClock()
+    const expiresAtMs = Math.min(
+      nowMs + this.#options.ttlSeconds * 1000,
+      assertionExpiry(identity) ?? Infinity,
+      credentials.expiresAtMs - expiryMarginMs,
+    )
+    if (!(expiresAtMs > nowMs)) return
+    this.#local.remember(identity, { credentials, expiresAtMs })
+    // Nobody waits for this: a slow store must not delay an answer.
+    void this.#shared?.keep(identity, { credentials, expiresAtMs })
+  }
+
+  #noteRefusal(index: string, error: unknown): void {
+    if (!(error instanceof ServiceError) || error.status !== 401) return
+    if (this.#options.isLasting && !this.#options.isLasting(error)) return
+    const monotonicEndMs = this.#options.monotonicClock() + refusalTtlMs
+    this.#refusals.set(index, { refusal: error, monotonicEndMs })
+  }
+
+  #throwIfRefused(index: string): void {
+    const known = this.#refusals.get(index)
+    if (!known) return
+    if (this.#options.monotonicClock() < known.monotonicEndMs) {
+      throw this.#saw('refused-cached', known.refusal)
+    }
+    this.#refusals.delete(index)
+  }
+
+  #saw<Value>(event: CredentialsEvent, value: Value): Value {
+    this.#options.observe(event)
+    return value
+  }
+}
+
+function isSame(a: SyncCredentials, b: SyncCredentials): boolean {
+  return a.hawkId === b.hawkId && a.hawkKey === b.hawkKey
+}

@@ -1,0 +1,90 @@
+import { maxSealedLength } from './seal.ts'
+
+import type { Identity } from '../domain/credentials.ts'
+import type { CredentialStore } from './credential-store.ts'
+import type { Opened, Seal } from './seal.ts'
+
+/**
+ * - `store-error`: the store could not be used
+ * - `rejected-entry`: it held something that is not ours, not for this key, or too old
+ */
+export type SharedCredentialsEvent = 'store-error' | 'rejected-entry'
+
+export interface SharedCredentialsOptions {
+  store: CredentialStore
+  /** Seals what is stored. */
+  seal: Seal
+  /** Opens what was stored before the secret was changed. */
+  previousSeal: Seal | null
+  /** The longest life that anything is granted. */
+  ttlMs: number
+  wallClock(): number
+  observe(event: SharedCredentialsEvent): void
+}
+
+/** How far the clocks of the processes that share a store may be apart. */
+const clockToleranceMs = 30_000
+
+/**
+ * Credentials kept sealed in a store that several processes share. The store is neither trusted nor relied upon:
+ * all trouble with it, and anything strange in it, is as if it knew nothing. No method rejects.
+ */
+export class SharedCredentials {
+  readonly #options: SharedCredentialsOptions
+  /** In the order in which they are tried. */
+  readonly #seals: Seal[]
+
+  constructor(options: SharedCredentialsOptions) {
+    this.#options = options
+    this.#seals = options.previousSeal ? [options.seal, options.previousSeal] : [options.seal]
+  }
+
+  async find(identity: Identity): Promise<Opened | null> {
+    for (const seal of this.#seals) {
+      const key = seal.index(identity)
+      const text = await this.#options.store.get(key).catch(() => undefined)
+      if (text === undefined) {
+        this.#options.observe('store-error')
+        // Asking a failing store again would cost its timeout again.
+        return null
+      }
+      if (text === null) continue
+      const opened = this.#open(seal, identity, text)
+      if (!opened) {
+        this.#options.observe('rejected-entry')
+        void this.#delete(key)
+        continue
+      }
+      if (seal !== this.#options.seal) void this.keep(identity, opened)
+      return opened
+    }
+    return null
+  }
+
+  async keep(identity: Identity, opened: Opened): Promise<void> {
+    const { store, seal, ttlMs, wallClock } = this.#options
+    const lifeMs = Math.min(opened.expiresAtMs - wallClock(), ttlMs)
+    try {
+      const text = seal.seal(identity, opened)
+      // A text that is too long would be refused at every lookup.
+      if (text.length <= maxSealedLength && lifeMs >= 1) await store.set(seal.index(identity), text, lifeMs)
+    } catch {
+      this.#options.observe('store-error')
+    }
+  }
+
+  async forget(identity: Identity): Promise<void> {
+    await Promise.all(this.#seals.map((seal) => this.#delete(seal.index(identity))))
+  }
+
+  #open(seal: Seal, identity: Identity, text: string): Opened | null {
+    const nowMs = this.#options.wallClock()
+    const opened = seal.open(identity, text, nowMs)
+    // A life longer than any we grant was measured by a clock that has been set back since.
+    return opened && opened.expiresAtMs - nowMs <= this.#options.ttlMs + clockToleranceMs ? opened : null
+  }
+
+  async #delete(key: string): Promise<void> {
+    await this.#options.store.delete(key).catch(() => this.#options.observe('store-error'))
+  }
+}

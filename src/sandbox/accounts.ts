@@ -1,0 +1,123 @@
+import type { Quirks } from './quirks.ts'
+import type { Switches } from './switches.ts'
+import { TokenError, invalidClientState, unauthorized } from './token-error.ts'
+
+/** What a verified identity says about its account. */
+export interface Claimed {
+  email: string
+  /** Empty when the client sent none. */
+  clientState: string
+  /** Null when unknown; zero counts as unknown. */
+  generation: number | null
+  keysChangedAt: number | null
+}
+
+/** One row of the token server: an account with one client state has one uid. */
+export interface AccountRow {
+  uid: number
+  email: string
+  clientState: string
+  generation: number | null
+  keysChangedAt: number | null
+}
+
+/** The token server's table of users. */
+export class Accounts {
+  readonly #rows: AccountRow[] = []
+  #nextUid: number
+
+  constructor(
+    readonly switches: Pick<Switches, 'newUsers'>,
+    readonly quirks: Pick<Quirks, 'isPython'>,
+    firstUid: number,
+  ) {
+    this.#nextUid = firstUid
+  }
+
+  /** The row that answers for the claimed identity, made or updated as needed; throws TokenError. */
+  resolve(claimed: Claimed): AccountRow {
+    if (claimed.clientState.length > 32) {
+      // The column is that wide, so the database refuses and the server knows no better answer.
+      throw new TokenError(500, 'internal-error', 'internal', '', 'Database error')
+    }
+    const known = this.#rows.findLast((row) => row.email === claimed.email)
+    if (known === undefined && !this.switches.newUsers) throw this.#closed()
+    const current = known ?? this.#add(claimed)
+    this.#check(claimed, current)
+    return this.#update(claimed, current)
+  }
+
+  /** Registers an account without asking whether new ones are welcome. */
+  register(claimed: Claimed): AccountRow {
+    return this.#add(claimed)
+  }
+
+  /** The newest row of an account, of one client state if named. */
+  find(email: string, clientState?: string): AccountRow | undefined {
+    return this.#rows.findLast(
+      (row) => row.email === email && (clientState === undefined || row.clientState === clientState),
+    )
+  }
+
+  /** Gives the account another uid, as happens when its node is given up; returns the row it had. */
+  move(email: string): AccountRow | undefined {
+    const row = this.find(email)
+    if (row !== undefined) this.#add(row)
+    return row
+  }
+
+  #closed(): TokenError {
+    const httpStatus = this.quirks.isPython ? 401 : 403
+    return new TokenError(httpStatus, 'new-users-disabled', 'body', '', 'New users are disabled')
+  }
+
+  #check(claimed: Claimed, current: AccountRow): void {
+    const stateChanged = claimed.clientState !== current.clientState
+    if (current.clientState !== '' && claimed.clientState === '') {
+      throw invalidClientState('Unacceptable client-state value empty string')
+    }
+    if (stateChanged && this.find(claimed.email, claimed.clientState) !== undefined) {
+      throw invalidClientState('Unacceptable client-state value stale value')
+    }
+    if (stateChanged && isAtMost(claimed.generation, current.generation)) {
+      throw invalidClientState('Unacceptable client-state value new value with no generation change')
+    }
+    if (stateChanged && isAtMost(claimed.keysChangedAt, current.keysChangedAt)) {
+      throw invalidClientState('Unacceptable client-state value new value with no keys_changed_at change')
+    }
+    if (isBelow(claimed.generation, current.generation)) throw unauthorized('invalid-generation')
+    if (isBelow(claimed.keysChangedAt, current.keysChangedAt)) throw unauthorized('invalid-keysChangedAt')
+    if (claimed.keysChangedAt === null && current.keysChangedAt !== null) {
+      throw unauthorized('invalid-keysChangedAt')
+    }
+    if (isBelow(claimed.generation, claimed.keysChangedAt)) throw unauthorized('invalid-keysChangedAt')
+  }
+
+  #update(claimed: Claimed, current: AccountRow): AccountRow {
+    const generation = newest(claimed.generation, current.generation)
+    const keysChangedAt = newest(claimed.keysChangedAt, current.keysChangedAt)
+    if (claimed.clientState === current.clientState) {
+      return Object.assign(current, { generation, keysChangedAt })
+    }
+    return this.#add({ ...claimed, generation, keysChangedAt })
+  }
+
+  #add({ email, clientState, generation, keysChangedAt }: Claimed): AccountRow {
+    const row = { uid: this.#nextUid++, email, clientState, generation, keysChangedAt }
+    this.#rows.push(row)
+    return row
+  }
+}
+
+// A comparison with an unknown number never fails.
+function isBelow(left: number | null, right: number | null): boolean {
+  return left !== null && right !== null && left < right
+}
+
+function isAtMost(left: number | null, right: number | null): boolean {
+  return left !== null && right !== null && left <= right
+}
+
+function newest(left: number | null, right: number | null): number | null {
+  return left === null ? right : Math.max(left, right ?? left)
+}

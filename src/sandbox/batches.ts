@@ -1,0 +1,107 @@
+import { randomBytes, randomUUID } from 'node:crypto'
+import { payloadBytes, type Bso } from './bso.ts'
+import type { Limits } from './limits.ts'
+import type { Quirks } from './quirks.ts'
+import { Refusal, code } from './reply.ts'
+import type { Storage } from './storage.ts'
+
+/** What the query of a POST says about batches. */
+export type BatchRequest =
+  { kind: 'none' } | { kind: 'start' } | { kind: 'append'; id: string } | { kind: 'commit'; id: string }
+
+interface Batch {
+  uid: number
+  collection: string
+  startedAtMs: number
+  /** By the key that the storage would store the record under. */
+  staged: Map<string, Bso>
+}
+
+const lifetimeMs = 2 * 3600 * 1000
+
+/**
+ * Reads `batch` and `commit`; throws 400 for a commit without a batch. A batch that is started and committed by the
+ * same request is a plain upload. See Sync 1.5 API, "Example: Uploading a large batch of items".
+ */
+export function readBatchRequest(query: string, batching: boolean): BatchRequest {
+  const parameters = new URLSearchParams(query)
+  const [id, commit] = [parameters.get('batch'), parameters.get('commit')]
+  if (commit !== null && (id === null || commit !== 'true')) throw new Refusal(400)
+  if (id === null) return { kind: 'none' }
+  const isNew = id === '' || id === 'true'
+  if (!batching && !isNew) throw new Refusal(400)
+  if (isNew) return { kind: commit === null && batching ? 'start' : 'none' }
+  return { kind: commit === null ? 'append' : 'commit', id }
+}
+
+/** The uploads in several requests that haven't been committed yet. */
+export class Batches {
+  readonly #batches = new Map<string, Batch>()
+  #lastId = 0
+
+  constructor(
+    readonly storage: Storage,
+    readonly quirks: Quirks,
+  ) {}
+
+  /** The id of a new, empty batch. */
+  start(uid: number, collection: string, nowMs: number): string {
+    const id = this.#createId(nowMs)
+    this.#batches.set(id, { uid, collection, startedAtMs: nowMs, staged: new Map() })
+    return id
+  }
+
+  /** Throws 400 for an id that is unknown, somebody else's, of another collection, or older than two hours. */
+  find(id: string, uid: number, collection: string, nowMs: number): Batch {
+    const batch = this.#batches.get(id)
+    if (batch !== undefined && nowMs - batch.startedAtMs >= lifetimeMs) this.#batches.delete(id)
+    const isUsable = this.#batches.has(id) && batch?.uid === uid && batch.collection === collection
+    if (batch === undefined || !isUsable) throw new Refusal(400)
+    return batch
+  }
+
+  /** Stages records; throws 400 when the batch would grow beyond the limits. An id staged before is merged with. */
+  append(batch: Batch, bsos: readonly Bso[], limits: Limits): void {
+    const staged = new Map(batch.staged)
+    for (const bso of bsos) {
+      const key = this.storage.keyOf(bso.id)
+      const earlier = staged.get(key)
+      staged.set(key, { ...earlier, ...bso })
+      if (earlier === undefined || !this.quirks.appendOverwritesAll || bso.payload === undefined) continue
+      // The statement that updates the row forgets to say which row.
+      for (const [other, fields] of staged) staged.set(other, { ...fields, payload: bso.payload })
+    }
+    const bytes = [...staged.values()].reduce((sum, bso) => sum + payloadBytes(bso), 0)
+    if (staged.size > limits.max_total_records || bytes > limits.max_total_bytes) {
+      throw new Refusal(400, code.tooLarge)
+    }
+    batch.staged = staged
+  }
+
+  /** Ends the batch; its records are the caller's to store. */
+  take(id: string): Bso[] {
+    const staged = [...(this.#batches.get(id)?.staged.values() ?? [])]
+    this.#batches.delete(id)
+    return staged
+  }
+
+  /** Forgets the batches of a user. */
+  forget(uid: number): void {
+    for (const [id, batch] of this.#batches) if (batch.uid === uid) this.#batches.delete(id)
+  }
+
+  #createId(nowMs: number): string {
+    switch (this.quirks.batchIdForm) {
+      case 'uuid':
+        return randomUUID()
+      case 'hex':
+        return randomBytes(16).toString('hex')
+      case 'decimal':
+        // Milliseconds in base64, whose padding and other signs a client must encode in the query.
+        this.#lastId = Math.max(this.#lastId + 1, nowMs)
+        return Buffer.from(String(this.#lastId)).toString('base64')
+      default:
+        return this.quirks.batchIdForm satisfies never
+    }
+  }
+}

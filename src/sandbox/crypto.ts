@@ -1,0 +1,61 @@
+import {
+  createCipheriv,
+  createDecipheriv,
+  createHash,
+  createHmac,
+  hkdfSync,
+  timingSafeEqual,
+} from 'node:crypto'
+
+/** The pair of keys that opens one collection, or crypto/keys. */
+export interface KeyBundle {
+  encryptionKey: Buffer
+  hmacKey: Buffer
+}
+
+/** The 64 byte scoped key of Sync, derived from an account's master key (kB). */
+export function syncKeyOf(masterKey: Buffer): Buffer {
+  return Buffer.from(hkdfSync('sha256', masterKey, '', 'identity.mozilla.com/picl/v1/oldsync', 64))
+}
+
+/** What a client shows the token server to tell its keys apart: 32 hex digits. */
+export function clientStateOf(masterKey: Buffer): string {
+  return createHash('sha256').update(masterKey).digest('hex').slice(0, 32)
+}
+
+/** Splits a scoped key: encryption key first, HMAC key second. */
+export function toKeyBundle(syncKey: Buffer): KeyBundle {
+  return { encryptionKey: syncKey.subarray(0, 32), hmacKey: syncKey.subarray(32, 64) }
+}
+
+/**
+ * Encrypts a clear record into a payload: AES-256-CBC, with an HMAC in hex over the ciphertext's base64 text; see
+ * Sync client documentation, "Global Storage Version 5", "Encrypted records". The IV has 16 bytes and mustn't be zero.
+ */
+export function encryptPayload({ encryptionKey, hmacKey }: KeyBundle, clear: object, iv: Buffer): string {
+  const cipher = createCipheriv('aes-256-cbc', encryptionKey, iv)
+  const ciphertext = Buffer.concat([cipher.update(JSON.stringify(clear)), cipher.final()]).toString('base64')
+  return JSON.stringify({ ciphertext, IV: iv.toString('base64'), hmac: authenticate(hmacKey, ciphertext) })
+}
+
+/** Opens a payload; throws when it was encrypted with other keys or changed since. */
+export function decryptPayload({ encryptionKey, hmacKey }: KeyBundle, payload: string): unknown {
+  const { ciphertext, IV, hmac } = JSON.parse(payload) as Record<'ciphertext' | 'IV' | 'hmac', string>
+  const [wanted, given] = [Buffer.from(authenticate(hmacKey, ciphertext)), Buffer.from(hmac)]
+  if (wanted.length !== given.length || !timingSafeEqual(wanted, given)) {
+    throw new Error('Cannot decrypt the payload: its HMAC is of another key')
+  }
+  const decipher = createDecipheriv('aes-256-cbc', encryptionKey, Buffer.from(IV, 'base64'))
+  const clear = decipher.update(ciphertext, 'base64', 'utf8') + decipher.final('utf8')
+  return JSON.parse(clear)
+}
+
+/** The clear record crypto/keys, which holds the keys of all collections. */
+export function keysRecord({ encryptionKey, hmacKey }: KeyBundle): object {
+  const pair = [encryptionKey.toString('base64'), hmacKey.toString('base64')]
+  return { id: 'keys', collection: 'crypto', default: pair, collections: {} }
+}
+
+function authenticate(key: Buffer, ciphertext: string): string {
+  return createHmac('sha256', key).update(ciphertext).digest('hex')
+}

@@ -1,0 +1,133 @@
+import { formatRecord } from './bso.ts'
+import type { ListQuery, Offset, Sort } from './list-query.ts'
+import type { Quirks } from './quirks.ts'
+import type { Storage } from './storage.ts'
+
+/** One page of a list, chosen but not yet read. */
+export interface Page {
+  /** Numbers of the rows, in order. */
+  rows: Float64Array
+  /** Size of all payloads together. */
+  bytes: number
+  /** Where the next page begins; null when this one ends the list. */
+  nextOffset: string | null
+}
+
+/** How the records of a page are put together. */
+export type ListFormat = 'json' | 'newlines'
+
+const chunkBytes = 256 * 1024
+
+const orders: Record<Sort, string> = {
+  newest: 'modified DESC, id DESC',
+  oldest: 'modified, id',
+  index: 'sortindex DESC, id DESC',
+  // Not the order of insertion: a client that relies on that must not get away with it.
+  none: 'key',
+}
+
+/** Chooses the rows that answer a list query. */
+export function choosePage(
+  storage: Storage,
+  scope: { uid: number; collection: string; nowMs: number; listCap: number | null; quirks: Quirks },
+  query: ListQuery,
+): Page {
+  const sort = query.sort ?? (query.full || !scope.quirks.unorderedIds ? scope.quirks.defaultSort : 'none')
+  const limit = smallest(query.limit, scope.listCap)
+  if (limit === 0) return { rows: new Float64Array(), bytes: 0, nextOffset: '0' }
+  const conditions = ['uid = ? AND collection = ? AND gone = 0 AND expiry > ?']
+  const values: (number | string)[] = [scope.uid, scope.collection, scope.nowMs]
+  const restrict = (condition: string, ...more: (number | string)[]) => {
+    conditions.push(condition)
+    values.push(...more)
+  }
+  const { ids, newer, older, offset } = query
+  if (newer !== null) restrict('modified > ?', newer)
+  if (older !== null) restrict('modified < ?', older)
+  if (ids !== null) restrict(`key IN (${ids.map(() => '?').join()})`, ...ids.map((id) => storage.keyOf(id)))
+  if (typeof offset?.from === 'number') {
+    restrict(sort === 'oldest' ? 'modified >= ?' : 'modified <= ?', offset.from)
+  }
+  const sql = `SELECT row, modified, octet_length(payload) FROM bso WHERE ${conditions.join(' AND ')}
+    ORDER BY ${orders[sort]} LIMIT ? OFFSET ?`
+  const found = storage.database
+    .query(sql)
+    .values(...values, limit === null ? -1 : limit + 1, offset?.skip ?? 0) as [number, number, number][]
+  const hasMore = limit !== null && found.length > limit
+  if (hasMore) found.pop()
+  const byTime = query.full && (sort === 'newest' || sort === 'oldest') && !scope.quirks.plainOffsets
+  return {
+    rows: Float64Array.from(found, ([row]) => row),
+    bytes: found.reduce((sum, [, , bytes]) => sum + bytes, 0),
+    nextOffset: hasMore ? formatNext(found, offset, byTime) : null,
+  }
+}
+
+/**
+ * The records of a page as text or, when there are many, as a stream that reads them as fast as the client does. The
+ * stream shows the records as they were when the page was chosen, whatever is written meanwhile.
+ */
+export function renderPage(
+  storage: Storage,
+  page: Page,
+  full: boolean,
+  format: ListFormat,
+): string | ReadableStream<Uint8Array> {
+  const texts = recordTexts(storage, page.rows, full, format)
+  if (page.bytes + page.rows.length * 100 <= chunkBytes) return texts.next(Number.POSITIVE_INFINITY)
+  const release = storage.openSnapshot()
+  const encoder = new TextEncoder()
+  return new ReadableStream<Uint8Array>(
+    {
+      pull(controller) {
+        controller.enqueue(encoder.encode(texts.next(chunkBytes)))
+        if (!texts.isAtEnd()) return
+        release()
+        controller.close()
+      },
+      cancel: release,
+    },
+    { highWaterMark: 1 },
+  )
+}
+
+function recordTexts(storage: Storage, rows: Float64Array, full: boolean, format: ListFormat) {
+  type Found = { id: string; modified: number; payload: string; sortindex: number | null }
+  const columns = full ? 'id, modified, payload, sortindex' : 'id'
+  const query = storage.database.query<Found, [number]>(`SELECT ${columns} FROM bso WHERE row = ?`)
+  const frame =
+    format === 'json'
+      ? { open: '[', gap: ',', close: ']' }
+      : { open: '', gap: '\n', close: rows.length ? '\n' : '' }
+  let index = 0
+  return {
+    isAtEnd: () => index >= rows.length,
+    /** The next records, until their text has at least so many characters. */
+    next(enough: number): string {
+      let text = index === 0 ? frame.open : ''
+      while (index < rows.length && text.length < enough) {
+        const record = query.get(rows[index] ?? 0)
+        if (record === null) throw new Error(`Cannot read row ${rows[index]}: it was removed under a reader`)
+        if (index > 0) text += frame.gap
+        text += full ? formatRecord(record) : JSON.stringify(record.id)
+        index += 1
+      }
+      return index >= rows.length ? text + frame.close : text
+    },
+  }
+}
+
+// By time: the last record's timestamp and how many records of that timestamp have been handed out so far.
+function formatNext(found: [number, number, number][], offset: Offset | null, byTime: boolean): string {
+  const last = found.at(-1)?.[1]
+  // A page that was itself reached by counting goes on counting.
+  const isCounted = !byTime || (offset !== null && offset.from === null)
+  if (isCounted || last === undefined) return String((offset?.skip ?? 0) + found.length)
+  const same = found.length - 1 - found.findLastIndex(([, modified]) => modified !== last)
+  const before = same === found.length && offset?.from === last ? offset.skip : 0
+  return `${last}:${same + before}`
+}
+
+function smallest(left: number | null, right: number | null): number | null {
+  return left === null ? right : Math.min(left, right ?? left)
+}

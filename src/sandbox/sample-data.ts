@@ -1,0 +1,96 @@
+import { encryptPayload, keysRecord, toKeyBundle, type KeyBundle } from './crypto.ts'
+import { sampleBookmarks, type ClearRecord } from './sample-bookmarks.ts'
+import { createRandom, type SampleRandom } from './sample-random.ts'
+import {
+  sampleDevices,
+  sampleForms,
+  sampleHistory,
+  samplePasswords,
+  samplePreferences,
+} from './sample-records.ts'
+import type { Sandbox } from './sandbox.ts'
+import type { SandboxUser } from './sandbox-user.ts'
+import type { TimedRecord } from './storage.ts'
+import { quantumMs } from './timestamps.ts'
+
+/** How much is made up. */
+export interface SampleOptions {
+  /** Folders included. @default 300 */
+  bookmarks?: number
+  /** @default 3000 */
+  history?: number
+}
+
+const dayMs = 86_400_000
+const uploadSize = 100
+const ivBytes = 16
+const engines = ['bookmarks', 'history', 'tabs', 'passwords', 'forms', 'prefs', 'clients']
+
+/**
+ * Fills a user's empty store with what a Firefox that has been used for months leaves there: encrypted records of the
+ * usual collections, the keys to them in crypto/keys, and meta/global. Keys, ids and texts are the same each time for
+ * the same user; timestamps lie in the past of the sandbox's clock.
+ */
+export function fillSampleData(sandbox: Sandbox, user: SandboxUser, options: SampleOptions = {}): void {
+  const random = createRandom(`sample data of ${user.clientState}`)
+  const nowMs = Math.floor(sandbox.nowMs() / quantumMs) * quantumMs
+  const keys: KeyBundle = {
+    encryptionKey: random.bytes(32),
+    hmacKey: random.bytes(32),
+  }
+  const startMs = nowMs - 200 * dayMs
+  const keysPayload = encryptPayload(toKeyBundle(user.syncKey), keysRecord(keys), random.bytes(ivBytes))
+  sandbox.load(user, 'meta', [{ id: 'global', payload: globalPayload(random), modified: startMs }])
+  sandbox.load(user, 'crypto', [{ id: 'keys', payload: keysPayload, modified: startMs + 500 }])
+  const { clients, tabs } = sampleDevices(random, nowMs)
+  // How far back the uploads go, and after how many days Firefox lets a record expire.
+  const collections: [name: string, records: ClearRecord[], days: number, lifeDays?: number][] = [
+    ['clients', clients, 3, 21],
+    ['bookmarks', sampleBookmarks(random, options.bookmarks ?? 300, nowMs), 180],
+    ['history', sampleHistory(random, options.history ?? 3000, nowMs), 55, 60],
+    ['tabs', tabs, 1, 7],
+    ['passwords', samplePasswords(random, nowMs), 150],
+    ['forms', sampleForms(random), 30, 1095],
+    ['prefs', samplePreferences(), 90],
+  ]
+  for (const [name, records, days, lifeDays] of collections) {
+    const lifeMs = lifeDays === undefined ? null : lifeDays * dayMs
+    sandbox.load(
+      user,
+      name,
+      encryptAll(records, keys, random, { fromMs: nowMs - days * dayMs, toMs: nowMs - 5000, lifeMs }),
+    )
+  }
+}
+
+// Uploads came in batches: records of one batch share a timestamp, and batches are spread over the span.
+function encryptAll(
+  records: ClearRecord[],
+  keys: KeyBundle,
+  random: SampleRandom,
+  { fromMs, toMs, lifeMs }: { fromMs: number; toMs: number; lifeMs: number | null },
+): TimedRecord[] {
+  const batchSize = Math.min(uploadSize, Math.max(1, Math.ceil(records.length / 12)))
+  const batches = Math.ceil(records.length / batchSize)
+  return records.map(({ clear, sortindex = null }, index) => {
+    const share = (Math.floor(index / batchSize) + 1) / batches
+    const modified = Math.floor((fromMs + (toMs - fromMs) * share) / quantumMs) * quantumMs
+    const payload = encryptPayload(keys, clear, random.bytes(ivBytes))
+    return { id: clear.id, payload, sortindex, modified, expiry: lifeMs === null ? null : modified + lifeMs }
+  })
+}
+
+// The one record that isn't encrypted: clients have to read it before they have keys.
+function globalPayload(random: SampleRandom): string {
+  const versions = engines.map((name) => [
+    name,
+    { version: name === 'bookmarks' ? 2 : 1, syncID: random.id() },
+  ])
+  const declined = ['addons', 'addresses', 'creditcards']
+  return JSON.stringify({
+    syncID: random.id(),
+    storageVersion: 5,
+    engines: Object.fromEntries(versions),
+    declined,
+  })
+}

@@ -1,0 +1,48 @@
+import { createHash } from 'node:crypto'
+
+/** Choices that come out the same each time for the same seed. */
+export interface SampleRandom {
+  /** An integer from 0 up to, but not including, the bound. */
+  below(bound: number): number
+  pick<T>(choices: readonly T[]): T
+  /** A record id as Firefox makes them: twelve characters of base64url. */
+  id(): string
+  /** So many bytes, never all zero; at most 64. */
+  bytes(length: number): Buffer
+  /** A GUID in lower case, without braces. */
+  guid(): string
+}
+
+/** Draws from the SHA-256 of the seed and a counter, so that it doesn't depend on the platform's generator. */
+export function createRandom(seed: string): SampleRandom {
+  let block = Buffer.alloc(0)
+  let blocks = 0
+  function draw(length: number): Buffer {
+    if (block.length < length) {
+      block = createHash('sha512').update(`${seed} ${blocks}`).digest()
+      blocks += 1
+    }
+    const bytes = block.subarray(0, length)
+    block = block.subarray(length)
+    return bytes
+  }
+  const below = (bound: number) => draw(6).readUIntBE(0, 6) % bound
+  return {
+    below,
+    pick(choices) {
+      const choice = choices[below(choices.length)]
+      if (choice === undefined) throw new RangeError('Cannot pick a choice: there is none')
+      return choice
+    },
+    id: () => draw(9).toString('base64url'),
+    bytes(length) {
+      const bytes = Buffer.from(draw(length))
+      bytes[0] = (bytes[0] ?? 0) | 1
+      return bytes
+    },
+    guid: () =>
+      draw(16)
+        .toString('hex')
+        .replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5'),
+  }
+}

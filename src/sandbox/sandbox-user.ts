@@ -1,0 +1,112 @@
+import { createHash } from 'node:crypto'
+import type { Accounts } from './accounts.ts'
+import { issuer, mintAssertion } from './assertions.ts'
+import { formatKeyId, mintBearerToken, syncScope } from './bearer-tokens.ts'
+import { clientStateOf, syncKeyOf } from './crypto.ts'
+import type { SandboxClock } from './timestamps.ts'
+
+/** What a new identity is like. */
+export interface UserOptions {
+  /** When the account's keys changed last, in milliseconds. Decides the keys, too. @default 2017-07-14 */
+  keysChangedAt?: number
+  /** When its password changed last, in milliseconds. @default keysChangedAt */
+  generation?: number
+  /** False: the token server hasn't seen the account yet. @default true */
+  registered?: boolean
+}
+
+/** What a BrowserID assertion should say that it otherwise wouldn't. */
+export interface AssertionOptions {
+  /** @default 3600 */
+  expiresInSeconds?: number
+  /** @default a day longer than the assertion */
+  certificateExpiresInSeconds?: number
+  /** @default the token server */
+  audience?: string
+  issuer?: string
+  /** Null leaves the claim out. */
+  generation?: number | null
+  /** Null leaves the claim out. */
+  keysChangedAt?: number | null
+}
+
+/** What an access token should say that it otherwise wouldn't. */
+export interface BearerOptions {
+  /** @default 3600 */
+  expiresInSeconds?: number
+  scope?: string
+  /** Null leaves the claim out. */
+  generation?: number | null
+}
+
+interface UserParts {
+  accounts: Accounts
+  clock: SandboxClock
+  tokenServerUrl: string
+}
+
+const defaultKeysChangedAt = 1_500_000_000_000
+const daySeconds = 24 * 3600
+
+/** Somebody with an account and its keys. */
+export class SandboxUser {
+  readonly email: string
+  /** 32 hex digits. */
+  readonly clientState: string
+  /** The value of X-KeyID. */
+  readonly keyId: string
+  /** 64 bytes: the encryption key and the HMAC key that open crypto/keys. */
+  readonly syncKey: Buffer
+  readonly keysChangedAt: number
+  readonly generation: number
+  readonly #parts: UserParts
+
+  constructor(
+    readonly name: string,
+    parts: UserParts,
+    { keysChangedAt = defaultKeysChangedAt, generation = keysChangedAt, registered = true }: UserOptions = {},
+  ) {
+    const masterKey = createHash('sha256').update(`sandbox key ${name} ${keysChangedAt}`).digest()
+    this.#parts = parts
+    this.email = `${createHash('sha256').update(name).digest('hex').slice(0, 32)}@${issuer}`
+    this.clientState = clientStateOf(masterKey)
+    this.syncKey = syncKeyOf(masterKey)
+    this.keyId = formatKeyId(keysChangedAt, this.clientState)
+    this.keysChangedAt = keysChangedAt
+    this.generation = generation
+    if (registered && parts.accounts.find(this.email) === undefined) parts.accounts.register(this)
+  }
+
+  /** The number of the user's store; changes with reassign, and is 0 before the token server has seen these keys. */
+  get uid(): number {
+    return this.#parts.accounts.find(this.email, this.clientState)?.uid ?? 0
+  }
+
+  /** A BrowserID assertion, to be sent after the word BrowserID together with X-Client-State. */
+  assertion(options: AssertionOptions = {}): string {
+    const { expiresInSeconds = 3600 } = options
+    const { certificateExpiresInSeconds = Math.max(0, expiresInSeconds) + daySeconds } = options
+    const nowMs = this.#parts.clock.nowMs()
+    return mintAssertion({
+      email: this.email,
+      audience: this.#parts.tokenServerUrl,
+      issuer,
+      generation: this.generation,
+      keysChangedAt: this.keysChangedAt,
+      ...options,
+      expiresAtMs: nowMs + expiresInSeconds * 1000,
+      certificateExpiresAtMs: nowMs + certificateExpiresInSeconds * 1000,
+    })
+  }
+
+  /** An OAuth access token, to be sent after the word Bearer together with X-KeyID. */
+  bearerToken({ expiresInSeconds = 3600, ...options }: BearerOptions = {}): string {
+    return mintBearerToken({
+      account: this.email.slice(0, this.email.indexOf('@')),
+      scope: syncScope,
+      generation: this.generation,
+      ...options,
+      expiresAt: Math.floor(this.#parts.clock.nowMs() / 1000) + expiresInSeconds,
+    })
+  }
+}

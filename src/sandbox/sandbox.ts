@@ -1,0 +1,221 @@
+import { randomBytes } from 'node:crypto'
+import { Accounts } from './accounts.ts'
+import { Batches } from './batches.ts'
+import type { BsoFields, StoredRecord } from './bso.ts'
+import { defaultLimits, type Limits } from './limits.ts'
+import { quirksOf, type Mode } from './quirks.ts'
+import { createRequestLog, type RequestLog } from './request-log.ts'
+import { readTarget, type RequestTarget } from './request-target.ts'
+import { SandboxUser, type UserOptions } from './sandbox-user.ts'
+import { seedRecords, type SeedOptions } from './seed.ts'
+import { Storage, type TimedRecord } from './storage.ts'
+import { createStorageServer } from './storage-server.ts'
+import type { Switches } from './switches.ts'
+import { createClock, quantumMs } from './timestamps.ts'
+import { createTokenServer } from './token-server.ts'
+import { createTokens } from './tokens.ts'
+
+/** How a sandbox is started. */
+export interface SandboxOptions {
+  /** @default '127.0.0.1' */
+  hostname?: string
+  /** @default 0, any free port */
+  tokenPort?: number
+  /** @default 0, any free port */
+  storagePort?: number
+  /** Scheme, host and port of `api_endpoint` when a proxy stands in front. @default the storage server's own */
+  nodeUrl?: string
+  /** What tokens are signed with. @default random */
+  secret?: string
+  /** Milliseconds since the epoch; everything that depends on time asks it. @default Date.now */
+  clock?: () => number
+  /** @default 3600 */
+  tokenDurationSeconds?: number
+  /** Which implementation to behave like where they differ. @default 'postgres' */
+  mode?: Mode
+  /** Most records in a list without limit. @default 10000 in mysql mode, else null: no cap */
+  listCap?: number | null
+  /** @default true */
+  batching?: boolean
+  /** Overrides of what `info/configuration` announces. */
+  limits?: Partial<Limits>
+  /** @default null, no quota */
+  quotaKilobytes?: number | null
+  /** @default true */
+  newUsers?: boolean
+  /** Added before every storage answer. @default 0 */
+  latencyMs?: number
+}
+
+/** A running pair of token server and storage node, in memory. */
+export interface Sandbox {
+  /** Without a path. */
+  readonly tokenServerUrl: string
+  /** Without a path. */
+  readonly storageUrl: string
+  /** Settings that may be changed at any time. */
+  readonly switches: Switches
+  readonly requests: { readonly token: RequestLog; readonly storage: RequestLog }
+  /** The sandbox's time in milliseconds: the clock's, and what `write`, `remove` and `seed` moved it on. */
+  nowMs(): number
+  /** Makes an identity. A second one of the same name is the same account with other keys. */
+  addUser(name: string, options?: UserOptions): SandboxUser
+  /** What a collection holds, without what has expired, in the order of ids. */
+  records(user: SandboxUser, collection: string): StoredRecord[]
+  /** Uploads as another device would; returns the timestamp in milliseconds. Time moves on, so nothing conflicts. */
+  write(user: SandboxUser, collection: string, records: readonly WrittenRecord[]): number
+  /** Deletes records, or without ids the collection, as another device would; returns the timestamp in milliseconds. */
+  remove(user: SandboxUser, collection: string, ids?: readonly string[]): number
+  /** Adds so many made-up records at once. */
+  seed(user: SandboxUser, collection: string, count: number, options?: SeedOptions): void
+  /** Adds records with chosen timestamps, which must be multiples of 10 ms, and ids that aren't stored yet. */
+  load(user: SandboxUser, collection: string, records: Iterable<TimedRecord>): void
+  /** Moves the account elsewhere: it gets another uid and an empty store, and the tokens it has are void. */
+  reassign(user: SandboxUser): void
+  stop(): Promise<void>
+}
+
+/** A record for `write`. */
+export interface WrittenRecord extends BsoFields {
+  id: string
+}
+
+const firstUid = 101
+const mostBodyBytes = 512 * 1024 * 1024
+
+/** Starts token server and storage node on loopback, with nothing in them. */
+export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbox> {
+  const {
+    hostname = '127.0.0.1',
+    mode = 'postgres',
+    secret = randomBytes(32).toString('base64url'),
+  } = options
+  const quirks = quirksOf(mode)
+  const clock = createClock(options.clock ?? Date.now, quirks.isPython)
+  const switches = initialSwitches(options, mode)
+  const movedUids = new Set<number>()
+  const storage = new Storage(quirks)
+  const batches = new Batches(storage, quirks)
+  const accounts = new Accounts(switches, quirks, firstUid)
+  const parts = {
+    clock,
+    switches,
+    quirks,
+    movedUids,
+    storage,
+    batches,
+    accounts,
+    secret,
+    tokens: createTokens(secret),
+  }
+  const requests = { token: createRequestLog(), storage: createRequestLog() }
+  const tokenServer = listen(hostname, options.tokenPort, requests.token, createTokenServer(parts))
+  const storageServer = listen(hostname, options.storagePort, requests.storage, createStorageServer(parts))
+  const tokenServerUrl = `http://${hostname}:${tokenServer.port}`
+  const storageUrl = `http://${hostname}:${storageServer.port}`
+  switches.nodeUrl ||= storageUrl
+
+  // The first moment at which a write to the collection is possible.
+  function nextTimestamp(uid: number, collection: string): number {
+    clock.moveTo(storage.collectionTimestamp(uid, collection) + quantumMs)
+    return clock.timestamp()
+  }
+
+  function writeAt(uid: number, collection: string, work: (timestamp: number) => void): number {
+    const timestamp = nextTimestamp(uid, collection)
+    storage.transaction(() => work(timestamp))
+    clock.moveTo(timestamp + quantumMs)
+    return timestamp
+  }
+
+  function load(user: SandboxUser, collection: string, records: Iterable<TimedRecord>): void {
+    storage.transaction(() => {
+      let newest = storage.collectionTimestamp(user.uid, collection)
+      for (const record of records) {
+        storage.insert(user.uid, collection, record)
+        newest = Math.max(newest, record.modified)
+      }
+      storage.touch(user.uid, collection, newest)
+    })
+  }
+
+  return {
+    tokenServerUrl,
+    storageUrl,
+    switches,
+    requests,
+    nowMs: clock.nowMs,
+    load,
+    addUser: (name, userOptions) => new SandboxUser(name, { accounts, clock, tokenServerUrl }, userOptions),
+    records: (user, collection) => storage.all(user.uid, collection, clock.nowMs()),
+    write: (user, collection, records) =>
+      writeAt(user.uid, collection, (timestamp) => {
+        for (const record of records) storage.put(user.uid, collection, record, timestamp)
+        storage.touch(user.uid, collection, timestamp)
+      }),
+    remove: (user, collection, ids) =>
+      writeAt(user.uid, collection, (timestamp) => {
+        if (ids === undefined) return storage.deleteCollection(user.uid, collection, timestamp)
+        storage.deleteItems(user.uid, collection, ids)
+        storage.touch(user.uid, collection, timestamp)
+      }),
+    seed(user, collection, count, seedOptions) {
+      const earliest = storage.collectionTimestamp(user.uid, collection) + quantumMs
+      load(user, collection, seedRecords(count, { earliest, now: clock.timestamp() }, seedOptions))
+      clock.moveTo(storage.collectionTimestamp(user.uid, collection) + quantumMs)
+    },
+    reassign(user) {
+      const row = accounts.move(user.email)
+      if (row !== undefined) movedUids.add(row.uid)
+    },
+    async stop() {
+      await Promise.all([tokenServer.stop(true), storageServer.stop(true)])
+      storage.close()
+    },
+  }
+}
+
+function initialSwitches(options: SandboxOptions, mode: Mode): Switches {
+  return {
+    batching: options.batching ?? true,
+    listCap: options.listCap === undefined ? quirksOf(mode).listCap : options.listCap,
+    newUsers: options.newUsers ?? true,
+    latencyMs: options.latencyMs ?? 0,
+    tokenDurationSeconds: options.tokenDurationSeconds ?? 3600,
+    limits: { ...defaultLimits(mode), ...options.limits },
+    nodeUrl: options.nodeUrl?.replace(/\/+$/, '') ?? '',
+    quotaKilobytes: options.quotaKilobytes ?? null,
+    identityKinds: ['browserid', 'bearer'],
+    audiences: ['http://127.0.0.1*', 'http://localhost*', `http://${options.hostname ?? '127.0.0.1'}*`],
+    healthy: true,
+  }
+}
+
+type Answer = (request: Request, target: RequestTarget) => Response | Promise<Response>
+
+function listen(
+  hostname: string,
+  port: number | undefined,
+  log: ReturnType<typeof createRequestLog>,
+  answer: Answer,
+) {
+  return Bun.serve({
+    hostname,
+    port: port ?? 0,
+    development: false,
+    idleTimeout: 255,
+    maxRequestBodySize: mostBodyBytes,
+    async fetch(request) {
+      const target = readTarget(request.url)
+      const entry = log.add({
+        method: request.method,
+        target: target.raw,
+        headers: new Headers(request.headers),
+      })
+      const response = await answer(request, target)
+      entry.status = response.status
+      return response
+    },
+    error: () => Response.json(0, { status: 500 }),
+  })
+}

@@ -1,0 +1,140 @@
+import { createHash, createHmac, randomBytes } from 'node:crypto'
+import type { AccountRow, Accounts, Claimed } from './accounts.ts'
+import { verifyAssertion } from './assertions.ts'
+import { readKeyId, verifyBearerToken } from './bearer-tokens.ts'
+import type { Quirks } from './quirks.ts'
+import type { RequestTarget } from './request-target.ts'
+import type { Switches } from './switches.ts'
+import type { SandboxClock } from './timestamps.ts'
+import { TokenError, unauthorized } from './token-error.ts'
+import type { Tokens } from './tokens.ts'
+
+/** What the token server works with. */
+export interface TokenServerParts {
+  accounts: Accounts
+  tokens: Tokens
+  clock: SandboxClock
+  switches: Switches
+  quirks: Quirks
+  secret: string
+}
+
+/** Answers requests to the token server; see token server API. */
+export function createTokenServer(
+  parts: TokenServerParts,
+): (request: Request, target: RequestTarget) => Response {
+  return (request, target) => {
+    try {
+      return answer(parts, request, target)
+    } catch (error) {
+      if (!(error instanceof TokenError)) throw error
+      return Response.json(error.toJSON(), { status: error.httpStatus, headers: errorHeaders(parts, error) })
+    }
+  }
+}
+
+function answer(parts: TokenServerParts, request: Request, target: RequestTarget): Response {
+  if (target.path.startsWith('/__')) return dockerflow(parts, target.path)
+  if (target.path === '/') return new Response(null, { status: 302, headers: { Location: '/__version__' } })
+  const route = /^\/1\.0\/([^/]+)\/([^/]+)$/.exec(target.path)
+  if (route === null) return Response.json(0, { status: 404 })
+  if (request.method !== 'GET') return new Response(null, { status: 405 })
+  const claimed = identify(parts, request.headers)
+  // Only now: who isn't known isn't told either which applications there are.
+  const [, application = '', version = ''] = route
+  if (application !== 'sync') throw unsupported('application', 'Unsupported application')
+  if (version !== '1.5') throw unsupported(version, 'Unsupported application version')
+  return grant(parts, parts.accounts.resolve(claimed), new URLSearchParams(target.query).get('duration'))
+}
+
+function identify(parts: TokenServerParts, headers: Headers): Claimed {
+  const { switches, clock } = parts
+  const [scheme = '', credential = '', ...rest] = headers.get('Authorization')?.trim().split(/ +/) ?? []
+  if (scheme === '' || credential === '' || rest.length > 0) throw unauthorized('error')
+  const kind = scheme.toLowerCase()
+  const isSupported = switches.identityKinds.some((supported) => supported === kind)
+  if (!isSupported) throw unauthorized('error', 'Unsupported')
+  const header = headers.get('X-Client-State')
+  if (header !== null && header !== '' && !/^[a-zA-Z0-9._-]{1,32}$/.test(header)) {
+    throw new TokenError(400, 'error', 'header', 'X-Client-State', 'Invalid client state value')
+  }
+  if (kind === 'browserid') {
+    const asserted = verifyAssertion(credential, switches.audiences, clock.nowMs())
+    return { ...asserted, clientState: header ?? '' }
+  }
+  const verified = verifyBearerToken(credential, clock.nowMs())
+  const keyId = readKeyId(headers.get('X-KeyID'))
+  if (header && header !== keyId.clientState) {
+    throw new TokenError(401, 'invalid-client-state', 'body', '', 'Unauthorized')
+  }
+  return { ...verified, ...keyId }
+}
+
+function grant(parts: TokenServerParts, row: AccountRow, wanted: string | null): Response {
+  const { switches, clock, tokens, quirks } = parts
+  const duration = grantedDuration(wanted, switches.tokenDurationSeconds, quirks.isPython)
+  const nowSeconds = Math.floor(clock.nowMs() / 1000)
+  const account = row.email.slice(0, row.email.indexOf('@'))
+  const hashed = createHmac('sha256', parts.secret).update(account).digest('hex').slice(0, 32)
+  const salt = randomBytes(3).toString('hex')
+  const id = tokens.seal({
+    uid: row.uid,
+    node: switches.nodeUrl,
+    expires: nowSeconds + duration,
+    salt,
+    fxa_uid: account,
+    fxa_kid: `${String(row.keysChangedAt ?? 0).padStart(13, '0')}-${Buffer.from(row.clientState, 'hex').toString('base64url')}`,
+    hashed_fxa_uid: hashed,
+    hashed_device_id: createHash('sha256').update(`${hashed}none`).digest('hex').slice(0, 32),
+    tokenserver_origin: quirks.isPython ? 'python' : 'rust',
+  })
+  const granted = {
+    id,
+    key: tokens.keyOf(id, salt),
+    uid: row.uid,
+    api_endpoint: `${switches.nodeUrl}/1.5/${row.uid}`,
+    duration,
+    hashalg: 'sha256',
+    hashed_fxa_uid: hashed,
+    node_type: quirks.isPython ? null : quirks.mode,
+  }
+  return Response.json(granted, {
+    headers: { 'X-Timestamp': String(nowSeconds), 'X-Content-Type-Options': 'nosniff' },
+  })
+}
+
+// A client may shorten its token, never lengthen it; what can't be read is ignored.
+function grantedDuration(wanted: string | null, longest: number, isPython: boolean): number {
+  if (wanted === null || !/^\d{1,15}$/.test(wanted)) return longest
+  const seconds = Number(wanted)
+  const isShorter = isPython ? seconds > 0 && seconds < longest : seconds <= longest
+  return isShorter ? seconds : longest
+}
+
+function unsupported(name: string, description: string): TokenError {
+  return new TokenError(404, 'error', 'url', name, description)
+}
+
+function errorHeaders({ clock, quirks }: TokenServerParts, error: TokenError): Record<string, string> {
+  if (!quirks.isPython) return {}
+  const timestamp = { 'X-Timestamp': String(Math.floor(clock.nowMs() / 1000)) }
+  return error.httpStatus === 401 ? { ...timestamp, 'WWW-Authenticate': 'BrowserID' } : timestamp
+}
+
+/** Health and version pages, the same on both servers. */
+export function dockerflow({ switches }: { switches: Pick<Switches, 'healthy'> }, path: string): Response {
+  const state = switches.healthy ? 'Ok' : 'Err'
+  switch (path) {
+    case '/__heartbeat__':
+      return Response.json(
+        { version: 'sandbox', database: state, status: state, quota: { enabled: false } },
+        { status: switches.healthy ? 200 : 503 },
+      )
+    case '/__lbheartbeat__':
+      return Response.json({ active_connections: 0, idle_connections: 10, duration_ms: 0 })
+    case '/__version__':
+      return Response.json({ source: 'sandbox', version: 'sandbox', commit: '', build: '' })
+    default:
+      return Response.json(0, { status: 404 })
+  }
+}

@@ -1,0 +1,125 @@
+import { hasZeroIv, isObject, payloadBytes, readBsoFields, type Bso, type BsoFields } from './bso.ts'
+import type { Limits } from './limits.ts'
+import type { Quirks } from './quirks.ts'
+import { Refusal, code } from './reply.ts'
+import { idPattern } from './routes.ts'
+
+/** The records of an upload, parted into those that may be stored and the reasons why others may not. */
+export interface Upload {
+  valid: Bso[]
+  failed: Record<string, string>
+}
+
+/** The rules that bodies are read by. */
+export interface UploadRules {
+  collection: string
+  limits: Limits
+  quirks: Quirks
+}
+
+/** The media types that a body may have; `text/plain` is read as JSON. */
+export type BodyType = 'application/json' | 'text/plain' | 'application/newlines'
+
+/**
+ * The type of a body; throws 415 for an unknown or, except on the Python server, a missing one. A PUT of `text/plain`
+ * with a parameter is accepted here and then not recognised as JSON, which makes it a bad record.
+ */
+export function readBodyType(request: Request, quirks: Quirks): BodyType {
+  const header = request.headers.get('Content-Type') ?? (quirks.isPython ? 'application/json' : '')
+  const [type = '', ...parameters] = header.split(';').map((part) => part.trim().toLowerCase())
+  if (type !== 'application/json' && type !== 'text/plain' && type !== 'application/newlines') {
+    throw new Refusal(415)
+  }
+  const isLost = type === 'application/newlines' || (type === 'text/plain' && parameters.length > 0)
+  if (request.method === 'PUT' && isLost && !quirks.isPython) throw new Refusal(400, code.invalidRecord)
+  return type
+}
+
+/** The body as text; throws 413 when it is longer than a request may be. */
+export async function readBody(request: Request, { max_request_bytes: most }: Limits): Promise<string> {
+  if (Number(request.headers.get('Content-Length') ?? 0) > most) throw new Refusal(413, code.tooLarge)
+  const bytes = await request.arrayBuffer()
+  if (bytes.byteLength > most) throw new Refusal(413, code.tooLarge)
+  return new TextDecoder().decode(bytes)
+}
+
+/** The body of a PUT; throws 400. Its id, if any, only has to look like one: the path names the record. */
+export function readItemBody(text: string, rules: UploadRules): BsoFields {
+  const value = parseJson(text, rules.quirks)
+  const fields = readBsoFields(value, rules.quirks)
+  if (fields === null || !isObject(value) || !isIdOrAbsent(value['id'])) throw invalid()
+  if (payloadBytes(fields) > rules.limits.max_record_payload_bytes) throw invalid()
+  refuseZeroIv(fields, rules.collection)
+  return fields
+}
+
+/** The body of a POST. Throws 400 when it isn't a list of identified objects; other faults concern one record only. */
+export function readUpload(text: string, type: BodyType, rules: UploadRules): Upload {
+  const values =
+    type === 'application/newlines' ? parseLines(text, rules.quirks) : parseJson(text, rules.quirks)
+  if (!Array.isArray(values)) throw invalid()
+  const upload: Upload = { valid: [], failed: {} }
+  const seen = new Set<string>()
+  let totalBytes = 0
+  for (const value of values as unknown[]) {
+    const id = isObject(value) ? value['id'] : undefined
+    if (typeof id !== 'string' || seen.has(id)) throw invalid()
+    seen.add(id)
+    const fields = readBsoFields(value, rules.quirks)
+    if (fields === null || !idPattern.test(id)) {
+      upload.failed[id] = 'invalid bso'
+      continue
+    }
+    refuseZeroIv(fields, rules.collection)
+    const bytes = payloadBytes(fields)
+    totalBytes += bytes
+    const fits = bytes <= rules.limits.max_record_payload_bytes && totalBytes <= rules.limits.max_post_bytes
+    if (fits) upload.valid.push({ id, ...fields })
+    else upload.failed[id] = 'retry bytes'
+  }
+  for (const { id } of upload.valid.splice(rules.limits.max_post_records)) upload.failed[id] = 'retry bso'
+  return upload
+}
+
+/** Checks the sizes a client announces in X-Weave headers; throws 400. */
+export function checkAnnounced(headers: Headers, limits: Limits, isBatch: boolean): void {
+  const announced: [name: string, most: number][] = [
+    ['X-Weave-Records', limits.max_post_records],
+    ['X-Weave-Bytes', limits.max_post_bytes],
+  ]
+  if (isBatch) {
+    announced.push(['X-Weave-Total-Records', limits.max_total_records])
+    announced.push(['X-Weave-Total-Bytes', limits.max_total_bytes])
+  }
+  for (const [name, most] of announced) {
+    const text = headers.get(name)
+    if (text === null) continue
+    if (!/^\d{1,15}$/.test(text)) throw new Refusal(400)
+    if (Number(text) > most) throw new Refusal(400, code.tooLarge)
+  }
+}
+
+function parseJson(text: string, quirks: Quirks): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    throw new Refusal(400, quirks.isPython ? code.json : code.invalidRecord)
+  }
+}
+
+function parseLines(text: string, quirks: Quirks): unknown[] {
+  const lines = text.split('\n').filter((line) => line.trim() !== '')
+  return lines.map((line) => parseJson(line, quirks))
+}
+
+function isIdOrAbsent(id: unknown): boolean {
+  return id === undefined || id === null || (typeof id === 'string' && idPattern.test(id))
+}
+
+function refuseZeroIv({ payload = '' }: BsoFields, collection: string): void {
+  if (collection === 'crypto' && hasZeroIv(payload)) throw invalid()
+}
+
+function invalid(): Refusal {
+  return new Refusal(400, code.invalidRecord)
+}

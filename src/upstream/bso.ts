@@ -1,0 +1,56 @@
+import { timestamp } from '../domain/timestamp.ts'
+import type { RecordWrite } from '../domain/record-storage.ts'
+import type { SyncRecord } from '../domain/record.ts'
+import type { Timestamp } from '../domain/timestamp.ts'
+
+/** Reads a Basic Storage Object that was parsed from JSON; null when it is none. See Sync 1.5 API. */
+export function readBso(value: unknown): SyncRecord | null {
+  if (typeof value !== 'object' || value === null) return null
+  const { id, modified, payload, sortindex } = value as Record<string, unknown>
+  const lastModified = readModified(modified)
+  if (typeof id !== 'string' || id === '' || lastModified === null) return null
+  if (payload !== undefined && payload !== null && typeof payload !== 'string') return null
+  const record: SyncRecord = { id, lastModified, payload: payload ?? '' }
+  if (sortindex === undefined || sortindex === null) return record
+  return Number.isSafeInteger(sortindex) ? { ...record, sortindex: sortindex as number } : null
+}
+
+const latestSeconds = 99_999_999_999
+
+/** Reads seconds that stood as a number in JSON, exact for all two-decimal values; null for anything else. */
+export function readModified(value: unknown): Timestamp | null {
+  if (typeof value !== 'number' || !(value >= 0 && value <= latestSeconds)) return null
+  return timestamp(Math.round(value * 1000))
+}
+
+/** The records as a JSON array of Basic Storage Objects, without the fields that keep their stored value. */
+export function writeBsos(records: RecordWrite[]): string {
+  return JSON.stringify(
+    records.map(({ id, payload, sortindex, ttlSeconds: ttl }) => ({ id, payload, sortindex, ttl })),
+  )
+}
+
+/** What became of an upload of several records. */
+export interface UploadResult {
+  timestamp: Timestamp | null
+  batch: string | null
+  rejected: Map<string, 'invalid' | 'too-large'>
+}
+
+/**
+ * Reads the answer to an upload of `ids`, null when it makes no sense. An id that is named neither as success nor
+ * as failure counts as failed; see Sync 1.5 API, `POST storage/<collection>`.
+ */
+export function readUploadResult(value: unknown, ids: string[]): UploadResult | null {
+  if (typeof value !== 'object' || value === null) return null
+  const { modified, batch, success, failed = {} } = value as Record<string, unknown>
+  if (!Array.isArray(success) || typeof failed !== 'object' || failed === null) return null
+  const stored = new Set<unknown>(success)
+  const rejected: UploadResult['rejected'] = new Map()
+  for (const id of ids) if (!stored.has(id)) rejected.set(id, 'invalid')
+  for (const [id, reason] of Object.entries(failed)) {
+    rejected.set(id, JSON.stringify(reason).includes('bytes') ? 'too-large' : 'invalid')
+  }
+  const name = typeof batch === 'string' || typeof batch === 'number' ? String(batch) : null
+  return { timestamp: readModified(modified), batch: name, rejected }
+}

@@ -1,0 +1,55 @@
+import { UpstreamError } from '../domain/errors.ts'
+
+/**
+ * Admits so many calls at a time to what may hang, and lets a few more wait a moment, so that one hung host can't
+ * take the slots of all others.
+ */
+export class Bulkhead {
+  #free: number
+  readonly #waiting: (() => void)[] = []
+
+  constructor(
+    private readonly name: string,
+    private readonly capacity: number,
+    private readonly maxWaiting: number,
+    private readonly maxWaitMs: number,
+  ) {
+    this.#free = capacity
+  }
+
+  /** Nobody is inside or waits. */
+  get isIdle(): boolean {
+    return this.#free === this.capacity
+  }
+
+  /** Settles when there is room; whoever was admitted calls `leave` once. Rejects with `overload`. */
+  enter(): Promise<void> {
+    if (this.#free > 0) {
+      this.#free -= 1
+      return Promise.resolve()
+    }
+    if (this.#waiting.length >= this.maxWaiting) return Promise.reject(this.#overload())
+    return new Promise((resolve, reject) => {
+      const admit = () => {
+        clearTimeout(timer)
+        resolve()
+      }
+      const timer = setTimeout(() => {
+        this.#waiting.splice(this.#waiting.indexOf(admit), 1)
+        reject(this.#overload())
+      }, this.maxWaitMs)
+      this.#waiting.push(admit)
+    })
+  }
+
+  /** Gives the place to whoever waits longest. */
+  leave(): void {
+    const next = this.#waiting.shift()
+    if (next) next()
+    else this.#free += 1
+  }
+
+  #overload(): UpstreamError {
+    return new UpstreamError('overload', `Cannot call ${this.name}: ${this.capacity} calls are under way`)
+  }
+}

@@ -1,0 +1,101 @@
+import { UpstreamError } from '../domain/errors.ts'
+import { judgeRead } from '../domain/precondition.ts'
+import { canonicalCollection } from '../domain/record.ts'
+import { readJson } from './answer.ts'
+import { readBso, readModified } from './bso.ts'
+import { lastModifiedOf, preconditionHeaders } from './wire.ts'
+import type { Precondition } from '../domain/precondition.ts'
+import type { CollectionTimestampsOutcome, GetOutcome } from '../domain/record-storage.ts'
+import type { SyncRecord } from '../domain/record.ts'
+import type { Timestamp } from '../domain/timestamp.ts'
+import type { UpstreamAnswer } from './answer.ts'
+import type { StorageCalls } from './storage-calls.ts'
+
+const maxRecordBytes = 16 * 1024 * 1024
+const maxInfoBytes = 1024 * 1024
+
+/**
+ * Reads one record and judges the precondition by it. The storage would judge expired records as well, and after
+ * a failed precondition the record would have to be read anyway.
+ */
+export async function getRecord(
+  calls: StorageCalls,
+  collection: string,
+  id: string,
+  precondition: Precondition,
+): Promise<GetOutcome> {
+  const request = { path: ['storage', collection, id], subject: 'record', mayBeMissing: true } as const
+  const record = await calls.take(request, (answer) => readRecord(answer, id))
+  if (!record) return { outcome: 'missing' }
+  const { lastModified } = record
+  const verdict = judgeRead(precondition, lastModified)
+  switch (verdict) {
+    case 'proceed':
+      return { outcome: 'found', record }
+    case 'not-modified':
+      return { outcome: 'not-modified', timestamp: lastModified }
+    case 'failed':
+      return { outcome: 'precondition-failed', existing: record }
+    case 'missing':
+      return { outcome: 'missing' }
+    default:
+      return verdict satisfies never
+  }
+}
+
+/** The record of that very id in the answer to a request for it; null when there is none. */
+export async function readRecord(answer: UpstreamAnswer, id: string): Promise<SyncRecord | null> {
+  if (answer.status === 404) return null
+  const record = readBso(await readJson(answer, maxRecordBytes))
+  if (!record) throw nonsense('no record')
+  if (record.id === id) return record
+  if (fold(record.id) !== fold(id)) throw nonsense('another record')
+  return null
+}
+
+/** Some storages hold ids that differ in these ways for one; the record has the spelling of its last writer. */
+function fold(id: string): string {
+  return id.trimEnd().toLowerCase()
+}
+
+/** The timestamps of all collections. Names that aren't canonical can't be asked for, and are left out. */
+export async function readCollectionTimestamps(
+  calls: StorageCalls,
+  precondition: Precondition,
+): Promise<CollectionTimestampsOutcome> {
+  const path = ['info', 'collections']
+  const headers = preconditionHeaders(precondition)
+  return await calls.take({ path, headers, subject: 'account' }, async (answer) => {
+    const value = await readJson(answer, maxInfoBytes)
+    const timestamp = lastModifiedOf(answer.headers)
+    if (answer.status === 304) return { outcome: 'not-modified', timestamp }
+    if (answer.status === 412) return { outcome: 'precondition-failed', timestamp }
+    const collections = new Map<string, Timestamp>()
+    for (const [name, seconds] of entriesOf(value)) {
+      const lastModified = readModified(seconds)
+      if (lastModified === null) throw nonsense('a timestamp that is none')
+      if (canonicalCollection(name) === name) collections.set(name, lastModified)
+    }
+    return { outcome: 'found', timestamp, collections }
+  })
+}
+
+/** How many records a collection holds. */
+export async function countRecords(calls: StorageCalls, collection: string): Promise<number> {
+  const path = ['info', 'collection_counts']
+  return await calls.take({ path, subject: 'account' }, async (answer) => {
+    const counts = new Map(entriesOf(await readJson(answer, maxInfoBytes)))
+    const count = counts.get(collection) ?? 0
+    if (!Number.isSafeInteger(count) || (count as number) < 0) throw nonsense('a count that is none')
+    return count as number
+  })
+}
+
+function entriesOf(value: unknown): [string, unknown][] {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw nonsense('no object')
+  return Object.entries(value)
+}
+
+function nonsense(what: string): UpstreamError {
+  return new UpstreamError('nonsense', `Cannot use an answer of the storage: ${what}`)
+}

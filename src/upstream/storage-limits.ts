@@ -1,0 +1,66 @@
+import { UpstreamError } from '../domain/errors.ts'
+import { readJson } from './answer.ts'
+import type { StorageLimits } from '../domain/record-storage.ts'
+import type { StorageCalls } from './storage-calls.ts'
+
+/** Remembers what storage nodes accept. */
+export interface LimitsCache {
+  get(node: string): StorageLimits | null
+  set(node: string, limits: StorageLimits): void
+}
+
+const ttlMs = 600_000
+const maxEntries = 1000
+
+/** Remembers the limits of the 1000 nodes asked about last, for ten minutes. */
+export function createLimitsCache(now: () => number): LimitsCache {
+  const entries = new Map<string, { limits: StorageLimits; untilMs: number }>()
+  return {
+    get(node) {
+      const entry = entries.get(node)
+      return entry && entry.untilMs > now() ? entry.limits : null
+    },
+    set(node, limits) {
+      entries.delete(node)
+      if (entries.size >= maxEntries) entries.delete(entries.keys().next().value!)
+      entries.set(node, { limits, untilMs: now() + ttlMs })
+    },
+  }
+}
+
+const maxAnswerBytes = 262_144
+
+/** What the user's storage node accepts; see Sync 1.5 API, `info/configuration`. */
+export async function readLimits(calls: StorageCalls, cache: LimitsCache): Promise<StorageLimits> {
+  // All users of a node share its limits; the last segment of an endpoint is the user's number.
+  const node = calls.place.slice(0, calls.place.lastIndexOf('/'))
+  const known = cache.get(node)
+  if (known) return known
+  const request = { path: ['info', 'configuration'], subject: 'account', mayBeMissing: true } as const
+  const limits = await calls.take(request, async (answer) => {
+    if (answer.status === 404) return toLimits({})
+    const value = await readJson(answer, maxAnswerBytes)
+    if (typeof value === 'object' && value !== null) return toLimits(value as Record<string, unknown>)
+    throw new UpstreamError('nonsense', 'Cannot use the configuration of the storage: no object')
+  })
+  cache.set(node, limits)
+  return limits
+}
+
+/** Absent limits are those of the servers that had no configuration to tell. */
+function toLimits(values: Record<string, unknown>): StorageLimits {
+  const maxRequestBytes = readLimit(values.max_request_bytes) ?? 266_240
+  const maxTotalBytes = readLimit(values.max_total_bytes)
+  const maxTotalRecords = readLimit(values.max_total_records)
+  return {
+    maxRequestBytes,
+    maxPostBytes: readLimit(values.max_post_bytes) ?? maxRequestBytes,
+    maxPostRecords: readLimit(values.max_post_records) ?? 100,
+    maxRecordPayloadBytes: readLimit(values.max_record_payload_bytes) ?? 262_144,
+    batch: maxTotalBytes === null || maxTotalRecords === null ? null : { maxTotalBytes, maxTotalRecords },
+  }
+}
+
+function readLimit(value: unknown): number | null {
+  return Number.isSafeInteger(value) && (value as number) > 0 ? (value as number) : null
+}

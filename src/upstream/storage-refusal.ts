@@ -1,0 +1,88 @@
+import { errno, invalidRequest, ServiceError, UpstreamError } from '../domain/errors.ts'
+import { discard, readErrorBody } from './answer.ts'
+import { readRetryAfter } from './retry-after.ts'
+import type { Problem } from '../domain/errors.ts'
+import type { UpstreamAnswer } from './answer.ts'
+
+/** What a request was about, so that a 400 can be told in the client's words. */
+export type Subject = 'list' | 'page' | 'record' | 'upload' | 'staging' | 'account'
+
+/** Why the storage did not do what it was asked. */
+export interface StorageRefusal {
+  error: ServiceError | UpstreamError
+  /** Two writes met within the storage's clock step: nothing was done, and a moment later it would be. */
+  isConflict: boolean
+}
+
+/** Codes in the bodies of error answers; see Sync 1.5 API, "Response codes". */
+const codes = { overQuota: 14, sizeLimit: 17 }
+
+/** A conflict asks for 10 s, made fuzzy; whoever asks for more has another reason. */
+const longestConflictSeconds = 30
+
+/** Reads an answer of the storage that its request did not foresee. Its text is never repeated. */
+export async function readStorageRefusal(
+  answer: UpstreamAnswer,
+  subject: Subject,
+  nowMs: number,
+): Promise<StorageRefusal> {
+  const { status, headers } = answer
+  const retryAfterSeconds = readRetryAfter(headers, nowMs)
+  const code = status === 400 || status === 503 ? await readErrorBody(answer) : await discard(answer)
+  const isConflict =
+    status === 409 ||
+    (status === 503 &&
+      code === 0 &&
+      retryAfterSeconds !== null &&
+      retryAfterSeconds <= longestConflictSeconds)
+  const retry = retryAfterSeconds === null ? {} : { retryAfterSeconds }
+  return { error: toError(), isConflict }
+
+  function toError(): ServiceError | UpstreamError {
+    if (status === 403 || code === codes.overQuota) {
+      return new ServiceError(
+        403,
+        errno.forbidden,
+        'The storage refuses this, probably because its quota is used up',
+      )
+    }
+    if (status === 413 || code === codes.sizeLimit) {
+      return new ServiceError(413, errno.requestTooLarge, 'The storage does not take a request of this size')
+    }
+    if (status === 400) return refusedRequest(subject)
+    if (status === 409)
+      return new ServiceError(409, errno.conflict, 'Other writes keep getting in the way', retry)
+    if (status === 429)
+      return new ServiceError(429, errno.tooManyRequests, 'The storage gets too many requests', retry)
+    if (status === 513)
+      return new ServiceError(410, errno.serviceEnded, 'This storage has been closed down', retry)
+    const message = `Cannot use the storage: it answered ${status}`
+    if (status < 500) return new UpstreamError('nonsense', message, { status, ...retry, applied: 'no' })
+    return new UpstreamError('refused', message, { status, ...retry, applied: isConflict ? 'no' : 'unknown' })
+  }
+}
+
+function refusedRequest(subject: Subject): ServiceError | UpstreamError {
+  switch (subject) {
+    case 'page':
+      return invalidRequest([refused('querystring', '_token')])
+    case 'list':
+      return invalidRequest([refused('querystring', '_since')])
+    case 'record':
+      return invalidRequest([refused('path', 'record_id')])
+    case 'upload':
+      return invalidRequest([refused('body', 'data')])
+    case 'staging':
+    case 'account':
+      return new UpstreamError('refused', 'Cannot use the storage: it answered 400', {
+        status: 400,
+        applied: 'no',
+      })
+    default:
+      return subject satisfies never
+  }
+}
+
+function refused(location: Problem['location'], name: string): Problem {
+  return { location, name, description: 'the storage refuses it' }
+}

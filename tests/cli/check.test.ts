@@ -1,0 +1,58 @@
+import { describe, expect, it } from 'bun:test'
+
+import { run } from '../../src/cli/run.ts'
+import { fakeHost, fakePrograms, leastIni, secret } from './fake-host.ts'
+
+describe('check', () => {
+  it('shows the settings and where they come from, and that all is well', async () => {
+    const ini = `${leastIni}service.cache_url = rediss://bridge:hunter2@cache.example.org/1\n`
+    const programs = fakePrograms()
+    const host = fakeHost({ 'bridge.ini': ini }, { SERVICE_PORT: '9000' })
+
+    expect(await run(['check', '--config', 'bridge.ini'], host, programs)).toBe(0)
+    expect(programs.closed).toBe(1)
+    const lines = host.out.split('\n')
+    expect(lines).toContainEqual(
+      expect.stringMatching(/^service\.port = 9000 +\(environment SERVICE_PORT\)$/),
+    )
+    expect(lines).toContainEqual(
+      expect.stringMatching(/^service\.cache_hmac_secret = \*{8} +\(bridge\.ini:2\)$/),
+    )
+    expect(host.out).toContain('service.cache_url = rediss://bridge:********@cache.example.org/1 ')
+    expect(lines.slice(-3)).toEqual(['token server: answers', 'cache: answers', ''])
+    expect(host.out).not.toContain(secret)
+    expect(host.out).not.toContain('hunter2')
+  })
+
+  it('ends with 2 when something does not answer, and tells about the other as well', async () => {
+    const programs = fakePrograms({ cache: async () => 'cannot connect to 127.0.0.1:6379' })
+    const host = fakeHost({ 'bridge.ini': leastIni })
+
+    expect(await run(['check', '--config', 'bridge.ini'], host, programs)).toBe(2)
+    expect(programs.closed).toBe(1)
+    expect(host.out.split('\n').slice(-3)).toEqual([
+      'token server: answers',
+      'cache: cannot connect to 127.0.0.1:6379',
+      '',
+    ])
+  })
+
+  it('ends with 2 when the token server does not answer', async () => {
+    const programs = fakePrograms({ tokenServer: async () => 'no answer in 5 s' })
+
+    expect(await run(['check', '--config', 'f'], fakeHost({ f: leastIni }), programs)).toBe(2)
+  })
+
+  it('tries nothing with bad settings', async () => {
+    const programs = fakePrograms()
+    const host = fakeHost({ 'bridge.ini': `${leastIni}service.readonly = maybe\n` })
+
+    expect(await run(['check', '--config', 'bridge.ini'], host, programs)).toBe(2)
+    expect(programs.closed).toBe(0)
+    expect(host.out).toBe('')
+    expect(host.err)
+      .toBe(`bridge.ini:3: service.readonly: "maybe" is neither true nor false: write true or false
+sync-bridge: 1 problem with the settings
+`)
+  })
+})

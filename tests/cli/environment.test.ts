@@ -1,0 +1,40 @@
+import { describe, expect, it } from 'bun:test'
+
+import { scrubEnvironment } from '../../src/cli/environment.ts'
+import { run } from '../../src/cli/run.ts'
+import { fakeHost, fakePrograms, leastIni } from './fake-host.ts'
+
+describe('scrubEnvironment', () => {
+  it('removes what would redirect or weaken connections, and leaves the rest', () => {
+    const environment: Record<string, string | undefined> = {
+      HTTP_PROXY: 'http://proxy',
+      https_proxy: 'http://proxy',
+      all_proxy: 'http://proxy',
+      NO_PROXY: '*',
+      NODE_TLS_REJECT_UNAUTHORIZED: '1',
+      BUN_CONFIG_VERBOSE_FETCH: 'false',
+      SSL_CERT_DIR: '/certs',
+      PATH: '/bin',
+    }
+
+    expect(scrubEnvironment(environment)).toEqual({ problems: [], trusting: ['SSL_CERT_DIR'] })
+    expect(environment).toEqual({ PATH: '/bin' })
+  })
+
+  it.each([
+    ['NODE_TLS_REJECT_UNAUTHORIZED', '0', 'switches the verification of TLS off'],
+    ['SSLKEYLOGFILE', '/tmp/keys', 'writes the keys of TLS connections to a file'],
+    ['BUN_CONFIG_VERBOSE_FETCH', 'curl', "prints requests with users' credentials"],
+  ])('keeps the service from starting with %s=%s', async (name, value, reason) => {
+    const programs = fakePrograms()
+    const host = fakeHost({ 'bridge.ini': leastIni }, { [name]: value })
+
+    expect(await run(['serve', '--config', 'bridge.ini'], host, programs)).toBe(2)
+    expect(programs.served).toEqual([])
+    expect(host.err).toBe(`environment: ${name} ${reason}: unset it\n`)
+  })
+
+  it('lets commands that connect to nothing run in any environment', async () => {
+    expect(await run(['init'], fakeHost({}, { NODE_TLS_REJECT_UNAUTHORIZED: '0' }))).toBe(0)
+  })
+})

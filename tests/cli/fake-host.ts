@@ -1,0 +1,64 @@
+import type { Host } from '../../src/cli/host.ts'
+import type { Probes, Programs, SandboxOptions } from '../../src/cli/programs.ts'
+import type { Settings } from '../../src/ops/settings.ts'
+
+export interface FakeHost extends Host {
+  /** All that was written. */
+  out: string
+  err: string
+}
+
+/** A world of files in memory, where nothing is random and 2026 has just begun. */
+export function fakeHost(
+  files: Record<string, string> = {},
+  environment: Record<string, string> = {},
+  more: Partial<Host> = {},
+): FakeHost {
+  const host: FakeHost = {
+    out: '',
+    err: '',
+    stdout: { isTty: false, write: (text) => void (host.out += text) },
+    stderr: { isTty: false, write: (text) => void (host.err += text) },
+    environment: { ...environment },
+    readFile(path) {
+      if (Object.hasOwn(files, path)) return files[path]!
+      throw Object.assign(new Error(`no ${path}`), { code: 'ENOENT' })
+    },
+    isPublic: () => false,
+    executablePath: '/opt/sync-bridge',
+    standalone: true,
+    cwd: '/home/operator',
+    now: () => Date.UTC(2026, 0, 1),
+    randomBytes: (length) => Uint8Array.from({ length }, (_, index) => 3 * index + 1),
+    onSignal: () => () => {},
+    ...more,
+  }
+  return host
+}
+
+/** Programs that note what they were started with and end with the exit code 7. */
+export function fakePrograms(probes: Partial<Probes> = {}) {
+  const programs: Programs & { served: Settings[]; sandboxes: SandboxOptions[]; closed: number } = {
+    served: [],
+    sandboxes: [],
+    closed: 0,
+    async serve(settings) {
+      programs.served.push(settings)
+      return 7
+    },
+    async sandbox(options) {
+      programs.sandboxes.push(options)
+      return 7
+    },
+    async createProbes() {
+      const close = () => void programs.closed++
+      return { tokenServer: async () => true, cache: async () => true, close, ...probes }
+    },
+  }
+  return programs
+}
+
+export const secret = '52d914afd94b94716c8fb113dd4f0ae2f55ba31f3506b31562d2698e777e1208'
+
+/** The least that a settings file has to say. */
+export const leastIni = `service.token_server_url = https://token.example.org\nservice.cache_hmac_secret = ${secret}\n`

@@ -1,0 +1,53 @@
+import { describe, expect, it } from 'bun:test'
+
+import { run } from '../../src/cli/run.ts'
+import { fakeHost, fakePrograms } from './fake-host.ts'
+
+async function initialFile(): Promise<string> {
+  const host = fakeHost()
+  expect(await run(['init'], host)).toBe(0)
+  return host.out
+}
+
+describe('init', () => {
+  it('prints a file that lacks the token server, and nothing else', async () => {
+    const host = fakeHost({ f: await initialFile() })
+
+    expect(await run(['serve', '--config', 'f'], host, fakePrograms())).toBe(2)
+    expect(host.err.split('\n')).toEqual([
+      expect.stringContaining('f: service.token_server_url: is missing: '),
+      'sync-bridge: 1 problem with the settings',
+      '',
+    ])
+  })
+
+  it('prints a file that is complete with a token server', async () => {
+    const programs = fakePrograms()
+    const file = `${await initialFile()}service.token_server_url = https://token.example.org\n`
+    const host = fakeHost({ f: file })
+
+    expect(await run(['serve', '--config', 'f'], host, programs)).toBe(7)
+    expect(host.err).toBe('')
+    expect(programs.served[0]!.cacheHmacSecret).toEqual(host.randomBytes(32))
+  })
+
+  it('prints examples that are right as they are', async () => {
+    const programs = fakePrograms()
+    const inventions = /^# (?=service\.(?!certificate_ca_bundle|cache_hmac_secret_previous))/gm
+    const host = fakeHost({ f: (await initialFile()).replace(inventions, '') })
+
+    expect(await run(['serve', '--config', 'f'], host, programs)).toBe(7)
+    expect(host.err).toBe('')
+    expect(programs.served[0]).toMatchObject({
+      httpHost: 'sync.example.org',
+      statsdUrl: { host: '127.0.0.1', port: 8125 },
+      writable: { put: new Set(['tabs']), delete: new Set(['tabs']) },
+    })
+  })
+
+  it('prints lines that fit on a screen', async () => {
+    const widths = (await initialFile()).split('\n').map((line) => line.length)
+
+    expect(Math.max(...widths)).toBeLessThanOrEqual(112)
+  })
+})

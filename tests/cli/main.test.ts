@@ -1,0 +1,67 @@
+import { describe, expect, it } from 'bun:test'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+
+import { version } from '../../src/version.ts'
+
+const main = join(import.meta.dir, '../../src/main.ts')
+
+function start(args: string[], environment: Record<string, string> = {}) {
+  return Bun.spawnSync([process.execPath, main, ...args], { env: { PATH: '/usr/bin:/bin', ...environment } })
+}
+
+describe('main', () => {
+  it('ends with the exit code of the command, once everything is written', () => {
+    const asked = start(['--version'])
+    const wrong = start(['nothing'])
+
+    expect([asked.exitCode, asked.stdout.toString()]).toEqual([
+      0,
+      `sync-bridge ${version} (commit unknown)\n`,
+    ])
+    expect([wrong.exitCode, wrong.stderr.toString()]).toEqual([
+      2,
+      'sync-bridge: unknown command "nothing"\nTry "sync-bridge --help".\n',
+    ])
+  })
+
+  it('survives a reader that goes away', () => {
+    const script = '"$1" "$2" init | true; exit "${PIPESTATUS[0]}"'
+    const { exitCode } = Bun.spawnSync(['bash', '-c', script, 'bash', process.execPath, main])
+
+    expect(exitCode).toBe(0)
+  })
+
+  it('reads settings from files, relative names from beside the settings', () => {
+    const folder = mkdtempSync(join(tmpdir(), 'sync-bridge-'))
+    const path = join(folder, 'bridge.ini')
+    writeFileSync(
+      path,
+      `service.token_server_url = https://token.example.org\nservice.certificate_ca_bundle = ca.pem\n`,
+    )
+    writeFileSync(join(folder, 'ca.pem'), '')
+
+    const { exitCode, stderr } = start(['serve', '--config', path])
+    rmSync(folder, { recursive: true })
+
+    expect(exitCode).toBe(2)
+    expect(stderr.toString()).toStartWith(
+      `${path}:2: service.certificate_ca_bundle: the file "${join(folder, 'ca.pem')}" contains no certificate: `,
+    )
+    expect(stderr.toString()).toEndWith('sync-bridge: 2 problems with the settings\n')
+  })
+
+  it.each([
+    ['/', 'it is a directory'],
+    ['/dev/zero', 'it is too large'],
+    ['/nowhere.ini', 'there is no such file'],
+  ])('does not read %s as settings', (path, reason) => {
+    const { exitCode, stderr } = start(['serve', '--config', path])
+
+    expect(exitCode).toBe(2)
+    expect(stderr.toString()).toBe(
+      `${path}: cannot be read (${reason}): name the settings file with --config FILE\n`,
+    )
+  })
+})

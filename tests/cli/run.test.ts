@@ -1,0 +1,189 @@
+import { describe, expect, it } from 'bun:test'
+
+import { run } from '../../src/cli/run.ts'
+import { version } from '../../src/version.ts'
+import { fakeHost, fakePrograms, leastIni } from './fake-host.ts'
+
+const help = `Sync Bridge serves a Firefox Sync storage through the Kinto record-storage protocol.
+
+Usage: sync-bridge COMMAND [OPTIONS]
+
+  serve --config FILE           run the service in the foreground
+  sandbox [OPTIONS]             run the service over an embedded Sync storage, to try it out
+  check --config FILE           validate the settings, and try token server and cache
+  init                          print a settings file to begin with, with a fresh secret
+  systemd-unit [--config FILE]  print a hardened unit for systemd
+  healthcheck --url URL         ask a running service whether it is well
+
+  -h, --help                    show this; after a command, its options
+  -V, --version                 show the version
+
+Exit codes: 0 success, 1 failure, 2 called wrongly or bad settings.
+A first look: sync-bridge sandbox
+`
+
+describe('run', () => {
+  it.each(['--help', '-h'])('shows the help for %s', async (argument) => {
+    const host = fakeHost()
+
+    expect(await run([argument], host)).toBe(0)
+    expect(host.out).toBe(help)
+    expect(host.err).toBe('')
+  })
+
+  it('shows the help as an error when nothing is asked', async () => {
+    const host = fakeHost()
+
+    expect(await run([], host)).toBe(2)
+    expect(host.out).toBe('')
+    expect(host.err).toBe(help)
+  })
+
+  it.each(['--version', '-V'])('shows the version for %s', async (argument) => {
+    const host = fakeHost()
+
+    expect(await run([argument], host)).toBe(0)
+    expect(host.out).toBe(`sync-bridge ${version} (commit unknown)\n`)
+  })
+
+  it.each(['--help', '-h'])(
+    'shows the options of a command for %s, whatever else is given',
+    async (argument) => {
+      const host = fakeHost()
+
+      expect(await run(['healthcheck', argument], host)).toBe(0)
+      expect(host.out).toBe(`Ask a running service whether it is well.
+
+Usage: sync-bridge healthcheck --url URL
+
+  --url URL   where the service is, such as http://127.0.0.1:8000
+
+Exits 0 if its heartbeat answers 200 within five seconds, otherwise 1.
+`)
+    },
+  )
+
+  it.each([
+    [['serv'], 'unknown command "serv": did you mean serve?', ''],
+    [['constructor'], 'unknown command "constructor"', ''],
+    [['--verbose'], 'unknown option "--verbose"', ''],
+    [['serve', '--confg', 'f'], 'unknown option "--confg": did you mean --config?', 'serve '],
+    [['serve', '--toString'], 'unknown option "--toString"', 'serve '],
+    [['serve', '--config'], '--config needs a value', 'serve '],
+    [['serve', '--config='], '--config needs a value', 'serve '],
+    [['serve', '--config', '--help'], '--config needs a value', 'serve '],
+    [['serve', '--config', 'a', '--config', 'b'], '--config is given twice', 'serve '],
+    [['serve', 'bridge.ini'], 'unexpected argument "bridge.ini"', 'serve '],
+    [['serve', '--'], 'unexpected argument "--"', 'serve '],
+    [['init', '--config', 'f'], 'unknown option "--config"', 'init '],
+    [['sandbox', '--upstream-only=yes'], '--upstream-only takes no value', 'sandbox '],
+    [
+      ['sandbox', '--port', '65536'],
+      '--port "65536" is not a port: write a number from 0 to 65535',
+      'sandbox ',
+    ],
+    [
+      ['sandbox', '--token-port', '-1'],
+      '--token-port "-1" is not a port: write a number from 0 to 65535',
+      'sandbox ',
+    ],
+    [
+      ['sandbox', '--seed', 'tabs'],
+      '--seed "tabs" is not COLLECTION=COUNT, with a count up to 1000000',
+      'sandbox ',
+    ],
+    [
+      ['sandbox', '--seed', 'a/b=1'],
+      '--seed "a/b=1" is not COLLECTION=COUNT, with a count up to 1000000',
+      'sandbox ',
+    ],
+    [['healthcheck'], '--url is missing', 'healthcheck '],
+  ])('refuses %j', async (args, message, command) => {
+    const host = fakeHost()
+
+    expect(await run(args, host, fakePrograms())).toBe(2)
+    expect(host.out).toBe('')
+    expect(host.err).toBe(`sync-bridge: ${message}\nTry "sync-bridge ${command}--help".\n`)
+  })
+
+  it.each([[['--config', 'bridge.ini']], [['--config=bridge.ini']]])('serves with %j', async (args) => {
+    const programs = fakePrograms()
+    const host = fakeHost({ 'bridge.ini': leastIni })
+
+    expect(await run(['serve', ...args], host, programs)).toBe(7)
+    expect(programs.served).toHaveLength(1)
+    expect(programs.served[0]).toMatchObject({ port: 8000, tokenServerUrl: 'https://token.example.org' })
+    expect(host.out + host.err).toBe('')
+  })
+
+  it('serves without a file when the environment says everything', async () => {
+    const programs = fakePrograms()
+    const host = fakeHost(
+      { '/run/credentials/cache_hmac_secret': `${'4b'.repeat(32)}\n` },
+      { SERVICE_TOKEN_SERVER_URL: 'http://127.0.0.1:5000', CREDENTIALS_DIRECTORY: '/run/credentials' },
+    )
+
+    expect(await run(['serve'], host, programs)).toBe(7)
+    expect(programs.served[0]!.cacheHmacSecret).toEqual(new Uint8Array(32).fill(0x4b))
+  })
+
+  it('does not serve with bad settings, and lists every problem', async () => {
+    const programs = fakePrograms()
+    const host = fakeHost({ 'bridge.ini': 'service.port = 80a\nservice.prot = 1\n' })
+
+    expect(await run(['serve', '--config', 'bridge.ini'], host, programs)).toBe(2)
+    expect(programs.served).toEqual([])
+    expect(host.out).toBe('')
+    expect(host.err).toBe(`bridge.ini:1: service.port: "80a" is not an integer: write a number from 0 to 65535
+bridge.ini:2: service.prot: is no setting: did you mean service.port?
+bridge.ini: service.token_server_url: is missing: write service.token_server_url = https://token.example.org, or set SERVICE_TOKEN_SERVER_URL
+bridge.ini: service.cache_hmac_secret: is missing: write service.cache_hmac_secret = and 64 hexadecimal characters ("sync-bridge init" makes them), or set SERVICE_CACHE_HMAC_SECRET
+sync-bridge: 4 problems with the settings
+`)
+  })
+
+  it('does not serve when the settings file is not there', async () => {
+    const host = fakeHost()
+
+    expect(await run(['serve', '--config', 'bridge.ini'], host, fakePrograms())).toBe(2)
+    expect(host.err).toBe(
+      'bridge.ini: cannot be read (there is no such file): name the settings file with --config FILE\n',
+    )
+  })
+
+  it('warns of what is allowed but seldom meant', async () => {
+    const ini = `${leastIni}service.host = 0.0.0.0\nservice.workers = 2\nservice.cache_backend = memory\n`
+    const environment = { SERVICE_PROT: '1', SERVICE_ACCOUNT: 'x', SSL_CERT_FILE: '/etc/ca.pem' }
+    const host = fakeHost({ 'bridge.ini': ini }, environment, { isPublic: () => true })
+
+    expect(await run(['serve', '--config', 'bridge.ini'], host, fakePrograms())).toBe(7)
+    expect(host.err)
+      .toBe(`warning: environment: "SERVICE_PROT" is no setting and is ignored: did you mean SERVICE_PORT?
+warning: service.host: 0.0.0.0 can be reached from other machines without encryption: put a server with TLS in front, and set service.http_scheme = https
+warning: service.cache_backend: every worker remembers by itself: use redis to share the memory
+warning: bridge.ini: contains a secret and can be read by every user: chmod o-r bridge.ini
+warning: environment: SSL_CERT_FILE adds to the certificates that are trusted: unset it, or set service.certificate_ca_bundle
+`)
+  })
+
+  it('hands the sandbox its options', async () => {
+    const programs = fakePrograms()
+    const args = ['--upstream-only', '--port=1', '--storage-port', '0', '--seed', 'Tabs=3', '--seed=forms=0']
+
+    expect(await run(['sandbox', ...args], fakeHost(), programs)).toBe(7)
+    expect(await run(['sandbox'], fakeHost(), programs)).toBe(7)
+    expect(programs.sandboxes).toEqual([
+      {
+        upstreamOnly: true,
+        port: 1,
+        tokenPort: null,
+        storagePort: 0,
+        seed: new Map([
+          ['tabs', 3],
+          ['forms', 0],
+        ]),
+      },
+      { upstreamOnly: false, port: null, tokenPort: null, storagePort: null, seed: new Map() },
+    ])
+  })
+})

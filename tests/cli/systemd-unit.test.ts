@@ -1,0 +1,56 @@
+import { describe, expect, it } from 'bun:test'
+
+import { run } from '../../src/cli/run.ts'
+import { fakeHost } from './fake-host.ts'
+
+describe('systemd-unit', () => {
+  it('starts this executable with the usual settings file', async () => {
+    const host = fakeHost()
+
+    expect(await run(['systemd-unit'], host)).toBe(0)
+    expect(host.out).toContain(
+      '\nExecStart=/opt/sync-bridge serve --config /etc/sync-bridge/sync-bridge.ini\n',
+    )
+    expect(host.err).toBe('')
+  })
+
+  it('starts with the given file wherever the unit is started from', async () => {
+    const host = fakeHost()
+
+    expect(await run(['systemd-unit', '--config', 'my files/50%$.ini'], host)).toBe(0)
+    expect(host.out).toContain(
+      '\nExecStart=/opt/sync-bridge serve --config "/home/operator/my files/50%%$$.ini"\n',
+    )
+  })
+
+  it('names the usual executable when it runs from source', async () => {
+    const host = fakeHost({}, {}, { standalone: false, executablePath: '/usr/bin/bun' })
+
+    expect(await run(['systemd-unit'], host)).toBe(0)
+    expect(host.out).toContain('\nExecStart=/usr/local/bin/sync-bridge serve ')
+    expect(host.err).toContain('not the built executable')
+  })
+
+  it('takes away what the program does not need', async () => {
+    const host = fakeHost()
+    await run(['systemd-unit'], host)
+
+    const lines = host.out.split('\n')
+    const hardening = [
+      'DynamicUser=yes',
+      'NoNewPrivileges=yes',
+      'CapabilityBoundingSet=',
+      'ProtectSystem=strict',
+      'ProtectHome=yes',
+      'RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX',
+      'SystemCallFilter=~@privileged @resources',
+      'UMask=0077',
+      'LimitCORE=0',
+      'LoadCredential=cache_hmac_secret:/etc/sync-bridge/cache_hmac_secret',
+      'RestartPreventExitStatus=2',
+    ]
+    expect(lines).toEqual(expect.arrayContaining(hardening))
+    // With it the just-in-time compiler is off.
+    expect(lines).not.toContain('MemoryDenyWriteExecute=yes')
+  })
+})

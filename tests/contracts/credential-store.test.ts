@@ -1,0 +1,44 @@
+import { createMemoryStore } from '../../src/credentials/credential-store.ts'
+import { createRedisStore } from '../../src/credentials/redis-store.ts'
+import { eventually, startRedisServer } from '../support/redis-server.ts'
+import { describeCredentialStore } from './credential-store.ts'
+
+import type { RedisServer } from '../support/redis-server.ts'
+import type { StoreFixture } from './credential-store.ts'
+
+describeCredentialStore('the in-process store', async () => {
+  let nowMs = 0
+  const store = createMemoryStore({ clock: () => nowMs })
+  return {
+    store,
+    advance: async (milliseconds) => void (nowMs += milliseconds),
+    close: () => store.close(),
+  }
+})
+
+describeCredentialStore('Redis over TCP', () => openRedis(false))
+
+describeCredentialStore('Redis over a unix socket', () => openRedis(true))
+
+async function openRedis(unixSocket: boolean): Promise<StoreFixture> {
+  const server = await startRedisServer({ unixSocket })
+  const store = createRedisStore({ url: server.url, prefix: 'test:', random: () => 0, onTrouble: () => {} })
+  await eventually('the store is connected', () => store.ping())
+  return {
+    store,
+    advance: (milliseconds) => age(server, milliseconds),
+    close: async () => {
+      await store.close()
+      await server.close()
+    },
+  }
+}
+
+/** Shortens what is left to every key; a key with nothing left is deleted by the server. */
+async function age(server: RedisServer, milliseconds: number): Promise<void> {
+  const keys = (await server.command('KEYS', '*')) as string[]
+  for (const key of keys) {
+    const leftMs = Number(await server.command('PTTL', key))
+    await server.command('PEXPIRE', key, String(leftMs - milliseconds))
+  }
+}

@@ -1,0 +1,599 @@
+import { describe, expect, it } from 'bun:test'
+import * as fc from 'fast-check'
+
+import { createMemoryStore } from '../../src/credentials/credential-store.ts'
+import { createSeal } from '../../src/credentials/seal.ts'
+import { errno, ServiceError, UpstreamError } from '../../src/domain/errors.ts'
+import {
+  identities,
+  isSameIdentity,
+  nowMs,
+  otherSecret,
+  secret,
+  signedPart,
+  someCredentials,
+  someIdentity,
+  tokenServerUrl,
+} from './identities.ts'
+import { startCredentials } from './world.ts'
+
+const refusal = new ServiceError(401, errno.invalidCredentials, 'Refused')
+const outage = new UpstreamError('timeout', 'No answer')
+
+describe('Credentials.obtain', () => {
+  it('asks the token server once and remembers the answer', async () => {
+    const { credentials, exchanges, events } = startCredentials()
+
+    const first = await credentials.obtain(someIdentity())
+    const second = await credentials.obtain(someIdentity())
+
+    expect(first).toMatchObject({ hawkId: 'hawk-1', endpoint: 'https://node.example/1.5/42' })
+    expect(second).toEqual(first)
+    expect(exchanges).toEqual([someIdentity()])
+    expect(events).toEqual(['exchange', 'hit-local'])
+  })
+
+  it('asks once for 1 000 at the same time', async () => {
+    const { credentials, exchanges } = startCredentials({ store: 'memory' })
+
+    const all = await Promise.all(Array.from({ length: 1000 }, () => credentials.obtain(someIdentity())))
+
+    expect(exchanges).toHaveLength(1)
+    expect(new Set(all.map(({ hawkId }) => hawkId))).toEqual(new Set(['hawk-1']))
+  })
+
+  it('asks once for each of 100 identities that come 10 times each, and mixes none up', async () => {
+    const { credentials, exchanges } = startCredentials({
+      store: 'memory',
+      exchange: async ({ assertion }) => someCredentials({ hawkId: `for ${assertion}` }),
+    })
+    const assertions = Array.from({ length: 1000 }, (_, number) => `assertion ${number % 100}`)
+
+    const all = await Promise.all(
+      assertions.map((assertion) => credentials.obtain(someIdentity({ assertion }))),
+    )
+
+    expect(exchanges).toHaveLength(100)
+    expect(all.map(({ hawkId }) => hawkId)).toEqual(assertions.map((assertion) => `for ${assertion}`))
+  })
+
+  it('never hands an identity what was fetched for another, together or one after the other', async () => {
+    const { credentials } = startCredentials({
+      store: 'memory',
+      exchange: async (identity) => someCredentials({ hawkKey: JSON.stringify(identity) }),
+    })
+
+    await fc.assert(
+      fc.asyncProperty(fc.array(identities, { minLength: 2, maxLength: 20 }), async (asking) => {
+        const answers = await Promise.all(asking.map((identity) => credentials.obtain(identity)))
+        answers.push(...(await Promise.all(asking.map((identity) => credentials.obtain(identity)))))
+        for (const [at, { hawkKey }] of answers.entries()) {
+          expect(isSameIdentity(JSON.parse(hawkKey), asking[at % asking.length]!)).toBe(true)
+        }
+      }),
+      { numRuns: 500 },
+    )
+  })
+
+  it('goes on when the client that caused the call has gone', async () => {
+    const gate = Promise.withResolvers<void>()
+    const { credentials, exchanges, events } = startCredentials({
+      exchange: async () => {
+        await gate.promise
+        return someCredentials()
+      },
+    })
+    const leader = credentials.obtain(someIdentity())
+    const follower = credentials.obtain(someIdentity())
+    await Promise.race([leader, Promise.resolve('the client hangs up')])
+
+    gate.resolve()
+    await follower
+
+    expect(await credentials.obtain(someIdentity())).toEqual(someCredentials())
+    expect(exchanges).toHaveLength(1)
+    expect(events).toEqual(['joined', 'exchange', 'hit-local'])
+  })
+
+  it('fails together with those who wait, and asks again for who comes next', async () => {
+    let broken = true
+    const { credentials, exchanges } = startCredentials({
+      exchange: async () => {
+        if (broken) throw outage
+        return someCredentials()
+      },
+    })
+
+    const failed = await Promise.allSettled(
+      Array.from({ length: 50 }, () => credentials.obtain(someIdentity())),
+    )
+    broken = false
+    const next = await credentials.obtain(someIdentity())
+
+    expect(failed.every((result) => result.status === 'rejected' && result.reason === outage)).toBe(true)
+    expect(next).toEqual(someCredentials())
+    expect(exchanges).toHaveLength(2)
+  })
+
+  it('survives an exchange that throws at once', async () => {
+    const { credentials, exchanges } = startCredentials({
+      exchange: () => {
+        throw outage
+      },
+    })
+
+    await expect(credentials.obtain(someIdentity())).rejects.toBe(outage)
+    await expect(credentials.obtain(someIdentity())).rejects.toBe(outage)
+    expect(exchanges).toHaveLength(2)
+  })
+})
+
+describe('the life of remembered credentials', () => {
+  it('ends with the configured time', async () => {
+    const { credentials, exchanges, clock } = startCredentials({ ttlSeconds: 300 })
+    await credentials.obtain(someIdentity())
+
+    clock.advance(299_999)
+    await credentials.obtain(someIdentity())
+    expect(exchanges).toHaveLength(1)
+    clock.advance(1)
+    await credentials.obtain(someIdentity())
+    expect(exchanges).toHaveLength(2)
+  })
+
+  it('ends with the assertion', async () => {
+    const { credentials, exchanges, clock } = startCredentials()
+    const identity = someIdentity({ assertion: signedPart({ exp: nowMs + 40_000 }) })
+    await credentials.obtain(identity)
+
+    clock.advance(39_999)
+    await credentials.obtain(identity)
+    expect(exchanges).toHaveLength(1)
+    clock.advance(1)
+    await credentials.obtain(identity)
+    expect(exchanges).toHaveLength(2)
+  })
+
+  it('ends 10 s before the storage refuses them', async () => {
+    const { credentials, exchanges, clock } = startCredentials({
+      exchange: async () => someCredentials({ expiresAtMs: nowMs + 60_000 }),
+    })
+    await credentials.obtain(someIdentity())
+
+    clock.advance(49_999)
+    await credentials.obtain(someIdentity())
+    expect(exchanges).toHaveLength(1)
+    clock.advance(1)
+    await credentials.obtain(someIdentity())
+    expect(exchanges).toHaveLength(2)
+  })
+
+  it('does not begin when nothing of it is left, in this process or in the store', async () => {
+    const lives = [
+      { identity: someIdentity({ assertion: signedPart({ exp: nowMs }) }), expiresAtMs: nowMs + 3_600_000 },
+      { identity: someIdentity(), expiresAtMs: nowMs + 10_000 },
+      { identity: someIdentity(), expiresAtMs: nowMs - 1 },
+      { identity: someIdentity(), expiresAtMs: Number.NaN },
+    ]
+
+    for (const { identity, expiresAtMs } of lives) {
+      const { credentials, exchanges, writes } = startCredentials({
+        store: 'memory',
+        exchange: async () => someCredentials({ expiresAtMs }),
+      })
+
+      expect(await credentials.obtain(identity)).toMatchObject({ hawkId: 'hawk-id' })
+      await credentials.obtain(identity)
+
+      expect(exchanges).toHaveLength(2)
+      expect(writes).toEqual([])
+    }
+  })
+
+  it('is not lengthened by a wall clock that is set back', async () => {
+    const { credentials, exchanges, clock } = startCredentials()
+    await credentials.obtain(someIdentity())
+
+    clock.setWall(nowMs - 3_600_000)
+    clock.advance(299_999)
+    await credentials.obtain(someIdentity())
+    expect(exchanges).toHaveLength(1)
+    clock.advance(1)
+    await credentials.obtain(someIdentity())
+    expect(exchanges).toHaveLength(2)
+  })
+
+  it('ends at once when the wall clock shows it to be over, though the monotonic one stood still', async () => {
+    const { credentials, exchanges, clock } = startCredentials()
+    await credentials.obtain(someIdentity())
+
+    clock.setWall(nowMs + 300_000)
+    await credentials.obtain(someIdentity())
+
+    expect(exchanges).toHaveLength(2)
+  })
+
+  it('is bounded to 10 000 identities in this process', async () => {
+    const { credentials, exchanges } = startCredentials()
+    for (let number = 0; number <= 10_000; number++) {
+      await credentials.obtain(someIdentity({ assertion: `assertion ${number}` }))
+    }
+
+    await credentials.obtain(someIdentity({ assertion: 'assertion 10000' }))
+    expect(exchanges).toHaveLength(10_001)
+    await credentials.obtain(someIdentity({ assertion: 'assertion 0' }))
+    expect(exchanges).toHaveLength(10_002)
+  })
+
+  it('is the same for very long identities', async () => {
+    const { credentials, exchanges } = startCredentials()
+    const assertion = 'x'.repeat(8000)
+
+    await credentials.obtain(someIdentity({ assertion }))
+    await credentials.obtain(someIdentity({ assertion }))
+    await credentials.obtain(someIdentity({ assertion: `${assertion}y` }))
+
+    expect(exchanges).toHaveLength(2)
+  })
+})
+
+describe('credentials in a shared store', () => {
+  it('are found there by another process', async () => {
+    const one = startCredentials({ store: 'memory' })
+    const other = startCredentials({ store: one.store! })
+
+    const fetched = await one.credentials.obtain(someIdentity())
+    const found = await other.credentials.obtain(someIdentity())
+
+    expect(found).toEqual(fetched)
+    expect(other.exchanges).toEqual([])
+    expect(other.events).toEqual(['hit-shared'])
+  })
+
+  it('are kept there as long as they live, under a key and in a text that show nothing', async () => {
+    const { credentials, writes } = startCredentials({ store: 'memory' })
+
+    await credentials.obtain(someIdentity({ assertion: signedPart({ exp: nowMs + 40_000 }) }))
+
+    expect(writes).toHaveLength(1)
+    expect(writes[0]).toMatchObject({ ttlMs: 40_000 })
+    expect(JSON.stringify(writes)).not.toMatch(/hawk|node\.example|0123456789abcdef/)
+  })
+
+  it('are looked up again after 60 s, so that what others forgot is forgotten here', async () => {
+    const { credentials, exchanges, clock, store, writes, events } = startCredentials({ store: 'memory' })
+    await credentials.obtain(someIdentity())
+
+    clock.advance(59_999)
+    await credentials.obtain(someIdentity())
+    clock.advance(1)
+    await credentials.obtain(someIdentity())
+    expect(events).toEqual(['exchange', 'hit-local', 'hit-shared'])
+    await store!.delete(writes[0]!.key)
+    clock.advance(60_000)
+    await credentials.obtain(someIdentity())
+    expect(exchanges).toHaveLength(2)
+  })
+
+  it('do not outlive what is sealed in, though the store kept them for ever', async () => {
+    const { credentials, exchanges, clock, store, writes, events } = startCredentials({ store: 'memory' })
+    await credentials.obtain(someIdentity())
+    const { key, value } = writes[0]!
+    await store!.set(key, value, 1e9)
+
+    clock.advance(300_000)
+    await credentials.obtain(someIdentity())
+
+    expect(exchanges).toHaveLength(2)
+    expect(events).toEqual(['exchange', 'rejected-entry', 'exchange'])
+  })
+
+  it('are not used when they claim a longer life than any is granted', async () => {
+    const { credentials, exchanges, store, events } = startCredentials({ store: 'memory', ttlSeconds: 300 })
+    const seal = createSeal({ secret, tokenServerUrl, randomBytes: (count) => new Uint8Array(count) })
+    const text = seal.seal(someIdentity(), {
+      credentials: someCredentials(),
+      expiresAtMs: nowMs + 331_000,
+    })
+    await store!.set(seal.index(someIdentity()), text, 1e9)
+
+    await credentials.obtain(someIdentity())
+
+    expect(exchanges).toHaveLength(1)
+    expect(events).toEqual(['rejected-entry', 'exchange'])
+  })
+
+  it('do not open under the key of another identity, and are deleted there', async () => {
+    const world = startCredentials({ store: 'memory' })
+    const [alice, bob] = [someIdentity({ assertion: 'alice' }), someIdentity({ assertion: 'bob' })]
+    await world.credentials.obtain(alice)
+    await world.credentials.obtain(bob)
+    const [ofAlice, ofBob] = [world.writes[0]!, world.writes[1]!]
+    await world.store!.set(ofAlice.key, ofBob.value, 300_000)
+    await world.store!.set(ofBob.key, ofAlice.value, 300_000)
+    const gate = Promise.withResolvers<never>()
+    const other = startCredentials({ store: world.store!, exchange: () => gate.promise })
+
+    const waiting = [other.credentials.obtain(alice), other.credentials.obtain(bob)]
+    await world.turns()
+
+    expect(other.events.toSorted()).toEqual(['exchange', 'exchange', 'rejected-entry', 'rejected-entry'])
+    expect(await world.store!.get(ofAlice.key)).toBeNull()
+    expect(await world.store!.get(ofBob.key)).toBeNull()
+    gate.reject(outage)
+    await Promise.allSettled(waiting)
+  })
+
+  it('are a miss when they are anything but ours', async () => {
+    for (const value of ['', '{"hawkId":"x"}', 'v1.', 'v1.AAAA', 'x'.repeat(102_400)]) {
+      const { credentials, exchanges, store, writes, events } = startCredentials({ store: 'memory' })
+      const seal = createSeal({ secret, tokenServerUrl, randomBytes: (count) => new Uint8Array(count) })
+      await store!.set(seal.index(someIdentity()), value, 300_000)
+      writes.length = 0
+
+      expect(await credentials.obtain(someIdentity())).toMatchObject({ hawkId: 'hawk-1' })
+
+      expect(exchanges).toHaveLength(1)
+      expect(events).toEqual(['rejected-entry', 'exchange'])
+      expect(writes).toHaveLength(1)
+    }
+  })
+
+  it('are not needed: a store that fails at everything costs one exchange', async () => {
+    const { credentials, exchanges, events, turns } = startCredentials({ store: 'broken' })
+
+    await credentials.obtain(someIdentity())
+    await credentials.obtain(someIdentity())
+    await turns()
+
+    expect(exchanges).toHaveLength(1)
+    expect(events).toEqual(['store-error', 'exchange', 'store-error', 'hit-local'])
+  })
+
+  it('are written without anybody waiting for it', async () => {
+    const { credentials } = startCredentials({ store: 'never-writes' })
+
+    expect(await credentials.obtain(someIdentity())).toMatchObject({ hawkId: 'hawk-1' })
+  })
+
+  it('are still found after the secret was changed, and sealed anew', async () => {
+    const before = startCredentials({ store: 'memory', secret: otherSecret })
+    const fetched = await before.credentials.obtain(someIdentity())
+    before.clock.advance(100_000)
+    const during = startCredentials({ store: before.store!, previousSecret: otherSecret })
+    during.clock.advance(100_000)
+
+    expect(await during.credentials.obtain(someIdentity())).toEqual(fetched)
+    const after = startCredentials({ store: before.store! })
+    expect(await after.credentials.obtain(someIdentity())).toEqual(fetched)
+
+    expect(during.events).toEqual(['hit-shared'])
+    expect(after.events).toEqual(['hit-shared'])
+    expect(before.writes.map(({ ttlMs }) => ttlMs)).toEqual([300_000, 200_000])
+  })
+
+  it('are not found with an unknown secret', async () => {
+    const before = startCredentials({ store: 'memory', secret: otherSecret })
+    await before.credentials.obtain(someIdentity())
+    const after = startCredentials({ store: before.store! })
+
+    await after.credentials.obtain(someIdentity())
+
+    expect(after.events).toEqual(['exchange'])
+  })
+})
+
+describe('a refused identity', () => {
+  it('is refused for 5 s without asking again', async () => {
+    const { credentials, exchanges, clock, events } = startCredentials({ exchange: refuse })
+    await expect(credentials.obtain(someIdentity())).rejects.toBe(refusal)
+
+    clock.advance(4999)
+    await expect(credentials.obtain(someIdentity())).rejects.toBe(refusal)
+    expect(exchanges).toHaveLength(1)
+    clock.advance(1)
+    await expect(credentials.obtain(someIdentity())).rejects.toBe(refusal)
+    expect(exchanges).toHaveLength(2)
+    expect(events).toEqual(['exchange', 'refused-cached', 'exchange'])
+  })
+
+  it('does not keep another one out that differs in anything', async () => {
+    const { credentials, exchanges } = startCredentials({ exchange: refuse })
+
+    for (const identity of [someIdentity(), someIdentity({ clientState: 'f'.repeat(32) })]) {
+      await expect(credentials.obtain(identity)).rejects.toBe(refusal)
+    }
+
+    expect(exchanges).toHaveLength(2)
+  })
+
+  it('is asked about again at once when the refusal does not last', async () => {
+    const { credentials, exchanges } = startCredentials({
+      exchange: refuse,
+      isLasting: (error) => error !== refusal,
+    })
+
+    await expect(credentials.obtain(someIdentity())).rejects.toBe(refusal)
+    await expect(credentials.obtain(someIdentity())).rejects.toBe(refusal)
+
+    expect(exchanges).toHaveLength(2)
+  })
+
+  it('is not one for whom the token server was out of order, or answered anything but 401', async () => {
+    for (const error of [outage, new ServiceError(403, errno.forbidden, 'No'), new Error('defect')]) {
+      const { credentials, exchanges } = startCredentials({
+        exchange: async () => {
+          throw error
+        },
+      })
+
+      await expect(credentials.obtain(someIdentity())).rejects.toBe(error)
+      await expect(credentials.obtain(someIdentity())).rejects.toBe(error)
+
+      expect(exchanges).toHaveLength(2)
+    }
+  })
+
+  it('is remembered among at most 10 000', async () => {
+    const { credentials, exchanges } = startCredentials({ exchange: refuse })
+    for (let number = 0; number <= 10_000; number++) {
+      await credentials.obtain(someIdentity({ assertion: `bogus ${number}` })).catch(() => {})
+    }
+
+    await credentials.obtain(someIdentity({ assertion: 'bogus 10000' })).catch(() => {})
+    expect(exchanges).toHaveLength(10_001)
+    await credentials.obtain(someIdentity({ assertion: 'bogus 0' })).catch(() => {})
+    expect(exchanges).toHaveLength(10_002)
+  })
+})
+
+describe('Credentials.renew', () => {
+  it('forgets what was refused and asks again', async () => {
+    const { credentials, exchanges } = startCredentials({ store: 'memory' })
+    const refused = await credentials.obtain(someIdentity())
+
+    const renewed = await credentials.renew(someIdentity(), refused)
+
+    expect(refused.hawkId).toBe('hawk-1')
+    expect(renewed.hawkId).toBe('hawk-2')
+    expect(await credentials.obtain(someIdentity())).toEqual(renewed)
+    expect(exchanges).toHaveLength(2)
+  })
+
+  it('forgets it in the store too, whatever comes of the exchange, under both secrets', async () => {
+    const before = startCredentials({ store: 'memory', secret: otherSecret })
+    await before.credentials.obtain(someIdentity())
+    const { credentials, turns, writes } = startCredentials({
+      store: before.store!,
+      previousSecret: otherSecret,
+      exchange: refuse,
+    })
+    const refused = await credentials.obtain(someIdentity())
+    await turns()
+
+    await expect(credentials.renew(someIdentity(), refused)).rejects.toBe(refusal)
+    await turns()
+
+    const keys = [...before.writes, ...writes].map(({ key }) => key)
+    expect(new Set(keys).size).toBe(2)
+    for (const key of keys) expect(await before.store!.get(key)).toBeNull()
+  })
+
+  it('asks once for all who were refused at the same time, and for those who ask meanwhile', async () => {
+    const { credentials, exchanges } = startCredentials({ store: 'memory' })
+    const refused = await credentials.obtain(someIdentity())
+
+    const all = await Promise.all([
+      ...Array.from({ length: 50 }, () => credentials.renew(someIdentity(), refused)),
+      ...Array.from({ length: 50 }, () => credentials.obtain(someIdentity())),
+    ])
+
+    expect(exchanges).toHaveLength(2)
+    expect(new Set(all.map(({ hawkId }) => hawkId))).toEqual(new Set(['hawk-2']))
+  })
+
+  it('asks once also when the token server gives out the same credentials again', async () => {
+    const { credentials, exchanges } = startCredentials({ exchange: async () => someCredentials() })
+    const refused = await credentials.obtain(someIdentity())
+
+    await Promise.all(Array.from({ length: 50 }, () => credentials.renew(someIdentity(), refused)))
+
+    expect(exchanges).toHaveLength(2)
+  })
+
+  it('returns what somebody else renewed meanwhile in this process', async () => {
+    const { credentials, exchanges } = startCredentials()
+    const refused = await credentials.obtain(someIdentity())
+    const renewed = await credentials.renew(someIdentity(), refused)
+
+    expect(await credentials.renew(someIdentity(), refused)).toEqual(renewed)
+    expect(exchanges).toHaveLength(2)
+  })
+
+  it('returns what another process renewed meanwhile', async () => {
+    const one = startCredentials({ store: 'memory', name: 'one' })
+    const other = startCredentials({ store: one.store!, name: 'other' })
+    const refused = await one.credentials.obtain(someIdentity())
+    await other.credentials.obtain(someIdentity())
+    const renewed = await other.credentials.renew(someIdentity(), refused)
+
+    expect(await one.credentials.renew(someIdentity(), refused)).toEqual(renewed)
+    expect(renewed.hawkId).toBe('other-1')
+    expect(one.exchanges).toHaveLength(1)
+  })
+
+  it('is not content with a lookup under way that finds what was refused', async () => {
+    const one = startCredentials({ store: 'memory', name: 'one' })
+    const refused = await one.credentials.obtain(someIdentity())
+    const other = startCredentials({ store: one.store!, name: 'other' })
+
+    const [found, renewed] = await Promise.all([
+      other.credentials.obtain(someIdentity()),
+      other.credentials.renew(someIdentity(), refused),
+    ])
+
+    expect(found).toEqual(refused)
+    expect(renewed.hawkId).toBe('other-1')
+    expect(other.exchanges).toHaveLength(1)
+  })
+
+  it('forgets what was refused when the token server is out of order', async () => {
+    let broken = false
+    const { credentials, exchanges } = startCredentials({
+      store: 'memory',
+      exchange: async () => {
+        if (broken) throw outage
+        return someCredentials()
+      },
+    })
+    const refused = await credentials.obtain(someIdentity())
+    broken = true
+
+    await expect(credentials.renew(someIdentity(), refused)).rejects.toBe(outage)
+    await expect(credentials.obtain(someIdentity())).rejects.toBe(outage)
+
+    expect(exchanges).toHaveLength(3)
+  })
+
+  it('remembers a refusal, so that a revoked user does not cost a call with every request', async () => {
+    let revoked = false
+    const { credentials, exchanges } = startCredentials({
+      exchange: async () => {
+        if (revoked) throw refusal
+        return someCredentials()
+      },
+    })
+    const refused = await credentials.obtain(someIdentity())
+    revoked = true
+
+    await expect(credentials.renew(someIdentity(), refused)).rejects.toBe(refusal)
+    await expect(credentials.renew(someIdentity(), refused)).rejects.toBe(refusal)
+    await expect(credentials.obtain(someIdentity())).rejects.toBe(refusal)
+
+    expect(exchanges).toHaveLength(2)
+  })
+
+  it('asks when a store that fails at everything can tell nothing', async () => {
+    const { credentials } = startCredentials({ store: 'broken' })
+    const refused = await credentials.obtain(someIdentity())
+
+    expect(await credentials.renew(someIdentity(), refused)).toMatchObject({ hawkId: 'hawk-2' })
+  })
+})
+
+async function refuse(): Promise<never> {
+  throw refusal
+}
+
+describe('the in-process store under credentials', () => {
+  it('is one that they can use', async () => {
+    const store = createMemoryStore({ clock: () => 0 })
+    const { credentials, exchanges } = startCredentials({ store })
+
+    await credentials.obtain(someIdentity())
+    const other = startCredentials({ store })
+    await other.credentials.obtain(someIdentity())
+
+    expect([...exchanges, ...other.exchanges]).toHaveLength(1)
+  })
+})

@@ -1,0 +1,47 @@
+import { describe, expect, it } from 'bun:test'
+
+import { RecentMap } from '../../src/credentials/recent-map.ts'
+
+describe('RecentMap', () => {
+  it('drops what was not asked for the longest time when there is one too many', () => {
+    const map = new RecentMap<string, number>(2)
+    map.set('a', 1)
+    map.set('b', 2)
+
+    map.get('a')
+    map.set('c', 3)
+
+    expect([map.get('a'), map.get('b'), map.get('c')]).toEqual([1, undefined, 3])
+    expect(map.size).toBe(2)
+  })
+
+  it('counts setting as use', () => {
+    const map = new RecentMap<string, number>(2)
+    map.set('a', 1)
+    map.set('b', 2)
+
+    map.set('a', 10)
+    map.set('c', 3)
+
+    expect([map.get('a'), map.get('b'), map.get('c')]).toEqual([10, undefined, 3])
+  })
+
+  it('never grows beyond its bound', () => {
+    const map = new RecentMap<number, number>(100)
+
+    for (let key = 0; key < 10_000; key++) map.set(key, key)
+
+    expect(map.size).toBe(100)
+    expect(map.get(9900)).toBe(9900)
+  })
+
+  it('forgets what is deleted', () => {
+    const map = new RecentMap<string, number>(2)
+    map.set('a', 1)
+
+    map.delete('a')
+
+    expect(map.get('a')).toBeUndefined()
+    expect(map.size).toBe(0)
+  })
+})

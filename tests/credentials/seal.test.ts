@@ -1,0 +1,203 @@
+import { describe, expect, it } from 'bun:test'
+import * as fc from 'fast-check'
+import { createDecipheriv, hkdfSync, randomBytes } from 'node:crypto'
+
+import { createSeal, maxSealedLength } from '../../src/credentials/seal.ts'
+import {
+  identities,
+  isSameIdentity,
+  nowMs,
+  otherSecret,
+  secret,
+  someCredentials,
+  someIdentity,
+  tokenServerUrl,
+} from './identities.ts'
+
+const seal = createSeal({ secret, tokenServerUrl, randomBytes })
+const contents = { credentials: someCredentials(), expiresAtMs: nowMs + 300_000 }
+
+describe('Seal', () => {
+  it('opens what it sealed', () => {
+    const text = seal.seal(someIdentity(), contents)
+
+    expect(seal.open(someIdentity(), text, nowMs)).toEqual(contents)
+  })
+
+  it('opens until the moment of expiry that is sealed in, whatever the store has made of it', () => {
+    const text = seal.seal(someIdentity(), contents)
+
+    expect(seal.open(someIdentity(), text, contents.expiresAtMs - 1)).toEqual(contents)
+    expect(seal.open(someIdentity(), text, contents.expiresAtMs)).toBeNull()
+  })
+
+  it('opens for no other identity, secret or token server', () => {
+    const text = seal.seal(someIdentity({ keyId: '1-a' }), contents)
+    const others = [
+      someIdentity({ keyId: '1-a', scheme: 'Bearer' }),
+      someIdentity({ keyId: '1-a', assertion: 'another' }),
+      someIdentity({ keyId: '1-a', clientState: 'f'.repeat(32) }),
+      someIdentity({ keyId: '2-a' }),
+      someIdentity({ keyId: '' }),
+      someIdentity(),
+    ]
+    const withOtherSecret = createSeal({ secret: otherSecret, tokenServerUrl, randomBytes })
+    const ofOtherServer = createSeal({ secret, tokenServerUrl: 'https://other.example', randomBytes })
+
+    expect(others.map((identity) => seal.open(identity, text, nowMs))).toEqual(others.map(() => null))
+    expect(withOtherSecret.open(someIdentity({ keyId: '1-a' }), text, nowMs)).toBeNull()
+    expect(ofOtherServer.open(someIdentity({ keyId: '1-a' }), text, nowMs)).toBeNull()
+  })
+
+  it('gives different identities different indexes and never opens across, for 10 000 pairs', () => {
+    let different = 0
+    fc.assert(
+      fc.property(identities, identities, (one, other) => {
+        const isSame = isSameIdentity(one, other)
+        if (!isSame) different += 1
+        expect(seal.index(one) === seal.index(other)).toBe(isSame)
+        expect(seal.open(other, seal.seal(one, contents), nowMs) !== null).toBe(isSame)
+      }),
+      { numRuns: 10_000 },
+    )
+    expect(different).toBeGreaterThan(9000)
+  })
+
+  it('tells identities apart whose fields differ only in where one ends and the next begins', () => {
+    const text = 'BrowserID1:a2:bb-'
+    const indexes = new Set<string>()
+    const shifted = []
+    for (let first = 0; first <= text.length; first++) {
+      for (let second = first; second <= text.length; second++) {
+        const [assertion, clientState] = [text.slice(0, first), text.slice(first, second)]
+        shifted.push(someIdentity({ assertion, clientState, keyId: text.slice(second) }))
+      }
+      shifted.push(someIdentity({ assertion: text.slice(0, first), clientState: text.slice(first) }))
+    }
+
+    for (const identity of shifted) indexes.add(seal.index(identity))
+
+    expect(indexes.size).toBe(shifted.length)
+  })
+
+  it('does not open once any character is changed, removed or repeated', () => {
+    const text = seal.seal(someIdentity(), contents)
+    const mutations: string[] = []
+    for (let at = 0; at < text.length; at++) {
+      const [before, after] = [text.slice(0, at), text.slice(at + 1)]
+      for (const character of ['A', '_', '=', '+', '.', ' ', '\n', '\u0000', 'é']) {
+        if (character !== text[at]) mutations.push(before + character + after)
+      }
+      mutations.push(before + after, before + text[at] + text[at] + after, before)
+    }
+
+    const opened = mutations.filter((mutation) => seal.open(someIdentity(), mutation, nowMs) !== null)
+
+    expect(opened).toEqual([])
+  })
+
+  it('does not open once any bit is flipped', () => {
+    const text = seal.seal(someIdentity(), contents)
+    const prefix = text.slice(0, 3)
+    const bytes = Buffer.from(text.slice(3), 'base64url')
+    let opened = 0
+
+    for (let bit = 0; bit < bytes.length * 8; bit++) {
+      const mutated = Buffer.from(bytes)
+      mutated[bit >> 3]! ^= 1 << (bit & 7)
+      if (seal.open(someIdentity(), prefix + mutated.toString('base64url'), nowMs)) opened += 1
+    }
+
+    expect(opened).toBe(0)
+  })
+
+  it('does not open anything foreign, and never throws', () => {
+    const foreign = fc.oneof(
+      fc.string({ unit: 'binary' }),
+      fc.json(),
+      fc.uint8Array({ maxLength: 200 }).map((bytes) => `v1.${Buffer.from(bytes).toString('base64url')}`),
+    )
+
+    fc.assert(
+      fc.property(foreign, (text) => seal.open(someIdentity(), text, nowMs) === null),
+      { numRuns: 2000 },
+    )
+  })
+
+  it('does not open another version', () => {
+    const text = seal.seal(someIdentity(), contents)
+
+    expect(seal.open(someIdentity(), text.replace('v1.', 'v2.'), nowMs)).toBeNull()
+  })
+
+  it('refuses a value over 8 KiB, though it sealed it itself', () => {
+    const long = { ...contents, credentials: someCredentials({ hawkId: 'x'.repeat(6100) }) }
+    const longest = { ...contents, credentials: someCredentials({ hawkId: 'x'.repeat(5800) }) }
+    const [tooLong, notTooLong] = [seal.seal(someIdentity(), long), seal.seal(someIdentity(), longest)]
+
+    expect(tooLong.length).toBeGreaterThan(maxSealedLength)
+    expect(seal.open(someIdentity(), tooLong, nowMs)).toBeNull()
+    expect(notTooLong.length).toBeLessThan(maxSealedLength)
+    expect(seal.open(someIdentity(), notTooLong, nowMs)).toEqual(longest)
+  })
+
+  it('shows nothing of the identity or the credentials in the index and the sealed text', () => {
+    const identity = someIdentity({ keyId: '123-key' })
+    const shown = seal.index(identity) + Buffer.from(seal.seal(identity, contents).slice(3), 'base64url')
+
+    for (const secretText of [
+      identity.assertion,
+      identity.clientState,
+      'hawk-id',
+      'hawk-key',
+      'node.example',
+    ]) {
+      expect(shown).not.toContain(secretText)
+    }
+    expect(seal.index(identity)).toMatch(/^[\w-]{43}$/)
+  })
+
+  it('does not use the secret alone, nor the index, as its key', () => {
+    const text = seal.seal(someIdentity(), contents)
+    const bytes = Buffer.from(text.slice(3), 'base64url')
+    const index = seal.index(someIdentity())
+    const guesses = [secret, Buffer.from(index, 'base64url')].flatMap((material) => [
+      Buffer.from(material),
+      Buffer.from(hkdfSync('sha256', material, '', 'sync-bridge credentials: encryption ', 32)),
+      Buffer.from(hkdfSync('sha256', material, '', 'sync-bridge credentials: index', 32)),
+    ])
+
+    for (const key of guesses) {
+      const decipher = createDecipheriv('aes-256-gcm', key, bytes.subarray(0, 12))
+      decipher.setAAD(Buffer.from(`v1.${index}`))
+      decipher.setAuthTag(bytes.subarray(-16))
+      decipher.update(bytes.subarray(12, -16))
+      expect(() => decipher.final()).toThrow()
+    }
+  })
+
+  it('takes every nonce from the randomness that it is given, 12 bytes each', () => {
+    const asked: number[] = []
+    const counting = createSeal({
+      secret,
+      tokenServerUrl,
+      randomBytes(count) {
+        asked.push(count)
+        return new Uint8Array(count).fill(asked.length)
+      },
+    })
+
+    const texts = [counting.seal(someIdentity(), contents), counting.seal(someIdentity(), contents)]
+
+    expect(asked).toEqual([12, 12])
+    expect(
+      texts.map((text) => Buffer.from(text.slice(3), 'base64url').subarray(0, 12).toString('hex')),
+    ).toEqual(['01'.repeat(12), '02'.repeat(12)])
+  })
+
+  it('takes key ids of any length', () => {
+    const identity = someIdentity({ keyId: 'k'.repeat(8000) })
+
+    expect(seal.open(identity, seal.seal(identity, contents), nowMs)).toEqual(contents)
+  })
+})

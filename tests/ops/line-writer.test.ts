@@ -1,0 +1,117 @@
+import { describe, expect, it } from 'bun:test'
+
+import { createLineWriter } from '../../src/ops/line-writer.ts'
+
+/** A sink whose reader takes a text when it is told to. */
+function slowSink() {
+  const texts: string[] = []
+  const waiting: ((error?: Error) => void)[] = []
+  return {
+    texts,
+    sink: {
+      write(text: string, written: (error?: Error) => void) {
+        texts.push(text)
+        waiting.push(written)
+      },
+    },
+    take: (error?: Error) => waiting.shift()!(error),
+  }
+}
+
+describe('createLineWriter', () => {
+  it('writes lines in order, those that had to wait at once', () => {
+    const { sink, texts, take } = slowSink()
+    const writer = createLineWriter(sink)
+
+    for (const line of ['a', 'b', 'c']) writer.write(line)
+    take()
+    take()
+    writer.write('d')
+
+    expect(texts).toEqual(['a\n', 'b\nc\n', 'd\n'])
+    expect(writer.dropped).toBe(0)
+  })
+
+  it('drops the newest lines when the reader has stopped, and says so when it reads again', () => {
+    const events: string[] = []
+    const { sink, texts, take } = slowSink()
+    const writer = createLineWriter(sink, {
+      maxQueuedBytes: 6,
+      onDropping: () => events.push('dropping'),
+      onRecovered: (lost) => {
+        events.push(`recovered ${lost}`)
+        writer.write(`-${lost}`)
+      },
+    })
+
+    for (const line of ['a', 'b', 'c', 'd', 'e']) writer.write(line)
+    expect(events).toEqual(['dropping'])
+    take()
+    expect(events).toEqual(['dropping'])
+    take()
+    take()
+
+    expect(texts).toEqual(['a\n', 'b\nc\n', '-2\n'])
+    expect(events).toEqual(['dropping', 'recovered 2'])
+    expect(writer.dropped).toBe(2)
+  })
+
+  it('counts bytes, not characters', () => {
+    const { sink } = slowSink()
+    const writer = createLineWriter(sink, { maxQueuedBytes: 4 })
+
+    writer.write('€')
+    writer.write('')
+
+    expect(writer.dropped).toBe(1)
+  })
+
+  it('counts the lines of a text that could not be written, and goes on', () => {
+    const { sink, texts, take } = slowSink()
+    const lost: number[] = []
+    const writer = createLineWriter(sink, { onRecovered: (count) => lost.push(count) })
+
+    for (const line of ['a', 'b', 'c']) writer.write(line)
+    take(new Error('EPIPE'))
+    take(new Error('EPIPE'))
+    writer.write('d')
+    take()
+
+    expect(texts).toEqual(['a\n', 'b\nc\n', 'd\n'])
+    expect(writer.dropped).toBe(3)
+    expect(lost).toEqual([3])
+  })
+
+  it('works with a sink that writes at once', async () => {
+    const texts: string[] = []
+    const writer = createLineWriter({
+      write(text, written) {
+        texts.push(text)
+        written(texts.length === 1 ? new Error('ENOSPC') : null)
+      },
+    })
+
+    for (const line of ['a', 'b']) writer.write(line)
+    await writer.flush()
+
+    expect(texts).toEqual(['a\n', 'b\n'])
+    expect(writer.dropped).toBe(1)
+  })
+
+  it('is flushed once everything has left', async () => {
+    const { sink, take } = slowSink()
+    const writer = createLineWriter(sink)
+    const states: string[] = []
+
+    writer.write('a')
+    writer.write('b')
+    const flushed = writer.flush().then(() => states.push('flushed'))
+    take()
+    await Promise.resolve()
+    states.push('half')
+    take()
+    await flushed
+
+    expect(states).toEqual(['half', 'flushed'])
+  })
+})

@@ -1,0 +1,100 @@
+import { describe, expect, it } from 'bun:test'
+import { assert, constantFrom, property, string } from 'fast-check'
+
+import { createLog } from '../../src/ops/log.ts'
+
+import type { LogOptions } from '../../src/ops/log.ts'
+
+function logTo(lines: string[], options: Partial<LogOptions> = {}) {
+  const write = (line: string) => void lines.push(line)
+  const now = () => Date.UTC(2026, 0, 2, 3, 4, 5, 678)
+  return createLog({ renderer: 'json', level: 'debug', write, now, colour: false, ...options })
+}
+
+describe('createLog', () => {
+  it('writes an event as one line of JSON', () => {
+    const lines: string[] = []
+
+    logTo(lines).info('request', { status: 200, path: '/v1/', cached: false, collection: null })
+
+    expect(lines).toEqual([
+      '{"time":"2026-01-02T03:04:05.678Z","level":"info","event":"request","status":200,"path":"/v1/","cached":false,"collection":null}',
+    ])
+  })
+
+  it('leaves out what is below its level', () => {
+    const lines: string[] = []
+    const log = logTo(lines, { level: 'warning' })
+
+    for (const level of ['debug', 'info', 'warning', 'error'] as const) log[level](level)
+
+    expect(lines.map((line) => JSON.parse(line).level)).toEqual(['warning', 'error'])
+  })
+
+  it('cuts long values to 256 characters', () => {
+    const lines: string[] = []
+
+    logTo(lines).info('request', { kept: 'a'.repeat(256), cut: 'b'.repeat(257) })
+
+    expect(JSON.parse(lines[0]!)).toMatchObject({ kept: 'a'.repeat(256), cut: `${'b'.repeat(256)}…` })
+  })
+
+  it('does not let fields pretend to be something else', () => {
+    const lines: string[] = []
+
+    logTo(lines).info('request', { time: 'never', level: 'error', event: 'none' })
+
+    expect(JSON.parse(lines[0]!)).toMatchObject({
+      level: 'info',
+      event: 'request',
+      event_: 'none',
+      level_: 'error',
+    })
+  })
+
+  it.each(['json', 'text'] as const)('keeps any %s event on one line of visible characters', (renderer) => {
+    const nasty = string({
+      unit: constantFrom('a', '\n', '\r', '\x1b[2J', '\x7f', '\x9b', '\u2028', '\u202e', '\ud800', '😀'),
+    })
+    assert(
+      property(nasty, nasty, nasty, (event, name, value) => {
+        const lines: string[] = []
+        logTo(lines, { renderer }).info(event, { [name]: value })
+
+        expect(lines).toHaveLength(1)
+        expect(lines[0]).not.toMatch(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/u)
+        if (renderer === 'json' && value.length <= 256)
+          expect(Object.values(JSON.parse(lines[0]!))).toContain(value)
+      }),
+      { numRuns: 300 },
+    )
+  })
+
+  it('writes text for people, quoted where it could be misread', () => {
+    const lines: string[] = []
+
+    logTo(lines, { renderer: 'text' }).warning('slow request', {
+      path: '/v1/',
+      agent: 'a b=c',
+      empty: '',
+      ms: 12.5,
+    })
+
+    expect(lines).toEqual([
+      '2026-01-02T03:04:05.678Z warning slow request path=/v1/ agent="a b=c" empty="" ms=12.5',
+    ])
+  })
+
+  it('colours text only when asked to, and JSON never', () => {
+    const text: string[] = []
+    const json: string[] = []
+
+    logTo(text, { renderer: 'text', colour: true }).error('broken', { why: 'x' })
+    logTo(json, { colour: true }).error('broken')
+
+    expect(text).toEqual([
+      '\x1b[90m2026-01-02T03:04:05.678Z\x1b[0m \x1b[31merror  \x1b[0m broken \x1b[36mwhy\x1b[0m=x',
+    ])
+    expect(json[0]).not.toContain('\x1b')
+  })
+})

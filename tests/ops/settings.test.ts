@@ -1,0 +1,449 @@
+import { describe, expect, it } from 'bun:test'
+
+import { readSettings, renderProblem } from '../../src/ops/settings.ts'
+import { certificate } from './certificate.ts'
+
+import type { Settings } from '../../src/ops/settings.ts'
+
+const secret = '52d914afd94b94716c8fb113dd4f0ae2f55ba31f3506b31562d2698e777e1208'
+const least = `service.token_server_url = https://t.example.org\nservice.cache_hmac_secret = ${secret}\n`
+
+interface World {
+  environment?: Record<string, string>
+  files?: Record<string, string>
+  credentialsDirectory?: string
+}
+
+function read(text: string | null, { environment = {}, files = {}, credentialsDirectory }: World = {}) {
+  return readSettings({
+    file: text === null ? null : { path: 'etc/bridge.ini', text },
+    environment,
+    credentialsDirectory,
+    readFile(path) {
+      if (Object.hasOwn(files, path)) return files[path]!
+      throw Object.assign(new Error('no file'), { code: path.includes('locked') ? 'EACCES' : 'ENOENT' })
+    },
+  })
+}
+
+function settingsOf(text: string | null, world?: World): Settings {
+  const outcome = read(text, world)
+  if ('problems' in outcome) throw new Error(outcome.problems.map(renderProblem).join('\n'))
+  return outcome.settings
+}
+
+function problemsOf(text: string | null, world?: World): string[] {
+  const outcome = read(text, world)
+  return 'problems' in outcome ? outcome.problems.map(renderProblem) : []
+}
+
+describe('readSettings', () => {
+  it('has a default for all that is not required', () => {
+    expect(settingsOf(least)).toEqual({
+      host: '127.0.0.1',
+      port: 8000,
+      workers: 1,
+      httpScheme: null,
+      httpHost: null,
+      httpApiVersion: '1.5',
+      projectName: 'Sync Bridge',
+      projectDocs: null,
+      errorInfoLink: null,
+      tokenServerUrl: 'https://t.example.org',
+      tokenServerHeartbeatTimeoutSeconds: 5,
+      upstreamTimeoutSeconds: 20,
+      requestTimeoutSeconds: 30,
+      certificateCaBundle: null,
+      cacheBackend: 'redis',
+      cacheUrl: 'redis://127.0.0.1:6379/0',
+      cachePrefix: 'sync-bridge:',
+      cacheHmacSecret: Uint8Array.fromHex(secret),
+      cacheHmacSecretPrevious: null,
+      cacheCredentialsTtlSeconds: 300,
+      batchMaxRequests: 25,
+      readonly: false,
+      retryAfterSeconds: 30,
+      backoff: null,
+      eos: null,
+      eosMessage: null,
+      eosUrl: null,
+      corsOrigins: '*',
+      corsMaxAgeSeconds: 3600,
+      maxRequestBytes: 2625536,
+      loggingRenderer: 'json',
+      loggingLevel: 'info',
+      statsdUrl: null,
+      statsdPrefix: 'sync-bridge',
+      metricsEnabled: true,
+      docsEnabled: true,
+      shutdownGraceSeconds: 35,
+      writable: { put: new Set(), delete: new Set() },
+    })
+  })
+
+  it('reads service.<name> in any section and <name> in [service]', () => {
+    const { port, workers, host } = settingsOf(
+      `service.port = 1\n[app:main]\nhost = ::9\nservice.workers = 2\n[service]\nhost = ::1\n${least}`,
+    )
+
+    expect({ port, workers, host }).toEqual({ port: 1, workers: 2, host: '::1' })
+  })
+
+  it('leaves the rest of the file to other programs', () => {
+    const other =
+      '[app:main]\nuse = egg:x\npyramid.includes =\n    one\n    two\nuse = egg:y\nwords\nport = x\n'
+
+    expect(settingsOf(other + least).port).toBe(8000)
+  })
+
+  it('lets the environment outweigh the file, and the file the credentials directory', () => {
+    const files = {
+      '/run/c/cache_hmac_secret': '77'.repeat(32),
+      '/run/c/cache_hmac_secret_previous': `${secret}\n`,
+    }
+    const world = { environment: { SERVICE_PORT: ' 2 ', PORT: '3' }, files, credentialsDirectory: '/run/c' }
+
+    const settings = settingsOf(`${least}service.port = 1\n`, world)
+
+    expect(settings.port).toBe(2)
+    expect(settings.cacheHmacSecret).toEqual(Uint8Array.fromHex(secret))
+    expect(settings.cacheHmacSecretPrevious).toEqual(Uint8Array.fromHex(secret))
+  })
+
+  it('says where each setting comes from', () => {
+    const outcome = read('service.token_server_url = http://t\n', {
+      environment: { SERVICE_RECORD_TABS_PUT_ENABLED: 'yes' },
+      files: { '/c/cache_hmac_secret': secret },
+      credentialsDirectory: '/c',
+    })
+    const effective = 'effective' in outcome ? outcome.effective : []
+
+    expect(effective).toContainEqual({ name: 'port', text: '8000', source: 'default', secret: false })
+    expect(effective).toContainEqual(
+      expect.objectContaining({ name: 'token_server_url', source: 'etc/bridge.ini:1' }),
+    )
+    expect(effective).toContainEqual(
+      expect.objectContaining({
+        name: 'cache_hmac_secret',
+        source: 'credential cache_hmac_secret',
+        secret: true,
+      }),
+    )
+    expect(effective).toContainEqual({
+      name: 'record_tabs_put_enabled',
+      text: 'yes',
+      source: 'environment SERVICE_RECORD_TABS_PUT_ENABLED',
+      secret: false,
+    })
+  })
+
+  it('opens collections by their canonical names, from the file and the environment', () => {
+    const text = `${least}service.record_Tabs_put_enabled = on
+service.record_extension-storage_put_enabled = TRUE
+service.record_forms_put_enabled = 0
+service.record_history_delete_enabled = yes
+service.record_passwords_delete_enabled = true
+service.record_a_put_enabled_delete_enabled = 1
+`
+    const environment = {
+      SERVICE_RECORD_BOOKMARKS_DELETE_ENABLED: '1',
+      'service_record_Extension-Storage_delete_enabled': 'Yes',
+      SERVICE_RECORD_PASSWORDS_DELETE_ENABLED: 'off',
+    }
+
+    expect(settingsOf(text, { environment }).writable).toEqual({
+      put: new Set(['tabs', 'extension-storage']),
+      delete: new Set(['history', 'bookmarks', 'extension-storage', 'a_put_enabled']),
+    })
+  })
+
+  it.each([
+    ['https://t.example.org', 'https://t.example.org'],
+    ['http://T.example.org:5000/', 'http://t.example.org:5000'],
+    ['https://t.example.org/1.0/sync/1.5', 'https://t.example.org'],
+    ['https://t.example.org/tokens/1.0/sync/1.5/', 'https://t.example.org/tokens'],
+  ])('reads the token server %s', (text, value) => {
+    const [, secretLine] = least.split('\n')
+
+    expect(settingsOf(`service.token_server_url = ${text}\n${secretLine}`).tokenServerUrl).toBe(value)
+  })
+
+  it.each([
+    ['host', '[::1]', { host: '::1' }],
+    ['host', 'bridge.local', { host: 'bridge.local' }],
+    ['port', '0', { port: 0 }],
+    ['http_host', 'Sync.example.org:8443', { httpHost: 'sync.example.org:8443' }],
+    ['http_host', '[2001:db8::1]:80', { httpHost: '[2001:db8::1]:80' }],
+    ['http_api_version', '1.10', { httpApiVersion: '1.10' }],
+    ['upstream_timeout_seconds', '0.25', { upstreamTimeoutSeconds: 0.25 }],
+    ['cache_url', 'rediss://:p%40ss@[::1]:6380', { cacheUrl: 'rediss://:p%40ss@[::1]:6380' }],
+    ['cache_url', 'unix:///run/redis.sock?db=2', { cacheUrl: 'unix:///run/redis.sock?db=2' }],
+    ['cache_prefix', '', { cachePrefix: '' }],
+    ['cache_hmac_secret_previous', '1234567890'.repeat(7).slice(0, 64), { workers: 1 }],
+    ['readonly', 'Yes', { readonly: true }],
+    ['metrics_enabled', 'OFF', { metricsEnabled: false }],
+    ['backoff', '0', { backoff: null }],
+    ['backoff', '', { backoff: null }],
+    ['backoff', '60', { backoff: 60 }],
+    ['eos', '2031-12-31', { eos: { text: '2031-12-31', atMs: Date.UTC(2031, 11, 31) } }],
+    [
+      'eos',
+      '2031-12-31T01:00+02:00',
+      { eos: { text: '2031-12-31T01:00+02:00', atMs: Date.UTC(2031, 11, 30, 23) } },
+    ],
+    [
+      'cors_origins',
+      'https://a.example/, http://b:8080',
+      { corsOrigins: new Set(['https://a.example', 'http://b:8080']) },
+    ],
+    [
+      'cors_origins',
+      'moz-extension://0a1b https://c:443',
+      { corsOrigins: new Set(['moz-extension://0a1b', 'https://c']) },
+    ],
+    ['statsd_url', 'udp://[::1]:8125', { statsdUrl: { host: '::1', port: 8125 } }],
+    ['logging_level', 'warning', { loggingLevel: 'warning' }],
+  ])('reads %s = %s', (name, text, expected) => {
+    expect(settingsOf(`${least}service.${name} = ${text}\n`)).toMatchObject(expected as object)
+  })
+
+  it('reads a bundle of certificates from beside the file', () => {
+    const pem = `# mine\n${certificate}\n${certificate}`
+    const settings = settingsOf(`${least}service.certificate_ca_bundle = ca.pem\n`, {
+      files: { 'etc/ca.pem': pem },
+    })
+
+    expect(settings.certificateCaBundle).toEqual({ path: 'etc/ca.pem', pem })
+  })
+
+  const broken: [line: string, message: string][] = [
+    ['host = ', 'host: "" is not an address: write an IP address or a host name'],
+    ['host = http://x', 'host: "http://x" is not an address: write an IP address or a host name'],
+    ['host = 1.2.3', 'host: "1.2.3" is not an address: write an IP address or a host name'],
+    ['port = ', 'port: "" is not an integer: write a number from 0 to 65535'],
+    ['port = 80a', 'port: "80a" is not an integer: write a number from 0 to 65535'],
+    ['port = 0x50', 'port: "0x50" is not an integer: write a number from 0 to 65535'],
+    ['port = 80.0', 'port: "80.0" is not an integer: write a number from 0 to 65535'],
+    ['port = 1e3', 'port: "1e3" is not an integer: write a number from 0 to 65535'],
+    ['port = -1', 'port: "-1" is out of range: write a number from 0 to 65535'],
+    ['port = 65536', 'port: "65536" is out of range: write a number from 0 to 65535'],
+    [
+      'port = 80 ; usual',
+      'port: "80 ; usual" is not an integer: write a number from 0 to 65535, and comments on lines of their own',
+    ],
+    ['workers = 0', 'workers: "0" is out of range: write a number from 1 to 256'],
+    ['http_scheme = HTTPS', 'http_scheme: "HTTPS" is none of the choices: write http or https'],
+    [
+      'http_host = https://x/',
+      'http_host: "https://x/" is not a host: write the host name, with :PORT if it is not the usual one, without http:// and path',
+    ],
+    [
+      'http_host = x:0',
+      'http_host: "x:0" is not a host: write the host name, with :PORT if it is not the usual one, without http:// and path',
+    ],
+    ['http_api_version = 1', 'http_api_version: "1" is not a version: write MAJOR.MINOR, such as 1.5'],
+    ['project_name = ', 'project_name: is empty: write a text'],
+    [
+      'project_docs = docs',
+      'project_docs: "docs" is not a URL: write a URL that begins with https:// or http://',
+    ],
+    [
+      'upstream_timeout_seconds = 0',
+      'upstream_timeout_seconds: "0" is out of range: write a number of seconds above 0 and up to 3600',
+    ],
+    [
+      'request_timeout_seconds = 30s',
+      'request_timeout_seconds: "30s" is not a number: write a number of seconds above 0 and up to 3600',
+    ],
+    ['cache_backend = memcached', 'cache_backend: "memcached" is none of the choices: write redis or memory'],
+    [
+      'cache_url = http://:hunter2@h',
+      'cache_url: is not the address of a Redis: write redis://HOST:PORT/DATABASE, rediss://HOST:PORT/DATABASE for TLS, or unix:///PATH',
+    ],
+    [
+      'cache_hmac_secret_previous = hunter2',
+      'cache_hmac_secret_previous: is not hexadecimal: write 64 hexadecimal characters without quotes; "sync-bridge init" makes a fresh secret',
+    ],
+    [
+      `cache_hmac_secret_previous = ${secret.slice(1)}`,
+      'cache_hmac_secret_previous: has 63 characters instead of 64: write 64 hexadecimal characters without quotes; "sync-bridge init" makes a fresh secret',
+    ],
+    ...['F'.repeat(64), '0123456789abcdef'.repeat(4), 'DEADBEEF'.repeat(8)].map((known): [string, string] => [
+      `cache_hmac_secret_previous = ${known}`,
+      'cache_hmac_secret_previous: is a well-known secret: write 64 hexadecimal characters without quotes; "sync-bridge init" makes a fresh secret',
+    ]),
+    [
+      'cache_credentials_ttl_seconds = 0',
+      'cache_credentials_ttl_seconds: "0" is out of range: write a number from 1 to 86400',
+    ],
+    ['batch_max_requests = 0', 'batch_max_requests: "0" is out of range: write a number from 1 to 10000'],
+    ['readonly = 2', 'readonly: "2" is neither true nor false: write true or false'],
+    ['readonly = ', 'readonly: "" is neither true nor false: write true or false'],
+    [
+      'record_tabs_put_enabled = "true"',
+      'record_tabs_put_enabled: "\\"true\\"" is neither true nor false: write true or false',
+    ],
+    [
+      'record_tabs_enabled = true',
+      'record_tabs_enabled: is no setting: did you mean service.record_<collection>_put_enabled or record_<collection>_delete_enabled?',
+    ],
+    [
+      'record_a/b_put_enabled = true',
+      'record_a/b_put_enabled: is no setting: did you mean service.record_<collection>_put_enabled or record_<collection>_delete_enabled?',
+    ],
+    ['backoff = -1', 'backoff: "-1" is out of range: write a number from 0 to 86400'],
+    ...['2031-02-30', '31.12.2031', '2031-12-31T12:00', '2031-12-31 12:00Z', 'soon'].map(
+      (date): [string, string] => [
+        `eos = ${date}`,
+        `eos: "${date}" is not a date: write a day such as 2031-12-31, or a moment with its zone such as 2031-12-31T12:00:00Z`,
+      ],
+    ),
+    ...['https://a/path', 'a.example', 'https://', 'null'].map((origin): [string, string] => [
+      `cors_origins = https://ok.example, ${origin}`,
+      `cors_origins: "${origin}" is not an origin: write *, or origins such as https://app.example.org separated by commas`,
+    ]),
+    [
+      'cors_origins = *, https://a',
+      'cors_origins: "*" stands beside other origins: write *, or origins such as https://app.example.org separated by commas',
+    ],
+    [
+      'statsd_url = localhost:8125',
+      'statsd_url: "localhost:8125" is not a UDP address: write udp://HOST:PORT',
+    ],
+    [
+      'statsd_url = udp://localhost',
+      'statsd_url: "udp://localhost" is not a UDP address: write udp://HOST:PORT',
+    ],
+    ['logging_renderer = pretty', 'logging_renderer: "pretty" is none of the choices: write json or text'],
+    [
+      'logging_level = INFO',
+      'logging_level: "INFO" is none of the choices: write debug or info or warning or error',
+    ],
+    ['prot = 1', 'prot: is no setting: did you mean service.port?'],
+    ['Port = 1', 'Port: is no setting: did you mean service.port?'],
+    ['cache_hmac_secert = x', 'cache_hmac_secert: is no setting: did you mean service.cache_hmac_secret?'],
+    ['toString = 1', 'toString: is no setting: remove it, or see "sync-bridge init" for all'],
+    ['port', 'port: has no "=": write key = value'],
+    [
+      'certificate_ca_bundle = ',
+      'certificate_ca_bundle: is empty: name a PEM file with at least one certificate, or remove the setting to trust the usual authorities',
+    ],
+    ...Object.entries({
+      'none.pem': 'cannot read the file "etc/none.pem" (there is no such file)',
+      '/locked.pem': 'cannot read the file "/locked.pem" (permission denied)',
+      'empty.pem': 'the file "etc/empty.pem" contains no certificate',
+      'key.pem': 'the file "etc/key.pem" contains no certificate',
+      'torn.pem': 'certificate 2 of 2 in the file "etc/torn.pem" cannot be read',
+    }).map(([file, problem]): [string, string] => [
+      `certificate_ca_bundle = ${file}`,
+      `certificate_ca_bundle: ${problem}: name a PEM file with at least one certificate, or remove the setting to trust the usual authorities`,
+    ]),
+  ]
+  const files = {
+    'etc/empty.pem': '',
+    'etc/key.pem': '-----BEGIN PRIVATE KEY-----\nMC4C\n-----END PRIVATE KEY-----\n',
+    'etc/torn.pem': `${certificate}-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n`,
+  }
+
+  it.each(broken)('refuses %s', (line, message) => {
+    const problems = problemsOf(`${least}service.${line}\n`, { files })
+
+    expect(problems).toEqual([`etc/bridge.ini:3: service.${message}`])
+    expect(problems.join()).not.toContain('hunter2')
+  })
+
+  it.each([
+    ['token.example.org', '"token.example.org" is not an http(s) URL'],
+    ['ftp://t', '"ftp://t" is not an http(s) URL'],
+    ['https://', '"https://" is not an http(s) URL'],
+    ['https://u:hunter2@t', 'contains a user name or password'],
+    ['hunter2@t', 'the value is not an http(s) URL'],
+    ['https://t/?', 'contains a query or fragment'],
+    ['https://t/#a', 'contains a query or fragment'],
+  ])('refuses the token server %s', (url, message) => {
+    const [, secretLine] = least.split('\n')
+
+    expect(problemsOf(`service.token_server_url = ${url}\n${secretLine}`)).toEqual([
+      `etc/bridge.ini:1: service.token_server_url: ${message}: write a URL such as https://token.example.org, without user name, query and fragment`,
+    ])
+  })
+
+  it('refuses an empty secret without a word about it', () => {
+    const [urlLine] = least.split('\n')
+
+    expect(problemsOf(`${urlLine}\nservice.cache_hmac_secret =\n`)).toEqual([
+      'etc/bridge.ini:2: service.cache_hmac_secret: is empty: write 64 hexadecimal characters without quotes; "sync-bridge init" makes a fresh secret',
+    ])
+  })
+
+  it('lists all problems: lines in their order, then the environment, then what is missing', () => {
+    const text = 'service.prot = 1\nservice.port = x\n[service\n[service]\nport = 2\nwords\nhost = a\n  b\n'
+    const environment = { SERVICE_WORKERS: 'many' }
+
+    expect(problemsOf(text, { environment }).map((line) => line.split(': ').slice(0, 3).join(': '))).toEqual([
+      'etc/bridge.ini:1: service.prot: is no setting',
+      'etc/bridge.ini:2: service.port: "x" is not an integer',
+      'etc/bridge.ini:3: is not a section header: write [name], and nothing else on that line',
+      'etc/bridge.ini:5: service.port: is given twice, first on line 2',
+      'etc/bridge.ini:6: service.words: has no "="',
+      'etc/bridge.ini:8: service.host: is indented, as if it continued the line above',
+      'environment SERVICE_WORKERS: service.workers: "many" is not an integer',
+      'etc/bridge.ini: service.token_server_url: is missing',
+      'etc/bridge.ini: service.cache_hmac_secret: is missing',
+    ])
+  })
+
+  it('takes two spellings of one collection for one setting', () => {
+    const text = `${least}service.record_tabs_put_enabled = 1\nservice.record_TABS_put_enabled = 0\n`
+
+    expect(problemsOf(text)).toEqual([
+      'etc/bridge.ini:4: service.record_tabs_put_enabled: is given twice, first on line 3: keep one of the two',
+    ])
+  })
+
+  it('tells a credential that may not be read from one that is not there', () => {
+    expect(problemsOf(least, { credentialsDirectory: '/nowhere' })).toEqual([])
+    expect(problemsOf(least, { credentialsDirectory: '/locked' })[0]).toBe(
+      'credential cache_hmac_secret: service.cache_hmac_secret: cannot be read (permission denied): make the credential readable for the service',
+    )
+  })
+
+  it('keeps what it quotes on one line and short', () => {
+    const [problem] = problemsOf(least, {
+      environment: { SERVICE_PORT: `a\n\x1b[31m\u2028${'b'.repeat(1000)}` },
+    })
+
+    expect(problem).toBe(
+      `environment SERVICE_PORT: service.port: "a\\n\\u001b[31m\\u2028${'b'.repeat(72)}…" is not an integer: write a number from 0 to 65535`,
+    )
+  })
+
+  it('warns of variables that look like settings, and not of others', () => {
+    const environment = {
+      SERVICE_PROT: '1',
+      SERVICE_RECORD_TABS_PUT: '1',
+      SERVICE_ACCOUNT_NAME: 'x',
+      service_port: '1',
+    }
+    const outcome = read(least, { environment })
+
+    expect('warnings' in outcome && outcome.warnings).toEqual([
+      'environment: "SERVICE_PROT" is no setting and is ignored: did you mean SERVICE_PORT?',
+      'environment: "SERVICE_RECORD_TABS_PUT" is no setting and is ignored: did you mean SERVICE_RECORD_<COLLECTION>_PUT_ENABLED?',
+      'environment: "service_port" is no setting and is ignored: did you mean SERVICE_PORT?',
+    ])
+  })
+
+  it.each([
+    ['host = 0.0.0.0', 1],
+    ['host = 0.0.0.0\nservice.http_scheme = https', 0],
+    ['host = ::1', 0],
+    ['host = localhost', 0],
+    ['workers = 2\nservice.cache_backend = memory', 1],
+    ['workers = 2', 0],
+  ])('warns of %j so many times: %d', (lines, count) => {
+    const outcome = read(`${least}service.${lines}\n`)
+
+    expect('warnings' in outcome && outcome.warnings).toHaveLength(count)
+  })
+})

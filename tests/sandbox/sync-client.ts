@@ -1,0 +1,135 @@
+import { createRequire } from 'node:module'
+import { startSandbox, type Sandbox, type SandboxOptions } from '../../src/sandbox/sandbox.ts'
+import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
+
+/** What the published Hawk implementation exports, as far as it is used here. */
+interface HawkClient {
+  header(
+    url: string,
+    method: string,
+    options: {
+      credentials: { id: string; key: string; algorithm: 'sha256' }
+      timestamp?: number
+      nonce?: string
+      hash?: string
+      ext?: string
+      app?: string
+    },
+  ): { header: string }
+}
+
+/** Signs without any code of ours. */
+export const hawk = (createRequire(import.meta.url)('hawk') as { client: HawkClient }).client
+
+export interface Token {
+  id: string
+  key: string
+  uid: number
+  api_endpoint: string
+  duration: number
+  hashalg: string
+  hashed_fxa_uid: string
+  node_type: string | null
+}
+
+export interface Answer {
+  status: number
+  text: string
+  /** X-Last-Modified as it came. */
+  modified: string | null
+  headers: Headers
+  json(): unknown
+}
+
+/** The time at which every test begins, in milliseconds. */
+export const beginning = 1_700_000_000_000
+
+/** A started sandbox, a clock that stands still, and a client with a token. */
+export class SyncClient {
+  nowMs = beginning
+  sandbox!: Sandbox
+  user!: SandboxUser
+  token!: Token
+
+  /** Lets time pass; 10 ms are enough for the next write. */
+  later(ms = 10): void {
+    this.nowMs += ms
+  }
+
+  /** The timestamp that a write would get now, as on the wire. */
+  stamp(offsetMs = 0): string {
+    return ((this.nowMs + offsetMs) / 1000).toFixed(2)
+  }
+
+  async askToken(headers: Record<string, string>, path = '/1.0/sync/1.5', method = 'GET'): Promise<Answer> {
+    return toAnswer(await fetch(this.sandbox.tokenServerUrl + path, { method, headers, redirect: 'manual' }))
+  }
+
+  /** Fetches a new token for a user with an assertion. */
+  async signIn(user: SandboxUser, query = ''): Promise<Token> {
+    const headers = { Authorization: `BrowserID ${user.assertion()}`, 'X-Client-State': user.clientState }
+    const answer = await this.askToken(headers, `/1.0/sync/1.5${query}`)
+    if (answer.status !== 200) throw new Error(`Cannot sign in: ${answer.status} ${answer.text}`)
+    return answer.json() as Token
+  }
+
+  /** Sends a signed request; the path is below the user's endpoint. */
+  async send(
+    method: string,
+    path: string,
+    options: { body?: string; headers?: Record<string, string>; token?: Token } = {},
+  ): Promise<Answer> {
+    const { token = this.token, headers, body } = options
+    const url = token.api_endpoint + path
+    const credentials = { id: token.id, key: token.key, algorithm: 'sha256' } as const
+    const { header } = hawk.header(url, method, { credentials, timestamp: Math.floor(this.nowMs / 1000) })
+    // As bytes, because fetch would add a Content-Type to text.
+    const bytes = body === undefined ? null : Buffer.from(body)
+    return toAnswer(await fetch(url, { method, headers: { Authorization: header, ...headers }, body: bytes }))
+  }
+
+  get(path: string, headers?: Record<string, string>): Promise<Answer> {
+    return this.send('GET', path, { headers: { ...headers } })
+  }
+
+  put(path: string, body: unknown, headers?: Record<string, string>): Promise<Answer> {
+    return this.#sendJson('PUT', path, body, headers)
+  }
+
+  post(path: string, body: unknown, headers?: Record<string, string>): Promise<Answer> {
+    return this.#sendJson('POST', path, body, headers)
+  }
+
+  delete(path: string, headers?: Record<string, string>): Promise<Answer> {
+    return this.send('DELETE', path, { headers: { ...headers } })
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.sandbox.stop()
+  }
+
+  #sendJson(method: string, path: string, body: unknown, headers?: Record<string, string>): Promise<Answer> {
+    const json = { 'Content-Type': 'application/json', ...headers }
+    return this.send(method, path, { body: JSON.stringify(body), headers: json })
+  }
+}
+
+/** Starts a sandbox and signs a user in. */
+export async function connect(options: SandboxOptions = {}): Promise<SyncClient> {
+  const client = new SyncClient()
+  client.sandbox = await startSandbox({ clock: () => client.nowMs, ...options })
+  client.user = client.sandbox.addUser('ann')
+  client.token = await client.signIn(client.user)
+  return client
+}
+
+async function toAnswer(response: Response): Promise<Answer> {
+  const text = await response.text()
+  return {
+    status: response.status,
+    text,
+    modified: response.headers.get('X-Last-Modified'),
+    headers: response.headers,
+    json: () => JSON.parse(text),
+  }
+}

@@ -1,0 +1,522 @@
+import type { Socket } from 'bun'
+
+/** What happens to a request instead of being relayed. "After" means that the target has applied the request. */
+export type Fault =
+  /** Answered without being forwarded. */
+  | { kind: 'status'; status: number; headers?: Record<string, string>; body?: string }
+  /** Forwarded and applied, then answered with this. */
+  | { kind: 'status-after'; status: number; headers?: Record<string, string>; body?: string }
+  /** The connection is reset without forwarding. */
+  | { kind: 'reset-before' }
+  /** Forwarded and applied, then the connection is reset. */
+  | { kind: 'reset-after' }
+  /** The connection is reset once so many bytes of the body, as framed on the wire, have been sent. */
+  | { kind: 'reset-mid-body'; afterBytes: number }
+  /** The same with an orderly end, which an unframed body could not be told from. */
+  | { kind: 'truncate'; afterBytes: number }
+  /** Held back before it is forwarded, until `release`. */
+  | { kind: 'hang' }
+  /** Forwarded and applied, the answer held back until `release`. */
+  | { kind: 'hang-after' }
+  /** So many bytes of the body are sent, the rest held back until `release`. */
+  | { kind: 'hang-mid-body'; afterBytes: number }
+  /** Forwarded so much later. */
+  | { kind: 'delay'; ms: number }
+  /** Answered with bytes that aren't HTTP. */
+  | { kind: 'garbage' }
+  /** Applied and answered, with parts of the real answer changed. */
+  | {
+      kind: 'rewrite'
+      status?: number
+      headers?: Record<string, string>
+      body?: string | ((real: string) => string)
+    }
+
+/** One request that arrived at the proxy. */
+export interface ProxiedRequest {
+  /** Counts from 0 in the order of arrival. */
+  readonly index: number
+  readonly method: string
+  /** Path and query as sent. */
+  readonly target: string
+  readonly path: string
+  readonly query: URLSearchParams
+  readonly headers: Headers
+  readonly body: string
+  /** True once the target has answered it. */
+  applied: boolean
+}
+
+/** Decides what happens to a request; null relays it. It may do things of its own first. */
+export type Plan = (request: ProxiedRequest) => Fault | null | Promise<Fault | null>
+
+/** A relay in front of a server, which can be made to fail. */
+export interface FaultProxy {
+  /** Scheme, host and port. */
+  readonly url: string
+  /** Every request so far. */
+  readonly requests: readonly ProxiedRequest[]
+  /** How many connections have been accepted so far. */
+  readonly connections: number
+  /** Replaces the plan for requests to come. */
+  plan(plan: Plan): void
+  /** Lets every request that has arrived so far go on. Those that arrive later are held back anew. */
+  release(): void
+  /** The first request that meets the condition, which is asked when one arrives and when it has been applied. */
+  waitFor(predicate: (request: ProxiedRequest) => boolean): Promise<ProxiedRequest>
+  stop(): Promise<void>
+}
+
+/** Starts a proxy on loopback. Headers pass unchanged, Host too, so signatures stay valid. */
+export async function startFaultProxy(options: { target: string | URL }): Promise<FaultProxy> {
+  const target = new URL(options.target)
+  const state = new ProxyState()
+  const listener = Bun.listen<Wire>({
+    hostname: '127.0.0.1',
+    port: 0,
+    data: undefined as unknown as Wire,
+    socket: {
+      ...wireHandlers,
+      open(socket) {
+        socket.data = new Wire(socket)
+        state.wires.add(socket.data)
+        state.connections += 1
+        void serve(socket.data, target, state)
+      },
+    },
+  })
+  return {
+    url: `http://127.0.0.1:${listener.port}`,
+    requests: state.requests,
+    get connections() {
+      return state.connections
+    },
+    plan: (plan) => {
+      state.plan = plan
+    },
+    release: () => state.release(),
+    waitFor: (predicate) => state.waitFor(predicate),
+    async stop() {
+      listener.stop(true)
+      for (const wire of state.wires) wire.reset()
+      state.release()
+    },
+  }
+}
+
+class ProxyState {
+  readonly requests: ProxiedRequest[] = []
+  readonly wires = new Set<Wire>()
+  connections = 0
+  plan: Plan = () => null
+  #held = Promise.withResolvers<void>()
+  #waiting: {
+    predicate: (request: ProxiedRequest) => boolean
+    resolve: (request: ProxiedRequest) => void
+  }[] = []
+
+  /** Settles at the next release. */
+  get released(): Promise<void> {
+    return this.#held.promise
+  }
+
+  release(): void {
+    this.#held.resolve()
+    this.#held = Promise.withResolvers()
+  }
+
+  changed(request: ProxiedRequest): void {
+    const met = this.#waiting.filter(({ predicate }) => predicate(request))
+    this.#waiting = this.#waiting.filter((waiter) => !met.includes(waiter))
+    for (const { resolve } of met) resolve(request)
+  }
+
+  waitFor(predicate: (request: ProxiedRequest) => boolean): Promise<ProxiedRequest> {
+    const found = this.requests.find(predicate)
+    if (found !== undefined) return Promise.resolve(found)
+    return new Promise((resolve) => this.#waiting.push({ predicate, resolve }))
+  }
+}
+
+// One client connection: a loop over its requests, with one connection to the target that lives as long.
+async function serve(client: Wire, target: URL, state: ProxyState): Promise<void> {
+  const link = new Link(target, state)
+  try {
+    while (!client.isClosed) {
+      const head = await readHead(client)
+      if (head === null) break
+      const body = await collect(readBody(client, requestFraming(head)))
+      const request = toRequest(state.requests.length, head, body.data)
+      state.requests.push(request)
+      const fault = state.plan(request)
+      // Taken before anybody learns of the request, so that a release that follows can't come too early.
+      const released = Promise.race([state.released, client.closed])
+      const exchange = { client, link, head, body: body.raw, request, state, released }
+      state.changed(request)
+      const isOpen = await apply(await fault, exchange)
+      if (!isOpen || /close/i.test(head.headers.get('Connection') ?? '')) break
+    }
+    await client.end()
+  } catch {
+    // Either side went away, or the target can't be reached: the other side sees its connection break, too.
+    client.reset()
+  } finally {
+    link.drop()
+    state.wires.delete(client)
+  }
+}
+
+interface Exchange {
+  client: Wire
+  link: Link
+  head: Head
+  body: Buffer
+  request: ProxiedRequest
+  state: ProxyState
+  /** Settles when the request may go on after having been held back, or when the client has gone. */
+  released: Promise<void>
+}
+
+/** Carries out a fault; false when the connection is over. */
+async function apply(fault: Fault | null, exchange: Exchange): Promise<boolean> {
+  const { client, released } = exchange
+  switch (fault?.kind) {
+    case undefined:
+      return relay(exchange, await forward(exchange))
+    case 'delay':
+      await Bun.sleep(fault.ms)
+      return relay(exchange, await forward(exchange))
+    case 'hang':
+      await released
+      return relay(exchange, await forward(exchange))
+    case 'status':
+      return answer(client, fault)
+    case 'garbage':
+      await client.write(Buffer.from('\u0000\u0001 this is not HTTP\r\n\r\n'))
+      return false
+    case 'reset-before':
+      client.reset()
+      return false
+    case 'reset-mid-body':
+      await relay(exchange, await forward(exchange), fault.afterBytes)
+      client.reset()
+      return false
+    case 'truncate':
+      await relay(exchange, await forward(exchange), fault.afterBytes)
+      return false
+    case 'hang-mid-body':
+      return relay(exchange, await forward(exchange), fault.afterBytes, () => released)
+    case 'status-after':
+    case 'reset-after':
+    case 'hang-after':
+    case 'rewrite':
+      return applyAfter(fault, exchange)
+    default:
+      return fault satisfies never
+  }
+}
+
+type LateFault = Extract<Fault, { kind: 'status-after' | 'reset-after' | 'hang-after' | 'rewrite' }>
+
+async function applyAfter(fault: LateFault, exchange: Exchange): Promise<boolean> {
+  const { client, link, released } = exchange
+  const real = await forward(exchange)
+  const body = await collect(readBody(link.wire, responseFraming(real, exchange.request.method)))
+  switch (fault.kind) {
+    case 'status-after':
+      return answer(client, fault)
+    case 'reset-after':
+      client.reset()
+      return false
+    case 'hang-after':
+      await released
+      await client.write(Buffer.concat([real.raw, body.raw]))
+      return true
+    case 'rewrite': {
+      const text = body.data.toString()
+      const changed = typeof fault.body === 'function' ? fault.body(text) : (fault.body ?? text)
+      const headers = new Headers(real.headers)
+      for (const name of ['Transfer-Encoding', 'Content-Length', 'Connection']) headers.delete(name)
+      for (const [name, value] of Object.entries(fault.headers ?? {})) headers.set(name, value)
+      const status = fault.status ?? Number(real.start.split(' ')[1])
+      return answer(client, { status, headers: headers.toJSON(), body: changed })
+    }
+    default:
+      return fault satisfies never
+  }
+}
+
+async function forward({ link, head, body, request, state }: Exchange): Promise<Head> {
+  const wire = await link.open()
+  await wire.write(Buffer.concat([head.raw, body]))
+  const answered = await readHead(wire)
+  if (answered === null) throw new Error('Cannot relay the request: the target closed the connection')
+  request.applied = true
+  state.changed(request)
+  return answered
+}
+
+// With `most`, relays so many bytes of the body and then either stops or, after a pause, goes on.
+async function relay(
+  { client, link, request }: Exchange,
+  head: Head,
+  most = Number.POSITIVE_INFINITY,
+  pause?: () => Promise<void>,
+): Promise<boolean> {
+  const framing = responseFraming(head, request.method)
+  await client.write(head.raw)
+  let left = most
+  for await (const { raw } of readBody(link.wire, framing)) {
+    await client.write(raw.subarray(0, left))
+    if (raw.length < left) {
+      left -= raw.length
+      continue
+    }
+    if (pause === undefined) return false
+    await pause()
+    await client.write(raw.subarray(left))
+    left = Number.POSITIVE_INFINITY
+  }
+  return framing !== 'until-close'
+}
+
+async function answer(
+  client: Wire,
+  { status, headers = {}, body = '' }: Omit<Extract<Fault, { kind: 'status' }>, 'kind'>,
+) {
+  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`)
+  const hasNoBody = status === 204 || status === 304
+  const length = hasNoBody ? '' : `Content-Length: ${Buffer.byteLength(body)}\r\n`
+  await client.write(
+    Buffer.from(`HTTP/1.1 ${status} Answer\r\n${lines.join('')}${length}\r\n${hasNoBody ? '' : body}`),
+  )
+  return true
+}
+
+interface Head {
+  /** The bytes, including the empty line. */
+  raw: Buffer
+  /** Request line or status line. */
+  start: string
+  headers: Headers
+}
+
+type Framing = number | 'chunked' | 'until-close'
+
+async function readHead(wire: Wire): Promise<Head | null> {
+  const raw = await wire.readThrough('\r\n\r\n')
+  if (raw === null) return null
+  const [start = '', ...lines] = raw.toString('latin1').trimEnd().split('\r\n')
+  const headers = new Headers()
+  for (const line of lines) {
+    const colon = line.indexOf(':')
+    headers.append(line.slice(0, colon), line.slice(colon + 1).trim())
+  }
+  return { raw, start, headers }
+}
+
+function toRequest(index: number, { start, headers }: Head, body: Buffer): ProxiedRequest {
+  const [method = '', target = ''] = start.split(' ')
+  const mark = target.indexOf('?')
+  const path = mark < 0 ? target : target.slice(0, mark)
+  const query = new URLSearchParams(mark < 0 ? '' : target.slice(mark + 1))
+  return { index, method, target, path, query, headers, body: body.toString(), applied: false }
+}
+
+function requestFraming({ headers }: Head): Framing {
+  if (/chunked/i.test(headers.get('Transfer-Encoding') ?? '')) return 'chunked'
+  return Number(headers.get('Content-Length') ?? 0)
+}
+
+function responseFraming({ start, headers }: Head, method: string): Framing {
+  const status = Number(start.split(' ')[1])
+  if (method === 'HEAD' || status === 204 || status === 304) return 0
+  if (/chunked/i.test(headers.get('Transfer-Encoding') ?? '')) return 'chunked'
+  const length = headers.get('Content-Length')
+  return length === null ? 'until-close' : Number(length)
+}
+
+interface BodyPart {
+  /** As framed on the wire. */
+  raw: Buffer
+  data: Buffer
+}
+
+async function* readBody(wire: Wire, framing: Framing): AsyncGenerator<BodyPart> {
+  if (framing === 'chunked') return yield* readChunks(wire)
+  let left = framing === 'until-close' ? Number.POSITIVE_INFINITY : framing
+  while (left > 0) {
+    const data = await wire.readSome(left)
+    if (data === null && framing === 'until-close') return
+    if (data === null) throw new Error('Cannot read the body: the connection ended in the middle of it')
+    left -= data.length
+    yield { raw: data, data }
+  }
+}
+
+async function* readChunks(wire: Wire): AsyncGenerator<BodyPart> {
+  for (;;) {
+    const line = await wire.readThrough('\r\n')
+    const size = Number.parseInt(line?.toString() ?? '', 16)
+    const chunk = await wire.readExactly(size + 2)
+    if (line === null || chunk === null) throw new Error('Cannot read a chunk: the connection ended')
+    yield { raw: Buffer.concat([line, chunk]), data: chunk.subarray(0, size) }
+    if (size === 0) return
+  }
+}
+
+async function collect(parts: AsyncIterable<BodyPart>): Promise<BodyPart> {
+  const all: BodyPart[] = []
+  for await (const part of parts) all.push(part)
+  return { raw: Buffer.concat(all.map(({ raw }) => raw)), data: Buffer.concat(all.map(({ data }) => data)) }
+}
+
+/** The proxy's side of a connection to the target, made again when it was lost. */
+class Link {
+  #wire: Wire | null = null
+
+  constructor(
+    readonly target: URL,
+    readonly state: ProxyState,
+  ) {}
+
+  get wire(): Wire {
+    if (this.#wire === null) throw new Error('Cannot read from the target: nothing was forwarded yet')
+    return this.#wire
+  }
+
+  async open(): Promise<Wire> {
+    if (this.#wire !== null && !this.#wire.isClosed) return this.#wire
+    const socket = await Bun.connect<Wire>({
+      hostname: this.target.hostname,
+      port: Number(this.target.port || 80),
+      data: undefined as unknown as Wire,
+      socket: {
+        ...wireHandlers,
+        open(opened) {
+          opened.data = new Wire(opened)
+        },
+      },
+    })
+    this.#wire = socket.data
+    this.state.wires.add(socket.data)
+    return socket.data
+  }
+
+  drop(): void {
+    if (this.#wire === null) return
+    this.state.wires.delete(this.#wire)
+    this.#wire.reset()
+  }
+}
+
+const wireHandlers = {
+  data: (socket: Socket<Wire>, data: Buffer) => socket.data.receive(data),
+  drain: (socket: Socket<Wire>) => socket.data.drained(),
+  end: (socket: Socket<Wire>) => socket.data.ended(),
+  close: (socket: Socket<Wire>) => socket.data.ended(),
+  error: (socket: Socket<Wire>) => socket.data.ended(),
+}
+
+const mostBufferedBytes = 1024 * 1024
+
+/** A socket to be read from and written to by waiting. */
+class Wire {
+  readonly closed: Promise<void>
+  isClosed = false
+  #received = Buffer.alloc(0)
+  #isPaused = false
+  #markClosed: () => void
+  #changed = Promise.withResolvers<void>()
+  #writable = Promise.withResolvers<void>()
+
+  constructor(readonly socket: Socket<Wire>) {
+    const { promise, resolve } = Promise.withResolvers<void>()
+    this.closed = promise
+    this.#markClosed = resolve
+  }
+
+  receive(data: Buffer): void {
+    this.#received = Buffer.concat([this.#received, data])
+    this.#isPaused = this.#received.length > mostBufferedBytes
+    if (this.#isPaused) this.socket.pause()
+    this.#notify()
+  }
+
+  drained(): void {
+    this.#writable.resolve()
+  }
+
+  ended(): void {
+    this.isClosed = true
+    this.#markClosed()
+    this.#writable.resolve()
+    this.#notify()
+  }
+
+  /** Everything up to and including the mark; null when the connection ended before it. */
+  async readThrough(mark: string): Promise<Buffer | null> {
+    const found = () => this.#received.indexOf(mark)
+    await this.#until(() => found() >= 0)
+    return found() < 0 ? null : this.#take(found() + mark.length)
+  }
+
+  async readExactly(length: number): Promise<Buffer | null> {
+    // The buffer may have to grow beyond what it usually holds.
+    await this.#until(() => this.#received.length >= length, length > mostBufferedBytes)
+    return this.#received.length < length ? null : this.#take(length)
+  }
+
+  /** What has arrived, at least one byte; null at the end of the connection. */
+  async readSome(most: number): Promise<Buffer | null> {
+    await this.#until(() => this.#received.length > 0)
+    return this.#received.length === 0 ? null : this.#take(Math.min(most, this.#received.length))
+  }
+
+  /** Resolves when the operating system has taken all of it; rejects when the connection is gone. */
+  async write(bytes: Buffer): Promise<void> {
+    let left = bytes
+    while (left.length > 0) {
+      if (this.isClosed) throw new Error('Cannot write: the connection is closed')
+      this.#writable = Promise.withResolvers()
+      const written = this.socket.write(left)
+      left = left.subarray(Math.max(0, written))
+      if (left.length > 0) await this.#writable.promise
+    }
+  }
+
+  async end(): Promise<void> {
+    if (!this.isClosed) this.socket.end()
+  }
+
+  /** Breaks the connection off; the other side sees a reset. */
+  reset(): void {
+    if (this.isClosed) return
+    this.ended()
+    this.socket.terminate()
+  }
+
+  async #until(isEnough: () => boolean, unbounded = false): Promise<void> {
+    while (!isEnough() && !this.isClosed) {
+      if (this.#isPaused && unbounded) this.#resume()
+      await this.#changed.promise
+    }
+  }
+
+  #take(length: number): Buffer {
+    const taken = this.#received.subarray(0, length)
+    this.#received = this.#received.subarray(length)
+    if (this.#isPaused && this.#received.length <= mostBufferedBytes) this.#resume()
+    return taken
+  }
+
+  #resume(): void {
+    this.#isPaused = false
+    this.socket.resume()
+  }
+
+  #notify(): void {
+    this.#changed.resolve()
+    this.#changed = Promise.withResolvers()
+  }
+}

@@ -1,0 +1,130 @@
+import { RedisClient } from 'bun'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+
+import type { Subprocess } from 'bun'
+
+/** A real Redis on loopback, to be broken on purpose. Its data lives in memory only. */
+export interface RedisServer {
+  readonly url: string
+  /** Starts it at the same address; it answers commands once this resolves. */
+  start(): Promise<void>
+  /** Ends it as a crash would; its data is lost. */
+  kill(): Promise<void>
+  restart(): Promise<void>
+  /** Freezes it: connections are accepted, nothing is answered. */
+  stop(): void
+  cont(): void
+  /** Sends one command over a connection of its own, by a client that is not the one under test. */
+  command(name: string, ...args: string[]): Promise<unknown>
+  /** Ends it for good and removes its directory. */
+  close(): Promise<void>
+}
+
+export interface RedisServerOptions {
+  /** Further command line arguments, for example `['--requirepass', 'x']`. */
+  args?: string[]
+  /** Listens on a unix socket instead of a loopback port. */
+  unixSocket?: boolean
+  /** What goes between `redis://` and the host for our own commands, for example `:x@`. */
+  login?: string
+}
+
+/** Starts a server on a free loopback port. */
+export async function startRedisServer(options: RedisServerOptions = {}): Promise<RedisServer> {
+  const server = createRedisServer(options)
+  await server.start()
+  return server
+}
+
+/** A server that is not running yet; its address is known already. */
+export function createRedisServer(options: RedisServerOptions = {}): RedisServer {
+  const { args = [], unixSocket = false, login = '' } = options
+  const executable = Bun.which('redis-server')
+  if (!executable)
+    throw new Error(
+      'Cannot test against Redis: "redis-server" is not in PATH, install the package redis-server',
+    )
+  const directory = mkdtempSync(join(tmpdir(), 'redis-'))
+  const socketPath = join(directory, 'redis.sock')
+  const port = unixSocket ? 0 : freePort()
+  const address = unixSocket ? ['--unixsocket', socketPath] : ['--bind', '127.0.0.1']
+  const url = unixSocket ? `unix://${login}${socketPath}` : `redis://${login}127.0.0.1:${port}`
+  const clientUrl = unixSocket ? `redis+unix://${login}${socketPath}` : url
+  let child: Subprocess | null = null
+
+  async function start(): Promise<void> {
+    const command = [executable!, '--port', `${port}`, ...address, '--dir', directory]
+    child = Bun.spawn([...command, '--save', '', '--appendonly', 'no', ...args], {
+      stdout: 'ignore',
+      stderr: 'ignore',
+    })
+    const started = child
+    process.once('exit', () => started.kill('SIGKILL'))
+    await eventually('redis-server answers', async () => {
+      return started.exitCode !== null || (await send(clientUrl, 'PING')) === 'PONG'
+    })
+    if (started.exitCode !== null) throw new Error(`Cannot start redis-server: exit code ${started.exitCode}`)
+  }
+
+  async function kill(): Promise<void> {
+    child?.kill('SIGKILL')
+    await child?.exited
+    child = null
+  }
+
+  return {
+    url,
+    start,
+    kill,
+    async restart() {
+      await kill()
+      await start()
+    },
+    stop: () => child?.kill('SIGSTOP'),
+    cont: () => child?.kill('SIGCONT'),
+    command: (name, ...rest) => send(clientUrl, name, ...rest),
+    async close() {
+      await kill()
+      rmSync(directory, { recursive: true, force: true })
+    },
+  }
+}
+
+/** Polls until the condition holds, and fails with its name when that takes too long. */
+export async function eventually(
+  name: string,
+  condition: () => boolean | Promise<boolean>,
+  deadlineMs = 5000,
+): Promise<void> {
+  const startedAtMs = performance.now()
+  for (;;) {
+    const holds = await Promise.try(condition).catch(() => false)
+    if (holds) return
+    if (performance.now() - startedAtMs > deadlineMs)
+      throw new Error(`Waited ${deadlineMs} ms in vain: ${name}`)
+    await Bun.sleep(5)
+  }
+}
+
+async function send(url: string, name: string, ...args: string[]): Promise<unknown> {
+  const client = new RedisClient(url, {
+    autoReconnect: false,
+    enableOfflineQueue: false,
+    connectionTimeout: 1000,
+  })
+  try {
+    await client.connect()
+    return await client.send(name, args)
+  } finally {
+    client.close()
+  }
+}
+
+function freePort(): number {
+  const listener = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } })
+  const { port } = listener
+  listener.stop(true)
+  return port
+}

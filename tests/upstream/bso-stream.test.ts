@@ -1,0 +1,182 @@
+import { describe, expect, it } from 'bun:test'
+import fc from 'fast-check'
+import { UpstreamError } from '../../src/domain/errors.ts'
+import { BsoRewriter } from '../../src/upstream/bso-stream.ts'
+
+function rewrite(bytes: Uint8Array, chunkSize: number, rewriter = new BsoRewriter()): string {
+  const pieces: Uint8Array[] = []
+  for (let start = 0; start < bytes.length; start += chunkSize) {
+    pieces.push(rewriter.push(bytes.subarray(start, start + chunkSize)))
+  }
+  pieces.push(rewriter.end())
+  return Buffer.concat(pieces).toString()
+}
+
+/** Parses and prints, record by record. */
+function reference(lines: string[]): unknown[] {
+  return lines.map((line) => {
+    const { modified, ...rest } = JSON.parse(line)
+    return { ...rest, last_modified: Math.round(modified * 1000) }
+  })
+}
+
+const lines = [
+  '{"id":"a","modified":1234567890.12,"payload":"{\\"ciphertext\\":\\"AAAA\\"}"}',
+  '{"id":"b","modified":0.01,"payload":"","sortindex":-5}',
+  '{"id":"modified","modified":0.00,"payload":"\\"modified\\":12.34"}',
+  '{"modified":12.34,"sortindex":100,"payload":"\\\\","id":"c"}',
+  '{"payload":"x","id":"d","modified":99999999.99}',
+  '{"id":"e", "modified": 1234567890.12, "payload": "spaces"}',
+  '{"id":"f","modified":1.4e9,"payload":"exponent"}',
+  '{"id":"g","modified":1400000000,"payload":"whole"}',
+  '{"id":"h","modified":1400000000.1,"payload":"one digit"}',
+  '{"id":"{i}","modified":1400000000.10,"payload":"\u00fcml\u00e4ut \u{1f600} \u2028"}',
+  '{"id":"j","modified":1400000000.10,"payload":"ends in \\"modified\\\\"}',
+]
+const document = Buffer.from(lines.map((line) => `${line}\n`).join(''))
+
+describe('BsoRewriter', () => {
+  it('makes milliseconds of decimal seconds, and leaves all other bytes alone', () => {
+    const text = rewrite(Buffer.from(`${lines[0]}\n${lines[1]}\n`), 1000)
+
+    expect(text).toBe(
+      '{"id":"a","last_modified":1234567890120,"payload":"{\\"ciphertext\\":\\"AAAA\\"}"},' +
+        '{"id":"b","last_modified":10,"payload":"","sortindex":-5}',
+    )
+  })
+
+  it('agrees with parse and print, wherever the pieces end', () => {
+    const expected = reference(lines)
+
+    for (let size = 1; size <= document.length; size += 1) {
+      expect(JSON.parse(`[${rewrite(document, size)}]`)).toEqual(expected)
+    }
+  })
+
+  it('agrees with parse and print on any records', () => {
+    const text = fc.oneof(
+      fc.string({ unit: 'binary' }),
+      fc.constantFrom('"modified":', '"modified":1.00', '\\', '"', '","modified":2.00,"x":"', '\n', '}', '{'),
+      fc.string(),
+    )
+    const payload = fc.array(text, { maxLength: 4 }).map((parts) => parts.join('').toWellFormed())
+    const seconds = fc.oneof(
+      fc.integer({ min: 0, max: 400_000_000_000 }).map((hundredths) => (hundredths / 100).toFixed(2)),
+      fc.integer({ min: 0, max: 4_000_000_000 }).map(String),
+      fc.constantFrom('0', '0.00', '0.10', '1e9', '1.5E3', '12.5', '100.00'),
+    )
+    const record = fc.record({
+      id: payload.filter((id) => id !== ''),
+      modified: seconds,
+      payload,
+      sortindex: fc.option(fc.integer({ min: -999_999_999, max: 999_999_999 })),
+      order: fc.shuffledSubarray(['id', 'modified', 'payload', 'sortindex'] as const, { minLength: 4 }),
+      space: fc.constantFrom('', '', '', ' '),
+    })
+    const toLine = (it: typeof record extends fc.Arbitrary<infer Value> ? Value : never) =>
+      `{${it.order
+        .filter((name) => name !== 'sortindex' || it.sortindex !== null)
+        .map((name) => `"${name}":${it.space}${name === 'modified' ? it.modified : JSON.stringify(it[name])}`)
+        .join(',')}}`
+
+    fc.assert(
+      fc.property(fc.array(record, { maxLength: 6 }), fc.integer({ min: 1, max: 300 }), (records, size) => {
+        const printed = records.map(toLine)
+        const bytes = Buffer.from(printed.map((line) => `${line}\n`).join(''))
+
+        expect(JSON.parse(`[${rewrite(bytes, size)}]`)).toEqual(reference(printed))
+      }),
+      { numRuns: 2000 },
+    )
+  })
+
+  it('counts records, over several lists that it makes one of', () => {
+    const rewriter = new BsoRewriter()
+    const pieces = [rewriter.push(document), rewriter.end(), rewriter.push(document), rewriter.end()]
+
+    expect(JSON.parse(`[${Buffer.concat(pieces)}]`)).toEqual(reference([...lines, ...lines]))
+    expect(rewriter.recordCount).toBe(2 * lines.length)
+    expect(rewriter.keptCount).toBe(2 * lines.length)
+  })
+
+  it('makes nothing of an empty list, and skips empty lines', () => {
+    expect(rewrite(Buffer.from(''), 10)).toBe('')
+    expect(rewrite(Buffer.from(`\n${lines[0]}\n\n`), 10)).toBe(rewrite(Buffer.from(`${lines[0]}\n`), 10))
+  })
+
+  it('takes a last line without a line break, if it is whole', () => {
+    expect(rewrite(Buffer.from(lines[1]!), 7)).toBe(
+      '{"id":"b","last_modified":10,"payload":"","sortindex":-5}',
+    )
+  })
+
+  it('never takes a broken off list for a whole one', () => {
+    const ends = new Set<number>()
+    for (let at = 0; at <= document.length; at += 1) {
+      if (document[at] === 10 || document[at - 1] === 10 || at === 0) ends.add(at)
+    }
+
+    for (let length = 0; length < document.length; length += 1) {
+      if (ends.has(length)) continue
+      expect(() => rewrite(document.subarray(0, length), 64)).toThrow(UpstreamError)
+    }
+  })
+
+  it.each([
+    'null',
+    '[]',
+    '"text"',
+    'not JSON',
+    '{"id":"a"}',
+    '{"id":"a","modified":"1.00","payload":""}',
+    '{"id":"a","modified":-1.00,"payload":""}',
+    '{"id":"a","modified":1.00,"payload":""}x',
+    '{"id":"a","modified":01.00,"modified":1.00',
+  ])('refuses the line %s', (line) => {
+    expect(() => rewrite(Buffer.from(`${lines[0]}\n${line}\n`), 16)).toThrow('a line is no record')
+  })
+
+  it('refuses a line that does not end', () => {
+    const rewriter = new BsoRewriter()
+    const piece = Buffer.alloc(1024 * 1024, 'x')
+
+    const push = () => {
+      for (let count = 0; count < 20; count += 1) rewriter.push(piece)
+    }
+
+    expect(push).toThrow('endless line')
+  })
+
+  it('keeps only what is wanted, and still counts the rest', () => {
+    const rewriter = new BsoRewriter({ keep: (id) => id === 'b' || id === 'g' })
+
+    const text = rewrite(document, 50, rewriter)
+
+    expect(JSON.parse(`[${text}]`).map(({ id }: { id: string }) => id)).toEqual(['b', 'g'])
+    expect(rewriter.recordCount).toBe(lines.length)
+    expect(rewriter.keptCount).toBe(2)
+  })
+
+  it('leaves out so many at the beginning', () => {
+    const rewriter = new BsoRewriter({ skip: 9 })
+
+    const text = rewrite(document, 50, rewriter)
+
+    expect(JSON.parse(`[${text}]`).map(({ id }: { id: string }) => id)).toEqual(['{i}', 'j'])
+    expect(rewriter.keptCount).toBe(2)
+  })
+
+  it('does not write into what it has handed out', () => {
+    const rewriter = new BsoRewriter()
+    const pieces: Uint8Array[] = []
+    const copies: string[] = []
+
+    for (let start = 0; start < document.length; start += 100) {
+      const piece = rewriter.push(document.subarray(start, start + 100))
+      pieces.push(piece)
+      copies.push(Buffer.from(piece).toString())
+    }
+
+    expect(pieces.map((piece) => Buffer.from(piece).toString())).toEqual(copies)
+  })
+})

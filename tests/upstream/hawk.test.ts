@@ -1,0 +1,72 @@
+import { describe, expect, it } from 'bun:test'
+import hawk from 'hawk'
+import { hawkHeader } from '../../src/upstream/hawk.ts'
+
+const key = 'dSi3EoZyHwgDp-O9OG1jRHtmbGl2M1bwcWsi04C4F58='
+const collection = 'http://localhost:5000/storage/1.5/1/storage/col2'
+
+describe('hawkHeader', () => {
+  it("signs the storage's own examples alike", () => {
+    const common = { id: 'an-id', key, timestampSeconds: 1_569_608_439 }
+
+    const get = hawkHeader({ ...common, method: 'GET', url: new URL(collection), nonce: 'h1Ch4vo=' })
+    const post = hawkHeader({
+      ...common,
+      method: 'post',
+      url: new URL(`${collection}?batch=MTUzNjE5ODk3NjkyMQ==&commit=true`),
+      nonce: '4Rj7c+0=',
+    })
+
+    expect(get).toBe(
+      'Hawk id="an-id", ts="1569608439", nonce="h1Ch4vo=", mac="UwDpC+DSrHCSTQSfMOWlueB6kM6gHb0Hsv8eU9ZcTVs="',
+    )
+    expect(post).toContain('mac="E7j1UjN7//mh7pYXsgGi3n0KGR+sUPpuyogDVzJWaHg="')
+  })
+
+  it.each([
+    ['GET', 'https://Node.Example.COM/1.5/7/info/collections'],
+    ['GET', 'http://node.example.com/1.5/7/storage/tabs?full=1&ids=a,b%2Cc&newer=12.30'],
+    ['DELETE', 'https://node.example.com:8443/prefix/1.5/7/storage/passwords/%7Babc%7D'],
+    ['POST', 'http://127.0.0.1:5000/1.5/7/storage/a%20b?batch=a%3D%2B%2F&commit=true'],
+  ])('is accepted by an independent verifier: %s %s', async (method, address) => {
+    const url = new URL(address)
+    const timestampSeconds = Math.floor(Date.now() / 1000)
+
+    const authorization = hawkHeader({ id: 'an-id', key, method, url, timestampSeconds, nonce: 'abc123' })
+
+    const request = {
+      method,
+      url: url.pathname + url.search,
+      host: url.hostname,
+      port: Number(url.port) || (url.protocol === 'https:' ? 443 : 80),
+      authorization,
+    }
+    const lookUp = async () => ({ id: 'an-id', key, algorithm: 'sha256', user: 'somebody' })
+    expect((await hawk.server.authenticate(request, lookUp)).credentials.user).toBe('somebody')
+  })
+
+  it('signs another target, host, method, time and nonce differently', () => {
+    const request = {
+      id: 'an-id',
+      key,
+      method: 'GET',
+      url: new URL(collection),
+      timestampSeconds: 1_569_608_439,
+      nonce: 'h1Ch4vo=',
+    }
+    const variants = [
+      request,
+      { ...request, method: 'PUT' },
+      { ...request, url: new URL(`${collection}?full=1`) },
+      { ...request, url: new URL(collection.replace('localhost', 'localhost.')) },
+      { ...request, url: new URL(collection.replace('5000', '5001')) },
+      { ...request, timestampSeconds: 1_569_608_440 },
+      { ...request, nonce: 'h1Ch4vo' },
+      { ...request, key: 'another' },
+    ]
+
+    const macs = variants.map((variant) => /mac="([^"]+)"/.exec(hawkHeader(variant))![1])
+
+    expect(new Set(macs).size).toBe(variants.length)
+  })
+})

@@ -1,0 +1,116 @@
+import { createSend } from '../../src/upstream/send.ts'
+import { createLimitsCache } from '../../src/upstream/storage-limits.ts'
+import { createSyncStorage } from '../../src/upstream/sync-storage.ts'
+import { createTokenServer } from '../../src/upstream/token-server.ts'
+import { startSandbox } from '../../src/sandbox/sandbox.ts'
+import { startFaultProxy } from '../support/fault-proxy.ts'
+import type { Identity, SyncCredentials } from '../../src/domain/credentials.ts'
+import type { BulkStorage, ListOutcome, RecordPage } from '../../src/domain/record-storage.ts'
+import type { Exchange } from '../../src/upstream/send.ts'
+import type { StorageCallsOptions } from '../../src/upstream/storage-calls.ts'
+import type { SandboxOptions } from '../../src/sandbox/sandbox.ts'
+
+export type Rig = Awaited<ReturnType<typeof startRig>>
+
+/** A sandbox, a fault proxy in front of its storage, and our client of it; one clock, moved by pauses alone. */
+export async function startRig(options: SandboxOptions = {}) {
+  const clock = { nowMs: 1_700_000_000_000 }
+  const sandbox = await startSandbox({ clock: () => clock.nowMs, ...options })
+  const proxy = await startFaultProxy({ target: sandbox.storageUrl })
+  sandbox.switches.nodeUrl = proxy.url
+  const user = sandbox.addUser('somebody')
+  const exchanges: Exchange[] = []
+  const pauses: number[] = []
+  const delay = async (ms: number) => {
+    pauses.push(ms)
+    clock.nowMs += ms
+  }
+  const random = () => 0.5
+  const now = () => clock.nowMs
+  const send = createSend({
+    observe: (it) => exchanges.push(it),
+    now: performance.now.bind(performance),
+    random,
+    delay,
+  })
+  const tokenServer = createTokenServer({ url: sandbox.tokenServerUrl, send, timeoutMs: 5000, now })
+  const renewals: SyncCredentials[] = []
+  let nonces = 0
+
+  return {
+    sandbox,
+    proxy,
+    user,
+    clock,
+    exchanges,
+    pauses,
+    renewals,
+    tokenServer,
+    identity,
+    async open(overrides: Partial<StorageCallsOptions> = {}): Promise<BulkStorage> {
+      const credentials = await tokenServer.exchange(identity())
+      return createSyncStorage({
+        credentials,
+        renew: async (refused) => {
+          renewals.push(refused)
+          return await tokenServer.exchange(identity())
+        },
+        send,
+        userAgent: 'Test/1.0',
+        timeoutMs: 5000,
+        deadlineAtMs: null,
+        now,
+        nonce: () => `nonce${(nonces += 1)}`,
+        random,
+        delay,
+        limitsCache: createLimitsCache(now),
+        ...overrides,
+      })
+    },
+    /** Other devices' writes move the sandbox's clock on; ours may follow at once. */
+    later(ms = 20) {
+      clock.nowMs = Math.max(clock.nowMs, sandbox.nowMs()) + ms
+    },
+    async stop() {
+      await proxy.stop()
+      await sandbox.stop()
+    },
+  }
+
+  function identity(): Identity {
+    return { scheme: 'BrowserID', assertion: user.assertion(), clientState: user.clientState }
+  }
+}
+
+export interface ExposedRecord {
+  id: string
+  last_modified: number
+  payload: string
+  sortindex?: number
+}
+
+/** The page of a list that must have one. */
+export function pageOf(listed: ListOutcome): RecordPage {
+  if (listed.outcome !== 'page') throw new Error(`Expected a page, got ${listed.outcome}`)
+  return listed.page
+}
+
+/** Reads a page to its end. */
+export async function recordsOf({ records }: RecordPage): Promise<ExposedRecord[]> {
+  const elements = await new Response(records as Uint8Array<ArrayBuffer> | ReadableStream).text()
+  return JSON.parse(`[${elements}]`)
+}
+
+export async function idsOf(page: RecordPage): Promise<string[]> {
+  return (await recordsOf(page)).map(({ id }) => id)
+}
+
+/** What a promise rejects with. */
+export async function failureOf(promise: Promise<unknown>): Promise<unknown> {
+  try {
+    await promise
+  } catch (error) {
+    return error
+  }
+  throw new Error('Expected a rejection')
+}

@@ -1,0 +1,394 @@
+import { createServer } from 'node:net'
+import { afterEach, describe, expect, it } from 'bun:test'
+import { UpstreamError } from '../../src/domain/errors.ts'
+import { readBounded } from '../../src/upstream/answer.ts'
+import { createSend } from '../../src/upstream/send.ts'
+import { startFaultProxy } from '../support/fault-proxy.ts'
+import { failureOf } from './rig.ts'
+import type { AddressInfo } from 'node:net'
+import type { Fault } from '../support/fault-proxy.ts'
+import type { Exchange, SendOptions, UpstreamRequest } from '../../src/upstream/send.ts'
+
+const cleanups: (() => unknown)[] = []
+afterEach(async () => {
+  for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
+})
+
+type Answerer = (request: Request) => Response | Promise<Response>
+
+async function start(answer: Answerer = () => new Response('ok'), options: Partial<SendOptions> = {}) {
+  const server = Bun.serve({ hostname: '127.0.0.1', port: 0, development: false, fetch: answer })
+  const proxy = await startFaultProxy({ target: server.url })
+  cleanups.push(
+    () => server.stop(true),
+    () => proxy.stop(),
+  )
+  return { proxy, ...makeSend(proxy.url, options) }
+}
+
+function makeSend(base: string, options: Partial<SendOptions> = {}) {
+  const exchanges: Exchange[] = []
+  const pauses: number[] = []
+  const sendAny = createSend({
+    observe: (exchange) => exchanges.push(exchange),
+    now: () => performance.now(),
+    random: () => 0,
+    delay: async (ms) => void pauses.push(ms),
+    ...options,
+  })
+  const send = (request: Partial<UpstreamRequest> & { path?: string } = {}) =>
+    sendAny({
+      target: 'storage',
+      method: 'GET',
+      url: new URL(request.path ?? '/x', base),
+      headers: {},
+      timeoutMs: 2000,
+      ...request,
+    })
+  const text = async (request: Parameters<typeof send>[0] = {}) =>
+    Buffer.from(await readBounded(await send(request), 1_000_000)).toString()
+  return { send, text, exchanges, pauses }
+}
+
+/** A server of raw bytes: what it is told to write, connection by connection. */
+async function startRaw(write: (socket: import('node:net').Socket) => void) {
+  const server = createServer((socket) => {
+    socket.on('error', () => {})
+    socket.once('data', () => write(socket))
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  cleanups.push(() => server.close())
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer()
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const { port } = server.address() as AddressInfo
+  await new Promise((resolve) => server.close(resolve))
+  return port
+}
+
+describe('createSend', () => {
+  it('sends method, target, headers and body as given, and asks for no encoding', async () => {
+    const { proxy, send, exchanges } = await start()
+
+    const answer = await send({
+      method: 'POST',
+      path: '/1.5/7/storage/%7Ba%7D%27?ids=a,b%2Cc&x=%2B',
+      headers: { 'Content-Type': 'application/json', 'User-Agent': 'Test/1.0' },
+      body: '[{"payload":"ü"}]',
+    })
+
+    const { method, target, headers, body } = proxy.requests[0]!
+    expect({ method, target, body }).toEqual({
+      method: 'POST',
+      target: '/1.5/7/storage/%7Ba%7D%27?ids=a,b%2Cc&x=%2B',
+      body: '[{"payload":"ü"}]',
+    })
+    expect(headers.toJSON()).toEqual({
+      accept: '*/*',
+      'accept-encoding': 'identity',
+      'content-length': '18',
+      'content-type': 'application/json',
+      host: new URL(proxy.url).host,
+      'user-agent': 'Test/1.0',
+    })
+    expect(Buffer.from(await readBounded(answer, 10)).toString()).toBe('ok')
+    expect(exchanges).toEqual([
+      { target: 'storage', method: 'POST', status: 200, failure: null, ms: expect.any(Number) },
+    ])
+  })
+
+  it.each(['PUT', 'POST', 'DELETE'] as const)(
+    'never sends a %s twice, however its connection dies',
+    async (method) => {
+      const { proxy, send, text } = await start()
+      // A connection that stood the test is what a runtime trusts enough to repeat a request.
+      await text()
+      proxy.plan((request) => (request.method === method ? { kind: 'reset-after' } : null))
+
+      const failure = await failureOf(
+        send({ method, headers: { 'Content-Type': 'application/json' }, body: '[]' }),
+      )
+
+      expect(failure).toMatchObject({ failure: 'lost', applied: 'unknown' })
+      expect(proxy.requests.filter((request) => request.method === method)).toHaveLength(1)
+    },
+  )
+
+  it('uses a connection again for reads', async () => {
+    const { proxy, text } = await start()
+
+    for (let count = 0; count < 5; count += 1) await text()
+
+    expect(proxy.connections).toBe(1)
+  })
+
+  it.each([
+    { kind: 'reset-before' },
+    { kind: 'status', status: 500 },
+    { kind: 'status', status: 502 },
+    { kind: 'status', status: 503 },
+    { kind: 'status', status: 504 },
+  ] satisfies Fault[])('asks once more after %o, for a GET', async (fault) => {
+    const { proxy, text, exchanges, pauses } = await start()
+    proxy.plan(({ index }) => (index === 0 ? fault : null))
+
+    expect(await text()).toBe('ok')
+
+    expect(exchanges.map(({ status, failure }) => status ?? failure)).toEqual(
+      fault.kind === 'status' ? [fault.status, 200] : ['lost', 200],
+    )
+    expect(pauses).toEqual([50])
+  })
+
+  it.each([
+    { kind: 'status', status: 503, headers: { 'Retry-After': '10' } },
+    { kind: 'status', status: 501 },
+    { kind: 'status', status: 429 },
+    { kind: 'status', status: 401 },
+  ] satisfies Fault[])('does not ask again after %o', async (fault) => {
+    const { proxy, send } = await start()
+    proxy.plan(() => fault)
+
+    expect((await send()).status).toBe(fault.status)
+
+    expect(proxy.requests).toHaveLength(1)
+  })
+
+  it('does not ask again when no time is left', async () => {
+    const { proxy, send } = await start(undefined, { random: () => 0.99 })
+    proxy.plan(() => ({ kind: 'status', status: 502 }))
+
+    expect((await send({ timeoutMs: 100 })).status).toBe(502)
+
+    expect(proxy.requests).toHaveLength(1)
+  })
+
+  it('gives up after two attempts', async () => {
+    const { proxy, send } = await start()
+    proxy.plan(() => ({ kind: 'reset-before' }))
+
+    expect(await failureOf(send())).toMatchObject({ name: 'UpstreamError', failure: 'lost', status: null })
+
+    expect(proxy.requests).toHaveLength(2)
+  })
+
+  it('is a timeout, and not repeated, when no headers come', async () => {
+    const { proxy, send, exchanges } = await start()
+    proxy.plan(() => ({ kind: 'hang' }))
+
+    expect(await failureOf(send({ timeoutMs: 60 }))).toMatchObject({ failure: 'timeout', applied: 'unknown' })
+
+    expect(proxy.requests).toHaveLength(1)
+    expect(exchanges).toMatchObject([{ status: null, failure: 'timeout' }])
+  })
+
+  it('lets a body last longer than the time for the headers', async () => {
+    const { proxy, send } = await start(() => new Response('x'.repeat(400_000)))
+    proxy.plan(() => ({ kind: 'hang-mid-body', afterBytes: 1000 }))
+
+    const answer = await send({ timeoutMs: 50 })
+    const read = readBounded(answer, 1_000_000)
+    await new Promise((resolve) => setTimeout(resolve, 120))
+    proxy.release()
+
+    expect((await read).length).toBe(400_000)
+  })
+
+  it.each([100, 400_000])('ends a body of %d bytes that stalls', async (length) => {
+    const { proxy, send } = await start(() => new Response('x'.repeat(length)), { stallMs: 60 })
+    proxy.plan(() => ({ kind: 'hang-mid-body', afterBytes: 10 }))
+
+    const answer = await send()
+
+    expect(await failureOf(readBounded(answer, 1_000_000))).toMatchObject({ failure: 'timeout' })
+  })
+
+  it.each([100, 400_000])('reports a body of %d bytes that breaks off', async (length) => {
+    const { proxy, send } = await start(() => new Response('x'.repeat(length)))
+    proxy.plan(({ index }) => ({ kind: index === 0 ? 'reset-mid-body' : 'truncate', afterBytes: 10 }))
+
+    expect(await failureOf(readBounded(await send(), 1_000_000))).toMatchObject({ failure: 'lost' })
+    expect(await failureOf(readBounded(await send(), 1_000_000))).toMatchObject({ failure: 'lost' })
+  })
+
+  it('is unreachable, with certainty, when nobody listens', async () => {
+    const { send, exchanges } = makeSend(`http://127.0.0.1:${await freePort()}`)
+
+    const write = await failureOf(send({ method: 'PUT', body: '{}' }))
+    const read = await failureOf(send())
+
+    expect(write).toMatchObject({ failure: 'unreachable', applied: 'no' })
+    expect(read).toMatchObject({ failure: 'unreachable' })
+    expect(exchanges.map(({ method }) => method)).toEqual(['PUT', 'GET', 'GET'])
+  })
+
+  it('is unreachable when there is no such host', async () => {
+    const { send } = makeSend('http://no-such-host.invalid')
+
+    expect(await failureOf(send())).toMatchObject({ failure: 'unreachable', applied: 'no' })
+  })
+
+  it.each([301, 302, 303, 307, 308])('follows no %d', async (status) => {
+    const elsewhere = await start()
+    const headers = { Location: elsewhere.proxy.url }
+    const { send, exchanges } = await start(() => new Response(null, { status, headers }))
+
+    const failure = await failureOf(send({ headers: { 'X-Client-State': 'secret' } }))
+
+    expect(failure).toMatchObject({ failure: 'nonsense', status })
+    expect(elsewhere.proxy.requests).toEqual([])
+    expect(exchanges).toMatchObject([{ status, failure: 'nonsense' }])
+  })
+
+  it.each(['600', '999', '099'])('refuses status %s', async (status) => {
+    const base = await startRaw((socket) =>
+      socket.end(`HTTP/1.1 ${status} Odd\r\nContent-Length: 2\r\n\r\nok`),
+    )
+
+    expect(await failureOf(makeSend(base).send())).toMatchObject({
+      failure: 'nonsense',
+      status: Number(status),
+    })
+  })
+
+  it('refuses an encoded answer', async () => {
+    const headers = { 'Content-Encoding': 'gzip' }
+    const { send } = await start(() => new Response(Bun.gzipSync(Buffer.alloc(1_000_000)), { headers }))
+
+    expect(await failureOf(send())).toMatchObject({ failure: 'nonsense', status: 200 })
+  })
+
+  it('is lost when the answer is no HTTP', async () => {
+    const { proxy, send } = await start()
+    proxy.plan(() => ({ kind: 'garbage' }))
+
+    expect(await failureOf(send({ timeoutMs: 300 }))).toBeInstanceOf(UpstreamError)
+  })
+
+  it('gives up when its signal says so, before and after the headers', async () => {
+    const { proxy, send } = await start(() => new Response('x'.repeat(400_000)))
+    proxy.plan(({ index }) => (index === 0 ? { kind: 'hang' } : { kind: 'hang-mid-body', afterBytes: 10 }))
+    const early = new AbortController()
+    const late = new AbortController()
+
+    const before = failureOf(send({ signal: early.signal }))
+    await proxy.waitFor(({ index }) => index === 0)
+    early.abort()
+    expect(await before).toMatchObject({ failure: 'lost' })
+
+    const answer = await send({ signal: late.signal })
+    const after = failureOf(readBounded(answer, 1_000_000))
+    late.abort()
+    expect(await after).toMatchObject({ failure: 'lost' })
+    expect(await failureOf(send({ signal: late.signal }))).toMatchObject({ failure: 'lost' })
+  })
+
+  it('reads no more than allowed, whether the size is announced or not', async () => {
+    const announced = await start(() => new Response('x'.repeat(2000)))
+    const streamed = await start(() => {
+      let left = 1000
+      const body = new ReadableStream({
+        pull: (controller) => ((left -= 1) > 0 ? controller.enqueue(Buffer.alloc(1000)) : controller.close()),
+      })
+      return new Response(body)
+    })
+
+    for (const { send } of [announced, streamed]) {
+      expect(await failureOf(readBounded(await send(), 1999))).toMatchObject({ failure: 'nonsense' })
+    }
+  })
+
+  it('trusts only the given authority', async () => {
+    const [own, other] = await Promise.all([certificate(), certificate()])
+    const server = Bun.serve({ hostname: '127.0.0.1', port: 0, tls: own, fetch: () => new Response('ok') })
+    cleanups.push(() => server.stop(true))
+    const base = `https://localhost:${server.port}`
+
+    expect(await makeSend(base, { ca: own.cert }).text()).toBe('ok')
+    for (const options of [{}, { ca: other.cert }]) {
+      const failure = await failureOf(makeSend(base, options).send({ method: 'PUT', body: '{}' }))
+      expect(failure).toMatchObject({ failure: 'unreachable', applied: 'no' })
+    }
+  })
+
+  it('leaves no place taken, whatever becomes of a call', async () => {
+    const limits = { token: 1, storageNode: 1, storage: 1, waiting: 0, waitMs: 50 }
+    const { proxy, send, text } = await start(() => new Response('x'.repeat(400_000)), {
+      limits,
+      stallMs: 50,
+    })
+    const faults: (Fault | null)[] = [
+      null,
+      { kind: 'reset-after' },
+      { kind: 'hang' },
+      { kind: 'hang-mid-body', afterBytes: 10 },
+      { kind: 'reset-mid-body', afterBytes: 10 },
+      { kind: 'status', status: 302 },
+      { kind: 'status', status: 304 },
+      { kind: 'status', status: 204 },
+      { kind: 'status', status: 200, body: 'short' },
+      { kind: 'status', status: 500 },
+      { kind: 'status', status: 200, headers: { 'Content-Encoding': 'br' } },
+    ]
+
+    for (const fault of faults) {
+      proxy.plan(() => fault)
+      await text({ timeoutMs: 60 }).catch(() => {})
+      const answer = await send({ method: 'POST', body: '', timeoutMs: 60 }).catch(() => null)
+      answer?.body.cancel()
+    }
+    proxy.plan(() => null)
+
+    expect((await text()).length).toBe(400_000)
+  })
+})
+
+describe('the limits of calls under way', () => {
+  it('shed what does not fit, let a few wait, and keep token server and nodes apart', async () => {
+    const limits = { token: 1, storageNode: 2, storage: 3, waiting: 1, waitMs: 60 }
+    const { proxy, send, exchanges } = await start(undefined, { limits })
+    const other = await startFaultProxy({ target: proxy.url })
+    cleanups.push(() => other.stop())
+    proxy.plan(({ path }) => (path === '/hang' ? { kind: 'hang' } : null))
+    const hanging = [send({ path: '/hang' }), send({ path: '/hang' })]
+    await proxy.waitFor(({ index }) => index === 1)
+
+    const waiting = failureOf(send())
+    const shed = await failureOf(send())
+    const token = await send({ target: 'token' })
+    const elsewhere = await send({ url: new URL(other.url) })
+
+    expect(shed).toMatchObject({ failure: 'overload', applied: 'no' })
+    expect(await waiting).toMatchObject({ failure: 'overload', applied: 'no' })
+    expect([token.status, elsewhere.status]).toEqual([200, 200])
+    proxy.release()
+    await Promise.all(hanging)
+    expect(exchanges.filter(({ failure }) => failure === 'overload')).toHaveLength(2)
+  })
+
+  it('admit who waits as soon as somebody leaves', async () => {
+    const limits = { token: 1, storageNode: 1, storage: 1, waiting: 1, waitMs: 5000 }
+    const { proxy, text } = await start(undefined, { limits })
+    proxy.plan(({ index }) => (index === 0 ? { kind: 'hang' } : null))
+
+    const first = text()
+    await proxy.waitFor(({ index }) => index === 0)
+    const second = text()
+    // By the time of this answer the first call is held.
+    await fetch(proxy.url)
+    proxy.release()
+
+    expect(await Promise.all([first, second])).toEqual(['ok', 'ok'])
+  })
+})
+
+async function certificate(): Promise<{ key: string; cert: string }> {
+  const directory = `${process.env.TMPDIR ?? '/tmp'}/sync-bridge-certificate-${crypto.randomUUID()}`
+  const [key, cert] = [`${directory}/key.pem`, `${directory}/cert.pem`]
+  await Bun.$`mkdir -p ${directory} && openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout ${key} -out ${cert} -days 2 -subj /CN=localhost -addext subjectAltName=DNS:localhost`.quiet()
+  cleanups.push(() => Bun.$`rm -r ${directory}`.quiet())
+  return { key: await Bun.file(key).text(), cert: await Bun.file(cert).text() }
+}

@@ -1,0 +1,377 @@
+import { afterEach, describe, expect, it } from 'bun:test'
+import { UpstreamError } from '../../src/domain/errors.ts'
+import { createSend } from '../../src/upstream/send.ts'
+import { createTokenServer } from '../../src/upstream/token-server.ts'
+import { startSandbox } from '../../src/sandbox/sandbox.ts'
+import { startFaultProxy } from '../support/fault-proxy.ts'
+import { failureOf } from './rig.ts'
+import type { Identity } from '../../src/domain/credentials.ts'
+import type { SandboxOptions } from '../../src/sandbox/sandbox.ts'
+import type { UserOptions } from '../../src/sandbox/sandbox-user.ts'
+
+const cleanups: (() => unknown)[] = []
+afterEach(async () => {
+  for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
+})
+
+async function start(options: SandboxOptions & { suffix?: string; user?: UserOptions } = {}) {
+  const clock = { nowMs: 1_700_000_000_000 }
+  const now = () => clock.nowMs
+  const sandbox = await startSandbox({ clock: now, ...options })
+  const proxy = await startFaultProxy({ target: sandbox.tokenServerUrl })
+  cleanups.push(
+    () => sandbox.stop(),
+    () => proxy.stop(),
+  )
+  const user = sandbox.addUser('somebody', options.user)
+  const backoffs: number[] = []
+  const send = createSend({ observe: () => {}, now, random: () => 0, delay: async () => {} })
+  const url = proxy.url + (options.suffix ?? '')
+  const onBackoff = (seconds: number) => void backoffs.push(seconds)
+  const tokenServer = createTokenServer({ url, send, timeoutMs: 2000, now, onBackoff })
+  const identity: Identity = {
+    scheme: 'BrowserID',
+    assertion: user.assertion(),
+    clientState: user.clientState,
+  }
+  return { sandbox, proxy, user, clock, tokenServer, identity, backoffs }
+}
+
+describe('exchange', () => {
+  it.each(['', '/', '/1.0/sync/1.5', '/1.0/sync/1.5/'])(
+    'finds the token server at an address that ends in "%s"',
+    async (suffix) => {
+      const { proxy, sandbox, user, tokenServer, identity, clock } = await start({ suffix })
+
+      const credentials = await tokenServer.exchange(identity)
+
+      expect(credentials).toEqual({
+        hawkId: expect.any(String),
+        hawkKey: expect.any(String),
+        endpoint: `${sandbox.storageUrl}/1.5/${user.uid}`,
+        uid: user.uid,
+        expiresAtMs: clock.nowMs + 3_600_000,
+      })
+      expect(proxy.requests.map(({ target }) => target)).toEqual(['/1.0/sync/1.5'])
+    },
+  )
+
+  it('keeps a path in front of it', async () => {
+    const { proxy, tokenServer, identity } = await start({ suffix: '/tokens/' })
+
+    await failureOf(tokenServer.exchange(identity))
+
+    expect(proxy.requests[0]!.target).toBe('/tokens/1.0/sync/1.5')
+  })
+
+  it('tells an assertion and the client state, and nothing else', async () => {
+    const { proxy, tokenServer, identity } = await start()
+
+    await tokenServer.exchange(identity)
+
+    expect(proxy.requests[0]!.headers.toJSON()).toEqual({
+      accept: 'application/json',
+      'accept-encoding': 'identity',
+      authorization: `BrowserID ${identity.assertion}`,
+      connection: 'keep-alive',
+      host: new URL(proxy.url).host,
+      'user-agent': 'sync-bridge',
+      'x-client-state': identity.clientState,
+    })
+  })
+
+  it('tells an access token and its key id', async () => {
+    const { proxy, tokenServer, user } = await start()
+    const { clientState, keyId } = user
+
+    const credentials = await tokenServer.exchange({
+      scheme: 'Bearer',
+      assertion: user.bearerToken(),
+      clientState,
+      keyId,
+    })
+
+    expect(credentials.uid).toBe(user.uid)
+    expect(proxy.requests[0]!.headers.get('authorization')).toStartWith('Bearer ')
+    expect(proxy.requests[0]!.headers.get('x-keyid')).toBe(keyId)
+    expect(proxy.requests[0]!.headers.has('x-client-state')).toBe(false)
+  })
+
+  it('counts the life of credentials from before the request', async () => {
+    const { proxy, tokenServer, identity, clock } = await start({ tokenDurationSeconds: 60 })
+    proxy.plan(() => {
+      clock.nowMs += 5000
+      return null
+    })
+
+    const { expiresAtMs } = await tokenServer.exchange(identity)
+
+    expect(expiresAtMs).toBe(1_700_000_060_000)
+  })
+
+  it.each([
+    ['a false assertion', { assertion: 'a.b.c' }, 'cannot verify'],
+    ['an unknown scheme', { scheme: 'Bearer', assertion: 'a.b.c', keyId: undefined }, 'X-KeyID'],
+    ['a malformed client state', { clientState: 'not/hex' }, 'not accept'],
+  ] as const)('refuses %s', async (_, change, message) => {
+    const { tokenServer, identity } = await start()
+
+    const failure = await failureOf(tokenServer.exchange({ ...identity, ...change } as Identity))
+
+    expect(failure).toMatchObject({ name: 'ServiceError', status: 401, errno: 105 })
+    expect((failure as Error).message).toContain(message)
+    expect((failure as Error).cause).toBeUndefined()
+  })
+
+  it('makes it known when only the clock stands against an assertion', async () => {
+    const { tokenServer, identity, user } = await start()
+    const assertion = user.assertion({ expiresInSeconds: -10 })
+
+    const failure = await failureOf(tokenServer.exchange({ ...identity, assertion }))
+
+    expect(failure).toMatchObject({ status: 401, errno: 105, extras: { cause: 'invalid-timestamp' } })
+    expect((failure as Error).message).toContain('expired')
+  })
+
+  it('tells that new users are not admitted', async () => {
+    const { tokenServer, identity } = await start({ newUsers: false, user: { registered: false } })
+
+    const failure = await failureOf(tokenServer.exchange(identity))
+
+    expect(failure).toMatchObject({ status: 401, errno: 105 })
+    expect((failure as Error).message).toContain('new users')
+  })
+
+  it.each([
+    ['invalid-generation', 'password changed'],
+    ['invalid-keysChangedAt', 'encryption key changed'],
+    ['invalid-client-state', 'client state'],
+    ['something-new <script>', 'does not accept these credentials'],
+    ['constructor', 'does not accept these credentials'],
+  ])('explains "%s" in words of its own', async (status, words) => {
+    const { proxy, tokenServer, identity } = await start()
+    const description = 'upstream words'
+    const body = JSON.stringify({ status, errors: [{ location: 'body', name: '', description }] })
+    proxy.plan(() => ({ kind: 'status', status: 401, body }))
+
+    const failure = (await failureOf(tokenServer.exchange(identity))) as Error
+
+    expect(failure.message).toContain(words)
+    expect(failure.message).not.toContain(description)
+    expect(failure.message).not.toContain('script')
+  })
+
+  it.each([
+    [404, 'application/json', '{"status":"error","errors":[{"location":"url","name":"","description":""}]}'],
+    [405, 'text/plain', ''],
+    [406, 'application/json', '0'],
+    [400, 'application/json', '{"status":"error","errors":[{"location":"url","name":"","description":""}]}'],
+    [403, 'text/html', '<h1>Forbidden</h1>'],
+    [200, 'text/html; charset=utf-8', '<h1>It works!</h1>'],
+  ])('suspects the settings when it gets a %d of %s', async (status, type, body) => {
+    const { proxy, tokenServer, identity } = await start()
+    proxy.plan(() => ({ kind: 'status', status, headers: { 'Content-Type': type }, body }))
+
+    const failure = await failureOf(tokenServer.exchange(identity))
+
+    expect(failure).toMatchObject({ name: 'UpstreamError', failure: 'nonsense', status })
+    expect((failure as Error).message).toContain('token_server_url is probably wrong')
+  })
+
+  it.each([500, 502, 504])('asks once more after %d, then says that it is refused', async (status) => {
+    const { proxy, tokenServer, identity } = await start()
+    proxy.plan(() => ({ kind: 'status', status, body: '<html>' }))
+
+    expect(await failureOf(tokenServer.exchange(identity))).toMatchObject({ failure: 'refused', status })
+    expect(proxy.requests).toHaveLength(2)
+
+    proxy.plan(({ index }) => (index === 2 ? { kind: 'status', status } : null))
+    expect(await tokenServer.exchange(identity)).toBeDefined()
+  })
+
+  it('leaves the token server alone for as long as it asks, five minutes at most', async () => {
+    const { proxy, tokenServer, identity, clock } = await start()
+    proxy.plan(({ index }) =>
+      index < 2
+        ? { kind: 'status', status: 503, headers: { 'Retry-After': index === 0 ? '119.5' : '9000' } }
+        : null,
+    )
+
+    const first = await failureOf(tokenServer.exchange(identity))
+    clock.nowMs += 20_000
+    const second = await failureOf(tokenServer.exchange(identity))
+
+    expect(first).toMatchObject({ failure: 'refused', status: 503, retryAfterSeconds: 120 })
+    expect(second).toMatchObject({ failure: 'refused', status: null, retryAfterSeconds: 100 })
+    expect(proxy.requests).toHaveLength(1)
+
+    clock.nowMs += 100_000
+    expect(await failureOf(tokenServer.exchange(identity))).toMatchObject({ retryAfterSeconds: 9000 })
+    clock.nowMs += 299_999
+    expect(await failureOf(tokenServer.exchange(identity))).toBeInstanceOf(UpstreamError)
+    expect(proxy.requests).toHaveLength(2)
+    clock.nowMs += 1
+    expect(await tokenServer.exchange(identity)).toBeDefined()
+  })
+
+  it('hands on the pause that it asks for between requests', async () => {
+    const { proxy, tokenServer, identity, backoffs } = await start()
+    proxy.plan(() => ({ kind: 'rewrite', headers: { 'X-Backoff': '60', 'X-Weave-Backoff': 'junk' } }))
+
+    await tokenServer.exchange(identity)
+
+    expect(backoffs).toEqual([60])
+  })
+
+  it('asks once more when an answer breaks off or is no JSON', async () => {
+    const { proxy, tokenServer, identity } = await start()
+    proxy.plan(({ index }) =>
+      index === 0
+        ? { kind: 'truncate', afterBytes: 30 }
+        : index === 2
+          ? { kind: 'rewrite', body: '{"id":' }
+          : null,
+    )
+
+    expect(await tokenServer.exchange(identity)).toBeDefined()
+    expect(await tokenServer.exchange(identity)).toBeDefined()
+
+    proxy.plan(() => ({ kind: 'rewrite', body: 'not JSON' }))
+    expect(await failureOf(tokenServer.exchange(identity))).toMatchObject({ failure: 'nonsense' })
+    expect(proxy.requests).toHaveLength(6)
+  })
+
+  it('reads 64 KiB of an answer at most', async () => {
+    const { proxy, tokenServer, identity } = await start()
+    proxy.plan(() => ({ kind: 'rewrite', body: (real) => real + ' '.repeat(70_000) }))
+
+    expect(await failureOf(tokenServer.exchange(identity))).toMatchObject({ failure: 'nonsense' })
+  })
+
+  it.each<[string, unknown]>([
+    ['id', undefined],
+    ['id', ''],
+    ['id', 7],
+    ['id', 'a"b'],
+    ['id', 'a\nb'],
+    ['key', undefined],
+    ['key', ''],
+    ['key', 'käse'],
+    ['uid', '101'],
+    ['uid', 1.5],
+    ['uid', -1],
+    ['uid', undefined],
+    ['duration', '3600'],
+    ['duration', 0],
+    ['duration', -1],
+    ['duration', 1e300],
+    ['duration', null],
+    ['hashalg', 'sha1'],
+    ['api_endpoint', undefined],
+    ['api_endpoint', 'nowhere'],
+    ['api_endpoint', 'file:///etc/passwd'],
+    ['api_endpoint', 'ftp://node.example.com/1.5/UID'],
+    ['api_endpoint', 'http://somebody@node.example.com/1.5/UID'],
+    ['api_endpoint', 'http://:password@node.example.com/1.5/UID'],
+    ['api_endpoint', 'http://node.example.com/1.5/UID?x=1'],
+    ['api_endpoint', 'http://node.example.com/1.5/UID?'],
+    ['api_endpoint', 'http://node.example.com/1.5/UID#x'],
+    ['api_endpoint', 'http://node.example.com/1.5/7'],
+    ['api_endpoint', 'http://node.example.com/1.5/1UID'],
+    ['api_endpoint', 'http://node.example.com/1.5/UID/../8'],
+    ['api_endpoint', 'http://node.example.com'],
+  ])('does not take an answer whose %s is %j', async (name, value) => {
+    const { proxy, tokenServer, identity, user } = await start()
+    const changed = typeof value === 'string' ? value.replace('UID', String(user.uid)) : value
+    proxy.plan(() => ({
+      kind: 'rewrite',
+      body: (real) => JSON.stringify({ ...JSON.parse(real), [name]: changed }),
+    }))
+
+    expect(await failureOf(tokenServer.exchange(identity))).toMatchObject({ failure: 'nonsense' })
+  })
+
+  it.each(['null', '[]', '7', '"text"'])('does not take %s for an answer', async (body) => {
+    const { proxy, tokenServer, identity } = await start()
+    proxy.plan(() => ({ kind: 'rewrite', body }))
+
+    expect(await failureOf(tokenServer.exchange(identity))).toMatchObject({ failure: 'nonsense' })
+  })
+
+  it('takes an https address, and drops its trailing slash', async () => {
+    const { proxy, tokenServer, identity, user } = await start()
+    const api_endpoint = `https://NODE.example.com:443/sync/1.5/${user.uid}/`
+    proxy.plan(() => ({
+      kind: 'rewrite',
+      body: (real) => JSON.stringify({ ...JSON.parse(real), api_endpoint }),
+    }))
+
+    const { endpoint } = await tokenServer.exchange(identity)
+
+    expect(endpoint).toBe(`https://node.example.com/sync/1.5/${user.uid}`)
+  })
+
+  it('takes no address without encryption from a token server with it', async () => {
+    const value = { id: 'a', key: 'b', uid: 7, duration: 60, api_endpoint: 'http://node.example.com/1.5/7' }
+    const send = async () => ({
+      status: 200,
+      headers: new Headers(),
+      body: { read: bodyOf(JSON.stringify(value)), cancel() {} },
+    })
+    const tokenServer = createTokenServer({
+      url: 'https://token.example.com',
+      send,
+      timeoutMs: 1,
+      now: () => 0,
+    })
+    const identity = { scheme: 'BrowserID', assertion: 'a', clientState: 'b' } as const
+
+    expect(await failureOf(tokenServer.exchange(identity))).toMatchObject({ failure: 'nonsense' })
+  })
+
+  it('never shows what is secret', async () => {
+    const { proxy, tokenServer, identity } = await start()
+    const failures: unknown[] = []
+    const answers = [
+      { status: 401, body: `{"status":"${identity.assertion}"}` },
+      { status: 500, body: identity.assertion },
+      { status: 200, body: `{"id":"${identity.assertion}"}` },
+      { status: 200, body: identity.assertion },
+    ]
+
+    for (const answer of answers) {
+      proxy.plan(() => ({ kind: 'status', ...answer }))
+      failures.push(await failureOf(tokenServer.exchange(identity)))
+    }
+
+    const shown = Bun.inspect(failures)
+    expect(shown).not.toContain(identity.assertion)
+    expect(shown).not.toContain(identity.clientState)
+  })
+})
+
+describe('heartbeat', () => {
+  it('is true when the token server is well', async () => {
+    const { proxy, tokenServer } = await start({ suffix: '/1.0/sync/1.5/' })
+
+    expect(await tokenServer.heartbeat(1000)).toBe(true)
+
+    expect(proxy.requests.map(({ target }) => target)).toEqual(['/__heartbeat__'])
+  })
+
+  it('is false when it is not well, silent or gone', async () => {
+    const { sandbox, proxy, tokenServer } = await start()
+
+    sandbox.switches.healthy = false
+    expect(await tokenServer.heartbeat(1000)).toBe(false)
+    proxy.plan(() => ({ kind: 'hang' }))
+    expect(await tokenServer.heartbeat(50)).toBe(false)
+    await proxy.stop()
+    expect(await tokenServer.heartbeat(1000)).toBe(false)
+  })
+})
+
+function bodyOf(text: string): () => Promise<Uint8Array | null> {
+  const pieces = [Buffer.from(text)]
+  return async () => pieces.shift() ?? null
+}
