@@ -186,6 +186,7 @@ function exposedSettings(settings: Settings): ExposedSettings {
     corsMaxAgeSeconds: settings.corsMaxAgeSeconds,
     maxRequestBytes: settings.maxRequestBytes,
     docsEnabled: settings.docsEnabled,
+    flushSafeEtag: settings.flushSafeEtag,
   }
 }
 

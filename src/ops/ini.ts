@@ -28,9 +28,10 @@ export function parseIni(text: string): { entries: IniEntry[]; problems: IniProb
   let section: string | null = null
   let previousKey: string | null = null
 
-  const lines = text.replace(/^\uFEFF/, '').split(/\r\n|\n|\r/)
+  const lines = text.split(/\r\n|\n|\r/)
   for (const [index, raw] of lines.entries()) {
     const line = index + 1
+    // This takes a byte order mark away as well.
     const content = raw.trim()
     const report = (key: string | null, message: string, remedy: string) =>
       problems.push({ section, key, line, message, remedy })

@@ -147,6 +147,11 @@ export const settingsSchema = {
   statsd_prefix: setting(prefix, 'sync-bridge', 'Begins every name sent to statsd'),
   metrics_enabled: setting(boolean, 'true', 'Serves Prometheus metrics at /__metrics__'),
   docs_enabled: setting(boolean, 'true', 'Serves the API documentation at /docs'),
+  flush_safe_etag: setting(
+    boolean,
+    'false',
+    'Answers an empty list of changes with the ETag asked from, so that kinto.js survives deletions',
+  ),
   shutdown_grace_seconds: setting(seconds(3600), '35', 'How long requests may take to end after SIGTERM'),
 }
 

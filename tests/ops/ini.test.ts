@@ -57,11 +57,11 @@ describe('parseIni', () => {
   })
 
   it('does not take an indented line for a setting', () => {
-    const { entries, problems } = parseIni('[s]\n  a = 1\nb = 2\n\tc = 3\n')
+    const { entries, problems } = parseIni('[r]\nz = 0\n[s]\n  a = 1\nb = 2\n\tc = 3\n')
 
-    expect(entries.map(({ key }) => key)).toEqual(['a', 'b'])
+    expect(entries.map(({ key }) => key)).toEqual(['z', 'a', 'b'])
     expect(problems).toMatchObject([
-      { section: 's', key: 'b', line: 4, message: 'is indented, as if it continued the line above' },
+      { section: 's', key: 'b', line: 6, message: 'is indented, as if it continued the line above' },
     ])
   })
 

@@ -256,10 +256,12 @@ service.record_a_put_enabled_delete_enabled = 1
       'request_timeout_seconds: "30s" is not a number: write a number of seconds above 0 and up to 3600',
     ],
     ['cache_backend = memcached', 'cache_backend: "memcached" is none of the choices: write redis or memory'],
-    [
-      'cache_url = http://:hunter2@h',
-      'cache_url: is not the address of a Redis: write redis://HOST:PORT/DATABASE, rediss://HOST:PORT/DATABASE for TLS, or unix:///PATH',
-    ],
+    ...['http://:hunter2@h', 'redis://:hunter2@h:0', 'redis://h/a', 'redis+sentinel://h/g'].map(
+      (url): [string, string] => [
+        `cache_url = ${url}`,
+        'cache_url: is not the address of a Redis: write redis://HOST:PORT/DATABASE, rediss://HOST:PORT/DATABASE for TLS, or unix:///PATH',
+      ],
+    ),
     [
       'cache_hmac_secret_previous = hunter2',
       'cache_hmac_secret_previous: is not hexadecimal: write 64 hexadecimal characters without quotes; "sync-bridge init" makes a fresh secret',
@@ -356,6 +358,7 @@ service.record_a_put_enabled_delete_enabled = 1
     ['token.example.org', '"token.example.org" is not an http(s) URL'],
     ['ftp://t', '"ftp://t" is not an http(s) URL'],
     ['https://', '"https://" is not an http(s) URL'],
+    ['https://u@t', 'contains a user name or password'],
     ['https://u:hunter2@t', 'contains a user name or password'],
     ['hunter2@t', 'the value is not an http(s) URL'],
     ['https://t/?', 'contains a query or fragment'],

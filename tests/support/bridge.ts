@@ -87,7 +87,7 @@ export async function startTestBridge(options: TestBridgeOptions = {}): Promise<
         path.startsWith('/v') || path.startsWith('/_')
           ? path
           : `/v1/buckets/${(as ?? user).clientState}${path}`
-      const type = body === undefined ? {} : { 'Content-Type': 'application/json' }
+      const type: Record<string, string> = body === undefined ? {} : { 'Content-Type': 'application/json' }
       return request(bridge.url + target, {
         method,
         headers: { ...(as && identityOf(as)), ...type, ...headers },
@@ -144,6 +144,7 @@ function testHost(now: () => number): Host {
     environment: {},
     readFile: () => '',
     executablePath: '',
+    isPublic: () => false,
     standalone: false,
     cwd: '/',
     now,

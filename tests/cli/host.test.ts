@@ -1,0 +1,43 @@
+import { describe, expect, it } from 'bun:test'
+import { join } from 'node:path'
+
+const hostFile = join(import.meta.dir, '../../src/cli/host.ts')
+
+describe('processHost', () => {
+  it('tells who writes that the reader has gone, and nobody else', () => {
+    const program = `
+      import { processHost } from ${JSON.stringify(hostFile)}
+      const { stdout, stderr } = processHost()
+      stdout.write('a', (error) => setImmediate(() => stderr.write('told ' + error?.code)))`
+    const shell = 'exec 3> >(exit); wait $!; "$1" -e "$2" >&3'
+
+    const { exitCode, stderr } = Bun.spawnSync(['bash', '-c', shell, 'bash', process.execPath, program])
+
+    expect([exitCode, stderr.toString()]).toEqual([0, 'told EPIPE'])
+  })
+
+  it('drains what was written, but does not wait for a reader that has stopped', async () => {
+    const program = `
+      import { processHost } from ${JSON.stringify(hostFile)}
+      const { stdout, drain } = processHost()
+      stdout.write('a'.repeat(1_000_000))
+      await drain(process.argv[1] === 'read' ? 60_000 : 20)
+      process.exit(3)`
+    const start = (mode: string) => Bun.spawn([process.execPath, '-e', program, mode], { stdout: 'pipe' })
+
+    const read = start('read')
+    const stalled = Bun.spawnSync([
+      'bash',
+      '-c',
+      'mkfifo "$3"; exec 4<>"$3"; rm "$3"; "$1" -e "$2" stalled >&4',
+      'bash',
+      process.execPath,
+      program,
+      `/tmp/sync-bridge-fifo-${process.pid}`,
+    ])
+
+    expect((await new Response(read.stdout).text()).length).toBe(1_000_000)
+    expect(await read.exited).toBe(3)
+    expect(stalled.exitCode).toBe(3)
+  })
+})
