@@ -73,7 +73,7 @@ export class BsoRewriter {
   /** The end of one storage list; a last line without its line break counts if it is whole. */
   end(): Uint8Array {
     this.#begin(this.#carryLength)
-    if (this.#carryLength > 0) this.#writeParsed(this.#carry, 0, this.#carryLength)
+    this.#writeParsed(this.#carry, 0, this.#carryLength)
     this.#carryLength = 0
     return this.#taken()
   }

@@ -116,10 +116,8 @@ class Listing {
     return async (answer) => {
       const offset = nextOffsetOf(answer.headers)
       if (offset === null) return null
-      const next = await this.calls.read({
-        ...this.#request(listQuery(this.options, offset), headers),
-        place,
-      })
+      const request = this.#request(listQuery(this.options, offset), headers)
+      const next = await this.calls.read({ ...request, place, isStreaming: true })
       if (next.status !== 412) return next
       throw new UpstreamError('refused', 'Cannot go on with a list: the collection changed', { status: 412 })
     }

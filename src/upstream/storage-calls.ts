@@ -41,6 +41,8 @@ export interface StorageRead {
   place?: string
   /** Whether 404 is an answer. */
   mayBeMissing?: boolean
+  /** Whether the client's answer has begun, after which its deadline means nothing any more. */
+  isStreaming?: boolean
 }
 
 export interface StorageWrite extends StorageRead {
@@ -56,6 +58,7 @@ export class StorageCalls {
   readonly notices: Notices = { backoffSeconds: null, alert: null, quotaRemaining: null }
   readonly owner: string
   #credentials: SyncCredentials
+  #renewing: Promise<void> | null = null
   #hasDeadline: boolean
 
   constructor(private readonly options: StorageCallsOptions) {
@@ -125,12 +128,25 @@ export class StorageCalls {
     const answer = await this.#send(request, used)
     if (answer.status !== 401) return answer
     await discard(answer)
-    // Another call of ours may have renewed them meanwhile.
-    if (this.#credentials === used) this.#credentials = await this.options.renew(used)
+    // Other calls of ours may have been refused as well, and have renewed them meanwhile or be about to.
+    if (this.#credentials === used) await (this.#renewing ??= this.#renew(used))
     const second = await this.#send(request, this.#credentials)
     if (second.status !== 401) return second
     await discard(second)
     throw new ServiceError(401, errno.invalidCredentials, 'The storage does not accept these credentials')
+  }
+
+  async #renew(refused: SyncCredentials): Promise<void> {
+    try {
+      this.#credentials = await this.options.renew(refused)
+    } catch (error) {
+      if (!(error instanceof UpstreamError)) throw error
+      // Whatever became of the token server: who is refused has written nothing.
+      const { failure, message, retryAfterSeconds } = error
+      throw new UpstreamError(failure, message, { retryAfterSeconds, applied: 'no', cause: error })
+    } finally {
+      this.#renewing = null
+    }
   }
 
   async #send(request: SignedRequest, credentials: SyncCredentials): Promise<UpstreamAnswer> {
@@ -152,16 +168,16 @@ export class StorageCalls {
         Authorization: hawkHeader({ id, key, method, url, timestampSeconds, nonce: nonce() }),
       },
       body,
-      timeoutMs: this.#timeoutMs(),
+      timeoutMs: this.#timeoutMs(request),
       signal: method === 'GET' ? signal : undefined,
     })
     collectNotices(this.notices, answer.headers)
     return answer
   }
 
-  #timeoutMs(): number {
+  #timeoutMs({ isStreaming = false }: SignedRequest): number {
     const { timeoutMs, deadlineAtMs, now } = this.options
-    if (!this.#hasDeadline || deadlineAtMs === null) return timeoutMs
+    if (!this.#hasDeadline || deadlineAtMs === null || isStreaming) return timeoutMs
     const leftMs = deadlineAtMs - now()
     if (leftMs > 0) return Math.min(timeoutMs, leftMs)
     throw new UpstreamError('timeout', 'Cannot call the storage: no time is left for this request', {

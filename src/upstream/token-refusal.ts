@@ -30,22 +30,22 @@ export function wrongAddress(status: number): string {
 }
 
 function refusedIdentity(reason: string): ServiceError {
-  const message = explanations[reason] ?? 'The token server does not accept these credentials'
+  const message = explanations.get(reason) ?? 'The token server does not accept these credentials'
   const cause = reason === 'invalid-timestamp' ? reason : undefined
   return new ServiceError(401, errno.invalidCredentials, message, { cause })
 }
 
 /** By the `status` of the token server's error. Its own descriptions are never shown. */
-const explanations: Record<string, string> = {
-  'invalid-credentials': 'The token server cannot verify this assertion or access token',
-  'invalid-timestamp': 'The token server says that this assertion has expired, or that the clocks disagree',
-  'invalid-generation': 'The password changed since this assertion was made: sign in again',
-  'invalid-keysChangedAt': 'The encryption key changed since: get a new key and X-KeyID',
-  'invalid-client-state': 'The client state is not the current one: get a new key',
-  'invalid-key-id': 'The token server requires an X-KeyID header',
-  'new-users-disabled': 'The token server does not admit new users',
-  unsupported: 'The token server does not support this authentication scheme',
-}
+const explanations = new Map([
+  ['invalid-credentials', 'The token server cannot verify this assertion or access token'],
+  ['invalid-timestamp', 'The token server says that this assertion has expired, or that the clocks disagree'],
+  ['invalid-generation', 'The password changed since this assertion was made: sign in again'],
+  ['invalid-keysChangedAt', 'The encryption key changed since: get a new key and X-KeyID'],
+  ['invalid-client-state', 'The client state is not the current one: get a new key'],
+  ['invalid-key-id', 'The token server requires an X-KeyID header'],
+  ['new-users-disabled', 'The token server does not admit new users'],
+  ['unsupported', 'The token server does not support this authentication scheme'],
+])
 
 function readReason(body: unknown): { reason: string; isAboutHeader: boolean; isObject: boolean } {
   if (typeof body !== 'object' || body === null) return { reason: '', isAboutHeader: false, isObject: false }

@@ -41,7 +41,7 @@ describe('hawkHeader', () => {
       port: Number(url.port) || (url.protocol === 'https:' ? 443 : 80),
       authorization,
     }
-    const lookUp = async () => ({ id: 'an-id', key, algorithm: 'sha256', user: 'somebody' })
+    const lookUp = async () => ({ id: 'an-id', key, algorithm: 'sha256' as const, user: 'somebody' })
     expect((await hawk.server.authenticate(request, lookUp)).credentials.user).toBe('somebody')
   })
 

@@ -5,7 +5,7 @@ import { readBounded } from '../../src/upstream/answer.ts'
 import { createSend } from '../../src/upstream/send.ts'
 import { startFaultProxy } from '../support/fault-proxy.ts'
 import { failureOf } from './rig.ts'
-import type { AddressInfo } from 'node:net'
+import type { AddressInfo, Socket } from 'node:net'
 import type { Fault } from '../support/fault-proxy.ts'
 import type { Exchange, SendOptions, UpstreamRequest } from '../../src/upstream/send.ts'
 
@@ -51,7 +51,7 @@ function makeSend(base: string, options: Partial<SendOptions> = {}) {
 }
 
 /** A server of raw bytes: what it is told to write, connection by connection. */
-async function startRaw(write: (socket: import('node:net').Socket) => void) {
+async function startRaw(write: (socket: Socket) => void) {
   const server = createServer((socket) => {
     socket.on('error', () => {})
     socket.once('data', () => write(socket))
@@ -158,10 +158,10 @@ describe('createSend', () => {
   })
 
   it('does not ask again when no time is left', async () => {
-    const { proxy, send } = await start(undefined, { random: () => 0.99 })
+    const { proxy, send } = await start(undefined, { random: () => 100 })
     proxy.plan(() => ({ kind: 'status', status: 502 }))
 
-    expect((await send({ timeoutMs: 100 })).status).toBe(502)
+    expect((await send({ timeoutMs: 5000 })).status).toBe(502)
 
     expect(proxy.requests).toHaveLength(1)
   })
@@ -179,7 +179,10 @@ describe('createSend', () => {
     const { proxy, send, exchanges } = await start()
     proxy.plan(() => ({ kind: 'hang' }))
 
-    expect(await failureOf(send({ timeoutMs: 60 }))).toMatchObject({ failure: 'timeout', applied: 'unknown' })
+    expect(await failureOf(send({ timeoutMs: 300 }))).toMatchObject({
+      failure: 'timeout',
+      applied: 'unknown',
+    })
 
     expect(proxy.requests).toHaveLength(1)
     expect(exchanges).toMatchObject([{ status: null, failure: 'timeout' }])
@@ -189,9 +192,9 @@ describe('createSend', () => {
     const { proxy, send } = await start(() => new Response('x'.repeat(400_000)))
     proxy.plan(() => ({ kind: 'hang-mid-body', afterBytes: 1000 }))
 
-    const answer = await send({ timeoutMs: 50 })
+    const answer = await send({ timeoutMs: 500 })
     const read = readBounded(answer, 1_000_000)
-    await new Promise((resolve) => setTimeout(resolve, 120))
+    await new Promise((resolve) => setTimeout(resolve, 600))
     proxy.release()
 
     expect((await read).length).toBe(400_000)
@@ -204,6 +207,19 @@ describe('createSend', () => {
     const answer = await send()
 
     expect(await failureOf(readBounded(answer, 1_000_000))).toMatchObject({ failure: 'timeout' })
+  })
+
+  it('lets the reader of a body take its time', async () => {
+    const { send } = await start(() => new Response('x'.repeat(4_000_000)), { stallMs: 500 })
+    const { body } = await send()
+
+    let length = 0
+    for (let piece = await body.read(); piece; piece = await body.read()) {
+      if (length === 0) await new Promise((resolve) => setTimeout(resolve, 600))
+      length += piece.length
+    }
+
+    expect(length).toBe(4_000_000)
   })
 
   it.each([100, 400_000])('reports a body of %d bytes that breaks off', async (length) => {
@@ -336,8 +352,8 @@ describe('createSend', () => {
 
     for (const fault of faults) {
       proxy.plan(() => fault)
-      await text({ timeoutMs: 60 }).catch(() => {})
-      const answer = await send({ method: 'POST', body: '', timeoutMs: 60 }).catch(() => null)
+      await text({ timeoutMs: 250 }).catch(() => {})
+      const answer = await send({ method: 'POST', body: '', timeoutMs: 250 }).catch(() => null)
       answer?.body.cancel()
     }
     proxy.plan(() => null)

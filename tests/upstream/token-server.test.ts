@@ -111,7 +111,7 @@ describe('exchange', () => {
 
   it.each([
     ['a false assertion', { assertion: 'a.b.c' }, 'cannot verify'],
-    ['an unknown scheme', { scheme: 'Bearer', assertion: 'a.b.c', keyId: undefined }, 'X-KeyID'],
+    ['a false access token', { scheme: 'Bearer', assertion: 'a.b.c', keyId: '1-AAAA' }, 'cannot verify'],
     ['a malformed client state', { clientState: 'not/hex' }, 'not accept'],
   ] as const)('refuses %s', async (_, change, message) => {
     const { tokenServer, identity } = await start()
@@ -121,6 +121,15 @@ describe('exchange', () => {
     expect(failure).toMatchObject({ name: 'ServiceError', status: 401, errno: 105 })
     expect((failure as Error).message).toContain(message)
     expect((failure as Error).cause).toBeUndefined()
+  })
+
+  it('tells that a scheme is not supported', async () => {
+    const { tokenServer, identity, sandbox } = await start()
+    sandbox.switches.identityKinds = ['bearer']
+
+    const failure = await failureOf(tokenServer.exchange(identity))
+
+    expect(failure).toMatchObject({ status: 401, message: expect.stringContaining('does not support') })
   })
 
   it('makes it known when only the clock stands against an assertion', async () => {

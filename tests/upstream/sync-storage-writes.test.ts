@@ -1,0 +1,462 @@
+import { afterEach, describe, expect, it } from 'bun:test'
+import { UpstreamError } from '../../src/domain/errors.ts'
+import { never, timestamp } from '../../src/domain/timestamp.ts'
+import { failureOf, startRig } from './rig.ts'
+import type { BulkStorage, CommitOutcome, StageOutcome } from '../../src/domain/record-storage.ts'
+import type { Timestamp } from '../../src/domain/timestamp.ts'
+import type { SandboxOptions } from '../../src/sandbox/sandbox.ts'
+import type { Fault } from '../support/fault-proxy.ts'
+import type { Rig } from './rig.ts'
+
+const rigs: Rig[] = []
+afterEach(async () => {
+  await Promise.all(rigs.splice(0).map((rig) => rig.stop()))
+})
+
+/** Our client, and a collection that another device has written to a while ago. */
+async function start(options?: SandboxOptions) {
+  const rig = await startRig(options)
+  rigs.push(rig)
+  const before = timestamp(
+    rig.sandbox.write(rig.user, 'tabs', [
+      { id: 'a', payload: 'old', sortindex: 3 },
+      { id: 'b', payload: 'old' },
+      { id: 'c,d', payload: 'old' },
+    ]),
+  )
+  rig.later()
+  const stored = () =>
+    Object.fromEntries(rig.sandbox.records(rig.user, 'tabs').map(({ id, payload }) => [id, payload]))
+  return { ...rig, before, stored, storage: await rig.open() }
+}
+
+function timestampOf(outcome: CommitOutcome | StageOutcome): Timestamp {
+  if (outcome.outcome !== 'committed') throw new Error(`Expected a commit, got ${outcome.outcome}`)
+  return outcome.timestamp
+}
+
+function batchOf(outcome: StageOutcome): string {
+  if (outcome.outcome !== 'staged') throw new Error(`Expected a batch, got ${outcome.outcome}`)
+  return outcome.batch
+}
+
+const modes = ['postgres', 'mysql', 'spanner', 'python'] as const
+
+describe('write', () => {
+  it.each(modes)('writes all records with one timestamp: %s', async (mode) => {
+    const { storage, sandbox, user, before, proxy } = await start({ mode })
+
+    const outcome = await storage.write(
+      'tabs',
+      [
+        { id: 'a', payload: 'new' },
+        { id: '{n}', payload: 'ü', sortindex: -1 },
+        { id: 'c,d', sortindex: 9 },
+      ],
+      before,
+    )
+
+    const at = timestampOf(outcome)
+    expect(at).toBeGreaterThan(before)
+    expect(outcome).toEqual({ outcome: 'committed', timestamp: at, rejected: new Map() })
+    expect(sandbox.records(user, 'tabs')).toMatchObject([
+      { id: 'a', payload: 'new', sortindex: 3, modified: at },
+      { id: 'b', payload: 'old', modified: before },
+      { id: 'c,d', payload: 'old', sortindex: 9, modified: at },
+      { id: '{n}', payload: 'ü', sortindex: -1, modified: at },
+    ])
+    expect(proxy.requests).toHaveLength(1)
+    expect(proxy.requests[0]).toMatchObject({ method: 'POST', target: `/1.5/${user.uid}/storage/tabs` })
+    expect(proxy.requests[0]!.headers.get('content-type')).toBe('application/json')
+    expect(proxy.requests[0]!.headers.get('connection')).not.toBe('keep-alive')
+  })
+
+  it('creates a collection that was never used', async () => {
+    const { storage } = await start()
+
+    expect(timestampOf(await storage.write('new', [{ id: 'a' }], never))).toBeGreaterThan(0)
+    expect(await storage.write('new', [{ id: 'a' }], never)).toEqual({ outcome: 'moved' })
+  })
+
+  it('does nothing when the collection has moved', async () => {
+    const { storage, sandbox, user, before, later, stored } = await start()
+    sandbox.write(user, 'tabs', [{ id: 'b', payload: 'theirs' }])
+    later()
+
+    expect(await storage.write('tabs', [{ id: 'a', payload: 'ours' }], before)).toEqual({ outcome: 'moved' })
+
+    expect(stored()).toEqual({ a: 'old', b: 'theirs', 'c,d': 'old' })
+  })
+
+  it('tells which records the storage would not take; the others stand', async () => {
+    const { storage, before, stored } = await start({ limits: { max_record_payload_bytes: 100 } })
+
+    const outcome = await storage.write(
+      'tabs',
+      [
+        { id: 'a', payload: 'new' },
+        { id: 'b', payload: 'x'.repeat(101) },
+        { id: 'x'.repeat(65), payload: '' },
+      ],
+      before,
+    )
+
+    expect(outcome).toMatchObject({
+      rejected: new Map([
+        ['b', 'too-large'],
+        ['x'.repeat(65), 'invalid'],
+      ]),
+    })
+    expect(stored()).toEqual({ a: 'new', b: 'old', 'c,d': 'old' })
+  })
+
+  it('waits a moment for its turn after a brief conflict', async () => {
+    const { storage, before, pauses, clock } = await start()
+    const first = timestampOf(await storage.write('tabs', [{ id: 'a' }], before))
+    clock.nowMs = Math.floor(clock.nowMs / 10) * 10
+
+    const second = await storage.write('tabs', [{ id: 'a', payload: 'again' }], first)
+
+    expect(timestampOf(second)).toBeGreaterThan(first)
+    expect(pauses).toEqual([37.5])
+  })
+
+  it.each([
+    [
+      { status: 503, headers: { 'Retry-After': '10' }, body: '0' },
+      { name: 'UpstreamError', failure: 'refused', applied: 'no', retryAfterSeconds: 10 },
+    ],
+    [{ status: 409 }, { name: 'ServiceError', status: 409, errno: 122 }],
+  ])('gives up a lasting conflict within 150 ms: %j', async (answer, expected) => {
+    const { open, before, proxy, pauses } = await start()
+    proxy.plan(() => ({ kind: 'status', ...answer }))
+
+    for (const random of [() => 0, () => 1]) {
+      const storage = await open({ random })
+      expect(await failureOf(storage.write('tabs', [{ id: 'a' }], before))).toMatchObject(expected)
+    }
+
+    expect(pauses).toEqual([15, 15, 15, 15, 60, 60])
+    expect(proxy.requests).toHaveLength(5 + 3)
+  })
+
+  it.each<[Fault, object]>([
+    [{ kind: 'reset-before' }, { failure: 'lost', applied: 'unknown' }],
+    [{ kind: 'reset-after' }, { failure: 'lost', applied: 'unknown' }],
+    [
+      { kind: 'reset-mid-body', afterBytes: 5 },
+      { failure: 'lost', applied: 'unknown' },
+    ],
+    [{ kind: 'hang' }, { failure: 'timeout', applied: 'unknown' }],
+    [{ kind: 'hang-after' }, { failure: 'timeout', applied: 'unknown' }],
+    [
+      { kind: 'status', status: 500, body: '0' },
+      { failure: 'refused', applied: 'unknown' },
+    ],
+    [
+      { kind: 'status-after', status: 502 },
+      { failure: 'refused', applied: 'unknown' },
+    ],
+    [
+      { kind: 'status', status: 503 },
+      { failure: 'refused', applied: 'unknown' },
+    ],
+    [
+      { kind: 'status', status: 504 },
+      { failure: 'refused', applied: 'unknown' },
+    ],
+    [
+      { kind: 'status', status: 503, headers: { 'Retry-After': '600' }, body: '0' },
+      { failure: 'refused', applied: 'unknown', retryAfterSeconds: 600 },
+    ],
+    [
+      { kind: 'status', status: 302 },
+      { failure: 'nonsense', applied: 'unknown' },
+    ],
+    [
+      { kind: 'status', status: 404, body: '0' },
+      { failure: 'nonsense', applied: 'no' },
+    ],
+    [
+      { kind: 'rewrite', body: 'not JSON' },
+      { failure: 'nonsense', applied: 'unknown' },
+    ],
+    [{ kind: 'rewrite', body: '{"modified":0,"success":["a"],"failed":{}}' }, { failure: 'nonsense' }],
+    [
+      { kind: 'status', status: 403, body: '14' },
+      { name: 'ServiceError', status: 403 },
+    ],
+    [
+      { kind: 'status', status: 413, body: '17' },
+      { name: 'ServiceError', status: 413 },
+    ],
+    [
+      { kind: 'status', status: 400, body: '17' },
+      { name: 'ServiceError', status: 413 },
+    ],
+    [
+      { kind: 'status', status: 400, body: '8' },
+      { name: 'ServiceError', status: 400 },
+    ],
+    [
+      { kind: 'status', status: 429 },
+      { name: 'ServiceError', status: 429 },
+    ],
+  ])('is sent once, whatever happens to it: %j', async (fault, expected) => {
+    const { open, before, proxy } = await start()
+    const storage = await open({ timeoutMs: fault.kind.startsWith('hang') ? 300 : 5000 })
+    proxy.plan(() => fault)
+
+    expect(await failureOf(storage.write('tabs', [{ id: 'a' }], before))).toMatchObject(expected)
+
+    expect(proxy.requests).toHaveLength(1)
+  })
+
+  it('certainly has not happened when nobody listens', async () => {
+    const { storage, before, proxy } = await start()
+    await proxy.stop()
+
+    expect(await failureOf(storage.write('tabs', [{ id: 'a' }], before))).toMatchObject({
+      failure: 'unreachable',
+      applied: 'no',
+    })
+  })
+
+  it('goes on when the client hangs up', async () => {
+    const { open, before, proxy } = await start()
+    const client = new AbortController()
+    const storage = await open({ signal: client.signal })
+    proxy.plan(() => {
+      client.abort()
+      return null
+    })
+
+    expect(timestampOf(await storage.write('tabs', [{ id: 'a' }], before))).toBeGreaterThan(before)
+  })
+
+  it('is not begun after the deadline, but finished beyond the point of no return', async () => {
+    const { open, before, proxy, clock } = await start()
+    const storage = await open({ deadlineAtMs: clock.nowMs - 1 })
+
+    expect(await failureOf(storage.write('tabs', [{ id: 'a' }], before))).toMatchObject({
+      failure: 'timeout',
+      applied: 'no',
+    })
+    expect(proxy.requests).toEqual([])
+    storage.passPointOfNoReturn()
+    expect(timestampOf(await storage.write('tabs', [{ id: 'a' }], before))).toBeGreaterThan(before)
+  })
+})
+
+describe('stage and commitStaged', () => {
+  it.each(modes.slice(0, 3))('write invisibly, then all at once: %s', async (mode) => {
+    const { storage, before, stored, later } = await start({ mode })
+
+    const batch = batchOf(await storage.stage('tabs', [{ id: 'a', payload: 'new' }], before))
+    const added = await storage.stage('tabs', [{ id: 'n', payload: 'new' }], before, batch)
+    expect(added).toMatchObject({ outcome: 'staged', rejected: new Map() })
+    expect(stored()).toEqual({ a: 'old', b: 'old', 'c,d': 'old' })
+    later()
+    const outcome = await storage.commitStaged('tabs', batch, before)
+
+    expect(timestampOf(outcome)).toBeGreaterThan(before)
+    expect(stored()).toEqual({ a: 'new', b: 'old', 'c,d': 'old', n: 'new' })
+  })
+
+  it('commit with an empty body', async () => {
+    const { storage, before, proxy } = await start()
+    const batch = batchOf(await storage.stage('tabs', [{ id: 'a' }], before))
+
+    await storage.commitStaged('tabs', batch, before)
+
+    expect(proxy.requests.at(-1)).toMatchObject({ body: '[]' })
+    expect(proxy.requests.at(-1)!.query.get('commit')).toBe('true')
+  })
+
+  it('write at once where the storage does not stage', async () => {
+    const { storage, before, stored } = await start({ batching: false })
+
+    const outcome = await storage.stage('tabs', [{ id: 'a', payload: 'new' }], before)
+
+    expect(timestampOf(outcome)).toBeGreaterThan(before)
+    expect(stored()).toMatchObject({ a: 'new' })
+  })
+
+  it('do nothing when the collection has moved', async () => {
+    const { storage, sandbox, user, before, later, stored } = await start()
+    const batch = batchOf(await storage.stage('tabs', [{ id: 'a', payload: 'ours' }], before))
+    sandbox.write(user, 'tabs', [{ id: 'b', payload: 'theirs' }])
+    later()
+
+    expect(await storage.stage('tabs', [{ id: 'a', payload: 'ours' }], before)).toEqual({ outcome: 'moved' })
+    expect(await storage.stage('tabs', [{ id: 'a', payload: 'ours' }], before, batch)).toEqual({
+      outcome: 'moved',
+    })
+    expect(await storage.commitStaged('tabs', batch, before)).toEqual({ outcome: 'moved' })
+    expect(stored()).toMatchObject({ a: 'old' })
+  })
+
+  it('tell which records were not staged', async () => {
+    const { storage, before } = await start({ limits: { max_record_payload_bytes: 100 } })
+
+    const outcome = await storage.stage('tabs', [{ id: 'a', payload: 'x'.repeat(200) }], before)
+
+    expect(outcome).toMatchObject({ outcome: 'staged', rejected: new Map([['a', 'too-large']]) })
+  })
+
+  it('are refused, with nothing done, for a batch that the storage does not know', async () => {
+    const { storage, before } = await start()
+
+    for (const refused of [
+      storage.commitStaged('tabs', 'unknown=+/&commit', before),
+      storage.stage('tabs', [{ id: 'a' }], before, 'unknown'),
+    ]) {
+      expect(await failureOf(refused)).toMatchObject({ failure: 'refused', status: 400, applied: 'no' })
+    }
+  })
+
+  it('never take a commit that names no time for one', async () => {
+    const { storage, before, proxy } = await start()
+    const headers = { 'X-Last-Modified': '1700000000.00' }
+    proxy.plan(() => ({ kind: 'status', status: 202, headers, body: '{"success":["a"],"failed":{}}' }))
+
+    expect(await failureOf(storage.commitStaged('tabs', 'a', before))).toMatchObject({ failure: 'nonsense' })
+    expect(await failureOf(storage.stage('tabs', [{ id: 'a' }], before))).toMatchObject({
+      failure: 'nonsense',
+    })
+    expect(await failureOf(storage.write('tabs', [{ id: 'a' }], before))).toMatchObject({
+      failure: 'nonsense',
+    })
+  })
+})
+
+describe('remove', () => {
+  it.each(modes)('deletes the named records, with any ids: %s', async (mode) => {
+    const { storage, before, stored, sandbox, user } = await start({ mode })
+
+    const outcome = await storage.remove('tabs', ['a', 'c,d', 'unknown', 'un,known'], before)
+
+    expect(stored()).toEqual({ b: 'old' })
+    expect(timestampOf(outcome)).toBeGreaterThan(before)
+    const open = await storage.collectionTimestamps({ kind: 'none' })
+    expect(open).toMatchObject({ collections: new Map([['tabs', timestampOf(outcome)]]) })
+    expect(sandbox.records(user, 'tabs')).toHaveLength(1)
+  })
+
+  it('deletes any number, a hundred at a time', async () => {
+    const { storage, sandbox, user, later, stored, proxy } = await start()
+    const ids = Array.from({ length: 230 }, (_, index) => `id${index}`)
+    const at = timestamp(
+      sandbox.write(
+        user,
+        'tabs',
+        ids.map((id) => ({ id, payload: '' })),
+      ),
+    )
+    later()
+
+    const outcome = await storage.remove('tabs', ids, at)
+
+    expect(timestampOf(outcome)).toBeGreaterThan(at)
+    expect(stored()).toEqual({ a: 'old', b: 'old', 'c,d': 'old' })
+    expect(new Set(proxy.requests.map(({ query }) => query.get('ids')!.split(',').length))).toEqual(
+      new Set([100, 30]),
+    )
+  })
+
+  it.each([[[]], [['']], [['a', '']]])('sends nothing for the ids %j', async (ids) => {
+    const { storage, before, proxy, stored } = await start()
+
+    expect(await failureOf(storage.remove('tabs', ids, before))).toBeInstanceOf(RangeError)
+
+    expect(proxy.requests).toEqual([])
+    expect(Object.keys(stored())).toHaveLength(3)
+  })
+
+  it('does nothing when the collection, or a record with a comma, has moved', async () => {
+    const { storage, sandbox, user, before, later, stored } = await start()
+    sandbox.write(user, 'tabs', [{ id: 'c,d', payload: 'theirs' }])
+    later()
+
+    expect(await storage.remove('tabs', ['a'], before)).toEqual({ outcome: 'moved' })
+    expect(await storage.remove('tabs', ['c,d'], before)).toEqual({ outcome: 'moved' })
+
+    expect(stored()).toEqual({ a: 'old', b: 'old', 'c,d': 'theirs' })
+  })
+
+  it.each<Fault>([
+    { kind: 'status', status: 412 },
+    { kind: 'status', status: 403, body: '14' },
+    { kind: 'status', status: 503, headers: { 'Retry-After': '10' }, body: '0' },
+    { kind: 'reset-before' },
+  ])('says that its effect is unknown when it breaks off half way: %j', async (fault) => {
+    const { storage, before, proxy } = await start()
+    proxy.plan(({ index }) => (index === 0 ? null : fault))
+
+    const failure = await failureOf(storage.remove('tabs', ['a', 'c,d'], before))
+
+    expect(failure).toMatchObject({ name: 'UpstreamError', failure: 'refused', applied: 'unknown' })
+  })
+
+  it('is not carried out twice', async () => {
+    const { storage, before, proxy } = await start()
+    proxy.plan(() => ({ kind: 'reset-after' }))
+
+    const failure = await failureOf(storage.remove('tabs', ['a'], before))
+
+    expect(failure).toMatchObject({ failure: 'lost', applied: 'unknown' })
+    expect(proxy.requests).toHaveLength(1)
+  })
+})
+
+describe('refused credentials of a write', () => {
+  const writes: [string, (storage: BulkStorage, since: Timestamp) => Promise<unknown>][] = [
+    ['write', (storage, since) => storage.write('tabs', [{ id: 'a', payload: 'new' }], since)],
+    ['stage', (storage, since) => storage.stage('tabs', [{ id: 'a', payload: 'new' }], since)],
+    ['remove', (storage, since) => storage.remove('tabs', ['a'], since)],
+  ]
+
+  it.each(writes)('are renewed once, and the call repeated at the same storage: %s', async (_, write) => {
+    const { storage, before, proxy, renewals } = await start()
+    proxy.plan(({ index }) => (index === 0 ? { kind: 'status', status: 401, body: '0' } : null))
+
+    expect(await write(storage, before)).toMatchObject({ outcome: expect.stringMatching(/committed|staged/) })
+
+    expect(renewals).toHaveLength(1)
+    expect(proxy.requests).toHaveLength(2)
+  })
+
+  it.each(writes)('certainly leave nothing behind when no others can be had: %s', async (_, write) => {
+    const { open, before, proxy } = await start()
+    const storage = await open({
+      renew: () => Promise.reject(new UpstreamError('timeout', 'too slow', { retryAfterSeconds: 7 })),
+    })
+    proxy.plan(() => ({ kind: 'status', status: 401, body: '0' }))
+
+    const failure = await failureOf(write(storage, before))
+
+    expect(failure).toMatchObject({ failure: 'timeout', applied: 'no', retryAfterSeconds: 7 })
+  })
+
+  it.each(writes)('never lead it to another storage: %s', async (_, write) => {
+    const { storage, before, sandbox, user } = await start()
+    sandbox.reassign(user)
+
+    expect(await failureOf(write(storage, before))).toMatchObject({ failure: 'refused', applied: 'no' })
+
+    expect(sandbox.records(user, 'tabs')).toEqual([])
+  })
+
+  it('keep it from another storage that a read has found', async () => {
+    const { storage, before, sandbox, user, proxy } = await start()
+    sandbox.reassign(user)
+    await storage.count('tabs')
+
+    expect(await failureOf(storage.write('tabs', [{ id: 'a' }], before))).toMatchObject({
+      failure: 'refused',
+      applied: 'no',
+    })
+
+    expect(proxy.requests.filter(({ method }) => method === 'POST')).toEqual([])
+  })
+})
