@@ -1,0 +1,15 @@
+#!/bin/sh
+# The first steps with curl. BRIDGE_URL, BUCKET, BEARER_TOKEN and KEY_ID come from the environment, as
+# `sync-bridge sandbox` prints them.
+set -eu
+ask() { curl --silent --show-error --fail -H "Authorization: Bearer $BEARER_TOKEN" -H "X-KeyID: $KEY_ID" "$@"; }
+bucket="$BRIDGE_URL/v1/buckets/$BUCKET"
+
+echo "What this service is:"
+ask "$BRIDGE_URL/v1/"
+echo; echo "The collections, and when each last changed:"
+ask "$bucket/collections"
+echo; echo "How many bookmarks there are:"
+ask --head "$bucket/collections/bookmarks/records" | grep -i '^total-records'
+echo "The newest of them, and where the next page is:"
+ask --dump-header - "$bucket/collections/bookmarks/records?_limit=1" | grep -iE '^(next-page|etag|\{)'

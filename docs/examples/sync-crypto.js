@@ -1,0 +1,74 @@
+/**
+ * What a client of Sync Bridge needs to read the records that it gets: WebCrypto only, so that it runs in browsers, Bun, Deno and
+ * Node. The key never goes to the bridge.
+ *
+ * A record's payload is JSON of `ciphertext`, `IV` (both base64) and `hmac` (hex): AES-256-CBC, with an HMAC-SHA-256 over the
+ * base64 text of the ciphertext. The user's sync key opens one record, `crypto/keys`; the keys in there open all others.
+ */
+
+/** A pair of keys from 64 bytes, encryption key first: the sync key as hexadecimal digits. */
+export function keyPairFromHex(hex) {
+  const bytes = Uint8Array.from(hex.match(/../g), (digits) => parseInt(digits, 16))
+  return importKeyPair(bytes.subarray(0, 32), bytes.subarray(32, 64))
+}
+
+/**
+ * The keys of all collections, out of the record `keys` of the collection `crypto`. Answers a function from a collection's name to
+ * its pair of keys.
+ */
+export async function collectionKeys(syncKeyPair, keysRecord) {
+  const { default: common, collections } = await decryptRecord(syncKeyPair, keysRecord)
+  return (collection) => importKeyPair(...(collections[collection] ?? common).map(fromBase64))
+}
+
+/** The clear record; throws when it was encrypted with another key, or changed by somebody who does not have the key. */
+export async function decryptRecord(keyPair, record) {
+  const { encryption, authentication } = await keyPair
+  const { ciphertext, IV, hmac } = JSON.parse(record.payload)
+  const text = new TextEncoder().encode(ciphertext)
+  const isAuthentic = await crypto.subtle.verify('HMAC', authentication, fromHex(hmac), text)
+  if (!isAuthentic) throw new Error(`Cannot decrypt "${record.id}": it was encrypted with another key`)
+  const clear = await crypto.subtle.decrypt(
+    { name: 'AES-CBC', iv: fromBase64(IV) },
+    encryption,
+    fromBase64(ciphertext),
+  )
+  const content = JSON.parse(new TextDecoder().decode(clear))
+  if (content.id !== record.id)
+    throw new Error(`Cannot use "${record.id}": its content belongs to another id`)
+  return content
+}
+
+/** The payload to PUT for a clear record. To delete a record for all devices encrypt `{ id, deleted: true }`. */
+export async function encryptRecord(keyPair, clear) {
+  const { encryption, authentication } = await keyPair
+  const iv = crypto.getRandomValues(new Uint8Array(16))
+  const bytes = new TextEncoder().encode(JSON.stringify(clear))
+  const ciphertext = toBase64(await crypto.subtle.encrypt({ name: 'AES-CBC', iv }, encryption, bytes))
+  const hmac = await crypto.subtle.sign('HMAC', authentication, new TextEncoder().encode(ciphertext))
+  return JSON.stringify({ ciphertext, IV: toBase64(iv), hmac: toHex(hmac) })
+}
+
+async function importKeyPair(encryptionKey, hmacKey) {
+  const hmac = { name: 'HMAC', hash: 'SHA-256' }
+  return {
+    encryption: await crypto.subtle.importKey('raw', encryptionKey, 'AES-CBC', false, ['encrypt', 'decrypt']),
+    authentication: await crypto.subtle.importKey('raw', hmacKey, hmac, false, ['sign', 'verify']),
+  }
+}
+
+function fromBase64(text) {
+  return Uint8Array.from(atob(text), (char) => char.charCodeAt(0))
+}
+
+function toBase64(bytes) {
+  return btoa(Array.from(new Uint8Array(bytes), (byte) => String.fromCharCode(byte)).join(''))
+}
+
+function fromHex(text) {
+  return Uint8Array.from(text.match(/../g), (digits) => parseInt(digits, 16))
+}
+
+function toHex(bytes) {
+  return Array.from(new Uint8Array(bytes), (byte) => byte.toString(16).padStart(2, '0')).join('')
+}

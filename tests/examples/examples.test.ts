@@ -1,0 +1,92 @@
+import { afterAll, describe, expect, it } from 'bun:test'
+import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fillSampleData } from '../../src/sandbox/sample-data.ts'
+import { startTestBridge } from '../support/bridge.ts'
+
+const examples = join(import.meta.dir, '../../docs/examples')
+const bridge = await startTestBridge()
+fillSampleData(bridge.sandbox, bridge.user)
+afterAll(() => bridge.stop())
+
+const environment = {
+  PATH: process.env.PATH!,
+  BRIDGE_URL: bridge.url,
+  BUCKET: bridge.user.clientState,
+  BEARER_TOKEN: bridge.user.bearerToken(),
+  KEY_ID: bridge.user.keyId,
+  SYNC_KEY: bridge.user.syncKey.toString('hex'),
+}
+
+describe('bookmarks.ts', () => {
+  it('prints all bookmarks as a tree', async () => {
+    const { output, code } = await run([process.execPath, join(examples, 'bookmarks.ts')])
+
+    const lines = output.trimEnd().split('\n')
+    expect(code).toBe(0)
+    expect(lines.at(-1)).toBe('300 bookmarks and folders')
+    expect(lines.filter((line) => /<https?:/.test(line)).length).toBeGreaterThan(200)
+    expect(lines.some((line) => /^ {4,}\S/.test(line))).toBe(true)
+  })
+
+  it('tells when the key is another one', async () => {
+    const { output, code } = await run([process.execPath, join(examples, 'bookmarks.ts')], {
+      SYNC_KEY: '00'.repeat(64),
+    })
+
+    expect(code).not.toBe(0)
+    expect(output).toContain('encrypted with another key')
+  })
+})
+
+describe('backup.ts', () => {
+  it('saves every record, and the next time only what has changed', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'backup-'))
+    const command = [process.execPath, join(examples, 'backup.ts'), folder]
+
+    const first = await run(command)
+    const second = await run(command)
+    bridge.sandbox.write(bridge.user, 'tabs', [{ id: 'another', payload: 'changed' }])
+    const third = await run(command)
+
+    const stored = bridge.sandbox.records(bridge.user, 'passwords')
+    const files = await readdir(join(folder, 'passwords'))
+    const kept = JSON.parse(await readFile(join(folder, 'tabs', 'another.json'), 'utf8'))
+    await rm(folder, { recursive: true })
+    expect(first.output).toMatch(/history: 3000 records/)
+    expect(files.map((file) => decodeURIComponent(file.slice(0, -5))).toSorted()).toEqual(
+      stored.map(({ id }) => id),
+    )
+    expect(
+      second.output
+        .trimEnd()
+        .split('\n')
+        .every((line) => line.endsWith('unchanged')),
+    ).toBe(true)
+    expect(third.output).toMatch(/tabs: 1 record\n/)
+    expect(kept.payload).toBe('changed')
+  })
+})
+
+describe('first-steps.sh', () => {
+  it('walks through the first requests', async () => {
+    const { output, code } = await run(['sh', join(examples, 'first-steps.sh')])
+
+    expect(code).toBe(0)
+    expect(output).toContain('"project_name":"Sync Bridge"')
+    expect(output).toContain('"id":"bookmarks"')
+    expect(output.toLowerCase()).toContain('total-records: 300')
+    expect(output.toLowerCase()).toContain('next-page: http://')
+  })
+})
+
+async function run(command: string[], more: Record<string, string> = {}) {
+  const child = Bun.spawn(command, { env: { ...environment, ...more }, stdout: 'pipe', stderr: 'pipe' })
+  const [out, errors, code] = await Promise.all([
+    new Response(child.stdout).text(),
+    new Response(child.stderr).text(),
+    child.exited,
+  ])
+  return { output: out + errors, code }
+}
