@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto'
 import type { Quirks } from './quirks.ts'
 import { formatSeconds } from './timestamps.ts'
 
@@ -67,20 +66,17 @@ export function hasZeroIv(payload: string): boolean {
 }
 
 /** A record as JSON. The expiry isn't told, and neither is a sortindex that was never set. */
-export function formatRecord({ id, modified, payload, sortindex }: Omit<StoredRecord, 'expiry'>): string {
+export function formatRecord(
+  { id, modified, sortindex }: Pick<StoredRecord, 'id' | 'modified' | 'sortindex'>,
+  quotedPayload: string,
+): string {
   const index = sortindex === null ? '' : `,"sortindex":${sortindex}`
-  const [quotedId, quotedPayload] = [JSON.stringify(id), JSON.stringify(payload)]
-  return `{"id":${quotedId},"modified":${formatSeconds(modified)},"payload":${quotedPayload}${index}}`
+  return `{"id":${JSON.stringify(id)},"modified":${formatSeconds(modified)},"payload":${quotedPayload}${index}}`
 }
 
 /** The size that limits and quotas count: bytes in UTF-8. */
 export function payloadBytes({ payload }: BsoFields): number {
   return payload === undefined ? 0 : Buffer.byteLength(payload)
-}
-
-/** Twelve characters that look like the ids Firefox makes, the same each time for the same text. */
-export function idFrom(text: string): string {
-  return createHash('sha256').update(text).digest().subarray(0, 9).toString('base64url')
 }
 
 function isGiven(value: unknown): boolean {

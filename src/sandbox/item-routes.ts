@@ -7,7 +7,7 @@ import { formatSeconds } from './timestamps.ts'
 export function getItem({ storage, uid, collection, id, nowMs }: Operation): Reply {
   const record = storage.get(uid, collection, id, nowMs)
   if (record === null) throw new Refusal(404)
-  return jsonReply(formatRecord(record))
+  return jsonReply(formatRecord(record, JSON.stringify(record.payload)))
 }
 
 /** Answers PUT /storage/<collection>/<id> with the new timestamp. */

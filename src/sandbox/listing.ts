@@ -48,7 +48,7 @@ export function choosePage(
   if (typeof offset?.from === 'number') {
     restrict(sort === 'oldest' ? 'modified >= ?' : 'modified <= ?', offset.from)
   }
-  const sql = `SELECT row, modified, octet_length(payload) FROM bso WHERE ${conditions.join(' AND ')}
+  const sql = `SELECT row, modified, bytes FROM bso WHERE ${conditions.join(' AND ')}
     ORDER BY ${orders[sort]} LIMIT ? OFFSET ?`
   const found = storage.database
     .query(sql)
@@ -74,7 +74,8 @@ export function renderPage(
   format: ListFormat,
 ): string | ReadableStream<Uint8Array> {
   const texts = recordTexts(storage, page.rows, full, format)
-  if (page.bytes + page.rows.length * 100 <= chunkBytes) return texts.next(Number.POSITIVE_INFINITY)
+  const roughBytes = (full ? page.bytes : 0) + page.rows.length * 100
+  if (roughBytes <= chunkBytes) return texts.next(Number.POSITIVE_INFINITY)
   const release = storage.openSnapshot()
   const encoder = new TextEncoder()
   return new ReadableStream<Uint8Array>(
@@ -92,8 +93,8 @@ export function renderPage(
 }
 
 function recordTexts(storage: Storage, rows: Float64Array, full: boolean, format: ListFormat) {
-  type Found = { id: string; modified: number; payload: string; sortindex: number | null }
-  const columns = full ? 'id, modified, payload, sortindex' : 'id'
+  type Found = { id: string; modified: number; quoted: string; sortindex: number | null }
+  const columns = full ? 'id, modified, quoted, sortindex' : 'id'
   const query = storage.database.query<Found, [number]>(`SELECT ${columns} FROM bso WHERE row = ?`)
   const frame =
     format === 'json'
@@ -109,7 +110,7 @@ function recordTexts(storage: Storage, rows: Float64Array, full: boolean, format
         const record = query.get(rows[index] ?? 0)
         if (record === null) throw new Error(`Cannot read row ${rows[index]}: it was removed under a reader`)
         if (index > 0) text += frame.gap
-        text += full ? formatRecord(record) : JSON.stringify(record.id)
+        text += full ? formatRecord(record, record.quoted) : JSON.stringify(record.id)
         index += 1
       }
       return index >= rows.length ? text + frame.close : text

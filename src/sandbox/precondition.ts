@@ -7,6 +7,9 @@ export interface Precondition {
   unmodifiedSince: number | null
 }
 
+/** Always holds. */
+export const noPrecondition: Precondition = { modifiedSince: null, unmodifiedSince: null }
+
 /** Reads the X-If headers; throws 400 when both are there or one isn't a timestamp. */
 export function readPrecondition(headers: Headers): Precondition {
   const modifiedSince = readHeader(headers, 'X-If-Modified-Since')

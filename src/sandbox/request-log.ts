@@ -8,6 +8,8 @@ export interface LoggedRequest {
   readonly headers: Headers
   /** Zero until it has been answered. */
   status: number
+  /** What went wrong inside the sandbox, when it answered 500. */
+  failure?: unknown
 }
 
 /** What a server was asked, oldest first, at most the last 10 000. */
@@ -18,14 +20,14 @@ export interface RequestLog {
 
 /** A log and the function that adds to it and fills in the status once it is known. */
 export function createRequestLog(): RequestLog & {
-  add(request: Omit<LoggedRequest, 'status'>): LoggedRequest
+  add(request: Omit<LoggedRequest, 'status' | 'failure'>): LoggedRequest
 } {
   const entries: LoggedRequest[] = []
   return {
     entries,
     clear: () => entries.splice(0),
     add(request) {
-      const entry = { ...request, status: 0 }
+      const entry: LoggedRequest = { ...request, status: 0 }
       entries.push(entry)
       if (entries.length > mostEntries) entries.shift()
       return entry

@@ -2,10 +2,10 @@ import { randomBytes } from 'node:crypto'
 import { Accounts } from './accounts.ts'
 import { Batches } from './batches.ts'
 import type { BsoFields, StoredRecord } from './bso.ts'
-import { defaultLimits, type Limits } from './limits.ts'
-import { quirksOf, type Mode } from './quirks.ts'
+import { listen } from './listen.ts'
+import { initialSwitches, type SandboxOptions } from './options.ts'
+import { quirksOf } from './quirks.ts'
 import { createRequestLog, type RequestLog } from './request-log.ts'
-import { readTarget, type RequestTarget } from './request-target.ts'
 import { SandboxUser, type UserOptions } from './sandbox-user.ts'
 import { seedRecords, type SeedOptions } from './seed.ts'
 import { Storage, type TimedRecord } from './storage.ts'
@@ -15,37 +15,7 @@ import { createClock, quantumMs } from './timestamps.ts'
 import { createTokenServer } from './token-server.ts'
 import { createTokens } from './tokens.ts'
 
-/** How a sandbox is started. */
-export interface SandboxOptions {
-  /** @default '127.0.0.1' */
-  hostname?: string
-  /** @default 0, any free port */
-  tokenPort?: number
-  /** @default 0, any free port */
-  storagePort?: number
-  /** Scheme, host and port of `api_endpoint` when a proxy stands in front. @default the storage server's own */
-  nodeUrl?: string
-  /** What tokens are signed with. @default random */
-  secret?: string
-  /** Milliseconds since the epoch; everything that depends on time asks it. @default Date.now */
-  clock?: () => number
-  /** @default 3600 */
-  tokenDurationSeconds?: number
-  /** Which implementation to behave like where they differ. @default 'postgres' */
-  mode?: Mode
-  /** Most records in a list without limit. @default 10000 in mysql mode, else null: no cap */
-  listCap?: number | null
-  /** @default true */
-  batching?: boolean
-  /** Overrides of what `info/configuration` announces. */
-  limits?: Partial<Limits>
-  /** @default null, no quota */
-  quotaKilobytes?: number | null
-  /** @default true */
-  newUsers?: boolean
-  /** Added before every storage answer. @default 0 */
-  latencyMs?: number
-}
+export type { SandboxOptions } from './options.ts'
 
 /** A running pair of token server and storage node, in memory. */
 export interface Sandbox {
@@ -81,7 +51,6 @@ export interface WrittenRecord extends BsoFields {
 }
 
 const firstUid = 101
-const mostBodyBytes = 512 * 1024 * 1024
 
 /** Starts token server and storage node on loopback, with nothing in them. */
 export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbox> {
@@ -173,49 +142,4 @@ export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbo
       storage.close()
     },
   }
-}
-
-function initialSwitches(options: SandboxOptions, mode: Mode): Switches {
-  return {
-    batching: options.batching ?? true,
-    listCap: options.listCap === undefined ? quirksOf(mode).listCap : options.listCap,
-    newUsers: options.newUsers ?? true,
-    latencyMs: options.latencyMs ?? 0,
-    tokenDurationSeconds: options.tokenDurationSeconds ?? 3600,
-    limits: { ...defaultLimits(mode), ...options.limits },
-    nodeUrl: options.nodeUrl?.replace(/\/+$/, '') ?? '',
-    quotaKilobytes: options.quotaKilobytes ?? null,
-    identityKinds: ['browserid', 'bearer'],
-    audiences: ['http://127.0.0.1*', 'http://localhost*', `http://${options.hostname ?? '127.0.0.1'}*`],
-    healthy: true,
-  }
-}
-
-type Answer = (request: Request, target: RequestTarget) => Response | Promise<Response>
-
-function listen(
-  hostname: string,
-  port: number | undefined,
-  log: ReturnType<typeof createRequestLog>,
-  answer: Answer,
-) {
-  return Bun.serve({
-    hostname,
-    port: port ?? 0,
-    development: false,
-    idleTimeout: 255,
-    maxRequestBodySize: mostBodyBytes,
-    async fetch(request) {
-      const target = readTarget(request.url)
-      const entry = log.add({
-        method: request.method,
-        target: target.raw,
-        headers: new Headers(request.headers),
-      })
-      const response = await answer(request, target)
-      entry.status = response.status
-      return response
-    },
-    error: () => Response.json(0, { status: 500 }),
-  })
 }

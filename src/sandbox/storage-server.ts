@@ -1,36 +1,24 @@
-import { readBatchRequest, type Batches } from './batches.ts'
+import type { Batches } from './batches.ts'
 import { deleteCollection, listCollection, postCollection } from './collection-routes.ts'
-import { checkHawk, type HawkParts } from './hawk-check.ts'
+import { dockerflow } from './dockerflow.ts'
+import type { HawkParts } from './hawk-check.ts'
 import { deleteStore, readInfo } from './info-routes.ts'
 import { deleteItem, getItem, putItem } from './item-routes.ts'
-import { limitsFor } from './limits.ts'
-import type { ListFormat } from './listing.ts'
-import { readListQuery } from './list-query.ts'
 import type { Operation } from './operation.ts'
-import { failedPrecondition, readPrecondition, type Precondition } from './precondition.ts'
+import { failedPrecondition } from './precondition.ts'
 import { Refusal, type Reply } from './reply.ts'
 import type { RequestTarget } from './request-target.ts'
-import { matchRoute, type Route } from './routes.ts'
+import type { Route } from './routes.ts'
 import type { Storage } from './storage.ts'
 import type { Switches } from './switches.ts'
 import { formatSeconds } from './timestamps.ts'
-import { dockerflow } from './token-server.ts'
-import { checkAnnounced, readBody, readBodyType, readItemBody, readUpload } from './upload.ts'
+import { understand, type Understood } from './understand.ts'
 
 /** What the storage server works with. */
 export interface StorageServerParts extends HawkParts {
   storage: Storage
   batches: Batches
   switches: Switches
-}
-
-/** A request that has been understood, ready for its transaction. */
-interface Understood extends Pick<Operation, 'query' | 'format' | 'batch' | 'fields' | 'upload' | 'limits'> {
-  method: string
-  route: Route
-  collection: string
-  id: string
-  precondition: Precondition
 }
 
 /** Old Firefox for iOS versions, which destroyed data and are turned away. */
@@ -41,58 +29,17 @@ export function createStorageServer(
   parts: StorageServerParts,
 ): (request: Request, target: RequestTarget) => Promise<Response> {
   return async (request, target) => {
-    if (target.path.startsWith('/__')) return dockerflow(parts, target.path)
+    if (target.path.startsWith('/__')) return dockerflow(parts.switches, target.path)
     if (target.path === '/') return new Response(null, { status: 302, headers: { Location: '/__version__' } })
     if (refusedAgents.test(request.headers.get('User-Agent') ?? '')) return Response.json(0, { status: 503 })
     try {
-      const understood = await understand(parts, request, target)
       if (parts.switches.latencyMs > 0) await Bun.sleep(parts.switches.latencyMs)
+      const understood = await understand(parts, request, target)
       return toResponse(parts, request.method, await transact(parts, understood))
     } catch (error) {
       if (!(error instanceof Refusal)) throw error
       return toResponse(parts, request.method, toReply(parts, error))
     }
-  }
-}
-
-// Everything that can be refused without looking at what is stored, in the order in which the server looks.
-async function understand(
-  { switches, quirks, ...rest }: StorageServerParts,
-  request: Request,
-  target: RequestTarget,
-): Promise<Understood> {
-  const { method, headers } = request
-  const route = matchRoute(method, target.path)
-  const isOpen = route.kind === 'info' && route.page === 'configuration' && !quirks.isPython
-  if (!isOpen) {
-    const token = checkHawk(request, target, { ...rest, quirks })
-    if (token.uid !== route.uid) throw new Refusal(quirks.isPython ? 401 : 400)
-  }
-  const collection = 'collection' in route ? route.collection : ''
-  const id = 'id' in route ? route.id : ''
-  const limits = limitsFor(switches.limits, collection)
-  const format = route.kind === 'collection' && method === 'GET' ? readFormat(headers) : 'json'
-  const isUpload = method === 'POST' || method === 'PUT'
-  const type = isUpload ? readBodyType(request, quirks) : 'application/json'
-  const text = isUpload ? await readBody(request, limits) : ''
-  const query = readListQuery(target.query, quirks.isPython)
-  const isPost = method === 'POST'
-  const batch = isPost ? readBatchRequest(target.query, switches.batching) : ({ kind: 'none' } as const)
-  if (isPost) checkAnnounced(headers, limits, batch.kind !== 'none')
-  const precondition = readPrecondition(headers)
-  const rules = { collection, limits, quirks }
-  return {
-    method,
-    route,
-    collection,
-    id,
-    limits,
-    format,
-    query,
-    batch,
-    precondition,
-    fields: method === 'PUT' ? readItemBody(text, rules) : {},
-    upload: isPost ? readUpload(emptyCommit(text, batch.kind), type, rules) : { valid: [], failed: {} },
   }
 }
 
@@ -150,18 +97,6 @@ function resourceTimestamp(storage: Storage, route: Route, nowMs: number): numbe
     default:
       return storage.storeTimestamp(route.uid)
   }
-}
-
-function readFormat(headers: Headers): ListFormat {
-  const ranges = (headers.get('Accept') ?? '*/*').split(',').map((range) => range.split(';')[0]?.trim())
-  if (ranges.includes('application/newlines')) return 'newlines'
-  if (ranges.includes('application/json') || ranges.includes('*/*') || ranges.includes('')) return 'json'
-  throw new Refusal(406)
-}
-
-// A commit may come without any body.
-function emptyCommit(text: string, kind: string): string {
-  return kind === 'commit' && text === '' ? '[]' : text
 }
 
 function toReply({ quirks }: StorageServerParts, { status, code, headers }: Refusal): Reply {

@@ -22,7 +22,8 @@ interface Row {
   row: number
   id: string
   modified: number
-  payload: string
+  /** The payload as JSON text, so that lists needn't quote it each time. */
+  quoted: string
   sortindex: number | null
   expiry: number
 }
@@ -36,7 +37,7 @@ const schema = `
   CREATE TABLE bso (
     row INTEGER PRIMARY KEY, uid INTEGER NOT NULL, collection TEXT NOT NULL, key TEXT NOT NULL, id TEXT NOT NULL,
     modified INTEGER NOT NULL, sortindex INTEGER, expiry INTEGER NOT NULL, gone INTEGER NOT NULL DEFAULT 0,
-    payload TEXT NOT NULL
+    bytes INTEGER NOT NULL, quoted TEXT NOT NULL
   );
   CREATE UNIQUE INDEX bso_key ON bso (uid, collection, key) WHERE gone = 0;
   CREATE INDEX bso_modified ON bso (uid, collection, modified, id) WHERE gone = 0;
@@ -89,7 +90,7 @@ export class Storage {
   }
 
   usage(uid: number, nowMs: number): CollectionUsage[] {
-    const sql = `SELECT collection, count(*) AS count, sum(octet_length(payload)) AS bytes FROM bso
+    const sql = `SELECT collection, count(*) AS count, sum(bytes) AS bytes FROM bso
       WHERE uid = ? AND gone = 0 AND expiry > ? GROUP BY collection ORDER BY collection`
     return this.database.query<CollectionUsage, [number, number]>(sql).all(uid, nowMs)
   }
@@ -117,7 +118,7 @@ export class Storage {
     this.insert(uid, collection, {
       id: bso.id,
       modified: old === null || changes ? timestamp : old.modified,
-      payload: bso.payload ?? old?.payload ?? '',
+      payload: bso.payload ?? (old === null ? '' : toRecord(old).payload),
       sortindex: bso.sortindex ?? old?.sortindex ?? null,
       expiry: bso.ttl === undefined ? (old?.expiry ?? null) : timestamp + bso.ttl * 1000,
     })
@@ -125,11 +126,12 @@ export class Storage {
 
   /** Adds a record that isn't there yet, leaving the collection's timestamp alone. */
   insert(uid: number, collection: string, { id, modified, payload, sortindex, expiry }: TimedRecord): void {
-    const sql = `INSERT INTO bso (uid, collection, key, id, modified, sortindex, expiry, payload)
-      VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
+    const sql = `INSERT INTO bso (uid, collection, key, id, modified, sortindex, expiry, bytes, quoted)
+      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`
+    const [key, bytes, quoted] = [this.keyOf(id), Buffer.byteLength(payload), JSON.stringify(payload)]
     this.database
       .query(sql)
-      .run(uid, collection, this.keyOf(id), id, modified, sortindex ?? null, expiry ?? never, payload)
+      .run(uid, collection, key, id, modified, sortindex ?? null, expiry ?? never, bytes, quoted)
   }
 
   /** Sets the collection's timestamp, creating the collection if need be. */
@@ -199,6 +201,7 @@ export class Storage {
   }
 }
 
-function toRecord({ id, modified, payload, sortindex, expiry }: Row): StoredRecord {
+function toRecord({ id, modified, quoted, sortindex, expiry }: Row): StoredRecord {
+  const payload = JSON.parse(quoted) as string
   return { id, modified, payload, sortindex, expiry: expiry === never ? null : expiry }
 }

@@ -1,7 +1,8 @@
 import { createHash, createHmac, randomBytes } from 'node:crypto'
 import type { AccountRow, Accounts, Claimed } from './accounts.ts'
 import { verifyAssertion } from './assertions.ts'
-import { readKeyId, verifyBearerToken } from './bearer-tokens.ts'
+import { formatKeyId, readKeyId, verifyBearerToken } from './bearer-tokens.ts'
+import { dockerflow } from './dockerflow.ts'
 import type { Quirks } from './quirks.ts'
 import type { RequestTarget } from './request-target.ts'
 import type { Switches } from './switches.ts'
@@ -34,7 +35,7 @@ export function createTokenServer(
 }
 
 function answer(parts: TokenServerParts, request: Request, target: RequestTarget): Response {
-  if (target.path.startsWith('/__')) return dockerflow(parts, target.path)
+  if (target.path.startsWith('/__')) return dockerflow(parts.switches, target.path)
   if (target.path === '/') return new Response(null, { status: 302, headers: { Location: '/__version__' } })
   const route = /^\/1\.0\/([^/]+)\/([^/]+)$/.exec(target.path)
   if (route === null) return Response.json(0, { status: 404 })
@@ -83,7 +84,7 @@ function grant(parts: TokenServerParts, row: AccountRow, wanted: string | null):
     expires: nowSeconds + duration,
     salt,
     fxa_uid: account,
-    fxa_kid: `${String(row.keysChangedAt ?? 0).padStart(13, '0')}-${Buffer.from(row.clientState, 'hex').toString('base64url')}`,
+    fxa_kid: formatKeyId(row.keysChangedAt ?? 0, row.clientState),
     hashed_fxa_uid: hashed,
     hashed_device_id: createHash('sha256').update(`${hashed}none`).digest('hex').slice(0, 32),
     tokenserver_origin: quirks.isPython ? 'python' : 'rust',
@@ -119,22 +120,4 @@ function errorHeaders({ clock, quirks }: TokenServerParts, error: TokenError): R
   if (!quirks.isPython) return {}
   const timestamp = { 'X-Timestamp': String(Math.floor(clock.nowMs() / 1000)) }
   return error.httpStatus === 401 ? { ...timestamp, 'WWW-Authenticate': 'BrowserID' } : timestamp
-}
-
-/** Health and version pages, the same on both servers. */
-export function dockerflow({ switches }: { switches: Pick<Switches, 'healthy'> }, path: string): Response {
-  const state = switches.healthy ? 'Ok' : 'Err'
-  switch (path) {
-    case '/__heartbeat__':
-      return Response.json(
-        { version: 'sandbox', database: state, status: state, quota: { enabled: false } },
-        { status: switches.healthy ? 200 : 503 },
-      )
-    case '/__lbheartbeat__':
-      return Response.json({ active_connections: 0, idle_connections: 10, duration_ms: 0 })
-    case '/__version__':
-      return Response.json({ source: 'sandbox', version: 'sandbox', commit: '', build: '' })
-    default:
-      return Response.json(0, { status: 404 })
-  }
 }

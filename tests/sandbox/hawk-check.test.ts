@@ -124,7 +124,7 @@ describe('storage authentication', () => {
   })
 
   const forged: [what: string, token: (token: Token) => Partial<Token>][] = [
-    ['a wrong key', ({ key }) => ({ key: `${key.slice(0, -2)}A=` })],
+    ['a wrong key', ({ key }) => ({ key: (key.startsWith('A') ? 'B' : 'A') + key.slice(1) })],
     ['a tampered id', ({ id }) => ({ id: `A${id.slice(1)}` })],
     ['an id without its padding', ({ id }) => ({ id: `${id.replace(/=+$/, '')}` })],
     ['a short id', () => ({ id: 'AAAA' })],
@@ -223,6 +223,18 @@ describe('storage authentication', () => {
     const answer = await sync.send('GET', '/storage/tabs', { token })
 
     expect([answer.status, answer.text]).toEqual([status, text])
+  })
+
+  it('in Python mode a token is good only for the node it names', async () => {
+    await using sync = await connect({ mode: 'python' })
+    const headers = {
+      Host: 'node.example',
+      Authorization: sign(sync, '', { signedUrl: `http://node.example/1.5/${sync.token.uid}/storage/tabs` }),
+    }
+
+    const answer = await ask(sync, '/storage/tabs', headers)
+
+    expect(answer.status).toBe(401)
   })
 
   it('fact 33: 401 has no X-Last-Modified, and WWW-Authenticate only in Python mode', async () => {

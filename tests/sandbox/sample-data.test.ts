@@ -8,9 +8,7 @@ type Clear = Record<string, unknown> & { id: string }
 
 const sandbox = await startSandbox({ clock: () => beginning })
 const user = sandbox.addUser('ann')
-const startedAt = performance.now()
 fillSampleData(sandbox, user)
-const tookMs = performance.now() - startedAt
 const keys = readKeys()
 const read = (collection: string) =>
   sandbox.records(user, collection).map(({ payload }) => decryptPayload(keys, payload) as Clear)
@@ -29,7 +27,7 @@ function readKeys(): KeyBundle {
 }
 
 describe('fillSampleData', () => {
-  it('fills the usual collections quickly', () => {
+  it('fills the usual collections', () => {
     const counts = Object.fromEntries(names.map((name) => [name, sandbox.records(user, name).length]))
 
     expect(counts).toEqual({
@@ -41,7 +39,6 @@ describe('fillSampleData', () => {
       prefs: 1,
       clients: 2,
     })
-    expect(tookMs).toBeLessThan(1000)
   })
 
   it('leaves meta/global readable', () => {

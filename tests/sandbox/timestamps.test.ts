@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'bun:test'
 import { formatSeconds, parseSeconds } from '../../src/sandbox/timestamps.ts'
-import { connect } from './sync-client.ts'
+import { beginning, connect } from './sync-client.ts'
 
 const decimals = /^\d+\.\d\d$/
 
@@ -125,6 +125,17 @@ describe('storage timestamps', () => {
     const answer = await sync.get('/storage/tabs/a')
 
     expect(answer.status).toBe(200)
+  })
+
+  it('fact 37: in Python mode the server first tries once more by itself', async () => {
+    await using sync = await connect({ mode: 'python', clock: () => beginning + performance.now() })
+
+    const statuses = [
+      (await sync.put('/storage/tabs/a', {})).status,
+      (await sync.put('/storage/tabs/a', {})).status,
+    ]
+
+    expect(statuses).toEqual([200, 200])
   })
 
   it('fact 38: two collections, or two users, may be written in the same quantum', async () => {
@@ -278,6 +289,14 @@ describe('storage timestamps', () => {
 
     expect([response.status, response.headers.get('X-Last-Modified')]).toEqual([200, '0.00'])
     expect(await response.json()).toMatchObject({ max_post_records: 100, max_total_records: 10_000 })
+  })
+
+  it('fact 46: it knows no preconditions', async () => {
+    await using sync = await connect()
+
+    const answer = await sync.get('/info/configuration', { 'X-If-Modified-Since': sync.stamp() })
+
+    expect(answer.status).toBe(200)
   })
 
   it('fact 46: in Python mode it needs one', async () => {
