@@ -131,10 +131,7 @@ class RememberedCredentials implements Credentials {
     kind: Flight['kind'],
     work: () => Promise<SyncCredentials>,
   ): Promise<SyncCredentials> {
-    // The work starts a turn later, so that it can't land before it is listed.
-    const landing = Promise.resolve()
-      .then(work)
-      .finally(() => this.#flights.delete(index))
+    const landing = work().finally(() => this.#flights.delete(index))
     this.#flights.set(index, { kind, landing })
     return landing
   }
@@ -175,7 +172,7 @@ class RememberedCredentials implements Credentials {
       assertionExpiry(identity) ?? Infinity,
       credentials.expiresAtMs - expiryMarginMs,
     )
-    if (!(expiresAtMs > nowMs)) return
+    if (expiresAtMs <= nowMs) return
     this.#local.remember(identity, { credentials, expiresAtMs })
     // Nobody waits for this: a slow store must not delay an answer.
     void this.#shared?.keep(identity, { credentials, expiresAtMs })

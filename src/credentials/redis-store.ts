@@ -1,5 +1,6 @@
 import { ConnectionTimeoutError, createClient, ErrorReply, SocketTimeoutError } from 'redis'
 
+import { reconnectDelayMs } from './reconnect-delay.ts'
 import { readRedisAddress } from './redis-address.ts'
 
 import type { CredentialStore } from './credential-store.ts'
@@ -32,8 +33,9 @@ export interface RedisStoreOptions {
 /**
  * The store that several processes share. Needs Redis 6 or later and nothing but GET, SET, DEL and PING of it.
  *
- * Connects in the background and for ever: a Redis that is absent, hung, full or read-only makes commands reject, within
- * `commandTimeoutMs` at worst and at once while it is known to be away. Throws for an address that can't be read.
+ * Connects in the background and for ever: a Redis that is absent, hung, full or read-only makes commands reject,
+ * within `commandTimeoutMs` at worst and at once while it is known to be away. Throws for an address that can't be
+ * read.
  */
 export function createRedisStore(options: RedisStoreOptions): CredentialStore {
   return new RedisStore(options)
@@ -46,8 +48,6 @@ const readOnlyReconnectIntervalMs = 2000
 /** An idle connection is asked for a sign of life so often, and given up after so long without any. */
 const pingIntervalMs = 1000
 const silenceTimeoutMs = 1500
-const firstReconnectDelayMs = 50
-const maxReconnectDelayMs = 2000
 
 class RedisStore implements CredentialStore {
   readonly #options: RedisStoreOptions
@@ -107,14 +107,12 @@ class RedisStore implements CredentialStore {
       this.#timeoutsInARow = 0
       return reply
     } catch (error) {
-      this.#note(client, error)
+      this.#note(error)
       throw explain(error)
     }
   }
 
-  #note(client: Client, error: unknown): void {
-    // Commands that were under way when the connection was replaced say nothing about the new one.
-    if (client !== this.#client || this.#closed) return
+  #note(error: unknown): void {
     if (error instanceof NoAnswer) {
       this.#options.onTrouble('timeout', null)
       this.#timeoutsInARow += 1
@@ -190,7 +188,7 @@ function createRedisClient(address: RedisAddress, connectTimeoutMs: number, rand
     connectTimeout: connectTimeoutMs,
     // Also bounds the greeting: a hung server still accepts connections.
     socketTimeout: silenceTimeoutMs,
-    reconnectStrategy: (retries: number) => reconnectDelayMs(retries, random),
+    reconnectStrategy: (retries: number) => reconnectDelayMs(retries, random()),
   }
   return createClient({
     ...login,
@@ -208,19 +206,13 @@ function isTls(socket: RedisAddress['socket']): socket is { host: string; port: 
   return socket.tls
 }
 
-function reconnectDelayMs(retries: number, random: () => number): number {
-  const delayMs = Math.min(maxReconnectDelayMs, firstReconnectDelayMs * 2 ** retries)
-  return delayMs * (0.75 + 0.25 * random())
-}
-
 class NoAnswer extends Error {
   override readonly name = 'NoAnswer'
 }
 
 function answerWithin<Reply>(reply: Promise<Reply>, timeoutMs: number): Promise<Reply> {
   const { promise, resolve, reject } = Promise.withResolvers<Reply>()
-  // When this process itself was held up, the answer may be waiting to be read: it is given one more turn.
-  const timer = setTimeout(() => setImmediate(() => reject(new NoAnswer('no answer in time'))), timeoutMs)
+  const timer = setTimeout(() => reject(new NoAnswer('no answer in time')), timeoutMs)
   reply.then(resolve, reject).finally(() => clearTimeout(timer))
   return promise
 }

@@ -231,7 +231,7 @@ describe('the life of remembered credentials', () => {
 
     await credentials.obtain(someIdentity({ assertion }))
     await credentials.obtain(someIdentity({ assertion }))
-    await credentials.obtain(someIdentity({ assertion: `${assertion}y` }))
+    await credentials.obtain(someIdentity({ assertion: `${assertion.slice(1)}y` }))
 
     expect(exchanges).toHaveLength(2)
   })
@@ -420,7 +420,13 @@ describe('a refused identity', () => {
   })
 
   it('is not one for whom the token server was out of order, or answered anything but 401', async () => {
-    for (const error of [outage, new ServiceError(403, errno.forbidden, 'No'), new Error('defect')]) {
+    const errors = [
+      outage,
+      new UpstreamError('nonsense', 'No JSON', { status: 401 }),
+      new ServiceError(403, errno.forbidden, 'No'),
+      new Error('defect'),
+    ]
+    for (const error of errors) {
       const { credentials, exchanges } = startCredentials({
         exchange: async () => {
           throw error
@@ -535,6 +541,21 @@ describe('Credentials.renew', () => {
     expect(found).toEqual(refused)
     expect(renewed.hawkId).toBe('other-1')
     expect(other.exchanges).toHaveLength(1)
+  })
+
+  it('is content with newer ones that are just being fetched, though they are not worth remembering', async () => {
+    const { credentials, exchanges } = startCredentials({
+      exchange: async () => someCredentials({ expiresAtMs: nowMs + 10_000 }),
+    })
+    const refused = someCredentials({ hawkId: 'refused' })
+
+    const [fetched, renewed] = await Promise.all([
+      credentials.obtain(someIdentity()),
+      credentials.renew(someIdentity(), refused),
+    ])
+
+    expect(renewed).toEqual(fetched)
+    expect(exchanges).toHaveLength(1)
   })
 
   it('forgets what was refused when the token server is out of order', async () => {

@@ -79,7 +79,7 @@ describe('credentials over Redis', () => {
 
 describe('credentials over a Redis in trouble', () => {
   it('are obtained without delay while it is absent from the start', async () => {
-    const absent = createRedisServer()
+    await using absent = createRedisServer()
     const away = openStore(absent.url)
     world = startCredentials({ store: away })
 
@@ -87,7 +87,6 @@ describe('credentials over a Redis in trouble', () => {
 
     expect(Math.max(...took)).toBeLessThan(90)
     await away.close()
-    await absent.close()
   })
 
   it('are obtained without delay when it was killed, and it is in use soon after its return', async () => {
@@ -122,7 +121,7 @@ describe('credentials over a Redis in trouble', () => {
     server.cont()
   })
 
-  it('are obtained by a hundred at a time while it is killed and restarted under them', async () => {
+  it('are obtained by twenty at a time while it is killed and restarted under them', async () => {
     const asking = Promise.all(
       Array.from({ length: 20 }, async () => {
         const took = await obtainNew(50)

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'bun:test'
 import * as fc from 'fast-check'
-import { createDecipheriv, hkdfSync, randomBytes } from 'node:crypto'
+import { createDecipheriv, createHash, createHmac, hkdfSync, randomBytes } from 'node:crypto'
 
 import { createSeal, maxSealedLength } from '../../src/credentials/seal.ts'
 import {
@@ -157,23 +157,37 @@ describe('Seal', () => {
     expect(seal.index(identity)).toMatch(/^[\w-]{43}$/)
   })
 
-  it('does not use the secret alone, nor the index, as its key', () => {
+  it('encrypts with a key of the secret, the assertion and whose it is, for that place and version only', () => {
+    const { assertion, clientState } = someIdentity()
     const text = seal.seal(someIdentity(), contents)
-    const bytes = Buffer.from(text.slice(3), 'base64url')
-    const index = seal.index(someIdentity())
-    const guesses = [secret, Buffer.from(index, 'base64url')].flatMap((material) => [
-      Buffer.from(material),
-      Buffer.from(hkdfSync('sha256', material, '', 'sync-bridge credentials: encryption ', 32)),
-      Buffer.from(hkdfSync('sha256', material, '', 'sync-bridge credentials: index', 32)),
-    ])
+    const parts = [secret, Buffer.from(`9:BrowserID${assertion.length}:${assertion}`)]
+    const whose = `32:${clientState}-${tokenServerUrl.length}:${tokenServerUrl}`
+    const purpose = `sync-bridge credentials: encryption ${createHash('sha256').update(whose).digest('base64url')}`
 
-    for (const key of guesses) {
-      const decipher = createDecipheriv('aes-256-gcm', key, bytes.subarray(0, 12))
-      decipher.setAAD(Buffer.from(`v1.${index}`))
-      decipher.setAuthTag(bytes.subarray(-16))
-      decipher.update(bytes.subarray(12, -16))
-      expect(() => decipher.final()).toThrow()
-    }
+    const key = hkdfSync('sha256', Buffer.concat(parts), '', purpose, 32)
+
+    expect(decrypt(text, key, `v1.${seal.index(someIdentity())}`)).toEqual([
+      'hawk-id',
+      'hawk-key',
+      'https://node.example/1.5/42',
+      42,
+      nowMs + 3_600_000,
+      nowMs + 300_000,
+    ])
+    expect(decrypt(text, key, seal.index(someIdentity()))).toBeNull()
+    expect(
+      decrypt(text, hkdfSync('sha256', parts[0]!, '', purpose, 32), `v1.${seal.index(someIdentity())}`),
+    ).toBeNull()
+  })
+
+  it('finds credentials under a key of the whole identity, the token server and the secret', () => {
+    const { assertion, clientState } = someIdentity()
+    const key = hkdfSync('sha256', secret, '', 'sync-bridge credentials: index', 32)
+    const whole = `9:BrowserID${assertion.length}:${assertion}32:${clientState}3:1-a${tokenServerUrl.length}:${tokenServerUrl}`
+
+    expect(seal.index(someIdentity({ keyId: '1-a' }))).toBe(
+      createHmac('sha256', Buffer.from(key)).update(whole).digest('base64url'),
+    )
   })
 
   it('takes every nonce from the randomness that it is given, 12 bytes each', () => {
@@ -201,3 +215,16 @@ describe('Seal', () => {
     expect(seal.open(identity, seal.seal(identity, contents), nowMs)).toEqual(contents)
   })
 })
+
+/** What one needs besides the key to read a sealed text, without the code under test. */
+function decrypt(text: string, key: ArrayBuffer, associated: string): unknown {
+  const bytes = Buffer.from(text.slice(3), 'base64url')
+  const decipher = createDecipheriv('aes-256-gcm', Buffer.from(key), bytes.subarray(0, 12))
+  decipher.setAAD(Buffer.from(associated))
+  decipher.setAuthTag(bytes.subarray(-16))
+  try {
+    return JSON.parse(Buffer.concat([decipher.update(bytes.subarray(12, -16)), decipher.final()]).toString())
+  } catch {
+    return null
+  }
+}

@@ -20,6 +20,8 @@ export interface RedisServer {
   command(name: string, ...args: string[]): Promise<unknown>
   /** Ends it for good and removes its directory. */
   close(): Promise<void>
+  /** The same at the end of an `await using`, also of a test that fails. */
+  [Symbol.asyncDispose](): Promise<void>
 }
 
 export interface RedisServerOptions {
@@ -55,13 +57,12 @@ export function createRedisServer(options: RedisServerOptions = {}): RedisServer
   let child: Subprocess | null = null
 
   async function start(): Promise<void> {
-    const command = [executable!, '--port', `${port}`, ...address, '--dir', directory]
+    const command = [...leash(), executable!, '--port', `${port}`, ...address, '--dir', directory]
     child = Bun.spawn([...command, '--save', '', '--appendonly', 'no', ...args], {
       stdout: 'ignore',
       stderr: 'ignore',
     })
     const started = child
-    process.once('exit', () => started.kill('SIGKILL'))
     await eventually('redis-server answers', async () => {
       return started.exitCode !== null || (await send(clientUrl, 'PING')) === 'PONG'
     })
@@ -72,6 +73,11 @@ export function createRedisServer(options: RedisServerOptions = {}): RedisServer
     child?.kill('SIGKILL')
     await child?.exited
     child = null
+  }
+
+  async function close(): Promise<void> {
+    await kill()
+    rmSync(directory, { recursive: true, force: true })
   }
 
   return {
@@ -85,11 +91,14 @@ export function createRedisServer(options: RedisServerOptions = {}): RedisServer
     stop: () => child?.kill('SIGSTOP'),
     cont: () => child?.kill('SIGCONT'),
     command: (name, ...rest) => send(clientUrl, name, ...rest),
-    async close() {
-      await kill()
-      rmSync(directory, { recursive: true, force: true })
-    },
+    close,
+    [Symbol.asyncDispose]: close,
   }
+}
+
+/** Makes a child end with this process, also when this one is killed; Linux only. */
+function leash(): string[] {
+  return Bun.which('setpriv') ? ['setpriv', '--pdeathsig', 'KILL'] : []
 }
 
 /** Polls until the condition holds, and fails with its name when that takes too long. */
