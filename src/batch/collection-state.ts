@@ -1,4 +1,4 @@
-import { judgeProbe } from './probe.ts'
+import { judgeProbe, resolutionMs } from './probe.ts'
 import { planChanges } from './plan.ts'
 import { simulate } from './simulate.ts'
 import type { ServiceError } from '../domain/errors.ts'
@@ -56,6 +56,11 @@ export class CollectionState {
     return this.#since
   }
 
+  /** Whether somebody else may have written after our last step. */
+  get isDisturbed(): boolean {
+    return this.#since !== this.#committedAt
+  }
+
   /** Whether a part of the changes is upstream. */
   get isVisible(): boolean {
     return this.#committedAt !== null
@@ -102,7 +107,9 @@ export class CollectionState {
   /** What comes of each operation, by its index, once everything is settled. */
   outcomes(): Map<number, OperationOutcome> {
     const collection = this.#committedAt ?? this.#view.timestamp
-    const stamps = { collection, record: (id: string) => this.#writtenAt.get(id) ?? collection }
+    // What was created and deleted again never reached the storage; it would have been there after the snapshot.
+    const moment = this.#committedAt ?? ((collection + resolutionMs) as Timestamp)
+    const stamps = { collection, record: (id: string) => this.#writtenAt.get(id) ?? moment }
     const outcomes = new Map<number, OperationOutcome>()
     for (const [index, answer] of this.#simulate().answers) outcomes.set(index, answer(stamps))
     return outcomes
@@ -181,6 +188,7 @@ export class CollectionState {
   #closeEpoch(id: string, until: number): void {
     const epochs = this.#epochs.get(id) ?? []
     if (epochs.at(-1)?.until === Number.POSITIVE_INFINITY) return
-    this.#epochs.set(id, [...epochs, { until, base: this.#view.records.get(id) ?? null }])
+    const base = this.#view.records.get(id) ?? null
+    this.#epochs.set(id, [...epochs, { until, base, rejection: this.rejected.get(id) ?? null }])
   }
 }

@@ -11,7 +11,10 @@ import type { Timestamp } from '../domain/timestamp.ts'
 export function judgeCollection(
   precondition: Precondition,
   current: Timestamp,
-): { outcome: 'not-modified'; timestamp: Timestamp } | { outcome: 'precondition-failed'; timestamp: Timestamp } | null {
+):
+  | { outcome: 'not-modified'; timestamp: Timestamp }
+  | { outcome: 'precondition-failed'; timestamp: Timestamp }
+  | null {
   if (precondition.kind === 'absent') return null
   switch (judgeRead(precondition, current)) {
     case 'not-modified':

@@ -50,7 +50,9 @@ export function composePage(
   timestamp: Timestamp,
 ): BufferedPage {
   const untouched = base.records.filter((record) => !overlay.has(record.id) && isListed(record, options))
-  const written = [...overlay.values()].filter((record): record is SyncRecord => record !== null && isListed(record, options))
+  const written = [...overlay.values()].filter(
+    (record): record is SyncRecord => record !== null && isListed(record, options),
+  )
   const firstTimestamp = options.position?.firstTimestamp ?? timestamp
   if (options.position && readOwnOffset(options.position) === null) {
     // Written records are the newest now: before this page when the newest come first, else after the last one.
@@ -87,11 +89,7 @@ function weight(record: SyncRecord): number {
   return record.sortindex ?? Number.MIN_SAFE_INTEGER
 }
 
-function bufferedPage(
-  records: SyncRecord[],
-  timestamp: Timestamp,
-  next: PagePosition | null,
-): BufferedPage {
+function bufferedPage(records: SyncRecord[], timestamp: Timestamp, next: PagePosition | null): BufferedPage {
   const bytes = new TextEncoder().encode(records.map(toExposedJson).join(','))
   return { timestamp, records: bytes, count: records.length, next }
 }

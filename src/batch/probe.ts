@@ -2,6 +2,9 @@ import type { RecordWrite, Snapshot } from '../domain/record-storage.ts'
 import type { SyncRecord } from '../domain/record.ts'
 import type { Timestamp } from '../domain/timestamp.ts'
 
+/** Two writes to one collection are at least so far apart; see Sync 1.5 API, "Timestamps". */
+export const resolutionMs = 10
+
 /** A step of a commit, as far as a look at the storage can tell whether it was carried out. */
 export type VisibleStep = { kind: 'write'; records: RecordWrite[] } | { kind: 'remove'; ids: string[] }
 
@@ -31,7 +34,7 @@ export function judgeProbe(
   if (probe.timestamp === since) return { verdict: 'unapplied' }
   return step.kind === 'write'
     ? judgeWrite(step.records, before, since, probe)
-    : judgeRemoval(step.ids, before, probe)
+    : judgeRemoval(step.ids, before, since, probe)
 }
 
 function judgeWrite(
@@ -56,12 +59,7 @@ function judgeWrite(
 
 type Trace = { trace: 'certain' | 'likely'; at: Timestamp } | { trace: 'untouched' | 'covered' }
 
-function traceOf(
-  write: RecordWrite,
-  before: SyncRecord | null,
-  since: Timestamp,
-  probe: Snapshot,
-): Trace {
+function traceOf(write: RecordWrite, before: SyncRecord | null, since: Timestamp, probe: Snapshot): Trace {
   const { payload, sortindex } = write
   // A ttl alone leaves the version of the record as it is.
   if (payload === undefined && sortindex === undefined) return { trace: 'covered' }
@@ -82,9 +80,18 @@ function earliest(timestamps: Timestamp[]): Timestamp {
   return Math.min(...timestamps) as Timestamp
 }
 
-function judgeRemoval(ids: string[], before: Map<string, SyncRecord>, probe: Snapshot): ProbeVerdict {
+function judgeRemoval(
+  ids: string[],
+  before: Map<string, SyncRecord>,
+  since: Timestamp,
+  probe: Snapshot,
+): ProbeVerdict {
   const present = ids.filter((id) => probe.records.has(id))
-  if (present.length === 0) return { verdict: 'applied', timestamp: probe.timestamp, refused: [] }
+  if (present.length === 0) {
+    // A deletion leaves no record that has its timestamp, and what is newest now may be somebody else's write, which
+    // a client that takes the one for the other would never fetch. The earliest possible moment hides nothing.
+    return { verdict: 'applied', timestamp: (since + resolutionMs) as Timestamp, refused: [] }
+  }
   const isUntouched = present.some(
     (id) => probe.records.get(id)!.lastModified === before.get(id)?.lastModified,
   )

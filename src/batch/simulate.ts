@@ -36,6 +36,8 @@ export interface CollectionView {
 export interface Epoch {
   until: number
   base: SyncRecord | null
+  /** Whether the storage had refused the record by then. */
+  rejection: Rejection | null
 }
 
 /** What is known besides the view. */
@@ -66,7 +68,7 @@ export type Change =
 export interface Stamps {
   /** The collection's timestamp after the last change. */
   collection: Timestamp
-  /** The timestamp that a written record got. */
+  /** The timestamp of a record's last change, be it written or deleted. */
   record(id: string): Timestamp
 }
 
@@ -94,6 +96,7 @@ interface Track {
   first: SyncRecord | null
   epoch: number
   isLive: boolean
+  rejection: Rejection | null
   change: { kind: 'put'; write: RecordWrite; isFresh: boolean } | { kind: 'delete' } | null
   vanishedAt: number | null
   isWritten: boolean
@@ -164,8 +167,8 @@ export function simulate(
           }))
           break
         }
-        const reason = circumstances.rejected.get(operation.id)
-        if (track.isLive && reason) {
+        const reason = track.rejection
+        if (reason) {
           answers.set(index, () => ({ outcome: 'rejected', reason }))
           break
         }
@@ -204,7 +207,7 @@ export function simulate(
         track.record = null
         track.vanishedAt = index
         track.change = track.base ? { kind: 'delete' } : null
-        answers.set(index, (stamps) => ({ outcome: 'deleted', id, timestamp: stamps.collection }))
+        answers.set(index, (stamps) => ({ outcome: 'deleted', id, timestamp: stamps.record(id) }))
         effectiveFrom = Math.min(effectiveFrom, index)
         break
       }
@@ -228,6 +231,7 @@ export function simulate(
       first: known ? known.first : base,
       epoch,
       isLive,
+      rejection: isLive ? (circumstances.rejected.get(id) ?? null) : epochs[epoch]!.rejection,
       change: null,
       vanishedAt: null,
       isWritten: known?.isWritten ?? false,

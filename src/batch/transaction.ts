@@ -9,7 +9,7 @@ import { WrittenCollection } from './written-collection.ts'
 import type { ServiceError } from '../domain/errors.ts'
 import type { Operation, OperationOutcome } from '../domain/operation.ts'
 import type { Precondition } from '../domain/precondition.ts'
-import type { BulkStorage, CollectionTimestamps } from '../domain/record-storage.ts'
+import type { BulkStorage, CollectionTimestamps, StorageLimits } from '../domain/record-storage.ts'
 import type { Timestamp } from '../domain/timestamp.ts'
 import type { Locks } from './locks.ts'
 import type { PaceOptions } from './pace.ts'
@@ -109,6 +109,7 @@ class Transaction {
   readonly #around: Surroundings
   readonly #outcomes = new Map<number, OperationOutcome>()
   readonly #timestamps = new Map<User, Promise<CollectionTimestamps>>()
+  readonly #limits = new Map<BulkStorage, Promise<StorageLimits>>()
   /** Users whom their storage does not let in. */
   readonly #refusals = new Map<User, ServiceError>()
   readonly #written: { user: User; part: WrittenCollection }[] = []
@@ -180,7 +181,7 @@ class Transaction {
     const part = new WrittenCollection(user.storage, collection, operations, this.#around)
     const indices = operations.map(({ index }) => index)
     const read = async () => {
-      if (part.needsLimits) part.heed(await user.storage.limits())
+      if (part.needsLimits) part.heed(await this.#readLimits(user.storage))
       await part.read()
       this.#written.push({ user, part })
     }
@@ -218,13 +219,21 @@ class Transaction {
     await runBounded(withPuts.map((part) => () => this.#learnLimits(part)))
     for (const part of withPuts) part.requireFit()
     this.#pace.requireTime()
-    await runBounded(withPuts.map((part) => () => part.stage()))
+    // One of them can do without: it is written first of all, while the others can still be dropped.
+    const plain = withPuts.findLast((part) => !part.isLong)
+    await runBounded(withPuts.filter((part) => part !== plain).map((part) => () => part.stage()))
+  }
+
+  #readLimits(storage: BulkStorage): Promise<StorageLimits> {
+    const reading = this.#limits.get(storage) ?? storage.limits()
+    this.#limits.set(storage, reading)
+    return reading
   }
 
   async #learnLimits(part: WrittenCollection): Promise<void> {
     if (part.limits) return
     try {
-      part.heed(await part.storage.limits())
+      part.heed(await this.#readLimits(part.storage))
     } catch (error) {
       if (!isRefusal(error)) throw error
       part.fail(error)

@@ -1,6 +1,14 @@
+import { UpstreamError } from '../domain/errors.ts'
 import { fieldLimits } from '../domain/record.ts'
+import { never } from '../domain/timestamp.ts'
 import { modestLimits, splitIntoUploads } from './plan.ts'
-import type { BulkStorage, CommitOutcome, RecordWrite, Snapshot, StorageLimits } from '../domain/record-storage.ts'
+import type {
+  BulkStorage,
+  CommitOutcome,
+  RecordWrite,
+  Snapshot,
+  StorageLimits,
+} from '../domain/record-storage.ts'
 import type { SyncRecord } from '../domain/record.ts'
 import type { Timestamp } from '../domain/timestamp.ts'
 import type { AppliedChange } from './collection-state.ts'
@@ -13,8 +21,8 @@ export interface VisibleChanges {
   storage: BulkStorage
   collection: string
   applied: ReadonlyMap<string, AppliedChange>
-  /** When the last change became visible; nobody is known to have written after it. */
-  since: Timestamp
+  /** When the last change became visible; null when somebody else may have written after it. */
+  since: Timestamp | null
   limits: StorageLimits | null
 }
 
@@ -40,7 +48,10 @@ export async function undoChanges(changes: VisibleChanges, pace: Pace): Promise<
 
 /** A record that has still to be brought back. */
 interface Pending extends AppliedChange {
-  /** It had to be deleted first, because a sortindex can't be taken away otherwise. */
+  /**
+   * It may have been deleted already, which comes first because a sortindex can't be taken away otherwise; the answer
+   * to that was lost.
+   */
   isBeingReset: boolean
 }
 
@@ -48,11 +59,12 @@ class Undo {
   readonly #changes: VisibleChanges
   readonly #pending = new Map<string, Pending>()
   #since: Timestamp
-  #isFirst = true
+  #mustLook: boolean
 
   constructor(changes: VisibleChanges) {
     this.#changes = changes
-    this.#since = changes.since
+    this.#since = changes.since ?? never
+    this.#mustLook = changes.since === null
     for (const [id, change] of changes.applied) {
       const hadNothing = change.before === null && change.leftAt === null
       if (!hadNothing) this.#pending.set(id, { ...change, isBeingReset: false })
@@ -66,13 +78,13 @@ class Undo {
   /** One round; false when somebody else wrote meanwhile. */
   async run(): Promise<boolean> {
     const { storage, collection, limits } = this.#changes
-    if (!this.#isFirst) this.#forgetForeign(await storage.snapshot(collection, [...this.#pending.keys()]))
-    this.#isFirst = false
+    if (this.#mustLook) this.#forgetForeign(await storage.snapshot(collection, [...this.#pending.keys()]))
+    // Whatever ends this round early leaves the collection in an unknown state.
+    this.#mustLook = true
 
     const resets = this.#idsWhere((change) => mustReset(change))
     if (resets.length > 0) {
-      for (const id of resets) this.#pending.get(id)!.isBeingReset = true
-      if (!this.#note(await storage.remove(collection, resets, this.#since))) return false
+      if (!this.#note(await this.#removeForReset(resets))) return false
       for (const id of resets) Object.assign(this.#pending.get(id)!, { leftAt: null, wroteSortindex: false })
     }
     const restored = [...this.#pending].flatMap(([id, change]) => restoration(id, change) ?? [])
@@ -85,6 +97,17 @@ class Undo {
       for (const id of created) this.#pending.delete(id)
     }
     return this.isDone
+  }
+
+  async #removeForReset(ids: string[]): Promise<CommitOutcome> {
+    const { storage, collection } = this.#changes
+    try {
+      return await storage.remove(collection, ids, this.#since)
+    } catch (error) {
+      const mayHaveWorked = !(error instanceof UpstreamError) || error.applied === 'unknown'
+      if (mayHaveWorked) for (const id of ids) this.#pending.get(id)!.isBeingReset = true
+      throw error
+    }
   }
 
   #idsWhere(holds: (change: Pending) => boolean): string[] {

@@ -80,7 +80,10 @@ async function readWholeList(
     case 'page':
       return { outcome: 'page', page: list.page }
     case 'records':
-      return { outcome: 'page', page: composePage(options, list, new Map(), options.position!.firstTimestamp) }
+      return {
+        outcome: 'page',
+        page: composePage(options, list, new Map(), options.position!.firstTimestamp),
+      }
     case 'too-large':
       return { outcome: 'too-large' }
     case 'failed':

@@ -1,24 +1,19 @@
 import { errno, ServiceError, UpstreamError } from '../domain/errors.ts'
+import { CollectionReader } from './collection-reader.ts'
 import { CollectionState } from './collection-state.ts'
-import { judgeCollection } from './judge.ts'
-import { baseOptions, readOwnOffset } from './list-page.ts'
 import { fitsOneBatch, isModest, modestLimits, splitIntoUploads } from './plan.ts'
-import { readList } from './read-list.ts'
 import { isRefusal } from './refusal.ts'
-import { runBounded } from './run-bounded.ts'
 import { undoChanges } from './undo.ts'
 import type { OperationOutcome } from '../domain/operation.ts'
 import type {
   BulkStorage,
   CommitOutcome,
-  ListOptions,
   RecordWrite,
   Snapshot,
   StorageLimits,
 } from '../domain/record-storage.ts'
 import type { Timestamp } from '../domain/timestamp.ts'
 import type { TransactionEvent } from './transaction.ts'
-import type { BaseList } from './list-page.ts'
 import type { Pace } from './pace.ts'
 import type { CollectionPlan } from './plan.ts'
 import type { VisibleStep } from './probe.ts'
@@ -56,10 +51,9 @@ export type UndoResult = 'untouched' | 'undone' | 'partial' | 'unknown'
 export class WrittenCollection {
   limits: StorageLimits | null = null
   readonly #operations: NumberedOperation[]
-  readonly #ids: string[]
+  readonly #reader: CollectionReader
   readonly #around: Surroundings
   #state!: CollectionState
-  #heldBytes = 0
   #rounds = 0
   #isCommitting = false
   #stagedBatch: string | null = null
@@ -73,13 +67,15 @@ export class WrittenCollection {
     around: Surroundings,
   ) {
     this.#operations = operations
-    this.#ids = namedIds(operations)
+    this.#reader = new CollectionReader(storage, collection, operations, around.budget)
     this.#around = around
   }
 
   /** Whether what the client sent is so much that the storage's limits have to be known before it is judged. */
   get needsLimits(): boolean {
-    return !isModest(this.#operations.flatMap(({ operation }) => (operation.kind === 'put' ? [operation.input] : [])))
+    return !isModest(
+      this.#operations.flatMap(({ operation }) => (operation.kind === 'put' ? [operation.input] : [])),
+    )
   }
 
   get hasPuts(): boolean {
@@ -134,7 +130,7 @@ export class WrittenCollection {
 
   /** Brings all puts to the storage, invisibly. */
   async stage(): Promise<void> {
-    for (let tries = 1; ; ) {
+    for (let tries = 1; ;) {
       const { puts } = this.#plan()
       if (puts.length === 0 || this.#stagedBatch !== null || !this.limits?.batch) return
       try {
@@ -175,8 +171,9 @@ export class WrittenCollection {
     if (!this.#state) return 'untouched'
     const isClear = await this.#settleDoubt()
     if (!this.#state.isVisible) return isClear ? 'untouched' : 'unknown'
-    const { applied, since } = this.#state
+    const { applied, isDisturbed } = this.#state
     const { storage, collection, limits } = this
+    const since = isDisturbed ? null : this.#state.since
     const isUndone = await undoChanges({ storage, collection, applied, since, limits }, this.#around.pace)
     if (!isUndone) return 'partial'
     return isClear ? 'undone' : 'unknown'
@@ -194,52 +191,10 @@ export class WrittenCollection {
 
   async #readView(): Promise<CollectionView> {
     for (;;) {
-      const snapshot = await this.#snapshotPatiently(this.#isCommitting ? maxProbes : 1)
-      const view: CollectionView = { ...snapshot, lists: new Map(), count: null }
-      this.#around.budget.giveBack(this.#heldBytes)
-      this.#heldBytes = 0
-      const isWhole = await this.#readLists(view)
-      if (isWhole) return view
+      const view = await this.#reader.read(await this.#snapshotPatiently(this.#isCommitting ? maxProbes : 1))
+      if (view) return view
       await this.#spendRound()
     }
-  }
-
-  /** Reads what the snapshot does not tell, as of the same moment; false when the collection has changed. */
-  async #readLists(view: CollectionView): Promise<boolean> {
-    const { storage, collection } = this
-    const firstWrite = this.#operations.findIndex(({ operation }) => isWrite(operation))
-    let isWhole = true
-    const tasks: (() => Promise<void>)[] = []
-    for (const [place, { index, operation }] of this.#operations.entries()) {
-      if (operation.kind !== 'list') continue
-      const { options } = operation
-      const isOverlaid = place > firstWrite
-      if (!isOverlaid && judgeCollection(operation.precondition, view.timestamp)) continue
-      if (isOverlaid && isListedById(options)) {
-        view.lists.set(index, listFromSnapshot(options.ids!, view))
-        continue
-      }
-      const isLocal = isOverlaid || (options.position && readOwnOffset(options.position) !== null)
-      const asked = isLocal ? baseOptions(options, this.#ids.length) : options
-      const form = isLocal ? 'records' : 'page'
-      tasks.push(async () => {
-        const condition = { kind: 'unmodified-since', timestamp: view.timestamp } as const
-        const read = await readList(storage, collection, asked, condition, this.#around.budget, form)
-        if ('list' in read) {
-          view.lists.set(index, read.list)
-          this.#heldBytes += read.heldBytes
-        } else {
-          isWhole = false
-        }
-      })
-    }
-    if (this.#operations.some(({ operation }) => operation.kind === 'count')) {
-      tasks.push(async () => {
-        view.count = await countOrRefusal(storage, collection)
-      })
-    }
-    await runBounded(tasks)
-    return isWhole
   }
 
   #plan(): CollectionPlan {
@@ -360,7 +315,7 @@ export class WrittenCollection {
   async #snapshotPatiently(tries: number): Promise<Snapshot> {
     for (let left = tries - 1; ; left -= 1) {
       try {
-        return await this.storage.snapshot(this.collection, this.#ids)
+        return await this.storage.snapshot(this.collection, this.#reader.ids)
       } catch (error) {
         if (left <= 0 || !this.#around.pace.hasTimeToRetry) throw error
         await this.#around.pace.pause()
@@ -401,41 +356,6 @@ export class WrittenCollection {
   }
 }
 
-function isWrite(operation: NumberedOperation['operation']): boolean {
-  return operation.kind === 'put' || operation.kind === 'delete'
-}
-
-/** Every record that the operations name and that their outcomes depend on. */
-function namedIds(operations: NumberedOperation[]): string[] {
-  const firstWrite = operations.findIndex(({ operation }) => isWrite(operation))
-  const ids = operations.flatMap(({ operation }, place) => {
-    if ('id' in operation) return [operation.id]
-    return operation.kind === 'list' && place > firstWrite && isListedById(operation.options)
-      ? operation.options.ids!
-      : []
-  })
-  return [...new Set(ids)]
-}
-
-/** Whether a list that follows a write can be made of the snapshot alone. */
-function isListedById({ ids, position }: ListOptions): boolean {
-  return ids !== undefined && (!position || readOwnOffset(position) !== null)
-}
-
-function listFromSnapshot(ids: string[], view: CollectionView): BaseList {
-  const records = ids.flatMap((id) => view.records.get(id) ?? [])
-  return { kind: 'records', records, next: null }
-}
-
-async function countOrRefusal(storage: BulkStorage, collection: string): Promise<number | ServiceError> {
-  try {
-    return await storage.count(collection)
-  } catch (error) {
-    if (isRefusal(error) && error.status !== 401) return error
-    throw error
-  }
-}
-
 function isCertainlyWithoutEffect(failure: unknown): boolean {
   return failure instanceof ServiceError || (failure instanceof UpstreamError && failure.applied === 'no')
 }
@@ -444,12 +364,16 @@ function isCertainlyWithoutEffect(failure: unknown): boolean {
 function withoutEffect(failure: unknown, collection: string): unknown {
   if (!(failure instanceof UpstreamError)) return failure
   const { retryAfterSeconds, status } = failure
-  return new UpstreamError(failure.failure, `Cannot write to "${collection}": the storage broke and wrote nothing`, {
-    applied: 'no',
-    retryAfterSeconds,
-    ...(status === null ? {} : { status }),
-    cause: failure,
-  })
+  return new UpstreamError(
+    failure.failure,
+    `Cannot write to "${collection}": the storage broke and wrote nothing`,
+    {
+      applied: 'no',
+      retryAfterSeconds,
+      ...(status === null ? {} : { status }),
+      cause: failure,
+    },
+  )
 }
 
 // A staged batch that the storage has forgotten is no fault of the client's.

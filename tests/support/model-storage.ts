@@ -162,7 +162,9 @@ export class ModelStorage implements BulkStorage {
     const contents: Record<string, Record<string, { payload: string; sortindex?: number }>> = {}
     for (const name of [...this.#collections.keys()].sort()) {
       const records: Record<string, { payload: string; sortindex?: number }> = {}
-      for (const [id, { payload, sortindex }] of [...this.visible(name)].sort(([a], [b]) => (a < b ? -1 : 1))) {
+      for (const [id, { payload, sortindex }] of [...this.visible(name)].sort(([a], [b]) =>
+        a < b ? -1 : 1,
+      )) {
         records[id] = { payload, ...(sortindex === undefined ? {} : { sortindex }) }
       }
       if (Object.keys(records).length > 0) contents[name] = records
@@ -201,7 +203,11 @@ export class ModelStorage implements BulkStorage {
     })
   }
 
-  async write(collection: string, records: RecordWrite[], unmodifiedSince: Timestamp): Promise<CommitOutcome> {
+  async write(
+    collection: string,
+    records: RecordWrite[],
+    unmodifiedSince: Timestamp,
+  ): Promise<CommitOutcome> {
     return await this.#call('write', collection, (call) => {
       if (this.timestampOf(collection) > unmodifiedSince) return { outcome: 'moved' }
       this.#requireAcceptable(records)
@@ -234,7 +240,8 @@ export class ModelStorage implements BulkStorage {
     return await this.#call('commitStaged', collection, (call) => {
       if (this.timestampOf(collection) > unmodifiedSince) return { outcome: 'moved' }
       const staged = this.#staged.get(batch)
-      if (staged?.collection !== collection) throw new ServiceError(400, errno.invalidParameters, 'No such batch')
+      if (staged?.collection !== collection)
+        throw new ServiceError(400, errno.invalidParameters, 'No such batch')
       this.#staged.delete(batch)
       return this.#apply(collection, staged.records, 'us', call.number)
     })
@@ -363,9 +370,10 @@ export class ModelStorage implements BulkStorage {
     by: 'us' | 'other' | null,
     call: number,
   ): Extract<CommitOutcome, { outcome: 'committed' }> {
-    const before = this.visible(name)
+    const before = by === null ? new Map<string, SyncRecord>() : this.visible(name)
     const collection = this.#open(name, by, 'write')
-    const { accepted, rejected } = by === 'us' ? this.#sift(records) : { accepted: records, rejected: new Map() }
+    const { accepted, rejected } =
+      by === 'us' ? this.#sift(records) : { accepted: records, rejected: new Map() }
     for (const { id, payload, sortindex, ttlSeconds } of accepted) {
       const row = collection.rows.get(id)
       const isNewVersion = !row || payload !== undefined || sortindex !== undefined

@@ -1,0 +1,236 @@
+import { describe, expect, it } from 'bun:test'
+import { ServiceError, UpstreamError } from '../../src/domain/errors.ts'
+import { ModelStorage } from '../support/model-storage.ts'
+import type { ModelCall, ModelFault } from '../support/model-storage.ts'
+import { get, ifMatch, list, onlyIfAbsent, put, recordsOf, remove, transact } from './transact.ts'
+
+function at(number: number, fault: ModelFault): (call: ModelCall) => ModelFault | null {
+  return (call) => (call.number === number ? fault : null)
+}
+
+describe('runTransaction: a lost answer', () => {
+  for (const fault of ['error-after', 'reset-after', 'hang-after'] as const) {
+    it(`to a write that was carried out (${fault}) is a success with the true timestamp`, async () => {
+      const storage = new ModelStorage()
+      const then = storage.seed('tabs', [{ id: 'a', payload: 'old' }])
+      storage.fault = at(2, fault)
+
+      const { outcomes, events } = await transact(storage, [
+        put('tabs', 'a', { payload: 'new' }, ifMatch(then)),
+        put('tabs', 'b', { payload: 'b' }, onlyIfAbsent),
+      ])
+
+      const lastModified = storage.timestampOf('tabs')
+      expect(outcomes).toEqual([
+        { outcome: 'stored', record: { id: 'a', payload: 'new', lastModified } },
+        { outcome: 'stored', record: { id: 'b', payload: 'b', lastModified } },
+      ])
+      expect(storage.callCounts).toEqual({ snapshot: 2, write: 1 })
+      expect(events.map(({ kind }) => kind)).toEqual(['probed', 'committed'])
+    })
+  }
+
+  for (const fault of ['error-before', 'reset-before', 'hang-before'] as const) {
+    it(`to a write that was not carried out (${fault}) is followed by one more attempt`, async () => {
+      const storage = new ModelStorage()
+      storage.fault = at(2, fault)
+
+      const { outcomes } = await transact(storage, [put('tabs', 'a', { payload: 'new' }, onlyIfAbsent)])
+
+      expect(outcomes[0]).toMatchObject({ outcome: 'stored' })
+      expect(storage.callCounts).toEqual({ snapshot: 2, write: 2 })
+      expect(storage.log.length).toBe(1)
+    })
+  }
+
+  it('to a write that is carried out later, after the look at the storage, does not write twice', async () => {
+    const storage = new ModelStorage()
+    const write = storage.write.bind(storage)
+    let isFirst = true
+    storage.write = async (collection, records, since) => {
+      if (!isFirst) return await write(collection, records, since)
+      isFirst = false
+      storage.onCall = ({ name }) => {
+        if (name !== 'write') return
+        storage.onCall = () => {}
+        storage.otherWrites(collection, records)
+      }
+      throw new UpstreamError('timeout', 'No answer')
+    }
+
+    const { outcomes } = await transact(storage, [put('tabs', 'a', { payload: 'new' }, onlyIfAbsent)])
+
+    expect(outcomes[0]).toMatchObject({
+      outcome: 'stored',
+      record: { payload: 'new', lastModified: storage.timestampOf('tabs') },
+    })
+    expect(storage.log.length).toBe(1)
+  })
+
+  it('gives up after two repetitions, and says that nothing was written', async () => {
+    const storage = new ModelStorage()
+    storage.fault = ({ name }) => (name === 'write' ? 'reset-before' : null)
+
+    const { failure } = await transact(storage, [put('tabs', 'a', { payload: 'new' })])
+
+    expect(failure).toMatchObject({ failure: 'lost', applied: 'no' })
+    expect(storage.callCounts).toEqual({ snapshot: 4, write: 3 })
+  })
+
+  it('is reported as unknown when the storage can not be looked at either', async () => {
+    const storage = new ModelStorage()
+    storage.fault = ({ number }) => (number >= 2 ? 'reset-after' : null)
+
+    const { failure, events } = await transact(storage, [put('tabs', 'a', { payload: 'new' })])
+
+    expect(failure).toMatchObject({ name: 'UpstreamError', applied: 'unknown' })
+    expect((failure as Error).message).toContain('outcome unknown')
+    expect(events).toContainEqual({ kind: 'unknown', collections: ['tabs'] })
+  })
+
+  it('is settled while undoing, when the storage can be looked at again by then', async () => {
+    const storage = new ModelStorage()
+    storage.seed('tabs', [{ id: 'a', payload: 'old' }])
+    storage.fault = ({ number }) => (number >= 2 && number <= 5 ? 'reset-after' : null)
+
+    const { failure, events } = await transact(storage, [put('tabs', 'a', { payload: 'new' })])
+
+    expect(failure).toBeInstanceOf(UpstreamError)
+    expect(events).toContainEqual({ kind: 'undone', collections: ['tabs'] })
+    expect(storage.contents()).toEqual({ tabs: { a: { payload: 'old' } } })
+  })
+
+  it('with somebody else writing over one of our records still counts as carried out', async () => {
+    const storage = new ModelStorage()
+    storage.fault = at(2, 'reset-after')
+    storage.onCall = ({ number }) => {
+      if (number === 3) storage.otherWrites('tabs', [{ id: 'b', payload: 'theirs' }])
+    }
+
+    const { outcomes } = await transact(storage, [
+      put('tabs', 'a', { payload: 'ours' }, onlyIfAbsent),
+      put('tabs', 'b', { payload: 'ours' }, onlyIfAbsent),
+    ])
+
+    const ours = storage.visible('tabs').get('a')!.lastModified
+    expect(outcomes).toEqual([
+      { outcome: 'stored', record: { id: 'a', payload: 'ours', lastModified: ours } },
+      { outcome: 'stored', record: { id: 'b', payload: 'ours', lastModified: ours } },
+    ])
+    expect(storage.contents()).toEqual({ tabs: { a: { payload: 'ours' }, b: { payload: 'theirs' } } })
+  })
+
+  it('with somebody else having written first is decided again', async () => {
+    const storage = new ModelStorage()
+    const then = storage.seed('tabs', [
+      { id: 'a', payload: 'old' },
+      { id: 'b', payload: 'old' },
+    ])
+    storage.fault = at(2, 'reset-after')
+    storage.onCall = ({ number }) => {
+      if (number === 2) storage.otherWrites('tabs', [{ id: 'b', payload: 'theirs' }])
+    }
+
+    const { outcomes } = await transact(storage, [
+      put('tabs', 'a', { payload: 'ours' }, ifMatch(then)),
+      put('tabs', 'b', { payload: 'ours' }, ifMatch(then)),
+    ])
+
+    expect(outcomes.map(({ outcome }) => outcome)).toEqual(['stored', 'precondition-failed'])
+    expect(storage.contents()).toEqual({ tabs: { a: { payload: 'ours' }, b: { payload: 'theirs' } } })
+  })
+
+  it('of which every trace is written over is reported as unknown rather than written again', async () => {
+    const storage = new ModelStorage()
+    storage.fault = at(2, 'reset-after')
+    storage.onCall = ({ number }) => {
+      if (number === 3) storage.otherRemoves('tabs', ['a'])
+    }
+
+    const { failure, events } = await transact(storage, [put('tabs', 'a', { payload: 'ours' })])
+
+    expect(failure).toMatchObject({ applied: 'unknown' })
+    expect(events).toContainEqual({ kind: 'unknown', collections: ['tabs'] })
+    expect(storage.contents()).toEqual({})
+  })
+
+  it('to a deletion that was carried out is a success', async () => {
+    const storage = new ModelStorage()
+    const then = storage.seed('tabs', [{ id: 'a', payload: 'old' }])
+    storage.fault = at(2, 'reset-after')
+
+    const { outcomes } = await transact(storage, [remove('tabs', 'a', ifMatch(then)), get('tabs', 'a')])
+
+    expect(outcomes.map(({ outcome }) => outcome)).toEqual(['deleted', 'missing'])
+    expect(storage.callCounts).toEqual({ snapshot: 2, remove: 1 })
+  })
+
+  it('to a deletion never dates the collection after what somebody else wrote since', async () => {
+    const storage = new ModelStorage()
+    storage.seed('tabs', [{ id: 'a', payload: 'old' }])
+    storage.fault = at(2, 'reset-after')
+    storage.onCall = ({ number }) => {
+      if (number === 3) storage.otherWrites('tabs', [{ id: 'b', payload: 'theirs' }])
+    }
+
+    const { outcomes } = await transact(storage, [remove('tabs', 'a')])
+
+    const theirs = storage.visible('tabs').get('b')!.lastModified
+    const [deleted] = outcomes
+    expect(deleted?.outcome === 'deleted' && deleted.timestamp).toBeLessThan(theirs)
+  })
+
+  it('to staging leads to a new staged batch, never to an addition to the old one', async () => {
+    const storage = new ModelStorage()
+    const batches: (string | undefined)[] = []
+    const stage = storage.stage.bind(storage)
+    storage.stage = async (...call) => {
+      batches.push(call[3])
+      return await stage(...call)
+    }
+    storage.fault = ({ name, collection }) =>
+      name === 'stage' && collection === 'tabs' && storage.callCounts.stage! <= 2 ? 'reset-after' : null
+
+    const { outcomes } = await transact(storage, [
+      put('tabs', 'a', { payload: 'a' }),
+      put('history', 'a', { payload: 'a' }),
+    ])
+
+    expect(outcomes.map(({ outcome }) => outcome)).toEqual(['stored', 'stored'])
+    expect(batches).toEqual([undefined, undefined, undefined])
+  })
+
+  it('to a commit after which the repetition is told that the batch is unknown is no refusal', async () => {
+    const storage = new ModelStorage()
+    storage.seed('tabs', [{ id: 'a', payload: 'old' }])
+    const untouched = storage.contents()
+    storage.commitStaged = async (collection) => {
+      if (collection === 'tabs') throw new ServiceError(400, 109, 'No such batch')
+      return { outcome: 'moved' }
+    }
+
+    const { failure } = await transact(storage, [
+      put('tabs', 'a', { payload: 'a' }),
+      put('history', 'a', { payload: 'a' }),
+    ])
+
+    expect(failure).toBeInstanceOf(UpstreamError)
+    expect(storage.contents()).toEqual(untouched)
+  })
+
+  it('names the records that the storage had refused', async () => {
+    const storage = new ModelStorage()
+    storage.seed('tabs', [{ id: 'bad', payload: 'old' }])
+    storage.refusedIds.set('bad', 'invalid')
+    storage.fault = at(3, 'reset-after')
+
+    const { outcomes } = await transact(storage, [
+      put('tabs', 'good', { payload: 'x' }, onlyIfAbsent),
+      put('tabs', 'bad', { payload: 'y' }),
+      list('tabs', { sort: 'oldest' }),
+    ])
+
+    expect(outcomes.map(({ outcome }) => outcome)).toEqual(['stored', 'rejected', 'page'])
+    expect(recordsOf(outcomes[2]).map(({ payload }) => payload)).toEqual(['old', 'x'])
+  })
+})

@@ -1,0 +1,47 @@
+import { describe, expect, it } from 'bun:test'
+import { composePage, parseRecords } from '../../src/batch/list-page.ts'
+import type { ListOptions } from '../../src/domain/record-storage.ts'
+import type { SyncRecord } from '../../src/domain/record.ts'
+import { timestamp } from '../../src/domain/timestamp.ts'
+
+const now = timestamp(900)
+const record = (id: string, lastModified: number, sortindex = 0): SyncRecord => ({
+  id,
+  lastModified: timestamp(lastModified),
+  payload: id,
+  sortindex,
+})
+const base = [record('a', 100, 9), record('b', 200, 8), record('c', 300, 7)]
+const next = { offset: '3', firstTimestamp: timestamp(300) }
+
+function page(options: ListOptions, more: typeof next | null, written: SyncRecord[]) {
+  const overlay = new Map(written.map((one) => [one.id, one]))
+  const { records, next: position } = composePage(options, { records: base, next: more }, overlay, now)
+  return {
+    ids: parseRecords(records)
+      .map(({ id }) => id)
+      .join(''),
+    next: position?.offset ?? null,
+  }
+}
+
+describe('composePage', () => {
+  it('puts what is written behind the oldest, on the last page only', () => {
+    expect(page({ sort: 'oldest' }, null, [record('z', 900)])).toEqual({ ids: 'abcz', next: null })
+    expect(page({ sort: 'oldest' }, next, [record('z', 900)])).toEqual({ ids: 'abc', next: 'skip:3' })
+  })
+
+  it('shows by index only what is sure to come before the records it has not seen', () => {
+    const written = [record('y', 900, 8.5), record('z', 900, 1)]
+
+    expect(page({ sort: 'index' }, next, written)).toEqual({ ids: 'aybc', next: 'skip:4' })
+    expect(page({ sort: 'index' }, null, written)).toEqual({ ids: 'aybcz', next: null })
+  })
+
+  it('skips what earlier pages have shown', () => {
+    const position = { offset: 'skip:1', firstTimestamp: timestamp(300) }
+
+    expect(page({ sort: 'oldest', limit: 2, position }, null, [])).toEqual({ ids: 'bc', next: null })
+    expect(page({ sort: 'oldest', limit: 1, position }, null, [])).toEqual({ ids: 'b', next: 'skip:2' })
+  })
+})

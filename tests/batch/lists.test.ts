@@ -1,0 +1,191 @@
+import { describe, expect, it } from 'bun:test'
+import { UpstreamError } from '../../src/domain/errors.ts'
+import type { ListOptions } from '../../src/domain/record-storage.ts'
+import { timestamp } from '../../src/domain/timestamp.ts'
+import { ModelStorage } from '../support/model-storage.ts'
+import { ifMatch, list, put, recordsOf, remove, transact } from './transact.ts'
+
+const seeds = ['a', 'b', 'c', 'd', 'e'].map((id, place) => ({
+  id,
+  payload: `old ${id}`,
+  sortindex: 10 + place,
+}))
+
+function library(): ModelStorage {
+  const storage = new ModelStorage()
+  for (const seed of seeds) storage.seed('tabs', [seed])
+  return storage
+}
+
+const writes = [
+  put('tabs', 'b', { payload: 'new b', sortindex: 99 }),
+  remove('tabs', 'd'),
+  put('tabs', 'f', { payload: 'new f', sortindex: 1 }),
+]
+
+describe('runTransaction: lists', () => {
+  const variants: [name: string, options: Partial<ListOptions>][] = [
+    ['newest first', {}],
+    ['oldest first', { sort: 'oldest' }],
+    ['by index', { sort: 'index' }],
+    ['newest, limited', { limit: 3 }],
+    ['oldest, limited', { sort: 'oldest', limit: 2 }],
+    ['by index, limited', { sort: 'index', limit: 4 }],
+    ['of some ids', { ids: ['a', 'd', 'f', 'nobody'] }],
+    ['of some ids, limited', { ids: ['a', 'c', 'f'], limit: 1 }],
+    ['without some ids', { excludedIds: new Set(['a', 'f']) }],
+    ['without some ids, limited', { excludedIds: new Set(['a', 'f']), limit: 2 }],
+  ]
+  for (const [name, options] of variants) {
+    it(`after writes show what a list after the commit shows: ${name}`, async () => {
+      const storage = library()
+
+      const { outcomes } = await transact(storage, [...writes, list('tabs', options)])
+      const after = await transact(storage, [list('tabs', options)])
+
+      expect(sorted(recordsOf(outcomes[3]))).toEqual(sorted(recordsOf(after.outcomes[0])))
+      const [inside, outside] = [outcomes[3]!, after.outcomes[0]!]
+      if (inside.outcome !== 'page' || outside.outcome !== 'page') throw new TypeError('no page')
+      expect(inside.page.timestamp).toBe(storage.timestampOf('tabs'))
+      expect(inside.page.next === null).toBe(outside.page.next === null)
+      expect(inside.page.count).toBe(recordsOf(inside).length)
+    })
+  }
+
+  it('after writes heed bounds in time, with the timestamps that the writes get', async () => {
+    const storage = library()
+    const c = storage.visible('tabs').get('c')!.lastModified
+    const future = timestamp(storage.clock.nowMs + 1_000_000)
+
+    const { outcomes } = await transact(storage, [
+      ...writes,
+      list('tabs', { newer: c }),
+      list('tabs', { older: c }),
+      list('tabs', { older: future }),
+    ])
+
+    expect(
+      recordsOf(outcomes[3])
+        .map(({ id }) => id)
+        .sort(),
+    ).toEqual(['b', 'e', 'f'])
+    expect(recordsOf(outcomes[4]).map(({ id }) => id)).toEqual(['a'])
+    expect(recordsOf(outcomes[5]).length).toBe(5)
+  })
+
+  it('show the state at their place in the order', async () => {
+    const storage = library()
+
+    const { outcomes } = await transact(storage, [
+      list('tabs', { sort: 'oldest' }),
+      writes[1]!,
+      list('tabs', { sort: 'oldest' }),
+      writes[2]!,
+      list('tabs', { sort: 'oldest' }),
+    ])
+
+    const ids = [0, 2, 4].map((index) =>
+      recordsOf(outcomes[index])
+        .map(({ id }) => id)
+        .join(''),
+    )
+    expect(ids).toEqual(['abcde', 'abce', 'abcef'])
+  })
+
+  it('can be followed page by page, each record once', async () => {
+    const storage = library()
+    const first = await transact(storage, [...writes, list('tabs', { limit: 2 })])
+    const ids = recordsOf(first.outcomes[3]).map(({ id }) => id)
+    let outcome = first.outcomes[3]!
+    while (outcome.outcome === 'page' && outcome.page.next) {
+      const { outcomes } = await transact(storage, [list('tabs', { limit: 2, position: outcome.page.next })])
+      outcome = outcomes[0]!
+      ids.push(...recordsOf(outcome).map(({ id }) => id))
+    }
+
+    expect(ids.length).toBe(5)
+    expect(new Set(ids)).toEqual(new Set(['a', 'b', 'c', 'e', 'f']))
+    expect(outcome.outcome === 'page' && outcome.page.timestamp).toBe(storage.timestampOf('tabs'))
+  })
+
+  it('that continue a page of the storage leave out what was written meanwhile', async () => {
+    const storage = library()
+    const position = { offset: '2', firstTimestamp: timestamp(1_700_000_000_000) }
+
+    const { outcomes } = await transact(storage, [...writes, list('tabs', { limit: 2, position })])
+
+    expect(recordsOf(outcomes[3]).map(({ id }) => id)).toEqual(['c'])
+    expect(outcomes[3]).toMatchObject({ page: { timestamp: position.firstTimestamp, next: { offset: '4' } } })
+  })
+
+  it('that find the collection changed since the snapshot are read again with it', async () => {
+    const storage = library()
+    storage.onCall = ({ number }) => {
+      if (number === 2) storage.otherWrites('tabs', [{ id: 'z', payload: 'theirs' }])
+    }
+
+    const { outcomes, events } = await transact(storage, [list('tabs'), put('tabs', 'a', { payload: 'new' })])
+
+    expect(recordsOf(outcomes[0]).length).toBe(6)
+    expect(storage.callCounts).toEqual({ snapshot: 2, list: 2, write: 1 })
+    expect(events.map(({ kind }) => kind)).toEqual(['moved-round', 'committed'])
+  })
+
+  it('whose condition fails are not read', async () => {
+    const storage = library()
+
+    const { outcomes } = await transact(storage, [list('tabs', {}, ifMatch(10)), put('tabs', 'a', {})])
+
+    expect(outcomes[0]).toMatchObject({ outcome: 'precondition-failed' })
+    expect(storage.callCounts).toEqual({ snapshot: 1, write: 1 })
+  })
+
+  it('that would be too long together are cut off, and the writes stand', async () => {
+    const storage = library()
+    storage.streamChunkBytes = 64
+
+    const { outcomes } = await transact(
+      storage,
+      [list('tabs'), list('tabs', { limit: 1 }), put('tabs', 'a', { payload: 'new' }), list('tabs')],
+      { maxAnswerBytes: 200 },
+    )
+
+    expect(outcomes.map(({ outcome }) => outcome)).toEqual(['too-large', 'page', 'stored', 'too-large'])
+    expect(storage.cancelledStreams).toBe(2)
+    expect(storage.contents().tabs!.a!.payload).toBe('new')
+  })
+
+  it('are read whole from streams', async () => {
+    const storage = library()
+    storage.streamChunkBytes = 7
+
+    const { outcomes } = await transact(storage, [list('tabs', { sort: 'oldest' }), list('history')])
+
+    expect(recordsOf(outcomes[0]).map(({ id }) => id)).toEqual(['a', 'b', 'c', 'd', 'e'])
+    expect(recordsOf(outcomes[1])).toEqual([])
+  })
+
+  it('whose stream fails fail the whole, before anything is written', async () => {
+    const storage = library()
+    const { list: read } = storage
+    storage.list = async (...call) => {
+      const outcome = await read.apply(storage, call)
+      if (outcome.outcome !== 'page') return outcome
+      const records = new ReadableStream<Uint8Array>({
+        pull(controller) {
+          controller.error(new UpstreamError('lost', 'Cut off'))
+        },
+      })
+      return { ...outcome, page: { ...outcome.page, records } }
+    }
+
+    const { failure } = await transact(storage, [list('tabs'), put('tabs', 'a', { payload: 'new' })])
+
+    expect(failure).toMatchObject({ failure: 'lost' })
+    expect(storage.log).toEqual([])
+  })
+})
+
+function sorted(records: { id: string }[]) {
+  return records.toSorted((a, b) => (a.id < b.id ? -1 : 1))
+}

@@ -1,0 +1,62 @@
+import { describe, expect, it } from 'bun:test'
+import { Locks } from '../../src/batch/locks.ts'
+
+describe('Locks', () => {
+  it('lets callers with a common name in one after the other, in the order of asking', async () => {
+    const locks = new Locks()
+    const entered: number[] = []
+    let inside = 0
+    let mostInside = 0
+
+    await Promise.all(
+      Array.from({ length: 20 }, async (_, place) => {
+        const release = await locks.acquire(place % 2 ? ['a', 'b'] : ['b', 'a'])
+        entered.push(place)
+        inside += 1
+        mostInside = Math.max(mostInside, inside)
+        await Promise.resolve()
+        inside -= 1
+        release()
+      }),
+    )
+
+    expect(mostInside).toBe(1)
+    expect(entered).toEqual(entered.toSorted((a, b) => a - b))
+    expect(locks.size).toBe(0)
+  })
+
+  it('lets callers without a common name in at the same time', async () => {
+    const locks = new Locks()
+
+    const first = await locks.acquire(['a'])
+    const second = await locks.acquire(['b'])
+
+    expect(locks.size).toBe(2)
+    first()
+    second()
+    expect(locks.size).toBe(0)
+  })
+
+  it('is not confused by a name given twice or a release called twice', async () => {
+    const locks = new Locks()
+    const first = await locks.acquire(['a', 'a'])
+    const second = locks.acquire(['a'])
+
+    first()
+    first()
+    const release = await second
+    let isThirdIn = false
+    const third = locks.acquire(['a']).then((done) => {
+      isThirdIn = true
+      return done
+    })
+    first()
+    await Promise.resolve()
+
+    expect(isThirdIn).toBe(false)
+    release()
+    const lastRelease = await third
+    lastRelease()
+    expect(locks.size).toBe(0)
+  })
+})

@@ -1,0 +1,469 @@
+import { describe, expect, it } from 'bun:test'
+import * as fc from 'fast-check'
+import { Locks } from '../../src/batch/locks.ts'
+import type { Operation, OperationOutcome } from '../../src/domain/operation.ts'
+import type { Precondition } from '../../src/domain/precondition.ts'
+import type { SyncRecord } from '../../src/domain/record.ts'
+import { timestamp } from '../../src/domain/timestamp.ts'
+import { generousLimits, ModelStorage } from '../support/model-storage.ts'
+import type { AppliedWrite, ModelFault } from '../support/model-storage.ts'
+import { fresh, sequentially } from './sequential.ts'
+import { recordsOf, transact } from './transact.ts'
+import type { Result } from './transact.ts'
+
+const cases = Number(process.env.BATCH_CASES ?? 6000)
+const collections = ['c0', 'c1', 'c2']
+const ids = ['a', 'b', 'c', 'd']
+
+type CollectionOperation = Exclude<Operation, { kind: 'timestamps' }>
+type Numbered = { index: number; operation: CollectionOperation }
+
+interface Case {
+  seeds: { collection: string; id: string; sortindex: number | undefined }[]
+  operations: DraftOperation[]
+  /** From that call on, so many calls go wrong. */
+  faults: { call: number; span: number; fault: ModelFault }[]
+  others: { call: number; collection: string; id: string; deed: 'put' | 'remove' }[]
+  canStage: boolean
+}
+
+interface DraftOperation {
+  kind: CollectionOperation['kind']
+  collection: string
+  id: string
+  condition: 'none' | 'current' | 'stale' | 'other' | 'absent' | 'exists' | 'not-current'
+  hasPayload: boolean
+  sortindex: number | undefined
+  ttlSeconds: number | undefined
+  limit: number | undefined
+}
+
+const cast = <Value>(...values: Value[]) => fc.constantFrom(...values)
+
+const arbitraryCase: fc.Arbitrary<Case> = fc.record({
+  seeds: fc.uniqueArray(
+    fc.record({ collection: cast(...collections), id: cast(...ids), sortindex: cast(undefined, 1, 2) }),
+    { maxLength: 8, selector: ({ collection, id }) => collection + id },
+  ),
+  operations: fc.array(
+    fc.record({
+      kind: cast('put', 'put', 'put', 'delete', 'delete', 'get', 'list', 'count') as fc.Arbitrary<
+        DraftOperation['kind']
+      >,
+      collection: cast(...collections),
+      id: cast(...ids),
+      condition: cast(
+        'none',
+        'none',
+        'none',
+        'current',
+        'current',
+        'stale',
+        'other',
+        'absent',
+        'exists',
+        'not-current',
+      ),
+      hasPayload: cast(true, true, true, false),
+      sortindex: cast(undefined, undefined, 7, 8),
+      ttlSeconds: cast(undefined, undefined, undefined, undefined, 0, 5000),
+      limit: cast(undefined, undefined, 1, 2),
+    }) as fc.Arbitrary<DraftOperation>,
+    { minLength: 1, maxLength: 10 },
+  ),
+  faults: fc.array(
+    fc.record({
+      call: fc.integer({ min: 1, max: 16 }),
+      fault: cast(
+        'conflict',
+        'error-before',
+        'error-after',
+        'reset-before',
+        'reset-after',
+        'hang-before',
+        'hang-after',
+        'refused-identity',
+        'quota',
+        'moved',
+        'conflict',
+      ) as fc.Arbitrary<ModelFault>,
+      span: cast(1, 1, 1, 2, 4, 8, 1000),
+    }),
+    { maxLength: 3 },
+  ),
+  others: fc.array(
+    fc.record({
+      call: fc.integer({ min: 1, max: 16 }),
+      collection: cast(...collections),
+      id: cast(...ids),
+      deed: cast('put', 'put', 'remove') as fc.Arbitrary<'put' | 'remove'>,
+    }),
+    { maxLength: 3 },
+  ),
+  canStage: cast(true, true, true, false),
+})
+
+describe('runTransaction', () => {
+  it('agrees with operations done one by one, whatever breaks and whoever writes meanwhile', async () => {
+    const seen = { committed: 0, undone: 0, reported: 0, rejected: 0, moved: 0, probed: 0 }
+
+    await fc.assert(
+      fc.asyncProperty(arbitraryCase, async (drawn) => {
+        const { storage, result, operations, locks } = await play(drawn)
+
+        const kinds = new Set(result.events.map(({ kind }) => kind))
+        seen.committed += kinds.has('committed') ? 1 : 0
+        seen.undone += kinds.has('undone') ? 1 : 0
+        seen.moved += kinds.has('moved-round') ? 1 : 0
+        seen.probed += kinds.has('probed') ? 1 : 0
+        const isReported = kinds.has('partial') || kinds.has('unknown')
+        seen.reported += isReported ? 1 : 0
+        expect(locks.size).toBe(0)
+        expect(storage.earlyWrites).toEqual([])
+        expectNothingTwice(storage, operations)
+        if (result.failure === null) expectSequential(storage, operations, result)
+        else {
+          seen.rejected += 1
+          if (!isReported) {
+            const twins = twinDeletions(storage, operations, result)
+            expect(without(storage.contents(), twins)).toEqual(without(withoutUs(drawn, storage), twins))
+          }
+        }
+      }),
+      {
+        numRuns: cases,
+        ...(process.env.FC_SEED ? { seed: Number(process.env.FC_SEED) } : {}),
+        ...(process.env.FC_PATH ? { path: process.env.FC_PATH } : {}),
+      },
+    )
+
+    // The generator would prove little if it never got so far.
+    for (const figure of Object.values(seen)) expect(figure).toBeGreaterThan(cases / 1000)
+  }, 60_000)
+})
+
+async function play(drawn: Case) {
+  const storage = seeded(drawn)
+  const operations = drawn.operations.map((draft, index) => toOperation(draft, index, storage))
+  if (!drawn.canStage) storage.maxima = { ...generousLimits, batch: null }
+  storage.fault = ({ number }) =>
+    drawn.faults.find(({ call, span }) => number >= call && number < call + span)?.fault ?? null
+  storage.onCall = ({ number }) => {
+    for (const [place, { call, collection, id, deed }] of drawn.others.entries()) {
+      if (call !== number) continue
+      if (deed === 'remove') storage.otherRemoves(collection, [id])
+      else storage.otherWrites(collection, [otherRecord(id, place)])
+    }
+  }
+  const locks = new Locks()
+  const result = await transact(storage, operations, { locks })
+  return { storage, result, operations, locks }
+}
+
+function seeded({ seeds }: Case): ModelStorage {
+  const storage = new ModelStorage()
+  for (const [place, { collection, id, sortindex }] of seeds.entries()) {
+    storage.seed(collection, [{ id, payload: `seed${place}`, ...(sortindex ? { sortindex } : {}) }])
+  }
+  return storage
+}
+
+function otherRecord(id: string, place: number) {
+  return { id, payload: `other${place}`, sortindex: 100 + place, ttlSeconds: 900_000 }
+}
+
+function toOperation(draft: DraftOperation, index: number, storage: ModelStorage): CollectionOperation {
+  const { kind, collection, id, hasPayload, sortindex, ttlSeconds, limit } = draft
+  const isWhole = kind === 'list' || kind === 'count'
+  const known = isWhole
+    ? storage.timestampOf(collection)
+    : (storage.visible(collection).get(id)?.lastModified ?? 0)
+  const precondition = toPrecondition(draft.condition, known)
+  switch (kind) {
+    case 'put': {
+      const input = {
+        ...(hasPayload ? { payload: `put${index}` } : {}),
+        ...(sortindex === undefined ? {} : { sortindex }),
+        ...(ttlSeconds === undefined ? {} : { ttlSeconds }),
+      }
+      return { kind, collection, id, input, precondition }
+    }
+    case 'list':
+      return { kind, collection, options: { sort: 'newest', ...(limit ? { limit } : {}) }, precondition }
+    case 'count':
+      return { kind, collection, precondition }
+    default:
+      return { kind, collection, id, precondition }
+  }
+}
+
+function toPrecondition(condition: DraftOperation['condition'], known: number): Precondition {
+  switch (condition) {
+    case 'none':
+      return { kind: 'none' }
+    case 'current':
+    case 'other':
+      return { kind: 'unmodified-since', timestamp: timestamp(known) }
+    case 'stale':
+      return { kind: 'unmodified-since', timestamp: timestamp(Math.max(0, known - 10)) }
+    case 'not-current':
+      return { kind: 'modified-since', timestamp: timestamp(known) }
+    default:
+      return { kind: condition }
+  }
+}
+
+/** What there would be, had the transaction never run. */
+function withoutUs(drawn: Case, storage: ModelStorage) {
+  const alone = seeded(drawn)
+  for (const { by, kind, collection, ids, after } of storage.log) {
+    if (by !== 'other') continue
+    if (kind === 'remove') alone.otherRemoves(collection, ids)
+    else
+      alone.otherWrites(
+        collection,
+        ids.map((id) => ({ ...after.get(id)!, ttlSeconds: 900_000 })),
+      )
+  }
+  return alone.contents()
+}
+
+/**
+ * Records that somebody else deleted as well, while the answer to our own deletion was lost or before it was taken
+ * back. The storage keeps no trace of a deleted record, so nobody can tell whose deletion it was.
+ */
+function twinDeletions(
+  storage: ModelStorage,
+  operations: CollectionOperation[],
+  result: Result,
+): Set<string> {
+  const isUndone = result.events.some(({ kind }) => kind === 'undone')
+  const probed = new Set(
+    result.events.flatMap((event) => (event.kind === 'probed' ? [event.collection] : [])),
+  )
+  const others = storage.log.filter(({ by, kind }) => by === 'other' && kind === 'remove')
+  const twins = others.flatMap(({ collection, ids }) =>
+    operations.some(
+      (operation) =>
+        operation.collection === collection &&
+        involvesDeletion(operation) &&
+        ids.includes(operation.id) &&
+        (isUndone || probed.has(collection)),
+    )
+      ? ids.map((id) => `${collection}/${id}`)
+      : [],
+  )
+  return new Set(twins)
+}
+
+/** Whether carrying it out, or taking it back, may delete the record: a sortindex can't be taken away otherwise. */
+function involvesDeletion(operation: CollectionOperation): operation is Extract<Operation, { id: string }> {
+  if (operation.kind === 'delete') return true
+  if (operation.kind !== 'put') return false
+  return operation.input.sortindex !== undefined || operation.input.ttlSeconds === 0
+}
+
+function without(contents: ReturnType<ModelStorage['contents']>, twins: Set<string>) {
+  return Object.entries(contents).flatMap(([collection, records]) =>
+    Object.entries(records)
+      .filter(([id]) => !twins.has(`${collection}/${id}`))
+      .map(([id, content]) => ({ collection, id, ...content })),
+  )
+}
+
+function expectNothingTwice(storage: ModelStorage, operations: Operation[]): void {
+  const ours = storage.log.filter(({ by }) => by === 'us').flatMap(({ payloads }) => payloads)
+  for (const operation of operations) {
+    if (operation.kind !== 'put' || operation.input.payload === undefined) continue
+    const { payload } = operation.input
+    expect(ours.filter((text) => text === payload).length).toBeLessThanOrEqual(1)
+  }
+}
+
+function expectSequential(storage: ModelStorage, operations: CollectionOperation[], result: Result): void {
+  const numbered = operations.map((operation, index) => ({ index, operation }))
+  const failed = new Set<number>()
+  for (const [index, { outcome }] of result.outcomes.entries()) if (outcome === 'failed') failed.add(index)
+  for (const collection of collections) {
+    const mine = numbered.filter(({ operation }) => operation.collection === collection)
+    if (mine.length === 0) continue
+    const log = storage.log.filter((entry) => entry.collection === collection)
+    const first = log.findIndex(({ by }) => by === 'us')
+    if (first === -1) expectSomeMoment(storage, collection, mine, log, result, failed)
+    else {
+      const last = log.findLastIndex(({ by }) => by === 'us')
+      // Deletions come last, and are decided again when somebody wrote before them.
+      const hasDeletes = mine.some(({ operation }) => involvesDeletion(operation))
+      const span = log.slice(first, hasDeletes ? undefined : last + 1)
+      const isAlone = span.every(({ by }) => by === 'us')
+      if (isAlone) expectMoment(mine, log, first, last, result, failed)
+      else expectEachRecord(mine, log, result, failed, twinDeletions(storage, operations, result))
+    }
+  }
+}
+
+/** Nobody came between our own writes: everything happened at one moment. */
+function expectMoment(
+  mine: Numbered[],
+  log: AppliedWrite[],
+  first: number,
+  last: number,
+  result: Result,
+  failed: Set<number>,
+): void {
+  const { before } = log[first]!
+  const since = log[first - 1]?.timestamp ?? newest(before)
+  const expected = sequentially(mine, before, since, failed)
+  for (const { index } of mine) {
+    expectOutcome(result.outcomes[index]!, expected.outcomes.get(index), failed.has(index), ownTimesOf(log))
+  }
+  expect(contentOf(log[last]!.after)).toEqual(Object.fromEntries(expected.after))
+}
+
+/** Others wrote between our steps: each record by itself went from one moment to the next. */
+function expectEachRecord(
+  mine: Numbered[],
+  log: AppliedWrite[],
+  result: Result,
+  failed: Set<number>,
+  twins: Set<string>,
+): void {
+  for (const id of ids) {
+    const onId = mine.filter(({ operation }) => 'id' in operation && operation.id === id)
+    const touching = log.filter((entry) => entry.ids.includes(id))
+    const first = touching.findIndex(({ by }) => by === 'us')
+    const last = touching.findLastIndex(({ by }) => by === 'us')
+    if (onId.length === 0 || twins.has(`${log[0]!.collection}/${id}`)) continue
+    if (first === -1) {
+      const moments = log.flatMap(({ before, after }) => [before, after])
+      const isSo = moments.some((records) =>
+        agrees(onId, sequentially(onId, records, 0, failed), result, failed, log),
+      )
+      expect(isSo ? 'agrees' : onId.map(({ index }) => result.outcomes[index])).toBe('agrees')
+      continue
+    }
+    if (touching.slice(first, last + 1).some(({ by }) => by === 'other')) continue
+    // A record is replaced in two steps, and the second is decided again when somebody wrote after the first.
+    const isHalfReplaced =
+      touching[last]!.kind === 'remove' && touching.slice(last).some(({ by }) => by === 'other')
+    if (isHalfReplaced) continue
+    const expected = sequentially(onId, touching[first]!.before, 0, failed)
+    for (const { index } of onId) {
+      expectOutcome(result.outcomes[index]!, expected.outcomes.get(index), failed.has(index), ownTimesOf(log))
+    }
+    expect(contentOf(touching[last]!.after)[id]).toEqual(expected.after.get(id)!)
+  }
+}
+
+function agrees(
+  some: Numbered[],
+  expected: ReturnType<typeof sequentially>,
+  result: Result,
+  failed: Set<number>,
+  log: AppliedWrite[],
+): boolean {
+  try {
+    for (const { index } of some) {
+      expectOutcome(result.outcomes[index]!, expected.outcomes.get(index), failed.has(index), ownTimesOf(log))
+    }
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** Nothing was written: what was read was so at some moment, for every operation that writes or reads a record. */
+function expectSomeMoment(
+  storage: ModelStorage,
+  collection: string,
+  mine: Numbered[],
+  log: AppliedWrite[],
+  result: Result,
+  failed: Set<number>,
+): void {
+  const moments = [
+    ...log.map(({ before }, place) => ({ records: before, at: log[place - 1]?.timestamp ?? newest(before) })),
+    { records: storage.visible(collection), at: storage.timestampOf(collection) },
+  ]
+  const isWritten = mine.some(({ operation }) => operation.kind === 'put' || operation.kind === 'delete')
+  // A count is read by itself, after its timestamp; a collection that is only read is read in several calls.
+  // What was created and deleted again has left no trace, so a condition on the list does not see it either.
+  const isNothing = mine.some(({ index }) => ['stored', 'deleted'].includes(result.outcomes[index]!.outcome))
+  const together = mine.filter(
+    ({ operation }) => operation.kind !== 'count' && !(isNothing && operation.kind === 'list'),
+  )
+  for (const group of isWritten ? [together] : together.map((one) => [one])) {
+    const agreeing = moments.filter(({ records, at }) => {
+      const expected = sequentially(mine, records, at, failed)
+      return group.every(({ index }) => {
+        try {
+          expectOutcome(
+            result.outcomes[index]!,
+            expected.outcomes.get(index),
+            failed.has(index),
+            new Set([at + 10]),
+          )
+          return true
+        } catch {
+          return false
+        }
+      })
+    })
+    if (agreeing.length === 0) {
+      const kinds = group.map(({ index }) => JSON.stringify(result.outcomes[index]))
+      throw new Error(`No moment agrees with ${kinds.join(', ')} in ${collection}`)
+    }
+  }
+}
+
+function expectOutcome(
+  actual: OperationOutcome,
+  expected: unknown,
+  isFailed: boolean,
+  ownTimes: Set<number>,
+): void {
+  if (isFailed) {
+    expect(actual.outcome).toBe('failed')
+    return
+  }
+  const wanted = expected as { outcome: string; ids?: Set<string>; of?: string[]; timestamp: number }
+  if (wanted.outcome !== 'page') {
+    expect(normalised(actual, ownTimes)).toEqual(normalised(wanted, ownTimes))
+    return
+  }
+  expect(actual.outcome).toBe('page')
+  const shown = recordsOf(actual).map(({ id }) => id)
+  expect(shown.length).toBe(wanted.ids!.size)
+  expect(shown.every((id) => wanted.of!.includes(id))).toBe(true)
+  if (actual.outcome === 'page') expect(actual.page.next !== null).toBe(shown.length < wanted.of!.length)
+}
+
+// What the transaction writes gets a timestamp that nobody can know beforehand, so it has no figure here.
+function normalised(value: unknown, ownTimes: Set<number>): unknown {
+  const text = JSON.stringify(value, (key, member) => {
+    const isTime = key === 'lastModified' || key === 'timestamp'
+    return isTime && (member === fresh || ownTimes.has(member)) ? 'own' : member
+  })
+  return JSON.parse(text)
+}
+
+// When the answer to a deletion was lost, the earliest moment at which it can have happened stands for the true one.
+function ownTimesOf(log: AppliedWrite[]): Set<number> {
+  return new Set(
+    log.flatMap(({ by, timestamp, before }, place) =>
+      by === 'us' ? [timestamp, (log[place - 1]?.timestamp ?? newest(before)) + 10] : [],
+    ),
+  )
+}
+
+function contentOf(records: Map<string, SyncRecord>) {
+  const content: Record<string, { payload: string; sortindex?: number }> = {}
+  for (const [id, { payload, sortindex }] of records) {
+    content[id] = { payload, ...(sortindex === undefined ? {} : { sortindex }) }
+  }
+  return content
+}
+
+function newest(records: Map<string, SyncRecord>): number {
+  return Math.max(0, ...[...records.values()].map(({ lastModified }) => lastModified))
+}

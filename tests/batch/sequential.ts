@@ -1,0 +1,118 @@
+import type { Operation } from '../../src/domain/operation.ts'
+import type { Precondition } from '../../src/domain/precondition.ts'
+import type { SyncRecord } from '../../src/domain/record.ts'
+import { listed } from '../support/model-storage.ts'
+
+/** Stands for the timestamp of whatever the operations themselves write. */
+export const fresh = Number.MAX_SAFE_INTEGER
+
+/** What the operations would give, done one by one by the letter of the contract, with nobody else around. */
+export interface Expected {
+  outcomes: Map<number, unknown>
+  after: Map<string, { payload: string; sortindex?: number }>
+}
+
+/**
+ * The plainest possible reading of the contract, to be compared with. `failed` are the operations that the storage
+ * refused, and that therefore have no effect.
+ */
+export function sequentially(
+  operations: { index: number; operation: Exclude<Operation, { kind: 'timestamps' }> }[],
+  before: Map<string, SyncRecord>,
+  timestamp: number,
+  failed: Set<number>,
+): Expected {
+  const records = new Map([...before].map(([id, record]) => [id, { ...record }]))
+  const outcomes = new Map<number, unknown>()
+  let collectionAt = timestamp
+
+  for (const { index, operation } of operations) {
+    outcomes.set(index, answer(index, operation))
+  }
+  const after: Expected['after'] = new Map()
+  for (const [id, { payload, sortindex }] of records) {
+    after.set(id, { payload, ...(sortindex === undefined ? {} : { sortindex }) })
+  }
+  return { outcomes, after }
+
+  function answer(index: number, operation: Exclude<Operation, { kind: 'timestamps' }>): unknown {
+    const { precondition } = operation
+    switch (operation.kind) {
+      case 'get': {
+        const current = records.get(operation.id)
+        if (!current) return { outcome: 'missing' }
+        if (precondition.kind === 'absent' || isOld(precondition, current.lastModified)) {
+          return { outcome: 'not-modified', timestamp: current.lastModified }
+        }
+        if (hasChanged(precondition, current.lastModified)) {
+          return { outcome: 'precondition-failed', existing: { ...current } }
+        }
+        return { outcome: 'found', record: { ...current } }
+      }
+      case 'list': {
+        if (isOld(precondition, collectionAt)) return { outcome: 'not-modified', timestamp: collectionAt }
+        if (hasChanged(precondition, collectionAt)) {
+          return { outcome: 'precondition-failed', timestamp: collectionAt }
+        }
+        const ids = listed([...records.values()], operation.options).map(({ id }) => id)
+        return {
+          outcome: 'page',
+          timestamp: collectionAt,
+          ids: new Set(ids.slice(0, operation.options.limit)),
+          of: ids,
+        }
+      }
+      case 'count': {
+        if (isOld(precondition, collectionAt)) return { outcome: 'not-modified', timestamp: collectionAt }
+        if (hasChanged(precondition, collectionAt)) {
+          return { outcome: 'precondition-failed', timestamp: collectionAt }
+        }
+        return { outcome: 'counted', count: records.size, timestamp: collectionAt }
+      }
+      case 'put': {
+        const current = records.get(operation.id)
+        const mayWrite =
+          precondition.kind === 'none' ||
+          precondition.kind === 'modified-since' ||
+          (precondition.kind === 'absent' && !current) ||
+          (precondition.kind === 'exists' && current) ||
+          (precondition.kind === 'unmodified-since' &&
+            current &&
+            !hasChanged(precondition, current.lastModified))
+        if (!mayWrite) return { outcome: 'precondition-failed', existing: current ? { ...current } : null }
+        if (failed.has(index)) return { outcome: 'failed' }
+        const { payload, sortindex, ttlSeconds } = operation.input
+        const stored: SyncRecord = { payload: '', ...current, id: operation.id, lastModified: fresh as never }
+        if (payload === undefined && sortindex === undefined && current)
+          stored.lastModified = current.lastModified
+        if (payload !== undefined) stored.payload = payload
+        if (sortindex !== undefined) stored.sortindex = sortindex
+        if (ttlSeconds === 0) records.delete(operation.id)
+        else records.set(operation.id, stored)
+        collectionAt = fresh
+        return { outcome: 'stored', record: { ...stored } }
+      }
+      case 'delete': {
+        const current = records.get(operation.id)
+        if (!current) return { outcome: 'missing' }
+        if (hasChanged(precondition, current.lastModified)) {
+          return { outcome: 'precondition-failed', existing: { ...current } }
+        }
+        if (failed.has(index)) return { outcome: 'failed' }
+        records.delete(operation.id)
+        collectionAt = fresh
+        return { outcome: 'deleted', id: operation.id, timestamp: fresh }
+      }
+      default:
+        return operation satisfies never
+    }
+  }
+}
+
+function hasChanged(precondition: Precondition, current: number): boolean {
+  return precondition.kind === 'unmodified-since' && current > precondition.timestamp
+}
+
+function isOld(precondition: Precondition, current: number): boolean {
+  return precondition.kind === 'modified-since' && current <= precondition.timestamp
+}

@@ -1,0 +1,117 @@
+import { Locks } from '../../src/batch/locks.ts'
+import { runTransaction } from '../../src/batch/transaction.ts'
+import type { TransactionEvent, TransactionOptions } from '../../src/batch/transaction.ts'
+import type { Operation, OperationOutcome } from '../../src/domain/operation.ts'
+import { noPrecondition } from '../../src/domain/precondition.ts'
+import type { Precondition } from '../../src/domain/precondition.ts'
+import type { BulkStorage, ListOptions } from '../../src/domain/record-storage.ts'
+import type { RecordInput } from '../../src/domain/record.ts'
+import type { Timestamp } from '../../src/domain/timestamp.ts'
+import type { ModelClock } from '../support/model-storage.ts'
+
+/** What became of a transaction. */
+export interface Result {
+  outcomes: OperationOutcome[]
+  /** What it rejected with, else null. */
+  failure: unknown
+  events: TransactionEvent[]
+}
+
+/** Runs operations on one user's storage, with five seconds on the model's clock. */
+export async function transact(
+  storage: BulkStorage & { clock: ModelClock },
+  operations: Operation[],
+  options: Partial<TransactionOptions> = {},
+): Promise<Result> {
+  return await transactSteps(
+    operations.map((operation) => ({ storage, operation })),
+    storage.clock,
+    options,
+  )
+}
+
+export async function transactSteps(
+  steps: { storage: BulkStorage; operation: Operation }[],
+  clock: ModelClock,
+  options: Partial<TransactionOptions> = {},
+): Promise<Result> {
+  const events: TransactionEvent[] = []
+  const all: TransactionOptions = {
+    deadlineAtMs: clock.now() + 5000,
+    commitReserveMs: 1000,
+    now: clock.now,
+    delay: clock.delay,
+    random: () => 0.5,
+    locks: new Locks(),
+    observe: (event) => events.push(event),
+    ...options,
+  }
+  try {
+    return { outcomes: await runTransaction(steps, all), failure: null, events }
+  } catch (failure) {
+    return { outcomes: [], failure, events }
+  }
+}
+
+export function put(
+  collection: string,
+  id: string,
+  input: RecordInput,
+  precondition: Precondition = noPrecondition,
+): Extract<Operation, { kind: 'put' }> {
+  return { kind: 'put', collection, id, input, precondition }
+}
+
+export function remove(
+  collection: string,
+  id: string,
+  precondition: Precondition = noPrecondition,
+): Extract<Operation, { kind: 'delete' }> {
+  return { kind: 'delete', collection, id, precondition }
+}
+
+export function get(
+  collection: string,
+  id: string,
+  precondition: Precondition = noPrecondition,
+): Extract<Operation, { kind: 'get' }> {
+  return { kind: 'get', collection, id, precondition }
+}
+
+export function list(
+  collection: string,
+  options: Partial<ListOptions> = {},
+  precondition: Precondition = noPrecondition,
+): Extract<Operation, { kind: 'list' }> {
+  return { kind: 'list', collection, options: { sort: 'newest', ...options }, precondition }
+}
+
+export function count(
+  collection: string,
+  precondition: Precondition = noPrecondition,
+): Extract<Operation, { kind: 'count' }> {
+  return { kind: 'count', collection, precondition }
+}
+
+export const ifMatch = (timestamp: Timestamp | number): Precondition => ({
+  kind: 'unmodified-since',
+  timestamp: timestamp as Timestamp,
+})
+
+export const ifNoneMatch = (timestamp: Timestamp | number): Precondition => ({
+  kind: 'modified-since',
+  timestamp: timestamp as Timestamp,
+})
+
+export const onlyIfAbsent: Precondition = { kind: 'absent' }
+export const onlyIfExists: Precondition = { kind: 'exists' }
+
+/** The records of a list's outcome, parsed. */
+export function recordsOf(
+  outcome: OperationOutcome | undefined,
+): { id: string; last_modified: number; payload: string; sortindex?: number }[] {
+  if (outcome?.outcome !== 'page' || !(outcome.page.records instanceof Uint8Array)) {
+    throw new TypeError(`No page in memory, but ${outcome?.outcome}`)
+  }
+  return JSON.parse(`[${new TextDecoder().decode(outcome.page.records)}]`)
+}

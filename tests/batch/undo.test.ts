@@ -1,0 +1,199 @@
+import { describe, expect, it } from 'bun:test'
+import type { Operation } from '../../src/domain/operation.ts'
+import { UpstreamError } from '../../src/domain/errors.ts'
+import { generousLimits, ModelStorage } from '../support/model-storage.ts'
+import { put, remove, transact } from './transact.ts'
+
+/**
+ * A storage that can't stage, so that `tabs` is committed before `zoo`, whose commit fails. What is done to `tabs`
+ * has to be taken back.
+ */
+function doomed(): ModelStorage {
+  const storage = new ModelStorage()
+  storage.maxima = { ...generousLimits, batch: null }
+  storage.fault = ({ name, collection }) => (name === 'write' && collection === 'zoo' ? 'conflict' : null)
+  return storage
+}
+
+const doom: Operation = put('zoo', 'z', { payload: 'z' })
+
+describe('runTransaction: undoing', () => {
+  it('restores payload and sortindex, and removes what was created', async () => {
+    const storage = doomed()
+    storage.seed('tabs', [
+      { id: 'a', payload: 'old a', sortindex: 1 },
+      { id: 'b', payload: 'old b' },
+    ])
+    const untouched = storage.contents()
+
+    const { failure, events } = await transact(storage, [
+      put('tabs', 'a', { payload: 'new', sortindex: 2 }),
+      put('tabs', 'b', { payload: 'new' }),
+      put('tabs', 'c', { payload: 'new' }),
+      doom,
+    ])
+
+    expect(failure).toBeInstanceOf(UpstreamError)
+    expect(storage.contents()).toEqual(untouched)
+    expect(events).toContainEqual({ kind: 'undone', collections: ['tabs'] })
+  })
+
+  it('takes a sortindex away again by deleting and re-creating the record', async () => {
+    const storage = doomed()
+    storage.seed('tabs', [{ id: 'a', payload: 'old' }])
+    const untouched = storage.contents()
+
+    await transact(storage, [put('tabs', 'a', { sortindex: 2 }), doom])
+
+    expect(storage.contents()).toEqual(untouched)
+  })
+
+  it('brings back replaced records, with their sortindex', async () => {
+    const storage = doomed()
+    storage.seed('tabs', [{ id: 'a', payload: 'old', sortindex: 4 }])
+    const untouched = storage.contents()
+
+    await transact(storage, [remove('tabs', 'a'), put('tabs', 'a', { payload: 'new' }), doom])
+
+    expect(storage.contents()).toEqual(untouched)
+  })
+
+  it('brings back deleted records when a deletion elsewhere fails', async () => {
+    const storage = new ModelStorage()
+    storage.seed('tabs', [{ id: 'a', payload: 'old', sortindex: 4 }])
+    storage.seed('zoo', [{ id: 'z', payload: 'z' }])
+    const untouched = storage.contents()
+    storage.fault = ({ name, collection }) => (name === 'remove' && collection === 'zoo' ? 'conflict' : null)
+
+    const { events } = await transact(storage, [remove('tabs', 'a'), remove('zoo', 'z')])
+
+    expect(storage.contents()).toEqual(untouched)
+    expect(events).toEqual([{ kind: 'undone', collections: ['tabs'] }])
+  })
+
+  for (const ttlSeconds of [0, 60]) {
+    it(`lets a record live on to which a ttl of ${ttlSeconds} was given`, async () => {
+      const storage = doomed()
+      storage.seed('tabs', [
+        { id: 'a', payload: 'old' },
+        { id: 'b', payload: 'old' },
+      ])
+      const untouched = storage.contents()
+
+      await transact(storage, [
+        put('tabs', 'a', { payload: 'new', ttlSeconds }),
+        put('tabs', 'b', { ttlSeconds }),
+        doom,
+      ])
+      storage.clock.nowMs += 120_000
+
+      expect(storage.contents()).toEqual(untouched)
+    })
+  }
+
+  it('leaves alone what somebody else has written since', async () => {
+    const storage = doomed()
+    storage.seed('tabs', [
+      { id: 'a', payload: 'old' },
+      { id: 'b', payload: 'old' },
+      { id: 'c', payload: 'old' },
+    ])
+    storage.onCall = ({ name, collection }) => {
+      if (name !== 'write' || collection !== 'zoo') return
+      storage.onCall = () => {}
+      storage.otherWrites('tabs', [{ id: 'a', payload: 'theirs' }])
+      storage.otherRemoves('tabs', ['c'])
+    }
+
+    await transact(storage, [
+      put('tabs', 'a', { payload: 'new' }),
+      put('tabs', 'b', { payload: 'new' }),
+      put('tabs', 'c', { payload: 'new' }),
+      doom,
+    ])
+
+    expect(storage.contents()).toEqual({ tabs: { a: { payload: 'theirs' }, b: { payload: 'old' } } })
+  })
+
+  it('does not take a record for its own that was written over before the deletions were decided', async () => {
+    const storage = new ModelStorage()
+    storage.seed('tabs', [
+      { id: 'a', payload: 'old' },
+      { id: 'b', payload: 'old' },
+    ])
+    const isSecond = ({ name }: { name: string }) => name === 'remove' && storage.callCounts.remove === 2
+    storage.fault = (call) => (isSecond(call) ? 'conflict' : null)
+    storage.onCall = ({ name }) => {
+      if (name === 'remove' && storage.callCounts.remove === 1) {
+        storage.otherWrites('tabs', [{ id: 'a', payload: 'theirs' }])
+      }
+    }
+
+    await transact(storage, [put('tabs', 'a', { payload: 'new' }), remove('tabs', 'b')])
+
+    expect(storage.contents()).toEqual({ tabs: { a: { payload: 'theirs' }, b: { payload: 'old' } } })
+  })
+
+  it('does not take a record for its own that was written over while an answer was lost', async () => {
+    const storage = new ModelStorage()
+    storage.seed('tabs', [
+      { id: 'a', payload: 'old' },
+      { id: 'b', payload: 'old' },
+    ])
+    storage.fault = ({ number }) => (number >= 2 && number <= 5 ? 'reset-after' : null)
+    storage.onCall = ({ number }) => {
+      if (number === 5) storage.otherWrites('tabs', [{ id: 'a', payload: 'theirs' }])
+    }
+
+    await transact(storage, [put('tabs', 'a', { payload: 'new' }), put('tabs', 'b', { payload: 'new' })])
+
+    expect(storage.contents()).toEqual({ tabs: { a: { payload: 'theirs' }, b: { payload: 'old' } } })
+  })
+
+  it('survives lost answers', async () => {
+    for (const fault of ['reset-before', 'reset-after'] as const) {
+      const storage = doomed()
+      storage.seed('tabs', [{ id: 'a', payload: 'old' }])
+      const untouched = storage.contents()
+      const conflict = storage.fault
+      let undoCalls = 0
+      storage.fault = (call) => {
+        const isUndo = call.collection === 'tabs' && storage.log.length > 0 && call.name !== 'snapshot'
+        if (!isUndo) return conflict(call)
+        undoCalls += 1
+        return undoCalls === 1 ? fault : null
+      }
+
+      await transact(storage, [
+        put('tabs', 'a', { payload: 'new', sortindex: 3 }),
+        put('tabs', 'b', { payload: 'new' }),
+        doom,
+      ])
+
+      expect(undoCalls).toBeGreaterThan(1)
+      expect(storage.contents()).toEqual(untouched)
+    }
+  })
+
+  it('says so when it can not be done', async () => {
+    const storage = doomed()
+    storage.seed('tabs', [{ id: 'a', payload: 'old' }])
+    const conflict = storage.fault
+    storage.fault = (call) => (storage.log.length > 0 ? 'error-before' : conflict(call))
+
+    const { failure, events } = await transact(storage, [put('tabs', 'a', { payload: 'new' }), doom])
+
+    expect(failure).toBeInstanceOf(UpstreamError)
+    expect(events).toContainEqual({ kind: 'partial', collections: ['tabs'] })
+  })
+
+  it('undoes in reverse order', async () => {
+    const storage = doomed()
+    const operations = ['c1', 'c2', 'c3'].map((collection) => put(collection, 'a', { payload: 'x' }))
+
+    const { events } = await transact(storage, [...operations, doom])
+
+    expect(events).toContainEqual({ kind: 'undone', collections: ['c3', 'c2', 'c1'] })
+    expect(storage.contents()).toEqual({})
+  })
+})
