@@ -10,9 +10,6 @@ export interface ReadIdentity {
   isLegacyBucket: boolean
 }
 
-/** What the 401 of this service asks for. */
-export const challenge = { 'WWW-Authenticate': 'BrowserID, Bearer' }
-
 const clientStateForm = /^[a-zA-Z0-9._-]{32}$/
 const legacyClientStateForm = /^[a-zA-Z0-9._-]{1,32}$/
 const keyIdForm = /^\d{1,19}-([\w-]{1,128})$/
@@ -114,5 +111,5 @@ function clientStateOf(keyId: string): string {
 }
 
 function unauthenticated(message: string): ServiceError {
-  return new ServiceError(401, errno.missingCredentials, message, { headers: challenge })
+  return new ServiceError(401, errno.missingCredentials, message)
 }

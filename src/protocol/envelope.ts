@@ -1,4 +1,3 @@
-import type { Notices } from '../domain/record-storage.ts'
 import { corsHeaders } from './cors.ts'
 import type { ExposedSettings } from './exposed.ts'
 import type { Reply } from './reply.ts'
@@ -32,7 +31,7 @@ export function noticeHeaders(
 ): Record<string, string> {
   const headers: Record<string, string> = {}
   const { notices } = reply
-  const alert = chooseAlert(notices ?? null, reply.alert ?? null, settings, nowMs)
+  const alert = chooseAlert(reply, settings, nowMs)
   if (alert !== null) headers.Alert = alert
   if (reply.status >= 400) return headers
   const backoff = Math.max(settings.backoffSeconds ?? 0, notices?.backoffSeconds ?? 0)
@@ -44,12 +43,17 @@ export function noticeHeaders(
 
 /** The gravest of what is to be announced: the end of this service or of the storage before mere advice. */
 function chooseAlert(
-  notices: Notices | null,
-  own: string | null,
+  { status, notices, alert: own }: Reply,
   settings: ExposedSettings,
   nowMs: number,
 ): string | null {
-  const alerts = [eosAlert(settings, nowMs), notices?.alert ? wrapAlert(notices.alert) : null, own]
+  const alerts = [
+    eosAlert(settings, nowMs),
+    notices?.alert ? wrapAlert(notices.alert) : null,
+    own ?? null,
+    // A storage that was closed down does not always say so in an alert.
+    status === 410 ? alertText({ code: 'hard-eol', message: null, url: null }) : null,
+  ]
   const given = alerts.filter((alert) => alert !== null)
   return given.find((alert) => alert.includes('"hard-eol"')) ?? given[0] ?? null
 }

@@ -22,7 +22,14 @@ export function errorReply(
     ...(error.status === 500 && settings.errorInfoLink && { info: settings.errorInfoLink }),
     ...((problems ?? details) && { details: problems ?? details }),
   }
-  const reply: Reply = { status: error.status, headers: { ...headers }, body: JSON.stringify(body) }
+  const reply: Reply = {
+    status: error.status,
+    headers: { ...headers },
+    body: JSON.stringify(body),
+    errno: error.errno,
+  }
+  // Whoever refuses credentials, we, the token server or the storage: see RFC 9110, 15.5.2.
+  if (error.status === 401) reply.headers['WWW-Authenticate'] = 'BrowserID, Bearer'
   if (error.status >= 500 || error.status === 429) {
     reply.headers['Retry-After'] = String(Math.max(settings.retryAfterSeconds, retryAfterSeconds ?? 0, 1))
   }

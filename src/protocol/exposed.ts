@@ -23,6 +23,8 @@ export interface ExposedSettings {
   corsMaxAgeSeconds: number
   maxRequestBytes: number
   docsEnabled: boolean
+  /** Whether an empty list of changes carries the moment it was asked from as its ETag, not the collection's. */
+  flushSafeEtag: boolean
 }
 
 /** The version that is part of every path: "1" of "1.5". */

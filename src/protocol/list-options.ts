@@ -96,12 +96,16 @@ function read<T>(
   problems: Problem[],
 ): T | undefined {
   const value = given.get(name)
-  // Kinto clients write null for a parameter that they don't mean to give.
-  if (value === undefined || value === 'null') return undefined
+  // Kinto clients write null for a parameter that they don't mean to give. Among ids it is one like any other.
+  if (value === undefined || (value === 'null' && !isIdList(name))) return undefined
   const result = reader(value)
   if (result !== null) return result
   problems.push(queryProblem(name))
   return undefined
+}
+
+function isIdList(name: string): boolean {
+  return name === 'in_ids' || name === 'in_id' || name === 'exclude_id'
 }
 
 /** Two names for one parameter; giving both is fine as long as they agree. */

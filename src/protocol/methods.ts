@@ -10,6 +10,7 @@ const methodsOf: Record<Resource['kind'], readonly string[]> = {
   lbheartbeat: ['GET', 'HEAD'],
   version: ['GET', 'HEAD'],
   openapi: ['GET', 'HEAD'],
+  metrics: ['GET', 'HEAD'],
   docs: ['GET', 'HEAD'],
   batch: ['POST'],
   bucket: ['GET', 'HEAD'],

@@ -2,6 +2,7 @@ import { errno, invalidRequest, ServiceError } from '../domain/errors.ts'
 import type { Operation, OperationOutcome, OutcomeOf } from '../domain/operation.ts'
 import { judgeRead, noPrecondition } from '../domain/precondition.ts'
 import type { Precondition } from '../domain/precondition.ts'
+import type { ListOptions, RecordPage } from '../domain/record-storage.ts'
 import type { SyncRecord } from '../domain/record.ts'
 import { never } from '../domain/timestamp.ts'
 import type { Timestamp } from '../domain/timestamp.ts'
@@ -39,6 +40,8 @@ export interface BucketRequest {
   here: string
   /** The parsed body of a PUT. */
   body?: unknown
+  /** The setting of that name; false when left out. */
+  flushSafeEtag?: boolean
 }
 
 /** An operation, and how its outcome is answered. */
@@ -61,7 +64,7 @@ export function toExchange(request: BucketRequest): Exchange {
       return recordExchange(request, request.resource, precondition)
     case 'records':
       return request.method === 'HEAD'
-        ? countExchange(request.resource.collection, precondition)
+        ? countExchange(request, request.resource.collection, precondition)
         : listExchange(request, request.resource.collection, precondition)
     case 'bucket':
     case 'collections':
@@ -165,7 +168,9 @@ function deleteReply(outcome: OutcomeOf['delete'], wantsRepresentation: boolean)
   }
 }
 
-function countExchange(collection: string, precondition: Precondition): Exchange {
+/** The whole collection is counted, whatever the query narrows down; but what GET refuses, HEAD refuses too. */
+function countExchange(request: BucketRequest, collection: string, precondition: Precondition): Exchange {
+  readListOptions(request.query)
   return exchange({ kind: 'count', collection, precondition }, (outcome) => {
     switch (outcome.outcome) {
       case 'counted':
@@ -184,12 +189,14 @@ function countExchange(collection: string, precondition: Precondition): Exchange
 
 function listExchange(request: BucketRequest, collection: string, precondition: Precondition): Exchange {
   const options = readListOptions(request.query)
-  if (options.ids?.length === 0) return emptyListExchange(request, collection, precondition)
   const isWhole = options.limit === undefined && options.position === undefined
+  if (options.ids?.length === 0) return emptyListExchange(request, collection, precondition, isWhole)
   return exchange({ kind: 'list', collection, options, precondition }, (outcome) => {
     switch (outcome.outcome) {
-      case 'page':
-        return pageReply(outcome.page, request.here, request.query, isWhole)
+      case 'page': {
+        const page = request.flushSafeEtag ? withFlushSafeTimestamp(outcome.page, options) : outcome.page
+        return pageReply(page, request.here, request.query, isWhole)
+      }
       case 'not-modified':
         return notModifiedReply(outcome.timestamp)
       case 'precondition-failed':
@@ -208,14 +215,32 @@ function listExchange(request: BucketRequest, collection: string, precondition: 
   })
 }
 
+/**
+ * A deletion moves the collection's timestamp and leaves nothing to list. kinto.js takes "nothing new, and yet a newer
+ * ETag" for a server that lost its data, and refuses to sync from then on. So a page that shows that nothing was
+ * written since a moment gets that moment as its timestamp. Not when the page was narrowed down, where emptiness says
+ * nothing of the collection, and never a later moment than the collection's own.
+ */
+function withFlushSafeTimestamp(page: RecordPage, options: ListOptions): RecordPage {
+  const { newer, older, ids, excludedIds, position } = options
+  if (newer === undefined || older !== undefined || ids || excludedIds || position) return page
+  const isEmpty = page.records instanceof Uint8Array && page.records.length === 0 && page.next === null
+  return isEmpty && newer < page.timestamp ? { ...page, timestamp: newer } : page
+}
+
 /** Ids were asked for, and none named: the answer is known, all but the collection's timestamp. */
-function emptyListExchange(request: BucketRequest, collection: string, precondition: Precondition): Exchange {
+function emptyListExchange(
+  request: BucketRequest,
+  collection: string,
+  precondition: Precondition,
+  isWhole: boolean,
+): Exchange {
   return timestampExchange(collection, precondition, (timestamp) =>
     pageReply(
       { timestamp, records: new Uint8Array(), count: 0, next: null },
       request.here,
       request.query,
-      true,
+      isWhole,
     ),
   )
 }

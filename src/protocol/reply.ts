@@ -1,3 +1,4 @@
+import type { Errno } from '../domain/errors.ts'
 import { toExposedJson } from '../domain/record.ts'
 import type { SyncRecord } from '../domain/record.ts'
 import type { CollectionTimestamps, Notices, RecordPage } from '../domain/record-storage.ts'
@@ -17,6 +18,8 @@ export interface Reply {
   notices?: Notices
   /** Our own Alert for this answer, as JSON text. */
   alert?: string
+  /** What the body of an error answer says, for logs. */
+  errno?: Errno
 }
 
 /** A plain JSON answer. */

@@ -70,7 +70,7 @@ function merge(
   }
   return {
     method: (request.method ?? defaults.method ?? 'GET') as string,
-    path: /^\/v\d+(\/|$)/.test(path) ? path : `/v${majorVersion(settings)}${path === '/' ? '' : path}` || '/',
+    path: /^\/v\d+(\/|$)/.test(path) ? path : `/v${majorVersion(settings)}${path === '/' ? '' : path}`,
     query: question === -1 ? '' : target.slice(question),
     headers,
     body: mergeDeeply(defaults.body ?? {}, request.body ?? {}),
@@ -79,7 +79,8 @@ function merge(
 
 /** Whether a path, however it is spelled, leads to the batch itself. */
 function namesBatch(target: string): boolean {
-  const { pathname } = new URL(target, 'http://sub.request')
+  // What no URL could hold names nothing.
+  const pathname = URL.parse(target, 'http://sub.request')?.pathname ?? target
   const decoded = pathname.replace(/%([0-7][0-9a-f])/gi, (_, hex: string) =>
     String.fromCharCode(parseInt(hex, 16)),
   )

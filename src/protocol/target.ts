@@ -8,6 +8,7 @@ export type Resource =
   | { kind: 'lbheartbeat' }
   | { kind: 'version' }
   | { kind: 'openapi' }
+  | { kind: 'metrics' }
   /** The documentation page, or a file that it loads. */
   | { kind: 'docs'; file: string }
   | { kind: 'batch' }
@@ -36,6 +37,7 @@ const fixed = new Map<string, Resource>([
   ['__lbheartbeat__', { kind: 'lbheartbeat' }],
   ['__version__', { kind: 'version' }],
   ['__api__', { kind: 'openapi' }],
+  ['__metrics__', { kind: 'metrics' }],
   ['docs', { kind: 'docs', file: '' }],
   ['batch', { kind: 'batch' }],
 ])
@@ -60,6 +62,7 @@ export function readTarget(
 ): Target {
   const dots = dotSegments ? refuseDotSegments(dotSegments) : null
   if (dots) return dots
+  if (path.includes('#') || query.includes('#')) return refuseFragment()
   if (path.includes('//') || path.includes('\\')) return { outcome: 'unknown-path' }
   const known = unversioned.get(path)
   if (known) return { outcome: 'resource', resource: known, query }
@@ -87,6 +90,12 @@ function refuseDotSegments(parameters: RouterParameters): Target | null {
   if (problems.length === 0) return null
   const collection = canonicalCollection(parameters.collection_id ?? '')
   return { outcome: 'invalid', problems, isRecord: 'record_id' in parameters, collection }
+}
+
+// A fragment is not for servers: one that cuts it off and one that does not would take this for two different ids.
+function refuseFragment(): Target {
+  const problems = [pathProblem('path', 'must not have a fragment')]
+  return { outcome: 'invalid', problems, isRecord: false, collection: null }
 }
 
 function redirectTo(path: string, query: string): Target {

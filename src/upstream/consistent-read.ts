@@ -2,7 +2,14 @@ import { UpstreamError } from '../domain/errors.ts'
 import { discard, readJson } from './answer.ts'
 import { readBso } from './bso.ts'
 import { readRecord } from './record-reads.ts'
-import { chunkIds, lastModifiedOf, listQuery, nextOffsetOf, unmodifiedSinceHeader } from './wire.ts'
+import {
+  chunkIds,
+  isListable,
+  lastModifiedOf,
+  listQuery,
+  nextOffsetOf,
+  unmodifiedSinceHeader,
+} from './wire.ts'
 import type { Snapshot } from '../domain/record-storage.ts'
 import type { SyncRecord } from '../domain/record.ts'
 import type { Timestamp } from '../domain/timestamp.ts'
@@ -46,8 +53,7 @@ class Reading {
 
   /** Null when the collection changed meanwhile. */
   async run(): Promise<Snapshot | null> {
-    // The storage splits its list of ids at commas, so ids that have some are read one by one.
-    const [single, listed] = partition(this.ids, (id) => id.includes(','))
+    const [listed, single] = partition(this.ids, isListable)
     for (const chunk of chunkIds(listed)) if (!(await this.#readChunk(chunk))) return null
     // The timestamp comes first: a change after it fails the write that relies on it.
     if (listed.length === 0) await this.#readTimestamp()

@@ -2,7 +2,7 @@ import { UpstreamError } from '../domain/errors.ts'
 import { fromSyncSeconds } from '../domain/timestamp.ts'
 import { discard, readJson } from './answer.ts'
 import { readModified } from './bso.ts'
-import { chunkIds, unmodifiedSinceHeader } from './wire.ts'
+import { chunkIds, isListable, unmodifiedSinceHeader } from './wire.ts'
 import type { CommitOutcome } from '../domain/record-storage.ts'
 import type { Timestamp } from '../domain/timestamp.ts'
 import type { UpstreamAnswer } from './answer.ts'
@@ -12,7 +12,7 @@ const maxResultBytes = 65_536
 
 /**
  * Deletes records by their ids, in as many requests as that takes, each conditional on the timestamp that the one
- * before left. Ids with a comma are deleted one by one, conditional on their own timestamp. Throws when there are no
+ * before left. Ids that such a request can't name are deleted one by one, conditional on their own timestamp. Throws when there are no
  * ids: the storage would take a request without ids for the whole collection.
  */
 export async function removeRecords(
@@ -43,8 +43,8 @@ export async function removeRecords(
 }
 
 function deletions(collection: string, ids: string[]): StorageWrite[] {
-  const listed = ids.filter((id) => !id.includes(','))
-  const single = ids.filter((id) => id.includes(','))
+  const listed = ids.filter(isListable)
+  const single = ids.filter((id) => !isListable(id))
   const path = ['storage', collection]
   const method = 'DELETE'
   return [

@@ -26,6 +26,11 @@ export function listQuery({ newer, older, ids, sort, limit }: ListOptions, offse
   return query
 }
 
+/** Whether a list of ids can name it: the storage splits the list at commas and trims what it finds between them. */
+export function isListable(id: string): boolean {
+  return !id.includes(',') && id === id.trim()
+}
+
 /** The ids in portions that fit into one query each. */
 export function chunkIds(ids: string[]): string[][] {
   const chunks: string[][] = []

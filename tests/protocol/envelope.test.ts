@@ -1,0 +1,117 @@
+import { describe, expect, it } from 'bun:test'
+import { eosAlert, noticeHeaders, softAlert, toResponse } from '../../src/protocol/envelope.ts'
+import type { ExposedSettings } from '../../src/protocol/exposed.ts'
+import type { Reply } from '../../src/protocol/reply.ts'
+
+const settings = {
+  backoffSeconds: null,
+  eos: null,
+  eosMessage: null,
+  eosUrl: null,
+  corsOrigins: null,
+} as unknown as ExposedSettings
+
+const reply = (more: Partial<Reply> = {}): Reply => ({ status: 200, headers: {}, body: null, ...more })
+const quiet = { backoffSeconds: null, alert: null, quotaRemaining: null }
+const alertOf = (given: Partial<Reply>, more: Partial<ExposedSettings> = {}) => {
+  const { Alert } = noticeHeaders(reply(given), { ...settings, ...more }, 1000)
+  return Alert === undefined ? null : (JSON.parse(Alert) as unknown)
+}
+
+describe('noticeHeaders', () => {
+  it('says nothing when there is nothing to say', () => {
+    expect(noticeHeaders(reply(), settings, 0)).toEqual({})
+    expect(noticeHeaders(reply({ notices: quiet }), settings, 0)).toEqual({})
+  })
+
+  it('chooses the gravest alert, and else that of this service before that of the storage before advice', () => {
+    const eos = { text: '2000', atMs: 2000 }
+    const notices = { ...quiet, alert: 'words' }
+    const own = softAlert('advice', null)
+
+    expect(alertOf({ alert: own })).toEqual({ code: 'soft-eol', message: 'advice' })
+    expect(alertOf({ alert: own, notices })).toEqual({ code: 'soft-eol', message: 'words' })
+    expect(alertOf({ alert: own, notices }, { eos, eosMessage: 'end' })).toEqual({
+      code: 'soft-eol',
+      message: 'end',
+    })
+    expect(alertOf({ alert: own, notices: { ...quiet, alert: '{"code":"hard-eol"}' } }, { eos })).toEqual({
+      code: 'hard-eol',
+    })
+    expect(alertOf({ status: 410, notices })).toEqual({ code: 'hard-eol' })
+  })
+
+  it('is not talked into gravity by words', () => {
+    expect(
+      alertOf({ notices: { ...quiet, alert: 'no "hard-eol" yet' }, alert: softAlert('advice', null) }),
+    ).toMatchObject({
+      code: 'soft-eol',
+    })
+  })
+
+  it('writes alerts as short printable ASCII, whatever they say', () => {
+    for (const text of [
+      '\u00e9\u{1f600}',
+      'a\r\nb',
+      '\u0000',
+      'x'.repeat(4000),
+      '{"code":"soft-eol","message":"\\u2028\\n"}',
+    ]) {
+      const { Alert } = noticeHeaders(reply({ notices: { ...quiet, alert: text } }), settings, 0)
+
+      expect(Alert).toMatch(/^[ -~]{1,3000}$/)
+      expect(JSON.parse(Alert!)).toMatchObject({ code: 'soft-eol' })
+    }
+  })
+
+  it('tells Backoff as a whole number, below 400 only', () => {
+    const notices = { ...quiet, backoffSeconds: 2.1, quotaRemaining: 9.9 }
+
+    expect(noticeHeaders(reply({ notices }), settings, 0)).toEqual({ Backoff: '3', 'Quota-Remaining': '9' })
+    expect(noticeHeaders(reply({ status: 304, notices }), settings, 0)).toMatchObject({ Backoff: '3' })
+    expect(noticeHeaders(reply({ status: 400, notices }), settings, 0)).toEqual({})
+    expect(noticeHeaders(reply({ notices }), { ...settings, backoffSeconds: 7 }, 0)).toMatchObject({
+      Backoff: '7',
+    })
+  })
+})
+
+describe('eosAlert', () => {
+  it('turns from soft to hard at the moment itself', () => {
+    const ending = {
+      ...settings,
+      eos: { text: 'x', atMs: 1000 },
+      eosMessage: 'm',
+      eosUrl: 'https://u.example/',
+    }
+
+    expect(JSON.parse(eosAlert(ending, 999)!)).toEqual({
+      code: 'soft-eol',
+      message: 'm',
+      url: 'https://u.example/',
+    })
+    expect(JSON.parse(eosAlert(ending, 1000)!)).toMatchObject({ code: 'hard-eol' })
+    expect(eosAlert(settings, 1000)).toBeNull()
+  })
+})
+
+describe('toResponse', () => {
+  it('gives a type to bodies only, and lets the reply have its own', () => {
+    expect(toResponse(reply(), null, settings, 0).headers.has('content-type')).toBe(false)
+    expect(toResponse(reply({ body: '{}' }), null, settings, 0).headers.get('content-type')).toContain('json')
+    const own = toResponse(reply({ body: '', headers: { 'Content-Type': 'text/css' } }), null, settings, 0)
+    expect(own.headers.get('content-type')).toBe('text/css')
+  })
+
+  it('lets an origin read the answer only where it may', () => {
+    const strict = { ...settings, corsOrigins: new Set(['https://a.example']) }
+    const allowed = (origin: string | null) =>
+      toResponse(reply(), origin, strict, 0).headers.get('access-control-allow-origin')
+
+    expect([allowed('https://a.example'), allowed('https://b.example'), allowed(null)]).toEqual([
+      'https://a.example',
+      null,
+      null,
+    ])
+  })
+})

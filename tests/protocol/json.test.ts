@@ -1,0 +1,226 @@
+import { describe, expect, it } from 'bun:test'
+import { ServiceError } from '../../src/domain/errors.ts'
+import { readBody, readJson } from '../../src/protocol/json.ts'
+import { RandomTexts } from './random.ts'
+
+const bytes = (text: string) => new TextEncoder().encode(text)
+const read = (text: string) => readJson(bytes(text))
+
+function refusal(text: string): string | undefined {
+  try {
+    read(text)
+    return undefined
+  } catch (error) {
+    if (error instanceof ServiceError && error.status === 400) return error.extras.problems![0]!.name
+    throw error
+  }
+}
+
+describe('readJson', () => {
+  it.each([
+    '{}',
+    '[]',
+    'null',
+    '"x"',
+    '0',
+    '[1,[2,{"a":"]}"}],"\\""]',
+    '{"a":{"b":1},"c":{"b":1}}',
+    ' \t\n{ "a" : 1 } ',
+  ])('reads %s as JSON.parse does', (text) => {
+    expect(read(text)).toEqual(JSON.parse(text))
+  })
+
+  it('agrees with JSON.parse about texts made at random, or refuses them', () => {
+    const pieces = [
+      '{',
+      '}',
+      '[',
+      ']',
+      ',',
+      ':',
+      '"',
+      '\\',
+      '\\"',
+      '\\\\',
+      '"a"',
+      '"b":',
+      '1',
+      'null',
+      ' ',
+      '\\u0061',
+    ]
+    const texts = new RandomTexts(pieces, 7)
+    let accepted = 0
+    for (let turn = 0; turn < 30_000; turn++) {
+      const text = texts.next(7)
+      if (refusal(text) !== undefined) continue
+      accepted++
+      expect(read(text)).toEqual(JSON.parse(text))
+    }
+    expect(accepted).toBeGreaterThan(100)
+  })
+
+  it.each([
+    '{"a":1,"a":2}',
+    '{"a":1,"\\u0061":2}',
+    '[{"x":{"k":1,"j":2,"k":3}}]',
+    '{"":1,"":2}',
+    '{"a" : 1 , "a"\n:2}',
+  ])('refuses a key that comes twice: %s', (text) => {
+    expect(refusal(text)).toBe('body')
+  })
+
+  it('finds the end of a string that ends in backslashes', () => {
+    expect(refusal(String.raw`{"a":"x\\","__proto__":1}`)).toBe('__proto__')
+    expect(refusal(String.raw`{"a":"x\\\\","b":1,"b":2}`)).toBe('body')
+    expect(refusal(String.raw`{"a":"x\\\",\"__proto__\":1"}`)).toBeUndefined()
+  })
+
+  it('tells keys of different objects, and values, from keys', () => {
+    expect(refusal('{"a":{"a":{"a":"a"}},"b":["a","a",{"a":1},{"a":1}]}')).toBeUndefined()
+  })
+
+  it.each(['__proto__', 'constructor', 'prototype'])(
+    'refuses the key %s at every depth and in every spelling',
+    (key) => {
+      const escaped = [...key]
+        .map((char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`)
+        .join('')
+      for (const spelled of [key, escaped]) {
+        expect(refusal(`{"${spelled}":1}`)).toBe(key)
+        expect(refusal(`[[{"a":{"${spelled}" : {}}}]]`)).toBe(key)
+      }
+      expect(refusal(`{"a":"${key}"}`)).toBeUndefined()
+    },
+  )
+
+  it('bounds the depth at 32 levels', () => {
+    expect(refusal('['.repeat(32) + ']'.repeat(32))).toBeUndefined()
+    expect(refusal('['.repeat(33) + ']'.repeat(33))).toBe('body')
+    expect(refusal('{"a":'.repeat(33) + '1' + '}'.repeat(33))).toBe('body')
+    expect(refusal('['.repeat(1_000_000))).toBe('body')
+  })
+
+  it('does not take brackets inside strings for depth', () => {
+    expect(refusal(`["${'[{'.repeat(100)}\\"${'['.repeat(100)}"]`)).toBeUndefined()
+  })
+
+  it('bounds the number of members', () => {
+    expect(refusal(`[${'1,'.repeat(50_000)}1]`)).toBeUndefined()
+    expect(refusal(`[${'1,'.repeat(50_001)}1]`)).toBe('body')
+  })
+
+  it.each([
+    '',
+    ' ',
+    '{',
+    '{"a"}',
+    '{"a":1,}',
+    "{'a':1}",
+    '[NaN]',
+    '[1] [2]',
+    '"a',
+    '"\\',
+    '{"\\x":1}',
+    '\u00a0{}',
+  ])('refuses what is no JSON: %j', (text) => {
+    expect(refusal(text)).toBe('body')
+  })
+
+  it.each([[[0xff]], [[0xc0, 0xaf]], [[0xed, 0xa0, 0x80]], [[0xe2, 0x82]]])(
+    'refuses bytes that are not UTF-8: %j',
+    (wrong) => {
+      expect(() => readJson(new Uint8Array([0x22, ...wrong, 0x22]))).toThrow(ServiceError)
+    },
+  )
+
+  it('keeps nothing of what it reads on prototypes', () => {
+    refusal('{"__proto__":{"polluted":1}}')
+
+    expect(({} as Record<string, unknown>).polluted).toBeUndefined()
+  })
+
+  it('costs no more for a hostile body than for an honest one of the same size', () => {
+    const size = 2_000_000
+    const honest = JSON.stringify(
+      Array.from({ length: 12_000 }, (_, index) => ({
+        path: '/p',
+        body: { data: { payload: 'x'.repeat(120), sortindex: index } },
+      })),
+    )
+    const hostile = [
+      `"${'\\"'.repeat(size / 2)}"`,
+      `"${'\\\\'.repeat(size / 2)}"`,
+      `"${'\\'.repeat(size)}`,
+      `["${'\\\\'.repeat(size / 2)}`,
+      `{"a"${' '.repeat(size)}:1}`,
+      '"a" '.repeat(size / 4),
+      '"'.repeat(size),
+      '[]'.repeat(size / 2),
+      `{${Array.from({ length: 49_000 }, (_, index) => `"\\u0061${index}":${'1'.repeat(20)}`).join(',')}}`,
+    ]
+    const workOf = (text: string) => {
+      const body = bytes(text)
+      const runs = Array.from({ length: 3 }, () => {
+        const startedAt = performance.now()
+        try {
+          readJson(body)
+        } catch {
+          // Refused or not: only the work counts here.
+        }
+        return performance.now() - startedAt
+      })
+      return Math.min(...runs)
+    }
+
+    const allowance = workOf(honest) * 10 * (size / honest.length)
+    for (const text of hostile)
+      expect([text.slice(0, 10), workOf(text) < allowance]).toEqual([text.slice(0, 10), true])
+  })
+})
+
+describe('readBody', () => {
+  const post = (body: BodyInit, headers: Record<string, string> = {}) =>
+    new Request('http://bridge/', {
+      method: 'POST',
+      body,
+      headers: { 'Content-Type': 'application/json', ...headers },
+    })
+
+  const endless = (onCancel: () => void) =>
+    new ReadableStream<Uint8Array>({
+      pull: (controller) => controller.enqueue(new Uint8Array(1000)),
+      cancel: onCancel,
+    })
+
+  it('reads a body in pieces up to the limit', async () => {
+    const body = new ReadableStream<Uint8Array>({
+      start(controller) {
+        for (const piece of ['{"a"', ':1', '}']) controller.enqueue(bytes(piece))
+        controller.close()
+      },
+    })
+
+    expect(new TextDecoder().decode(await readBody(post(body), 7, 1000))).toBe('{"a":1}')
+  })
+
+  it('refuses one that is a byte too long, and stops reading', async () => {
+    expect(readBody(post('12345678'), 7, 1000)).rejects.toMatchObject({ status: 413, errno: 113 })
+    let cancelled = false
+    const reading = readBody(post(endless(() => (cancelled = true))), 10_000, 1000)
+    await expect(reading).rejects.toMatchObject({ status: 413, extras: { headers: { Connection: 'close' } } })
+    expect(cancelled).toBe(true)
+  })
+
+  it('gives up a body that does not arrive', async () => {
+    const silent = new ReadableStream<Uint8Array>({ pull: () => new Promise(() => {}) })
+
+    await expect(readBody(post(silent), 10, 20)).rejects.toMatchObject({ status: 400, errno: 109 })
+  })
+
+  it('is empty where there is none', async () => {
+    const request = new Request('http://bridge/', { method: 'DELETE' })
+
+    expect(await readBody(request, 10, 1000)).toHaveLength(0)
+  })
+})

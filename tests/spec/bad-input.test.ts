@@ -1,0 +1,474 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'bun:test'
+import { request, startTestBridge } from '../support/bridge.ts'
+import type { TestBridge } from '../support/bridge.ts'
+import { RandomTexts } from '../protocol/random.ts'
+import { expectError } from './expectations.ts'
+import { rawRequest, sendRaw } from './raw-http.ts'
+import type { RawAnswer } from './raw-http.ts'
+
+let bridge: TestBridge
+let bucket: string
+let credentials: string[]
+
+beforeAll(async () => {
+  bridge = await startTestBridge({ writable: ['history'], settings: { max_request_bytes: '100000' } })
+  bucket = `/v1/buckets/${bridge.user.clientState}`
+  credentials = Object.entries(bridge.identityOf(bridge.user)).map(([name, value]) => `${name}: ${value}`)
+  bridge.sandbox.write(bridge.user, 'history', [{ id: 'r', payload: 'x' }])
+})
+
+beforeEach(() => bridge.sandbox.requests.storage.clear())
+
+afterAll(() => bridge.stop())
+
+const send = (method: string, target: string, lines: string[] = [], body = '') =>
+  sendRaw(
+    bridge.url,
+    rawRequest(method, target, { url: bridge.url, lines: [...credentials, ...lines], body }),
+  )
+
+/** Sends text as it is, where the form of the request itself is in question. */
+const sendText = (text: string) => sendRaw(bridge.url, Buffer.from(text.replace(/\r?\n/g, '\r\n'), 'latin1'))
+
+const parsed = (answer: RawAnswer) => ({ ...answer, body: JSON.parse(answer.body) as unknown })
+
+/** What came after the first answer, without a refusal of the parser, which says nothing but that it gives up. */
+function afterFirst({ headers, body }: RawAnswer): string {
+  const rest = body.slice(Number(headers.get('content-length')))
+  return rest.replace(/^HTTP\/1\.1 400 Bad Request\r\nConnection: close\r\n\r\n$/, '')
+}
+
+const isUntouched = () => {
+  expect(bridge.sandbox.requests.storage.entries.filter(({ method }) => method !== 'GET')).toEqual([])
+  expect(bridge.sandbox.records(bridge.user, 'history').map(({ id }) => id)).toEqual(['r'])
+}
+
+describe('bad input: request line and Host', () => {
+  it.each([
+    'a b',
+    '<script>',
+    'u@h:99999',
+    'h:99999',
+    '',
+    'evil.example/path',
+    'a, b',
+    'a?b',
+    'a:b:c',
+    '\u00e9',
+  ])('refuses the Host "%s" and closes', async (host) => {
+    const answer = await sendText(`GET /v1/ HTTP/1.1\nHost: ${host}\n\n`)
+
+    expectError(parsed(answer), 400, 107, 'Host in header')
+    expect(answer.headers.get('connection')).toBe('close')
+  })
+
+  it.each(['/v1/__version__', '/__lbheartbeat__', '/v1/unknown', '/x'])(
+    'refuses it wherever it is sent, also where no address is made of it: %s',
+    async (target) => {
+      const answer = await sendText(`GET ${target} HTTP/1.1\nHost: a b\n\n`)
+
+      expectError(parsed(answer), 400, 107, 'Host in header')
+    },
+  )
+
+  it('refuses two Hosts', async () => {
+    const answer = await sendText('GET /v1/ HTTP/1.1\nHost: a.example\nHost: b.example\n\n')
+
+    expectError(parsed(answer), 400, 107, 'Host in header')
+  })
+
+  it.each([
+    ['no Host', 'GET /v1/ HTTP/1.1\n\n', 400],
+    ['HTTP/0.9', 'GET /v1/\n\n', 505],
+    ['an unknown version', 'GET /v1/ HTTP/1.32\nHost: a\n\n', 505],
+    ['OPTIONS *', 'OPTIONS * HTTP/1.1\nHost: a\n\n', 400],
+    [
+      'both framings',
+      'POST /v1/batch HTTP/1.1\nHost: a\nContent-Length: 5\nTransfer-Encoding: chunked\n\n0\n\n',
+      400,
+    ],
+    ['chunked twice', 'POST /v1/batch HTTP/1.1\nHost: a\nTransfer-Encoding: chunked, chunked\n\n0\n\n', 400],
+    ['two lengths', 'POST /v1/batch HTTP/1.1\nHost: a\nContent-Length: 5\nContent-Length: 6\n\n123456', 400],
+    ['a length with a sign', 'POST /v1/batch HTTP/1.1\nHost: a\nContent-Length: +5\n\n12345', 400],
+    ['a length in hex', 'POST /v1/batch HTTP/1.1\nHost: a\nContent-Length: 0x5\n\n12345', 400],
+    ['a negative length', 'POST /v1/batch HTTP/1.1\nHost: a\nContent-Length: -1\n\n', 400],
+    ['a folded header', 'GET /v1/ HTTP/1.1\nHost: a\nX-A: b\n c\n\n', 400],
+    ['a blank before the colon', 'GET /v1/ HTTP/1.1\nHost: a\nX-A : b\n\n', 400],
+    ['NUL in a value', 'GET /v1/ HTTP/1.1\nHost: a\nX-A: b\u0000c\n\n', 400],
+    ['endless headers', `GET /v1/ HTTP/1.1\nHost: a\nX-A: ${'a'.repeat(40_000)}\n\n`, 431],
+  ])('is turned away by the parser: %s', async (_, text, status) => {
+    const answer = await sendText(text)
+
+    expect(answer.status).toBe(status)
+    expect(answer.body).toBe('')
+  })
+
+  it.each(['FOO', 'get'])('closes the connection on the method %s', async (method) => {
+    const answer = await send(method, '/v1/')
+
+    expect(answer.text).toBe('')
+  })
+
+  it('serves HTTP/1.0 without Host only where its own address is configured', async () => {
+    const named = await startTestBridge({ settings: { http_host: 'sync.example.org' } })
+
+    const configured = await sendRaw(named.url, 'GET /v1/ HTTP/1.0\r\n\r\n')
+    const unconfigured = await sendText('GET /v1/ HTTP/1.0\n\n')
+    await named.stop()
+
+    expect(configured.status).toBe(200)
+    expect(JSON.parse(configured.body).url).toBe('http://sync.example.org/v1')
+    expectError(parsed(unconfigured), 400, 107, 'Host in header')
+  })
+
+  it('goes by Host when the target is absolute', async () => {
+    const answer = await send('GET', 'http://evil.example/v1/')
+
+    expect(JSON.parse(answer.body).url).toBe(`${bridge.url}/v1`)
+    expect(answer.text).not.toContain('evil')
+  })
+
+  it('refuses a fragment', async () => {
+    const record = `${bucket}/collections/history/records/r#s`
+    for (const target of [record, '/v1/#x', `${bucket}/collections/history/records?_limit=1#x`, '/x#y']) {
+      expectError(parsed(await send('GET', target)), 400, 109, 'path in path')
+    }
+    expectError(parsed(await send('DELETE', record)), 405, 115)
+    isUntouched()
+  })
+})
+
+describe('bad input: open redirects', () => {
+  it.each([
+    '//evil.example',
+    '//evil.example/v1/',
+    '///evil.example',
+    '/\\evil.example',
+    '/\\/evil.example',
+    '/%5cevil.example',
+    '/%5Cevil.example/',
+    '/%2fevil.example',
+    '/%2Fevil.example/%2f..',
+    '/%09/evil.example',
+    '/%0d%0aLocation:%20http://evil.example',
+    '/%00',
+    '//evil.example/..',
+    '/./\\evil.example',
+    '//@evil.example/',
+    '/v1//evil.example/',
+    '/v1/\\evil.example/',
+    '/%7f/',
+  ])('%s leads nowhere', async (target) => {
+    const answer = await send('GET', target)
+
+    expect(answer.status).toBeOneOf([307, 404])
+    const location = answer.headers.get('location')
+    if (location === null) return
+    expect(new URL(location).origin).toBe(bridge.url)
+    expect(location).toStartWith(`${bridge.url}/v1`)
+    expect(location).not.toMatch(/\/\/.*\/\/|\\/)
+  })
+
+  it.each(['//evil.example', '/\\evil.example', '/%5cevil.example', '/%09/evil.example', '/%2fevil.example'])(
+    '%s is no path at all',
+    async (target) => {
+      const answer = await send('GET', target)
+
+      expectError(parsed(answer), 404, 111)
+      expect(answer.headers.get('location')).toBeNull()
+    },
+  )
+
+  it('keeps line breaks in disguise out of Location', async () => {
+    const answer = await send('GET', '/x?a=%0d%0aSet-Cookie:%20b')
+
+    expect(answer.headers.get('location')).toBe(`${bridge.url}/v1/x?a=%0d%0aSet-Cookie:%20b`)
+    expect(answer.headers.get('set-cookie')).toBeNull()
+  })
+})
+
+describe('bad input: dot segments and ids', () => {
+  const dots = ['..', '.', '%2e%2e', '%2E', '%2e', '.%2e', '%2E.']
+
+  it.each(dots)('refuses the record id %s for every method', async (id) => {
+    for (const method of ['GET', 'HEAD', 'PUT', 'DELETE']) {
+      const body = method === 'PUT' ? '{"data":{"payload":"x"}}' : ''
+      const lines =
+        method === 'PUT' ? [`Content-Length: ${body.length}`, 'Content-Type: application/json'] : []
+      const answer = await send(method, `${bucket}/collections/history/records/${id}`, lines, body)
+
+      expect([method, answer.status]).toEqual([method, 400])
+      if (method !== 'HEAD') expectError(parsed(answer), 400, 109, 'record_id in path')
+    }
+    expect(bridge.sandbox.requests.storage.entries).toEqual([])
+  })
+
+  it.each(dots)('refuses the collection %s, writes by the gate', async (collection) => {
+    const target = `${bucket}/collections/${collection}/records/storage`
+
+    expectError(parsed(await send('GET', target)), 400, 109, 'collection_id in path')
+    expectError(parsed(await send('DELETE', target)), 405, 115)
+    expectError(parsed(await send('PUT', target)), 405, 115)
+    expect(bridge.sandbox.requests.storage.entries).toEqual([])
+  })
+
+  it.each([...dots, '%2e%2e%2f', '..%2f..'])(
+    'refuses %s with the gate of its collection shut',
+    async (id) => {
+      expectError(parsed(await send('DELETE', `${bucket}/collections/tabs/records/${id}`)), 405, 115)
+    },
+  )
+
+  it.each([
+    `/collections/history/records/r/..`,
+    `/collections/history/records/r/../..`,
+    `/collections/history/../history/records/..`,
+    `/collections/history/records/r/%2e%2e/%2e%2e/%2e%2e`,
+    '/..',
+    '/../..',
+    '/collections/..',
+    '/collections/history/..',
+    '/collections/history/records/x/../../../../storage',
+  ])('never deletes more than a record: DELETE %s', async (path) => {
+    const answer = await send('DELETE', bucket + path)
+
+    expect(answer.status).toBeOneOf([307, 400, 401, 404, 405])
+    isUntouched()
+  })
+
+  it('finds nothing at a double slash', async () => {
+    expectError(parsed(await send('GET', `/v1//buckets/${bridge.user.clientState}`)), 404, 111)
+    expectError(parsed(await send('GET', `${bucket}//collections`)), 404, 111)
+    expectError(parsed(await send('GET', `${bucket}/collections/history/records//r`)), 404, 111)
+  })
+
+  it('never asks the storage for anything but what was named, whatever the id', async () => {
+    const pieces = [
+      '.',
+      '..',
+      '%2e',
+      '%252e',
+      '/',
+      '%2f',
+      '\\',
+      '%5c',
+      ';',
+      '?',
+      '%3f',
+      '#',
+      '%23',
+      '%00',
+      '%0d%0a',
+      '%ef%bc%8e',
+      'r',
+      ' ',
+      '%20',
+    ]
+    const texts = new RandomTexts(pieces, 42)
+
+    for (let turn = 0; turn < 300; turn++) {
+      const id = texts.next(4)
+      if (id === 'r') continue
+      await send('DELETE', `${bucket}/collections/history/records/${id}`)
+    }
+
+    expect(bridge.sandbox.records(bridge.user, 'history').map(({ id }) => id)).toEqual(['r'])
+    for (const { method, target } of bridge.sandbox.requests.storage.entries) {
+      expect(method).toBe('GET')
+      expect(target).toMatch(/^\/1\.5\/\d+\/storage\/history(?:\/[\w%.~-]+)?(?:\?[\w=&,%.~-]*)?$/)
+    }
+  })
+})
+
+describe('bad input: bodies and framing', () => {
+  it.each([
+    ['Content-Length: 3', 'abc', 'Content-Length in header'],
+    ['Transfer-Encoding: chunked', '3\nabc\n0\n\n', 'Transfer-Encoding in header'],
+    ['Transfer-Encoding: chunked', 'zz\nbroken', 'Transfer-Encoding in header'],
+  ] as const)('refuses a GET with %s, with one answer, and closes', async (line, body, place) => {
+    const answer = await sendText(`GET /v1/ HTTP/1.1\nHost: a\n${line}\n\n${body}`)
+
+    const own = answer.body.slice(0, Number(answer.headers.get('content-length')))
+    expectError({ ...answer, body: JSON.parse(own) }, 400, 107, place)
+    expect(answer.headers.get('connection')).toBe('close')
+    expect(afterFirst(answer)).toBe('')
+  })
+
+  it('does not take the body of a refused GET for another request', async () => {
+    const hidden = 'GET /v1/__version__ HTTP/1.1\r\nHost: a\r\n\r\n'
+
+    const answer = await sendText(`GET /v1/ HTTP/1.1\nHost: a\nContent-Length: ${hidden.length}\n\n${hidden}`)
+
+    expect(answer.status).toBe(400)
+    expect(afterFirst(answer)).toBe('')
+  })
+
+  const put = (body: string | Buffer, lines: string[] = []) => {
+    const bytes = Buffer.from(body as string)
+    const head = rawRequest('PUT', `${bucket}/collections/history/records/new`, {
+      url: bridge.url,
+      lines: [...credentials, 'Content-Type: application/json', `Content-Length: ${bytes.length}`, ...lines],
+    })
+    return sendRaw(bridge.url, Buffer.concat([head, bytes]))
+  }
+
+  it('refuses bytes that are not UTF-8', async () => {
+    const bytes = Buffer.concat([
+      Buffer.from('{"data":{"payload":"'),
+      Buffer.from([0xff, 0xfe]),
+      Buffer.from('"}}'),
+    ])
+
+    expectError(parsed(await put(bytes)), 400, 109, 'body in body')
+    isUntouched()
+  })
+
+  it.each([33, 100_000 / 2 - 100])('refuses a depth of %i', async (depth) => {
+    const answer = await put('['.repeat(depth) + ']'.repeat(depth))
+
+    expectError(parsed(answer), 400, 109, 'body in body')
+  })
+
+  it('accepts a byte order mark', async () => {
+    const answer = await put('\ufeff{"data":{"payload":"x"}}')
+    await send('DELETE', `${bucket}/collections/history/records/new`)
+
+    expect(answer.status).toBe(200)
+  })
+
+  it('refuses a body that says it is too large without reading it', async () => {
+    const head = rawRequest('PUT', `${bucket}/collections/history/records/new`, {
+      url: bridge.url,
+      lines: [...credentials, 'Content-Type: application/json', 'Content-Length: 3000000'],
+    })
+
+    const answer = await sendRaw(bridge.url, head)
+
+    expectError(parsed(answer), 413, 113)
+    expect(answer.headers.get('connection')).toBe('close')
+  })
+
+  it('refuses a body that turns out too large', async () => {
+    const chunk = 'x'.repeat(10_000)
+    const chunks = `${chunk.length.toString(16)}\r\n${chunk}\r\n`.repeat(12)
+
+    const answer = await send(
+      'PUT',
+      `${bucket}/collections/history/records/new`,
+      ['Content-Type: application/json', 'Transfer-Encoding: chunked'],
+      `${chunks}0\r\n\r\n`,
+    )
+
+    expectError(parsed(answer), 413, 113)
+    isUntouched()
+  })
+
+  it('does nothing for a body that ends too early', async () => {
+    const bytes = rawRequest('PUT', `${bucket}/collections/history/records/new`, {
+      url: bridge.url,
+      lines: [...credentials, 'Content-Type: application/json', 'Content-Length: 100'],
+      body: '{"data":{"payload":"x"}}',
+    })
+
+    await sendRaw(bridge.url, bytes, { halfClose: true })
+
+    isUntouched()
+  })
+
+  it('does not read the body of a write that is not enabled', async () => {
+    const head = rawRequest('PUT', `${bucket}/collections/tabs/records/new`, {
+      url: bridge.url,
+      lines: [...credentials, 'Content-Length: 50000'],
+    })
+
+    const answer = await sendRaw(bridge.url, head, { halfClose: true })
+
+    expect(answer.status).toBeOneOf([0, 405])
+    isUntouched()
+  })
+})
+
+describe('bad input: the rest', () => {
+  it('answers 1 000 unknown paths in a row, each with the same 404', async () => {
+    for (let turn = 0; turn < 10; turn++) {
+      const answers = await Promise.all(
+        Array.from({ length: 100 }, (_, index) => request(`${bridge.url}/v1/unknown-${turn}-${index}`)),
+      )
+      const texts = new Set(answers.map(({ status, text }) => `${status} ${text}`))
+
+      expect(texts.size).toBe(1)
+      expectError(answers[0]!, 404, 111)
+    }
+  })
+
+  it('stores nothing on the prototype of objects', async () => {
+    await send('GET', `${bucket}/collections/history/records?__proto__=1&constructor=2&__proto__[polluted]=1`)
+    await send('GET', '/v1/__proto__/constructor')
+
+    expect(({} as Record<string, unknown>).polluted).toBeUndefined()
+    expect(Object.keys(Object.prototype)).toEqual([])
+  })
+
+  it('does not pass unknown parameters on', async () => {
+    await send('GET', `${bucket}/collections/history/records?full=0&ids=other&evil=1&sort=none&offset=9`)
+
+    const { target } = bridge.sandbox.requests.storage.entries.at(-1)!
+    expect(target.split('?')[1]).toBe('full=1&sort=newest')
+  })
+
+  it.each([
+    'Range: bytes=0-1',
+    'Expect: 100-continue',
+    'Upgrade: h2c',
+    'Upgrade: websocket',
+    'Accept-Encoding: gzip, br',
+  ])('ignores %s', async (line) => {
+    const answer = await send('GET', `${bucket}/collections/history/records/r`, [line])
+
+    expect(answer.text).toMatch(/HTTP\/1\.1 200 /)
+    expect(answer.text).toContain('"payload":"x"')
+    expect(answer.headers.get('content-encoding')).toBeNull()
+  })
+
+  it.each(['\u00f0\u009f\u0098\u0080', 'a\tb', 'x'.repeat(10_000)])(
+    'tells the storage a User-Agent that is short and plain, given %p',
+    async (agent) => {
+      const answer = await send('GET', `${bucket}/collections/history/records/r`, [`User-Agent: ${agent}`])
+
+      expect(answer.status).toBe(200)
+      const sent = bridge.sandbox.requests.storage.entries.at(-1)!.headers.get('user-agent')!
+      expect(sent).toMatch(/^[ -~]{1,300}$/)
+    },
+  )
+
+  it('refuses an Origin of more than 1 KiB', async () => {
+    expectError(
+      parsed(await send('GET', '/v1/', [`Origin: https://${'o'.repeat(1100)}`])),
+      400,
+      107,
+      'Origin in header',
+    )
+  })
+
+  it.each([
+    ['_limit=1&x=\u00e9', 200],
+    ['_since=\u00e9', 400],
+    [`in_ids=${'x,'.repeat(3000)}`, 200],
+  ])('stays calm with raw bytes and long lists in a query: %#', async (query, status) => {
+    const answer = await send('GET', `${bucket}/collections/history/records?${query}`)
+
+    expect(answer.status).toBe(status)
+  })
+
+  it('answers a next page that keeps raw bytes of the query', async () => {
+    const user = bridge.sandbox.addUser('raw-query')
+    bridge.sandbox.seed(user, 'forms', 2)
+    const lines = Object.entries(bridge.identityOf(user)).map(([name, value]) => `${name}: ${value}`)
+    const target = `/v1/buckets/${user.clientState}/collections/forms/records?_limit=1&x=\u00e9<>"'`
+
+    const answer = await sendRaw(bridge.url, rawRequest('GET', target, { url: bridge.url, lines }))
+
+    expect(answer.status).toBe(200)
+    expect(answer.headers.get('next-page')).toMatch(/^[!-~]+&_token=[\w-]+$/)
+  })
+})

@@ -1,0 +1,708 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'bun:test'
+import { request, startTestBridge } from '../support/bridge.ts'
+import type { Answer, AskInit, TestBridge } from '../support/bridge.ts'
+import { startFaultProxy } from '../support/fault-proxy.ts'
+import type { FaultProxy } from '../support/fault-proxy.ts'
+import { expectError } from './expectations.ts'
+import type { Place } from './expectations.ts'
+
+let bridge: TestBridge
+let proxy: FaultProxy
+let records: string
+let made = 0
+
+const id = () => `r${made++}`
+const stored = (one: string, collection = 'history') =>
+  bridge.sandbox.records(bridge.user, collection).find((record) => record.id === one)
+const batch = (body: unknown, init: AskInit = {}) =>
+  bridge.ask('/v1/batch', { method: 'POST', body, ...init })
+const put = (path: string, payload: string, more: object = {}) => ({
+  method: 'PUT',
+  path,
+  body: { data: { payload } },
+  ...more,
+})
+const statuses = ({ body }: Answer): number[] =>
+  body.responses.map(({ status }: { status: number }) => status)
+
+beforeAll(async () => {
+  bridge = await startTestBridge({
+    writable: ['history', 'passwords', 'forms'],
+    settings: { max_request_bytes: '300000' },
+  })
+  proxy = await startFaultProxy({ target: bridge.sandbox.storageUrl })
+  bridge.sandbox.switches.nodeUrl = proxy.url
+  records = `/buckets/${bridge.user.clientState}/collections/history/records`
+})
+
+beforeEach(() => proxy.plan(() => null))
+
+afterAll(async () => {
+  await bridge.stop()
+  await proxy.stop()
+})
+
+describe('section 5: the envelope', () => {
+  it('answers in order, each with status, path, headers and body', async () => {
+    const [one, two] = [id(), id()]
+
+    const { status, body } = await batch({
+      requests: [put(`${records}/${one}`, 'a'), { path: `${records}/${two}?x=1` }, { path: '/' }],
+    })
+
+    expect(status).toBe(200)
+    expect(Object.keys(body)).toEqual(['responses'])
+    for (const response of body.responses) {
+      expect(Object.keys(response).sort()).toEqual(['body', 'headers', 'path', 'status'])
+    }
+    expect(body.responses.map(({ path }: { path: string }) => path)).toEqual([
+      `/v1${records}/${one}`,
+      `/v1${records}/${two}`,
+      '/v1',
+    ])
+    expect(body.responses.map((response: { status: number }) => response.status)).toEqual([200, 404, 200])
+    expect(body.responses[0].body.data).toMatchObject({ id: one, payload: 'a' })
+    expect(body.responses[1].body).toMatchObject({ code: 404, errno: 110 })
+    expect(body.responses[2].body.project_name).toBe('Sync Bridge')
+  })
+
+  it('takes no requests for a valid batch', async () => {
+    const { status, body } = await batch({ requests: [] })
+
+    expect([status, body]).toEqual([200, { responses: [] }])
+  })
+
+  it('reads by default, with method and body left out or empty', async () => {
+    const one = id()
+    bridge.sandbox.write(bridge.user, 'history', [{ id: one, payload: 'x' }])
+
+    const answer = await batch({
+      requests: [
+        { path: `${records}/${one}` },
+        { path: `${records}/${one}`, body: {}, headers: {} },
+        { method: 'GET', path: records, body: {} },
+        { method: 'DELETE', path: `${records}/${one}`, body: {} },
+      ],
+    })
+
+    expect(statuses(answer)).toEqual([200, 200, 200, 204])
+  })
+
+  it('takes as many requests as are configured and no more', async () => {
+    const requests = Array.from({ length: 25 }, () => ({ path: '/__lbheartbeat__' }))
+
+    const most = await batch({ requests })
+    const more = await batch({ requests: [...requests, { path: '/' }] })
+
+    expect(statuses(most)).toEqual(Array(25).fill(200))
+    expectError(more, 400, 109, 'requests in body')
+  })
+
+  it.each([
+    ['null', 'body in body'],
+    ['[]', 'body in body'],
+    ['', 'body in body'],
+    ['{', 'body in body'],
+    [{}, 'requests in body'],
+    [{ requests: null }, 'requests in body'],
+    [{ requests: 'x' }, 'requests in body'],
+    [{ requests: {} }, 'requests in body'],
+    [{ requests: [1] }, 'requests.0 in body'],
+    [{ requests: [{}] }, 'requests.0.path in body'],
+    [{ requests: [{ path: '/' }, { path: '' }] }, 'requests.1.path in body'],
+    [{ requests: [{ path: 'x' }] }, 'requests.0.path in body'],
+    [{ requests: [{ path: 7 }] }, 'requests.0.path in body'],
+    [{ requests: [{ path: 'http://evil.example/' }] }, 'requests.0.path in body'],
+    [{ requests: [{ path: '//evil.example' }] }, 'requests.0.path in body'],
+    [{ requests: [{ path: '/\\evil.example' }] }, 'requests.0.path in body'],
+    [{ requests: [{ path: '/x#y' }] }, 'requests.0.path in body'],
+    [{ requests: [{ path: '/', method: 'get' }] }, 'requests.0.method in body'],
+    [{ requests: [{ path: '/', method: 'TRACE' }] }, 'requests.0.method in body'],
+    [{ requests: [{ path: '/', method: 1 }] }, 'requests.0.method in body'],
+    [{ requests: [{ path: '/', headers: [] }] }, 'requests.0.headers in body'],
+    [{ requests: [{ path: '/', headers: { Prefer: 1 } }] }, 'requests.0.headers.Prefer in body'],
+    [{ requests: [{ path: '/', headers: { Prefer: 'a\r\nb' } }] }, 'requests.0.headers.Prefer in body'],
+    [{ requests: [{ path: '/', body: 'text' }] }, 'requests.0.body in body'],
+    [{ requests: [{ path: '/', body: [] }] }, 'requests.0.body in body'],
+    [{ requests: [{ path: '/', more: 1 }] }, 'requests.0.more in body'],
+    [{ requests: [], more: 1 }, 'more in body'],
+    [{ requests: [], defaults: [] }, 'defaults in body'],
+    [{ requests: [], defaults: { path: 'x' } }, 'defaults.path in body'],
+    [{ requests: [], defaults: { body: 'x' } }, 'defaults.body in body'],
+    ['{"requests":[],"__proto__":{"path":"/"}}', '__proto__ in body'],
+    ['{"requests":[{"path":"/","headers":{"__proto__":"x"}}]}', '__proto__ in body'],
+    ['{"requests":[{"path":"/","body":{"a":{"b":[{"constructor":1}]}}}]}', 'constructor in body'],
+    ['{"requests":[],"defaults":{"body":{"\\u005f_proto__":{"polluted":1}}}}', '__proto__ in body'],
+    ['{"requests":[],"defaults":{"headers":{"prototype":"x"}}}', 'prototype in body'],
+  ] as [unknown, Place][])('refuses %j: %s', async (body, place) => {
+    const answer = await batch(body)
+
+    expectError(answer, 400, 109, place)
+    expect(({} as Record<string, unknown>).polluted).toBeUndefined()
+  })
+
+  it('names everything that is wrong with a batch, sorted', async () => {
+    const answer = await batch({
+      requests: [{ path: 'x' }, { method: 'get', path: 'y' }],
+      defaults: { path: 'z' },
+    })
+
+    expectError(
+      answer,
+      400,
+      109,
+      'defaults.path in body',
+      'requests.0.path in body',
+      'requests.1.method in body',
+      'requests.1.path in body',
+    )
+  })
+
+  it.each([
+    '/batch',
+    '/v1/batch',
+    '/batch/',
+    '/v1/batch?x=1',
+    '/%62atch',
+    '/v1/%62%61tch',
+    '/x/../batch',
+    '/./batch',
+    '/v1/buckets/%2e%2e/batch',
+  ])('refuses a batch inside: %s', async (path) => {
+    const answer = await batch({
+      requests: [{ path: '/' }, { method: 'POST', path, body: { requests: [] } }],
+    })
+
+    expectError(answer, 400, 109, 'requests.1.path in body')
+  })
+
+  it('refuses one that only the defaults name', async () => {
+    expectError(
+      await batch({ defaults: { path: '/batch' }, requests: [{}] }),
+      400,
+      109,
+      'requests.0.path in body',
+    )
+  })
+
+  it('serves a record of that name', async () => {
+    const answer = await batch({ requests: [{ path: `${records}/batch` }, { path: '/BATCH' }] })
+
+    expect(answer.body.responses.map(({ body }: { body: { errno: number } }) => body.errno)).toEqual([
+      110, 111,
+    ])
+  })
+
+  it('does not take paths that no URL could hold for a defect', async () => {
+    const paths = [
+      '/\t/[',
+      '/\n//x:y',
+      '/ ',
+      '/%',
+      '/\u0000',
+      '/\ud800',
+      `/${'a/'.repeat(5000)}`,
+      '/caf\u00e9',
+    ]
+
+    const answer = await batch({ requests: paths.map((path) => ({ path })) })
+
+    expect([200, 400]).toContain(answer.status)
+    if (answer.status === 200) for (const status of statuses(answer)) expect([400, 404]).toContain(status)
+  })
+
+  it('wants JSON', async () => {
+    const answer = await batch('{"requests":[]}', { headers: { 'Content-Type': 'text/plain' } })
+
+    expectError(answer, 415, 107, 'Content-Type in header')
+  })
+
+  it('is bounded in size and depth', async () => {
+    const large = await batch({ requests: [put(`${records}/x`, 'x'.repeat(300_000))] })
+    const deep = await batch(`{"requests":[],"defaults":{"body":${'{"a":'.repeat(40)}1${'}'.repeat(41)}}`)
+
+    expectError(large, 413, 113)
+    expectError(deep, 400, 109, 'body in body')
+  })
+})
+
+describe('section 5: defaults', () => {
+  it('are merged under each request: bodies deeply, headers whatever their case', async () => {
+    const [one, two] = [id(), id()]
+    bridge.sandbox.write(bridge.user, 'history', [{ id: two, payload: 'there' }])
+
+    const answer = await batch({
+      defaults: {
+        method: 'PUT',
+        path: `${records}/${one}`,
+        headers: { 'iF-nOnE-mAtCh': '*' },
+        body: { data: { payload: 'default', sortindex: 5 } },
+      },
+      requests: [
+        { body: { data: { payload: 'own' } } },
+        { path: `${records}/${two}` },
+        { path: `${records}/${two}`, headers: { 'IF-NONE-MATCH': '"1"' }, body: { data: { sortindex: 6 } } },
+        { method: 'GET', path: `${records}/${two}`, headers: { 'If-None-Match': '"1"' } },
+      ],
+    })
+
+    expect(statuses(answer)).toEqual([200, 412, 200, 200])
+    expect(stored(one)).toMatchObject({ payload: 'own', sortindex: 5 })
+    expect(stored(two)).toMatchObject({ payload: 'default', sortindex: 6 })
+  })
+
+  it("give way to the request and outweigh the batch's own headers", async () => {
+    const one = id()
+    const timestamp = bridge.sandbox.write(bridge.user, 'history', [{ id: one, payload: 'x' }])
+    const path = `${records}/${one}`
+    const requests = [{ path }, { path, headers: { 'if-none-match': '"1"' } }]
+
+    const envelope = await batch({ requests }, { headers: { 'If-None-Match': `"${timestamp}"` } })
+    const defaults = await batch(
+      { requests, defaults: { headers: { 'IF-NONE-MATCH': `"${timestamp}"` } } },
+      { headers: { 'If-None-Match': '"2"' } },
+    )
+
+    expect(statuses(envelope)).toEqual([304, 200])
+    expect(statuses(defaults)).toEqual([304, 200])
+  })
+
+  it('drop headers that belong to the connection', async () => {
+    const headers = {
+      Host: 'evil.example',
+      'Content-Length': '99',
+      'Transfer-Encoding': 'chunked',
+      Connection: 'close',
+      'X-Forwarded-Host': 'evil.example',
+      Origin: 'https://evil.example',
+    }
+
+    const answer = await batch({ requests: [{ path: '/', headers }] })
+
+    expect(answer.body.responses[0].body.url).toBe(`${bridge.url}/v1`)
+    expect(answer.headers.get('access-control-allow-origin')).toBeNull()
+  })
+})
+
+describe('section 5: paths and methods', () => {
+  it('accepts paths with and without the version, with queries, decoded once', async () => {
+    const one = '{guid 100%}'
+    bridge.sandbox.write(bridge.user, 'passwords', [{ id: one, payload: 'x' }])
+    const passwords = `/buckets/${bridge.user.clientState}/collections/passwords/records`
+    const escaped = encodeURIComponent(one)
+
+    const answer = await batch({
+      requests: [
+        { path: `${passwords}/${escaped}` },
+        { path: `/v1${passwords}/${escaped}` },
+        { path: `/v1${passwords}/${escaped}/` },
+        { path: `${passwords}?in_ids=${escaped}&_sort=oldest` },
+        { path: `${passwords}/${encodeURIComponent(escaped)}` },
+      ],
+    })
+
+    expect(statuses(answer)).toEqual([200, 200, 200, 200, 404])
+    expect(answer.body.responses[3].body.data).toMatchObject([{ id: one }])
+    expect(answer.body.responses[3].path).toBe(`/v1${passwords}`)
+  })
+
+  it('accepts the braces and blanks of ids raw', async () => {
+    const passwords = `/buckets/${bridge.user.clientState}/collections/passwords/records`
+    bridge.sandbox.write(bridge.user, 'passwords', [{ id: '{raw guid}', payload: 'x' }])
+
+    const answer = await batch({ requests: [{ path: `${passwords}/{raw guid}` }] })
+
+    expect(answer.body.responses[0].body.data).toMatchObject({ id: '{raw guid}' })
+  })
+
+  it.each([
+    ['/v2/', 404, 116],
+    ['/v0/buckets/b', 404, 116],
+    ['/unknown', 404, 111],
+    ['/v1/unknown', 404, 111],
+    ['/buckets', 404, 111],
+    ['/docs', 404, 111],
+    ['/buckets/b//collections', 404, 111],
+  ])('finds nothing at %s: %i errno %i', async (path, status, errno) => {
+    const answer = await batch({ requests: [{ path }] })
+
+    expect(answer.status).toBe(200)
+    expectError({ ...answer.body.responses[0], headers: answer.headers }, status, errno)
+  })
+
+  it.each(['..', '.', '%2e%2e', '%2E', 'a%00b', 'a\u0001b', '%ff', '%zz', 'caf\u00e9'])(
+    'refuses the id "%s" without asking the storage',
+    async (raw) => {
+      bridge.sandbox.requests.storage.clear()
+
+      const answer = await batch({
+        requests: [
+          { path: `${records}/${raw}` },
+          { method: 'DELETE', path: `${records}/${raw}` },
+          put(`${records}/${raw}`, 'x'),
+          {
+            method: 'DELETE',
+            path: `/buckets/${bridge.user.clientState}/collections/%2e%2e/records/storage`,
+          },
+        ],
+      })
+
+      expect(statuses(answer)).toEqual([400, 400, 400, 405])
+      expect(answer.body.responses[0].body.details[0].name).toBe('record_id')
+      expect(bridge.sandbox.requests.storage.entries).toHaveLength(0)
+    },
+  )
+
+  it('refuses methods and closed gates as alone, with Allow', async () => {
+    const answer = await batch({
+      requests: [
+        { method: 'POST', path: records },
+        { method: 'PATCH', path: `${records}/x` },
+        { method: 'DELETE', path: records },
+        put(`/buckets/${bridge.user.clientState}/collections/tabs/records/x`, 'x'),
+        { method: 'PUT', path: '/' },
+      ],
+    })
+
+    expect(statuses(answer)).toEqual([405, 405, 405, 405, 405])
+    expect(answer.body.responses[1].headers.Allow).toBe('GET, HEAD, PUT, DELETE, OPTIONS')
+    expect(bridge.sandbox.records(bridge.user, 'tabs')).toEqual([])
+  })
+
+  it('answers what anybody may ask', async () => {
+    const answer = await batch({
+      requests: ['/', '/__version__', '/__heartbeat__', '/__lbheartbeat__'].map((path) => ({ path })),
+    })
+
+    expect(statuses(answer)).toEqual([200, 200, 200, 200])
+    expect(answer.body.responses[2].body).toEqual({ storage: true, cache: true, permission: true })
+    expect(answer.body.responses[3].body).toEqual({})
+  })
+
+  it('has the limits of a list: query, HEAD and Next-Page', async () => {
+    const user = bridge.sandbox.addUser('batch-lists')
+    bridge.sandbox.seed(user, 'forms', 5)
+    const forms = `/buckets/${user.clientState}/collections/forms/records`
+
+    const { body } = await batch(
+      {
+        requests: [
+          { path: `${forms}?_limit=2&_sort=oldest` },
+          { method: 'HEAD', path: forms },
+          { path: `${forms}?_limit=0` },
+          { path: forms },
+        ],
+      },
+      { as: user },
+    )
+    const next = await request(body.responses[0].headers['Next-Page'], { headers: bridge.identityOf(user) })
+
+    expect(body.responses[0].headers['Next-Page']).toStartWith(
+      `${bridge.url}/v1${forms}?_limit=2&_sort=oldest&_token=`,
+    )
+    expect(next.body.data).toHaveLength(2)
+    expect(body.responses[1]).toMatchObject({
+      status: 200,
+      body: {},
+      headers: { 'Total-Records': '5', 'Total-Objects': '5' },
+    })
+    expect(body.responses[2].body.details[0].name).toBe('_limit')
+    expect(body.responses[3].headers['Total-Records']).toBe('5')
+    expect(body.responses[3].body.data).toHaveLength(5)
+  })
+})
+
+describe('section 5: sub-responses', () => {
+  it('have canonical header names, and empty bodies as {}', async () => {
+    const one = id()
+    const timestamp = bridge.sandbox.write(bridge.user, 'history', [{ id: one, payload: 'x' }])
+    const path = `${records}/${one}`
+
+    const { body } = await batch({
+      requests: [
+        { path },
+        { path, headers: { 'If-None-Match': `"${timestamp}"` } },
+        { method: 'HEAD', path },
+        { method: 'HEAD', path: `${records}/unknown-${one}` },
+        { method: 'DELETE', path },
+      ],
+    })
+
+    expect(body.responses.map(({ status }: { status: number }) => status)).toEqual([200, 304, 200, 404, 204])
+    const version = { ETag: `"${timestamp}"`, 'Last-Modified': new Date(timestamp).toUTCString() }
+    expect(body.responses[0].headers).toMatchObject(version)
+    expect(body.responses[1]).toMatchObject({ headers: version, body: {} })
+    expect(Object.keys(body.responses[1].body)).toEqual([])
+    expect(body.responses[2]).toMatchObject({ headers: version })
+    expect(body.responses[2].body).toEqual({})
+    expect(body.responses[3].body).toEqual({})
+    const { last_modified } = body.responses[4].body.data
+    expect(body.responses[4].body).toEqual({ data: { id: one, last_modified, deleted: true } })
+    expect(last_modified).toBeGreaterThan(timestamp)
+  })
+
+  it('hold the stored record of a 412, and the details of a 400', async () => {
+    const one = id()
+    const timestamp = bridge.sandbox.write(bridge.user, 'history', [
+      { id: one, payload: 'mine', sortindex: 1 },
+    ])
+
+    const { body } = await batch({
+      requests: [
+        put(`${records}/${one}`, 'theirs', { headers: { 'If-None-Match': '*' } }),
+        { method: 'PUT', path: `${records}/${one}`, body: { data: { payload: 1 } } },
+        { method: 'PUT', path: `${records}/${one}` },
+      ],
+    })
+
+    const existing = { id: one, last_modified: timestamp, payload: 'mine', sortindex: 1 }
+    expect(body.responses[0].body).toMatchObject({ code: 412, errno: 114, details: { existing } })
+    expect(body.responses[1].body.details).toMatchObject([{ location: 'body', name: 'data.payload' }])
+    expect(body.responses[2].body.details).toMatchObject([{ location: 'body', name: 'data' }])
+  })
+
+  it('lift the longest Backoff to the envelope', async () => {
+    const pauses = new Map([
+      ['history', '12'],
+      ['forms', '77'],
+      ['passwords', '5'],
+    ])
+    proxy.plan(({ path }) => {
+      const collection = [...pauses.keys()].find((name) => path.includes(`/storage/${name}`))
+      return collection ? { kind: 'rewrite', headers: { 'X-Weave-Backoff': pauses.get(collection)! } } : null
+    })
+
+    const { headers, body } = await batch({
+      requests: [...pauses.keys()].map((collection) => ({
+        path: `/buckets/${bridge.user.clientState}/collections/${collection}/records`,
+      })),
+    })
+
+    expect(body.responses).toHaveLength(3)
+    expect(headers.get('backoff')).toBe('77')
+  })
+
+  it('lift it over all the users who take part, too', async () => {
+    const bob = bridge.sandbox.addUser('batch-backoff')
+    const pauses = new Map([
+      [bridge.user.uid, '61'],
+      [bob.uid, '7'],
+    ])
+    proxy.plan(({ path }) => {
+      const pause = pauses.get(Number(path.split('/')[2]))
+      return { kind: 'rewrite', headers: { 'X-Weave-Backoff': pause! } }
+    })
+
+    const { headers, body } = await batch({
+      requests: [
+        { path: records },
+        {
+          path: `/buckets/${bob.clientState}/collections/history/records`,
+          headers: bridge.identityOf(bob),
+        },
+      ],
+    })
+
+    expect(body.responses.map(({ status }: { status: number }) => status)).toEqual([200, 200])
+    expect(headers.get('backoff')).toBe('61')
+  })
+})
+
+describe('section 5: identities', () => {
+  it('wants the batch itself to be authenticated', async () => {
+    const path = '/v1/batch'
+    const bodies: unknown[] = [{ requests: [] }, { requests: [{ path: '/' }] }, 'not JSON']
+    for (const body of bodies) {
+      const answer = await bridge.ask(path, { method: 'POST', body, as: null })
+
+      expectError(answer, 401, 104)
+      expect(answer.headers.get('www-authenticate')).toBe('BrowserID, Bearer')
+    }
+    for (const authorization of ['Basic x', 'Bearer', 'BrowserID a b']) {
+      const headers = { Authorization: authorization }
+      expectError(
+        await bridge.ask(path, { method: 'POST', body: { requests: [] }, headers, as: null }),
+        401,
+        104,
+      )
+    }
+  })
+
+  it('lets a sub-request act for another user, and both see their own records only', async () => {
+    const bob = bridge.sandbox.addUser('batch-bob')
+    const one = id()
+    const bobs = `/buckets/${bob.clientState}/collections/history/records/${one}`
+
+    const answer = await batch({
+      requests: [
+        put(`${records}/${one}`, 'of alice'),
+        put(bobs, 'of bob', { headers: bridge.identityOf(bob) }),
+        { path: `${records}/${one}` },
+        { path: bobs, headers: bridge.identityOf(bob) },
+        { path: bobs },
+      ],
+    })
+
+    expect(statuses(answer)).toEqual([200, 200, 200, 200, 401])
+    expect(answer.body.responses[2].body.data.payload).toBe('of alice')
+    expect(answer.body.responses[3].body.data.payload).toBe('of bob')
+    expect(stored(one)?.payload).toBe('of alice')
+    expect(bridge.sandbox.records(bob, 'history')).toMatchObject([{ id: one, payload: 'of bob' }])
+  })
+
+  it('answers 401 to just the sub-requests whose identity is refused', async () => {
+    const one = id()
+    const refused = { Authorization: 'Bearer not-a-token' }
+
+    const answer = await batch({
+      requests: [
+        put(`${records}/${one}`, 'first'),
+        { path: `${records}/${one}`, headers: refused },
+        { path: `${records}/${one}`, headers: { Authorization: 'Basic x' } },
+        put(`${records}/${one}-2`, 'last'),
+      ],
+    })
+
+    expect(statuses(answer)).toEqual([200, 401, 401, 200])
+    expect(answer.body.responses[1].body.errno).toBe(105)
+    expect(answer.body.responses[2].body.errno).toBe(104)
+    expect(answer.body.responses[1].headers['WWW-Authenticate']).toBe('BrowserID, Bearer')
+    expect([stored(one)?.payload, stored(`${one}-2`)?.payload]).toEqual(['first', 'last'])
+  })
+
+  it('answers 401 inside 200 when the identity of the batch is refused', async () => {
+    const headers = { Authorization: 'Bearer refused-everywhere', 'X-KeyID': bridge.user.keyId }
+
+    const answer = await batch({ requests: [{ path: records }, { path: '/' }] }, { headers, as: null })
+
+    expect(answer.status).toBe(200)
+    expect(statuses(answer)).toEqual([401, 200])
+  })
+})
+
+describe('section 5: one transaction', () => {
+  it('shows each request the effects of the earlier ones', async () => {
+    const one = id()
+    const path = `${records}/${one}`
+
+    const { body } = await batch({
+      requests: [
+        { path },
+        put(path, 'one'),
+        { path },
+        put(path, 'two', { headers: { 'If-None-Match': '*' } }),
+        { method: 'PUT', path, body: { data: { sortindex: 4 } } },
+        { path },
+        { method: 'DELETE', path },
+        { path },
+        put(path, 'again', { headers: { 'If-None-Match': '*' } }),
+        { path },
+      ],
+    })
+
+    expect(body.responses.map(({ status }: { status: number }) => status)).toEqual([
+      404, 200, 200, 412, 200, 200, 204, 404, 200, 200,
+    ])
+    expect(body.responses[3].body.details.existing.payload).toBe('one')
+    expect(body.responses[5].body.data).toMatchObject({ payload: 'one', sortindex: 4 })
+    expect(body.responses[9].body.data.payload).toBe('again')
+    expect(stored(one)).toMatchObject({
+      payload: 'again',
+      modified: body.responses[9].body.data.last_modified,
+    })
+  })
+
+  it('gives the records of one commit one timestamp, the one that is stored', async () => {
+    const [one, two] = [id(), id()]
+
+    const { body } = await batch({ requests: [put(`${records}/${one}`, 'x'), put(`${records}/${two}`, 'y')] })
+
+    const times = body.responses.map((response: { body: Answer['body'] }) => response.body.data.last_modified)
+    expect(times).toEqual([stored(one)!.modified, stored(two)!.modified])
+    expect(times[0]).toBe(times[1])
+  })
+
+  it.each([0, 1, 2, 3])('lets the others stand when request %i is refused', async (place) => {
+    const ids = [id(), id(), id()]
+    const requests: object[] = ids.map((one) => put(`${records}/${one}`, 'x'))
+    requests.splice(place, 0, { method: 'PUT', path: `${records}/bad`, body: { data: { payload: 1 } } })
+
+    const answer = await batch({ requests })
+
+    expect(statuses(answer)).toEqual([0, 1, 2, 3].map((index) => (index === place ? 400 : 200)))
+    for (const one of ids) expect(stored(one)?.payload).toBe('x')
+  })
+
+  it('lets the others stand when the storage refuses one record', async () => {
+    bridge.sandbox.switches.limits.max_record_payload_bytes = 100
+    const ids = [id(), id(), id()]
+
+    const answer = await batch({
+      requests: ids.map((one, index) => put(`${records}/${one}`, index === 1 ? 'x'.repeat(200) : 'x')),
+    })
+    bridge.sandbox.switches.limits.max_record_payload_bytes = 2_621_440
+
+    expect(statuses(answer)).toEqual([200, 413, 200])
+    expect(ids.map((one) => stored(one)?.payload)).toEqual(['x', undefined, 'x'])
+  })
+
+  it.each(['status', 'reset-before'] as const)(
+    'is 503 as a whole, and without effect, when the storage fails: %s',
+    async (kind) => {
+      const [one, two] = [id(), id()]
+      proxy.plan(({ method, path }) => {
+        if (method === 'GET' || !path.includes('/storage/forms')) return null
+        return kind === 'status' ? { kind, status: 503, headers: { 'Retry-After': '99' } } : { kind }
+      })
+
+      const answer = await batch({
+        requests: [
+          put(`${records}/${one}`, 'x'),
+          put(`/buckets/${bridge.user.clientState}/collections/forms/records/${two}`, 'x'),
+          { path: '/' },
+        ],
+      })
+
+      expectError(answer, 503, 201)
+      expect(Number(answer.headers.get('retry-after'))).toBe(kind === 'status' ? 99 : 30)
+      expect(answer.body).not.toHaveProperty('responses')
+      expect([stored(one), stored(two, 'forms')]).toEqual([undefined, undefined])
+    },
+  )
+
+  it('is 503 when the token server fails', async () => {
+    const lonely = await startTestBridge({ tokenServerUrl: 'http://127.0.0.1:1' })
+
+    const answer = await lonely.ask('/v1/batch', {
+      method: 'POST',
+      body: { requests: [{ path: '/' }, { path: `/buckets/${lonely.user.clientState}` }] },
+    })
+    await lonely.stop()
+
+    expectError(answer, 503, 201)
+  })
+
+  const costs = async (requests: object[]): Promise<number> => {
+    await batch({ requests: [{ path: records }] })
+    bridge.sandbox.requests.storage.clear()
+    const answer = await batch({ requests })
+    expect(new Set(statuses(answer))).toEqual(new Set([200]))
+    return bridge.sandbox.requests.storage.entries.length
+  }
+
+  it('costs at most 4 storage calls for 25 puts, 5 with preconditions, 4 for each collection', async () => {
+    const plain = Array.from({ length: 25 }, () => put(`${records}/${id()}`, 'x'))
+    const guarded = Array.from({ length: 25 }, () =>
+      put(`${records}/${id()}`, 'x', { headers: { 'If-None-Match': '*' } }),
+    )
+    const spread = ['history', 'passwords', 'forms'].flatMap((collection) =>
+      Array.from({ length: 8 }, () =>
+        put(`/buckets/${bridge.user.clientState}/collections/${collection}/records/${id()}`, 'x'),
+      ),
+    )
+
+    expect(await costs(plain)).toBeLessThanOrEqual(4)
+    expect(await costs(guarded)).toBeLessThanOrEqual(5)
+    expect(await costs(spread)).toBeLessThanOrEqual(12)
+  })
+})

@@ -1,0 +1,349 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'bun:test'
+import { request, startTestBridge } from '../support/bridge.ts'
+import type { TestBridge } from '../support/bridge.ts'
+import { startFaultProxy } from '../support/fault-proxy.ts'
+import type { Fault, FaultProxy } from '../support/fault-proxy.ts'
+import { expectCommonHeaders, expectError } from './expectations.ts'
+
+let bridge: TestBridge
+let storage: FaultProxy
+let made = 0
+const records = '/collections/history/records'
+const echo = 'upstream-words-canary'
+
+beforeAll(async () => {
+  bridge = await startTestBridge({
+    writable: ['history'],
+    settings: { max_request_bytes: '10000', retry_after_seconds: '17' },
+  })
+  storage = await startFaultProxy({ target: bridge.sandbox.storageUrl })
+  bridge.sandbox.switches.nodeUrl = storage.url
+})
+
+beforeEach(() => storage.plan(() => null))
+
+afterAll(async () => {
+  await bridge.stop()
+  await storage.stop()
+})
+
+const failWith = (fault: Fault) => storage.plan(({ path }) => (path.includes('/storage/') ? fault : null))
+const answering = (status: number, headers: Record<string, string> = {}, body = `"${echo}"`): Fault => ({
+  kind: 'status',
+  status,
+  headers: { 'Content-Type': 'application/json', ...headers },
+  body,
+})
+const get = () => bridge.ask(records)
+const put = () => bridge.ask(`${records}/new-${made++}`, { method: 'PUT', body: { data: { payload: 'x' } } })
+
+describe('section 6: the errno table, from the requests themselves', () => {
+  it('400 errno 109: body, query string and path', async () => {
+    const body = await bridge.ask(`${records}/x`, { method: 'PUT', body: { data: { payload: 1 } } })
+    const query = await bridge.ask(`${records}?_limit=0`)
+    const path = await bridge.ask(`${records}/%00`)
+
+    expectError(body, 400, 109, 'data.payload in body')
+    expectError(query, 400, 109, '_limit in querystring')
+    expectError(path, 400, 109, 'record_id in path')
+  })
+
+  it('400 errno 107: a header', async () => {
+    const answer = await bridge.ask(records, { headers: { 'If-Match': 'x' } })
+
+    expectError(answer, 400, 107, 'If-Match in header')
+  })
+
+  it('401 errno 104: credentials missing or unusable', async () => {
+    const bucket = `/v1/buckets/${bridge.user.clientState}`
+    const values = ['', 'Basic x', 'Bearer', 'Bearer ', 'BrowserID a b', 'Digest x', 'Bearer \u00e9']
+
+    expectError(await bridge.ask(bucket, { as: null }), 401, 104)
+    for (const Authorization of values) {
+      expectError(await bridge.ask(bucket, { as: null, headers: { Authorization } }), 401, 104)
+    }
+  })
+
+  it('401 errno 105: refused by the token server', async () => {
+    const answer = await bridge.ask(records, { headers: { Authorization: 'Bearer wrong' } })
+
+    expectError(answer, 401, 105)
+  })
+
+  it('401 names the schemes, whoever refuses', async () => {
+    const missing = await request(`${bridge.url}/v1/buckets/${bridge.user.clientState}`)
+    const refused = await bridge.ask(records, { headers: { Authorization: 'Bearer wrong-too' } })
+    storage.plan(() => answering(401))
+    const lockedOut = await get()
+
+    for (const answer of [missing, refused, lockedOut]) {
+      expect(answer.status).toBe(401)
+      expect(answer.headers.get('www-authenticate')).toBe('BrowserID, Bearer')
+      expect(answer.headers.get('retry-after')).toBeNull()
+    }
+    expectError(lockedOut, 401, 105)
+  })
+
+  it('404 errno 110, 111 and 116', async () => {
+    expectError(await bridge.ask(`${records}/unknown`), 404, 110)
+    expectError(await request(`${bridge.url}/v1/unknown`), 404, 111)
+    expectError(await request(`${bridge.url}/v9/`), 404, 116)
+  })
+
+  it('405 errno 115: a method, or a write that is not enabled', async () => {
+    expectError(await bridge.ask(records, { method: 'DELETE' }), 405, 115)
+    expectError(await bridge.ask('/collections/tabs/records/x', { method: 'DELETE' }), 405, 115)
+  })
+
+  it('412 errno 114', async () => {
+    const answer = await bridge.ask(`${records}/missing`, {
+      method: 'PUT',
+      headers: { 'If-Match': '*' },
+      body: { data: {} },
+    })
+
+    expectError(answer, 412, 114)
+  })
+
+  it('413 errno 113', async () => {
+    const answer = await bridge.ask(`${records}/x`, {
+      method: 'PUT',
+      body: { data: { payload: 'x'.repeat(10_001) } },
+    })
+
+    expectError(answer, 413, 113)
+  })
+
+  it.each([
+    'text/plain',
+    'application/x-www-form-urlencoded',
+    'application/json; charset=utf-16',
+    'application/merge-patch+json',
+  ])('415 errno 107: %s', async (type) => {
+    const answer = await bridge.ask(`${records}/x`, {
+      method: 'PUT',
+      headers: { 'Content-Type': type },
+      body: { data: {} },
+    })
+
+    expectError(answer, 415, 107, 'Content-Type in header')
+  })
+
+  it.each(['gzip', 'br', 'zstd', 'deflate'])('415 errno 107: a body in %s', async (encoding) => {
+    const answer = await bridge.ask(`${records}/x`, {
+      method: 'PUT',
+      headers: { 'Content-Encoding': encoding },
+      body: { data: {} },
+    })
+
+    expectError(answer, 415, 107, 'Content-Encoding in header')
+  })
+})
+
+describe('section 6: the errno table, from the storage', () => {
+  it.each([
+    [403, {}, '0', 403, 121],
+    [400, {}, '14', 403, 121],
+    [413, {}, '', 413, 113],
+    [400, {}, '17', 413, 113],
+    [409, {}, '', 409, 122],
+    [429, { 'Retry-After': '40' }, '', 429, 117],
+    [513, {}, '', 410, 202],
+    [500, {}, '', 503, 201],
+    [502, {}, '<html>', 503, 201],
+    [503, { 'Retry-After': '40' }, '', 503, 201],
+    [504, {}, '', 503, 201],
+    [301, { Location: 'http://evil.example/' }, '', 503, 201],
+    [418, {}, '', 503, 201],
+    [204, {}, '', 503, 201],
+    [200, { 'Content-Encoding': 'gzip' }, 'x', 503, 201],
+    [200, {}, '<html>', 503, 201],
+  ] as [number, Record<string, string>, string, number, number][])(
+    '%i %j "%s" is %i errno %i for a read and a write',
+    async (upstream, headers, body, status, errno) => {
+      failWith(answering(upstream, headers, body))
+
+      expectError(await get(), status, errno)
+      expectError(await put(), status, errno)
+    },
+  )
+
+  it('400 errno 109 of a refused token names it', async () => {
+    bridge.sandbox.seed(bridge.user, 'forms', 3)
+    const { headers } = await bridge.ask('/collections/forms/records?_limit=1')
+    failWith(answering(400, {}, '0'))
+
+    const answer = await request(headers.get('next-page')!, { headers: bridge.identityOf(bridge.user) })
+
+    expectError(answer, 400, 109, '_token in querystring')
+  })
+
+  it.each(['reset-before', 'garbage'] as const)(
+    '503 errno 201 for a connection that breaks: %s',
+    async (kind) => {
+      failWith({ kind })
+
+      expectError(await get(), 503, 201)
+      expectError(await put(), 503, 201)
+    },
+  )
+
+  it('503 errno 201 in time when the storage hangs, for reads and writes', async () => {
+    const hasty = await startTestBridge({
+      writable: ['history'],
+      settings: { upstream_timeout_seconds: '0.2', request_timeout_seconds: '1' },
+    })
+    const hanging = await startFaultProxy({ target: hasty.sandbox.storageUrl })
+    hasty.sandbox.switches.nodeUrl = hanging.url
+    hanging.plan(() => ({ kind: 'hang' }))
+
+    const read = await hasty.ask(records)
+    const write = await hasty.ask(`${records}/x`, { method: 'PUT', body: { data: { payload: 'x' } } })
+    await hanging.stop()
+    await hasty.stop()
+
+    expectError(read, 503, 201)
+    expectError(write, 503, 201)
+  })
+
+  it('never repeats what upstream wrote', async () => {
+    for (const status of [400, 403, 409, 413, 429, 500, 503, 513]) {
+      failWith({
+        kind: 'status',
+        status,
+        headers: { 'Content-Type': 'text/html', 'X-Debug': echo, Server: echo },
+        body: `<b>${echo}</b>`,
+      })
+      const answer = await get()
+
+      expect(answer.text).not.toContain('canary')
+      expect(JSON.stringify(answer.headers.toJSON())).not.toContain('canary')
+    }
+  })
+})
+
+describe('section 6: the errno table, from the token server', () => {
+  let token: FaultProxy
+  let other: TestBridge
+
+  beforeAll(async () => {
+    token = await startFaultProxy({ target: 'http://127.0.0.1:1' })
+    other = await startTestBridge({ tokenServerUrl: token.url, settings: { retry_after_seconds: '17' } })
+  })
+
+  afterAll(async () => {
+    await other.stop()
+    await token.stop()
+  })
+
+  const refusal = (status: string, location = 'body') =>
+    JSON.stringify({ status, errors: [{ location, name: echo, description: echo }] })
+
+  it.each([
+    [401, refusal('invalid-credentials'), 401, 105],
+    [401, refusal('invalid-timestamp'), 401, 105],
+    [401, refusal('invalid-generation'), 401, 105],
+    [401, refusal('invalid-client-state'), 401, 105],
+    [403, refusal('new-users-disabled'), 401, 105],
+    [404, '0', 503, 201],
+    [500, '', 503, 201],
+    [200, '{}', 503, 201],
+    [200, 'null', 503, 201],
+    [200, '<html>', 503, 201],
+    [302, '', 503, 201],
+    [503, '', 503, 201],
+  ] as const)('%i %s is %i errno %i', async (upstream, body, status, errno) => {
+    token.plan(() => answering(upstream, {}, body))
+
+    const answer = await other.ask(records, { headers: { Authorization: `Bearer token-${made++}` } })
+
+    expectError(answer, status, errno)
+    expect(answer.text).not.toContain('canary')
+  })
+
+  it('is 503 when nobody is there', async () => {
+    token.plan(() => ({ kind: 'reset-before' }))
+
+    expectError(await other.ask(records, { headers: { Authorization: `Bearer token-${made++}` } }), 503, 201)
+  })
+})
+
+describe('section 6: the form of an error', () => {
+  it('links to more information about our own defects only', async () => {
+    const linked = await startTestBridge({ settings: { error_info_link: 'https://example.org/help' } })
+
+    const { body } = await request(`${linked.url}/v1/unknown`)
+    await linked.stop()
+
+    expect(body).not.toHaveProperty('info')
+  })
+
+  it.each(['text/html', 'garbage', 'application/xml;q=1, */*;q=0', ''])(
+    'is JSON for Accept: %s',
+    async (accept) => {
+      const error = await request(`${bridge.url}/v1/unknown`, { headers: { Accept: accept } })
+      const success = await bridge.ask(records, { headers: { Accept: accept } })
+
+      for (const { headers } of [error, success]) {
+        expect(headers.get('content-type')).toBe('application/json; charset=utf-8')
+      }
+    },
+  )
+
+  it('has no body where the method is HEAD', async () => {
+    for (const path of ['/v1/unknown', '/v9/', `/v1/buckets/${bridge.user.clientState}`]) {
+      const { status, text } = await request(bridge.url + path, { method: 'HEAD' })
+
+      expect(status).toBeGreaterThanOrEqual(400)
+      expect(text).toBe('')
+    }
+  })
+})
+
+describe('section 6 and 7: Retry-After', () => {
+  it.each([
+    [503, null, '17'],
+    [503, '5', '17'],
+    [503, '40', '40'],
+    [503, '40.5', '41'],
+    [503, 'nonsense', '17'],
+    [503, '-5', '17'],
+    [429, null, '17'],
+    [429, '99', '99'],
+    [500, '21', '21'],
+  ])('of a %i that asks for %p is %s', async (status, given, expected) => {
+    failWith(answering(status, given === null ? {} : { 'Retry-After': given }))
+
+    const answer = await get()
+
+    expect(answer.headers.get('retry-after')).toBe(expected)
+    expectCommonHeaders(answer.headers)
+  })
+
+  it('understands dates', async () => {
+    failWith(answering(503, { 'Retry-After': new Date(Date.now() + 100_000).toUTCString() }))
+
+    const { headers } = await get()
+
+    expect(Number(headers.get('retry-after'))).toBeWithin(95, 102)
+  })
+
+  it.each([403, 409, 413, 513])(
+    'is not sent below 500, for the sake of clients that repeat: %i',
+    async (status) => {
+      failWith(answering(status, { 'Retry-After': '40' }))
+
+      const { headers } = await get()
+
+      expect(headers.get('retry-after')).toBeNull()
+    },
+  )
+
+  it('is not sent with a success, whatever the storage says', async () => {
+    failWith({ kind: 'rewrite', headers: { 'Retry-After': '40' } })
+
+    const { status, headers } = await get()
+
+    expect([status, headers.get('retry-after')]).toEqual([200, null])
+  })
+})

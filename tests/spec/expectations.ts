@@ -1,0 +1,37 @@
+import { STATUS_CODES } from 'node:http'
+import { expect } from 'bun:test'
+
+interface AnswerLike {
+  status: number
+  headers: Headers
+  body: unknown
+}
+
+/** A detail as `<name> in <location>`. */
+export type Place = `${string} in ${'body' | 'querystring' | 'path' | 'header'}`
+
+/**
+ * Expects an error answer in the form of section 6. `places`: where the problems are, in the order of `details`; no
+ * list of problems is expected without.
+ */
+export function expectError(answer: AnswerLike, status: number, errno: number, ...places: Place[]): void {
+  const body = answer.body as Record<string, unknown>
+  expect(answer.status).toBe(status)
+  expect([body.code, body.errno, body.error]).toEqual([status, errno, STATUS_CODES[status]])
+  expect(String(body.message)).not.toBe('')
+  const details = body.details as { location: string; name: string; description: string }[] | undefined
+  if (places.length === 0) return expect(Array.isArray(details)).toBe(false)
+  expect(details!.map(({ name, location }) => `${name} in ${location}`)).toEqual(places)
+  for (const { description } of details!) expect(description).not.toBe('')
+  expect(body.message).toContain(details![0]!.description)
+}
+
+/** Expects what section 7 wants on every answer. */
+export function expectCommonHeaders(headers: Headers, { isDocs = false } = {}): void {
+  expect(headers.get('cache-control')).toBe('no-cache')
+  expect(headers.get('vary')).toBe('Authorization, X-Client-State, X-KeyID, Origin')
+  expect(headers.get('x-content-type-options')).toBe('nosniff')
+  if (!isDocs) {
+    expect(headers.get('content-security-policy')).toBe("default-src 'none'; frame-ancestors 'none'")
+  }
+}

@@ -1,0 +1,417 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'bun:test'
+import { request, startTestBridge } from '../support/bridge.ts'
+import type { Answer, TestBridge } from '../support/bridge.ts'
+import { startFaultProxy } from '../support/fault-proxy.ts'
+import type { FaultProxy } from '../support/fault-proxy.ts'
+import { expectCommonHeaders, expectError } from './expectations.ts'
+import { rawRequest, sendRaw } from './raw-http.ts'
+
+let bridge: TestBridge
+let strict: TestBridge
+let storage: FaultProxy
+const allowed = 'https://app.example'
+const records = '/collections/history/records'
+
+beforeAll(async () => {
+  bridge = await startTestBridge({ writable: ['history'] })
+  strict = await startTestBridge({
+    writable: ['history'],
+    settings: { cors_origins: `${allowed}, http://localhost:3000`, cors_max_age_seconds: '77' },
+  })
+  storage = await startFaultProxy({ target: bridge.sandbox.storageUrl })
+  bridge.sandbox.switches.nodeUrl = storage.url
+  bridge.sandbox.write(bridge.user, 'history', [{ id: 'r', payload: 'x' }])
+})
+
+beforeEach(() => storage.plan(() => null))
+
+afterAll(async () => {
+  await Promise.all([bridge.stop(), strict.stop()])
+  await storage.stop()
+})
+
+/** One answer of every kind, by name; `send` asks with credentials of the bridge's user. */
+const kinds: [string, number, (send: Send) => Promise<Answer>][] = [
+  ['the root view', 200, (send) => send('/v1/')],
+  ['a list', 200, (send) => send(records)],
+  ['a HEAD of a list', 200, (send) => send(records, { method: 'HEAD' })],
+  ['an empty list', 200, (send) => send('/collections/unused/records')],
+  [
+    'a record that is written',
+    200,
+    (send) => send(`${records}/w`, { method: 'PUT', body: { data: { payload: 'x' } } }),
+  ],
+  ['a record', 200, (send) => send(`${records}/w`)],
+  [
+    'a list that is unchanged',
+    304,
+    async (send) => {
+      const { headers } = await send(records)
+      return await send(records, { headers: { 'If-None-Match': headers.get('etag')! } })
+    },
+  ],
+  ['a record that is unchanged', 304, (send) => send(`${records}/w`, { headers: { 'If-None-Match': '*' } })],
+  ['a deleted record', 204, (send) => send(`${records}/w`, { method: 'DELETE' })],
+  ['a batch', 200, (send) => send('/v1/batch', { method: 'POST', body: { requests: [] } })],
+  ['the liveness probe', 200, (send) => send('/__lbheartbeat__')],
+  ['the heartbeat', 200, (send) => send('/v1/__heartbeat__')],
+  ['the API document', 200, (send) => send('/v1/__api__')],
+  ['a redirect to a version', 307, (send) => send('/_x')],
+  ['a redirect to a path', 307, (send) => send(`${records}/`)],
+  ['a preflight', 204, (send) => send('/v1/', { method: 'OPTIONS' })],
+  ['a bad query', 400, (send) => send(`${records}?_limit=x`)],
+  ['a bad header', 400, (send) => send(records, { headers: { 'If-Match': 'x' } })],
+  ['a bad body', 400, (send) => send(`${records}/w`, { method: 'PUT', body: '{' })],
+  ['missing credentials', 401, (send) => send('', { as: null, headers: {} })],
+  ['refused credentials', 401, (send) => send(records, { headers: { Authorization: 'Bearer no' } })],
+  ['an unknown path', 404, (send) => send('/v1/unknown')],
+  ['an unknown version', 404, (send) => send('/v9/')],
+  ['an unknown record', 404, (send) => send(`${records}/unknown`)],
+  ['a method that is not there', 405, (send) => send(records, { method: 'PATCH' })],
+  ['a shut gate', 405, (send) => send('/collections/tabs/records/x', { method: 'DELETE' })],
+  [
+    'a failed precondition',
+    412,
+    (send) => send(`${records}/unknown`, { method: 'PUT', headers: { 'If-Match': '*' }, body: { data: {} } }),
+  ],
+  [
+    'a wrong media type',
+    415,
+    (send) => send(`${records}/w`, { method: 'PUT', headers: { 'Content-Type': 'a/b' }, body: '' }),
+  ],
+]
+
+type Send = TestBridge['ask']
+
+const exposed = [
+  'ETag',
+  'Last-Modified',
+  'Next-Page',
+  'Total-Records',
+  'Total-Objects',
+  'Quota-Remaining',
+  'Backoff',
+  'Retry-After',
+  'Alert',
+  'Content-Length',
+  'WWW-Authenticate',
+]
+
+describe('section 7: headers on every answer', () => {
+  it.each(kinds)('%s (%i), without Origin', async (_, status, ask) => {
+    const answer = await ask(bridge.ask)
+
+    expect(answer.status).toBe(status)
+    expectCommonHeaders(answer.headers)
+    expect(answer.headers.get('access-control-allow-origin')).toBeNull()
+    expect(answer.headers.get('retry-after')).toBeNull()
+    expect(answer.headers.get('alert')).toBeNull()
+    expect(answer.headers.get('backoff')).toBeNull()
+    if (answer.text !== '') expect(answer.headers.get('content-type')).toBe('application/json; charset=utf-8')
+    if ([204, 304, 307].includes(status)) expect(answer.headers.get('content-type')).toBeNull()
+  })
+
+  it.each(kinds)('%s (%i), for a page of another origin', async (_, status, ask) => {
+    const answer = await ask((path, init = {}) =>
+      bridge.ask(path, { ...init, headers: { ...init.headers, Origin: 'https://any.example' } }),
+    )
+
+    expect(answer.status).toBe(status)
+    expectCommonHeaders(answer.headers)
+    expect(answer.headers.get('access-control-allow-origin')).toBe('*')
+    expect(answer.headers.get('access-control-allow-credentials')).toBeNull()
+    const names = answer.headers.get('access-control-expose-headers')!.split(', ')
+    expect(names.toSorted()).toEqual(exposed.toSorted())
+  })
+
+  it('the documentation page, with a policy of its own', async () => {
+    const { headers } = await request(`${bridge.url}/v1/docs`, { headers: { Origin: allowed } })
+
+    expectCommonHeaders(headers, { isDocs: true })
+    expect(headers.get('content-security-policy')).toContain("default-src 'none'")
+    expect(headers.get('content-security-policy')).not.toContain('http')
+    expect(headers.get('access-control-allow-origin')).toBe('*')
+  })
+
+  it('a failure of the storage and of the token server', async () => {
+    storage.plan(() => ({ kind: 'status', status: 503 }))
+    const failed = await bridge.ask(records, { headers: { Origin: allowed } })
+    const lonely = await startTestBridge({ tokenServerUrl: 'http://127.0.0.1:1' })
+    const unreachable = await lonely.ask(records, { headers: { Origin: allowed } })
+    const unwell = await request(`${lonely.url}/__heartbeat__`, { headers: { Origin: allowed } })
+    await lonely.stop()
+
+    for (const { status, headers } of [failed, unreachable, unwell]) {
+      expect(status).toBe(503)
+      expectCommonHeaders(headers)
+      expect(headers.get('access-control-allow-origin')).toBe('*')
+      expect(Number(headers.get('retry-after'))).toBeGreaterThanOrEqual(1)
+    }
+  })
+
+  it.each([
+    ['GET', '/v1/', ['Host: a b'], 400],
+    ['GET', '/v1/', ['Content-Length: 3'], 400],
+    ['GET', '//evil.example', [], 404],
+    ['TRACE', '/v1/', [], 405],
+  ] as [string, string, string[], number][])(
+    'what is refused early: %s %s %j',
+    async (method, target, lines, status) => {
+      const answer = await sendRaw(
+        bridge.url,
+        rawRequest(method, target, { url: bridge.url, lines: [...lines, `Origin: ${allowed}`], body: 'abc' }),
+      )
+
+      expect(answer.status).toBe(status)
+      expectCommonHeaders(answer.headers)
+      expect(answer.headers.get('access-control-allow-origin')).toBe('*')
+    },
+  )
+})
+
+describe('section 7: CORS with a list of origins', () => {
+  it.each(kinds)('%s (%i) is let through to a listed origin, by its name', async (_, status, ask) => {
+    const answer = await ask((path, init = {}) =>
+      strict.ask(path, { ...init, headers: { ...init.headers, Origin: allowed } }),
+    )
+
+    expect(answer.status).toBe(status)
+    expect(answer.headers.get('access-control-allow-origin')).toBe(allowed)
+    expect(answer.headers.get('vary')).toContain('Origin')
+    expect(answer.headers.get('access-control-allow-credentials')).toBeNull()
+  })
+
+  it.each([
+    'https://evil.example',
+    `${allowed}.evil.example`,
+    'http://app.example',
+    `${allowed}:8443`,
+    'null',
+    '',
+  ])('refuses the origin "%s" before anything is done', async (origin) => {
+    strict.sandbox.requests.storage.clear()
+    strict.sandbox.requests.token.clear()
+    const headers = { Origin: origin }
+    const put = await strict.ask(`${records}/evil`, {
+      method: 'PUT',
+      headers,
+      body: { data: { payload: 'x' } },
+    })
+    const root = await strict.ask('/v1/', { headers })
+    const preflight = await strict.ask(`${records}/evil`, { method: 'OPTIONS', headers, as: null })
+
+    for (const answer of [put, root, preflight]) {
+      expectError(answer, 400, 107, 'Origin in header')
+      expect(answer.headers.get('access-control-allow-origin')).toBeNull()
+      expectCommonHeaders(answer.headers)
+    }
+    expect(strict.sandbox.requests.storage.entries).toHaveLength(0)
+    expect(strict.sandbox.requests.token.entries).toHaveLength(0)
+  })
+
+  it('asks nothing of requests that come from no page', async () => {
+    expect((await strict.ask('/v1/')).status).toBe(200)
+  })
+
+  it('answers preflights with what may be sent', async () => {
+    const { status, headers, text } = await request(`${strict.url}/v1/batch`, {
+      method: 'OPTIONS',
+      headers: {
+        Origin: allowed,
+        'Access-Control-Request-Method': 'POST',
+        'Access-Control-Request-Headers': 'x-own, authorization, x-own-2,bad name, ',
+      },
+    })
+
+    expect([status, text]).toEqual([204, ''])
+    const names = headers.get('access-control-allow-headers')!.split(', ')
+    expect(names).toEqual([
+      'Authorization',
+      'Content-Type',
+      'If-Match',
+      'If-None-Match',
+      'X-Client-State',
+      'X-KeyID',
+      'Prefer',
+      'x-own',
+      'x-own-2',
+    ])
+    for (const method of ['GET', 'HEAD', 'PUT', 'POST', 'DELETE']) {
+      expect(headers.get('access-control-allow-methods')).toContain(method)
+    }
+    expect(headers.get('access-control-max-age')).toBe('77')
+  })
+
+  it('does not reflect an endless or opaque origin', async () => {
+    const long = await bridge.ask('/v1/', { headers: { Origin: `https://${'a'.repeat(5000)}` } })
+    const opaque = await bridge.ask('/v1/', { headers: { Origin: 'null' } })
+
+    expectError(long, 400, 107, 'Origin in header')
+    expect(JSON.stringify(long.headers.toJSON())).not.toContain('aaaa')
+    expect(opaque.headers.get('access-control-allow-origin')).toBe('*')
+  })
+})
+
+describe('section 7: Backoff', () => {
+  it.each([
+    [{ 'X-Weave-Backoff': '30' }, '30'],
+    [{ 'X-Backoff': '31' }, '31'],
+    [{ 'X-Weave-Backoff': '30', 'X-Backoff': '40' }, '40'],
+    [{ 'X-Weave-Backoff': '2.1' }, '3'],
+    [{ 'X-Weave-Backoff': '0' }, null],
+    [{ 'X-Weave-Backoff': 'soon' }, null],
+  ] as [Record<string, string>, string | null][])('%j becomes %p', async (headers, expected) => {
+    storage.plan(() => ({ kind: 'rewrite', headers }))
+
+    const answer = await bridge.ask(records)
+
+    expect(answer.headers.get('backoff')).toBe(expected)
+  })
+
+  it('is not sent with errors', async () => {
+    storage.plan(() => ({ kind: 'status', status: 503, headers: { 'X-Weave-Backoff': '30' } }))
+    const failed = await bridge.ask(records)
+    storage.plan(() => ({ kind: 'rewrite', headers: { 'X-Weave-Backoff': '30' } }))
+    const missing = await bridge.ask(`${records}/unknown`)
+
+    expect([failed.status, failed.headers.get('backoff')]).toEqual([503, null])
+    expect([missing.status, missing.headers.get('backoff')]).toEqual([404, null])
+  })
+
+  it('is the larger of the configured one and that of the storage, on everything below 400', async () => {
+    const slow = await startTestBridge({ settings: { backoff: '25' } })
+    const proxy = await startFaultProxy({ target: slow.sandbox.storageUrl })
+    slow.sandbox.switches.nodeUrl = proxy.url
+
+    const root = await slow.ask('/v1/')
+    const redirect = await slow.ask('/_x')
+    const quiet = await slow.ask(records)
+    const unchanged = await slow.ask(records, { headers: { 'If-None-Match': '"0"' } })
+    const error = await slow.ask('/v1/unknown')
+    proxy.plan(() => ({ kind: 'rewrite', headers: { 'X-Weave-Backoff': '90' } }))
+    const loaded = await slow.ask(records)
+    proxy.plan(() => ({ kind: 'rewrite', headers: { 'X-Weave-Backoff': '9' } }))
+    const light = await slow.ask(records)
+    await slow.stop()
+    await proxy.stop()
+
+    const answers = [root, redirect, quiet, unchanged, error, loaded, light]
+    expect(answers.map(({ status }) => status)).toEqual([200, 307, 200, 304, 404, 200, 200])
+    const pauses = answers.map(({ headers }) => headers.get('backoff'))
+    expect(pauses).toEqual(['25', '25', '25', '25', null, '90', '25'])
+  })
+})
+
+describe('section 7: Alert', () => {
+  const alertOf = async (value: string) => {
+    storage.plan(() => ({ kind: 'rewrite', headers: { 'X-Weave-Alert': value } }))
+    const { headers } = await bridge.ask(records)
+    return JSON.parse(headers.get('alert')!) as unknown
+  }
+
+  it('wraps the plain words of the storage', async () => {
+    expect(await alertOf('Storage moves "soon"')).toEqual({
+      code: 'soft-eol',
+      message: 'Storage moves "soon"',
+    })
+  })
+
+  it('relays a JSON alert with the members that are known', async () => {
+    const alert = { code: 'hard-eol', message: 'Over', url: 'https://example.org/' }
+
+    expect(await alertOf(JSON.stringify({ ...alert, more: 1 }))).toEqual(alert)
+  })
+
+  it.each(['{"code":"other"}', '[]', '{"code"', '7', 'null'])(
+    'wraps JSON that is no alert: %s',
+    async (text) => {
+      expect(await alertOf(text)).toEqual({ code: 'soft-eol', message: text })
+    },
+  )
+
+  it('comes with errors and not-modified answers, too', async () => {
+    storage.plan(() => ({ kind: 'rewrite', headers: { 'X-Weave-Alert': 'words' } }))
+
+    const missing = await bridge.ask(`${records}/unknown`)
+    const unchanged = await bridge.ask(`${records}/r`, { headers: { 'If-None-Match': '*' } })
+
+    expect([missing.status, unchanged.status]).toEqual([404, 304])
+    for (const { headers } of [missing, unchanged])
+      expect(JSON.parse(headers.get('alert')!).message).toBe('words')
+  })
+
+  it('says hard-eol when the storage has been closed down', async () => {
+    storage.plan(() => ({ kind: 'status', status: 513 }))
+
+    const answer = await bridge.ask(records)
+
+    expectError(answer, 410, 202)
+    expect(JSON.parse(answer.headers.get('alert')!)).toMatchObject({ code: 'hard-eol' })
+  })
+})
+
+describe('section 7: end of service', () => {
+  const settings = { eos: '2030-01-01', eos_message: 'Moving h\u00f6me', eos_url: 'https://example.org/end' }
+  const details = { message: 'Moving h\u00f6me', url: 'https://example.org/end' }
+  let ending: TestBridge
+  let nowMs = Date.parse('2029-12-31T23:59:59Z')
+
+  beforeAll(async () => {
+    ending = await startTestBridge({
+      writable: ['history'],
+      settings,
+      now: () => nowMs,
+      sandbox: { clock: () => nowMs },
+    })
+  })
+
+  afterAll(() => ending.stop())
+
+  it.each(kinds)('in the future: a soft-eol with %s (%i)', async (_, status, ask) => {
+    nowMs += 20
+    const answer = await ask(ending.ask)
+
+    expect(answer.status).toBe(status)
+    const text = answer.headers.get('alert')!
+    expect(text).toMatch(/^[ -~]+$/)
+    expect(JSON.parse(text)).toEqual({ code: 'soft-eol', ...details })
+  })
+
+  it('in the past: 410 and hard-eol everywhere', async () => {
+    nowMs = Date.parse('2030-01-01T00:00:00Z')
+    const requests: [string, object][] = [
+      ['/v1/', {}],
+      ['/v1/unknown', {}],
+      ['/', { redirect: 'manual' }],
+      ['/v9/', {}],
+      ['/v1/docs', {}],
+      ['/v1/__version__', {}],
+      ['/v1/batch', { method: 'POST' }],
+      [`/v1/buckets/b${records}`, {}],
+      [`/v1/buckets/b${records}/x`, { method: 'DELETE' }],
+      [`/v1/buckets/b${records}/x`, { method: 'PATCH' }],
+    ]
+    for (const [path, init] of requests) {
+      const answer = await request(ending.url + path, init)
+
+      expectError(answer, 410, 202)
+      expectCommonHeaders(answer.headers)
+      expect(JSON.parse(answer.headers.get('alert')!)).toEqual({ code: 'hard-eol', ...details })
+      expect(answer.headers.get('retry-after')).toBeNull()
+    }
+  })
+
+  it('in the past: heartbeats and preflights still answer', async () => {
+    nowMs = Date.parse('2030-06-01')
+
+    const answers = await Promise.all([
+      request(`${ending.url}/__heartbeat__`),
+      request(`${ending.url}/v1/__heartbeat__`),
+      request(`${ending.url}/__lbheartbeat__`),
+      request(`${ending.url}/v1/__lbheartbeat__`),
+      request(`${ending.url}/v1/`, { method: 'OPTIONS', headers: { Origin: allowed } }),
+    ])
+
+    expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200, 204])
+  })
+})

@@ -1,0 +1,475 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'bun:test'
+import { request, startTestBridge } from '../support/bridge.ts'
+import type { Answer, TestBridge } from '../support/bridge.ts'
+import { startFaultProxy } from '../support/fault-proxy.ts'
+import type { FaultProxy } from '../support/fault-proxy.ts'
+import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
+import { expectError } from './expectations.ts'
+import { rawRequest, sendRaw } from './raw-http.ts'
+
+let bridge: TestBridge
+let proxy: FaultProxy
+const records = '/collections/history/records'
+const idsOf = ({ body }: Answer): string[] => body.data.map(({ id }: { id: string }) => id)
+
+beforeAll(async () => {
+  bridge = await startTestBridge()
+  proxy = await startFaultProxy({ target: bridge.sandbox.storageUrl })
+  bridge.sandbox.switches.nodeUrl = proxy.url
+  bridge.sandbox.load(bridge.user, 'history', [
+    { id: 'a', modified: 1_700_000_000_010, payload: 'A', sortindex: 3 },
+    { id: 'b', modified: 1_700_000_000_020, payload: 'B "quoted" \u00e9\u{1f600}' },
+    { id: 'c', modified: 1_700_000_000_030, payload: '', sortindex: -7 },
+    { id: 'd', modified: 1_700_000_000_040, payload: 'D', sortindex: 100 },
+    { id: 'e', modified: 1_700_000_000_050, payload: 'E', sortindex: 0 },
+  ])
+})
+
+beforeEach(() => {
+  bridge.sandbox.switches.listCap = null
+  proxy.plan(() => null)
+})
+
+afterAll(async () => {
+  await bridge.stop()
+  await proxy.stop()
+})
+
+describe('section 3: a list', () => {
+  it('shows each record in the exposed form', async () => {
+    const { status, headers, text, body } = await bridge.ask(records)
+
+    expect(status).toBe(200)
+    expect(headers.get('content-type')).toBe('application/json; charset=utf-8')
+    expect(Object.keys(body)).toEqual(['data'])
+    expect(body.data).toEqual([
+      { id: 'e', last_modified: 1_700_000_000_050, payload: 'E', sortindex: 0 },
+      { id: 'd', last_modified: 1_700_000_000_040, payload: 'D', sortindex: 100 },
+      { id: 'c', last_modified: 1_700_000_000_030, payload: '', sortindex: -7 },
+      { id: 'b', last_modified: 1_700_000_000_020, payload: 'B "quoted" \u00e9\u{1f600}' },
+      { id: 'a', last_modified: 1_700_000_000_010, payload: 'A', sortindex: 3 },
+    ])
+    expect(text).not.toContain('"sortindex":null')
+  })
+
+  it('has the version of the collection in its headers', async () => {
+    const { headers } = await bridge.ask(records)
+
+    expect(headers.get('etag')).toBe('"1700000000050"')
+    expect(headers.get('last-modified')).toBe('Tue, 14 Nov 2023 22:13:20 GMT')
+    expect(headers.get('total-records')).toBe('5')
+    expect(headers.get('next-page')).toBeNull()
+  })
+
+  it('is empty for a collection that was never used', async () => {
+    const { status, headers, body } = await bridge.ask('/collections/unused/records')
+
+    expect([status, body]).toEqual([200, { data: [] }])
+    expect(headers.get('etag')).toBe('"0"')
+    expect(headers.get('total-records')).toBe('0')
+  })
+
+  it('is asked for in a named order, newest first by default', async () => {
+    await bridge.ask(records)
+
+    const { target } = bridge.sandbox.requests.storage.entries.at(-1)!
+    expect(new URLSearchParams(target.split('?')[1]).get('sort')).toBe('newest')
+  })
+})
+
+describe('section 3: filters', () => {
+  it.each([
+    ['_since=1700000000030', ['e', 'd']],
+    ['_since=%221700000000030%22', ['e', 'd']],
+    ['_since="1700000000030"', ['e', 'd']],
+    ['gt_last_modified=1700000000030', ['e', 'd']],
+    ['gt_last_modified="1700000000030"', ['e', 'd']],
+    ['_since=1700000000030&gt_last_modified="1700000000030"', ['e', 'd']],
+    // Floored to 10 ms, never rounded up: a record of the next step is not lost.
+    ['_since=1700000000039', ['e', 'd']],
+    ['_since=0', ['e', 'd', 'c', 'b', 'a']],
+    ['_since=null', ['e', 'd', 'c', 'b', 'a']],
+    ['_since=999999999999999', []],
+    ['_before=1700000000030', ['b', 'a']],
+    ['lt_last_modified=%221700000000030%22', ['b', 'a']],
+    ['_before=1700000000039', ['b', 'a']],
+    ['_since=1700000000010&_before=1700000000040', ['c', 'b']],
+    ['in_ids=c,a', ['c', 'a']],
+    ['in_ids=c%2Ca', ['c', 'a']],
+    ['in_id=c,a', ['c', 'a']],
+    ['in_ids=%20c%20,+a,,%20,', ['c', 'a']],
+    ['in_ids=c,c,c', ['c']],
+    ['in_ids=c,unknown', ['c']],
+    ['in_ids=a,b&in_id=b,c', ['b']],
+    ['in_ids=a,b,c&_since=1700000000010', ['c', 'b']],
+    ['in_ids=', []],
+    ['in_ids', []],
+    ['in_ids=,,%20,', []],
+    ['in_id=', []],
+    ['exclude_id=b,d', ['e', 'c', 'a']],
+    ['exclude_id=', ['e', 'd', 'c', 'b', 'a']],
+    ['in_ids=a,b,c&exclude_id=b', ['c', 'a']],
+    ['_sort=newest', ['e', 'd', 'c', 'b', 'a']],
+    ['_sort=-last_modified', ['e', 'd', 'c', 'b', 'a']],
+    ['_sort=oldest', ['a', 'b', 'c', 'd', 'e']],
+    ['_sort=last_modified', ['a', 'b', 'c', 'd', 'e']],
+    ['_limit=5', ['e', 'd', 'c', 'b', 'a']],
+    ['_limit=999999999999', ['e', 'd', 'c', 'b', 'a']],
+    ['_expected="5"&unknown=1&__proto__=1&constructor=2&x=%zz', ['e', 'd', 'c', 'b', 'a']],
+    ['_sort=newest&_sort=oldest', ['a', 'b', 'c', 'd', 'e']],
+    ['_since=x&_since=1700000000040', ['e']],
+    ['%5Fsince=1700000000040', ['e']],
+  ] as [string, string[]][])('%s', async (query, expected) => {
+    const answer = await bridge.ask(`${records}?${query}`)
+
+    expect([answer.status, idsOf(answer)]).toEqual([200, expected])
+  })
+
+  it.each(['index', '-sortindex'])('_sort=%s orders by weight', async (sort) => {
+    const answer = await bridge.ask(`${records}?_sort=${sort}&exclude_id=b`)
+
+    expect(idsOf(answer)).toEqual(['d', 'a', 'e', 'c'])
+  })
+
+  it('asks nothing of the records when ids were asked for and none named', async () => {
+    bridge.sandbox.requests.storage.clear()
+
+    const { headers } = await bridge.ask(`${records}?in_ids=`)
+
+    expect(headers.get('etag')).toBe('"1700000000050"')
+    expect(headers.get('total-records')).toBe('0')
+    expect(bridge.sandbox.requests.storage.entries.some(({ target }) => target.includes('/storage/'))).toBe(
+      false,
+    )
+  })
+
+  it.each([
+    '_since=abc',
+    '_since=-1',
+    '_since=1.5',
+    '_since=',
+    '_since=1e3',
+    '_since=%2212',
+    '_since=%zz',
+    '_since=%ff',
+    '_since=1%00',
+    '_before=x',
+    'gt_last_modified=x',
+    'lt_last_modified=1.5',
+    '_sort=unknown',
+    '_sort=',
+    '_sort=newest,oldest',
+    '_sort=constructor',
+    '_limit=0',
+    '_limit=-1',
+    '_limit=1.5',
+    '_limit=abc',
+    '_limit=1e3',
+    '_limit=',
+    `_limit=${'9'.repeat(30)}`,
+    '_token=',
+    '_token=garbage',
+    '_token=%00',
+    'in_ids=a,..,b',
+    'in_ids=a%00b',
+    'in_ids=%ff',
+    `in_ids=${'x'.repeat(65)}`,
+    'exclude_id=a%0ab',
+    '_limit=1&_limit=x',
+  ])('refuses %s, naming it', async (query) => {
+    const answer = await bridge.ask(`${records}?${query}`)
+
+    expectError(answer, 400, 109, `${query.split('=')[0]!} in querystring`)
+  })
+
+  it.each(['_since', '_limit', '_token'])('refuses a %s of thousands of digits', async (name) => {
+    const answer = await bridge.ask(`${records}?${name}=${'9'.repeat(3000)}`)
+
+    expectError(answer, 400, 109, `${name} in querystring` as const)
+  })
+
+  it('names all that is wrong, in order', async () => {
+    const answer = await bridge.ask(`${records}?in_ids=.&_sort=x&_limit=0&_since=x`)
+
+    const places = ['_limit', '_since', '_sort', 'in_ids'].map((name) => `${name} in querystring` as const)
+    expectError(answer, 400, 109, ...places)
+  })
+
+  it('names the six orders when the order is wrong', async () => {
+    const { body } = await bridge.ask(`${records}?_sort=x`)
+
+    for (const name of ['newest', 'oldest', 'index', '-last_modified', 'last_modified', '-sortindex']) {
+      expect(body.message).toContain(name)
+    }
+  })
+
+  it('refuses two names of one parameter that disagree', async () => {
+    const answer = await bridge.ask(`${records}?_since=10&gt_last_modified=20`)
+
+    expectError(answer, 400, 109, '_since in querystring')
+  })
+
+  it('refuses endless queries', async () => {
+    const answer = await bridge.ask(`${records}?${'x=1&'.repeat(1500)}`)
+
+    expectError(answer, 400, 109, 'querystring in querystring')
+  })
+
+  it('finds more ids than the storage takes at once, each once and in order', async () => {
+    const user = bridge.sandbox.addUser('many-ids')
+    bridge.sandbox.seed(user, 'history', 250)
+    const all = bridge.sandbox.records(user, 'history').map(({ id }) => id)
+
+    const answer = await bridge.ask(`${records}?in_ids=${all.map(encodeURIComponent).join(',')}`, {
+      as: user,
+    })
+
+    expect(idsOf(answer).toSorted()).toEqual(all.toSorted())
+    const times = answer.body.data.map(({ last_modified }: { last_modified: number }) => last_modified)
+    expect(times).toEqual(times.toSorted((a: number, b: number) => b - a))
+    expect(answer.headers.get('total-records')).toBe('250')
+  })
+})
+
+async function follow(first: string, user: SandboxUser, between?: () => void): Promise<Answer[]> {
+  const pages = [await bridge.ask(first, { as: user })]
+  for (;;) {
+    const next = pages.at(-1)!.headers.get('next-page')
+    if (next === null || pages.length > 100) return pages
+    between?.()
+    pages.push(await request(next, { headers: bridge.identityOf(user) }))
+  }
+}
+
+describe('section 3: pages', () => {
+  let many: SandboxUser
+
+  beforeAll(() => {
+    many = bridge.sandbox.addUser('pages')
+    bridge.sandbox.seed(many, 'history', 53)
+  })
+
+  it.each(['newest', 'oldest', 'index'])('yields each record exactly once, sorted by %s', async (sort) => {
+    const pages = await follow(`${records}?_limit=7&_sort=${sort}`, many)
+
+    expect(pages.map(idsOf).map((ids) => ids.length)).toEqual([7, 7, 7, 7, 7, 7, 7, 4])
+    const expected = bridge.sandbox.records(many, 'history').map(({ id }) => id)
+    expect(pages.flatMap(idsOf).toSorted()).toEqual(expected.toSorted())
+    expect(pages.at(-1)!.status).toBe(200)
+  })
+
+  it('yields each record once, with ids asked for in several portions', async () => {
+    const user = bridge.sandbox.addUser('pages-of-ids')
+    bridge.sandbox.seed(user, 'history', 130)
+    const all = bridge.sandbox.records(user, 'history').map(({ id }) => id)
+
+    const pages = await follow(`${records}?_limit=50&in_ids=${all.join(',')}`, user)
+
+    expect(pages.map((page) => idsOf(page).length)).toEqual([50, 50, 30])
+    expect(pages.flatMap(idsOf).toSorted()).toEqual(all.toSorted())
+  })
+
+  it('has no next page when the limit is just the size', async () => {
+    const { headers, body } = await bridge.ask(`${records}?_limit=53`, { as: many })
+
+    expect(body.data).toHaveLength(53)
+    expect(headers.get('next-page')).toBeNull()
+  })
+
+  it('keeps the query in Next-Page as it was, unknown parameters too', async () => {
+    const query = '_limit=10&_sort=oldest&my%20own=%22%2B%22&empty&_since="1"'
+    const { headers } = await bridge.ask(`${records}?${query}`, { as: many })
+
+    const next = headers.get('next-page')!
+    const prefix = `${bridge.url}/v1/buckets/${many.clientState}${records}?${query}&_token=`
+    expect(decodeURI(next)).toStartWith(decodeURI(prefix))
+    const second = await request(next, { headers: bridge.identityOf(many) })
+    expect(second.headers.get('next-page')!.match(/_token=/g)).toHaveLength(1)
+  })
+
+  it('counts records only without limit and token', async () => {
+    const pages = await follow(`${records}?_limit=30`, many)
+    const none = await bridge.ask(`${records}?in_ids=&_limit=5`, { as: many })
+
+    expect(pages.map(({ headers }) => headers.get('total-records'))).toEqual([null, null])
+    expect(none.headers.get('total-records')).toBeNull()
+  })
+
+  it('carries the ETag of the first page on all, so that a change meanwhile is seen later', async () => {
+    const user = bridge.sandbox.addUser('etag')
+    bridge.sandbox.seed(user, 'history', 30)
+    let changes = 0
+
+    const pages = await follow(`${records}?_limit=10&_sort=oldest`, user, () => {
+      bridge.sandbox.write(user, 'history', [{ id: `late-${changes++}`, payload: 'x' }])
+    })
+
+    const tags = new Set(pages.map(({ headers }) => headers.get('etag')))
+    expect(pages.length).toBeGreaterThan(2)
+    expect(tags.size).toBe(1)
+    expect(new Set(pages.map(({ headers }) => headers.get('last-modified'))).size).toBe(1)
+    const [tag] = tags
+    const later = await bridge.ask(`${records}?_since=${encodeURIComponent(tag!)}`, { as: user })
+    expect(idsOf(later)).toContain('late-0')
+  })
+
+  it('answers all records at once where the storage pages by itself', async () => {
+    bridge.sandbox.switches.listCap = 10
+
+    const answer = await bridge.ask(records, { as: many })
+
+    expect(idsOf(answer).toSorted()).toEqual(
+      bridge.sandbox
+        .records(many, 'history')
+        .map(({ id }) => id)
+        .toSorted(),
+    )
+    expect(answer.headers.get('next-page')).toBeNull()
+    expect(answer.headers.get('total-records')).toBeNull()
+  })
+
+  it('pages on where the storage gives less than the limit', async () => {
+    bridge.sandbox.switches.listCap = 10
+
+    const pages = await follow(`${records}?_limit=25`, many)
+
+    expect(pages.flatMap(idsOf).toSorted()).toEqual(
+      bridge.sandbox
+        .records(many, 'history')
+        .map(({ id }) => id)
+        .toSorted(),
+    )
+  })
+
+  it('points to the configured address', async () => {
+    const other = await startTestBridge({
+      settings: { http_scheme: 'https', http_host: 'sync.example.org:8443' },
+    })
+    other.sandbox.seed(other.user, 'history', 3)
+
+    const { headers } = await other.ask(`${records}?_limit=2`)
+    await other.stop()
+
+    expect(headers.get('next-page')).toStartWith(
+      `https://sync.example.org:8443/v1/buckets/${other.user.clientState}${records}?_limit=2&_token=`,
+    )
+  })
+})
+
+describe('section 3: HEAD of a list', () => {
+  it('counts the whole collection under both names', async () => {
+    for (const query of ['', '?_limit=2', '?_since="1700000000030"', '?in_ids=a']) {
+      const { status, headers, text } = await bridge.ask(records + query, { method: 'HEAD' })
+
+      expect([status, text]).toEqual([200, ''])
+      expect(headers.get('total-records')).toBe('5')
+      expect(headers.get('total-objects')).toBe('5')
+      expect(headers.get('etag')).toBe('"1700000000050"')
+      expect(headers.get('last-modified')).toBe('Tue, 14 Nov 2023 22:13:20 GMT')
+    }
+  })
+
+  it('counts nothing in a collection that was never used', async () => {
+    const { status, headers } = await bridge.ask('/collections/unused/records', { method: 'HEAD' })
+
+    expect(status).toBe(200)
+    expect(headers.get('total-objects')).toBe('0')
+    expect(headers.get('etag')).toBe('"0"')
+  })
+
+  it('refuses the query that GET refuses', async () => {
+    const { status } = await bridge.ask(`${records}?_limit=0`, { method: 'HEAD' })
+
+    expect(status).toBe(400)
+  })
+})
+
+describe('section 3: what the storage says and does', () => {
+  it('relays the quota', async () => {
+    proxy.plan(() => ({ kind: 'rewrite', headers: { 'X-Weave-Quota-Remaining': '123.45' } }))
+
+    const { headers } = await bridge.ask(records)
+
+    expect(headers.get('quota-remaining')).toBe('123')
+  })
+
+  it('says nothing of a quota that the storage does not tell', async () => {
+    const { headers } = await bridge.ask(records)
+
+    expect(headers.get('quota-remaining')).toBeNull()
+  })
+
+  const large = async (name: string) => {
+    const user = bridge.sandbox.addUser(name)
+    const payload = 'x'.repeat(20_000)
+    bridge.sandbox.write(
+      user,
+      'history',
+      Array.from({ length: 60 }, (_, index) => ({ id: `r${index}`, payload })),
+    )
+    return user
+  }
+
+  const rawList = (user: SandboxUser) => {
+    const lines = Object.entries(bridge.identityOf(user)).map(([name, value]) => `${name}: ${value}`)
+    const target = `/v1/buckets/${user.clientState}${records}`
+    return sendRaw(bridge.url, rawRequest('GET', target, { url: bridge.url, lines }))
+  }
+
+  it('cuts the connection when the storage ends its answer too early, after the first byte', async () => {
+    const user = await large('cut')
+    proxy.plan(({ path }) => (path.includes('/storage/') ? { kind: 'truncate', afterBytes: 700_000 } : null))
+
+    const answer = await rawList(user)
+
+    expect(answer.status).toBe(200)
+    expect(answer.headers.get('transfer-encoding')).toBe('chunked')
+    expect(answer.body.length).toBeGreaterThan(100_000)
+    expect(answer.text).not.toEndWith('0\r\n\r\n')
+    expect(answer.text).not.toContain(']}')
+  })
+
+  it('never shows a short list as a whole one when the storage resets its connection', async () => {
+    const user = await large('reset')
+    proxy.plan(({ path }) =>
+      path.includes('/storage/') ? { kind: 'reset-mid-body', afterBytes: 1_000_000 } : null,
+    )
+
+    const answer = await rawList(user)
+
+    // A reset may also take away what had been sent before it; then the answer is 503.
+    expect([200, 503]).toContain(answer.status)
+    if (answer.status === 200) expect(answer.text).not.toContain(']}')
+  })
+
+  it('cuts it, too, when the second page of the storage fails', async () => {
+    bridge.sandbox.switches.listCap = 20
+    const user = await large('cut-page')
+    proxy.plan(({ query }) => (query.has('offset') ? { kind: 'reset-before' } : null))
+
+    const answer = await rawList(user)
+
+    expect(answer.text).not.toEndWith('0\r\n\r\n')
+    expect(answer.text).not.toContain(']}')
+  })
+
+  it('cuts it when the collection changes between two pages of the storage', async () => {
+    bridge.sandbox.switches.listCap = 20
+    const user = await large('cut-change')
+    proxy.plan(({ query }) => {
+      if (query.has('offset')) bridge.sandbox.write(user, 'history', [{ id: 'new', payload: 'x' }])
+      return null
+    })
+
+    const answer = await rawList(user)
+
+    expect(answer.text).not.toEndWith('0\r\n\r\n')
+    expect(answer.text).not.toContain(']}')
+  })
+
+  it('answers 503 when the storage fails before the first byte', async () => {
+    proxy.plan(({ path }) => (path.includes('/storage/') ? { kind: 'truncate', afterBytes: 0 } : null))
+
+    expectError(await bridge.ask(records), 503, 201)
+  })
+})

@@ -1,0 +1,327 @@
+import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
+import { startTestBridge } from '../support/bridge.ts'
+import type { TestBridge } from '../support/bridge.ts'
+import { expectError } from './expectations.ts'
+
+let bridge: TestBridge
+let made = 0
+
+beforeAll(async () => {
+  bridge = await startTestBridge({ writable: ['history'] })
+})
+
+afterAll(() => bridge.stop())
+
+type Method = 'GET' | 'HEAD' | 'PUT' | 'DELETE'
+
+interface Seen {
+  status: number
+  headers: Headers
+  // oxlint-disable-next-line typescript/no-explicit-any -- tests look into bodies of every shape
+  body: any
+}
+
+/** Both ways to ask: alone, and as the only request of a batch. */
+const ways = {
+  async alone(method: Method, path: string, headers: Record<string, string>): Promise<Seen> {
+    return await bridge.ask(path, { method, headers, ...(method === 'PUT' && { body: newContent }) })
+  },
+  async batch(method: Method, path: string, headers: Record<string, string>): Promise<Seen> {
+    const { body } = await bridge.ask('/v1/batch', {
+      method: 'POST',
+      body: {
+        requests: [
+          {
+            method,
+            path: `/buckets/${bridge.user.clientState}${path}`,
+            headers,
+            ...(method === 'PUT' && { body: newContent }),
+          },
+        ],
+      },
+    })
+    const [response] = body.responses
+    return { ...response, headers: new Headers(response.headers) }
+  },
+}
+
+const newContent = { data: { payload: 'new' } }
+
+const statusOfDelete = 204
+
+type Given = (timestamp: number) => Record<string, string>
+
+const changedSince: Given = (timestamp) => ({ 'If-Match': `"${timestamp - 10}"` })
+const unchangedSince: Given = (timestamp) => ({ 'If-Match': `"${timestamp}"` })
+const anyMatch: Given = () => ({ 'If-Match': '*' })
+const noneMatchUnchanged: Given = (timestamp) => ({ 'If-None-Match': `"${timestamp}"` })
+const noneMatchChanged: Given = (timestamp) => ({ 'If-None-Match': `"${timestamp - 10}"` })
+const noneMatchAny: Given = () => ({ 'If-None-Match': '*' })
+
+type Row = [string, Given, Record<Method, number>]
+
+const onExisting: Row[] = [
+  ['If-Match, changed since', changedSince, { GET: 412, HEAD: 412, PUT: 412, DELETE: 412 }],
+  ['If-Match, unchanged', unchangedSince, { GET: 200, HEAD: 200, PUT: 200, DELETE: statusOfDelete }],
+  ['If-Match: *', anyMatch, { GET: 200, HEAD: 200, PUT: 200, DELETE: statusOfDelete }],
+  ['If-None-Match, unchanged', noneMatchUnchanged, { GET: 304, HEAD: 304, PUT: 200, DELETE: statusOfDelete }],
+  ['If-None-Match, changed', noneMatchChanged, { GET: 200, HEAD: 200, PUT: 200, DELETE: statusOfDelete }],
+  ['If-None-Match: *', noneMatchAny, { GET: 304, HEAD: 304, PUT: 412, DELETE: statusOfDelete }],
+]
+
+const onMissing: Row[] = [
+  ['If-Match', unchangedSince, { GET: 404, HEAD: 404, PUT: 412, DELETE: 404 }],
+  ['If-Match: *', anyMatch, { GET: 404, HEAD: 404, PUT: 412, DELETE: 404 }],
+  ['If-None-Match: "ts"', noneMatchUnchanged, { GET: 404, HEAD: 404, PUT: 200, DELETE: 404 }],
+  ['If-None-Match: *', noneMatchAny, { GET: 404, HEAD: 404, PUT: 200, DELETE: 404 }],
+]
+
+const cells = (rows: Row[]) =>
+  rows.flatMap(([name, given, statuses]) =>
+    (Object.entries(statuses) as [Method, number][]).flatMap(([method, status]) =>
+      (['alone', 'batch'] as const).map((way) => [method, way, name, status, given] as const),
+    ),
+  )
+
+const stored = (id: string) => bridge.sandbox.records(bridge.user, 'history').find((one) => one.id === id)
+
+describe('section 4: preconditions on a record', () => {
+  it.each(cells(onExisting))('%s %s, existing, %s: %i', async (method, way, _, status, given) => {
+    const id = `existing-${made++}`
+    const timestamp = bridge.sandbox.write(bridge.user, 'history', [{ id, payload: 'old', sortindex: 4 }])
+
+    const answer = await ways[way](method, `/collections/history/records/${id}`, given(timestamp))
+
+    expect(answer.status).toBe(status)
+    const version = method === 'PUT' && status === 200 ? stored(id)!.modified : timestamp
+    if (status !== 204) {
+      expect(answer.headers.get('etag')).toBe(`"${version}"`)
+      expect(answer.headers.get('last-modified')).toBe(new Date(version).toUTCString())
+    }
+    if (status === 412 && method !== 'HEAD') {
+      const existing = { id, last_modified: timestamp, payload: 'old', sortindex: 4 }
+      expectError(answer, 412, 114)
+      expect(answer.body.details).toEqual({ existing })
+    }
+    if (status === 304) expect(answer.body ?? {}).toEqual({})
+    if (status === 200 && method === 'GET') expect(answer.body.data.payload).toBe('old')
+    const left = method === 'PUT' && status === 200 ? 'new' : status === 204 ? undefined : 'old'
+    expect(stored(id)?.payload).toBe(left)
+  })
+
+  it.each(cells(onMissing))('%s %s, missing, %s: %i', async (method, way, _, status, given) => {
+    const id = `missing-${made++}`
+
+    const answer = await ways[way](method, `/collections/history/records/${id}`, given(1_700_000_000_000))
+
+    expect(answer.status).toBe(status)
+    if (status === 404 && method !== 'HEAD') expectError(answer, 404, 110)
+    if (status === 412) expectError(answer, 412, 114)
+    expect(stored(id)?.payload).toBe(method === 'PUT' && status === 200 ? 'new' : undefined)
+  })
+
+  it('never repeats a write or a read for the sake of a precondition, except for what exists', async () => {
+    const id = `cost-${made++}`
+    const timestamp = bridge.sandbox.write(bridge.user, 'history', [{ id, payload: 'old' }])
+    bridge.sandbox.requests.storage.clear()
+
+    await bridge.ask(`/collections/history/records/${id}`, { headers: noneMatchUnchanged(timestamp) })
+    const read = bridge.sandbox.requests.storage.entries.length
+    await bridge.ask(`/collections/history/records/${id}`, {
+      method: 'PUT',
+      headers: changedSince(timestamp),
+      body: newContent,
+    })
+
+    expect(read).toBe(1)
+    expect(bridge.sandbox.requests.storage.entries.length - read).toBeLessThanOrEqual(2)
+    expect(bridge.sandbox.requests.storage.entries.some(({ method }) => method !== 'GET')).toBe(false)
+  })
+})
+
+describe('section 4: preconditions on a list', () => {
+  const listRows: [string, Given, number][] = [
+    ['If-Match, changed since', changedSince, 412],
+    ['If-Match, unchanged', unchangedSince, 200],
+    ['If-Match: *', anyMatch, 200],
+    ['If-None-Match, unchanged', noneMatchUnchanged, 304],
+    ['If-None-Match, changed', noneMatchChanged, 200],
+    ['If-None-Match: *', noneMatchAny, 200],
+  ]
+
+  const listCells = listRows.flatMap(([name, given, status]) =>
+    (['GET', 'HEAD'] as const).flatMap((method) =>
+      (['alone', 'batch'] as const).flatMap((way) =>
+        ['', '?_limit=1', '?in_ids=', '?in_ids=a,b'].map(
+          (query) => [method, query, way, name, status, given] as const,
+        ),
+      ),
+    ),
+  )
+
+  it.each(listCells)('%s%s %s, %s: %i', async (method, query, way, _, status, given) => {
+    const [newest] = bridge.sandbox.records(bridge.user, 'tabs')
+    const timestamp =
+      newest?.modified ?? bridge.sandbox.write(bridge.user, 'tabs', [{ id: 'a', payload: 'old' }])
+
+    const answer = await ways[way](method, `/collections/tabs/records${query}`, given(timestamp))
+
+    expect(answer.status).toBe(status)
+    expect(answer.headers.get('etag')).toBe(`"${timestamp}"`)
+    expect(answer.headers.get('last-modified')).toBe(new Date(timestamp).toUTCString())
+    if (status === 412 && method === 'GET') expectError(answer, 412, 114)
+    if (status === 304) expect(answer.body ?? {}).toEqual({})
+  })
+
+  it('has the version zero while a collection was never used', async () => {
+    const path = '/collections/unused/records'
+
+    const unchanged = await bridge.ask(path, { headers: { 'If-None-Match': '"0"' } })
+    const matching = await bridge.ask(path, { headers: { 'If-Match': '"0"' } })
+    const starred = await bridge.ask(path, { headers: { 'If-Match': '*' } })
+
+    expect([unchanged.status, matching.status, starred.status]).toEqual([304, 200, 200])
+  })
+
+  it.each(['', '/collections', '/collections/tabs'])('holds for the metadata at "%s", too', async (path) => {
+    const { headers } = await bridge.ask(path)
+    const timestamp = Number(headers.get('etag')!.replaceAll('"', ''))
+
+    const unchanged = await bridge.ask(path, { headers: noneMatchUnchanged(timestamp) })
+    const changed = await bridge.ask(path, { headers: noneMatchChanged(timestamp) })
+    const failed = await bridge.ask(path, { headers: changedSince(timestamp) })
+    const star = await bridge.ask(path, { headers: noneMatchAny(timestamp) })
+
+    expect([unchanged.status, changed.status, failed.status, star.status]).toEqual([304, 200, 412, 200])
+    expect(unchanged.headers.get('etag')).toBe(`"${timestamp}"`)
+  })
+})
+
+describe('section 4: forms of a precondition', () => {
+  it.each([(ts: number) => `"${ts}"`, (ts: number) => `${ts}`, (ts: number) => `W/"${ts}"`])(
+    'accepts a version in the form %p',
+    async (form) => {
+      const id = `form-${made++}`
+      const timestamp = bridge.sandbox.write(bridge.user, 'history', [{ id, payload: 'old' }])
+      const path = `/collections/history/records/${id}`
+
+      const matched = await bridge.ask(path, { headers: { 'If-Match': form(timestamp) } })
+      const failed = await bridge.ask(path, { headers: { 'If-Match': form(timestamp - 10) } })
+      const unmodified = await bridge.ask(path, { headers: { 'If-None-Match': form(timestamp) } })
+
+      expect([matched.status, failed.status, unmodified.status]).toEqual([200, 412, 304])
+    },
+  )
+
+  const badForms = [
+    '"abc"',
+    'abc',
+    '""',
+    '"-1"',
+    '"1.5"',
+    '"1e3"',
+    '" 1"',
+    '"1',
+    '1"',
+    '"1", "2"',
+    '"*"',
+    '**',
+    'w/"1"',
+    '9'.repeat(400),
+  ]
+
+  it.each(badForms.flatMap((form) => [['If-Match', form] as const, ['If-None-Match', form] as const]))(
+    'refuses %s: %s',
+    async (name, form) => {
+      for (const method of ['GET', 'HEAD', 'PUT', 'DELETE'] as const) {
+        const alone = await ways.alone(method, '/collections/history/records/x', { [name]: form })
+        const inside = await ways.batch(method, '/collections/history/records/x', { [name]: form })
+
+        expect([alone.status, inside.status]).toEqual([400, 400])
+        if (method === 'HEAD') continue
+        expectError(alone, 400, 107, `${name} in header`)
+        expectError(inside, 400, 107, `${name} in header`)
+      }
+      expectError(
+        await ways.alone('GET', '/collections/history/records', { [name]: form }),
+        400,
+        107,
+        `${name} in header`,
+      )
+    },
+  )
+
+  it('refuses both headers at once', async () => {
+    for (const way of ['alone', 'batch'] as const) {
+      const answer = await ways[way]('GET', '/collections/history/records/x', {
+        'If-Match': '"1"',
+        'If-None-Match': '*',
+      })
+
+      expectError(answer, 400, 107, 'If-None-Match in header')
+    }
+  })
+
+  it('ignores dates, also malformed ones', async () => {
+    const id = `dates-${made++}`
+    bridge.sandbox.write(bridge.user, 'history', [{ id, payload: 'old' }])
+    const path = `/collections/history/records/${id}`
+    const future = new Date(Date.now() + 86_400_000).toUTCString()
+
+    const read = await bridge.ask(path, {
+      headers: { 'If-Modified-Since': future, 'If-Unmodified-Since': 'x' },
+    })
+    const write = await bridge.ask(path, {
+      method: 'PUT',
+      headers: { 'If-Unmodified-Since': new Date(0).toUTCString() },
+      body: newContent,
+    })
+
+    expect([read.status, write.status]).toEqual([200, 200])
+  })
+
+  it('floors a version to 10 ms, towards the past', async () => {
+    const id = `floor-${made++}`
+    const timestamp = bridge.sandbox.write(bridge.user, 'history', [{ id, payload: 'old' }])
+    const path = `/collections/history/records/${id}`
+    const statusOf = async (headers: Record<string, string>) => (await bridge.ask(path, { headers })).status
+
+    const statuses = [
+      await statusOf({ 'If-Match': `"${timestamp + 9}"` }),
+      await statusOf({ 'If-Match': `"${timestamp - 1}"` }),
+      await statusOf({ 'If-None-Match': `"${timestamp + 9}"` }),
+      await statusOf({ 'If-None-Match': `"${timestamp - 1}"` }),
+    ]
+    const write = await bridge.ask(path, {
+      method: 'PUT',
+      headers: { 'If-Match': `"${timestamp - 1}"` },
+      body: newContent,
+    })
+
+    expect(statuses).toEqual([200, 412, 304, 200])
+    expectError(write, 412, 114)
+  })
+
+  it('lets one of many concurrent creators and one of many concurrent writers through', async () => {
+    const path = `/collections/history/records/race-${made++}`
+    const put = (headers: Record<string, string>) =>
+      Promise.all(
+        Array.from({ length: 8 }, (_, index) =>
+          bridge.ask(path, { method: 'PUT', headers, body: { data: { payload: `${index}` } } }),
+        ),
+      )
+
+    const creations = await put({ 'If-None-Match': '*' })
+    const version = creations.find(({ status }) => status === 200)!.headers.get('etag')!
+    const writes = await put({ 'If-Match': version })
+
+    for (const answers of [creations, writes]) {
+      const statuses = answers.map(({ status }) => status)
+      expect(statuses.toSorted()).toEqual([200, 412, 412, 412, 412, 412, 412, 412])
+    }
+    const winner = writes.find(({ status }) => status === 200)!
+    for (const { status, body } of writes) {
+      if (status === 412) expect(body.details.existing).toEqual(winner.body.data)
+    }
+  })
+})

@@ -1,0 +1,476 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'bun:test'
+import { startTestBridge } from '../support/bridge.ts'
+import type { AskInit, TestBridge } from '../support/bridge.ts'
+import { startFaultProxy } from '../support/fault-proxy.ts'
+import type { FaultProxy } from '../support/fault-proxy.ts'
+import { expectError } from './expectations.ts'
+import type { Place } from './expectations.ts'
+
+let bridge: TestBridge
+let proxy: FaultProxy
+const record = (id: string, collection = 'history') =>
+  `/collections/${collection}/records/${encodeURIComponent(id)}`
+const stored = (collection = 'history') => bridge.sandbox.records(bridge.user, collection)
+const storedOne = (id: string, collection = 'history') => stored(collection).find((one) => one.id === id)
+
+beforeAll(async () => {
+  bridge = await startTestBridge({
+    writable: ['history', 'passwords'],
+    settings: { max_request_bytes: '300000' },
+  })
+  proxy = await startFaultProxy({ target: bridge.sandbox.storageUrl })
+  bridge.sandbox.switches.nodeUrl = proxy.url
+})
+
+beforeEach(() => proxy.plan(() => null))
+
+afterAll(async () => {
+  await bridge.stop()
+  await proxy.stop()
+})
+
+describe('section 4: GET record', () => {
+  it('answers the record with its version', async () => {
+    const written = bridge.sandbox.write(bridge.user, 'history', [
+      { id: 'r', payload: 'P\u00e9"\\', sortindex: 5 },
+    ])
+
+    const { status, headers, body } = await bridge.ask(record('r'))
+
+    expect(status).toBe(200)
+    expect(body).toEqual({ data: { id: 'r', last_modified: written, payload: 'P\u00e9"\\', sortindex: 5 } })
+    expect(headers.get('etag')).toBe(`"${written}"`)
+    expect(headers.get('last-modified')).toBe(new Date(written).toUTCString())
+  })
+
+  it('leaves out a sortindex that the record does not have', async () => {
+    bridge.sandbox.write(bridge.user, 'history', [{ id: 'bare', payload: '' }])
+
+    const { body } = await bridge.ask(record('bare'))
+
+    expect(Object.keys(body.data)).toEqual(['id', 'last_modified', 'payload'])
+  })
+
+  it('does not know an unknown record, also with If-None-Match', async () => {
+    expectError(await bridge.ask(record('unknown')), 404, 110)
+    expectError(await bridge.ask(record('unknown'), { headers: { 'If-None-Match': '"1"' } }), 404, 110)
+    expectError(await bridge.ask(record('unknown', 'unused')), 404, 110)
+  })
+})
+
+describe('section 4: PUT record', () => {
+  it('answers 200 with the record as stored, also when it is new', async () => {
+    const { status, headers, body } = await bridge.ask(record('new'), {
+      method: 'PUT',
+      body: { data: { payload: 'one', sortindex: 7 } },
+    })
+
+    const { modified, payload, sortindex } = storedOne('new')!
+    expect([payload, sortindex]).toEqual(['one', 7])
+    expect([status, body]).toEqual([
+      200,
+      { data: { id: 'new', last_modified: modified, payload: 'one', sortindex: 7 } },
+    ])
+    expect(headers.get('etag')).toBe(`"${modified}"`)
+    expect(headers.get('last-modified')).toBe(new Date(modified).toUTCString())
+    expect(headers.get('content-type')).toBe('application/json; charset=utf-8')
+  })
+
+  it('merges: what is left out keeps its stored value, and the answer shows it', async () => {
+    bridge.sandbox.write(bridge.user, 'history', [{ id: 'merge', payload: 'kept', sortindex: 3 }])
+
+    const weight = await bridge.ask(record('merge'), { method: 'PUT', body: { data: { sortindex: 9 } } })
+    const payload = await bridge.ask(record('merge'), { method: 'PUT', body: { data: { payload: 'new' } } })
+
+    expect(weight.body.data).toEqual({
+      id: 'merge',
+      last_modified: weight.body.data.last_modified,
+      payload: 'kept',
+      sortindex: 9,
+    })
+    expect([payload.body.data.payload, payload.body.data.sortindex]).toEqual(['new', 9])
+    expect(payload.body.data.last_modified).toBeGreaterThan(weight.body.data.last_modified)
+    expect(storedOne('merge')).toMatchObject({ payload: 'new', sortindex: 9 })
+  })
+
+  it('accepts and ignores permissions, and the id and last_modified of the data', async () => {
+    const bodies = [
+      { data: { payload: 'x', id: 'other', last_modified: null }, permissions: { read: ['me'] } },
+      { data: { payload: 'x', id: 12, last_modified: 1 }, permissions: {} },
+      { data: { payload: 'x', last_modified: 'never' }, permissions: null },
+    ]
+
+    for (const body of bodies) {
+      const answer = await bridge.ask(record('own-id'), { method: 'PUT', body })
+
+      expect(answer.status).toBe(200)
+      expect(answer.body.data.id).toBe('own-id')
+      expect(answer.body.data.last_modified).toBe(storedOne('own-id')!.modified)
+    }
+    expect(storedOne('other')).toBeUndefined()
+  })
+
+  it('passes the ttl on', async () => {
+    const { status, body } = await bridge.ask(record('fading'), {
+      method: 'PUT',
+      body: { data: { payload: 'x', ttl: 100 } },
+    })
+
+    expect(status).toBe(200)
+    expect(body.data).not.toHaveProperty('ttl')
+    const { expiry, modified } = storedOne('fading')!
+    expect(expiry).toBe(modified + 100_000)
+  })
+
+  it('accepts JSON under the usual names, or under none', async () => {
+    const types = ['application/json', 'application/json; charset=utf-8', 'Application/JSON;charset="UTF-8"']
+    for (const type of types) {
+      const { status } = await bridge.ask(record('typed'), {
+        method: 'PUT',
+        headers: { 'Content-Type': type },
+        body: { data: { payload: type } },
+      })
+
+      expect([type, status]).toEqual([type, 200])
+    }
+  })
+
+  it.each([
+    [{}, 'data in body'],
+    [{ data: null }, 'data in body'],
+    [{ data: [] }, 'data in body'],
+    [{ data: 'text' }, 'data in body'],
+    [{ data: {}, extra: 1 }, 'extra in body'],
+    [{ data: {}, id: 'x' }, 'id in body'],
+    [{ data: { payload: 1 } }, 'data.payload in body'],
+    [{ data: { payload: null } }, 'data.payload in body'],
+    [{ data: { payload: {} } }, 'data.payload in body'],
+    [{ data: { sortindex: '1' } }, 'data.sortindex in body'],
+    [{ data: { sortindex: 1.5 } }, 'data.sortindex in body'],
+    [{ data: { sortindex: 1e10 } }, 'data.sortindex in body'],
+    [{ data: { sortindex: -1_000_000_000 } }, 'data.sortindex in body'],
+    [{ data: { sortindex: true } }, 'data.sortindex in body'],
+    [{ data: { sortindex: null } }, 'data.sortindex in body'],
+    [{ data: { ttl: -1 } }, 'data.ttl in body'],
+    [{ data: { ttl: '60' } }, 'data.ttl in body'],
+    [{ data: { ttl: 1e10 } }, 'data.ttl in body'],
+    [{ data: { modified: 1 } }, 'data.modified in body'],
+    [{ data: { payload: 'x', title: 'y' } }, 'data.title in body'],
+    ['null', 'body in body'],
+    ['[]', 'body in body'],
+    ['"x"', 'body in body'],
+    ['', 'body in body'],
+    ['{"data":{}', 'body in body'],
+    ['{"data":{},}', 'body in body'],
+    ['{"data":{"sortindex":NaN}}', 'body in body'],
+    ["{'data':{}}", 'body in body'],
+    ['{"data":{}} {"data":{}}', 'body in body'],
+    ['{"data":{"payload":"a","payload":"b"}}', 'body in body'],
+    ['{"data":{"payload":"a","\\u0070ayload":"b"}}', 'body in body'],
+    ['{"data":{"__proto__":{"payload":"x"}}}', '__proto__ in body'],
+    ['{"constructor":{},"data":{}}', 'constructor in body'],
+    ['{"data":{"payload":"\\ud800"}}', 'data.payload in body'],
+  ] as [unknown, Place][])('refuses the body %j: %s', async (body, place) => {
+    const answer = await bridge.ask(record('refused'), { method: 'PUT', body })
+
+    expectError(answer, 400, 109, place)
+    expect(storedOne('refused')).toBeUndefined()
+  })
+
+  it('names everything that is wrong, sorted', async () => {
+    const answer = await bridge.ask(record('refused'), {
+      method: 'PUT',
+      body: { zebra: 1, data: { sortindex: 'a', payload: 1, apple: 2 } },
+    })
+
+    expectError(
+      answer,
+      400,
+      109,
+      'data.apple in body',
+      'data.payload in body',
+      'data.sortindex in body',
+      'zebra in body',
+    )
+  })
+
+  it('repeats no value of the body in its complaint', async () => {
+    const { text } = await bridge.ask(record('refused'), {
+      method: 'PUT',
+      body: { data: { payload: 'fine', sortindex: 'canary-value', title: 'canary-value' } },
+    })
+
+    expect(text).not.toContain('canary')
+  })
+
+  it('refuses a body that is too large, whether it says so or not', async () => {
+    const text = JSON.stringify({ data: { payload: 'x'.repeat(300_001) } })
+    const chunked = new ReadableStream({
+      start(controller) {
+        controller.enqueue(new TextEncoder().encode(text))
+        controller.close()
+      },
+    })
+
+    const announced = await bridge.ask(record('large'), { method: 'PUT', body: text })
+    const streamed = await fetch(`${bridge.url}/v1/buckets/${bridge.user.clientState}${record('large')}`, {
+      method: 'PUT',
+      headers: { ...bridge.identityOf(bridge.user), 'Content-Type': 'application/json' },
+      body: chunked,
+    })
+
+    expectError(announced, 413, 113)
+    expect(streamed.status).toBe(413)
+    expect(announced.headers.get('connection')).toBe('close')
+    expect(storedOne('large')).toBeUndefined()
+  })
+
+  it('answers 413, too, when the storage finds the payload too large', async () => {
+    bridge.sandbox.switches.limits.max_record_payload_bytes = 1000
+
+    const answer = await bridge.ask(record('large'), {
+      method: 'PUT',
+      body: { data: { payload: 'x'.repeat(2000) } },
+    })
+    bridge.sandbox.switches.limits.max_record_payload_bytes = 2_621_440
+
+    expectError(answer, 413, 113)
+  })
+})
+
+describe('section 4: DELETE record', () => {
+  it('answers 204 without a body', async () => {
+    bridge.sandbox.write(bridge.user, 'history', [{ id: 'gone', payload: 'x' }])
+
+    const { status, headers, text } = await bridge.ask(record('gone'), { method: 'DELETE' })
+
+    expect([status, text]).toEqual([204, ''])
+    expect(headers.get('content-type')).toBeNull()
+    expect(storedOne('gone')).toBeUndefined()
+  })
+
+  it('does not know an unknown record', async () => {
+    expectError(await bridge.ask(record('gone'), { method: 'DELETE' }), 404, 110)
+  })
+
+  it.each(['return=representation', 'respond-async, return=representation; foo'])(
+    'answers 200 with the tombstone for Prefer: %s',
+    async (prefer) => {
+      bridge.sandbox.write(bridge.user, 'history', [{ id: 'preferred', payload: 'x' }])
+
+      const { status, body } = await bridge.ask(record('preferred'), {
+        method: 'DELETE',
+        headers: { Prefer: prefer },
+      })
+
+      const collection = await bridge.ask('/collections/history')
+      const { last_modified } = collection.body.data
+      expect([status, body]).toEqual([200, { data: { id: 'preferred', last_modified, deleted: true } }])
+      expect(storedOne('preferred')).toBeUndefined()
+    },
+  )
+
+  it('ignores other preferences, and the body that some clients send', async () => {
+    bridge.sandbox.write(bridge.user, 'history', [{ id: 'plain', payload: 'x' }])
+
+    const { status } = await bridge.ask(record('plain'), {
+      method: 'DELETE',
+      headers: { Prefer: 'return=minimal' },
+      body: {},
+    })
+
+    expect(status).toBe(204)
+  })
+
+  it('deletes that record and no other', async () => {
+    bridge.sandbox.write(bridge.user, 'passwords', [
+      { id: 'a', payload: 'x' },
+      { id: 'a,b', payload: 'x' },
+      { id: 'b', payload: 'x' },
+    ])
+
+    const { status } = await bridge.ask(record('a,b', 'passwords'), { method: 'DELETE' })
+
+    expect(status).toBe(204)
+    expect(stored('passwords').map(({ id }) => id)).toEqual(['a', 'b'])
+  })
+})
+
+describe('section 4: write gate', () => {
+  const attempts: AskInit[] = [
+    { headers: {}, body: undefined, as: null },
+    { headers: { 'Content-Type': 'text/plain', 'If-Match': 'nonsense' }, body: 'not JSON', as: null },
+    { headers: { 'If-Match': '"1"' }, body: { data: { payload: 'x' } } },
+  ]
+
+  it.each(['PUT', 'DELETE'])('refuses %s where it is not enabled, before anything else', async (method) => {
+    bridge.sandbox.requests.storage.clear()
+    bridge.sandbox.requests.token.clear()
+    for (const attempt of attempts) {
+      for (const id of ['x', '%00', '%ff']) {
+        const path = `/v1/buckets/${bridge.user.clientState}/collections/tabs/records/${id}`
+        const answer = await bridge.ask(path, { method, ...attempt })
+
+        expectError(answer, 405, 115)
+        expect(answer.headers.get('allow')).toBe('GET, HEAD, OPTIONS')
+      }
+    }
+    expect(bridge.sandbox.requests.storage.entries).toHaveLength(0)
+    expect(bridge.sandbox.requests.token.entries).toHaveLength(0)
+  })
+
+  it('opens for each method by itself', async () => {
+    const half = await startTestBridge({
+      settings: { record_history_put_enabled: 'true', record_tabs_delete_enabled: 'true' },
+    })
+    half.sandbox.write(half.user, 'history', [{ id: 'x', payload: 'x' }])
+    half.sandbox.write(half.user, 'tabs', [{ id: 'x', payload: 'x' }])
+    const body = { data: { payload: 'y' } }
+
+    const answers = [
+      await half.ask(record('x'), { method: 'PUT', body }),
+      await half.ask(record('x'), { method: 'DELETE' }),
+      await half.ask(record('x', 'tabs'), { method: 'PUT', body }),
+      await half.ask(record('x', 'tabs'), { method: 'DELETE' }),
+    ]
+    await half.stop()
+
+    expect(answers.map(({ status }) => status)).toEqual([200, 405, 405, 204])
+    expect(answers[1]!.headers.get('allow')).toBe('GET, HEAD, PUT, OPTIONS')
+    expect(answers[2]!.headers.get('allow')).toBe('GET, HEAD, DELETE, OPTIONS')
+  })
+
+  it('is shut in all cases when the service is read-only', async () => {
+    const shut = await startTestBridge({ writable: ['history'], settings: { readonly: 'true' } })
+    shut.sandbox.write(shut.user, 'history', [{ id: 'x', payload: 'x' }])
+
+    const put = await shut.ask(record('x'), { method: 'PUT', body: { data: { payload: 'y' } } })
+    const removal = await shut.ask(record('x'), { method: 'DELETE' })
+    const batch = await shut.ask('/v1/batch', {
+      method: 'POST',
+      body: {
+        requests: [
+          {
+            method: 'PUT',
+            path: `/buckets/${shut.user.clientState}${record('x')}`,
+            body: { data: { payload: 'y' } },
+          },
+          { method: 'DELETE', path: `/buckets/${shut.user.clientState}${record('x')}` },
+        ],
+      },
+    })
+    const left = shut.sandbox.records(shut.user, 'history')
+    await shut.stop()
+
+    expectError(put, 405, 115)
+    expectError(removal, 405, 115)
+    expect(batch.body.responses.map(({ status }: { status: number }) => status)).toEqual([405, 405])
+    expect(left).toMatchObject([{ id: 'x', payload: 'x' }])
+  })
+
+  it.each(['History', 'HISTORY', 'hIsToRy'])('knows the collection by one name: %s', async (collection) => {
+    const { status, body } = await bridge.ask(record(`spelled-${collection}`, collection), {
+      method: 'PUT',
+      body: { data: { payload: 'x' } },
+    })
+
+    expect(status).toBe(200)
+    expect(storedOne(`spelled-${collection}`)).toMatchObject({ modified: body.data.last_modified })
+  })
+})
+
+describe('section 4: ids', () => {
+  it.each([
+    '{8d8d8d8d-0000-4444-8888-123456789abc}',
+    'with space',
+    '100%',
+    '%2e%2e',
+    '%41',
+    'a/b',
+    '../storage',
+    'a\\b',
+    'a?b=c',
+    'a#b',
+    'a&b+c=d;e',
+    "!'()*~",
+    '...',
+    '.hidden',
+    '"quoted"',
+    '__proto__',
+    'batch',
+    'constructor',
+    'x'.repeat(64),
+    ' leading',
+    'trailing ',
+  ])('carries "%s" as one segment', async (id) => {
+    bridge.sandbox.requests.storage.clear()
+    const before = stored('passwords').length
+
+    const put = await bridge.ask(record(id, 'passwords'), { method: 'PUT', body: { data: { payload: id } } })
+    const get = await bridge.ask(record(id, 'passwords'))
+    const all = stored('passwords')
+    const removal = await bridge.ask(record(id, 'passwords'), { method: 'DELETE' })
+
+    expect([put.status, get.status, removal.status]).toEqual([200, 200, 204])
+    expect(get.body.data).toMatchObject({ id, payload: id })
+    expect(all).toHaveLength(before + 1)
+    expect(all.find((one) => one.id === id)?.payload).toBe(id)
+    expect(stored('passwords')).toHaveLength(before)
+    for (const { target } of bridge.sandbox.requests.storage.entries) {
+      expect(target).toMatch(
+        /^\/1\.5\/\d+\/(?:info\/\w+|storage\/passwords(?:\/[\w%.~-]+)?(?:\?[\w=&,%.~-]*)?)$/,
+      )
+    }
+  })
+
+  it('accepts the braces of a guid raw', async () => {
+    bridge.sandbox.write(bridge.user, 'passwords', [{ id: '{guid}', payload: 'x' }])
+
+    const { status, body } = await bridge.ask('/collections/passwords/records/{guid}')
+
+    expect([status, body.data.id]).toEqual([200, '{guid}'])
+  })
+
+  it.each([
+    '%00',
+    'a%00b',
+    'a%0d%0ab',
+    '%7f',
+    '%ff',
+    '%C0%AF',
+    '%zz',
+    '%',
+    '%2',
+    'x'.repeat(65),
+    '%C3%A9',
+    '\u{1f600}',
+  ])('refuses %s, naming record_id, without asking the storage', async (raw) => {
+    bridge.sandbox.requests.storage.clear()
+    for (const method of ['GET', 'PUT', 'DELETE']) {
+      const answer = await bridge.ask(`/collections/history/records/${raw}`, {
+        method,
+        ...(method === 'PUT' && { body: { data: { payload: 'x' } } }),
+      })
+
+      expectError(answer, 400, 109, 'record_id in path')
+    }
+    expect(bridge.sandbox.requests.storage.entries).toHaveLength(0)
+  })
+
+  it('says 400 naming record_id when the storage refuses an id', async () => {
+    proxy.plan(({ path }) =>
+      path.endsWith('/storage/history/strange') ? { kind: 'status', status: 400, body: '8' } : null,
+    )
+
+    expectError(await bridge.ask(record('strange')), 400, 109, 'record_id in path')
+  })
+
+  it.each(['tabs;x', 'x'.repeat(33), 'Tabs%20', '%2e%2e%2f', 'a%2fb', '%ff', 'caf%C3%A9'])(
+    'refuses the collection %s',
+    async (collection) => {
+      const answer = await bridge.ask(`/collections/${collection}/records`)
+
+      expectError(answer, 400, 109, 'collection_id in path')
+    },
+  )
+})

@@ -1,0 +1,341 @@
+import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
+import { request, startTestBridge } from '../support/bridge.ts'
+import type { TestBridge } from '../support/bridge.ts'
+import { expectError } from './expectations.ts'
+import { rawRequest, sendRaw } from './raw-http.ts'
+
+let bridge: TestBridge
+let bucket: string
+let written: number
+
+beforeAll(async () => {
+  bridge = await startTestBridge({ writable: ['history'] })
+  bucket = `/v1/buckets/${bridge.user.clientState}`
+  bridge.sandbox.write(bridge.user, 'tabs', [{ id: 't', payload: 'one' }])
+  written = bridge.sandbox.write(bridge.user, 'history', [{ id: 'h', payload: 'two' }])
+})
+
+afterAll(() => bridge.stop())
+
+describe('section 1: resources', () => {
+  it('answers GET / under /v1, with and without the slash, without credentials', async () => {
+    const answers = await Promise.all(['/v1', '/v1/'].map((path) => request(bridge.url + path)))
+
+    for (const { status, body } of answers) {
+      expect(status).toBe(200)
+      expect(body.project_name).toBe('Sync Bridge')
+    }
+  })
+
+  it.each(['/__heartbeat__', '/v1/__heartbeat__'])('answers GET %s with three booleans', async (path) => {
+    const { status, body } = await request(bridge.url + path)
+
+    expect(status).toBe(200)
+    expect(body).toEqual({ storage: true, cache: true, permission: true })
+  })
+
+  it.each(['/__lbheartbeat__', '/v1/__lbheartbeat__'])('answers GET %s with nothing', async (path) => {
+    const { status, headers, text } = await request(bridge.url + path)
+
+    expect(status).toBe(200)
+    expect(text).toBe('')
+    expect(headers.get('content-length')).toBe('0')
+  })
+
+  it('answers GET /__version__', async () => {
+    const { status, body } = await request(`${bridge.url}/v1/__version__`)
+
+    expect(status).toBe(200)
+    expect(Object.keys(body).sort()).toEqual(['commit', 'name', 'source', 'version'])
+    expect(body.name).toBe('sync-bridge')
+  })
+
+  it('answers GET /__api__ with the document of every route', async () => {
+    const { status, body } = await request(`${bridge.url}/v1/__api__`)
+
+    expect(status).toBe(200)
+    expect(body.openapi).toStartWith('3.')
+    const record = '/buckets/{bucket_id}/collections/{collection_id}/records/{record_id}'
+    expect(Object.keys(body.paths)).toEqual(
+      expect.arrayContaining([
+        '/',
+        '/batch',
+        '/__heartbeat__',
+        '/__version__',
+        '/buckets/{bucket_id}',
+        record,
+      ]),
+    )
+    expect(Object.keys(body.paths[record])).toEqual(expect.arrayContaining(['get', 'put', 'delete']))
+  })
+
+  it('answers GET /__metrics__ with the text of Prometheus', async () => {
+    const { status, headers, text } = await request(`${bridge.url}/v1/__metrics__`)
+
+    expect(status).toBe(200)
+    expect(headers.get('content-type')).toStartWith('text/plain')
+    expect(text).toMatch(/^# TYPE \w+ (?:counter|gauge|histogram)$/m)
+    expect(text).not.toContain(bridge.user.clientState)
+  })
+
+  it('has no metrics where they are switched off', async () => {
+    const quiet = await startTestBridge({ settings: { metrics_enabled: 'false' } })
+
+    const answer = await request(`${quiet.url}/v1/__metrics__`)
+    await quiet.stop()
+
+    expectError(answer, 404, 111)
+  })
+
+  it('serves a documentation page that loads from here only', async () => {
+    const page = await request(`${bridge.url}/v1/docs`)
+
+    expect(page.status).toBe(200)
+    expect(page.headers.get('content-type')).toStartWith('text/html')
+    expect(page.text).not.toMatch(/(?:src|href)="(?:https?:)?\/\//)
+    const files = [...page.text.matchAll(/(?:src|href)="([^"]+)"/g)].map(([, file]) => file!)
+    expect(files.length).toBeGreaterThan(3)
+    for (const file of files) {
+      const { status } = await request(new URL(file, `${bridge.url}/v1/docs`).href)
+      expect([file, status]).toEqual([file, 200])
+    }
+  })
+
+  it.each(['/swagger', '/v1/swagger'])('sends %s to the documentation', async (path) => {
+    const { status, headers } = await request(bridge.url + path)
+
+    expect(status).toBe(307)
+    expect(headers.get('location')).toBe(`${bridge.url}/v1/docs`)
+  })
+
+  it('answers a bucket with the timestamp of the store', async () => {
+    const { status, body, headers } = await bridge.ask('')
+
+    expect(status).toBe(200)
+    expect(body).toEqual({ data: { id: bridge.user.clientState, last_modified: written } })
+    expect(headers.get('etag')).toBe(`"${written}"`)
+  })
+
+  it('lists collections with their timestamps', async () => {
+    const { status, body } = await bridge.ask('/collections')
+
+    expect(status).toBe(200)
+    expect(body.data).toContainEqual({ id: 'history', last_modified: written })
+    expect(body.data.map(({ id }: { id: string }) => id).sort()).toEqual(['history', 'tabs'])
+  })
+
+  it('answers a collection, also one that was never used', async () => {
+    const used = await bridge.ask('/collections/history')
+    const unused = await bridge.ask('/collections/nothing-yet')
+
+    expect([used.status, used.body]).toEqual([200, { data: { id: 'history', last_modified: written } }])
+    expect([unused.status, unused.body]).toEqual([200, { data: { id: 'nothing-yet', last_modified: 0 } }])
+  })
+
+  it('matches collection names in lower case', async () => {
+    const metadata = await bridge.ask('/collections/HiStory')
+    const record = await bridge.ask('/collections/HISTORY/records/h')
+
+    expect(metadata.body.data).toEqual({ id: 'history', last_modified: written })
+    expect(record.status).toBe(200)
+  })
+})
+
+const targets = () => [
+  '/v1/',
+  '/v1/__heartbeat__',
+  '/v1/__lbheartbeat__',
+  '/v1/__version__',
+  '/v1/__api__',
+  '/v1/docs',
+  bucket,
+  `${bucket}/collections`,
+  `${bucket}/collections/history`,
+  `${bucket}/collections/history/records`,
+  `${bucket}/collections/history/records/h`,
+  `${bucket}/collections/history/records/unknown`,
+  '/v1/nothing',
+  '/v2/',
+  '/nothing',
+]
+
+const ownHeaders = () =>
+  Object.entries(bridge.identityOf(bridge.user)).map(([name, value]) => `${name}: ${value}`)
+
+describe('section 1: methods', () => {
+  it('answers HEAD wherever GET does: its status and headers, and no body', async () => {
+    for (const target of targets()) {
+      const lines = ownHeaders()
+      const get = await sendRaw(bridge.url, rawRequest('GET', target, { url: bridge.url, lines }))
+      const head = await sendRaw(bridge.url, rawRequest('HEAD', target, { url: bridge.url, lines }))
+
+      expect([target, head.status, head.body]).toEqual([target, get.status, ''])
+      for (const name of ['content-type', 'etag', 'last-modified', 'location']) {
+        if (target.endsWith('/records') && name === 'content-type') continue
+        expect([target, name, head.headers.get(name)]).toEqual([target, name, get.headers.get(name)])
+      }
+    }
+  })
+
+  it.each([
+    ['/v1/', 'POST', 'GET, HEAD, OPTIONS'],
+    ['/v1/__heartbeat__', 'PUT', 'GET, HEAD, OPTIONS'],
+    ['/__lbheartbeat__', 'POST', 'GET, HEAD, OPTIONS'],
+    ['/v1/__version__', 'DELETE', 'GET, HEAD, OPTIONS'],
+    ['/v1/__api__', 'POST', 'GET, HEAD, OPTIONS'],
+    ['/v1/docs', 'POST', 'GET, HEAD, OPTIONS'],
+    ['/v1/batch', 'GET', 'POST, OPTIONS'],
+    ['/v1/batch', 'PUT', 'POST, OPTIONS'],
+    ['BUCKET', 'PUT', 'GET, HEAD, OPTIONS'],
+    ['BUCKET/collections', 'POST', 'GET, HEAD, OPTIONS'],
+    ['BUCKET/collections', 'DELETE', 'GET, HEAD, OPTIONS'],
+    ['BUCKET/collections/history', 'PUT', 'GET, HEAD, OPTIONS'],
+    ['BUCKET/collections/history', 'DELETE', 'GET, HEAD, OPTIONS'],
+    ['BUCKET/collections/history/records', 'POST', 'GET, HEAD, OPTIONS'],
+    ['BUCKET/collections/history/records', 'DELETE', 'GET, HEAD, OPTIONS'],
+    ['BUCKET/collections/history/records/h', 'POST', 'GET, HEAD, PUT, DELETE, OPTIONS'],
+    ['BUCKET/collections/history/records/h', 'PATCH', 'GET, HEAD, PUT, DELETE, OPTIONS'],
+    ['BUCKET/collections/tabs/records/t', 'PATCH', 'GET, HEAD, OPTIONS'],
+    ['BUCKET/collections/tabs/records/t', 'PUT', 'GET, HEAD, OPTIONS'],
+    ['/v1/', 'TRACE', 'GET, HEAD, OPTIONS'],
+    ['/v1/', 'PROPFIND', 'GET, HEAD, OPTIONS'],
+    ['/v1/', 'CONNECT', 'GET, HEAD, OPTIONS'],
+  ])('refuses on %s the method %s, with Allow', async (path, method, allow) => {
+    const target = path.replace('BUCKET', bucket)
+
+    const answer = await sendRaw(
+      bridge.url,
+      rawRequest(method, target, { url: bridge.url, lines: ownHeaders() }),
+    )
+
+    expectError({ ...answer, body: JSON.parse(answer.body) }, 405, 115)
+    expect(answer.headers.get('allow')).toBe(allow)
+    expect(bridge.sandbox.records(bridge.user, 'history')).toHaveLength(1)
+  })
+
+  it('answers preflights everywhere, without credentials and never with a redirect', async () => {
+    for (const target of [...targets(), '/v1/batch', '/', '/__heartbeat__', `${bucket}/collections/`]) {
+      const { status, headers, text } = await request(bridge.url + target, {
+        method: 'OPTIONS',
+        headers: { Origin: 'https://app.example', 'Access-Control-Request-Method': 'PUT' },
+      })
+
+      expect([target, status, text]).toEqual([target, 204, ''])
+      expect(headers.get('access-control-allow-origin')).toBe('*')
+      expect(headers.get('access-control-allow-methods')).toContain('PUT')
+    }
+  })
+})
+
+describe('section 1: paths', () => {
+  it.each([
+    ['/', '/v1/'],
+    ['/batch', '/v1/batch'],
+    ['/__version__', '/v1/__version__'],
+    ['/buckets/b/collections', '/v1/buckets/b/collections'],
+    ['/v1x', '/v1/v1x'],
+    ['/version', '/v1/version'],
+    ['/buckets/b?_since=%2215%22&x=%20+a&&y', '/v1/buckets/b?_since=%2215%22&x=%20+a&&y'],
+    ['/?', '/v1/?'],
+    ['/v1/buckets/b/', '/v1/buckets/b'],
+    ['/v1/batch/', '/v1/batch'],
+    ['/v1/buckets/b/collections/c/records/?a=%2F&b', '/v1/buckets/b/collections/c/records?a=%2F&b'],
+    ['/v1/__heartbeat__/', '/v1/__heartbeat__'],
+    ['/v1/nothing/', '/v1/nothing'],
+  ])('redirects %s to %s', async (from, to) => {
+    for (const method of ['GET', 'HEAD', 'PUT', 'DELETE', 'POST']) {
+      const answer = await sendRaw(bridge.url, rawRequest(method, from, { url: bridge.url }))
+
+      expect([method, answer.status]).toEqual([method, 307])
+      expect(answer.headers.get('location')).toBe(bridge.url + to)
+      expect(answer.body).toBe('')
+    }
+  })
+
+  it.each(['/v2', '/v2/', '/v12/x', '/v0/', '/v2/buckets/b', '/v11/', '/v2/__heartbeat__'])(
+    'knows no version %s',
+    async (path) => {
+      expectError(await request(bridge.url + path), 404, 116)
+    },
+  )
+
+  it.each([
+    '/v1/unknown',
+    '/v1/buckets',
+    '/v1/buckets/b/tabs',
+    '/v1/buckets/b/collections/c/things',
+    '/v1/buckets/b/collections/c/records/r/more',
+    '/v1/docs/nothing.js',
+    '/v1/Batch',
+    '/v1/constructor',
+    '/v1/__proto__',
+  ])('finds nothing at %s', async (path) => {
+    expectError(await request(bridge.url + path), 404, 111)
+  })
+
+  it('uses the configured version, scheme and host in paths and redirects', async () => {
+    const other = await startTestBridge({
+      settings: { http_api_version: '2.10', http_scheme: 'https', http_host: 'sync.example.org' },
+    })
+
+    const redirect = await request(`${other.url}/foo?a=1`)
+    const root = await request(`${other.url}/v2/`)
+    const old = await request(`${other.url}/v1/`)
+    await other.stop()
+
+    expect(redirect.headers.get('location')).toBe('https://sync.example.org/v2/foo?a=1')
+    expect(root.body).toMatchObject({ http_api_version: '2.10', url: 'https://sync.example.org/v2' })
+    expectError(old, 404, 116)
+  })
+})
+
+describe('section 1: health', () => {
+  it('answers 503 with the same body while the token server is unwell, and is well again after 5 s', async () => {
+    let nowMs = Date.now()
+    const ill = await startTestBridge({ now: () => nowMs })
+    ill.sandbox.switches.healthy = false
+
+    const down = await request(`${ill.url}/__heartbeat__`)
+    const probesBefore = ill.sandbox.requests.token.entries.length
+    ill.sandbox.switches.healthy = true
+    const remembered = await request(`${ill.url}/v1/__heartbeat__`)
+    const probesAfter = ill.sandbox.requests.token.entries.length
+    nowMs += 5001
+    const well = await request(`${ill.url}/__heartbeat__`)
+    await ill.stop()
+
+    expect([down.status, down.body]).toEqual([503, { storage: false, cache: true, permission: true }])
+    expect(Number(down.headers.get('retry-after'))).toBe(30)
+    expect(remembered.status).toBe(503)
+    expect(well.status).toBe(200)
+    expect(well.headers.get('retry-after')).toBeNull()
+    expect(probesAfter).toBe(probesBefore)
+  })
+
+  it('does not ask anybody for __lbheartbeat__', async () => {
+    bridge.sandbox.requests.token.clear()
+
+    await request(`${bridge.url}/__lbheartbeat__`)
+
+    expect(bridge.sandbox.requests.token.entries).toHaveLength(0)
+  })
+
+  it('answers the heartbeat whatever credentials and query come with it', async () => {
+    const { status, body } = await request(`${bridge.url}/v1/__heartbeat__?_limit=x`, {
+      headers: { Authorization: 'Basic x' },
+    })
+
+    expect([status, body]).toEqual([200, { storage: true, cache: true, permission: true }])
+  })
+
+  it('has no documentation when that is switched off', async () => {
+    const bare = await startTestBridge({ settings: { docs_enabled: 'false' } })
+
+    const page = await request(`${bare.url}/v1/docs`)
+    const file = await request(`${bare.url}/v1/docs/page.js`)
+    await bare.stop()
+
+    expectError(page, 404, 111)
+    expectError(file, 404, 111)
+  })
+})

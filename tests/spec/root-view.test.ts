@@ -1,0 +1,160 @@
+import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
+import { request, startTestBridge } from '../support/bridge.ts'
+import type { TestBridge } from '../support/bridge.ts'
+import { rawRequest, sendRaw } from './raw-http.ts'
+
+let bridge: TestBridge
+
+beforeAll(async () => {
+  bridge = await startTestBridge()
+})
+
+afterAll(() => bridge.stop())
+
+describe('section 2: root view', () => {
+  it('tells what this is, member by member', async () => {
+    const { body } = await request(`${bridge.url}/v1/`)
+
+    expect(Object.keys(body).sort()).toEqual([
+      'capabilities',
+      'cliquet_protocol_version',
+      'http_api_version',
+      'project_docs',
+      'project_name',
+      'project_version',
+      'settings',
+      'toolkit_protocol_version',
+      'url',
+    ])
+    expect(body).toMatchObject({
+      project_name: 'Sync Bridge',
+      http_api_version: '1.5',
+      toolkit_protocol_version: '2',
+      cliquet_protocol_version: '2',
+      url: `${bridge.url}/v1`,
+      settings: { batch_max_requests: 25, readonly: false, 'cliquet.batch_max_requests': 25 },
+    })
+    expect(body.project_version).toMatch(/^\d+\.\d+\.\d+/)
+  })
+
+  it('describes its capabilities, and promises none that it lacks', async () => {
+    const { body } = await request(`${bridge.url}/v1/`)
+
+    const entries = Object.entries<Record<string, string>>(body.capabilities)
+    expect(entries.length).toBeGreaterThan(0)
+    for (const [, capability] of entries) {
+      expect(capability).toEqual({ description: expect.any(String), url: expect.any(String) })
+    }
+    for (const name of ['permissions_endpoint', 'history', 'attachments', 'accounts']) {
+      expect(body.capabilities).not.toHaveProperty(name)
+    }
+  })
+
+  it('shows settings as they are configured', async () => {
+    const other = await startTestBridge({
+      settings: {
+        http_api_version: '1.10',
+        project_name: 'Other',
+        project_docs: 'https://docs.example/',
+        batch_max_requests: '7',
+        readonly: 'true',
+        eos: '2099-12-31',
+      },
+    })
+
+    const { body } = await request(`${other.url}/v1/`)
+    await other.stop()
+
+    expect(body).toMatchObject({
+      http_api_version: '1.10',
+      project_name: 'Other',
+      project_docs: 'https://docs.example/',
+      eos: '2099-12-31',
+      settings: { batch_max_requests: 7, readonly: true, 'cliquet.batch_max_requests': 7 },
+    })
+  })
+
+  it('names the user whom the token server knows by an access token', async () => {
+    const { status, body } = await bridge.ask('/v1/')
+
+    expect(status).toBe(200)
+    expect(body.user).toEqual({ id: String(bridge.user.uid) })
+  })
+
+  it('names the user of an assertion, with the client state that goes with it', async () => {
+    const headers = {
+      ...bridge.identityOf(bridge.user, 'BrowserID'),
+      'X-Client-State': bridge.user.clientState,
+    }
+
+    const { body } = await request(`${bridge.url}/v1/`, { headers })
+
+    expect(body.user).toEqual({ id: String(bridge.user.uid) })
+    expect(bridge.sandbox.requests.token.entries.at(-1)!.headers.get('x-client-state')).toBe(
+      bridge.user.clientState,
+    )
+  })
+
+  it('takes the client state of an assertion from X-KeyID, too', async () => {
+    const headers = { ...bridge.identityOf(bridge.user, 'BrowserID'), 'X-KeyID': bridge.user.keyId }
+
+    const { body } = await request(`${bridge.url}/v1/`, { headers })
+
+    expect(body.user).toEqual({ id: String(bridge.user.uid) })
+  })
+
+  it('asks without a client state when none is sent', async () => {
+    const newcomer = bridge.sandbox.addUser('without-state', { registered: false })
+
+    const { body } = await request(`${bridge.url}/v1/`, {
+      headers: { Authorization: `BrowserID ${newcomer.assertion()}` },
+    })
+
+    expect(body.user).toEqual({ id: expect.any(String) })
+    expect(bridge.sandbox.requests.token.entries.at(-1)!.headers.get('x-client-state')).toBeNull()
+  })
+
+  it.each(['BrowserID nonsense', 'Basic dXNlcjpw', 'Bearer', 'Bearer abc'])(
+    'is answered without a user for the credentials "%s"',
+    async (authorization) => {
+      const { status, body } = await request(`${bridge.url}/v1/`, {
+        headers: { Authorization: authorization, 'X-KeyID': bridge.user.keyId },
+      })
+
+      expect(status).toBe(200)
+      expect(body).not.toHaveProperty('user')
+    },
+  )
+
+  it('is answered without a user when the token server is away', async () => {
+    const lonely = await startTestBridge({ tokenServerUrl: 'http://127.0.0.1:1' })
+
+    const { status, body } = await lonely.ask('/v1/')
+    await lonely.stop()
+
+    expect(status).toBe(200)
+    expect(body).not.toHaveProperty('user')
+  })
+
+  it.each([
+    'X-Forwarded-Host: evil.example',
+    'Forwarded: host=evil.example;proto=https',
+    'X-Forwarded-Proto: https',
+  ])('does not believe "%s"', async (line) => {
+    const { body } = await sendRaw(bridge.url, rawRequest('GET', '/v1/', { url: bridge.url, lines: [line] }))
+
+    expect(JSON.parse(body).url).toBe(`${bridge.url}/v1`)
+  })
+
+  it.each(['sync.example', 'sync.example:8443', '[::1]:80', 'a'])(
+    'takes its address from Host: %s',
+    async (host) => {
+      const answer = await sendRaw(
+        bridge.url,
+        rawRequest('GET', '/v1/', { url: bridge.url, lines: [`Host: ${host}`] }),
+      )
+
+      expect(JSON.parse(answer.body).url).toBe(`http://${host}/v1`)
+    },
+  )
+})
