@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+"""Reads a collection through Sync Bridge with the official Python client.
+
+    pip install kinto-http==11.11.0
+
+    export BRIDGE_URL=http://127.0.0.1:8000
+    export BUCKET=...          # your client state: 32 hexadecimal digits
+    export BEARER_TOKEN=...    # an OAuth access token for Sync, and
+    export KEY_ID=...          # the id of your keys, for X-KeyID
+    # or, where the token server still takes them, instead of these two:
+    export ASSERTION=...       # a BrowserID assertion
+
+    python3 first_steps.py bookmarks
+
+`sync-bridge sandbox` prints all of them, to try this without an account.
+"""
+
+import os
+import sys
+
+from kinto_http import Client, TokenAuth
+
+
+def connect(collection):
+    """A client for one collection of the account that the environment names."""
+    if "BEARER_TOKEN" in os.environ:
+        auth = TokenAuth(os.environ["BEARER_TOKEN"], type="Bearer")
+        headers = {"X-KeyID": os.environ["KEY_ID"]}
+    else:
+        # As a text, "BrowserID ..." would be refused by the client itself.
+        auth = TokenAuth(os.environ["ASSERTION"], type="BrowserID")
+        headers = {}
+    return Client(
+        server_url=f"{os.environ['BRIDGE_URL']}/v1",
+        auth=auth,
+        bucket=os.environ["BUCKET"],
+        collection=collection,
+        headers=headers,
+        retry=2,
+    )
+
+
+def total(client):
+    """How many records there are, without reading them."""
+    _, headers = client.session.request("head", client.get_endpoint("records"))
+    return int(headers["Total-Records"])
+
+
+def one_record(client, record_id):
+    """A record by its id, whatever the id looks like.
+
+    `client.get_record(id=...)` rewrites ids that begin with "-", "_" or "{": those can only be asked for in a list.
+    """
+    found = client.get_records(in_id=record_id)
+    return found[0] if found else None
+
+
+def main():
+    collection = sys.argv[1] if len(sys.argv) > 1 else "bookmarks"
+    client = connect(collection)
+
+    print(f"{client.server_info()['project_name']} has {total(client)} records in {collection}")
+
+    newest = client.get_records(_sort="newest", _limit=3)
+    for record in newest:
+        print(f"{record['last_modified']} {record['id']} ({len(record['payload'])} bytes, encrypted)")
+
+    if newest:
+        record = one_record(client, newest[0]["id"])
+        print(f"the newest of them, asked for alone: {record['id']}")
+
+    # Keep this, and ask only for what is newer the next time: client.get_records(_since=timestamp)
+    print(f"as of {client.get_records_timestamp()}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,168 @@
+import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
+import { randomInt } from 'node:crypto'
+import * as fc from 'fast-check'
+import type { Device, Strategy } from './offline.ts'
+import { startWorld } from './world.ts'
+import type { Person, World } from './world.ts'
+
+const interleavings = 200
+const seed = Number(process.env.CLIENTS_SEED ?? randomInt(2 ** 31))
+const ids = ['a', 'b', '-c_', '{d}']
+
+type DeviceName = 'phone' | 'tablet'
+type Deed = { deed: 'write' | 'remove'; id: string }
+type Sync = { deed: 'sync'; strategy: Strategy; keepsOwn: boolean; meanwhile: Deed | null }
+type Step = { who: DeviceName; what: Deed | Sync } | { who: 'firefox'; what: Deed }
+
+const cast = <Value>(...values: Value[]) => fc.constantFrom(...values)
+
+const someDeed: fc.Arbitrary<Deed> = fc.record({
+  deed: cast('write', 'write', 'remove'),
+  id: cast(...ids),
+})
+const someSync: fc.Arbitrary<Sync> = fc.record({
+  deed: fc.constant('sync' as const),
+  strategy: cast<Strategy>('manual', 'client_wins', 'server_wins'),
+  keepsOwn: fc.boolean(),
+  meanwhile: fc.option(someDeed, { freq: 3 }),
+})
+const someStep: fc.Arbitrary<Step> = fc.oneof(
+  fc.record({ who: fc.constant('firefox' as const), what: someDeed }),
+  fc.record({ who: cast<DeviceName>('phone', 'tablet'), what: someDeed }),
+  fc.record({ who: cast<DeviceName>('phone', 'tablet'), what: someSync }),
+)
+
+describe('two devices with kinto 17, and a Firefox', () => {
+  let world: World
+  beforeAll(async () => {
+    world = await startWorld()
+  })
+  afterAll(() => world.stop())
+
+  it(`agree after ${interleavings} interleavings, and no sync that is ok lost anything (CLIENTS_SEED=${seed})`, async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(someStep, { minLength: 4, maxLength: 16 }), async (steps) => {
+        const household = new Household(world, world.person())
+        for (const step of steps) await household.take(step)
+        await household.settle()
+      }),
+      { seed, numRuns: interleavings, interruptAfterTimeLimit: 60_000, markInterruptAsFailure: true },
+    )
+  }, 70_000)
+})
+
+/** Three that share an account, and what has to be true of them. */
+class Household {
+  readonly #devices: Record<DeviceName, Device>
+  #titles = 0
+
+  constructor(
+    private readonly world: World,
+    private readonly person: Person,
+  ) {
+    this.#devices = { phone: person.device(), tablet: person.device() }
+  }
+
+  async take(step: Step): Promise<void> {
+    if (step.who === 'firefox') return this.#asFirefox(step.what)
+    const device = this.#devices[step.who]
+    if (step.what.deed === 'sync') return this.#sync(device, step.what)
+    await this.#change(device, step.what)
+  }
+
+  /** Lets everybody publish and pull until nothing is left to do; then all must show the same. */
+  async settle(): Promise<void> {
+    const { phone, tablet } = this.#devices
+    for (const device of [phone, tablet, phone, tablet]) {
+      const result = await device.sync('client_wins')
+      expect(result).toMatchObject({ ok: true, conflicts: [], errors: [] })
+    }
+    const shown = sorted(this.person.firefox.titles())
+    expect({ phone: await phone.titles(), tablet: await tablet.titles() }).toEqual({
+      phone: shown,
+      tablet: shown,
+    })
+  }
+
+  #asFirefox({ deed, id }: Deed): void {
+    if (deed === 'write') this.person.firefox.write(id, this.#newTitle())
+    else this.person.firefox.remove(id)
+  }
+
+  async #change(device: Device, { deed, id }: Deed): Promise<void> {
+    const isShown = id in (await device.titles())
+    const { data } = await device.collection.list()
+    if (deed === 'remove') {
+      if (isShown) await device.remove(id)
+    } else if (data.some((record) => record.id === id)) await device.edit(id, this.#newTitle())
+    else await device.create(id, this.#newTitle())
+  }
+
+  async #sync(device: Device, { strategy, keepsOwn, meanwhile }: Sync): Promise<void> {
+    const pending = await device.pending()
+    const own = await device.titles()
+    const unseen = await this.#unseen(device, pending)
+    let isDisturbed = false
+    if (meanwhile)
+      device.beforePush(() => {
+        isDisturbed = true
+        this.#asFirefox(meanwhile)
+        if (pending.includes(meanwhile.id)) unseen.add(meanwhile.id)
+        before = this.#payloads()
+      })
+    let before = this.#payloads()
+
+    const result = await device.sync(strategy)
+
+    device.beforePush(null)
+    const after = this.#payloads()
+    expect(result.errors).toEqual([])
+    // Only who lets the client win may write over what this device had not seen.
+    if (strategy !== 'client_wins') for (const id of unseen) expect([id, after[id]]).toEqual([id, before[id]])
+    if (result.ok) await this.#checkNothingIsLost({ device, strategy, pending, own, unseen, isDisturbed })
+    for (const conflict of result.conflicts) {
+      await device.collection.resolve(conflict, keepsOwn ? conflict.local : conflict.remote!)
+    }
+  }
+
+  async #checkNothingIsLost(sync: {
+    device: Device
+    strategy: Strategy
+    pending: string[]
+    own: Record<string, string>
+    unseen: Set<string>
+    isDisturbed: boolean
+  }): Promise<void> {
+    const { device, strategy, pending, own, unseen, isDisturbed } = sync
+    const stored = this.person.firefox.titles()
+    expect(await device.pending()).toEqual([])
+    for (const id of pending) {
+      const mayLose = strategy === 'server_wins' && unseen.has(id)
+      if (!mayLose) expect([id, stored[id]]).toEqual([id, own[id]])
+    }
+    // What Firefox wrote after the pull may wait for the next one.
+    if (!isDisturbed) expect(await device.titles()).toEqual(sorted(stored))
+  }
+
+  /** Of these records, those that are stored in a version other than the one that the device knows. */
+  async #unseen(device: Device, pending: string[]): Promise<Set<string>> {
+    const { data } = await device.collection.list({}, { includeDeleted: true })
+    const known = new Map(data.map(({ id, last_modified }) => [id, last_modified]))
+    const stored = this.world.sandbox.records(this.person.user, 'bookmarks')
+    const unseen = stored.filter(({ id, modified }) => pending.includes(id) && known.get(id) !== modified)
+    return new Set(unseen.map(({ id }) => id))
+  }
+
+  #payloads(): Record<string, string> {
+    const stored = this.world.sandbox.records(this.person.user, 'bookmarks')
+    return Object.fromEntries(stored.map(({ id, payload }) => [id, payload]))
+  }
+
+  #newTitle(): string {
+    return `title ${++this.#titles}`
+  }
+}
+
+function sorted(titles: Record<string, string>): Record<string, string> {
+  return Object.fromEntries(Object.entries(titles).toSorted())
+}

@@ -1,0 +1,123 @@
+import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
+import { kintoVersions } from './offline.ts'
+import { startWorld } from './world.ts'
+import type { World } from './world.ts'
+
+let world: World
+beforeAll(async () => {
+  world = await startWorld()
+})
+afterAll(() => world.stop())
+
+// The oldest one takes its own deletion for a flush of the server: see flush.test.ts.
+const versions = kintoVersions.filter((version) => version !== 'kinto 1.2.2')
+
+describe.each(versions)('%s: Collection.delete(), which Firefox never hears of', (version) => {
+  it('deletes the record in the storage', async () => {
+    const { phone, firefox } = await prepare(version)
+
+    await phone.collection.delete('r')
+    const result = await phone.sync()
+
+    expect(result).toMatchObject({ ok: true, published: [{ id: 'r', deleted: true }] })
+    expect(firefox.titles()).toEqual({ other: 'Other' })
+    expect(await phone.titles()).toEqual({ other: 'Other' })
+    expect(await phone.pending()).toEqual([])
+  })
+
+  it('counts a record that is gone already as deleted', async () => {
+    const { phone, firefox } = await prepare(version)
+
+    await phone.collection.delete('r')
+    phone.beforePush(() => firefox.wipe('r'))
+    const result = await phone.sync()
+
+    expect(result.ok).toBe(true)
+    expect(await phone.pending()).toEqual([])
+  })
+
+  it.each(['before', 'during'] as const)('reports what was changed meanwhile (%s)', async (moment) => {
+    const { phone, firefox } = await prepare(version)
+    const change = () => firefox.write('r', 'Theirs')
+
+    await phone.collection.delete('r')
+    if (moment === 'before') change()
+    else phone.beforePush(change)
+    const result = await phone.sync()
+
+    expect(result.ok).toBe(false)
+    expect(result.conflicts).toMatchObject([{ local: { id: 'r' }, remote: { id: 'r', title: 'Theirs' } }])
+    expect(firefox.titles()).toEqual({ other: 'Other', r: 'Theirs' })
+  })
+
+  it('takes the changed record back where the server wins', async () => {
+    const { phone, firefox } = await prepare(version)
+
+    await phone.collection.delete('r')
+    firefox.write('r', 'Theirs')
+    const result = await phone.sync('server_wins')
+
+    expect(result.ok).toBe(true)
+    expect(await phone.titles()).toEqual({ other: 'Other', r: 'Theirs' })
+    expect(firefox.titles()).toEqual(await phone.titles())
+  })
+
+  it('becomes a record without content where the client wins, as the documentation warns', async () => {
+    const { phone, firefox } = await prepare(version)
+
+    await phone.collection.delete('r')
+    firefox.write('r', 'Theirs')
+    const result = await phone.sync('client_wins')
+
+    expect(result.ok).toBe(true)
+    expect(firefox.titles()).toEqual({ other: 'Other', r: '' })
+    expect(await phone.titles()).toEqual(firefox.titles())
+  })
+})
+
+describe.each(versions)('%s: a change of a record that was wiped meanwhile', (version) => {
+  it('manual: reports it, with nothing on the remote side', async () => {
+    const { phone, firefox } = await prepare(version)
+
+    await phone.edit('r', 'Mine')
+    phone.beforePush(() => firefox.wipe('r'))
+    const result = await phone.sync()
+
+    expect(result.ok).toBe(false)
+    expect(result.conflicts).toMatchObject([{ local: { id: 'r', title: 'Mine' }, remote: null }])
+    expect(await phone.pending()).toEqual(['r'])
+  })
+
+  it('client_wins: brings the record back', async () => {
+    const { phone, firefox } = await prepare(version)
+
+    await phone.edit('r', 'Mine')
+    phone.beforePush(() => firefox.wipe('r'))
+    const result = await phone.sync('client_wins')
+
+    expect(result.ok).toBe(true)
+    expect(firefox.titles()).toEqual({ other: 'Other', r: 'Mine' })
+    expect(await phone.titles()).toEqual(firefox.titles())
+  })
+
+  it('server_wins: deletes it here as well', async () => {
+    const { phone, firefox } = await prepare(version)
+
+    await phone.edit('r', 'Mine')
+    phone.beforePush(() => firefox.wipe('r'))
+    const result = await phone.sync('server_wins')
+
+    expect(result.ok).toBe(true)
+    expect(firefox.titles()).toEqual({ other: 'Other' })
+    expect(await phone.titles()).toEqual(firefox.titles())
+  })
+})
+
+async function prepare(version: (typeof versions)[number]) {
+  const { firefox, device } = world.person()
+  const phone = device({ version })
+  firefox.write('other', 'Other')
+  firefox.write('r', 'Old')
+  await phone.sync()
+  return { phone, firefox }
+}

@@ -1,0 +1,257 @@
+import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
+import { currentVersion, kintoVersions } from './offline.ts'
+import type { Device, KintoVersion, Strategy } from './offline.ts'
+import type { FakeFirefox } from './sealed.ts'
+import { startWorld } from './world.ts'
+import type { World } from './world.ts'
+
+let world: World
+beforeAll(async () => {
+  world = await startWorld()
+})
+afterAll(() => world.stop())
+
+/** Whether the other side changes the record before the sync, or between its pull and its push. */
+const moments = ['before', 'during'] as const
+
+interface ConflictCase {
+  name: string
+  /** Whether the record was there, and synced, before the conflict. */
+  isKnown: boolean
+  local(phone: Device): Promise<unknown>
+  remote(firefox: FakeFirefox): void
+  /** What is shown everywhere when the local or the remote side has won. */
+  mine: Record<string, string>
+  theirs: Record<string, string>
+}
+
+const create = (phone: Device) => phone.create('r', 'Mine')
+const edit = (phone: Device) => phone.edit('r', 'Mine')
+const remove = (phone: Device) => phone.remove('r')
+const editThere = (firefox: FakeFirefox) => firefox.write('r', 'Theirs')
+const removeThere = (firefox: FakeFirefox) => firefox.remove('r')
+const mine = { r: 'Mine' }
+const theirs = { r: 'Theirs' }
+
+const conflicts: ConflictCase[] = [
+  { name: 'created on both sides', isKnown: false, local: create, remote: editThere, mine, theirs },
+  { name: 'changed on both sides', isKnown: true, local: edit, remote: editThere, mine, theirs },
+  { name: 'changed here, deleted there', isKnown: true, local: edit, remote: removeThere, mine, theirs: {} },
+  { name: 'deleted here, changed there', isKnown: true, local: remove, remote: editThere, mine: {}, theirs },
+]
+
+const deletions = { isKnown: true, local: remove, remote: removeThere }
+
+describe.each(kintoVersions)('%s', (version) => {
+  it('pulls what Firefox wrote, and then only what is new', async () => {
+    const { firefox, device } = world.person()
+    const phone = device({ version })
+    firefox.write('one', 'One')
+    firefox.write('-two_', 'Two')
+
+    const first = await phone.sync()
+    firefox.write('three', 'Three')
+    const second = await phone.sync()
+
+    expect([first.ok, second.ok]).toEqual([true, true])
+    expect(second.created.map(({ id }) => id)).toEqual(['three'])
+    expect(await phone.titles()).toEqual({ '-two_': 'Two', one: 'One', three: 'Three' })
+  })
+
+  it('publishes creations, changes and deletions, which then count as synced', async () => {
+    const { firefox, device } = world.person()
+    const phone = device({ version })
+    firefox.write('changed', 'Old')
+    firefox.write('deleted', 'Old')
+    await phone.sync()
+
+    await phone.create('created', 'New')
+    await phone.edit('changed', 'New')
+    await phone.remove('deleted')
+    const result = await phone.sync()
+
+    expect(result).toMatchObject({ ok: true, errors: [], conflicts: [] })
+    expect(firefox.titles()).toEqual({ changed: 'New', created: 'New' })
+    expect(await phone.titles()).toEqual(firefox.titles())
+    expect(await phone.pending()).toEqual([])
+  })
+
+  it('goes on changing a record that it has published itself', async () => {
+    const { firefox, device } = world.person()
+    const phone = device({ version })
+    await phone.create('r', 'First')
+    await phone.sync()
+
+    await phone.edit('r', 'Second')
+    const second = await phone.sync()
+    await phone.edit('r', 'Third')
+    const third = await phone.sync()
+
+    expect([second.ok, third.ok]).toEqual([true, true])
+    expect(firefox.titles()).toEqual({ r: 'Third' })
+  })
+
+  it('deletes what Firefox deleted', async () => {
+    const { firefox, device } = world.person()
+    const phone = device({ version })
+    firefox.write('kept', 'Kept')
+    firefox.write('gone', 'Gone')
+    await phone.sync()
+
+    firefox.remove('gone')
+    const result = await phone.sync()
+
+    expect(result.ok).toBe(true)
+    expect(await phone.titles()).toEqual({ kept: 'Kept' })
+  })
+
+  it('pulls everything from a storage that pages unasked', async () => {
+    const { user, device } = world.person()
+    const phone = device({ version })
+    const tablet = device({ version })
+    for (let n = 0; n < 8; n++) await phone.create(`record ${n}`, `Title ${n}`)
+
+    const published = await phone.sync()
+    world.sandbox.switches.listCap = 3
+    const pulled = await tablet.sync().finally(() => (world.sandbox.switches.listCap = null))
+
+    expect([published.ok, pulled.ok]).toEqual([true, true])
+    expect(world.sandbox.records(user, 'bookmarks')).toHaveLength(8)
+    expect(Object.keys(await tablet.titles())).toHaveLength(8)
+  })
+
+  it('publishes more than fits into one batch', async () => {
+    const { firefox, device } = world.person()
+    const phone = device({ version })
+    for (let n = 0; n < 60; n++) await phone.create(`record ${n}`, `Title ${n}`)
+
+    const result = await phone.sync()
+
+    expect(result.ok).toBe(true)
+    expect(result.published).toHaveLength(60)
+    expect(Object.keys(firefox.titles())).toHaveLength(60)
+    expect(await phone.titles()).toEqual(firefox.titles())
+  })
+
+  it('keeps what it may not publish, and says so', async () => {
+    const { device } = world.person()
+    const phone = device({ version, collection: 'history' })
+    await phone.create('r', 'Mine')
+
+    const result = await phone.sync()
+
+    expect(result.ok).toBe(false)
+    expect(result.errors).toHaveLength(1)
+    expect(await phone.pending()).toEqual(['r'])
+  })
+
+  it.each(['client_wins', 'server_wins'] as const)(
+    'agrees about a record that was deleted on both sides (%s)',
+    async (strategy) => {
+      const { phone, firefox, collide } = await prepare(version, deletions)
+
+      const result = await collide('before', strategy)
+
+      expect(result.ok).toBe(true)
+      expect([firefox.titles(), await phone.titles()]).toEqual([{}, {}])
+      expect(await phone.pending()).toEqual([])
+    },
+  )
+
+  describe.each(conflicts)('$name', (conflict) => {
+    it.each(moments)('manual: reports both sides, and publishes the resolution (%s)', async (moment) => {
+      const { phone, firefox, collide } = await prepare(version, conflict)
+
+      const result = await collide(moment, 'manual')
+      const [found] = result.conflicts
+      await phone.collection.resolve(found!, found!.local)
+      // The old one pulls the same version once more, and then reports the conflict that has been resolved.
+      const after = await phone.sync(version === 'kinto 1.2.2' ? 'client_wins' : 'manual')
+
+      expect(result.ok).toBe(false)
+      expect(result.conflicts).toHaveLength(1)
+      expect(found).toMatchObject({ local: { id: 'r' }, remote: { id: 'r' } })
+      expect(after).toMatchObject({ ok: true, conflicts: [] })
+      expect(firefox.titles()).toEqual(conflict.mine)
+      expect(await phone.titles()).toEqual(conflict.mine)
+    })
+
+    it.each(moments)('client_wins: overwrites the other side in the same sync (%s)', async (moment) => {
+      const { phone, firefox, collide } = await prepare(version, conflict)
+
+      const result = await collide(moment, 'client_wins')
+
+      expect(result).toMatchObject({ ok: true, conflicts: [] })
+      expect(firefox.titles()).toEqual(conflict.mine)
+      expect(await phone.titles()).toEqual(conflict.mine)
+      expect(await phone.pending()).toEqual([])
+    })
+
+    it.each(moments)('server_wins: takes over the other side (%s)', async (moment) => {
+      const { phone, firefox, collide } = await prepare(version, conflict)
+
+      const result = await collide(moment, 'server_wins')
+
+      expect(result).toMatchObject({ ok: true, conflicts: [] })
+      expect(firefox.titles()).toEqual(conflict.theirs)
+      expect(await phone.titles()).toEqual(conflict.theirs)
+      expect(await phone.pending()).toEqual([])
+    })
+  })
+})
+
+describe(currentVersion, () => {
+  it('belongs to another account once its headers and its bucket do', async () => {
+    const alice = world.person()
+    const bob = world.person()
+    alice.firefox.write('r', 'Of Alice')
+    bob.firefox.write('r', 'Of Bob')
+    const phone = alice.device()
+    await phone.sync()
+
+    const ofBob = phone.become(bob)
+    const result = await ofBob.sync()
+
+    expect(result.ok).toBe(true)
+    expect((await ofBob.list()).data).toMatchObject([{ id: 'r', title: 'Of Bob' }])
+    expect(await phone.titles()).toEqual({ r: 'Of Alice' })
+    await expect(phone.sync()).rejects.toThrow('401')
+  })
+
+  it('misses what is written to its own record between its push and its last pull, but never overwrites it', async () => {
+    const { firefox, device } = world.person()
+    const phone = device()
+    await phone.create('r', 'Mine')
+    phone.afterPush(() => firefox.write('r', 'Theirs'))
+
+    const first = await phone.sync()
+    const missed = await phone.titles()
+    await phone.edit('r', 'Mine again')
+    const second = await phone.sync()
+
+    expect(first.ok).toBe(true)
+    expect(missed).toEqual({ r: 'Mine' })
+    expect(second.conflicts).toMatchObject([{ local: { title: 'Mine again' }, remote: { title: 'Theirs' } }])
+    expect(firefox.titles()).toEqual({ r: 'Theirs' })
+  })
+})
+
+async function prepare(
+  version: KintoVersion,
+  { isKnown, local, remote }: Pick<ConflictCase, 'isKnown' | 'local' | 'remote'>,
+) {
+  const { firefox, device } = world.person()
+  const phone = device({ version })
+  if (isKnown) firefox.write('r', 'Old')
+  await phone.sync()
+  await local(phone)
+  return {
+    phone,
+    firefox,
+    collide(moment: (typeof moments)[number], strategy: Strategy) {
+      if (moment === 'before') remote(firefox)
+      else phone.beforePush(() => remote(firefox))
+      return phone.sync(strategy)
+    },
+  }
+}
