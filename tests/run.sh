@@ -5,7 +5,9 @@ set -u -o pipefail
 cd "$(dirname "$0")/.." || exit 1
 
 missing=()
-command -v redis-server >/dev/null || missing+=(redis-server)
+for program in redis-server chromium; do
+  command -v "$program" >/dev/null || missing+=("$program")
+done
 if [ ${#missing[@]} -gt 0 ]; then
   echo "Installing ${missing[*]} ..."
   as_root=()

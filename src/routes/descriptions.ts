@@ -2,283 +2,352 @@
 import type { TSchema } from '@sinclair/typebox'
 import type { DocumentDecoration } from 'elysia'
 import {
+  ApiDocumentAnswer,
   BatchAnswer,
   BatchBody,
   CollectionsAnswer,
-  ErrorAnswer,
   HeartbeatAnswer,
   ListAnswer,
   MetadataAnswer,
   RecordAnswer,
   RecordBody,
   RootAnswer,
-  Tombstone,
+  TombstoneAnswer,
   VersionAnswer,
 } from '../protocol/schemas.ts'
-import { toOpenApiSchema } from './openapi-schema.ts'
+import { answers, bucketHeaders, plainHeaders } from './api-answers.ts'
+import type { FailureStatus } from './api-answers.ts'
+import {
+  bucketId,
+  clientState,
+  collectionId,
+  createOnly,
+  exampleBucket,
+  fileName,
+  ifMatch,
+  ifNoneMatch,
+  listParameters,
+  prefer,
+  recordId,
+} from './api-parameters.ts'
+import { schemaOrReference } from './openapi-schema.ts'
+import type { Json } from './openapi-schema.ts'
 
-type Json = Record<string, unknown>
-type Parameter = NonNullable<DocumentDecoration['parameters']>[number]
-
-const exampleBucket = '0123456789abcdef0123456789abcdef'
+// An access token needs its key id beside it; an assertion stands alone.
 const credentials: DocumentDecoration['security'] = [{ bearer: [], keyId: [] }, { browserid: [] }]
 
-const errorTexts: Record<number, string> = {
-  304: 'Not changed since that version',
-  400: 'Something is wrong with the request; `details` lists all of it',
-  401: 'Credentials are missing, unusable or refused',
-  403: 'The storage refuses it: the quota is used up',
-  404: 'There is no such record',
-  405: 'The operator has not enabled this write',
-  412: 'The stored version is another one; `details.existing` is the record',
-  413: 'Larger than this service or the storage takes',
-  415: 'The body is not JSON',
-  503: 'The token server or the storage can not answer; see `Retry-After`',
-}
+const serviceFailures: FailureStatus[] = [400, 410]
+const readFailures: FailureStatus[] = [304, 400, 401, 403, 410, 412, 429, 500, 503]
+const writeFailures: FailureStatus[] = [400, 401, 403, 405, 409, 410, 412, 429, 500, 503]
 
-const bucketId = pathParameter('bucket_id', 'The client state: 32 characters', exampleBucket)
-const collectionId = pathParameter('collection_id', 'The name of the collection', 'bookmarks')
-const recordId = pathParameter('record_id', 'The id of the record', 'dsIy9rXpTVQb')
+const examplePayload = '{"ciphertext":"c2VjcmV0","IV":"dmVjdG9y","hmac":"6d6163"}'
 
-const ifMatch = headerParameter(
-  'If-Match',
-  'Only if the stored version is not newer than this ETag; `*`: if there is one',
-)
-const ifNoneMatch = headerParameter(
-  'If-None-Match',
-  'Reads: only if changed since this ETag. PUT: `*` creates only',
-)
-const prefer = headerParameter('Prefer', '`return=representation` answers 200 with the tombstone')
-
-const listParameters = [
-  queryParameter('_since', 'Changed after this timestamp (ms), plain or quoted', 'string'),
-  queryParameter('gt_last_modified', 'The same as `_since`', 'string'),
-  queryParameter('_before', 'Changed before this timestamp (ms), plain or quoted', 'string'),
-  queryParameter('lt_last_modified', 'The same as `_before`', 'string'),
-  queryParameter('_sort', 'The order, newest first when left out', 'string', [
-    'newest',
-    'oldest',
-    'index',
-    '-last_modified',
-    'last_modified',
-    '-sortindex',
-  ]),
-  queryParameter('_limit', 'At most so many records; `Next-Page` leads to the others', 'integer'),
-  queryParameter('_token', 'Where to go on; part of a `Next-Page` URL', 'string'),
-  queryParameter('in_ids', 'Only these ids, separated by commas', 'string'),
-  queryParameter('in_id', 'The same as `in_ids`', 'string'),
-  queryParameter('exclude_id', 'Not these ids, separated by commas', 'string'),
-]
-
-export const rootDescription: DocumentDecoration = {
-  tags: ['Service'],
-  summary: 'What this service is',
-  description: 'With credentials that the token server accepts, `user` names the user.',
-  security: [{}, ...(credentials ?? [])],
-  responses: answers([[200, 'The root view', RootAnswer]]),
-}
-
-export const versionDescription: DocumentDecoration = {
-  tags: ['Service'],
-  summary: 'Which build this is',
-  responses: answers([[200, 'The version', VersionAnswer]]),
-}
-
-export const heartbeatDescription: DocumentDecoration = {
-  tags: ['Service'],
-  summary: 'Whether the token server and the cache answer',
-  responses: answers([
-    [200, 'All well', HeartbeatAnswer],
-    [503, 'Something is down', HeartbeatAnswer],
-  ]),
-}
-
-export const lbheartbeatDescription: DocumentDecoration = {
-  tags: ['Service'],
-  summary: 'Whether this process answers',
-  responses: answers([[200, 'It does; the body is empty']]),
-}
-
-export const bucketDescription: DocumentDecoration = {
-  tags: ['Collections'],
-  summary: 'A bucket: all that was encrypted with one key',
+export const listDescription: DocumentDecoration = {
+  operationId: 'listRecords',
+  tags: ['Records'],
+  summary: 'List the records of a collection',
+  description:
+    'All of them in one answer, streamed as they come. With `_limit` in pages, where every page has the ETag of the first: ' +
+    'follow `Next-Page` until it is absent, then ask again with that ETag as `_since` for what has changed meanwhile.',
   security: credentials,
-  parameters: [bucketId, ifMatch, ifNoneMatch],
-  responses: answers([[200, 'Its name and when it last changed', MetadataAnswer]], [304, 400, 401, 412, 503]),
-}
-
-export const collectionsDescription: DocumentDecoration = {
-  tags: ['Collections'],
-  summary: 'The collections of a bucket',
-  description: 'The cheapest way to see what has changed.',
-  security: credentials,
-  parameters: [bucketId, ifMatch, ifNoneMatch],
+  parameters: [bucketId, collectionId, ...listParameters, ifMatch, ifNoneMatch, clientState],
   responses: answers(
-    [[200, 'Their names and when each last changed', CollectionsAnswer]],
-    [304, 400, 401, 412, 503],
+    [
+      {
+        status: 200,
+        description: 'The records',
+        headers: ['Next-Page?', 'Total-Records?', ...bucketHeaders],
+        schema: ListAnswer,
+      },
+    ],
+    readFailures,
   ),
 }
 
-export const collectionDescription: DocumentDecoration = {
-  tags: ['Collections'],
-  summary: 'A collection: its name and when it last changed',
-  description: 'Also for a collection that was never used: its timestamp is 0.',
-  security: credentials,
-  parameters: [bucketId, collectionId, ifMatch, ifNoneMatch],
-  responses: answers([[200, 'The collection', MetadataAnswer]], [304, 400, 401, 412, 503]),
-}
-
-export const listDescription: DocumentDecoration = {
-  tags: ['Records'],
-  summary: 'The records of a collection',
-  description: 'All of them unless `_limit` is given, streamed as they come.',
-  security: credentials,
-  parameters: [bucketId, collectionId, ...listParameters, ifMatch, ifNoneMatch],
-  responses: answers([[200, 'The records', ListAnswer]], [304, 400, 401, 412, 503]),
-}
-
 export const countDescription: DocumentDecoration = {
+  operationId: 'countRecords',
   tags: ['Records'],
-  summary: 'How many records a collection has',
-  description: 'The answer is in the headers `Total-Records` and `ETag`.',
+  summary: 'Count the records of a collection',
+  description: 'The answer is in the headers; parameters of the list do not count here.',
   security: credentials,
-  parameters: [bucketId, collectionId, ifMatch, ifNoneMatch],
-  responses: answers([[200, 'The size and the timestamp, as headers']], [304, 400, 401, 412, 503]),
+  parameters: [bucketId, collectionId, ifMatch, ifNoneMatch, clientState],
+  responses: answers(
+    [
+      {
+        status: 200,
+        description: 'The size and the timestamp, as headers',
+        headers: ['Total-Records?', 'Total-Objects', ...bucketHeaders],
+      },
+    ],
+    readFailures,
+  ),
 }
 
 export const getDescription: DocumentDecoration = {
+  operationId: 'getRecord',
   tags: ['Records'],
-  summary: 'One record',
+  summary: 'Read a record',
   security: credentials,
-  parameters: [bucketId, collectionId, recordId, ifMatch, ifNoneMatch],
-  responses: answers([[200, 'The record', RecordAnswer]], [304, 400, 401, 404, 412, 503]),
+  parameters: [bucketId, collectionId, recordId, ifMatch, ifNoneMatch, clientState],
+  responses: answers(
+    [{ status: 200, description: 'The record', headers: bucketHeaders, schema: RecordAnswer }],
+    [...readFailures, 404],
+  ),
 }
 
 export const putDescription: DocumentDecoration = {
+  operationId: 'putRecord',
   tags: ['Records'],
-  summary: 'Write a record',
-  description: 'Fields that are left out keep their stored value. Where the operator has enabled it.',
+  summary: 'Create or change a record',
+  description:
+    'Fields that are left out keep their stored value. With `If-Match` it counts only while nobody else has changed the ' +
+    'record. Only in collections where the operator has enabled it.',
   security: credentials,
-  parameters: [bucketId, collectionId, recordId, ifMatch, ifNoneMatch],
+  parameters: [bucketId, collectionId, recordId, ifMatch, createOnly, clientState],
   requestBody: body(RecordBody, {
-    data: { payload: '{"ciphertext":"…","IV":"…","hmac":"…"}', sortindex: 100 },
+    whole: {
+      summary: 'A record',
+      value: { data: { payload: examplePayload, sortindex: 100 } },
+    },
+    weight: {
+      summary: 'Another sortindex, the same payload',
+      value: { data: { sortindex: 200 } },
+    },
+    fleeting: {
+      summary: 'A record that is gone after a day',
+      value: { data: { payload: examplePayload, ttl: 86_400 } },
+    },
   }),
   responses: answers(
-    [[200, 'The record as it is stored now', RecordAnswer]],
-    [400, 401, 403, 405, 412, 413, 415, 503],
+    [
+      {
+        status: 200,
+        description: 'The record as it is stored now',
+        headers: bucketHeaders,
+        schema: RecordAnswer,
+      },
+    ],
+    [...writeFailures, 413, 415],
   ),
 }
 
 export const deleteDescription: DocumentDecoration = {
+  operationId: 'deleteRecord',
   tags: ['Records'],
   summary: 'Delete a record',
-  description: 'Other devices do not notice: to delete for them too, PUT an encrypted tombstone instead.',
+  description:
+    'The devices of the user do not notice: to delete there too, PUT an encrypted tombstone instead. Only in collections ' +
+    'where the operator has enabled it.',
   security: credentials,
-  parameters: [bucketId, collectionId, recordId, ifMatch, prefer],
+  parameters: [bucketId, collectionId, recordId, ifMatch, prefer, clientState],
   responses: answers(
     [
-      [204, 'It is gone'],
-      [200, 'It is gone; its tombstone', Tombstone],
+      {
+        status: 200,
+        description: 'It is gone, and this is its tombstone: what `Prefer: return=representation` asks for',
+        headers: ['Preference-Applied', ...bucketHeaders],
+        schema: TombstoneAnswer,
+      },
+      { status: 204, description: 'It is gone', headers: ['Quota-Remaining?', 'Backoff?', 'Alert?'] },
     ],
-    [400, 401, 404, 405, 412, 503],
+    [...writeFailures, 404],
+  ),
+}
+
+export const bucketDescription: DocumentDecoration = {
+  operationId: 'getBucket',
+  tags: ['Collections'],
+  summary: 'See when a bucket last changed',
+  description: 'A bucket is all that one user has encrypted with one key.',
+  security: credentials,
+  parameters: [bucketId, ifMatch, ifNoneMatch, clientState],
+  responses: answers(
+    [{ status: 200, description: 'The bucket', headers: bucketHeaders, schema: MetadataAnswer }],
+    readFailures,
+  ),
+}
+
+export const collectionsDescription: DocumentDecoration = {
+  operationId: 'listCollections',
+  tags: ['Collections'],
+  summary: 'List the collections of a bucket',
+  description: 'With when each of them last changed: the cheapest way to see whether anything has.',
+  security: credentials,
+  parameters: [bucketId, ifMatch, ifNoneMatch, clientState],
+  responses: answers(
+    [
+      {
+        status: 200,
+        description: 'The collections',
+        headers: ['Total-Records?', ...bucketHeaders],
+        schema: CollectionsAnswer,
+      },
+    ],
+    readFailures,
+  ),
+}
+
+export const collectionDescription: DocumentDecoration = {
+  operationId: 'getCollection',
+  tags: ['Collections'],
+  summary: 'See when a collection last changed',
+  description: 'One that was never used is there too, with the timestamp 0.',
+  security: credentials,
+  parameters: [bucketId, collectionId, ifMatch, ifNoneMatch, clientState],
+  responses: answers(
+    [{ status: 200, description: 'The collection', headers: bucketHeaders, schema: MetadataAnswer }],
+    readFailures,
   ),
 }
 
 export const batchDescription: DocumentDecoration = {
+  operationId: 'batch',
   tags: ['Batch'],
-  summary: 'Many requests as one transaction',
+  summary: 'Send many requests as one transaction',
   description:
-    'Sub-requests see what earlier ones did. If the storage breaks, none of them has had any effect and the answer is 503.',
+    'Each sub-request sees what the earlier ones did, and one that is refused leaves the others standing. If the storage ' +
+    'breaks, the answer is 503 and none of them has had any effect. `defaults` are merged under each of them, and the ' +
+    'conditional headers of the batch itself count for those that have none.',
   security: credentials,
+  parameters: [ifMatch, ifNoneMatch, prefer, clientState],
   requestBody: body(BatchBody, {
-    defaults: { method: 'GET' },
-    requests: [
-      { path: `/buckets/${exampleBucket}/collections` },
-      { path: `/buckets/${exampleBucket}/collections/bookmarks/records?_limit=2` },
-    ],
+    read: {
+      summary: 'Read two things',
+      value: {
+        requests: [
+          { path: `/buckets/${exampleBucket}/collections` },
+          { path: `/buckets/${exampleBucket}/collections/bookmarks/records?_limit=2` },
+        ],
+      },
+    },
+    write: {
+      summary: 'Create a record, and delete another',
+      value: {
+        defaults: { headers: { 'If-None-Match': '*' } },
+        requests: [
+          {
+            method: 'PUT',
+            path: `/buckets/${exampleBucket}/collections/bookmarks/records/dsIy9rXpTVQb`,
+            body: { data: { payload: examplePayload } },
+          },
+          {
+            method: 'DELETE',
+            path: `/buckets/${exampleBucket}/collections/bookmarks/records/Yk2xqkmyy5Oa`,
+          },
+        ],
+      },
+    },
   }),
   responses: answers(
-    [[200, 'An answer to each sub-request, in order', BatchAnswer]],
-    [400, 401, 413, 415, 503],
+    [
+      {
+        status: 200,
+        description: 'An answer to each sub-request, in order',
+        headers: ['Quota-Remaining?', 'Backoff?', 'Alert?'],
+        schema: BatchAnswer,
+      },
+    ],
+    [400, 401, 410, 413, 415, 500, 503],
+  ),
+}
+
+export const rootDescription: DocumentDecoration = {
+  operationId: 'getRoot',
+  tags: ['Service'],
+  summary: 'See what this service is',
+  description: 'With credentials that the token server accepts, `user` tells whose they are.',
+  security: [{}, ...credentials],
+  parameters: [
+    { ...clientState, description: 'The client state that goes with an assertion', deprecated: false },
+  ],
+  responses: answers(
+    [{ status: 200, description: 'The root view', headers: plainHeaders, schema: RootAnswer }],
+    serviceFailures,
+  ),
+}
+
+export const versionDescription: DocumentDecoration = {
+  operationId: 'getVersion',
+  tags: ['Service'],
+  summary: 'See which build this is',
+  responses: answers(
+    [{ status: 200, description: 'The version', headers: plainHeaders, schema: VersionAnswer }],
+    serviceFailures,
+  ),
+}
+
+export const heartbeatDescription: DocumentDecoration = {
+  operationId: 'getHeartbeat',
+  tags: ['Service'],
+  summary: 'See whether the token server and the cache answer',
+  description: 'Also answered without the version prefix.',
+  responses: answers(
+    [
+      { status: 200, description: 'They do', headers: plainHeaders, schema: HeartbeatAnswer },
+      {
+        status: 503,
+        description: 'One of them does not',
+        headers: ['Retry-After', 'Alert?'],
+        schema: HeartbeatAnswer,
+        example: { storage: false, cache: true, permission: true },
+      },
+    ],
+    [400],
+  ),
+}
+
+export const lbheartbeatDescription: DocumentDecoration = {
+  operationId: 'getLbheartbeat',
+  tags: ['Service'],
+  summary: 'See whether this process answers',
+  description: 'For load balancers. Also answered without the version prefix.',
+  responses: answers(
+    [{ status: 200, description: 'It does; the body is empty', headers: plainHeaders }],
+    [400],
   ),
 }
 
 export const documentDescription: DocumentDecoration = {
+  operationId: 'getApi',
   tags: ['Service'],
-  summary: 'This document',
-  responses: answers([[200, 'An OpenAPI 3 document']]),
-}
-
-/** What the document says of the service as a whole. */
-export function documentHead(title: string, version: string, serverPath: string) {
-  return {
-    info: {
-      title,
-      version,
-      description:
-        'The collections of a Firefox Sync storage as records, encrypted as they are. Authorize with an access token and its ' +
-        'key id, or with an identity assertion.',
-    },
-    servers: [{ url: serverPath }],
-    tags: [{ name: 'Records' }, { name: 'Collections' }, { name: 'Batch' }, { name: 'Service' }],
-    components: {
-      schemas: { Error: toOpenApiSchema(ErrorAnswer) as object },
-      securitySchemes: {
-        bearer: { type: 'http' as const, scheme: 'bearer', description: 'An OAuth access token for Sync' },
-        keyId: {
-          type: 'apiKey' as const,
-          in: 'header',
-          name: 'X-KeyID',
-          description: 'Goes with the access token: `<keys_changed_at>-<base64url client state>`',
-        },
-        browserid: {
-          type: 'apiKey' as const,
-          in: 'header',
-          name: 'Authorization',
-          description: 'An identity assertion: `BrowserID <assertion>`',
-        },
+  summary: 'Read this document',
+  responses: answers(
+    [
+      {
+        status: 200,
+        description: 'An OpenAPI 3 document',
+        headers: plainHeaders,
+        schema: ApiDocumentAnswer,
       },
-    },
-  }
+    ],
+    serviceFailures,
+  ),
 }
 
-function answers(
-  successes: [number, string, TSchema?][],
-  failures: number[] = [],
-): DocumentDecoration['responses'] {
-  const responses: Json = {}
-  for (const [status, description, schema] of successes) {
-    responses[status] = schema ? { description, ...content(toOpenApiSchema(schema)) } : { description }
-  }
-  for (const status of failures) {
-    const description = errorTexts[status]!
-    const isError = status >= 400
-    responses[status] = { description, ...(isError && content({ $ref: '#/components/schemas/Error' })) }
-  }
-  return responses as DocumentDecoration['responses']
+export const pageDescription: DocumentDecoration = {
+  operationId: 'getDocs',
+  tags: ['Service'],
+  summary: 'Open the page of this document',
+  responses: answers(
+    [{ status: 200, description: 'The page', headers: plainHeaders, type: 'text/html' }],
+    serviceFailures,
+  ),
 }
 
-function body(schema: TSchema, example: Json): DocumentDecoration['requestBody'] {
-  return { required: true, content: { 'application/json': { schema: toOpenApiSchema(schema), example } } }
-}
-
-function content(schema: Json): Json {
-  return { content: { 'application/json': { schema } } }
-}
-
-function pathParameter(name: string, description: string, example: string): Parameter {
-  return { in: 'path', name, required: true, description, schema: { type: 'string' }, example }
-}
-
-function queryParameter(name: string, description: string, type: string, choices?: string[]): Parameter {
+/** Of the files that the page loads. */
+export function fileDescription(names: string[]): DocumentDecoration {
   return {
-    in: 'query',
-    name,
-    description,
-    schema: { type: type as 'string', ...(choices && { enum: choices }) },
+    operationId: 'getDocsFile',
+    tags: ['Service'],
+    summary: 'Load a part of that page',
+    parameters: [fileName(names)],
+    responses: answers(
+      [{ status: 200, description: 'The file', headers: plainHeaders, type: '*/*' }],
+      [...serviceFailures, 404],
+    ),
   }
 }
 
-function headerParameter(name: string, description: string): Parameter {
-  return { in: 'header', name, description, schema: { type: 'string' } }
+function body(schema: TSchema, examples: Record<string, Json>): DocumentDecoration['requestBody'] {
+  return { required: true, content: { 'application/json': { schema: schemaOrReference(schema), examples } } }
 }

@@ -3,10 +3,11 @@ import { Elysia } from 'elysia'
 import stylesheetPath from 'swagger-ui-dist/swagger-ui.css' with { type: 'file' }
 import scriptPath from 'swagger-ui-dist/swagger-ui-bundle.js' with { type: 'file' }
 import iconPath from 'swagger-ui-dist/favicon-32x32.png' with { type: 'file' }
-import { majorVersion } from '../protocol/exposed.ts'
 import type { ExposedSettings } from '../protocol/exposed.ts'
 import type { Reply } from '../protocol/reply.ts'
-import { documentDescription, documentHead } from './descriptions.ts'
+import { addHeadOperations, documentHead } from './api-document.ts'
+import { documentDescription, fileDescription, pageDescription } from './descriptions.ts'
+import { page, pageScript, pageStyle } from './docs-page.ts'
 import { unknownPath } from './guard.ts'
 import type { Services } from './services.ts'
 
@@ -19,86 +20,61 @@ import type { Services } from './services.ts'
 export function docsRoutes({ settings }: Services, routes: () => Elysia) {
   let made: Promise<string> | null = null
   const apiDocument = (): Promise<string> => (made ??= describeApi(routes(), settings))
+  const documentRoute = new Elysia().get(
+    '/__api__',
+    async () => ({ status: 200, headers: {}, body: await apiDocument() }),
+    { detail: documentDescription },
+  )
+  return settings.docsEnabled ? documentRoute.use(pageRoutes()) : documentRoute
+}
+
+function pageRoutes() {
   return new Elysia()
-    .get('/__api__', async () => ({ status: 200, headers: {}, body: await apiDocument() }), {
-      detail: documentDescription,
+    .get('/docs', () => fileReply(page, 'text/html'), { detail: pageDescription })
+    .get('/docs/:file', ({ params: { file } }) => serveFile(file), {
+      detail: fileDescription(Object.keys(files)),
     })
-    .get('/docs', () => serveFile('', settings), { detail: { hide: true } })
-    .get('/docs/:file', ({ params: { file } }) => serveFile(file, settings), { detail: { hide: true } })
 }
 
 async function describeApi(routes: Elysia, settings: ExposedSettings): Promise<string> {
-  const documentation = documentHead(
-    settings.projectName,
-    settings.projectVersion,
-    `/v${majorVersion(settings)}`,
-  )
-  const plugin = swagger({ path: '/ui', specPath: '/document', exclude: ['/ui', '/document'], documentation })
+  const documentation = documentHead(settings) as NonNullable<Parameters<typeof swagger>[0]>['documentation']
+  const plugin = swagger({
+    path: '/ui',
+    specPath: '/document',
+    exclude: ['/ui', '/document'],
+    ...(documentation && { documentation }),
+  })
   const answer = await new Elysia().use(routes).use(plugin).handle(new Request('http://localhost/document'))
-  return answer.text()
+  const document = await answer.json()
+  addHeadOperations(document)
+  return JSON.stringify(document)
 }
 
-const page = `<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Sync Bridge</title>
-<link rel="icon" href="docs/favicon.png">
-<link rel="stylesheet" href="docs/swagger-ui.css">
-<link rel="stylesheet" href="docs/page.css">
-</head>
-<body>
-<div id="page"></div>
-<script src="docs/swagger-ui-bundle.js"></script>
-<script src="docs/page.js"></script>
-</body>
-</html>
-`
-
-const pageStyle = `body { margin: 0 }
-.swagger-ui .topbar { display: none }
-@media (max-width: 640px) {
-  .swagger-ui .wrapper { padding: 0 8px }
-  .swagger-ui .opblock-summary-description { display: none }
-  .swagger-ui table { display: block; overflow-x: auto }
+/** What the page loads: the type of each file, and where its text or bytes are. */
+const files: Record<string, { type: string; read(): string | Promise<Uint8Array> }> = {
+  'page.css': { type: 'text/css', read: () => pageStyle },
+  'page.js': { type: 'text/javascript', read: () => pageScript },
+  'swagger-ui.css': { type: 'text/css', read: () => Bun.file(stylesheetPath).bytes() },
+  'swagger-ui-bundle.js': { type: 'text/javascript', read: () => Bun.file(scriptPath).bytes() },
+  'favicon.png': { type: 'image/png', read: () => Bun.file(iconPath).bytes() },
 }
-`
 
-const pageScript = `SwaggerUIBundle({
-  url: '__api__',
-  dom_id: '#page',
-  deepLinking: true,
-  persistAuthorization: false,
-  validatorUrl: null,
-})
-`
+async function serveFile(name: string): Promise<Reply> {
+  if (!Object.hasOwn(files, name)) throw unknownPath()
+  const { type, read } = files[name]!
+  return fileReply(await read(), type)
+}
 
-// Styles are inline here and there in what the page's library draws, hence the exception for them.
+// The page's library sets styles by script only, so that not even those need an exception.
 const pagePolicy =
-  "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self'; " +
+  "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
   "frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 
-async function serveFile(name: string, settings: ExposedSettings): Promise<Reply> {
-  if (!settings.docsEnabled) throw unknownPath()
-  switch (name) {
-    case '':
-      return fileReply(page, 'text/html; charset=utf-8')
-    case 'page.css':
-      return fileReply(pageStyle, 'text/css; charset=utf-8')
-    case 'page.js':
-      return fileReply(pageScript, 'text/javascript; charset=utf-8')
-    case 'swagger-ui.css':
-      return fileReply(await Bun.file(stylesheetPath).bytes(), 'text/css; charset=utf-8')
-    case 'swagger-ui-bundle.js':
-      return fileReply(await Bun.file(scriptPath).bytes(), 'text/javascript; charset=utf-8')
-    case 'favicon.png':
-      return fileReply(await Bun.file(iconPath).bytes(), 'image/png')
-    default:
-      throw unknownPath()
-  }
-}
-
 function fileReply(body: string | Uint8Array, type: string): Reply {
-  return { status: 200, headers: { 'Content-Type': type, 'Content-Security-Policy': pagePolicy }, body }
+  const contentType = type.startsWith('text/') ? `${type}; charset=utf-8` : type
+  return {
+    status: 200,
+    headers: { 'Content-Type': contentType, 'Content-Security-Policy': pagePolicy },
+    body,
+  }
 }

@@ -1,30 +1,44 @@
 import type { TSchema } from '@sinclair/typebox'
 
-type Json = Record<string, unknown>
+export type Json = Record<string, unknown>
 
-/** A schema as the API document's dialect (OpenAPI 3.0) writes it, which is older than that of TypeBox. */
+const kept = ['type', 'required', 'minimum', 'maximum', 'minItems', 'pattern', 'additionalProperties']
+
+/**
+ * A schema as the API document's dialect (OpenAPI 3.0) writes it, which is older than that of TypeBox. Schemas within it
+ * that have a title are referred to by that: the document needs a component of each.
+ */
 export function toOpenApiSchema(schema: TSchema): Json {
-  const choices = (schema.anyOf as TSchema[] | undefined)?.map((choice) => choice.const)
-  if (choices?.every((choice) => typeof choice === 'string')) {
-    return { type: 'string', enum: choices, ...described(schema) }
-  }
-  if (schema.const !== undefined) return { type: schema.type, enum: [schema.const] }
-  const translated: Json = { ...described(schema) }
-  for (const key of ['type', 'required', 'minimum', 'maximum', 'pattern', 'additionalProperties']) {
+  const translated = described(schema)
+  if (schema.anyOf) return { ...literals(schema.anyOf as TSchema[]), ...translated }
+  if (schema.const !== undefined) return { ...literals([schema]), ...translated }
+  for (const key of kept) {
     if (schema[key] !== undefined) translated[key] = schema[key]
   }
-  if (schema.items) translated.items = toOpenApiSchema(schema.items)
-  if (schema.properties) {
-    const properties = Object.entries(schema.properties as Record<string, TSchema>)
-    translated.properties = Object.fromEntries(
-      properties.map(([name, member]) => [name, toOpenApiSchema(member)]),
-    )
-  }
+  if (schema.items) translated.items = schemaOrReference(schema.items)
+  if (schema.properties) translated.properties = mapSchemas(schema.properties as Record<string, TSchema>)
   if (schema.patternProperties) {
     const [member] = Object.values(schema.patternProperties as Record<string, TSchema>)
-    translated.additionalProperties = toOpenApiSchema(member!)
+    translated.additionalProperties = schemaOrReference(member!)
   }
   return translated
+}
+
+/** A reference to the component of a schema that has a title; any other is written out. */
+export function schemaOrReference(schema: TSchema): Json {
+  return schema.title ? { $ref: `#/components/schemas/${schema.title}` } : toOpenApiSchema(schema)
+}
+
+function mapSchemas(properties: Record<string, TSchema>): Json {
+  return Object.fromEntries(
+    Object.entries(properties).map(([name, schema]) => [name, schemaOrReference(schema)]),
+  )
+}
+
+/** All the unions that we have are choices of literals. */
+function literals(choices: TSchema[]): Json {
+  const type = typeof choices[0]!.const === 'number' ? 'integer' : typeof choices[0]!.const
+  return { type, enum: choices.map((choice) => choice.const) }
 }
 
 function described({ description, examples }: TSchema): Json {

@@ -1,0 +1,179 @@
+import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
+import { join } from 'node:path'
+import type { Locator, Page } from 'playwright-core'
+import { startTestBridge } from '../support/bridge.ts'
+import type { TestBridge } from '../support/bridge.ts'
+import { startBrowser } from './browser.ts'
+import type { TestBrowser, Viewport } from './browser.ts'
+
+const screenshots = join(import.meta.dir, '../../dist/screenshots')
+const desk: Viewport = { width: 1280, height: 900 }
+const phone: Viewport = { width: 390, height: 844 }
+
+let bridge: TestBridge
+let browser: TestBrowser
+
+beforeAll(async () => {
+  bridge = await startTestBridge({ writable: ['bookmarks'] })
+  bridge.sandbox.write(bridge.user, 'bookmarks', [
+    { id: 'first', payload: 'one' },
+    { id: 'second', payload: 'two' },
+  ])
+  browser = await startBrowser()
+})
+
+afterAll(async () => {
+  await browser?.stop()
+  await bridge?.stop()
+})
+
+async function openDocs(viewport?: Viewport) {
+  const watched = await browser.open(viewport)
+  await watched.page.goto(`${bridge.url}/v1/docs`)
+  await watched.page.locator('.opblock').first().waitFor()
+  return watched
+}
+
+/** Fills in the dialog behind the Authorize button: the name of a scheme, and its value. */
+async function authorize(page: Page, values: Record<string, string>): Promise<void> {
+  await page.locator('.btn.authorize').click()
+  for (const [scheme, value] of Object.entries(values)) {
+    const form = page.locator('.auth-container', { has: page.locator(`h4 code:text-is("${scheme}")`) })
+    await form.locator('input').fill(value)
+    await form.locator('button[type=submit]').click()
+    await form.locator('button:text("Logout")').waitFor()
+  }
+  await page.locator('.close-modal').click()
+}
+
+async function openOperation(page: Page, id: string): Promise<Locator> {
+  const operation = page.locator(`#operations-${id}`)
+  await operation.locator('.opblock-summary-control').click()
+  await operation.locator('.responses-inner').waitFor()
+  return operation
+}
+
+/** Try it out, fill in, Execute: the status and the body that the page then shows. */
+async function execute(page: Page, id: string, parameters: Record<string, string>, body?: unknown) {
+  const operation = await openOperation(page, id)
+  await operation.locator('.try-out__btn').click()
+  for (const [name, value] of Object.entries(parameters)) {
+    await operation.locator(`tr[data-param-name="${name}"] input`).fill(value)
+  }
+  if (body !== undefined) await operation.locator('textarea').fill(JSON.stringify(body))
+  await operation.locator('.execute').click()
+  const answer = operation.locator('.live-responses-table tbody tr.response').first()
+  const status = await answer.locator('.response-col_status').innerText()
+  const shown = await answer.locator('.highlight-code code').first().innerText()
+  // Closed again, because the page draws all that is open anew with every step.
+  await operation.locator('.opblock-summary-control').click()
+  return { status: Number.parseInt(status, 10), body: JSON.parse(shown) }
+}
+
+describe('/v1/docs in Chromium', () => {
+  it('draws all sections, records first, without an error and without leaving its origin', async () => {
+    const { page, requested, errors } = await openDocs(desk)
+
+    const sections = await page
+      .locator('.opblock-tag [data-tag], .opblock-tag')
+      .evaluateAll((tags) => [...new Set(tags.map((tag) => tag.getAttribute('data-tag')))])
+    const summaries = await page
+      .locator('.opblock-tag-section.is-open .opblock-summary-description')
+      .allInnerTexts()
+    await page.screenshot({ path: join(screenshots, 'docs.png') })
+
+    expect(await page.locator('h1, h2').first().innerText()).toStartWith('Sync Bridge')
+    expect(sections).toEqual(['Records', 'Collections', 'Batch', 'Service', 'Headers only'])
+    expect(summaries.slice(0, 5)).toEqual([
+      'List the records of a collection',
+      'Count the records of a collection',
+      'Read a record',
+      'Create or change a record',
+      'Delete a record',
+    ])
+    expect(requested.length).toBeGreaterThan(5)
+    expect(requested.filter((url) => !url.startsWith(`${bridge.url}/`))).toEqual([])
+    expect(errors).toEqual([])
+    await page.close()
+  })
+
+  it('lists, reads, writes and batches with the access token given to Authorize', async () => {
+    const { page, requested, errors } = await openDocs()
+    const bucket_id = bridge.user.clientState
+    const record = { bucket_id, collection_id: 'bookmarks', record_id: 'second' }
+    await authorize(page, { bearer: bridge.user.bearerToken(), keyId: bridge.user.keyId })
+
+    const list = await execute(page, 'Records-listRecords', { bucket_id, collection_id: 'bookmarks' })
+    const read = await execute(page, 'Records-getRecord', record)
+    const written = await execute(page, 'Records-putRecord', record, { data: { payload: 'changed' } })
+    const batch = await execute(
+      page,
+      'Batch-batch',
+      {},
+      {
+        requests: [
+          { path: `/buckets/${bucket_id}/collections/bookmarks/records/second` },
+          { method: 'DELETE', path: `/buckets/${bucket_id}/collections/bookmarks/records/first` },
+        ],
+      },
+    )
+
+    expect(list).toMatchObject({ status: 200, body: { data: [{ id: 'second' }, { id: 'first' }] } })
+    expect(read).toMatchObject({ status: 200, body: { data: { id: 'second', payload: 'two' } } })
+    expect(written).toMatchObject({ status: 200, body: { data: { id: 'second', payload: 'changed' } } })
+    expect(batch).toMatchObject({
+      status: 200,
+      body: { responses: [{ status: 200, body: { data: { payload: 'changed' } } }, { status: 204 }] },
+    })
+    expect(bridge.sandbox.records(bridge.user, 'bookmarks').map(({ id }) => id)).toEqual(['second'])
+    expect(requested.filter((url) => !url.startsWith(`${bridge.url}/`))).toEqual([])
+    expect(errors).toEqual([])
+    await page.close()
+  })
+
+  it('lists with an identity assertion as well', async () => {
+    const { page, errors } = await openDocs()
+    await authorize(page, { browserid: `BrowserID ${bridge.user.assertion()}` })
+
+    const collections = await execute(page, 'Collections-listCollections', {
+      bucket_id: bridge.user.clientState,
+    })
+
+    expect(collections).toMatchObject({ status: 200, body: { data: [{ id: 'bookmarks' }] } })
+    expect(errors).toEqual([])
+    await page.close()
+  })
+
+  it('fits a phone, opened operations included', async () => {
+    const { page, errors } = await openDocs(phone)
+    await page.screenshot({ path: join(screenshots, 'docs-phone.png') })
+
+    const operation = await openOperation(page, 'Records-listRecords')
+    await operation.locator('.try-out__btn').click()
+    const layout = await page.evaluate(() => ({
+      pageWidth: document.documentElement.scrollWidth,
+      smallestText: Math.min(
+        ...[...document.querySelectorAll('.opblock-summary-path, .opblock-summary-description, .info p')].map(
+          (element) => Number.parseFloat(getComputedStyle(element).fontSize),
+        ),
+      ),
+      narrowest: Math.min(
+        ...[...document.querySelectorAll('.opblock-body input[type=text], .opblock-body .example')].map(
+          (element) => element.getBoundingClientRect().width,
+        ),
+      ),
+      beyond: [...document.querySelectorAll('#page *')].filter(
+        (element) => element.getBoundingClientRect().right > innerWidth + 1,
+      ).length,
+    }))
+    await operation.locator('.parameters').first().scrollIntoViewIfNeeded()
+    await page.screenshot({ path: join(screenshots, 'docs-phone-list.png') })
+
+    expect(layout.pageWidth).toBe(phone.width)
+    expect(layout.beyond).toBe(0)
+    expect(layout.narrowest).toBeGreaterThan(300)
+    expect(layout.smallestText).toBeGreaterThanOrEqual(12)
+    expect(errors).toEqual([])
+    await page.close()
+  })
+})

@@ -1,0 +1,106 @@
+/** What an application does in its page with the official clients. Bundled for the browser; the tests call it there. */
+import KintoClient from 'kinto-http'
+import Kinto from 'kinto'
+
+/** Where the application's data is, and how it is allowed in. */
+export interface Home {
+  /** With the version. */
+  remote: string
+  bucket: string
+  headers: Record<string, string>
+}
+
+type Item = { id: string; payload: string; last_modified?: number }
+
+/** Calls that the tests make, by name. What they return travels as JSON. */
+export const calls = {
+  /** A plain fetch: all of the answer that the page may read. Rejects where the browser lets it read nothing. */
+  async fetch({ url, init }: { url: string; init?: RequestInit }) {
+    const response = await fetch(url, init)
+    const text = await response.text()
+    const body: unknown = text === '' ? null : JSON.parse(text)
+    return { status: response.status, headers: Object.fromEntries(response.headers), body }
+  },
+
+  /** Everything that kinto-http has for records, once. */
+  async useRecords(home: Home) {
+    const client = new KintoClient(home.remote, home)
+    const collection = client.bucket(home.bucket).collection('bookmarks')
+    const paged = await collection.listRecords({ limit: 10, pages: Infinity })
+    const created = await collection.createRecord({ id: 'made', payload: '1' }, { safe: true })
+    const updated = await collection.updateRecord(
+      { ...(created as { data: Item }).data, payload: '2' },
+      { safe: true },
+    )
+    const total = await collection.getTotalRecords()
+    const timestamp = await collection.getRecordsTimestamp()
+    const outcomes = await client.bucket(home.bucket).batch((batch) => {
+      const inBatch = batch.collection('bookmarks')
+      void inBatch.deleteRecord('made')
+      void inBatch.createRecord({ id: 'batched', payload: '3' })
+    })
+    return {
+      ids: paged.data.map(({ id }) => id),
+      lastModified: paged.last_modified,
+      updated: (updated as unknown as { data: Item }).data,
+      total,
+      timestamp,
+      batched: (outcomes as { status: number }[]).map(({ status }) => status),
+    }
+  },
+
+  /** What kinto-http noticed besides the answer. */
+  async notice(home: Home) {
+    const events = createEvents()
+    const client = new KintoClient(home.remote, { ...home, events })
+    let alert: unknown = null
+    events.on('deprecated', (told) => (alert = told))
+    await client.bucket(home.bucket).collection('bookmarks').listRecords()
+    return { backoffMs: client.backoff, alert }
+  },
+
+  /** The error that kinto-http rejects with. */
+  async failToRead({ home, id }: { home: Home; id: string }) {
+    const client = new KintoClient(home.remote, home)
+    try {
+      await client.bucket(home.bucket).collection('bookmarks').getRecord(id)
+      return null
+    } catch (error) {
+      const { data, response } = error as { data?: { code: number; errno: number }; response?: Response }
+      return { status: response?.status, code: data?.code, errno: data?.errno }
+    }
+  },
+
+  /** Synchronises a collection that an application keeps in this browser, after making a record in it. */
+  async sync({ home, make }: { home: Home; make?: Item }) {
+    const kinto = new Kinto<Item>(home)
+    const idSchema = { generate: () => crypto.randomUUID(), validate: () => true }
+    const collection = kinto.collection('bookmarks', { idSchema })
+    if (make) await collection.create(make, { useRecordId: true })
+    const result = await collection.sync()
+    const { data } = await collection.list()
+    return {
+      ok: result.ok,
+      errors: result.errors.length,
+      conflicts: result.conflicts.length,
+      created: result.created.length,
+      published: result.published.length,
+      lastModified: result.lastModified,
+      ids: data.map(({ id }) => id),
+    }
+  },
+}
+
+Object.assign(globalThis, { calls })
+
+/** The event emitter that the clients leave to the application. */
+function createEvents() {
+  const target = new EventTarget()
+  return {
+    on(type: string, handle: (detail: unknown) => void) {
+      target.addEventListener(type, (event) => handle((event as CustomEvent).detail))
+    },
+    off() {},
+    emit: (type: string, detail: unknown) => target.dispatchEvent(new CustomEvent(type, { detail })),
+  }
+}

@@ -1,0 +1,104 @@
+import { createApp } from '../../src/app.ts'
+import { exposedSettings } from '../../src/cli/exposed-settings.ts'
+import { readSettings } from '../../src/ops/settings.ts'
+import { request, startTestBridge } from '../support/bridge.ts'
+import type { Answer, TestBridge } from '../support/bridge.ts'
+import { startFaultProxy } from '../support/fault-proxy.ts'
+import type { FaultProxy, Plan } from '../support/fault-proxy.ts'
+
+/** Bridges in every condition that the API document speaks of, each on a socket of its own. */
+export interface DocumentedWorld {
+  /** Well, with writes enabled in `bookmarks`, over a storage that `proxy` can make fail. Announces its end. */
+  well: TestBridge
+  proxy: FaultProxy
+  /** Answers pages of one origin only. */
+  picky: TestBridge
+  /** Past its end. */
+  ended: TestBridge
+  /** Its token server is not there. */
+  cutOff: TestBridge
+  /** Has a defect wherever a storage is needed. */
+  defective: { url: string; routes: { method: string; path: string }[] }
+  stop(): Promise<void>
+}
+
+/** Starts them all. The storage of `well` holds the records `present` and `other` in `bookmarks`. */
+export async function startDocumentedWorld(): Promise<DocumentedWorld> {
+  const well = await startTestBridge({
+    settings: { backoff: '5', eos: '2999-12-31', eos_message: 'It was nice', max_request_bytes: '4096' },
+    writable: ['bookmarks'],
+  })
+  const proxy = await startFaultProxy({ target: well.sandbox.storageUrl })
+  well.sandbox.switches.nodeUrl = proxy.url
+  proxy.plan(tellQuota)
+  well.sandbox.write(well.user, 'bookmarks', [
+    { id: 'present', payload: 'p', sortindex: 3 },
+    { id: 'other', payload: 'q' },
+  ])
+  const picky = await startTestBridge({ settings: { cors_origins: 'https://app.example' } })
+  const ended = await startTestBridge({ settings: { eos: '2020-01-01' }, writable: ['bookmarks'] })
+  const cutOff = await startTestBridge({ tokenServerUrl: 'http://127.0.0.1:1', writable: ['bookmarks'] })
+  const defective = startDefectiveApp()
+  return {
+    well,
+    proxy,
+    picky,
+    ended,
+    cutOff,
+    defective,
+    async stop() {
+      await Promise.all([well.stop(), picky.stop(), ended.stop(), cutOff.stop(), defective.stop()])
+      await proxy.stop()
+    },
+  }
+}
+
+/** What the storage does when nothing is to fail: it tells what is left of the quota. */
+export const tellQuota: Plan = () => ({ kind: 'rewrite', headers: { 'X-Weave-Quota-Remaining': '500' } })
+
+/** Asks any of the bridges as the user of `well`. */
+export function askAt(url: string, world: DocumentedWorld, path: string, init: RequestInit): Promise<Answer> {
+  const headers = { ...world.well.identityOf(world.well.user), ...(init.headers as Record<string, string>) }
+  return request(url + path, { ...init, headers })
+}
+
+/** An app whose parts are all there, but the storage and the transactions throw what nobody foresaw. */
+function startDefectiveApp() {
+  const app = createApp({
+    settings: exposedSettings(defaultSettings()),
+    openStorage: () => Promise.reject(new Error('A defect')),
+    identify: () => Promise.resolve(null),
+    transact: () => Promise.reject(new Error('A defect')),
+    heartbeat: () => Promise.resolve({ storage: true, cache: true, permission: true }),
+    version: { name: 'sync-bridge', version: '0', commit: '0', source: '' },
+    requestTimeoutMs: 1000,
+    now: Date.now,
+    monotonicNow: () => performance.now(),
+    createRequestId: () => '0123456789abcdef',
+    isStopping: () => false,
+    observe: () => {},
+    observeBatch: () => {},
+    metrics: () => Promise.resolve({ text: '', type: 'text/plain' }),
+    reportDefect: () => {},
+  })
+  app.listen({ hostname: '127.0.0.1', port: 0 })
+  const routes = app.routes.map(({ method, path }) => ({ method, path }))
+  return { url: `http://127.0.0.1:${app.server!.port}`, routes, stop: () => app.server!.stop(true) }
+}
+
+function defaultSettings() {
+  const outcome = readSettings({
+    file: null,
+    environment: {
+      SERVICE_TOKEN_SERVER_URL: 'http://127.0.0.1:1',
+      SERVICE_CACHE_BACKEND: 'memory',
+      SERVICE_CACHE_HMAC_SECRET: 'ab'.repeat(32),
+      SERVICE_ERROR_INFO_LINK: 'https://help.example',
+      SERVICE_RECORD_BOOKMARKS_PUT_ENABLED: 'true',
+      SERVICE_RECORD_BOOKMARKS_DELETE_ENABLED: 'true',
+    },
+    readFile: () => '',
+  })
+  if ('problems' in outcome) throw new Error(`Bad test settings: ${JSON.stringify(outcome.problems)}`)
+  return outcome.settings
+}

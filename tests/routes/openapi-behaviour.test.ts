@@ -1,0 +1,192 @@
+import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
+import type { Answer } from '../support/bridge.ts'
+import { operationsOf, resolve } from './api-document.ts'
+import type { ApiDocument, ApiResponse } from './api-document.ts'
+import { startDocumentedWorld } from './documented-world.ts'
+import type { DocumentedWorld } from './documented-world.ts'
+import { askWell, provoke, withFault } from './provoke.ts'
+import { schemaMismatches } from './schema-mismatches.ts'
+
+let world: DocumentedWorld
+let document: ApiDocument
+
+beforeAll(async () => {
+  world = await startDocumentedWorld()
+  document = (await world.well.ask('/v1/__api__', { as: null })).body
+})
+
+afterAll(() => world.stop())
+
+/** Headers that mean something in this protocol, as opposed to those that every HTTP server sends. */
+const protocolHeaders = new Set(
+  'etag last-modified next-page total-records total-objects quota-remaining backoff alert retry-after'.split(
+    ' ',
+  ),
+)
+for (const name of ['www-authenticate', 'allow', 'preference-applied', 'x-request-id'])
+  protocolHeaders.add(name)
+
+/** Statuses that a storage gives to writes alone. */
+function refusalsOfWrites(method: string): number[] {
+  return method === 'PUT' ? [409, 413] : method === 'DELETE' ? [409] : []
+}
+
+/** Where an answer is not what the document says of it. */
+function answerMismatches(answer: Answer, response: ApiResponse, method: string): string[] {
+  const headers = Object.entries(response.headers ?? {}).map(([name, header]) => ({
+    name,
+    ...resolve(document, header),
+  }))
+  const documented = new Set(headers.map(({ name }) => name.toLowerCase()))
+  const type = answer.headers.get('content-type')?.split(';')[0]
+  const [documentedType, content] = Object.entries(response.content ?? {})[0] ?? []
+  const isRightType = method === 'HEAD' || documentedType === type || (documentedType === '*/*' && type)
+  return [
+    ...[...answer.headers.keys()]
+      .filter((name) => protocolHeaders.has(name) && !documented.has(name))
+      .map((name) => `${name} is not documented`),
+    ...headers
+      .filter(({ name, required }) => required && !answer.headers.has(name))
+      .map(({ name }) => `${name} is missing`),
+    ...headers
+      .filter(({ name }) => answer.headers.has(name))
+      .flatMap(({ name, schema }) => {
+        const value = answer.headers.get(name)!
+        return schemaMismatches(document, schema, schema.type === 'integer' ? Number(value) : value, name)
+      }),
+    ...(isRightType ? [] : [`the type is ${type}, not ${documentedType}`]),
+    ...(content && documentedType === 'application/json'
+      ? schemaMismatches(document, content.schema, documentedType === type ? answer.body : answer.text)
+      : []),
+    ...(!content && answer.text !== '' ? ['there is a body'] : []),
+  ]
+}
+
+describe('the API document', () => {
+  it('tells every status of every operation, with its headers and its body', async () => {
+    const problems: string[] = []
+    const seenHeaders = new Set<string>()
+
+    for (const { path, method, operation } of operationsOf(document)) {
+      for (const [status, response] of Object.entries(operation.responses)) {
+        const answer = await provoke({ path, method }, Number(status), world)
+        const place = `${operation.operationId} ${status}`
+        if (answer?.status !== Number(status))
+          problems.push(`${place}: got ${answer?.status} ${answer?.text}`)
+        else {
+          const mismatches = answerMismatches(answer, resolve(document, response), method)
+          problems.push(...mismatches.map((mismatch) => `${place}: ${mismatch}`))
+          for (const name of answer.headers.keys()) seenHeaders.add(name)
+        }
+      }
+    }
+    const paged = await world.well.ask('/collections/bookmarks/records?_limit=1')
+    for (const name of paged.headers.keys()) seenHeaders.add(name)
+
+    expect(problems).toEqual([])
+    expect([...protocolHeaders].filter((name) => !seenHeaders.has(name))).toEqual([])
+  })
+
+  it('has every status that comes of what the storage may answer', async () => {
+    const problems: string[] = []
+
+    for (const { path, method, operation } of operationsOf(document)) {
+      if (!path.startsWith('/buckets')) continue
+      for (const status of [400, 401, 403, 404, 429, 500, 503, 513, ...refusalsOfWrites(method)]) {
+        const answer = await withFault(world, { kind: 'status', status, body: '0' }, () =>
+          askWell({ path, method }, world),
+        )
+        const response = operation.responses[answer.status]
+        const mismatches = response
+          ? answerMismatches(answer, resolve(document, response), method)
+          : [`${answer.status} is not documented`]
+        problems.push(...mismatches.map((text) => `${operation.operationId} when storage ${status}: ${text}`))
+      }
+    }
+
+    expect(problems).toEqual([])
+  })
+
+  it('has every method that answers at its paths', async () => {
+    const problems: string[] = []
+
+    for (const [path, methods] of Object.entries(document.paths)) {
+      for (const method of ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE']) {
+        const { status } = await askWell({ path, method }, world)
+        const answers = status !== 405 && status !== 404
+        if (answers !== method.toLowerCase() in methods) problems.push(`${method} ${path}: ${status}`)
+      }
+    }
+
+    expect(problems).toEqual([])
+  })
+
+  it('has every route', () => {
+    const documented = new Set(
+      operationsOf(document).map(({ path, method }) => `${method} ${path === '/' ? '' : path}`),
+    )
+
+    const routes = world.defective.routes.map(({ method, path }) => {
+      const template = path.replace(/^\/v1/, '').replaceAll(/:(\w+)/g, '{$1}')
+      return `${method} ${template === '/' ? '' : template}`
+    })
+
+    expect(routes.length).toBeGreaterThan(15)
+    expect(routes.filter((route) => !documented.has(route))).toEqual([])
+  })
+
+  it('has every parameter of a list, and their choices are accepted', async () => {
+    const list = document.paths['/buckets/{bucket_id}/collections/{collection_id}/records']!.get!
+    const inQuery = list.parameters!.filter((parameter) => parameter.in === 'query')
+    const choices = inQuery.find(({ name }) => name === '_sort')!.schema.enum!
+
+    const statuses = await Promise.all(
+      choices.map(async (choice) => {
+        const answer = await world.well.ask(`/collections/bookmarks/records?_sort=${String(choice)}`)
+        return answer.status
+      }),
+    )
+
+    expect(inQuery.map(({ name }) => name).toSorted()).toEqual([
+      '_before',
+      '_limit',
+      '_since',
+      '_sort',
+      '_token',
+      'exclude_id',
+      'gt_last_modified',
+      'in_id',
+      'in_ids',
+      'lt_last_modified',
+    ])
+    expect(new Set(statuses)).toEqual(new Set([200]))
+  })
+
+  it('names parameters by the names under which the service refuses them', async () => {
+    const bad: Record<string, string> = { _limit: '0', in_ids: 'é', in_id: 'é', exclude_id: 'é' }
+    const problems: string[] = []
+
+    for (const { path, method, operation } of operationsOf(document)) {
+      for (const { in: place, name } of path.startsWith('/buckets') ? operation.parameters! : []) {
+        if (name === 'Prefer' || name === 'X-Client-State' || method === 'HEAD') continue
+        const answer =
+          place === 'query'
+            ? await world.well.ask(
+                `/collections/bookmarks/records?${name}=${encodeURIComponent(bad[name] ?? '!')}`,
+              )
+            : await askWell(
+                { path, method },
+                world,
+                { headers: place === 'header' ? { [name]: '!' } : {} },
+                { [name]: '%01' },
+              )
+        const named = answer.body?.details?.[0]?.name
+        const gate = operation.operationId.match(/^(put|delete)/) && name === 'collection_id'
+        if (answer.status !== (gate ? 405 : 400) || (!gate && named !== name))
+          problems.push(`${operation.operationId} ${name}: ${answer.status} ${named}`)
+      }
+    }
+
+    expect(problems).toEqual([])
+  })
+})

@@ -1,0 +1,97 @@
+import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
+import { Value } from '@sinclair/typebox/value'
+import { BatchBody, RecordBody } from '../../src/protocol/schemas.ts'
+import { startTestBridge } from '../support/bridge.ts'
+import type { TestBridge } from '../support/bridge.ts'
+import { operationsOf } from './api-document.ts'
+import type { ApiDocument } from './api-document.ts'
+import { brokenRules } from './openapi-rules.ts'
+
+let bridge: TestBridge
+let document: ApiDocument
+
+beforeAll(async () => {
+  bridge = await startTestBridge()
+  document = (await bridge.ask('/v1/__api__', { as: null })).body
+})
+
+afterAll(() => bridge.stop())
+
+describe('GET /__api__', () => {
+  it('is an OpenAPI 3.0 document that breaks none of its rules', () => {
+    const problems = brokenRules(document)
+
+    expect(document.openapi).toBe('3.0.3')
+    expect(problems).toEqual([])
+  })
+
+  it('gives every operation a name of its own', () => {
+    const ids = operationsOf(document)
+      .filter(({ method, operation }) => method !== 'HEAD' || operation.operationId === 'countRecords')
+      .map(({ operation }) => operation.operationId)
+
+    expect(ids.toSorted()).toEqual([
+      'batch',
+      'countRecords',
+      'deleteRecord',
+      'getApi',
+      'getBucket',
+      'getCollection',
+      'getDocs',
+      'getDocsFile',
+      'getHeartbeat',
+      'getLbheartbeat',
+      'getMetrics',
+      'getRecord',
+      'getRoot',
+      'getVersion',
+      'listCollections',
+      'listRecords',
+      'putRecord',
+    ])
+  })
+
+  it('has a HEAD wherever it has a GET', () => {
+    const gets = Object.entries(document.paths).filter(([, methods]) => methods.get)
+
+    expect(gets.filter(([, methods]) => !methods.head).map(([path]) => path)).toEqual([])
+    expect(gets).toHaveLength(13)
+  })
+
+  it('lets everything in a bucket be asked with either kind of credentials', () => {
+    const inBuckets = operationsOf(document).filter(({ path }) => /^\/(buckets|batch)/.test(path))
+
+    const security = new Set(inBuckets.map(({ operation }) => JSON.stringify(operation.security)))
+
+    expect([...security]).toEqual(['[{"bearer":[],"keyId":[]},{"browserid":[]}]'])
+    expect(document.components.securitySchemes).toMatchObject({
+      bearer: { type: 'http', scheme: 'bearer' },
+      keyId: { type: 'apiKey', in: 'header', name: 'X-KeyID' },
+      browserid: { type: 'apiKey', in: 'header', name: 'Authorization' },
+    })
+  })
+
+  it('shows bodies that pass the checks of requests', () => {
+    const bodies = operationsOf(document).flatMap(({ operation }) =>
+      Object.values(operation.requestBody?.content['application/json']?.examples ?? {}).map(({ value }) => ({
+        schema: operation.operationId === 'batch' ? BatchBody : RecordBody,
+        value,
+      })),
+    )
+
+    expect(bodies).toHaveLength(5)
+    expect(bodies.filter(({ schema, value }) => !Value.Check(schema, value))).toEqual([])
+  })
+
+  it('names the service as the settings do, and the version that is served', async () => {
+    const named = await startTestBridge({
+      settings: { project_name: 'Our Sync', http_api_version: '2.0', docs_enabled: 'false' },
+    })
+
+    const { body } = await named.ask('/v2/__api__', { as: null })
+    await named.stop()
+
+    expect(body).toMatchObject({ info: { title: 'Our Sync' }, servers: [{ url: '/v2' }] })
+    expect(Object.keys(body.paths)).not.toContain('/docs')
+  })
+})
