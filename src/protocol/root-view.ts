@@ -6,7 +6,7 @@ import type { Reply } from './reply.ts'
 /** What the service is and can do: the first thing that every client asks. */
 export function rootReply(origin: string, userId: string | null, settings: ExposedSettings): Reply {
   const url = `${origin}/v${majorVersion(settings)}`
-  const docs = settings.projectDocs ?? `${url}/docs`
+  const docs = settings.projectDocs ?? (settings.docsEnabled ? `${url}/docs` : url)
   return jsonReply({
     project_name: settings.projectName,
     project_docs: docs,

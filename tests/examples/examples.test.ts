@@ -3,6 +3,7 @@ import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fillSampleData } from '../../src/sandbox/sample-data.ts'
+import { startBrowser } from '../browser/browser.ts'
 import { startTestBridge } from '../support/bridge.ts'
 
 const examples = join(import.meta.dir, '../../docs/examples')
@@ -66,6 +67,38 @@ describe('backup.ts', () => {
     ).toBe(true)
     expect(third.output).toMatch(/tabs: 1 record\n/)
     expect(kept.payload).toBe('changed')
+  })
+})
+
+describe('tabs.html', () => {
+  it('shows the tabs of all devices, from another origin', async () => {
+    const files = Bun.serve({
+      hostname: '127.0.0.1',
+      port: 0,
+      fetch: async ({ url }) => {
+        const file = Bun.file(join(examples, new URL(url).pathname))
+        return (await file.exists()) ? new Response(file) : new Response(null, { status: 404 })
+      },
+    })
+    const browser = await startBrowser()
+    const { page, errors } = await browser.open()
+
+    await page.goto(`${files.url}tabs.html`)
+    for (const name of ['BRIDGE_URL', 'BUCKET', 'BEARER_TOKEN', 'KEY_ID', 'SYNC_KEY'] as const) {
+      await page.fill(`input[name=${name}]`, environment[name])
+    }
+    await page.click('button')
+    await page.waitForSelector('#devices section, #problem:not(:empty)')
+    const problem = await page.textContent('#problem')
+    const devices = await page.locator('h2').allTextContents()
+    const tabs = await page.locator('li').count()
+    await browser.stop()
+    await files.stop(true)
+
+    expect(problem).toBe('')
+    expect(devices.toSorted()).toEqual(['Desk computer (14)', 'Pocket phone (6)'])
+    expect(tabs).toBe(20)
+    expect(errors.filter((error) => !error.includes('favicon') && !error.includes('404'))).toEqual([])
   })
 })
 
