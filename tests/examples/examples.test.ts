@@ -48,12 +48,12 @@ describe('backup.ts', () => {
 
     const first = await run(command)
     const second = await run(command)
-    bridge.sandbox.write(bridge.user, 'tabs', [{ id: 'another', payload: 'changed' }])
+    bridge.sandbox.write(bridge.user, 'prefs', [{ id: 'another', payload: 'changed' }])
     const third = await run(command)
 
     const stored = bridge.sandbox.records(bridge.user, 'passwords')
     const files = await readdir(join(folder, 'passwords'))
-    const kept = JSON.parse(await readFile(join(folder, 'tabs', 'another.json'), 'utf8'))
+    const kept = JSON.parse(await readFile(join(folder, 'prefs', 'another.json'), 'utf8'))
     await rm(folder, { recursive: true })
     expect(first.output).toMatch(/history: 3000 records/)
     expect(files.map((file) => decodeURIComponent(file.slice(0, -5))).toSorted()).toEqual(
@@ -65,7 +65,7 @@ describe('backup.ts', () => {
         .split('\n')
         .every((line) => line.endsWith('unchanged')),
     ).toBe(true)
-    expect(third.output).toMatch(/tabs: 1 record\n/)
+    expect(third.output).toMatch(/prefs: 1 record\n/)
     expect(kept.payload).toBe('changed')
   })
 })
