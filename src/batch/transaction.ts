@@ -258,7 +258,10 @@ class Transaction {
 
   async #undo(changed: WrittenCollection[]): Promise<void> {
     const results = { untouched: [], undone: [], partial: [], unknown: [] } as Record<string, string[]>
-    for (const part of changed.toReversed()) results[await part.undo()]!.push(part.collection)
+    // At the same time, because the client waits, and a storage that hangs takes its time for each.
+    await Promise.all(
+      changed.toReversed().map(async (part) => results[await part.undo()]!.push(part.collection)),
+    )
     for (const kind of ['undone', 'partial', 'unknown'] as const) {
       const collections = results[kind]!
       if (collections.length > 0) this.#options.observe({ kind, collections })

@@ -161,6 +161,7 @@ export class WrittenCollection {
         if (!(await this.#carryOut(step))) await this.#nextRound()
       } catch (error) {
         if (!isRefusal(error)) throw error
+        if (error.status === 401 && (this.#around.hasCompany || this.#state.isVisible)) throw shutOut(error)
         this.fail(error)
       }
     }
@@ -374,6 +375,15 @@ function withoutEffect(failure: unknown, collection: string): unknown {
       cause: failure,
     },
   )
+}
+
+// A refused identity concerns all that the user wants, not the half that was still to come.
+function shutOut(cause: ServiceError): UpstreamError {
+  return new UpstreamError('refused', 'Cannot go on: the storage no longer lets the user in', {
+    applied: 'no',
+    status: 401,
+    cause,
+  })
 }
 
 // A staged batch that the storage has forgotten is no fault of the client's.

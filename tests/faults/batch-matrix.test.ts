@@ -1,0 +1,112 @@
+import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
+
+import { faults, hangs, lanes, prove } from './batch-trial.ts'
+import { startFaultyBridge } from './faulty-bridge.ts'
+import type { Shape } from './batch-case.ts'
+import type { FaultName, Span, Trial } from './batch-trial.ts'
+import type { FaultyBridge } from './faulty-bridge.ts'
+
+const quick = (Object.keys(faults) as FaultName[]).filter((name) => !hangs.includes(name))
+
+/** Of one call of the storage. */
+const hastyTimeoutMs = 200
+
+let patient: FaultyBridge
+let forlorn: FaultyBridge
+let impatient: FaultyBridge
+let hasty: FaultyBridge
+
+beforeAll(async () => {
+  const writable = lanes.flat()
+  patient = await startFaultyBridge({ writable })
+  forlorn = await startFaultyBridge({ writable })
+  impatient = await startFaultyBridge({
+    writable,
+    settings: { upstream_timeout_seconds: '0.3', request_timeout_seconds: '2' },
+  })
+  hasty = await startFaultyBridge({
+    writable,
+    settings: { upstream_timeout_seconds: `${hastyTimeoutMs / 1000}`, request_timeout_seconds: '0.3' },
+  })
+})
+
+afterAll(async () => {
+  await Promise.all([patient, forlorn, impatient, hasty].map((each) => each.stop()))
+})
+
+describe('a batch over a storage that fails at its k-th call', () => {
+  const all: Shape[] = [
+    ...[1, 2, 5].flatMap((requests) => shapesOf(requests)),
+    { kind: 'puts', requests: 25, collections: 1 },
+    { kind: 'deletes', requests: 25, collections: 4 },
+    { kind: 'mixed', requests: 25, collections: 1 },
+    { kind: 'mixed', requests: 25, collections: 4 },
+  ]
+  const some = shapesOf(5)
+  const few: Shape[] = [
+    { kind: 'mixed', requests: 2, collections: 1 },
+    { kind: 'puts', requests: 5, collections: 2 },
+    { kind: 'mixed', requests: 25, collections: 4 },
+  ]
+
+  it.each(quick)(
+    'is whole or has left no trace: %s, once',
+    async (fault) => {
+      const { findings, runs } = await prove(patient, trialsOf(all, [fault], 'once'))
+
+      expect(findings).toEqual([])
+      expect(runs).toBeGreaterThan(100)
+    },
+    60_000,
+  )
+
+  it.concurrent(
+    'is whole, has left no trace or has said so: every failure, from then on',
+    async () => {
+      const { findings, runs } = await prove(forlorn, trialsOf(few, quick, 'from then on'))
+
+      expect(findings).toEqual([])
+      expect(runs).toBeGreaterThan(150)
+    },
+    60_000,
+  )
+
+  it.concurrent(
+    'is whole or has left no trace: every failure, for good',
+    async () => {
+      const lasting = quick.filter((name) => name !== '401')
+      const { findings, runs } = await prove(patient, trialsOf(some, lasting, 'for good'))
+
+      expect(findings).toEqual([])
+      expect(runs).toBeGreaterThan(200)
+    },
+    60_000,
+  )
+
+  it('is whole or has left no trace: every kind of hanging, once', async () => {
+    const { findings, runs } = await prove(impatient, trialsOf(few, hangs, 'once'))
+
+    expect(findings).toEqual([])
+    expect(runs).toBeGreaterThan(40)
+  }, 60_000)
+
+  it('is whole, has left no trace or has said so: every kind of hanging, from then on', async () => {
+    const { findings, runs, longestMs } = await prove(hasty, trialsOf(few, hangs, 'from then on'))
+
+    expect(findings).toEqual([])
+    expect(runs).toBeGreaterThan(40)
+    // The server cuts a connection without an answer after 240 s; the usual upstream timeout is 20 s.
+    expect(longestMs / hastyTimeoutMs).toBeLessThan(240 / 20)
+  }, 60_000)
+})
+
+/** Every way to spread so many requests. */
+function shapesOf(requests: number): Shape[] {
+  const spreads = [1, 2, 4].filter((collections) => collections <= requests)
+  const kinds = (['puts', 'deletes', 'mixed'] as const).slice(0, requests === 1 ? 2 : 3)
+  return spreads.flatMap((collections) => kinds.map((kind) => ({ kind, requests, collections })))
+}
+
+function trialsOf(shapes: Shape[], names: FaultName[], span: Span): Trial[] {
+  return shapes.flatMap((shape) => names.map((fault) => ({ shape, fault, span })))
+}

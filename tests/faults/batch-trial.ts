@@ -1,0 +1,182 @@
+import { contentOf, makeCase, store } from './batch-case.ts'
+import { hangForGood, statusFaults } from './faulty-bridge.ts'
+import type { Sandbox } from '../../src/sandbox/sandbox.ts'
+import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
+import type { Fault, ProxiedRequest } from '../support/fault-proxy.ts'
+import type { Content, Shape } from './batch-case.ts'
+import type { FaultyBridge, UserPlan } from './faulty-bridge.ts'
+
+/** Everything that a call of the storage can suffer, by name. */
+export const faults = {
+  ...statusFaults,
+  'reset before': { kind: 'reset-before' },
+  'reset after': { kind: 'reset-after' },
+  '500 after': { kind: 'status-after', status: 500 },
+  garbage: { kind: 'garbage' },
+  'hang before': 'hang for good',
+  'hang after': { kind: 'hang-after' },
+  'hang within': { kind: 'hang-mid-body', afterBytes: 1 },
+} satisfies Record<string, Fault | 'hang for good'>
+
+/** Those that cost as much time as the bridge is ready to wait. */
+export const hangs: FaultName[] = ['hang before', 'hang after', 'hang within']
+
+export type FaultName = `${keyof typeof faults}`
+
+/** Whether only the k-th call fails, every later one that does the same, or every later one. */
+export type Span = 'once' | 'for good' | 'from then on'
+
+export interface Trial {
+  shape: Shape
+  fault: FaultName
+  span: Span
+}
+
+/** Trials run side by side, each in collections of its own, so that the log tells which one a line is about. */
+export const lanes = Array.from({ length: 14 }, (_, lane) =>
+  ['a', 'b', 'c', 'd', 'e'].map((name) => `lane${lane}${name}`),
+)
+
+/**
+ * Makes every trial once for each call that an undisturbed run of its shape makes. What comes back is what went wrong;
+ * the longest that a client waited for its answer is told too.
+ */
+export async function prove(
+  over: FaultyBridge,
+  trials: Trial[],
+): Promise<{ findings: string[]; runs: number; longestMs: number }> {
+  const findings: string[] = []
+  const queue: (Trial & { k: number })[] = []
+  let longestMs = 0
+  await inLanes([...new Set(trials.map(({ shape }) => shape))], async (shape, names) => {
+    const { calls, finding } = await run(over, names, { shape, fault: null, span: 'once', k: 0 })
+    if (finding) findings.push(`${JSON.stringify(shape)} undisturbed: ${finding}`)
+    const disturbed = trials.filter((trial) => trial.shape === shape)
+    for (let k = 0; k < calls; k += 1) queue.push(...disturbed.map((trial) => ({ ...trial, k })))
+  })
+  const runs = queue.length
+  await inLanes(queue, async (trial, names) => {
+    const { finding, ms } = await run(over, names, trial)
+    longestMs = Math.max(longestMs, ms)
+    const { shape, fault, span, k } = trial
+    if (finding) findings.push(`${JSON.stringify(shape)} ${fault} at call ${k} ${span}: ${finding}`)
+  })
+  return { findings, runs, longestMs }
+}
+
+async function inLanes<Item>(
+  items: Item[],
+  work: (item: Item, names: string[]) => Promise<void>,
+): Promise<void> {
+  await Promise.all(
+    lanes.map(async (names) => {
+      for (let item = items.shift(); item !== undefined; item = items.shift()) await work(item, names)
+    }),
+  )
+}
+
+let users = 0
+
+async function run(
+  over: FaultyBridge,
+  names: string[],
+  { shape, fault, span, k }: { shape: Shape; fault: FaultName | null; span: Span; k: number },
+) {
+  const { sandbox } = over
+  const user = sandbox.addUser(`user ${(users += 1)}`)
+  // Credentials are fetched beforehand: the user gets the number by which calls are told apart.
+  await over.ask('', { as: user })
+  const { before, after, requests } = makeCase(shape, names)
+  store(sandbox, user, before)
+  const hit: { deed: string | null } = { deed: null }
+  const plan: UserPlan = (request, index) => {
+    if (fault === null || index < k) return null
+    hit.deed ??= deedOf(request)
+    const isHit =
+      index === k || span === 'from then on' || (span === 'for good' && hit.deed === deedOf(request))
+    return isHit ? planOf(fault) : null
+  }
+  over.planFor(user, plan)
+  const collections = Object.keys(before)
+  const known = collections.map((name) => incidents(over, name))
+
+  const startedAtMs = performance.now()
+  const body = { requests: requests(user.clientState) }
+  const answer = await over.ask('/v1/batch', { method: 'POST', as: user, body })
+  const ms = performance.now() - startedAtMs
+
+  const responses: { status: number }[] = answer.body.responses ?? []
+  const finding = judge({
+    status: answer.status,
+    statuses: responses.map(({ status }) => status),
+    content: contentOf(sandbox, user, collections),
+    before,
+    after,
+    repeated: repeatedWrites(sandbox, user),
+    isReported: collections.some((name, index) => incidents(over, name) > known[index]!),
+    isRefused: fault === '401' && span === 'from then on',
+    // What a batch has created can't be taken back where nothing can be deleted.
+    mustCope: span === 'once' || (span === 'for good' && !hit.deed?.startsWith('DELETE')),
+  })
+  return { calls: over.callsOf(user).length, finding, ms }
+}
+
+/** What a call does to what, as far as the storage is concerned. */
+function deedOf({ method, path, query }: ProxiedRequest): string {
+  return `${method} ${path} ${query.has('commit') ? 'commit' : query.has('batch') ? 'stage' : ''}`
+}
+
+function planOf(name: FaultName): Fault | Promise<Fault> {
+  const fault = faults[name]
+  return fault === 'hang for good' ? hangForGood() : fault
+}
+
+function incidents(over: FaultyBridge, collection: string): number {
+  return over.eventsAbout(collection, 'batch.partial') + over.eventsAbout(collection, 'batch.unknown')
+}
+
+/** Visible writes that the storage has carried out more than once in one collection. */
+function repeatedWrites(sandbox: Sandbox, user: SandboxUser): string[] {
+  const mark = `/1.5/${user.uid}/`
+  // A run makes some 60 calls at most, and the lanes share the log.
+  const writes = sandbox.requests.storage.entries
+    .slice(-1000)
+    .filter(({ target, status }) => target.startsWith(mark) && status === 200)
+    .filter(({ method }) => method !== 'GET')
+    .filter(({ target }) => !target.includes('batch=') || target.includes('commit='))
+    .map(({ method, target }) => `${method} ${target.slice(mark.length).split('?')[0]}`)
+  return writes.filter((write, place) => writes.indexOf(write) !== place)
+}
+
+interface Observation {
+  status: number
+  statuses: number[]
+  content: Content
+  before: Content
+  after: Content
+  repeated: string[]
+  /** Whether the log tells of something left behind, or of something that nobody knows. */
+  isReported: boolean
+  /** Whether the storage refuses the identity for good. */
+  isRefused: boolean
+  /** Whether nothing may be left behind, reported or not. */
+  mustCope: boolean
+}
+
+/** What is wrong with a run; null when nothing is. */
+function judge(seen: Observation): string | null {
+  const { status, statuses, content, before, after, repeated, isReported, isRefused, mustCope } = seen
+  if (isReported && mustCope) return `could not cope: ${JSON.stringify(content)}`
+  if (status === 200) {
+    if (repeated.length > 0) return `written more than once: ${repeated.join(' ')}`
+    const isWhole = statuses.every((each) => each === 200 || each === 204)
+    if (isWhole)
+      return Bun.deepEquals(content, after) ? null : `200, but not all is there: ${JSON.stringify(content)}`
+    // An identity that is refused is the answer of every sub-request that carries it, and then nothing was written.
+    const isClean = isRefused && statuses.every((each) => each === 401) && Bun.deepEquals(content, before)
+    return isClean ? null : `200 with ${statuses.join()}`
+  }
+  if (status !== 503) return `answered ${status}`
+  if (Bun.deepEquals(content, before)) return null
+  return isReported ? null : `503, but something is left: ${JSON.stringify(content)}`
+}

@@ -1,0 +1,242 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'bun:test'
+
+import { startFaultyBridge } from './faulty-bridge.ts'
+import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
+import type { ProxiedRequest } from '../support/fault-proxy.ts'
+import type { FaultyBridge } from './faulty-bridge.ts'
+
+let bridge: FaultyBridge
+let user: SandboxUser
+let users = 0
+
+beforeAll(async () => {
+  bridge = await startFaultyBridge({
+    writable: ['tabs', 'forms'],
+    settings: { request_timeout_seconds: '5' },
+  })
+})
+
+afterAll(() => bridge.stop())
+
+beforeEach(async () => {
+  user = bridge.sandbox.addUser(`shared ${(users += 1)}`)
+  await bridge.ask('', { as: user })
+})
+
+describe('a batch and another device that writes between its snapshot and its commit', () => {
+  it('judges conditions by what the other wrote, and loses nothing of it', async () => {
+    const at = bridge.sandbox.write(user, 'tabs', [record('mine', 'old'), record('theirs', 'old')])
+    onFirst(isCommit, () => bridge.sandbox.write(user, 'tabs', [record('theirs', 'of the other device')]))
+
+    const { status, responses } = await batch([
+      put('tabs', 'mine', 'new', { 'If-Match': `"${at}"` }),
+      put('tabs', 'theirs', 'new', { 'If-Match': `"${at}"` }),
+      put('tabs', 'another', 'new', { 'If-None-Match': '*' }),
+    ])
+
+    expect(status).toBe(200)
+    expect(responses.map((each) => each.status)).toEqual([200, 412, 200])
+    expect(responses[1]!.body.details.existing).toMatchObject({
+      id: 'theirs',
+      payload: 'of the other device',
+    })
+    expect(payloads('tabs')).toEqual({ another: 'new', mine: 'new', theirs: 'of the other device' })
+  })
+
+  it('sees what the other created and deleted', async () => {
+    bridge.sandbox.write(user, 'tabs', [record('going', 'old')])
+    onFirst(isCommit, () => {
+      bridge.sandbox.write(user, 'tabs', [record('coming', 'of the other device')])
+      bridge.sandbox.remove(user, 'tabs', ['going'])
+    })
+
+    const { status, responses } = await batch([
+      put('tabs', 'coming', 'new', { 'If-None-Match': '*' }),
+      remove('tabs', 'going'),
+      put('tabs', 'fresh', 'new'),
+    ])
+
+    expect(status).toBe(200)
+    expect(responses.map((each) => each.status)).toEqual([412, 404, 200])
+    expect(payloads('tabs')).toEqual({ coming: 'of the other device', fresh: 'new' })
+  })
+
+  it('gives up after a few rounds, with no trace, when the other never stops', async () => {
+    bridge.sandbox.write(user, 'tabs', [record('mine', 'old')])
+    let round = 0
+    bridge.planFor(user, (request) => {
+      if (isCommit(request)) bridge.sandbox.write(user, 'tabs', [record('theirs', `${(round += 1)}`)])
+      return null
+    })
+
+    const { status } = await batch([put('tabs', 'mine', 'new')])
+
+    expect(status).toBe(503)
+    expect(payloads('tabs')).toEqual({ mine: 'old', theirs: `${round}` })
+    expect(round).toBeLessThanOrEqual(6)
+  })
+
+  it('sees that a write whose answer was lost was not carried out, and decides it anew', async () => {
+    const at = bridge.sandbox.write(user, 'tabs', [record('mine', 'old'), record('second', 'old')])
+    onFirst(isCommit, () => bridge.sandbox.write(user, 'tabs', [record('mine', 'of the other device')]), {
+      kind: 'reset-before',
+    })
+
+    const { status, responses } = await batch([
+      put('tabs', 'mine', 'new', { 'If-Match': `"${at}"` }),
+      put('tabs', 'second', 'new'),
+    ])
+
+    expect(status).toBe(200)
+    expect(responses.map((each) => each.status)).toEqual([412, 200])
+    expect(payloads('tabs')).toEqual({ mine: 'of the other device', second: 'new' })
+  })
+
+  it('says so when the other has covered every trace of a write whose answer was lost', async () => {
+    const at = bridge.sandbox.write(user, 'tabs', [record('mine', 'old')])
+    const unknown = bridge.eventsAbout('tabs', 'batch.unknown')
+    onFirst(isCommit, () => bridge.sandbox.write(user, 'tabs', [record('mine', 'of the other device')]), {
+      kind: 'reset-before',
+    })
+
+    const { status } = await batch([put('tabs', 'mine', 'new', { 'If-Match': `"${at}"` })])
+
+    expect(status).toBe(503)
+    expect(bridge.eventsAbout('tabs', 'batch.unknown')).toBe(unknown + 1)
+    expect(payloads('tabs')).toEqual({ mine: 'of the other device' })
+  })
+
+  it('leaves to the other what it wrote before an undo', async () => {
+    bridge.sandbox.write(user, 'tabs', [record('first', 'old'), record('second', 'old')])
+    bridge.sandbox.write(user, 'forms', [record('third', 'old')])
+    let isOver = false
+    bridge.planFor(user, (request) => {
+      if (!isCommit(request) || !request.path.endsWith('/forms')) return null
+      if (!isOver) bridge.sandbox.write(user, 'tabs', [record('second', 'of the other device')])
+      isOver = true
+      return { kind: 'status', status: 500 }
+    })
+
+    const { status } = await batch([
+      put('tabs', 'first', 'new'),
+      put('tabs', 'second', 'new'),
+      put('forms', 'third', 'new'),
+    ])
+
+    expect(status).toBe(503)
+    expect(payloads('forms')).toEqual({ third: 'old' })
+    expect(payloads('tabs')).toEqual({ first: 'old', second: 'of the other device' })
+  })
+})
+
+describe('a client that hangs up', () => {
+  it.each(['at the snapshot', 'while it is staged', 'at the commit'])(
+    'does not stop a batch %s',
+    async (moment) => {
+      bridge.sandbox.write(user, 'tabs', [record('first', 'old')])
+      bridge.sandbox.write(user, 'forms', [record('second', 'old')])
+      const holds = {
+        'at the snapshot': isSnapshot,
+        'while it is staged': isStaging,
+        'at the commit': isCommit,
+      }
+      const isHeld = holds[moment as keyof typeof holds]
+      const arrived = Promise.withResolvers<void>()
+      const goOn = Promise.withResolvers<void>()
+      bridge.planFor(user, async (request) => {
+        if (!isHeld(request)) return null
+        arrived.resolve()
+        await goOn.promise
+        return null
+      })
+      const abort = new AbortController()
+      const asked = batch([put('tabs', 'first', 'new'), put('forms', 'second', 'new')], abort.signal)
+
+      await arrived.promise
+      abort.abort()
+      await asked.catch(() => {})
+      goOn.resolve()
+      await untilQuiet()
+
+      const seen = JSON.stringify([payloads('tabs'), payloads('forms')])
+      const whole = JSON.stringify([{ first: 'new' }, { second: 'new' }])
+      const nothing = JSON.stringify([{ first: 'old' }, { second: 'old' }])
+      // Before anything was written a batch may be given up; later it never is.
+      expect(moment === 'at the commit' ? [whole] : [whole, nothing]).toContain(seen)
+    },
+  )
+})
+
+interface SubResponse {
+  status: number
+  // oxlint-disable-next-line typescript/no-explicit-any -- bodies of every shape
+  body: any
+}
+
+async function batch(requests: object[], signal?: AbortSignal) {
+  const response = await fetch(`${bridge.url}/v1/batch`, {
+    method: 'POST',
+    headers: { ...bridge.identityOf(user), 'Content-Type': 'application/json' },
+    body: JSON.stringify({ requests }),
+    ...(signal && { signal }),
+  })
+  const body = (await response.json()) as { responses?: SubResponse[] }
+  return { status: response.status, responses: body.responses ?? [] }
+}
+
+function record(id: string, payload: string) {
+  return { id, payload }
+}
+
+function path(collection: string, id: string): string {
+  return `/buckets/${user.clientState}/collections/${collection}/records/${id}`
+}
+
+function put(collection: string, id: string, payload: string, headers: Record<string, string> = {}) {
+  return { method: 'PUT', path: path(collection, id), headers, body: { data: { payload } } }
+}
+
+function remove(collection: string, id: string) {
+  return { method: 'DELETE', path: path(collection, id) }
+}
+
+function payloads(collection: string): Record<string, string> {
+  return Object.fromEntries(bridge.sandbox.records(user, collection).map(({ id, payload }) => [id, payload]))
+}
+
+function isSnapshot({ method, path: at }: ProxiedRequest): boolean {
+  return method === 'GET' && at.includes('/storage/')
+}
+
+function isStaging({ method, query }: ProxiedRequest): boolean {
+  return method === 'POST' && query.has('batch') && !query.has('commit')
+}
+
+function isCommit(request: ProxiedRequest): boolean {
+  return request.method !== 'GET' && !isStaging(request)
+}
+
+/** Does something of the other device when the first such call arrives. */
+function onFirst(
+  meets: (request: ProxiedRequest) => boolean,
+  meanwhile: () => unknown,
+  fault: { kind: 'reset-before' } | null = null,
+): void {
+  let isOver = false
+  bridge.planFor(user, (request) => {
+    if (isOver || !meets(request)) return null
+    isOver = true
+    meanwhile()
+    return fault
+  })
+}
+
+/** Waits until the user's calls have all been answered and no further one comes. */
+async function untilQuiet(): Promise<void> {
+  for (let still = 0, known = -1; still < 15; still += 1) {
+    const calls = bridge.callsOf(user)
+    if (calls.length !== known || calls.some(({ applied }) => !applied)) still = 0
+    known = calls.length
+    await Bun.sleep(10)
+  }
+}

@@ -1,0 +1,190 @@
+import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
+
+import { faults, hangs, lanes } from './batch-trial.ts'
+import { hangForGood, startFaultyBridge } from './faulty-bridge.ts'
+import { contentOf, store } from './batch-case.ts'
+import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
+import type { FaultName, Span } from './batch-trial.ts'
+import type { FaultyBridge } from './faulty-bridge.ts'
+
+/** A write, and the headers that it comes with once the record's entity tag is known. */
+interface Write {
+  name: string
+  method: 'PUT' | 'DELETE'
+  id: 'stored' | 'fresh'
+  headers: (entityTag: string) => Record<string, string>
+}
+
+const writes: Write[] = [
+  { name: 'PUT', method: 'PUT', id: 'stored', headers: () => ({}) },
+  { name: 'PUT If-Match', method: 'PUT', id: 'stored', headers: (tag) => ({ 'If-Match': tag }) },
+  { name: 'PUT If-None-Match: *', method: 'PUT', id: 'fresh', headers: () => ({ 'If-None-Match': '*' }) },
+  { name: 'DELETE', method: 'DELETE', id: 'stored', headers: () => ({}) },
+  { name: 'DELETE If-Match', method: 'DELETE', id: 'stored', headers: (tag) => ({ 'If-Match': tag }) },
+]
+const quick = (Object.keys(faults) as FaultName[]).filter((name) => !hangs.includes(name))
+/** A read of the record and the collection's timestamp, then the write. */
+const callsOfAWrite = 2
+
+let patient: FaultyBridge
+let impatient: FaultyBridge
+
+beforeAll(async () => {
+  const writable = lanes.flat()
+  patient = await startFaultyBridge({ writable })
+  impatient = await startFaultyBridge({
+    writable,
+    settings: { upstream_timeout_seconds: '0.3', request_timeout_seconds: '2' },
+  })
+})
+
+afterAll(async () => {
+  await Promise.all([patient.stop(), impatient.stop()])
+})
+
+describe('PUT and DELETE over a storage that fails', () => {
+  it('tell the truth after every failure at every call', async () => {
+    const findings = await Promise.all(writes.map((write, index) => prove(write, index)))
+
+    expect(findings.flat()).toEqual([])
+  })
+
+  it('a failure that has left no trace is made good by a second attempt', async () => {
+    const user = await userWithRecord(patient, 'lane0a')
+    const kinds = ['500', 'conflict', '412', 'reset before', 'reset after', '500 after', 'garbage'] as const
+
+    const statuses: number[] = []
+    for (const kind of kinds) {
+      patient.planFor(user, (_, index) => (index === 1 ? faults[kind] : null))
+      const { status } = await patient.ask('/collections/lane0a/records/stored', {
+        method: 'PUT',
+        as: user,
+        body: { data: { payload: kind } },
+      })
+      statuses.push(status)
+    }
+
+    expect(statuses).toEqual(kinds.map(() => 200))
+  })
+})
+
+describe('a write whose answer stalls in its body', () => {
+  it('is answered in time, and truthfully', async () => {
+    const user = await userWithRecord(impatient, 'lane0a')
+    impatient.planFor(user, (_, index) => (index === 1 ? { kind: 'hang-mid-body', afterBytes: 1 } : null))
+
+    const answer = fetch(
+      `${impatient.url}/v1/buckets/${user.clientState}/collections/lane0a/records/stored`,
+      {
+        method: 'PUT',
+        headers: { ...impatient.identityOf(user), 'Content-Type': 'application/json' },
+        body: '{"data":{"payload":"after"}}',
+        signal: AbortSignal.timeout(4000),
+      },
+    )
+
+    expect((await answer).status).toBe(200)
+  })
+})
+
+/** Makes one kind of write under every trial, in the collections of that number. */
+async function prove(write: Write, index: number): Promise<string[]> {
+  const trials = [
+    ...trialsOf(patient, quick, 'once'),
+    ...trialsOf(patient, quick, 'from then on'),
+    ...trialsOf(impatient, hangs, 'once'),
+    ...trialsOf(impatient, hangs, 'from then on'),
+  ]
+  const findings: string[] = []
+  await Promise.all(
+    lanes.slice(0, 6).map(async (names) => {
+      for (let trial = trials.shift(); trial; trial = trials.shift()) {
+        const finding = await run(trial, write, names[index]!)
+        if (finding)
+          findings.push(`${write.name}: ${trial.fault} at call ${trial.k} ${trial.span}: ${finding}`)
+      }
+    }),
+  )
+  return findings
+}
+
+interface Trial {
+  over: FaultyBridge
+  fault: FaultName
+  span: Span
+  k: number
+}
+
+function trialsOf(over: FaultyBridge, names: FaultName[], span: Span): Trial[] {
+  return names.flatMap((fault) =>
+    Array.from({ length: callsOfAWrite }, (_, k): Trial => ({ over, fault, span, k })),
+  )
+}
+
+let users = 0
+
+async function userWithRecord(over: FaultyBridge, collection: string): Promise<SandboxUser> {
+  const user = over.sandbox.addUser(`writer ${(users += 1)}`)
+  await over.ask('', { as: user })
+  store(over.sandbox, user, { [collection]: { stored: { payload: 'before', sortindex: 3 } } })
+  return user
+}
+
+async function run(
+  { over, fault, span, k }: Trial,
+  write: Write,
+  collection: string,
+): Promise<string | null> {
+  const { sandbox } = over
+  const user = await userWithRecord(over, collection)
+  const [stored] = sandbox.records(user, collection)
+  const before = contentOf(sandbox, user, [collection])
+  const unknown = over.eventsAbout(collection, 'batch.unknown')
+  over.planFor(user, (_, index) => {
+    if (index !== k && !(index > k && span === 'from then on')) return null
+    const planned = faults[fault]
+    return planned === 'hang for good' ? hangForGood() : planned
+  })
+
+  const { status, body, headers } = await over.ask(`/collections/${collection}/records/${write.id}`, {
+    method: write.method,
+    as: user,
+    headers: write.headers(`"${stored!.modified}"`),
+    ...(write.method === 'PUT' && { body: { data: { payload: 'after' } } }),
+  })
+
+  const now = sandbox.records(user, collection).find(({ id }) => id === write.id)
+  const isApplied = write.method === 'PUT' ? now?.payload === 'after' : now === undefined
+  const isUntouched = Bun.deepEquals(contentOf(sandbox, user, [collection]), before)
+  const carriedOut = carriedOutWrites(over, user)
+  if (carriedOut > 1) return `carried out ${carriedOut} times`
+  if (isApplied === isUntouched) return `left ${JSON.stringify(now)}`
+  switch (status) {
+    case 200: {
+      if (!isApplied) return '200, but nothing was written'
+      const { last_modified: told } = body.data
+      if (told !== now!.modified || headers.get('ETag') !== `"${told}"`)
+        return `${told} is not when it was written`
+      return null
+    }
+    case 204:
+      return isApplied ? null : '204, but it is still there'
+    case 401:
+      return fault === '401' && span === 'from then on' && isUntouched ? null : 'answered 401'
+    case 503:
+      if (!headers.has('Retry-After')) return '503 without Retry-After'
+      if (isUntouched) return null
+      return span === 'from then on' && over.eventsAbout(collection, 'batch.unknown') > unknown
+        ? null
+        : '503, but it was carried out'
+    default:
+      return `answered ${status}`
+  }
+}
+
+function carriedOutWrites({ sandbox }: FaultyBridge, user: SandboxUser): number {
+  return sandbox.requests.storage.entries
+    .slice(-1000)
+    .filter(({ target }) => target.startsWith(`/1.5/${user.uid}/`))
+    .filter(({ method, status }) => method !== 'GET' && status === 200).length
+}

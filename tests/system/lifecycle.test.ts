@@ -1,0 +1,304 @@
+import { afterEach, describe, expect, it } from 'bun:test'
+
+import { startExecutable } from '../support/executable.ts'
+import { eventually } from '../support/redis-server.ts'
+import { askSlowly, startHeldTokenServer } from './held-token-server.ts'
+import { listenForNotifications } from './notify-socket.ts'
+
+import type { Executable, ExecutableOptions } from '../support/executable.ts'
+
+const open: { stop(): Promise<unknown> }[] = []
+
+afterEach(async () => {
+  for (const part of open.splice(0).toReversed()) await part.stop()
+})
+
+async function start(options: ExecutableOptions = {}): Promise<Executable> {
+  const executable = await startExecutable(options)
+  open.push(executable)
+  return executable
+}
+
+function startHeld() {
+  const held = startHeldTokenServer()
+  open.push(held)
+  return held
+}
+
+const hasLogged = ({ logs }: Executable, event: string) =>
+  eventually(`it logs ${event}`, () => logs.some((line) => line.includes(`"event":"${event}"`)))
+
+const entries = ({ logs }: Executable, event: string): Record<string, unknown>[] =>
+  logs.map((line) => JSON.parse(line)).filter((entry) => entry.event === event)
+
+async function rewriteSettings({ pid }: Executable, rewrite: (text: string) => string): Promise<void> {
+  const path = `/proc/${pid}/cwd/bridge.ini`
+  await Bun.write(path, rewrite(await Bun.file(path).text()))
+}
+
+describe('SIGTERM', () => {
+  it('lets what is under way end, takes nothing new, and ends with 0', async () => {
+    const held = startHeld()
+    const bridge = await start({ tokenServerUrl: held.url })
+    const slow = askSlowly(bridge.url)
+    await held.waiting(1)
+
+    bridge.signal('SIGTERM')
+    await eventually('new connections are refused', () =>
+      fetch(`${bridge.url}/v1/__lbheartbeat__`, { headers: { Connection: 'close' } }).then(
+        () => false,
+        () => true,
+      ),
+    )
+    held.release()
+
+    const answer = await slow
+    expect([answer.status, answer.headers.get('connection')]).toEqual([200, 'close'])
+    expect(await bridge.exited).toBe(0)
+  })
+
+  it('ends with 0 after the time of grace, whatever is under way', async () => {
+    const held = startHeld()
+    const bridge = await start({ tokenServerUrl: held.url, settings: { shutdown_grace_seconds: '0.2' } })
+    const slow = askSlowly(bridge.url).catch(() => 'cut')
+    await held.waiting(1)
+
+    bridge.signal('SIGTERM')
+
+    expect(await bridge.exited).toBe(0)
+    expect(await slow).toBe('cut')
+  })
+
+  it.each(['SIGTERM', 'SIGINT'] as const)('ends at once when %s follows', async (second) => {
+    const held = startHeld()
+    const bridge = await start({ tokenServerUrl: held.url })
+    void askSlowly(bridge.url).catch(() => {})
+    await held.waiting(1)
+
+    bridge.signal('SIGTERM')
+    await hasLogged(bridge, 'stopping')
+    const startedAtMs = performance.now()
+    bridge.signal(second)
+
+    expect(await bridge.exited).toBe(second === 'SIGTERM' ? 143 : 130)
+    expect(performance.now() - startedAtMs).toBeLessThan(1000)
+  })
+})
+
+describe('shutdown_delay_seconds', () => {
+  it('goes on for that time and asks clients to close their connections', async () => {
+    const bridge = await start({ settings: { shutdown_delay_seconds: '0.5' } })
+    const before = await fetch(`${bridge.url}/v1/`)
+
+    bridge.signal('SIGTERM')
+    await hasLogged(bridge, 'stopping')
+    const after = await fetch(`${bridge.url}/v1/`, { headers: { Connection: 'close' } })
+
+    expect(before.headers.get('connection')).not.toBe('close')
+    expect([after.status, after.headers.get('connection')]).toEqual([200, 'close'])
+    expect(await bridge.exited).toBe(0)
+  })
+})
+
+describe('reuse_port', () => {
+  it('lets another instance take over without a request being lost', async () => {
+    const settings = { reuse_port: 'true', shutdown_delay_seconds: '0.3' }
+    const old = await start({ settings })
+    const statuses: (number | string)[] = []
+    let isOver = false
+    const asking = (async () => {
+      while (!isOver) statuses.push(await fetch(`${old.url}/v1/`).then(({ status }) => status, String))
+    })()
+
+    const young = await start({ settings: { ...settings, port: new URL(old.url).port } })
+    old.signal('SIGTERM')
+    expect(await old.exited).toBe(0)
+    const answeredBefore = statuses.length
+    await eventually('the new one answers', () => statuses.length > answeredBefore + 20)
+    isOver = true
+    await asking
+
+    expect(statuses.filter((status) => status !== 200)).toEqual([])
+    expect(young.url).toBe(old.url)
+  })
+
+  it('is off unless it is asked for', async () => {
+    const bridge = await start()
+
+    const failure = await start({ settings: { port: new URL(bridge.url).port } }).catch(String)
+
+    expect(failure).toContain('the port is in use')
+  })
+})
+
+describe('SIGHUP', () => {
+  const put = (bridge: Executable) =>
+    fetch(`${bridge.url}/v1/buckets/b/collections/tabs/records/a`, { method: 'PUT', body: '{}' })
+
+  it('reads the settings again: gates, pauses, the end of service, origins and the level of the log', async () => {
+    const bridge = await start()
+    expect((await put(bridge)).status).toBe(405)
+
+    await rewriteSettings(
+      bridge,
+      (text) =>
+        `${text}record_tabs_put_enabled = true\nbackoff = 77\nretry_after_seconds = 99\neos = 2099-01-01\n` +
+        'cors_origins = https://app.example\nlogging_level = debug\n',
+    )
+    bridge.signal('SIGHUP')
+    await hasLogged(bridge, 'settings reloaded')
+
+    expect((await put(bridge)).status).toBe(401)
+    const { headers } = await fetch(`${bridge.url}/v1/`)
+    expect([headers.get('backoff'), headers.get('alert')]).toEqual(['77', '{"code":"soft-eol"}'])
+    const foreign = await fetch(`${bridge.url}/v1/`, { headers: { Origin: 'https://other.example' } })
+    expect(foreign.status).toBe(400)
+  })
+
+  it('keeps the settings when the new ones are bad, and logs every reason', async () => {
+    const bridge = await start({ settings: { backoff: '5' } })
+
+    await rewriteSettings(
+      bridge,
+      (text) => `${text.replace('backoff = 5', 'backoff = 6')}portt = 1\nworkers = x\n`,
+    )
+    bridge.signal('SIGHUP')
+    await hasLogged(bridge, 'settings kept')
+
+    const problems = entries(bridge, 'settings refused').map(({ problem }) => problem)
+    expect(problems).toEqual([
+      expect.stringContaining('service.portt: is no setting'),
+      expect.stringContaining('service.workers: "x" is not'),
+      'sync-bridge: 2 problems with the settings',
+    ])
+    expect((await fetch(`${bridge.url}/v1/`)).headers.get('backoff')).toBe('5')
+  })
+})
+
+describe('NOTIFY_SOCKET', () => {
+  it.each(['1', '2'])('is told of readiness, reloading, life and end, with workers = %s', async (workers) => {
+    const address = `@sync-bridge-${crypto.randomUUID()}`
+    const manager = listenForNotifications(address)
+    const bridge = await start({
+      settings: { workers },
+      environment: { NOTIFY_SOCKET: address, WATCHDOG_USEC: '100000' },
+    })
+    await eventually('it is ready', () => manager.messages.includes('READY=1'))
+
+    bridge.signal('SIGHUP')
+    await hasLogged(bridge, 'settings reloaded')
+    await eventually('it lives', () => manager.messages.includes('WATCHDOG=1'))
+    bridge.signal('SIGTERM')
+    await bridge.exited
+    await eventually('it stops', () => manager.messages.includes('STOPPING=1'))
+    manager.close()
+
+    const states = manager.messages.filter((message) => message !== 'WATCHDOG=1')
+    expect(states).toEqual(['READY=1', 'RELOADING=1', 'READY=1', 'STOPPING=1'])
+  })
+
+  it('may be gone, or no socket at all', async () => {
+    for (const address of ['@nobody-listens-there', '/nowhere/notify', 'nonsense', `/${'a'.repeat(200)}`]) {
+      const bridge = await start({ environment: { NOTIFY_SOCKET: address } })
+
+      expect((await fetch(`${bridge.url}/v1/`)).status).toBe(200)
+      expect([await bridge.stop(), bridge.errors()]).toEqual([0, expect.not.stringContaining('rror')])
+    }
+  })
+})
+
+describe('requests', () => {
+  it('have a name, which is the client’s own if that is harmless', async () => {
+    const bridge = await start()
+    const ask = async (name: string | null) => {
+      const answer = await fetch(`${bridge.url}/v1/unknown`, {
+        headers: name === null ? {} : { 'X-Request-Id': name },
+      })
+      return answer.headers.get('x-request-id')!
+    }
+
+    const [own, first, second, bad] = [
+      await ask('client-1.a_B'),
+      await ask(null),
+      await ask(null),
+      await ask('a b'),
+    ]
+
+    expect(own).toBe('client-1.a_B')
+    for (const made of [first, second, bad]) expect(made).toMatch(/^[0-9a-f]{16}$/)
+    expect(new Set([first, second, bad]).size).toBe(3)
+    await hasLogged(bridge, 'request')
+    await eventually('all are logged', () => entries(bridge, 'request').length === 4)
+    expect(entries(bridge, 'request').map(({ requestId }) => requestId)).toEqual([own, first, second, bad])
+  })
+
+  it('leave one line each in the log, which tells what they cost and nothing about anybody', async () => {
+    const bridge = await start()
+    const user = bridge.sandbox.addUser('alice')
+    const identity = { Authorization: `Bearer ${user.bearerToken()}`, 'X-KeyID': user.keyId }
+    const path = `/v1/buckets/${user.clientState}/collections/bookmarks/records/secret-id`
+
+    for (const agent of ['first/1.0', `second/2.0 ${'x'.repeat(500)}`]) {
+      await fetch(bridge.url + path, { headers: { ...identity, 'User-Agent': agent } })
+    }
+    await eventually('both are logged', () => entries(bridge, 'request').length === 2)
+
+    const [first, second] = entries(bridge, 'request')
+    expect(first).toMatchObject({
+      method: 'GET',
+      route: 'record',
+      status: 404,
+      errno: 110,
+      cached: false,
+      userAgent: 'first/1.0',
+      upstreamCalls: 1,
+    })
+    expect(first!.ms).toBeGreaterThan(0)
+    expect(first!.bytes).toBeGreaterThan(10)
+    expect(second).toMatchObject({ cached: true, upstreamCalls: 1 })
+    expect(String(second!.userAgent).length).toBe(256)
+    const log = bridge.logs.join('\n')
+    for (const secret of ['secret-id', user.clientState, user.keyId, identity.Authorization.slice(10, 40)]) {
+      expect(log).not.toContain(secret)
+    }
+  })
+
+  it('are counted, unless that is switched off', async () => {
+    const counting = await start()
+    const silent = await start({ settings: { metrics_enabled: 'false' } })
+    await fetch(`${counting.url}/v1/nothing`)
+
+    const answer = await fetch(`${counting.url}/v1/__metrics__`)
+    expect(answer.headers.get('content-type')).toBe('text/plain; version=0.0.4; charset=utf-8')
+    expect(await answer.text()).toContain(
+      'sync_bridge_requests_total{route="none",method="GET",status="404"} 1\n',
+    )
+    expect((await fetch(`${silent.url}/v1/__metrics__`)).status).toBe(404)
+  })
+
+  it('are told to a statsd, and go on when there is none', async () => {
+    const received: string[] = []
+    const statsd = await Bun.udpSocket({
+      hostname: '127.0.0.1',
+      socket: { data: (_, data) => void received.push(...data.toString().split('\n')) },
+    })
+    const bridge = await start({
+      settings: { statsd_url: `udp://127.0.0.1:${statsd.port}`, statsd_prefix: 'sb' },
+    })
+    const user = bridge.sandbox.addUser('alice')
+    const headers = { Authorization: `Bearer ${user.bearerToken()}`, 'X-KeyID': user.keyId }
+    const list = `${bridge.url}/v1/buckets/${user.clientState}/collections/tabs/records`
+
+    await fetch(list, { headers })
+    await eventually('all is told', () => received.some((line) => line.startsWith('sb.response.200:1|c')))
+
+    expect(received).toContainEqual(expect.stringMatching(/^sb\.request\.records:\d+\|ms$/))
+    expect(received).toContainEqual(expect.stringMatching(/^sb\.syncclient\.status_code\.200:\d\|c$/))
+    expect(received).toContainEqual('sb.credentials.exchange:1|c')
+    statsd.close()
+    const statuses = []
+    for (let count = 0; count < 20; count++) statuses.push((await fetch(list, { headers })).status)
+    expect(new Set(statuses)).toEqual(new Set([200]))
+    expect(await bridge.stop()).toBe(0)
+  })
+})

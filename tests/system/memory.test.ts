@@ -1,0 +1,103 @@
+import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
+import { readFileSync } from 'node:fs'
+
+import { startSandbox } from '../../src/sandbox/sandbox.ts'
+import { endAll, serve, startUpstream } from './process.ts'
+import type { Sandbox } from '../../src/sandbox/sandbox.ts'
+import type { Running, Upstream } from './process.ts'
+
+const seeded = 100_000
+const mostBytes = 150 * 1024 * 1024
+
+const running: Running[] = []
+let sandbox: Sandbox
+
+beforeAll(async () => {
+  sandbox = await startSandbox()
+})
+
+afterAll(async () => {
+  for (const each of running) each.signal('SIGTERM')
+  await Promise.all(running.map(({ exited }) => exited))
+  await sandbox.stop()
+})
+
+afterAll(endAll)
+
+describe('a list of 100 000 records', () => {
+  it('arrives in one answer while the process stays below 150 MB', async () => {
+    const upstream: Upstream = await startUpstream(['--seed', `big=${seeded}`])
+    const bridge = await serve({ token_server_url: upstream.tokenServerUrl })
+    running.push(upstream.process, bridge)
+
+    const seen = await scan(
+      `${bridge.url}/v1/buckets/${upstream.bucket}/collections/big/records`,
+      upstream.bearer,
+    )
+
+    expect(seen).toMatchObject({
+      status: 200,
+      total: `${seeded}`,
+      records: seeded,
+      distinct: seeded,
+      end: ']}',
+    })
+    expect(peakBytes(bridge.pid)).toBeLessThan(mostBytes)
+  }, 60_000)
+
+  it('does so with payloads above 1 KB, and for a reader that is slow at first', async () => {
+    const user = sandbox.addUser('owner')
+    sandbox.seed(user, 'big', seeded, { payloadBytes: 1100 })
+    const bridge = await serve({ token_server_url: sandbox.tokenServerUrl })
+    running.push(bridge)
+    const headers = { Authorization: `Bearer ${user.bearerToken()}`, 'X-KeyID': user.keyId }
+
+    const seen = await scan(
+      `${bridge.url}/v1/buckets/${user.clientState}/collections/big/records`,
+      headers,
+      300,
+    )
+
+    expect(seen).toMatchObject({ status: 200, records: seeded, distinct: seeded, end: ']}' })
+    expect(seen.bytes).toBeGreaterThan(seeded * 1100)
+    expect(peakBytes(bridge.pid)).toBeLessThan(mostBytes)
+  }, 60_000)
+})
+
+/** Counts the records of a list as its bytes pass; nothing of it is kept but the ids. */
+async function scan(url: string, headers: Record<string, string>, firstPauseMs = 0) {
+  const response = await fetch(url, { headers })
+  const ids = new Set<string>()
+  const field = /"id":"([^"\\]+)"/g
+  let records = 0
+  let bytes = 0
+  let rest = ''
+  for await (const chunk of response.body as unknown as AsyncIterable<Uint8Array>) {
+    if (bytes === 0 && firstPauseMs > 0) await Bun.sleep(firstPauseMs)
+    bytes += chunk.length
+    const text = rest + Buffer.from(chunk.buffer, chunk.byteOffset, chunk.length).toString('latin1')
+    let end = 0
+    field.lastIndex = 0
+    for (let match = field.exec(text); match; match = field.exec(text)) {
+      records += 1
+      ids.add(match[1]!)
+      end = field.lastIndex
+    }
+    // A field that is cut by the end of the chunk is found with the next one.
+    rest = text.slice(Math.max(end, text.length - 100))
+  }
+  return {
+    status: response.status,
+    total: response.headers.get('Total-Records'),
+    records,
+    distinct: ids.size,
+    bytes,
+    end: rest.slice(-2),
+  }
+}
+
+/** The most memory that a process has ever held. */
+function peakBytes(pid: number): number {
+  const match = /VmHWM:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))
+  return Number(match![1]) * 1024
+}

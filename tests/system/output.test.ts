@@ -1,0 +1,98 @@
+import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
+import { closeSync, openSync } from 'node:fs'
+import { join } from 'node:path'
+
+import { startSandbox } from '../../src/sandbox/sandbox.ts'
+import { eventually } from '../support/redis-server.ts'
+import { endAll, iniText, makeFolder, start } from './process.ts'
+import type { Sandbox } from '../../src/sandbox/sandbox.ts'
+
+/** Their log lines are more than a pipe and the queue before it hold. */
+const requests = 12_000
+const connections = 40
+
+let sandbox: Sandbox
+
+beforeAll(async () => {
+  sandbox = await startSandbox()
+})
+
+afterAll(() => sandbox.stop())
+
+afterAll(endAll)
+
+describe('serve whose standard output', () => {
+  it.each(['is read by nobody', 'was closed by its reader', 'is a full disk'])(
+    '%s answers every request, and ends as usual',
+    async (kind) => {
+      const port = freePort()
+      const settings = {
+        token_server_url: sandbox.tokenServerUrl,
+        port: `${port}`,
+        logging_level: 'debug',
+      }
+      const cwd = makeFolder({ 'bridge.ini': iniText(settings) })
+      const { stdout, close } = open(kind, cwd)
+      const bridge = start(['serve', '--config', 'bridge.ini'], { cwd, stdout })
+      close()
+      const url = `http://127.0.0.1:${port}`
+      await eventually('it listens', async () => (await fetch(`${url}/__lbheartbeat__`)).ok)
+
+      const user = sandbox.addUser(kind)
+      const headers = { Authorization: `Bearer ${user.bearerToken()}`, 'X-KeyID': user.keyId }
+      const statuses = new Map<number | string, number>()
+      let slowestMs = 0
+      let left = requests
+      await Promise.all(
+        Array.from({ length: connections }, async () => {
+          while ((left -= 1) >= 0) {
+            const startedAtMs = performance.now()
+            const path =
+              left % 50 === 0 ? `buckets/${user.clientState}/collections/tabs/records` : '__version__'
+            const status = await fetch(`${url}/v1/${path}`, { headers }).then(
+              async (response) => (await response.text(), response.status),
+              (error: Error) => error.message,
+            )
+            statuses.set(status, (statuses.get(status) ?? 0) + 1)
+            slowestMs = Math.max(slowestMs, performance.now() - startedAtMs)
+          }
+        }),
+      )
+      bridge.signal('SIGTERM')
+      const code = await bridge.exited
+
+      expect([...statuses]).toEqual([[200, requests]])
+      expect(slowestMs).toBeLessThan(3000)
+      expect(code).toBe(0)
+    },
+    30_000,
+  )
+})
+
+/** A file descriptor for the child, and what to do once it has it. */
+function open(kind: string, folder: string): { stdout: number; close(): void } {
+  if (kind === 'is a full disk') {
+    const full = openSync('/dev/full', 'w')
+    return { stdout: full, close: () => closeSync(full) }
+  }
+  const pipe = join(folder, 'pipe')
+  Bun.spawnSync(['mkfifo', pipe])
+  // Opened for both, because opening a pipe for one alone waits for the other.
+  const reader = openSync(pipe, 'r+')
+  const stdout = openSync(pipe, 'w')
+  process.once('exit', () => kind === 'is read by nobody' && closeSync(reader))
+  return {
+    stdout,
+    close() {
+      closeSync(stdout)
+      if (kind === 'was closed by its reader') closeSync(reader)
+    },
+  }
+}
+
+function freePort(): number {
+  const listener = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } })
+  const { port } = listener
+  listener.stop(true)
+  return port
+}

@@ -1,0 +1,178 @@
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+
+/** The executable under test; another one than that of this tree when the environment says so. */
+export const executablePath =
+  process.env.SYNC_BRIDGE_EXECUTABLE ?? join(import.meta.dir, '../../dist/sync-bridge')
+
+/** Throws with the remedy when the executable has not been built. */
+export function requireExecutable(): void {
+  if (existsSync(executablePath)) return
+  throw new Error(`Cannot test the executable: there is no "${executablePath}"; run "make build" first`)
+}
+
+/** A folder of its own with these files, removed when this process ends. */
+export function makeFolder(files: Record<string, string> = {}): string {
+  const folder = mkdtempSync(join(tmpdir(), 'sync-bridge-'))
+  process.once('exit', () => rmSync(folder, { recursive: true, force: true }))
+  for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text, { mode: 0o600 })
+  return folder
+}
+
+export interface ProcessOptions {
+  cwd?: string
+  /** Besides PATH. */
+  environment?: Record<string, string>
+  /** A file descriptor that takes the place of the pipe that `lines` reads. */
+  stdout?: number
+}
+
+/** A command of the executable that goes on running. */
+export interface Running {
+  readonly pid: number
+  /** What it has printed so far, line by line. */
+  readonly lines: readonly string[]
+  /** What it has printed on its standard error so far. */
+  errors(): string
+  /** The first line that meets the pattern, with the groups of the match; rejects when the process ends before. */
+  line(pattern: RegExp, timeoutMs?: number): Promise<RegExpExecArray>
+  signal(name: NodeJS.Signals): void
+  readonly exited: Promise<number>
+}
+
+const alive = new Set<() => void>()
+
+/** Kills what a failed test has left running; to be called after the tests of a file. */
+export function endAll(): void {
+  for (const kill of alive) kill()
+}
+
+/** Starts a command of the executable. */
+export function start(args: string[], options: ProcessOptions = {}): Running {
+  requireExecutable()
+  const { cwd = makeFolder(), environment = {}, stdout } = options
+  const child = Bun.spawn([executablePath, ...args], {
+    cwd,
+    env: { PATH: '/usr/bin:/bin', ...environment },
+    stdin: 'ignore',
+    stdout: stdout ?? 'pipe',
+    stderr: 'pipe',
+  })
+  const kill = () => child.kill('SIGKILL')
+  alive.add(kill)
+  const lines: string[] = []
+  let errors = ''
+  let changed = Promise.withResolvers<void>()
+  const noteChange = () => {
+    changed.resolve()
+    changed = Promise.withResolvers()
+  }
+  if (child.stdout instanceof ReadableStream) {
+    void readLines(child.stdout, (line) => {
+      lines.push(line)
+      noteChange()
+    })
+  }
+  void readLines(child.stderr, (line) => {
+    errors += `${line}\n`
+  })
+  const exited = child.exited.then((code) => {
+    alive.delete(kill)
+    noteChange()
+    return code
+  })
+
+  async function line(pattern: RegExp, timeoutMs = 10_000): Promise<RegExpExecArray> {
+    const deadline = Bun.sleep(timeoutMs)
+    let isLate = false
+    void deadline.then(() => (isLate = true))
+    for (let next = 0; ;) {
+      for (; next < lines.length; next += 1) {
+        const match = pattern.exec(lines[next]!)
+        if (match) return match
+      }
+      if (isLate || child.exitCode !== null) throw new Error(`Waited in vain for ${pattern}\n${errors}`)
+      await Promise.race([changed.promise, deadline])
+    }
+  }
+
+  return {
+    pid: child.pid,
+    lines,
+    errors: () => errors,
+    line,
+    signal: (name) => child.kill(name),
+    exited,
+  }
+}
+
+/** Runs a command of the executable to its end. */
+export async function run(args: string[], options: ProcessOptions = {}) {
+  const running = start(args, options)
+  const exitCode = await running.exited
+  // The last lines arrive after the end of the process.
+  await Bun.sleep(20)
+  return { exitCode, lines: running.lines, stdout: running.lines.join('\n'), stderr: running.errors() }
+}
+
+/** What `sandbox --upstream-only` announces: server addresses, and how its user is known. */
+export interface Upstream {
+  tokenServerUrl: string
+  storageUrl: string
+  bucket: string
+  /** Headers that name the user, by access token and by assertion. */
+  bearer: Record<string, string>
+  browserId: Record<string, string>
+  /** The announced values as they were printed. */
+  values: Record<string, string>
+  process: Running
+}
+
+/** Starts the upstream that the executable has in itself, in a process of its own. */
+export async function startUpstream(args: string[] = []): Promise<Upstream> {
+  const running = start(['sandbox', '--upstream-only', ...args])
+  await running.line(/^SYNC_KEY_BASE64=/, 60_000)
+  const values: Record<string, string> = {}
+  for (const line of running.lines) {
+    const match = /^([A-Z_0-9]+)=(.*)$/.exec(line)
+    if (match) values[match[1]!] = match[2]!
+  }
+  return {
+    tokenServerUrl: values.TOKEN_SERVER_URL!,
+    storageUrl: values.STORAGE_URL!,
+    bucket: values.BUCKET!,
+    bearer: { Authorization: `Bearer ${values.BEARER_TOKEN}`, 'X-KeyID': values.KEY_ID! },
+    browserId: { Authorization: `BrowserID ${values.ASSERTION}` },
+    values,
+    process: running,
+  }
+}
+
+/** Settings as the text of a file; with a secret, the memory cache and a free port unless told otherwise. */
+export function iniText(settings: Record<string, string>): string {
+  const all = { port: '0', cache_backend: 'memory', cache_hmac_secret: 'ab'.repeat(32), ...settings }
+  return Object.entries(all)
+    .map(([name, value]) => `service.${name} = ${value}\n`)
+    .join('')
+}
+
+/** Runs `serve` with these settings until it listens. */
+export async function serve(settings: Record<string, string>, options: ProcessOptions = {}) {
+  const cwd = options.cwd ?? makeFolder()
+  writeFileSync(join(cwd, 'bridge.ini'), iniText(settings), { mode: 0o600 })
+  const running = start(['serve', '--config', 'bridge.ini'], { ...options, cwd })
+  const match = await running.line(/"event":"listening".*"url":"([^"]+)"/)
+  return { ...running, url: match[1]! }
+}
+
+async function readLines(stream: ReadableStream<Uint8Array>, take: (line: string) => void): Promise<void> {
+  const decoder = new TextDecoder()
+  let rest = ''
+  for await (const chunk of stream) {
+    const lines = (rest + decoder.decode(chunk, { stream: true })).split('\n')
+    rest = lines.pop()!
+    for (const line of lines) take(line)
+  }
+  if (rest !== '') take(rest)
+}

@@ -1,0 +1,166 @@
+import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
+
+import { startSandbox } from '../../src/sandbox/sandbox.ts'
+import { createRedisServer, eventually, startRedisServer } from '../support/redis-server.ts'
+import { endAll, serve } from './process.ts'
+import type { Sandbox } from '../../src/sandbox/sandbox.ts'
+import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
+import type { RedisServer } from '../support/redis-server.ts'
+
+const connections = 20
+
+let sandbox: Sandbox
+let redis: RedisServer
+
+beforeAll(async () => {
+  sandbox = await startSandbox()
+  redis = await startRedisServer()
+})
+
+afterAll(async () => {
+  await redis.close()
+  await sandbox.stop()
+})
+
+afterAll(endAll)
+
+describe('serve with Redis as its cache', () => {
+  it('answers every request while Redis is killed, stopped, flushed and restarted, and uses it again', async () => {
+    const settings = {
+      token_server_url: sandbox.tokenServerUrl,
+      cache_backend: 'redis',
+      cache_url: redis.url,
+    }
+    const [first, second] = await Promise.all([serve(settings), serve(settings)])
+    const load = startLoad(first.url)
+
+    await Bun.sleep(300)
+    await redis.kill()
+    await Bun.sleep(500)
+    await redis.start()
+    await Bun.sleep(400)
+    redis.stop()
+    await Bun.sleep(700)
+    redis.cont()
+    await Bun.sleep(300)
+    await redis.command('FLUSHALL')
+    await Bun.sleep(200)
+    await redis.restart()
+    await Bun.sleep(300)
+    const { failures, requests, users } = await load.stop()
+
+    expect(failures).toEqual([])
+    expect(requests).toBeGreaterThan(300)
+    // One exchange for each who came, however many requests and however often the cache was lost.
+    expect(exchanges()).toBeLessThanOrEqual(users)
+
+    await eventually('the cache answers again', async () => (await keys()) >= 0)
+    await eventually('new credentials are shared', async () => {
+      const user = sandbox.addUser(`late ${crypto.randomUUID()}`)
+      await ask(first.url, user)
+      await Bun.sleep(50)
+      const before = exchanges()
+      const { status } = await ask(second.url, user)
+      return status === 200 && exchanges() === before
+    })
+    first.signal('SIGTERM')
+    second.signal('SIGTERM')
+    expect(await Promise.all([first.exited, second.exited])).toEqual([0, 0])
+  }, 30_000)
+})
+
+describe('serve without Redis and token server', () => {
+  it('listens at once, says what is missing, and is well as soon as they are there', async () => {
+    const tokenPort = freePort()
+    const absent = createRedisServer()
+    const startedAtMs = performance.now()
+    const bridge = await serve({
+      token_server_url: `http://127.0.0.1:${tokenPort}`,
+      cache_backend: 'redis',
+      cache_url: absent.url,
+    })
+    const listeningMs = performance.now() - startedAtMs
+
+    const alive = await fetch(`${bridge.url}/__lbheartbeat__`)
+    const ill = await fetch(`${bridge.url}/__heartbeat__`)
+    const illBody = await ill.json()
+    const late = await startSandbox({ tokenPort })
+    await absent.start()
+    const user = late.addUser('somebody')
+    const answer = await ask(bridge.url, user)
+    let body: unknown
+    await eventually(
+      'the heartbeat is well',
+      async () => {
+        const well = await fetch(`${bridge.url}/__heartbeat__`)
+        body = await well.json()
+        return well.status === 200
+      },
+      10_000,
+    )
+    bridge.signal('SIGTERM')
+    const code = await bridge.exited
+    await absent.close()
+    await late.stop()
+
+    expect(listeningMs).toBeLessThan(2000)
+    expect([alive.status, await alive.text()]).toEqual([200, ''])
+    expect([ill.status, illBody]).toEqual([503, { storage: false, cache: false, permission: true }])
+    expect(Number(ill.headers.get('Retry-After'))).toBeGreaterThanOrEqual(1)
+    expect(answer.status).toBe(200)
+    expect(body).toEqual({ storage: true, cache: true, permission: true })
+    expect(code).toBe(0)
+  }, 30_000)
+})
+
+/** Many clients that ask all the time, and every now and then one who was never there before. */
+function startLoad(url: string) {
+  const failures: string[] = []
+  const users = Array.from({ length: connections }, (_, index) => sandbox.addUser(`loaded ${index}`))
+  let requests = 0
+  const over = new AbortController()
+  const loops = users.map(async (own, index) => {
+    let user = own
+    for (let turn = 0; !over.signal.aborted; turn += 1) {
+      const { status } = await ask(url, user).catch((error: Error) => ({ status: error.message }))
+      requests += 1
+      if (status !== 200) failures.push(`${status}`)
+      if (turn % 8 === index % 8) users.push((user = sandbox.addUser(`loaded ${index} ${turn}`)))
+      await Bun.sleep(10)
+    }
+  })
+  return {
+    async stop() {
+      over.abort()
+      await Promise.all(loops)
+      return { failures, requests, users: users.length }
+    },
+  }
+}
+
+const tokens = new Map<SandboxUser, string>()
+
+async function ask(url: string, user: SandboxUser): Promise<{ status: number }> {
+  const token = tokens.get(user) ?? user.bearerToken()
+  tokens.set(user, token)
+  const response = await fetch(`${url}/v1/buckets/${user.clientState}/collections/tabs/records`, {
+    headers: { Authorization: `Bearer ${token}`, 'X-KeyID': user.keyId },
+  })
+  await response.text()
+  return { status: response.status }
+}
+
+function exchanges(): number {
+  return sandbox.requests.token.entries.filter(({ target }) => target.includes('/1.0/sync/')).length
+}
+
+async function keys(): Promise<number> {
+  return Number(await redis.command('DBSIZE'))
+}
+
+function freePort(): number {
+  const listener = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } })
+  const { port } = listener
+  listener.stop(true)
+  return port
+}

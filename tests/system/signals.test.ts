@@ -1,0 +1,167 @@
+import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
+
+import { startSandbox } from '../../src/sandbox/sandbox.ts'
+import { startFaultProxy } from '../support/fault-proxy.ts'
+import { endAll, iniText, makeFolder, run, serve } from './process.ts'
+import type { Sandbox } from '../../src/sandbox/sandbox.ts'
+import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
+import type { FaultProxy } from '../support/fault-proxy.ts'
+
+let sandbox: Sandbox
+let proxy: FaultProxy
+let user: SandboxUser
+let headers: Record<string, string>
+
+beforeAll(async () => {
+  sandbox = await startSandbox()
+  proxy = await startFaultProxy({ target: sandbox.storageUrl })
+  sandbox.switches.nodeUrl = proxy.url
+  user = sandbox.addUser('somebody')
+  sandbox.seed(user, 'tabs', 5)
+  headers = { Authorization: `Bearer ${user.bearerToken()}`, 'X-KeyID': user.keyId }
+})
+
+afterAll(async () => {
+  await proxy.stop()
+  await sandbox.stop()
+})
+
+const settings = () => ({
+  token_server_url: sandbox.tokenServerUrl,
+  record_tabs_put_enabled: 'true',
+  record_forms_put_enabled: 'true',
+})
+
+afterAll(endAll)
+
+describe('SIGTERM', () => {
+  it('lets reads and batches under way come to their end, and exits 0', async () => {
+    const bridge = await serve(settings())
+    proxy.plan(({ method, query }) =>
+      method === 'GET' && query.get('sort') === 'newest' && !query.has('ids') ? { kind: 'hang' } : null,
+    )
+    const known = proxy.requests.length
+    const reads = Array.from({ length: 10 }, () => list(bridge.url))
+    await arrived(known, ({ method }) => method === 'GET', 10)
+    proxy.plan(({ method, query }) =>
+      method === 'POST' && (!query.has('batch') || query.has('commit')) ? { kind: 'hang' } : null,
+    )
+    const written = batch(bridge.url, 'drained')
+    await arrived(known, ({ method, query }) => method === 'POST' && !query.has('batch'), 1)
+
+    bridge.signal('SIGTERM')
+    await bridge.line(/"event":"stopping"/)
+    proxy.plan(() => null)
+    proxy.release()
+    const statuses: number[] = await Promise.all([...reads, written])
+
+    expect(statuses).toEqual(Array.from({ length: 11 }, () => 200))
+    expect(await bridge.exited).toBe(0)
+    expect(payloads('tabs')).toContain('drained')
+    expect(payloads('forms')).toContain('drained')
+    expect(bridge.lines.at(-1)).toContain('"event":"stopped"')
+    expect(bridge.errors()).toBe('')
+  })
+
+  it('ends at once when it comes a second time', async () => {
+    const bridge = await serve(settings())
+    proxy.plan(({ method }) => (method === 'GET' ? { kind: 'hang' } : null))
+    const known = proxy.requests.length
+    const hanging = list(bridge.url).catch(() => 'cut')
+    await arrived(known, ({ method }) => method === 'GET', 1)
+
+    bridge.signal('SIGTERM')
+    await bridge.line(/"event":"stopping"/)
+    const askedAtMs = performance.now()
+    bridge.signal('SIGTERM')
+    await bridge.exited
+    const endedMs = performance.now() - askedAtMs
+    proxy.release()
+
+    expect(endedMs).toBeLessThan(1500)
+    expect(await hanging).toBe('cut')
+  })
+
+  it('loses no request under load that it has begun to work on', async () => {
+    const bridge = await serve(settings())
+    proxy.plan(() => ({ kind: 'delay', ms: 20 }))
+    const known = proxy.requests.length
+    const answered = new Set<string>()
+    const loops = Array.from({ length: 20 }, async (_, loop) => {
+      for (let turn = 0; ; turn += 1) {
+        // Its name travels on to the storage, so that we learn which requests were begun.
+        const name = `load-${loop}-${turn}`
+        const status = await list(bridge.url, { Connection: 'close', 'User-Agent': name }).catch(() => null)
+        if (status !== 200) return
+        answered.add(name)
+      }
+    })
+    await Bun.sleep(300)
+
+    bridge.signal('SIGTERM')
+    const code = await bridge.exited
+    await Promise.all(loops)
+
+    const agents = proxy.requests
+      .slice(known)
+      .map(({ headers: sent }) => sent.get('User-Agent')!.split(' ')[0]!)
+    const begun = new Set(agents)
+    expect(code).toBe(0)
+    expect(begun.size).toBeGreaterThan(40)
+    expect([...begun].filter((name) => !answered.has(name))).toEqual([])
+  })
+})
+
+describe('serve on a port that is in use', () => {
+  it('says so in one line, and exits 1', async () => {
+    const taken = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } })
+    const text = iniText({ ...settings(), port: `${taken.port}` })
+    const cwd = makeFolder({ 'bridge.ini': text })
+
+    const { exitCode, stderr } = await run(['serve', '--config', 'bridge.ini'], { cwd })
+    taken.stop(true)
+
+    expect(exitCode).toBe(1)
+    expect(stderr.trimEnd().split('\n')).toHaveLength(1)
+    expect(stderr).toContain(`127.0.0.1:${taken.port}`)
+    expect(stderr).toContain('the port is in use')
+    expect(stderr).toContain('service.port')
+  })
+})
+
+async function list(url: string, more: Record<string, string> = {}): Promise<number> {
+  const response = await fetch(`${url}/v1/buckets/${user.clientState}/collections/tabs/records`, {
+    headers: { ...headers, ...more },
+  })
+  await response.text()
+  return response.status
+}
+
+async function batch(url: string, payload: string): Promise<number> {
+  const requests = ['tabs', 'forms'].map((collection) => ({
+    method: 'PUT',
+    path: `/buckets/${user.clientState}/collections/${collection}/records/written`,
+    body: { data: { payload } },
+  }))
+  const response = await fetch(`${url}/v1/batch`, {
+    method: 'POST',
+    headers: { ...headers, 'Content-Type': 'application/json' },
+    body: JSON.stringify({ requests }),
+  })
+  await response.text()
+  return response.status
+}
+
+function payloads(collection: string): string[] {
+  return sandbox.records(user, collection).map(({ payload }) => payload)
+}
+
+/** Waits until so many further requests have reached the storage. */
+async function arrived(
+  known: number,
+  meets: (request: FaultProxy['requests'][number]) => boolean,
+  count: number,
+): Promise<void> {
+  const isEnough = () => proxy.requests.slice(known).filter(meets).length >= count
+  await proxy.waitFor(({ index }) => index >= known && isEnough())
+}

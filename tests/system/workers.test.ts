@@ -1,0 +1,156 @@
+import { afterEach, describe, expect, it } from 'bun:test'
+import { readFileSync } from 'node:fs'
+
+import { startExecutable } from '../support/executable.ts'
+import { eventually } from '../support/redis-server.ts'
+import { askSlowly, startHeldTokenServer } from './held-token-server.ts'
+
+import type { Executable, ExecutableOptions } from '../support/executable.ts'
+import type { HeldTokenServer } from './held-token-server.ts'
+
+const open: { stop(): Promise<unknown> }[] = []
+
+afterEach(async () => {
+  for (const part of open.splice(0).toReversed()) await part.stop()
+})
+
+async function startWorkers(options: ExecutableOptions = {}): Promise<Executable> {
+  const settings = { workers: '2', shutdown_grace_seconds: '10', ...options.settings }
+  const executable = await startExecutable({ ...options, settings })
+  open.push(executable)
+  return executable
+}
+
+function startHeld(): HeldTokenServer {
+  const held = startHeldTokenServer()
+  open.push(held)
+  return held
+}
+
+function workersOf({ pid }: Executable): number[] {
+  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8')
+  return children.trim().split(' ').filter(Boolean).map(Number)
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch {
+    return false
+  }
+}
+
+const lbheartbeat = async (url: string) => (await fetch(`${url}/v1/__lbheartbeat__`)).status
+
+async function metricsOf(url: string): Promise<Record<string, number>> {
+  const text = await (await fetch(`${url}/v1/__metrics__`)).text()
+  const lines = text.split('\n').filter((line) => line !== '' && !line.startsWith('#'))
+  return Object.fromEntries(
+    lines.map((line) => [line.slice(0, line.lastIndexOf(' ')), Number(line.slice(line.lastIndexOf(' ')))]),
+  )
+}
+
+const answered = 'sync_bridge_requests_total{route="lbheartbeat",method="GET",status="200"}'
+
+describe('several workers', () => {
+  it('listen at one address, which is told once, and count as one', async () => {
+    const executable = await startWorkers({ settings: { workers: '3' } })
+
+    // A new connection for each, so that they are spread.
+    for (let count = 0; count < 30; count++) {
+      await fetch(`${executable.url}/v1/__lbheartbeat__`, { headers: { Connection: 'close' } })
+    }
+
+    expect(workersOf(executable).length).toBe(3)
+    expect(executable.logs.filter((line) => line.includes('"listening"')).length).toBe(1)
+    expect(await metricsOf(executable.url)).toMatchObject({ [answered]: 30, sync_bridge_processes: 3 })
+    expect(await executable.stop()).toBe(0)
+  })
+
+  it('are replaced when they die, while the others go on', async () => {
+    const executable = await startWorkers()
+    const [first, second] = workersOf(executable)
+
+    process.kill(first!, 'SIGKILL')
+    await eventually('the worker is gone', () => !isAlive(first!))
+    const statuses = await Promise.all(Array.from({ length: 10 }, () => lbheartbeat(executable.url)))
+    await eventually('there is another one', () => workersOf(executable).length === 2)
+
+    expect(statuses).toEqual(Array.from({ length: 10 }, () => 200))
+    expect(workersOf(executable)).toContain(second!)
+    expect(executable.logs.filter((line) => line.includes('"worker lost"')).length).toBe(1)
+    await eventually('both count', async () => (await metricsOf(executable.url)).sync_bridge_processes === 2)
+  })
+
+  it('answer what is under way after SIGTERM, even one sent to each of them, and then all is 0', async () => {
+    const held = startHeld()
+    const executable = await startWorkers({ tokenServerUrl: held.url })
+    const slow = [askSlowly(executable.url), askSlowly(executable.url), askSlowly(executable.url)]
+    await held.waiting(3)
+
+    for (const pid of workersOf(executable)) process.kill(pid, 'SIGTERM')
+    executable.signal('SIGTERM')
+    await eventually('it stops', () => executable.logs.some((line) => line.includes('"stopping"')))
+    for (const pid of workersOf(executable)) process.kill(pid, 'SIGINT')
+    held.release()
+
+    expect((await Promise.all(slow)).map(({ status }) => status)).toEqual([200, 200, 200])
+    expect(await executable.exited).toBe(0)
+  })
+
+  it('end at once at a second signal', async () => {
+    const held = startHeld()
+    const executable = await startWorkers({ tokenServerUrl: held.url })
+    const slow = askSlowly(executable.url).catch(() => 'cut')
+    await held.waiting(1)
+    const workers = workersOf(executable)
+
+    executable.signal('SIGTERM')
+    await eventually('it stops', () => executable.logs.some((line) => line.includes('"stopping"')))
+    const startedAtMs = performance.now()
+    executable.signal('SIGTERM')
+
+    expect(await executable.exited).toBe(143)
+    expect(performance.now() - startedAtMs).toBeLessThan(1000)
+    expect(await slow).toBe('cut')
+    expect(workers.filter(isAlive)).toEqual([])
+  })
+
+  it('end when their supervisor is killed', async () => {
+    const executable = await startWorkers()
+    const workers = workersOf(executable)
+
+    await executable.kill()
+
+    await eventually('no worker is left', () => !workers.some(isAlive))
+  })
+
+  it('all follow settings that are read again', async () => {
+    const executable = await startWorkers()
+    const path = `/proc/${executable.pid}/cwd/bridge.ini`
+    await Bun.write(path, `${await Bun.file(path).text()}backoff = 77\n`)
+
+    executable.signal('SIGHUP')
+
+    await eventually('both say so', async () => {
+      const answers = await Promise.all(
+        Array.from({ length: 12 }, () =>
+          fetch(`${executable.url}/v1/`, { headers: { Connection: 'close' } }),
+        ),
+      )
+      return answers.every(({ headers }) => headers.get('backoff') === '77')
+    })
+    expect(executable.logs.filter((line) => line.includes('"settings reloaded"')).length).toBe(1)
+  })
+
+  it('are not started when the port is taken, which is told once', async () => {
+    const taken = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: () => new Response('') })
+    open.push(taken)
+
+    const failure = await startWorkers({ settings: { port: String(taken.port) } }).catch(String)
+
+    expect(failure).toContain('exit code 1')
+    expect(String(failure).split('cannot listen on').length).toBe(2)
+  })
+})
