@@ -20,6 +20,7 @@ import { contextOf } from './routes/context.ts'
 import { docsRoutes } from './routes/docs.ts'
 import { guard, unknownPath } from './routes/guard.ts'
 import { healthRoutes } from './routes/health.ts'
+import { metricsRoutes } from './routes/metrics.ts'
 import { recordRoutes } from './routes/records.ts'
 import { rootRoutes } from './routes/root.ts'
 import type { Services } from './routes/services.ts'
@@ -27,24 +28,31 @@ import type { Services } from './routes/services.ts'
 /** Composes the routes into an app that is ready to listen. */
 export function createApp(services: Services) {
   const answer = (request: Request, reply: Reply): Response => {
-    const { origin, resource, startedAtMs } = contextOf(request)
-    const now = services.now()
-    const durationMs = now - startedAtMs
+    const { origin, resource, monotonicStartMs, requestId, work } = contextOf(request)
     services.observe({
       method: request.method,
       route: resource?.kind ?? null,
       status: reply.status,
-      durationMs,
+      errno: reply.errno ?? null,
+      durationMs: services.monotonicNow() - monotonicStartMs,
+      requestId,
+      work,
+      bytes: () => bodyBytes(reply),
+      userAgent: () => request.headers.get('user-agent'),
     })
-    return toResponse(reply, origin, services.settings, now)
+    const response = toResponse(reply, origin, services.settings, services.now())
+    response.headers.set('X-Request-Id', requestId)
+    if (services.isStopping()) response.headers.set('Connection', 'close')
+    return response
   }
   const answerError = (request: Request, error: unknown): Response => {
     services.reportDefect(error)
     return answer(request, errorReply(error, services.settings))
   }
 
+  // Handlers are compiled at their first request: all of them at once would double the time that a start takes.
   // A Host of less than four characters would confuse the framework's router if it took hosts to be standard ones.
-  return new Elysia({ normalize: false, aot: true, precompile: true, handler: { standardHostname: false } })
+  return new Elysia({ normalize: false, aot: true, precompile: false, handler: { standardHostname: false } })
     .onRequest(({ request }) => {
       try {
         const reply = guard(request, services)
@@ -61,6 +69,12 @@ export function createApp(services: Services) {
     .group(`/v${majorVersion(services.settings)}`, (app) => app.use(allRoutes(services)))
 }
 
+function bodyBytes({ body }: Reply): number | null {
+  if (body === null) return 0
+  if (typeof body === 'string') return Buffer.byteLength(body)
+  return body instanceof Uint8Array ? body.length : null
+}
+
 /** Every route, without the version prefix. */
 function allRoutes(services: Services): Elysia {
   return new Elysia()
@@ -69,5 +83,6 @@ function allRoutes(services: Services): Elysia {
     .use(collectionRoutes(services))
     .use(recordRoutes(services))
     .use(batchRoutes(services))
+    .use(metricsRoutes(services))
     .use(docsRoutes(services, () => allRoutes(services))) as unknown as Elysia
 }

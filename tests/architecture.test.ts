@@ -43,7 +43,7 @@ const doors: { what: RegExp; where: RegExp }[] = [
 ]
 
 // Protocol and API types reach other layers only as types; only cli/bridge.ts joins the parts.
-const joins = /^cli\/(bridge|serve|sandbox|heartbeat)\.ts$/
+const joins = /^cli\/(bridge|parts|later-store|observers|sandbox|heartbeat)\.ts$/
 
 const files = [...new Glob('**/*.ts').scanSync(source)].filter((file) => !file.endsWith('.d.ts')).toSorted()
 const texts = new Map(

@@ -1,29 +1,52 @@
-import { runTransaction } from '../batch/transaction.ts'
-import type { TransactionEvent } from '../batch/transaction.ts'
-import { Locks } from '../batch/locks.ts'
 import { createApp } from '../app.ts'
+import { Locks } from '../batch/locks.ts'
+import { runTransaction } from '../batch/transaction.ts'
 import { createCredentials } from '../credentials/credentials.ts'
-import type { CredentialStore } from '../credentials/credential-store.ts'
-import { createRedisStore } from '../credentials/redis-store.ts'
 import { ServiceError, UpstreamError } from '../domain/errors.ts'
-import type { Log } from '../ops/log.ts'
-import type { Settings } from '../ops/settings.ts'
-import type { ExposedSettings } from '../protocol/exposed.ts'
-import type { Services } from '../routes/services.ts'
-import { createSend } from '../upstream/send.ts'
+import { expositionType, renderFamilies } from '../ops/metric-families.ts'
+import { createStatsd } from '../ops/statsd.ts'
 import { createLimitsCache } from '../upstream/storage-limits.ts'
 import { createSyncStorage } from '../upstream/sync-storage.ts'
-import { createTokenServer } from '../upstream/token-server.ts'
 import { commit, name, source, version } from '../version.ts'
+import { exposedSettings, takeOver } from './exposed-settings.ts'
 import { createHeartbeat } from './heartbeat.ts'
+import { createObservers } from './observers.ts'
+import { createParts } from './parts.ts'
+
+import type { Identity } from '../domain/credentials.ts'
+import type { Log } from '../ops/log.ts'
+import type { MetricFamily } from '../ops/metric-families.ts'
+import type { Settings } from '../ops/settings.ts'
+import type { DatagramSocket, Statsd } from '../ops/statsd.ts'
+import type { ExposedSettings } from '../protocol/exposed.ts'
+import type { Services, Work } from '../routes/services.ts'
+import type { Send } from '../upstream/send.ts'
 import type { Host } from './host.ts'
+import type { Observers } from './observers.ts'
+import type { Parts } from './parts.ts'
 
 /** A bridge that listens. */
 export interface Bridge {
   /** Scheme, host and port that it listens on. */
   url: string
+  port: number
+  /** From now on every answer asks its client to close the connection. */
+  announceStop(): void
   /** Refuses new connections and resolves once the requests under way are answered, or `graceMs` have passed. */
   stop(graceMs: number): Promise<void>
+  /** Follows new settings where that needs no new start. */
+  reload(settings: Settings): void
+  /** The metrics of this process; empty when they are switched off. */
+  families(): MetricFamily[]
+}
+
+export interface BridgeOptions {
+  /** Whether other processes may listen on the port too; the setting of that name decides when left out. */
+  sharesPort?: boolean
+  /** Lines of the log that were lost so far. */
+  logLinesDropped?(): number
+  /** The metrics of all processes of the service, when there are several. */
+  allFamilies?(): Promise<MetricFamily[]>
 }
 
 // Above every deadline of ours, because the server cuts a request that it finds idle without an answer.
@@ -32,11 +55,39 @@ const idleTimeoutSeconds = 240
 const largestCommitReserveMs = 5000
 
 /** Constructs all parts with their slices of the settings, joins them, and listens. Throws when the port is taken. */
-export function startBridge(settings: Settings, host: Host, log: Log): Bridge {
-  const parts = createParts(settings, host, log)
-  const app = createApp(createServices(settings, parts, host, log)).listen({
+export function startBridge(settings: Settings, host: Host, log: Log, options: BridgeOptions = {}): Bridge {
+  const statsd = startStatsd(settings)
+  const observers = createObservers({
+    log,
+    statsd,
+    now: host.now,
+    sources: settings.metricsEnabled
+      ? {
+          version,
+          commit,
+          requestsInFlight: () => server.pendingRequests,
+          logLinesDropped: options.logLinesDropped ?? (() => 0),
+          usage: () => host.processes?.usage() ?? null,
+        }
+      : null,
+  })
+  const families = () => observers.metrics?.families() ?? []
+  const exposed = exposedSettings(settings)
+  const lifecycle = { isStopping: false }
+  const parts = createParts(settings, host, observers)
+  const app = createApp({
+    ...createServices(settings, exposed, parts, observers, host, log),
+    isStopping: () => lifecycle.isStopping,
+    metrics:
+      observers.metrics &&
+      (async () => {
+        const all = options.allFamilies ? await options.allFamilies() : families()
+        return { text: renderFamilies(all), type: expositionType }
+      }),
+  }).listen({
     hostname: settings.host,
     port: settings.port,
+    reusePort: options.sharesPort ?? settings.reusePort,
     development: false,
     idleTimeout: idleTimeoutSeconds,
     // Larger bodies are refused by us, in JSON; this only bounds what the server would take in by itself.
@@ -46,55 +97,60 @@ export function startBridge(settings: Settings, host: Host, log: Log): Bridge {
   const server = app.server!
   return {
     url: `http://${server.hostname}:${server.port}`,
+    port: server.port!,
+    announceStop: () => void (lifecycle.isStopping = true),
     async stop(graceMs) {
+      lifecycle.isStopping = true
       const timer = setTimeout(() => void server.stop(true), graceMs)
       await server.stop(false)
       clearTimeout(timer)
+      statsd?.close()
       await parts.store?.close()
     },
+    reload(changed) {
+      takeOver(exposed, changed)
+      log.level = changed.loggingLevel
+      parts.trust(changed)
+    },
+    families,
   }
 }
 
-/** What talks to the outside: the token server and the cache. */
-export function createParts(settings: Settings, host: Pick<Host, 'now'>, log: Log) {
-  const send = createSend({
-    ...(settings.certificateCaBundle && { ca: settings.certificateCaBundle.pem }),
-    observe: ({ target, method, status, failure, ms }) =>
-      log.debug('upstream', { target, method, status, failure, ms: Math.round(ms) }),
-    now: () => performance.now(),
-    random: Math.random,
-    delay: Bun.sleep,
+function startStatsd({ statsdUrl, statsdPrefix }: Settings): Statsd | null {
+  if (!statsdUrl) return null
+  const { host: hostname, port } = statsdUrl
+  return createStatsd({
+    prefix: statsdPrefix,
+    async open(): Promise<DatagramSocket> {
+      // Without a listener for errors a host that refuses datagrams would end the process.
+      const socket = await Bun.udpSocket({ connect: { hostname, port }, socket: { error() {} } })
+      socket.unref()
+      return socket
+    },
+    every(ms, handler) {
+      const timer = setInterval(handler, ms)
+      timer.unref()
+      return () => clearInterval(timer)
+    },
   })
-  const tokenPause = { seconds: 0, untilMs: 0 }
-  const tokenServer = createTokenServer({
-    url: settings.tokenServerUrl,
-    send,
-    timeoutMs: settings.upstreamTimeoutSeconds * 1000,
-    now: host.now,
-    userAgent: `${name}/${version}`,
-    onBackoff: (seconds) => Object.assign(tokenPause, { seconds, untilMs: host.now() + seconds * 1000 }),
-  })
-  const store: CredentialStore | null =
-    settings.cacheBackend === 'memory'
-      ? null
-      : createRedisStore({
-          url: settings.cacheUrl,
-          prefix: settings.cachePrefix,
-          random: Math.random,
-          onTrouble: oncePerMinute(host.now, (trouble, code) =>
-            log.warning('cache trouble', { trouble, code }),
-          ),
-        })
-  return { send, tokenServer, tokenPause, store }
 }
 
-type Parts = ReturnType<typeof createParts>
-
-function createServices(settings: Settings, parts: Parts, host: Host, log: Log): Services {
+function createServices(
+  settings: Settings,
+  exposed: ExposedSettings,
+  parts: Parts,
+  observers: Observers,
+  host: Host,
+  log: Log,
+): Omit<Services, 'isStopping' | 'metrics'> {
   const { send, tokenServer, tokenPause, store } = parts
   const { now } = host
+  const askedFor = new WeakSet<Identity>()
   const credentials = createCredentials({
-    exchange: (identity) => tokenServer.exchange(identity),
+    exchange(identity) {
+      askedFor.add(identity)
+      return tokenServer.exchange(identity)
+    },
     isLasting: (refusal) => refusal.cause !== 'invalid-timestamp',
     store,
     secret: settings.cacheHmacSecret,
@@ -104,34 +160,41 @@ function createServices(settings: Settings, parts: Parts, host: Host, log: Log):
     wallClock: now,
     monotonicClock: () => performance.now(),
     randomBytes: host.randomBytes,
-    observe: () => {},
+    observe: observers.credentials,
   })
   const limitsCache = createLimitsCache(now)
+  const nonce = names(host.randomBytes(8))
   const locks = new Locks()
   const requestTimeoutMs = settings.requestTimeoutSeconds * 1000
 
   return {
-    settings: exposedSettings(settings),
+    settings: exposed,
     requestTimeoutMs,
     now,
+    monotonicNow: () => performance.now(),
+    createRequestId: names(host.randomBytes(8)),
     version: { name, version, commit, source },
-    async openStorage(identity, { userAgent, signal, deadlineAtMs }) {
-      const storage = createSyncStorage({
-        credentials: await credentials.obtain(identity),
-        renew: (refused) => credentials.renew(identity, refused),
-        send,
-        userAgent: `${userAgent ?? ''} ${name}/${version}`.trim(),
-        timeoutMs: settings.upstreamTimeoutSeconds * 1000,
-        deadlineAtMs,
-        signal,
-        now,
-        nonce: () => Buffer.from(host.randomBytes(6)).toString('base64url'),
-        random: Math.random,
-        delay: Bun.sleep,
-        limitsCache,
-      })
-      if (now() < tokenPause.untilMs) storage.notices.backoffSeconds = tokenPause.seconds
-      return storage
+    async openStorage(identity, { userAgent, signal, deadlineAtMs, work }) {
+      try {
+        const storage = createSyncStorage({
+          credentials: await credentials.obtain(identity),
+          renew: (refused) => credentials.renew(identity, refused),
+          send: countedSend(send, work),
+          userAgent: `${userAgent ?? ''} ${name}/${version}`.trim(),
+          timeoutMs: settings.upstreamTimeoutSeconds * 1000,
+          deadlineAtMs,
+          signal,
+          now,
+          nonce,
+          random: Math.random,
+          delay: Bun.sleep,
+          limitsCache,
+        })
+        if (now() < tokenPause.untilMs) storage.notices.backoffSeconds = tokenPause.seconds
+        return storage
+      } finally {
+        work.cached = work.cached !== false && !askedFor.has(identity)
+      }
     },
     identify: (identity) =>
       credentials.obtain(identity).then(
@@ -146,7 +209,7 @@ function createServices(settings: Settings, parts: Parts, host: Host, log: Log):
         delay: Bun.sleep,
         random: Math.random,
         locks,
-        observe: (event) => reportTransaction(event, log),
+        observe: observers.transaction,
       }),
     heartbeat: createHeartbeat({
       tokenServer: (timeoutMs) => tokenServer.heartbeat(timeoutMs),
@@ -154,8 +217,8 @@ function createServices(settings: Settings, parts: Parts, host: Host, log: Log):
       timeoutMs: settings.tokenServerHeartbeatTimeoutSeconds * 1000,
       now,
     }),
-    observe: ({ method, route, status, durationMs }) =>
-      log.info('request', { method, route, status, ms: durationMs }),
+    observe: observers.request,
+    observeBatch: observers.batch,
     reportDefect(error) {
       if (error instanceof ServiceError && error.status < 500) return
       if (error instanceof UpstreamError)
@@ -165,36 +228,27 @@ function createServices(settings: Settings, parts: Parts, host: Host, log: Log):
   }
 }
 
-function exposedSettings(settings: Settings): ExposedSettings {
-  return {
-    projectName: settings.projectName,
-    projectDocs: settings.projectDocs,
-    projectVersion: version,
-    errorInfoLink: settings.errorInfoLink,
-    httpApiVersion: settings.httpApiVersion,
-    httpScheme: settings.httpScheme,
-    httpHost: settings.httpHost,
-    batchMaxRequests: settings.batchMaxRequests,
-    readonly: settings.readonly,
-    writable: settings.writable,
-    retryAfterSeconds: settings.retryAfterSeconds,
-    backoffSeconds: settings.backoff,
-    eos: settings.eos,
-    eosMessage: settings.eosMessage,
-    eosUrl: settings.eosUrl,
-    corsOrigins: settings.corsOrigins === '*' ? null : settings.corsOrigins,
-    corsMaxAgeSeconds: settings.corsMaxAgeSeconds,
-    maxRequestBytes: settings.maxRequestBytes,
-    docsEnabled: settings.docsEnabled,
-    flushSafeEtag: settings.flushSafeEtag,
+/** Names that nothing else of any process has: eight random digits of this process, and eight that count. */
+function names(random: Uint8Array): () => string {
+  const digits = Buffer.from(random).toString('hex')
+  const start = digits.slice(0, 8)
+  let next = Number.parseInt(digits.slice(8), 16)
+  return () => {
+    next = (next + 1) >>> 0
+    return start + next.toString(16).padStart(8, '0')
   }
 }
 
-function reportTransaction(event: TransactionEvent, log: Log): void {
-  const collections =
-    'collections' in event && Array.isArray(event.collections) ? event.collections.join(',') : null
-  if (event.kind === 'partial' || event.kind === 'unknown') log.error(`batch.${event.kind}`, { collections })
-  else log.debug(`batch.${event.kind}`, { collections })
+function countedSend(send: Send, work: Work): Send {
+  return async (request) => {
+    const startedAtMs = performance.now()
+    try {
+      return await send(request)
+    } finally {
+      work.upstreamCalls += 1
+      work.upstreamMs += performance.now() - startedAtMs
+    }
+  }
 }
 
 // The stack names our files and lines; a message could repeat what a client sent.
@@ -205,16 +259,6 @@ function describeDefect(error: unknown): string {
     .slice(0, 4)
     .map((line) => line.trim())
     .join(' ')}`
-}
-
-// One line tells of a cache that is away; one for each request would drown everything else.
-function oncePerMinute<Args extends unknown[]>(now: () => number, report: (...args: Args) => void) {
-  let quietUntilMs = 0
-  return (...args: Args) => {
-    if (now() < quietUntilMs) return
-    quietUntilMs = now() + 60_000
-    report(...args)
-  }
 }
 
 // What the server says when not even our own error answer could be made.

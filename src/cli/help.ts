@@ -18,7 +18,7 @@ export const commands = {
     summary: 'run the service in the foreground',
     details: `  --config FILE   settings; without it they come from the environment (SERVICE_<NAME>) alone
 
-SIGTERM lets running requests end and exits 0.`,
+SIGTERM lets running requests end and exits 0; SIGHUP reads the settings again.`,
   },
   sandbox: {
     options: {

@@ -1,5 +1,8 @@
-import { randomBytes } from 'node:crypto'
 import { closeSync, openSync, readSync, statSync } from 'node:fs'
+
+import type { BunFile, FileSink } from 'bun'
+import type { ProcessUsage } from '../ops/metrics.ts'
+import type { FromWorker, ToWorker, WorkerProcess } from '../ops/workers.ts'
 
 /** The world as a command sees it, so that tests can hand it another one. */
 export interface Host {
@@ -20,6 +23,29 @@ export interface Host {
   randomBytes(length: number): Uint8Array
   /** Calls the handler at every such signal, in place of the usual end of the process; the answer removes it again. */
   onSignal(name: 'SIGTERM' | 'SIGINT' | 'SIGHUP', handler: () => void): () => void
+  /** What there is to this process among others; absent in a world without processes. */
+  processes?: Processes
+}
+
+/** This process and its relatives. */
+export interface Processes {
+  /** The process that this one works for; null when it is on its own. */
+  supervisor: Supervisor | null
+  /** Runs this program once more, with the same arguments, as a worker. Throws when that is impossible. */
+  startWorker(
+    environment: Record<string, string | undefined>,
+    take: (message: FromWorker) => void,
+  ): WorkerProcess
+  usage(): ProcessUsage
+}
+
+/** The process that a worker works for. */
+export interface Supervisor {
+  /** Does nothing when the supervisor is gone. */
+  send(message: FromWorker): void
+  onMessage(handler: (message: ToWorker) => void): void
+  /** Calls the handler when the supervisor is gone. */
+  onLoss(handler: () => void): void
 }
 
 /** A stream that a command writes to. Writing never throws, never blocks, and a reader that is gone is no error. */
@@ -34,8 +60,8 @@ export type ProcessHost = Host & { drain(timeoutMs: number): Promise<void> }
 
 /** The real world: this process, its files and its signals. */
 export function processHost(): ProcessHost {
-  const stdout = outputTo(process.stdout)
-  const stderr = outputTo(process.stderr)
+  const stdout = outputTo(Bun.stdout, () => process.stdout.isTTY)
+  const stderr = outputTo(Bun.stderr, () => process.stderr.isTTY)
   return {
     stdout,
     stderr,
@@ -46,10 +72,15 @@ export function processHost(): ProcessHost {
     standalone: Bun.isStandaloneExecutable,
     cwd: process.cwd(),
     now: () => Date.now(),
-    randomBytes: (length) => new Uint8Array(randomBytes(length)),
+    randomBytes: (length) => crypto.getRandomValues(new Uint8Array(length)),
     onSignal(name, handler) {
       process.on(name, handler)
       return () => process.off(name, handler)
+    },
+    processes: {
+      supervisor: process.env[workerMark] && process.send ? supervisor : null,
+      startWorker,
+      usage,
     },
     async drain(timeoutMs) {
       await Promise.race([Promise.all([stdout.drained(), stderr.drained()]), Bun.sleep(timeoutMs)])
@@ -57,22 +88,78 @@ export function processHost(): ProcessHost {
   }
 }
 
+/** Set in the environment of workers, and there only. */
+const workerMark = 'SYNC_BRIDGE_WORKER'
+
+const supervisor: Supervisor = {
+  send(message) {
+    if (process.connected) process.send?.(message)
+  },
+  onMessage: (handler) => void process.on('message', handler),
+  onLoss: (handler) => void process.on('disconnect', handler),
+}
+
+function startWorker(
+  environment: Record<string, string | undefined>,
+  take: (message: FromWorker) => void,
+): WorkerProcess {
+  // From source the runtime is the executable, and the program its first argument.
+  const args = process.argv.slice(Bun.isStandaloneExecutable ? 2 : 1)
+  const child = Bun.spawn([process.execPath, ...args], {
+    env: { ...environment, [workerMark]: '1' },
+    stdio: ['ignore', 'inherit', 'inherit'],
+    ipc: take,
+  })
+  return {
+    send(message) {
+      try {
+        child.send(message)
+      } catch {
+        // It has just ended, as `exited` tells.
+      }
+    },
+    kill: () => child.kill('SIGKILL'),
+    exited: child.exited.then((code) => (child.signalCode === null ? code : null)),
+  }
+}
+
+const startedAtSeconds = Math.round(Date.now() - performance.now()) / 1000
+
+function usage(): ProcessUsage {
+  const { user, system } = process.cpuUsage()
+  const { rss, heapUsed } = process.memoryUsage()
+  return { cpuSeconds: (user + system) / 1e6, residentBytes: rss, heapBytes: heapUsed, startedAtSeconds }
+}
+
 const maxFileBytes = 4 * 1024 * 1024
 
-function outputTo(stream: NodeJS.WriteStream): Output & { drained(): Promise<unknown> } {
+// The runtime's own streams, process.stdout and process.stderr, would double the time that a start takes.
+function outputTo(file: BunFile, isTty: () => boolean): Output & { drained(): Promise<unknown> } {
   const pending = new Set<Promise<void>>()
-  // Without a handler a reader that goes away ends the process.
-  stream.on('error', () => {})
+  let sink: FileSink | null = null
+
+  async function send(text: string): Promise<Error | null> {
+    try {
+      sink ??= file.writer()
+      await Promise.all([sink.write(text), sink.flush()])
+      return null
+    } catch (error) {
+      // A sink that has failed once would call everything after it a success.
+      sink = null
+      return error instanceof Error ? error : new Error('Cannot write')
+    }
+  }
+
   return {
-    isTty: stream.isTTY === true,
+    get isTty() {
+      return isTty()
+    },
     write(text, written) {
-      const { promise, resolve } = Promise.withResolvers<void>()
-      pending.add(promise)
-      stream.write(text, (error) => {
-        pending.delete(promise)
-        resolve()
+      const sent = send(text).then((error) => {
+        pending.delete(sent)
         written?.(error)
       })
+      pending.add(sent)
     },
     drained: () => Promise.all(pending),
   }

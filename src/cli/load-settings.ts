@@ -38,6 +38,8 @@ export function loadSettings(
     ...exposedSecret(path, effective, host),
     ...widerTrust(settings, trusting),
   ]
+  // The supervisor has read the same settings and has warned already.
+  if (host.processes?.supervisor) return { settings, effective }
   for (const warning of warnings) host.stderr.write(`warning: ${warning}\n`)
   return { settings, effective }
 }

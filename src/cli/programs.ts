@@ -1,5 +1,6 @@
 import type { Settings } from '../ops/settings.ts'
 import type { Host } from './host.ts'
+import type { ReadAgain } from './reload.ts'
 
 /** What the sandbox is to start. A port that is null is chosen by the operating system. */
 export interface SandboxOptions {
@@ -21,16 +22,16 @@ export interface Probes {
 
 /** The parts of the program that do more than talk about settings. Each answers the exit code. */
 export interface Programs {
-  serve(settings: Settings, host: Host): Promise<number>
+  serve(settings: Settings, host: Host, readAgain: ReadAgain): Promise<number>
   sandbox(options: SandboxOptions, host: Host): Promise<number>
   createProbes(settings: Settings): Promise<Probes>
 }
 
 /** The real ones, loaded when they are needed: a health check every few seconds must not load a server. */
 export const realPrograms: Programs = {
-  async serve(settings, host) {
+  async serve(settings, host, readAgain) {
     const { serve } = await import('./serve.ts')
-    return serve(settings, host)
+    return serve(settings, host, readAgain)
   },
   async sandbox(options, host) {
     const { sandbox } = await import('./sandbox.ts')

@@ -4,7 +4,6 @@ import { commit, name, version } from '../version.ts'
 import { readArguments } from './arguments.ts'
 import { check } from './check.ts'
 import { scrubEnvironment } from './environment.ts'
-import { healthcheck } from './healthcheck.ts'
 import { commandHelp, commands, generalHelp } from './help.ts'
 import { init } from './init.ts'
 import { loadSettings } from './load-settings.ts'
@@ -13,8 +12,9 @@ import { systemdUnit, usualSettingsFile } from './systemd-unit.ts'
 
 import type { GivenOptions } from './arguments.ts'
 import type { CommandName } from './help.ts'
-import type { Host } from './host.ts'
+import type { Host, Output } from './host.ts'
 import type { Programs, SandboxOptions } from './programs.ts'
+import type { ReadAgain } from './reload.ts'
 
 /**
  * The whole program as a function: the arguments after the program's name, and the world. Answers the exit code:
@@ -55,7 +55,7 @@ async function start(
   switch (command) {
     case 'serve': {
       const loaded = loadSettings(value('config'), host, trusting)
-      return loaded ? programs.serve(loaded.settings, host) : 2
+      return loaded ? programs.serve(loaded.settings, host, readAgainFrom(value('config'), host)) : 2
     }
     case 'check':
       return check(value('config'), host, trusting, programs.createProbes)
@@ -65,10 +65,20 @@ async function start(
     }
     case 'healthcheck': {
       const url = value('url')
-      return url === null ? complain(host, command, '--url is missing') : healthcheck(url, host)
+      if (url === null) return complain(host, command, '--url is missing')
+      const { healthcheck } = await import('./healthcheck.ts')
+      return healthcheck(url, host)
     }
     default:
       return command satisfies never
+  }
+}
+
+/** Reads the same settings later; what would go to stderr is reported line by line. */
+function readAgainFrom(path: string | null, host: Host): ReadAgain {
+  return (report) => {
+    const stderr: Output = { isTty: false, write: (text) => report(text.trimEnd()) }
+    return loadSettings(path, { ...host, stderr }, [])?.settings ?? null
   }
 }
 

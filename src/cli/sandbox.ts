@@ -9,7 +9,8 @@ import { startBridge } from './bridge.ts'
 import type { Bridge } from './bridge.ts'
 import type { Host } from './host.ts'
 import type { SandboxOptions } from './programs.ts'
-import { createOutputLog, untilSignal } from './serve.ts'
+import { signalOrders } from './orders.ts'
+import { createOutputLog } from './output-log.ts'
 
 const monthSeconds = 30 * 24 * 3600
 const usualPort = 8000
@@ -45,7 +46,10 @@ export async function sandbox(options: SandboxOptions, host: Host): Promise<numb
   }
 
   host.stdout.write(describe(upstream, user, bridge))
-  await untilSignal(host)
+  const orders = signalOrders(host)
+  // A terminal that is closed ends it too.
+  const hungUp = new Promise<void>((resolve) => orders.onReload(resolve))
+  await Promise.race([orders.stop, hungUp])
   await bridge?.stop(1000)
   await upstream.stop()
   return 0

@@ -1,21 +1,106 @@
-import { createLineWriter } from '../ops/line-writer.ts'
-import { createLog } from '../ops/log.ts'
-import type { Log } from '../ops/log.ts'
+import { createNotifier } from './notify.ts'
+import { signalOrders, supervisorOrders } from './orders.ts'
+import { createOutputLog } from './output-log.ts'
+import { reload } from './reload.ts'
+import { supervise } from './supervise.ts'
+import { createWorkerLink } from './worker-link.ts'
+
+import type { MetricFamily } from '../ops/metric-families.ts'
 import type { Settings } from '../ops/settings.ts'
-import { createParts, startBridge } from './bridge.ts'
-import type { Bridge } from './bridge.ts'
-import type { Host, Output } from './host.ts'
+import type { Bridge, BridgeOptions } from './bridge.ts'
+import type { Host, Supervisor } from './host.ts'
+import type { Orders } from './orders.ts'
+import type { OutputLog } from './output-log.ts'
 import type { Probes } from './programs.ts'
+import type { ReadAgain } from './reload.ts'
 
 /**
- * Runs the bridge until a signal ends it. SIGTERM or SIGINT: answers what is under way, and then 0; a second one: at
- * once. 1 when it can't listen.
+ * Runs the bridge until a signal ends it: in this process, or in as many as the settings ask for, which this one then
+ * supervises. SIGTERM or SIGINT: answers what is under way, and then 0; a second one: at once, and 128 with the number
+ * of the signal. SIGHUP: reads the settings again. 1 when it can't listen.
  */
-export async function serve(settings: Settings, host: Host): Promise<number> {
-  const { log, flush } = createOutputLog(settings, host, host.stdout)
-  let bridge: Bridge
+export async function serve(settings: Settings, host: Host, readAgain: ReadAgain): Promise<number> {
+  const { processes } = host
+  const output = createOutputLog(settings, host, host.stdout)
+  const service = { settings, host, output, readAgain }
+  const code = processes?.supervisor
+    ? await serveAsWorker(service, processes.supervisor)
+    : processes && settings.workers > 1
+      ? await supervise({ ...service, processes })
+      : await serveAlone(service)
+  await output.flush()
+  return code
+}
+
+interface Service {
+  settings: Settings
+  host: Host
+  output: OutputLog
+  readAgain: ReadAgain
+}
+
+async function serveAlone(service: Service): Promise<number> {
+  const { settings, host, output, readAgain } = service
+  const { log } = output
+  const orders = signalOrders(host)
+  const bridge = await listen(service)
+  if (!bridge) return 1
+  const notifier = await createNotifier(host, (reason) => log.debug('not notified', { reason }))
+  orders.onReload(() => {
+    notifier.reloading()
+    const changed = reload(readAgain, log)
+    if (changed) bridge.reload(changed)
+    notifier.ready()
+  })
+  log.info('listening', { url: bridge.url })
+  notifier.ready()
+
+  await orders.stop
+  notifier.stopping()
+  log.info('stopping', { graceSeconds: settings.shutdownGraceSeconds })
+  const code = await drain(bridge, settings, orders)
+  log.info('stopped')
+  notifier.close()
+  return code
+}
+
+async function serveAsWorker(service: Service, supervisor: Supervisor): Promise<number> {
+  const { settings, host, readAgain } = service
+  const orders = supervisorOrders(host, supervisor)
+  const own = (): MetricFamily[] => bridge?.families() ?? []
+  const link = createWorkerLink(supervisor, own, Bun.sleep)
+  const bridge = await listen(service, { sharesPort: true, allFamilies: link.allFamilies })
+  if (!bridge) return 1
+  // The supervisor has told the log what there is to tell.
+  orders.onReload(() => {
+    const changed = readAgain(() => {})
+    if (changed) bridge.reload(changed)
+  })
+  supervisor.send({ kind: 'listening', url: bridge.url, port: bridge.port })
+
+  await orders.stop
+  return drain(bridge, settings, orders)
+}
+
+/** The exit code once nothing is under way any more, or at the order to end at once. */
+function drain(bridge: Bridge, settings: Settings, orders: Orders): Promise<number> {
+  const drained = async () => {
+    bridge.announceStop()
+    await Bun.sleep(settings.shutdownDelaySeconds * 1000)
+    await bridge.stop(settings.shutdownGraceSeconds * 1000)
+    return 0
+  }
+  return Promise.race([drained(), orders.abort])
+}
+
+/** Null when that is impossible, and then stderr tells why. */
+async function listen(
+  { settings, host, output }: Service,
+  options: BridgeOptions = {},
+): Promise<Bridge | null> {
+  const { startBridge } = await import('./bridge.ts')
   try {
-    bridge = startBridge(settings, host, log)
+    return startBridge(settings, host, output.log, { logLinesDropped: output.dropped, ...options })
   } catch (error) {
     const reason =
       (error as { code?: string }).code === 'EADDRINUSE'
@@ -24,21 +109,18 @@ export async function serve(settings: Settings, host: Host): Promise<number> {
     host.stderr.write(
       `sync-bridge: cannot listen on ${settings.host}:${settings.port}: ${reason}; change service.host or service.port\n`,
     )
-    return 1
+    return null
   }
-  log.info('listening', { url: bridge.url })
-  await untilSignal(host)
-  log.info('stopping', { graceSeconds: settings.shutdownGraceSeconds })
-  await Promise.race([bridge.stop(settings.shutdownGraceSeconds * 1000), untilSignal(host)])
-  log.info('stopped')
-  await flush()
-  return 0
 }
 
 /** What `check` asks the service's surroundings. */
 export async function createProbes(settings: Settings): Promise<Probes> {
-  const silent: Log = { debug() {}, info() {}, warning() {}, error() {} }
-  const { tokenServer, store } = createParts(settings, { now: Date.now }, silent)
+  const { createParts } = await import('./parts.ts')
+  const { tokenServer, store } = createParts(
+    settings,
+    { now: Date.now },
+    { exchange() {}, redisTrouble() {} },
+  )
   const timeoutMs = settings.tokenServerHeartbeatTimeoutSeconds * 1000
   return {
     tokenServer: async () =>
@@ -56,26 +138,4 @@ async function answersSoon(ping: () => Promise<boolean>): Promise<boolean> {
     await Bun.sleep(50)
   }
   return false
-}
-
-/** The log on an output, which a reader that stalls or goes away never holds up. */
-export function createOutputLog(settings: Settings, host: Host, output: Output) {
-  const writer = createLineWriter(output, {
-    onRecovered: (lost) => log.warning('log lines were lost', { lines: lost }),
-  })
-  const log: Log = createLog({
-    renderer: settings.loggingRenderer,
-    level: settings.loggingLevel,
-    write: (line) => writer.write(line),
-    now: host.now,
-    colour: output.isTty,
-  })
-  return { log, flush: () => Promise.race([writer.flush(), Bun.sleep(500)]) }
-}
-
-/** Resolves at the next SIGTERM or SIGINT. */
-export function untilSignal(host: Host): Promise<void> {
-  const { promise, resolve } = Promise.withResolvers<void>()
-  const removers = [host.onSignal('SIGTERM', resolve), host.onSignal('SIGINT', resolve)]
-  return promise.finally(() => removers.forEach((remove) => remove()))
 }

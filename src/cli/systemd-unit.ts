@@ -32,7 +32,10 @@ Wants=network-online.target
 After=network-online.target
 
 [Service]
+Type=notify
+WatchdogSec=30
 ExecStart=${quoteArgument(executable)} serve --config ${quoteArgument(settingsFile)}
+ExecReload=/bin/kill -HUP $MAINPID
 LoadCredential=cache_hmac_secret:/etc/sync-bridge/cache_hmac_secret
 DynamicUser=yes
 WorkingDirectory=/
@@ -42,7 +45,7 @@ Restart=on-failure
 RestartSec=1
 # Bad settings stay bad.
 RestartPreventExitStatus=2
-# Above service.shutdown_grace_seconds.
+# Above service.shutdown_delay_seconds and service.shutdown_grace_seconds together.
 TimeoutStopSec=45
 
 # Variables that redirect, expose or replace the program before its own code begins.

@@ -1,13 +1,11 @@
-import { isIP } from 'node:net'
+import { caBundle, quote } from './setting-readers.ts'
 
-import { quote } from './setting-readers.ts'
-
-import type { Reader } from './setting-readers.ts'
+import type { Reader, Reading, ReadingContext } from './setting-readers.ts'
 
 /** An address to listen on: a host name, an IPv4 or an IPv6 address, the last with or without brackets. */
 export const listeningHost: Reader<string> = (given) => {
   const bare = /^\[(.*)\]$/.exec(given)?.[1] ?? given
-  if (isIP(bare) !== 0 || isHostName(bare)) return { value: bare }
+  if (isIPv4(bare) || isIPv6(bare) || isHostName(bare)) return { value: bare }
   return { problem: `${quote(given)} is not an address`, remedy: 'write an IP address or a host name' }
 }
 
@@ -46,18 +44,47 @@ export const tokenServerUrl: Reader<string> = (given) => {
 
 const cacheUrlForms = [
   // redis://[user:password@]host[:port][/database], with TLS as rediss://
-  /^rediss?:\/\/([^@/?#\s]*@)?(?<host>[^@/?#\s]+)(\/\d{0,5})?$/,
+  /^rediss?:\/\/([^@/?#\s]*@)?(?<hosts>[^@/?#\s,]+)(\/\d{0,5})?(\?cacert=(?<ca>[^&#\s]+))?$/,
+  // redis+sentinel://[user:password@]host[:port][,host[:port]…]/master[/database]
+  /^rediss?\+sentinel:\/\/([^@/?#\s]*@)?(?<hosts>[^@/?#\s]+)\/[^/?#\s]+(\/\d{0,5})?(\?cacert=(?<ca>[^&#\s]+))?$/,
+  // redis+cluster://[user:password@]host[:port][,host[:port]…]
+  /^rediss?\+cluster:\/\/([^@/?#\s]*@)?(?<hosts>[^@/?#\s]+)\/?(\?cacert=(?<ca>[^&#\s]+))?$/,
   // unix://[user:password@]/path/to/redis.sock[?db=database]
   /^(redis\+)?unix:\/\/([^@/?#\s]*@)?\/[^?#\s]+(\?db=\d{1,5})?$/,
 ]
 
-/** Where the shared cache is. Never quoted in a problem: it may contain a password. */
-export const cacheUrl: Reader<string> = (given) => {
+/**
+ * Where the shared cache is. Never quoted in a problem: it may contain a password. `?cacert=` names a PEM file in the
+ * text, and holds what stands in it, percent-encoded, in the value.
+ */
+export const cacheUrl: Reader<string> = (given, context) => {
   const match = cacheUrlForms.map((form) => form.exec(given)).find((found) => found !== null)
-  const host = match?.groups?.host
-  if (match && (host === undefined || splitHost(host))) return { value: given }
-  const remedy = 'write redis://HOST:PORT/DATABASE, rediss://HOST:PORT/DATABASE for TLS, or unix:///PATH'
+  const { hosts, ca } = match?.groups ?? {}
+  const isAddress = match && isDecodable(given) && (hosts === undefined || hosts.split(',').every(splitHost))
+  if (isAddress && ca === undefined) return { value: given }
+  if (isAddress && given.startsWith('rediss')) return withAuthorities(given, ca!, context)
+  const remedy =
+    'write redis://HOST:PORT/DATABASE, rediss://HOST:PORT/DATABASE for TLS, unix:///PATH, ' +
+    'redis+sentinel://HOST:PORT,HOST:PORT/MASTER/DATABASE or redis+cluster://HOST:PORT,HOST:PORT'
   return { problem: 'is not the address of a Redis', remedy }
+}
+
+function withAuthorities(given: string, name: string, context: ReadingContext): Reading<string> {
+  const reading = caBundle(decodeURIComponent(name), context)
+  if ('value' in reading)
+    return { value: given.slice(0, -name.length) + encodeURIComponent(reading.value.pem) }
+  const remedy =
+    'name a PEM file with at least one certificate, or leave cacert out to trust the usual authorities'
+  return { problem: `cacert: ${reading.problem}`, remedy }
+}
+
+function isDecodable(given: string): boolean {
+  try {
+    decodeURIComponent(given)
+    return true
+  } catch {
+    return false
+  }
 }
 
 /** The origins of web pages that may ask, separated by commas or blanks; `*` for all. */
@@ -108,8 +135,8 @@ function splitHost(given: string): { host: string; port: number | null } | null 
   const [, ipv6, name, digits] = match
   const port = digits === undefined ? null : Number(digits)
   if (port !== null && (port < 1 || port > 65535)) return null
-  if (ipv6 !== undefined) return isIP(ipv6) === 6 ? { host: ipv6, port } : null
-  return isIP(name!) === 4 || isHostName(name!) ? { host: name!, port } : null
+  if (ipv6 !== undefined) return isIPv6(ipv6) ? { host: ipv6, port } : null
+  return isIPv4(name!) || isHostName(name!) ? { host: name!, port } : null
 }
 
 function isHostName(given: string): boolean {
@@ -118,4 +145,14 @@ function isHostName(given: string): boolean {
     .replace(/\.$/, '')
     .split('.')
     .every((label) => /^[a-zA-Z0-9_]([a-zA-Z0-9_-]{0,61}[a-zA-Z0-9_])?$/.test(label))
+}
+
+// What node:net has for these would slow every start down.
+function isIPv4(given: string): boolean {
+  return /^(?:(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)(?:\.(?!$)|$)){4}$/.test(given)
+}
+
+function isIPv6(given: string): boolean {
+  const address = given.replace(/%[\w.-]{1,15}$/, '')
+  return /^[0-9a-fA-F:.]*:[0-9a-fA-F:.]*$/.test(address) && URL.canParse(`http://[${address}]/`)
 }

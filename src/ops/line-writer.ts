@@ -15,6 +15,8 @@ export interface LineWriter {
 export interface LineWriterOptions {
   /** Bytes that may wait for a slow reader. */
   maxQueuedBytes?: number
+  /** Bytes that are given to the sink at once at most, but for a line that is longer; no limit when left out. */
+  pieceBytes?: number
   /** Called at the first line lost after lines went well. */
   onDropping?: () => void
   /** Called when lines go well again and none waits, with the number of lines lost meanwhile; may write a line about it. */
@@ -27,7 +29,7 @@ export interface LineWriterOptions {
  * way at a time, because what a stream has been given can be neither counted nor taken back.
  */
 export function createLineWriter(sink: LineSink, options: LineWriterOptions = {}): LineWriter {
-  const { maxQueuedBytes = 1024 * 1024, onDropping, onRecovered } = options
+  const { maxQueuedBytes = 1024 * 1024, pieceBytes = Infinity, onDropping, onRecovered } = options
   let queue: string[] = []
   let queuedBytes = 0
   let bytesUnderWay = 0
@@ -45,10 +47,7 @@ export function createLineWriter(sink: LineSink, options: LineWriterOptions = {}
 
   function pump(): void {
     busy = true
-    const lines = queue
-    bytesUnderWay = queuedBytes
-    queue = []
-    queuedBytes = 0
+    const lines = takePiece()
     sink.write(`${lines.join('\n')}\n`, (error) => {
       bytesUnderWay = 0
       if (error) drop(lines.length)
@@ -57,6 +56,21 @@ export function createLineWriter(sink: LineSink, options: LineWriterOptions = {}
       if (queue.length > 0) pump()
       else rest()
     })
+  }
+
+  function takePiece(): string[] {
+    let count = 0
+    bytesUnderWay = 0
+    while (count < queue.length) {
+      const bytes = Buffer.byteLength(queue[count]!) + 1
+      if (count > 0 && bytesUnderWay + bytes > pieceBytes) break
+      bytesUnderWay += bytes
+      count += 1
+    }
+    queuedBytes -= bytesUnderWay
+    const lines = count === queue.length ? queue : queue.slice(0, count)
+    queue = count === queue.length ? [] : queue.slice(count)
+    return lines
   }
 
   function report(): void {

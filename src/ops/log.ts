@@ -6,6 +6,8 @@ export type LogFields = Record<string, string | number | boolean | null>
 
 /** Each event becomes exactly one line, whatever its fields contain. Field values are cut to 256 characters. */
 export interface Log {
+  /** Events below it are left out. It may be changed while others write. */
+  level: LogLevel
   debug(event: string, fields?: LogFields): void
   info(event: string, fields?: LogFields): void
   warning(event: string, fields?: LogFields): void
@@ -27,14 +29,27 @@ export interface LogOptions {
 /** A log of events: JSON with `time`, `level`, `event` and the fields, or text for people. */
 export function createLog({ renderer, level, write, now, colour }: LogOptions): Log {
   const render = renderer === 'json' ? renderJson : (...event: LogEvent) => renderText(colour, ...event)
-  const logger = (own: LogLevel) => {
-    if (levels.indexOf(own) < levels.indexOf(level)) return () => {}
-    return (event: string, fields: LogFields = {}) => write(render(now(), own, event, fields))
+  const logger =
+    (own: LogLevel) =>
+    (event: string, fields: LogFields = {}) => {
+      if (isLogged(log, own)) write(render(now(), own, event, fields))
+    }
+  const log: Log = {
+    level,
+    debug: logger('debug'),
+    info: logger('info'),
+    warning: logger('warning'),
+    error: logger('error'),
   }
-  return { debug: logger('debug'), info: logger('info'), warning: logger('warning'), error: logger('error') }
+  return log
 }
 
-const levels: LogLevel[] = ['debug', 'info', 'warning', 'error']
+/** Whether events of a level are written, for those who would spend time on describing one. */
+export function isLogged(log: Log, level: LogLevel): boolean {
+  return gravity[level] >= gravity[log.level]
+}
+
+const gravity: Record<LogLevel, number> = { debug: 0, info: 1, warning: 2, error: 3 }
 const maxValueLength = 256
 
 type LogEvent = [timeMs: number, level: LogLevel, event: string, fields: LogFields]

@@ -1,7 +1,8 @@
-import { X509Certificate } from 'node:crypto'
 import { isAbsolute, join } from 'node:path'
 
 import { quoteText } from './escape.ts'
+
+import type * as Crypto from 'node:crypto'
 
 /** What a setting's text means, or what is wrong with it and how to write it instead. */
 export type Reading<T> = { value: T } | { problem: string; remedy: string }
@@ -37,13 +38,14 @@ export function secondsOrNone(maximum: number): Reader<number | null> {
   }
 }
 
-/** A time span above zero in seconds; a fraction may be given to the millisecond. */
-export function seconds(maximum: number): Reader<number> {
-  const remedy = `write a number of seconds above 0 and up to ${maximum}`
+/** A time span in seconds, above zero unless zero is allowed; a fraction may be given to the millisecond. */
+export function seconds(maximum: number, least: 'above 0' | 'from 0' = 'above 0'): Reader<number> {
+  const remedy = `write a number of seconds ${least}${least === 'above 0' ? ' and up' : ''} to ${maximum}`
   return (text) => {
     if (!/^[+-]?\d{1,9}(\.\d{1,3})?$/.test(text)) return { problem: `${quote(text)} is not a number`, remedy }
     const value = Number(text)
-    if (value <= 0 || value > maximum) return { problem: `${quote(text)} is out of range`, remedy }
+    const isTooSmall = least === 'above 0' ? value <= 0 : value < 0
+    if (isTooSmall || value > maximum) return { problem: `${quote(text)} is out of range`, remedy }
     return { value }
   }
 }
@@ -183,6 +185,8 @@ function isCalendarDay(day: string): boolean {
 
 function isCertificate(pem: string): boolean {
   try {
+    // Only who has a bundle pays for loading this, a third of what a start takes.
+    const { X509Certificate } = require('node:crypto') as typeof Crypto
     return new X509Certificate(pem).raw.length > 0
   } catch {
     return false

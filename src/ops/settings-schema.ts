@@ -152,6 +152,16 @@ export const settingsSchema = {
     'false',
     'Answers an empty list of changes with the ETag asked from, so that kinto.js survives deletions',
   ),
+  reuse_port: setting(
+    boolean,
+    'false',
+    'Shares the port with another instance, so that one can take over from the other',
+  ),
+  shutdown_delay_seconds: setting(
+    seconds(3600, 'from 0'),
+    '0',
+    'How long to go on after SIGTERM while asking clients to close their connections',
+  ),
   shutdown_grace_seconds: setting(seconds(3600), '35', 'How long requests may take to end after SIGTERM'),
 }
 

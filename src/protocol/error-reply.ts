@@ -1,4 +1,3 @@
-import { STATUS_CODES } from 'node:http'
 import { errno, ServiceError, UpstreamError } from '../domain/errors.ts'
 import type { UpstreamFailure } from '../domain/errors.ts'
 import type { ExposedSettings } from './exposed.ts'
@@ -17,7 +16,7 @@ export function errorReply(
   const body = {
     code: error.status,
     errno: error.errno,
-    error: STATUS_CODES[error.status] ?? 'Error',
+    error: reasonPhrases[error.status] ?? 'Error',
     message: error.message,
     ...(error.status === 500 && settings.errorInfoLink && { info: settings.errorInfoLink }),
     ...((problems ?? details) && { details: problems ?? details }),
@@ -34,6 +33,23 @@ export function errorReply(
     reply.headers['Retry-After'] = String(Math.max(settings.retryAfterSeconds, retryAfterSeconds ?? 0, 1))
   }
   return reply
+}
+
+// See RFC 9110, 15. The list of node:http would double the time that a start takes.
+const reasonPhrases: Record<number, string> = {
+  400: 'Bad Request',
+  401: 'Unauthorized',
+  403: 'Forbidden',
+  404: 'Not Found',
+  405: 'Method Not Allowed',
+  409: 'Conflict',
+  410: 'Gone',
+  412: 'Precondition Failed',
+  413: 'Payload Too Large',
+  415: 'Unsupported Media Type',
+  429: 'Too Many Requests',
+  500: 'Internal Server Error',
+  503: 'Service Unavailable',
 }
 
 /** What a thrown value is answered as: itself, a 503 when upstream broke, and else a 500 that tells nothing. */

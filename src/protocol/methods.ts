@@ -31,7 +31,10 @@ export function allowedMethods(resource: Resource, settings: ExposedSettings): s
  * who they are, and before ids and body are looked at. Throws `ServiceError` 405.
  */
 export function checkMethod(method: string, resource: Resource, settings: ExposedSettings): void {
-  refuseUnless(allowedMethods(resource, settings), method, methodsOf[resource.kind])
+  const known = methodsOf[resource.kind]
+  // Reading is always allowed where it is known at all.
+  if ((method === 'GET' || method === 'HEAD') && known.includes(method)) return
+  refuseUnless(allowedMethods(resource, settings), method, known)
 }
 
 /** The same for a record whose id or collection nobody could have. */

@@ -118,7 +118,7 @@ function readRecordInput(body: unknown) {
 function getReply(outcome: OutcomeOf['get']): Reply {
   switch (outcome.outcome) {
     case 'found':
-      return recordReply(outcome.record)
+      return recordReply(outcome.record, outcome.json)
     case 'not-modified':
       return notModifiedReply(outcome.timestamp)
     case 'precondition-failed':

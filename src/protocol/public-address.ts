@@ -22,9 +22,13 @@ export function checkHost(host: string | null, settings: Pick<ExposedSettings, '
   requireHost(host)
 }
 
+// Nearly all requests name the same one.
+let acceptedHost: string | null = null
+
 function requireHost(host: string | null): string {
+  if (host !== null && host === acceptedHost) return host
   const match = hostForm.exec(host ?? '')
-  if (match && Number(match[1] ?? 0) <= 65_535) return host!
+  if (match && Number(match[1] ?? 0) <= 65_535) return (acceptedHost = host!)
   throw invalidRequest(
     [{ location: 'header', name: 'Host', description: 'must be one host name with an optional port' }],
     {

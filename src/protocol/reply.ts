@@ -1,7 +1,7 @@
 import type { Errno } from '../domain/errors.ts'
 import { toExposedJson } from '../domain/record.ts'
 import type { SyncRecord } from '../domain/record.ts'
-import type { CollectionTimestamps, Notices, RecordPage } from '../domain/record-storage.ts'
+import type { CollectionTimestamps, ListFrame, Notices, RecordPage } from '../domain/record-storage.ts'
 import { toEntityTag, toHttpDate } from '../domain/timestamp.ts'
 import type { Timestamp } from '../domain/timestamp.ts'
 import { writePageToken } from './page-token.ts'
@@ -47,7 +47,7 @@ export function pageReply(page: RecordPage, here: string, query: string, isWhole
   const headers = versionHeaders(page.timestamp)
   if (page.next) headers['Next-Page'] = nextPageUrl(here, query, writePageToken(page.next))
   if (isWhole && page.count !== null) headers['Total-Records'] = String(page.count)
-  return { status: 200, headers, body: wrapRecords(page.records) }
+  return { status: 200, headers, body: page.isFramed ? page.records : wrapRecords(page.records) }
 }
 
 /** The size of a collection, as headers: what HEAD of a list answers. */
@@ -57,9 +57,8 @@ export function countReply(count: number, timestamp: Timestamp): Reply {
 }
 
 /** One record, also as stored by a PUT. */
-export function recordReply(record: SyncRecord): Reply {
-  const headers = versionHeaders(record.lastModified)
-  return { status: 200, headers, body: `{"data":${toExposedJson(record)}}` }
+export function recordReply(record: SyncRecord, json = toExposedJson(record)): Reply {
+  return { status: 200, headers: versionHeaders(record.lastModified), body: `{"data":${json}}` }
 }
 
 /** The tombstone of a deleted record, for those who asked for a representation and inside batches. */
@@ -88,10 +87,14 @@ export function nextPageUrl(here: string, query: string, token: string): string 
   return `${here}?${[...kept, `_token=${encodeURIComponent(token)}`].join('&')}`
 }
 
-const opening = new TextEncoder().encode('{"data":[')
-const closing = new TextEncoder().encode(']}')
+/** What makes the elements of a list the body of its answer. */
+export const listFrame: ListFrame = {
+  opening: new TextEncoder().encode('{"data":['),
+  closing: new TextEncoder().encode(']}'),
+}
 
 function wrapRecords(records: RecordPage['records']): Uint8Array | ReadableStream<Uint8Array> {
+  const { opening, closing } = listFrame
   if (records instanceof Uint8Array) {
     const whole = new Uint8Array(opening.length + records.length + closing.length)
     whole.set(opening)

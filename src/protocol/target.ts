@@ -84,10 +84,12 @@ export function readTarget(
 export type RouterParameters = Readonly<Record<string, string>>
 
 function refuseDotSegments(parameters: RouterParameters): Target | null {
+  let hasDots = false
+  for (const name in parameters) hasDots ||= parameters[name] === '.' || parameters[name] === '..'
+  if (!hasDots) return null
   const problems = Object.entries(parameters)
     .filter(([, value]) => value === '.' || value === '..')
     .map(([name]) => pathProblem(name, 'must not be "." or ".."'))
-  if (problems.length === 0) return null
   const collection = canonicalCollection(parameters.collection_id ?? '')
   return { outcome: 'invalid', problems, isRecord: 'record_id' in parameters, collection }
 }

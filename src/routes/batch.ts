@@ -18,10 +18,10 @@ import { readTarget } from '../protocol/target.ts'
 import type { Resource } from '../protocol/target.ts'
 import { contextOf } from './context.ts'
 import { batchDescription } from './descriptions.ts'
-import { unknownPath } from './guard.ts'
+import { unknownPath, unknownVersion } from './guard.ts'
 import { heartbeatReply } from './health.ts'
 import { rootReplyFor } from './root.ts'
-import type { Services } from './services.ts'
+import type { Services, SubRequestSummary } from './services.ts'
 import { callerOf, identityKey, legacyBucketAlert, readRequestJson } from './session.ts'
 
 /** POST /batch: many requests, one transaction. */
@@ -43,10 +43,15 @@ async function answerBatch(request: Request, services: Services): Promise<Reply>
   const { storages, refusals } = await openStorages(pending, request, services)
   const replies = await carryOut(pending, storages, refusals, request, services)
 
+  services.observeBatch(replies.length, (index) => describeSubRequest(merged[index]!, replies[index]!))
   const responses = replies.map((reply, index) => toSubResponse(merged[index]!, reply))
   const notices = mergeNotices([...storages.values()].map((storage) => storage.notices))
   const isLegacy = pending.some((waiting) => 'identity' in waiting && waiting.isLegacyBucket)
   return { ...jsonReply({ responses }), notices, ...(isLegacy && { alert: legacyBucketAlert(services) }) }
+}
+
+function describeSubRequest({ method }: MergedRequest, { status, errno }: Reply): SubRequestSummary {
+  return { method, status, errno: errno ?? null }
 }
 
 /** Reads a sub-request as far as it goes without the storage. What is wrong with it is its own answer. */
@@ -65,6 +70,7 @@ async function prepare(subRequest: MergedRequest, request: Request, services: Se
       header,
       here: publicOrigin(request.headers.get('host'), settings) + subRequest.path,
       body: subRequest.body,
+      flushSafeEtag: settings.flushSafeEtag,
     })
     return { identity, exchange, isLegacyBucket }
   } catch (error) {
@@ -79,7 +85,7 @@ function resourceOf(subRequest: MergedRequest, { settings }: Services): Resource
     checkMethodOfInvalid(subRequest.method, target, settings)
     throw invalidRequest(target.problems)
   }
-  throw unknownPath()
+  throw target.outcome === 'unknown-version' ? unknownVersion() : unknownPath()
 }
 
 /** What anybody may ask. */
@@ -99,6 +105,7 @@ async function answerOpenly(
     case 'version':
       return jsonReply(services.version)
     case 'openapi':
+    case 'metrics':
     case 'docs':
     case 'batch':
       throw unknownPath()

@@ -1,8 +1,15 @@
 import type { Resource } from '../protocol/target.ts'
+import type { Work } from './services.ts'
 
 /** What is known of a request before it is routed. */
 export interface RequestContext {
   startedAtMs: number
+  /** The same moment on a clock that never goes back. */
+  monotonicStartMs: number
+  /** What the client calls this request, or what we do. */
+  requestId: string
+  /** Filled in as it is done. */
+  work: Work
   origin: string | null
   /** Null where the target named nothing that we have. */
   resource: Resource | null

@@ -17,11 +17,15 @@ import type { Services } from './services.ts'
  *
  * Throws `ServiceError` for what is refused.
  */
-export function guard(request: Request, { settings, now }: Services): Reply | null {
+export function guard(request: Request, services: Services): Reply | null {
+  const { settings, now } = services
   const { headers, method } = request
   const { path, query } = splitUrl(request.url)
   const context: RequestContext = {
     startedAtMs: now(),
+    monotonicStartMs: services.monotonicNow(),
+    requestId: readRequestId(headers) ?? services.createRequestId(),
+    work: { upstreamCalls: 0, upstreamMs: 0, cached: null },
     origin: headers.get('origin'),
     resource: null,
     query,
@@ -46,6 +50,12 @@ export function guard(request: Request, { settings, now }: Services): Reply | nu
   return answerElsewhere(target as Exclude<Target, { outcome: 'resource' }>, request, settings)
 }
 
+// Anything else could be made to look like something that it is not wherever it is written down.
+function readRequestId(headers: Headers): string | null {
+  const given = headers.get('x-request-id')
+  return given !== null && /^[\w.-]{1,64}$/.test(given) ? given : null
+}
+
 function answerElsewhere(
   target: Exclude<Target, { outcome: 'resource' }>,
   request: Request,
@@ -57,7 +67,7 @@ function answerElsewhere(
         Location: publicOrigin(request.headers.get('host'), settings) + target.location,
       })
     case 'unknown-version':
-      throw new ServiceError(404, errno.unknownVersion, 'This version of the protocol is not served here')
+      throw unknownVersion()
     case 'unknown-path':
       throw unknownPath()
     case 'invalid':
@@ -66,6 +76,11 @@ function answerElsewhere(
     default:
       return target satisfies never
   }
+}
+
+/** 404 for a version that is not ours. */
+export function unknownVersion(): ServiceError {
+  return new ServiceError(404, errno.unknownVersion, 'This version of the protocol is not served here')
 }
 
 /** 404 for a path that names nothing. */

@@ -10,6 +10,16 @@ export interface Caller {
   signal: AbortSignal
   /** Wall clock, ms since 1970, when the client is to be answered at the latest. */
   deadlineAtMs: number
+  work: Work
+}
+
+/** What a request has cost besides our own time. */
+export interface Work {
+  upstreamCalls: number
+  /** Until the answers began, added up. */
+  upstreamMs: number
+  /** Whether its credentials were known without asking the token server for it; null: it needed none. */
+  cached: boolean | null
 }
 
 /** One operation of a transaction, and whose storage it is for. */
@@ -31,7 +41,22 @@ export interface RequestSummary {
   /** The kind of resource, or null when the target named none. */
   route: string | null
   status: number
+  /** Null unless it was answered with an error. */
+  errno: number | null
   durationMs: number
+  requestId: string
+  work: Work
+  /** Size of the body; null when it streams. */
+  bytes(): number | null
+  /** As it was sent, of any length. */
+  userAgent(): string | null
+}
+
+/** What one request within a batch was. */
+export interface SubRequestSummary {
+  method: string
+  status: number
+  errno: number | null
 }
 
 /** Everything that the routes ask for; they know nothing of how it is done. */
@@ -51,7 +76,17 @@ export interface Services {
   requestTimeoutMs: number
   /** Wall clock, ms since 1970. */
   now(): number
+  /** On a clock in ms that never goes back. */
+  monotonicNow(): number
+  /** Names a request that came without a name; 16 hexadecimal digits. */
+  createRequestId(): string
+  /** Whether this process is about to end, so that clients should look for another connection. */
+  isStopping(): boolean
   observe(summary: RequestSummary): void
+  /** A batch was carried out; its sub-requests are described if anybody wants to know. */
+  observeBatch(size: number, describe: (index: number) => SubRequestSummary): void
+  /** The metrics as text, and its type; null when they are switched off. */
+  metrics: (() => Promise<{ text: string; type: string }>) | null
   /** A defect: something was thrown that nobody foresaw. */
   reportDefect(error: unknown): void
 }

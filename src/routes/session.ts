@@ -9,6 +9,7 @@ import { readBody, readJson } from '../protocol/json.ts'
 import { toExchange } from '../protocol/operations.ts'
 import type { BucketResource } from '../protocol/operations.ts'
 import { publicOrigin } from '../protocol/public-address.ts'
+import { listFrame } from '../protocol/reply.ts'
 import type { Reply } from '../protocol/reply.ts'
 import { contextOf } from './context.ts'
 import type { Caller, Services } from './services.ts'
@@ -24,7 +25,9 @@ export async function askBucket(request: Request, services: Services): Promise<R
   const { identity, isLegacyBucket } = readIdentity(header, resource.bucket)
   const here = publicOrigin(header('host'), services.settings) + context.path
   const body = request.method === 'PUT' ? await readRequestJson(request, services) : undefined
-  const exchange = toExchange({ method: request.method, resource, query: context.query, header, here, body })
+  const { flushSafeEtag } = services.settings
+  const { method } = request
+  const exchange = toExchange({ method, resource, query: context.query, header, here, body, flushSafeEtag })
 
   const storage = await services.openStorage(identity, callerOf(request, services))
   return withNotices(storage.notices, isLegacyBucket, services, async () => {
@@ -44,6 +47,7 @@ export function callerOf(request: Request, services: Services): Caller {
     userAgent: request.headers.get('user-agent'),
     signal: request.signal,
     deadlineAtMs: contextOf(request).startedAtMs + services.requestTimeoutMs,
+    work: contextOf(request).work,
   }
 }
 
@@ -56,7 +60,11 @@ async function carryOut(
 ): Promise<OperationOutcome> {
   switch (operation.kind) {
     case 'list':
-      return storage.list(operation.collection, operation.options, operation.precondition)
+      return storage.list(
+        operation.collection,
+        { ...operation.options, frame: listFrame },
+        operation.precondition,
+      )
     case 'get':
       return storage.get(operation.collection, operation.id, operation.precondition)
     case 'timestamps':
@@ -82,13 +90,16 @@ async function withNotices(
   services: Services,
   answer: () => Promise<Reply>,
 ): Promise<Reply> {
-  const alert = isLegacyBucket ? { alert: legacyBucketAlert(services) } : {}
+  let reply: Reply
   try {
-    return { ...(await answer()), notices, ...alert }
+    reply = await answer()
   } catch (error) {
     services.reportDefect(error)
-    return { ...errorReply(error, services.settings), notices, ...alert }
+    reply = errorReply(error, services.settings)
   }
+  reply.notices = notices
+  if (isLegacyBucket) reply.alert = legacyBucketAlert(services)
+  return reply
 }
 
 /** Tells old clients how buckets are named today. */

@@ -31,6 +31,16 @@ describe('systemd-unit', () => {
     expect(host.err).toContain('not the built executable')
   })
 
+  it('waits until the service listens, watches over it and reloads its settings', async () => {
+    const host = fakeHost()
+    await run(['systemd-unit'], host)
+
+    const lines = host.out.split('\n')
+    expect(lines).toEqual(
+      expect.arrayContaining(['Type=notify', 'WatchdogSec=30', 'ExecReload=/bin/kill -HUP $MAINPID']),
+    )
+  })
+
   it('takes away what the program does not need', async () => {
     const host = fakeHost()
     await run(['systemd-unit'], host)

@@ -19,6 +19,16 @@ function slowSink() {
 }
 
 describe('createLineWriter', () => {
+  it('gives the sink whole lines, as many as fit into a piece', () => {
+    const { sink, texts, take } = slowSink()
+    const writer = createLineWriter(sink, { pieceBytes: 8 })
+
+    for (const line of ['a', 'bb', 'ccc', 'dd', 'e'.repeat(20), 'f']) writer.write(line)
+    for (let pieces = 0; pieces < 5; pieces++) take()
+
+    expect(texts).toEqual(['a\n', 'bb\nccc\n', 'dd\n', `${'e'.repeat(20)}\n`, 'f\n'])
+  })
+
   it('writes lines in order, those that had to wait at once', () => {
     const { sink, texts, take } = slowSink()
     const writer = createLineWriter(sink)

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'bun:test'
 import { assert, constantFrom, property, string } from 'fast-check'
 
-import { createLog } from '../../src/ops/log.ts'
+import { createLog, isLogged } from '../../src/ops/log.ts'
 
 import type { LogOptions } from '../../src/ops/log.ts'
 
@@ -12,6 +12,19 @@ function logTo(lines: string[], options: Partial<LogOptions> = {}) {
 }
 
 describe('createLog', () => {
+  it('follows a change of its level', () => {
+    const lines: string[] = []
+    const log = logTo(lines, { level: 'warning' })
+
+    log.info('unheard')
+    log.level = 'info'
+    log.info('heard')
+    log.debug('unheard')
+
+    expect(lines.length).toBe(1)
+    expect([isLogged(log, 'info'), isLogged(log, 'debug')]).toEqual([true, false])
+  })
+
   it('writes an event as one line of JSON', () => {
     const lines: string[] = []
 

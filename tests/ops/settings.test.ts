@@ -76,6 +76,9 @@ describe('readSettings', () => {
       statsdPrefix: 'sync-bridge',
       metricsEnabled: true,
       docsEnabled: true,
+      flushSafeEtag: false,
+      reusePort: false,
+      shutdownDelaySeconds: 0,
       shutdownGraceSeconds: 35,
       writable: { put: new Set(), delete: new Set() },
     })
@@ -178,6 +181,12 @@ service.record_a_put_enabled_delete_enabled = 1
     ['upstream_timeout_seconds', '0.25', { upstreamTimeoutSeconds: 0.25 }],
     ['cache_url', 'rediss://:p%40ss@[::1]:6380', { cacheUrl: 'rediss://:p%40ss@[::1]:6380' }],
     ['cache_url', 'unix:///run/redis.sock?db=2', { cacheUrl: 'unix:///run/redis.sock?db=2' }],
+    [
+      'cache_url',
+      'redis+sentinel://u:p@a:1,[::1],b/main/3',
+      { cacheUrl: 'redis+sentinel://u:p@a:1,[::1],b/main/3' },
+    ],
+    ['cache_url', 'rediss+cluster://a,b:7000', { cacheUrl: 'rediss+cluster://a,b:7000' }],
     ['cache_prefix', '', { cachePrefix: '' }],
     ['cache_hmac_secret_previous', '1234567890'.repeat(7).slice(0, 64), { workers: 1 }],
     ['readonly', 'Yes', { readonly: true }],
@@ -214,6 +223,17 @@ service.record_a_put_enabled_delete_enabled = 1
     })
 
     expect(settings.certificateCaBundle).toEqual({ path: 'etc/ca.pem', pem })
+  })
+
+  it('puts the certificates that cache_url names into its value', () => {
+    const effective = 'rediss://:p@h/1?cacert=my%20ca.pem'
+    const outcome = read(`${least}service.cache_url = ${effective}\n`, {
+      files: { 'etc/my ca.pem': certificate },
+    })
+
+    if ('problems' in outcome) throw new Error('It was refused')
+    expect(outcome.settings.cacheUrl).toBe(`rediss://:p@h/1?cacert=${encodeURIComponent(certificate)}`)
+    expect(outcome.effective).toContainEqual(expect.objectContaining({ name: 'cache_url', text: effective }))
   })
 
   const broken: [line: string, message: string][] = [
@@ -256,12 +276,24 @@ service.record_a_put_enabled_delete_enabled = 1
       'request_timeout_seconds: "30s" is not a number: write a number of seconds above 0 and up to 3600',
     ],
     ['cache_backend = memcached', 'cache_backend: "memcached" is none of the choices: write redis or memory'],
-    ...['http://:hunter2@h', 'redis://:hunter2@h:0', 'redis://h/a', 'redis+sentinel://h/g'].map(
-      (url): [string, string] => [
-        `cache_url = ${url}`,
-        'cache_url: is not the address of a Redis: write redis://HOST:PORT/DATABASE, rediss://HOST:PORT/DATABASE for TLS, or unix:///PATH',
-      ],
-    ),
+    ...[
+      'http://:hunter2@h',
+      'redis://:hunter2@h:0',
+      'redis://h/a',
+      'redis://:hunter2@a,b',
+      'redis://:hunter2%@h',
+      'redis://:hunter2@h?cacert=ca.pem',
+      'redis+sentinel://:hunter2@h',
+      'redis+sentinel://:hunter2@h,/g',
+      'redis+cluster://:hunter2@h/1',
+    ].map((url): [string, string] => [
+      `cache_url = ${url}`,
+      'cache_url: is not the address of a Redis: write redis://HOST:PORT/DATABASE, rediss://HOST:PORT/DATABASE for TLS, unix:///PATH, redis+sentinel://HOST:PORT,HOST:PORT/MASTER/DATABASE or redis+cluster://HOST:PORT,HOST:PORT',
+    ]),
+    [
+      'cache_url = rediss://:hunter2@h?cacert=no%20such.pem',
+      'cache_url: cacert: cannot read the file "etc/no such.pem" (there is no such file): name a PEM file with at least one certificate, or leave cacert out to trust the usual authorities',
+    ],
     [
       'cache_hmac_secret_previous = hunter2',
       'cache_hmac_secret_previous: is not hexadecimal: write 64 hexadecimal characters without quotes; "sync-bridge init" makes a fresh secret',

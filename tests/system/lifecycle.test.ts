@@ -105,9 +105,10 @@ describe('reuse_port', () => {
     const settings = { reuse_port: 'true', shutdown_delay_seconds: '0.3' }
     const old = await start({ settings })
     const statuses: (number | string)[] = []
-    let isOver = false
+    const over = new AbortController()
     const asking = (async () => {
-      while (!isOver) statuses.push(await fetch(`${old.url}/v1/`).then(({ status }) => status, String))
+      while (!over.signal.aborted)
+        statuses.push(await fetch(`${old.url}/v1/`).then(({ status }) => status, String))
     })()
 
     const young = await start({ settings: { ...settings, port: new URL(old.url).port } })
@@ -115,7 +116,7 @@ describe('reuse_port', () => {
     expect(await old.exited).toBe(0)
     const answeredBefore = statuses.length
     await eventually('the new one answers', () => statuses.length > answeredBefore + 20)
-    isOver = true
+    over.abort()
     await asking
 
     expect(statuses.filter((status) => status !== 200)).toEqual([])

@@ -1,0 +1,125 @@
+import { createMetrics } from '../ops/metrics.ts'
+import { isLogged } from '../ops/log.ts'
+
+import type { TransactionEvent } from '../batch/transaction.ts'
+import type { CredentialsEvent } from '../credentials/credentials.ts'
+import type { RedisTrouble } from '../credentials/redis-store.ts'
+import type { Log, LogFields } from '../ops/log.ts'
+import type { Metrics, MetricsSources } from '../ops/metrics.ts'
+import type { Statsd } from '../ops/statsd.ts'
+import type { RequestSummary, SubRequestSummary } from '../routes/services.ts'
+import type { Exchange } from '../upstream/send.ts'
+
+/** Those who are told what happens: the log, the metrics and a statsd, the last two where they are switched on. */
+export interface Observers {
+  request(summary: RequestSummary): void
+  batch(size: number, describe: (index: number) => SubRequestSummary): void
+  exchange(exchange: Exchange): void
+  credentials(event: CredentialsEvent): void
+  redisTrouble(trouble: RedisTrouble, code: string | null): void
+  transaction(event: TransactionEvent): void
+  metrics: Metrics | null
+}
+
+export interface ObserversOptions {
+  log: Log
+  /** Null: no metrics. */
+  sources: MetricsSources | null
+  statsd: Statsd | null
+  /** Wall clock, ms since 1970. */
+  now(): number
+}
+
+export function createObservers({ log, sources, statsd, now }: ObserversOptions): Observers {
+  const metrics = sources && createMetrics(sources)
+  const warnOfRedis = oncePerMinute(now, (trouble: RedisTrouble, code: string | null) =>
+    log.warning('cache trouble', { trouble, code }),
+  )
+  return {
+    metrics,
+    request(summary) {
+      const { method, route, status, durationMs } = summary
+      metrics?.request(route ?? 'none', method, status, durationMs)
+      if (statsd) {
+        statsd.time(`request.${route ?? 'none'}`, durationMs)
+        statsd.count(`response.${status}`)
+      }
+      if (isLogged(log, 'info')) log.info('request', describeRequest(summary))
+    },
+    batch(size, describe) {
+      metrics?.batch(size)
+      if (!isLogged(log, 'debug')) return
+      for (let index = 0; index < size; index++) {
+        const { method, status, errno } = describe(index)
+        log.debug('sub-request', { index, method, status, ...(errno !== null && { errno }) })
+      }
+    },
+    exchange({ target, method, status, failure, ms }) {
+      metrics?.exchange(target, method, status, failure, ms)
+      if (statsd) {
+        statsd.time(`upstream.${target}`, ms)
+        if (status !== null) statsd.count(`syncclient.status_code.${status}`)
+      }
+      if (isLogged(log, 'debug'))
+        log.debug('upstream', { target, method, status, failure, ms: Math.round(ms) })
+    },
+    credentials(event) {
+      metrics?.credentials(event)
+      statsd?.count(`credentials.${event}`)
+    },
+    redisTrouble(trouble, code) {
+      metrics?.redisTrouble(trouble)
+      statsd?.count(`redis.${trouble}`)
+      warnOfRedis(trouble, code)
+    },
+    transaction(event) {
+      metrics?.transaction(event.kind)
+      statsd?.count(`batch.${event.kind}`)
+      reportTransaction(event, log)
+    },
+  }
+}
+
+/** One request as a line of the log: nothing secret, no ids of records. */
+function describeRequest(summary: RequestSummary): LogFields {
+  const { method, route, status, errno, durationMs, requestId, work } = summary
+  const bytes = summary.bytes()
+  const userAgent = summary.userAgent()
+  return {
+    method,
+    route,
+    status,
+    ...(errno !== null && { errno }),
+    ms: toTenths(durationMs),
+    ...(bytes !== null && { bytes }),
+    ...(work.cached !== null && {
+      upstreamCalls: work.upstreamCalls,
+      upstreamMs: toTenths(work.upstreamMs),
+      cached: work.cached,
+    }),
+    requestId,
+    ...(userAgent !== null && { userAgent: userAgent.slice(0, 256) }),
+  }
+}
+
+function toTenths(ms: number): number {
+  return Math.round(ms * 10) / 10
+}
+
+function reportTransaction(event: TransactionEvent, log: Log): void {
+  const level = event.kind === 'partial' || event.kind === 'unknown' ? 'error' : 'debug'
+  if (!isLogged(log, level)) return
+  const collections =
+    'collections' in event && Array.isArray(event.collections) ? event.collections.join(',') : null
+  log[level](`batch.${event.kind}`, { collections })
+}
+
+// One line tells of a cache that is away; one for each request would drown everything else.
+function oncePerMinute<Args extends unknown[]>(now: () => number, report: (...args: Args) => void) {
+  let quietUntilMs = 0
+  return (...args: Args) => {
+    if (now() < quietUntilMs) return
+    quietUntilMs = now() + 60_000
+    report(...args)
+  }
+}

@@ -1,0 +1,34 @@
+import { createLineWriter } from '../ops/line-writer.ts'
+import { createLog } from '../ops/log.ts'
+
+import type { Log } from '../ops/log.ts'
+import type { Settings } from '../ops/settings.ts'
+import type { Host, Output } from './host.ts'
+
+/** The log of a service, and what becomes of its lines. */
+export interface OutputLog {
+  log: Log
+  /** Resolves once all lines are out, or after half a second. */
+  flush(): Promise<void>
+  /** Lines lost so far. */
+  dropped(): number
+}
+
+// What a pipe takes in one piece, so that lines of several processes are never mixed; see pipe(7), PIPE_BUF.
+const pieceBytes = 4096
+
+/** The log on an output, which a reader that stalls or goes away never holds up. */
+export function createOutputLog(settings: Settings, host: Host, output: Output): OutputLog {
+  const writer = createLineWriter(output, {
+    pieceBytes,
+    onRecovered: (lost) => log.warning('log lines were lost', { lines: lost }),
+  })
+  const log: Log = createLog({
+    renderer: settings.loggingRenderer,
+    level: settings.loggingLevel,
+    write: (line) => writer.write(line),
+    now: host.now,
+    colour: settings.loggingRenderer === 'text' && output.isTty,
+  })
+  return { log, flush: () => Promise.race([writer.flush(), Bun.sleep(500)]), dropped: () => writer.dropped }
+}

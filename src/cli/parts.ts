@@ -1,0 +1,82 @@
+import { createSend } from '../upstream/send.ts'
+import { createTokenServer } from '../upstream/token-server.ts'
+import { name, version } from '../version.ts'
+import { laterStore } from './later-store.ts'
+
+import type { CredentialStore } from '../credentials/credential-store.ts'
+import type { Settings } from '../ops/settings.ts'
+import type { Send } from '../upstream/send.ts'
+import type { TokenServer } from '../upstream/token-server.ts'
+import type { Host } from './host.ts'
+import type { Observers } from './observers.ts'
+
+/** What talks to the outside: the token server, the storage and the cache. */
+export interface Parts {
+  send: Send
+  tokenServer: TokenServer
+  /** How long the token server wants to be left alone. */
+  tokenPause: { seconds: number; untilMs: number }
+  /** Null: every process remembers by itself. */
+  store: CredentialStore | null
+  /** From now on trusts the authorities that these settings name. */
+  trust(settings: Settings): void
+}
+
+/** When the first answers are out. */
+const redisDelayMs = 25
+
+export function createParts(
+  settings: Settings,
+  host: Pick<Host, 'now'>,
+  observers: Pick<Observers, 'exchange' | 'redisTrouble'>,
+): Parts {
+  const openDoor = (ca: string | undefined): Send =>
+    createSend({
+      ...(ca !== undefined && { ca }),
+      observe: observers.exchange,
+      now: () => performance.now(),
+      random: Math.random,
+      delay: Bun.sleep,
+    })
+  let ca = settings.certificateCaBundle?.pem
+  let door = openDoor(ca)
+  const send: Send = (request) => door(request)
+  const tokenPause = { seconds: 0, untilMs: 0 }
+  const tokenServer = createTokenServer({
+    url: settings.tokenServerUrl,
+    send,
+    timeoutMs: settings.upstreamTimeoutSeconds * 1000,
+    now: host.now,
+    userAgent: `${name}/${version}`,
+    onBackoff: (seconds) => Object.assign(tokenPause, { seconds, untilMs: host.now() + seconds * 1000 }),
+  })
+  const store =
+    settings.cacheBackend === 'memory'
+      ? null
+      : laterStore(() => openRedisStore(settings, observers), redisDelayMs)
+  return {
+    send,
+    tokenServer,
+    tokenPause,
+    store,
+    trust({ certificateCaBundle }) {
+      // Calls under way end as they began; the limits of calls begin anew, which only a change is worth.
+      if (certificateCaBundle?.pem === ca) return
+      ca = certificateCaBundle?.pem
+      door = openDoor(ca)
+    },
+  }
+}
+
+async function openRedisStore(
+  settings: Settings,
+  observers: Pick<Observers, 'redisTrouble'>,
+): Promise<CredentialStore> {
+  const { createRedisStore } = await import('../credentials/redis-store.ts')
+  return createRedisStore({
+    url: settings.cacheUrl,
+    prefix: settings.cachePrefix,
+    random: Math.random,
+    onTrouble: observers.redisTrouble,
+  })
+}

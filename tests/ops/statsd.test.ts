@@ -1,0 +1,158 @@
+import { describe, expect, it } from 'bun:test'
+
+import { createStatsd } from '../../src/ops/statsd.ts'
+
+import type { DatagramSocket, StatsdOptions } from '../../src/ops/statsd.ts'
+
+/** A statsd whose datagrams are kept, and whose clock is the test. */
+function collect(options: Partial<StatsdOptions> = {}) {
+  const datagrams: string[] = []
+  const state = { closed: 0, everyMs: 0, stopped: 0 }
+  let tick = () => {}
+  const socket: DatagramSocket = {
+    send: (datagram) => datagrams.push(datagram) > 0,
+    close: () => void state.closed++,
+  }
+  const statsd = createStatsd({
+    prefix: 'sync-bridge',
+    open: async () => socket,
+    every(ms, handler) {
+      state.everyMs = ms
+      tick = handler
+      return () => void state.stopped++
+    },
+    ...options,
+  })
+  const flush = async () => {
+    await settle()
+    tick()
+    await settle()
+  }
+  return { statsd, datagrams, state, flush }
+}
+
+async function settle(): Promise<void> {
+  for (let turn = 0; turn < 10; turn++) await Promise.resolve()
+}
+
+describe('createStatsd', () => {
+  it('sends what was counted and timed in one datagram', async () => {
+    const { statsd, datagrams, state, flush } = collect()
+
+    statsd.count('syncclient.status_code.200')
+    statsd.count('syncclient.status_code.200')
+    statsd.time('request.records', 12.6)
+    expect(datagrams).toEqual([])
+    await flush()
+    await flush()
+
+    expect(state.everyMs).toBe(100)
+    expect(datagrams).toEqual([
+      'sync-bridge.request.records:13|ms\nsync-bridge.syncclient.status_code.200:2|c',
+    ])
+  })
+
+  it('fills datagrams up to 1400 bytes', async () => {
+    const { statsd, datagrams, flush } = collect()
+
+    for (let time = 0; time < 200; time++) statsd.time('request.records', time)
+    await flush()
+
+    expect(datagrams.length).toBeGreaterThan(2)
+    expect(Math.max(...datagrams.map((text) => Buffer.byteLength(text)))).toBeLessThanOrEqual(1400)
+    const times = datagrams.flatMap((text) => text.split('\n')).map((line) => /:(\d+)\|ms$/.exec(line)?.[1])
+    expect(times).toEqual(Array.from({ length: 200 }, (_, time) => String(time)))
+  })
+
+  it('drops most of a burst that is too large to be sent', async () => {
+    const { statsd, datagrams, flush } = collect()
+
+    for (let time = 0; time < 100_000; time++) statsd.time('request.records', time)
+    await flush()
+
+    expect(datagrams.length).toBeLessThanOrEqual(101)
+  })
+
+  it.each([
+    ['', 'a:1|c'],
+    ['my:prefix|x.', 'my_prefix_x.a:1|c'],
+    ['sync-bridge:', 'sync-bridge.a:1|c'],
+  ])('begins names with the prefix %j, made harmless', async (prefix, expected) => {
+    const { statsd, datagrams, flush } = collect({ prefix })
+
+    statsd.count('a')
+    await flush()
+
+    expect(datagrams).toEqual([expected])
+  })
+
+  it('does not care whether anybody listens', async () => {
+    const refused = collect({
+      open: async () => ({
+        send() {
+          throw new Error('ECONNREFUSED')
+        },
+        close() {},
+      }),
+    })
+
+    refused.statsd.count('a')
+    await refused.flush()
+    refused.statsd.close()
+  })
+
+  it('tries an unknown host again after a while', async () => {
+    const datagrams: string[] = []
+    let opened = 0
+    const { statsd, flush } = collect({
+      async open() {
+        opened += 1
+        if (opened === 1) throw new Error('ENOTFOUND')
+        return { send: (text) => datagrams.push(text) > 0, close() {} }
+      },
+    })
+    for (let flushes = 0; flushes < 50; flushes++) {
+      statsd.count('lost')
+      await flush()
+    }
+    expect(opened).toBe(1)
+    for (let flushes = 0; flushes < 52; flushes++) {
+      statsd.count('lost')
+      await flush()
+    }
+
+    expect(opened).toBe(2)
+    statsd.count('found')
+    await flush()
+    expect(datagrams.at(-1)).toContain('sync-bridge.found:1|c')
+  })
+
+  it('sends what waits when it is closed, once', async () => {
+    const { statsd, datagrams, state } = collect()
+    await settle()
+
+    statsd.count('a')
+    statsd.close()
+    statsd.close()
+
+    expect(datagrams).toEqual(['sync-bridge.a:1|c'])
+    expect(state).toMatchObject({ closed: 1, stopped: 1 })
+  })
+
+  it('reaches a real socket', async () => {
+    const { promise, resolve } = Promise.withResolvers<string>()
+    const receiver = await Bun.udpSocket({
+      hostname: '127.0.0.1',
+      socket: { data: (_, data) => resolve(data.toString()) },
+    })
+    const socket = await Bun.udpSocket({ connect: { hostname: '127.0.0.1', port: receiver.port } })
+    const { statsd, flush } = collect({ open: async () => socket })
+
+    statsd.count('syncclient.status_code.503')
+    await flush()
+
+    expect(await promise).toBe('sync-bridge.syncclient.status_code.503:1|c')
+    statsd.close()
+    receiver.close()
+  })
+})

@@ -1,0 +1,285 @@
+import { describe, expect, it } from 'bun:test'
+
+import { Workers } from '../../src/ops/workers.ts'
+
+import type { MetricFamily } from '../../src/ops/metric-families.ts'
+import type { FromWorker, ToWorker } from '../../src/ops/workers.ts'
+
+/** A process that does as the test says. */
+interface Puppet {
+  port: number | null
+  told: ToWorker[]
+  killed: boolean
+  say(message: FromWorker): void
+  end(code: number | null): Promise<void>
+}
+
+/** Workers whose processes are puppets, with a clock that the test sets forward. */
+function createTroupe(count: number, options: { spawnFails?: () => boolean } = {}) {
+  const puppets: Puppet[] = []
+  const losses: [code: number | null, pauseMs: number][] = []
+  const sleepers: { atMs: number; wake: () => void }[] = []
+  let nowMs = 0
+  const workers = new Workers({
+    count,
+    now: () => nowMs,
+    delay(ms) {
+      const { promise, resolve } = Promise.withResolvers<void>()
+      sleepers.push({ atMs: nowMs + ms, wake: resolve })
+      return promise
+    },
+    onLoss: (code, pauseMs) => losses.push([code, pauseMs]),
+    start(port, take) {
+      if (options.spawnFails?.()) throw new Error('Cannot start')
+      const exited = Promise.withResolvers<number | null>()
+      const puppet: Puppet = {
+        port,
+        told: [],
+        killed: false,
+        say: take,
+        async end(code) {
+          exited.resolve(code)
+          await settle()
+        },
+      }
+      puppets.push(puppet)
+      return {
+        send: (message) => void puppet.told.push(message),
+        kill: () => void (puppet.killed = true),
+        exited: exited.promise,
+      }
+    },
+  })
+  async function pass(ms: number): Promise<void> {
+    nowMs += ms
+    for (const { atMs, wake } of sleepers) if (atMs <= nowMs) wake()
+    await settle()
+  }
+  const listen = (puppet: Puppet) => puppet.say({ kind: 'listening', url: 'http://here:80', port: 80 })
+  return { workers, puppets, losses, pass, listen }
+}
+
+async function settle(): Promise<void> {
+  for (let turn = 0; turn < 20; turn++) await Promise.resolve()
+}
+
+async function startTroupe(count: number) {
+  const troupe = createTroupe(count)
+  const started = troupe.workers.start()
+  troupe.listen(troupe.puppets[0]!)
+  for (const puppet of troupe.puppets.slice(1)) troupe.listen(puppet)
+  await started
+  return troupe
+}
+
+const requests = (value: number): MetricFamily[] => [
+  { name: 'requests', help: '', type: 'counter', merge: 'sum', samples: [['requests', value]] },
+  { name: 'in_flight', help: '', type: 'gauge', merge: 'sum', samples: [['in_flight', 1]] },
+]
+
+const figures = (families: MetricFamily[]) => Object.fromEntries(families.flatMap(({ samples }) => samples))
+
+describe('Workers.start', () => {
+  it('starts the others at the port of the first, and is ready when all listen', async () => {
+    const { workers, puppets, listen } = createTroupe(3)
+    let outcome: unknown = 'waiting'
+    void workers.start().then((is) => (outcome = is))
+
+    expect(puppets.map(({ port }) => port)).toEqual([null])
+    listen(puppets[0]!)
+    expect(puppets.map(({ port }) => port)).toEqual([null, 80, 80])
+    listen(puppets[1]!)
+    await settle()
+    expect(outcome).toBe('waiting')
+    listen(puppets[2]!)
+    await settle()
+    expect(outcome).toEqual({ url: 'http://here:80' })
+  })
+
+  it.each([1, 2])('gives up with the exit code %d of a worker that can not start', async (code) => {
+    const { workers, puppets, losses } = createTroupe(2)
+    const started = workers.start()
+
+    await puppets[0]!.end(code)
+
+    expect(await started).toEqual({ exitCode: code })
+    expect(losses).toEqual([])
+  })
+
+  it('gives up when there is nothing to start', async () => {
+    const { workers } = createTroupe(2, { spawnFails: () => true })
+
+    expect(await workers.start()).toEqual({ exitCode: 1 })
+  })
+
+  it('is not ready while one that listened is gone again', async () => {
+    const { workers, puppets, listen, pass } = createTroupe(2)
+    let isReady = false
+    void workers.start().then(() => (isReady = true))
+
+    listen(puppets[0]!)
+    await puppets[0]!.end(null)
+    listen(puppets[1]!)
+    await settle()
+    expect(isReady).toBe(false)
+
+    await pass(100)
+    listen(puppets[2]!)
+    await settle()
+    expect(isReady).toBe(true)
+  })
+})
+
+describe('a worker that dies', () => {
+  it('is replaced after a pause that doubles up to 5 s', async () => {
+    const { puppets, losses, pass } = await startTroupe(2)
+
+    for (const pauseMs of [100, 200, 400, 800, 1600, 3200, 5000, 5000]) {
+      const before = puppets.length
+      await puppets.at(-1)!.end(1)
+      await pass(pauseMs - 1)
+      expect(puppets.length).toBe(before)
+      await pass(1)
+      expect(puppets.length).toBe(before + 1)
+    }
+    expect(losses.map(([, pauseMs]) => pauseMs)).toEqual([100, 200, 400, 800, 1600, 3200, 5000, 5000])
+  })
+
+  it('is replaced after the first pause again when it has lived for 10 s', async () => {
+    const { puppets, losses, pass } = await startTroupe(1)
+
+    await puppets.at(-1)!.end(1)
+    await pass(100)
+    await pass(9999)
+    await puppets.at(-1)!.end(1)
+    await pass(200)
+    await pass(10_000)
+    await puppets.at(-1)!.end(null)
+
+    expect(losses).toEqual([
+      [1, 100],
+      [1, 200],
+      [null, 100],
+    ])
+  })
+
+  it('does not take the others with it, even if its successor can not start for a while', async () => {
+    let isMissing = false
+    const { workers, puppets, losses, pass, listen } = createTroupe(2, { spawnFails: () => isMissing })
+    const started = workers.start()
+    listen(puppets[0]!)
+    listen(puppets[1]!)
+    await started
+
+    isMissing = true
+    await puppets[0]!.end(137)
+    await pass(100)
+    isMissing = false
+    await pass(200)
+
+    expect(losses).toEqual([
+      [137, 100],
+      [1, 200],
+    ])
+    expect(puppets.length).toBe(3)
+  })
+})
+
+describe('Workers', () => {
+  it('passes on what they are told', async () => {
+    const { workers, puppets } = await startTroupe(2)
+
+    workers.reload()
+    void workers.stop()
+    workers.abort()
+    workers.kill()
+
+    for (const { told, killed } of puppets) {
+      expect(told).toEqual([{ kind: 'reload' }, { kind: 'stop' }, { kind: 'abort' }])
+      expect(killed).toBe(true)
+    }
+  })
+
+  it('have stopped when all have ended, and then none is replaced', async () => {
+    const { workers, puppets, losses, pass } = await startTroupe(2)
+    let hasStopped = false
+
+    void workers.stop().then(() => (hasStopped = true))
+    await puppets[0]!.end(0)
+    expect(hasStopped).toBe(false)
+    await puppets[1]!.end(0)
+    await pass(10_000)
+
+    expect(hasStopped).toBe(true)
+    expect([puppets.length, losses.length]).toEqual([2, 0])
+  })
+
+  it('stop at once where one waits for being replaced', async () => {
+    const { workers, puppets } = await startTroupe(2)
+    await puppets[0]!.end(1)
+    const stopped = workers.stop()
+
+    await puppets[1]!.end(0)
+
+    await stopped
+    expect(puppets.length).toBe(2)
+  })
+})
+
+describe('the metrics of all workers', () => {
+  const answer = (puppet: Puppet, value: number) => {
+    const asked = puppet.told.findLast((message) => message.kind === 'tell-metrics')!
+    puppet.say({ kind: 'metrics', question: asked.question, families: requests(value) })
+  }
+  const answered = (puppet: Puppet) => {
+    const message = puppet.told.findLast(({ kind }) => kind === 'all-metrics')
+    return message?.kind === 'all-metrics' ? [message.question, figures(message.families)] : null
+  }
+
+  it('are added up for whoever asks', async () => {
+    const { puppets } = await startTroupe(2)
+
+    puppets[1]!.say({ kind: 'ask-metrics', question: 7 })
+    answer(puppets[0]!, 3)
+    await settle()
+    expect(answered(puppets[1]!)).toBeNull()
+    answer(puppets[1]!, 4)
+    await settle()
+
+    expect(answered(puppets[1]!)).toEqual([7, { requests: 7, in_flight: 2 }])
+    expect(answered(puppets[0]!)).toBeNull()
+  })
+
+  it('do without a worker that is silent for 500 ms, but not without what it had counted', async () => {
+    const { puppets, pass } = await startTroupe(2)
+    puppets[0]!.say({ kind: 'ask-metrics', question: 1 })
+    answer(puppets[0]!, 1)
+    answer(puppets[1]!, 10)
+    await settle()
+
+    puppets[0]!.say({ kind: 'ask-metrics', question: 2 })
+    answer(puppets[0]!, 2)
+    await pass(499)
+    expect(answered(puppets[0]!)).toEqual([1, { requests: 11, in_flight: 2 }])
+    await pass(1)
+
+    expect(answered(puppets[0]!)).toEqual([2, { requests: 12, in_flight: 1 }])
+  })
+
+  it('never count back when a worker dies', async () => {
+    const { puppets, pass, listen } = await startTroupe(2)
+    puppets[0]!.say({ kind: 'ask-metrics', question: 1 })
+    answer(puppets[0]!, 1)
+    answer(puppets[1]!, 10)
+    await puppets[1]!.end(null)
+    await pass(100)
+    listen(puppets[2]!)
+
+    puppets[0]!.say({ kind: 'ask-metrics', question: 2 })
+    answer(puppets[0]!, 1)
+    answer(puppets[2]!, 5)
+    await settle()
+
+    expect(answered(puppets[0]!)).toEqual([2, { requests: 16, in_flight: 2 }])
+  })
+})
