@@ -1,5 +1,6 @@
 import type { Static, TSchema } from '@sinclair/typebox'
 import { TypeCompiler } from '@sinclair/typebox/compiler'
+import type { TypeCheck } from '@sinclair/typebox/compiler'
 import { ValueErrorType } from '@sinclair/typebox/errors'
 import type { ValueError } from '@sinclair/typebox/errors'
 import type { Problem } from '../domain/errors.ts'
@@ -14,8 +15,10 @@ const mostProblems = 20
  * problems, each once, by the dotted path of the member ("requests.0.path") and without the value found there.
  */
 export function compileCheck<S extends TSchema>(schema: S): (value: unknown) => Checked<Static<S>> {
-  const compiled = TypeCompiler.Compile(schema)
+  // At the first body, because a start should not wait for it.
+  let made: TypeCheck<S> | null = null
   return (value) => {
+    const compiled = (made ??= TypeCompiler.Compile(schema))
     if (compiled.Check(value)) return { value }
     const problems = new Map<string, Problem>()
     for (const error of compiled.Errors(value)) {

@@ -1,4 +1,3 @@
-import { swagger } from '@elysiajs/swagger'
 import { Elysia } from 'elysia'
 import stylesheetPath from 'swagger-ui-dist/swagger-ui.css' with { type: 'file' }
 import scriptPath from 'swagger-ui-dist/swagger-ui-bundle.js' with { type: 'file' }
@@ -37,6 +36,8 @@ function pageRoutes() {
 }
 
 async function describeApi(routes: Elysia, settings: ExposedSettings): Promise<string> {
+  // Loaded when somebody asks for the document, because it would make every start longer.
+  const { swagger } = await import('@elysiajs/swagger')
   const documentation = documentHead(settings) as NonNullable<Parameters<typeof swagger>[0]>['documentation']
   const plugin = swagger({
     path: '/ui',
