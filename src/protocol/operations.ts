@@ -224,7 +224,7 @@ function listExchange(request: BucketRequest, collection: string, precondition: 
 function withFlushSafeTimestamp(page: RecordPage, options: ListOptions): RecordPage {
   const { newer, older, ids, excludedIds, position } = options
   if (newer === undefined || older !== undefined || ids || excludedIds || position) return page
-  const isEmpty = page.records instanceof Uint8Array && page.records.length === 0 && page.next === null
+  const isEmpty = page.count === 0 && page.next === null
   return isEmpty && newer < page.timestamp ? { ...page, timestamp: newer } : page
 }
 

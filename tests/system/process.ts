@@ -12,10 +12,12 @@ export function requireExecutable(): void {
   throw new Error(`Cannot test the executable: there is no "${executablePath}"; run "make build" first`)
 }
 
-/** A folder of its own with these files, removed when this process ends. */
+const folders = new Set<string>()
+
+/** A folder of its own with these files, until `endAll`. */
 export function makeFolder(files: Record<string, string> = {}): string {
   const folder = mkdtempSync(join(tmpdir(), 'sync-bridge-'))
-  process.once('exit', () => rmSync(folder, { recursive: true, force: true }))
+  folders.add(folder)
   for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text, { mode: 0o600 })
   return folder
 }
@@ -43,9 +45,11 @@ export interface Running {
 
 const alive = new Set<() => void>()
 
-/** Kills what a failed test has left running; to be called after the tests of a file. */
+/** Kills what a failed test has left running and removes all folders; to be called after the tests of a file. */
 export function endAll(): void {
   for (const kill of alive) kill()
+  for (const folder of folders) rmSync(folder, { recursive: true, force: true })
+  folders.clear()
 }
 
 /** Starts a command of the executable. */
