@@ -3,7 +3,7 @@ BUN_VERSION := 1.4.5
 BUN := $(shell [ "$$(bun --version 2>/dev/null)" = "$(BUN_VERSION)" ] && echo bun || echo npx --yes bun@$(BUN_VERSION))
 COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 
-.PHONY: run test check format build clean
+.PHONY: run test check format build dist clean
 
 run: build ## a storage with sample data, and the bridge over it
 	@dist/sync-bridge sandbox
@@ -14,23 +14,27 @@ test: build ## every test, against real servers and the executable
 check: node_modules ## types, lint, format
 	@$(BUN) check
 	@node_modules/.bin/oxlint
-	@$(BUN) fmt --check src tests bench
+	@$(BUN) fmt --check src tests bench .ci docs/examples
 
 format: node_modules
-	@$(BUN) fmt src tests bench
+	@$(BUN) fmt src tests bench .ci docs/examples
 
 build: dist/sync-bridge ## the executable
 
 # Not minified: the framework reads the source of its handlers. The autoload flags keep the executable from running a
 # bunfig.toml or reading a .env that happens to lie in the current directory.
+BUILD_FLAGS := --compile --bytecode --format=esm --splitting --sourcemap=inline \
+	--define process.env.NODE_ENV='"production"' --define SYNC_BRIDGE_COMMIT='"$(COMMIT)"' \
+	--no-compile-autoload-dotenv --no-compile-autoload-bunfig
+
 dist/sync-bridge: node_modules package.json $(shell find src -type f)
 	@mkdir -p dist
 	@echo "Building $@ ..."
-	@$(BUN) build --compile --bytecode --format=esm --sourcemap=inline \
-		--define process.env.NODE_ENV='"production"' --define SYNC_BRIDGE_COMMIT='"$(COMMIT)"' \
-		--no-compile-autoload-dotenv --no-compile-autoload-bunfig \
-		--outfile=$@ src/main.ts > dist/build.log 2>&1 || { cat dist/build.log; rm -f $@; exit 1; }
-	@rm -f dist/build.log dist/sync-bridge.map
+	@$(BUN) build $(BUILD_FLAGS) --outfile=$@ src/main.ts > dist/build.log 2>&1 || { cat dist/build.log; rm -f $@; exit 1; }
+	@rm -f dist/build.log dist/*.map
+
+dist: node_modules ## a release: executables for all platforms, a Debian package, checksums and lists of contents
+	@$(BUN) .ci/release.ts dist/release $(BUILD_FLAGS)
 
 node_modules: package.json bun.lock
 	@echo "Installing packages ..."

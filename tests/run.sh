@@ -5,8 +5,8 @@ set -u -o pipefail
 cd "$(dirname "$0")/.." || exit 1
 
 missing=()
-for program in redis-server chromium; do
-  command -v "$program" >/dev/null || missing+=("$program")
+for program in redis-server:redis-server chromium:chromium haproxy:haproxy nginx:nginx-light openssl:openssl; do
+  command -v "${program%%:*}" >/dev/null || missing+=("${program#*:}")
 done
 if [ ${#missing[@]} -gt 0 ]; then
   echo "Installing ${missing[*]} ..."

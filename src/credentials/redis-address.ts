@@ -1,26 +1,68 @@
-/** Where a Redis server listens and how it wants to be greeted, in the form that the `redis` package takes. */
-export interface RedisAddress {
-  socket: { host: string; port: number; tls: boolean } | { path: string; tls: false }
+/** Where one Redis process listens. */
+export type RedisEndpoint = { host: string; port: number } | { path: string }
+
+/** How the servers want to be greeted. */
+export interface RedisGreeting {
   username?: string
   password?: string
   database: number
+  /** With `ca`, the authorities to trust in PEM, instead of the usual ones. */
+  tls: false | { ca?: string }
 }
 
-const defaultPort = 6379
+/**
+ * What an address names:
+ * - `server`: one process
+ * - `sentinel`: processes that know which server is the master of that name
+ * - `cluster`: some of the servers that share the keys among them
+ */
+export type RedisAddress = RedisGreeting &
+  (
+    | { kind: 'server'; endpoint: RedisEndpoint }
+    | { kind: 'sentinel'; sentinels: RedisEndpoint[]; master: string }
+    | { kind: 'cluster'; seeds: RedisEndpoint[] }
+  )
 
 /**
- * Reads `redis://[user[:password]@]host[:port][/database]`, `rediss://…` (TLS) and
- * `unix://[user[:password]@]/path[?db=database]` (also `redis+unix:`). Hosts may be IPv6 addresses in brackets.
+ * Reads the address of a Redis:
+ * - `redis://[login@]host[:port][/database]`
+ * - `unix://[login@]/path[?db=database]`, also as `redis+unix:`
+ * - `redis+sentinel://[login@]host[:port][,host[:port]…]/master[/database]`; the hosts are those of the sentinels
+ * - `redis+cluster://[login@]host[:port][,host[:port]…]`
+ *
+ * `login` is `[user][:password]`. With `rediss` instead of `redis` all connections use TLS and trust the usual
+ * authorities, or those of `?cacert=`, a PEM text. Whatever is special in a URL is percent-encoded. Hosts may be IPv6
+ * addresses in brackets.
+ *
  * Throws when it is anything else; the message shows nothing of the address, which may hold a password.
  */
 export function readRedisAddress(url: string): RedisAddress {
-  // What a parser throws quotes the address, so it isn't passed on as the cause either.
+  // What decoding throws quotes the address, so it isn't passed on as the cause either.
   const address = attempt(() => readUnixAddress(url) ?? readNetworkAddress(url))
   if (address) return address
   throw new Error(
     'Cannot read the address of the credential cache: ' +
-      'expected redis://host:port/database, rediss://host:port/database or unix:///path',
+      'expected redis://host:port/database, rediss://host:port/database, unix:///path, ' +
+      'redis+sentinel://host:port,host:port/master/database or redis+cluster://host:port,host:port',
   )
+}
+
+/** A host and port as one text: what tells servers apart. */
+export function endpointText(endpoint: RedisEndpoint): string {
+  if ('path' in endpoint) return endpoint.path
+  return endpoint.host.includes(':')
+    ? `[${endpoint.host}]:${endpoint.port}`
+    : `${endpoint.host}:${endpoint.port}`
+}
+
+const endpointForm = /^(?:\[([0-9a-fA-F:.]+)\]|([^:[\]@/?#\s]+))(?::(\d{1,5}))?$/
+
+/** The inverse of `endpointText`; null when it isn't `host` or `host:port`. */
+export function readEndpoint(text: string, defaultPort: number): RedisEndpoint | null {
+  const match = endpointForm.exec(text)
+  if (!match) return null
+  const port = Number(match[3] ?? defaultPort)
+  return port >= 1 && port <= 65_535 ? { host: match[1] ?? match[2]!, port } : null
 }
 
 function attempt<Value>(read: () => Value): Value | null {
@@ -38,30 +80,44 @@ function readUnixAddress(url: string): RedisAddress | null {
   if (!match) return null
   const [, username, password, path, database] = match
   return {
-    socket: { path: decodeURIComponent(path!), tls: false },
+    kind: 'server',
+    endpoint: { path: decodeURIComponent(path!) },
     ...readLogin(username, password),
     database: Number(database ?? 0),
+    tls: false,
   }
 }
 
-const databaseForm = /^\/?(\d{0,5})$/
+const networkForm =
+  /^redis(s?)(?:\+(sentinel|cluster))?:\/\/(?:([^:@/]*)(?::([^@/]*))?@)?([^@/?#\s]+)((?:\/[^/?#\s]*)*)(?:\?cacert=([^&#\s]+))?$/
+const databaseForm = /^\d{0,5}$/
 
-function readNetworkAddress(text: string): RedisAddress | null {
-  const url = new URL(text)
-  const database = databaseForm.exec(url.pathname)
-  if (!database || (url.protocol !== 'redis:' && url.protocol !== 'rediss:')) return null
-  return {
-    socket: {
-      host: decodeURIComponent(url.hostname).replace(/^\[(.*)\]$/, '$1') || '127.0.0.1',
-      port: Number(url.port || defaultPort),
-      tls: url.protocol === 'rediss:',
-    },
-    ...readLogin(url.username, url.password),
-    database: Number(database[1]),
+function readNetworkAddress(url: string): RedisAddress | null {
+  const match = networkForm.exec(url)
+  if (!match) return null
+  const [, secure, topology = 'server', username, password, hosts, path, ca] = match
+  const endpoints = hosts!
+    .split(',')
+    .map((text) => readEndpoint(text, topology === 'sentinel' ? 26_379 : 6379))
+  if (!endpoints.every((endpoint) => endpoint !== null) || (ca !== undefined && !secure)) return null
+  const segments = path!.split('/').slice(1)
+  const master = topology === 'sentinel' ? decodeURIComponent(segments.shift() ?? '') : ''
+  const [database = '', ...rest] = segments
+  if (!databaseForm.test(database) || rest.length > 0) return null
+  const greeting: RedisGreeting = {
+    ...readLogin(username, password),
+    database: Number(database),
+    tls: secure ? { ...(ca !== undefined && { ca: decodeURIComponent(ca) }) } : false,
   }
+  if (topology === 'sentinel')
+    return master === '' ? null : { kind: 'sentinel', sentinels: endpoints, master, ...greeting }
+  // A cluster has no databases.
+  if (topology === 'cluster')
+    return greeting.database === 0 ? { kind: 'cluster', seeds: endpoints, ...greeting } : null
+  return endpoints.length === 1 ? { kind: 'server', endpoint: endpoints[0]!, ...greeting } : null
 }
 
-function readLogin(username?: string, password?: string): Pick<RedisAddress, 'username' | 'password'> {
+function readLogin(username?: string, password?: string): Pick<RedisGreeting, 'username' | 'password'> {
   return {
     ...(username ? { username: decodeURIComponent(username) } : {}),
     ...(password ? { password: decodeURIComponent(password) } : {}),

@@ -1,19 +1,18 @@
-import { ConnectionTimeoutError, createClient, ErrorReply, SocketTimeoutError } from 'redis'
-
-import { reconnectDelayMs } from './reconnect-delay.ts'
+import { answerWithin, NoAnswer } from './answer-within.ts'
 import { readRedisAddress } from './redis-address.ts'
+import { RedisLoss, RedisRefusal } from './redis-client.ts'
+import { RedisCluster } from './redis-cluster.ts'
+import { RedisConnection } from './redis-connection.ts'
+import { findMaster } from './redis-sentinel.ts'
 
+import type * as redisPackage from 'redis'
 import type { CredentialStore } from './credential-store.ts'
-import type { RedisAddress } from './redis-address.ts'
+import type { RedisAddress, RedisEndpoint, RedisGreeting } from './redis-address.ts'
+import type { RedisClient, RedisLink } from './redis-client.ts'
+import type { RedisTrouble } from './redis-connection.ts'
+import type { AskOnce } from './redis-sentinel.ts'
 
-/**
- * What can be wrong with Redis:
- * - `unreachable`: no connection could be made, or it broke, or Redis would not let us in
- * - `timeout`: a command had no answer in time
- * - `refused`: a command was answered with an error
- * - `suspended`: too many commands in a row had no answer; it is left alone until it answers a probe
- */
-export type RedisTrouble = 'unreachable' | 'timeout' | 'refused' | 'suspended'
+export type { RedisTrouble } from './redis-connection.ts'
 
 export interface RedisStoreOptions {
   /** See `readRedisAddress` for its forms. */
@@ -31,61 +30,47 @@ export interface RedisStoreOptions {
 }
 
 /**
- * The store that several processes share. Needs Redis 6 or later and nothing but GET, SET, DEL and PING of it.
+ * The store that several processes share. Needs Redis 6 or later and nothing but GET, SET, DEL and PING of it; SELECT for
+ * a database other than 0, and CLUSTER SLOTS and ASKING of the members of a cluster.
  *
  * Connects in the background and for ever: a Redis that is absent, hung, full or read-only makes commands reject,
- * within `commandTimeoutMs` at worst and at once while it is known to be away. Throws for an address that can't be
- * read.
+ * within `commandTimeoutMs` at worst and at once while it is known to be away; only what is asked before the first
+ * attempt to connect has ended waits for that, up to 500 ms. Throws for an address that can't be read.
  */
 export function createRedisStore(options: RedisStoreOptions): CredentialStore {
-  return new RedisStore(options)
+  return new RedisStore(createLink(readRedisAddress(options.url), options), options.prefix)
 }
 
-const timeoutsToSuspend = 3
-const probeIntervalMs = 500
-const readOnlyRepliesToReconnect = 3
-const readOnlyReconnectIntervalMs = 2000
 /** An idle connection is asked for a sign of life so often, and given up after so long without any. */
 const pingIntervalMs = 1000
 const silenceTimeoutMs = 1500
 
 class RedisStore implements CredentialStore {
-  readonly #options: RedisStoreOptions
-  readonly #address: RedisAddress
-  readonly #commandTimeoutMs: number
-  #client: Client
-  #closed = false
-  #timeoutsInARow = 0
-  /** Runs while Redis is suspended. */
-  #probing: Timer | null = null
-  #readOnlyReplies = 0
-  /** Runs for a while after a reconnect that read-only replies caused. */
-  #readOnlyPause: Timer | null = null
+  readonly #link: RedisLink
+  readonly #prefix: string
 
-  constructor(options: RedisStoreOptions) {
-    this.#options = options
-    this.#address = readRedisAddress(options.url)
-    this.#commandTimeoutMs = options.commandTimeoutMs ?? 100
-    this.#client = this.#connect()
+  constructor(link: RedisLink, prefix: string) {
+    this.#link = link
+    this.#prefix = prefix
   }
 
-  get(key: string): Promise<string | null> {
-    return this.#ask((client) => client.get(this.#options.prefix + key))
+  async get(key: string): Promise<string | null> {
+    const reply = await this.#link.ask(['GET', this.#prefix + key])
+    return typeof reply === 'string' ? reply : null
   }
 
   async set(key: string, value: string, ttlMs: number): Promise<void> {
-    const expiration = { type: 'PX', value: Math.max(1, Math.floor(ttlMs)) } as const
-    await this.#ask((client) => client.set(this.#options.prefix + key, value, { expiration }))
-    this.#readOnlyReplies = 0
+    const wholeMs = Math.max(1, Math.floor(ttlMs))
+    await this.#link.ask(['SET', this.#prefix + key, value, 'PX', String(wholeMs)])
   }
 
   async delete(key: string): Promise<void> {
-    await this.#ask((client) => client.del(this.#options.prefix + key))
+    await this.#link.ask(['DEL', this.#prefix + key])
   }
 
   async ping(): Promise<boolean> {
     try {
-      await this.#ask((client) => client.ping())
+      await this.#link.ask(['PING'])
       return true
     } catch {
       return false
@@ -93,106 +78,62 @@ class RedisStore implements CredentialStore {
   }
 
   async close(): Promise<void> {
-    this.#closed = true
-    this.#resume()
-    if (this.#readOnlyPause) clearTimeout(this.#readOnlyPause)
-    this.#client.destroy()
-  }
-
-  async #ask<Reply>(command: (client: Client) => Promise<Reply>): Promise<Reply> {
-    const client = this.#client
-    if (this.#probing || !client.isReady) throw new Error('Cannot use the credential cache: not connected')
-    try {
-      const reply = await answerWithin(command(client), this.#commandTimeoutMs)
-      this.#timeoutsInARow = 0
-      return reply
-    } catch (error) {
-      this.#note(error)
-      throw explain(error)
-    }
-  }
-
-  #note(error: unknown): void {
-    if (error instanceof NoAnswer) {
-      this.#options.onTrouble('timeout', null)
-      this.#timeoutsInARow += 1
-      if (this.#timeoutsInARow >= timeoutsToSuspend) this.#suspend()
-    } else if (error instanceof ErrorReply) {
-      this.#timeoutsInARow = 0
-      this.#options.onTrouble('refused', codeOf(error))
-      if (codeOf(error) === 'READONLY') this.#noteReadOnly()
-    }
-  }
-
-  /** After a failover the name may already stand for another server, while this one stays behind as a replica. */
-  #noteReadOnly(): void {
-    this.#readOnlyReplies += 1
-    if (this.#readOnlyReplies < readOnlyRepliesToReconnect || this.#readOnlyPause) return
-    this.#readOnlyReplies = 0
-    this.#readOnlyPause = setTimeout(() => (this.#readOnlyPause = null), readOnlyReconnectIntervalMs)
-    this.#readOnlyPause.unref()
-    this.#reconnect()
-  }
-
-  #suspend(): void {
-    if (this.#probing) return
-    this.#options.onTrouble('suspended', null)
-    this.#probing = setInterval(() => void this.#probe(), probeIntervalMs)
-    this.#probing.unref()
-    // The unanswered commands go with the connection, so that nothing piles up.
-    this.#reconnect()
-  }
-
-  async #probe(): Promise<void> {
-    const client = this.#client
-    if (!client.isReady) return
-    try {
-      await answerWithin(client.ping(), this.#commandTimeoutMs)
-      this.#resume()
-    } catch (error) {
-      if (error instanceof ErrorReply) this.#resume()
-      else if (client === this.#client) this.#reconnect()
-    }
-  }
-
-  #resume(): void {
-    if (this.#probing) clearInterval(this.#probing)
-    this.#probing = null
-    this.#timeoutsInARow = 0
-  }
-
-  #reconnect(): void {
-    if (this.#closed) return
-    const previous = this.#client
-    this.#client = this.#connect()
-    previous.destroy()
-  }
-
-  #connect(): Client {
-    const { random, onTrouble, connectTimeoutMs = 500 } = this.#options
-    const client = createRedisClient(this.#address, connectTimeoutMs, random)
-    client.on('error', (error: unknown) => {
-      if (client === this.#client && !this.#closed) onTrouble('unreachable', codeOf(error))
-    })
-    // It rejects only once the client has been destroyed; what fails before is told to the listener above.
-    client.connect().catch(() => {})
-    return client
+    this.#link.close()
   }
 }
 
-type Client = ReturnType<typeof createRedisClient>
-
-function createRedisClient(address: RedisAddress, connectTimeoutMs: number, random: () => number) {
-  const { socket, ...login } = address
-  const common = {
-    connectTimeout: connectTimeoutMs,
-    // Also bounds the greeting: a hung server still accepts connections.
-    socketTimeout: silenceTimeoutMs,
-    reconnectStrategy: (retries: number) => reconnectDelayMs(retries, random()),
+function createLink(address: RedisAddress, options: RedisStoreOptions): RedisLink {
+  const { commandTimeoutMs = 100, connectTimeoutMs = 500, random, onTrouble } = options
+  const open = (endpoint: RedisEndpoint, signal: AbortSignal) =>
+    openClient(endpoint, address, connectTimeoutMs, signal)
+  const askOnce: AskOnce = async (endpoint, command, login) => {
+    const { username, password, tls } = address
+    const greeting = { ...(login && { username, password }), database: 0, tls }
+    const client = await openClient(endpoint, greeting, connectTimeoutMs)
+    return answerWithin(client.send(command), connectTimeoutMs).finally(() => client.destroy())
   }
-  return createClient({
-    ...login,
-    socket: isTls(socket) ? { ...socket, ...common, tls: true } : { ...socket, ...common, tls: false },
+  const common = { commandTimeoutMs, random, onTrouble }
+  switch (address.kind) {
+    case 'server':
+      return new RedisConnection({ ...common, open: (signal) => open(address.endpoint, signal) })
+    case 'sentinel':
+      return new RedisConnection({
+        ...common,
+        open: async (signal) => open(await findMaster(address.sentinels, address.master, askOnce), signal),
+      })
+    case 'cluster':
+      return new RedisCluster({
+        ...common,
+        seeds: address.seeds,
+        askOnce,
+        connect: (endpoint, onTrouble) =>
+          new RedisConnection({ ...common, onTrouble, open: (signal) => open(endpoint, signal) }),
+      })
+    default:
+      return address satisfies never
+  }
+}
+
+async function openClient(
+  endpoint: RedisEndpoint,
+  greeting: RedisGreeting,
+  connectTimeoutMs: number,
+  signal?: AbortSignal,
+): Promise<RedisClient> {
+  // Loaded when it is first needed: a service with the memory store never pays for it, and no start waits for it.
+  const redis = await import('redis')
+  const { username, password, database, tls } = greeting
+  const client = redis.createClient({
+    ...(username !== undefined && { username }),
+    ...(password !== undefined && { password }),
+    database,
+    socket: {
+      ...socketOptions(endpoint, tls),
+      connectTimeout: connectTimeoutMs,
+      // Also bounds the greeting: a hung server still accepts connections.
+      socketTimeout: silenceTimeoutMs,
+      reconnectStrategy: false,
+    },
     pingInterval: pingIntervalMs,
     disableOfflineQueue: true,
     disableClientInfo: true,
@@ -200,35 +141,55 @@ function createRedisClient(address: RedisAddress, connectTimeoutMs: number, rand
     // The package's own timeout does not cover commands that have been sent; ours covers all.
     commandOptions: { timeout: 0 },
   })
+  const explain = (error: unknown) => explainError(error, redis)
+  const { promise: ended, resolve: end } = Promise.withResolvers<string | null>()
+  client.on('error', (error: unknown) => end(explain(error).code))
+  client.on('end', () => end(null))
+  const destroy = () => {
+    client.destroy()
+    end(null)
+  }
+  signal?.addEventListener('abort', destroy, { once: true })
+  void ended.then(() => {
+    signal?.removeEventListener('abort', destroy)
+    // Only then does it let go of its timers.
+    client.destroy()
+  })
+  try {
+    await answerWithin(client.connect(), connectTimeoutMs + silenceTimeoutMs)
+  } catch (error) {
+    destroy()
+    throw explain(error)
+  }
+  return {
+    ended,
+    destroy,
+    send: (command) =>
+      client.sendCommand(command).catch((error: unknown) => {
+        throw explain(error)
+      }),
+  }
 }
 
-function isTls(socket: RedisAddress['socket']): socket is { host: string; port: number; tls: true } {
-  return socket.tls
+function socketOptions(endpoint: RedisEndpoint, tls: RedisGreeting['tls']) {
+  if ('path' in endpoint) return { path: endpoint.path, tls: false } as const
+  return tls ? { ...endpoint, ...tls, tls: true as const } : { ...endpoint, tls: false as const }
 }
 
-class NoAnswer extends Error {
-  override readonly name = 'NoAnswer'
-}
-
-function answerWithin<Reply>(reply: Promise<Reply>, timeoutMs: number): Promise<Reply> {
-  const { promise, resolve, reject } = Promise.withResolvers<Reply>()
-  const timer = setTimeout(() => reject(new NoAnswer('no answer in time')), timeoutMs)
-  reply.then(resolve, reject).finally(() => clearTimeout(timer))
-  return promise
-}
+const refusalForm = /^([A-Z]{2,20})\b(?: \d+ (\S+))?/
+const redirections = new Set(['MOVED', 'ASK'])
 
 /** Without the original: replies quote what was sent, and addresses hold passwords. */
-function explain(error: unknown): Error {
-  return new Error(`Cannot use the credential cache: ${codeOf(error) ?? 'connection lost'}`)
-}
-
-const replyCodeForm = /^[A-Z]{2,20}\b/
-
-/** What went wrong in one word where there is one. */
-function codeOf(error: unknown): string | null {
-  if (error instanceof NoAnswer) return error.message
-  if (error instanceof ErrorReply) return replyCodeForm.exec(error.message)?.[0] ?? 'ERR'
-  if (error instanceof SocketTimeoutError || error instanceof ConnectionTimeoutError) return 'ETIMEDOUT'
-  if (error instanceof Error && 'code' in error && typeof error.code === 'string') return error.code
-  return null
+function explainError(error: unknown, redis: typeof redisPackage): RedisRefusal | RedisLoss {
+  if (error instanceof redis.ErrorReply) {
+    const [, code = 'ERR', target] = refusalForm.exec(error.message) ?? []
+    return new RedisRefusal(code, redirections.has(code) ? (target ?? null) : null)
+  }
+  const isTimeout =
+    error instanceof NoAnswer ||
+    error instanceof redis.SocketTimeoutError ||
+    error instanceof redis.ConnectionTimeoutError
+  if (isTimeout) return new RedisLoss('ETIMEDOUT')
+  const code = error instanceof Error && 'code' in error ? error.code : null
+  return new RedisLoss(typeof code === 'string' ? code : null)
 }

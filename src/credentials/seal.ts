@@ -97,7 +97,9 @@ export function identityText({ scheme, assertion, clientState, keyId }: Identity
 
 /** Each field is preceded by its length, so that no text can move from one field into the next. */
 function join(...fields: (string | undefined)[]): string {
-  return fields.map((field) => (field === undefined ? '-' : `${field.length}:${field}`)).join('')
+  let text = ''
+  for (const field of fields) text += field === undefined ? '-' : `${field.length}:${field}`
+  return text
 }
 
 function deriveKey(material: Uint8Array, purpose: string): Buffer {

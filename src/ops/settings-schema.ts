@@ -102,7 +102,11 @@ export const settingsSchema = {
     'redis',
     'Where credentials are remembered: redis, or memory',
   ),
-  cache_url: setting(cacheUrl, 'redis://127.0.0.1:6379/0', 'Redis: redis://, rediss:// or unix://'),
+  cache_url: setting(
+    cacheUrl,
+    'redis://127.0.0.1:6379/0',
+    'Redis: redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://',
+  ),
   cache_prefix: setting(prefix, 'sync-bridge:', 'Begins every key in the cache'),
   cache_hmac_secret: setting(secretBytes, required, 'Encrypts the cache: 64 hexadecimal characters', {
     secret: true,

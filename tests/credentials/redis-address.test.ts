@@ -1,32 +1,72 @@
 import { describe, expect, it } from 'bun:test'
 
-import { readRedisAddress } from '../../src/credentials/redis-address.ts'
+import { endpointText, readEndpoint, readRedisAddress } from '../../src/credentials/redis-address.ts'
 
 import type { RedisAddress } from '../../src/credentials/redis-address.ts'
 
 describe('readRedisAddress', () => {
   it('reads every form', () => {
-    const local = { host: '127.0.0.1', port: 6379, tls: false }
+    const local = { host: '127.0.0.1', port: 6379 }
+    const plain = { kind: 'server', endpoint: local, database: 0, tls: false } as const
     const forms: Record<string, RedisAddress> = {
-      'redis://127.0.0.1:6379/0': { socket: local, database: 0 },
-      'redis://127.0.0.1': { socket: local, database: 0 },
-      'redis://127.0.0.1/': { socket: local, database: 0 },
+      'redis://127.0.0.1:6379/0': plain,
+      'redis://127.0.0.1': plain,
+      'redis://127.0.0.1/': plain,
       'redis://cache.example:7000/12': {
-        socket: { host: 'cache.example', port: 7000, tls: false },
+        ...plain,
+        endpoint: { host: 'cache.example', port: 7000 },
         database: 12,
       },
-      'rediss://cache.example': { socket: { host: 'cache.example', port: 6379, tls: true }, database: 0 },
-      'redis://[::1]:7000/1': { socket: { host: '::1', port: 7000, tls: false }, database: 1 },
-      'redis://[2001:db8::7]': { socket: { host: '2001:db8::7', port: 6379, tls: false }, database: 0 },
-      'redis://:p%40ss@127.0.0.1': { socket: local, password: 'p@ss', database: 0 },
-      'redis://user:p%2Fss@127.0.0.1/3': { socket: local, username: 'user', password: 'p/ss', database: 3 },
-      'unix:///run/redis.sock': { socket: { path: '/run/redis.sock', tls: false }, database: 0 },
-      'redis+unix:///run/a%20b.sock?db=4': { socket: { path: '/run/a b.sock', tls: false }, database: 4 },
+      'redis://[::1]:7000/1': { ...plain, endpoint: { host: '::1', port: 7000 }, database: 1 },
+      'redis://[2001:db8::7]': { ...plain, endpoint: { host: '2001:db8::7', port: 6379 } },
+      'redis://:p%40ss@127.0.0.1': { ...plain, password: 'p@ss' },
+      'redis://user:p%2Fss@127.0.0.1/3': { ...plain, username: 'user', password: 'p/ss', database: 3 },
+      'rediss://127.0.0.1': { ...plain, tls: {} },
+      'rediss://127.0.0.1?cacert=-----BEGIN%20X%0A': { ...plain, tls: { ca: '-----BEGIN X\n' } },
+      'rediss://127.0.0.1/2?cacert=x': { ...plain, tls: { ca: 'x' }, database: 2 },
+      'unix:///run/redis.sock': { ...plain, endpoint: { path: '/run/redis.sock' } },
+      'redis+unix:///run/a%20b.sock?db=4': { ...plain, endpoint: { path: '/run/a b.sock' }, database: 4 },
       'unix://user:p%40ss@/run/redis.sock': {
-        socket: { path: '/run/redis.sock', tls: false },
+        ...plain,
+        endpoint: { path: '/run/redis.sock' },
         username: 'user',
         password: 'p@ss',
+      },
+      'redis+sentinel://:p@a:26380,[::1],b/the%20master/7': {
+        kind: 'sentinel',
+        sentinels: [
+          { host: 'a', port: 26380 },
+          { host: '::1', port: 26379 },
+          { host: 'b', port: 26379 },
+        ],
+        master: 'the master',
+        password: 'p',
+        database: 7,
+        tls: false,
+      },
+      'rediss+sentinel://a/m?cacert=x': {
+        kind: 'sentinel',
+        sentinels: [{ host: 'a', port: 26379 }],
+        master: 'm',
         database: 0,
+        tls: { ca: 'x' },
+      },
+      'redis+cluster://u:p@a,b:7000': {
+        kind: 'cluster',
+        seeds: [
+          { host: 'a', port: 6379 },
+          { host: 'b', port: 7000 },
+        ],
+        username: 'u',
+        password: 'p',
+        database: 0,
+        tls: false,
+      },
+      'rediss+cluster://a/': {
+        kind: 'cluster',
+        seeds: [{ host: 'a', port: 6379 }],
+        database: 0,
+        tls: {},
       },
     }
 
@@ -47,12 +87,37 @@ describe('readRedisAddress', () => {
       'unix://:hunter2@',
       'unix://:hunter2@/run/redis.sock?db=x',
       'unix://:hunter2%@/run/redis.sock',
+      'redis://:hunter2@a,b',
+      'redis://:hunter2@a/1/2',
+      'redis://:hunter2@a?cacert=x',
+      'redis://:hunter2@a?password=x',
+      'redis+sentinel://:hunter2@a',
+      'redis+sentinel://:hunter2@a,/m',
+      'redis+sentinel://:hunter2@a/m/x',
+      'redis+sentinel://:hunter2@a/m%',
+      'redis+cluster://:hunter2@a/1',
+      'redis+cluster://:hunter2@a,b:0',
+      'redis+other://:hunter2@a',
     ]
 
     for (const url of wrong) {
       const error = refusalOf(url)
       expect(error?.message).toStartWith('Cannot read the address of the credential cache: expected redis://')
       expect(Bun.inspect(error)).not.toContain('hunter2')
+    }
+  })
+})
+
+describe('readEndpoint', () => {
+  it('reads what endpointText writes', () => {
+    for (const text of ['a:1', '127.0.0.1:6379', '[::1]:65535']) {
+      expect(endpointText(readEndpoint(text, 0)!)).toBe(text)
+    }
+  })
+
+  it('refuses what names no server', () => {
+    for (const text of ['', ':1', 'a:0', 'a:65536', 'a', 'a b:1', '[x]:1', 'a:1:2']) {
+      expect(readEndpoint(text, 0)).toBeNull()
     }
   })
 })

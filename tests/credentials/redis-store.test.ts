@@ -83,6 +83,13 @@ describe('createRedisStore with a server in order', () => {
     expect(String(await server.command('INFO', 'keyspace'))).toContain('db3:keys=1')
   })
 
+  it('keeps those waiting who come before it is connected', async () => {
+    const { store, seen } = createStore(server.url)
+
+    expect(await store.get('never-set')).toBeNull()
+    expect(seen).toEqual([])
+  })
+
   it('rejects what holds another type, and goes on', async () => {
     const { store, seen } = await connectStore(server.url)
     await server.command('LPUSH', 'test:list', 'x')
@@ -255,6 +262,21 @@ describe('createRedisStore with a server that hangs', () => {
 })
 
 describe('createRedisStore with a server that is slow or silent', () => {
+  it('lets nobody wait for long at the start when it does not even greet, and then nobody at all', async () => {
+    using listener = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } })
+    const { store, seen } = createStore(`redis://127.0.0.1:${listener.port}`)
+
+    const outcomes = await Promise.all([outcomeOf(store.get('a')), outcomeOf(store.get('b'))])
+
+    for (const { tookMs, message } of outcomes) {
+      expect(tookMs).toBeWithin(450, 700)
+      expect(message).toBe('Cannot use the credential cache: not connected')
+    }
+    expect((await outcomeOf(store.get('a'))).tookMs).toBeLessThan(60)
+    await eventually('it was given up', () => seen.length > 0, 3000)
+    expect(seen[0]).toEqual({ trouble: 'unreachable', code: 'ETIMEDOUT' })
+  })
+
   it('leaves a server alone that connects quickly and answers slowly, until it has become faster', async () => {
     using server = startScriptedRedis()
     const { store, seen } = await connectStore(server.url)

@@ -1,0 +1,148 @@
+// Makes a release: `bun .ci/release.ts FOLDER BUILD-FLAGS…`, which `make dist` runs.
+import {
+  createReadStream,
+  createWriteStream,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
+import { join, resolve } from 'node:path'
+import { pipeline } from 'node:stream/promises'
+import { createGzip } from 'node:zlib'
+
+import { systemdUnit, usualSettingsFile } from '../src/cli/systemd-unit.ts'
+import { annotatedIni } from '../src/ops/settings-text.ts'
+import { makeDebianPackage } from './debian.ts'
+import { licenseList } from './licenses.ts'
+import { shippedPackages } from './packages.ts'
+import { run } from './run-command.ts'
+import { sbom } from './sbom.ts'
+
+import type { Host } from '../src/cli/host.ts'
+import type { Product } from './sbom.ts'
+
+/** What is built, by the runtime's name of the platform. */
+export const platforms = [
+  'linux-x64',
+  'linux-x64-baseline',
+  'linux-arm64',
+  'linux-x64-musl',
+  'darwin-arm64',
+] as const
+
+export type Platform = (typeof platforms)[number]
+
+export interface ReleaseOptions {
+  /** Made if it isn't there, and emptied if it is. */
+  folder: string
+  /** Of the runtime's `build`: all but target and output. */
+  buildFlags: string[]
+  platforms: readonly Platform[]
+  /** The Debian package is made of the executable for any 64-bit processor, if that is built. */
+  compression: 'best' | 'none'
+}
+
+const project = join(import.meta.dir, '..')
+
+/**
+ * Makes executables, a Debian package, the lists of what is in them and the checksums of it all. The same sources make the
+ * same files, wherever and whenever it is done.
+ */
+export async function release(options: ReleaseOptions): Promise<void> {
+  const { folder, compression } = options
+  const product = readProduct()
+  rmSync(folder, { recursive: true, force: true })
+  mkdirSync(folder, { recursive: true })
+  const packages = shippedPackages(project)
+  const licenses = licenseList(product, packages)
+  writeFileSync(join(folder, 'sbom.cdx.json'), sbom(product, packages))
+  writeFileSync(join(folder, 'LICENSES.txt'), licenses)
+  const compressions: Promise<void>[] = []
+  for (const platform of options.platforms) {
+    const executable = await build(options, platform)
+    const base = join(folder, `${product.name}-${product.version}-${platform}`)
+    if (platform === 'linux-x64-baseline') {
+      await makeDebianPackage(join(folder, `${product.name}_${product.version}_amd64.deb`), {
+        version: product.version,
+        architecture: 'amd64',
+        executable,
+        unit: unitText(),
+        exampleSettings: exampleSettings(),
+        licenses,
+        documents: documents(),
+        epoch: await commitEpoch(),
+        compression: compression === 'best' ? 'xz' : 'none',
+      })
+    }
+    compressions.push(compress(executable, base, compression))
+  }
+  await Promise.all(compressions)
+  for (const platform of options.platforms) rmSync(join(folder, platform), { recursive: true })
+  const sums = readdirSync(folder)
+    .toSorted()
+    .map((name) => `${sha256(join(folder, name))}  ${name}\n`)
+  writeFileSync(join(folder, 'SHA256SUMS'), sums.join(''))
+}
+
+async function compress(file: string, to: string, compression: ReleaseOptions['compression']): Promise<void> {
+  if (compression === 'none') return renameSync(file, to)
+  // Like gzip -9n: neither name nor time are in it.
+  await pipeline(createReadStream(file), createGzip({ level: 9 }), createWriteStream(`${to}.gz`))
+}
+
+async function build({ folder, buildFlags }: ReleaseOptions, platform: Platform): Promise<string> {
+  // The name of the file is part of it, so it is the same on every platform.
+  const executable = join(folder, platform, 'sync-bridge')
+  const target = [`--target=bun-${platform}`, `--outfile=${resolve(executable)}`]
+  await run([process.execPath, 'build', ...buildFlags, ...target, 'src/main.ts'], { cwd: project })
+  return executable
+}
+
+function readProduct(): Product {
+  const { name, version, license, description } = JSON.parse(
+    readFileSync(join(project, 'package.json'), 'utf8'),
+  )
+  return { name, version, license, description, bunVersion: Bun.version }
+}
+
+function unitText(): string {
+  let text = ''
+  const host = { standalone: true, executablePath: '/usr/bin/sync-bridge', cwd: '/' }
+  const stdout = { isTty: false, write: (part: string) => void (text += part) }
+  systemdUnit(usualSettingsFile, { ...host, stdout, stderr: stdout } as unknown as Host)
+  return text
+}
+
+// A secret that everybody has is none: whoever begins with this file has to make one.
+function exampleSettings(): string {
+  const instead =
+    '# service.cache_hmac_secret is missing here: "sync-bridge init" prints this file with a fresh one.'
+  return annotatedIni('').replace(/^service\.cache_hmac_secret =.*$/m, instead)
+}
+
+function documents(): Record<string, string> {
+  return Object.fromEntries(
+    ['README.md', 'CHANGELOG.md', 'docs/operate.md'].map((name) => [
+      name.split('/').at(-1)!,
+      readFileSync(join(project, name), 'utf8'),
+    ]),
+  )
+}
+
+async function commitEpoch(): Promise<number> {
+  const printed = await run(['git', '-C', project, 'log', '-1', '--format=%ct']).catch(() => '0')
+  return Number(process.env.SOURCE_DATE_EPOCH ?? printed.trim())
+}
+
+function sha256(path: string): string {
+  return new Bun.CryptoHasher('sha256').update(readFileSync(path)).digest('hex')
+}
+
+if (import.meta.main) {
+  const [folder = 'dist/release', ...buildFlags] = process.argv.slice(2)
+  await release({ folder, buildFlags, platforms, compression: 'best' })
+  process.stdout.write(readFileSync(join(folder, 'SHA256SUMS'), 'utf8'))
+}

@@ -1,0 +1,56 @@
+import type { FirstAttempt } from './first-attempt.ts'
+
+/** One connection to one Redis, from its greeting to its end. */
+export interface RedisClient {
+  /** Rejects with `RedisRefusal` when it is answered by an error, and with `RedisLoss` when the connection breaks. */
+  send(command: string[]): Promise<unknown>
+  /** Resolves when the connection is gone, to what ended it in one word. */
+  readonly ended: Promise<string | null>
+  /** Ends it now; commands under way are rejected. */
+  destroy(): void
+}
+
+/** What commands are given to: one server, or several that act as one. */
+export interface RedisLink {
+  /** Rejects in time; see `RedisClient.send`. Only commands without a key or with one, right after its name. */
+  ask(command: string[]): Promise<unknown>
+  close(): void
+  /** Until it has ended commands wait for it, all together at most 500 ms. */
+  readonly firstAttempt: FirstAttempt
+}
+
+/** A Redis answered with an error. Without its text, which may quote what was sent. */
+export class RedisRefusal extends Error {
+  override readonly name = 'RedisRefusal'
+
+  constructor(
+    /** The first word of the answer. */
+    readonly code: string,
+    /** The server that a member of a cluster wants to be asked instead, as `host:port`; the host may be empty. */
+    readonly redirect: string | null = null,
+  ) {
+    super(`Cannot use the credential cache: ${code}`)
+  }
+}
+
+/** There is no connection, or there is none any more. */
+export class RedisLoss extends Error {
+  override readonly name = 'RedisLoss'
+
+  constructor(
+    /** What went wrong in one word, where there is one. */
+    readonly code: string | null,
+    state = 'connection lost',
+  ) {
+    super(`Cannot use the credential cache: ${code ?? state}`)
+  }
+}
+
+/** What an error of a Redis is called in one word, where it has one. Of several, one that answered tells most. */
+export function troubleCode(error: unknown): string | null {
+  if (error instanceof AggregateError) {
+    const refusal = error.errors.find((one) => one instanceof RedisRefusal)
+    return troubleCode(refusal ?? error.errors[0])
+  }
+  return error instanceof RedisRefusal || error instanceof RedisLoss ? error.code : null
+}

@@ -1,0 +1,358 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'bun:test'
+
+import { createRedisStore } from '../../src/credentials/redis-store.ts'
+import { makeCertificates } from '../support/certificates.ts'
+import { freePort, temporaryFolder } from '../support/processes.ts'
+import { eventually, startRedisServer } from '../support/redis-server.ts'
+import { someIdentity } from './identities.ts'
+import { startCluster, startWatched, tlsArguments } from './redis-topologies.ts'
+import { startCredentials } from './world.ts'
+
+import type { CredentialStore } from '../../src/credentials/credential-store.ts'
+import type { Certificates } from '../support/certificates.ts'
+import type { RedisServer } from '../support/redis-server.ts'
+import type { Cluster, Watched } from './redis-topologies.ts'
+
+const open: CredentialStore[] = []
+
+afterEach(async () => {
+  for (const store of open.splice(0)) await store.close()
+})
+
+function createStore(url: string, prefix = 'test:') {
+  const seen: string[] = []
+  const store = createRedisStore({
+    url,
+    prefix,
+    random: Math.random,
+    onTrouble: (trouble, code) => seen.push(`${trouble} ${code}`),
+  })
+  open.push(store)
+  return { store, seen }
+}
+
+async function connectStore(url: string, prefix?: string): Promise<CredentialStore> {
+  const { store } = createStore(url, prefix)
+  await eventually('the store is connected', () => store.ping())
+  return store
+}
+
+/** Obtains credentials for new identities all the time; tells how long that took at worst, and stops at the first error. */
+function keepObtaining(store: CredentialStore): { worstMs(): number; stop(): Promise<void> } {
+  const world = startCredentials({ store })
+  let worstMs = 0
+  const stopping = new AbortController()
+  const done = (async () => {
+    while (!stopping.signal.aborted) {
+      const startedAtMs = performance.now()
+      await world.credentials.obtain(someIdentity({ assertion: crypto.randomUUID() }))
+      worstMs = Math.max(worstMs, performance.now() - startedAtMs)
+      await Bun.sleep(2)
+    }
+  })()
+  return {
+    worstMs: () => worstMs,
+    async stop() {
+      stopping.abort()
+      await done
+    },
+  }
+}
+
+/** Whether every one of some keys, in slots of every part of a cluster, can be written and read. */
+async function isInUse(store: CredentialStore): Promise<boolean> {
+  const keys = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h']
+  for (const key of keys) await store.set(key, `value of ${key}`, 60_000)
+  const values = await Promise.all(keys.map((key) => store.get(key)))
+  return values.every((value, index) => value === `value of ${keys[index]}`)
+}
+
+describe('createRedisStore with TLS', () => {
+  const folder = temporaryFolder()
+  let certificates: Certificates
+  let server: RedisServer
+  let url: string
+
+  beforeAll(async () => {
+    certificates = await makeCertificates(folder.path)
+    const port = freePort()
+    server = await startRedisServer({ args: tlsArguments(certificates, port) })
+    url = `rediss://127.0.0.1:${port}`
+  })
+
+  afterAll(async () => {
+    await server.close()
+    folder[Symbol.dispose]()
+  })
+
+  it('trusts the authority of the address', async () => {
+    const store = await connectStore(`${url}/2?cacert=${encodeURIComponent(certificates.caPem)}`)
+
+    await store.set('key', 'value', 60_000)
+
+    expect(await store.get('key')).toBe('value')
+    expect(String(await server.command('INFO', 'keyspace'))).toContain('db2:keys=1')
+  })
+
+  it('comes back after a crash', async () => {
+    const store = await connectStore(`${url}?cacert=${encodeURIComponent(certificates.caPem)}`)
+
+    await server.restart()
+
+    await eventually('it is in use', () => isInUse(store), 3000)
+  })
+
+  it('lets nobody else in the place of the server', async () => {
+    using strangers = temporaryFolder()
+    const others = await makeCertificates(strangers.path)
+    using named = temporaryFolder()
+    const elsewhere = await makeCertificates(named.path, 'DNS:cache.example.org')
+    const port = freePort()
+    await using impostor = await startRedisServer({ args: tlsArguments(elsewhere, port) })
+    const attempts = [
+      createStore(url),
+      createStore(`${url}?cacert=${encodeURIComponent(others.caPem)}`),
+      createStore(`rediss://127.0.0.1:${port}?cacert=${encodeURIComponent(elsewhere.caPem)}`),
+    ]
+
+    for (const { store, seen } of attempts) {
+      await eventually('two attempts failed', () => seen.length >= 2)
+      expect(await store.ping()).toBe(false)
+      expect(seen[0]).toMatch(/^unreachable (UNABLE_TO|SELF_SIGNED|ERR_TLS_CERT)\w+$/)
+    }
+    expect(await impostor.command('PING')).toBe('PONG')
+  })
+})
+
+describe('createRedisStore with a user who may do little', () => {
+  it('needs GET, SET, DEL and PING', async () => {
+    await using server = await startRedisServer()
+    await allow(server, '+get', '+set', '+del', '+ping')
+    const { store, seen } = createStore(server.url.replace('//', limitedUser), 'sync-bridge:')
+    await eventually('the store is connected', () => store.ping())
+
+    expect(await isInUse(store)).toBe(true)
+    await store.delete('a')
+
+    expect(await store.get('a')).toBeNull()
+    expect(seen).toEqual([])
+  })
+
+  it('needs SELECT for another database', async () => {
+    await using server = await startRedisServer()
+    await allow(server, '+get', '+set', '+del', '+ping', '+select')
+    const store = await connectStore(`${server.url.replace('//', limitedUser)}/2`, 'sync-bridge:')
+
+    expect(await isInUse(store)).toBe(true)
+  })
+})
+
+const limitedUser = '//bridge:hunter2@'
+
+async function allow(server: RedisServer, ...commands: string[]): Promise<void> {
+  await server.command('ACL', 'SETUSER', 'bridge', 'on', '>hunter2', '~sync-bridge:*', ...commands)
+}
+
+describe('createRedisStore with Sentinel', () => {
+  let watched: Watched
+
+  beforeAll(async () => {
+    watched = await startWatched()
+  })
+
+  afterAll(() => watched[Symbol.asyncDispose]())
+
+  it('uses the master', async () => {
+    const store = await connectStore(watched.url)
+
+    expect(await isInUse(store)).toBe(true)
+
+    expect(String(await watched.master.command('GET', 'test:a'))).toBe('value of a')
+  })
+
+  it('uses the database of the address', async () => {
+    const store = await connectStore(`${watched.url}/3`)
+
+    await store.set('key', 'value', 60_000)
+
+    expect(String(await watched.master.command('INFO', 'keyspace'))).toContain('db3:keys=1')
+  })
+
+  it('says so when there is no such master', async () => {
+    const { store, seen } = createStore(watched.url.replace('/main', '/other'))
+
+    await eventually('two attempts failed', () => seen.length >= 2)
+
+    expect(await store.ping()).toBe(false)
+    expect(seen[0]).toBe('unreachable NOMASTER')
+  })
+
+  it('moves to the new master when the old one dies or hangs, and nobody notices', async () => {
+    const store = await connectStore(watched.url)
+    const load = keepObtaining(store)
+
+    await watched.master.kill()
+    await eventually('the replica is in use', () => isInUse(store), 8000)
+    expect(await watched.replica.command('GET', 'test:a')).toBe('value of a')
+    await watched.master.start()
+    await eventually('the old master is a replica', async () =>
+      String(await watched.master.command('INFO', 'replication')).includes('master_link_status:up'),
+    )
+    watched.replica.stop()
+    await eventually('the first is in use again', () => isInUse(store), 10_000)
+    watched.replica.cont()
+    await load.stop()
+
+    expect(await watched.master.command('GET', 'test:a')).toBe('value of a')
+    expect(load.worstMs()).toBeLessThan(250)
+  }, 30_000)
+})
+
+describe('createRedisStore with Sentinel and TLS', () => {
+  it('asks the sentinel and the master by TLS', async () => {
+    using folder = temporaryFolder()
+    const certificates = await makeCertificates(folder.path)
+    await using watched = await startWatched(certificates)
+
+    const store = await connectStore(`${watched.url}?cacert=${encodeURIComponent(certificates.caPem)}`)
+
+    expect(await isInUse(store)).toBe(true)
+  })
+})
+
+describe('createRedisStore with a cluster', () => {
+  const folder = temporaryFolder()
+  let certificates: Certificates
+  let cluster: Cluster
+
+  beforeAll(async () => {
+    certificates = await makeCertificates(folder.path)
+    cluster = await startCluster(certificates)
+  })
+
+  afterAll(async () => {
+    await cluster[Symbol.asyncDispose]()
+    folder[Symbol.dispose]()
+  })
+
+  it('keeps those waiting who come before it is connected', async () => {
+    const { store, seen } = createStore(cluster.url)
+
+    expect(await Promise.all(['a', 'b', 'c', 'd', 'e'].map((key) => store.get(key)))).not.toContain(undefined)
+    expect(await store.ping()).toBe(true)
+    expect(seen).toEqual([])
+  })
+
+  it('spreads the keys over all masters', async () => {
+    const store = await connectStore(cluster.url, 'spread:')
+
+    for (let key = 0; key < 30; key++) await store.set(`key ${key}`, 'value', 60_000)
+
+    const sizes = await Promise.all(cluster.nodes.slice(0, 3).map((node) => node.command('DBSIZE')))
+    for (const size of sizes) expect(Number(size)).toBeWithin(3, 25)
+    expect(await store.get('key 29')).toBe('value')
+  })
+
+  it('uses TLS to every member', async () => {
+    const store = await connectStore(`${cluster.tlsUrl}?cacert=${encodeURIComponent(certificates.caPem)}`)
+
+    expect(await isInUse(store)).toBe(true)
+    await store.delete('a')
+    expect(await store.get('a')).toBeNull()
+  })
+
+  it('needs few commands of its members', async () => {
+    for (const node of cluster.nodes) {
+      await allow(node, '+get', '+set', '+del', '+ping', '+cluster|slots', '+asking')
+    }
+    const store = await connectStore(cluster.url.replace('//', limitedUser), 'sync-bridge:')
+
+    expect(await isInUse(store)).toBe(true)
+  })
+
+  it('follows a slot that moves, also while it moves', async () => {
+    for (const node of cluster.nodes) {
+      await node.command(
+        'ACL',
+        'SETUSER',
+        'mover',
+        'on',
+        '>p',
+        '~*',
+        '+get',
+        '+set',
+        '+cluster|slots',
+        '+asking',
+        '+ping',
+      )
+    }
+    const store = await connectStore(cluster.url.replace('//', '//mover:p@'), '{one-slot}:')
+    const slot = String(await cluster.nodes[0]!.command('CLUSTER', 'KEYSLOT', '{one-slot}:x'))
+    const owner = Math.min(2, Math.floor(Number(slot) / 5461))
+    const [from, to] = [cluster.nodes[owner]!, cluster.nodes[(owner + 1) % 3]!]
+    const [fromId, toId] = await Promise.all([from, to].map((node) => node.command('CLUSTER', 'MYID')))
+    await store.set('old', 'value', 60_000)
+
+    await to.command('CLUSTER', 'SETSLOT', slot, 'IMPORTING', String(fromId))
+    await from.command('CLUSTER', 'SETSLOT', slot, 'MIGRATING', String(toId))
+    await store.set('new', 'value', 60_000)
+    expect(await store.get('old')).toBe('value')
+    expect(await store.get('new')).toBe('value')
+    const keys = ['{one-slot}:old']
+    await from.command(
+      'MIGRATE',
+      '127.0.0.1',
+      String(cluster.tlsPorts[(owner + 1) % 3]),
+      '',
+      '0',
+      '1000',
+      'KEYS',
+      ...keys,
+    )
+    for (const node of [to, from]) await node.command('CLUSTER', 'SETSLOT', slot, 'NODE', String(toId))
+
+    expect(await store.get('old')).toBe('value')
+    expect(await store.get('new')).toBe('value')
+    expect(await to.command('GET', '{one-slot}:new')).toBe('value')
+  })
+
+  it('loses only what a member that hangs would know', async () => {
+    const store = await connectStore(cluster.url, 'hang:')
+    const load = keepObtaining(store)
+    const keys = Array.from({ length: 12 }, (_, number) => `key ${number}`)
+    for (const key of keys) await store.set(key, 'value', 60_000)
+
+    cluster.nodes[1]!.stop()
+    const answers = await Promise.allSettled(keys.map((key) => store.get(key)))
+    cluster.nodes[1]!.cont()
+    await eventually('all slots are in use', () => isInUse(store))
+    await load.stop()
+
+    const lost = answers.filter(({ status }) => status === 'rejected')
+    expect(lost.length).toBeWithin(1, 9)
+    expect(load.worstMs()).toBeLessThan(250)
+  })
+
+  it('uses the replica when its master dies, and nobody notices', async () => {
+    const store = await connectStore(cluster.url)
+    const load = keepObtaining(store)
+
+    await cluster.nodes[0]!.kill()
+    await eventually('the rest is in use meanwhile', async () => !(await store.ping()), 1000)
+    await eventually('all slots are in use', () => isInUse(store), 8000)
+    await load.stop()
+
+    expect(await store.ping()).toBe(true)
+    expect(String(await cluster.nodes[3]!.command('ROLE'))).toStartWith('master')
+    expect(load.worstMs()).toBeLessThan(250)
+  }, 15_000)
+
+  it('starts at once without any member', async () => {
+    const { store, seen } = createStore(`redis+cluster://127.0.0.1:${freePort()}`)
+
+    await expect(store.get('key')).rejects.toThrow('Cannot use the credential cache: not connected')
+
+    await eventually('two attempts failed', () => seen.length >= 2)
+    expect(seen[0]).toBe('unreachable ECONNREFUSED')
+  })
+})

@@ -1,0 +1,185 @@
+import { RedisClient } from 'bun'
+import { writeFileSync } from 'node:fs'
+
+import { freePort, startProgram, temporaryFolder } from '../support/processes.ts'
+import { createRedisServer, eventually } from '../support/redis-server.ts'
+
+import type { Certificates } from '../support/certificates.ts'
+import type { RedisServer } from '../support/redis-server.ts'
+
+/** The options of a server that listens for TLS, besides its other port. */
+export function tlsArguments(certificates: Certificates, port: number): string[] {
+  const { caPath, certificatePath, keyPath } = certificates
+  const files = ['--tls-cert-file', certificatePath, '--tls-key-file', keyPath, '--tls-ca-cert-file', caPath]
+  return ['--tls-port', String(port), '--tls-auth-clients', 'no', ...files]
+}
+
+/** Sends one command, and hangs up. */
+export async function command(url: string, name: string, ...args: string[]): Promise<unknown> {
+  const client = new RedisClient(url, { autoReconnect: false, connectionTimeout: 1000 })
+  try {
+    await client.connect()
+    return await client.send(name, args)
+  } finally {
+    client.close()
+  }
+}
+
+/** A master called `main`, a replica of it, and a sentinel that watches them. All want the password `p w`. */
+export interface Watched extends AsyncDisposable {
+  /** With a second sentinel in it that does not exist. */
+  url: string
+  master: RedisServer
+  replica: RedisServer
+}
+
+const password = 'p w'
+const login = ':p%20w@'
+
+/** With certificates everything can also be reached by TLS, and `url` is. */
+export async function startWatched(certificates?: Certificates): Promise<Watched> {
+  await using stack = new AsyncDisposableStack()
+  const tlsPort = freePort()
+  const common = ['--requirepass', password, '--masterauth', password, '--repl-diskless-sync-delay', '0']
+  const master = stack.use(
+    createRedisServer({
+      login,
+      args: [...common, ...(certificates ? tlsArguments(certificates, tlsPort) : [])],
+    }),
+  )
+  await master.start()
+  const masterPort = new URL(master.url).port
+  const replica = stack.use(
+    createRedisServer({ login, args: [...common, '--replicaof', '127.0.0.1', masterPort] }),
+  )
+  await replica.start()
+  await eventually('the replica follows', async () =>
+    String(await replica.command('INFO', 'replication')).includes('master_link_status:up'),
+  )
+
+  const folder = stack.use(temporaryFolder())
+  const port = freePort()
+  const sentinelTlsPort = freePort()
+  const settings = [
+    `port ${port}`,
+    'bind 127.0.0.1',
+    `dir ${folder.path}`,
+    `requirepass "${password}"`,
+    `sentinel monitor main 127.0.0.1 ${certificates ? tlsPort : masterPort} 1`,
+    `sentinel auth-pass main "${password}"`,
+    'sentinel down-after-milliseconds main 300',
+    'sentinel failover-timeout main 2000',
+    ...(certificates ? sentinelTls(certificates, sentinelTlsPort) : []),
+  ]
+  writeFileSync(folder.file('sentinel.conf'), `${settings.join('\n')}\n`)
+  const sentinelUrl = `redis://${login}127.0.0.1:${port}`
+  stack.use(
+    await startProgram(
+      ['redis-server', folder.file('sentinel.conf'), '--sentinel'],
+      async () => (await command(sentinelUrl, 'PING')) === 'PONG',
+    ),
+  )
+  await command(
+    sentinelUrl,
+    'SENTINEL',
+    'DEBUG',
+    'info-period',
+    '100',
+    'ping-period',
+    '100',
+    'publish-period',
+    '100',
+  )
+  const parts = stack.move()
+  const scheme = certificates ? 'rediss' : 'redis'
+  const hosts = `127.0.0.1:${freePort()},127.0.0.1:${certificates ? sentinelTlsPort : port}`
+  return {
+    url: `${scheme}+sentinel://${login}${hosts}/main`,
+    master,
+    replica,
+    [Symbol.asyncDispose]: () => parts.disposeAsync(),
+  }
+}
+
+function sentinelTls(certificates: Certificates, port: number): string[] {
+  const given = tlsArguments(certificates, port)
+  const lines = Array.from({ length: given.length / 2 }, (_, line) => given.slice(2 * line, 2 * line + 2))
+  return [...lines.map(([name, value]) => `${name!.slice(2)} ${value}`), 'tls-replication yes']
+}
+
+/** Three masters with a third of the slots each, and a replica of the first. They talk to one another by TLS. */
+export interface Cluster extends AsyncDisposable {
+  /** Names a member that does not exist, and the second. */
+  url: string
+  tlsUrl: string
+  tlsPorts: number[]
+  nodes: RedisServer[]
+}
+
+const slotsOf = [
+  ['0', '5460'],
+  ['5461', '10922'],
+  ['10923', '16383'],
+] as const
+
+export async function startCluster(certificates: Certificates): Promise<Cluster> {
+  await using stack = new AsyncDisposableStack()
+  const members = Array.from({ length: 4 }, () => {
+    const busPort = freePort()
+    const tlsPort = freePort()
+    const args = [
+      '--cluster-enabled',
+      'yes',
+      '--cluster-port',
+      String(busPort),
+      '--cluster-node-timeout',
+      '500',
+    ]
+    const tls = [...tlsArguments(certificates, tlsPort), '--tls-cluster', 'yes', '--tls-replication', 'yes']
+    const more = [
+      '--cluster-replica-validity-factor',
+      '0',
+      '--cluster-require-full-coverage',
+      'no',
+      '--repl-diskless-sync-delay',
+      '0',
+      ...tls,
+    ]
+    const server = stack.use(createRedisServer({ args: [...args, ...more] }))
+    return { server, busPort, tlsPort }
+  })
+  await Promise.all(members.map(({ server }) => server.start()))
+  const nodes = members.map(({ server }) => server)
+  const portOf = (node: RedisServer) => new URL(node.url).port
+  for (const [index, slots] of slotsOf.entries())
+    await nodes[index]!.command('CLUSTER', 'ADDSLOTSRANGE', ...slots)
+  for (const [index, node] of nodes.entries())
+    await node.command('CLUSTER', 'SET-CONFIG-EPOCH', String(index + 1))
+  for (const { tlsPort, busPort } of members.slice(1)) {
+    await nodes[0]!.command('CLUSTER', 'MEET', '127.0.0.1', String(tlsPort), String(busPort))
+  }
+  const firstId = String(await nodes[0]!.command('CLUSTER', 'MYID'))
+  await eventually('the replica knows its master', async () => {
+    return (await nodes[3]!.command('CLUSTER', 'REPLICATE', firstId)) === 'OK'
+  })
+  await eventually('the replica follows', async () =>
+    String(await nodes[3]!.command('INFO', 'replication')).includes('master_link_status:up'),
+  )
+  // A replica that has never been sent anything is not shown; this key is in one of its slots.
+  await eventually('the first takes writes', async () => (await nodes[0]!.command('SET', 'b', '1')) === 'OK')
+  for (const node of nodes) {
+    await eventually('the cluster is whole', async () => {
+      const info = String(await node.command('CLUSTER', 'INFO'))
+      const slots = JSON.stringify(await node.command('CLUSTER', 'SLOTS'))
+      return info.includes('cluster_state:ok') && slots.includes(portOf(nodes[3]!))
+    })
+  }
+  const parts = stack.move()
+  return {
+    url: `redis+cluster://127.0.0.1:${freePort()},127.0.0.1:${portOf(nodes[1]!)}`,
+    tlsPorts: members.map(({ tlsPort }) => tlsPort),
+    tlsUrl: `rediss+cluster://127.0.0.1:${members[1]!.tlsPort}`,
+    nodes,
+    [Symbol.asyncDispose]: () => parts.disposeAsync(),
+  }
+}

@@ -1,0 +1,120 @@
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+
+import { runProgram, startProgram } from '../support/processes.ts'
+import { eventually } from '../support/redis-server.ts'
+
+import type { Certificates } from '../support/certificates.ts'
+import type { Program, TemporaryFolder } from '../support/processes.ts'
+
+/** What an operator has to decide about a balancer. */
+export interface Site {
+  folder: TemporaryFolder
+  certificates: Certificates
+  /** Where clients come to. */
+  port: number
+  /** The ports of two bridges. */
+  nodes: number[]
+}
+
+type Change = [from: string, to: string]
+
+/** A program in front of two bridges, configured as our documentation says. */
+export interface Balancer {
+  name: string
+  /** Has the configuration checked, and starts with it; with changes to what is documented. */
+  start(site: Site, changes?: Change[]): Promise<Program>
+}
+
+const examples = join(import.meta.dir, '../../docs/examples')
+
+/** The documented configuration with what an operator has to change; each change has to find its place. */
+function adapted(name: string, changes: Change[]): string {
+  let text = readFileSync(join(examples, name), 'utf8')
+  for (const [from, to] of changes) {
+    if (!text.includes(from)) throw new Error(`docs/examples/${name} does not contain "${from}"`)
+    text = text.replaceAll(from, to)
+  }
+  return text
+}
+
+function portChanges({ nodes }: Site): Change[] {
+  return [
+    ['127.0.0.1:8001', `127.0.0.1:${nodes[0]}`],
+    ['127.0.0.1:8002', `127.0.0.1:${nodes[1]}`],
+  ]
+}
+
+export const haproxy: Balancer = {
+  name: 'HAProxy',
+  async start(site, changes = []) {
+    const { folder, certificates, port } = site
+    const pem = folder.file('haproxy.pem')
+    writeFileSync(
+      pem,
+      readFileSync(certificates.certificatePath, 'utf8') + readFileSync(certificates.keyPath, 'utf8'),
+    )
+    const file = folder.file(`haproxy-${port}.cfg`)
+    const own: Change[] = [
+      ['bind :443', `bind 127.0.0.1:${port}`],
+      ['/etc/haproxy/sync.example.org.pem', pem],
+      ['log /dev/log local0', 'log stdout format raw local0'],
+    ]
+    writeFileSync(file, adapted('haproxy.cfg', [...own, ...portChanges(site), ...changes]))
+    const checked = await runProgram(['haproxy', '-c', '-f', file])
+    if (/warning|alert/i.test(checked)) throw new Error(checked)
+    return startProgram(['haproxy', '-db', '-f', file], () => listens(port))
+  },
+}
+
+interface Nginx extends Balancer {
+  /** What an operator does before and after a bridge is stopped: nginx does not notice by itself. */
+  markDown(program: Program, site: Site, index: number, isDown: boolean): Promise<void>
+}
+
+export const nginx: Nginx = {
+  name: 'nginx',
+  async start(site, changes = []) {
+    const { folder, certificates, port } = site
+    const own: Change[] = [
+      ['fail_timeout=5s', 'fail_timeout=1s'],
+      ['listen 443', `listen 127.0.0.1:${port}`],
+      ['/etc/nginx/sync.example.org.pem', certificates.certificatePath],
+      ['/etc/nginx/sync.example.org.key', certificates.keyPath],
+    ]
+    const siteFile = folder.file(`site-${port}.conf`)
+    writeFileSync(siteFile, adapted('nginx.conf', [...own, ...portChanges(site), ...changes]))
+    const paths = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi']
+      .map((kind) => `${kind}_temp_path ${folder.file(kind)};`)
+      .join(' ')
+    const file = folder.file(`nginx-${port}.conf`)
+    // As Debian's own, which compresses.
+    writeFileSync(
+      file,
+      `daemon off; user root; pid ${folder.file(`nginx-${port}.pid`)}; error_log stderr notice;
+events {}
+http { access_log off; gzip on; gzip_types application/json; ${paths} include ${siteFile}; }
+`,
+    )
+    const command = ['nginx', '-p', folder.path, '-e', 'stderr', '-c', file] as const
+    const checked = await runProgram([...command, '-t'])
+    if (/\[(warn|emerg)\]/.test(checked)) throw new Error(checked)
+    return startProgram([...command], () => listens(port))
+  },
+  async markDown(program, { folder, port, nodes }, index, isDown) {
+    const file = folder.file(`site-${port}.conf`)
+    const text = readFileSync(file, 'utf8')
+    const [up, down] = [`server 127.0.0.1:${nodes[index]} max`, `server 127.0.0.1:${nodes[index]} down max`]
+    writeFileSync(file, isDown ? text.replace(up, down) : text.replace(down, up))
+    const reloads = () => program.output().split('start worker processes').length
+    const before = reloads()
+    process.kill(program.pid, 'SIGHUP')
+    await eventually('nginx has new workers', () => reloads() > before)
+  },
+}
+
+async function listens(port: number): Promise<boolean> {
+  const socket = await Bun.connect({ hostname: '127.0.0.1', port, socket: { data() {} } })
+  socket.end()
+  return true
+}

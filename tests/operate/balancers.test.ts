@@ -1,0 +1,263 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'bun:test'
+
+import { makeCertificates } from '../support/certificates.ts'
+import { freePort, temporaryFolder } from '../support/processes.ts'
+import { eventually } from '../support/redis-server.ts'
+import { haproxy, nginx } from './balancer-programs.ts'
+import { answeredBy, Client, startLoad, startNodes } from './nodes.ts'
+
+import type { Program } from '../support/processes.ts'
+import type { Site } from './balancer-programs.ts'
+import type { Nodes } from './nodes.ts'
+
+const folder = temporaryFolder()
+const settings = { http_scheme: 'https', http_host: 'sync.example.org', shutdown_delay_seconds: '0.5' }
+let site: Pick<Site, 'folder' | 'certificates'>
+
+beforeAll(async () => {
+  site = { folder, certificates: await makeCertificates(folder.path) }
+})
+
+afterAll(() => folder[Symbol.dispose]())
+
+function sum(counts: number[]): number {
+  return counts.reduce((total, count) => total + count, 0)
+}
+
+for (const balancer of [haproxy, nginx]) {
+  describe(`two bridges behind ${balancer.name} as documented`, () => {
+    let nodes: Nodes
+    let program: Program
+    let port: number
+    let origin: string
+    let client: Client
+
+    beforeAll(async () => {
+      nodes = await startNodes(settings)
+      port = freePort()
+      program = await balancer.start({ ...site, port, nodes: nodes.ports })
+      origin = `https://127.0.0.1:${port}`
+    })
+
+    beforeEach(async () => {
+      await nodes.revive()
+      client = new Client(origin, nodes.sandbox.addUser('alice'), site.certificates.caPem)
+      await eventually(
+        'the bridges are there',
+        async () => (await client.ask('GET', '?_limit=1')).status === 200,
+      )
+    })
+
+    afterAll(async () => {
+      await program.stop()
+      await nodes[Symbol.asyncDispose]()
+    })
+
+    it('are as good as one', async () => {
+      const user = nodes.sandbox.addUser('alice')
+      const put = await client.ask('PUT', '/%7Ba%2Fb%7D', { data: { payload: 'first' } })
+      for (let turn = 0; turn < 6; turn++)
+        await client.ask('PUT', `/more-${turn}`, { data: { payload: 'x' } })
+      const read = await client.ask('GET', '/%7Ba%2Fb%7D', { headers: { 'Accept-Encoding': 'gzip' } })
+      const list = await client.ask('GET', '?_limit=2', { headers: { 'Accept-Encoding': 'gzip' } })
+      const stale = await client.ask('PUT', '/more-0', {
+        data: { payload: 'y' },
+        headers: { 'If-Match': '"1000"' },
+      })
+
+      expect([put.status, read.status, list.status, stale.status]).toEqual([200, 200, 200, 412])
+      expect(await read.json()).toMatchObject({ data: { id: '{a/b}', payload: 'first' } })
+      expect(read.headers.get('ETag')).toBe(put.headers.get('ETag'))
+      for (const answer of [read, list]) {
+        expect(answer.headers.get('Content-Encoding')).toBeNull()
+        expect(answer.headers.get('ETag')).toMatch(/^"\d+"$/)
+        expect(answer.headers.get('Strict-Transport-Security')).toBe('max-age=31536000')
+      }
+      expect(list.headers.get('Next-Page')).toStartWith(
+        `https://sync.example.org/v1/buckets/${user.clientState}/collections/tabs/records?_limit=2&_token=`,
+      )
+      for (const count of answeredBy(nodes)) expect(count).toBeGreaterThan(0)
+      expect(nodes.exchanges()).toBeLessThanOrEqual(2)
+    })
+
+    it('keep to themselves what they have counted', async () => {
+      for (const path of ['/__metrics__', '/v1/__metrics__']) {
+        const answer = await fetch(origin + path, {
+          tls: { ca: site.certificates.caPem },
+          redirect: 'manual',
+        })
+        expect(answer.status).toBe(404)
+      }
+      const direct = await fetch(`http://127.0.0.1:${nodes.ports[0]}/v1/__metrics__`)
+      expect(direct.status).toBe(200)
+    })
+
+    it('lose requests under way when one is killed, and no others', async () => {
+      const clients = Array.from(
+        { length: 8 },
+        (_, index) => new Client(origin, nodes.sandbox.addUser(`loaded ${index}`), site.certificates.caPem),
+      )
+      const load = startLoad(clients)
+      await eventually(
+        'both are in use',
+        () => load.requests() > 60 && answeredBy(nodes).every((n) => n > 10),
+      )
+
+      nodes.nodes[0]!.signal('SIGKILL')
+      const before = load.requests()
+      await eventually('the other goes on', () => load.requests() > before + 100)
+      await nodes.restart(0)
+      await eventually('both are in use again', () => answeredBy(nodes).every((count) => count > 10), 10_000)
+      const { failures, requests } = await load.stop()
+
+      expect(requests).toBeGreaterThan(160)
+      // Each client has one request under way.
+      expect(failures.length).toBeLessThanOrEqual(clients.length)
+    }, 20_000)
+
+    it('never make a short list look complete', async () => {
+      const user = nodes.sandbox.addUser('alice')
+      nodes.sandbox.seed(user, 'tabs', 20_000, { payloadBytes: 1000 })
+      const answer = await client.ask('GET', '')
+      const reader = answer.body!.getReader()
+      await reader.read()
+
+      for (const node of nodes.nodes) node.signal('SIGKILL')
+      const rest = (async () => {
+        while (!(await reader.read()).done);
+      })()
+
+      await expect(rest).rejects.toThrow()
+    })
+
+    it('are missed in the form that clients understand', async () => {
+      for (const node of nodes.nodes) node.signal('SIGKILL')
+      await Promise.all(nodes.nodes.map((node) => node.exited))
+
+      const answer = await client.ask('PUT', '/x', { data: { payload: 'x' } })
+
+      expect(answer.status).toBe(503)
+      expect(await answer.json()).toMatchObject({ code: 503, errno: 201 })
+      expect(answer.headers.get('Retry-After')).toBe('5')
+      expect(answer.headers.get('Access-Control-Allow-Origin')).toBe('*')
+    })
+  })
+}
+
+// Behind HAProxy that is what the replacement of the secret does.
+describe('two bridges behind nginx that is told of it', () => {
+  it('are restarted one after the other, and nobody notices', async () => {
+    await using stack = new AsyncDisposableStack()
+    const nodes = stack.use(await startNodes(settings))
+    const own = { ...site, port: freePort(), nodes: nodes.ports }
+    const program = stack.use(await nginx.start(own))
+    const origin = `https://127.0.0.1:${own.port}`
+    const clients = Array.from(
+      { length: 6 },
+      (_, index) => new Client(origin, nodes.sandbox.addUser(`loaded ${index}`), site.certificates.caPem),
+    )
+    const load = startLoad(clients)
+    await eventually('both are in use', () => answeredBy(nodes).every((count) => count > 5))
+    const exchanges = nodes.exchanges()
+
+    for (const index of [0, 1]) {
+      await nginx.markDown(program, own, index, true)
+      nodes.nodes[index]!.signal('SIGTERM')
+      expect(await nodes.nodes[index]!.exited).toBe(0)
+      await nodes.restart(index)
+      await nginx.markDown(program, own, index, false)
+      await eventually('it is in use again', () => answeredBy(nodes)[index]! > 5, 10_000)
+    }
+    const { failures } = await load.stop()
+
+    expect(failures).toEqual([])
+    // A machine that is very busy may answer too late from Redis now and then.
+    expect(nodes.exchanges() - exchanges).toBeLessThanOrEqual(2)
+  }, 30_000)
+})
+
+/** Something that is well whenever it is asked, and goes away in the middle of everything else. */
+function startBroken(name: string, received: string[]) {
+  const close = { 'Content-Length': '0', Connection: 'close' }
+  const head = Object.entries(close).map(([name, value]) => `${name}: ${value}\r\n`)
+  return Bun.listen({
+    hostname: '127.0.0.1',
+    port: 0,
+    socket: {
+      data(socket, bytes) {
+        const [method, path] = bytes.toString('latin1').split(' ', 2)
+        if (path === '/__lbheartbeat__') socket.write(`HTTP/1.1 200 OK\r\n${head.join('')}\r\n`)
+        else received.push(`${name} ${method}`)
+        socket.end()
+      },
+    },
+  })
+}
+
+for (const balancer of [haproxy, nginx]) {
+  describe(`bridges that go away in the middle of an answer, behind ${balancer.name}`, () => {
+    async function outcomeOf(method: string): Promise<{ status: number; received: string[] }> {
+      await using stack = new AsyncDisposableStack()
+      const received: string[] = []
+      const bridges = [startBroken('first', received), startBroken('second', received)]
+      for (const bridge of bridges) stack.defer(() => bridge.stop(true))
+      const port = freePort()
+      const nodes = bridges.map((bridge) => bridge.port)
+      stack.use(await balancer.start({ ...site, port, nodes }))
+      const { status } = await fetch(`https://127.0.0.1:${port}/v1/x`, {
+        method,
+        ...(method !== 'GET' && { body: '{}' }),
+        tls: { ca: site.certificates.caPem },
+      })
+      return { status, received }
+    }
+
+    it('are both asked to read', async () => {
+      const { status, received } = await outcomeOf('GET')
+
+      expect([502, 503]).toContain(status)
+      expect(new Set(received)).toEqual(new Set(['first GET', 'second GET']))
+    })
+
+    it.each(['PUT', 'DELETE', 'POST'])('never see the same %s both', async (method) => {
+      const { status, received } = await outcomeOf(method)
+
+      expect([502, 503]).toContain(status)
+      expect(received).toHaveLength(1)
+      expect(received[0]).toEndWith(` ${method}`)
+    })
+  })
+}
+
+describe('two bridges behind HAProxy with clients that stay', () => {
+  it('are as good as one, and each client meets one of them', async () => {
+    await using nodes = await startNodes(settings)
+    const port = freePort()
+    await using stack = new AsyncDisposableStack()
+    const sticky: [string, string][] = [['balance leastconn', 'balance hdr(Authorization)']]
+    stack.use(await haproxy.start({ ...site, port, nodes: nodes.ports }, sticky))
+    const clients = Array.from(
+      { length: 12 },
+      (_, index) =>
+        new Client(
+          `https://127.0.0.1:${port}`,
+          nodes.sandbox.addUser(`user ${index}`),
+          site.certificates.caPem,
+        ),
+    )
+
+    for (const client of clients) {
+      const before = answeredBy(nodes)
+      const put = await client.ask('PUT', '/a', { data: { payload: 'x' } })
+      const read = await client.ask('GET', '/a')
+      expect([put.status, read.status]).toEqual([200, 200])
+      await eventually('both requests are logged', () => {
+        return sum(answeredBy(nodes)) === sum(before) + 2
+      })
+      const met = answeredBy(nodes).map((count, index) => count - before[index]!)
+      expect(met.toSorted()).toEqual([0, 2])
+    }
+
+    for (const count of answeredBy(nodes)) expect(count).toBeGreaterThan(0)
+  })
+})

@@ -1,0 +1,149 @@
+import { randomBytes } from 'node:crypto'
+
+import { startSandbox } from '../../src/sandbox/sandbox.ts'
+import { freePort } from '../support/processes.ts'
+import { startRedisServer } from '../support/redis-server.ts'
+import { serve } from '../system/process.ts'
+
+import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
+import type { Sandbox } from '../../src/sandbox/sandbox.ts'
+import type { RedisServer } from '../support/redis-server.ts'
+
+export type Node = Awaited<ReturnType<typeof serve>>
+
+/** Several bridges over one storage and one Redis, as an operator would run them. */
+export interface Nodes extends AsyncDisposable {
+  sandbox: Sandbox
+  redis: RedisServer
+  ports: number[]
+  nodes: Node[]
+  /** The secret that all of them began with. */
+  secret: string
+  /** Starts a bridge in the place of one that has ended. */
+  restart(index: number, settings?: Record<string, string>): Promise<void>
+  /** Starts those that have been killed. */
+  revive(): Promise<void>
+  /** How often the token server was asked for credentials. */
+  exchanges(): number
+}
+
+export async function startNodes(settings: Record<string, string> = {}, count = 2): Promise<Nodes> {
+  const [sandbox, redis] = await Promise.all([startSandbox(), startRedisServer()])
+  const ports = Array.from({ length: count }, freePort)
+  const secret = randomBytes(32).toString('hex')
+  const common = {
+    token_server_url: sandbox.tokenServerUrl,
+    cache_backend: 'redis',
+    cache_url: redis.url,
+    cache_hmac_secret: secret,
+    record_tabs_put_enabled: 'true',
+    record_tabs_delete_enabled: 'true',
+    ...settings,
+  }
+  const start = (port: number, more = {}) => serve({ ...common, port: String(port), ...more })
+  const nodes = await Promise.all(ports.map((port) => start(port)))
+  async function restart(index: number, more: Record<string, string> = {}): Promise<void> {
+    nodes[index] = await start(ports[index]!, more)
+  }
+  return {
+    sandbox,
+    redis,
+    ports,
+    nodes,
+    secret,
+    restart,
+    async revive() {
+      for (const [index, node] of nodes.entries()) {
+        const hasEnded = await Promise.race([node.exited.then(() => true), Bun.sleep(0).then(() => false)])
+        if (hasEnded) await restart(index)
+      }
+    },
+    exchanges: () =>
+      sandbox.requests.token.entries.filter(({ target }) => target.includes('/1.0/sync/')).length,
+    async [Symbol.asyncDispose]() {
+      for (const node of nodes) node.signal('SIGKILL')
+      await Promise.all(nodes.map((node) => node.exited))
+      await redis.close()
+      await sandbox.stop()
+    },
+  }
+}
+
+/** How many requests for records each bridge has answered. */
+export function answeredBy(nodes: Nodes): number[] {
+  return nodes.nodes.map(({ lines }) => lines.filter((line) => /"route":"records?"/.test(line)).length)
+}
+
+/** Somebody who reads and writes. */
+export class Client {
+  readonly #origin: string
+  readonly #user: SandboxUser
+  readonly #authorization: string
+  readonly #ca: string | undefined
+
+  /** With `ca`, the authority that the server's certificate is of. */
+  constructor(origin: string, user: SandboxUser, ca?: string) {
+    this.#origin = origin
+    this.#user = user
+    this.#authorization = `Bearer ${user.bearerToken()}`
+    this.#ca = ca
+  }
+
+  /** `path` begins below the records of the collection `tabs`. */
+  ask(method: string, path: string, init: { data?: object; headers?: Record<string, string> } = {}) {
+    const records = `/v1/buckets/${this.#user.clientState}/collections/tabs/records`
+    return this.send(method, records + path, init.data && { data: init.data }, init.headers)
+  }
+
+  send(method: string, path: string, body?: object, headers: Record<string, string> = {}): Promise<Response> {
+    return fetch(this.#origin + path, {
+      method,
+      redirect: 'manual',
+      headers: {
+        Authorization: this.#authorization,
+        'X-KeyID': this.#user.keyId,
+        ...(body && { 'Content-Type': 'application/json' }),
+        ...headers,
+      },
+      ...(body && { body: JSON.stringify(body) }),
+      ...(this.#ca !== undefined && { tls: { ca: this.#ca } }),
+    })
+  }
+}
+
+/** What came of requests that were made all the time. */
+export interface Load {
+  /** Statuses other than 200, and what connections broke off with, by method. */
+  failures: string[]
+  requests: number
+}
+
+/** So many clients that read and write, one request after the other each, until they are told to stop. */
+export function startLoad(clients: Client[]): { requests(): number; stop(): Promise<Load> } {
+  const load: Load = { failures: [], requests: 0 }
+  const over = new AbortController()
+  const loops = clients.map(async (client, index) => {
+    for (let turn = 0; !over.signal.aborted; turn++) {
+      const method = turn % 4 === 0 ? 'PUT' : 'GET'
+      const init = method === 'PUT' ? { data: { payload: `{"turn":${turn}}` } } : {}
+      const outcome = await client.ask(method, method === 'PUT' ? `/record-${index}` : '', init).then(
+        async (answer) => {
+          await answer.text()
+          return answer.status
+        },
+        (error: Error) => error.message,
+      )
+      load.requests += 1
+      if (outcome !== 200) load.failures.push(`${method} ${outcome}`)
+      await Bun.sleep(5)
+    }
+  })
+  return {
+    requests: () => load.requests,
+    async stop() {
+      over.abort()
+      await Promise.all(loops)
+      return load
+    },
+  }
+}

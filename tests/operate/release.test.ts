@@ -1,0 +1,135 @@
+import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+
+import { release } from '../../.ci/release.ts'
+import { runProgram, temporaryFolder } from '../support/processes.ts'
+
+const product = JSON.parse(readFileSync(join(import.meta.dir, '../../package.json'), 'utf8')) as {
+  version: string
+  dependencies: Record<string, string>
+  devDependencies: Record<string, string>
+}
+const buildFlags = [
+  '--compile',
+  '--bytecode',
+  '--format=esm',
+  '--define',
+  'process.env.NODE_ENV="production"',
+]
+const packageFile = `sync-bridge_${product.version}_amd64.deb`
+const executableFile = `sync-bridge-${product.version}-linux-x64-baseline`
+
+const folder = temporaryFolder()
+const releaseFolder = folder.file('one')
+
+beforeAll(() => make(releaseFolder), 60_000)
+
+afterAll(() => folder[Symbol.dispose]())
+
+// Without compression, which would cost a minute and is no code of ours.
+function make(path: string): Promise<void> {
+  return release({ folder: path, buildFlags, platforms: ['linux-x64-baseline'], compression: 'none' })
+}
+
+describe('a release', () => {
+  it('consists of executables, a package, lists of what is in them and checksums', async () => {
+    expect(readdirSync(releaseFolder).toSorted()).toEqual(
+      ['LICENSES.txt', 'SHA256SUMS', 'sbom.cdx.json', executableFile, packageFile].toSorted(),
+    )
+    expect(await runProgram(['sha256sum', '-c', 'SHA256SUMS'], { cwd: releaseFolder })).not.toContain(
+      'FAILED',
+    )
+    expect(await runProgram([join(releaseFolder, executableFile), '--version'])).toContain(product.version)
+  })
+
+  it('is the same bit for bit when it is made again somewhere else', async () => {
+    const elsewhere = folder.file('another, longer folder')
+    await make(elsewhere)
+
+    const sums = readFileSync(join(releaseFolder, 'SHA256SUMS'), 'utf8')
+    expect(sums.split('\n')).toHaveLength(5)
+    expect(readFileSync(join(elsewhere, 'SHA256SUMS'), 'utf8')).toBe(sums)
+  }, 60_000)
+
+  it('lists every package that is in it, and none that is not', () => {
+    const { components } = JSON.parse(readFileSync(join(releaseFolder, 'sbom.cdx.json'), 'utf8')) as {
+      components: { name: string; version: string; hashes?: { content: string }[]; purl: string }[]
+    }
+    const licenses = readFileSync(join(releaseFolder, 'LICENSES.txt'), 'utf8')
+    const versions = Object.fromEntries(components.map(({ name, version }) => [name, version]))
+
+    expect(versions).toMatchObject({
+      ...product.dependencies,
+      bun: Bun.version,
+      '@redis/client': expect.any(String),
+    })
+    for (const name of Object.keys(product.devDependencies)) expect(versions).not.toHaveProperty(name)
+    for (const { name, version, hashes, purl } of components) {
+      expect(purl).toMatch(/^pkg:npm\/(%40[\w-]+\/)?[\w.-]+@\d[\w.-]*$/)
+      if (name === 'bun') continue
+      expect(hashes?.[0]?.content).toMatch(/^[0-9a-f]{128}$/)
+      expect(licenses).toContain(`${name} ${version} (`)
+    }
+    expect(licenses).toContain('Permission is hereby granted, free of charge')
+  })
+})
+
+describe('the Debian package', () => {
+  const root = folder.file('root')
+
+  function dpkg(...action: string[]): Promise<string> {
+    return runProgram([
+      'dpkg',
+      `--root=${root}`,
+      '--force-not-root,depends,script-chrootless',
+      `--log=${folder.file('dpkg.log')}`,
+      ...action,
+    ])
+  }
+
+  beforeAll(() => {
+    mkdirSync(join(root, 'var/lib/dpkg/info'), { recursive: true })
+    mkdirSync(join(root, 'var/lib/dpkg/updates'), { recursive: true })
+    writeFileSync(join(root, 'var/lib/dpkg/status'), '')
+    chmodSync(root, 0o755)
+  })
+
+  it('belongs to nobody but root and says what it is', async () => {
+    const listed = (await runProgram(['dpkg-deb', '--contents', join(releaseFolder, packageFile)])).trim()
+    const fields = await runProgram(['dpkg-deb', '--field', join(releaseFolder, packageFile)])
+
+    for (const line of listed.split('\n')) expect(line).toMatch(/^(drwx|-rw-|-rwx)r-[x-]r-[x-] root\/root /)
+    expect(fields).toContain(`Package: sync-bridge\nVersion: ${product.version}\nArchitecture: amd64\n`)
+  })
+
+  it('is installed, runs, is replaced and removed', async () => {
+    await dpkg('--install', join(releaseFolder, packageFile))
+    await dpkg('--install', join(releaseFolder, packageFile))
+
+    const executable = join(root, 'usr/bin/sync-bridge')
+    expect(await runProgram([executable, '--version'])).toContain(product.version)
+    const unit = readFileSync(join(root, 'lib/systemd/system/sync-bridge.service'), 'utf8')
+    expect(unit).toContain(
+      '\nExecStart=/usr/bin/sync-bridge serve --config /etc/sync-bridge/sync-bridge.ini\n',
+    )
+    expect(await runProgram(['dpkg', `--root=${root}`, '--verify', 'sync-bridge'])).toBe('')
+
+    await dpkg('--remove', 'sync-bridge')
+    expect(existsSync(executable)).toBe(false)
+    expect(existsSync(join(root, 'usr/share/doc/sync-bridge'))).toBe(false)
+  })
+
+  it('brings settings to begin with, which lack only what nobody else can know', async () => {
+    await dpkg('--install', join(releaseFolder, packageFile))
+    const example = join(root, 'usr/share/doc/sync-bridge/examples/sync-bridge.ini')
+
+    const told = await runProgram([join(root, 'usr/bin/sync-bridge'), 'check', '--config', example]).catch(
+      String,
+    )
+
+    expect(told).toContain('2 problems with the settings')
+    expect(told).toContain('service.token_server_url: is missing')
+    expect(told).toContain('service.cache_hmac_secret: is missing')
+  })
+})

@@ -1,0 +1,99 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+
+import { eventually } from './redis-server.ts'
+
+/** A program under test or beside it, which ends with the tests. */
+export interface Program extends AsyncDisposable {
+  readonly pid: number
+  /** Everything that it printed so far, on both outputs. */
+  output(): string
+  /** Asks it to end, and insists after 2 s. */
+  stop(): Promise<void>
+}
+
+/** Starts a program that has to be installed, and waits until it is ready. */
+export async function startProgram(
+  command: [string, ...string[]],
+  isReady: () => boolean | Promise<boolean>,
+  environment: Record<string, string> = {},
+): Promise<Program> {
+  const leash = Bun.which('setpriv') ? ['setpriv', '--pdeathsig', 'TERM'] : []
+  const child = Bun.spawn([...leash, findProgram(command[0]), ...command.slice(1)], {
+    env: { PATH: '/usr/sbin:/usr/bin:/sbin:/bin', ...environment },
+    stdin: 'ignore',
+    stdout: 'pipe',
+    stderr: 'pipe',
+  })
+  let output = ''
+  const decoder = new TextDecoder()
+  for (const stream of [child.stdout, child.stderr]) {
+    void stream.pipeTo(
+      new WritableStream<Uint8Array>({ write: (chunk) => void (output += decoder.decode(chunk)) }),
+    )
+  }
+  const stop = async () => {
+    child.kill('SIGTERM')
+    const insist = setTimeout(() => child.kill('SIGKILL'), 2000)
+    await child.exited
+    clearTimeout(insist)
+  }
+  await eventually(`${command[0]} is ready`, () => child.exitCode !== null || isReady(), 10_000)
+  if (child.exitCode !== null) {
+    throw new Error(`Cannot start "${command.join(' ')}": exit code ${child.exitCode}\n${output}`)
+  }
+  return { pid: child.pid, output: () => output, stop, [Symbol.asyncDispose]: stop }
+}
+
+/** Runs a program to its end; throws with what it printed when it fails. */
+export async function runProgram(
+  command: [string, ...string[]],
+  options: { cwd?: string; environment?: Record<string, string> } = {},
+): Promise<string> {
+  const child = Bun.spawn([findProgram(command[0]), ...command.slice(1)], {
+    ...(options.cwd !== undefined && { cwd: options.cwd }),
+    env: { PATH: '/usr/sbin:/usr/bin:/sbin:/bin', ...options.environment },
+    stdin: 'ignore',
+    stdout: 'pipe',
+    stderr: 'pipe',
+  })
+  const [out, errors, code] = await Promise.all([
+    new Response(child.stdout).text(),
+    new Response(child.stderr).text(),
+    child.exited,
+  ])
+  if (code !== 0) throw new Error(`"${command.join(' ')}" ended with ${code}:\n${out}${errors}`)
+  return out + errors
+}
+
+/** The path of a program; administrators' ones too. */
+export function findProgram(name: string): string {
+  const path = Bun.which(name, { PATH: `${process.env.PATH}:/usr/sbin:/sbin` })
+  if (path) return path
+  throw new Error(`Cannot test with "${name}": it is not installed; "make test" installs its Debian package`)
+}
+
+/** A port of the loopback address that is free at the moment. */
+export function freePort(): number {
+  const listener = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } })
+  const { port } = listener
+  listener.stop(true)
+  return port
+}
+
+export interface TemporaryFolder extends Disposable {
+  path: string
+  /** The path of a file in it. */
+  file(name: string): string
+}
+
+/** A folder that is removed at the end. */
+export function temporaryFolder(): TemporaryFolder {
+  const path = mkdtempSync(join(tmpdir(), 'sync-bridge-'))
+  return {
+    path,
+    file: (name) => join(path, name),
+    [Symbol.dispose]: () => rmSync(path, { recursive: true, force: true }),
+  }
+}
