@@ -19,6 +19,14 @@ export interface ListOptions {
   limit?: number
   /** Where an earlier page ended. */
   position?: PagePosition
+  /** What to put around the elements, where that saves copying them once more; the page tells whether it was done. */
+  frame?: ListFrame
+}
+
+/** The bytes before and after the elements of a list. */
+export interface ListFrame {
+  opening: Uint8Array
+  closing: Uint8Array
 }
 
 /** Where a page ends: the storage's opaque offset, and the collection's timestamp as of the first page. */
@@ -36,6 +44,8 @@ export interface RecordPage {
    * the storage does, so that a short list can't be taken for a whole one.
    */
   records: Uint8Array | ReadableStream<Uint8Array>
+  /** Whether the frame that was asked for stands around the records already. */
+  isFramed?: boolean
   /** How many records there are, where that is known before the last one has been read. */
   count: number | null
   next: PagePosition | null
@@ -47,7 +57,8 @@ export type ListOutcome =
   | { outcome: 'precondition-failed'; timestamp: Timestamp }
 
 export type GetOutcome =
-  | { outcome: 'found'; record: SyncRecord }
+  /** `json`: the record in the exposed form, where that was at hand without printing it anew. */
+  | { outcome: 'found'; record: SyncRecord; json?: string }
   | { outcome: 'not-modified'; timestamp: Timestamp }
   | { outcome: 'precondition-failed'; existing: SyncRecord | null }
   | { outcome: 'missing' }

@@ -15,13 +15,16 @@ export const defaultCallLimits: CallLimits = {
   token: 32,
   storageNode: 64,
   storage: 192,
-  waiting: 64,
+  waiting: 512,
   waitMs: 1000,
 }
 
+/** Gives back a call's place; to be called once. */
+export type Leave = () => void
+
 export interface Admission {
-  /** Settles with what ends the call's place, to be called once; rejects with `overload`. */
-  enter(target: UpstreamTarget, origin: string): Promise<() => void>
+  /** A place, at once while there is room; later it is a promise, which rejects with `overload`. */
+  enter(target: UpstreamTarget, origin: string): Leave | Promise<Leave>
 }
 
 /** One bulkhead for the token server, one for each storage node, one for all of these. */
@@ -30,37 +33,39 @@ export function createAdmission(limits: CallLimits): Admission {
   const token = new Bulkhead('the token server', limits.token, waiting, waitMs)
   const storage = new Bulkhead('the storage', limits.storage, waiting, waitMs)
   const nodes = new Map<string, Bulkhead>()
+  const leaveToken = () => token.leave()
 
   return {
-    async enter(target, origin) {
-      if (target === 'token') return await through(token)
-      const leaveNode = await throughNode(origin)
-      try {
-        const leaveStorage = await through(storage)
-        return () => {
-          leaveStorage()
-          leaveNode()
-        }
-      } catch (error) {
-        leaveNode()
-        throw error
+    enter(target, origin) {
+      if (target === 'token') return token.tryEnter() ? leaveToken : token.enter().then(() => leaveToken)
+      const node = nodeOf(origin)
+      const leaveNode = () => {
+        node.leave()
+        // Users' nodes come and go; an idle one has nothing to remember.
+        if (node.isIdle) nodes.delete(origin)
       }
+      const leave = () => {
+        storage.leave()
+        leaveNode()
+      }
+      if (!node.tryEnter()) return node.enter().then(() => enterStorage(leave, leaveNode))
+      return storage.tryEnter() ? leave : enterStorage(leave, leaveNode)
     },
   }
 
-  async function throughNode(origin: string): Promise<() => void> {
+  function nodeOf(origin: string): Bulkhead {
     let node = nodes.get(origin)
     if (!node) nodes.set(origin, (node = new Bulkhead(`"${origin}"`, limits.storageNode, waiting, waitMs)))
-    const leave = await through(node)
-    return () => {
-      leave()
-      // Users' nodes come and go; an idle one has nothing to remember.
-      if (node.isIdle) nodes.delete(origin)
+    return node
+  }
+
+  async function enterStorage(leave: Leave, leaveNode: Leave): Promise<Leave> {
+    try {
+      await storage.enter()
+      return leave
+    } catch (error) {
+      leaveNode()
+      throw error
     }
   }
-}
-
-async function through(bulkhead: Bulkhead): Promise<() => void> {
-  await bulkhead.enter()
-  return () => bulkhead.leave()
 }

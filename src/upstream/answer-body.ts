@@ -1,55 +1,65 @@
 import { UpstreamError } from '../domain/errors.ts'
 import { toUpstreamError } from './fetch-failure.ts'
 import type { ByteSource } from './answer.ts'
+import type { Call } from './calls-under-way.ts'
 
 /** Bodies up to this size arrive in one piece. */
 const smallBodyBytes = 262_144
 
+/** How long may be waited for a body: for its first piece, and then for each further one. */
+export interface Patience {
+  firstMs: number
+  stallMs: number
+}
+
 /**
- * The body of an answer under way: a pause of more than `stallMs` between two pieces ends it, the time that the
- * reader takes between two reads doesn't count. `finished` is called once, at the end, however it ends.
+ * The body of an answer under way: a piece that does not come in time ends it, the time that the reader takes between
+ * two reads doesn't count. `finished` is called once, at the end, however it ends.
  */
 export class AnswerBody implements ByteSource {
   readonly #reader: ReadableStreamDefaultReader<Uint8Array> | null = null
   #small: Response | null = null
   #isFinished = false
   #failure: UpstreamError | null = null
+  #waitMs: number
 
   constructor(
     response: Response,
     private readonly host: string,
-    private readonly stallMs: number,
-    private readonly abort: AbortController,
+    private readonly patience: Patience,
+    private readonly call: Call,
     private readonly finished: () => void,
   ) {
-    const declared = Number(response.headers.get('content-length') ?? Infinity)
-    if (response.body === null) this.#finish()
-    else if (declared <= smallBodyBytes) this.#small = response
+    this.#waitMs = patience.firstMs
+    const declared = response.headers.get('content-length')
+    // Looking at `body` makes a stream, which a short answer has no use for.
+    if (declared !== null && Number(declared) <= smallBodyBytes) this.#small = response
+    else if (response.body === null) this.#finish()
     else this.#reader = response.body.getReader()
   }
 
   async read(): Promise<Uint8Array | null> {
     if (this.#failure) throw this.#failure
     if (this.#isFinished) return null
-    const timer = setTimeout(() => this.abort.abort(this.#stalled()), this.stallMs)
+    this.call.expectWithin(this.#waitMs, () => this.#stalled())
+    this.#waitMs = this.patience.stallMs
     try {
       if (this.#small) return await this.#readSmall(this.#small)
       const { value } = await this.#reader!.read()
-      if (!value) this.#finish()
+      if (value) this.call.rest()
+      else this.#finish()
       return value ?? null
     } catch (error) {
       this.#failure = toUpstreamError(error, this.host)
       this.#finish()
       throw this.#failure
-    } finally {
-      clearTimeout(timer)
     }
   }
 
   cancel(): void {
     if (this.#isFinished) return
     this.#finish()
-    this.abort.abort()
+    this.call.abort()
     // Nobody waits for the rejection that the abort causes in a body that was never read.
     this.#small?.body?.cancel().catch(ignore)
     this.#reader?.cancel().catch(ignore)
@@ -68,10 +78,7 @@ export class AnswerBody implements ByteSource {
   }
 
   #stalled(): UpstreamError {
-    return new UpstreamError(
-      'timeout',
-      `Cannot read the answer of "${this.host}": stalled for ${this.stallMs} ms`,
-    )
+    return new UpstreamError('timeout', `Cannot read the answer of "${this.host}": it stalled`)
   }
 }
 

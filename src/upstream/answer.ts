@@ -36,9 +36,18 @@ function tooLarge(answer: UpstreamAnswer, maxBytes: number): UpstreamError {
 
 /** The whole body as a JSON value; undefined when it is anything else. */
 export async function readJson(answer: UpstreamAnswer, maxBytes: number): Promise<unknown> {
+  return (await readJsonText(answer, maxBytes))?.value
+}
+
+/** The same, with the text that it was parsed from. */
+export async function readJsonText(
+  answer: UpstreamAnswer,
+  maxBytes: number,
+): Promise<{ text: string; value: unknown } | undefined> {
   const bytes = await readBounded(answer, maxBytes)
   try {
-    return JSON.parse(strictUtf8.decode(bytes))
+    const text = strictUtf8.decode(bytes)
+    return { text, value: JSON.parse(text) }
   } catch {
     return undefined
   }

@@ -22,12 +22,16 @@ export class Bulkhead {
     return this.#free === this.capacity
   }
 
+  /** Admits at once, or not at all; whoever was admitted calls `leave` once. */
+  tryEnter(): boolean {
+    if (this.#free === 0) return false
+    this.#free -= 1
+    return true
+  }
+
   /** Settles when there is room; whoever was admitted calls `leave` once. Rejects with `overload`. */
   enter(): Promise<void> {
-    if (this.#free > 0) {
-      this.#free -= 1
-      return Promise.resolve()
-    }
+    if (this.tryEnter()) return Promise.resolve()
     if (this.#waiting.length >= this.maxWaiting) return Promise.reject(this.#overload())
     return new Promise((resolve, reject) => {
       const admit = () => {

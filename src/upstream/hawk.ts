@@ -1,11 +1,20 @@
+import type { Address } from './storage-url.ts'
+
+/** A Hawk key, ready to sign with: keying a hash costs more than using it. */
+export type HawkKey = Bun.CryptoHasher
+
+/** Takes the key as the bytes of its text; it is not decoded. */
+export function hawkKey(key: string): HawkKey {
+  return new Bun.CryptoHasher('sha256', key)
+}
+
 /** What a Hawk header vouches for: one request, at one time, by the holder of one key. */
 export interface HawkRequest {
   id: string
-  /** Used as the bytes of its text; it is not decoded. */
-  key: string
+  key: HawkKey
   method: string
-  /** The very object the request is sent with: the storage signs the target as it stood on the wire. */
-  url: URL
+  /** The very address the request is sent to: the storage signs the target as it stood on the wire. */
+  url: Address
   timestampSeconds: number
   nonce: string
 }
@@ -18,7 +27,7 @@ export function hawkHeader({ id, key, method, url, timestampSeconds, nonce }: Ha
   const port = url.port || defaultPorts[url.protocol]
   const target = url.pathname + url.search
   const signed = `hawk.1.header\n${timestampSeconds}\n${nonce}\n${method.toUpperCase()}\n${target}\n${url.hostname}\n${port}\n\n\n`
-  const mac = new Bun.CryptoHasher('sha256', key).update(signed).digest('base64')
+  const mac = key.copy().update(signed).digest('base64')
   return `Hawk id="${id}", ts="${timestampSeconds}", nonce="${nonce}", mac="${mac}"`
 }
 

@@ -51,14 +51,7 @@ export class ListPages implements ByteSource {
 
   async #endPage(): Promise<Uint8Array> {
     const last = this.rewriter.end()
-    const count = this.rewriter.recordCount - this.#countBefore
-    const announced = recordCountOf(this.#answer.headers)
-    if (announced !== null && announced !== count) {
-      throw new UpstreamError(
-        'lost',
-        `Cannot read a list of the storage: ${count} of ${announced} records came`,
-      )
-    }
+    checkCount(this.#answer, this.rewriter.recordCount - this.#countBefore)
     const next = await this.nextPage(this.#answer)
     this.#countBefore = this.rewriter.recordCount
     this.#lines = null
@@ -68,4 +61,11 @@ export class ListPages implements ByteSource {
     if (this.#isCancelled) next?.body.cancel()
     return last
   }
+}
+
+/** Throws when another number of records came than the answer announces. */
+export function checkCount({ headers }: UpstreamAnswer, count: number): void {
+  const announced = recordCountOf(headers)
+  if (announced === null || announced === count) return
+  throw new UpstreamError('lost', `Cannot read a list of the storage: ${count} of ${announced} records came`)
 }

@@ -1,6 +1,8 @@
 import { UpstreamError } from '../domain/errors.ts'
 import { BsoRewriter } from './bso-stream.ts'
-import { ListPages } from './list-pages.ts'
+import { readBounded } from './answer.ts'
+import { openLines } from './list-lines.ts'
+import { checkCount, ListPages } from './list-pages.ts'
 import { listMerged } from './merged-list.ts'
 import { readSkip } from './skip-offset.ts'
 import {
@@ -13,7 +15,7 @@ import {
   unmodifiedSinceHeader,
 } from './wire.ts'
 import type { Precondition } from '../domain/precondition.ts'
-import type { ListOptions, ListOutcome, RecordPage } from '../domain/record-storage.ts'
+import type { ListFrame, ListOptions, ListOutcome, RecordPage } from '../domain/record-storage.ts'
 import type { UpstreamAnswer } from './answer.ts'
 import type { StorageCalls, StorageRead } from './storage-calls.ts'
 
@@ -72,7 +74,11 @@ class Listing {
       const isFollowed = offset !== null && this.options.limit === undefined
       const next = offset === null || isFollowed ? null : { offset, firstTimestamp: timestamp }
       const elements = isFollowed || !isSmall(answer) ? this.#stream(answer) : this.#whole(answer)
-      return { outcome: 'page', page: { timestamp, next, ...(await elements) } }
+      const isFramed = this.options.frame !== undefined
+      return {
+        outcome: 'page',
+        page: { timestamp, next, ...(isFramed && { isFramed }), ...(await elements) },
+      }
     } catch (error) {
       answer.body.cancel()
       throw error
@@ -81,10 +87,10 @@ class Listing {
 
   async #whole(answer: UpstreamAnswer): Promise<Pick<RecordPage, 'records' | 'count'>> {
     const rewriter = this.#rewriter()
-    const pages = new ListPages(answer, rewriter, noNextPage)
-    const pieces: Uint8Array[] = []
-    for (let piece = await pages.read(); piece; piece = await pages.read()) pieces.push(piece)
-    return { records: pieces.length === 1 ? pieces[0]! : Buffer.concat(pieces), count: rewriter.keptCount }
+    const lines = await readBounded({ ...answer, body: await openLines(answer) }, Infinity)
+    const records = rewriter.pushWhole(lines, this.#frame)
+    checkCount(answer, rewriter.recordCount)
+    return { records, count: rewriter.keptCount }
   }
 
   async #stream(answer: UpstreamAnswer): Promise<Pick<RecordPage, 'records' | 'count'>> {
@@ -92,14 +98,21 @@ class Listing {
     const isFollowed = this.options.limit === undefined
     const pages = new ListPages(answer, rewriter, isFollowed ? this.#followUp(answer) : noNextPage)
     let first = await pages.read()
-    if (first === null) return { records: new Uint8Array(0), count: rewriter.keptCount }
+    const { opening, closing } = this.#frame
+    if (first === null) return { records: Buffer.concat([opening, closing]), count: rewriter.keptCount }
     const records = new ReadableStream<Uint8Array>(
       {
         async pull(controller) {
-          const piece = first ?? (await pages.read())
-          first = null
-          if (piece) controller.enqueue(piece)
-          else controller.close()
+          if (first) {
+            if (opening.length > 0) controller.enqueue(opening)
+            controller.enqueue(first)
+            first = null
+            return
+          }
+          const piece = await pages.read()
+          if (piece) return controller.enqueue(piece)
+          if (closing.length > 0) controller.enqueue(closing)
+          controller.close()
         },
         cancel: () => pages.cancel(),
       },
@@ -129,6 +142,10 @@ class Listing {
     return { path: ['storage', this.collection], query, headers, subject }
   }
 
+  get #frame(): ListFrame {
+    return this.options.frame ?? noFrame
+  }
+
   #rewriter(): BsoRewriter {
     const { ids, excludedIds } = this.options
     if (!ids && !excludedIds?.size) return new BsoRewriter({ skip: this.#skip })
@@ -142,6 +159,8 @@ function isSmall({ headers }: UpstreamAnswer): boolean {
   const length = headers.get('content-length')
   return length !== null && Number(length) <= wholeBytes
 }
+
+const noFrame: ListFrame = { opening: new Uint8Array(0), closing: new Uint8Array(0) }
 
 async function noNextPage(): Promise<null> {
   return null

@@ -1,8 +1,8 @@
 import { UpstreamError } from '../domain/errors.ts'
 import { judgeRead } from '../domain/precondition.ts'
 import { canonicalCollection } from '../domain/record.ts'
-import { readJson } from './answer.ts'
-import { readBso, readModified } from './bso.ts'
+import { readJson, readJsonText } from './answer.ts'
+import { readBso, readModified, toExposedText } from './bso.ts'
 import { lastModifiedOf, preconditionHeaders } from './wire.ts'
 import type { Precondition } from '../domain/precondition.ts'
 import type { CollectionTimestampsOutcome, GetOutcome } from '../domain/record-storage.ts'
@@ -25,13 +25,14 @@ export async function getRecord(
   precondition: Precondition,
 ): Promise<GetOutcome> {
   const request = { path: ['storage', collection, id], subject: 'record', mayBeMissing: true } as const
-  const record = await calls.take(request, (answer) => readRecord(answer, id))
-  if (!record) return { outcome: 'missing' }
+  const found = await calls.take(request, (answer) => readPrintedRecord(answer, id))
+  if (!found) return { outcome: 'missing' }
+  const { record, json } = found
   const { lastModified } = record
   const verdict = judgeRead(precondition, lastModified)
   switch (verdict) {
     case 'proceed':
-      return { outcome: 'found', record }
+      return json === null ? { outcome: 'found', record } : { outcome: 'found', record, json }
     case 'not-modified':
       return { outcome: 'not-modified', timestamp: lastModified }
     case 'failed':
@@ -45,10 +46,18 @@ export async function getRecord(
 
 /** The record of that very id in the answer to a request for it; null when there is none. */
 export async function readRecord(answer: UpstreamAnswer, id: string): Promise<SyncRecord | null> {
+  return (await readPrintedRecord(answer, id))?.record ?? null
+}
+
+async function readPrintedRecord(
+  answer: UpstreamAnswer,
+  id: string,
+): Promise<{ record: SyncRecord; json: string | null } | null> {
   if (answer.status === 404) return null
-  const record = readBso(await readJson(answer, maxRecordBytes))
-  if (!record) throw nonsense('no record')
-  if (record.id === id) return record
+  const read = await readJsonText(answer, maxRecordBytes)
+  const record = readBso(read?.value)
+  if (!read || !record) throw nonsense('no record')
+  if (record.id === id) return { record, json: toExposedText(read.text, read.value as object) }
   if (fold(record.id) !== fold(id)) throw nonsense('another record')
   return null
 }

@@ -2,22 +2,24 @@ import { UpstreamError } from '../domain/errors.ts'
 import { AnswerBody } from './answer-body.ts'
 import { discard } from './answer.ts'
 import { createAdmission, defaultCallLimits } from './admission.ts'
+import { CallsUnderWay, gaveUp } from './calls-under-way.ts'
 import { toUpstreamError } from './fetch-failure.ts'
 import { readRetryAfter } from './retry-after.ts'
 import type { CallLimits } from './admission.ts'
 import type { UpstreamAnswer } from './answer.ts'
 import type { UpstreamFailure } from '../domain/errors.ts'
+import type { Address } from './storage-url.ts'
 
 /** One of the two services that we call. */
 export type UpstreamTarget = 'token' | 'storage'
 
 export interface UpstreamRequest {
   target: UpstreamTarget
-  url: URL
+  url: Address
   method: 'GET' | 'PUT' | 'POST' | 'DELETE'
   headers: Record<string, string>
   body?: string
-  /** Until the answer's headers, over all attempts; the body has no limit but its stalls. */
+  /** Until the answer's headers and the first piece of its body, over all attempts; the rest may only stall. */
   timeoutMs: number
   /** Gives up; only for what may be given up, that is reads. */
   signal?: AbortSignal
@@ -57,6 +59,7 @@ export type Send = (request: UpstreamRequest) => Promise<UpstreamAnswer>
 export function createSend(options: SendOptions): Send {
   const { ca, observe, now, random, delay, stallMs = 30_000 } = options
   const admission = createAdmission(options.limits ?? defaultCallLimits)
+  const calls = new CallsUnderWay()
   const tls = ca === undefined ? undefined : { ca }
 
   return async (request) => {
@@ -85,7 +88,9 @@ export function createSend(options: SendOptions): Send {
     const report = (status: number | null, failure: UpstreamFailure | null) =>
       observe({ target, method, status, failure, ms: now() - startedAtMs })
     try {
-      const leave = await admission.enter(target, url.origin)
+      const entered = admission.enter(target, url.origin)
+      // Nobody has to wait while there is room.
+      const leave = typeof entered === 'function' ? entered : await entered
       const answer = await exchange(request, Math.max(1, deadlineMs - now()), leave)
       report(answer.status, null)
       return answer
@@ -101,28 +106,30 @@ export function createSend(options: SendOptions): Send {
     leave: () => void,
   ): Promise<UpstreamAnswer> {
     const { url, method, headers, body, signal } = request
-    const abort = new AbortController()
-    const giveUp = () => abort.abort(new UpstreamError('lost', `Gave up a call of "${url.host}"`))
+    const endMs = now() + timeoutMs
+    const call = calls.begin(signal)
     const finished = () => {
-      signal?.removeEventListener('abort', giveUp)
+      call.end()
       leave()
     }
-    const timer = setTimeout(() => abort.abort(tooSlow(url.host, timeoutMs)), timeoutMs)
     try {
-      signal?.addEventListener('abort', giveUp)
-      if (signal?.aborted) giveUp()
-      const response = await fetch(url, {
+      if (signal?.aborted) throw gaveUp()
+      call.expectWithin(timeoutMs, () => tooSlow(url.host, timeoutMs))
+      const response = await fetch(url.href, {
         method,
         headers: { 'Accept-Encoding': 'identity', ...headers },
         body,
-        signal: abort.signal,
+        signal: call.signal,
         redirect: 'manual',
         decompress: false,
         // A pooled connection that dies makes the runtime send PUT and DELETE a second time by itself.
         keepalive: method === 'GET',
         tls,
       })
-      const answerBody = new AnswerBody(response, url.host, stallMs, abort, finished)
+      call.rest()
+      // Headers alone are no answer, so what time is left goes for the beginning of the body, too.
+      const patience = { firstMs: Math.min(stallMs, Math.max(1, endMs - now())), stallMs }
+      const answerBody = new AnswerBody(response, url.host, patience, call, finished)
       const answer = { status: response.status, headers: response.headers, body: answerBody }
       const nonsense = findNonsense(answer)
       if (nonsense === null) return answer
@@ -133,8 +140,6 @@ export function createSend(options: SendOptions): Send {
     } catch (error) {
       if (!(error instanceof UpstreamError && error.failure === 'nonsense')) finished()
       throw toUpstreamError(error, url.host)
-    } finally {
-      clearTimeout(timer)
     }
   }
 }

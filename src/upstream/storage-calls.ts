@@ -1,9 +1,8 @@
 import { errno, ServiceError, UpstreamError } from '../domain/errors.ts'
 import { discard } from './answer.ts'
-import { hawkHeader } from './hawk.ts'
 import { collectNotices } from './notices.ts'
+import { accessWith } from './storage-access.ts'
 import { readStorageRefusal } from './storage-refusal.ts'
-import { storageUrl } from './storage-url.ts'
 import { toUserAgent } from './wire.ts'
 import type { SyncCredentials } from '../domain/credentials.ts'
 import type { Notices } from '../domain/record-storage.ts'
@@ -81,7 +80,7 @@ export class StorageCalls {
    * all else; see `readStorageRefusal`.
    */
   async read(request: StorageRead): Promise<UpstreamAnswer> {
-    const answer = await this.#call({ ...request, method: 'GET' })
+    const answer = await this.#call('GET', request)
     if (!isForeseen(answer.status, request)) {
       const { error } = await readStorageRefusal(answer, request.subject, this.options.now())
       throw error
@@ -109,7 +108,7 @@ export class StorageCalls {
     const { random, delay, now } = this.options
     let pausedMs = 0
     for (let retries = 0; ; retries += 1) {
-      const answer = await this.#call({ ...request, place: this.owner })
+      const answer = await this.#call(request.method, { ...request, place: this.owner })
       if (answer.status === 200 || answer.status === 202) return answer
       if (isForeseen(answer.status, request)) {
         await discard(answer)
@@ -123,14 +122,14 @@ export class StorageCalls {
     }
   }
 
-  async #call(request: SignedRequest): Promise<UpstreamAnswer> {
+  async #call(method: UpstreamRequest['method'], request: StorageCall): Promise<UpstreamAnswer> {
     const used = this.#credentials
-    const answer = await this.#send(request, used)
+    const answer = await this.#send(method, request, used)
     if (answer.status !== 401) return answer
     await discard(answer)
     // Other calls of ours may have been refused as well, and have renewed them meanwhile or be about to.
     if (this.#credentials === used) await (this.#renewing ??= this.#renew(used))
-    const second = await this.#send(request, this.#credentials)
+    const second = await this.#send(method, request, this.#credentials)
     if (second.status !== 401) return second
     await discard(second)
     throw new ServiceError(401, errno.invalidCredentials, 'The storage does not accept these credentials')
@@ -149,12 +148,16 @@ export class StorageCalls {
     }
   }
 
-  async #send(request: SignedRequest, credentials: SyncCredentials): Promise<UpstreamAnswer> {
+  async #send(
+    method: UpstreamRequest['method'],
+    request: StorageCall,
+    credentials: SyncCredentials,
+  ): Promise<UpstreamAnswer> {
     const { now, nonce, send, userAgent, signal } = this.options
-    const { method, path, query, headers, body, place } = request
+    const { path, query, headers, body, place } = request
     if (place !== undefined && place !== credentials.endpoint) throw movedAway()
-    const url = storageUrl(credentials.endpoint, path, query)
-    const { hawkId: id, hawkKey: key } = credentials
+    const access = accessWith(credentials)
+    const url = access.address(path, query)
     const timestampSeconds = Math.floor(now() / 1000)
     const answer = await send({
       target: 'storage',
@@ -165,7 +168,7 @@ export class StorageCalls {
         'User-Agent': toUserAgent(userAgent),
         ...(body !== undefined && { 'Content-Type': 'application/json' }),
         ...headers,
-        Authorization: hawkHeader({ id, key, method, url, timestampSeconds, nonce: nonce() }),
+        Authorization: access.sign({ method, url, timestampSeconds, nonce: nonce() }),
       },
       body,
       timeoutMs: this.#timeoutMs(request),
@@ -175,7 +178,7 @@ export class StorageCalls {
     return answer
   }
 
-  #timeoutMs({ isStreaming = false }: SignedRequest): number {
+  #timeoutMs({ isStreaming = false }: StorageCall): number {
     const { timeoutMs, deadlineAtMs, now } = this.options
     if (!this.#hasDeadline || deadlineAtMs === null || isStreaming) return timeoutMs
     const leftMs = deadlineAtMs - now()
@@ -186,10 +189,7 @@ export class StorageCalls {
   }
 }
 
-interface SignedRequest extends StorageRead {
-  method: UpstreamRequest['method']
-  body?: string
-}
+type StorageCall = StorageRead & { body?: string }
 
 function isForeseen(status: number, { headers = {}, mayBeMissing = false }: StorageRead): boolean {
   if (status === 304) return 'X-If-Modified-Since' in headers

@@ -5,7 +5,21 @@ import { removeRecords } from './removal.ts'
 import { StorageCalls } from './storage-calls.ts'
 import { readLimits } from './storage-limits.ts'
 import { commitStaged, stage, upload } from './uploads.ts'
-import type { BulkStorage } from '../domain/record-storage.ts'
+import type { Precondition } from '../domain/precondition.ts'
+import type {
+  BulkStorage,
+  CollectionTimestampsOutcome,
+  CommitOutcome,
+  GetOutcome,
+  ListOptions,
+  ListOutcome,
+  Notices,
+  RecordWrite,
+  Snapshot,
+  StageOutcome,
+  StorageLimits,
+} from '../domain/record-storage.ts'
+import type { Timestamp } from '../domain/timestamp.ts'
 import type { StorageCallsOptions } from './storage-calls.ts'
 import type { LimitsCache } from './storage-limits.ts'
 
@@ -22,21 +36,67 @@ export interface SyncStorageOptions extends StorageCallsOptions {
  * timestamps that mean nothing in that place, and is `refused`.
  */
 export function createSyncStorage(options: SyncStorageOptions): BulkStorage {
-  const calls = new StorageCalls(options)
-  return {
-    notices: calls.notices,
-    owner: calls.owner,
-    passPointOfNoReturn: () => calls.ignoreDeadline(),
-    list: (collection, listOptions, precondition) =>
-      listRecords(calls, collection, listOptions, precondition),
-    get: (collection, id, precondition) => getRecord(calls, collection, id, precondition),
-    collectionTimestamps: (precondition) => readCollectionTimestamps(calls, precondition),
-    count: (collection) => countRecords(calls, collection),
-    limits: () => readLimits(calls, options.limitsCache),
-    snapshot: (collection, ids) => readConsistently(calls, collection, ids),
-    write: (collection, records, since) => upload(calls, collection, records, since),
-    stage: (collection, records, since, batch) => stage(calls, collection, records, since, batch),
-    commitStaged: (collection, batch, since) => commitStaged(calls, collection, batch, since),
-    remove: (collection, ids, since) => removeRecords(calls, collection, ids, since),
+  return new SyncStorage(options)
+}
+
+class SyncStorage implements BulkStorage {
+  readonly #calls: StorageCalls
+  readonly #limitsCache: LimitsCache
+
+  constructor(options: SyncStorageOptions) {
+    this.#calls = new StorageCalls(options)
+    this.#limitsCache = options.limitsCache
+  }
+
+  get notices(): Notices {
+    return this.#calls.notices
+  }
+
+  get owner(): string {
+    return this.#calls.owner
+  }
+
+  passPointOfNoReturn(): void {
+    this.#calls.ignoreDeadline()
+  }
+
+  list(collection: string, options: ListOptions, precondition: Precondition): Promise<ListOutcome> {
+    return listRecords(this.#calls, collection, options, precondition)
+  }
+
+  get(collection: string, id: string, precondition: Precondition): Promise<GetOutcome> {
+    return getRecord(this.#calls, collection, id, precondition)
+  }
+
+  collectionTimestamps(precondition: Precondition): Promise<CollectionTimestampsOutcome> {
+    return readCollectionTimestamps(this.#calls, precondition)
+  }
+
+  count(collection: string): Promise<number> {
+    return countRecords(this.#calls, collection)
+  }
+
+  limits(): Promise<StorageLimits> {
+    return readLimits(this.#calls, this.#limitsCache)
+  }
+
+  snapshot(collection: string, ids: string[]): Promise<Snapshot> {
+    return readConsistently(this.#calls, collection, ids)
+  }
+
+  write(collection: string, records: RecordWrite[], since: Timestamp): Promise<CommitOutcome> {
+    return upload(this.#calls, collection, records, since)
+  }
+
+  stage(collection: string, records: RecordWrite[], since: Timestamp, batch?: string): Promise<StageOutcome> {
+    return stage(this.#calls, collection, records, since, batch)
+  }
+
+  commitStaged(collection: string, batch: string, since: Timestamp): Promise<CommitOutcome> {
+    return commitStaged(this.#calls, collection, batch, since)
+  }
+
+  remove(collection: string, ids: string[], since: Timestamp): Promise<CommitOutcome> {
+    return removeRecords(this.#calls, collection, ids, since)
   }
 }

@@ -92,9 +92,11 @@ export function nextOffsetOf(headers: Headers): string | null {
 }
 
 const longestUserAgent = 256
+const usualUserAgent = /^[!-~](?:[ -~]{0,254}[!-~])?$/
 
 /** A User-Agent that can be sent and does no harm where it is logged. */
 export function toUserAgent(text: string): string {
+  if (usualUserAgent.test(text)) return text
   return (
     text
       .slice(0, longestUserAgent)

@@ -1,13 +1,13 @@
 import { describe, expect, it } from 'bun:test'
 import hawk from 'hawk'
-import { hawkHeader } from '../../src/upstream/hawk.ts'
+import { hawkHeader, hawkKey } from '../../src/upstream/hawk.ts'
 
 const key = 'dSi3EoZyHwgDp-O9OG1jRHtmbGl2M1bwcWsi04C4F58='
 const collection = 'http://localhost:5000/storage/1.5/1/storage/col2'
 
 describe('hawkHeader', () => {
   it("signs the storage's own examples alike", () => {
-    const common = { id: 'an-id', key, timestampSeconds: 1_569_608_439 }
+    const common = { id: 'an-id', key: hawkKey(key), timestampSeconds: 1_569_608_439 }
 
     const get = hawkHeader({ ...common, method: 'GET', url: new URL(collection), nonce: 'h1Ch4vo=' })
     const post = hawkHeader({
@@ -32,7 +32,14 @@ describe('hawkHeader', () => {
     const url = new URL(address)
     const timestampSeconds = Math.floor(Date.now() / 1000)
 
-    const authorization = hawkHeader({ id: 'an-id', key, method, url, timestampSeconds, nonce: 'abc123' })
+    const authorization = hawkHeader({
+      id: 'an-id',
+      key: hawkKey(key),
+      method,
+      url,
+      timestampSeconds,
+      nonce: 'abc123',
+    })
 
     const request = {
       method,
@@ -48,7 +55,7 @@ describe('hawkHeader', () => {
   it('signs another target, host, method, time and nonce differently', () => {
     const request = {
       id: 'an-id',
-      key,
+      key: hawkKey(key),
       method: 'GET',
       url: new URL(collection),
       timestampSeconds: 1_569_608_439,
@@ -62,7 +69,7 @@ describe('hawkHeader', () => {
       { ...request, url: new URL(collection.replace('5000', '5001')) },
       { ...request, timestampSeconds: 1_569_608_440 },
       { ...request, nonce: 'h1Ch4vo' },
-      { ...request, key: 'another' },
+      { ...request, key: hawkKey('another') },
     ]
 
     const macs = variants.map((variant) => /mac="([^"]+)"/.exec(hawkHeader(variant))![1])

@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, it } from 'bun:test'
 import { noPrecondition } from '../../src/domain/precondition.ts'
+import { toExposedJson } from '../../src/domain/record.ts'
 import { never, timestamp } from '../../src/domain/timestamp.ts'
 import { failureOf, idsOf, pageOf, recordsOf, startRig } from './rig.ts'
 import type { Precondition } from '../../src/domain/precondition.ts'
@@ -346,6 +347,7 @@ describe('get', () => {
     expect(outcome).toEqual({
       outcome: 'found',
       record: { id: "{a} b,c'", lastModified, payload: 'x', sortindex: 3 },
+      json: `{"id":"{a} b,c'","last_modified":${lastModified},"payload":"x","sortindex":3}`,
     })
     expect(proxy.requests[0]!.target).toBe(`/1.5/${user.uid}/storage/passwords/%7Ba%7D%20b%2Cc%27`)
   })
@@ -354,18 +356,19 @@ describe('get', () => {
     const { storage, has } = await start()
     const at = has([{ id: 'a', payload: 'x' }])
     const record = { id: 'a', lastModified: at, payload: 'x' }
+    const found = { outcome: 'found' as const, record, json: toExposedJson(record) }
     has([{ id: 'b' }])
     const get = (precondition: Precondition, id = 'a') => storage.get('tabs', id, precondition)
 
-    expect(await get(since('unmodified-since', at))).toEqual({ outcome: 'found', record })
+    expect(await get(since('unmodified-since', at))).toEqual(found)
     expect(await get(since('unmodified-since', at - 10))).toEqual({
       outcome: 'precondition-failed',
       existing: record,
     })
     expect(await get(since('modified-since', at))).toEqual({ outcome: 'not-modified', timestamp: at })
-    expect(await get(since('modified-since', at - 10))).toEqual({ outcome: 'found', record })
+    expect(await get(since('modified-since', at - 10))).toEqual(found)
     expect(await get({ kind: 'absent' })).toEqual({ outcome: 'not-modified', timestamp: at })
-    expect(await get({ kind: 'exists' })).toEqual({ outcome: 'found', record })
+    expect(await get({ kind: 'exists' })).toEqual(found)
     for (const kind of ['unmodified-since', 'modified-since'] as const) {
       expect(await get(since(kind, at), 'unknown')).toEqual({ outcome: 'missing' })
     }
