@@ -2,6 +2,7 @@
 # Runs all tests and ends with a line that counts them. Programs that the tests start and this machine lacks are installed
 # from Debian's packages first.
 set -u -o pipefail
+shopt -s extglob
 cd "$(dirname "$0")/.." || exit 1
 
 missing=()
@@ -19,11 +20,20 @@ fi
 
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-# The runner may be several words: "npx --yes bun@VERSION".
-${BUN:-bun} test --timeout 30000 "$@" 2>&1 | tee "$log"
-code=$?
+code=0
 
-count() { grep -Eo "^ *[0-9]+ $1" "$log" | tail -n 1 | grep -Eo '[0-9]+' || echo 0; }
+# The runner may be several words: "npx --yes bun@VERSION".
+run() { ${BUN:-bun} test --timeout 60000 "$@" 2>&1 | tee -a "$log" || code=1; }
+
+if [ $# -gt 0 ]; then
+  run "$@"
+else
+  run --parallel=2 tests/!(browser|support|run.sh)
+  # A browser that draws without a graphics card wants the machine for itself.
+  run tests/browser
+fi
+
+count() { grep -Eo "^ *[0-9]+ $1\$" "$log" | awk '{ total += $1 } END { print total + 0 }'; }
 passed=$(count pass)
 failed=$(count fail)
 skipped=$(count skip)

@@ -1,0 +1,85 @@
+import { describe, expect, it } from 'bun:test'
+import fc from 'fast-check'
+import {
+  fromEntityTag,
+  fromSyncSeconds,
+  timestamp,
+  toEntityTag,
+  toHttpDate,
+  toSyncSeconds,
+} from '../../src/domain/timestamp.ts'
+
+describe('toSyncSeconds', () => {
+  it.each([
+    [1234567890120, '1234567890.12'],
+    [1234567890000, '1234567890.00'],
+    [1234567890050, '1234567890.05'],
+    [0, '0.00'],
+  ])('writes %d ms as %s', (milliseconds, text) => {
+    expect(toSyncSeconds(timestamp(milliseconds))).toBe(text)
+  })
+
+  it('never writes a later moment, and none that is 10 ms earlier', () => {
+    fc.assert(
+      fc.property(fc.integer({ min: 0, max: 2 ** 42 }), (milliseconds) => {
+        const back = fromSyncSeconds(toSyncSeconds(timestamp(milliseconds)))!
+
+        return back <= milliseconds && milliseconds - back < 10
+      }),
+    )
+  })
+})
+
+describe('fromSyncSeconds', () => {
+  it.each([
+    ['1444385059.19', 1444385059190],
+    ['1444385059.1', 1444385059100],
+    ['1444385059', 1444385059000],
+    ['1444385059.190000', 1444385059190],
+    ['0', 0],
+    ['0.00', 0],
+  ])('reads %s exactly', (text, milliseconds) => {
+    expect(fromSyncSeconds(text)).toBe(timestamp(milliseconds))
+  })
+
+  it.each([null, undefined, '', '1e9', '-1', 'NaN', '1.234', '1,5', '0x10', '1.', '.5', '1'.repeat(400)])(
+    'reads nothing out of %p',
+    (text) => {
+      expect(fromSyncSeconds(text)).toBeNull()
+    },
+  )
+})
+
+describe('fromEntityTag', () => {
+  it.each(['"123"', '123', 'W/"123"'])('reads %s', (text) => {
+    expect(fromEntityTag(text)).toBe(timestamp(123))
+  })
+
+  it.each([
+    '',
+    '*',
+    '"',
+    '""',
+    '"abc"',
+    '"-1"',
+    '"1.5"',
+    '"1e3"',
+    '" 1"',
+    'W/123',
+    'w/"1"',
+    '"1", "2"',
+    `"${'9'.repeat(400)}"`,
+  ])('reads nothing out of %s', (text) => {
+    expect(fromEntityTag(text)).toBeNull()
+  })
+
+  it('reads what toEntityTag writes', () => {
+    expect(fromEntityTag(toEntityTag(timestamp(1700000000120)))).toBe(timestamp(1700000000120))
+  })
+})
+
+describe('toHttpDate', () => {
+  it('drops what is less than a second', () => {
+    expect(toHttpDate(timestamp(1700000000990))).toBe('Tue, 14 Nov 2023 22:13:20 GMT')
+  })
+})
