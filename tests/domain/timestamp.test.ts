@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'bun:test'
-import fc from 'fast-check'
+import { assert, integer, property } from 'fast-check'
 import {
   fromEntityTag,
   fromSyncSeconds,
@@ -20,8 +20,8 @@ describe('toSyncSeconds', () => {
   })
 
   it('never writes a later moment, and none that is 10 ms earlier', () => {
-    fc.assert(
-      fc.property(fc.integer({ min: 0, max: 2 ** 42 }), (milliseconds) => {
+    assert(
+      property(integer({ min: 0, max: 2 ** 42 }), (milliseconds) => {
         const back = fromSyncSeconds(toSyncSeconds(timestamp(milliseconds)))!
 
         return back <= milliseconds && milliseconds - back < 10
