@@ -3,7 +3,7 @@ BUN_VERSION := 1.4.5
 BUN := $(shell [ "$$(bun --version 2>/dev/null)" = "$(BUN_VERSION)" ] && echo bun || echo npx --yes bun@$(BUN_VERSION))
 COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 
-.PHONY: run test check format build dist clean
+.PHONY: run test check format build bench dist clean
 
 run: build ## a storage with sample data, and the bridge over it
 	@dist/sync-bridge sandbox
@@ -32,6 +32,9 @@ dist/sync-bridge: node_modules package.json $(shell find src -type f)
 	@echo "Building $@ ..."
 	@$(BUN) build $(BUILD_FLAGS) --outfile=$@ src/main.ts > dist/build.log 2>&1 || { cat dist/build.log; rm -f $@; exit 1; }
 	@rm -f dist/build.log dist/*.map
+
+bench: build ## performance beside its peers, into bench/RESULTS.md; FULL=1 asks a million requests
+	@FULL=$(FULL) $(BUN) bench/run.ts dist/sync-bridge
 
 dist: node_modules ## a release: executables for all platforms, a Debian package, checksums and lists of contents
 	@$(BUN) .ci/release.ts dist/release $(BUILD_FLAGS)

@@ -9,13 +9,28 @@ export function toResponse(
   settings: ExposedSettings,
   nowMs: number,
 ): Response {
-  const { status, body } = reply
+  const { status } = reply
+  const body = sendable(reply.body)
   const headers = body === null ? usualHeaders : usualJsonHeaders
-  const response = new Response(body as BodyInit | null, { status, headers })
+  const response = new Response(body, { status, headers })
   if (origin !== null) setAll(response.headers, corsHeaders(origin, settings))
   setAll(response.headers, noticeHeaders(reply, settings, nowMs))
   setAll(response.headers, reply.headers)
   return response
+}
+
+const largeBodyBytes = 32_768
+
+/** A large body as a stream of one piece: it is sent from where it is, whereas bytes would be copied first. */
+function sendable(body: Reply['body']): BodyInit | null {
+  if (!(body instanceof Uint8Array)) return body
+  if (body.length <= largeBodyBytes) return body as BodyInit
+  return new ReadableStream<Uint8Array>({
+    start(controller) {
+      controller.enqueue(body)
+      controller.close()
+    },
+  })
 }
 
 // Copied into each answer, which costs half of making them anew.

@@ -64,6 +64,11 @@ export function readTarget(
   if (dots) return dots
   if (path.includes('#') || query.includes('#')) return refuseFragment()
   if (path.includes('//') || path.includes('\\')) return { outcome: 'unknown-path' }
+  const prefix = `/v${major}/`
+  // The usual form of a path needs nothing of what is looked at below.
+  if (path.startsWith(`${prefix}buckets/`) && !path.endsWith('/')) {
+    return readResource(path.slice(prefix.length).split('/'), query)
+  }
   const known = unversioned.get(path)
   if (known) return { outcome: 'resource', resource: known, query }
 
@@ -104,6 +109,9 @@ function redirectTo(path: string, query: string): Target {
   return { outcome: 'redirect', location: path + query }
 }
 
+const usualBucketForm = /^[\w.-]{1,256}$/
+const bucketForm = /^[^\p{Cc}]{1,256}$/u
+
 function readResource(segments: string[], query: string): Target {
   const only = segments.length === 1 ? fixed.get(segments[0]!) : undefined
   if (only) return { outcome: 'resource', resource: only, query }
@@ -117,7 +125,7 @@ function readResource(segments: string[], query: string): Target {
 
   const problems: Problem[] = []
   const bucket = decodeSegment(rawBucket!)
-  if (bucket === null || !/^[^\p{Cc}]{1,256}$/u.test(bucket)) {
+  if (bucket === null || !(usualBucketForm.test(bucket) || bucketForm.test(bucket))) {
     problems.push(pathProblem('bucket_id', 'must be the client state of 32 characters'))
   }
   const collection =

@@ -5,6 +5,7 @@ import { createAdmission, defaultCallLimits } from './admission.ts'
 import { CallsUnderWay, gaveUp } from './calls-under-way.ts'
 import { toUpstreamError } from './fetch-failure.ts'
 import { readRetryAfter } from './retry-after.ts'
+import { Together } from './together.ts'
 import type { CallLimits } from './admission.ts'
 import type { UpstreamAnswer } from './answer.ts'
 import type { UpstreamFailure } from '../domain/errors.ts'
@@ -60,6 +61,7 @@ export function createSend(options: SendOptions): Send {
   const { ca, observe, now, random, delay, stallMs = 30_000 } = options
   const admission = createAdmission(options.limits ?? defaultCallLimits)
   const calls = new CallsUnderWay()
+  const together = new Together()
   const tls = ca === undefined ? undefined : { ca }
 
   return async (request) => {
@@ -113,6 +115,7 @@ export function createSend(options: SendOptions): Send {
       leave()
     }
     try {
+      await together.wait()
       if (signal?.aborted) throw gaveUp()
       call.expectWithin(timeoutMs, () => tooSlow(url.host, timeoutMs))
       const response = await fetch(url.href, {

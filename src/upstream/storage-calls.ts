@@ -166,8 +166,7 @@ export class StorageCalls {
       headers: {
         Accept: 'application/json',
         'User-Agent': toUserAgent(userAgent),
-        ...(body !== undefined && { 'Content-Type': 'application/json' }),
-        ...headers,
+        ...(body === undefined ? headers : { 'Content-Type': 'application/json', ...headers }),
         Authorization: access.sign({ method, url, timestampSeconds, nonce: nonce() }),
       },
       body,

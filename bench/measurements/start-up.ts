@@ -1,0 +1,69 @@
+import { cores, familyOf, freePort, residentMegabytes, start, stop } from '../processes.ts'
+import { interleave, median, ratio } from '../statistics.ts'
+import { bridgeEnvironment } from '../subjects.ts'
+
+export interface StartUp {
+  name: string
+  ms: number
+  idleMegabytes: number
+  msRatio: number
+  megabytesRatio: number
+}
+
+/** From starting the process to its first answer, and its memory a second later: a server that does nothing, and ours. */
+export async function measureStartUp(bare: string, bridge: string, rounds: number): Promise<StartUp[]> {
+  const subjects = [
+    {
+      name: 'bare Bun.serve',
+      command: [bare],
+      path: '/',
+      environment: (port: number) => ({ PORT: `${port}` }),
+    },
+    {
+      name: 'Sync Bridge',
+      command: [bridge, 'serve'],
+      path: '/v1/__lbheartbeat__',
+      environment: (port: number) => bridgeEnvironment(port, 'http://127.0.0.1:9'),
+    },
+  ]
+  const figures = await interleave(subjects, rounds, async ({ command, path, environment }) => {
+    const port = freePort()
+    const startedAtMs = performance.now()
+    const subprocess = start(command, { core: cores.measured, environment: environment(port) })
+    await firstAnswer(`http://127.0.0.1:${port}${path}`)
+    const ms = performance.now() - startedAtMs
+    await Bun.sleep(1000)
+    const megabytes = residentMegabytes(familyOf(subprocess.pid))
+    await stop(subprocess)
+    return { ms, megabytes }
+  })
+  const [bareFigures] = figures
+  return subjects.map(({ name }, index) => {
+    const own = figures[index]!
+    const pick = (key: 'ms' | 'megabytes') => own.map((figure) => figure[key])
+    return {
+      name,
+      ms: median(pick('ms')),
+      idleMegabytes: median(pick('megabytes')),
+      msRatio: ratio(
+        pick('ms'),
+        bareFigures!.map(({ ms }) => ms),
+      ),
+      megabytesRatio: ratio(
+        pick('megabytes'),
+        bareFigures!.map(({ megabytes }) => megabytes),
+      ),
+    }
+  })
+}
+
+async function firstAnswer(url: string): Promise<void> {
+  for (;;) {
+    try {
+      await fetch(url)
+      return
+    } catch {
+      await Bun.sleep(0)
+    }
+  }
+}

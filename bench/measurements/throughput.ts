@@ -1,0 +1,53 @@
+import { load, percentiles } from '../load.ts'
+import { interleave, median, ratio } from '../statistics.ts'
+import type { Run } from '../load.ts'
+import type { Subject } from '../subjects.ts'
+
+/** What all rounds together showed of one subject. */
+export interface Throughput {
+  name: string
+  requestsPerSecond: number
+  /** To the first of the subjects with that name, round by round. */
+  ratioTo(base: Throughput): number
+  cpuMicroseconds: number
+  latencies: number[]
+  failures: number
+  runs: Run[]
+}
+
+export interface ThroughputOptions {
+  connections: number
+  seconds: number
+  rounds: number
+  /** Seconds of load before anything counts: compilers need some thousand requests. */
+  warmUpSeconds: number
+  script: string
+  core?: string
+}
+
+/** Loads subjects in turn. */
+export async function measureThroughput(
+  subjects: Subject[],
+  { rounds, warmUpSeconds, ...options }: ThroughputOptions,
+): Promise<Throughput[]> {
+  for (const subject of subjects) await load(subject, { ...options, seconds: warmUpSeconds })
+  const runs = await interleave(subjects, rounds, (subject) => load(subject, options))
+  return subjects.map(({ name }, index) => summarise(name, runs[index]!))
+}
+
+function summarise(name: string, runs: Run[]): Throughput {
+  const rates = runs.map((run) => run.requestsPerSecond)
+  return {
+    name,
+    requestsPerSecond: median(rates),
+    ratioTo: (base) =>
+      ratio(
+        rates,
+        base.runs.map((run) => run.requestsPerSecond),
+      ),
+    cpuMicroseconds: median(runs.map((run) => run.cpuMicroseconds)),
+    latencies: percentiles.map((_, index) => median(runs.map((run) => run.latencies[index]!))),
+    failures: runs.reduce((sum, run) => sum + run.failures, 0),
+    runs,
+  }
+}

@@ -1,0 +1,265 @@
+import { barChart, lineChart, linearAxis, percentileAxis } from './chart.ts'
+import { percentiles } from './load.ts'
+import { describeFigure, isMet } from './targets.ts'
+import type { BatchTimes } from './measurements/batch.ts'
+import type { Download, SlowReaders } from './measurements/download.ts'
+import type { Endurance } from './measurements/endurance.ts'
+import type { StartUp } from './measurements/start-up.ts'
+import type { Throughput } from './measurements/throughput.ts'
+import type { Target } from './targets.ts'
+
+export interface Results {
+  machine: string[]
+  record: Throughput[]
+  crowd: Throughput[]
+  list: Throughput[]
+  workers: Throughput[]
+  downloads: Download[]
+  slowReaders: SlowReaders
+  batch: BatchTimes[]
+  startUp: StartUp[]
+  endurance: Endurance
+}
+
+const bridgeName = 'Sync Bridge'
+
+export function named<Figure extends { name: string }>(figures: Figure[], name: string): Figure {
+  const figure = figures.find((candidate) => candidate.name === name)
+  if (!figure) throw new Error(`Nothing was measured under the name ${name}`)
+  return figure
+}
+
+/** Everything that is expected, with what was measured. */
+export function readTargets(results: Results): Target[] {
+  const { record, crowd, list, workers, downloads, slowReaders, batch, startUp, endurance } = results
+  const bridge = named(record, bridgeName)
+  const download = named(downloads, bridgeName)
+  const passed = named(downloads, 'pass-through')
+  const start = named(startUp, bridgeName)
+  const atLeast = (what: string, figure: number, limit: number): Target => {
+    return { what, figure, bound: 'at least', limit, unit: '' }
+  }
+  const atMost = (what: string, figure: number, limit: number, unit: Target['unit'] = ''): Target => {
+    return { what, figure, bound: 'at most', limit, unit }
+  }
+  return [
+    atLeast(
+      'one record, requests/s against bare pass-through',
+      bridge.ratioTo(named(record, 'pass-through')),
+      0.8,
+    ),
+    atLeast(
+      'one record, requests/s against nginx proxy_pass',
+      bridge.ratioTo(named(record, 'nginx proxy_pass')),
+      0.45,
+    ),
+    atLeast(
+      'one record, 256 connections against 32',
+      named(crowd, '256 connections').ratioTo(named(crowd, '32 connections')),
+      0.8,
+    ),
+    atLeast(
+      '100 records, requests/s against bare pass-through',
+      named(list, bridgeName).ratioTo(named(list, 'pass-through')),
+      0.75,
+    ),
+    atLeast('100 000 records, MB/s against bare pass-through', download.ratioTo(passed), 0.7),
+    atMost('100 000 records, memory above idle', download.megabytesAboveIdle, 60, ' MB'),
+    atMost(
+      '100 000 records, first byte later than pass-through',
+      download.firstByteMs - passed.firstByteMs,
+      5,
+      ' ms',
+    ),
+    atMost(
+      '20 slow readers of 100 000 records, memory above idle',
+      slowReaders.megabytesAboveIdle,
+      150,
+      ' MB',
+    ),
+    atMost('25 conditional writes in a batch, time against one by one', batch[1]!.ratioToBatch, 0.15),
+    atLeast('2 workers against 1', named(workers, '2 workers').ratioTo(named(workers, '1 worker')), 1.6),
+    atMost('start to first answer against a bare executable', start.msRatio, 3),
+    atMost('idle memory against a bare executable', start.megabytesRatio, 1.6),
+    atMost(
+      `memory after ${endurance.requests.toLocaleString('en')} requests against after 10,000`,
+      endurance.megabytes.late / endurance.megabytes.early,
+      1.1,
+    ),
+  ]
+}
+
+/** The targets as text for a terminal. */
+export function summarise(targets: Target[]): string {
+  const width = Math.max(...targets.map(({ what }) => what.length))
+  const rows = targets.map((target) => {
+    const { what, bound, limit, unit } = target
+    const verdict = isMet(target) ? 'ok' : 'MISSED'
+    return `${what.padEnd(width)}  ${describeFigure(target).padStart(9)}  ${`${bound} ${limit}${unit}`.padEnd(16)} ${verdict}`
+  })
+  return `${rows.join('\n')}\n`
+}
+
+/** The page that is kept, but for the notes at its end. */
+export function writePage(results: Results, targets: Target[]): string {
+  const { machine, record, crowd, list, workers, downloads, slowReaders, batch, startUp, endurance } = results
+  const [early, late] = [endurance.megabytes.early, endurance.megabytes.late]
+  return `# Performance
+
+\`make bench\` measures this on any Debian in about five minutes and writes this page; \`make bench FULL=1\` asks a
+million requests in the last part. Everything runs on loopback. Each figure is a ratio to a peer measured in the same
+run: the subjects take turns, ${record[0]!.runs.length} rounds of them, and what counts is the median of the rounds. The
+measured process has one core for itself; the storage (nginx with fixed answers) and the load (wrk) share another.
+Processor time is that of all threads of the measured process, per request.
+
+${table(
+  ['', 'measured', 'expected', ''],
+  targets.map((target) => [
+    target.what,
+    describeFigure(target),
+    `${target.bound} ${target.limit}${target.unit}`,
+    isMet(target) ? 'met' : '**missed**',
+  ]),
+)}
+
+Measured with ${machine.join('; ')}.
+
+## One record
+
+1.5 KB, the client's credentials known, 32 connections.
+
+![requests per second](throughput.svg)
+
+${throughputTable(record, 'pass-through')}
+
+![latency distribution](latency.svg)
+
+With more connections than the runtime keeps open to a host:
+
+${throughputTable(crowd, '32 connections')}
+
+## Lists
+
+100 records, 150 KB, 32 connections:
+
+${throughputTable(list, 'pass-through')}
+
+100 000 records, 148 MB, one reader:
+
+${table(
+  ['', 'MB/s', 'to pass-through', 'first byte', 'memory above idle'],
+  downloads.map((download) => [
+    download.name,
+    download.megabytesPerSecond.toFixed(0),
+    download.ratioTo(named(downloads, 'pass-through')).toFixed(2),
+    `${download.firstByteMs.toFixed(1)} ms`,
+    `${download.megabytesAboveIdle.toFixed(0)} MB`,
+  ]),
+)}
+
+20 readers of that list at 500 KB/s each: at most ${slowReaders.megabytesAboveIdle.toFixed(0)} MB above idle.
+
+![memory with slow readers](slow-readers.svg)
+
+## Writes
+
+25 records, each only if it does not exist yet; each answer of the storage (the sandbox) takes 20 ms.
+
+${table(
+  ['', 'ms', 'the batch takes'],
+  batch.map(({ name, ms, ratioToBatch }) => [name, ms.toFixed(0), `${ratioToBatch.toFixed(2)} of it`]),
+)}
+
+## Processes
+
+Load, storage and bridge share two cores here, 64 connections:
+
+${throughputTable(workers, '1 worker')}
+
+${table(
+  ['', 'start to first answer', 'ratio', 'idle memory', 'ratio'],
+  startUp.map((start) => [
+    start.name,
+    `${start.ms.toFixed(0)} ms`,
+    start.msRatio.toFixed(2),
+    `${start.idleMegabytes.toFixed(0)} MB`,
+    start.megabytesRatio.toFixed(2),
+  ]),
+)}
+
+Memory was ${early.toFixed(0)} MB after 10 000 requests, and ${late.toFixed(0)} MB after ${endurance.requests.toLocaleString('en')}.
+
+![memory over many requests](endurance.svg)
+`
+}
+
+/** The pictures by their file names. */
+export function drawCharts({ record, slowReaders, endurance }: Results): Record<string, string> {
+  const base = named(record, 'pass-through')
+  const bars = record.map((subject) => ({
+    label: subject.name,
+    value: subject.requestsPerSecond,
+    text: `${Math.round(subject.requestsPerSecond).toLocaleString('en')}/s · ${subject.ratioTo(base).toFixed(2)}`,
+    isMarked: subject.name === bridgeName,
+  }))
+  const series = record.map(({ name, latencies }) => ({
+    name,
+    points: percentiles.map((percentile, index): [number, number] => [percentile, latencies[index]!]),
+    isMarked: name === bridgeName,
+  }))
+  const slowest = Math.max(...series.flatMap(({ points }) => points.map(([, ms]) => ms)))
+  const megabytes = (points: [number, number][]) => Math.max(...points.map(([, value]) => value))
+  return {
+    'throughput.svg': barChart(
+      'GET one record',
+      'requests per second, and the ratio to pass-through; one core',
+      bars,
+    ),
+    'latency.svg': lineChart(
+      'How long a GET of one record takes',
+      '32 connections as fast as they go, so a slower server shows longer waits',
+      percentileAxis('percentile', percentiles, [1, 50, 90, 99, 99.9]),
+      linearAxis('ms', slowest),
+      series,
+    ),
+    'slow-readers.svg': lineChart(
+      'Memory while 20 slow readers each take a list of 148 MB',
+      'MB above idle, over seconds',
+      linearAxis('seconds', slowReaders.course.at(-1)![0]),
+      linearAxis('MB', Math.max(10, megabytes(slowReaders.course))),
+      [{ name: bridgeName, points: slowReaders.course, isMarked: true }],
+    ),
+    'endurance.svg': lineChart(
+      'Memory over many requests',
+      'resident, in MB',
+      linearAxis('requests', endurance.requests, (value) => value.toLocaleString('en')),
+      linearAxis('MB', megabytes(endurance.course)),
+      [{ name: bridgeName, points: endurance.course, isMarked: true }],
+    ),
+  }
+}
+
+function throughputTable(subjects: Throughput[], baseName: string): string {
+  const base = named(subjects, baseName)
+  const rows = subjects.map((subject) => {
+    const { name, requestsPerSecond, cpuMicroseconds, latencies, failures } = subject
+    const at = (percentile: number) => `${latencies[percentiles.indexOf(percentile)]!.toFixed(2)} ms`
+    return [
+      name,
+      Math.round(requestsPerSecond).toLocaleString('en'),
+      subject.ratioTo(base).toFixed(2),
+      cpuMicroseconds > 0 ? `${cpuMicroseconds.toFixed(0)} µs` : '',
+      at(50),
+      at(99),
+      String(failures),
+    ]
+  })
+  return table(['', 'requests/s', `to ${baseName}`, 'processor time', 'median', '99 %', 'failures'], rows)
+}
+
+function table(head: string[], rows: string[][]): string {
+  const line = (cells: string[]) => `| ${cells.join(' | ')} |`
+  return [line(head), line(head.map((_, index) => (index === 0 ? '---' : '---:'))), ...rows.map(line)].join(
+    '\n',
+  )
+}

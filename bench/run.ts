@@ -1,0 +1,141 @@
+/**
+ * Measures the executable beside its peers and writes RESULTS.md and its pictures. What is said in NOTES.md, why a
+ * figure is what it is, goes to the end of the page.
+ *
+ * Usage: bun bench/run.ts [path of the executable]. FULL=1: a million requests in the last part.
+ */
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { loadScript } from './load.ts'
+import { describeMachine, installTools } from './machine.ts'
+import { measureBatch } from './measurements/batch.ts'
+import { measureDownloads, measureSlowReaders } from './measurements/download.ts'
+import { measureEndurance } from './measurements/endurance.ts'
+import { measureStartUp } from './measurements/start-up.ts'
+import { measureThroughput } from './measurements/throughput.ts'
+import { cores, stop, stopAll } from './processes.ts'
+import { drawCharts, readTargets, summarise, writePage } from './report.ts'
+import { writeSampleData } from './sample-data.ts'
+import { compilePeer, startBridge, startNginxProxy, startPeer, startUpstream } from './subjects.ts'
+import type { Results } from './report.ts'
+
+const executable = resolve(process.argv[2] ?? 'dist/sync-bridge')
+const isFull = process.env.FULL === '1'
+const folder = mkdtempSync(join(tmpdir(), 'sync-bridge-bench-'))
+// The workers of nginx are somebody else.
+chmodSync(folder, 0o755)
+
+try {
+  await installTools()
+  const results = await measure()
+  const targets = readTargets(results)
+  const notes = await Bun.file(join(import.meta.dir, 'NOTES.md')).text()
+  writeFileSync(join(import.meta.dir, 'RESULTS.md'), `${writePage(results, targets)}\n${notes}`)
+  for (const [name, picture] of Object.entries(drawCharts(results))) {
+    writeFileSync(join(import.meta.dir, name), picture)
+  }
+  process.stdout.write(`\n${summarise(targets)}`)
+} finally {
+  await stopAll()
+  rmSync(folder, { recursive: true })
+}
+process.exit()
+
+async function measure(): Promise<Results> {
+  say('Preparing')
+  const script = join(folder, 'load.lua')
+  writeFileSync(script, loadScript)
+  await writeSampleData(folder)
+  const peer = (name: string) => compilePeer(name, join(folder, 'peers'))
+  const [passThrough, parseAndPrint, framework, stream, bare] = [
+    await peer('pass-through'),
+    await peer('parse-and-print'),
+    await peer('framework'),
+    await peer('stream'),
+    await peer('bare'),
+  ]
+  const upstream = await startUpstream(folder)
+
+  say('Start-up')
+  const startUp = await measureStartUp(bare, executable, 9)
+
+  say('One record')
+  const options = { rounds: 5, seconds: 2, warmUpSeconds: 4, script }
+  const nginx = await startNginxProxy(folder, upstream.origin)
+  const passing = await startPeer('pass-through', passThrough, upstream.origin)
+  const printing = await startPeer('parse and print', parseAndPrint, upstream.origin)
+  const framed = await startPeer('framework alone', framework, upstream.origin)
+  const bridge = await startBridge(executable, upstream.origin)
+  const logging = await startBridge(executable, upstream.origin, { name: 'with its log', logLevel: 'info' })
+  const servers = [upstream, nginx, passing, printing, framed, bridge, logging]
+  const record = await measureThroughput(
+    servers.map((server) => server.of('record')),
+    { ...options, connections: 32 },
+  )
+  await stop(logging.process)
+  const crowd = await measureThroughput(
+    [32, 256].map((connections) => ({
+      ...bridge.of('record'),
+      name: `${connections} connections`,
+      connections,
+    })),
+    { ...options, warmUpSeconds: 1, connections: 32 },
+  )
+
+  say('Lists')
+  const list = await measureThroughput(
+    [nginx, passing, printing, framed, bridge].map((server) => server.of('list100')),
+    { ...options, warmUpSeconds: 4, connections: 32 },
+  )
+  await Promise.all([bridge, passing, printing, framed].map((server) => stop(server.process)))
+  const fresh = [
+    nginx,
+    await startPeer('pass-through', passThrough, upstream.origin),
+    await startPeer('unchanged by a stream', stream, upstream.origin),
+    await startBridge(executable, upstream.origin),
+    await startPeer('parse and print', parseAndPrint, upstream.origin),
+  ] as const
+  const downloads = await measureDownloads(
+    fresh.map((server) => server.of('list100k')),
+    7,
+  )
+  await Promise.all(fresh.map((server) => stop(server.process)))
+  const patient = await startBridge(executable, upstream.origin)
+  const slowReaders = await measureSlowReaders(patient.of('list100k'), 20, 10)
+  await stop(patient.process)
+
+  say('Writes')
+  const batch = await measureBatch(executable, 5)
+
+  say('Processes')
+  const workers = await measureWorkers(script)
+
+  say('Endurance')
+  const enduring = await startBridge(executable, upstream.origin)
+  const endurance = await measureEndurance(enduring.of('record'), {
+    requests: isFull ? 1_000_000 : 400_000,
+    seconds: isFull ? 900 : 45,
+    script,
+  })
+  const machine = await describeMachine(executable)
+  return { machine, startUp, record, crowd, list, downloads, slowReaders, batch, workers, endurance }
+}
+
+async function measureWorkers(script: string): Promise<Results['workers']> {
+  const core = cores.both
+  const { origin: tokenServerUrl, ...upstream } = await startUpstream(folder, core)
+  const servers = [
+    await startBridge(executable, tokenServerUrl, { name: '1 worker', core }),
+    await startBridge(executable, tokenServerUrl, { name: '2 workers', core, settings: { workers: '2' } }),
+  ]
+  const subjects = servers.map((server) => server.of('record'))
+  const options = { connections: 64, rounds: 5, seconds: 2, warmUpSeconds: 4, script, core }
+  const workers = await measureThroughput(subjects, options)
+  await Promise.all([...servers, upstream].map((server) => stop(server.process)))
+  return workers
+}
+
+function say(what: string): void {
+  process.stdout.write(`${what} ...\n`)
+}

@@ -1,0 +1,22 @@
+/** The middle one; of an even number the upper of the two. */
+export function median(values: number[]): number {
+  return values.toSorted((a, b) => a - b)[values.length >> 1]!
+}
+
+/** The medians of the ratios that two series have round by round, which noise of both alike does not change. */
+export function ratio(values: number[], base: number[]): number {
+  return median(values.map((value, round) => value / base[round]!))
+}
+
+/** Measures all subjects in turn, so many times, so that whatever changes on the machine changes for all. */
+export async function interleave<Subject, Figure>(
+  subjects: Subject[],
+  rounds: number,
+  measure: (subject: Subject) => Promise<Figure>,
+): Promise<Figure[][]> {
+  const figures: Figure[][] = subjects.map(() => [])
+  for (let round = 0; round < rounds; round += 1) {
+    for (const [index, subject] of subjects.entries()) figures[index]!.push(await measure(subject))
+  }
+  return figures
+}
