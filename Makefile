@@ -14,10 +14,10 @@ test: build ## every test, against real servers and the executable
 check: node_modules ## types, lint, format
 	@$(BUN) check
 	@node_modules/.bin/oxlint
-	@$(BUN) fmt --check src tests bench .ci docs/examples
+	@$(BUN) fmt --check --ignore-pattern bench/RESULTS.md src tests bench .ci docs/examples
 
 format: node_modules
-	@$(BUN) fmt src tests bench .ci docs/examples
+	@$(BUN) fmt --ignore-pattern bench/RESULTS.md src tests bench .ci docs/examples
 
 build: dist/sync-bridge ## the executable
 
