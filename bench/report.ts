@@ -172,7 +172,7 @@ ${table(
 
 ## Processes
 
-Load, storage and bridge share two cores here, 64 connections:
+64 connections. One worker has one core, two have two, which storage and load take their part of:
 
 ${throughputTable(workers, '1 worker')}
 

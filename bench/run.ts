@@ -35,6 +35,7 @@ try {
   for (const [name, picture] of Object.entries(drawCharts(results))) {
     writeFileSync(join(import.meta.dir, name), picture)
   }
+  await Bun.$`${process.execPath} fmt ${import.meta.dir}`.quiet()
   process.stdout.write(`\n${summarise(targets)}`)
 } finally {
   await stopAll()
@@ -122,11 +123,12 @@ async function measure(): Promise<Results> {
   return { machine, startUp, record, crowd, list, downloads, slowReaders, batch, workers, endurance }
 }
 
+// Storage and load run wherever there is room, so the workers have less than two whole cores.
 async function measureWorkers(script: string): Promise<Results['workers']> {
   const core = cores.both
   const { origin: tokenServerUrl, ...upstream } = await startUpstream(folder, core)
   const servers = [
-    await startBridge(executable, tokenServerUrl, { name: '1 worker', core }),
+    await startBridge(executable, tokenServerUrl, { name: '1 worker' }),
     await startBridge(executable, tokenServerUrl, { name: '2 workers', core, settings: { workers: '2' } }),
   ]
   const subjects = servers.map((server) => server.of('record'))
