@@ -23,7 +23,7 @@ trap 'rm -f "$log"' EXIT
 code=0
 
 # The runner may be several words: "npx --yes bun@VERSION".
-run() { ${BUN:-bun} test --timeout 60000 "$@" 2>&1 | tee -a "$log" || code=1; }
+run() { ${BUN:-bun} test --timeout 60000 --retry 2 "$@" 2>&1 | tee -a "$log" || code=1; }
 
 if [ $# -gt 0 ]; then
   run "$@"
