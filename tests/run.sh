@@ -28,9 +28,9 @@ run() { ${BUN:-bun} test --timeout 60000 --retry 2 "$@" 2>&1 | tee -a "$log" || 
 if [ $# -gt 0 ]; then
   run "$@"
 else
-  run --parallel=2 tests/!(browser|support|run.sh)
-  # A browser that draws without a graphics card wants the machine for itself.
-  run tests/browser
+  run --parallel=2 tests/!(browser|credentials|support|run.sh)
+  # A browser that draws without a graphics card wants the machine for itself, and whole clusters their ports.
+  run tests/browser tests/credentials
 fi
 
 count() { grep -Eo "^ *[0-9]+ $1\$" "$log" | awk '{ total += $1 } END { print total + 0 }'; }
