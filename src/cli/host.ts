@@ -1,4 +1,4 @@
-import { closeSync, openSync, readSync, statSync } from 'node:fs'
+import type * as Files from 'node:fs'
 
 import type { BunFile, FileSink } from 'bun'
 import type { ProcessUsage } from '../ops/metrics.ts'
@@ -67,7 +67,7 @@ export function processHost(): ProcessHost {
     stderr,
     environment: process.env,
     readFile,
-    isPublic: (path) => (statSync(path).mode & 0o004) !== 0,
+    isPublic: (path) => (files().statSync(path).mode & 0o004) !== 0,
     executablePath: process.execPath,
     standalone: Bun.isStandaloneExecutable,
     cwd: process.cwd(),
@@ -165,8 +165,14 @@ function outputTo(file: BunFile, isTty: () => boolean): Output & { drained(): Pr
   }
 }
 
+// Who is configured by the environment alone does without it.
+function files(): typeof Files {
+  return require('node:fs') as typeof Files
+}
+
 // Read piece by piece, so that a device or a pipe without an end can't fill the memory.
 function readFile(path: string): string {
+  const { openSync, readSync, closeSync } = files()
   const file = openSync(path, 'r')
   try {
     const pieces: Uint8Array[] = []
