@@ -76,6 +76,21 @@ describe('a storage that fails, or has something to say', () => {
     expect(await phone.titles()).toEqual({ r: 'Title' })
   })
 
+  // The oldest one never asks again.
+  const repeating = kintoVersions.filter((version) => version !== 'kinto 1.2.2')
+  it.each(repeating)('is asked once more by %s, if it is told to', async (version) => {
+    const { firefox, device } = world.person()
+    const phone = device({ version })
+    firefox.write('r', 'Title')
+    proxy.plan(failing)
+    phone.events.on('retry-after', () => proxy.plan(() => null))
+
+    const result = await phone.sync('manual', { retry: 1 })
+
+    expect(result.ok).toBe(true)
+    expect(await phone.titles()).toEqual({ r: 'Title' })
+  })
+
   it.each(kintoVersions)('loses nothing of what %s wanted to publish', async (version) => {
     const { firefox, device } = world.person()
     const phone = device({ version })
@@ -152,6 +167,18 @@ describe('a storage that fails, or has something to say', () => {
       { code: 'soft-eol', message: 'This node moves on Sunday' },
       { code: 'hard-eol', message: 'The end' },
     ])
+  })
+
+  it.each(kintoVersions)('has its announcements read by %s, too', async (version) => {
+    const phone = world.person().device({ version })
+    const deprecations: unknown[] = []
+    phone.events.on('deprecated', (alert) => deprecations.push(alert))
+    proxy.plan(() => ({ kind: 'rewrite', headers: { 'X-Weave-Alert': 'This node moves on Sunday' } }))
+
+    const { ok } = await phone.sync()
+
+    expect(ok).toBe(true)
+    expect(deprecations[0]).toMatchObject({ code: 'soft-eol', message: 'This node moves on Sunday' })
   })
 })
 

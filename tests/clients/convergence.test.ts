@@ -5,27 +5,26 @@ import { startWorld } from './world.ts'
 import type { Person, World } from './world.ts'
 
 const interleavings = 200
-// The same interleavings each time, unless others are asked for: CLIENTS_SEED=319089367 finds a counterexample that is
-// not settled (a record created and deleted on one device before its first sync, while Firefox writes it).
-const seed = Number(process.env.CLIENTS_SEED ?? 1)
+// Others each time. The seed is in the name of the test: CLIENTS_SEED=319089367 tries those of that run again.
+const seed = Number(process.env.CLIENTS_SEED ?? crypto.getRandomValues(new Uint32Array(1))[0]! >>> 1)
 const ids = ['a', 'b', '-c_', '{d}']
 
 type DeviceName = 'phone' | 'tablet'
 type Deed = { deed: 'write' | 'remove'; id: string }
-type Sync = { deed: 'sync'; strategy: Strategy; keepsOwn: boolean; meanwhile: Deed | null }
+/** What Firefox does between a device's pull and its push; with `isAimed` to one of the records that are published. */
+type Meanwhile = Deed & { isAimed: boolean }
+type Sync = { deed: 'sync'; strategy: Strategy; keepsOwn: boolean; meanwhile: Meanwhile | null }
 type Step = { who: DeviceName; what: Deed | Sync } | { who: 'firefox'; what: Deed }
 
 const cast = <Value>(...values: Value[]) => fc.constantFrom(...values)
 
-const someDeed: fc.Arbitrary<Deed> = fc.record({
-  deed: cast('write', 'write', 'remove'),
-  id: cast(...ids),
-})
+const deed = { deed: cast<Deed['deed']>('write', 'write', 'remove'), id: cast(...ids) }
+const someDeed: fc.Arbitrary<Deed> = fc.record(deed)
 const someSync: fc.Arbitrary<Sync> = fc.record({
   deed: fc.constant('sync' as const),
   strategy: cast<Strategy>('manual', 'client_wins', 'server_wins'),
   keepsOwn: fc.boolean(),
-  meanwhile: fc.option(someDeed, { freq: 3 }),
+  meanwhile: fc.option(fc.record({ ...deed, isAimed: fc.boolean() }), { freq: 3 }),
 })
 const someStep: fc.Arbitrary<Step> = fc.oneof(
   fc.record({ who: fc.constant('firefox' as const), what: someDeed }),
@@ -102,13 +101,15 @@ class Household {
   async #sync(device: Device, { strategy, keepsOwn, meanwhile }: Sync): Promise<void> {
     const pending = await device.pending()
     const own = await device.titles()
+    const agreed = this.#agreed(device, pending, own)
     const unseen = await this.#unseen(device, pending)
-    let isDisturbed = false
+    let disturbed: string | null = null
     if (meanwhile)
       device.beforePush(() => {
-        isDisturbed = true
-        this.#asFirefox(meanwhile)
-        if (pending.includes(meanwhile.id)) unseen.add(meanwhile.id)
+        const id = meanwhile.isAimed ? pending[ids.indexOf(meanwhile.id) % pending.length]! : meanwhile.id
+        disturbed = id
+        this.#asFirefox({ deed: meanwhile.deed, id })
+        if (pending.includes(id)) unseen.add(id)
         before = this.#payloads()
       })
     let before = this.#payloads()
@@ -118,9 +119,11 @@ class Household {
     device.beforePush(null)
     const after = this.#payloads()
     expect(result.errors).toEqual([])
-    // Only who lets the client win may write over what this device had not seen.
-    if (strategy !== 'client_wins') for (const id of unseen) expect([id, after[id]]).toEqual([id, before[id]])
-    if (result.ok) await this.#checkNothingIsLost({ device, strategy, pending, own, unseen, isDisturbed })
+    // Only who lets the client win may write over what this device had not seen, and nobody over what it agrees with.
+    const kept = strategy === 'client_wins' ? agreed : agreed.union(unseen)
+    for (const id of kept) expect([id, after[id]]).toEqual([id, before[id]])
+    if (result.ok)
+      await this.#checkNothingIsLost({ device, strategy, pending, own, agreed, unseen, disturbed })
     for (const conflict of result.conflicts) {
       await device.collection.resolve(conflict, keepsOwn ? conflict.local : conflict.remote!)
     }
@@ -131,18 +134,36 @@ class Household {
     strategy: Strategy
     pending: string[]
     own: Record<string, string>
+    agreed: Set<string>
     unseen: Set<string>
-    isDisturbed: boolean
+    /** The record that Firefox wrote between the pull and the push. */
+    disturbed: string | null
   }): Promise<void> {
-    const { device, strategy, pending, own, unseen, isDisturbed } = sync
+    const { device, strategy, pending, own, agreed, unseen, disturbed } = sync
     const stored = this.person.firefox.titles()
     expect(await device.pending()).toEqual([])
     for (const id of pending) {
-      const mayLose = strategy === 'server_wins' && unseen.has(id)
+      // What was agreed about is not published: what Firefox writes into it after the pull is newer, and stands.
+      const mayLose = agreed.has(id) || (strategy === 'server_wins' && unseen.has(id))
       if (!mayLose) expect([id, stored[id]]).toEqual([id, own[id]])
     }
-    // What Firefox wrote after the pull may wait for the next one.
-    if (!isDisturbed) expect(await device.titles()).toEqual(sorted(stored))
+    // What Firefox wrote after the pull may wait for the next one; everything else is shown.
+    const shown = await device.titles()
+    if (disturbed !== null) for (const titles of [shown, stored]) delete titles[disturbed]
+    expect(shown).toEqual(sorted(stored))
+  }
+
+  /**
+   * Of these records, those that the next pull brings with the very content that the device has yet to publish. Titles
+   * are never used twice, so both sides have deleted them. kinto.js then counts the device's version as synced.
+   */
+  #agreed(device: Device, pending: string[], own: Record<string, string>): Set<string> {
+    const shown = this.person.firefox.titles()
+    const pulled = this.world.sandbox
+      .records(this.person.user, 'bookmarks')
+      .filter(({ modified }) => modified > (device.collection.lastModified ?? 0))
+    const agreed = pulled.filter(({ id }) => pending.includes(id) && shown[id] === own[id])
+    return new Set(agreed.map(({ id }) => id))
   }
 
   /** Of these records, those that are stored in a version other than the one that the device knows. */

@@ -234,6 +234,45 @@ describe(currentVersion, () => {
     expect(second.conflicts).toMatchObject([{ local: { title: 'Mine again' }, remote: { title: 'Theirs' } }])
     expect(firefox.titles()).toEqual({ r: 'Theirs' })
   })
+
+  it.each(['manual', 'server_wins'] as const)(
+    'client_wins: publishes twice, and its own with the next sync (%s) if somebody wrote in between',
+    async (strategy) => {
+      const { firefox, device } = world.person()
+      const phone = device()
+      await phone.create('r', 'Mine')
+      firefox.write('r', 'Theirs')
+      phone.afterPush(() => firefox.write('r', 'Theirs again'))
+
+      const first = await phone.sync('client_wins')
+      const storedMeanwhile = firefox.titles()
+      const pendingMeanwhile = await phone.pending()
+      const second = await phone.sync(strategy)
+
+      expect([first.ok, second.ok]).toEqual([true, true])
+      expect(storedMeanwhile).toEqual({ r: 'Theirs again' })
+      expect(pendingMeanwhile).toEqual(['r'])
+      expect(firefox.titles()).toEqual({ r: 'Mine' })
+      expect(await phone.pending()).toEqual([])
+    },
+  )
+
+  it('publishes nothing of a record that both sides have deleted: what Firefox writes next stands', async () => {
+    const { firefox, device } = world.person()
+    const phone = device()
+    await phone.create('r', 'Mine')
+    await phone.remove('r')
+    await phone.create('other', 'Other')
+    firefox.remove('r')
+    phone.beforePush(() => firefox.write('r', 'Theirs'))
+
+    const result = await phone.sync('client_wins')
+
+    expect(result.ok).toBe(true)
+    expect(result.published.map(({ id }) => id)).toEqual(['other'])
+    expect(firefox.titles()).toEqual({ other: 'Other', r: 'Theirs' })
+    expect(await phone.titles()).toEqual(firefox.titles())
+  })
 })
 
 async function prepare(

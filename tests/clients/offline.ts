@@ -132,7 +132,10 @@ export class Device {
             return this.#sealsItself ? record : encode(record)
           },
           decode: (record: LocalRecord) => {
-            if (this.#isPushing) this.#afterPush?.()
+            if (this.#isPushing) {
+              this.#afterPush?.()
+              this.#afterPush = null
+            }
             this.#isPushing = false
             return this.#sealsItself ? record : decode(record)
           },

@@ -1,13 +1,14 @@
-import { existsSync, mkdtempSync, renameSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'bun:test'
+import { startFaultProxy } from '../support/fault-proxy.ts'
+import type { FaultProxy } from '../support/fault-proxy.ts'
+import { findPython, kintoHttp } from './python.ts'
 import { startWorld } from './world.ts'
 import type { Person, World } from './world.ts'
 
-const kintoHttp = 'kinto-http==11.11.0'
 const example = join(import.meta.dir, '../../docs/examples/python/first_steps.py')
 const calls = join(import.meta.dir, 'python_calls.py')
+const scenes = join(import.meta.dir, 'python_scenes.py')
 
 const python = await findPython()
 // Where Python or the package can't be had, the reason shows in the name of what isn't run.
@@ -102,6 +103,89 @@ describe(`Python ${kintoHttp}${why}`, () => {
   })
 })
 
+describe(`Python ${kintoHttp}, and a storage that fails or has something to say${why}`, () => {
+  let proxy: FaultProxy
+  let world: World
+  if (!('reason' in python)) {
+    beforeAll(async () => {
+      world = await startWorld({ settings: { retry_after_seconds: '1' } })
+      proxy = await startFaultProxy({ target: world.sandbox.storageUrl })
+      world.sandbox.switches.nodeUrl = proxy.url
+    })
+    afterEach(() => {
+      proxy.plan(() => null)
+      world.sandbox.switches.listCap = null
+    })
+    afterAll(async () => {
+      await world.stop()
+      await proxy.stop()
+    })
+  }
+
+  async function play(scene: string, ...people: Person[]): Promise<unknown> {
+    const identities = people.flatMap(({ bucket, user }) => [bucket, user.bearerToken(), user.keyId])
+    const { output } = await run([scenes, scene, `${world.url}/v1`, ...identities])
+    return JSON.parse(output)
+  }
+
+  function someone(...ids: string[]): Person {
+    const person = world.person()
+    for (const id of ids) person.firefox.write(id, id)
+    return person
+  }
+
+  itWithPython('asks once more, after the pause of Retry-After', async () => {
+    const person = someone('a')
+    const isAnswered = () => world.logs.some((line) => line.includes('"status":503'))
+    proxy.plan(() => (isAnswered() ? null : { kind: 'status', status: 503, body: '0' }))
+
+    expect(await play('retry', person)).toEqual({ ids: ['a'], waited: true })
+  })
+
+  itWithPython('obeys the pause of Backoff', async () => {
+    const person = someone('a')
+    proxy.plan(() => ({ kind: 'rewrite', headers: { 'X-Weave-Backoff': '30' } }))
+
+    const outcome = await play('pause', person)
+
+    expect(outcome).toEqual({ first: ['a'], backoff: expect.any(Number) })
+    expect((outcome as { backoff: number }).backoff).toBeWithin(25, 31)
+  })
+
+  itWithPython('warns of what an Alert announces', async () => {
+    proxy.plan(() => ({ kind: 'rewrite', headers: { 'X-Weave-Alert': 'This node moves on Sunday' } }))
+
+    expect(await play('announcement', someone())).toEqual([
+      ['DeprecationWarning', { code: 'soft-eol', message: 'This node moves on Sunday' }],
+    ])
+  })
+
+  itWithPython('gets all records of a storage that pages unasked', async () => {
+    const person = someone(...'abcdefgh')
+    world.sandbox.switches.listCap = 3
+
+    expect(await play('whole_list', person)).toEqual([...'hgfedcba'])
+  })
+
+  itWithPython('learns later of a change that was made between two pages', async () => {
+    const person = someone(...'abcd')
+    let isChanged = false
+    proxy.plan(({ query }) => {
+      if (!isChanged && query.has('offset')) person.firefox.write('a', 'changed')
+      isChanged ||= query.has('offset')
+      return null
+    })
+
+    expect(await play('change_between_pages', person)).toEqual({ shown: [...'dcb'], new: ['a'] })
+  })
+
+  itWithPython('belongs to another account once its credentials and the bucket do', async () => {
+    const people = [someone('of alice'), someone('of bob')]
+
+    expect(await play('other_account', ...people)).toEqual({ first: ['of alice'], second: ['of bob'] })
+  })
+})
+
 function place({ url }: World, { bucket }: Person): Record<string, string> {
   return { BRIDGE_URL: url, BUCKET: bucket }
 }
@@ -119,39 +203,6 @@ async function run(args: string[], environment: Record<string, string> = {}) {
   return { output, code }
 }
 
-/** A Python with the package, installed once into a folder for temporary files. */
-async function findPython(): Promise<{ path: string } | { reason: string }> {
-  const system = Bun.which('python3')
-  if (!system) return { reason: 'there is no python3 in PATH' }
-  const folder = join(tmpdir(), `sync-bridge-tests-${kintoHttp.replace('==', '-')}`)
-  const path = join(folder, 'bin/python')
-  if (existsSync(path)) return { path }
-  // Made aside and put in place whole, so that a broken installation is never found by the next run.
-  const draft = mkdtempSync(join(tmpdir(), 'sync-bridge-python-'))
-  try {
-    const options = ['--quiet', '--disable-pip-version-check']
-    const steps = [
-      [system, '-m', 'venv', draft],
-      [join(draft, 'bin/python'), '-m', 'pip', 'install', ...options, kintoHttp],
-    ]
-    for (const step of steps) {
-      const child = Bun.spawn(step, { stdout: 'ignore', stderr: 'pipe', timeout: 60_000 })
-      const [errors, code] = await Promise.all([textOf(child.stderr), child.exited])
-      if (code !== 0) return { reason: `"${step.slice(1).join(' ')}" failed: ${lastLine(errors)}` }
-    }
-    renameSync(draft, folder)
-    return { path }
-  } catch (error) {
-    return { reason: String(error) }
-  } finally {
-    rmSync(draft, { recursive: true, force: true })
-  }
-}
-
 function textOf(stream: ReadableStream<Uint8Array>): Promise<string> {
   return new Response(stream).text()
-}
-
-function lastLine(text: string): string {
-  return text.trim().split('\n').at(-1) ?? ''
 }

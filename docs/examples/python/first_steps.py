@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Reads a collection through Sync Bridge with the official Python client.
 
-    pip install kinto-http==11.11.0
+    python3 -m venv kinto-python
+    kinto-python/bin/pip install kinto-http==11.11.0
 
     export BRIDGE_URL=http://127.0.0.1:8000
     export BUCKET=...          # your client state: 32 hexadecimal digits
@@ -10,15 +11,24 @@
     # or, where the token server still takes them, instead of these two:
     export ASSERTION=...       # a BrowserID assertion
 
-    python3 first_steps.py bookmarks
+    kinto-python/bin/python first_steps.py bookmarks
 
 `sync-bridge sandbox` prints all of them, to try this without an account.
 """
 
 import os
+import shlex
 import sys
 
-from kinto_http import Client, TokenAuth
+try:
+    from kinto_http import Client, TokenAuth
+except ImportError:
+    sys.exit(f"""This needs the package kinto-http. To have it in a folder of its own, and to go on:
+
+  python3 -m venv kinto-python
+  kinto-python/bin/pip install kinto-http==11.11.0
+  kinto-python/bin/python {shlex.join(sys.argv)}
+""")
 
 
 def connect(collection):
@@ -62,6 +72,9 @@ def main():
     print(f"{client.server_info()['project_name']} has {total(client)} records in {collection}")
 
     newest = client.get_records(_sort="newest", _limit=3)
+    # Of the list that was read last, so before the next one. Keep it, and ask only for what is newer the next time:
+    # client.get_records(_since=timestamp)
+    timestamp = client.get_records_timestamp()
     for record in newest:
         print(f"{record['last_modified']} {record['id']} ({len(record['payload'])} bytes, encrypted)")
 
@@ -69,8 +82,7 @@ def main():
         record = one_record(client, newest[0]["id"])
         print(f"the newest of them, asked for alone: {record['id']}")
 
-    # Keep this, and ask only for what is newer the next time: client.get_records(_since=timestamp)
-    print(f"as of {client.get_records_timestamp()}")
+    print(f"as of {timestamp}")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,38 @@
+import { existsSync, mkdtempSync, renameSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+
+export const kintoHttp = 'kinto-http==11.11.0'
+
+/** The path of a Python with the package, installed once into a folder for temporary files; or why there is none. */
+export async function findPython(): Promise<{ path: string } | { reason: string }> {
+  const system = Bun.which('python3')
+  if (!system) return { reason: 'there is no python3 in PATH' }
+  const folder = join(tmpdir(), `sync-bridge-tests-${kintoHttp.replace('==', '-')}`)
+  const path = join(folder, 'bin/python')
+  if (existsSync(path)) return { path }
+  // Made aside and put in place whole, so that a broken installation is never found by the next run.
+  const draft = mkdtempSync(join(tmpdir(), 'sync-bridge-python-'))
+  try {
+    const options = ['--quiet', '--disable-pip-version-check']
+    const steps = [
+      [system, '-m', 'venv', draft],
+      [join(draft, 'bin/python'), '-m', 'pip', 'install', ...options, kintoHttp],
+    ]
+    for (const step of steps) {
+      const child = Bun.spawn(step, { stdout: 'ignore', stderr: 'pipe', timeout: 60_000 })
+      const [errors, code] = await Promise.all([new Response(child.stderr).text(), child.exited])
+      if (code !== 0) return { reason: `"${step.slice(1).join(' ')}" failed: ${lastLine(errors)}` }
+    }
+    renameSync(draft, folder)
+    return { path }
+  } catch (error) {
+    return { reason: String(error) }
+  } finally {
+    rmSync(draft, { recursive: true, force: true })
+  }
+}
+
+function lastLine(text: string): string {
+  return text.trim().split('\n').at(-1) ?? ''
+}

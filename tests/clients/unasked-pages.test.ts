@@ -1,0 +1,70 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'bun:test'
+import KintoClient from 'kinto-http/lib/index.js'
+import { startFaultProxy } from '../support/fault-proxy.ts'
+import type { FaultProxy } from '../support/fault-proxy.ts'
+import { kintoVersions } from './offline.ts'
+import { startWorld } from './world.ts'
+import type { Person, World } from './world.ts'
+
+// A list without a limit is one answer, made of as many pages as the storage makes of it. Once it changes, the pages
+// don't belong together any more: the answer is cut, so that nobody takes it for a whole one.
+describe('a storage that pages unasked, and changes between two of its pages', () => {
+  let proxy: FaultProxy
+  let world: World
+  beforeAll(async () => {
+    world = await startWorld({ sandbox: { listCap: 3 } })
+    proxy = await startFaultProxy({ target: world.sandbox.storageUrl })
+    world.sandbox.switches.nodeUrl = proxy.url
+  })
+  beforeEach(() => proxy.plan(() => null))
+  afterAll(async () => {
+    await world.stop()
+    await proxy.stop()
+  })
+
+  it('shows kinto-http an error and then, asked again, all of it', async () => {
+    const person = someoneWithEight(world)
+    const client = new KintoClient(`${world.url}/v1`, { headers: person.headers })
+    const bookmarks = client.bucket(person.bucket).collection('bookmarks')
+
+    changeBetweenPages(proxy, person)
+    await expect(bookmarks.listRecords()).rejects.toThrow()
+    const { data } = await bookmarks.listRecords()
+
+    expect(data.map(({ id }) => id)).toEqual([...'ahgfedcb'])
+  })
+
+  it.each(kintoVersions)(
+    'leaves %s with what it had, and brings all of it with the next sync',
+    async (version) => {
+      const person = someoneWithEight(world)
+      const phone = person.device({ version })
+
+      changeBetweenPages(proxy, person)
+      await expect(phone.sync()).rejects.toThrow()
+      const meanwhile = await phone.titles()
+      const result = await phone.sync()
+
+      expect(meanwhile).toEqual({})
+      expect(result.ok).toBe(true)
+      expect(await phone.titles()).toEqual(person.firefox.titles())
+      expect(await phone.titles()).toMatchObject({ a: 'Changed', h: 'Title of h' })
+    },
+  )
+})
+
+function someoneWithEight(world: World): Person {
+  const person = world.person()
+  for (const id of 'abcdefgh') person.firefox.write(id, `Title of ${id}`)
+  return person
+}
+
+/** Once, the record that a list shows last is written after the first page has been read. */
+function changeBetweenPages(proxy: FaultProxy, { firefox }: Person): void {
+  let isChanged = false
+  proxy.plan(({ query }) => {
+    if (!isChanged && query.has('offset')) firefox.write('a', 'Changed')
+    isChanged ||= query.has('offset')
+    return null
+  })
+}
