@@ -2,13 +2,10 @@ import { canonicalCollection } from '../domain/record.ts'
 import { nearest } from '../ops/spelling.ts'
 import { commit, name, version } from '../version.ts'
 import { readArguments } from './arguments.ts'
-import { check } from './check.ts'
 import { scrubEnvironment } from './environment.ts'
 import { commandHelp, commands, generalHelp } from './help.ts'
-import { init } from './init.ts'
 import { loadSettings } from './load-settings.ts'
 import { realPrograms } from './programs.ts'
-import { systemdUnit, usualSettingsFile } from './systemd-unit.ts'
 
 import type { GivenOptions } from './arguments.ts'
 import type { CommandName } from './help.ts'
@@ -44,8 +41,15 @@ async function start(
   programs: Programs,
 ): Promise<number> {
   const value = (option: string) => options.get(option)?.[0] ?? null
-  if (command === 'init') return init(host)
-  if (command === 'systemd-unit') return systemdUnit(value('config') ?? usualSettingsFile, host)
+  // What a service does not need is loaded by who asks for it.
+  if (command === 'init') {
+    const { init } = await import('./init.ts')
+    return init(host)
+  }
+  if (command === 'systemd-unit') {
+    const { systemdUnit, usualSettingsFile } = await import('./systemd-unit.ts')
+    return systemdUnit(value('config') ?? usualSettingsFile, host)
+  }
 
   const { problems, trusting } = scrubEnvironment(host.environment)
   if (problems.length > 0) {
@@ -57,8 +61,10 @@ async function start(
       const loaded = loadSettings(value('config'), host, trusting)
       return loaded ? programs.serve(loaded.settings, host, readAgainFrom(value('config'), host)) : 2
     }
-    case 'check':
+    case 'check': {
+      const { check } = await import('./check.ts')
       return check(value('config'), host, trusting, programs.createProbes)
+    }
     case 'sandbox': {
       const sandbox = readSandboxOptions(options)
       return typeof sandbox === 'string' ? complain(host, command, sandbox) : programs.sandbox(sandbox, host)

@@ -1,6 +1,5 @@
-import { isAbsolute, join } from 'node:path'
-
 import { quoteText } from './escape.ts'
+import { fileIn } from './file-names.ts'
 
 import type * as Crypto from 'node:crypto'
 
@@ -123,7 +122,7 @@ export const caBundle: Reader<CaBundle> = (given, { folder, readFile }) => {
   const remedy =
     'name a PEM file with at least one certificate, or remove the setting to trust the usual authorities'
   if (given === '') return { problem: 'is empty', remedy }
-  const path = isAbsolute(given) || folder === null ? given : join(folder, given)
+  const path = fileIn(folder ?? '', given)
   let pem: string
   try {
     pem = readFile(path)

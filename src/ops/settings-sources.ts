@@ -1,5 +1,4 @@
-import { join } from 'node:path'
-
+import { fileIn } from './file-names.ts'
 import { parseIni } from './ini.ts'
 import { quote, reasonOf } from './setting-readers.ts'
 import { collectionGate, collectionSettings, settingsSchema } from './settings-schema.ts'
@@ -56,7 +55,7 @@ function readCredentials(sources: SettingsSources, problems: SettingsProblem[]):
   return Object.entries<AnySetting>(settingsSchema).flatMap(([name, setting]) => {
     if (!setting.secret) return []
     try {
-      return [{ name, text: sources.readFile(join(folder, name)).trim(), source: `credential ${name}` }]
+      return [{ name, text: sources.readFile(fileIn(folder, name)).trim(), source: `credential ${name}` }]
     } catch (cause) {
       const absent = cause instanceof Error && 'code' in cause && cause.code === 'ENOENT'
       if (!absent) {

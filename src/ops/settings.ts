@@ -1,5 +1,4 @@
-import { dirname } from 'node:path'
-
+import { folderOf } from './file-names.ts'
 import { collectionGate, required, settingsSchema } from './settings-schema.ts'
 import { collectSettings, strangers } from './settings-sources.ts'
 
@@ -36,7 +35,7 @@ export function readSettings(sources: SettingsSources): SettingsOutcome {
   const problems: SettingsProblem[] = []
   const given = collectSettings(sources, problems)
   const context = {
-    folder: sources.file && dirname(sources.file.path),
+    folder: sources.file && folderOf(sources.file.path),
     readFile: sources.readFile,
   }
   const values: Record<string, unknown> = {}
