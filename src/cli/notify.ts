@@ -1,3 +1,5 @@
+import { openCLibrary } from './c-library.ts'
+
 import type { Host } from './host.ts'
 
 /** What the service manager is told; see sd_notify(3). */
@@ -28,8 +30,6 @@ export async function createNotifier(host: Host, onFailure: (reason: string) => 
   }
 }
 
-// The C library by the names that glibc and musl give it. The runtime itself has no datagrams over unix sockets.
-const libraries = ['libc.so.6', 'libc.musl-x86_64.so.1', 'libc.musl-aarch64.so.1', 'libc.so']
 const unixFamily = 1
 const datagramCloseOnExec = 0o2000002
 const dontWaitNoSignal = 0x4040
@@ -40,7 +40,13 @@ async function openSender(
   onFailure: (reason: string) => void,
 ): Promise<((text: string) => void) | null> {
   const target = socketAddress(address)
-  const library = target && (await openLibrary())
+  // The runtime itself has no datagrams over unix sockets.
+  const library =
+    target &&
+    (await openCLibrary({
+      socket: { args: ['i32', 'i32', 'i32'], returns: 'i32' },
+      sendto: { args: ['i32', 'ptr', 'usize', 'i32', 'ptr', 'u32'], returns: 'i64' },
+    }))
   const socket = library ? library.socket(unixFamily, datagramCloseOnExec, 0) : -1
   if (!target || !library || socket < 0) {
     onFailure(target ? 'no socket can be made' : 'NOTIFY_SOCKET is no address')
@@ -59,19 +65,4 @@ function socketAddress(address: string): Uint8Array | null {
   if (!/^[/@]/.test(address) || path.length > longestPath) return null
   const family = new Uint8Array(new Uint16Array([unixFamily]).buffer)
   return new Uint8Array(Buffer.concat([family, path]))
-}
-
-async function openLibrary() {
-  const { dlopen } = await import('bun:ffi')
-  for (const name of libraries) {
-    try {
-      return dlopen(name, {
-        socket: { args: ['i32', 'i32', 'i32'], returns: 'i32' },
-        sendto: { args: ['i32', 'ptr', 'usize', 'i32', 'ptr', 'u32'], returns: 'i64' },
-      }).symbols
-    } catch {
-      // Not this one.
-    }
-  }
-  return null
 }

@@ -1,3 +1,4 @@
+import { leaveNewConnections } from './new-connections.ts'
 import { createNotifier } from './notify.ts'
 import { signalOrders, supervisorOrders } from './orders.ts'
 import { createOutputLog } from './output-log.ts'
@@ -48,7 +49,7 @@ async function serveAlone(service: Service): Promise<number> {
   const notifier = await createNotifier(host, (reason) => log.debug('not notified', { reason }))
   orders.onReload(() => {
     notifier.reloading()
-    const changed = reload(readAgain, log)
+    const changed = reload(readAgain, log, settings)
     if (changed) bridge.reload(changed)
     notifier.ready()
   })
@@ -58,14 +59,14 @@ async function serveAlone(service: Service): Promise<number> {
   await orders.stop
   notifier.stopping()
   log.info('stopping', { graceSeconds: settings.shutdownGraceSeconds })
-  const code = await drain(bridge, settings, orders)
+  const code = await drain(bridge, service, orders)
   log.info('stopped')
   notifier.close()
   return code
 }
 
 async function serveAsWorker(service: Service, supervisor: Supervisor): Promise<number> {
-  const { settings, host, readAgain } = service
+  const { host, readAgain } = service
   const orders = supervisorOrders(host, supervisor)
   const own = (): MetricFamily[] => bridge?.families() ?? []
   const link = createWorkerLink(supervisor, own, Bun.sleep)
@@ -79,14 +80,18 @@ async function serveAsWorker(service: Service, supervisor: Supervisor): Promise<
   supervisor.send({ kind: 'listening', url: bridge.url, port: bridge.port })
 
   await orders.stop
-  return drain(bridge, settings, orders)
+  return drain(bridge, service, orders)
 }
 
+/** For connections that are just being made to be there and to send a request. Less than until they are tried again. */
+const lastConnectionsMs = 500
+
 /** The exit code once nothing is under way any more, or at the order to end at once. */
-function drain(bridge: Bridge, settings: Settings, orders: Orders): Promise<number> {
+function drain(bridge: Bridge, { settings, host }: Service, orders: Orders): Promise<number> {
   const drained = async () => {
     bridge.announceStop()
     await Bun.sleep(settings.shutdownDelaySeconds * 1000)
+    if (settings.reusePort && (await leaveNewConnections(host))) await Bun.sleep(lastConnectionsMs)
     await bridge.stop(settings.shutdownGraceSeconds * 1000)
     return 0
   }
@@ -119,7 +124,7 @@ export async function createProbes(settings: Settings): Promise<Probes> {
   const { tokenServer, store } = createParts(
     settings,
     { now: Date.now },
-    { exchange() {}, redisTrouble() {} },
+    { exchange() {}, breaker() {}, redisTrouble() {} },
   )
   const timeoutMs = settings.tokenServerHeartbeatTimeoutSeconds * 1000
   return {

@@ -46,7 +46,11 @@ export async function supervise(service: SupervisedService): Promise<number> {
   }
   orders.onReload(() => {
     notifier.reloading()
-    if (reload(readAgain, log)) workers.reload()
+    const changed = reload(readAgain, log, settings)
+    if (changed) {
+      log.level = changed.loggingLevel
+      workers.reload()
+    }
     notifier.ready()
   })
   if (outcome) {
