@@ -1,11 +1,12 @@
 /**
  * The service as an Elysia app. How a request travels, and where to read on:
  *
- * 1. `routes/guard.ts`    every request, before routing: host, origin, preflight, redirects, method, end of service
- * 2. `routes/*.ts`        one plugin a resource: read -> ask -> reply
- * 3. `protocol/`          the codecs that they read and reply with; both directions, no I/O
- * 4. `batch/`             every write: many operations, one transaction
- * 5. `upstream/`          the storage and the token server behind it all
+ * 1. `routes/overload.ts` what is one too many: refused before the framework sees it
+ * 2. `routes/guard.ts`    every other request, before routing: host, origin, preflight, redirects, method, end of service
+ * 3. `routes/*.ts`        one plugin a resource: read -> ask -> reply
+ * 4. `protocol/`          the codecs that they read and reply with; both directions, no I/O
+ * 5. `batch/`             every write: many operations, one transaction
+ * 6. `upstream/`          the storage and the token server behind it all
  *
  * Whatever comes back, a reply or something thrown, becomes a message in `answer` below and nowhere else.
  */
@@ -17,12 +18,15 @@ import type { Reply } from './protocol/reply.ts'
 import { batchRoutes } from './routes/batch.ts'
 import { collectionRoutes } from './routes/collections.ts'
 import { contextOf } from './routes/context.ts'
+import type * as DataDescriptions from './routes/data-descriptions.ts'
 import { docsRoutes } from './routes/docs.ts'
 import { guard, unknownPath } from './routes/guard.ts'
 import { healthRoutes } from './routes/health.ts'
 import { metricsRoutes } from './routes/metrics.ts'
+import { refuseExcess } from './routes/overload.ts'
 import { recordRoutes } from './routes/records.ts'
 import { rootRoutes } from './routes/root.ts'
+import type * as ServiceDescriptions from './routes/service-descriptions.ts'
 import type { Services } from './routes/services.ts'
 
 /** Composes the routes into an app that is ready to listen. */
@@ -40,7 +44,13 @@ export function createApp(services: Services) {
       bytes: () => bodyBytes(reply),
       userAgent: () => request.headers.get('user-agent'),
     })
-    const response = toResponse(reply, origin, services.settings, services.now())
+    const response = toResponse(
+      reply,
+      origin,
+      services.settings,
+      services.now(),
+      services.load.backoffSeconds,
+    )
     response.headers.set('X-Request-Id', requestId)
     if (services.isStopping()) response.headers.set('Connection', 'close')
     return response
@@ -53,6 +63,10 @@ export function createApp(services: Services) {
   // Handlers are compiled at their first request: all of them at once would double the time that a start takes.
   // A Host of less than four characters would confuse the framework's router if it took hosts to be standard ones.
   return new Elysia({ normalize: false, aot: true, precompile: false, handler: { standardHostname: false } })
+    .wrap((handle, request) => {
+      const refusal = refuseExcess(request, services)
+      return refusal ? () => refusal : handle
+    })
     .onRequest(({ request }) => {
       try {
         const reply = guard(request, services)
@@ -75,14 +89,27 @@ function bodyBytes({ body }: Reply): number | null {
   return body instanceof Uint8Array ? body.length : null
 }
 
+/** What the API document says of the routes. */
+interface Descriptions {
+  data: typeof DataDescriptions
+  service: typeof ServiceDescriptions
+}
+
 /** Every route, without the version prefix. */
-function allRoutes(services: Services): Elysia {
+function allRoutes(services: Services, described?: Descriptions): Elysia {
   return new Elysia()
-    .use(rootRoutes(services))
-    .use(healthRoutes(services))
-    .use(collectionRoutes(services))
-    .use(recordRoutes(services))
-    .use(batchRoutes(services))
-    .use(metricsRoutes(services))
-    .use(docsRoutes(services, () => allRoutes(services))) as unknown as Elysia
+    .use(rootRoutes(services, described?.service))
+    .use(healthRoutes(services, described?.service))
+    .use(collectionRoutes(services, described?.data))
+    .use(recordRoutes(services, described?.data))
+    .use(batchRoutes(services, described?.data))
+    .use(metricsRoutes(services, described?.service))
+    .use(docsRoutes(services, () => describedRoutes(services), described?.service)) as unknown as Elysia
+}
+
+// To make all descriptions takes as long as all else that a start does for the routes.
+async function describedRoutes(services: Services): Promise<Elysia> {
+  const data = await import('./routes/data-descriptions.ts')
+  const service = await import('./routes/service-descriptions.ts')
+  return allRoutes(services, { data, service })
 }

@@ -3,6 +3,8 @@ import { Locks } from '../batch/locks.ts'
 import { runTransaction } from '../batch/transaction.ts'
 import { createCredentials } from '../credentials/credentials.ts'
 import { ServiceError, UpstreamError } from '../domain/errors.ts'
+import { windowMs } from '../ops/admitted-limit.ts'
+import { Load } from '../ops/load.ts'
 import { expositionType, renderFamilies } from '../ops/metric-families.ts'
 import { createStatsd } from '../ops/statsd.ts'
 import { createLimitsCache } from '../upstream/storage-limits.ts'
@@ -66,6 +68,8 @@ export function startBridge(settings: Settings, host: Host, log: Log, options: B
           version,
           commit,
           requestsInFlight: () => server.pendingRequests,
+          breakers: () => parts.breakers(),
+          requestsAdmitted: () => load.admitted,
           logLinesDropped: options.logLinesDropped ?? (() => 0),
           usage: () => host.processes?.usage() ?? null,
         }
@@ -74,9 +78,20 @@ export function startBridge(settings: Settings, host: Host, log: Log, options: B
   const families = () => observers.metrics?.families() ?? []
   const exposed = exposedSettings(settings)
   const lifecycle = { isStopping: false }
+  const load = new Load({
+    maxRequests: settings.maxConcurrentRequests,
+    maxRequestsOfUser: settings.userMaxConcurrency,
+    maxLagMs: settings.shedEventLoopLagMs,
+    requestsInFlight: () => server.pendingRequests,
+    now: () => performance.now(),
+    cpuMs: () => host.processes?.cpuMs() ?? null,
+    observeLag: observers.eventLoopLag,
+    observeRefusal: observers.shed,
+  })
   const parts = createParts(settings, host, observers)
   const app = createApp({
     ...createServices(settings, exposed, parts, observers, host, log),
+    load,
     isStopping: () => lifecycle.isStopping,
     metrics:
       observers.metrics &&
@@ -95,6 +110,7 @@ export function startBridge(settings: Settings, host: Host, log: Log, options: B
     error: () => lastResort.clone(),
   })
   const server = app.server!
+  const stopWatching = every(windowMs, () => load.endWindow())
   return {
     url: `http://${server.hostname}:${server.port}`,
     port: server.port!,
@@ -104,6 +120,7 @@ export function startBridge(settings: Settings, host: Host, log: Log, options: B
       const timer = setTimeout(() => void server.stop(true), graceMs)
       await server.stop(false)
       clearTimeout(timer)
+      stopWatching()
       statsd?.close()
       await parts.store?.close()
     },
@@ -127,12 +144,15 @@ function startStatsd({ statsdUrl, statsdPrefix }: Settings): Statsd | null {
       socket.unref()
       return socket
     },
-    every(ms, handler) {
-      const timer = setInterval(handler, ms)
-      timer.unref()
-      return () => clearInterval(timer)
-    },
+    every,
   })
+}
+
+/** A timer that keeps nothing alive. */
+function every(ms: number, handler: () => void): () => void {
+  const timer = setInterval(handler, ms)
+  timer.unref()
+  return () => clearInterval(timer)
 }
 
 function createServices(
@@ -142,14 +162,16 @@ function createServices(
   observers: Observers,
   host: Host,
   log: Log,
-): Omit<Services, 'isStopping' | 'metrics'> {
+): Omit<Services, 'isStopping' | 'metrics' | 'load'> {
   const { send, tokenServer, tokenPause, store } = parts
   const { now } = host
   const askedFor = new WeakSet<Identity>()
+  // Who waits for an answer under way has another name than the request that it belongs to.
+  const requestIds = new WeakMap<Identity, string>()
   const credentials = createCredentials({
     exchange(identity) {
       askedFor.add(identity)
-      return tokenServer.exchange(identity)
+      return tokenServer.exchange(identity, requestIds.get(identity))
     },
     isLasting: (refusal) => refusal.cause !== 'invalid-timestamp',
     store,
@@ -174,7 +196,8 @@ function createServices(
     monotonicNow: () => performance.now(),
     createRequestId: names(host.randomBytes(8)),
     version: { name, version, commit, source },
-    async openStorage(identity, { userAgent, signal, deadlineAtMs, work }) {
+    async openStorage(identity, { userAgent, signal, deadlineAtMs, requestId, work }) {
+      requestIds.set(identity, requestId)
       try {
         const storage = createSyncStorage({
           credentials: await credentials.obtain(identity),
@@ -183,6 +206,7 @@ function createServices(
           userAgent: `${userAgent ?? ''} ${name}/${version}`.trim(),
           timeoutMs: settings.upstreamTimeoutSeconds * 1000,
           deadlineAtMs,
+          requestId,
           signal,
           now,
           nonce,
@@ -196,11 +220,13 @@ function createServices(
         work.cached = work.cached !== false && !askedFor.has(identity)
       }
     },
-    identify: (identity) =>
-      credentials.obtain(identity).then(
+    identify(identity, requestId) {
+      requestIds.set(identity, requestId)
+      return credentials.obtain(identity).then(
         ({ uid }) => String(uid),
         () => null,
-      ),
+      )
+    },
     transact: (steps, deadlineAtMs) =>
       runTransaction(steps, {
         deadlineAtMs,
@@ -218,6 +244,7 @@ function createServices(
       now,
     }),
     observe: observers.request,
+    observeRefusal: observers.refused,
     observeBatch: observers.batch,
     reportDefect(error) {
       if (error instanceof ServiceError && error.status < 500) return
@@ -243,7 +270,12 @@ function countedSend(send: Send, work: Work): Send {
   return async (request) => {
     const startedAtMs = performance.now()
     try {
-      return await send(request)
+      const answer = await send(request)
+      work.upstreamStatus = answer.status
+      return answer
+    } catch (error) {
+      if (error instanceof UpstreamError) work.upstreamStatus = error.status ?? work.upstreamStatus
+      throw error
     } finally {
       work.upstreamCalls += 1
       work.upstreamMs += performance.now() - startedAtMs

@@ -37,6 +37,8 @@ export interface Processes {
     take: (message: FromWorker) => void,
   ): WorkerProcess
   usage(): ProcessUsage
+  /** Processor time that this process has used so far, in ms. */
+  cpuMs(): number
 }
 
 /** The process that a worker works for. */
@@ -81,6 +83,7 @@ export function processHost(): ProcessHost {
       supervisor: process.env[workerMark] && process.send ? supervisor : null,
       startWorker,
       usage,
+      cpuMs,
     },
     async drain(timeoutMs) {
       await Promise.race([Promise.all([stdout.drained(), stderr.drained()]), Bun.sleep(timeoutMs)])
@@ -125,10 +128,14 @@ function startWorker(
 
 const startedAtSeconds = Math.round(Date.now() - performance.now()) / 1000
 
-function usage(): ProcessUsage {
+function cpuMs(): number {
   const { user, system } = process.cpuUsage()
+  return (user + system) / 1000
+}
+
+function usage(): ProcessUsage {
   const { rss, heapUsed } = process.memoryUsage()
-  return { cpuSeconds: (user + system) / 1e6, residentBytes: rss, heapBytes: heapUsed, startedAtSeconds }
+  return { cpuSeconds: cpuMs() / 1000, residentBytes: rss, heapBytes: heapUsed, startedAtSeconds }
 }
 
 const maxFileBytes = 4 * 1024 * 1024

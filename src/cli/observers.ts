@@ -4,10 +4,12 @@ import { isLogged } from '../ops/log.ts'
 import type { TransactionEvent } from '../batch/transaction.ts'
 import type { CredentialsEvent } from '../credentials/credentials.ts'
 import type { RedisTrouble } from '../credentials/redis-store.ts'
+import type { RefusalReason } from '../ops/load.ts'
 import type { Log, LogFields } from '../ops/log.ts'
 import type { Metrics, MetricsSources } from '../ops/metrics.ts'
 import type { Statsd } from '../ops/statsd.ts'
 import type { RequestSummary, SubRequestSummary } from '../routes/services.ts'
+import type { BreakerEvent } from '../upstream/breakers.ts'
 import type { Exchange } from '../upstream/send.ts'
 
 /** Those who are told what happens: the log, the metrics and a statsd, the last two where they are switched on. */
@@ -15,9 +17,15 @@ export interface Observers {
   request(summary: RequestSummary): void
   batch(size: number, describe: (index: number) => SubRequestSummary): void
   exchange(exchange: Exchange): void
+  breaker(event: BreakerEvent): void
   credentials(event: CredentialsEvent): void
   redisTrouble(trouble: RedisTrouble, code: string | null): void
   transaction(event: TransactionEvent): void
+  /** A request was refused because of the load. */
+  shed(reason: RefusalReason): void
+  /** It was not even looked at. */
+  refused(method: string): void
+  eventLoopLag(ms: number): void
   metrics: Metrics | null
 }
 
@@ -34,6 +42,9 @@ export function createObservers({ log, sources, statsd, now }: ObserversOptions)
   const metrics = sources && createMetrics(sources)
   const warnOfRedis = oncePerMinute(now, (trouble: RedisTrouble, code: string | null) =>
     log.warning('cache trouble', { trouble, code }),
+  )
+  const warnOfLoad = oncePerMinute(now, (reason: RefusalReason) =>
+    log.warning('requests refused', { reason }),
   )
   return {
     metrics,
@@ -63,6 +74,11 @@ export function createObservers({ log, sources, statsd, now }: ObserversOptions)
       if (isLogged(log, 'debug'))
         log.debug('upstream', { target, method, status, failure, ms: Math.round(ms) })
     },
+    breaker({ target, host, change }) {
+      if (change === 'opened') metrics?.breakerOpened(target)
+      statsd?.count(`breaker.${target}.${change}`)
+      log[change === 'opened' ? 'warning' : 'info'](`breaker ${change}`, { target, host })
+    },
     credentials(event) {
       metrics?.credentials(event)
       statsd?.count(`credentials.${event}`)
@@ -77,6 +93,16 @@ export function createObservers({ log, sources, statsd, now }: ObserversOptions)
       statsd?.count(`batch.${event.kind}`)
       reportTransaction(event, log)
     },
+    shed(reason) {
+      metrics?.shed(reason)
+      statsd?.count(`shed.${reason}`)
+      warnOfLoad(reason)
+    },
+    refused(method) {
+      metrics?.refused(method)
+      statsd?.count('response.503')
+    },
+    eventLoopLag: (ms) => metrics?.eventLoopLag(ms),
   }
 }
 
@@ -95,6 +121,7 @@ function describeRequest(summary: RequestSummary): LogFields {
     ...(work.cached !== null && {
       upstreamCalls: work.upstreamCalls,
       upstreamMs: toTenths(work.upstreamMs),
+      ...(work.upstreamStatus !== null && { upstreamStatus: work.upstreamStatus }),
       cached: work.cached,
     }),
     requestId,
@@ -114,7 +141,7 @@ function reportTransaction(event: TransactionEvent, log: Log): void {
   log[level](`batch.${event.kind}`, { collections })
 }
 
-// One line tells of a cache that is away; one for each request would drown everything else.
+// One line tells of a cache that is away, or of a flood; one for each request would drown everything else.
 function oncePerMinute<Args extends unknown[]>(now: () => number, report: (...args: Args) => void) {
   let quietUntilMs = 0
   return (...args: Args) => {

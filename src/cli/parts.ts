@@ -1,3 +1,4 @@
+import { createBreakers } from '../upstream/breakers.ts'
 import { createSend } from '../upstream/send.ts'
 import { createTokenServer } from '../upstream/token-server.ts'
 import { name, version } from '../version.ts'
@@ -5,6 +6,7 @@ import { laterStore } from './later-store.ts'
 
 import type { CredentialStore } from '../credentials/credential-store.ts'
 import type { Settings } from '../ops/settings.ts'
+import type { BreakerCount } from '../upstream/breakers.ts'
 import type { Send } from '../upstream/send.ts'
 import type { TokenServer } from '../upstream/token-server.ts'
 import type { Host } from './host.ts'
@@ -18,6 +20,8 @@ export interface Parts {
   tokenPause: { seconds: number; untilMs: number }
   /** Null: every process remembers by itself. */
   store: CredentialStore | null
+  /** The breakers that are not closed. */
+  breakers(): BreakerCount[]
   /** From now on trusts the authorities that these settings name. */
   trust(settings: Settings): void
 }
@@ -28,17 +32,20 @@ const redisDelayMs = 25
 export function createParts(
   settings: Settings,
   host: Pick<Host, 'now'>,
-  observers: Pick<Observers, 'exchange' | 'redisTrouble'>,
+  observers: Pick<Observers, 'exchange' | 'breaker' | 'redisTrouble'>,
 ): Parts {
+  const clock = { now: () => performance.now(), random: Math.random }
+  const newBreakers = () => createBreakers({ ...clock, observe: observers.breaker })
   const openDoor = (ca: string | undefined): Send =>
     createSend({
       ...(ca !== undefined && { ca }),
+      ...clock,
+      breakers,
       observe: observers.exchange,
-      now: () => performance.now(),
-      random: Math.random,
       delay: Bun.sleep,
     })
   let ca = settings.certificateCaBundle?.pem
+  let breakers = newBreakers()
   let door = openDoor(ca)
   const send: Send = (request) => door(request)
   const tokenPause = { seconds: 0, untilMs: 0 }
@@ -59,10 +66,12 @@ export function createParts(
     tokenServer,
     tokenPause,
     store,
+    breakers: () => breakers.counts(),
     trust({ certificateCaBundle }) {
-      // Calls under way end as they began; the limits of calls begin anew, which only a change is worth.
+      // Calls under way end as they began; limits and breakers begin anew, which only a change is worth.
       if (certificateCaBundle?.pem === ca) return
       ca = certificateCaBundle?.pem
+      breakers = newBreakers()
       door = openDoor(ca)
     },
   }

@@ -76,7 +76,8 @@ function compare(a: string, b: string): number {
  * - `unreachable`: nothing was sent (refused, unknown host, TLS); certainly not applied
  * - `lost`: sent, but no usable answer came (reset, truncated); may have been applied
  * - `timeout`: no answer in time; may have been applied
- * - `refused`: it answered that it can't now (5xx, 429); `applied` says what that means for a write
+ * - `refused`: it answered that it can't now (5xx, 429), or is left alone for a while because it kept failing or asked for
+ *   that; `applied` says what this means for a write
  * - `nonsense`: it answered something that the protocol does not know
  * - `overload`: we did not even send, because too many calls to that host are under way
  */

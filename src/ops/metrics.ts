@@ -8,6 +8,10 @@ export interface MetricsSources {
   commit: string
   /** Requests whose answers are not wholly sent. */
   requestsInFlight(): number
+  /** Requests that are admitted at a time. */
+  requestsAdmitted(): number
+  /** The breakers towards each kind of target that let nothing through, or one call at a time. */
+  breakers(): { target: string; open: number; halfOpen: number }[]
   logLinesDropped(): number
   /** What the operating system says of this process; null where nobody knows. */
   usage(): ProcessUsage | null
@@ -29,9 +33,17 @@ export interface Metrics {
   exchange(target: string, method: string, status: number | null, failure: string | null, ms: number): void
   credentials(event: string): void
   redisTrouble(trouble: string): void
+  /** A breaker has opened, after having been closed. */
+  breakerOpened(target: string): void
   transaction(event: string): void
   /** A batch that was carried out, by the number of its sub-requests. */
   batch(size: number): void
+  /** A request was refused because of the load: why. */
+  shed(reason: string): void
+  /** It was not even looked at. */
+  refused(method: string): void
+  /** How late the event loop was, at each look. */
+  eventLoopLag(ms: number): void
   families(): MetricFamily[]
 }
 
@@ -48,7 +60,12 @@ export function createMetrics(sources: MetricsSources): Metrics {
   const redisTroubles = new Tallies(['trouble'], () => new Counter())
   const transactions = new Tallies(['event'], () => new Counter())
   const batchSizes = new Tallies([], () => new Histogram(sizeBounds))
+  const openings = new Tallies(['target'], () => new Counter())
+  const sheds = new Tallies(['reason'], () => new Counter())
+  const lags = new Tallies([], () => new Histogram(secondsBounds))
   // These are alarms: they have to be there, at zero, before they are needed.
+  for (const reason of ['limit', 'lag', 'user']) sheds.of(reason)
+  for (const target of ['token', 'storage']) openings.of(target)
   transactions.of('partial')
   transactions.of('unknown')
 
@@ -65,6 +82,7 @@ export function createMetrics(sources: MetricsSources): Metrics {
       remember((result: string | number) => exchanges.of(target, method, result)),
     ),
   }))
+  const shedOf = remember((reason: string) => sheds.of(reason))
   const credentialsOf = remember((event: string) => credentials.of(event))
 
   return {
@@ -80,8 +98,12 @@ export function createMetrics(sources: MetricsSources): Metrics {
     },
     credentials: (event) => void (credentialsOf(event).value += 1),
     redisTrouble: (trouble) => void (redisTroubles.of(trouble).value += 1),
+    breakerOpened: (target) => void (openings.of(target).value += 1),
     transaction: (event) => void (transactions.of(event).value += 1),
     batch: (size) => batchSizes.of().observe(size),
+    shed: (reason) => void (shedOf(reason).value += 1),
+    refused: (method) => void (requestOf('none').counterOf(method)(503).value += 1),
+    eventLoopLag: (ms) => lags.of().observe(ms / 1000),
     families: () => [
       counterFamily('sync_bridge_requests_total', 'Answered requests', requests),
       histogramFamily(
@@ -103,8 +125,17 @@ export function createMetrics(sources: MetricsSources): Metrics {
         credentials,
       ),
       counterFamily('sync_bridge_redis_troubles_total', 'Trouble with Redis', redisTroubles),
+      counterFamily('sync_bridge_breaker_openings_total', 'Targets that began to be left alone', openings),
+      breakersFamily(sources.breakers()),
       counterFamily('sync_bridge_transactions_total', 'What became of reads and writes', transactions),
       histogramFamily('sync_bridge_batch_requests', 'Sub-requests in a batch', sizeBounds, batchSizes),
+      counterFamily('sync_bridge_requests_shed_total', 'Requests refused because of the load', sheds),
+      histogramFamily(
+        'sync_bridge_event_loop_lag_seconds',
+        'How late the event loop is, ten times a second',
+        secondsBounds,
+        lags,
+      ),
       ...readFamilies(sources),
     ],
   }
@@ -124,6 +155,7 @@ function readFamilies({
   version,
   commit,
   requestsInFlight,
+  requestsAdmitted,
   logLinesDropped,
   usage,
 }: MetricsSources): MetricFamily[] {
@@ -131,6 +163,7 @@ function readFamilies({
   const build: [string, number][] = [[`sync_bridge_build_info{version="${version}",commit="${commit}"}`, 1]]
   return [
     gauge('sync_bridge_requests_in_flight', 'Requests whose answers are not wholly sent', requestsInFlight()),
+    gauge('sync_bridge_requests_admitted', 'Requests that are admitted at a time', requestsAdmitted()),
     gauge('sync_bridge_processes', 'Processes that these figures are of', 1),
     counter('sync_bridge_log_lines_dropped_total', 'Log lines that nobody took in time', logLinesDropped()),
     { ...gauge('sync_bridge_build_info', 'What is running', 1), merge: 'max', samples: build },
@@ -146,6 +179,15 @@ function usageFamilies(used: ProcessUsage): MetricFamily[] {
     gauge('process_heap_bytes', 'Memory that the program has allocated', used.heapBytes),
     { ...started, merge: 'min' },
   ]
+}
+
+function breakersFamily(breakers: ReturnType<MetricsSources['breakers']>): MetricFamily {
+  const name = 'sync_bridge_breakers'
+  const samples = breakers.flatMap(({ target, open, halfOpen }): [string, number][] => [
+    [`${name}{target="${target}",state="open"}`, open],
+    [`${name}{target="${target}",state="half-open"}`, halfOpen],
+  ])
+  return { ...gauge(name, 'Targets that are left alone, or tried with one call at a time', 0), samples }
 }
 
 function gauge(name: string, help: string, value: number): MetricFamily {

@@ -2,19 +2,23 @@ import { corsHeaders } from './cors.ts'
 import type { ExposedSettings } from './exposed.ts'
 import type { Reply } from './reply.ts'
 
-/** Turns a reply into the message that goes out, with everything that every answer carries. */
+/**
+ * Turns a reply into the message that goes out, with everything that every answer carries. `ownBackoffSeconds` is how
+ * long we want to be left alone ourselves, besides the operator and the storage.
+ */
 export function toResponse(
   reply: Reply,
   origin: string | null,
   settings: ExposedSettings,
   nowMs: number,
+  ownBackoffSeconds = 0,
 ): Response {
   const { status } = reply
   const body = sendable(reply.body)
   const headers = body === null ? usualHeaders : usualJsonHeaders
   const response = new Response(body, { status, headers })
   if (origin !== null) setAll(response.headers, corsHeaders(origin, settings))
-  setAll(response.headers, noticeHeaders(reply, settings, nowMs))
+  setAll(response.headers, noticeHeaders(reply, settings, nowMs, ownBackoffSeconds))
   setAll(response.headers, reply.headers)
   return response
 }
@@ -52,13 +56,14 @@ export function noticeHeaders(
   reply: Reply,
   settings: ExposedSettings,
   nowMs: number,
+  ownBackoffSeconds = 0,
 ): Record<string, string> {
   const headers: Record<string, string> = {}
   const { notices } = reply
   const alert = chooseAlert(reply, settings, nowMs)
   if (alert !== null) headers.Alert = alert
   if (reply.status >= 400) return headers
-  const backoff = Math.max(settings.backoffSeconds ?? 0, notices?.backoffSeconds ?? 0)
+  const backoff = Math.max(settings.backoffSeconds ?? 0, notices?.backoffSeconds ?? 0, ownBackoffSeconds)
   if (backoff > 0) headers.Backoff = String(Math.ceil(backoff))
   if (typeof notices?.quotaRemaining === 'number')
     headers['Quota-Remaining'] = String(Math.floor(notices.quotaRemaining))

@@ -35,6 +35,16 @@ export function errorReply(
   return reply
 }
 
+/** 503 for a request that was not begun, because too many are under way. */
+export function overloadReply({ retryAfterSeconds }: Pick<ExposedSettings, 'retryAfterSeconds'>): Reply {
+  return {
+    status: 503,
+    headers: { 'Retry-After': String(Math.max(retryAfterSeconds, 1)) },
+    body: overloadBody,
+    errno: errno.backend,
+  }
+}
+
 // See RFC 9110, 15. The list of node:http would double the time that a start takes.
 const reasonPhrases: Record<number, string> = {
   400: 'Bad Request',
@@ -72,3 +82,11 @@ const explanations: Record<UpstreamFailure, string> = {
   nonsense: 'The token server or the storage gave an answer that makes no sense: try again later',
   overload: 'Too many requests are under way: try again later',
 }
+
+// Made once: there is no time for it when it is needed.
+const overloadBody = JSON.stringify({
+  code: 503,
+  errno: errno.backend,
+  error: reasonPhrases[503],
+  message: explanations.overload,
+})

@@ -1,7 +1,7 @@
 /** The answers that the API document shows: their bodies, their headers, and the failures that operations share. */
 import type { TSchema } from '@sinclair/typebox'
 import type { DocumentDecoration } from 'elysia'
-import { ErrorAnswer, InvalidRequestAnswer, PreconditionFailedAnswer } from '../protocol/schemas.ts'
+import { ErrorAnswer, InvalidRequestAnswer, PreconditionFailedAnswer } from '../protocol/answer-schemas.ts'
 import { schemaOrReference } from './openapi-schema.ts'
 import type { Json } from './openapi-schema.ts'
 

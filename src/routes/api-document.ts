@@ -4,7 +4,6 @@ import type { ExposedSettings } from '../protocol/exposed.ts'
 import {
   ApiDocumentAnswer,
   BatchAnswer,
-  BatchBody,
   CollectionsAnswer,
   ErrorAnswer,
   ExposedRecord,
@@ -16,14 +15,12 @@ import {
   PreconditionFailedAnswer,
   ProblemItem,
   RecordAnswer,
-  RecordBody,
-  RecordFields,
   RootAnswer,
-  SubRequest,
   SubResponse,
   TombstoneAnswer,
   VersionAnswer,
-} from '../protocol/schemas.ts'
+} from '../protocol/answer-schemas.ts'
+import { BatchBody, RecordBody, RecordFields, SubRequest } from '../protocol/schemas.ts'
 import { answerComponents } from './api-answers.ts'
 import { toOpenApiSchema } from './openapi-schema.ts'
 import type { Json } from './openapi-schema.ts'

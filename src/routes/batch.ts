@@ -4,7 +4,7 @@ import type { Identity } from '../domain/credentials.ts'
 import type { BulkStorage, Notices } from '../domain/record-storage.ts'
 import { readIdentity, requireAuthorization } from '../protocol/authorization.ts'
 import type { HeaderLookup } from '../protocol/authorization.ts'
-import { errorReply } from '../protocol/error-reply.ts'
+import { errorReply, overloadReply } from '../protocol/error-reply.ts'
 import { majorVersion } from '../protocol/exposed.ts'
 import { checkMethod, checkMethodOfInvalid } from '../protocol/methods.ts'
 import { toExchange } from '../protocol/operations.ts'
@@ -17,28 +17,34 @@ import type { MergedRequest } from '../protocol/subrequest.ts'
 import { readTarget } from '../protocol/target.ts'
 import type { Resource } from '../protocol/target.ts'
 import { contextOf } from './context.ts'
-import { batchDescription } from './descriptions.ts'
+import type * as Descriptions from './data-descriptions.ts'
 import { unknownPath, unknownVersion } from './guard.ts'
 import { heartbeatReply } from './health.ts'
+import { userOf, whileCounted } from './overload.ts'
 import { rootReplyFor } from './root.ts'
-import type { Services, SubRequestSummary } from './services.ts'
+import type { Services, SubRequestSummary, Visit } from './services.ts'
 import { callerOf, identityKey, legacyBucketAlert, readRequestJson } from './session.ts'
 
 /** POST /batch: many requests, one transaction. */
-export function batchRoutes(services: Services) {
-  return new Elysia().post('/batch', ({ request }) => answerBatch(request, services), {
+export function batchRoutes(services: Services, descriptions?: typeof Descriptions) {
+  return new Elysia().post('/batch', ({ request }) => askBatch(request, services), {
     parse: 'none',
-    detail: batchDescription,
+    detail: descriptions?.batchDescription,
   })
 }
 
 /** A sub-request on its way: either its answer is known already, or it waits for the storage. */
 type Pending = { reply: Reply } | { identity: Identity; exchange: Exchange; isLegacyBucket: boolean }
 
-async function answerBatch(request: Request, services: Services): Promise<Reply> {
+function askBatch(request: Request, services: Services): Promise<Reply> {
+  return whileCounted(userOf(request), services, (visit) => answerBatch(request, services, visit))
+}
+
+async function answerBatch(request: Request, services: Services, visit: Visit): Promise<Reply> {
   const header: HeaderLookup = (name) => request.headers.get(name)
   requireAuthorization(header)
   const merged = readBatch(await readRequestJson(request, services), header, services.settings)
+  if (!visit.weigh(merged.length)) return overloadReply(services.settings)
   const pending = await Promise.all(merged.map((subRequest) => prepare(subRequest, request, services)))
   const { storages, refusals } = await openStorages(pending, request, services)
   const replies = await carryOut(pending, storages, refusals, request, services)
@@ -97,7 +103,7 @@ async function answerOpenly(
 ): Promise<Reply> {
   switch (resource.kind) {
     case 'root':
-      return rootReplyFor(header, request.headers.get('host'), services)
+      return rootReplyFor(header, request, services)
     case 'heartbeat':
       return successfulHeartbeat(services)
     case 'lbheartbeat':

@@ -4,39 +4,43 @@ import scriptPath from 'swagger-ui-dist/swagger-ui-bundle.js' with { type: 'file
 import iconPath from 'swagger-ui-dist/favicon-32x32.png' with { type: 'file' }
 import type { ExposedSettings } from '../protocol/exposed.ts'
 import type { Reply } from '../protocol/reply.ts'
-import { addHeadOperations, documentHead } from './api-document.ts'
-import { documentDescription, fileDescription, pageDescription } from './descriptions.ts'
 import { page, pageScript, pageStyle } from './docs-page.ts'
 import { unknownPath } from './guard.ts'
+import type * as Descriptions from './service-descriptions.ts'
 import type { Services } from './services.ts'
 
 /**
  * GET /__api__ and GET /docs: the API document, made from the routes themselves, and a page to read and try it with. The
  * page and all that it loads come out of the executable.
  *
- * `routes`: all routes to be described, made anew.
+ * `routes`: all routes with their descriptions, made anew.
  */
-export function docsRoutes({ settings }: Services, routes: () => Elysia) {
+export function docsRoutes(
+  { settings }: Services,
+  routes: () => Promise<Elysia>,
+  descriptions?: typeof Descriptions,
+) {
   let made: Promise<string> | null = null
-  const apiDocument = (): Promise<string> => (made ??= describeApi(routes(), settings))
+  const apiDocument = (): Promise<string> => (made ??= describeApi(routes, settings))
   const documentRoute = new Elysia().get(
     '/__api__',
     async () => ({ status: 200, headers: {}, body: await apiDocument() }),
-    { detail: documentDescription },
+    { detail: descriptions?.documentDescription },
   )
-  return settings.docsEnabled ? documentRoute.use(pageRoutes()) : documentRoute
+  return settings.docsEnabled ? documentRoute.use(pageRoutes(descriptions)) : documentRoute
 }
 
-function pageRoutes() {
+function pageRoutes(descriptions?: typeof Descriptions) {
   return new Elysia()
-    .get('/docs', () => fileReply(page, 'text/html'), { detail: pageDescription })
+    .get('/docs', () => fileReply(page, 'text/html'), { detail: descriptions?.pageDescription })
     .get('/docs/:file', ({ params: { file } }) => serveFile(file), {
-      detail: fileDescription(Object.keys(files)),
+      detail: descriptions?.fileDescription(Object.keys(files)),
     })
 }
 
-async function describeApi(routes: Elysia, settings: ExposedSettings): Promise<string> {
+async function describeApi(routes: () => Promise<Elysia>, settings: ExposedSettings): Promise<string> {
   // Loaded when somebody asks for the document, because it would make every start longer.
+  const { addHeadOperations, documentHead } = await import('./api-document.ts')
   const { swagger } = await import('@elysiajs/swagger')
   const documentation = documentHead(settings) as NonNullable<Parameters<typeof swagger>[0]>['documentation']
   const plugin = swagger({
@@ -45,7 +49,10 @@ async function describeApi(routes: Elysia, settings: ExposedSettings): Promise<s
     exclude: ['/ui', '/document'],
     ...(documentation && { documentation }),
   })
-  const answer = await new Elysia().use(routes).use(plugin).handle(new Request('http://localhost/document'))
+  const answer = await new Elysia()
+    .use(await routes())
+    .use(plugin)
+    .handle(new Request('http://localhost/document'))
   const document = await answer.json()
   addHeadOperations(document)
   return JSON.stringify(document)

@@ -25,7 +25,7 @@ export function guard(request: Request, services: Services): Reply | null {
     startedAtMs: now(),
     monotonicStartMs: services.monotonicNow(),
     requestId: readRequestId(headers) ?? services.createRequestId(),
-    work: { upstreamCalls: 0, upstreamMs: 0, cached: null },
+    work: { upstreamCalls: 0, upstreamMs: 0, upstreamStatus: null, cached: null },
     origin: headers.get('origin'),
     resource: null,
     query,

@@ -1,14 +1,14 @@
 import { Elysia } from 'elysia'
 import { emptyReply, jsonReply } from '../protocol/reply.ts'
 import type { Reply } from '../protocol/reply.ts'
-import { heartbeatDescription, lbheartbeatDescription } from './descriptions.ts'
+import type * as Descriptions from './service-descriptions.ts'
 import type { Services } from './services.ts'
 
 /** GET /__heartbeat__ and GET /__lbheartbeat__: whether the parts work, and whether this process does. */
-export function healthRoutes(services: Services) {
+export function healthRoutes(services: Services, descriptions?: typeof Descriptions) {
   return new Elysia()
-    .get('/__heartbeat__', () => heartbeatReply(services), { detail: heartbeatDescription })
-    .get('/__lbheartbeat__', () => emptyReply(200), { detail: lbheartbeatDescription })
+    .get('/__heartbeat__', () => heartbeatReply(services), { detail: descriptions?.heartbeatDescription })
+    .get('/__lbheartbeat__', () => emptyReply(200), { detail: descriptions?.lbheartbeatDescription })
 }
 
 /** 200 when all parts answer, and else 503, with the same body. */

@@ -1,26 +1,22 @@
 import { Elysia } from 'elysia'
-import {
-  countDescription,
-  deleteDescription,
-  getDescription,
-  listDescription,
-  putDescription,
-} from './descriptions.ts'
+import type * as Descriptions from './data-descriptions.ts'
 import type { Services } from './services.ts'
 import { askBucket } from './session.ts'
 
 /** The records of a collection. */
-export function recordRoutes(services: Services) {
+export function recordRoutes(services: Services, descriptions?: typeof Descriptions) {
   return new Elysia({ prefix: '/buckets/:bucket_id/collections/:collection_id/records' })
-    .get('', ({ request }) => askBucket(request, services), { detail: listDescription })
-    .head('', ({ request }) => askBucket(request, services), { detail: countDescription })
-    .get('/:record_id', ({ request }) => askBucket(request, services), { detail: getDescription })
+    .get('', ({ request }) => askBucket(request, services), { detail: descriptions?.listDescription })
+    .head('', ({ request }) => askBucket(request, services), { detail: descriptions?.countDescription })
+    .get('/:record_id', ({ request }) => askBucket(request, services), {
+      detail: descriptions?.getDescription,
+    })
     .put('/:record_id', ({ request }) => askBucket(request, services), {
       parse: 'none',
-      detail: putDescription,
+      detail: descriptions?.putDescription,
     })
     .delete('/:record_id', ({ request }) => askBucket(request, services), {
       parse: 'none',
-      detail: deleteDescription,
+      detail: descriptions?.deleteDescription,
     })
 }

@@ -10,6 +10,8 @@ export interface Caller {
   signal: AbortSignal
   /** Wall clock, ms since 1970, when the client is to be answered at the latest. */
   deadlineAtMs: number
+  /** Goes along to the storage, and to the token server if it is asked. */
+  requestId: string
   work: Work
 }
 
@@ -18,6 +20,8 @@ export interface Work {
   upstreamCalls: number
   /** Until the answers began, added up. */
   upstreamMs: number
+  /** What the storage answered last; null: nothing, or it was not asked. */
+  upstreamStatus: number | null
   /** Whether its credentials were known without asking the token server for it; null: it needed none. */
   cached: boolean | null
 }
@@ -59,6 +63,27 @@ export interface SubRequestSummary {
   errno: number | null
 }
 
+/** A request for somebody's data while it is under way. */
+export interface Visit {
+  /** It turned out to be that many in one; false: these are too many now, and it has to be refused. */
+  weigh(requests: number): boolean
+  /** It is answered; further calls do nothing. */
+  end(): void
+}
+
+/** How much is under way, and whether there is room for more. A user is named by what tells one from another. */
+export interface Load {
+  /** Whether there is hardly any room left; to be asked for each request before anything else is done for it. */
+  isBusy(): boolean
+  /** Whether a request of that user may not begin, when there is hardly any room left. */
+  refuses(user: string): boolean
+  /** Null: a refusal may go out at once. Else a promise that resolves when it may. */
+  refusalTurn(): Promise<void> | null
+  begin(user: string): Visit
+  /** Seconds that clients are to stay away; 0: they need not. */
+  readonly backoffSeconds: number
+}
+
 /** Everything that the routes ask for; they know nothing of how it is done. */
 export interface Services {
   settings: ExposedSettings
@@ -68,7 +93,7 @@ export interface Services {
    */
   openStorage(identity: Identity, caller: Caller): Promise<BulkStorage>
   /** A name for the user that the token server knows by this identity; null when it knows none. */
-  identify(identity: Identity): Promise<string | null>
+  identify(identity: Identity, requestId: string): Promise<string | null>
   /** Carries out all steps, or none that could be seen: rejects when the storage broke. */
   transact(steps: Step[], deadlineAtMs: number): Promise<OperationOutcome[]>
   heartbeat(): Promise<Heartbeat>
@@ -82,7 +107,10 @@ export interface Services {
   createRequestId(): string
   /** Whether this process is about to end, so that clients should look for another connection. */
   isStopping(): boolean
+  load: Load
   observe(summary: RequestSummary): void
+  /** A request was refused before it was looked at. */
+  observeRefusal(method: string): void
   /** A batch was carried out; its sub-requests are described if anybody wants to know. */
   observeBatch(size: number, describe: (index: number) => SubRequestSummary): void
   /** The metrics as text, and its type; null when they are switched off. */

@@ -2,7 +2,7 @@ import type { Identity } from '../domain/credentials.ts'
 import type { Operation, OperationOutcome } from '../domain/operation.ts'
 import type { BulkStorage, Notices } from '../domain/record-storage.ts'
 import { readIdentity } from '../protocol/authorization.ts'
-import type { HeaderLookup } from '../protocol/authorization.ts'
+import type { HeaderLookup, ReadIdentity } from '../protocol/authorization.ts'
 import { softAlert } from '../protocol/envelope.ts'
 import { errorReply } from '../protocol/error-reply.ts'
 import { readBody, readJson } from '../protocol/json.ts'
@@ -12,6 +12,7 @@ import { publicOrigin } from '../protocol/public-address.ts'
 import { listFrame } from '../protocol/reply.ts'
 import type { Reply } from '../protocol/reply.ts'
 import { contextOf } from './context.ts'
+import { whileCounted } from './overload.ts'
 import type { Caller, Services } from './services.ts'
 
 // Slow senders get as long as a storage would need to answer, and no more.
@@ -19,10 +20,19 @@ const bodyTimeoutMs = 20_000
 
 /** Answers a request for something in a bucket: read who and what, ask the storage, reply. */
 export async function askBucket(request: Request, services: Services): Promise<Reply> {
+  const { bucket } = contextOf(request).resource as BucketResource
+  const known = readIdentity((name) => request.headers.get(name), bucket)
+  return whileCounted(known.identity.assertion, services, () => answerFromBucket(request, known, services))
+}
+
+async function answerFromBucket(
+  request: Request,
+  { identity, isLegacyBucket }: ReadIdentity,
+  services: Services,
+): Promise<Reply> {
   const context = contextOf(request)
   const resource = context.resource as BucketResource
   const header: HeaderLookup = (name) => request.headers.get(name)
-  const { identity, isLegacyBucket } = readIdentity(header, resource.bucket)
   const here = publicOrigin(header('host'), services.settings) + context.path
   const body = request.method === 'PUT' ? await readRequestJson(request, services) : undefined
   const { flushSafeEtag } = services.settings
@@ -43,11 +53,13 @@ export async function readRequestJson(request: Request, { settings }: Services):
 
 /** What a request hands on to the storage. */
 export function callerOf(request: Request, services: Services): Caller {
+  const { startedAtMs, requestId, work } = contextOf(request)
   return {
     userAgent: request.headers.get('user-agent'),
     signal: request.signal,
-    deadlineAtMs: contextOf(request).startedAtMs + services.requestTimeoutMs,
-    work: contextOf(request).work,
+    deadlineAtMs: startedAtMs + services.requestTimeoutMs,
+    requestId,
+    work,
   }
 }
 

@@ -14,7 +14,7 @@ export interface Patience {
 
 /**
  * The body of an answer under way: a piece that does not come in time ends it, the time that the reader takes between
- * two reads doesn't count. `finished` is called once, at the end, however it ends.
+ * two reads doesn't count. `finished` is called once, at the end, with the failure if it is one.
  */
 export class AnswerBody implements ByteSource {
   readonly #reader: ReadableStreamDefaultReader<Uint8Array> | null = null
@@ -28,7 +28,7 @@ export class AnswerBody implements ByteSource {
     private readonly host: string,
     private readonly patience: Patience,
     private readonly call: Call,
-    private readonly finished: () => void,
+    private readonly finished: (failure: UpstreamError | null) => void,
   ) {
     this.#waitMs = patience.firstMs
     const declared = response.headers.get('content-length')
@@ -36,6 +36,11 @@ export class AnswerBody implements ByteSource {
     if (declared !== null && Number(declared) <= smallBodyBytes) this.#small = response
     else if (response.body === null) this.#finish()
     else this.#reader = response.body.getReader()
+  }
+
+  /** Whether it comes in one piece. */
+  get isShort(): boolean {
+    return this.#small !== null
   }
 
   async read(): Promise<Uint8Array | null> {
@@ -74,7 +79,7 @@ export class AnswerBody implements ByteSource {
   #finish(): void {
     if (this.#isFinished) return
     this.#isFinished = true
-    this.finished()
+    this.finished(this.#failure)
   }
 
   #stalled(): UpstreamError {

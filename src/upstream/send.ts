@@ -2,12 +2,15 @@ import { UpstreamError } from '../domain/errors.ts'
 import { AnswerBody } from './answer-body.ts'
 import { discard } from './answer.ts'
 import { createAdmission, defaultCallLimits } from './admission.ts'
+import { createBreakers } from './breakers.ts'
 import { CallsUnderWay, gaveUp } from './calls-under-way.ts'
 import { toUpstreamError } from './fetch-failure.ts'
 import { readRetryAfter } from './retry-after.ts'
 import { Together } from './together.ts'
 import type { CallLimits } from './admission.ts'
 import type { UpstreamAnswer } from './answer.ts'
+import type { Passage, Purpose } from './breaker.ts'
+import type { Breakers } from './breakers.ts'
 import type { UpstreamFailure } from '../domain/errors.ts'
 import type { Address } from './storage-url.ts'
 
@@ -24,6 +27,8 @@ export interface UpstreamRequest {
   timeoutMs: number
   /** Gives up; only for what may be given up, that is reads. */
   signal?: AbortSignal
+  /** Whether an open breaker stops it; `work` if absent. */
+  purpose?: Purpose
 }
 
 /** One exchange as metrics count it. Both are null when it was given up by its signal. */
@@ -38,6 +43,8 @@ export interface Exchange {
 
 export interface SendOptions {
   limits?: CallLimits
+  /** Its own if absent. */
+  breakers?: Breakers
   /** PEM text; when given, the only authorities that are trusted. */
   ca?: string
   observe(exchange: Exchange): void
@@ -51,14 +58,16 @@ export interface SendOptions {
 }
 
 /**
- * Sends one request, and a GET once more after what a second attempt may cure. Rejects with `UpstreamError`; every
- * status that HTTP knows is an answer, except for redirections, which are never followed.
+ * Sends one request, and a GET once more after what a second attempt may cure. Rejects with `UpstreamError`, without
+ * having sent anything while the target's breaker is open; every status that HTTP knows is an answer, except for
+ * redirections, which are never followed.
  */
 export type Send = (request: UpstreamRequest) => Promise<UpstreamAnswer>
 
 /** The only door to the token server and the storage. */
 export function createSend(options: SendOptions): Send {
   const { ca, observe, now, random, delay, stallMs = 30_000 } = options
+  const breakers = options.breakers ?? createBreakers({ now, random })
   const admission = createAdmission(options.limits ?? defaultCallLimits)
   const calls = new CallsUnderWay()
   const together = new Together()
@@ -69,34 +78,37 @@ export function createSend(options: SendOptions): Send {
     if (request.method !== 'GET') return await attempt(request, deadlineMs)
     try {
       const answer = await attempt(request, deadlineMs)
-      if (!isPassing(answer) || !(await hasTimeForAnother(deadlineMs))) return answer
+      if (!isPassing(answer) || !(await mayTryAgain(request, deadlineMs))) return answer
       await discard(answer)
     } catch (error) {
-      if (!isWorthAnother(error, request.signal) || !(await hasTimeForAnother(deadlineMs))) throw error
+      if (!isWorthAnother(error, request.signal) || !(await mayTryAgain(request, deadlineMs))) throw error
     }
     return await attempt(request, deadlineMs)
   }
 
-  async function hasTimeForAnother(deadlineMs: number): Promise<boolean> {
+  async function mayTryAgain(request: UpstreamRequest, deadlineMs: number): Promise<boolean> {
     const pauseMs = 50 + random() * 100
     if (now() + pauseMs >= deadlineMs) return false
     await delay(pauseMs)
-    return true
+    return breakers.admits(request)
   }
 
   async function attempt(request: UpstreamRequest, deadlineMs: number): Promise<UpstreamAnswer> {
     const { target, method, url } = request
+    const passage = breakers.enter(request)
     const startedAtMs = now()
     const report = (status: number | null, failure: UpstreamFailure | null) =>
       observe({ target, method, status, failure, ms: now() - startedAtMs })
     try {
       const entered = admission.enter(target, url.origin)
       // Nobody has to wait while there is room.
-      const leave = typeof entered === 'function' ? entered : await entered
-      const answer = await exchange(request, Math.max(1, deadlineMs - now()), leave)
+      const leave =
+        typeof entered === 'function' ? entered : breakers.confirm(passage, request, await entered)
+      const answer = await exchange(request, Math.max(1, deadlineMs - now()), leave, passage)
       report(answer.status, null)
       return answer
     } catch (error) {
+      breakers.ended(passage, request, error)
       if (error instanceof UpstreamError) report(error.status, request.signal?.aborted ? null : error.failure)
       throw error
     }
@@ -106,6 +118,7 @@ export function createSend(options: SendOptions): Send {
     request: UpstreamRequest,
     timeoutMs: number,
     leave: () => void,
+    passage: Passage,
   ): Promise<UpstreamAnswer> {
     const { url, method, headers, body, signal } = request
     const endMs = now() + timeoutMs
@@ -132,10 +145,17 @@ export function createSend(options: SendOptions): Send {
       call.rest()
       // Headers alone are no answer, so what time is left goes for the beginning of the body, too.
       const patience = { firstMs: Math.min(stallMs, Math.max(1, endMs - now())), stallMs }
-      const answerBody = new AnswerBody(response, url.host, patience, call, finished)
+      const answerBody = new AnswerBody(response, url.host, patience, call, (failure) => {
+        finished()
+        breakers.ended(passage, request, failure)
+      })
       const answer = { status: response.status, headers: response.headers, body: answerBody }
       const nonsense = findNonsense(answer)
-      if (nonsense === null) return answer
+      if (nonsense === null) {
+        breakers.answered(passage, request, answer, answerBody.isShort)
+        return answer
+      }
+      passage.end('failed')
       answerBody.cancel()
       throw new UpstreamError('nonsense', `Cannot use the answer of "${url.host}": ${nonsense}`, {
         status: response.status,

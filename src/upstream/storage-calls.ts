@@ -21,6 +21,8 @@ export interface StorageCallsOptions {
   timeoutMs: number
   /** Wall clock, ms since 1970, when the client's request has to be answered; null for no limit. */
   deadlineAtMs: number | null
+  /** What the client's request is called; goes along as X-Request-Id. */
+  requestId?: string
   /** The client hung up: ends reads, never writes. */
   signal?: AbortSignal
   /** Wall clock, ms since 1970. */
@@ -59,6 +61,7 @@ export class StorageCalls {
   #credentials: SyncCredentials
   #renewing: Promise<void> | null = null
   #hasDeadline: boolean
+  #mustSettle = false
 
   constructor(private readonly options: StorageCallsOptions) {
     this.#credentials = options.credentials
@@ -71,8 +74,10 @@ export class StorageCalls {
     return this.#credentials.endpoint
   }
 
-  ignoreDeadline(): void {
+  /** What has been begun is to be ended: neither the client's deadline nor an open breaker stops a call any more. */
+  settle(): void {
     this.#hasDeadline = false
+    this.#mustSettle = true
   }
 
   /**
@@ -153,7 +158,7 @@ export class StorageCalls {
     request: StorageCall,
     credentials: SyncCredentials,
   ): Promise<UpstreamAnswer> {
-    const { now, nonce, send, userAgent, signal } = this.options
+    const { now, nonce, send, userAgent, requestId, signal } = this.options
     const { path, query, headers, body, place } = request
     if (place !== undefined && place !== credentials.endpoint) throw movedAway()
     const access = accessWith(credentials)
@@ -166,12 +171,14 @@ export class StorageCalls {
       headers: {
         Accept: 'application/json',
         'User-Agent': toUserAgent(userAgent),
+        ...(requestId !== undefined && { 'X-Request-Id': requestId }),
         ...(body === undefined ? headers : { 'Content-Type': 'application/json', ...headers }),
         Authorization: access.sign({ method, url, timestampSeconds, nonce: nonce() }),
       },
       body,
       timeoutMs: this.#timeoutMs(request),
       signal: method === 'GET' ? signal : undefined,
+      purpose: this.#mustSettle ? 'settling' : 'work',
     })
     collectNotices(this.notices, answer.headers)
     return answer

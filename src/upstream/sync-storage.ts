@@ -57,7 +57,7 @@ class SyncStorage implements BulkStorage {
   }
 
   passPointOfNoReturn(): void {
-    this.#calls.ignoreDeadline()
+    this.#calls.settle()
   }
 
   list(collection: string, options: ListOptions, precondition: Precondition): Promise<ListOutcome> {

@@ -4,7 +4,6 @@ import { readBackoff } from './notices.ts'
 import { readCredentials } from './token-answer.ts'
 import { readTokenRefusal, wrongAddress } from './token-refusal.ts'
 import type { Identity, SyncCredentials } from '../domain/credentials.ts'
-import type { UpstreamAnswer } from './answer.ts'
 import type { Send } from './send.ts'
 
 export interface TokenServerOptions {
@@ -23,39 +22,41 @@ export interface TokenServerOptions {
 export interface TokenServer {
   /**
    * Credentials for an identity. Rejects with `ServiceError` 401 when the identity is refused, with `UpstreamError`
-   * when the token server can't be used; while it has asked to be left alone that happens without a call.
+   * when the token server can't be used. `requestId` goes along as X-Request-Id.
    */
-  exchange(identity: Identity): Promise<SyncCredentials>
+  exchange(identity: Identity, requestId?: string): Promise<SyncCredentials>
   /** Whether it is there and well; never rejects. */
   heartbeat(timeoutMs: number): Promise<boolean>
 }
 
 const exchangePath = '/1.0/sync/1.5'
 const maxAnswerBytes = 65_536
-const longestPauseMs = 300_000
 
 export function createTokenServer(options: TokenServerOptions): TokenServer {
   const { send, timeoutMs, now, onBackoff, userAgent = 'sync-bridge' } = options
   const base = options.url.replace(/\/+$/, '').replace(/\/1\.0\/sync\/1\.5$/, '')
   const exchangeUrl = new URL(base + exchangePath)
   const heartbeatUrl = new URL(base + '/__heartbeat__')
-  let pausedUntilMs = 0
 
   return { exchange, heartbeat }
 
-  async function exchange(identity: Identity): Promise<SyncCredentials> {
-    if (now() < pausedUntilMs) throw paused(pausedUntilMs - now())
-    const credentials = (await exchangeOnce(identity)) ?? (await exchangeOnce(identity))
+  async function exchange(identity: Identity, requestId?: string): Promise<SyncCredentials> {
+    const credentials = (await exchangeOnce(identity, requestId)) ?? (await exchangeOnce(identity, requestId))
     if (credentials) return credentials
     throw new UpstreamError('nonsense', 'Cannot get credentials: the token server does not answer in JSON')
   }
 
   /** Null when the body broke off or is no JSON, which a second request may cure. */
-  async function exchangeOnce(identity: Identity): Promise<SyncCredentials | null> {
+  async function exchangeOnce(identity: Identity, requestId?: string): Promise<SyncCredentials | null> {
     const requestedAtMs = now()
-    const headers = { Accept: 'application/json', 'User-Agent': userAgent, ...identityHeaders(identity) }
+    const headers: Record<string, string> = {
+      Accept: 'application/json',
+      'User-Agent': userAgent,
+      ...identityHeaders(identity),
+    }
+    if (requestId !== undefined) headers['X-Request-Id'] = requestId
     const answer = await send({ target: 'token', method: 'GET', url: exchangeUrl, headers, timeoutMs })
-    if (answer.status !== 200) throw await readRefusal(answer)
+    if (answer.status !== 200) throw await readTokenRefusal(answer, now())
     if (answer.headers.get('content-type')?.startsWith('text/html')) {
       answer.body.cancel()
       throw new UpstreamError('nonsense', wrongAddress(200), { status: 200 })
@@ -68,14 +69,6 @@ export function createTokenServer(options: TokenServerOptions): TokenServer {
     return credentials
   }
 
-  async function readRefusal(answer: UpstreamAnswer): Promise<Error> {
-    const refusal = await readTokenRefusal(answer, now())
-    if (refusal instanceof UpstreamError && refusal.retryAfterSeconds) {
-      pausedUntilMs = now() + Math.min(refusal.retryAfterSeconds * 1000, longestPauseMs)
-    }
-    return refusal
-  }
-
   async function heartbeat(heartbeatTimeoutMs: number): Promise<boolean> {
     const headers = { Accept: 'application/json', 'User-Agent': userAgent }
     try {
@@ -85,6 +78,7 @@ export function createTokenServer(options: TokenServerOptions): TokenServer {
         url: heartbeatUrl,
         headers,
         timeoutMs: heartbeatTimeoutMs,
+        purpose: 'look',
       })
       await discard(answer)
       return answer.status === 200
@@ -111,12 +105,4 @@ function identityHeaders({ scheme, assertion, clientState, keyId }: Identity): R
 
 function undefinedWhenLost(error: unknown): undefined {
   if (!(error instanceof UpstreamError && error.failure === 'lost')) throw error
-}
-
-function paused(ms: number): UpstreamError {
-  const retryAfterSeconds = Math.ceil(ms / 1000)
-  return new UpstreamError('refused', 'Cannot get credentials: the token server asked to be left alone', {
-    retryAfterSeconds,
-    applied: 'no',
-  })
 }

@@ -1,29 +1,24 @@
-/** What the API document says of each operation. The schemas are those that requests are checked against. */
+/** What the API document says of each operation on data. The schemas are those that requests are checked against. */
 import type { TSchema } from '@sinclair/typebox'
 import type { DocumentDecoration } from 'elysia'
 import {
-  ApiDocumentAnswer,
   BatchAnswer,
-  BatchBody,
   CollectionsAnswer,
-  HeartbeatAnswer,
   ListAnswer,
   MetadataAnswer,
   RecordAnswer,
-  RecordBody,
-  RootAnswer,
   TombstoneAnswer,
-  VersionAnswer,
-} from '../protocol/schemas.ts'
-import { answers, bucketHeaders, plainHeaders } from './api-answers.ts'
+} from '../protocol/answer-schemas.ts'
+import { BatchBody, RecordBody } from '../protocol/schemas.ts'
+import { answers, bucketHeaders } from './api-answers.ts'
 import type { FailureStatus } from './api-answers.ts'
 import {
   bucketId,
   clientState,
   collectionId,
   createOnly,
+  credentials,
   exampleBucket,
-  fileName,
   ifMatch,
   ifNoneMatch,
   listParameters,
@@ -33,10 +28,6 @@ import {
 import { schemaOrReference } from './openapi-schema.ts'
 import type { Json } from './openapi-schema.ts'
 
-// An access token needs its key id beside it; an assertion stands alone.
-const credentials: DocumentDecoration['security'] = [{ bearer: [], keyId: [] }, { browserid: [] }]
-
-const serviceFailures: FailureStatus[] = [400, 410]
 const readFailures: FailureStatus[] = [304, 400, 401, 403, 410, 412, 429, 500, 503]
 const writeFailures: FailureStatus[] = [400, 401, 403, 405, 409, 410, 412, 429, 500, 503]
 
@@ -249,103 +240,6 @@ export const batchDescription: DocumentDecoration = {
     ],
     [400, 401, 410, 413, 415, 500, 503],
   ),
-}
-
-export const rootDescription: DocumentDecoration = {
-  operationId: 'getRoot',
-  tags: ['Service'],
-  summary: 'See what this service is',
-  description: 'With credentials that the token server accepts, `user` tells whose they are.',
-  security: [{}, ...credentials],
-  parameters: [
-    { ...clientState, description: 'The client state that goes with an assertion', deprecated: false },
-  ],
-  responses: answers(
-    [{ status: 200, description: 'The root view', headers: plainHeaders, schema: RootAnswer }],
-    serviceFailures,
-  ),
-}
-
-export const versionDescription: DocumentDecoration = {
-  operationId: 'getVersion',
-  tags: ['Service'],
-  summary: 'See which build this is',
-  responses: answers(
-    [{ status: 200, description: 'The version', headers: plainHeaders, schema: VersionAnswer }],
-    serviceFailures,
-  ),
-}
-
-export const heartbeatDescription: DocumentDecoration = {
-  operationId: 'getHeartbeat',
-  tags: ['Service'],
-  summary: 'See whether the token server and the cache answer',
-  description: 'Also answered without the version prefix.',
-  responses: answers(
-    [
-      { status: 200, description: 'They do', headers: plainHeaders, schema: HeartbeatAnswer },
-      {
-        status: 503,
-        description: 'One of them does not',
-        headers: ['Retry-After', 'Alert?'],
-        schema: HeartbeatAnswer,
-        example: { storage: false, cache: true, permission: true },
-      },
-    ],
-    [400],
-  ),
-}
-
-export const lbheartbeatDescription: DocumentDecoration = {
-  operationId: 'getLbheartbeat',
-  tags: ['Service'],
-  summary: 'See whether this process answers',
-  description: 'For load balancers. Also answered without the version prefix.',
-  responses: answers(
-    [{ status: 200, description: 'It does; the body is empty', headers: plainHeaders }],
-    [400],
-  ),
-}
-
-export const documentDescription: DocumentDecoration = {
-  operationId: 'getApi',
-  tags: ['Service'],
-  summary: 'Read this document',
-  responses: answers(
-    [
-      {
-        status: 200,
-        description: 'An OpenAPI 3 document',
-        headers: plainHeaders,
-        schema: ApiDocumentAnswer,
-      },
-    ],
-    serviceFailures,
-  ),
-}
-
-export const pageDescription: DocumentDecoration = {
-  operationId: 'getDocs',
-  tags: ['Service'],
-  summary: 'Open the page of this document',
-  responses: answers(
-    [{ status: 200, description: 'The page', headers: plainHeaders, type: 'text/html' }],
-    serviceFailures,
-  ),
-}
-
-/** Of the files that the page loads. */
-export function fileDescription(names: string[]): DocumentDecoration {
-  return {
-    operationId: 'getDocsFile',
-    tags: ['Service'],
-    summary: 'Load a part of that page',
-    parameters: [fileName(names)],
-    responses: answers(
-      [{ status: 200, description: 'The file', headers: plainHeaders, type: '*/*' }],
-      [...serviceFailures, 404],
-    ),
-  }
 }
 
 function body(schema: TSchema, examples: Record<string, Json>): DocumentDecoration['requestBody'] {
