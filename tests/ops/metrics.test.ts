@@ -11,6 +11,8 @@ function metricsOf(sources: Partial<MetricsSources> = {}) {
     version: '1.2.3',
     commit: 'abc',
     requestsInFlight: () => 0,
+    breakers: () => [],
+    requestsAdmitted: () => 512,
     logLinesDropped: () => 0,
     usage: () => null,
     ...sources,
@@ -90,6 +92,26 @@ describe('createMetrics', () => {
       'sync_bridge_batch_requests_bucket{le="10"}': 0,
       'sync_bridge_batch_requests_bucket{le="25"}': 1,
       sync_bridge_batch_requests_sum: 25,
+    })
+  })
+
+  it('counts what was refused because of the load, and tells how late the event loop is', () => {
+    const metrics = metricsOf({ requestsAdmitted: () => 358 })
+
+    metrics.shed('limit')
+    metrics.shed('limit')
+    metrics.refused('GET')
+    metrics.eventLoopLag(3)
+    metrics.eventLoopLag(120)
+
+    expect(figures(metrics.families())).toMatchObject({
+      'sync_bridge_requests_shed_total{reason="limit"}': 2,
+      'sync_bridge_requests_shed_total{reason="lag"}': 0,
+      'sync_bridge_requests_shed_total{reason="user"}': 0,
+      'sync_bridge_requests_total{route="none",method="GET",status="503"}': 1,
+      'sync_bridge_event_loop_lag_seconds_bucket{le="0.005"}': 1,
+      'sync_bridge_event_loop_lag_seconds_bucket{le="0.25"}': 2,
+      sync_bridge_requests_admitted: 358,
     })
   })
 

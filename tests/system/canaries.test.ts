@@ -1,215 +1,300 @@
 import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 
-import { startSandbox } from '../../src/sandbox/sandbox.ts'
-import { startFaultProxy } from '../support/fault-proxy.ts'
-import { startRedisServer } from '../support/redis-server.ts'
-import { endAll, iniText, makeFolder, run, serve } from './process.ts'
-import type { Sandbox } from '../../src/sandbox/sandbox.ts'
-import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
-import type { Fault, FaultProxy } from '../support/fault-proxy.ts'
+import { startTestBridge } from '../support/bridge.ts'
+import { freePort } from '../support/free-port.ts'
+import { eventually, startRedisServer } from '../support/redis-server.ts'
+import { Canaries, echoOf, kinds, malformedOf, startCanaryWorld, sweepOf } from './canaries.ts'
+import { endAll, makeFolder, run, start } from './process.ts'
+import type { Fault, ProxiedRequest } from '../support/fault-proxy.ts'
 import type { RedisServer } from '../support/redis-server.ts'
+import type { CanaryWorld } from './canaries.ts'
 
-const redisPassword = 'canary-redis-password'
-const cacheSecret = 'c4'.repeat(32)
-const payload = 'canary-payload-8d1f'
-const recordId = 'canaryRecord1'
+const redisPassword = `canary-redis-password-${crypto.randomUUID()}`
+const secret = Buffer.from(crypto.getRandomValues(new Uint8Array(32))).toString('hex')
+const previousSecret = Buffer.from(crypto.getRandomValues(new Uint8Array(32))).toString('hex')
+const password = `canary-password-${crypto.randomUUID()}`
 
-const faults: (Fault | null)[] = [
-  null,
-  { kind: 'status', status: 500, body: payload },
-  { kind: 'status', status: 503, headers: { 'Retry-After': '60' }, body: payload },
-  { kind: 'status', status: 401, body: payload },
-  { kind: 'status', status: 400, body: payload },
-  { kind: 'status', status: 403, body: '14' },
-  { kind: 'status', status: 412, body: payload },
-  { kind: 'status', status: 302, headers: { Location: `/${payload}` } },
-  { kind: 'status', status: 200, headers: { 'X-Last-Modified': payload }, body: payload },
-  {
+const canaries = new Canaries()
+canaries.keep('cache secret', secret)
+canaries.keep('previous cache secret', previousSecret)
+canaries.keep('Redis password', redisPassword)
+canaries.keep('password of another scheme', password)
+
+/** What the token server and the storage do; with `echo` they say all that they have been told. */
+const faults: ((echo: string) => Fault | null)[] = [
+  () => null,
+  (echo) => ({ kind: 'status', status: 500, body: echo }),
+  (echo) => ({ kind: 'status', status: 503, headers: { 'Retry-After': '60' }, body: echo }),
+  (echo) => ({ kind: 'status', status: 401, headers: { 'WWW-Authenticate': echo }, body: echo }),
+  (echo) => ({ kind: 'status', status: 400, headers: { 'Content-Type': 'application/json' }, body: echo }),
+  (echo) => ({ kind: 'status', status: 404, headers: { 'X-Echo': echo }, body: echo }),
+  () => ({ kind: 'status', status: 403, body: '14' }),
+  (echo) => ({ kind: 'status', status: 412, body: echo }),
+  (echo) => ({ kind: 'status', status: 302, headers: { Location: `/${encodeURIComponent(echo)}` } }),
+  (echo) => ({ kind: 'status', status: 200, headers: { 'X-Last-Modified': echo }, body: echo }),
+  (echo) => ({ kind: 'status', status: 200, headers: { 'Content-Type': 'text/html' }, body: `<p>${echo}` }),
+  (echo) => ({ kind: 'status', status: 200, headers: { 'Content-Encoding': echo }, body: echo }),
+  (echo) => ({
     kind: 'status',
-    status: 200,
-    headers: { 'X-Weave-Alert': payload, 'X-Weave-Backoff': payload },
-    body: '[]',
-  },
-  { kind: 'rewrite', body: (real) => real.slice(0, real.length / 2) },
-  { kind: 'rewrite', body: (real) => real.replace('"modified"', '"mod"') },
-  { kind: 'reset-before' },
-  { kind: 'reset-after' },
-  { kind: 'garbage' },
-  { kind: 'hang' },
-  { kind: 'hang-after' },
+    status: 429,
+    headers: { 'Retry-After': echo, 'X-Weave-Backoff': echo },
+    body: '',
+  }),
+  () => ({ kind: 'rewrite', body: (real) => real.slice(0, real.length / 2) }),
+  () => ({ kind: 'rewrite', body: (real) => real.replace('"modified"', '"mod"') }),
+  () => ({ kind: 'reset-before' }),
+  () => ({ kind: 'reset-after' }),
+  () => ({ kind: 'garbage' }),
+  () => ({ kind: 'hang' }),
+  () => ({ kind: 'hang-after' }),
 ]
 
-let sandbox: Sandbox
 let redis: RedisServer
-let tokenProxy: FaultProxy
-let storageProxy: FaultProxy
 
 beforeAll(async () => {
-  sandbox = await startSandbox()
   redis = await startRedisServer({ args: ['--requirepass', redisPassword], login: `:${redisPassword}@` })
-  tokenProxy = await startFaultProxy({ target: sandbox.tokenServerUrl })
-  storageProxy = await startFaultProxy({ target: sandbox.storageUrl })
-  sandbox.switches.nodeUrl = storageProxy.url
 })
 
-afterAll(async () => {
-  await redis.close()
-  await tokenProxy.stop()
-  await storageProxy.stop()
-  await sandbox.stop()
-})
+afterAll(() => redis.close())
 
 afterAll(endAll)
 
-describe('what the executable prints', () => {
-  it('holds no secret at level debug, whatever succeeds and fails', async () => {
-    const settings = {
-      token_server_url: tokenProxy.url,
-      cache_backend: 'redis',
-      cache_url: redis.url,
-      cache_hmac_secret: cacheSecret,
-      logging_level: 'debug',
-      upstream_timeout_seconds: '0.15',
-      request_timeout_seconds: '0.5',
-      record_tabs_put_enabled: 'true',
-      record_tabs_delete_enabled: 'true',
-      record_forms_put_enabled: 'true',
-    }
-    const secrets = new Set([redisPassword, cacheSecret, payload, recordId])
-    // The log cuts long values, so the beginning of a secret is looked for.
-    const keepSecret = (...values: string[]) => values.forEach((value) => secrets.add(value.slice(0, 24)))
-    const seen = new Set<number>()
-    const bridge = await serve(settings)
-    const note = (status: number | null) => seen.add(status ?? 0)
-
-    // Every token answer on its way tells us the Hawk credentials.
-    const watchTokens = () =>
-      tokenProxy.plan(() => ({
-        kind: 'rewrite',
-        body(real) {
-          const { id, key } = JSON.parse(real) as { id?: string; key?: string }
-          if (id && key) keepSecret(id, key)
-          return real
-        },
-      }))
-
-    await Promise.all(
-      faults.map(async (fault, index) => {
-        const user = userOf(`owner ${index}`, keepSecret)
-        watchTokens()
-        await everyRequest(bridge.url, user).then((statuses) => statuses.forEach(note))
-        storageProxy.plan((request) => (request.index % 2 === 0 ? fault : null))
-        for (const status of await everyRequest(bridge.url, user)) note(status)
-      }),
-    )
-    storageProxy.plan(() => null)
-
-    // A token server that asks for a pause is left alone, so that comes last.
-    for (const fault of faults.toSorted((a, b) => pauseOf(a) - pauseOf(b))) {
-      tokenProxy.plan(() => fault)
-      for (const status of await everyRequest(bridge.url, userOf(`refused ${Math.random()}`, keepSecret)))
-        note(status)
-    }
-    await redis.kill()
-    watchTokens()
-    const last = userOf('last', keepSecret)
-    for (const status of await everyRequest(bridge.url, last)) note(status)
-    for (const status of await malformed(bridge.url, last)) note(status)
-    bridge.signal('SIGTERM')
-    const code = await bridge.exited
-    const cwd = makeFolder({ 'bridge.ini': iniText(settings) })
-    const checked = await run(['check', '--config', 'bridge.ini'], { cwd })
-    const output = [...bridge.lines, bridge.errors(), checked.stdout, checked.stderr].join('\n')
-
-    expect(code).toBe(0)
-    expect([...seen].sort()).toEqual(expect.arrayContaining([200, 400, 401, 412, 503]))
-    expect(bridge.lines.length).toBeGreaterThan(500)
-    expect(output).toContain('cache_hmac_secret')
-    expect(secrets.size).toBeGreaterThan(100)
-    expect([...secrets].filter((secret) => output.includes(secret))).toEqual([])
-  }, 60_000)
+const settings = () => ({
+  cache_backend: 'redis',
+  cache_url: redis.url,
+  cache_hmac_secret: secret,
+  cache_hmac_secret_previous: previousSecret,
+  logging_level: 'debug',
+  upstream_timeout_seconds: '0.15',
+  request_timeout_seconds: '0.5',
+  record_tabs_put_enabled: 'true',
+  record_tabs_delete_enabled: 'true',
+  record_forms_put_enabled: 'true',
 })
 
-function pauseOf(fault: Fault | null): number {
-  return fault?.kind === 'status' ? Number(fault.headers?.['Retry-After'] ?? 0) : 0
-}
+/** Header values are one line. */
+const echoed = (request: ProxiedRequest) =>
+  echoOf(request)
+    .replaceAll(/[^\x20-\x7e]/g, '?')
+    .slice(0, 6000)
 
-interface Known {
-  user: SandboxUser
-  bearer: Record<string, string>
-  browserId: Record<string, string>
-}
-
-/** A user with something stored, all of whose secrets are canaries. */
-function userOf(name: string, keepSecret: (...values: string[]) => void): Known {
-  const user = sandbox.addUser(name)
-  sandbox.write(user, 'tabs', [{ id: recordId, payload }])
-  const [token, assertion] = [user.bearerToken(), user.assertion()]
-  const parts = [...token.split('.'), ...assertion.split(/[.~]/)].filter((part) => part.length > 24)
-  keepSecret(user.clientState, user.keyId, token, assertion, ...parts)
-  return {
-    user,
-    bearer: { Authorization: `Bearer ${token}`, 'X-KeyID': user.keyId },
-    browserId: { Authorization: `BrowserID ${assertion}` },
-  }
-}
-
-async function everyRequest(url: string, { user, bearer, browserId }: Known): Promise<(number | null)[]> {
-  const tabs = `/v1/buckets/${user.clientState}/collections/tabs`
-  const record = `${tabs}/records/${recordId}`
-  const body = JSON.stringify({ data: { payload } })
-  const requests = ['tabs', 'forms'].map((collection) => ({
-    method: 'PUT',
-    path: `/buckets/${user.clientState}/collections/${collection}/records/${recordId}`,
-    body: { data: { payload } },
+/** Every answer of the token server on its way tells the Hawk credentials. */
+function watchTokens({ tokens }: CanaryWorld): void {
+  tokens.plan(() => ({
+    kind: 'rewrite',
+    body(real) {
+      const { id, key } = JSON.parse(real) as { id?: string; key?: string }
+      if (id && key) {
+        canaries.keep('Hawk id', id)
+        canaries.keep('Hawk key', key)
+      }
+      return real
+    },
   }))
-  const steps: [string, string, Record<string, string>?, string?][] = [
-    ['GET', '/v1/', bearer],
-    ['GET', `${tabs}/records`, bearer],
-    ['GET', `${tabs}/records?in_ids=${recordId}&_since=${payload}`, bearer],
-    ['GET', `${tabs}/records`, browserId],
-    ['GET', record, bearer],
-    ['PUT', record, bearer, body],
-    ['PUT', record, { ...bearer, 'If-Match': '"1000"' }, body],
-    ['DELETE', record, { ...bearer, 'If-Match': '"1000"' }],
-    ['POST', '/v1/batch', bearer, JSON.stringify({ requests })],
-  ]
-  const statuses: (number | null)[] = []
-  for (const [method, path, headers = {}, sent] of steps) {
-    const type: Record<string, string> = sent === undefined ? {} : { 'Content-Type': 'application/json' }
-    const init = { method, headers: { ...headers, ...type }, ...(sent !== undefined && { body: sent }) }
-    const response = await fetch(url + path, init).catch(() => null)
-    await response?.text().catch(() => null)
-    statuses.push(response?.status ?? null)
-  }
-  return statuses
 }
 
-/** Requests with secrets where none belong. */
-async function malformed(url: string, { user, bearer }: Known): Promise<number[]> {
-  const tabs = `/v1/buckets/${user.clientState}/collections/tabs/records`
-  const json = { ...bearer, 'Content-Type': 'application/json' }
-  const wrong: [string, RequestInit][] = [
-    [`/v1/${payload}/${user.clientState}`, {}],
-    [`/${payload}`, {}],
-    [`/v2/${payload}`, {}],
-    [`${tabs}?_token=${payload}`, { headers: bearer }],
-    [`${tabs}/${payload}%00`, { headers: bearer }],
-    [`${tabs}/x`, { headers: { ...bearer, 'If-Match': payload } }],
-    [`${tabs}/x`, { headers: { Authorization: `Basic ${payload}` } }],
-    [`${tabs}/x`, { headers: { Authorization: `Bearer ${payload}`, 'X-KeyID': payload } }],
-    [`${tabs}/x`, { headers: { ...bearer, Origin: `https://${payload}.example` } }],
-    [`${tabs}/x`, { method: 'PUT', headers: json, body: `{"data":{"payload":"${payload}"` }],
-    [`${tabs}/x`, { method: 'PUT', headers: json, body: `{"data":{"${payload}":1}}` }],
-    [`${tabs}/x`, { method: 'PUT', headers: json, body: `{"data":{"payload":["${payload}"]}}` }],
-    ['/v1/batch', { method: 'POST', headers: json, body: `{"requests":[{"path":"${payload}"}]}` }],
-    ['/v1/batch', { method: 'POST', headers: json, body: `{"requests":"${payload}"}` }],
-  ]
-  const statuses: number[] = []
-  for (const [path, init] of wrong) {
-    const response = await fetch(url + path, { redirect: 'manual', ...init })
-    await response.text()
-    statuses.push(response.status)
-  }
-  return statuses
+/** Ends the bridge; everything that it has said to anybody but the owners. */
+async function everythingSaid(world: CanaryWorld): Promise<string> {
+  for (const path of ['/__metrics__', '/v1/__metrics__']) await world.send(path, {}, world.foreignAnswers)
+  world.bridge.signal('SIGTERM')
+  await world.bridge.exited
+  await world.stop()
+  return [...world.bridge.lines, world.bridge.errors(), ...world.foreignAnswers].join('\n')
 }
+
+describe('a bridge that is told secrets', () => {
+  it('says none to anybody else, whatever becomes of its requests upstream', async () => {
+    const statuses = new Set<number | null>()
+    const tryFault = async (index: number): Promise<{ said: string; own: string }> => {
+      const renderer = index % 2 === 0 ? 'json' : 'text'
+      const world = await startCanaryWorld(canaries, { ...settings(), logging_renderer: renderer })
+      const fault = faults[index]!
+      const owner = world.newOwner()
+      watchTokens(world)
+      await world.everyRequest(owner)
+      world.storage.plan((request) => (request.index % 2 === 0 ? fault(echoed(request)) : null))
+      await world.everyRequest(owner)
+      world.storage.plan(() => null)
+      world.tokens.plan((request) => fault(echoed(request)))
+      await world.everyRequest(world.newOwner())
+      const said = await everythingSaid(world)
+      for (const status of world.statuses) statuses.add(status)
+      return { said, own: world.ownAnswers.join('\n') }
+    }
+
+    const outcomes: { said: string; own: string }[] = []
+    for (let first = 0; first < faults.length; first += 4) {
+      const group = faults.slice(first, first + 4).map((_, offset) => tryFault(first + offset))
+      outcomes.push(...(await Promise.all(group)))
+    }
+
+    const leaks = outcomes.map(({ said, own }) => [...canaries.foundIn(said), ...canaries.foundInOwn(own)])
+    expect(leaks).toEqual(faults.map(() => []))
+    expect([...statuses]).toEqual(expect.arrayContaining([200, 400, 401, 404, 412, 503]))
+    expect(outcomes.reduce((total, { said }) => total + said.length, 0)).toBeGreaterThan(300_000)
+    expect(new Set(canaries.kinds)).toEqual(new Set(kinds))
+    expect(canaries.count).toBeGreaterThan(300)
+  }, 300_000)
+
+  it.each(['json', 'text'])(
+    'says none at any route by any method, with log lines in %s',
+    async (renderer) => {
+      const received: string[] = []
+      const statsd = await Bun.udpSocket({
+        hostname: '127.0.0.1',
+        socket: { data: (_, data) => void received.push(data.toString()) },
+      })
+      const world = await startCanaryWorld(canaries, {
+        ...settings(),
+        logging_renderer: renderer,
+        statsd_url: `udp://127.0.0.1:${statsd.port}`,
+      })
+      watchTokens(world)
+      const owner = world.newOwner()
+
+      for (const [path, init] of [...sweepOf(owner), ...malformedOf(owner, password)]) {
+        await world.send(path, init, world.ownAnswers)
+      }
+      await world.everyRequest(owner)
+      writeFileSync(join(world.cwd, 'bridge.ini'), badSettings())
+      world.bridge.signal('SIGHUP')
+      await world.bridge.line(/settings kept/)
+      await eventually('all is told', () => received.some((line) => line.includes('response.405')))
+      const said = [await everythingSaid(world), ...received].join('\n')
+      statsd.close()
+
+      expect(canaries.foundIn(said)).toEqual([])
+      expect(canaries.foundInOwn(world.ownAnswers.join('\n'))).toEqual([])
+      expect(said).toContain('settings refused')
+      expect([...world.statuses]).toEqual(expect.arrayContaining([200, 204, 307, 400, 401, 404, 405, 412]))
+    },
+  )
+
+  it('says none when it loses Redis, or is refused there', async () => {
+    const own = await startRedisServer({
+      args: ['--requirepass', redisPassword],
+      login: `:${redisPassword}@`,
+    })
+    const world = await startCanaryWorld(canaries, { ...settings(), cache_url: own.url })
+    watchTokens(world)
+    await world.everyRequest(world.newOwner())
+
+    await own.command('CONFIG', 'SET', 'requirepass', 'another')
+    await own.command('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'no').catch(() => {})
+    await world.everyRequest(world.newOwner())
+    await own.kill()
+    await world.everyRequest(world.newOwner())
+    const said = await everythingSaid(world)
+    await own.close()
+
+    expect(said).toContain('cache trouble')
+    expect(canaries.foundIn(said)).toEqual([])
+    expect(canaries.foundInOwn(world.ownAnswers.join('\n'))).toEqual([])
+  })
+
+  it('says none when something is thrown that nobody foresaw', async () => {
+    let callsUntilDefect = Infinity
+    const bridge = await startTestBridge({
+      writable: ['tabs'],
+      settings: { cache_hmac_secret: secret },
+      now() {
+        callsUntilDefect -= 1
+        if (callsUntilDefect === 0) throw new TypeError(`a defect at ${Object.values(told).join(' ')}`)
+        return Date.now()
+      },
+    })
+    const told = bridge.identityOf(bridge.user)
+    const payload = canaries.keep('payload', `canary-payload-${crypto.randomUUID()}`)
+    canaries.keep('key id', bridge.user.keyId)
+    canaries.keep('access token', told.Authorization!.slice('Bearer '.length))
+    const answers: string[] = []
+
+    for (let calls = 1; calls <= 12; calls += 1) {
+      for (const [method, body] of [['GET'], ['PUT', { data: { payload } }]] as const) {
+        callsUntilDefect = calls
+        const path = '/collections/tabs/records/canary-record-of-a-defect'
+        const { status, headers, text } = await bridge.ask(path, { method, body })
+        if (status >= 500) answers.push(JSON.stringify([headers.toJSON(), text]))
+      }
+    }
+    callsUntilDefect = Infinity
+    await bridge.stop()
+    canaries.keep('record id', 'canary-record-of-a-defect')
+
+    expect(answers.length).toBeGreaterThan(3)
+    expect(bridge.logs.filter((line) => line.includes('"event":"defect"')).length).toBeGreaterThan(3)
+    expect(canaries.foundIn([...answers, ...bridge.logs].join('\n'))).toEqual([])
+  })
+})
+
+/** Secrets where they are not understood. */
+function badSettings(): string {
+  return [
+    `service.cache_hmac_secret = ${secret}zz`,
+    `service.cache_hmac_secret_previous = ${previousSecret.slice(1)}`,
+    `service.cache_hmac_secrte = ${secret}`,
+    `service.cache_url = redis://:${redisPassword}@127.0.0.1:99999/0`,
+    `service.token_server_url = https://user:${password}@127.0.0.1/`,
+    `service.statsd_url = udp://${password}@127.0.0.1`,
+    '',
+  ].join('\n')
+}
+
+describe('the commands', () => {
+  const environment = () => ({
+    SERVICE_CACHE_HMAC_SECRET: secret,
+    SERVICE_CACHE_HMAC_SECRET_PREVIOUS: previousSecret,
+    SERVICE_CACHE_URL: redis.url,
+    SERVICE_TOKEN_SERVER_URL: 'http://127.0.0.1:1',
+  })
+
+  it('print no secret of their settings, good or bad', async () => {
+    const cwd = makeFolder({ 'bad.ini': badSettings(), 'half.ini': `service.cache_hmac_secret\n${secret}\n` })
+    const taken = Bun.listen({ hostname: '127.0.0.1', port: freePort(), socket: { data() {} } })
+    const commands: [number, string[], Record<string, string>?][] = [
+      [2, ['check'], environment()],
+      [2, ['check', '--config', 'bad.ini']],
+      [2, ['check', '--config', 'half.ini']],
+      [2, ['check'], { ...environment(), SERVICE_CACHE_URL: `redis://:${redisPassword}@:1:2` }],
+      [2, ['serve', '--config', 'bad.ini']],
+      [2, ['serve', '--config', 'half.ini']],
+      [1, ['serve'], { ...environment(), SERVICE_PORT: String(taken.port) }],
+      [0, ['--help'], environment()],
+      [0, ['--version'], environment()],
+      [0, ['systemd-unit'], environment()],
+      [1, ['healthcheck', '--url', 'http://127.0.0.1:1'], environment()],
+    ]
+
+    const outcomes = await Promise.all(
+      commands.map(([, args, variables]) => run(args, { cwd, environment: variables ?? {} })),
+    )
+    taken.stop(true)
+
+    expect(outcomes.map(({ exitCode }) => exitCode)).toEqual(commands.map(([code]) => code))
+    const leaks = outcomes.map(({ stdout, stderr }) => canaries.foundIn(stdout + stderr))
+    expect(leaks).toEqual(commands.map(() => []))
+    expect(outcomes[0]!.stdout).toContain('service.cache_hmac_secret_previous = ********')
+    expect(outcomes[1]!.stderr).toContain('problems with the settings')
+  })
+
+  it('print no secret that the sandbox is told', async () => {
+    const world = await startCanaryWorld(canaries, settings())
+    const owner = world.newOwner()
+    const sandbox = start(['sandbox', '--port', '0'])
+    const [, url] = await sandbox.line(/^BRIDGE_URL=(.+)$/)
+    await sandbox.line(/^Documentation: /)
+    const announced = sandbox.lines.length
+
+    for (const [path, init] of [...sweepOf(owner), ...malformedOf(owner, password)]) {
+      await fetch(url + path, { redirect: 'manual', ...init }).then((answer) => answer.text())
+    }
+    sandbox.signal('SIGTERM')
+    const code = await sandbox.exited
+    await everythingSaid(world)
+
+    expect(code).toBe(0)
+    expect(canaries.foundIn([...sandbox.lines.slice(announced), sandbox.errors()].join('\n'))).toEqual([])
+  })
+})

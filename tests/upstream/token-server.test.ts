@@ -28,7 +28,7 @@ async function start(options: SandboxOptions & { suffix?: string; user?: UserOpt
   const send = createSend({ observe: () => {}, now, random: () => 0, delay: async () => {} })
   const url = proxy.url + (options.suffix ?? '')
   const onBackoff = (seconds: number) => void backoffs.push(seconds)
-  const tokenServer = createTokenServer({ url, send, timeoutMs: 2000, now, onBackoff })
+  const tokenServer = createTokenServer({ url, send, timeoutMs: 20_000, now, onBackoff })
   const identity: Identity = {
     scheme: 'BrowserID',
     assertion: user.assertion(),
@@ -363,7 +363,7 @@ describe('heartbeat', () => {
   it('is true when the token server is well', async () => {
     const { proxy, tokenServer } = await start({ suffix: '/1.0/sync/1.5/' })
 
-    expect(await tokenServer.heartbeat(1000)).toBe(true)
+    expect(await tokenServer.heartbeat(20_000)).toBe(true)
 
     expect(proxy.requests.map(({ target }) => target)).toEqual(['/__heartbeat__'])
   })
@@ -372,11 +372,11 @@ describe('heartbeat', () => {
     const { sandbox, proxy, tokenServer } = await start()
 
     sandbox.switches.healthy = false
-    expect(await tokenServer.heartbeat(1000)).toBe(false)
+    expect(await tokenServer.heartbeat(20_000)).toBe(false)
     proxy.plan(() => ({ kind: 'hang' }))
     expect(await tokenServer.heartbeat(50)).toBe(false)
     await proxy.stop()
-    expect(await tokenServer.heartbeat(1000)).toBe(false)
+    expect(await tokenServer.heartbeat(20_000)).toBe(false)
   })
 })
 

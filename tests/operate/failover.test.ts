@@ -1,0 +1,60 @@
+import { describe, expect, it } from 'bun:test'
+
+import { startSandbox } from '../../src/sandbox/sandbox.ts'
+import { startWatched } from '../credentials/redis-topologies.ts'
+import { eventually } from '../support/redis-server.ts'
+import { serve } from '../system/process.ts'
+import { Client, startLoad } from './nodes.ts'
+
+import type { RedisServer } from '../support/redis-server.ts'
+
+// A sentinel that could not have its way lets some seconds pass before it tries again.
+const failoverMs = 60_000
+
+describe('a bridge whose Redis is watched by a sentinel', () => {
+  it('answers every request while the master dies and the next one hangs, and follows both times', async () => {
+    await using stack = new AsyncDisposableStack()
+    const sandbox = await startSandbox()
+    stack.defer(() => sandbox.stop())
+    const watched = stack.use(await startWatched())
+    const bridge = await serve({
+      token_server_url: sandbox.tokenServerUrl,
+      cache_backend: 'redis',
+      cache_url: watched.url,
+      record_tabs_put_enabled: 'true',
+    })
+    stack.defer(() => bridge.signal('SIGKILL'))
+    const clients = Array.from(
+      { length: 6 },
+      (_, index) => new Client(bridge.url, sandbox.addUser(`user ${index}`)),
+    )
+    const load = startLoad(clients)
+    /** Whether somebody who was never there before is remembered in it. */
+    const isUsed = async (server: RedisServer) => {
+      const before = Number(await server.command('DBSIZE'))
+      await new Client(bridge.url, sandbox.addUser(crypto.randomUUID())).ask('GET', '')
+      await Bun.sleep(50)
+      return Number(await server.command('DBSIZE')) > before
+    }
+    await eventually('the master is in use', () => isUsed(watched.master))
+
+    await watched.master.kill()
+    const atTheDeath = load.requests()
+    await eventually('the replica is in use', () => isUsed(watched.replica), failoverMs)
+    const whileDead = load.requests() - atTheDeath
+    await watched.master.start()
+    await eventually('the old master is a replica', async () =>
+      String(await watched.master.command('INFO', 'replication')).includes('master_link_status:up'),
+    )
+    watched.replica.stop()
+    const atTheSilence = load.requests()
+    await eventually('the first is in use again', () => isUsed(watched.master), failoverMs)
+    const whileSilent = load.requests() - atTheSilence
+    watched.replica.cont()
+    const { failures } = await load.stop()
+
+    expect(failures).toEqual([])
+    expect(whileDead).toBeGreaterThan(50)
+    expect(whileSilent).toBeGreaterThan(50)
+  }, 150_000)
+})

@@ -1,0 +1,163 @@
+import { createApp } from '../../src/app.ts'
+import { exposedSettings } from '../../src/cli/exposed-settings.ts'
+import { timestamp } from '../../src/domain/timestamp.ts'
+import { readSettings } from '../../src/ops/settings.ts'
+import { request } from '../support/bridge.ts'
+import { createLoadClock } from '../support/load-clock.ts'
+import { eventually } from '../support/redis-server.ts'
+
+import type { BulkStorage, ListOutcome } from '../../src/domain/record-storage.ts'
+import type { OperationOutcome } from '../../src/domain/operation.ts'
+import type { LoadOptions } from '../../src/ops/load.ts'
+import type { Step } from '../../src/routes/services.ts'
+import type { Answer } from '../support/bridge.ts'
+import type { LoadClock } from '../support/load-clock.ts'
+
+/** An app on a real socket whose storage answers when it is told to, and whose time passes when it is told to. */
+export interface CrowdedWorld {
+  url: string
+  clock: LoadClock
+  /** How many requests have reached the storage so far. */
+  opened(): number
+  /** The methods of requests that were refused before they were looked at. */
+  refused: string[]
+  /** How many steps of transactions were carried out. */
+  transacted(): number
+  /** From now on the storage answers at once, and so do the calls that wait. */
+  answerAll(): void
+  /** Ends the lists under way, of which a piece is there already, or breaks them off. */
+  endLists(error?: Error): void
+  ask(user: string, path: string, init?: RequestInit): Promise<Answer>
+  /** The same, without reading the answer. */
+  begin(user: string, path: string, init?: RequestInit): Promise<Response>
+  /** So many requests of users of their own that wait for the storage, from now on. */
+  crowd(count: number, user?: string): Promise<Promise<Answer>[]>
+  /** Answers what is under way, and ends. */
+  stop(): Promise<void>
+}
+
+const bucket = '0123456789abcdef0123456789abcdef'
+const record = { id: 'a', payload: 'p', lastModified: timestamp(1_700_000_000_000) }
+
+export function startCrowdedWorld(
+  options: Partial<LoadOptions> = {},
+  settings: Record<string, string> = {},
+): CrowdedWorld {
+  const clock = createLoadClock({ ...options, requestsInFlight: () => app.server!.pendingRequests })
+  let gate = Promise.withResolvers<void>()
+  let opened = 0
+  let transacted = 0
+  const asked: Promise<Answer>[] = []
+  const refused: string[] = []
+  const streams = new Set<ReadableStreamDefaultController<Uint8Array>>()
+  const storage = {
+    notices: { backoffSeconds: null, alert: null, quotaRemaining: null },
+    get: async () => ({ outcome: 'found', record }),
+    async list(): Promise<ListOutcome> {
+      let stream: ReadableStreamDefaultController<Uint8Array>
+      const records = new ReadableStream<Uint8Array>({
+        start(controller) {
+          stream = controller
+          streams.add(stream)
+          stream.enqueue(new Uint8Array(100_000))
+        },
+        cancel: () => void streams.delete(stream),
+      })
+      return {
+        outcome: 'page',
+        page: { timestamp: record.lastModified, records, count: null, next: null, isFramed: true },
+      }
+    },
+  } as unknown as BulkStorage
+  const app = createApp({
+    settings: exposedSettings(readTestSettings(settings)),
+    async openStorage() {
+      opened += 1
+      await gate.promise
+      return storage
+    },
+    identify: () => Promise.resolve(null),
+    async transact(steps: Step[]): Promise<OperationOutcome[]> {
+      transacted += steps.length
+      return steps.map(() => ({ outcome: 'stored', record }))
+    },
+    heartbeat: () => Promise.resolve({ storage: true, cache: true, permission: true }),
+    version: { name: 'sync-bridge', version: '0', commit: '0', source: '' },
+    requestTimeoutMs: 30_000,
+    now: Date.now,
+    monotonicNow: () => performance.now(),
+    createRequestId: () => '0123456789abcdef',
+    isStopping: () => false,
+    load: clock.load,
+    observe: () => {},
+    observeRefusal: (method) => void refused.push(method),
+    observeBatch: () => {},
+    metrics: () => Promise.resolve({ text: '', type: 'text/plain' }),
+    reportDefect: () => {},
+  })
+  app.listen({ hostname: '127.0.0.1', port: 0, development: false })
+  const url = `http://127.0.0.1:${app.server!.port}`
+
+  function initOf(user: string, init: RequestInit): RequestInit {
+    const keyId = `1-${Buffer.from(bucket, 'hex').toString('base64url')}`
+    const headers = { Authorization: `Bearer ${user}`, 'X-KeyID': keyId, 'Content-Type': 'application/json' }
+    return { redirect: 'manual', ...init, headers: { ...headers, ...(init.headers as object) } }
+  }
+  const addressOf = (path: string) => url + (path.startsWith('/v1') ? path : `/v1/buckets/${bucket}${path}`)
+
+  const world: CrowdedWorld = {
+    url,
+    clock,
+    opened: () => opened,
+    refused,
+    transacted: () => transacted,
+    answerAll: () => gate.resolve(),
+    endLists(error) {
+      for (const stream of streams) {
+        if (error) stream.error(error)
+        else stream.close()
+      }
+      streams.clear()
+    },
+    ask(user, path, init = {}) {
+      const answer = request(addressOf(path), initOf(user, init))
+      asked.push(answer)
+      return answer
+    },
+    begin: (user, path, init = {}) => fetch(addressOf(path), initOf(user, init)),
+    async crowd(count, user) {
+      gate = Promise.withResolvers()
+      const before = opened
+      const answers = Array.from({ length: count }, (_, index) => world.ask(user ?? `user-${index}`, one))
+      await eventually('all wait for the storage', () => Promise.resolve(opened === before + count))
+      return answers
+    },
+    async stop() {
+      world.answerAll()
+      world.endLists()
+      clock.pass(2)
+      await Promise.allSettled(asked)
+      await app.server!.stop(true)
+    },
+  }
+  return world
+}
+
+/** A record, below the bucket. */
+export const one = '/collections/tabs/records/a'
+
+function readTestSettings(settings: Record<string, string>) {
+  const all: Record<string, string> = {
+    token_server_url: 'http://127.0.0.1:1',
+    cache_backend: 'memory',
+    cache_hmac_secret: 'ab'.repeat(32),
+    record_tabs_put_enabled: 'true',
+    ...settings,
+  }
+  const environment = Object.fromEntries(
+    Object.entries(all).map(([name, value]) => [`SERVICE_${name.toUpperCase()}`, value]),
+  )
+  const outcome = readSettings({ file: null, environment, readFile: () => '' })
+  if ('problems' in outcome) throw new Error(`Bad test settings: ${JSON.stringify(outcome.problems)}`)
+  return outcome.settings
+}

@@ -1,0 +1,359 @@
+import { afterEach, describe, expect, it } from 'bun:test'
+
+import { eventually } from '../support/redis-server.ts'
+import { one, startCrowdedWorld } from './crowded-world.ts'
+
+import type { CrowdedWorld } from './crowded-world.ts'
+
+const worlds: CrowdedWorld[] = []
+afterEach(() => Promise.all(worlds.splice(0).map((world) => world.stop())))
+
+function start(...options: Parameters<typeof startCrowdedWorld>): CrowdedWorld {
+  const world = startCrowdedWorld(...options)
+  worlds.push(world)
+  return world
+}
+
+/** All that are under way are over, as the next ones see. */
+async function untilAdmitted(world: CrowdedWorld, count: number): Promise<void> {
+  await eventually('there is room again', async () => {
+    const answers = await Promise.all(
+      Array.from({ length: count }, (_, index) => world.ask(`late-${index}`, one)),
+    )
+    return answers.every(({ status }) => status === 200)
+  })
+}
+
+describe('a request that is one too many', () => {
+  it('is answered 503 with Retry-After, in JSON, and the others succeed', async () => {
+    const world = start({ maxRequests: 10 })
+    const admitted = await world.crowd(10)
+
+    const refused = await world.ask('another', one)
+
+    expect(refused.status).toBe(503)
+    expect(refused.body).toEqual({
+      code: 503,
+      errno: 201,
+      error: 'Service Unavailable',
+      message: 'Too many requests are under way: try again later',
+    })
+    expect(refused.headers.get('retry-after')).toBe('30')
+    expect(refused.headers.get('backoff')).toBeNull()
+    expect(refused.headers.get('content-type')).toBe('application/json; charset=utf-8')
+    expect(refused.headers.get('cache-control')).toBe('no-cache')
+    expect(refused.headers.get('vary')).toBe('Authorization, X-Client-State, X-KeyID, Origin')
+    expect(refused.headers.get('x-content-type-options')).toBe('nosniff')
+    world.answerAll()
+    expect((await Promise.all(admitted)).map(({ status }) => status)).toEqual(Array(10).fill(200))
+    expect((await world.ask('another', one)).status).toBe(200)
+  })
+
+  it('can be read by web pages, and announces the end of the service like every answer', async () => {
+    const settings = { eos: '2999-12-31', cors_origins: 'https://app.example', retry_after_seconds: '7' }
+    const world = start({ maxRequests: 1 }, settings)
+    await world.crowd(1)
+
+    const refused = await world.ask('another', one, { headers: { Origin: 'https://app.example' } })
+    const strange = await world.ask('another', one, { headers: { Origin: 'https://evil.example' } })
+
+    expect(refused.status).toBe(503)
+    expect(refused.headers.get('access-control-allow-origin')).toBe('https://app.example')
+    expect(refused.headers.get('access-control-expose-headers')).toContain('Retry-After')
+    expect(refused.headers.get('retry-after')).toBe('7')
+    expect(JSON.parse(refused.headers.get('alert')!)).toMatchObject({ code: 'soft-eol' })
+    expect(strange.status).toBe(503)
+    expect(strange.headers.get('access-control-allow-origin')).toBeNull()
+  })
+
+  it.each([
+    ['GET', ''],
+    ['GET', '/collections'],
+    ['GET', '/collections/tabs'],
+    ['GET', '/collections/tabs/records'],
+    ['HEAD', '/collections/tabs/records'],
+    ['GET', one],
+    ['PUT', one],
+    ['DELETE', one],
+    ['POST', '/v1/batch'],
+  ])('is refused before anything is done: %s %s', async (method, path) => {
+    const world = start({ maxRequests: 1 })
+    await world.crowd(1)
+
+    const body = method === 'PUT' || method === 'POST' ? '{"data":' : null
+    const refused = await world.ask('another', path, { method, body })
+
+    expect(refused.status).toBe(503)
+    expect([world.opened(), world.transacted()]).toEqual([1, 0])
+    expect(world.refused).toEqual([method])
+  })
+
+  it.each([
+    ['GET', '/v1/__lbheartbeat__', 200],
+    ['GET', '/v1/__heartbeat__', 200],
+    ['GET', '/v1/__version__', 200],
+    ['GET', '/v1/__metrics__', 200],
+    ['GET', '/v1/__api__', 200],
+    ['GET', '/v1/docs/', 307],
+    ['GET', '/v1/', 200],
+    ['GET', '/v1/nothing', 404],
+    ['OPTIONS', `/v1/buckets/x${one}`, 204],
+    ['OPTIONS', '/v1/batch', 204],
+  ])('is none that asks for nobody’s data: %s %s', async (method, path, status) => {
+    const world = start({ maxRequests: 1 })
+    await world.crowd(1)
+
+    expect((await world.ask('another', path, { method })).status).toBe(status)
+    expect(world.clock.refusals).toEqual({ limit: 0, lag: 0, user: 0 })
+  })
+
+  it('is answered a little later when there is a flood of them', async () => {
+    const world = start({ maxRequests: 1 })
+    await world.crowd(1)
+    const flood = Array.from({ length: 150 }, () => world.ask('another', one))
+    let answered = 0
+    for (const answer of flood) void answer.then(() => (answered += 1))
+
+    await eventually('100 are answered', () => Promise.resolve(answered === 100))
+    expect((await world.ask('another', '/v1/__lbheartbeat__')).status).toBe(200)
+    expect(answered).toBe(100)
+    world.clock.pass(1)
+
+    expect((await Promise.all(flood)).every(({ status }) => status === 503)).toBe(true)
+  })
+})
+
+describe('a batch', () => {
+  const put = {
+    method: 'PUT',
+    path: `/v1/buckets/0123456789abcdef0123456789abcdef${one}`,
+    body: { data: {} },
+  }
+  const batchOf = (count: number) => ({
+    method: 'POST',
+    body: JSON.stringify({ requests: Array.from({ length: count }, () => put) }),
+  })
+
+  it('counts as all that are in it while it is under way, and no longer', async () => {
+    const world = start({ maxRequests: 20 })
+    world.crowd(0)
+    const batch = world.ask('somebody', '/v1/batch', batchOf(15))
+    await eventually('it waits', () => Promise.resolve(world.opened() === 1))
+    const others = Array.from({ length: 5 }, (_, index) => world.ask(`user-${index}`, one))
+    await eventually('they wait', () => Promise.resolve(world.opened() === 6))
+
+    expect((await world.ask('another', one)).status).toBe(503)
+
+    world.answerAll()
+    expect((await Promise.all([batch, ...others])).map(({ status }) => status)).toEqual(Array(6).fill(200))
+    await untilAdmitted(world, 20)
+  })
+
+  it('that is too much now is refused whole', async () => {
+    const world = start({ maxRequests: 20 })
+    const others = await world.crowd(10)
+
+    const refused = await world.ask('somebody', '/v1/batch', batchOf(11))
+
+    expect(refused.status).toBe(503)
+    expect(refused.body).toMatchObject({ errno: 201 })
+    expect(refused.headers.get('retry-after')).toBe('30')
+    expect([world.opened(), world.transacted()]).toEqual([10, 0])
+    world.answerAll()
+    await Promise.all(others)
+    expect((await world.ask('somebody', '/v1/batch', batchOf(11))).status).toBe(200)
+    expect(world.transacted()).toBe(11)
+  })
+
+  it('that nobody could read weighs nothing afterwards', async () => {
+    const world = start({ maxRequests: 20 })
+    world.answerAll()
+
+    for (let round = 0; round < 30; round++) {
+      const answer = await world.ask('somebody', '/v1/batch', { method: 'POST', body: '{"requests":[{}]}' })
+      expect(answer.status).toBe(400)
+    }
+
+    await untilAdmitted(world, 20)
+  })
+})
+
+describe('a user who has much under way', () => {
+  it('is refused when there is hardly any room left, and nobody else is', async () => {
+    const world = start({ maxRequests: 20, maxRequestsOfUser: 4 })
+    const greedy = await world.crowd(16, 'greedy')
+
+    expect((await world.ask('greedy', one)).status).toBe(503)
+
+    const modest = Array.from({ length: 3 }, () => world.ask('modest', one))
+    await eventually('they wait', () => Promise.resolve(world.opened() === 19))
+    world.answerAll()
+    const statuses = (await Promise.all([...greedy, ...modest])).map(({ status }) => status)
+    expect(statuses).toEqual(Array(19).fill(200))
+    expect(world.clock.refusals).toEqual({ limit: 0, lag: 0, user: 1 })
+  })
+
+  it('is no matter while there is room', async () => {
+    const world = start({ maxRequests: 400, maxRequestsOfUser: 4 })
+
+    const greedy = await world.crowd(256, 'greedy')
+
+    world.answerAll()
+    expect((await Promise.all(greedy)).every(({ status }) => status === 200)).toBe(true)
+  })
+})
+
+describe('what is under way', () => {
+  const list = '/collections/tabs/records'
+
+  /** A list of which the first piece has arrived. */
+  async function beginList(world: CrowdedWorld, signal?: AbortSignal) {
+    const response = await world.begin('reader', list, signal ? { signal } : {})
+    const reader = response.body!.getReader()
+    await reader.read()
+    return reader
+  }
+
+  async function readAll(reader: ReadableStreamDefaultReader<unknown>): Promise<void> {
+    while (!(await reader.read()).done);
+  }
+
+  it('counts a streamed list until its end, as one of its user’s too', async () => {
+    const world = start({ maxRequests: 5, maxRequestsOfUser: 4 })
+    world.answerAll()
+    const readers = []
+    for (let count = 0; count < 4; count++) readers.push(await beginList(world))
+
+    expect((await world.ask('reader', one)).status).toBe(503)
+    expect((await world.ask('another', one)).status).toBe(200)
+
+    world.endLists()
+    for (const reader of readers) await readAll(reader)
+    await untilAdmitted(world, 5)
+    expect((await world.ask('reader', one)).status).toBe(200)
+  })
+
+  it('does not count a list that broke off', async () => {
+    const world = start({ maxRequests: 5, maxRequestsOfUser: 1 })
+    world.answerAll()
+    const readers = []
+    for (let count = 0; count < 4; count++) readers.push(await beginList(world))
+
+    world.endLists(new Error('The storage is gone'))
+
+    for (const reader of readers) await expect(readAll(reader)).rejects.toThrow()
+    await untilAdmitted(world, 5)
+    expect((await world.ask('reader', one)).status).toBe(200)
+  })
+
+  it('does not count a list whose reader has left', async () => {
+    const world = start({ maxRequests: 5, maxRequestsOfUser: 1 })
+    world.answerAll()
+    const leaving = new AbortController()
+    for (let count = 0; count < 4; count++) await beginList(world, leaving.signal)
+
+    leaving.abort()
+
+    await untilAdmitted(world, 5)
+    const users = await Promise.all(Array.from({ length: 5 }, () => world.ask('reader', one)))
+    expect(users.some(({ status }) => status === 200)).toBe(true)
+  })
+
+  it('does not count a list whose reader had left before it began', async () => {
+    const world = start({ maxRequests: 5, maxRequestsOfUser: 4 })
+    const leaving = new AbortController()
+    const answers = [1, 2, 3, 4].map(() => world.begin('reader', list, { signal: leaving.signal }))
+    await eventually('they wait', () => Promise.resolve(world.opened() === 4))
+    leaving.abort()
+    await Promise.allSettled(answers)
+
+    world.answerAll()
+
+    await untilAdmitted(world, 5)
+    const more = await world.crowd(4)
+    expect(more).toHaveLength(4)
+    world.answerAll()
+    expect((await world.ask('reader', one)).status).toBe(200)
+  })
+
+  it('counts a request whose client has hung up until it is done', async () => {
+    const world = start({ maxRequests: 5 })
+    world.crowd(0)
+    const leaving = new AbortController()
+    const init = { method: 'PUT', body: '{"data":{}}', signal: leaving.signal }
+    const puts = [1, 2, 3, 4, 5].map((user) => world.begin(`user-${user}`, one, init))
+    await eventually('they wait', () => Promise.resolve(world.opened() === 5))
+    leaving.abort()
+    await Promise.allSettled(puts)
+
+    expect((await world.ask('another', one)).status).toBe(503)
+
+    world.answerAll()
+    await untilAdmitted(world, 5)
+    expect(world.transacted()).toBe(5)
+  })
+
+  it('does not count what ended with an error', async () => {
+    const world = start({ maxRequests: 5, maxRequestsOfUser: 1 })
+    world.answerAll()
+    const wrong = [
+      world.ask('somebody', one, { method: 'PUT', body: 'no JSON' }),
+      world.ask('somebody', one, { headers: { 'If-Match': 'nonsense' } }),
+      world.ask('some body', one),
+      world.ask('somebody', '/collections', {}),
+    ]
+
+    const statuses = (await Promise.all(wrong)).map(({ status }) => status)
+
+    expect(statuses).toEqual([400, 400, 401, 500])
+    await untilAdmitted(world, 5)
+    expect((await world.ask('somebody', one)).status).toBe(200)
+  })
+})
+
+describe('Backoff', () => {
+  it('appears after five seconds of heavy load, on successes only, and vanishes with it', async () => {
+    const world = start({ maxRequests: 10 }, { backoff: '10' })
+    const crowd = await world.crowd(9)
+
+    world.clock.pass(49)
+    expect((await world.ask('another', '/v1/')).headers.get('backoff')).toBe('10')
+    world.clock.pass(1)
+    expect((await world.ask('another', '/v1/')).headers.get('backoff')).toBe('30')
+    expect((await world.ask('another', '/v1/nothing')).headers.get('backoff')).toBeNull()
+    world.answerAll()
+    const answers = await Promise.all(crowd)
+    expect(answers.map(({ headers }) => headers.get('backoff'))).toEqual(Array(9).fill('30'))
+
+    world.clock.pass(2)
+    expect((await world.ask('another', one)).headers.get('backoff')).toBe('10')
+  })
+
+  it('is the longest of ours and the operator’s', async () => {
+    const world = start({ maxRequests: 1 }, { backoff: '60' })
+    await world.crowd(1)
+
+    world.clock.pass(60)
+
+    expect((await world.ask('another', '/v1/')).headers.get('backoff')).toBe('60')
+  })
+})
+
+describe('an event loop that is late', () => {
+  it('lets fewer requests in, and liveness answers', async () => {
+    const world = start({ maxRequests: 200 })
+    world.clock.pass(6, 300)
+    const admitted = await world.crowd(64)
+
+    expect((await world.ask('another', one)).status).toBe(503)
+    expect((await world.ask('another', '/v1/__lbheartbeat__')).status).toBe(200)
+    expect(world.clock.refusals).toEqual({ limit: 0, lag: 1, user: 0 })
+
+    world.answerAll()
+    await Promise.all(admitted)
+    world.clock.pass(50)
+    const again = await world.crowd(200)
+    world.answerAll()
+    expect((await Promise.all(again)).every(({ status }) => status === 200)).toBe(true)
+  })
+})

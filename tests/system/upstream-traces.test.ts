@@ -1,0 +1,158 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'bun:test'
+
+import { startSandbox } from '../../src/sandbox/sandbox.ts'
+import { startFaultProxy } from '../support/fault-proxy.ts'
+import { eventually } from '../support/redis-server.ts'
+import { endAll, serve } from './process.ts'
+import type { Sandbox } from '../../src/sandbox/sandbox.ts'
+import type { Fault, FaultProxy, ProxiedRequest } from '../support/fault-proxy.ts'
+
+let sandbox: Sandbox
+let tokens: FaultProxy
+let storage: FaultProxy
+let bridge: Awaited<ReturnType<typeof serve>>
+
+beforeAll(async () => {
+  sandbox = await startSandbox()
+  tokens = await startFaultProxy({ target: sandbox.tokenServerUrl })
+  storage = await startFaultProxy({ target: sandbox.storageUrl })
+  sandbox.switches.nodeUrl = storage.url
+  bridge = await serve({ token_server_url: tokens.url, record_tabs_put_enabled: 'true' })
+})
+
+afterEach(() => {
+  tokens.plan(() => null)
+  storage.plan(() => null)
+})
+
+afterAll(async () => {
+  bridge.signal('SIGTERM')
+  await bridge.exited
+  await Promise.all([tokens.stop(), storage.stop()])
+  await sandbox.stop()
+})
+
+afterAll(endAll)
+
+/** Somebody new, and how they ask. */
+function newcomer() {
+  const user = sandbox.addUser(crypto.randomUUID())
+  const headers = { Authorization: `Bearer ${user.bearerToken()}`, 'X-KeyID': user.keyId }
+  const bucket = `/buckets/${user.clientState}`
+  return {
+    user,
+    bucket,
+    ask: (name: string, path: string, init: RequestInit = {}) =>
+      fetch(`${bridge.url}/v1${path}`, {
+        ...init,
+        headers: { ...headers, 'Content-Type': 'application/json', 'X-Request-Id': name },
+      }),
+  }
+}
+
+const nameOf = ({ headers }: ProxiedRequest) => headers.get('X-Request-Id')
+
+async function namesDuring(act: () => Promise<unknown>): Promise<{ token: unknown[]; storage: unknown[] }> {
+  const known = [tokens.requests.length, storage.requests.length]
+  await act()
+  return {
+    token: tokens.requests.slice(known[0]).map(nameOf),
+    storage: storage.requests.slice(known[1]).map(nameOf),
+  }
+}
+
+describe('X-Request-Id', () => {
+  it('goes along to the token server and with every call of the storage', async () => {
+    const { ask, bucket } = newcomer()
+    const requests = [
+      { method: 'PUT', path: `${bucket}/collections/tabs/records/b`, body: { data: { payload: 'x' } } },
+      { path: `${bucket}/collections/tabs/records` },
+    ]
+
+    const read = await namesDuring(() => ask('the.read', `${bucket}/collections/tabs/records`))
+    const put = await namesDuring(() =>
+      ask('the-put', `${bucket}/collections/tabs/records/a`, {
+        method: 'PUT',
+        body: JSON.stringify({ data: { payload: 'x' } }),
+      }),
+    )
+    const batch = await namesDuring(() =>
+      ask('the_batch', '/batch', { method: 'POST', body: JSON.stringify({ requests }) }),
+    )
+    const root = await namesDuring(() => newcomer().ask('the-root', '/'))
+
+    expect(read).toEqual({ token: ['the.read'], storage: ['the.read'] })
+    expect([put.token, new Set(put.storage)]).toEqual([[], new Set(['the-put'])])
+    expect(put.storage.length).toBeGreaterThan(1)
+    expect([batch.token, new Set(batch.storage)]).toEqual([[], new Set(['the_batch'])])
+    expect(root).toEqual({ token: ['the-root'], storage: [] })
+  })
+
+  it('is ours where the client’s own could be taken for something else', async () => {
+    const { ask, bucket } = newcomer()
+    let answer: Response | undefined
+
+    const { token, storage: called } = await namesDuring(async () => {
+      answer = await ask('a b', `${bucket}/collections/tabs/records`)
+    })
+
+    const given = answer!.headers.get('X-Request-Id')
+    expect(given).toMatch(/^[0-9a-f]{16}$/)
+    expect([token, called]).toEqual([[given], [given]])
+  })
+
+  it('is that of the request which asks the token server, for others who wait with it', async () => {
+    const { ask, bucket } = newcomer()
+    tokens.plan(() => ({ kind: 'hang' }))
+
+    const names = await namesDuring(async () => {
+      const first = ask('first', `${bucket}/collections/tabs/records`)
+      const from = tokens.requests.length
+      await tokens.waitFor(({ index }) => index >= from)
+      const second = ask('second', `${bucket}/collections/tabs/records`)
+      tokens.plan(() => null)
+      tokens.release()
+      await Promise.all([first, second])
+    })
+
+    expect(names.token).toEqual(['first'])
+    expect(names.storage.toSorted()).toEqual(['first', 'second'])
+  })
+})
+
+describe('the line of a request in the log', () => {
+  it.each<[string, Fault | null, number, number | undefined]>([
+    ['what the storage answered', null, 200, 200],
+    ['an error of the storage', { kind: 'status', status: 503, headers: { 'Retry-After': '1' } }, 503, 503],
+    ['a redirection', { kind: 'status', status: 302, headers: { Location: '/' } }, 503, 302],
+    ['no status where there was no answer', { kind: 'reset-before' }, 503, undefined],
+  ])('tells %s', async (_, fault, status, upstreamStatus) => {
+    const { ask, bucket } = newcomer()
+    const name = crypto.randomUUID()
+    storage.plan(() => fault)
+
+    await ask(name, `${bucket}/collections/tabs/records`).then((answer) => answer.text())
+    const line = await lineOf(name)
+
+    expect(line).toMatchObject({ event: 'request', route: 'records', status })
+    expect(line.upstreamStatus).toBe(upstreamStatus)
+    expect(line.upstreamCalls).toBeGreaterThan(0)
+  })
+
+  it('tells nothing of a storage that was not asked', async () => {
+    const { ask } = newcomer()
+    const name = crypto.randomUUID()
+
+    await ask(name, '/')
+
+    const line = await lineOf(name)
+    expect(Object.keys(line)).not.toContain('upstreamStatus')
+    expect(Object.keys(line)).not.toContain('upstreamCalls')
+  })
+})
+
+async function lineOf(name: string): Promise<Record<string, unknown>> {
+  const isIts = (line: string) => line.includes(`"requestId":"${name}"`)
+  await eventually('it is logged', () => bridge.lines.some(isIts))
+  return JSON.parse(bridge.lines.find(isIts)!)
+}
