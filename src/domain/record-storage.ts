@@ -44,7 +44,7 @@ export interface RecordPage {
    * the storage does, so that a short list can't be taken for a whole one.
    */
   records: Uint8Array | ReadableStream<Uint8Array>
-  /** Whether the frame that was asked for stands around the records already. */
+  /** Whether the frame that was asked for stands around the records already; around a stream it always does. */
   isFramed?: boolean
   /** How many records there are, where that is known before the last one has been read. */
   count: number | null

@@ -47,7 +47,7 @@ export function pageReply(page: RecordPage, here: string, query: string, isWhole
   const headers = versionHeaders(page.timestamp)
   if (page.next) headers['Next-Page'] = nextPageUrl(here, query, writePageToken(page.next))
   if (isWhole && page.count !== null) headers['Total-Records'] = String(page.count)
-  return { status: 200, headers, body: page.isFramed ? page.records : wrapRecords(page.records) }
+  return { status: 200, headers, body: framed(page) }
 }
 
 /** The size of a collection, as headers: what HEAD of a list answers. */
@@ -93,20 +93,8 @@ export const listFrame: ListFrame = {
   closing: new TextEncoder().encode(']}'),
 }
 
-function wrapRecords(records: RecordPage['records']): Uint8Array | ReadableStream<Uint8Array> {
+function framed({ records, isFramed }: RecordPage): RecordPage['records'] {
+  if (isFramed || !(records instanceof Uint8Array)) return records
   const { opening, closing } = listFrame
-  if (records instanceof Uint8Array) {
-    const whole = new Uint8Array(opening.length + records.length + closing.length)
-    whole.set(opening)
-    whole.set(records, opening.length)
-    whole.set(closing, opening.length + records.length)
-    return whole
-  }
-  return records.pipeThrough(
-    new TransformStream<Uint8Array, Uint8Array>({
-      start: (controller) => controller.enqueue(opening),
-      transform: (chunk, controller) => controller.enqueue(chunk),
-      flush: (controller) => controller.enqueue(closing),
-    }),
-  )
+  return Buffer.concat([opening, records, closing])
 }
