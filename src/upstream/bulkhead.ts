@@ -6,7 +6,8 @@ import { UpstreamError } from '../domain/errors.ts'
  */
 export class Bulkhead {
   #free: number
-  readonly #waiting: (() => void)[] = []
+  readonly #waiting: Waiting[] = []
+  #timer: ReturnType<typeof setTimeout> | null = null
 
   constructor(
     private readonly name: string,
@@ -33,27 +34,43 @@ export class Bulkhead {
   enter(): Promise<void> {
     if (this.tryEnter()) return Promise.resolve()
     if (this.#waiting.length >= this.maxWaiting) return Promise.reject(this.#overload())
-    return new Promise((resolve, reject) => {
-      const admit = () => {
-        clearTimeout(timer)
-        resolve()
-      }
-      const timer = setTimeout(() => {
-        this.#waiting.splice(this.#waiting.indexOf(admit), 1)
-        reject(this.#overload())
-      }, this.maxWaitMs)
-      this.#waiting.push(admit)
+    return new Promise((admit, refuse) => {
+      this.#waiting.push({ admit, refuse, untilMs: performance.now() + this.maxWaitMs })
+      this.#watch()
     })
   }
 
   /** Gives the place to whoever waits longest. */
   leave(): void {
     const next = this.#waiting.shift()
-    if (next) next()
+    if (next) next.admit()
     else this.#free += 1
+  }
+
+  /** One timer for all: whoever has waited longest is the next whose time is over. */
+  #watch(): void {
+    const next = this.#waiting[0]
+    if (!next || this.#timer) return
+    this.#timer = setTimeout(
+      () => {
+        this.#timer = null
+        const nowMs = performance.now()
+        while (this.#waiting[0] && this.#waiting[0].untilMs <= nowMs) {
+          this.#waiting.shift()!.refuse(this.#overload())
+        }
+        this.#watch()
+      },
+      Math.max(0, next.untilMs - performance.now()),
+    )
   }
 
   #overload(): UpstreamError {
     return new UpstreamError('overload', `Cannot call ${this.name}: ${this.capacity} calls are under way`)
   }
+}
+
+interface Waiting {
+  admit(): void
+  refuse(error: UpstreamError): void
+  untilMs: number
 }
