@@ -6,7 +6,8 @@ shopt -s extglob
 cd "$(dirname "$0")/.." || exit 1
 
 missing=()
-for program in redis-server:redis-server chromium:chromium haproxy:haproxy nginx:nginx-light openssl:openssl; do
+for program in redis-server:redis-server chromium:chromium haproxy:haproxy nginx:nginx-light openssl:openssl \
+  systemd-analyze:systemd; do
   command -v "${program%%:*}" >/dev/null || missing+=("${program#*:}")
 done
 if [ ${#missing[@]} -gt 0 ]; then
@@ -19,18 +20,20 @@ if [ ${#missing[@]} -gt 0 ]; then
 fi
 
 log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+# Everything that bridges print during the tests.
+export PRINTED_BY_BRIDGES=$(mktemp)
+trap 'rm -f "$log" "$PRINTED_BY_BRIDGES"' EXIT
 code=0
 
 # The runner may be several words: "npx --yes bun@VERSION".
-run() { ${BUN:-bun} test --timeout 60000 --retry 2 "$@" 2>&1 | tee -a "$log" || code=1; }
+run() { ${BUN:-bun} test --timeout 120000 "$@" 2>&1 | tee -a "$log" || code=1; }
 
 if [ $# -gt 0 ]; then
   run "$@"
 else
-  run --parallel=2 tests/!(browser|credentials|support|run.sh)
-  # A browser that draws without a graphics card wants the machine for itself, and whole clusters their ports.
-  run tests/browser tests/credentials
+  run --parallel=2 tests/!(browser|run.sh)
+  # A browser that draws without a graphics card wants the machine for itself.
+  run tests/browser
 fi
 
 count() { grep -Eo "^ *[0-9]+ $1\$" "$log" | awk '{ total += $1 } END { print total + 0 }'; }
@@ -40,6 +43,20 @@ skipped=$(count skip)
 # A runner that dies before it counts has failed, whatever it had counted.
 [ "$code" = 0 ] || [ "$failed" != 0 ] || failed=1
 [ "$passed" != 0 ] || code=1
+
+# What secrets look like: tokens, assertions and Hawk ids; key ids; Hawk keys; client states and secrets of the cache.
+secret='eyJ[A-Za-z0-9_-]{20}|(^|[^0-9])[0-9]{13}-[A-Za-z0-9_-]{22}([^A-Za-z0-9_-]|$)|[A-Za-z0-9_-]{43}=|[0-9a-f]{32}'
+leaks=$(grep -cE "$secret" "$PRINTED_BY_BRIDGES")
+if [ "$leaks" != 0 ]; then
+  code=1
+  failed=$((failed + 1))
+  echo
+  echo "Secrets are in $leaks lines that bridges have printed, for example:"
+  grep -E "$secret" "$PRINTED_BY_BRIDGES" | cut -c 1-300 | head -5
+elif [ -s "$PRINTED_BY_BRIDGES" ]; then
+  echo
+  echo "No secret is in the $(wc -l <"$PRINTED_BY_BRIDGES") lines that bridges have printed"
+fi
 echo
 echo "$passed passed, $failed failed$([ "$skipped" = 0 ] || echo ", $skipped skipped")"
 exit "$code"

@@ -159,7 +159,7 @@ describe('runTransaction: a fault at every storage call', () => {
 // Beyond eight a batch has several of each kind of operation in each collection, and more of them is more of the same.
 const manySizes = [1, 2, 3, 4, 5, 6, 7, 8, 11, 15, 20, 25]
 const fewSizes = [1, 2, 3, 5, 12, 25]
-const timeoutMs = 60_000
+const timeoutMs = 300_000
 
 async function shapes(sizes: number[]): Promise<Shape[]> {
   const all: Shape[] = []

@@ -22,7 +22,14 @@ describeCredentialStore('Redis over a unix socket', () => openRedis(true))
 
 async function openRedis(unixSocket: boolean): Promise<StoreFixture> {
   const server = await startRedisServer({ unixSocket })
-  const store = createRedisStore({ url: server.url, prefix: 'test:', random: () => 0, onTrouble: () => {} })
+  const store = createRedisStore({
+    url: server.url,
+    prefix: 'test:',
+    // Of a busy machine nothing is learnt here.
+    commandTimeoutMs: 10_000,
+    random: () => 0,
+    onTrouble: () => {},
+  })
   await eventually('the store is connected', () => store.ping())
   return {
     store,

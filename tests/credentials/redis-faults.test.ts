@@ -4,29 +4,47 @@ import { createRedisStore } from '../../src/credentials/redis-store.ts'
 import { createSeal } from '../../src/credentials/seal.ts'
 import { createRedisServer, eventually, startRedisServer } from '../support/redis-server.ts'
 import { secret, someIdentity, tokenServerUrl } from './identities.ts'
+import { outcomeSoFar } from './outcome.ts'
 import { startCredentials } from './world.ts'
 
 import type { CredentialStore } from '../../src/credentials/credential-store.ts'
+import type { RedisStoreOptions, RedisTrouble } from '../../src/credentials/redis-store.ts'
 import type { RedisServer } from '../support/redis-server.ts'
 import type { World } from './world.ts'
 
 let server: RedisServer
 let store: CredentialStore
 let world: World
+/** What the store has complained about. */
+let troubles: RedisTrouble[]
 
-function openStore(url: string): CredentialStore {
-  return createRedisStore({ url, prefix: 'test:', random: Math.random, onTrouble: () => {} })
+/**
+ * With a patience for commands that no busy machine exhausts: then a timeout in `troubles` tells that somebody has
+ * waited for an answer that never came.
+ */
+const patience = { commandTimeoutMs: 10_000, connectTimeoutMs: 10_000 }
+
+function openStore(url: string, changes: Partial<RedisStoreOptions> = patience): CredentialStore {
+  return createRedisStore({
+    url,
+    prefix: 'test:',
+    random: Math.random,
+    onTrouble: (trouble) => troubles.push(trouble),
+    ...changes,
+  })
 }
 
-/** Obtains credentials for so many new identities, one after the other, and tells how long each took. */
-async function obtainNew(count: number): Promise<number[]> {
-  const took: number[] = []
+const obtainNew = () => world.credentials.obtain(someIdentity({ assertion: crypto.randomUUID() }))
+
+/** Obtains credentials for so many new identities, one after the other; how many had to wait for anything outside. */
+async function countWaiting(count: number): Promise<number> {
+  let waiting = 0
   for (let number = 0; number < count; number++) {
-    const startedAtMs = performance.now()
-    await world.credentials.obtain(someIdentity({ assertion: crypto.randomUUID() }))
-    took.push(performance.now() - startedAtMs)
+    const obtained = obtainNew()
+    if ((await outcomeSoFar(obtained)) === 'waits') waiting += 1
+    await obtained
   }
-  return took
+  return waiting
 }
 
 async function isInUse(): Promise<boolean> {
@@ -44,6 +62,7 @@ beforeAll(async () => {
 afterAll(() => server.close())
 
 beforeEach(async () => {
+  troubles = []
   store = openStore(server.url)
   world = startCredentials({ store })
   await eventually('the store is connected', () => store.ping())
@@ -82,79 +101,106 @@ describe('credentials over a Redis in trouble', () => {
     await using absent = createRedisServer()
     const away = openStore(absent.url)
     world = startCredentials({ store: away })
+    await eventually('it was missed', () => troubles.length > 0)
 
-    const took = await obtainNew(20)
-
-    expect(Math.max(...took)).toBeLessThan(90)
+    const waiting = await countWaiting(20)
     await away.close()
+
+    expect(waiting).toBe(0)
   })
 
-  it('are obtained without delay when it was killed, and it is in use soon after its return', async () => {
+  it('are obtained without delay when it was killed, and it is in use after its return', async () => {
     await server.kill()
-    const took = await obtainNew(20)
-    expect(Math.max(...took)).toBeLessThan(90)
+    await eventually('the loss was noticed', () => troubles.includes('unreachable'))
 
+    const waiting = await countWaiting(20)
     await server.start()
 
-    await eventually('it is in use', isInUse, 3000)
+    expect(waiting).toBe(0)
+    await eventually('it is in use', isInUse)
   })
 
-  it('are obtained within 100 ms while it hangs, most without delay, and it is in use soon after', async () => {
-    server.stop()
-    const took = await obtainNew(30)
-    server.cont()
+  it('are obtained while it hangs, most without delay, and it is in use afterwards', async () => {
+    await using hanging = await startRedisServer()
+    const hasty = openStore(hanging.url, {})
+    await eventually('the store is connected', () => hasty.ping())
+    world = startCredentials({ store: hasty })
+    troubles = []
+    hanging.stop()
 
-    expect(Math.max(...took)).toBeLessThan(250)
-    expect(took.filter((tookMs) => tookMs > 50).length).toBeLessThanOrEqual(3)
-    await eventually('it is in use', isInUse, 3000)
+    const waiting = await countWaiting(30)
+    const known = [...troubles]
+    hanging.cont()
+    await eventually('it answers again', () => hasty.ping())
+    await hasty.close()
+
+    // Three commands in a row have to stay without an answer, and the last before may still have had one.
+    expect(waiting).toBeWithin(1, 6)
+    expect(known.slice(0, 4)).toEqual(['timeout', 'timeout', 'timeout', 'suspended'])
+    expect(world.exchanges).toHaveLength(30)
   })
 
-  it('are renewed within 100 ms while it hangs', async () => {
+  it('are renewed after one command without an answer while it hangs', async () => {
+    await using hanging = await startRedisServer()
+    const hasty = openStore(hanging.url, {})
+    await eventually('the store is connected', () => hasty.ping())
+    world = startCredentials({ store: hasty })
     const refused = await world.credentials.obtain(someIdentity())
-    server.stop()
+    await eventually('they are in the store', async () => (await hanging.command('DBSIZE')) === 1)
+    troubles = []
+    hanging.stop()
 
-    const startedAtMs = performance.now()
     const renewed = await world.credentials.renew(someIdentity(), refused)
+    const known = [...troubles]
+    await hasty.close()
 
-    expect(performance.now() - startedAtMs).toBeLessThan(250)
     expect(renewed.hawkId).toBe('hawk-2')
-    server.cont()
+    expect(known).toEqual(['timeout'])
   })
 
   it('are obtained by twenty at a time while it is killed and restarted under them', async () => {
+    let obtained = 0
+    const isBack = new AbortController()
     const asking = Promise.all(
       Array.from({ length: 20 }, async () => {
-        const took = await obtainNew(50)
-        return Math.max(...took)
+        for (; !isBack.signal.aborted; obtained++) {
+          await obtainNew()
+          await new Promise((resolve) => setImmediate(resolve))
+        }
       }),
     )
     await server.restart()
+    isBack.abort()
+    await asking
 
-    expect(Math.max(...(await asking))).toBeLessThan(250)
-    await eventually('it is in use', isInUse, 3000)
+    expect(obtained).toBeGreaterThan(20)
+    expect(world.exchanges).toHaveLength(obtained)
+    await eventually('it is in use', isInUse)
+    expect(troubles).not.toContain('timeout')
   })
 
-  it('are obtained without delay while it is full', async () => {
+  it('are obtained without waiting in vain while it is full', async () => {
     await server.command('CONFIG', 'SET', 'maxmemory-policy', 'noeviction')
     await server.command('CONFIG', 'SET', 'maxmemory', '1')
 
-    const took = await obtainNew(20)
+    for (let number = 0; number < 20; number++) await obtainNew()
 
-    expect(Math.max(...took)).toBeLessThan(90)
     expect(world.exchanges).toHaveLength(20)
     await server.command('CONFIG', 'SET', 'maxmemory', '0')
-    await eventually('it is in use', isInUse, 3000)
+    await eventually('it is in use', isInUse)
+    expect(new Set(troubles)).toEqual(new Set(['refused']))
   })
 
-  it('are obtained without delay while it is a replica without its master', async () => {
+  it('are obtained without waiting in vain while it is a replica without its master', async () => {
     await server.command('REPLICAOF', '127.0.0.1', '1')
     await server.command('CONFIG', 'SET', 'replica-serve-stale-data', 'no')
 
-    const took = await obtainNew(20)
+    for (let number = 0; number < 20; number++) await obtainNew()
 
-    expect(Math.max(...took)).toBeLessThan(90)
+    expect(world.exchanges).toHaveLength(20)
     await server.command('REPLICAOF', 'NO', 'ONE')
-    await eventually('it is in use', isInUse, 3000)
+    await eventually('it is in use', isInUse)
+    expect(troubles).not.toContain('timeout')
   })
 
   it('are exchanged once per identity when it loses everything under load', async () => {
@@ -189,9 +235,8 @@ describe('credentials over a Redis in trouble', () => {
       const identity = someIdentity({ assertion: `rubbish ${number}` })
       const key = `test:${seal.index(identity)}`
       await server.command(command, ...args.map((arg) => (arg === 'KEY' ? key : arg)))
-      const took = await timed(() => world.credentials.obtain(identity))
+      await world.credentials.obtain(identity)
 
-      expect(took).toBeLessThan(100)
       expect(world.exchanges).toHaveLength(number + 1)
       await eventually('it is replaced', async () => {
         const other = startCredentials({ store })
@@ -199,6 +244,7 @@ describe('credentials over a Redis in trouble', () => {
         return other.events.includes('hit-shared')
       })
     }
+    expect(troubles).not.toContain('timeout')
   })
 
   it('are exchanged when it serves what belongs to another identity, or to another time', async () => {
@@ -219,9 +265,3 @@ describe('credentials over a Redis in trouble', () => {
     expect(other.events.filter((event) => event === 'rejected-entry')).toHaveLength(2)
   })
 })
-
-async function timed(work: () => Promise<unknown>): Promise<number> {
-  const startedAtMs = performance.now()
-  await work()
-  return performance.now() - startedAtMs
-}

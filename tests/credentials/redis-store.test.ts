@@ -2,6 +2,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'bun:test'
 
 import { createRedisStore } from '../../src/credentials/redis-store.ts'
 import { createRedisServer, eventually, startRedisServer } from '../support/redis-server.ts'
+import { outcomeSoFar } from './outcome.ts'
 import { startScriptedRedis } from './scripted-redis.ts'
 
 import type { CredentialStore } from '../../src/credentials/credential-store.ts'
@@ -12,6 +13,9 @@ interface Seen {
   trouble: RedisTrouble
   code: string | null
 }
+
+/** For tests that are not about time: a Redis that answers is waited for, however busy the machine is. */
+const patient = { commandTimeoutMs: 10_000, connectTimeoutMs: 10_000 }
 
 const open: CredentialStore[] = []
 
@@ -38,14 +42,12 @@ async function connectStore(url: string, changes: Partial<RedisStoreOptions> = {
   return created
 }
 
-/** How long it took until the promise was settled, and what its rejection said. */
-async function outcomeOf(promise: Promise<unknown>): Promise<{ tookMs: number; message: string | null }> {
-  const startedAtMs = performance.now()
-  const message = await promise.then(
+/** What the rejection of a promise says. */
+async function messageOf(promise: Promise<unknown>): Promise<string | null> {
+  return promise.then(
     () => null,
     (error: Error) => error.message,
   )
-  return { tookMs: performance.now() - startedAtMs, message }
 }
 
 describe('createRedisStore with a server in order', () => {
@@ -58,7 +60,7 @@ describe('createRedisStore with a server in order', () => {
   afterAll(() => server.close())
 
   it('puts the prefix before every key and the time behind every value', async () => {
-    const { store } = await connectStore(server.url, { prefix: 'sync-bridge:' })
+    const { store } = await connectStore(server.url, { ...patient, prefix: 'sync-bridge:' })
 
     await store.set('key', 'value', 30_000)
 
@@ -67,7 +69,7 @@ describe('createRedisStore with a server in order', () => {
   })
 
   it('reaches an IPv6 address', async () => {
-    const { store } = await connectStore(server.url.replace('127.0.0.1', '[::1]'))
+    const { store } = await connectStore(server.url.replace('127.0.0.1', '[::1]'), patient)
 
     await store.set('over-ipv6', 'value', 30_000)
 
@@ -75,7 +77,7 @@ describe('createRedisStore with a server in order', () => {
   })
 
   it('uses the database of the address', async () => {
-    const { store } = await connectStore(`${server.url}/3`)
+    const { store } = await connectStore(`${server.url}/3`, patient)
 
     await store.set('in-database-3', 'value', 30_000)
 
@@ -84,14 +86,14 @@ describe('createRedisStore with a server in order', () => {
   })
 
   it('keeps those waiting who come before it is connected', async () => {
-    const { store, seen } = createStore(server.url)
+    const { store, seen } = createStore(server.url, patient)
 
     expect(await store.get('never-set')).toBeNull()
     expect(seen).toEqual([])
   })
 
   it('rejects what holds another type, and goes on', async () => {
-    const { store, seen } = await connectStore(server.url)
+    const { store, seen } = await connectStore(server.url, patient)
     await server.command('LPUSH', 'test:list', 'x')
 
     await expect(store.get('list')).rejects.toThrow('Cannot use the credential cache: WRONGTYPE')
@@ -101,7 +103,7 @@ describe('createRedisStore with a server in order', () => {
   })
 
   it('answers no ping and rejects everything after it was closed', async () => {
-    const { store } = await connectStore(server.url)
+    const { store } = await connectStore(server.url, patient)
 
     await store.close()
     await store.close()
@@ -113,24 +115,12 @@ describe('createRedisStore with a server in order', () => {
   })
 
   it('rejects commands under way when it is closed', async () => {
-    const { store } = await connectStore(server.url)
+    const { store } = await connectStore(server.url, patient)
 
-    const underWay = outcomeOf(store.get('key'))
+    const underWay = messageOf(store.get('key'))
     await store.close()
 
-    expect((await underWay).message).toStartWith('Cannot use the credential cache')
-  })
-
-  it('is not fooled by a pause of its own process', async () => {
-    const { store, seen } = await connectStore(server.url)
-
-    const asked = Promise.all(['a', 'b', 'c', 'd'].map((key) => store.get(key)))
-    await new Promise((resolve) => setImmediate(resolve))
-    const startedAtMs = performance.now()
-    while (performance.now() - startedAtMs < 150);
-
-    expect(await asked).toEqual([null, null, null, null])
-    expect(seen).toEqual([])
+    expect(await underWay).toStartWith('Cannot use the credential cache')
   })
 
   it('refuses an address that it can not read', () => {
@@ -144,12 +134,12 @@ describe('createRedisStore with a server that lets nobody in', () => {
     const { store, seen } = createStore(server.url.replace('right', 'hunter2'))
     await eventually('it was turned away', () => seen.length > 0)
 
-    const { message } = await outcomeOf(store.get('key'))
+    const message = await messageOf(store.get('key'))
 
     expect(seen[0]).toEqual({ trouble: 'unreachable', code: 'WRONGPASS' })
     expect(JSON.stringify([message, seen])).not.toContain('hunter2')
     await server.command('CONFIG', 'SET', 'requirepass', 'hunter2')
-    await eventually('it is let in', () => store.ping(), 3000)
+    await eventually('it is let in', () => store.ping())
   })
 
   it('comes in as soon as there is room for one more connection', async () => {
@@ -161,41 +151,41 @@ describe('createRedisStore with a server that lets nobody in', () => {
     expect(await store.ping()).toBe(false)
     await holder.store.close()
 
-    await eventually('it is let in', () => store.ping(), 3000)
+    await eventually('it is let in', () => store.ping())
   })
 })
 
 describe('createRedisStore with a server that is away', () => {
-  it('starts at once without it and finds it within 3 s', async () => {
+  it('starts without it, lets nobody wait, and finds it when it comes', async () => {
     await using server = createRedisServer()
     const { store, seen } = createStore(server.url)
-    const first = await outcomeOf(store.get('key'))
-    const { tookMs, message } = await outcomeOf(store.get('key'))
-
-    // The first command waits for the first attempt to connect, which also loads the client.
-    expect(first.tookMs).toBeLessThan(1000)
-    expect(tookMs).toBeLessThan(60)
-    expect(message).toBe('Cannot use the credential cache: not connected')
-    await eventually('it was missed', () => seen.length >= 3)
-    expect(seen[0]).toEqual({ trouble: 'unreachable', code: 'ECONNREFUSED' })
+    await eventually('it was missed', () => seen.length > 0)
+    const known = await outcomeSoFar(store.get('key'))
+    await eventually('it was missed again', () => seen.length >= 3)
     await server.start()
-    await eventually('it is in use', () => store.ping(), 3000)
+    await eventually('it is in use', () => store.ping())
+
+    expect(known).toBe('Cannot use the credential cache: not connected')
+    expect(seen[0]).toEqual({ trouble: 'unreachable', code: 'ECONNREFUSED' })
   })
 
-  it('is told of a crash at once and uses it again within 3 s of its return', async () => {
+  it('is told of a crash by the connection, and uses it again after its return', async () => {
     await using server = await startRedisServer()
-    const { store, seen } = await connectStore(server.url)
+    const { store, seen } = await connectStore(server.url, patient)
 
     await server.kill()
-    await eventually('the crash was noticed', () => seen.length > 0, 500)
-    const { tookMs } = await outcomeOf(store.get('key'))
-    expect(tookMs).toBeLessThan(60)
+    await eventually('the crash was noticed', () => seen.length > 0)
+    const known = await outcomeSoFar(store.get('key'))
     // Long enough for the delays between attempts to have grown.
-    await eventually('several attempts failed', () => seen.length >= 5, 5000)
+    await eventually('several attempts failed', () => seen.length >= 5)
     await server.start()
+    await eventually('it is in use', () => store.ping())
+    await store.set('key', 'value', 60_000)
 
-    await eventually('it is in use', () => store.ping(), 3000)
-    await store.set('key', 'value', 1000)
+    // Silence, which takes longer to notice, would be ETIMEDOUT.
+    expect(seen[0]!.trouble).toBe('unreachable')
+    expect(seen[0]!.code).not.toBe('ETIMEDOUT')
+    expect(known).toBe('Cannot use the credential cache: not connected')
     expect(await store.get('key')).toBe('value')
   })
 })
@@ -209,56 +199,68 @@ describe('createRedisStore with a server that hangs', () => {
 
   afterAll(() => server.close())
 
-  it('waits 100 ms three times, then not at all, and uses it again within 3 s of its waking', async () => {
+  it('gives up three commands, then asks nobody, and uses it again after its waking', async () => {
     const { store, seen } = await connectStore(server.url)
     server.stop()
 
-    const waits: number[] = []
-    for (let request = 0; request < 10; request++) waits.push((await outcomeOf(store.get('key'))).tookMs)
-
-    for (const tookMs of waits.slice(0, 3)) expect(tookMs).toBeWithin(90, 250)
-    for (const tookMs of waits.slice(3)) expect(tookMs).toBeLessThan(60)
-    expect(seen.map(({ trouble }) => trouble)).toEqual(['timeout', 'timeout', 'timeout', 'suspended'])
+    const given: (string | null)[] = []
+    for (let request = 0; request < 3; request++) given.push(await messageOf(store.get('key')))
+    const known = await outcomeSoFar(store.get('key'))
     server.cont()
-    await eventually('it is in use', () => store.ping(), 3000)
+    await eventually('it is in use', () => store.ping())
+
+    expect(given).toEqual(
+      Array.from({ length: 3 }, () => 'Cannot use the credential cache: no answer in time'),
+    )
+    expect(known).toBe('Cannot use the credential cache: not connected')
+    expect(seen.slice(0, 4).map(({ trouble }) => trouble)).toEqual([
+      'timeout',
+      'timeout',
+      'timeout',
+      'suspended',
+    ])
   })
 
-  it('lets nothing pile up: a thousand commands wait 100 ms together and are gone', async () => {
+  it('lets nothing pile up: of a thousand commands none is left', async () => {
     const { store } = await connectStore(server.url)
     server.stop()
 
-    const startedAtMs = performance.now()
-    const outcomes = await Promise.all(
-      Array.from({ length: 1000 }, (_, number) => outcomeOf(store.set(`key ${number}`, 'value', 1000))),
+    const messages = await Promise.all(
+      Array.from({ length: 1000 }, (_, number) => messageOf(store.set(`key ${number}`, 'value', 60_000))),
     )
-
-    expect(performance.now() - startedAtMs).toBeLessThan(500)
-    expect(outcomes.every(({ message }) => message !== null)).toBe(true)
     server.cont()
-    await eventually('it is in use', () => store.ping(), 3000)
+
+    expect(messages).not.toContain(null)
+    await eventually('it is in use', () => store.ping())
   })
 
   it('notices while nobody asks', async () => {
-    const { store, seen } = await connectStore(server.url)
+    const { store, seen } = await connectStore(server.url, patient)
     server.stop()
 
-    await eventually('the silence was noticed', () => seen.length > 0, 3000)
+    await eventually('the silence was noticed', () => seen.length > 0)
+    const known = await outcomeSoFar(store.get('key'))
+    server.cont()
+    await eventually('it is in use', () => store.ping())
 
     expect(seen[0]).toEqual({ trouble: 'unreachable', code: 'ETIMEDOUT' })
-    expect((await outcomeOf(store.get('key'))).tookMs).toBeLessThan(60)
-    server.cont()
-    await eventually('it is in use', () => store.ping(), 3000)
+    expect(known).toBe('Cannot use the credential cache: not connected')
   })
 
   it('takes the time that it is told to', async () => {
-    const { store } = await connectStore(server.url, { commandTimeoutMs: 30 })
+    const { store } = await connectStore(server.url, { ...patient, commandTimeoutMs: 600 })
+    const { store: hasty } = await connectStore(server.url)
     server.stop()
 
-    const { tookMs, message } = await outcomeOf(store.get('key'))
-
-    expect(tookMs).toBeWithin(25, 90)
-    expect(message).toBe('Cannot use the credential cache: no answer in time')
+    const order: string[] = []
+    const asked = [
+      store.get('key').catch(() => order.push('told')),
+      hasty.get('key').catch(() => order.push('usual')),
+    ]
+    await Promise.all(asked)
     server.cont()
+
+    expect(order).toEqual(['usual', 'told'])
   })
 })
 
@@ -267,36 +269,36 @@ describe('createRedisStore with a server that is slow or silent', () => {
     using listener = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } })
     const { store, seen } = createStore(`redis://127.0.0.1:${listener.port}`)
 
-    const outcomes = await Promise.all([outcomeOf(store.get('a')), outcomeOf(store.get('b'))])
+    const messages = await Promise.all([messageOf(store.get('a')), messageOf(store.get('b'))])
+    const known = await outcomeSoFar(store.get('a'))
+    await eventually('it was given up', () => seen.length > 0)
 
-    for (const { tookMs, message } of outcomes) {
-      expect(tookMs).toBeWithin(450, 700)
+    for (const message of [...messages, known]) {
       expect(message).toBe('Cannot use the credential cache: not connected')
     }
-    expect((await outcomeOf(store.get('a'))).tookMs).toBeLessThan(60)
-    await eventually('it was given up', () => seen.length > 0, 3000)
     expect(seen[0]).toEqual({ trouble: 'unreachable', code: 'ETIMEDOUT' })
   })
 
   it('leaves a server alone that connects quickly and answers slowly, until it has become faster', async () => {
     using server = startScriptedRedis()
     const { store, seen } = await connectStore(server.url)
-    server.delayMs = 200
-    for (let request = 0; request < 3; request++) await outcomeOf(store.get('key'))
-    await eventually('it was probed in vain', () => server.acceptedConnections >= 3, 3000)
+    // Ten times what a command may take.
+    server.delayMs = 1000
+    for (let request = 0; request < 3; request++) await messageOf(store.get('key'))
+    await eventually('it was probed in vain', () => server.acceptedConnections >= 3)
     server.commands.length = 0
 
-    const waits: number[] = []
+    const outcomes = new Set<string | null>()
     await eventually('it was probed in vain once more', async () => {
-      waits.push((await outcomeOf(store.get('key'))).tookMs)
+      outcomes.add(await outcomeSoFar(store.get('key')))
       return server.acceptedConnections >= 4
     })
 
-    expect(Math.max(...waits)).toBeLessThan(60)
+    expect([...outcomes]).toEqual(['Cannot use the credential cache: not connected'])
     expect(server.commands).not.toContain('GET')
     expect(seen.filter(({ trouble }) => trouble === 'suspended')).toHaveLength(1)
-    server.delayMs = 50
-    await eventually('it is in use', () => store.ping(), 3000)
+    server.delayMs = 20
+    await eventually('it is in use', () => store.ping())
   })
 
   it('drops the connection on which three commands had no answer', async () => {
@@ -305,38 +307,20 @@ describe('createRedisStore with a server that is slow or silent', () => {
     server.delayMs = Infinity
     await eventually('there is one connection', () => server.openConnections === 1)
 
-    await Promise.all([outcomeOf(store.get('a')), outcomeOf(store.get('b')), outcomeOf(store.get('c'))])
+    await Promise.all(['a', 'b', 'c'].map((key) => messageOf(store.get(key))))
 
     expect(seen.at(-1)).toEqual({ trouble: 'suspended', code: null })
-    await eventually(
-      'there is a new one instead',
-      () => {
-        return server.acceptedConnections === 2 && server.openConnections === 1
-      },
-      400,
-    )
-  })
-
-  it('counts only commands in a row', async () => {
-    using server = startScriptedRedis()
-    const { store, seen } = await connectStore(server.url)
-
-    for (let round = 0; round < 2; round++) {
-      server.delayMs = 130
-      await Promise.all([outcomeOf(store.get('a')), outcomeOf(store.get('b'))])
-      server.delayMs = 0
-      await store.get('c')
-    }
-
-    expect(seen.map(({ trouble }) => trouble)).toEqual(['timeout', 'timeout', 'timeout', 'timeout'])
+    await eventually('there is a new one instead', () => {
+      return server.acceptedConnections === 2 && server.openConnections === 1
+    })
   })
 
   it('keeps an idle connection by asking for a sign of life', async () => {
     using server = startScriptedRedis()
-    const { seen } = await connectStore(server.url)
+    const { seen } = await connectStore(server.url, patient)
     server.commands.length = 0
 
-    await eventually('it was asked', () => server.commands.length > 0, 3000)
+    await eventually('it was asked', () => server.commands.length > 0)
 
     expect(server.commands).toEqual(['PING'])
     expect(server.acceptedConnections).toBe(1)
@@ -354,7 +338,7 @@ describe('createRedisStore with a server that refuses writes', () => {
   afterAll(() => server.close())
 
   it('rejects writes to a full server and goes on reading', async () => {
-    const { store, seen } = await connectStore(server.url)
+    const { store, seen } = await connectStore(server.url, patient)
     await store.set('key', 'value', 60_000)
     await server.command('CONFIG', 'SET', 'maxmemory-policy', 'noeviction')
     await server.command('CONFIG', 'SET', 'maxmemory', '1')
@@ -368,7 +352,7 @@ describe('createRedisStore with a server that refuses writes', () => {
   })
 
   it('rejects writes to a replica, goes on reading, and connects anew after three', async () => {
-    const { store } = await connectStore(server.url)
+    const { store } = await connectStore(server.url, patient)
     await store.set('key', 'value', 60_000)
     await server.command('REPLICAOF', '127.0.0.1', '1')
     const connections = Number(/total_connections_received:(\d+)/.exec(await statistics(server))![1])
@@ -377,7 +361,7 @@ describe('createRedisStore with a server that refuses writes', () => {
       await expect(store.set('other', 'value', 60_000)).rejects.toThrow('READONLY')
     }
 
-    await eventually('it reads again', async () => (await store.get('key')) === 'value', 1000)
+    await eventually('it reads again', async () => (await store.get('key')) === 'value')
     // One for the statistics themselves, one anew.
     const after = Number(/total_connections_received:(\d+)/.exec(await statistics(server))![1])
     expect(after - connections).toBe(2)

@@ -1,7 +1,9 @@
 import { RedisClient } from 'bun'
 import { writeFileSync } from 'node:fs'
 
-import { freePort, startProgram, temporaryFolder } from '../support/processes.ts'
+import { keySlot } from '../../src/credentials/redis-slots.ts'
+import { freePort } from '../support/free-port.ts'
+import { startProgram, temporaryFolder } from '../support/processes.ts'
 import { createRedisServer, eventually } from '../support/redis-server.ts'
 
 import type { Certificates } from '../support/certificates.ts'
@@ -16,7 +18,7 @@ export function tlsArguments(certificates: Certificates, port: number): string[]
 
 /** Sends one command, and hangs up. */
 export async function command(url: string, name: string, ...args: string[]): Promise<unknown> {
-  const client = new RedisClient(url, { autoReconnect: false, connectionTimeout: 1000 })
+  const client = new RedisClient(url, { autoReconnect: false, connectionTimeout: 5000 })
   try {
     await client.connect()
     return await client.send(name, args)
@@ -121,6 +123,13 @@ const slotsOf = [
   ['5461', '10922'],
   ['10923', '16383'],
 ] as const
+
+/** Whether a key belongs to the master of that index. */
+export function isInSlotsOf(master: 0 | 1 | 2, key: string): boolean {
+  const [first, last] = slotsOf[master]
+  const slot = keySlot(key)
+  return slot >= Number(first) && slot <= Number(last)
+}
 
 export async function startCluster(certificates: Certificates): Promise<Cluster> {
   await using stack = new AsyncDisposableStack()

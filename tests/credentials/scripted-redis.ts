@@ -19,7 +19,7 @@ export function startScriptedRedis(): ScriptedRedis {
   const commands: string[] = []
   const connections = new Set<Socket>()
   let acceptedConnections = 0
-  let lastAnswerAtMs = 0
+  const lastAnswerAtMs = new WeakMap<Socket, number>()
   const listener = Bun.listen({
     hostname: '127.0.0.1',
     port: 0,
@@ -45,8 +45,10 @@ export function startScriptedRedis(): ScriptedRedis {
     commands.push(command)
     if (!Number.isFinite(server.delayMs)) return
     // Answers keep the order of the commands, also when a later one would be faster.
-    lastAnswerAtMs = Math.max(lastAnswerAtMs, performance.now() + server.delayMs)
-    setTimeout(() => socket.write(replies[command]!), lastAnswerAtMs - performance.now())
+    const nowMs = performance.now()
+    const atMs = Math.max(lastAnswerAtMs.get(socket) ?? 0, nowMs + server.delayMs)
+    lastAnswerAtMs.set(socket, atMs)
+    setTimeout(() => socket.write(replies[command]!), atMs - nowMs)
   }
 
   const server: ScriptedRedis = {

@@ -38,41 +38,66 @@ export const lanes = Array.from({ length: 14 }, (_, lane) =>
 )
 
 /**
- * Makes every trial once for each call that an undisturbed run of its shape makes. What comes back is what went wrong;
- * the longest that a client waited for its answer is told too.
+ * Makes every trial once for each call that an undisturbed run of its shape makes. What comes back is what went wrong.
+ * How many calls that failed a client had to wait for at most, one after the other, is told too: those that are under
+ * way at the same time count as one.
+ *
+ * Over one bridge the trials are made side by side, of several bridges each makes one at a time (see `runFairly`).
+ * `reference` is a bridge with patience.
  */
 export async function prove(
-  over: FaultyBridge,
+  bridges: FaultyBridge[],
   trials: Trial[],
-): Promise<{ findings: string[]; runs: number; longestMs: number }> {
+  reference = bridges[0]!,
+): Promise<{ findings: string[]; runs: number; mostInARow: number }> {
   const findings: string[] = []
   const queue: (Trial & { k: number })[] = []
-  let longestMs = 0
-  await inLanes([...new Set(trials.map(({ shape }) => shape))], async (shape, names) => {
-    const { calls, finding } = await run(over, names, { shape, fault: null, span: 'once', k: 0 })
+  let mostInARow = 0
+  for (const shape of new Set(trials.map((trial) => trial.shape))) {
+    const { calls, finding } = await run(reference, lanes[0]!, { shape, fault: null, span: 'once', k: 0 })
     if (finding) findings.push(`${JSON.stringify(shape)} undisturbed: ${finding}`)
     const disturbed = trials.filter((trial) => trial.shape === shape)
     for (let k = 0; k < calls; k += 1) queue.push(...disturbed.map((trial) => ({ ...trial, k })))
-  })
+  }
   const runs = queue.length
-  await inLanes(queue, async (trial, names) => {
-    const { finding, ms } = await run(over, names, trial)
-    longestMs = Math.max(longestMs, ms)
-    const { shape, fault, span, k } = trial
-    if (finding) findings.push(`${JSON.stringify(shape)} ${fault} at call ${k} ${span}: ${finding}`)
-  })
-  return { findings, runs, longestMs }
-}
-
-async function inLanes<Item>(
-  items: Item[],
-  work: (item: Item, names: string[]) => Promise<void>,
-): Promise<void> {
+  const tracks = lanes.slice(0, bridges.length === 1 ? lanes.length : bridges.length)
   await Promise.all(
-    lanes.map(async (names) => {
-      for (let item = items.shift(); item !== undefined; item = items.shift()) await work(item, names)
+    tracks.map(async (names, track) => {
+      const over = bridges[track % bridges.length]!
+      for (let trial = queue.shift(); trial; trial = queue.shift()) {
+        const { finding, inARow } = await runFairly(over, () => run(over, names, trial))
+        mostInARow = Math.max(mostInARow, inARow)
+        const { shape, fault, span, k } = trial
+        if (finding) findings.push(`${JSON.stringify(shape)} ${fault} at call ${k} ${span}: ${finding}`)
+      }
     }),
   )
+  return { findings, runs, mostInARow }
+}
+
+const mostAttempts = 50
+
+/**
+ * Makes a trial over a bridge with little patience, which does nothing else meanwhile. When something is wrong, and the
+ * bridge has given up more calls than were made to fail, because the machine is busy, then it was another trial than
+ * the one to be made, which is made anew.
+ */
+export async function runFairly<Result extends { finding: string | null; failed: number }>(
+  { logs }: FaultyBridge,
+  run: () => Promise<Result>,
+): Promise<Result> {
+  for (let attempt = 1; ; attempt += 1) {
+    const from = logs.length
+    const result = await run()
+    const isFair = timeoutsIn(logs.slice(from)) <= result.failed
+    if (result.finding === null || isFair || attempt === mostAttempts) return result
+  }
+}
+
+function timeoutsIn(logs: string[]): number {
+  return logs
+    .map((line) => JSON.parse(line) as { event: string; failure?: string })
+    .filter(({ event, failure }) => event === 'upstream' && failure === 'timeout').length
 }
 
 let users = 0
@@ -89,21 +114,23 @@ async function run(
   const { before, after, requests } = makeCase(shape, names)
   store(sandbox, user, before)
   const hit: { deed: string | null } = { deed: null }
+  const failed: { request: ProxiedRequest; inARow: number }[] = []
   const plan: UserPlan = (request, index) => {
     if (fault === null || index < k) return null
     hit.deed ??= deedOf(request)
     const isHit =
       index === k || span === 'from then on' || (span === 'for good' && hit.deed === deedOf(request))
-    return isHit ? planOf(fault) : null
+    if (!isHit) return null
+    const ended = failed.filter((earlier) => earlier.request.isOver)
+    failed.push({ request, inARow: 1 + Math.max(0, ...ended.map(({ inARow }) => inARow)) })
+    return planOf(fault)
   }
   over.planFor(user, plan)
   const collections = Object.keys(before)
   const known = collections.map((name) => incidents(over, name))
 
-  const startedAtMs = performance.now()
   const body = { requests: requests(user.clientState) }
   const answer = await over.ask('/v1/batch', { method: 'POST', as: user, body })
-  const ms = performance.now() - startedAtMs
 
   const responses: { status: number }[] = answer.body.responses ?? []
   const finding = judge({
@@ -118,7 +145,12 @@ async function run(
     // What a batch has created can't be taken back where nothing can be deleted.
     mustCope: span === 'once' || (span === 'for good' && !hit.deed?.startsWith('DELETE')),
   })
-  return { calls: over.callsOf(user).length, finding, ms }
+  return {
+    calls: over.callsOf(user).length,
+    finding,
+    failed: failed.length,
+    inARow: Math.max(0, ...failed.map(({ inARow }) => inARow)),
+  }
 }
 
 /** What a call does to what, as far as the storage is concerned. */

@@ -7,9 +7,13 @@ import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 /** Decides about one user's calls of the storage; `index` counts them from 0. */
 export type UserPlan = (request: ProxiedRequest, index: number) => Fault | null | Promise<Fault | null>
 
-/** A bridge that reaches its storage through a relay which can be made to fail, for one user at a time. */
+/**
+ * A bridge that reaches its storage through relays which can be made to fail, for one user at a time. Every user has a
+ * node to itself: a node that fails is soon left alone by the bridge, which nobody else shall notice.
+ */
 export interface FaultyBridge extends TestBridge {
-  proxy: FaultProxy
+  /** In front of the token server. */
+  tokenProxy: FaultProxy
   /** From now on the user's calls are counted anew and go through the plan. */
   planFor(user: SandboxUser, plan: UserPlan): void
   /** The user's calls of the storage since the last `planFor`. */
@@ -18,20 +22,46 @@ export interface FaultyBridge extends TestBridge {
   eventsAbout(collection: string, event: string): number
 }
 
-/** Starts the chain of bridge, relay and sandbox. */
+/** Tests have no more users than that at a time. */
+const maxNodes = 60
+
+/** Starts the chain of bridge, relays and sandbox. */
 export async function startFaultyBridge(options: TestBridgeOptions = {}): Promise<FaultyBridge> {
-  const bridge = await startTestBridge(options)
+  const nodes = new Map<number, FaultProxy>()
+  const tokens = Bun.serve({ hostname: '127.0.0.1', port: 0, development: false, fetch: grant })
+  const tokenProxy = await startFaultProxy({ target: tokens.url })
+  const bridge = await startTestBridge({ ...options, tokenServerUrl: tokenProxy.url })
   const { sandbox, logs } = bridge
-  const proxy = await startFaultProxy({ target: sandbox.storageUrl })
-  sandbox.switches.nodeUrl = proxy.url
   const plans = new Map<number, { plan: UserPlan; calls: ProxiedRequest[] }>()
-  proxy.plan((request) => {
-    const uid = Number(request.path.split('/')[2])
-    const planned = plans.get(uid)
-    if (!planned) return null
-    planned.calls.push(request)
-    return planned.plan(request, planned.calls.length - 1)
-  })
+
+  /** What the sandbox's token server answers, with the address of the user's own node. */
+  async function grant({ url, headers }: Request): Promise<Response> {
+    const path = new URL(url).pathname
+    const answer = await fetch(sandbox.tokenServerUrl + path, { headers })
+    if (answer.status !== 200 || path === '/__heartbeat__') return answer
+    const granted = (await answer.json()) as { uid: number; api_endpoint: string }
+    const { pathname } = new URL(granted.api_endpoint)
+    return Response.json({ ...granted, api_endpoint: (await nodeOf(granted.uid)).url + pathname })
+  }
+
+  async function nodeOf(uid: number): Promise<FaultProxy> {
+    const known = nodes.get(uid)
+    if (known) return known
+    const node = await startFaultProxy({ target: sandbox.storageUrl })
+    node.plan((request) => {
+      const planned = plans.get(uid)
+      if (!planned) return null
+      planned.calls.push(request)
+      return planned.plan(request, planned.calls.length - 1)
+    })
+    nodes.set(uid, node)
+    const [oldest] = nodes.keys()
+    if (nodes.size > maxNodes) {
+      await nodes.get(oldest!)!.stop()
+      nodes.delete(oldest!)
+    }
+    return node
+  }
 
   const events = new Map<string, number>()
   let readLines = 0
@@ -51,7 +81,7 @@ export async function startFaultyBridge(options: TestBridgeOptions = {}): Promis
 
   return {
     ...bridge,
-    proxy,
+    tokenProxy,
     planFor: (user, plan) => void plans.set(user.uid, { plan, calls: [] }),
     callsOf: (user) => plans.get(user.uid)?.calls ?? [],
     eventsAbout(collection, event) {
@@ -60,21 +90,19 @@ export async function startFaultyBridge(options: TestBridgeOptions = {}): Promis
     },
     async stop() {
       await bridge.stop()
-      await proxy.stop()
+      await Promise.all(Array.from(nodes.values(), (node) => node.stop()))
+      await tokenProxy.stop()
+      await tokens.stop(true)
     },
   }
 }
 
-/** How long a call is held that is never to be answered; above the upstream timeout of the test. */
-const heldMs = 3000
-
 /**
- * Held until the bridge has given up, and never carried out. (The relay's own `hang` goes on when the caller leaves:
- * that is a write which is carried out late.)
+ * Held for ever, so that whoever gets an answer gets it from a bridge that has given up. (The relay's own `hang` goes on
+ * when the caller leaves: that is a write which is carried out late.)
  */
-export async function hangForGood(): Promise<Fault> {
-  await Bun.sleep(heldMs)
-  return { kind: 'reset-before' }
+export function hangForGood(): Promise<Fault> {
+  return new Promise(() => {})
 }
 
 /** Answers that a broken storage gives, each before anything was done. */

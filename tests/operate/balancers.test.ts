@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'bun:test'
 
 import { makeCertificates } from '../support/certificates.ts'
-import { freePort, temporaryFolder } from '../support/processes.ts'
+import { freePort } from '../support/free-port.ts'
+import { temporaryFolder } from '../support/processes.ts'
 import { eventually } from '../support/redis-server.ts'
 import { haproxy, nginx } from './balancer-programs.ts'
 import { answeredBy, Client, startLoad, startNodes } from './nodes.ts'
@@ -104,16 +105,20 @@ for (const balancer of [haproxy, nginx]) {
       )
 
       nodes.nodes[0]!.signal('SIGKILL')
+      await nodes.nodes[0]!.exited
+      const goneAtMs = performance.now()
       const before = load.requests()
       await eventually('the other goes on', () => load.requests() > before + 100)
       await nodes.restart(0)
-      await eventually('both are in use again', () => answeredBy(nodes).every((count) => count > 10), 10_000)
-      const { failures, requests } = await load.stop()
+      await eventually('both are in use again', () => answeredBy(nodes).every((count) => count > 10))
+      const { failures, failedFromMs, requests } = await load.stop()
 
       expect(requests).toBeGreaterThan(160)
       // Each client has one request under way.
       expect(failures.length).toBeLessThanOrEqual(clients.length)
-    }, 20_000)
+      // nginx finds out by the first write that it sends there.
+      if (balancer === haproxy) expect(failedFromMs.filter((ms) => ms > goneAtMs)).toEqual([])
+    }, 300_000)
 
     it('never make a short list look complete', async () => {
       const user = nodes.sandbox.addUser('alice')
@@ -166,14 +171,17 @@ describe('two bridges behind nginx that is told of it', () => {
       expect(await nodes.nodes[index]!.exited).toBe(0)
       await nodes.restart(index)
       await nginx.markDown(program, own, index, false)
-      await eventually('it is in use again', () => answeredBy(nodes)[index]! > 5, 10_000)
+      await eventually('it is in use again', () => answeredBy(nodes)[index]! > 5)
     }
     const { failures } = await load.stop()
 
     expect(failures).toEqual([])
-    // A machine that is very busy may answer too late from Redis now and then.
-    expect(nodes.exchanges() - exchanges).toBeLessThanOrEqual(2)
-  }, 30_000)
+    // A Redis that answered too late was asked in vain, which a machine that is very busy can cause.
+    await eventually(
+      'no exchange is without a reason',
+      () => nodes.exchanges() - exchanges <= nodes.cacheFailures(),
+    )
+  }, 300_000)
 })
 
 /** Something that is well whenever it is asked, and goes away in the middle of everything else. */

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 
 import { startSandbox } from '../../src/sandbox/sandbox.ts'
-import { freePort } from '../support/processes.ts'
+import { freePort } from '../support/free-port.ts'
 import { startRedisServer } from '../support/redis-server.ts'
 import { serve } from '../system/process.ts'
 
@@ -25,10 +25,22 @@ export interface Nodes extends AsyncDisposable {
   revive(): Promise<void>
   /** How often the token server was asked for credentials. */
   exchanges(): number
+  /** How often a bridge could not use Redis, which has to answer in time, as it has told so far. */
+  cacheFailures(): number
 }
 
 export async function startNodes(settings: Record<string, string> = {}, count = 2): Promise<Nodes> {
   const [sandbox, redis] = await Promise.all([startSandbox(), startRedisServer()])
+  let cacheFailures = 0
+  const statsd = await Bun.udpSocket({
+    hostname: '127.0.0.1',
+    socket: {
+      data(_, datagram) {
+        for (const [, count] of datagram.toString().matchAll(/credentials\.store-error:(\d+)\|c/g))
+          cacheFailures += Number(count)
+      },
+    },
+  })
   const ports = Array.from({ length: count }, freePort)
   const secret = randomBytes(32).toString('hex')
   const common = {
@@ -36,6 +48,7 @@ export async function startNodes(settings: Record<string, string> = {}, count = 
     cache_backend: 'redis',
     cache_url: redis.url,
     cache_hmac_secret: secret,
+    statsd_url: `udp://127.0.0.1:${statsd.port}`,
     record_tabs_put_enabled: 'true',
     record_tabs_delete_enabled: 'true',
     ...settings,
@@ -60,11 +73,13 @@ export async function startNodes(settings: Record<string, string> = {}, count = 
     },
     exchanges: () =>
       sandbox.requests.token.entries.filter(({ target }) => target.includes('/1.0/sync/')).length,
+    cacheFailures: () => cacheFailures,
     async [Symbol.asyncDispose]() {
       for (const node of nodes) node.signal('SIGKILL')
       await Promise.all(nodes.map((node) => node.exited))
       await redis.close()
       await sandbox.stop()
+      statsd.close()
     },
   }
 }
@@ -115,17 +130,20 @@ export class Client {
 export interface Load {
   /** Statuses other than 200, and what connections broke off with, by method. */
   failures: string[]
+  /** When the requests began that failed, on the clock of `performance`. */
+  failedFromMs: number[]
   requests: number
 }
 
 /** So many clients that read and write, one request after the other each, until they are told to stop. */
 export function startLoad(clients: Client[]): { requests(): number; stop(): Promise<Load> } {
-  const load: Load = { failures: [], requests: 0 }
+  const load: Load = { failures: [], failedFromMs: [], requests: 0 }
   const over = new AbortController()
   const loops = clients.map(async (client, index) => {
     for (let turn = 0; !over.signal.aborted; turn++) {
       const method = turn % 4 === 0 ? 'PUT' : 'GET'
       const init = method === 'PUT' ? { data: { payload: `{"turn":${turn}}` } } : {}
+      const beganAtMs = performance.now()
       const outcome = await client.ask(method, method === 'PUT' ? `/record-${index}` : '', init).then(
         async (answer) => {
           await answer.text()
@@ -134,7 +152,10 @@ export function startLoad(clients: Client[]): { requests(): number; stop(): Prom
         (error: Error) => error.message,
       )
       load.requests += 1
-      if (outcome !== 200) load.failures.push(`${method} ${outcome}`)
+      if (outcome !== 200) {
+        load.failures.push(`${method} ${outcome}`)
+        load.failedFromMs.push(beganAtMs)
+      }
       await Bun.sleep(5)
     }
   })

@@ -50,7 +50,7 @@ describe('a release', () => {
     const sums = readFileSync(join(releaseFolder, 'SHA256SUMS'), 'utf8')
     expect(sums.split('\n')).toHaveLength(5)
     expect(readFileSync(join(elsewhere, 'SHA256SUMS'), 'utf8')).toBe(sums)
-  }, 60_000)
+  }, 300_000)
 
   it('lists every package that is in it, and none that is not', () => {
     const { components } = JSON.parse(readFileSync(join(releaseFolder, 'sbom.cdx.json'), 'utf8')) as {

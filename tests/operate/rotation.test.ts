@@ -2,7 +2,8 @@ import { describe, expect, it } from 'bun:test'
 import { randomBytes } from 'node:crypto'
 
 import { makeCertificates } from '../support/certificates.ts'
-import { freePort, temporaryFolder } from '../support/processes.ts'
+import { freePort } from '../support/free-port.ts'
+import { temporaryFolder } from '../support/processes.ts'
 import { eventually } from '../support/redis-server.ts'
 import { haproxy } from './balancer-programs.ts'
 import { answeredBy, Client, startLoad, startNodes } from './nodes.ts'
@@ -21,7 +22,7 @@ describe('the secret of two bridges with one Redis', () => {
     )
     await eventually('both are in use', () => answeredBy(nodes).every((count) => count > 20))
     const exchanges = nodes.exchanges()
-    const keys = (await nodes.redis.command('KEYS', '*')) as string[]
+    const keys = async () => ((await nodes.redis.command('KEYS', '*')) as string[]).length
     const fresh = randomBytes(32).toString('hex')
 
     const phases: Record<string, string>[] = [
@@ -33,18 +34,21 @@ describe('the secret of two bridges with one Redis', () => {
         nodes.nodes[index]!.signal('SIGTERM')
         await nodes.nodes[index]!.exited
         await nodes.restart(index, settings)
-        await eventually('it is in use again', () => answeredBy(nodes)[index]! > 20, 10_000)
+        await eventually('it is in use again', () => answeredBy(nodes)[index]! > 20)
       }
+      // Everybody's credentials are there once more, sealed with the new secret.
+      await eventually('all are sealed anew', async () => (await keys()) === 2 * users.length)
     }
     const { failures, requests } = await load.stop()
 
     expect(failures).toEqual([])
-    expect(requests).toBeGreaterThan(200)
-    expect(exchanges).toBe(users.length)
-    // A machine that is very busy may answer too late from Redis now and then.
-    expect(nodes.exchanges() - exchanges).toBeLessThanOrEqual(2)
-    // Everybody's credentials are there once more, sealed with the new secret.
-    const after = (await nodes.redis.command('KEYS', '*')) as string[]
-    expect(after).toHaveLength(2 * keys.length)
-  }, 30_000)
+    expect(requests).toBeGreaterThan(100)
+    // Both may have met somebody new before either had stored anything.
+    expect(exchanges).toBeWithin(users.length, 2 * users.length + 1)
+    // A Redis that answered too late was asked in vain, which a machine that is very busy can cause.
+    await eventually(
+      'no exchange is without a reason',
+      () => nodes.exchanges() - exchanges <= nodes.cacheFailures(),
+    )
+  }, 120_000)
 })

@@ -11,21 +11,23 @@ let made = 0
 const records = '/collections/history/records'
 const echo = 'upstream-words-canary'
 
-beforeAll(async () => {
+async function open(): Promise<void> {
   bridge = await startTestBridge({
     writable: ['history'],
     settings: { max_request_bytes: '10000', retry_after_seconds: '17' },
   })
   storage = await startFaultProxy({ target: bridge.sandbox.storageUrl })
   bridge.sandbox.switches.nodeUrl = storage.url
-})
+}
 
-beforeEach(() => storage.plan(() => null))
-
-afterAll(async () => {
+async function close(): Promise<void> {
   await bridge.stop()
   await storage.stop()
-})
+}
+
+beforeAll(open)
+beforeEach(() => storage.plan(() => null))
+afterAll(close)
 
 const failWith = (fault: Fault) => storage.plan(({ path }) => (path.includes('/storage/') ? fault : null))
 const answering = (status: number, headers: Record<string, string> = {}, body = `"${echo}"`): Fault => ({
@@ -141,6 +143,12 @@ describe('section 6: the errno table, from the requests themselves', () => {
 })
 
 describe('section 6: the errno table, from the storage', () => {
+  // A bridge for each, because a node that has failed in one would be left alone in the next.
+  beforeEach(async () => {
+    await close()
+    await open()
+  })
+
   it.each([
     [403, {}, '0', 403, 121],
     [400, {}, '14', 403, 121],
@@ -321,11 +329,11 @@ describe('section 6 and 7: Retry-After', () => {
   })
 
   it('understands dates', async () => {
-    failWith(answering(503, { 'Retry-After': new Date(Date.now() + 100_000).toUTCString() }))
+    failWith(answering(503, { 'Retry-After': new Date(Date.now() + 1_000_000).toUTCString() }))
 
     const { headers } = await get()
 
-    expect(Number(headers.get('retry-after'))).toBeWithin(95, 102)
+    expect(Number(headers.get('retry-after'))).toBeWithin(900, 1002)
   })
 
   it.each([403, 409, 413, 513])(

@@ -3,11 +3,13 @@ import { startTestBridge } from '../support/bridge.ts'
 import type { Answer, AskInit, TestBridge } from '../support/bridge.ts'
 import { startFaultProxy } from '../support/fault-proxy.ts'
 import type { Fault, FaultProxy } from '../support/fault-proxy.ts'
+import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 import { rawRequest, sendRaw } from './raw-http.ts'
 
 let bridge: TestBridge
 let storage: FaultProxy
 const answers: Answer[] = []
+let newcomers = 0
 const records = '/collections/history/records'
 
 /** What nobody but the user and upstream may see, by what it is. */
@@ -34,6 +36,25 @@ afterAll(async () => {
 const ask = async (path: string, init?: AskInit): Promise<Answer> => {
   const answer = await bridge.ask(path, init)
   answers.push(answer)
+  return answer
+}
+
+/** Asks as somebody new on a node that fails: one that others have seen fail would be left alone, and say nothing. */
+async function askOverNew(
+  fault: Fault,
+  request: (user: SandboxUser) => [path: string, init?: AskInit],
+): Promise<Answer> {
+  const { sandbox } = bridge
+  const node = await startFaultProxy({ target: sandbox.storageUrl })
+  node.plan(({ path }) => (path.includes('/storage/') ? fault : null))
+  sandbox.switches.nodeUrl = node.url
+  const user = sandbox.addUser(`newcomer ${(newcomers += 1)}`)
+  sandbox.write(user, 'history', [{ id: 'own', payload: 'x' }])
+  const [path, init] = request(user)
+  const answer = await ask(path, { ...init, as: user })
+  expect(node.requests.length).toBeGreaterThan(0)
+  sandbox.switches.nodeUrl = storage.url
+  await node.stop()
   return answer
 }
 
@@ -182,18 +203,17 @@ describe('secrets', () => {
     { kind: 'truncate', afterBytes: 5 },
   ] as Fault[])('are not told when the storage breaks: %j', async (fault) => {
     secrets.set('upstream', 'canary-upstream')
-    storage.plan(({ path }) => (path.includes('/storage/') ? fault : null))
     const id = canary('id of a failed write')
     const put = { method: 'PUT', body: { data: { payload: canary('payload of a failed write') } } }
 
     const [read, one, write, removal, batch] = [
-      await ask(records),
-      await ask(`${records}/${id}`),
-      await ask(`${records}/${id}`, put),
-      await ask(`${records}/${id}`, { method: 'DELETE' }),
-      await ask('/v1/batch', {
-        method: 'POST',
-        body: { requests: [{ ...put, path: `/buckets/${bridge.user.clientState}${records}/${id}` }] },
+      await askOverNew(fault, () => [records]),
+      await askOverNew(fault, () => [`${records}/${id}`]),
+      await askOverNew(fault, () => [`${records}/${id}`, put]),
+      await askOverNew(fault, () => [`${records}/${id}`, { method: 'DELETE' }]),
+      await askOverNew(fault, ({ clientState }) => {
+        const requests = [{ ...put, path: `/buckets/${clientState}${records}/${id}` }]
+        return ['/v1/batch', { method: 'POST', body: { requests } }]
       }),
     ]
 

@@ -4,6 +4,7 @@ import type { Host } from '../../src/cli/host.ts'
 import { createLog } from '../../src/ops/log.ts'
 import { readSettings } from '../../src/ops/settings.ts'
 import { startSandbox } from '../../src/sandbox/sandbox.ts'
+import { keepPrinted } from './printed.ts'
 import type { Sandbox, SandboxOptions } from '../../src/sandbox/sandbox.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 
@@ -96,6 +97,7 @@ export async function startTestBridge(options: TestBridgeOptions = {}): Promise<
     },
     async stop() {
       await bridge.stop(0)
+      keepPrinted(logs)
       await sandbox.stop()
     },
   }

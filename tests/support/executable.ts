@@ -3,6 +3,7 @@ import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { startSandbox } from '../../src/sandbox/sandbox.ts'
+import { keepPrinted } from './printed.ts'
 import type { Sandbox, SandboxOptions } from '../../src/sandbox/sandbox.ts'
 
 export interface ExecutableOptions {
@@ -38,7 +39,7 @@ export interface Executable {
 
 // Another one can be tried with the same tests: one built with a defect on purpose, or one that was downloaded.
 const executablePath = process.env.SYNC_BRIDGE_EXECUTABLE ?? join(import.meta.dir, '../../dist/sync-bridge')
-const startMs = 10_000
+const startMs = 30_000
 
 /** Starts the executable with an INI file in a folder of its own. With the memory cache, unless told otherwise. */
 export async function startExecutable(options: ExecutableOptions = {}): Promise<Executable> {
@@ -60,16 +61,21 @@ export async function startExecutable(options: ExecutableOptions = {}): Promise<
   const logs: string[] = []
   let errors = ''
   const listening = Promise.withResolvers<string>()
-  void readLines(child.stdout, (line) => {
-    logs.push(line)
-    const url = listeningUrl(line)
-    if (url) listening.resolve(url)
-  })
-  void readLines(child.stderr, (line) => {
-    errors += `${line}\n`
-  })
-  const exited = child.exited.then((code) => {
+  const printed = Promise.all([
+    readLines(child.stdout, (line) => {
+      logs.push(line)
+      const url = listeningUrl(line)
+      if (url) listening.resolve(url)
+    }),
+    readLines(child.stderr, (line) => {
+      errors += `${line}\n`
+    }),
+  ])
+  const exited = child.exited.then(async (code) => {
+    // The last lines may be read after the end of the process is known.
+    await printed
     guard.kill('SIGKILL')
+    keepPrinted([...logs, errors])
     rmSync(folder, { recursive: true, force: true })
     return child.signalCode === null ? code : null
   })

@@ -45,6 +45,8 @@ export interface ProxiedRequest {
   readonly body: string
   /** True once the target has answered it. */
   applied: boolean
+  /** True once nobody waits for an answer any more: it was given, or the client has gone. */
+  isOver: boolean
 }
 
 /** Decides what happens to a request; null relays it. It may do things of its own first. */
@@ -148,12 +150,14 @@ async function serve(client: Wire, target: URL, state: ProxyState): Promise<void
       const body = await collect(readBody(client, requestFraming(head)))
       const request = toRequest(state.requests.length, head, body.data)
       state.requests.push(request)
+      void client.closed.then(() => (request.isOver = true))
       const fault = state.plan(request)
       // Taken before anybody learns of the request, so that a release that follows can't come too early.
       const released = Promise.race([state.released, client.closed])
       const exchange = { client, link, head, body: body.raw, request, state, released }
       state.changed(request)
       const isOpen = await apply(await fault, exchange)
+      request.isOver = true
       if (!isOpen || /close/i.test(head.headers.get('Connection') ?? '')) break
     }
     await client.end()
@@ -320,7 +324,7 @@ function toRequest(index: number, { start, headers }: Head, body: Buffer): Proxi
   const mark = target.indexOf('?')
   const path = mark < 0 ? target : target.slice(0, mark)
   const query = new URLSearchParams(mark < 0 ? '' : target.slice(mark + 1))
-  return { index, method, target, path, query, headers, body: body.toString(), applied: false }
+  return { index, method, target, path, query, headers, body: body.toString(), applied: false, isOver: false }
 }
 
 function requestFraming({ headers }: Head): Framing {

@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
+import { leash } from './leash.ts'
 import { eventually } from './redis-server.ts'
 
 /** A program under test or beside it, which ends with the tests. */
@@ -19,8 +20,7 @@ export async function startProgram(
   isReady: () => boolean | Promise<boolean>,
   environment: Record<string, string> = {},
 ): Promise<Program> {
-  const leash = Bun.which('setpriv') ? ['setpriv', '--pdeathsig', 'TERM'] : []
-  const child = Bun.spawn([...leash, findProgram(command[0]), ...command.slice(1)], {
+  const child = Bun.spawn([...leash('TERM'), findProgram(command[0]), ...command.slice(1)], {
     env: { PATH: '/usr/sbin:/usr/bin:/sbin:/bin', ...environment },
     stdin: 'ignore',
     stdout: 'pipe',
@@ -39,7 +39,7 @@ export async function startProgram(
     await child.exited
     clearTimeout(insist)
   }
-  await eventually(`${command[0]} is ready`, () => child.exitCode !== null || isReady(), 10_000)
+  await eventually(`${command[0]} is ready`, () => child.exitCode !== null || isReady())
   if (child.exitCode !== null) {
     throw new Error(`Cannot start "${command.join(' ')}": exit code ${child.exitCode}\n${output}`)
   }
@@ -72,14 +72,6 @@ export function findProgram(name: string): string {
   const path = Bun.which(name, { PATH: `${process.env.PATH}:/usr/sbin:/sbin` })
   if (path) return path
   throw new Error(`Cannot test with "${name}": it is not installed; "make test" installs its Debian package`)
-}
-
-/** A port of the loopback address that is free at the moment. */
-export function freePort(): number {
-  const listener = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } })
-  const { port } = listener
-  listener.stop(true)
-  return port
 }
 
 export interface TemporaryFolder extends Disposable {

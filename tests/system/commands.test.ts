@@ -2,18 +2,23 @@ import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
 import { appendFileSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
+import { startRedisServer } from '../support/redis-server.ts'
 import { endAll, executablePath, makeFolder, run, start, startUpstream } from './process.ts'
+import type { RedisServer } from '../support/redis-server.ts'
 import type { Upstream } from './process.ts'
 
 let upstream: Upstream
+let redis: RedisServer
 
 beforeAll(async () => {
   upstream = await startUpstream()
+  redis = await startRedisServer()
 })
 
 afterAll(async () => {
   upstream.process.signal('SIGTERM')
   await upstream.process.exited
+  await redis.close()
 })
 
 afterAll(endAll)
@@ -26,12 +31,11 @@ describe('the executable', () => {
     const made = await run(['init'], { cwd })
     writeFileSync(path, `${made.stdout}\n`, { mode: 0o600 })
     const unfinished = await run(['check', '--config', 'bridge.ini'], { cwd })
-    appendFileSync(
-      path,
-      `service.token_server_url = ${upstream.tokenServerUrl}\nservice.cache_backend = memory\nservice.port = 0\n`,
-    )
-    const checked = await run(['check', '--config', 'bridge.ini'], { cwd })
-    const serving = start(['serve', '--config', 'bridge.ini'], { cwd })
+    appendFileSync(path, `service.token_server_url = ${upstream.tokenServerUrl}\n`)
+    // The usual port may be taken on this machine, and the usual Redis be absent or somebody's.
+    const environment = { SERVICE_PORT: '0', SERVICE_CACHE_URL: redis.url }
+    const checked = await run(['check', '--config', 'bridge.ini'], { cwd, environment })
+    const serving = start(['serve', '--config', 'bridge.ini'], { cwd, environment })
     const [, url] = await serving.line(/"event":"listening".*"url":"([^"]+)"/)
     const response = await fetch(`${url}/v1/buckets/${upstream.bucket}/collections/tabs/records`, {
       headers: upstream.bearer,
@@ -47,7 +51,7 @@ describe('the executable', () => {
     expect(unfinished.exitCode).toBe(2)
     expect(unfinished.stderr).toContain('token_server_url')
     expect(checked).toMatchObject({ exitCode: 0, stderr: '' })
-    expect(checked.stdout).toContain('token server: answers')
+    expect(checked.stdout).toContain('token server: answers\ncache: answers')
     expect(checked.stdout + unfinished.stdout + unfinished.stderr).not.toContain(secret)
     expect(response.status).toBe(200)
     expect(well.exitCode).toBe(0)

@@ -77,17 +77,16 @@ describe('SIGTERM', () => {
 
     bridge.signal('SIGTERM')
     await hasLogged(bridge, 'stopping')
-    const startedAtMs = performance.now()
     bridge.signal(second)
 
+    // After the time of grace, or once the request had its answer, it would be 0.
     expect(await bridge.exited).toBe(second === 'SIGTERM' ? 143 : 130)
-    expect(performance.now() - startedAtMs).toBeLessThan(1000)
   })
 })
 
 describe('shutdown_delay_seconds', () => {
   it('goes on for that time and asks clients to close their connections', async () => {
-    const bridge = await start({ settings: { shutdown_delay_seconds: '0.5' } })
+    const bridge = await start({ settings: { shutdown_delay_seconds: '2' } })
     const before = await fetch(`${bridge.url}/v1/`)
 
     bridge.signal('SIGTERM')
@@ -253,6 +252,7 @@ describe('requests', () => {
       cached: false,
       userAgent: 'first/1.0',
       upstreamCalls: 1,
+      upstreamStatus: 404,
     })
     expect(first!.ms).toBeGreaterThan(0)
     expect(first!.bytes).toBeGreaterThan(10)

@@ -43,7 +43,7 @@ describe('a list of 100 000 records', () => {
       end: ']}',
     })
     expect(peakBytes(bridge.pid)).toBeLessThan(mostBytes)
-  }, 60_000)
+  }, 300_000)
 
   it('does so with payloads above 1 KB, and for a reader that is slow at first', async () => {
     const user = sandbox.addUser('owner')
@@ -55,17 +55,17 @@ describe('a list of 100 000 records', () => {
     const seen = await scan(
       `${bridge.url}/v1/buckets/${user.clientState}/collections/big/records`,
       headers,
-      300,
+      () => haveLunch(bridge.url),
     )
 
     expect(seen).toMatchObject({ status: 200, records: seeded, distinct: seeded, end: ']}' })
     expect(seen.bytes).toBeGreaterThan(seeded * 1100)
     expect(peakBytes(bridge.pid)).toBeLessThan(mostBytes)
-  }, 60_000)
+  }, 300_000)
 })
 
 /** Counts the records of a list as its bytes pass; nothing of it is kept but the ids. */
-async function scan(url: string, headers: Record<string, string>, firstPauseMs = 0) {
+async function scan(url: string, headers: Record<string, string>, pause = async () => {}) {
   const response = await fetch(url, { headers })
   const ids = new Set<string>()
   const field = /"id":"([^"\\]+)"/g
@@ -73,7 +73,7 @@ async function scan(url: string, headers: Record<string, string>, firstPauseMs =
   let bytes = 0
   let rest = ''
   for await (const chunk of response.body as unknown as AsyncIterable<Uint8Array>) {
-    if (bytes === 0 && firstPauseMs > 0) await Bun.sleep(firstPauseMs)
+    if (bytes === 0) await pause()
     bytes += chunk.length
     const text = rest + Buffer.from(chunk.buffer, chunk.byteOffset, chunk.length).toString('latin1')
     let end = 0
@@ -94,6 +94,11 @@ async function scan(url: string, headers: Record<string, string>, firstPauseMs =
     bytes,
     end: rest.slice(-2),
   }
+}
+
+/** Reads nothing while the bridge has time for many others. */
+async function haveLunch(url: string): Promise<void> {
+  for (let other = 0; other < 300; other += 1) await fetch(`${url}/__lbheartbeat__`)
 }
 
 /** The most memory that a process has ever held. */

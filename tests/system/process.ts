@@ -2,6 +2,9 @@ import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
+import { leash } from '../support/leash.ts'
+import { keepPrinted } from '../support/printed.ts'
+
 /** The executable under test; another one than that of this tree when the environment says so. */
 export const executablePath =
   process.env.SYNC_BRIDGE_EXECUTABLE ?? join(import.meta.dir, '../../dist/sync-bridge')
@@ -40,6 +43,7 @@ export interface Running {
   /** The first line that meets the pattern, with the groups of the match; rejects when the process ends before. */
   line(pattern: RegExp, timeoutMs?: number): Promise<RegExpExecArray>
   signal(name: NodeJS.Signals): void
+  /** Its exit code, once all that it has printed has been read. */
   readonly exited: Promise<number>
 }
 
@@ -48,15 +52,19 @@ const alive = new Set<() => void>()
 /** Kills what a failed test has left running and removes all folders; to be called after the tests of a file. */
 export function endAll(): void {
   for (const kill of alive) kill()
-  for (const folder of folders) rmSync(folder, { recursive: true, force: true })
-  folders.clear()
+  for (const folder of folders) removeFolder(folder)
+}
+
+function removeFolder(folder: string): void {
+  rmSync(folder, { recursive: true, force: true })
+  folders.delete(folder)
 }
 
 /** Starts a command of the executable. */
 export function start(args: string[], options: ProcessOptions = {}): Running {
   requireExecutable()
   const { cwd = makeFolder(), environment = {}, stdout } = options
-  const child = Bun.spawn([executablePath, ...args], {
+  const child = Bun.spawn([...leash('KILL'), executablePath, ...args], {
     cwd,
     env: { PATH: '/usr/bin:/bin', ...environment },
     stdin: 'ignore',
@@ -72,22 +80,34 @@ export function start(args: string[], options: ProcessOptions = {}): Running {
     changed.resolve()
     changed = Promise.withResolvers()
   }
+  const printed: Promise<void>[] = []
   if (child.stdout instanceof ReadableStream) {
-    void readLines(child.stdout, (line) => {
-      lines.push(line)
-      noteChange()
-    })
+    printed.push(
+      readLines(child.stdout, (line) => {
+        lines.push(line)
+        noteChange()
+      }),
+    )
   }
-  void readLines(child.stderr, (line) => {
-    errors += `${line}\n`
-  })
-  const exited = child.exited.then((code) => {
+  printed.push(
+    readLines(child.stderr, (line) => {
+      errors += `${line}\n`
+    }),
+  )
+  let hasEnded = false
+  const exited = child.exited.then(async (code) => {
+    // The last lines may be read after the end of the process is known.
+    await Promise.all(printed)
+    // The sandbox and `init` are there to tell secrets.
+    if (args[0] !== 'sandbox' && args[0] !== 'init') keepPrinted([...lines, errors])
     alive.delete(kill)
+    if (options.cwd === undefined) removeFolder(cwd)
+    hasEnded = true
     noteChange()
     return code
   })
 
-  async function line(pattern: RegExp, timeoutMs = 10_000): Promise<RegExpExecArray> {
+  async function line(pattern: RegExp, timeoutMs = 30_000): Promise<RegExpExecArray> {
     const deadline = Bun.sleep(timeoutMs)
     let isLate = false
     void deadline.then(() => (isLate = true))
@@ -96,7 +116,7 @@ export function start(args: string[], options: ProcessOptions = {}): Running {
         const match = pattern.exec(lines[next]!)
         if (match) return match
       }
-      if (isLate || child.exitCode !== null) throw new Error(`Waited in vain for ${pattern}\n${errors}`)
+      if (isLate || hasEnded) throw new Error(`Waited in vain for ${pattern}\n${errors}`)
       await Promise.race([changed.promise, deadline])
     }
   }
@@ -115,8 +135,6 @@ export function start(args: string[], options: ProcessOptions = {}): Running {
 export async function run(args: string[], options: ProcessOptions = {}) {
   const running = start(args, options)
   const exitCode = await running.exited
-  // The last lines arrive after the end of the process.
-  await Bun.sleep(20)
   return { exitCode, lines: running.lines, stdout: running.lines.join('\n'), stderr: running.errors() }
 }
 
@@ -136,7 +154,7 @@ export interface Upstream {
 /** Starts the upstream that the executable has in itself, in a process of its own. */
 export async function startUpstream(args: string[] = []): Promise<Upstream> {
   const running = start(['sandbox', '--upstream-only', ...args])
-  await running.line(/^SYNC_KEY_BASE64=/, 60_000)
+  await running.line(/^SYNC_KEY_BASE64=/)
   const values: Record<string, string> = {}
   for (const line of running.lines) {
     const match = /^([A-Z_0-9]+)=(.*)$/.exec(line)
@@ -166,6 +184,7 @@ export async function serve(settings: Record<string, string>, options: ProcessOp
   const cwd = options.cwd ?? makeFolder()
   writeFileSync(join(cwd, 'bridge.ini'), iniText(settings), { mode: 0o600 })
   const running = start(['serve', '--config', 'bridge.ini'], { ...options, cwd })
+  if (options.cwd === undefined) void running.exited.then(() => removeFolder(cwd))
   const match = await running.line(/"event":"listening".*"url":"([^"]+)"/)
   return { ...running, url: match[1]! }
 }

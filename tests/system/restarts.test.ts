@@ -1,7 +1,7 @@
 import { afterAll, describe, expect, it } from 'bun:test'
 import { join } from 'node:path'
 
-import { freePort } from '../support/processes.ts'
+import { freePort } from '../support/free-port.ts'
 import { BareConnection } from './bare-connection.ts'
 import { endAll, serve, startUpstream } from './process.ts'
 

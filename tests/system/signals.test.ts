@@ -1,11 +1,17 @@
 import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
+import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 
 import { startSandbox } from '../../src/sandbox/sandbox.ts'
+import { makeCertificates } from '../support/certificates.ts'
 import { startFaultProxy } from '../support/fault-proxy.ts'
+import { temporaryFolder } from '../support/processes.ts'
 import { endAll, iniText, makeFolder, run, serve } from './process.ts'
 import type { Sandbox } from '../../src/sandbox/sandbox.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
+import type { Certificates } from '../support/certificates.ts'
 import type { FaultProxy } from '../support/fault-proxy.ts'
+import type { TemporaryFolder } from '../support/processes.ts'
 
 let sandbox: Sandbox
 let proxy: FaultProxy
@@ -72,13 +78,12 @@ describe('SIGTERM', () => {
 
     bridge.signal('SIGTERM')
     await bridge.line(/"event":"stopping"/)
-    const askedAtMs = performance.now()
     bridge.signal('SIGTERM')
-    await bridge.exited
-    const endedMs = performance.now() - askedAtMs
+    const code = await bridge.exited
     proxy.release()
 
-    expect(endedMs).toBeLessThan(1500)
+    // After the time of grace, or once the request had its answer, it would be 0.
+    expect(code).toBe(143)
     expect(await hanging).toBe('cut')
   })
 
@@ -96,7 +101,7 @@ describe('SIGTERM', () => {
         answered.add(name)
       }
     })
-    await Bun.sleep(300)
+    await proxy.waitFor(({ index }) => index >= known + 60)
 
     bridge.signal('SIGTERM')
     const code = await bridge.exited
@@ -109,6 +114,59 @@ describe('SIGTERM', () => {
     expect(code).toBe(0)
     expect(begun.size).toBeGreaterThan(40)
     expect([...begun].filter((name) => !answered.has(name))).toEqual([])
+  })
+})
+
+describe('SIGHUP', () => {
+  it('follows a bundle of certificates, keeps it when the new one is bad, and names what it can not follow', async () => {
+    using folder = temporaryFolder()
+    const [first, second] = await Promise.all(['first', 'second'].map((name) => makeAuthority(folder, name)))
+    const ahead = serveTls(sandbox.tokenServerUrl, second!)
+    const storage = serveTls(sandbox.storageUrl, second!)
+    sandbox.switches.nodeUrl = storage.url.origin
+    const bundle = folder.file('bundle.pem')
+    copyFileSync(first!.caPath, bundle)
+    const own = {
+      token_server_url: ahead.url.origin,
+      certificate_ca_bundle: bundle,
+      retry_after_seconds: '7',
+    }
+    const cwd = makeFolder()
+    const bridge = await serve(own, { cwd })
+    const follow = async (text: RegExp) => {
+      const from = bridge.lines.length
+      bridge.signal('SIGHUP')
+      await bridge.line(text)
+      return bridge.lines.slice(from).map((line) => JSON.parse(line) as Record<string, unknown>)
+    }
+
+    const untrusted = await list(bridge.url)
+    copyFileSync(second!.caPath, bundle)
+    const unread = await list(bridge.url)
+    const followed = await follow(/"event":"settings reloaded"/)
+    const trusted = await list(bridge.url)
+    writeFileSync(bundle, '-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n')
+    const kept = await follow(/"event":"settings kept"/)
+    const stillTrusted = await list(bridge.url)
+    copyFileSync(second!.caPath, bundle)
+    writeFileSync(join(cwd, 'bridge.ini'), iniText({ ...own, port: '1', workers: '3', backoff: '9' }))
+    const named = await follow(/"event":"settings need a restart"/)
+    bridge.signal('SIGTERM')
+    const code = await bridge.exited
+    ahead.stop(true)
+    storage.stop(true)
+    sandbox.switches.nodeUrl = proxy.url
+
+    expect([untrusted, unread, trusted, stillTrusted]).toEqual([503, 503, 200, 200])
+    expect(followed.map(({ event }) => event)).toEqual(['settings reloaded'])
+    expect(kept).toContainEqual(
+      expect.objectContaining({
+        event: 'settings refused',
+        problem: expect.stringContaining(`certificate 1 of 1 in the file "${bundle}" cannot be read`),
+      }),
+    )
+    expect(named).toContainEqual(expect.objectContaining({ level: 'warning', settings: 'port, workers' }))
+    expect(code).toBe(0)
   })
 })
 
@@ -128,6 +186,27 @@ describe('serve on a port that is in use', () => {
     expect(stderr).toContain('service.port')
   })
 })
+
+function makeAuthority(folder: TemporaryFolder, name: string): Promise<Certificates> {
+  mkdirSync(folder.file(name))
+  return makeCertificates(folder.file(name))
+}
+
+/** The same server, by TLS. */
+function serveTls(target: string, { certificatePath, keyPath }: Certificates) {
+  return Bun.serve({
+    hostname: '127.0.0.1',
+    port: 0,
+    tls: { cert: Bun.file(certificatePath), key: Bun.file(keyPath) },
+    async fetch({ method, url, headers, body }) {
+      const { pathname, search, host } = new URL(url)
+      const forwarded = new Headers(headers)
+      forwarded.set('Host', host)
+      forwarded.set('X-Forwarded-Proto', 'https')
+      return fetch(target + pathname + search, { method, headers: forwarded, body })
+    },
+  })
+}
 
 async function list(url: string, more: Record<string, string> = {}): Promise<number> {
   const response = await fetch(`${url}/v1/buckets/${user.clientState}/collections/tabs/records`, {
