@@ -59,10 +59,10 @@ async function measure(): Promise<Results> {
   const upstream = await startUpstream(folder)
 
   say('Start-up')
-  const startUp = await measureStartUp(bare, executable, 9)
+  const startUp = await measureStartUp({ bare, framework, bridge: executable }, 9)
 
   say('One record')
-  const options = { rounds: 5, seconds: 2, warmUpSeconds: 4, script }
+  const options = { rounds: 5, seconds: 2, warmUpSeconds: 8, script }
   const nginx = await startNginxProxy(folder, upstream.origin)
   const passing = await startPeer('pass-through', passThrough, upstream.origin)
   const printing = await startPeer('parse and print', parseAndPrint, upstream.origin)

@@ -10,15 +10,24 @@ export interface StartUp {
   megabytesRatio: number
 }
 
-/** From starting the process to its first answer, and its memory a second later: a server that does nothing, and ours. */
-export async function measureStartUp(bare: string, bridge: string, rounds: number): Promise<StartUp[]> {
+/**
+ * From starting the process to its first answer, and its memory a second later: a server that does nothing, the
+ * framework with two routes, and ours.
+ */
+export async function measureStartUp(
+  executables: { bare: string; framework: string; bridge: string },
+  rounds: number,
+): Promise<StartUp[]> {
+  const peer = (name: string, executable: string) => ({
+    name,
+    command: [executable],
+    path: '/',
+    environment: (port: number) => ({ PORT: `${port}` }),
+  })
+  const { bare, framework, bridge } = executables
   const subjects = [
-    {
-      name: 'bare Bun.serve',
-      command: [bare],
-      path: '/',
-      environment: (port: number) => ({ PORT: `${port}` }),
-    },
+    peer('bare Bun.serve', bare),
+    peer('framework alone', framework),
     {
       name: 'Sync Bridge',
       command: [bridge, 'serve'],
