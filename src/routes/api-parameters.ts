@@ -7,7 +7,10 @@ export type Parameter = Extract<NonNullable<DocumentDecoration['parameters']>[nu
 type Schema = NonNullable<Parameter['schema']>
 
 /** How a client says who it is. An access token needs its key id beside it; an assertion stands alone. */
-export const credentials: NonNullable<DocumentDecoration['security']> = [{ bearer: [], keyId: [] }, { browserid: [] }]
+export const credentials: NonNullable<DocumentDecoration['security']> = [
+  { bearer: [], keyId: [] },
+  { browserid: [] },
+]
 
 /** A bucket id that looks like one, for examples. */
 export const exampleBucket = '0123456789abcdef0123456789abcdef'
