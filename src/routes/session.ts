@@ -1,6 +1,6 @@
 import type { Identity } from '../domain/credentials.ts'
 import type { Operation, OperationOutcome } from '../domain/operation.ts'
-import type { BulkStorage, Notices } from '../domain/record-storage.ts'
+import type { BulkStorage } from '../domain/record-storage.ts'
 import { readIdentity } from '../protocol/authorization.ts'
 import type { HeaderLookup, ReadIdentity } from '../protocol/authorization.ts'
 import { softAlert } from '../protocol/envelope.ts'
@@ -22,7 +22,9 @@ const bodyTimeoutMs = 20_000
 export async function askBucket(request: Request, services: Services): Promise<Reply> {
   const { bucket } = contextOf(request).resource as BucketResource
   const known = readIdentity((name) => request.headers.get(name), bucket)
-  return whileCounted(known.identity.assertion, services, () => answerFromBucket(request, known, services))
+  return await whileCounted(known.identity.assertion, services, () =>
+    answerFromBucket(request, known, services),
+  )
 }
 
 async function answerFromBucket(
@@ -40,10 +42,17 @@ async function answerFromBucket(
   const exchange = toExchange({ method, resource, query: context.query, header, here, body, flushSafeEtag })
 
   const storage = await services.openStorage(identity, callerOf(request, services))
-  return withNotices(storage.notices, isLegacyBucket, services, async () => {
-    const outcome = await carryOut(exchange.operation, storage, context.startedAtMs, services)
-    return exchange.reply(outcome)
-  })
+  let reply: Reply
+  try {
+    reply = exchange.reply(await carryOut(exchange.operation, storage, context.startedAtMs, services))
+  } catch (error) {
+    services.reportDefect(error)
+    reply = errorReply(error, services.settings)
+  }
+  // What the storage said besides belongs to an error answer too.
+  reply.notices = storage.notices
+  if (isLegacyBucket) reply.alert = legacyBucketAlert(services)
+  return reply
 }
 
 /** The JSON body of a request. Throws `ServiceError` 400, 413 or 415. */
@@ -64,7 +73,7 @@ export function callerOf(request: Request, services: Services): Caller {
 }
 
 /** Lists stream as they come; a write is a transaction of one step. */
-async function carryOut(
+function carryOut(
   operation: Operation,
   storage: BulkStorage,
   startedAtMs: number,
@@ -83,35 +92,13 @@ async function carryOut(
       return storage.collectionTimestamps(operation.precondition)
     case 'count':
     case 'put':
-    case 'delete': {
-      const outcomes = await services.transact(
-        [{ storage, operation }],
-        startedAtMs + services.requestTimeoutMs,
-      )
-      return outcomes[0]!
-    }
+    case 'delete':
+      return services
+        .transact([{ storage, operation }], startedAtMs + services.requestTimeoutMs)
+        .then(([outcome]) => outcome!)
     default:
       return operation satisfies never
   }
-}
-
-/** Adds what the storage said besides to an answer, to an error answer too. */
-async function withNotices(
-  notices: Notices,
-  isLegacyBucket: boolean,
-  services: Services,
-  answer: () => Promise<Reply>,
-): Promise<Reply> {
-  let reply: Reply
-  try {
-    reply = await answer()
-  } catch (error) {
-    services.reportDefect(error)
-    reply = errorReply(error, services.settings)
-  }
-  reply.notices = notices
-  if (isLegacyBucket) reply.alert = legacyBucketAlert(services)
-  return reply
 }
 
 /** Tells old clients how buckets are named today. */

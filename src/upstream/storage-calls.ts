@@ -164,17 +164,19 @@ export class StorageCalls {
     const access = accessWith(credentials)
     const url = access.address(path, query)
     const timestampSeconds = Math.floor(now() / 1000)
+    const all: Record<string, string> = {
+      Accept: 'application/json',
+      'User-Agent': toUserAgent(userAgent),
+      Authorization: access.sign({ method, url, timestampSeconds, nonce: nonce() }),
+    }
+    if (requestId !== undefined) all['X-Request-Id'] = requestId
+    if (body !== undefined) all['Content-Type'] = 'application/json'
+    if (headers !== undefined) Object.assign(all, headers)
     const answer = await send({
       target: 'storage',
       method,
       url,
-      headers: {
-        Accept: 'application/json',
-        'User-Agent': toUserAgent(userAgent),
-        ...(requestId !== undefined && { 'X-Request-Id': requestId }),
-        ...(body === undefined ? headers : { 'Content-Type': 'application/json', ...headers }),
-        Authorization: access.sign({ method, url, timestampSeconds, nonce: nonce() }),
-      },
+      headers: all,
       body,
       timeoutMs: this.#timeoutMs(request),
       signal: method === 'GET' ? signal : undefined,
