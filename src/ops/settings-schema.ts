@@ -153,7 +153,7 @@ export const settingsSchema = {
   ),
   shed_event_loop_lag_ms: setting(
     integer(0, 60_000),
-    '100',
+    '400',
     'Fewer requests are admitted while the process is that late; 0: no matter how late',
   ),
   logging_renderer: setting(choice('json', 'text'), 'json', 'json for machines, text for people'),

@@ -72,7 +72,7 @@ describe('readSettings', () => {
       maxRequestBytes: 2625536,
       maxConcurrentRequests: 512,
       userMaxConcurrency: 8,
-      shedEventLoopLagMs: 100,
+      shedEventLoopLagMs: 400,
       loggingRenderer: 'json',
       loggingLevel: 'info',
       statsdUrl: null,
