@@ -12,6 +12,7 @@ import { createSyncStorage } from '../upstream/sync-storage.ts'
 import { commit, name, source, version } from '../version.ts'
 import { exposedSettings, takeOver } from './exposed-settings.ts'
 import { createHeartbeat } from './heartbeat.ts'
+import { names } from './names.ts'
 import { createObservers } from './observers.ts'
 import { createParts } from './parts.ts'
 
@@ -252,17 +253,6 @@ function createServices(
         return log.warning('upstream failed', { failure: error.failure, reason: error.message })
       log.error('defect', { reason: describeDefect(error) })
     },
-  }
-}
-
-/** Names that nothing else of any process has: eight random digits of this process, and eight that count. */
-function names(random: Uint8Array): () => string {
-  const digits = Buffer.from(random).toString('hex')
-  const start = digits.slice(0, 8)
-  let next = Number.parseInt(digits.slice(8), 16)
-  return () => {
-    next = (next + 1) >>> 0
-    return start + next.toString(16).padStart(8, '0')
   }
 }
 
