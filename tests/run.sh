@@ -31,7 +31,7 @@ run() { ${BUN:-bun} test --timeout 120000 "$@" 2>&1 | tee -a "$log" || code=1; }
 if [ $# -gt 0 ]; then
   run "$@"
 else
-  run --parallel=4 tests/!(browser|run.sh)
+  run --parallel=3 tests/!(browser|run.sh)
   # A browser that draws without a graphics card wants the machine for itself.
   run tests/browser
 fi

@@ -54,8 +54,8 @@ const longestPauseMs = 300_000
 const longestNodePauseMs = 30_000
 /** Who asks for more than that has not met another write; see `readStorageRefusal`. */
 const longestConflictSeconds = 30
-/** A client that leaves less time for its call learns nothing about the target. */
-const fairMs = 1000
+/** A client that leaves less time for its call learns nothing about the target. Somewhat less than a timeout of 1 s takes. */
+const fairMs = 900
 
 export function createBreakers({ now, random, observe }: BreakersOptions): Breakers {
   const all = { token: new Map<string, Breaker>(), storage: new Map<string, Breaker>() }

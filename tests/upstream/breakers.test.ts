@@ -112,7 +112,7 @@ describe('createBreakers', () => {
     const { fail, refusalOf } = startBreakers()
     const timeout = new UpstreamError('timeout', '')
 
-    for (let count = 0; count < 40; count += 1) fail(at('storage'), timeout, 999)
+    for (let count = 0; count < 40; count += 1) fail(at('storage'), timeout, 899)
     expect(refusalOf(at('storage'))).toBeNull()
     for (let count = 0; count < 5; count += 1) fail(at('storage'), timeout, 1000)
 
