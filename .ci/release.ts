@@ -14,7 +14,7 @@ import { pipeline } from 'node:stream/promises'
 import { createGzip } from 'node:zlib'
 
 import { systemdUnit, usualSettingsFile } from '../src/cli/systemd-unit.ts'
-import { annotatedIni } from '../src/ops/settings-text.ts'
+import { annotatedIni } from '../src/settings/settings-text.ts'
 import { makeDebianPackage } from './debian.ts'
 import { licenseList } from './licenses.ts'
 import { shippedPackages } from './packages.ts'

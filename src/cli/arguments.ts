@@ -1,4 +1,4 @@
-import { nearest } from '../ops/spelling.ts'
+import { nearest } from '../settings/spelling.ts'
 
 /** How an option is given: alone, with a value, or with a value and several times. */
 export type OptionKind = 'flag' | 'value' | 'list'

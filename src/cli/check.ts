@@ -1,4 +1,4 @@
-import { maskedSettings } from '../ops/settings-text.ts'
+import { maskedSettings } from '../settings/settings-text.ts'
 import { loadSettings } from './load-settings.ts'
 
 import type { Host } from './host.ts'

@@ -1,7 +1,7 @@
 import { request as requestHttp } from 'node:http'
 import { request as requestHttps } from 'node:https'
 
-import { quoteText } from '../ops/escape.ts'
+import { quoteText } from '../observability/escape.ts'
 
 import type { Host } from './host.ts'
 

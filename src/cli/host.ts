@@ -1,8 +1,8 @@
 import type * as Files from 'node:fs'
 
 import type { BunFile, FileSink } from 'bun'
-import type { ProcessUsage } from '../ops/metrics.ts'
-import type { FromWorker, ToWorker, WorkerProcess } from '../ops/workers.ts'
+import type { ProcessUsage } from '../observability/metrics.ts'
+import type { FromWorker, ToWorker, WorkerProcess } from './workers.ts'
 
 /** The world as a command sees it, so that tests can hand it another one. */
 export interface Host {

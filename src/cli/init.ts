@@ -1,4 +1,4 @@
-import { annotatedIni } from '../ops/settings-text.ts'
+import { annotatedIni } from '../settings/settings-text.ts'
 
 import type { Host } from './host.ts'
 

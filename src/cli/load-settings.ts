@@ -1,7 +1,7 @@
-import { readSettings, renderProblem } from '../ops/settings.ts'
-import { reasonOf } from '../ops/setting-readers.ts'
+import { readSettings, renderProblem } from '../settings/settings.ts'
+import { reasonOf } from '../settings/setting-readers.ts'
 
-import type { EffectiveSetting, Settings } from '../ops/settings.ts'
+import type { EffectiveSetting, Settings } from '../settings/settings.ts'
 import type { Host } from './host.ts'
 
 /**

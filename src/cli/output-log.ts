@@ -1,8 +1,8 @@
-import { createLineWriter } from '../ops/line-writer.ts'
-import { createLog } from '../ops/log.ts'
+import { createLineWriter } from '../observability/line-writer.ts'
+import { createLog } from '../observability/log.ts'
 
-import type { Log } from '../ops/log.ts'
-import type { Settings } from '../ops/settings.ts'
+import type { Log } from '../observability/log.ts'
+import type { Settings } from '../settings/settings.ts'
 import type { Host, Output } from './host.ts'
 
 /** The log of a service, and what becomes of its lines. */

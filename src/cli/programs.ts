@@ -1,4 +1,4 @@
-import type { Settings } from '../ops/settings.ts'
+import type { Settings } from '../settings/settings.ts'
 import type { Host } from './host.ts'
 import type { ReadAgain } from './reload.ts'
 

@@ -1,5 +1,5 @@
-import type { Log } from '../ops/log.ts'
-import type { Settings } from '../ops/settings.ts'
+import type { Log } from '../observability/log.ts'
+import type { Settings } from '../settings/settings.ts'
 
 /** Reads the settings again from where they came; null when they are bad. `report` is told every problem and warning. */
 export type ReadAgain = (report: (line: string) => void) => Settings | null

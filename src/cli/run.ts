@@ -1,5 +1,5 @@
 import { canonicalCollection } from '../domain/record.ts'
-import { nearest } from '../ops/spelling.ts'
+import { nearest } from '../settings/spelling.ts'
 import { commit, name, version } from '../version.ts'
 import { readArguments } from './arguments.ts'
 import { scrubEnvironment } from './environment.ts'

@@ -6,9 +6,9 @@ import { reload } from './reload.ts'
 import { supervise } from './supervise.ts'
 import { createWorkerLink } from './worker-link.ts'
 
-import type { MetricFamily } from '../ops/metric-families.ts'
-import type { Settings } from '../ops/settings.ts'
-import type { Bridge, BridgeOptions } from './bridge.ts'
+import type { MetricFamily } from '../observability/metric-families.ts'
+import type { Settings } from '../settings/settings.ts'
+import type { Bridge, BridgeOptions } from '../service/bridge.ts'
 import type { Host, Supervisor } from './host.ts'
 import type { Orders } from './orders.ts'
 import type { OutputLog } from './output-log.ts'
@@ -103,7 +103,7 @@ async function listen(
   { settings, host, output }: Service,
   options: BridgeOptions = {},
 ): Promise<Bridge | null> {
-  const { startBridge } = await import('./bridge.ts')
+  const { startBridge } = await import('../service/bridge.ts')
   try {
     return startBridge(settings, host, output.log, { logLinesDropped: output.dropped, ...options })
   } catch (error) {
@@ -120,7 +120,7 @@ async function listen(
 
 /** What `check` asks the service's surroundings. */
 export async function createProbes(settings: Settings): Promise<Probes> {
-  const { createParts } = await import('./parts.ts')
+  const { createParts } = await import('../service/parts.ts')
   const { tokenServer, store } = createParts(
     settings,
     { now: Date.now },

@@ -1,9 +1,9 @@
-import { Workers } from '../ops/workers.ts'
+import { Workers } from './workers.ts'
 import { createNotifier } from './notify.ts'
 import { signalOrders } from './orders.ts'
 import { reload } from './reload.ts'
 
-import type { Settings } from '../ops/settings.ts'
+import type { Settings } from '../settings/settings.ts'
 import type { Host, Processes } from './host.ts'
 import type { Orders } from './orders.ts'
 import type { OutputLog } from './output-log.ts'

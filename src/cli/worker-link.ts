@@ -1,4 +1,4 @@
-import type { MetricFamily } from '../ops/metric-families.ts'
+import type { MetricFamily } from '../observability/metric-families.ts'
 import type { Supervisor } from './host.ts'
 
 /** What a worker asks its supervisor for. */

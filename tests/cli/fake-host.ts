@@ -1,6 +1,6 @@
 import type { Host } from '../../src/cli/host.ts'
 import type { Probes, Programs, SandboxOptions } from '../../src/cli/programs.ts'
-import type { Settings } from '../../src/ops/settings.ts'
+import type { Settings } from '../../src/settings/settings.ts'
 
 export interface FakeHost extends Host {
   /** All that was written. */

@@ -1,6 +1,6 @@
 import { createApp } from '../../src/app.ts'
-import { exposedSettings } from '../../src/cli/exposed-settings.ts'
-import { readSettings } from '../../src/ops/settings.ts'
+import { exposedSettings } from '../../src/service/exposed-settings.ts'
+import { readSettings } from '../../src/settings/settings.ts'
 import { request, startTestBridge } from '../support/bridge.ts'
 import type { Answer, TestBridge } from '../support/bridge.ts'
 import { startFaultProxy } from '../support/fault-proxy.ts'

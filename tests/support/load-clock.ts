@@ -1,7 +1,7 @@
-import { windowMs } from '../../src/ops/admitted-limit.ts'
-import { Load } from '../../src/ops/load.ts'
+import { windowMs } from '../../src/routes/admitted-limit.ts'
+import { Load } from '../../src/routes/load.ts'
 
-import type { LoadOptions, RefusalReason } from '../../src/ops/load.ts'
+import type { LoadOptions, RefusalReason } from '../../src/routes/load.ts'
 
 /** A load whose time passes when it is told to. */
 export interface LoadClock {

@@ -5,11 +5,11 @@ import { name, version } from '../version.ts'
 import { laterStore } from './later-store.ts'
 
 import type { CredentialStore } from '../credentials/credential-store.ts'
-import type { Settings } from '../ops/settings.ts'
+import type { Settings } from '../settings/settings.ts'
 import type { BreakerCount } from '../upstream/breakers.ts'
 import type { Send } from '../upstream/send.ts'
 import type { TokenServer } from '../upstream/token-server.ts'
-import type { Host } from './host.ts'
+import type { BridgeHost } from './bridge.ts'
 import type { Observers } from './observers.ts'
 
 /** What talks to the outside: the token server, the storage and the cache. */
@@ -31,7 +31,7 @@ const redisDelayMs = 25
 
 export function createParts(
   settings: Settings,
-  host: Pick<Host, 'now'>,
+  host: Pick<BridgeHost, 'now'>,
   observers: Pick<Observers, 'exchange' | 'breaker' | 'redisTrouble'>,
 ): Parts {
   const clock = { now: () => performance.now(), random: Math.random }

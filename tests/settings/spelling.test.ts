@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'bun:test'
 
-import { nearest } from '../../src/ops/spelling.ts'
+import { nearest } from '../../src/settings/spelling.ts'
 
 describe('nearest', () => {
   it.each([

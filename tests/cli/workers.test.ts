@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'bun:test'
 
-import { Workers } from '../../src/ops/workers.ts'
+import { Workers } from '../../src/cli/workers.ts'
 
-import type { MetricFamily } from '../../src/ops/metric-families.ts'
-import type { FromWorker, ToWorker } from '../../src/ops/workers.ts'
+import type { MetricFamily } from '../../src/observability/metric-families.ts'
+import type { FromWorker, ToWorker } from '../../src/cli/workers.ts'
 
 /** A process that does as the test says. */
 interface Puppet {

@@ -3,10 +3,10 @@ import { Locks } from '../batch/locks.ts'
 import { runTransaction } from '../batch/transaction.ts'
 import { createCredentials } from '../credentials/credentials.ts'
 import { ServiceError, UpstreamError } from '../domain/errors.ts'
-import { windowMs } from '../ops/admitted-limit.ts'
-import { Load } from '../ops/load.ts'
-import { expositionType, renderFamilies } from '../ops/metric-families.ts'
-import { createStatsd } from '../ops/statsd.ts'
+import { windowMs } from '../routes/admitted-limit.ts'
+import { Load } from '../routes/load.ts'
+import { expositionType, renderFamilies } from '../observability/metric-families.ts'
+import { createStatsd } from '../observability/statsd.ts'
 import { createLimitsCache } from '../upstream/storage-limits.ts'
 import { createSyncStorage } from '../upstream/sync-storage.ts'
 import { commit, name, source, version } from '../version.ts'
@@ -17,14 +17,14 @@ import { createObservers } from './observers.ts'
 import { createParts } from './parts.ts'
 
 import type { Identity } from '../domain/credentials.ts'
-import type { Log } from '../ops/log.ts'
-import type { MetricFamily } from '../ops/metric-families.ts'
-import type { Settings } from '../ops/settings.ts'
-import type { DatagramSocket, Statsd } from '../ops/statsd.ts'
+import type { Log } from '../observability/log.ts'
+import type { ProcessUsage } from '../observability/metrics.ts'
+import type { MetricFamily } from '../observability/metric-families.ts'
+import type { Settings } from '../settings/settings.ts'
+import type { DatagramSocket, Statsd } from '../observability/statsd.ts'
 import type { ExposedSettings } from '../protocol/exposed.ts'
 import type { Services, Work } from '../routes/services.ts'
 import type { Send } from '../upstream/send.ts'
-import type { Host } from './host.ts'
 import type { Observers } from './observers.ts'
 import type { Parts } from './parts.ts'
 
@@ -43,6 +43,19 @@ export interface Bridge {
   families(): MetricFamily[]
 }
 
+/** What a bridge needs of the process that it runs in. */
+export interface BridgeHost {
+  /** Wall clock, ms since 1970. */
+  now(): number
+  randomBytes(length: number): Uint8Array
+  /** Absent where nothing is known about the process. */
+  processes?: {
+    usage(): ProcessUsage
+    /** Processor time that this process has used so far, in ms. */
+    cpuMs(): number
+  }
+}
+
 export interface BridgeOptions {
   /** Whether other processes may listen on the port too; the setting of that name decides when left out. */
   sharesPort?: boolean
@@ -58,7 +71,12 @@ const idleTimeoutSeconds = 240
 const largestCommitReserveMs = 5000
 
 /** Constructs all parts with their slices of the settings, joins them, and listens. Throws when the port is taken. */
-export function startBridge(settings: Settings, host: Host, log: Log, options: BridgeOptions = {}): Bridge {
+export function startBridge(
+  settings: Settings,
+  host: BridgeHost,
+  log: Log,
+  options: BridgeOptions = {},
+): Bridge {
   const statsd = startStatsd(settings)
   const observers = createObservers({
     log,
@@ -161,7 +179,7 @@ function createServices(
   exposed: ExposedSettings,
   parts: Parts,
   observers: Observers,
-  host: Host,
+  host: BridgeHost,
   log: Log,
 ): Omit<Services, 'isStopping' | 'metrics' | 'load'> {
   const { send, tokenServer, tokenPause, store } = parts

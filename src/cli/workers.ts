@@ -1,6 +1,6 @@
-import { lastingFamilies, mergeFamilies } from './metric-families.ts'
+import { lastingFamilies, mergeFamilies } from '../observability/metric-families.ts'
 
-import type { MetricFamily } from './metric-families.ts'
+import type { MetricFamily } from '../observability/metric-families.ts'
 
 /** What a supervisor tells a worker. `question` tells answers apart. */
 export type ToWorker =

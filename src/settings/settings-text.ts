@@ -1,4 +1,4 @@
-import { quoteText } from './escape.ts'
+import { quoteText } from '../observability/escape.ts'
 import { collectionSettings, required, settingsSchema } from './settings-schema.ts'
 
 import type { EffectiveSetting } from './settings.ts'

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'bun:test'
 
-import { parseIni } from '../../src/ops/ini.ts'
+import { parseIni } from '../../src/settings/ini.ts'
 
 describe('parseIni', () => {
   it('reads keys with their sections and lines', () => {

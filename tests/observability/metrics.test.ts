@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'bun:test'
 
-import { expositionType, mergeFamilies, renderFamilies } from '../../src/ops/metric-families.ts'
-import { createMetrics } from '../../src/ops/metrics.ts'
+import { expositionType, mergeFamilies, renderFamilies } from '../../src/observability/metric-families.ts'
+import { createMetrics } from '../../src/observability/metrics.ts'
 
-import type { MetricFamily } from '../../src/ops/metric-families.ts'
-import type { MetricsSources } from '../../src/ops/metrics.ts'
+import type { MetricFamily } from '../../src/observability/metric-families.ts'
+import type { MetricsSources } from '../../src/observability/metrics.ts'
 
 function metricsOf(sources: Partial<MetricsSources> = {}) {
   return createMetrics({

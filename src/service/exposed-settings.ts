@@ -1,6 +1,6 @@
 import { version } from '../version.ts'
 
-import type { Settings } from '../ops/settings.ts'
+import type { Settings } from '../settings/settings.ts'
 import type { ExposedSettings } from '../protocol/exposed.ts'
 
 /** The settings that shape what the exposed protocol says. */

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'bun:test'
 
-import { createStatsd } from '../../src/ops/statsd.ts'
+import { createStatsd } from '../../src/observability/statsd.ts'
 
-import type { DatagramSocket, StatsdOptions } from '../../src/ops/statsd.ts'
+import type { DatagramSocket, StatsdOptions } from '../../src/observability/statsd.ts'
 
 /** A statsd whose datagrams are kept, and whose clock is the test. */
 function collect(options: Partial<StatsdOptions> = {}) {

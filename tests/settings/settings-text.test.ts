@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'bun:test'
 
-import { annotatedIni, maskedSettings, settingsTable } from '../../src/ops/settings-text.ts'
+import { annotatedIni, maskedSettings, settingsTable } from '../../src/settings/settings-text.ts'
 
 describe('maskedSettings', () => {
   it.each([

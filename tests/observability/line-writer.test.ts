@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'bun:test'
 
-import { createLineWriter } from '../../src/ops/line-writer.ts'
+import { createLineWriter } from '../../src/observability/line-writer.ts'
 
 /** A sink whose reader takes a text when it is told to. */
 function slowSink() {

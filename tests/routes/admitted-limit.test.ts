@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'bun:test'
 
-import { AdmittedLimit } from '../../src/ops/admitted-limit.ts'
+import { AdmittedLimit } from '../../src/routes/admitted-limit.ts'
 
 const late = 300
 /** All of a late window on a processor. */

@@ -1,4 +1,4 @@
-import { quoteText } from './escape.ts'
+import { quoteText } from '../observability/escape.ts'
 import { fileIn } from './file-names.ts'
 
 import type * as Crypto from 'node:crypto'

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'bun:test'
 
 import { createLoadClock } from '../support/load-clock.ts'
 
-import type { Visit } from '../../src/ops/load.ts'
+import type { Visit } from '../../src/routes/load.ts'
 import type { LoadClock } from '../support/load-clock.ts'
 
 /** A request that comes in: its visit, or null when it is refused. */

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'bun:test'
 
-import { RefusalPace } from '../../src/ops/refusal-pace.ts'
+import { RefusalPace } from '../../src/routes/refusal-pace.ts'
 
 /** So many turns asked for: how many of them were given at once, and in what order the others came. */
 function ask(pace: RefusalPace, turns: number) {

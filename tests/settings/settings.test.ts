@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'bun:test'
 
-import { readSettings, renderProblem } from '../../src/ops/settings.ts'
+import { readSettings, renderProblem } from '../../src/settings/settings.ts'
 import { certificate } from './certificate.ts'
 
-import type { Settings } from '../../src/ops/settings.ts'
+import type { Settings } from '../../src/settings/settings.ts'
 
 const secret = '52d914afd94b94716c8fb113dd4f0ae2f55ba31f3506b31562d2698e777e1208'
 const least = `service.token_server_url = https://t.example.org\nservice.cache_hmac_secret = ${secret}\n`
