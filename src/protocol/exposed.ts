@@ -23,6 +23,7 @@ export interface ExposedSettings {
   corsMaxAgeSeconds: number
   maxRequestBytes: number
   docsEnabled: boolean
+  explorerEnabled: boolean
   /** Whether an empty list of changes carries the moment it was asked from as its ETag, not the collection's. */
   flushSafeEtag: boolean
 }

@@ -16,6 +16,7 @@ export function exposedSettings(settings: Settings): ExposedSettings {
     batchMaxRequests: settings.batchMaxRequests,
     maxRequestBytes: settings.maxRequestBytes,
     docsEnabled: settings.docsEnabled,
+    explorerEnabled: settings.explorerEnabled,
     flushSafeEtag: settings.flushSafeEtag,
     ...changeableSettings(settings),
   }

@@ -166,6 +166,11 @@ export const settingsSchema = {
   statsd_prefix: setting(prefix, 'sync-bridge', 'Begins every name sent to statsd'),
   metrics_enabled: setting(boolean, 'true', 'Serves Prometheus metrics at /__metrics__'),
   docs_enabled: setting(boolean, 'true', 'Serves the API documentation at /docs'),
+  explorer_enabled: setting(
+    boolean,
+    'false',
+    "Serves /explore, a page to look at one's own data; it decrypts in the browser",
+  ),
   flush_safe_etag: setting(
     boolean,
     'false',

@@ -79,6 +79,7 @@ describe('readSettings', () => {
       statsdPrefix: 'sync-bridge',
       metricsEnabled: true,
       docsEnabled: true,
+      explorerEnabled: false,
       flushSafeEtag: false,
       reusePort: false,
       shutdownDelaySeconds: 0,
