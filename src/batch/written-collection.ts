@@ -298,7 +298,7 @@ export class WrittenCollection {
     if (verdict !== 'unknown') return verdict
     this.#doubt = step
     const message = `Cannot tell whether the write to "${this.collection}" was carried out: outcome unknown, read before repeating`
-    throw new UpstreamError('lost', message, { applied: 'unknown', cause: failure })
+    throw new UpstreamError('connection-lost', message, { applied: 'unknown', cause: failure })
   }
 
   async #look(step: Step, looks: number): Promise<'applied' | 'moved' | 'unapplied' | 'unknown'> {

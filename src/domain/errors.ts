@@ -74,14 +74,15 @@ function compare(a: string, b: string): number {
 /**
  * How a call to the token server or the storage broke:
  * - `unreachable`: nothing was sent (refused, unknown host, TLS); certainly not applied
- * - `lost`: sent, but no usable answer came (reset, truncated); may have been applied
+ * - `connection-lost`: sent, but no usable answer came (reset, truncated); may have been applied
  * - `timeout`: no answer in time; may have been applied
  * - `refused`: it answered that it can't now (5xx, 429), or is left alone for a while because it kept failing or asked for
  *   that; `applied` says what this means for a write
- * - `nonsense`: it answered something that the protocol does not know
+ * - `bad-response`: it answered something that the protocol does not know
  * - `overload`: we did not even send, because too many calls to that host are under way
  */
-export type UpstreamFailure = 'unreachable' | 'lost' | 'timeout' | 'refused' | 'nonsense' | 'overload'
+export type UpstreamFailure =
+  'unreachable' | 'connection-lost' | 'timeout' | 'refused' | 'bad-response' | 'overload'
 
 /** The token server or the storage broke. Always answered 503; what upstream wrote is never shown. */
 export class UpstreamError extends Error {

@@ -76,10 +76,10 @@ export function asServiceError(thrown: unknown): ServiceError {
 
 const explanations: Record<UpstreamFailure, string> = {
   unreachable: 'The token server or the storage can not be reached: try again later',
-  lost: 'The token server or the storage broke off its answer: read before you repeat a write',
+  'connection-lost': 'The token server or the storage broke off its answer: read before you repeat a write',
   timeout: 'The token server or the storage did not answer in time: read before you repeat a write',
   refused: 'The token server or the storage can not answer now: try again later',
-  nonsense: 'The token server or the storage gave an answer that makes no sense: try again later',
+  'bad-response': 'The token server or the storage gave an answer that makes no sense: try again later',
   overload: 'Too many requests are under way: try again later',
 }
 

@@ -15,7 +15,7 @@ export interface UpstreamAnswer {
   readonly body: ByteSource
 }
 
-/** The whole body. More than `maxBytes` is `nonsense`; nothing beyond is read. */
+/** The whole body. More than `maxBytes` is `bad-response`; nothing beyond is read. */
 export async function readBounded(answer: UpstreamAnswer, maxBytes: number): Promise<Uint8Array> {
   const pieces: Uint8Array[] = []
   let length = 0
@@ -31,7 +31,7 @@ export async function readBounded(answer: UpstreamAnswer, maxBytes: number): Pro
 function tooLarge(answer: UpstreamAnswer, maxBytes: number): UpstreamError {
   answer.body.cancel()
   const { status } = answer
-  return new UpstreamError('nonsense', `Cannot read an answer: larger than ${maxBytes} bytes`, { status })
+  return new UpstreamError('bad-response', `Cannot read an answer: larger than ${maxBytes} bytes`, { status })
 }
 
 /** The whole body as a JSON value; undefined when it is anything else. */

@@ -107,8 +107,8 @@ export function createBreakers({ now, random, observe }: BreakersOptions): Break
   function isTelling({ failure }: UpstreamError, { beganAtMs }: Passage): boolean {
     switch (failure) {
       case 'unreachable':
-      case 'lost':
-      case 'nonsense':
+      case 'connection-lost':
+      case 'bad-response':
         return true
       case 'timeout':
         return now() - beganAtMs >= fairMs

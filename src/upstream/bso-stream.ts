@@ -139,7 +139,8 @@ export class BsoRewriter {
     const line = chunk.toString('utf8', lineStart, lineEnd)
     if (line.trim() === '') return
     const record = readBso(parse(line))
-    if (!record) throw new UpstreamError('nonsense', 'Cannot read a list of the storage: a line is no record')
+    if (!record)
+      throw new UpstreamError('bad-response', 'Cannot read a list of the storage: a line is no record')
     this.recordCount += 1
     if (this.#keep && !this.#keep(record.id)) return
     if (this.#skip > 0) {
@@ -161,7 +162,7 @@ export class BsoRewriter {
   #hold(chunk: Buffer, start: number, end: number): void {
     const length = this.#carryLength + end - start
     if (length > maxLineBytes)
-      throw new UpstreamError('nonsense', 'Cannot read a list of the storage: endless line')
+      throw new UpstreamError('bad-response', 'Cannot read a list of the storage: endless line')
     if (length > this.#carry.length) {
       const grown = Buffer.allocUnsafeSlow(Math.max(4096, length * 2))
       this.#carry.copy(grown, 0, 0, this.#carryLength)

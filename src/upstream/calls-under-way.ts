@@ -102,5 +102,5 @@ export class Call {
 }
 
 export function gaveUp(): UpstreamError {
-  return new UpstreamError('lost', 'Gave up a call: nobody waits for it any more')
+  return new UpstreamError('connection-lost', 'Gave up a call: nobody waits for it any more')
 }

@@ -132,5 +132,5 @@ function partition<Item>(items: Item[], isFirst: (item: Item) => boolean): [Item
 }
 
 function nonsense(what: string): UpstreamError {
-  return new UpstreamError('nonsense', `Cannot use a list of the storage: ${what}`)
+  return new UpstreamError('bad-response', `Cannot use a list of the storage: ${what}`)
 }

@@ -9,7 +9,7 @@ export function toUpstreamError(error: unknown, host: string): UpstreamError {
   const code = codeOf(error)
   if (code === null) throw error
   if (neverSent.test(code)) return new UpstreamError('unreachable', `Cannot reach "${host}": ${code}`)
-  return new UpstreamError('lost', `Cannot get an answer of "${host}": ${code}`)
+  return new UpstreamError('connection-lost', `Cannot get an answer of "${host}": ${code}`)
 }
 
 const neverSent =

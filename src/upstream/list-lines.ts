@@ -14,7 +14,8 @@ export async function openLines(answer: UpstreamAnswer): Promise<ByteSource> {
   const first = await body.read()
   if (first?.[0] !== bracketOpen) return resume(first, body)
   const values = await readJson({ ...answer, body: resume(first, body) }, maxArrayBytes)
-  if (!Array.isArray(values)) throw new UpstreamError('nonsense', 'Cannot use a list of the storage: no list')
+  if (!Array.isArray(values))
+    throw new UpstreamError('bad-response', 'Cannot use a list of the storage: no list')
   const lines = values.map((value) => `${JSON.stringify(value)}\n`).join('')
   return resume(lines === '' ? null : Buffer.from(lines), ended)
 }

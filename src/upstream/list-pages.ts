@@ -67,5 +67,8 @@ export class ListPages implements ByteSource {
 export function checkCount({ headers }: UpstreamAnswer, count: number): void {
   const announced = recordCountOf(headers)
   if (announced === null || announced === count) return
-  throw new UpstreamError('lost', `Cannot read a list of the storage: ${count} of ${announced} records came`)
+  throw new UpstreamError(
+    'connection-lost',
+    `Cannot read a list of the storage: ${count} of ${announced} records came`,
+  )
 }

@@ -106,5 +106,5 @@ function entriesOf(value: unknown): [string, unknown][] {
 }
 
 function nonsense(what: string): UpstreamError {
-  return new UpstreamError('nonsense', `Cannot use an answer of the storage: ${what}`)
+  return new UpstreamError('bad-response', `Cannot use an answer of the storage: ${what}`)
 }

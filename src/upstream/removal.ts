@@ -74,7 +74,7 @@ async function readTimestamp(answer: UpstreamAnswer): Promise<Timestamp | null> 
     typeof value === 'object' && value !== null ? (value as { modified?: unknown }).modified : value
   const timestamp = readModified(modified) ?? fromSyncSeconds(answer.headers.get('x-last-modified'))
   if (answer.status === 200 && timestamp) return timestamp
-  throw new UpstreamError('nonsense', 'Cannot use an answer to a deletion: it tells no timestamp')
+  throw new UpstreamError('bad-response', 'Cannot use an answer to a deletion: it tells no timestamp')
 }
 
 /** Whatever stopped the later requests, the earlier ones have been carried out. */

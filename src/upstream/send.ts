@@ -157,11 +157,11 @@ export function createSend(options: SendOptions): Send {
       }
       passage.end('failed')
       answerBody.cancel()
-      throw new UpstreamError('nonsense', `Cannot use the answer of "${url.host}": ${nonsense}`, {
+      throw new UpstreamError('bad-response', `Cannot use the answer of "${url.host}": ${nonsense}`, {
         status: response.status,
       })
     } catch (error) {
-      if (!(error instanceof UpstreamError && error.failure === 'nonsense')) finished()
+      if (!(error instanceof UpstreamError && error.failure === 'bad-response')) finished()
       throw toUpstreamError(error, url.host)
     }
   }
@@ -191,5 +191,5 @@ function isPassing({ status, headers }: UpstreamAnswer): boolean {
 
 function isWorthAnother(error: unknown, signal: AbortSignal | undefined): boolean {
   if (!(error instanceof UpstreamError) || signal?.aborted) return false
-  return error.failure === 'unreachable' || error.failure === 'lost'
+  return error.failure === 'unreachable' || error.failure === 'connection-lost'
 }

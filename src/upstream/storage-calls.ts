@@ -103,7 +103,7 @@ export class StorageCalls {
     try {
       return await taking(answer)
     } catch (error) {
-      if (!(error instanceof UpstreamError && error.failure === 'lost')) throw error
+      if (!(error instanceof UpstreamError && error.failure === 'connection-lost')) throw error
     }
     return await taking(await this.read(request))
   }

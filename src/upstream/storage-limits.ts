@@ -41,7 +41,7 @@ export async function readLimits(calls: StorageCalls, cache: LimitsCache): Promi
     if (answer.status === 404) return toLimits({})
     const value = await readJson(answer, maxAnswerBytes)
     if (typeof value === 'object' && value !== null) return toLimits(value as Record<string, unknown>)
-    throw new UpstreamError('nonsense', 'Cannot use the configuration of the storage: no object')
+    throw new UpstreamError('bad-response', 'Cannot use the configuration of the storage: no object')
   })
   cache.set(node, limits)
   return limits

@@ -57,7 +57,7 @@ export async function readStorageRefusal(
     if (status === 513)
       return new ServiceError(410, errno.serviceEnded, 'This storage has been closed down', retry)
     const message = `Cannot use the storage: it answered ${status}`
-    if (status < 500) return new UpstreamError('nonsense', message, { status, ...retry, applied: 'no' })
+    if (status < 500) return new UpstreamError('bad-response', message, { status, ...retry, applied: 'no' })
     return new UpstreamError('refused', message, { status, ...retry, applied: isConflict ? 'no' : 'unknown' })
   }
 }

@@ -3,7 +3,7 @@ import type { SyncCredentials } from '../domain/credentials.ts'
 
 /**
  * Checks what the token server answered and makes credentials of it; see Sync "Token Server API", response.
- * Rejects as `nonsense` whatever is missing, mistyped, or an address that credentials must not be sent to.
+ * Rejects as `bad-response` whatever is missing, mistyped, or an address that credentials must not be sent to.
  */
 export function readCredentials(value: unknown, tokenServer: URL, requestedAtMs: number): SyncCredentials {
   if (typeof value !== 'object' || value === null) throw nonsense('not an object')
@@ -40,5 +40,5 @@ function readEndpoint(value: unknown, uid: number, tokenServer: URL): string {
 }
 
 function nonsense(what: string): UpstreamError {
-  return new UpstreamError('nonsense', `Cannot use the token server's answer: ${what}`)
+  return new UpstreamError('bad-response', `Cannot use the token server's answer: ${what}`)
 }

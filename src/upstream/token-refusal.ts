@@ -22,7 +22,7 @@ export async function readTokenRefusal(
   if (isObject && (status === 401 || status === 403)) return refusedIdentity(reason)
   if (status === 401) return refusedIdentity('')
   if (status === 400 && isAboutHeader) return refusedIdentity(reason)
-  return new UpstreamError('nonsense', wrongAddress(status), { status, retryAfterSeconds, applied: 'no' })
+  return new UpstreamError('bad-response', wrongAddress(status), { status, retryAfterSeconds, applied: 'no' })
 }
 
 export function wrongAddress(status: number): string {

@@ -43,7 +43,10 @@ export function createTokenServer(options: TokenServerOptions): TokenServer {
   async function exchange(identity: Identity, requestId?: string): Promise<SyncCredentials> {
     const credentials = (await exchangeOnce(identity, requestId)) ?? (await exchangeOnce(identity, requestId))
     if (credentials) return credentials
-    throw new UpstreamError('nonsense', 'Cannot get credentials: the token server does not answer in JSON')
+    throw new UpstreamError(
+      'bad-response',
+      'Cannot get credentials: the token server does not answer in JSON',
+    )
   }
 
   /** Null when the body broke off or is no JSON, which a second request may cure. */
@@ -59,7 +62,7 @@ export function createTokenServer(options: TokenServerOptions): TokenServer {
     if (answer.status !== 200) throw await readTokenRefusal(answer, now())
     if (answer.headers.get('content-type')?.startsWith('text/html')) {
       answer.body.cancel()
-      throw new UpstreamError('nonsense', wrongAddress(200), { status: 200 })
+      throw new UpstreamError('bad-response', wrongAddress(200), { status: 200 })
     }
     const value = await readJson(answer, maxAnswerBytes).catch(undefinedWhenLost)
     if (value === undefined) return null
@@ -104,5 +107,5 @@ function identityHeaders({ scheme, assertion, clientState, keyId }: Identity): R
 }
 
 function undefinedWhenLost(error: unknown): undefined {
-  if (!(error instanceof UpstreamError && error.failure === 'lost')) throw error
+  if (!(error instanceof UpstreamError && error.failure === 'connection-lost')) throw error
 }

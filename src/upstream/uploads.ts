@@ -85,5 +85,5 @@ function committed({ status, headers }: UpstreamAnswer, result: UploadResult): C
 
 /** The request may well have been carried out. */
 function nonsense(what: string): UpstreamError {
-  return new UpstreamError('nonsense', `Cannot use an answer to an upload: ${what}`)
+  return new UpstreamError('bad-response', `Cannot use an answer to an upload: ${what}`)
 }

@@ -67,10 +67,11 @@ export function unmodifiedSinceHeader(since: Timestamp): Record<string, string> 
   return { 'X-If-Unmodified-Since': toSyncSeconds(since) }
 }
 
-/** The timestamp of what was asked for; an answer without a readable one is `nonsense`. */
+/** The timestamp of what was asked for; an answer without a readable one is `bad-response`. */
 export function lastModifiedOf(headers: Headers): Timestamp {
   const value = fromSyncSeconds(headers.get('x-last-modified'))
-  if (value === null) throw new UpstreamError('nonsense', 'Cannot use an answer: no readable X-Last-Modified')
+  if (value === null)
+    throw new UpstreamError('bad-response', 'Cannot use an answer: no readable X-Last-Modified')
   return value
 }
 
@@ -87,7 +88,7 @@ export function nextOffsetOf(headers: Headers): string | null {
   const offset = headers.get('x-weave-next-offset')
   if (offset === null || offset === '') return null
   if (offset.length > longestOffset)
-    throw new UpstreamError('nonsense', 'Cannot use an answer: endless offset')
+    throw new UpstreamError('bad-response', 'Cannot use an answer: endless offset')
   return offset
 }
 

@@ -73,7 +73,7 @@ describe('runTransaction: a lost answer', () => {
 
     const { failure } = await transact(storage, [put('tabs', 'a', { payload: 'new' })])
 
-    expect(failure).toMatchObject({ failure: 'lost', applied: 'no' })
+    expect(failure).toMatchObject({ failure: 'connection-lost', applied: 'no' })
     expect(storage.callCounts).toEqual({ snapshot: 4, write: 3 })
   })
 

@@ -173,7 +173,7 @@ describe('runTransaction: lists', () => {
       if (outcome.outcome !== 'page') return outcome
       const records = new ReadableStream<Uint8Array>({
         pull(controller) {
-          controller.error(new UpstreamError('lost', 'Cut off'))
+          controller.error(new UpstreamError('connection-lost', 'Cut off'))
         },
       })
       return { ...outcome, page: { ...outcome.page, records } }
@@ -181,7 +181,7 @@ describe('runTransaction: lists', () => {
 
     const { failure } = await transact(storage, [list('tabs'), put('tabs', 'a', { payload: 'new' })])
 
-    expect(failure).toMatchObject({ failure: 'lost' })
+    expect(failure).toMatchObject({ failure: 'connection-lost' })
     expect(storage.log).toEqual([])
   })
 })

@@ -422,7 +422,7 @@ describe('a refused identity', () => {
   it('is not one for whom the token server was out of order, or answered anything but 401', async () => {
     const errors = [
       outage,
-      new UpstreamError('nonsense', 'No JSON', { status: 401 }),
+      new UpstreamError('bad-response', 'No JSON', { status: 401 }),
       new ServiceError(403, errno.forbidden, 'No'),
       new Error('defect'),
     ]

@@ -24,7 +24,14 @@ describe('invalidRequest', () => {
 
 describe('UpstreamError', () => {
   it('is certain of no effect only when nothing was sent', () => {
-    const failures = ['unreachable', 'overload', 'lost', 'timeout', 'refused', 'nonsense'] as const
+    const failures = [
+      'unreachable',
+      'overload',
+      'connection-lost',
+      'timeout',
+      'refused',
+      'bad-response',
+    ] as const
 
     const applied = failures.map((failure) => new UpstreamError(failure, 'x').applied)
 

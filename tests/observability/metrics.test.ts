@@ -64,13 +64,13 @@ describe('createMetrics', () => {
 
     metrics.exchange('storage', 'GET', 200, null, 20)
     metrics.exchange('storage', 'GET', null, 'timeout', 20_000)
-    metrics.exchange('storage', 'GET', 302, 'nonsense', 3)
+    metrics.exchange('storage', 'GET', 302, 'bad-response', 3)
     metrics.exchange('token', 'GET', null, null, 5)
 
     expect(figures(metrics.families())).toMatchObject({
       'sync_bridge_upstream_exchanges_total{target="storage",method="GET",result="200"}': 1,
       'sync_bridge_upstream_exchanges_total{target="storage",method="GET",result="timeout"}': 1,
-      'sync_bridge_upstream_exchanges_total{target="storage",method="GET",result="nonsense"}': 1,
+      'sync_bridge_upstream_exchanges_total{target="storage",method="GET",result="bad-response"}': 1,
       'sync_bridge_upstream_exchanges_total{target="token",method="GET",result="given-up"}': 1,
       'sync_bridge_upstream_duration_seconds_count{target="storage"}': 3,
     })

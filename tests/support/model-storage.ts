@@ -339,7 +339,7 @@ export class ModelStorage implements BulkStorage {
 
   #failure(fault: ModelFault): UpstreamError {
     if (fault.startsWith('error')) return new UpstreamError('refused', 'Status 500', { status: 500 })
-    if (fault.startsWith('reset')) return new UpstreamError('lost', 'Connection reset')
+    if (fault.startsWith('reset')) return new UpstreamError('connection-lost', 'Connection reset')
     this.clock.nowMs += 100
     return new UpstreamError('timeout', 'No answer')
   }

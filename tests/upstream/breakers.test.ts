@@ -100,7 +100,7 @@ describe('createBreakers', () => {
     expect(events).toHaveLength(1)
   })
 
-  it.each(['unreachable', 'lost', 'nonsense'] as const)('counts %s', (failure) => {
+  it.each(['unreachable', 'connection-lost', 'bad-response'] as const)('counts %s', (failure) => {
     const { fail, refusalOf } = startBreakers()
 
     for (let count = 0; count < 5; count += 1) fail(at('storage'), new UpstreamError(failure, ''))
@@ -127,7 +127,7 @@ describe('createBreakers', () => {
       fail(at('storage'), new UpstreamError('overload', ''))
       fail(at('storage'), new UpstreamError('refused', ''))
       fail(at('storage'), new TypeError('a defect'))
-      fail(gone, new UpstreamError('lost', ''))
+      fail(gone, new UpstreamError('connection-lost', ''))
       fail(gone, new UpstreamError('timeout', ''), 20_000)
     }
 
@@ -340,7 +340,7 @@ describe('createSend, towards a target that keeps failing', () => {
     for (let count = 0; count < 5; count += 1) await text(post).catch(() => {})
 
     skipped.ms += 1000
-    expect(await failureOf(text())).toMatchObject({ failure: 'lost' })
+    expect(await failureOf(text())).toMatchObject({ failure: 'connection-lost' })
     expect(proxy.requests).toHaveLength(6)
     expect(await failureOf(text())).toMatchObject({ failure: 'refused', retryAfterSeconds: 2 })
 
@@ -360,7 +360,9 @@ describe('createSend, towards a target that keeps failing', () => {
     proxy.plan(({ index }) => (index < 6 ? { kind: 'reset-before' } : null))
     for (let count = 0; count < 5; count += 1) await text(post).catch(() => {})
 
-    expect(await failureOf(text({ ...post, purpose: 'settling' }))).toMatchObject({ failure: 'lost' })
+    expect(await failureOf(text({ ...post, purpose: 'settling' }))).toMatchObject({
+      failure: 'connection-lost',
+    })
     expect(await failureOf(text(post))).toMatchObject({ failure: 'refused' })
     expect(await text({ ...post, purpose: 'settling' })).toBe(100)
 

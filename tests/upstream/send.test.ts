@@ -105,7 +105,7 @@ describe('createSend', () => {
         send({ method, headers: { 'Content-Type': 'application/json' }, body: '[]' }),
       )
 
-      expect(failure).toMatchObject({ failure: 'lost', applied: 'unknown' })
+      expect(failure).toMatchObject({ failure: 'connection-lost', applied: 'unknown' })
       expect(proxy.requests.filter((request) => request.method === method)).toHaveLength(1)
     },
   )
@@ -131,7 +131,7 @@ describe('createSend', () => {
     expect(await text()).toBe('ok')
 
     expect(exchanges.map(({ status, failure }) => status ?? failure)).toEqual(
-      fault.kind === 'status' ? [fault.status, 200] : ['lost', 200],
+      fault.kind === 'status' ? [fault.status, 200] : ['connection-lost', 200],
     )
     expect(pauses).toEqual([50])
   })
@@ -163,7 +163,11 @@ describe('createSend', () => {
     const { proxy, send } = await start()
     proxy.plan(() => ({ kind: 'reset-before' }))
 
-    expect(await failureOf(send())).toMatchObject({ name: 'UpstreamError', failure: 'lost', status: null })
+    expect(await failureOf(send())).toMatchObject({
+      name: 'UpstreamError',
+      failure: 'connection-lost',
+      status: null,
+    })
 
     expect(proxy.requests).toHaveLength(2)
   })
@@ -227,8 +231,12 @@ describe('createSend', () => {
     const { proxy, send } = await start(() => new Response('x'.repeat(length)))
     proxy.plan(({ index }) => ({ kind: index === 0 ? 'reset-mid-body' : 'truncate', afterBytes: 10 }))
 
-    expect(await failureOf(readBounded(await send(), 1_000_000))).toMatchObject({ failure: 'lost' })
-    expect(await failureOf(readBounded(await send(), 1_000_000))).toMatchObject({ failure: 'lost' })
+    expect(await failureOf(readBounded(await send(), 1_000_000))).toMatchObject({
+      failure: 'connection-lost',
+    })
+    expect(await failureOf(readBounded(await send(), 1_000_000))).toMatchObject({
+      failure: 'connection-lost',
+    })
   })
 
   it('is unreachable, with certainty, when nobody listens', async () => {
@@ -255,9 +263,9 @@ describe('createSend', () => {
 
     const failure = await failureOf(send({ headers: { 'X-Client-State': 'secret' } }))
 
-    expect(failure).toMatchObject({ failure: 'nonsense', status })
+    expect(failure).toMatchObject({ failure: 'bad-response', status })
     expect(elsewhere.proxy.requests).toEqual([])
-    expect(exchanges).toMatchObject([{ status, failure: 'nonsense' }])
+    expect(exchanges).toMatchObject([{ status, failure: 'bad-response' }])
   })
 
   it.each(['600', '999', '099'])('refuses status %s', async (status) => {
@@ -266,7 +274,7 @@ describe('createSend', () => {
     )
 
     expect(await failureOf(makeSend(base).send())).toMatchObject({
-      failure: 'nonsense',
+      failure: 'bad-response',
       status: Number(status),
     })
   })
@@ -275,14 +283,14 @@ describe('createSend', () => {
     const headers = { 'Content-Encoding': 'gzip' }
     const { send } = await start(() => new Response(Bun.gzipSync(Buffer.alloc(1_000_000)), { headers }))
 
-    expect(await failureOf(send())).toMatchObject({ failure: 'nonsense', status: 200 })
+    expect(await failureOf(send())).toMatchObject({ failure: 'bad-response', status: 200 })
   })
 
   it('is lost when the answer is no HTTP', async () => {
     const { proxy, send } = await start()
     proxy.plan(() => ({ kind: 'garbage' }))
 
-    expect(await failureOf(send())).toMatchObject({ failure: 'lost' })
+    expect(await failureOf(send())).toMatchObject({ failure: 'connection-lost' })
   })
 
   it('gives up when its signal says so, before and after the headers', async () => {
@@ -294,13 +302,13 @@ describe('createSend', () => {
     const before = failureOf(send({ signal: early.signal }))
     await proxy.waitFor(({ index }) => index === 0)
     early.abort()
-    expect(await before).toMatchObject({ failure: 'lost' })
+    expect(await before).toMatchObject({ failure: 'connection-lost' })
 
     const answer = await send({ signal: late.signal })
     const after = failureOf(readBounded(answer, 1_000_000))
     late.abort()
-    expect(await after).toMatchObject({ failure: 'lost' })
-    expect(await failureOf(send({ signal: late.signal }))).toMatchObject({ failure: 'lost' })
+    expect(await after).toMatchObject({ failure: 'connection-lost' })
+    expect(await failureOf(send({ signal: late.signal }))).toMatchObject({ failure: 'connection-lost' })
   })
 
   it('reads no more than allowed, whether the size is announced or not', async () => {
@@ -314,7 +322,7 @@ describe('createSend', () => {
     })
 
     for (const { send } of [announced, streamed]) {
-      expect(await failureOf(readBounded(await send(), 1999))).toMatchObject({ failure: 'nonsense' })
+      expect(await failureOf(readBounded(await send(), 1999))).toMatchObject({ failure: 'bad-response' })
     }
   })
 

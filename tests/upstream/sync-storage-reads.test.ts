@@ -169,7 +169,7 @@ describe('list', () => {
     // A reset may overtake the bytes before it, so that it already fails the list and not the stream.
     const read = listPage(storage, {}, 'history').then(recordsOf)
 
-    expect(await failureOf(read)).toMatchObject({ failure: 'lost' })
+    expect(await failureOf(read)).toMatchObject({ failure: 'connection-lost' })
   })
 
   it('breaks off when an unframed list ends before its announced number of records', async () => {
@@ -177,7 +177,7 @@ describe('list', () => {
     has(numbered(3))
     proxy.plan(() => ({ kind: 'rewrite', body: (real) => real.slice(0, real.indexOf('\n') + 1) }))
 
-    expect(await failureOf(listPage(storage))).toMatchObject({ failure: 'lost' })
+    expect(await failureOf(listPage(storage))).toMatchObject({ failure: 'connection-lost' })
   })
 
   it('asks once more for a short list that breaks off', async () => {
@@ -402,7 +402,9 @@ describe('get', () => {
     has([{ id: 'a' }])
     proxy.plan(() => ({ kind: 'rewrite', body }))
 
-    expect(await failureOf(storage.get('tabs', 'a', noPrecondition))).toMatchObject({ failure: 'nonsense' })
+    expect(await failureOf(storage.get('tabs', 'a', noPrecondition))).toMatchObject({
+      failure: 'bad-response',
+    })
   })
 
   it('names the record id when the storage refuses it', async () => {
@@ -470,9 +472,9 @@ describe('collectionTimestamps, count and limits', () => {
     proxy.plan(() => ({ kind: 'rewrite', body }))
 
     expect(await failureOf(storage.collectionTimestamps(noPrecondition))).toMatchObject({
-      failure: 'nonsense',
+      failure: 'bad-response',
     })
-    expect(await failureOf(storage.count('tabs'))).toMatchObject({ failure: 'nonsense' })
+    expect(await failureOf(storage.count('tabs'))).toMatchObject({ failure: 'bad-response' })
   })
 
   it('remember what a node accepts for ten minutes', async () => {
@@ -611,18 +613,18 @@ describe('a read that fails', () => {
     [{ status: 513 }, { name: 'ServiceError', status: 410, errno: 202 }],
     [
       { status: 404, body: '0' },
-      { failure: 'nonsense', status: 404 },
+      { failure: 'bad-response', status: 404 },
     ],
-    [{ status: 405 }, { failure: 'nonsense', status: 405 }],
+    [{ status: 405 }, { failure: 'bad-response', status: 405 }],
     [
       { status: 406, body: '0' },
-      { failure: 'nonsense', status: 406 },
+      { failure: 'bad-response', status: 406 },
     ],
-    [{ status: 304 }, { failure: 'nonsense', status: 304 }],
-    [{ status: 412 }, { failure: 'nonsense', status: 412 }],
+    [{ status: 304 }, { failure: 'bad-response', status: 304 }],
+    [{ status: 412 }, { failure: 'bad-response', status: 412 }],
     [
       { status: 202, body: '[]' },
-      { failure: 'nonsense', status: 202 },
+      { failure: 'bad-response', status: 202 },
     ],
     [
       { status: 500, body: '0' },
@@ -636,9 +638,9 @@ describe('a read that fails', () => {
       { status: 503, headers: { 'Retry-After': '600' }, body: '"server issue: secret"' },
       { failure: 'refused', status: 503, retryAfterSeconds: 600 },
     ],
-    [{ status: 200, headers: { 'X-Last-Modified': 'NaN' } }, { failure: 'nonsense' }],
-    [{ status: 200 }, { failure: 'nonsense' }],
-    [{ status: 200, headers: { 'X-Last-Modified': '1.00' }, body: 'not JSON' }, { failure: 'nonsense' }],
+    [{ status: 200, headers: { 'X-Last-Modified': 'NaN' } }, { failure: 'bad-response' }],
+    [{ status: 200 }, { failure: 'bad-response' }],
+    [{ status: 200, headers: { 'X-Last-Modified': '1.00' }, body: 'not JSON' }, { failure: 'bad-response' }],
   ])('answers %j with %j', async (answer, expected) => {
     const { storage, proxy } = await start()
     proxy.plan(() => ({ kind: 'status', ...answer }))
@@ -704,7 +706,7 @@ describe('a read that fails', () => {
     await proxy.waitFor(({ index }) => index === 0)
     client.abort()
 
-    expect(await failure).toMatchObject({ failure: 'lost' })
+    expect(await failure).toMatchObject({ failure: 'connection-lost' })
   })
 })
 

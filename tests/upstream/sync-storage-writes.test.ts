@@ -141,11 +141,11 @@ describe('write', () => {
   })
 
   it.each<[Fault, object]>([
-    [{ kind: 'reset-before' }, { failure: 'lost', applied: 'unknown' }],
-    [{ kind: 'reset-after' }, { failure: 'lost', applied: 'unknown' }],
+    [{ kind: 'reset-before' }, { failure: 'connection-lost', applied: 'unknown' }],
+    [{ kind: 'reset-after' }, { failure: 'connection-lost', applied: 'unknown' }],
     [
       { kind: 'reset-mid-body', afterBytes: 5 },
-      { failure: 'lost', applied: 'unknown' },
+      { failure: 'connection-lost', applied: 'unknown' },
     ],
     [{ kind: 'hang' }, { failure: 'timeout', applied: 'unknown' }],
     [{ kind: 'hang-after' }, { failure: 'timeout', applied: 'unknown' }],
@@ -171,17 +171,17 @@ describe('write', () => {
     ],
     [
       { kind: 'status', status: 302 },
-      { failure: 'nonsense', applied: 'unknown' },
+      { failure: 'bad-response', applied: 'unknown' },
     ],
     [
       { kind: 'status', status: 404, body: '0' },
-      { failure: 'nonsense', applied: 'no' },
+      { failure: 'bad-response', applied: 'no' },
     ],
     [
       { kind: 'rewrite', body: 'not JSON' },
-      { failure: 'nonsense', applied: 'unknown' },
+      { failure: 'bad-response', applied: 'unknown' },
     ],
-    [{ kind: 'rewrite', body: '{"modified":0,"success":["a"],"failed":{}}' }, { failure: 'nonsense' }],
+    [{ kind: 'rewrite', body: '{"modified":0,"success":["a"],"failed":{}}' }, { failure: 'bad-response' }],
     [
       { kind: 'status', status: 403, body: '14' },
       { name: 'ServiceError', status: 403 },
@@ -320,12 +320,14 @@ describe('stage and commitStaged', () => {
     const headers = { 'X-Last-Modified': '1700000000.00' }
     proxy.plan(() => ({ kind: 'status', status: 202, headers, body: '{"success":["a"],"failed":{}}' }))
 
-    expect(await failureOf(storage.commitStaged('tabs', 'a', before))).toMatchObject({ failure: 'nonsense' })
+    expect(await failureOf(storage.commitStaged('tabs', 'a', before))).toMatchObject({
+      failure: 'bad-response',
+    })
     expect(await failureOf(storage.stage('tabs', [{ id: 'a' }], before))).toMatchObject({
-      failure: 'nonsense',
+      failure: 'bad-response',
     })
     expect(await failureOf(storage.write('tabs', [{ id: 'a' }], before))).toMatchObject({
-      failure: 'nonsense',
+      failure: 'bad-response',
     })
   })
 })
@@ -404,7 +406,7 @@ describe('remove', () => {
 
     const failure = await failureOf(storage.remove('tabs', ['a'], before))
 
-    expect(failure).toMatchObject({ failure: 'lost', applied: 'unknown' })
+    expect(failure).toMatchObject({ failure: 'connection-lost', applied: 'unknown' })
     expect(proxy.requests).toHaveLength(1)
   })
 })

@@ -183,7 +183,7 @@ describe('exchange', () => {
 
     const failure = await failureOf(tokenServer.exchange(identity))
 
-    expect(failure).toMatchObject({ name: 'UpstreamError', failure: 'nonsense', status })
+    expect(failure).toMatchObject({ name: 'UpstreamError', failure: 'bad-response', status })
     expect((failure as Error).message).toContain('token_server_url is probably wrong')
   })
 
@@ -246,7 +246,7 @@ describe('exchange', () => {
     expect(await tokenServer.exchange(identity)).toBeDefined()
 
     proxy.plan(() => ({ kind: 'rewrite', body: 'not JSON' }))
-    expect(await failureOf(tokenServer.exchange(identity))).toMatchObject({ failure: 'nonsense' })
+    expect(await failureOf(tokenServer.exchange(identity))).toMatchObject({ failure: 'bad-response' })
     expect(proxy.requests).toHaveLength(6)
   })
 
@@ -254,7 +254,7 @@ describe('exchange', () => {
     const { proxy, tokenServer, identity } = await start()
     proxy.plan(() => ({ kind: 'rewrite', body: (real) => real + ' '.repeat(70_000) }))
 
-    expect(await failureOf(tokenServer.exchange(identity))).toMatchObject({ failure: 'nonsense' })
+    expect(await failureOf(tokenServer.exchange(identity))).toMatchObject({ failure: 'bad-response' })
   })
 
   it.each<[string, unknown]>([
@@ -297,14 +297,14 @@ describe('exchange', () => {
       body: (real) => JSON.stringify({ ...JSON.parse(real), [name]: changed }),
     }))
 
-    expect(await failureOf(tokenServer.exchange(identity))).toMatchObject({ failure: 'nonsense' })
+    expect(await failureOf(tokenServer.exchange(identity))).toMatchObject({ failure: 'bad-response' })
   })
 
   it.each(['null', '[]', '7', '"text"'])('does not take %s for an answer', async (body) => {
     const { proxy, tokenServer, identity } = await start()
     proxy.plan(() => ({ kind: 'rewrite', body }))
 
-    expect(await failureOf(tokenServer.exchange(identity))).toMatchObject({ failure: 'nonsense' })
+    expect(await failureOf(tokenServer.exchange(identity))).toMatchObject({ failure: 'bad-response' })
   })
 
   it('takes an https address, and drops its trailing slash', async () => {
@@ -335,7 +335,7 @@ describe('exchange', () => {
     })
     const identity = { scheme: 'BrowserID', assertion: 'a', clientState: 'b' } as const
 
-    expect(await failureOf(tokenServer.exchange(identity))).toMatchObject({ failure: 'nonsense' })
+    expect(await failureOf(tokenServer.exchange(identity))).toMatchObject({ failure: 'bad-response' })
   })
 
   it('never shows what is secret', async () => {
