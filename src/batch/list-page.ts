@@ -49,9 +49,10 @@ export function composePage(
   overlay: Overlay,
   timestamp: Timestamp,
 ): BufferedPage {
-  const untouched = base.records.filter((record) => !overlay.has(record.id) && isListed(record, options))
+  const ids = options.ids && new Set(options.ids)
+  const untouched = base.records.filter((record) => !overlay.has(record.id) && isListed(record, options, ids))
   const written = [...overlay.values()].filter(
-    (record): record is SyncRecord => record !== null && isListed(record, options),
+    (record): record is SyncRecord => record !== null && isListed(record, options, ids),
   )
   const firstTimestamp = options.position?.firstTimestamp ?? timestamp
   if (options.position && readOwnOffset(options.position) === null) {
@@ -72,10 +73,14 @@ function skipped(options: ListOptions): number {
   return options.position ? (readOwnOffset(options.position) ?? 0) : 0
 }
 
-function isListed(record: SyncRecord, { newer, older, ids, excludedIds }: ListOptions): boolean {
+function isListed(
+  record: SyncRecord,
+  { newer, older, excludedIds }: ListOptions,
+  ids: ReadonlySet<string> | undefined,
+): boolean {
   if (newer !== undefined && record.lastModified <= newer) return false
   if (older !== undefined && record.lastModified >= older) return false
-  if (ids && !ids.includes(record.id)) return false
+  if (ids && !ids.has(record.id)) return false
   return !excludedIds?.has(record.id)
 }
 

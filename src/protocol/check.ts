@@ -9,6 +9,8 @@ export type Checked<T> = { value: T } | { problems: Problem[] }
 
 // A body of thousands of wrong members is not worth thousands of sentences.
 const mostProblems = 20
+// A client chooses the names of members, and how long they are.
+const longestName = 64
 
 /**
  * Compiles a schema into a check of request bodies. The check coerces nothing, strips nothing and reports all
@@ -22,7 +24,7 @@ export function compileCheck<S extends TSchema>(schema: S): (value: unknown) => 
     if (compiled.Check(value)) return { value }
     const problems = new Map<string, Problem>()
     for (const error of compiled.Errors(value)) {
-      const name = error.path.slice(1).replaceAll('/', '.') || 'body'
+      const name = error.path.slice(1, 1 + longestName).replaceAll('/', '.') || 'body'
       if (!problems.has(name)) problems.set(name, { location: 'body', name, description: describe(error) })
       if (problems.size === mostProblems) break
     }

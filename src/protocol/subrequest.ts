@@ -24,6 +24,9 @@ const checkBatchBody = compileCheck(BatchBody)
 // What a batch's own headers mean for its sub-requests. The others describe the message that carries the batch.
 const inherited = ['authorization', 'x-client-state', 'x-keyid', 'prefer', 'if-match', 'if-none-match']
 
+/** What a sub-request may measure; defaults are copied into each, so that every bound holds for them, too. */
+const largest = { pathLength: 16 * 1024, headers: 100, headersLength: 16 * 1024, defaultMembers: 100 }
+
 /**
  * Reads the body of a batch. What a sub-request says outweighs `defaults`, which outweighs the batch's own headers;
  * bodies merge member by member, headers whatever their case.
@@ -36,23 +39,70 @@ export function readBatch(body: unknown, envelope: HeaderLookup, settings: Expos
   const { defaults = {}, requests } = checked.value
   if (requests.length > settings.batchMaxRequests) {
     const description = `must not be more than ${settings.batchMaxRequests}`
-    throw invalidRequest([{ location: 'body', name: 'requests', description }])
+    throw invalidRequest([bodyProblem('requests', description)])
   }
   const own = new Map<string, string>()
   for (const name of inherited) {
     const value = envelope(name)
     if (value !== null) own.set(name, value)
   }
-  const problems: Problem[] = []
+  const problems = [...measure('defaults', defaults), ...measureDefaultBody(defaults.body ?? {})]
+  for (const [index, request] of requests.entries()) {
+    problems.push(...measure(`requests.${index}`, request))
+    if (request.path === undefined && defaults.path === undefined) {
+      problems.push(bodyProblem(`requests.${index}.path`, 'is required'))
+    }
+  }
+  if (problems.length > 0) throw invalidRequest(problems)
   const merged = requests.map((request, index) => {
-    const path = request.path ?? defaults.path
-    const complaint =
-      path === undefined ? 'is required' : namesBatch(path) ? 'must not be a batch itself' : null
-    if (complaint) problems.push({ location: 'body', name: `requests.${index}.path`, description: complaint })
-    return merge(request, defaults, own, path ?? '/', settings)
+    const path = request.path ?? defaults.path!
+    if (namesBatch(path)) problems.push(bodyProblem(`requests.${index}.path`, 'must not be a batch itself'))
+    return merge(request, defaults, own, path, settings)
   })
   if (problems.length > 0) throw invalidRequest(problems)
   return merged
+}
+
+/** Says what of a sub-request is too large to be looked at. */
+function measure(place: string, { path = '', headers = {} }: SubRequest): Problem[] {
+  const problems: Problem[] = []
+  if (path.length > largest.pathLength) {
+    problems.push(bodyProblem(`${place}.path`, `must not be longer than ${largest.pathLength} characters`))
+  }
+  const names = Object.keys(headers)
+  if (names.length > largest.headers) {
+    problems.push(bodyProblem(`${place}.headers`, `must not be more than ${largest.headers}`))
+  } else if (
+    names.reduce((sum, name) => sum + name.length + headers[name]!.length, 0) > largest.headersLength
+  ) {
+    const description = `must not be longer than ${largest.headersLength} characters in all`
+    problems.push(bodyProblem(`${place}.headers`, description))
+  }
+  return problems
+}
+
+function measureDefaultBody(body: object): Problem[] {
+  if (!hasMoreMembers(body, largest.defaultMembers)) return []
+  return [bodyProblem('defaults.body', `must not have more than ${largest.defaultMembers} members`)]
+}
+
+/** Whether a value of JSON has more members, in all its levels, than that. */
+function hasMoreMembers(value: unknown, most: number): boolean {
+  let count = 0
+  const open = [value]
+  while (open.length > 0) {
+    const one = open.pop()
+    if (typeof one !== 'object' || one === null) continue
+    for (const member of Object.values(one)) {
+      if (++count > most) return true
+      open.push(member)
+    }
+  }
+  return false
+}
+
+function bodyProblem(name: string, description: string): Problem {
+  return { location: 'body', name, description }
 }
 
 function merge(
@@ -63,7 +113,7 @@ function merge(
   settings: ExposedSettings,
 ): MergedRequest {
   const question = target.indexOf('?')
-  const path = (question === -1 ? target : target.slice(0, question)).replace(/(?<=.)\/+$/, '')
+  const path = withoutTrailingSlashes(question === -1 ? target : target.slice(0, question))
   const headers = new Map(own)
   for (const source of [defaults.headers, request.headers]) {
     for (const [name, value] of Object.entries(source ?? {})) headers.set(name.toLowerCase(), value)
@@ -75,6 +125,13 @@ function merge(
     headers,
     body: mergeDeeply(defaults.body ?? {}, request.body ?? {}),
   }
+}
+
+// A regular expression for this would look at each run of slashes once from each of its slashes.
+function withoutTrailingSlashes(path: string): string {
+  let end = path.length
+  while (end > 1 && path[end - 1] === '/') end -= 1
+  return path.slice(0, end)
 }
 
 /** Whether a path, however it is spelled, leads to the batch itself. */

@@ -54,6 +54,10 @@ describe('compileCheck', () => {
       for (const { description } of checked.problems) expect(description).toMatch(/^(is|must)/)
   })
 
+  it('cuts the names that a client chose', () => {
+    expect(namesOf(check({ ['x'.repeat(1000)]: 1 }))).toContain('x'.repeat(64))
+  })
+
   it('stops after 20 problems', () => {
     const many = Object.fromEntries(Array.from({ length: 5000 }, (_, index) => [`x${index}`, 1]))
 

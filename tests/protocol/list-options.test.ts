@@ -36,6 +36,15 @@ describe('readListOptions', () => {
     })
   })
 
+  it('takes 5000 ids in a parameter, and no more', () => {
+    const ids = (count: number) => Array.from({ length: count }, (_, index) => `i${index}`).join(',')
+
+    for (const name of ['in_ids', 'in_id', 'exclude_id']) {
+      expect(problemsOf(`?${name}=${ids(5000)}`)).toEqual([])
+      expect(problemsOf(`?${name}=${ids(5001)}`)).toEqual([name])
+    }
+  })
+
   it('floors every moment to 10 ms, never up', () => {
     for (let ms = 0; ms < 2000; ms += 7) {
       const { newer } = readListOptions(`?_since=${ms}`)

@@ -11,6 +11,16 @@ const nobody = () => null
 const merge = (body: unknown, envelope: Record<string, string> = {}): MergedRequest[] =>
   readBatch(body, (name) => envelope[name] ?? null, settings)
 
+function problemsOf(body: unknown): string[] {
+  try {
+    merge(body)
+    return []
+  } catch (error) {
+    if (!(error instanceof ServiceError)) throw error
+    return error.extras.problems!.map(({ name }) => name)
+  }
+}
+
 const sameRequests = (count: number) => Array.from({ length: count }, () => ({ path: '/' }))
 
 describe('readBatch', () => {
@@ -96,6 +106,31 @@ describe('readBatch', () => {
   it('refuses more requests than are configured', () => {
     expect(() => merge({ requests: sameRequests(4) })).toThrow(ServiceError)
     expect(merge({ requests: sameRequests(3) })).toHaveLength(3)
+  })
+
+  it('refuses what is too large to be looked at, in defaults too, and names it', () => {
+    const manyHeaders = Object.fromEntries(Array.from({ length: 101 }, (_, index) => [`X-${index}`, '1']))
+    const manyMembers = {
+      data: Object.fromEntries(Array.from({ length: 100 }, (_, index) => [`${index}`, 1])),
+    }
+    const tooLarge = {
+      path: `/${'x'.repeat(16_384)}`,
+      headers: manyHeaders,
+    }
+
+    expect(problemsOf({ defaults: tooLarge, requests: [tooLarge] })).toEqual([
+      'defaults.headers',
+      'defaults.path',
+      'requests.0.headers',
+      'requests.0.path',
+    ])
+    expect(problemsOf({ requests: [{ path: '/', headers: { X: 'x'.repeat(16_384) } }] })).toEqual([
+      'requests.0.headers',
+    ])
+    expect(problemsOf({ defaults: { body: manyMembers }, requests: [] })).toEqual(['defaults.body'])
+    expect(merge({ requests: [{ path: `/x${'/'.repeat(16_382)}`, body: manyMembers }] })[0]!.path).toBe(
+      '/v1/x',
+    )
   })
 
   it('never fails on a path but with a refusal', () => {
