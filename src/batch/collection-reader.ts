@@ -1,4 +1,4 @@
-import { judgeCollection } from './judge.ts'
+import { judgeCollection } from '../domain/precondition.ts'
 import { baseOptions, readOwnOffset } from './list-page.ts'
 import { readList } from './read-list.ts'
 import { isRefusal } from './refusal.ts'

@@ -1,6 +1,6 @@
-import { judgeDelete, judgePut } from '../domain/precondition.ts'
+import { judgeGet } from '../domain/operation.ts'
+import { judgeCollection, judgeDelete, judgePut } from '../domain/precondition.ts'
 import { fieldLimits } from '../domain/record.ts'
-import { judgeCollection, judgeGet } from './judge.ts'
 import { composePage } from './list-page.ts'
 import type { ServiceError } from '../domain/errors.ts'
 import type { Operation, OperationOutcome } from '../domain/operation.ts'

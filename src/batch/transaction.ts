@@ -1,5 +1,4 @@
 import { never } from '../domain/timestamp.ts'
-import { judgeCollection } from './judge.ts'
 import { Pace } from './pace.ts'
 import { AnswerBudget } from './read-list.ts'
 import { isRefusal } from './refusal.ts'
@@ -8,7 +7,6 @@ import { readTasks } from './untouched-collection.ts'
 import { WrittenCollection } from './written-collection.ts'
 import type { ServiceError } from '../domain/errors.ts'
 import type { Operation, OperationOutcome } from '../domain/operation.ts'
-import type { Precondition } from '../domain/precondition.ts'
 import type { BulkStorage, CollectionTimestamps, StorageLimits } from '../domain/record-storage.ts'
 import type { Timestamp } from '../domain/timestamp.ts'
 import type { Locks } from './locks.ts'
@@ -80,7 +78,8 @@ function lockName(storage: BulkStorage, collection: string): string {
 interface User {
   storage: BulkStorage
   collections: Map<string, { operations: NumberedOperation[]; isWritten: boolean }>
-  timestampReads: { index: number; precondition: Precondition }[]
+  /** The indices of the operations that ask for the timestamps of all collections. */
+  timestampReads: number[]
 }
 
 function groupByUser(steps: Step[]): User[] {
@@ -89,7 +88,7 @@ function groupByUser(steps: Step[]): User[] {
     const user: User = users.get(storage.owner) ?? { storage, collections: new Map(), timestampReads: [] }
     users.set(storage.owner, user)
     if (operation.kind === 'timestamps') {
-      user.timestampReads.push({ index, precondition: operation.precondition })
+      user.timestampReads.push(index)
       continue
     }
     const { collection } = operation
@@ -167,8 +166,9 @@ class Transaction {
         }
       }
       if (user.timestampReads.length > 0) {
-        const indices = user.timestampReads.map(({ index }) => index)
-        tasks.push(() => this.#attempt(user, indices, async () => void (await this.#readTimestamps(user))))
+        tasks.push(() =>
+          this.#attempt(user, user.timestampReads, async () => void (await this.#readTimestamps(user))),
+        )
       }
     }
     await runBounded(tasks)
@@ -203,10 +203,7 @@ class Transaction {
   #readTimestamps(user: User): Promise<CollectionTimestamps> {
     const known = this.#timestamps.get(user)
     if (known) return known
-    const reading = user.storage.collectionTimestamps({ kind: 'none' }).then((outcome) => {
-      if (outcome.outcome === 'found') return outcome
-      throw new TypeError('The storage judged a condition that was not made')
-    })
+    const reading = user.storage.collectionTimestamps()
     this.#timestamps.set(user, reading)
     return reading
   }
@@ -284,7 +281,7 @@ class Transaction {
   }
 
   async #answerTimestamps(user: User, written: WrittenCollection[]): Promise<void> {
-    for (const { index, precondition } of user.timestampReads) {
+    for (const index of user.timestampReads) {
       if (this.#outcomes.has(index) || this.#refusals.has(user)) continue
       const base = await this.#readTimestamps(user)
       const collections = new Map(base.collections)
@@ -294,8 +291,7 @@ class Transaction {
         else collections.delete(part.collection)
       }
       const timestamp = Math.max(base.timestamp, ...collections.values()) as Timestamp
-      const verdict = judgeCollection(precondition, timestamp)
-      this.#outcomes.set(index, verdict ?? { outcome: 'found', timestamp, collections })
+      this.#outcomes.set(index, { outcome: 'found', timestamp, collections })
     }
   }
 

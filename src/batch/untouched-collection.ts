@@ -1,5 +1,6 @@
 import { never } from '../domain/timestamp.ts'
-import { judgeCollection, judgeGet } from './judge.ts'
+import { judgeGet } from '../domain/operation.ts'
+import { judgeCollection } from '../domain/precondition.ts'
 import { baseOptions, composePage, readOwnOffset } from './list-page.ts'
 import { readList } from './read-list.ts'
 import type { Operation, OperationOutcome } from '../domain/operation.ts'

@@ -1,7 +1,8 @@
+import { judgeRead } from './precondition.ts'
 import type { ServiceError } from './errors.ts'
 import type { Precondition } from './precondition.ts'
 import type { RecordInput, SyncRecord } from './record.ts'
-import type { CollectionTimestampsOutcome, GetOutcome, ListOptions, ListOutcome } from './record-storage.ts'
+import type { CollectionTimestamps, GetOutcome, ListOptions, ListOutcome } from './record-storage.ts'
 import type { Timestamp } from './timestamp.ts'
 
 /** One thing that a client wants of a storage, alone or as a part of a transaction. */
@@ -12,7 +13,8 @@ export type Operation =
   | { kind: 'get'; collection: string; id: string; precondition: Precondition }
   | { kind: 'put'; collection: string; id: string; input: RecordInput; precondition: Precondition }
   | { kind: 'delete'; collection: string; id: string; precondition: Precondition }
-  | { kind: 'timestamps'; precondition: Precondition }
+  /** When each collection changed last; a precondition is judged by whoever answers. */
+  | { kind: 'timestamps' }
 
 export type CountOutcome =
   | { outcome: 'counted'; count: number; timestamp: Timestamp }
@@ -48,7 +50,23 @@ export interface OutcomeOf {
   get: GetOutcome | FailedOutcome
   put: PutOutcome | FailedOutcome
   delete: DeleteOutcome | FailedOutcome
-  timestamps: CollectionTimestampsOutcome | FailedOutcome
+  timestamps: ({ outcome: 'found' } & CollectionTimestamps) | FailedOutcome
 }
 
 export type OperationOutcome = OutcomeOf[Operation['kind']]
+
+/** What a read of one record comes to, given the record or null. */
+export function judgeGet(precondition: Precondition, current: SyncRecord | null): GetOutcome {
+  const verdict = judgeRead(precondition, current?.lastModified ?? null)
+  if (current === null || verdict === 'missing') return { outcome: 'missing' }
+  switch (verdict) {
+    case 'proceed':
+      return { outcome: 'found', record: current }
+    case 'failed':
+      return { outcome: 'precondition-failed', existing: current }
+    case 'not-modified':
+      return { outcome: 'not-modified', timestamp: current.lastModified }
+    default:
+      return verdict satisfies never
+  }
+}

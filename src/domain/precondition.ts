@@ -4,14 +4,15 @@ import type { Timestamp } from './timestamp.ts'
  * What a client requires of the current version before its request counts:
  * - `none`: nothing
  * - `unmodified-since`: it exists and did not change after `timestamp` (If-Match with an entity tag)
- * - `modified-since`: it changed after `timestamp`; matters to reads only (If-None-Match with an entity tag)
+ * - `differs`: it is another version than `timestamp`, older ones included; matters to reads only (If-None-Match with an
+ *   entity tag, which is compared as it came)
  * - `exists`: it exists (If-Match: *)
  * - `absent`: it does not exist (If-None-Match: *)
  */
 export type Precondition =
   | { kind: 'none' }
   | { kind: 'unmodified-since'; timestamp: Timestamp }
-  | { kind: 'modified-since'; timestamp: Timestamp }
+  | { kind: 'differs'; timestamp: Timestamp }
   | { kind: 'exists' }
   | { kind: 'absent' }
 
@@ -31,10 +32,32 @@ export function judgeRead(precondition: Precondition, current: Timestamp | null)
       return 'not-modified'
     case 'unmodified-since':
       return current > precondition.timestamp ? 'failed' : 'proceed'
-    case 'modified-since':
-      return current <= precondition.timestamp ? 'not-modified' : 'proceed'
+    case 'differs':
+      return current === precondition.timestamp ? 'not-modified' : 'proceed'
     default:
       return precondition satisfies never
+  }
+}
+
+/**
+ * Judges a read of a whole collection, or of all of them; null: it proceeds. They always exist, if need be empty and with
+ * the timestamp `never`, so that "only if absent" has no effect on them.
+ */
+export function judgeCollection(
+  precondition: Precondition,
+  current: Timestamp,
+):
+  | { outcome: 'not-modified'; timestamp: Timestamp }
+  | { outcome: 'precondition-failed'; timestamp: Timestamp }
+  | null {
+  if (precondition.kind === 'absent') return null
+  switch (judgeRead(precondition, current)) {
+    case 'not-modified':
+      return { outcome: 'not-modified', timestamp: current }
+    case 'failed':
+      return { outcome: 'precondition-failed', timestamp: current }
+    default:
+      return null
   }
 }
 
@@ -42,7 +65,7 @@ export function judgeRead(precondition: Precondition, current: Timestamp | null)
 export function judgePut(precondition: Precondition, current: Timestamp | null): 'proceed' | 'failed' {
   switch (precondition.kind) {
     case 'none':
-    case 'modified-since':
+    case 'differs':
       return 'proceed'
     case 'exists':
       return current === null ? 'failed' : 'proceed'

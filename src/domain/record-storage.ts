@@ -69,11 +69,6 @@ export interface CollectionTimestamps {
   collections: Map<string, Timestamp>
 }
 
-export type CollectionTimestampsOutcome =
-  | ({ outcome: 'found' } & CollectionTimestamps)
-  | { outcome: 'not-modified'; timestamp: Timestamp }
-  | { outcome: 'precondition-failed'; timestamp: Timestamp }
-
 /**
  * What the storage said besides its answer, collected over all the calls that one request of a client caused.
  * The answer to the client repeats it.
@@ -98,7 +93,7 @@ export interface RecordStorage {
   list(collection: string, options: ListOptions, precondition: Precondition): Promise<ListOutcome>
   /** A precondition that failed costs one more read, for `existing`; null when that read failed. */
   get(collection: string, id: string, precondition: Precondition): Promise<GetOutcome>
-  collectionTimestamps(precondition: Precondition): Promise<CollectionTimestampsOutcome>
+  collectionTimestamps(): Promise<CollectionTimestamps>
   /** How many records a collection holds; 0 for one that was never used. */
   count(collection: string): Promise<number>
 }

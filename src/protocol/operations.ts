@@ -1,6 +1,6 @@
 import { errno, invalidRequest, ServiceError } from '../domain/errors.ts'
 import type { Operation, OperationOutcome, OutcomeOf } from '../domain/operation.ts'
-import { judgeRead, noPrecondition } from '../domain/precondition.ts'
+import { judgeCollection } from '../domain/precondition.ts'
 import type { Precondition } from '../domain/precondition.ts'
 import type { ListOptions, RecordPage } from '../domain/record-storage.ts'
 import type { SyncRecord } from '../domain/record.ts'
@@ -251,7 +251,7 @@ function metadataExchange(resource: BucketResource, precondition: Precondition):
       metadataReply(resource.collection, timestamp),
     )
   }
-  return exchange({ kind: 'timestamps', precondition: noPrecondition }, (outcome) => {
+  return exchange({ kind: 'timestamps' }, (outcome) => {
     const found = foundTimestamps(outcome)
     return conditionally(precondition, found.timestamp, () =>
       resource.kind === 'bucket' ? metadataReply(resource.bucket, found.timestamp) : collectionsReply(found),
@@ -264,7 +264,7 @@ function timestampExchange(
   precondition: Precondition,
   answer: (timestamp: Timestamp) => Reply,
 ): Exchange {
-  return exchange({ kind: 'timestamps', precondition: noPrecondition }, (outcome) => {
+  return exchange({ kind: 'timestamps' }, (outcome) => {
     const timestamp = foundTimestamps(outcome).collections.get(collection) ?? never
     return conditionally(precondition, timestamp, () => answer(timestamp))
   })
@@ -272,16 +272,15 @@ function timestampExchange(
 
 function foundTimestamps(outcome: OutcomeOf['timestamps']) {
   if (outcome.outcome === 'failed') throw outcome.error
-  if (outcome.outcome !== 'found') throw new Error('A condition was judged that nobody had set')
   return outcome
 }
 
 /** A collection always exists, so only the two conditions on its timestamp mean anything. */
 function conditionally(precondition: Precondition, timestamp: Timestamp, answer: () => Reply): Reply {
-  const verdict = precondition.kind === 'absent' ? 'proceed' : judgeRead(precondition, timestamp)
-  if (verdict === 'not-modified') return notModifiedReply(timestamp)
-  if (verdict === 'failed') throw preconditionFailed(null, timestamp)
-  return answer()
+  const verdict = judgeCollection(precondition, timestamp)
+  if (verdict === null) return answer()
+  if (verdict.outcome === 'not-modified') return notModifiedReply(timestamp)
+  throw preconditionFailed(null, timestamp)
 }
 
 function exchange<K extends Operation['kind']>(

@@ -6,8 +6,8 @@ import type { Timestamp } from '../domain/timestamp.ts'
 import type { HeaderLookup } from './authorization.ts'
 
 /**
- * Reads If-Match and If-None-Match. Timestamps are floored to the storage's 10 ms, towards the past, so that a change
- * is never taken for none. The date headers If-Modified-Since and If-Unmodified-Since are ignored.
+ * Reads If-Match and If-None-Match. The timestamp of If-Match is floored to the storage's 10 ms, towards the past, so that a
+ * change is never taken for none; that of If-None-Match is compared as it came. The date headers If-Modified-Since and If-Unmodified-Since are ignored.
  *
  * Throws `ServiceError` 400 for any other form than `"123"`, `123`, `W/"123"` and `*`, and for both headers at once.
  */
@@ -19,11 +19,12 @@ export function readPrecondition(header: HeaderLookup): Precondition {
   }
   if (match !== null) {
     if (match.trim() === '*') return { kind: 'exists' }
-    return { kind: 'unmodified-since', timestamp: readVersion('If-Match', match) }
+    const version = readVersion('If-Match', match)
+    return { kind: 'unmodified-since', timestamp: timestamp(version - (version % 10)) }
   }
   if (noneMatch !== null) {
     if (noneMatch.trim() === '*') return { kind: 'absent' }
-    return { kind: 'modified-since', timestamp: readVersion('If-None-Match', noneMatch) }
+    return { kind: 'differs', timestamp: readVersion('If-None-Match', noneMatch) }
   }
   return noPrecondition
 }
@@ -32,7 +33,7 @@ function readVersion(name: string, value: string): Timestamp {
   const version = fromEntityTag(value.trim())
   if (version === null)
     throw invalidHeader(name, 'must be a timestamp in milliseconds as ETag gives it, or *')
-  return timestamp(version - (version % 10))
+  return version
 }
 
 function invalidHeader(name: string, description: string) {

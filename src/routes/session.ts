@@ -89,7 +89,7 @@ function carryOut(
     case 'get':
       return storage.get(operation.collection, operation.id, operation.precondition)
     case 'timestamps':
-      return storage.collectionTimestamps(operation.precondition)
+      return storage.collectionTimestamps().then((found) => ({ outcome: 'found', ...found }))
     case 'count':
     case 'put':
     case 'delete':

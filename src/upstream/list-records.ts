@@ -1,4 +1,5 @@
 import { UpstreamError } from '../domain/errors.ts'
+import { noPrecondition } from '../domain/precondition.ts'
 import { BsoRewriter } from './bso-stream.ts'
 import { readBounded } from './answer.ts'
 import { openLines } from './list-lines.ts'
@@ -36,7 +37,11 @@ export async function listRecords(
     return await listMerged(calls, collection, options, precondition)
   }
   const listing = new Listing(calls, collection, options)
-  return await calls.take(listing.firstRequest(precondition), (answer) => listing.begin(answer))
+  const outcome = await calls.take(listing.firstRequest(precondition), (answer) => listing.begin(answer))
+  const isOtherVersion = precondition.kind === 'differs' && outcome.outcome === 'not-modified'
+  if (!isOtherVersion || outcome.timestamp === precondition.timestamp) return outcome
+  // The storage answers 304 for older versions, too; for clients it means the very version that they named.
+  return await calls.take(listing.firstRequest(noPrecondition), (answer) => listing.begin(answer))
 }
 
 class Listing {

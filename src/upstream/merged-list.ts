@@ -1,5 +1,6 @@
 import { toExposedJson } from '../domain/record.ts'
 import { invalidRequest } from '../domain/errors.ts'
+import { judgeCollection } from '../domain/precondition.ts'
 import { readConsistently } from './consistent-read.ts'
 import { readSkip, skipPosition } from './skip-offset.ts'
 import type { Precondition } from '../domain/precondition.ts'
@@ -22,12 +23,8 @@ export async function listMerged(
     ])
   }
   const { timestamp: current, records } = await readConsistently(calls, collection, ids)
-  if (precondition.kind === 'unmodified-since' && current > precondition.timestamp) {
-    return { outcome: 'precondition-failed', timestamp: current }
-  }
-  if (precondition.kind === 'modified-since' && current <= precondition.timestamp) {
-    return { outcome: 'not-modified', timestamp: current }
-  }
+  const verdict = judgeCollection(precondition, current)
+  if (verdict) return verdict
   const selected = [...records.values()]
     .filter((record) => isSelected(record, options))
     .toSorted(orders[sort])

@@ -1,11 +1,11 @@
 import { UpstreamError } from '../domain/errors.ts'
-import { judgeRead } from '../domain/precondition.ts'
+import { judgeGet } from '../domain/operation.ts'
 import { canonicalCollection } from '../domain/record.ts'
 import { readJson, readJsonText } from './answer.ts'
 import { readBso, readModified, toExposedText } from './bso.ts'
-import { lastModifiedOf, preconditionHeaders } from './wire.ts'
+import { lastModifiedOf } from './wire.ts'
 import type { Precondition } from '../domain/precondition.ts'
-import type { CollectionTimestampsOutcome, GetOutcome } from '../domain/record-storage.ts'
+import type { CollectionTimestamps, GetOutcome } from '../domain/record-storage.ts'
 import type { SyncRecord } from '../domain/record.ts'
 import type { Timestamp } from '../domain/timestamp.ts'
 import type { UpstreamAnswer } from './answer.ts'
@@ -28,20 +28,8 @@ export async function getRecord(
   const found = await calls.take(request, (answer) => readPrintedRecord(answer, id))
   if (!found) return { outcome: 'missing' }
   const { record, json } = found
-  const { lastModified } = record
-  const verdict = judgeRead(precondition, lastModified)
-  switch (verdict) {
-    case 'proceed':
-      return json === null ? { outcome: 'found', record } : { outcome: 'found', record, json }
-    case 'not-modified':
-      return { outcome: 'not-modified', timestamp: lastModified }
-    case 'failed':
-      return { outcome: 'precondition-failed', existing: record }
-    case 'missing':
-      return { outcome: 'missing' }
-    default:
-      return verdict satisfies never
-  }
+  const outcome = judgeGet(precondition, record)
+  return json !== null && outcome.outcome === 'found' ? { ...outcome, json } : outcome
 }
 
 /** The record of that very id in the answer to a request for it; null when there is none. */
@@ -68,24 +56,18 @@ function fold(id: string): string {
 }
 
 /** The timestamps of all collections. Names that aren't canonical can't be asked for, and are left out. */
-export async function readCollectionTimestamps(
-  calls: StorageCalls,
-  precondition: Precondition,
-): Promise<CollectionTimestampsOutcome> {
+export async function readCollectionTimestamps(calls: StorageCalls): Promise<CollectionTimestamps> {
   const path = ['info', 'collections']
-  const headers = preconditionHeaders(precondition)
-  return await calls.take({ path, headers, subject: 'account' }, async (answer) => {
+  return await calls.take({ path, subject: 'account' }, async (answer) => {
     const value = await readJson(answer, maxInfoBytes)
     const timestamp = lastModifiedOf(answer.headers)
-    if (answer.status === 304) return { outcome: 'not-modified', timestamp }
-    if (answer.status === 412) return { outcome: 'precondition-failed', timestamp }
     const collections = new Map<string, Timestamp>()
     for (const [name, seconds] of entriesOf(value)) {
       const lastModified = readModified(seconds)
       if (lastModified === null) throw nonsense('a timestamp that is none')
       if (canonicalCollection(name) === name) collections.set(name, lastModified)
     }
-    return { outcome: 'found', timestamp, collections }
+    return { timestamp, collections }
   })
 }
 

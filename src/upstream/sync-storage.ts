@@ -8,7 +8,7 @@ import { commitStaged, stage, upload } from './uploads.ts'
 import type { Precondition } from '../domain/precondition.ts'
 import type {
   BulkStorage,
-  CollectionTimestampsOutcome,
+  CollectionTimestamps,
   CommitOutcome,
   GetOutcome,
   ListOptions,
@@ -68,8 +68,8 @@ class SyncStorage implements BulkStorage {
     return getRecord(this.#calls, collection, id, precondition)
   }
 
-  collectionTimestamps(precondition: Precondition): Promise<CollectionTimestampsOutcome> {
-    return readCollectionTimestamps(this.#calls, precondition)
+  collectionTimestamps(): Promise<CollectionTimestamps> {
+    return readCollectionTimestamps(this.#calls)
   }
 
   count(collection: string): Promise<number> {

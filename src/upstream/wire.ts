@@ -52,7 +52,7 @@ export function preconditionHeaders(precondition: Precondition): Record<string, 
   switch (precondition.kind) {
     case 'unmodified-since':
       return unmodifiedSinceHeader(precondition.timestamp)
-    case 'modified-since':
+    case 'differs':
       return { 'X-If-Modified-Since': toSyncSeconds(precondition.timestamp) }
     case 'none':
     case 'exists':

@@ -207,7 +207,7 @@ function toPrecondition(condition: DraftOperation['condition'], known: number): 
     case 'stale':
       return { kind: 'unmodified-since', timestamp: timestamp(Math.max(0, known - 10)) }
     case 'not-current':
-      return { kind: 'modified-since', timestamp: timestamp(known) }
+      return { kind: 'differs', timestamp: timestamp(known) }
     default:
       return { kind: condition }
   }

@@ -41,7 +41,7 @@ export function sequentially(
       case 'get': {
         const current = records.get(operation.id)
         if (!current) return { outcome: 'missing' }
-        if (precondition.kind === 'absent' || isOld(precondition, current.lastModified)) {
+        if (precondition.kind === 'absent' || isSame(precondition, current.lastModified)) {
           return { outcome: 'not-modified', timestamp: current.lastModified }
         }
         if (hasChanged(precondition, current.lastModified)) {
@@ -50,7 +50,7 @@ export function sequentially(
         return { outcome: 'found', record: { ...current } }
       }
       case 'list': {
-        if (isOld(precondition, collectionAt)) return { outcome: 'not-modified', timestamp: collectionAt }
+        if (isSame(precondition, collectionAt)) return { outcome: 'not-modified', timestamp: collectionAt }
         if (hasChanged(precondition, collectionAt)) {
           return { outcome: 'precondition-failed', timestamp: collectionAt }
         }
@@ -63,7 +63,7 @@ export function sequentially(
         }
       }
       case 'count': {
-        if (isOld(precondition, collectionAt)) return { outcome: 'not-modified', timestamp: collectionAt }
+        if (isSame(precondition, collectionAt)) return { outcome: 'not-modified', timestamp: collectionAt }
         if (hasChanged(precondition, collectionAt)) {
           return { outcome: 'precondition-failed', timestamp: collectionAt }
         }
@@ -73,7 +73,7 @@ export function sequentially(
         const current = records.get(operation.id)
         const mayWrite =
           precondition.kind === 'none' ||
-          precondition.kind === 'modified-since' ||
+          precondition.kind === 'differs' ||
           (precondition.kind === 'absent' && !current) ||
           (precondition.kind === 'exists' && current) ||
           (precondition.kind === 'unmodified-since' &&
@@ -113,6 +113,6 @@ function hasChanged(precondition: Precondition, current: number): boolean {
   return precondition.kind === 'unmodified-since' && current > precondition.timestamp
 }
 
-function isOld(precondition: Precondition, current: number): boolean {
-  return precondition.kind === 'modified-since' && current <= precondition.timestamp
+function isSame(precondition: Precondition, current: number): boolean {
+  return precondition.kind === 'differs' && current === precondition.timestamp
 }

@@ -99,7 +99,7 @@ export const ifMatch = (timestamp: Timestamp | number): Precondition => ({
 })
 
 export const ifNoneMatch = (timestamp: Timestamp | number): Precondition => ({
-  kind: 'modified-since',
+  kind: 'differs',
   timestamp: timestamp as Timestamp,
 })
 

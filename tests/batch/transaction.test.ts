@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'bun:test'
 import { Locks } from '../../src/batch/locks.ts'
 import { errno, ServiceError, UpstreamError } from '../../src/domain/errors.ts'
-import { noPrecondition } from '../../src/domain/precondition.ts'
 import { timestamp } from '../../src/domain/timestamp.ts'
 import type { Precondition } from '../../src/domain/precondition.ts'
 import { generousLimits, ModelClock, ModelStorage } from '../support/model-storage.ts'
@@ -233,14 +232,13 @@ describe('runTransaction: effects of earlier operations', () => {
 
     const { outcomes } = await transact(storage, [
       count('tabs'),
-      { kind: 'timestamps', precondition: noPrecondition },
+      { kind: 'timestamps' },
       put('tabs', 'c', {}),
       put('tabs', 'a', { payload: 'x' }),
       count('tabs'),
       remove('tabs', 'b'),
       count('tabs'),
-      { kind: 'timestamps', precondition: ifNoneMatch(at) },
-      { kind: 'timestamps', precondition: ifMatch(at) },
+      { kind: 'timestamps' },
     ])
 
     const now = storage.timestampOf('tabs')
@@ -249,7 +247,6 @@ describe('runTransaction: effects of earlier operations', () => {
     expect(outcomes[4]).toEqual({ outcome: 'counted', count: 3, timestamp: now })
     expect(outcomes[6]).toEqual({ outcome: 'counted', count: 2, timestamp: now })
     expect(outcomes[7]).toEqual({ outcome: 'found', timestamp: now, collections: new Map([['tabs', now]]) })
-    expect(outcomes[8]).toEqual({ outcome: 'precondition-failed', timestamp: now })
   })
 })
 
@@ -367,11 +364,7 @@ describe('runTransaction: storage calls', () => {
   it('reads the timestamps once for all that ask', async () => {
     const storage = new ModelStorage()
 
-    await transact(storage, [
-      count('tabs'),
-      count('history'),
-      { kind: 'timestamps', precondition: noPrecondition },
-    ])
+    await transact(storage, [count('tabs'), count('history'), { kind: 'timestamps' }])
 
     expect(storage.callCounts).toEqual({ collectionTimestamps: 1, count: 2 })
   })

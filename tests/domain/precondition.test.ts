@@ -10,8 +10,8 @@ const conditions: Record<string, Precondition> = {
   absent: { kind: 'absent' },
   'unmodified since before it': { kind: 'unmodified-since', timestamp: timestamp(1990) },
   'unmodified since it': { kind: 'unmodified-since', timestamp: current },
-  'modified since before it': { kind: 'modified-since', timestamp: timestamp(1990) },
-  'modified since it': { kind: 'modified-since', timestamp: current },
+  'modified since before it': { kind: 'differs', timestamp: timestamp(1990) },
+  'modified since it': { kind: 'differs', timestamp: current },
 }
 
 // What is judged of a version that exists, and of none, by reading, putting and deleting.

@@ -56,6 +56,7 @@ const unchangedSince: Given = (timestamp) => ({ 'If-Match': `"${timestamp}"` })
 const anyMatch: Given = () => ({ 'If-Match': '*' })
 const noneMatchUnchanged: Given = (timestamp) => ({ 'If-None-Match': `"${timestamp}"` })
 const noneMatchChanged: Given = (timestamp) => ({ 'If-None-Match': `"${timestamp - 10}"` })
+const noneMatchNewer: Given = (timestamp) => ({ 'If-None-Match': `"${timestamp + 10}"` })
 const noneMatchAny: Given = () => ({ 'If-None-Match': '*' })
 
 type Row = [string, Given, Record<Method, number>]
@@ -66,6 +67,7 @@ const onExisting: Row[] = [
   ['If-Match: *', anyMatch, { GET: 200, HEAD: 200, PUT: 200, DELETE: statusOfDelete }],
   ['If-None-Match, unchanged', noneMatchUnchanged, { GET: 304, HEAD: 304, PUT: 200, DELETE: statusOfDelete }],
   ['If-None-Match, changed', noneMatchChanged, { GET: 200, HEAD: 200, PUT: 200, DELETE: statusOfDelete }],
+  ['If-None-Match, newer', noneMatchNewer, { GET: 200, HEAD: 200, PUT: 200, DELETE: statusOfDelete }],
   ['If-None-Match: *', noneMatchAny, { GET: 304, HEAD: 304, PUT: 412, DELETE: statusOfDelete }],
 ]
 
@@ -280,7 +282,7 @@ describe('section 4: forms of a precondition', () => {
     expect([read.status, write.status]).toEqual([200, 200])
   })
 
-  it('floors a version to 10 ms, towards the past', async () => {
+  it('floors If-Match to 10 ms, towards the past, and compares If-None-Match as it came', async () => {
     const id = `floor-${made++}`
     const timestamp = bridge.sandbox.write(bridge.user, 'history', [{ id, payload: 'old' }])
     const path = `/collections/history/records/${id}`
@@ -298,8 +300,29 @@ describe('section 4: forms of a precondition', () => {
       body: newContent,
     })
 
-    expect(statuses).toEqual([200, 412, 304, 200])
+    expect(statuses).toEqual([200, 412, 200, 200])
     expectError(write, 412, 114)
+  })
+
+  it('answers a wiped collection, whatever newer version a client names', async () => {
+    const { user, sandbox } = bridge
+    const before = sandbox.write(user, 'addons', [{ id: 'wiped', payload: 'old' }])
+    sandbox.remove(user, 'addons')
+    const headers = { 'If-None-Match': `"${before}"` }
+    const bucket = `/buckets/${user.clientState}`
+
+    const answers = await Promise.all(
+      ['/records', '/records?in_ids=wiped', '/records?_limit=5', ''].map((rest) =>
+        bridge.ask(`/collections/addons${rest}`, { headers }),
+      ),
+    )
+    const batch = await bridge.ask('/v1/batch', {
+      method: 'POST',
+      body: { requests: [{ path: `${bucket}/collections/addons/records`, headers }] },
+    })
+
+    expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200])
+    expect(batch.body.responses[0].status).toBe(200)
   })
 
   it('lets one of many concurrent creators and one of many concurrent writers through', async () => {

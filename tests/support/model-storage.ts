@@ -5,7 +5,7 @@ import { never, timestamp } from '../../src/domain/timestamp.ts'
 import type { Precondition } from '../../src/domain/precondition.ts'
 import type {
   BulkStorage,
-  CollectionTimestampsOutcome,
+  CollectionTimestamps,
   CommitOutcome,
   GetOutcome,
   ListOptions,
@@ -286,10 +286,10 @@ export class ModelStorage implements BulkStorage {
     })
   }
 
-  async collectionTimestamps(_precondition: Precondition): Promise<CollectionTimestampsOutcome> {
+  async collectionTimestamps(): Promise<CollectionTimestamps> {
     return await this.#call('collectionTimestamps', '', () => {
       const collections = new Map([...this.#collections].map(([name, { timestamp }]) => [name, timestamp]))
-      return { outcome: 'found', timestamp: timestamp(Math.max(0, ...collections.values())), collections }
+      return { timestamp: timestamp(Math.max(0, ...collections.values())), collections }
     })
   }
 

@@ -340,7 +340,7 @@ describe('remove', () => {
 
     expect(stored()).toEqual({ b: 'old' })
     expect(timestampOf(outcome)).toBeGreaterThan(before)
-    const open = await storage.collectionTimestamps({ kind: 'none' })
+    const open = await storage.collectionTimestamps()
     expect(open).toMatchObject({ collections: new Map([['tabs', timestampOf(outcome)]]) })
     expect(sandbox.records(user, 'tabs')).toHaveLength(1)
   })

@@ -75,7 +75,7 @@ describe('chunkIds', () => {
 describe('preconditionHeaders', () => {
   it.each([
     [{ kind: 'unmodified-since', timestamp: timestamp(20_029) }, { 'X-If-Unmodified-Since': '20.02' }],
-    [{ kind: 'modified-since', timestamp: timestamp(20_000) }, { 'X-If-Modified-Since': '20.00' }],
+    [{ kind: 'differs', timestamp: timestamp(20_000) }, { 'X-If-Modified-Since': '20.00' }],
     [{ kind: 'none' }, {}],
     [{ kind: 'exists' }, {}],
     [{ kind: 'absent' }, {}],
