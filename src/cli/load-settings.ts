@@ -1,5 +1,5 @@
 import { readSettings, renderProblem } from '../settings/settings.ts'
-import { reasonOf } from '../settings/setting-readers.ts'
+import { reasonOf } from '../settings/readers.ts'
 
 import type { EffectiveSetting, Settings } from '../settings/settings.ts'
 import type { Host } from './host.ts'

@@ -1,6 +1,6 @@
-import { caBundle, quote } from './setting-readers.ts'
+import { caBundle, quote } from './readers.ts'
 
-import type { Reader, Reading, ReadingContext } from './setting-readers.ts'
+import type { Reader, Reading, ReadingContext } from './readers.ts'
 
 /** An address to listen on: a host name, an IPv4 or an IPv6 address, the last with or without brackets. */
 export const listeningHost: Reader<string> = (given) => {

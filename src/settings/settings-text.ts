@@ -1,8 +1,8 @@
 import { quoteText } from '../observability/escape.ts'
-import { collectionSettings, required, settingsSchema } from './settings-schema.ts'
+import { collectionSettings, required, settingsSchema } from './schema.ts'
 
 import type { EffectiveSetting } from './settings.ts'
-import type { AnySetting } from './settings-schema.ts'
+import type { AnySetting } from './schema.ts'
 
 /** The settings as they count, one per line with its source. Secrets, and passwords inside addresses, are masked. */
 export function maskedSettings(effective: EffectiveSetting[]): string[] {

@@ -1,10 +1,11 @@
-import { folderOf } from './file-names.ts'
-import { collectionGate, required, settingsSchema } from './settings-schema.ts'
-import { collectSettings, strangers } from './settings-sources.ts'
+import { folderOf, quote } from './readers.ts'
+import { collectionGate, firefoxCollections, required, settingsSchema } from './schema.ts'
+import { collectSettings } from './sources.ts'
+import { nearest } from './spelling.ts'
 
-import type { ReadingContext } from './setting-readers.ts'
-import type { AnySetting, Setting, SettingName } from './settings-schema.ts'
-import type { SettingsProblem, SettingsSources } from './settings-sources.ts'
+import type { ReadingContext } from './readers.ts'
+import type { AnySetting, Setting, SettingName } from './schema.ts'
+import type { SettingsProblem, SettingsSources } from './sources.ts'
 
 /** The settings, typed; the key `cache_url` is `cacheUrl` here. A setting without value is null. */
 export type Settings = {
@@ -32,8 +33,7 @@ export type SettingsOutcome =
  * are any, are all that there are: the file's in the order of its lines, then the environment's, then what is missing.
  */
 export function readSettings(sources: SettingsSources): SettingsOutcome {
-  const problems: SettingsProblem[] = []
-  const given = collectSettings(sources, problems)
+  const { given, problems, warnings } = collectSettings(sources)
   const context = {
     folder: sources.file && folderOf(sources.file.path),
     readFile: sources.readFile,
@@ -69,7 +69,11 @@ export function readSettings(sources: SettingsSources): SettingsOutcome {
     return { problems: [...problems.toSorted(byPlace), ...missing] }
   }
   const settings = { ...values, writable } as unknown as Settings
-  return { settings, effective, warnings: [...strangers(sources.environment), ...doubts(settings)] }
+  return {
+    settings,
+    effective,
+    warnings: [...warnings, ...collectionWarnings(given), ...settingWarnings(settings)],
+  }
 }
 
 /** A problem as one line: `bridge.ini:12: service.port: "80a" is not an integer: write a number from 0 to 65535`. */
@@ -114,8 +118,19 @@ function lineOf({ where }: SettingsProblem): number {
   return line === undefined ? Number.MAX_SAFE_INTEGER : Number(line)
 }
 
+/** Settings of collections that Firefox does not have. Other programs may have some, so this is no problem. */
+function collectionWarnings(given: Map<string, { name: string; source: string }>): string[] {
+  return [...given.values()].flatMap(({ name, source }) => {
+    const collection = collectionGate(name)?.collection
+    if (collection === undefined || firefoxCollections.includes(collection)) return []
+    const meant = nearest(collection, firefoxCollections)
+    const remedy = meant ? `did you mean ${meant}?` : `Firefox has ${firefoxCollections.join(', ')}`
+    return [`${source}: service.${name}: Firefox has no collection ${quote(collection)}: ${remedy}`]
+  })
+}
+
 /** What is allowed, but seldom meant. */
-function doubts(settings: Settings): string[] {
+function settingWarnings(settings: Settings): string[] {
   const doubtful: string[] = []
   const loopback = /^(127\.|::1$|localhost\.?$)/i.test(settings.host)
   if (!loopback && settings.httpScheme !== 'https') {

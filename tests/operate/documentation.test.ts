@@ -3,7 +3,7 @@ import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 
 import { startSandbox } from '../../src/sandbox/sandbox.ts'
-import { settingsSchema } from '../../src/settings/settings-schema.ts'
+import { settingsSchema } from '../../src/settings/schema.ts'
 import { runProgram, temporaryFolder } from '../support/processes.ts'
 import { executablePath } from '../system/process.ts'
 

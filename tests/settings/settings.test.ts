@@ -37,6 +37,11 @@ function problemsOf(text: string | null, world?: World): string[] {
   return 'problems' in outcome ? outcome.problems.map(renderProblem) : []
 }
 
+/** The text of a file as the service gets it. */
+function decoded(bytes: Uint8Array): string {
+  return new TextDecoder().decode(bytes)
+}
+
 describe('readSettings', () => {
   it('has a default for all that is not required', () => {
     expect(settingsOf(least)).toEqual({
@@ -90,7 +95,7 @@ describe('readSettings', () => {
 
   it('reads service.<name> in any section and <name> in [service]', () => {
     const { port, workers, host } = settingsOf(
-      `service.port = 1\n[app:main]\nhost = ::9\nservice.workers = 2\n[service]\nhost = ::1\n${least}`,
+      `service.port = 1\n[app:main]\nservice.workers = 2\n[service]\nhost = ::1\n${least}`,
     )
 
     expect({ port, workers, host }).toEqual({ port: 1, workers: 2, host: '::1' })
@@ -98,7 +103,7 @@ describe('readSettings', () => {
 
   it('leaves the rest of the file to other programs', () => {
     const other =
-      '[app:main]\nuse = egg:x\npyramid.includes =\n    one\n    two\nuse = egg:y\nwords\nport = x\n'
+      '[app:main]\nuse = egg:x\npyramid.includes =\n    one\n    readonly = true\nuse = egg:y\nwords\nports = x\n'
 
     expect(settingsOf(other + least).port).toBe(8000)
   })
@@ -432,6 +437,69 @@ service.record_a_put_enabled_delete_enabled = 1
     ])
   })
 
+  it.each([
+    ['readonly = true', 'readonly', 'readonly'],
+    ['Readonly: true', 'Readonly', 'readonly'],
+    ['record_tabs_put_enabled = true', 'record_tabs_put_enabled', 'record_tabs_put_enabled'],
+    ['SERVICE_READONLY = true', 'SERVICE_READONLY', 'readonly'],
+    ['export SERVICE_READONLY=true', 'export SERVICE_READONLY', 'readonly'],
+    ['"readonly": true,', '"readonly"', 'readonly'],
+  ])('refuses the line %j outside [service]', (line, key, setting) => {
+    const message =
+      `${key}: is a setting outside [service] and without its prefix: ` +
+      `write service.${setting} = …, or move it into a section [service]`
+
+    expect(problemsOf(`${line}\n${least}`)).toEqual([`etc/bridge.ini:1: ${message}`])
+    expect(problemsOf(`${least}[app:main]\nuse = x\n${line}\n`)).toEqual([`etc/bridge.ini:5: ${message}`])
+  })
+
+  it('names the setting that a shell would set', () => {
+    expect(problemsOf(`${least}[service]\nexport SERVICE_PORT=80\n`)).toEqual([
+      'etc/bridge.ini:4: service.export SERVICE_PORT: is no setting: did you mean service.port?',
+    ])
+  })
+
+  it.each(['bridge', 'sync-bridge', 'services', 'service:main', 'setings'])(
+    'warns of a section [%s], which is not read',
+    (section) => {
+      const outcome = read(`${least}[${section}]\ncolour = green\nsize = 3\n`)
+
+      expect('warnings' in outcome && outcome.warnings).toEqual([
+        `etc/bridge.ini:4: section "[${section}]" is not read: name it [service] if its lines are settings of sync-bridge`,
+      ])
+    },
+  )
+
+  it('reads the sections of other programs in silence', () => {
+    expect(read(`${least}[uwsgi]\nmaster = 1\n`)).toMatchObject({ warnings: [] })
+  })
+
+  it.each([
+    [
+      '{\n  "service": { "port": 80 }\n}\n',
+      1,
+      'is JSON: write one line "service.<name> = value" for each setting',
+    ],
+    ['\n { "readonly": true }', 2, 'is JSON: write one line "service.<name> = value" for each setting'],
+    [
+      decoded(Buffer.from('\uFEFFservice.port = 80\n', 'utf16le')),
+      1,
+      'is UTF-16 or binary: save the file as UTF-8',
+    ],
+    [
+      decoded(Buffer.from('service.port = 80\n', 'utf16le')),
+      1,
+      'is UTF-16 or binary: save the file as UTF-8',
+    ],
+    [
+      decoded(Buffer.from('service.port = 80\nservice.project_name = Café\n', 'latin1')),
+      2,
+      'is not UTF-8: save the file as UTF-8',
+    ],
+  ])('refuses a file of another format: %j', (text, line, message) => {
+    expect(problemsOf(text)[0]).toBe(`etc/bridge.ini:${line}: ${message}`)
+  })
+
   it('takes two spellings of one collection for one setting', () => {
     const text = `${least}service.record_tabs_put_enabled = 1\nservice.record_TABS_put_enabled = 0\n`
 
@@ -470,6 +538,21 @@ service.record_a_put_enabled_delete_enabled = 1
       'environment: "SERVICE_PROT" is no setting and is ignored: did you mean SERVICE_PORT?',
       'environment: "SERVICE_RECORD_TABS_PUT" is no setting and is ignored: did you mean SERVICE_RECORD_<COLLECTION>_PUT_ENABLED?',
       'environment: "service_port" is no setting and is ignored: did you mean SERVICE_PORT?',
+    ])
+  })
+
+  it('warns of collections that Firefox does not have', () => {
+    const environment = { SERVICE_RECORD_EXTENSION_STORAGE_DELETE_ENABLED: '0' }
+    const lines = ['bookmark', 'Tab', 'tabs', 'notes'].map(
+      (name) => `service.record_${name}_put_enabled = 1\n`,
+    )
+    const outcome = read(least + lines.join(''), { environment })
+
+    expect('warnings' in outcome && outcome.warnings).toEqual([
+      'etc/bridge.ini:3: service.record_bookmark_put_enabled: Firefox has no collection "bookmark": did you mean bookmarks?',
+      'etc/bridge.ini:4: service.record_tab_put_enabled: Firefox has no collection "tab": did you mean tabs?',
+      'etc/bridge.ini:6: service.record_notes_put_enabled: Firefox has no collection "notes": Firefox has addons, addresses, bookmarks, clients, creditcards, crypto, extension-storage, forms, history, meta, passwords, prefs, tabs',
+      'environment SERVICE_RECORD_EXTENSION_STORAGE_DELETE_ENABLED: service.record_extension_storage_delete_enabled: Firefox has no collection "extension_storage": did you mean extension-storage?',
     ])
   })
 

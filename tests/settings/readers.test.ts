@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'bun:test'
 import { dirname, join } from 'node:path'
-import { fileIn, folderOf } from '../../src/settings/file-names.ts'
+import { fileIn, folderOf } from '../../src/settings/readers.ts'
 
 describe('folderOf and fileIn', () => {
   it('find the file beside another one, wherever that is', () => {

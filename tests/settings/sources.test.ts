@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'bun:test'
 
-import { parseIni } from '../../src/settings/ini.ts'
+import { parseIni } from '../../src/settings/sources.ts'
 
 describe('parseIni', () => {
   it('reads keys with their sections and lines', () => {

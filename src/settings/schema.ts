@@ -20,9 +20,9 @@ import {
   secondsOrNone,
   secretBytes,
   text,
-} from './setting-readers.ts'
+} from './readers.ts'
 
-import type { Reader } from './setting-readers.ts'
+import type { Reader } from './readers.ts'
 
 /** Everything that is to be known of a setting: how it is read, what it is without the operator, what it means. */
 export interface Setting<T, Default extends string | null | typeof required> {
@@ -196,6 +196,23 @@ export const collectionSettings = {
   put: { form: 'record_<collection>_put_enabled', meaning: 'Lets clients create and change records' },
   delete: { form: 'record_<collection>_delete_enabled', meaning: 'Lets clients delete records' },
 } as const
+
+/** The collections that Firefox keeps. */
+export const firefoxCollections = [
+  'addons',
+  'addresses',
+  'bookmarks',
+  'clients',
+  'creditcards',
+  'crypto',
+  'extension-storage',
+  'forms',
+  'history',
+  'meta',
+  'passwords',
+  'prefs',
+  'tabs',
+]
 
 /** The collection, by its canonical name, and the method that a name stands for; null when it is no such setting. */
 export function collectionGate(name: string): { collection: string; method: 'put' | 'delete' } | null {
