@@ -101,7 +101,7 @@ function listFromSnapshot(ids: string[], view: CollectionView): BaseList {
 
 async function countOrRefusal(storage: BulkStorage, collection: string): Promise<number | ServiceError> {
   try {
-    return await storage.count(collection)
+    return (await storage.count(collection, {})).count
   } catch (error) {
     if (isRefusal(error) && error.status !== 401) return error
     throw error

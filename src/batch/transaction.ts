@@ -155,7 +155,7 @@ class Transaction {
       for (const [collection, { operations, isWritten }] of user.collections) {
         if (isWritten) tasks.push(this.#writtenTask(user, collection, operations))
         else {
-          const around = { budget: this.#around.budget, timestamps: () => this.#readTimestamps(user) }
+          const around = { budget: this.#around.budget }
           for (const { indices, run } of readTasks(storage, collection, operations, around)) {
             const task = async () => {
               const outcomes = await run()

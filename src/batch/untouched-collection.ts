@@ -1,18 +1,15 @@
-import { never } from '../domain/timestamp.ts'
 import { judgeGet } from '../domain/operation.ts'
 import { judgeCollection } from '../domain/precondition.ts'
 import { baseOptions, composePage, readOwnOffset } from './list-page.ts'
 import { readList } from './read-list.ts'
 import type { Operation, OperationOutcome } from '../domain/operation.ts'
-import type { BulkStorage, CollectionTimestamps } from '../domain/record-storage.ts'
+import type { BulkStorage } from '../domain/record-storage.ts'
 import type { AnswerBudget } from './read-list.ts'
 import type { NumberedOperation } from './simulate.ts'
 
 /** What the reads of a transaction share. */
 export interface ReadSurroundings {
   budget: AnswerBudget
-  /** The timestamps of all collections, read once for all that ask. */
-  timestamps(): Promise<CollectionTimestamps>
 }
 
 /**
@@ -57,10 +54,8 @@ async function readOne(
       return await readWholeList(storage, operation, around.budget)
     case 'count': {
       const { collection, precondition } = operation
-      // The timestamp first: one that is older than the count makes a client ask again, a newer one would not.
-      const timestamp = (await around.timestamps()).collections.get(collection) ?? never
-      const verdict = judgeCollection(precondition, timestamp)
-      return verdict ?? { outcome: 'counted', count: await storage.count(collection), timestamp }
+      const { count, timestamp } = await storage.count(collection, {})
+      return judgeCollection(precondition, timestamp) ?? { outcome: 'counted', count, timestamp }
     }
     default:
       throw new TypeError(`A ${operation.kind} is no read of a collection`)

@@ -5,7 +5,8 @@ import type { Timestamp } from './timestamp.ts'
 /** How a list is ordered: by change time, or by the weight that the writer gave each record. */
 export type SortOrder = 'newest' | 'oldest' | 'index'
 
-export interface ListOptions {
+/** Which records of a collection are listed or counted; all of them without a filter. */
+export interface ListFilter {
   /** Only records changed after this moment. */
   newer?: Timestamp
   /** Only records changed before this moment. */
@@ -14,6 +15,9 @@ export interface ListOptions {
   ids?: string[]
   /** Not these records. */
   excludedIds?: Set<string>
+}
+
+export interface ListOptions extends ListFilter {
   sort: SortOrder
   /** At most so many records in a page; without it the page is the whole list. */
   limit?: number
@@ -69,6 +73,12 @@ export interface CollectionTimestamps {
   collections: Map<string, Timestamp>
 }
 
+/** How many records there are, and the collection's timestamp at that moment or shortly before. */
+export interface RecordCount {
+  count: number
+  timestamp: Timestamp
+}
+
 /**
  * What the storage said besides its answer, collected over all the calls that one request of a client caused.
  * The answer to the client repeats it.
@@ -94,8 +104,8 @@ export interface RecordStorage {
   /** A precondition that failed costs one more read, for `existing`; null when that read failed. */
   get(collection: string, id: string, precondition: Precondition): Promise<GetOutcome>
   collectionTimestamps(): Promise<CollectionTimestamps>
-  /** How many records a collection holds; 0 for one that was never used. */
-  count(collection: string): Promise<number>
+  /** Counts what a list with these filters would hold, without reading payloads; 0 for a collection never written to. */
+  count(collection: string, filter: ListFilter): Promise<RecordCount>
 }
 
 /** A consistent view of some records of a collection and of the collection's timestamp at that moment. */

@@ -1,16 +1,17 @@
 import { UpstreamError } from '../domain/errors.ts'
+import { never } from '../domain/timestamp.ts'
 import { discard, readJson } from './answer.ts'
 import { readBso } from './bso.ts'
-import { readRecord } from './record-reads.ts'
+import { readCollectionTimestamps, readCount, readRecord } from './record-reads.ts'
 import {
   chunkIds,
   isListable,
   lastModifiedOf,
   listQuery,
-  nextOffsetOf,
+  OffsetTrail,
   unmodifiedSinceHeader,
 } from './wire.ts'
-import type { Snapshot } from '../domain/record-storage.ts'
+import type { ListFilter, RecordCount, Snapshot } from '../domain/record-storage.ts'
 import type { SyncRecord } from '../domain/record.ts'
 import type { Timestamp } from '../domain/timestamp.ts'
 import type { UpstreamAnswer } from './answer.ts'
@@ -19,108 +20,154 @@ import type { StorageCalls } from './storage-calls.ts'
 const maxListBytes = 64 * 1024 * 1024
 const maxRounds = 4
 
-/**
- * Reads any number of records by their ids as one consistent whole, in as many requests as that takes; all but the
- * first hold only while the collection is unchanged. When it does change the read begins again, three times at most.
- */
+/** Reads any number of records by their ids as one consistent whole, in as many requests as that takes. */
 export async function readConsistently(
   calls: StorageCalls,
   collection: string,
   ids: string[],
 ): Promise<Snapshot> {
+  return await whileUnchanged(calls, collection, async (reads) => {
+    const records = new Map<string, SyncRecord>()
+    const requested = new Set(ids)
+    const [listed, single] = partition(ids, isListable)
+    for (const chunk of chunkIds(listed)) {
+      await reads.list({ ids: chunk }, true, (value) => {
+        const record = readBso(value)
+        if (!record) throw unusable('an element that is no record')
+        // Some storages compare ids without case and answer with another spelling: that is another record to us.
+        if (requested.has(record.id)) records.set(record.id, record)
+      })
+    }
+    // The timestamp comes first: a change after it fails the write that relies on it.
+    if (listed.length === 0) await reads.begin()
+    for (const id of single) {
+      const record = await reads.record(id)
+      if (record) records.set(id, record)
+    }
+    return { timestamp: reads.timestamp, records }
+  })
+}
+
+/** Counts the records that a list with these filters would hold; of these only the ids are read. */
+export async function countRecords(
+  calls: StorageCalls,
+  collection: string,
+  filter: ListFilter,
+): Promise<RecordCount> {
+  const { newer, older, ids, excludedIds } = filter
+  if (newer === undefined && older === undefined && !ids && !excludedIds?.size) {
+    // The timestamp first: one that is older than the count makes a client ask again, a newer one would not.
+    const { collections } = await readCollectionTimestamps(calls)
+    return { timestamp: collections.get(collection) ?? never, count: await readCount(calls, collection) }
+  }
+  return await whileUnchanged(calls, collection, async (reads) => {
+    let count = 0
+    const [listed, single] = partition(ids?.filter((id) => !excludedIds?.has(id)) ?? [], isListable)
+    const requested = ids && new Set(listed)
+    const countId = (id: unknown) => {
+      if (typeof id !== 'string') throw unusable('an element that is no id')
+      if (requested?.has(id) !== false && !excludedIds?.has(id)) count += 1
+    }
+    for (const chunk of ids ? chunkIds(listed) : [undefined]) {
+      await reads.list({ newer, older, ...(chunk && { ids: chunk }) }, false, countId)
+    }
+    if (ids && listed.length === 0) await reads.begin()
+    for (const id of single) {
+      const record = await reads.record(id)
+      if (record && isBetween(record.lastModified, filter)) count += 1
+    }
+    return { timestamp: reads.timestamp, count }
+  })
+}
+
+function isBetween(moment: Timestamp, { newer, older }: ListFilter): boolean {
+  return (newer === undefined || moment > newer) && (older === undefined || moment < older)
+}
+
+/** Carries out reads that belong together; when the collection changes meanwhile, all of them again, three times at most. */
+async function whileUnchanged<Result>(
+  calls: StorageCalls,
+  collection: string,
+  read: (reads: ConsistentReads) => Promise<Result>,
+): Promise<Result> {
   for (let round = 0; round < maxRounds; round += 1) {
-    const snapshot = await new Reading(calls, collection, ids).run()
-    if (snapshot) return snapshot
+    try {
+      return await read(new ConsistentReads(calls, collection))
+    } catch (error) {
+      if (!(error instanceof CollectionChanged)) throw error
+    }
   }
   throw new UpstreamError('refused', 'Cannot read several records: the collection keeps changing', {
     applied: 'no',
   })
 }
 
-class Reading {
-  readonly #records = new Map<string, SyncRecord>()
-  readonly #requested: Set<string>
-  #place = ''
+class CollectionChanged extends Error {}
+
+/** Reads of one collection; all but the first are conditional on its timestamp, and throw when that has changed. */
+class ConsistentReads {
   #timestamp: Timestamp | null = null
+  #endpoint = ''
 
   constructor(
     private readonly calls: StorageCalls,
     private readonly collection: string,
-    private readonly ids: string[],
-  ) {
-    this.#requested = new Set(ids)
+  ) {}
+
+  /** The collection's, as of the first read. */
+  get timestamp(): Timestamp {
+    return this.#timestamp!
   }
 
-  /** Null when the collection changed meanwhile. */
-  async run(): Promise<Snapshot | null> {
-    const [listed, single] = partition(this.ids, isListable)
-    for (const chunk of chunkIds(listed)) if (!(await this.#readChunk(chunk))) return null
-    // The timestamp comes first: a change after it fails the write that relies on it.
-    if (listed.length === 0) await this.#readTimestamp()
-    for (const id of single) if (!(await this.#readSingle(id))) return null
-    return { timestamp: this.#timestamp!, records: this.#records }
-  }
-
-  async #readChunk(ids: string[]): Promise<boolean> {
-    let offset: string | undefined
-    do {
-      const query = listQuery({ ids, sort: 'newest' }, offset)
-      const path = ['storage', this.collection]
-      const request = { path, query, subject: 'list', ...this.#guard() } as const
-      const page = await this.calls.take(request, (answer) => this.#takePage(answer))
-      if (!page) return false
-      offset = page.nextOffset ?? undefined
-    } while (offset !== undefined)
-    return true
-  }
-
-  /** Null when the collection changed meanwhile. */
-  async #takePage(answer: UpstreamAnswer): Promise<{ nextOffset: string | null } | null> {
-    if (answer.status === 412) return null
-    const values = await readJson(answer, maxListBytes)
-    if (!Array.isArray(values)) throw nonsense('no list')
-    this.#begin(lastModifiedOf(answer.headers))
-    for (const value of values) {
-      const record = readBso(value)
-      if (!record) throw nonsense('an element that is no record')
-      // Some storages compare ids without case and answer with another spelling: that is another record to us.
-      if (this.#requested.has(record.id)) this.#records.set(record.id, record)
-    }
-    return { nextOffset: nextOffsetOf(answer.headers) }
-  }
-
-  async #readTimestamp(): Promise<void> {
+  /** Takes the elements of a list: whole records, or their ids. */
+  async list(filter: ListFilter, isFull: boolean, take: (value: unknown) => void): Promise<void> {
     const path = ['storage', this.collection]
-    const query: [string, string][] = [
-      ['sort', 'newest'],
-      ['limit', '1'],
-    ]
+    const trail = new OffsetTrail()
+    let offset: string | null = null
+    do {
+      const query = listQuery({ ...filter, sort: 'newest' }, offset, isFull)
+      const request = { path, query, subject: 'list', ...this.#condition() } as const
+      // Taken whole before anything is made of it, because a page that breaks off is asked for once more.
+      const page = await this.calls.take(request, async (answer) => {
+        this.#begin(answer)
+        const values = await readJson(answer, maxListBytes)
+        if (!Array.isArray(values)) throw unusable('no list')
+        return { values, headers: answer.headers }
+      })
+      page.values.forEach(take)
+      offset = trail.next(page.headers, page.values.length)
+    } while (offset !== null)
+  }
+
+  async record(id: string): Promise<SyncRecord | null> {
+    const path = ['storage', this.collection, id]
+    const request = { path, subject: 'record', mayBeMissing: true, ...this.#condition() } as const
+    return await this.calls.take(request, async (answer) => {
+      if (answer.status === 412) throw new CollectionChanged()
+      return await readRecord(answer, id)
+    })
+  }
+
+  /** Reads the timestamp alone. */
+  async begin(): Promise<void> {
+    const path = ['storage', this.collection]
+    const query = listQuery({ sort: 'newest', limit: 1 }, null, false)
     await this.calls.take({ path, query, subject: 'list' }, async (answer) => {
       await discard(answer)
-      this.#begin(lastModifiedOf(answer.headers))
+      this.#begin(answer)
     })
   }
 
-  async #readSingle(id: string): Promise<boolean> {
-    const path = ['storage', this.collection, id]
-    const request = { path, subject: 'record', mayBeMissing: true, ...this.#guard() } as const
-    return await this.calls.take(request, async (answer) => {
-      if (answer.status === 412) return false
-      const record = await readRecord(answer, id)
-      if (record) this.#records.set(id, record)
-      return true
-    })
-  }
-
-  #begin(timestamp: Timestamp): void {
+  #begin(answer: UpstreamAnswer): void {
+    if (answer.status === 412) throw new CollectionChanged()
     if (this.#timestamp !== null) return
-    this.#timestamp = timestamp
-    this.#place = this.calls.place
+    this.#timestamp = lastModifiedOf(answer.headers)
+    this.#endpoint = this.calls.place
   }
 
-  #guard(): { headers?: Record<string, string>; place?: string } {
+  #condition(): { headers?: Record<string, string>; place?: string } {
     if (this.#timestamp === null) return {}
-    return { headers: unmodifiedSinceHeader(this.#timestamp), place: this.#place }
+    return { headers: unmodifiedSinceHeader(this.#timestamp), place: this.#endpoint }
   }
 }
 
@@ -131,6 +178,6 @@ function partition<Item>(items: Item[], isFirst: (item: Item) => boolean): [Item
   return [first, second]
 }
 
-function nonsense(what: string): UpstreamError {
+function unusable(what: string): UpstreamError {
   return new UpstreamError('bad-response', `Cannot use a list of the storage: ${what}`)
 }

@@ -18,8 +18,11 @@ export class ListPages implements ByteSource {
   constructor(
     first: UpstreamAnswer,
     private readonly rewriter: BsoRewriter,
-    /** Asks for the page after this answer; null when it was the last. */
-    private readonly nextPage: (answer: UpstreamAnswer) => Promise<UpstreamAnswer | null>,
+    /** Asks for the page after this answer, which held so many records; null when it was the last. */
+    private readonly nextPage: (
+      answer: UpstreamAnswer,
+      recordCount: number,
+    ) => Promise<UpstreamAnswer | null>,
   ) {
     this.#answer = first
   }
@@ -51,8 +54,9 @@ export class ListPages implements ByteSource {
 
   async #endPage(): Promise<Uint8Array> {
     const last = this.rewriter.end()
-    checkCount(this.#answer, this.rewriter.recordCount - this.#countBefore)
-    const next = await this.nextPage(this.#answer)
+    const recordCount = this.rewriter.recordCount - this.#countBefore
+    checkCount(this.#answer, recordCount)
+    const next = await this.nextPage(this.#answer, recordCount)
     this.#countBefore = this.rewriter.recordCount
     this.#lines = null
     if (!next) this.#isDone = true

@@ -11,8 +11,10 @@ import {
   lastModifiedOf,
   listQuery,
   nextOffsetOf,
+  OffsetTrail,
   preconditionHeaders,
   recordCountOf,
+  roundInCircles,
   unmodifiedSinceHeader,
 } from './wire.ts'
 import type { Precondition } from '../domain/precondition.ts'
@@ -46,7 +48,7 @@ export async function listRecords(
 
 class Listing {
   readonly #skip: number
-  readonly #offset: string | undefined
+  readonly #offset: string | null
 
   constructor(
     private readonly calls: StorageCalls,
@@ -56,7 +58,7 @@ class Listing {
     const { position } = options
     const skip = position ? readSkip(position) : 0
     this.#skip = skip ?? 0
-    this.#offset = skip === null ? position?.offset : undefined
+    this.#offset = skip === null ? position!.offset : null
   }
 
   firstRequest(precondition: Precondition): StorageRead {
@@ -77,6 +79,7 @@ class Listing {
       const timestamp = this.options.position?.firstTimestamp ?? current
       const offset = nextOffsetOf(answer.headers)
       const isFollowed = offset !== null && this.options.limit === undefined
+      if (offset !== null && offset === this.#offset) throw roundInCircles()
       const next = offset === null || isFollowed ? null : { offset, firstTimestamp: timestamp }
       const elements = isFollowed || !isSmall(answer) ? this.#stream(answer) : this.#whole(answer)
       const isFramed = this.options.frame !== undefined
@@ -128,11 +131,14 @@ class Listing {
   }
 
   /** All further pages belong to the collection as it was on the first: when it changes, the list is cut short. */
-  #followUp(first: UpstreamAnswer): (answer: UpstreamAnswer) => Promise<UpstreamAnswer | null> {
+  #followUp(
+    first: UpstreamAnswer,
+  ): (answer: UpstreamAnswer, recordCount: number) => Promise<UpstreamAnswer | null> {
+    const trail = new OffsetTrail()
     const headers = unmodifiedSinceHeader(lastModifiedOf(first.headers))
     const { place } = this.calls
-    return async (answer) => {
-      const offset = nextOffsetOf(answer.headers)
+    return async (answer, recordCount) => {
+      const offset = trail.next(answer.headers, recordCount)
       if (offset === null) return null
       const request = this.#request(listQuery(this.options, offset), headers)
       const next = await this.calls.read({ ...request, place, isStreaming: true })

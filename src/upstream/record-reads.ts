@@ -71,8 +71,8 @@ export async function readCollectionTimestamps(calls: StorageCalls): Promise<Col
   })
 }
 
-/** How many records a collection holds. */
-export async function countRecords(calls: StorageCalls, collection: string): Promise<number> {
+/** How many records a collection holds in all. */
+export async function readCount(calls: StorageCalls, collection: string): Promise<number> {
   const path = ['info', 'collection_counts']
   return await calls.take({ path, subject: 'account' }, async (answer) => {
     const counts = new Map(entriesOf(await readJson(answer, maxInfoBytes)))

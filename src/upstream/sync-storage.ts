@@ -1,6 +1,6 @@
-import { readConsistently } from './consistent-read.ts'
+import { countRecords, readConsistently } from './consistent-read.ts'
 import { listRecords } from './list-records.ts'
-import { countRecords, getRecord, readCollectionTimestamps } from './record-reads.ts'
+import { getRecord, readCollectionTimestamps } from './record-reads.ts'
 import { removeRecords } from './removal.ts'
 import { StorageCalls } from './storage-calls.ts'
 import { readLimits } from './storage-limits.ts'
@@ -11,9 +11,11 @@ import type {
   CollectionTimestamps,
   CommitOutcome,
   GetOutcome,
+  ListFilter,
   ListOptions,
   ListOutcome,
   Notices,
+  RecordCount,
   RecordWrite,
   Snapshot,
   StageOutcome,
@@ -72,8 +74,8 @@ class SyncStorage implements BulkStorage {
     return readCollectionTimestamps(this.#calls)
   }
 
-  count(collection: string): Promise<number> {
-    return countRecords(this.#calls, collection)
+  count(collection: string, filter: ListFilter): Promise<RecordCount> {
+    return countRecords(this.#calls, collection, filter)
   }
 
   limits(): Promise<StorageLimits> {

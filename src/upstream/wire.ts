@@ -11,18 +11,20 @@ const maxIds = 100
 /** Keeps the request line below the 4 KB that the strictest servers take. */
 const maxIdBytes = 3500
 
-/** The query of a list of whole records. The order is always named: without it some storages have none. */
-export function listQuery({ newer, older, ids, sort, limit }: ListOptions, offset?: string): Query {
+/** The query of a list of whole records, or of their ids. The order is always named: without it some storages have none. */
+export function listQuery(
+  { newer, older, ids, sort, limit }: ListOptions,
+  offset: string | null = null,
+  isFull = true,
+): Query {
   if (ids?.length === 0) throw new RangeError('Cannot list no ids: the storage would take that for all')
-  const query: Query = [
-    ['full', '1'],
-    ['sort', sort],
-  ]
+  const query: Query = [['sort', sort]]
+  if (isFull) query.unshift(['full', '1'])
   if (newer !== undefined) query.push(['newer', toSyncSeconds(newer)])
   if (older !== undefined) query.push(['older', toSyncSeconds(older)])
   if (ids) query.push(['ids', ids])
   if (limit !== undefined) query.push(['limit', String(limit)])
-  if (offset !== undefined) query.push(['offset', offset])
+  if (offset !== null) query.push(['offset', offset])
   return query
 }
 
@@ -90,6 +92,26 @@ export function nextOffsetOf(headers: Headers): string | null {
   if (offset.length > longestOffset)
     throw new UpstreamError('bad-response', 'Cannot use an answer: endless offset')
   return offset
+}
+
+/** The offsets that a list is followed along, each to a page of its own: else a broken storage is followed for ever. */
+export class OffsetTrail {
+  readonly #seen = new Set<string>()
+
+  /** Where the page after this one begins, which has brought so many records; null at the end. */
+  next(headers: Headers, recordCount: number): string | null {
+    const offset = nextOffsetOf(headers)
+    if (offset === null) return null
+    if (recordCount === 0 || this.#seen.has(offset)) {
+      throw roundInCircles()
+    }
+    this.#seen.add(offset)
+    return offset
+  }
+}
+
+export function roundInCircles(): UpstreamError {
+  return new UpstreamError('bad-response', 'Cannot use a list of the storage: it goes round in circles')
 }
 
 const longestUserAgent = 256

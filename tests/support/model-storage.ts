@@ -8,9 +8,11 @@ import type {
   CollectionTimestamps,
   CommitOutcome,
   GetOutcome,
+  ListFilter,
   ListOptions,
   ListOutcome,
   Notices,
+  RecordCount,
   RecordWrite,
   Snapshot,
   StageOutcome,
@@ -293,8 +295,11 @@ export class ModelStorage implements BulkStorage {
     })
   }
 
-  async count(collection: string): Promise<number> {
-    return await this.#call('count', collection, () => this.visible(collection).size)
+  async count(collection: string, filter: ListFilter): Promise<RecordCount> {
+    return await this.#call('count', collection, () => ({
+      count: listed([...this.visible(collection).values()], { ...filter, sort: 'newest' }).length,
+      timestamp: this.timestampOf(collection),
+    }))
   }
 
   async #call<Result>(name: CallName, collection: string, act: (call: ModelCall) => Result): Promise<Result> {

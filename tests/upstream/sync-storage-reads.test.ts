@@ -4,7 +4,7 @@ import { toExposedJson } from '../../src/domain/record.ts'
 import { never, timestamp } from '../../src/domain/timestamp.ts'
 import { failureOf, idsOf, pageOf, recordsOf, startRig } from './rig.ts'
 import type { Precondition } from '../../src/domain/precondition.ts'
-import type { BulkStorage, ListOptions } from '../../src/domain/record-storage.ts'
+import type { BulkStorage, ListFilter, ListOptions } from '../../src/domain/record-storage.ts'
 import type { SandboxOptions } from '../../src/sandbox/sandbox.ts'
 import type { Rig } from './rig.ts'
 
@@ -439,9 +439,39 @@ describe('collectionTimestamps, count and limits', () => {
     const outcome = await storage.collectionTimestamps()
 
     expect(outcome).toEqual({ timestamp: history, collections })
-    expect(await storage.count('tabs')).toBe(3)
-    expect(await storage.count('unknown')).toBe(0)
-    expect(await storage.count('constructor')).toBe(0)
+    expect(await storage.count('tabs', {})).toEqual({ count: 3, timestamp: tabs })
+    expect(await storage.count('unknown', {})).toEqual({ count: 0, timestamp: never })
+    expect(await storage.count('constructor', {})).toMatchObject({ count: 0 })
+  })
+
+  it('count what a list with the same filters holds, by ids alone', async () => {
+    const { storage, has, proxy } = await start()
+    const times = ['a', 'b', 'c', 'd,e'].map((id) => has([{ id, payload: id }]))
+    const count = async (filter: ListFilter) => (await storage.count('tabs', filter)).count
+
+    expect(await storage.count('tabs', { newer: times[0]! })).toEqual({ count: 3, timestamp: times[3]! })
+    expect(await count({ older: times[2]! })).toBe(2)
+    expect(await count({ excludedIds: new Set(['a', 'x']) })).toBe(3)
+    expect(await count({ ids: ['a', 'b', 'x', 'd,e'], newer: times[0]! })).toBe(2)
+    expect(await count({ ids: ['d,e'], older: times[3]! })).toBe(0)
+    expect(await count({ ids: ['a', 'b'], excludedIds: new Set(['a', 'b']) })).toBe(0)
+    expect(await storage.count('unknown', { newer: times[0]! })).toEqual({ count: 0, timestamp: never })
+    expect(proxy.requests.some(({ query }) => query.has('full'))).toBe(false)
+  })
+
+  it('count over pages and many ids as one whole, again when the collection changes', async () => {
+    const { storage, has, sandbox, proxy } = await start()
+    has(numbered(30))
+    sandbox.switches.listCap = 10
+    let changed = never
+    proxy.plan(({ index }) => {
+      if (index === 1) changed = has([{ id: 'id30' }])
+      return null
+    })
+    const ids = numbered(250).map(({ id }) => id)
+
+    expect(await storage.count('tabs', { newer: timestamp(10) })).toEqual({ count: 31, timestamp: changed })
+    expect(await storage.count('tabs', { ids })).toEqual({ count: 31, timestamp: changed })
   })
 
   it('leave out names that can not be asked for', async () => {
@@ -460,7 +490,7 @@ describe('collectionTimestamps, count and limits', () => {
     expect(await failureOf(storage.collectionTimestamps())).toMatchObject({
       failure: 'bad-response',
     })
-    expect(await failureOf(storage.count('tabs'))).toMatchObject({ failure: 'bad-response' })
+    expect(await failureOf(storage.count('tabs', {}))).toMatchObject({ failure: 'bad-response' })
   })
 
   it('remember what a node accepts for ten minutes', async () => {
@@ -652,7 +682,7 @@ describe('a read that fails', () => {
     proxy.plan(({ index }) => ({ kind: 'rewrite', headers: { 'X-Weave-Backoff': backoffs[index]! } }))
 
     await listPage(storage)
-    await storage.count('tabs')
+    await storage.count('tabs', {})
     await storage.get('tabs', 'a', noPrecondition)
 
     expect(storage.notices).toEqual({ backoffSeconds: 30, alert: null, quotaRemaining: null })
@@ -668,6 +698,23 @@ describe('a read that fails', () => {
     expect(await failureOf(listPage(storage))).toMatchObject({ failure: 'timeout', applied: 'no' })
 
     expect(proxy.requests).toHaveLength(1)
+  })
+
+  it.each<[string, (storage: BulkStorage) => Promise<unknown>]>([
+    ['a list', async (storage) => await recordsOf(await listPage(storage))],
+    ['a count', (storage) => storage.count('tabs', { newer: timestamp(10) })],
+    ['a snapshot', (storage) => storage.snapshot('tabs', ['id1', 'id2'])],
+  ])('does not follow offsets that go round in circles: %s', async (_, read) => {
+    const { storage, proxy } = await start()
+    proxy.plan(({ index, query }) => ({
+      kind: 'status',
+      status: 200,
+      headers: { 'X-Last-Modified': '20.00', 'X-Weave-Next-Offset': ['a:1', 'b:1'][index % 2]! },
+      body: query.has('full') ? '[{"id":"id1","modified":20.00,"payload":"x"}]' : '["id1"]',
+    }))
+
+    expect(await failureOf(read(storage))).toMatchObject({ failure: 'bad-response' })
+    expect(proxy.requests.length).toBeLessThan(4)
   })
 
   it('has no deadline any more once the answer streams', async () => {

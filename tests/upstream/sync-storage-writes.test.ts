@@ -452,7 +452,7 @@ describe('refused credentials of a write', () => {
   it('keep it from another storage that a read has found', async () => {
     const { storage, before, sandbox, user, proxy } = await start()
     sandbox.reassign(user)
-    await storage.count('tabs')
+    await storage.count('tabs', {})
 
     expect(await failureOf(storage.write('tabs', [{ id: 'a' }], before))).toMatchObject({
       failure: 'refused',
