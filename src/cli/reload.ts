@@ -1,3 +1,5 @@
+import { takeOver } from '../settings/settings.ts'
+
 import type { Log } from '../observability/log.ts'
 import type { Settings } from '../settings/settings.ts'
 
@@ -5,8 +7,8 @@ import type { Settings } from '../settings/settings.ts'
 export type ReadAgain = (report: (line: string) => void) => Settings | null
 
 /**
- * Reads the settings again for a service that runs with others: null when they are bad, and then the log tells why. It
- * also tells which of those that are different count from the next start only.
+ * Reads the settings again for a running service and applies to `running` what needs no restart. Null when they are bad,
+ * and then the log tells why. The log also tells which settings have changed, and which of them need a restart.
  */
 export function reload(readAgain: ReadAgain, log: Log, running: Settings): Settings | null {
   const lines: string[] = []
@@ -19,32 +21,8 @@ export function reload(readAgain: ReadAgain, log: Log, running: Settings): Setti
     log.error('settings kept')
     return null
   }
-  const waiting = differentNames(running, settings).filter((name) => !followed.has(name))
-  if (waiting.length > 0) log.warning('settings need a restart', { settings: waiting.map(inFile).join(', ') })
-  log.info('settings reloaded')
+  const { changed, waiting } = takeOver(running, settings)
+  if (waiting.length > 0) log.warning('settings need a restart', { settings: waiting.join(', ') })
+  log.info('settings reloaded', { changed: changed.join(', ') })
   return settings
-}
-
-/** What `Bridge.reload` follows. */
-const followed = new Set<keyof Settings>([
-  'readonly',
-  'writable',
-  'retryAfterSeconds',
-  'backoff',
-  'eos',
-  'eosMessage',
-  'eosUrl',
-  'corsOrigins',
-  'corsMaxAgeSeconds',
-  'loggingLevel',
-  'certificateCaBundle',
-])
-
-function differentNames(running: Settings, settings: Settings): (keyof Settings)[] {
-  const names = Object.keys(settings) as (keyof Settings)[]
-  return names.filter((name) => !Bun.deepEquals(running[name], settings[name]))
-}
-
-function inFile(name: string): string {
-  return name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
 }

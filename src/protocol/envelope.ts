@@ -63,7 +63,7 @@ export function noticeHeaders(
   const alert = chooseAlert(reply, settings, nowMs)
   if (alert !== null) headers.Alert = alert
   if (reply.status >= 400) return headers
-  const backoff = Math.max(settings.backoffSeconds ?? 0, notices?.backoffSeconds ?? 0, ownBackoffSeconds)
+  const backoff = Math.max(settings.backoff ?? 0, notices?.backoffSeconds ?? 0, ownBackoffSeconds)
   if (backoff > 0) headers.Backoff = String(Math.ceil(backoff))
   if (typeof notices?.quotaRemaining === 'number')
     headers['Quota-Remaining'] = String(Math.floor(notices.quotaRemaining))

@@ -13,7 +13,8 @@ export interface ExposedSettings {
   readonly: boolean
   writable: { put: ReadonlySet<string>; delete: ReadonlySet<string> }
   retryAfterSeconds: number
-  backoffSeconds: number | null
+  /** Seconds that clients are asked to stay away. */
+  backoff: number | null
   /** End of service: as configured, and in ms since 1970. */
   eos: { text: string; atMs: number } | null
   eosMessage: string | null

@@ -7,10 +7,10 @@ import { windowMs } from '../routes/admitted-limit.ts'
 import { Load } from '../routes/load.ts'
 import { expositionType, renderFamilies } from '../observability/metric-families.ts'
 import { createStatsd } from '../observability/statsd.ts'
+import { takeOver } from '../settings/settings.ts'
 import { createLimitsCache } from '../upstream/storage-limits.ts'
 import { createSyncStorage } from '../upstream/sync-storage.ts'
 import { commit, name, source, version } from '../version.ts'
-import { exposedSettings, takeOver } from './exposed-settings.ts'
 import { createHeartbeat } from './heartbeat.ts'
 import { names } from './names.ts'
 import { createObservers } from './observers.ts'
@@ -95,7 +95,8 @@ export function startBridge(
       : null,
   })
   const families = () => observers.metrics?.families() ?? []
-  const exposed = exposedSettings(settings)
+  // A copy, because a reload changes it while others compare with the settings of the start.
+  const exposed = { ...settings, projectVersion: version }
   const lifecycle = { isStopping: false }
   const load = new Load({
     maxRequests: settings.maxConcurrentRequests,

@@ -87,12 +87,12 @@ function isDecodable(given: string): boolean {
   }
 }
 
-/** The origins of web pages that may ask, separated by commas or blanks; `*` for all. */
-export const origins: Reader<'*' | Set<string>> = (given) => {
+/** The origins of web pages that may ask, separated by commas or blanks; null for `*`, all of them. */
+export const origins: Reader<Set<string> | null> = (given) => {
   const remedy = 'write *, or origins such as https://app.example.org separated by commas'
   const items = given.split(/[\s,]+/).filter((item) => item !== '')
   if (items.length === 0) return { problem: 'is empty', remedy }
-  if (items.length === 1 && items[0] === '*') return { value: '*' }
+  if (items.length === 1 && items[0] === '*') return { value: null }
   const value = new Set<string>()
   for (const item of items) {
     if (item === '*') return { problem: '"*" stands beside other origins', remedy }

@@ -36,6 +36,8 @@ export interface Setting<T, Default extends string | null | typeof required> {
   secret?: true
   /** Whether the empty text is refused, although "none" is the default. */
   refusesEmpty?: true
+  /** Whether a reload applies it to the running service; the others need a restart. */
+  reloads?: true
 }
 
 export type AnySetting = Setting<unknown, string | null | typeof required>
@@ -95,7 +97,7 @@ export const settingsSchema = {
     caBundle,
     null,
     'PEM file; when set, TLS to upstream trusts only it; relative to this file',
-    { example: 'ca.pem', refusesEmpty: true },
+    { example: 'ca.pem', refusesEmpty: true, reloads: true },
   ),
   cache_backend: setting(
     choice('redis', 'memory'),
@@ -126,20 +128,37 @@ export const settingsSchema = {
     'How long credentials are remembered at most',
   ),
   batch_max_requests: setting(integer(1, 10_000), '25', 'Requests in one batch at most'),
-  readonly: setting(boolean, 'false', 'Refuses every write, whatever the settings of collections say'),
+  readonly: setting(boolean, 'false', 'Refuses every write, whatever the settings of collections say', {
+    reloads: true,
+  }),
   retry_after_seconds: setting(
     integer(1, 86_400),
     '30',
     'Pause that clients are asked to make after a failure',
+    { reloads: true },
   ),
   backoff: setting(secondsOrNone(86_400), null, 'Seconds that clients are asked to stay away', {
     example: '60',
+    reloads: true,
   }),
-  eos: setting(isoDate, null, 'Day or moment when the service ends', { example: '2031-12-31' }),
-  eos_message: setting(text, null, 'Tells clients about the end', { example: 'The service moves.' }),
-  eos_url: setting(link, null, 'Where clients read about the end', { example: 'https://example.org/end' }),
-  cors_origins: setting(origins, '*', 'Origins of web pages that may ask, separated by commas; * for all'),
-  cors_max_age_seconds: setting(integer(0, 86_400), '3600', 'How long browsers may remember a preflight'),
+  eos: setting(isoDate, null, 'Day or moment when the service ends', {
+    example: '2031-12-31',
+    reloads: true,
+  }),
+  eos_message: setting(text, null, 'Tells clients about the end', {
+    example: 'The service moves.',
+    reloads: true,
+  }),
+  eos_url: setting(link, null, 'Where clients read about the end', {
+    example: 'https://example.org/end',
+    reloads: true,
+  }),
+  cors_origins: setting(origins, '*', 'Origins of web pages that may ask, separated by commas; * for all', {
+    reloads: true,
+  }),
+  cors_max_age_seconds: setting(integer(0, 86_400), '3600', 'How long browsers may remember a preflight', {
+    reloads: true,
+  }),
   max_request_bytes: setting(integer(1, 1_073_741_824), '2625536', 'Size of a request body at most'),
   max_concurrent_requests: setting(
     integer(1, 100_000),
@@ -161,6 +180,7 @@ export const settingsSchema = {
     choice('debug', 'info', 'warning', 'error'),
     'info',
     'debug, info, warning or error',
+    { reloads: true },
   ),
   statsd_url: setting(udpAddress, null, 'Where metrics are sent', { example: 'udp://127.0.0.1:8125' }),
   statsd_prefix: setting(prefix, 'sync-bridge', 'Begins every name sent to statsd'),
@@ -225,7 +245,7 @@ function setting<T, Default extends string | null | typeof required>(
   read: Reader<T>,
   initial: Default,
   meaning: string,
-  more: Pick<Setting<T, Default>, 'example' | 'secret' | 'refusesEmpty'> = {},
+  more: Pick<Setting<T, Default>, 'example' | 'secret' | 'refusesEmpty' | 'reloads'> = {},
 ): Setting<T, Default> {
   return { read, initial, meaning, ...more }
 }

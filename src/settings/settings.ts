@@ -76,6 +76,33 @@ export function readSettings(sources: SettingsSources): SettingsOutcome {
   }
 }
 
+/**
+ * Applies settings that were read again to the running ones, as far as that needs no restart: whoever holds `running`
+ * sees them from the next request on. Answers the names, as in a file, of the settings that have changed, and of those
+ * that wait for a restart.
+ */
+export function takeOver(running: Settings, read: Settings): { changed: string[]; waiting: string[] } {
+  const changed = gateNames(running.writable).symmetricDifference(gateNames(read.writable))
+  const waiting: string[] = []
+  running.writable = read.writable
+  for (const [name, { reloads }] of Object.entries<AnySetting>(settingsSchema)) {
+    const key = camelCase(name) as keyof Settings
+    if (Bun.deepEquals(running[key], read[key])) continue
+    if (!reloads) waiting.push(name)
+    else {
+      changed.add(name)
+      Object.assign(running, { [key]: read[key] })
+    }
+  }
+  return { changed: [...changed], waiting }
+}
+
+function gateNames(writable: Settings['writable']): Set<string> {
+  const names = (method: 'put' | 'delete') =>
+    Array.from(writable[method], (collection) => `record_${collection}_${method}_enabled`)
+  return new Set([...names('put'), ...names('delete')])
+}
+
 /** A problem as one line: `bridge.ini:12: service.port: "80a" is not an integer: write a number from 0 to 65535`. */
 export function renderProblem({ where, key, message, remedy }: SettingsProblem): string {
   return [where, key, message, remedy].filter((part) => part !== null).join(': ')

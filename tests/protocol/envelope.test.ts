@@ -4,7 +4,7 @@ import type { ExposedSettings } from '../../src/protocol/exposed.ts'
 import type { Reply } from '../../src/protocol/reply.ts'
 
 const settings = {
-  backoffSeconds: null,
+  backoff: null,
   eos: null,
   eosMessage: null,
   eosUrl: null,
@@ -70,7 +70,7 @@ describe('noticeHeaders', () => {
     expect(noticeHeaders(reply({ notices }), settings, 0)).toEqual({ Backoff: '3', 'Quota-Remaining': '9' })
     expect(noticeHeaders(reply({ status: 304, notices }), settings, 0)).toMatchObject({ Backoff: '3' })
     expect(noticeHeaders(reply({ status: 400, notices }), settings, 0)).toEqual({})
-    expect(noticeHeaders(reply({ notices }), { ...settings, backoffSeconds: 7 }, 0)).toMatchObject({
+    expect(noticeHeaders(reply({ notices }), { ...settings, backoff: 7 }, 0)).toMatchObject({
       Backoff: '7',
     })
   })

@@ -1,5 +1,4 @@
 import { createApp } from '../../src/app.ts'
-import { exposedSettings } from '../../src/service/exposed-settings.ts'
 import { timestamp } from '../../src/domain/timestamp.ts'
 import { readSettings } from '../../src/settings/settings.ts'
 import { request } from '../support/bridge.ts'
@@ -70,7 +69,7 @@ export function startCrowdedWorld(
     },
   } as unknown as BulkStorage
   const app = createApp({
-    settings: exposedSettings(readTestSettings(settings)),
+    settings: { ...readTestSettings(settings), projectVersion: '1.2.3' },
     async openStorage() {
       opened += 1
       await gate.promise

@@ -1,5 +1,4 @@
 import { createApp } from '../../src/app.ts'
-import { exposedSettings } from '../../src/service/exposed-settings.ts'
 import { readSettings } from '../../src/settings/settings.ts'
 import { request, startTestBridge } from '../support/bridge.ts'
 import type { Answer, TestBridge } from '../support/bridge.ts'
@@ -65,7 +64,7 @@ export function askAt(url: string, world: DocumentedWorld, path: string, init: R
 /** An app whose parts are all there, but the storage and the transactions throw what nobody foresaw. */
 function startDefectiveApp() {
   const app = createApp({
-    settings: exposedSettings(defaultSettings()),
+    settings: { ...defaultSettings(), projectVersion: '1.2.3' },
     openStorage: () => Promise.reject(new Error('A defect')),
     identify: () => Promise.resolve(null),
     transact: () => Promise.reject(new Error('A defect')),

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'bun:test'
 
-import { readSettings, renderProblem } from '../../src/settings/settings.ts'
+import { readSettings, renderProblem, takeOver } from '../../src/settings/settings.ts'
 import { certificate } from './certificate.ts'
 
 import type { Settings } from '../../src/settings/settings.ts'
@@ -72,7 +72,7 @@ describe('readSettings', () => {
       eos: null,
       eosMessage: null,
       eosUrl: null,
-      corsOrigins: '*',
+      corsOrigins: null,
       corsMaxAgeSeconds: 3600,
       maxRequestBytes: 2625536,
       maxConcurrentRequests: 512,
@@ -567,5 +567,27 @@ service.record_a_put_enabled_delete_enabled = 1
     const outcome = read(`${least}service.${lines}\n`)
 
     expect('warnings' in outcome && outcome.warnings).toHaveLength(count)
+  })
+})
+
+describe('takeOver', () => {
+  it('applies what needs no restart, and names everything that is different', () => {
+    const running = settingsOf(`${least}service.record_tabs_put_enabled = 1\nservice.eos = 2031-12-31\n`)
+    const read = settingsOf(
+      `${least}service.record_forms_delete_enabled = 1\nservice.readonly = 1\nservice.port = 1\nservice.workers = 2\n`,
+    )
+
+    const { changed, waiting } = takeOver(running, read)
+
+    expect(changed).toEqual(['record_tabs_put_enabled', 'record_forms_delete_enabled', 'readonly', 'eos'])
+    expect(waiting).toEqual(['port', 'workers'])
+    expect(running).toEqual({ ...read, port: 8000, workers: 1 })
+    expect(takeOver(running, read)).toEqual({ changed: [], waiting: ['port', 'workers'] })
+  })
+
+  it('finds settings that were read twice the same', () => {
+    const text = `${least}service.cors_origins = https://a.example\nservice.record_tabs_put_enabled = 1\n`
+
+    expect(takeOver(settingsOf(text), settingsOf(text))).toEqual({ changed: [], waiting: [] })
   })
 })
