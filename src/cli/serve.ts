@@ -1,3 +1,4 @@
+import { listenForMetrics } from './metrics-listener.ts'
 import { leaveNewConnections } from './new-connections.ts'
 import { createNotifier } from './notify.ts'
 import { signalOrders, supervisorOrders } from './orders.ts'
@@ -46,6 +47,11 @@ async function serveAlone(service: Service): Promise<number> {
   const orders = signalOrders(host)
   const bridge = await listen(service)
   if (!bridge) return 1
+  const metrics = listenForMetrics(settings, host, async () => bridge.families())
+  if (metrics === 'failed') {
+    await bridge.stop(0)
+    return 1
+  }
   const notifier = await createNotifier(host, (reason) => log.debug('not notified', { reason }))
   orders.onReload(() => {
     notifier.reloading()
@@ -59,6 +65,8 @@ async function serveAlone(service: Service): Promise<number> {
   await orders.stop
   notifier.stopping()
   log.info('stopping', { graceSeconds: settings.shutdownGraceSeconds })
+  // At once, so that a process that takes over the port is the one that is asked.
+  void metrics?.stop()
   const code = await drain(bridge, service, orders)
   log.info('stopped')
   notifier.close()

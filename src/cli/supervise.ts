@@ -1,3 +1,4 @@
+import { listenForMetrics } from './metrics-listener.ts'
 import { Workers } from './workers.ts'
 import { createNotifier } from './notify.ts'
 import { signalOrders } from './orders.ts'
@@ -39,11 +40,14 @@ export async function supervise(service: SupervisedService): Promise<number> {
   })
 
   const outcome = await Promise.race([workers.start(), orders.stop])
-  if (outcome && 'exitCode' in outcome) {
+  const giveUp = async (code: number) => {
     await Promise.race([workers.stop(), Bun.sleep(patienceMs)])
     workers.kill()
-    return outcome.exitCode
+    return code
   }
+  if (outcome && 'exitCode' in outcome) return giveUp(outcome.exitCode)
+  const metrics = listenForMetrics(settings, host, () => workers.families())
+  if (metrics === 'failed') return giveUp(1)
   orders.onReload(() => {
     notifier.reloading()
     const changed = reload(readAgain, log, settings)
@@ -61,6 +65,7 @@ export async function supervise(service: SupervisedService): Promise<number> {
   await orders.stop
   notifier.stopping()
   log.info('stopping', { graceSeconds: settings.shutdownGraceSeconds })
+  void metrics?.stop()
   const code = await end(workers, settings, orders)
   log.info('stopped')
   notifier.close()

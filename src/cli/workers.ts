@@ -146,7 +146,7 @@ export class Workers {
         member.lastTold = message.families
         return this.#questions.get(message.question)?.(member, message.families)
       case 'ask-metrics':
-        return void this.#collect().then((families) =>
+        return void this.families().then((families) =>
           member.process.send({ kind: 'all-metrics', question: message.question, families }),
         )
       default:
@@ -168,7 +168,7 @@ export class Workers {
   }
 
   /** The figures of all; who does not answer in time counts with what lasts of its last answer. */
-  async #collect(): Promise<MetricFamily[]> {
+  async families(): Promise<MetricFamily[]> {
     const question = ++this.#lastQuestion
     const answers = new Map<Member, MetricFamily[]>()
     const complete = Promise.withResolvers<void>()

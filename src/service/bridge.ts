@@ -114,11 +114,12 @@ export function startBridge(
     load,
     isStopping: () => lifecycle.isStopping,
     metrics:
-      observers.metrics &&
-      (async () => {
-        const all = options.allFamilies ? await options.allFamilies() : families()
-        return { text: renderFamilies(all), type: expositionType }
-      }),
+      settings.metricsListen || !observers.metrics
+        ? null
+        : async () => {
+            const all = options.allFamilies ? await options.allFamilies() : families()
+            return { text: renderFamilies(all), type: expositionType }
+          },
   }).listen({
     hostname: settings.host,
     port: settings.port,

@@ -9,6 +9,14 @@ export const listeningHost: Reader<string> = (given) => {
   return { problem: `${quote(given)} is not an address`, remedy: 'write an IP address or a host name' }
 }
 
+/** HOST:PORT to listen on. */
+export const listeningAddress: Reader<{ host: string; port: number }> = (given) => {
+  const address = splitHost(given)
+  if (address?.port) return { value: { host: address.host, port: address.port } }
+  const remedy = 'write HOST:PORT, such as 127.0.0.1:9100'
+  return { problem: `${quote(given)} is not an address with a port`, remedy }
+}
+
 /** HOST or HOST:PORT as it stands in a URL. */
 export const publicHost: Reader<string> = (given) => {
   if (splitHost(given)) return { value: given.toLowerCase() }

@@ -2,6 +2,7 @@ import { canonicalCollection } from '../domain/record.ts'
 import {
   cacheUrl,
   link,
+  listeningAddress,
   listeningHost,
   origins,
   publicHost,
@@ -185,6 +186,12 @@ export const settingsSchema = {
   statsd_url: setting(udpAddress, null, 'Where metrics are sent', { example: 'udp://127.0.0.1:8125' }),
   statsd_prefix: setting(prefix, 'sync-bridge', 'Begins every name sent to statsd'),
   metrics_enabled: setting(boolean, 'true', 'Serves Prometheus metrics at /__metrics__'),
+  metrics_listen: setting(
+    listeningAddress,
+    null,
+    'Address and port that serve /__metrics__ instead of the public port',
+    { example: '127.0.0.1:9100' },
+  ),
   docs_enabled: setting(boolean, 'true', 'Serves the API documentation at /docs'),
   explorer_enabled: setting(
     boolean,

@@ -40,16 +40,19 @@ let nodes: Nodes
 let shown: Map<string, Set<string>>
 
 beforeAll(async () => {
-  nodes = await startNodes({}, 1)
+  nodes = await startNodes({}, [{}])
   const client = new Client(nodes.nodes[0]!.url, nodes.sandbox.addUser('alice'))
   await client.ask('PUT', '/a', { data: { payload: 'x' } })
   await client.ask('GET', '')
   const requests = [{ path: '/v1/' }, { path: '/v1/' }]
   await client.send('POST', '/v1/batch', { requests })
   await nodes.redis.kill()
-  await eventually('the trouble was counted', async () =>
-    (await metrics()).has('sync_bridge_redis_troubles_total'),
-  )
+  await eventually('the trouble and the lag were measured', async () => {
+    const names = await metrics()
+    return (
+      names.has('sync_bridge_redis_troubles_total') && names.has('sync_bridge_event_loop_lag_seconds_bucket')
+    )
+  })
   shown = await metrics()
 })
 

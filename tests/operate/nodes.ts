@@ -29,7 +29,11 @@ export interface Nodes extends AsyncDisposable {
   cacheFailures(): number
 }
 
-export async function startNodes(settings: Record<string, string> = {}, count = 2): Promise<Nodes> {
+/** `own`: settings that each of them has besides; as many bridges as there are of these. */
+export async function startNodes(
+  settings: Record<string, string> = {},
+  own: Record<string, string>[] = [{}, {}],
+): Promise<Nodes> {
   const [sandbox, redis] = await Promise.all([startSandbox(), startRedisServer()])
   let cacheFailures = 0
   const statsd = await Bun.udpSocket({
@@ -41,7 +45,7 @@ export async function startNodes(settings: Record<string, string> = {}, count = 
       },
     },
   })
-  const ports = Array.from({ length: count }, freePort)
+  const ports = own.map(() => freePort())
   const secret = randomBytes(32).toString('hex')
   const common = {
     token_server_url: sandbox.tokenServerUrl,
@@ -53,10 +57,11 @@ export async function startNodes(settings: Record<string, string> = {}, count = 
     record_tabs_delete_enabled: 'true',
     ...settings,
   }
-  const start = (port: number, more = {}) => serve({ ...common, port: String(port), ...more })
-  const nodes = await Promise.all(ports.map((port) => start(port)))
+  const start = (index: number, more = {}) =>
+    serve({ ...common, port: String(ports[index]), ...own[index], ...more })
+  const nodes = await Promise.all(ports.map((_, index) => start(index)))
   async function restart(index: number, more: Record<string, string> = {}): Promise<void> {
-    nodes[index] = await start(ports[index]!, more)
+    nodes[index] = await start(index, more)
   }
   return {
     sandbox,

@@ -83,6 +83,7 @@ describe('readSettings', () => {
       statsdUrl: null,
       statsdPrefix: 'sync-bridge',
       metricsEnabled: true,
+      metricsListen: null,
       docsEnabled: true,
       explorerEnabled: false,
       flushSafeEtag: false,
@@ -219,6 +220,7 @@ service.record_a_put_enabled_delete_enabled = 1
       'moz-extension://0a1b https://c:443',
       { corsOrigins: new Set(['moz-extension://0a1b', 'https://c']) },
     ],
+    ['metrics_listen', '[::1]:9100', { metricsListen: { host: '::1', port: 9100 } }],
     ['statsd_url', 'udp://[::1]:8125', { statsdUrl: { host: '::1', port: 8125 } }],
     ['logging_level', 'warning', { loggingLevel: 'warning' }],
   ])('reads %s = %s', (name, text, expected) => {
@@ -348,6 +350,10 @@ service.record_a_put_enabled_delete_enabled = 1
     [
       'cors_origins = *, https://a',
       'cors_origins: "*" stands beside other origins: write *, or origins such as https://app.example.org separated by commas',
+    ],
+    [
+      'metrics_listen = 9100',
+      'metrics_listen: "9100" is not an address with a port: write HOST:PORT, such as 127.0.0.1:9100',
     ],
     [
       'statsd_url = localhost:8125',

@@ -45,7 +45,8 @@ export function rawRequest(
   return Buffer.from(`${head.join('\r\n')}\r\n\r\n${body}`, 'latin1')
 }
 
-function readAnswer(text: string): RawAnswer {
+/** Reads the first answer of what came over a connection. */
+export function readAnswer(text: string): RawAnswer {
   const end = text.indexOf('\r\n\r\n')
   const [start = '', ...lines] = text.slice(0, end === -1 ? 0 : end).split('\r\n')
   const headers = new Headers()

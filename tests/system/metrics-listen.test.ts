@@ -1,0 +1,73 @@
+import { afterEach, describe, expect, it } from 'bun:test'
+
+import { startExecutable } from '../support/executable.ts'
+import { freePort } from '../support/free-port.ts'
+
+import type { Executable } from '../support/executable.ts'
+
+const open: { stop(): Promise<unknown> }[] = []
+
+afterEach(async () => {
+  for (const part of open.splice(0).toReversed()) await part.stop()
+})
+
+async function start(settings: Record<string, string>): Promise<Executable> {
+  const executable = await startExecutable({ settings })
+  open.push(executable)
+  return executable
+}
+
+describe('service.metrics_listen', () => {
+  it.each(['1', '3'])('takes the metrics of %s workers from the public port to its own', async (workers) => {
+    const address = `127.0.0.1:${freePort()}`
+    const { url } = await start({ metrics_listen: address, workers })
+    for (let turn = 0; turn < 12; turn++) {
+      await fetch(`${url}/v1/__lbheartbeat__`, { headers: { Connection: 'close' } })
+    }
+
+    const [own, versioned, other, head, post] = await Promise.all([
+      fetch(`http://${address}/__metrics__`),
+      fetch(`http://${address}/v1/__metrics__`),
+      fetch(`http://${address}/v1/`),
+      fetch(`http://${address}/__metrics__`, { method: 'HEAD' }),
+      fetch(`http://${address}/__metrics__`, { method: 'POST' }),
+    ])
+    const text = await own.text()
+    const open = await fetch(`${url}/v1/__metrics__`)
+
+    expect([own.status, versioned.status, other.status, head.status, post.status]).toEqual([
+      200, 200, 404, 200, 404,
+    ])
+    expect(own.headers.get('Content-Type')).toContain('version=0.0.4')
+    expect(text).toContain('sync_bridge_requests_total{route="lbheartbeat",method="GET",status="200"} 12')
+    if (workers !== '1') expect(text).toContain(`sync_bridge_processes ${workers}`)
+    expect(open.status).toBe(404)
+    expect(await open.json()).toMatchObject({ code: 404, errno: 111 })
+  })
+
+  it.each(['1', '2'])('is told when %s workers can not have it', async (workers) => {
+    const taken = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: () => new Response('') })
+    open.push(taken)
+
+    const failure = String(
+      await start({ metrics_listen: `127.0.0.1:${taken.port}`, workers }).catch((error) => error),
+    )
+
+    expect(failure).toContain('exit code 1')
+    expect(failure).toContain(
+      `cannot serve metrics on 127.0.0.1:${taken.port}: the port is in use; change service.metrics_listen`,
+    )
+  })
+
+  it('goes to the process that takes over the port', async () => {
+    const settings = { metrics_listen: `127.0.0.1:${freePort()}`, reuse_port: 'true' }
+    const first = await start(settings)
+    const second = await start(settings)
+
+    await first.stop()
+    await fetch(`${second.url}/v1/__lbheartbeat__`)
+    const answer = await fetch(`http://${settings.metrics_listen}/__metrics__`)
+
+    expect(await answer.text()).toContain('{route="lbheartbeat",method="GET",status="200"} 1')
+  })
+})
