@@ -60,22 +60,32 @@ export class Batches {
     return batch
   }
 
-  /** Stages records; throws 400 when the batch would grow beyond the limits. An id staged before is merged with. */
-  append(batch: Batch, bsos: readonly Bso[], limits: Limits): void {
+  /**
+   * Stages records; throws 400 when the batch would grow beyond the limits. An id staged before is merged with. False
+   * when the database failed; MySQL then keeps what came before the failure.
+   */
+  append(batch: Batch, bsos: readonly Bso[], limits: Limits): boolean {
     const staged = new Map(batch.staged)
-    for (const bso of bsos) {
+    const failing = bsos.findIndex((bso) => !this.#isAccepted(bso, staged))
+    if (failing >= 0 && !this.quirks.appendOverwritesAll) return false
+    for (const bso of failing < 0 ? bsos : bsos.slice(0, failing)) {
       const key = this.storage.keyOf(bso.id)
       const earlier = staged.get(key)
-      staged.set(key, { ...earlier, ...bso })
-      if (earlier === undefined || !this.quirks.appendOverwritesAll || bso.payload === undefined) continue
-      // The statement that updates the row forgets to say which row.
-      for (const [other, fields] of staged) staged.set(other, { ...fields, payload: bso.payload })
+      if (earlier === undefined || !this.quirks.appendOverwritesAll) {
+        staged.set(key, { ...earlier, ...bso })
+        continue
+      }
+      // The statement that updates the row forgets to say which row, and leaves out the sortindex.
+      const { payload, ttl } = bso
+      const changes = { ...(payload !== undefined && { payload }), ...(ttl !== undefined && { ttl }) }
+      for (const [other, fields] of staged) staged.set(other, { ...fields, ...changes })
     }
     const bytes = [...staged.values()].reduce((sum, bso) => sum + payloadBytes(bso), 0)
     if (staged.size > limits.max_total_records || bytes > limits.max_total_bytes) {
       throw new Refusal(400, code.tooLarge)
     }
     batch.staged = staged
+    return failing < 0
   }
 
   /** Ends the batch; its records are the caller's to store. */
@@ -88,6 +98,13 @@ export class Batches {
   /** Forgets the batches of a user. */
   forget(uid: number): void {
     for (const [id, batch] of this.#batches) if (batch.uid === uid) this.#batches.delete(id)
+  }
+
+  // MySQL can't run the update of a staged row that changes nothing.
+  #isAccepted(bso: Bso, staged: ReadonlyMap<string, Bso>): boolean {
+    const isUpdate = this.quirks.appendOverwritesAll && staged.has(this.storage.keyOf(bso.id))
+    if (isUpdate && bso.payload === undefined && bso.ttl === undefined) return false
+    return this.quirks.storable.test(bso.payload ?? '')
   }
 
   #createId(nowMs: number): string {

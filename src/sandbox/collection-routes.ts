@@ -19,7 +19,7 @@ export function postCollection(operation: Operation): Reply {
   switch (operation.batch.kind) {
     case 'none':
       checkQuota(operation)
-      return store(operation, operation.upload.valid)
+      return store(operation)
     case 'start':
     case 'append':
       checkQuota(operation)
@@ -43,26 +43,37 @@ export function deleteCollection(operation: Operation): Reply {
   return { ...deletedReply(timestamp, quirks.isPython), lastModified: timestamp }
 }
 
-function store(operation: Operation, bsos: readonly Bso[]): Reply {
+function store(operation: Operation, staged: readonly Bso[] = []): Reply {
   const { storage, uid, collection, timestamp, upload } = operation
-  for (const bso of bsos) storage.put(uid, collection, bso, timestamp)
+  for (const bso of staged) storage.put(uid, collection, bso, timestamp, true)
+  for (const bso of upload.valid) storage.put(uid, collection, bso, timestamp)
   storage.touch(uid, collection, timestamp)
   const body = `{"modified":${formatSeconds(timestamp)},${formatOutcome(upload)}}`
   return { ...jsonReply(body, timestamp), headers: quotaHeaders(operation) }
 }
 
+// The answer looks well also when the database failed: then all records of the request are reported as failed.
 function stage(operation: Operation, batch: { kind: 'start' } | { kind: 'append'; id: string }): Reply {
-  const { batches, uid, collection, nowMs, upload, limits } = operation
+  const { batches, uid, collection, nowMs, upload, limits, quirks } = operation
   const id = batch.kind === 'start' ? batches.start(uid, collection, nowMs) : batch.id
-  batches.append(batches.find(id, uid, collection, nowMs), upload.valid, limits)
-  return { status: 202, body: `{"batch":${JSON.stringify(id)},${formatOutcome(upload)}}` }
+  const isStaged = batches.append(batches.find(id, uid, collection, nowMs), upload.valid, limits)
+  // PostgreSQL undoes the whole transaction, and with it the batch that it began.
+  if (!isStaged && batch.kind === 'start' && !quirks.appendOverwritesAll) batches.take(id)
+  const outcome = isStaged
+    ? upload
+    : { valid: [], failed: { ...upload.failed, ...databaseErrors(upload.valid) } }
+  return { status: 202, body: `{"batch":${JSON.stringify(id)},${formatOutcome(outcome)}}` }
 }
 
 // The body of a commit may bring more records; the time that lives are counted from is the commit's.
 function commit(operation: Operation, id: string): Reply {
-  const { batches, uid, collection, nowMs, upload, limits } = operation
-  batches.append(batches.find(id, uid, collection, nowMs), upload.valid, limits)
+  const { batches, uid, collection, nowMs } = operation
+  batches.find(id, uid, collection, nowMs)
   return store(operation, batches.take(id))
+}
+
+function databaseErrors(bsos: readonly Bso[]): Record<string, string> {
+  return Object.fromEntries(bsos.map(({ id }) => [id, 'db error']))
 }
 
 function formatOutcome({ valid, failed }: Operation['upload']): string {

@@ -1,6 +1,6 @@
 import { Refusal } from './reply.ts'
 import { idPattern } from './routes.ts'
-import { parseSeconds } from './timestamps.ts'
+import { parseSeconds, quantumMs } from './timestamps.ts'
 
 /** Orders a list may be asked for in. */
 export type Sort = 'newest' | 'oldest' | 'index' | 'none'
@@ -46,7 +46,8 @@ export function readListQuery(text: string, isPython: boolean): ListQuery {
   const from = query.offset?.from ?? null
   const isOutside =
     from !== null &&
-    ((query.newer !== null && from <= query.newer) || (query.older !== null && from >= query.older))
+    query.sort !== 'index' &&
+    (query.newer !== null ? from < query.newer : query.older !== null && from > query.older)
   if (isOutside) throw new Refusal(400)
   // An empty list of ids counts as none given, so that DELETE ?ids= deletes the whole collection.
   return query.ids?.length === 0 ? { ...query, ids: null } : query
@@ -73,9 +74,11 @@ function readLimit(value: string): number | null {
 }
 
 function readOffset(value: string): Offset | null {
-  const [, from, skip] = /^(?:(\d{1,15}):)?(\d{1,15})$/.exec(value) ?? []
+  // What follows a second colon is not looked at.
+  const [, from, skip] =
+    /^(?:(\d{1,15}):)?(\d{1,15})$/.exec(value) ?? /^(\d{1,15}):(\d{1,15}):/.exec(value) ?? []
   if (skip === undefined) return null
-  return { from: from === undefined ? null : Number(from), skip: Number(skip) }
+  return { from: from === undefined ? null : Number(from) - (Number(from) % quantumMs), skip: Number(skip) }
 }
 
 function readSort(value: string): Sort | null {

@@ -48,8 +48,10 @@ export function choosePage(
   if (typeof offset?.from === 'number') {
     restrict(sort === 'oldest' ? 'modified >= ?' : 'modified <= ?', offset.from)
   }
+  const order =
+    sort === 'index' && scope.quirks.unsortedFirst ? `sortindex IS NULL DESC, ${orders.index}` : orders[sort]
   const sql = `SELECT row, modified, bytes FROM bso WHERE ${conditions.join(' AND ')}
-    ORDER BY ${orders[sort]} LIMIT ? OFFSET ?`
+    ORDER BY ${order} LIMIT ? OFFSET ?`
   const found = storage.database
     .query(sql)
     .values(...values, limit === null ? -1 : limit + 1, offset?.skip ?? 0) as [number, number, number][]
@@ -118,12 +120,11 @@ function recordTexts(storage: Storage, rows: Float64Array, full: boolean, format
   }
 }
 
-// By time: the last record's timestamp and how many records of that timestamp have been handed out so far.
+// By time: the last record's timestamp and how many records of that timestamp have been handed out so far, even where
+// the page itself was reached by counting.
 function formatNext(found: [number, number, number][], offset: Offset | null, byTime: boolean): string {
   const last = found.at(-1)?.[1]
-  // A page that was itself reached by counting goes on counting.
-  const isCounted = !byTime || (offset !== null && offset.from === null)
-  if (isCounted || last === undefined) return String((offset?.skip ?? 0) + found.length)
+  if (!byTime || last === undefined) return String((offset?.skip ?? 0) + found.length)
   const same = found.length - 1 - found.findLastIndex(([, modified]) => modified !== last)
   const before = same === found.length && offset?.from === last ? offset.skip : 0
   return `${last}:${same + before}`

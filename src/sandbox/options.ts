@@ -47,6 +47,8 @@ export function initialSwitches(options: SandboxOptions, mode: Mode): Switches {
     quotaKilobytes: options.quotaKilobytes ?? null,
     identityKinds: ['browserid', 'bearer'],
     audiences: ['http://127.0.0.1*', 'http://localhost*', `http://${options.hostname ?? '127.0.0.1'}*`],
+    onFirstWrite: null,
+    onNewAccount: null,
     healthy: true,
   }
 }

@@ -20,14 +20,13 @@ export function readPrecondition(headers: Headers): Precondition {
 
 /**
  * The answer when the precondition fails, else null. A missing resource has the timestamp 0, so nothing fails on it
- * but X-If-Modified-Since; see Sync 1.5 API, "X-If-Unmodified-Since".
+ * but X-If-Modified-Since, which is looked at for writes, too; see Sync 1.5 API, "X-If-Unmodified-Since".
  */
 export function failedPrecondition(
   { modifiedSince, unmodifiedSince }: Precondition,
-  method: string,
   resource: number,
 ): Reply | null {
-  if (method === 'GET' && modifiedSince !== null && resource <= modifiedSince) {
+  if (modifiedSince !== null && resource <= modifiedSince) {
     return { status: 304, body: null, lastModified: resource }
   }
   if (unmodifiedSince !== null && resource > unmodifiedSince) {

@@ -6,7 +6,10 @@ export interface Quirks {
   readonly mode: Mode
   /** The Python server, whose HTTP details differ from those of the three Rust ones. */
   readonly isPython: boolean
-  /** Ids that differ only in case or trailing blanks name one record; the last spelling wins. */
+  /**
+   * Ids that differ only in case or trailing blanks name one record, of which the last spelling is shown; names of
+   * collections likewise, of which the first is.
+   */
   readonly foldsIds: boolean
   /** An expired record still has a timestamp as far as preconditions are concerned. */
   readonly expiredCounts: boolean
@@ -14,20 +17,38 @@ export interface Quirks {
   readonly defaultSort: 'newest' | 'none'
   /** Lists of bare ids have no order unless asked for. */
   readonly unorderedIds: boolean
+  /** In the order of sortindex, records without one come first instead of last. */
+  readonly unsortedFirst: boolean
   /** Next offsets are plain numbers even where a position by time would be possible. */
   readonly plainOffsets: boolean
   /** Most records that a list without `limit` returns; null for all of them. */
   readonly listCap: number | null
   readonly batchIdForm: 'uuid' | 'decimal' | 'hex'
+  /** Payloads that the database can hold; others end as its error. */
+  readonly storable: RegExp
   /** Staging an id twice overwrites the payload of everything staged so far. */
   readonly appendOverwritesAll: boolean
 }
 
 const rust = { isPython: false, foldsIds: false, expiredCounts: true, defaultSort: 'newest' } as const
-const exact = { unorderedIds: false, plainOffsets: false, listCap: null, appendOverwritesAll: false } as const
+const exact = {
+  unorderedIds: false,
+  unsortedFirst: false,
+  plainOffsets: false,
+  listCap: null,
+  appendOverwritesAll: false,
+  storable: /^[^]*$/,
+} as const
 
 const quirksByMode: Record<Mode, Quirks> = {
-  postgres: { mode: 'postgres', ...rust, ...exact, batchIdForm: 'uuid' },
+  postgres: {
+    mode: 'postgres',
+    ...rust,
+    ...exact,
+    unsortedFirst: true,
+    storable: /^[^\0]*$/,
+    batchIdForm: 'uuid',
+  },
   mysql: {
     mode: 'mysql',
     ...rust,
@@ -37,6 +58,7 @@ const quirksByMode: Record<Mode, Quirks> = {
     listCap: 10_000,
     batchIdForm: 'decimal',
     appendOverwritesAll: true,
+    storable: /^[\0-\u00ff]*$/,
   },
   spanner: {
     mode: 'spanner',

@@ -29,7 +29,8 @@ export const idPattern = /^[ -~]{1,64}$/
 export function matchRoute(method: string, path: string): Route {
   const route = readRoute(path)
   if (route === null) throw new Refusal(404)
-  if (!methods[route.kind].includes(method)) throw new Refusal(405, null)
+  const known = methods[route.kind]
+  if (!known.includes(method)) throw new Refusal(405, null, { Allow: known.join(', ') })
   return route
 }
 

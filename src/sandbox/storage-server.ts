@@ -46,15 +46,33 @@ export function createStorageServer(
 // The Python server waits out one quantum by itself before it reports a conflict.
 async function transact(parts: StorageServerParts, understood: Understood): Promise<Reply> {
   try {
-    return parts.storage.transaction(() => act(parts, understood))
+    return await attempt(parts, understood)
   } catch (error) {
     if (!parts.quirks.isPython || !(error instanceof Refusal) || error.status !== 503) throw error
     await Bun.sleep(10)
-    return parts.storage.transaction(() => act(parts, understood))
+    return attempt(parts, understood)
   }
 }
 
-function act(parts: StorageServerParts, understood: Understood): Reply {
+async function attempt(parts: StorageServerParts, understood: Understood): Promise<Reply> {
+  const { storage, switches, quirks } = parts
+  const { method, route, collection } = understood
+  const isNew = () => storage.collectionTimestamp(route.uid, collection) === 0
+  const isFirstWrite = method !== 'GET' && collection !== '' && isNew()
+  if (switches.onFirstWrite === null || !isFirstWrite) {
+    return storage.transaction(() => handle(check(parts, understood)))
+  }
+  // There is no row yet that the first writers could lock.
+  const operation = check(parts, understood)
+  await switches.onFirstWrite()
+  if (quirks.mode === 'mysql' && !isNew()) throw new Refusal(500)
+  return storage.transaction(() => handle(operation))
+}
+
+/** What is known once the precondition holds; otherwise the answer. */
+type Checked = { failed: Reply } | { route: Route; method: string; operation: Operation }
+
+function check(parts: StorageServerParts, understood: Understood): Checked {
   const { storage, clock } = parts
   const { method, route, collection, id } = understood
   const [nowMs, timestamp] = [clock.nowMs(), clock.timestamp()]
@@ -64,14 +82,19 @@ function act(parts: StorageServerParts, understood: Understood): Reply {
     throw new Refusal(503, 0, { 'Retry-After': '10' })
   }
   const resource = resourceTimestamp(storage, route, nowMs)
-  const failed = failedPrecondition(understood.precondition, method, resource)
-  if (failed !== null) return failed
+  const failed = failedPrecondition(understood.precondition, resource)
+  if (failed !== null) return { failed }
   const operation = { ...parts, ...understood, uid: route.uid, collection, id, nowMs, timestamp, resource }
-  const reply = handle(route, method, operation)
-  return { ...reply, lastModified: reply.lastModified ?? resource }
+  return { route, method, operation }
 }
 
-function handle(route: Route, method: string, operation: Operation): Reply {
+function handle(checked: Checked): Reply {
+  if ('failed' in checked) return checked.failed
+  const reply = perform(checked.route, checked.method, checked.operation)
+  return { ...reply, lastModified: reply.lastModified ?? checked.operation.resource }
+}
+
+function perform(route: Route, method: string, operation: Operation): Reply {
   switch (route.kind) {
     case 'info':
       return readInfo(route.page, operation)

@@ -1,6 +1,7 @@
 import { Database } from 'bun:sqlite'
 import type { Bso, StoredRecord } from './bso.ts'
 import type { Quirks } from './quirks.ts'
+import { Refusal } from './reply.ts'
 
 /** A record with the time it was written and that it expires, both in milliseconds, for bulk loading. */
 export interface TimedRecord {
@@ -33,16 +34,16 @@ const never = Number.MAX_SAFE_INTEGER
 
 // A row never changes: a write inserts a new one and removes the old one. While a list is being sent, removed rows are
 // only marked as gone, so that a slow reader gets the records as they were when it asked, without a copy of them.
-const schema = `
+const schema = (collation: 'BINARY' | 'NOCASE') => `
   CREATE TABLE bso (
-    row INTEGER PRIMARY KEY, uid INTEGER NOT NULL, collection TEXT NOT NULL, key TEXT NOT NULL, id TEXT NOT NULL,
+    row INTEGER PRIMARY KEY, uid INTEGER NOT NULL, collection TEXT COLLATE ${collation} NOT NULL, key TEXT NOT NULL, id TEXT NOT NULL,
     modified INTEGER NOT NULL, sortindex INTEGER, expiry INTEGER NOT NULL, gone INTEGER NOT NULL DEFAULT 0,
     bytes INTEGER NOT NULL, quoted TEXT NOT NULL
   );
   CREATE UNIQUE INDEX bso_key ON bso (uid, collection, key) WHERE gone = 0;
   CREATE INDEX bso_modified ON bso (uid, collection, modified, id) WHERE gone = 0;
   CREATE TABLE collection (
-    uid INTEGER, name TEXT, modified INTEGER NOT NULL, PRIMARY KEY (uid, name)
+    uid INTEGER, name TEXT COLLATE ${collation}, modified INTEGER NOT NULL, PRIMARY KEY (uid, name)
   ) WITHOUT ROWID;
   CREATE TABLE tombstone (uid INTEGER PRIMARY KEY, modified INTEGER NOT NULL);
 `
@@ -56,8 +57,11 @@ export class Storage {
   constructor(quirks: Quirks) {
     this.#quirks = quirks
     this.database.run('PRAGMA journal_mode = MEMORY')
-    for (const statement of schema.split(';').filter((text) => text.trim() !== ''))
+    for (const statement of schema(quirks.foldsIds ? 'NOCASE' : 'BINARY')
+      .split(';')
+      .slice(0, -1)) {
       this.database.run(statement)
+    }
   }
 
   /** Runs the work as one transaction: what it throws undoes all of it. */
@@ -108,12 +112,14 @@ export class Storage {
   }
 
   /**
-   * Creates the record or merges the given fields into it. Only payload and sortindex move its timestamp. One that has
-   * expired keeps its expiry, and so stays hidden, unless a ttl is given: the servers only ever look at the row.
+   * Creates the record or merges the given fields into it. Only payload and sortindex move its timestamp, unless it was
+   * staged. One that has expired keeps its expiry, and so stays hidden, unless a ttl is given: the servers only ever
+   * look at the row.
    */
-  put(uid: number, collection: string, bso: Bso, timestamp: number): void {
+  put(uid: number, collection: string, bso: Bso, timestamp: number, wasStaged = false): void {
+    if (!this.#quirks.storable.test(bso.payload ?? '')) throw new Refusal(500)
     const old = this.#find(uid, collection, bso.id)
-    const changes = bso.payload !== undefined || bso.sortindex !== undefined
+    const changes = wasStaged || bso.payload !== undefined || bso.sortindex !== undefined
     this.#remove('row = ?', old?.row ?? -1)
     this.insert(uid, collection, {
       id: bso.id,
@@ -136,7 +142,9 @@ export class Storage {
 
   /** Sets the collection's timestamp, creating the collection if need be. */
   touch(uid: number, collection: string, timestamp: number): void {
-    this.database.query('INSERT OR REPLACE INTO collection VALUES (?, ?, ?)').run(uid, collection, timestamp)
+    const sql = `INSERT INTO collection VALUES (?, ?, ?)
+      ON CONFLICT (uid, name) DO UPDATE SET modified = excluded.modified`
+    this.database.query(sql).run(uid, collection, timestamp)
   }
 
   /** Removes records, expired ones too. */

@@ -22,6 +22,13 @@ export interface Switches {
   identityKinds: readonly IdentityKind[]
   /** Audiences of BrowserID assertions that are accepted; `*` stands for any text. */
   audiences: readonly string[]
+  /**
+   * Awaited between the checks of a write to a collection that has never been written to and the write itself. Writers
+   * that meet there don't see one another: on PostgreSQL the last one wins, on MySQL it ends as a deadlock.
+   */
+  onFirstWrite: (() => Promise<void>) | null
+  /** Awaited before an account that the token server doesn't know is added. Each request that meets there adds it. */
+  onNewAccount: (() => Promise<void>) | null
   /** False: both servers' `__heartbeat__` answers 503. */
   healthy: boolean
 }

@@ -23,10 +23,10 @@ export interface TokenServerParts {
 /** Answers requests to the token server; see token server API. */
 export function createTokenServer(
   parts: TokenServerParts,
-): (request: Request, target: RequestTarget) => Response {
-  return (request, target) => {
+): (request: Request, target: RequestTarget) => Promise<Response> {
+  return async (request, target) => {
     try {
-      return answer(parts, request, target)
+      return await answer(parts, request, target)
     } catch (error) {
       if (!(error instanceof TokenError)) throw error
       return Response.json(error.toJSON(), { status: error.httpStatus, headers: errorHeaders(parts, error) })
@@ -34,18 +34,27 @@ export function createTokenServer(
   }
 }
 
-function answer(parts: TokenServerParts, request: Request, target: RequestTarget): Response {
+async function answer(parts: TokenServerParts, request: Request, target: RequestTarget): Promise<Response> {
   if (target.path.startsWith('/__')) return dockerflow(parts.switches, target.path)
   if (target.path === '/') return new Response(null, { status: 302, headers: { Location: '/__version__' } })
   const route = /^\/1\.0\/([^/]+)\/([^/]+)$/.exec(target.path)
-  if (route === null) return Response.json(0, { status: 404 })
-  if (request.method !== 'GET') return new Response(null, { status: 405 })
+  if (route === null) return new Response(target.path.startsWith('/1.0/') ? null : '0', { status: 404 })
+  if (request.method !== 'GET') return new Response(null, { status: 405, headers: { Allow: 'GET' } })
   const claimed = identify(parts, request.headers)
   // Only now: who isn't known isn't told either which applications there are.
   const [, application = '', version = ''] = route
   if (application !== 'sync') throw unsupported('application', 'Unsupported application')
   if (version !== '1.5') throw unsupported(version, 'Unsupported application version')
-  return grant(parts, parts.accounts.resolve(claimed), new URLSearchParams(target.query).get('duration'))
+  const row = await findAccount(parts, claimed)
+  return grant(parts, row, new URLSearchParams(target.query).get('duration'))
+}
+
+async function findAccount({ accounts, switches }: TokenServerParts, claimed: Claimed): Promise<AccountRow> {
+  const isNew = accounts.find(claimed.email) === undefined
+  if (switches.onNewAccount === null || !isNew || !switches.newUsers) return accounts.resolve(claimed)
+  // The table has no unique key, so that every request that looked too early adds the account.
+  await switches.onNewAccount()
+  return accounts.register(claimed)
 }
 
 function identify(parts: TokenServerParts, headers: Headers): Claimed {

@@ -49,7 +49,7 @@ export async function understand(
   const query = readListQuery(target.query, quirks.isPython)
   const isPost = method === 'POST'
   const batch = isPost ? readBatchRequest(target.query, switches.batching) : ({ kind: 'none' } as const)
-  if (isPost) checkAnnounced(headers, limits, batch.kind !== 'none')
+  if (isPost) checkAnnounced(headers, limits)
   const precondition = isConfiguration ? noPrecondition : readPrecondition(headers)
   const rules = { collection, limits, quirks }
   return {
@@ -63,18 +63,20 @@ export async function understand(
     batch,
     precondition,
     fields: method === 'PUT' ? readItemBody(text, rules) : {},
-    upload: isPost ? readUpload(emptyCommit(text, batch.kind), type, rules) : { valid: [], failed: {} },
+    upload: isPost ? readUpload(text, type, rules) : { valid: [], failed: {} },
   }
 }
 
+// The known media range of the highest quality decides. A header that can't be parsed is ignored.
 function readFormat(headers: Headers): ListFormat {
-  const ranges = (headers.get('Accept') ?? '*/*').split(',').map((range) => range.split(';')[0]?.trim())
-  if (ranges.includes('application/newlines')) return 'newlines'
-  if (ranges.includes('application/json') || ranges.includes('*/*') || ranges.includes('')) return 'json'
-  throw new Refusal(406)
-}
-
-// A commit may come without any body.
-function emptyCommit(text: string, kind: string): string {
-  return kind === 'commit' && text === '' ? '[]' : text
+  const ranges = (headers.get('Accept') ?? '*/*').split(',').map((text) => {
+    const [type = '', ...parameters] = text.split(';').map((part) => part.trim().toLowerCase())
+    const quality = parameters.find((parameter) => parameter.startsWith('q='))?.slice(2) ?? '1'
+    return { type, quality: Number(quality) }
+  })
+  if (!ranges.every(({ type }) => /^[^/ ]+\/[^/ ]+$/.test(type))) return 'json'
+  const known = ['*/*', 'application/json', 'application/newlines', 'text/plain']
+  const best = ranges.toSorted((a, b) => b.quality - a.quality).find(({ type }) => known.includes(type))
+  if (best === undefined || best.type === 'text/plain') throw new Refusal(406)
+  return best.type === 'application/newlines' ? 'newlines' : 'json'
 }

@@ -4,6 +4,8 @@ import type { Quirks } from './quirks.ts'
 import { Refusal, code } from './reply.ts'
 import { idPattern } from './routes.ts'
 
+const largestUint32 = 4_294_967_295
+
 /** The records of an upload, parted into those that may be stored and the reasons why others may not. */
 export interface Upload {
   valid: Bso[]
@@ -40,11 +42,16 @@ export async function readBody(request: Request, { max_request_bytes: most }: Li
   if (Number(request.headers.get('Content-Length') ?? 0) > most) throw new Refusal(413, code.tooLarge)
   const bytes = await request.arrayBuffer()
   if (bytes.byteLength > most) throw new Refusal(413, code.tooLarge)
-  return new TextDecoder().decode(bytes)
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+  } catch {
+    throw invalid()
+  }
 }
 
 /** The body of a PUT; throws 400. Its id, if any, only has to look like one: the path names the record. */
 export function readItemBody(text: string, rules: UploadRules): BsoFields {
+  if (hasRepeatedField(text)) throw invalid()
   const value = parseJson(text, rules.quirks)
   const fields = readBsoFields(value, rules.quirks)
   if (fields === null || !isObject(value) || !isIdOrAbsent(value['id'])) throw invalid()
@@ -81,30 +88,50 @@ export function readUpload(text: string, type: BodyType, rules: UploadRules): Up
   return upload
 }
 
-/** Checks the sizes a client announces in X-Weave headers; throws 400. */
-export function checkAnnounced(headers: Headers, limits: Limits, isBatch: boolean): void {
+/** Checks the sizes that a client announces in X-Weave headers, those of batches on any upload; throws 400. */
+export function checkAnnounced(headers: Headers, limits: Limits): void {
   const announced: [name: string, most: number][] = [
     ['X-Weave-Records', limits.max_post_records],
     ['X-Weave-Bytes', limits.max_post_bytes],
+    ['X-Weave-Total-Records', limits.max_total_records],
+    ['X-Weave-Total-Bytes', limits.max_total_bytes],
   ]
-  if (isBatch) {
-    announced.push(['X-Weave-Total-Records', limits.max_total_records])
-    announced.push(['X-Weave-Total-Bytes', limits.max_total_bytes])
-  }
   for (const [name, most] of announced) {
     const text = headers.get(name)
     if (text === null) continue
-    if (!/^\d{1,15}$/.test(text)) throw new Refusal(400)
+    if (!/^\+?\d{1,10}$/.test(text) || Number(text) > largestUint32) throw new Refusal(400)
     if (Number(text) > most) throw new Refusal(400, code.tooLarge)
   }
 }
 
 function parseJson(text: string, quirks: Quirks): unknown {
+  const unreadable = new Refusal(400, quirks.isPython ? code.json : code.invalidRecord)
+  if (!quirks.isPython && hasLoneSurrogate(text)) throw unreadable
   try {
-    return JSON.parse(text)
+    // An integer written as 1.0 is none for the server. In strings quotes are escaped, so this can't match there.
+    return JSON.parse(
+      text.replaceAll(/"(sortindex|ttl)"(\s*:\s*)(-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)/g, asInteger),
+    )
   } catch {
-    throw new Refusal(400, quirks.isPython ? code.json : code.invalidRecord)
+    throw unreadable
   }
+}
+
+function asInteger(found: string, name: string, colon: string, digits: string): string {
+  return /^-?\d+$/.test(digits) ? found : `"${name}"${colon}"${digits}"`
+}
+
+// A name that is repeated refuses a PUT; in an upload of several records the last one counts.
+function hasRepeatedField(text: string): boolean {
+  const names = text.match(/"(?:id|payload|sortindex|ttl)"\s*:/g) ?? []
+  return new Set(names.map((name) => name.slice(0, name.lastIndexOf('"')))).size < names.length
+}
+
+// Half a surrogate pair can be written as an escape only. Escaped backslashes are skipped pairwise.
+function hasLoneSurrogate(text: string): boolean {
+  if (!/\\u[dD][89a-fA-F]/.test(text)) return false
+  const escapes = /\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[dD][89a-fA-F]|\\./g
+  return (text.match(escapes) ?? []).some((escape) => escape.length === 4)
 }
 
 function parseLines(text: string, quirks: Quirks): unknown[] {

@@ -142,15 +142,16 @@ describe('batch upload', () => {
     expect([refused.status, repeated.status]).toEqual([412, 200])
   })
 
-  it('fact 109: a commit may have no body, and a batch no records', async () => {
+  it('fact 109: a batch may have no records, and a commit none of its own, but not zero bytes', async () => {
     await using sync = await connect()
     const headers = { 'Content-Type': 'application/json' }
     const batch = batchOf(await sync.post('/storage/tabs?batch=true', []))
 
-    const answer = await sync.send('POST', `/storage/tabs?batch=${batch}&commit=true`, { body: '', headers })
+    const bare = await sync.send('POST', `/storage/tabs?batch=${batch}&commit=true`, { body: '', headers })
+    const empty = await sync.post(`/storage/tabs?batch=${batch}&commit=true`, [])
 
-    expect(answer.status).toBe(200)
-    expect(answer.json()).toMatchObject({ success: [], failed: {} })
+    expect([bare.status, bare.text]).toEqual([400, '8'])
+    expect([empty.status, empty.json()]).toEqual([200, expect.objectContaining({ success: [], failed: {} })])
   })
 
   it('fact 110: ttl is counted from the commit', async () => {

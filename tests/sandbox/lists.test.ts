@@ -196,10 +196,10 @@ describe('GET collection', () => {
     'x',
     '1:x',
     '-1',
-    '1:2:3',
     '',
-    '1700000000020:1&newer=1700000000.02',
-    '1700000000010:0&older=1700000000.01',
+    '1:',
+    '1700000000010:1&newer=1700000000.02',
+    '1700000000020:0&older=1700000000.01',
   ])('fact 72: offset %s is 400', async (offset) => {
     await using sync = await connectToFive()
 
@@ -229,6 +229,10 @@ describe('GET collection', () => {
     ['application/json;q=0.9, text/html', 200],
     ['text/plain', 406],
     ['application/*', 406],
+    ['junk', 200],
+    ['Application/JSON', 200],
+    ['text/plain, application/json;q=0.9', 406],
+    ['text/plain;q=0.1, */*;q=0.2', 200],
     ['text/html', 406],
   ])('fact 73: Accept: %s is %d', async (Accept, status) => {
     await using sync = await connectToFive()
