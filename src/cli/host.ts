@@ -55,6 +55,8 @@ export interface Output {
   /** `written` is called once the text has left the process, or with the error that kept it from leaving. */
   write(text: string, written?: (error?: Error | null) => void): void
   isTty: boolean
+  /** Whether the journal of systemd reads it. */
+  isJournal: boolean
 }
 
 /** The real world, and a way to leave it: `drain` resolves once what was written has left the process. */
@@ -62,8 +64,8 @@ export type ProcessHost = Host & { drain(timeoutMs: number): Promise<void> }
 
 /** The real world: this process, its files and its signals. */
 export function processHost(): ProcessHost {
-  const stdout = outputTo(Bun.stdout, () => process.stdout.isTTY)
-  const stderr = outputTo(Bun.stderr, () => process.stderr.isTTY)
+  const stdout = outputTo(Bun.stdout, 1, () => process.stdout.isTTY)
+  const stderr = outputTo(Bun.stderr, 2, () => process.stderr.isTTY)
   return {
     stdout,
     stderr,
@@ -141,7 +143,11 @@ function usage(): ProcessUsage {
 const maxFileBytes = 4 * 1024 * 1024
 
 // The runtime's own streams, process.stdout and process.stderr, would double the time that a start takes.
-function outputTo(file: BunFile, isTty: () => boolean): Output & { drained(): Promise<unknown> } {
+function outputTo(
+  file: BunFile,
+  descriptor: 1 | 2,
+  isTty: () => boolean,
+): Output & { drained(): Promise<unknown> } {
   const pending = new Set<Promise<void>>()
   let sink: FileSink | null = null
 
@@ -161,8 +167,11 @@ function outputTo(file: BunFile, isTty: () => boolean): Output & { drained(): Pr
     get isTty() {
       return isTty()
     },
+    get isJournal() {
+      return isJournal(descriptor)
+    },
     write(text, written) {
-      const sent = send(text).then((error) => {
+      const sent = send(descriptor === 2 && isJournal(2) ? withPriorities(text) : text).then((error) => {
         pending.delete(sent)
         written?.(error)
       })
@@ -170,6 +179,19 @@ function outputTo(file: BunFile, isTty: () => boolean): Output & { drained(): Pr
     },
     drained: () => Promise.all(pending),
   }
+}
+
+// The variable alone says too little: an output that was redirected is no longer the journal's; see systemd.exec(5).
+function isJournal(descriptor: number): boolean {
+  const { JOURNAL_STREAM } = process.env
+  if (!JOURNAL_STREAM) return false
+  const { dev, ino } = files().fstatSync(descriptor)
+  return JOURNAL_STREAM === `${dev}:${ino}`
+}
+
+// Commands write warnings and problems to stderr, and nothing else.
+function withPriorities(text: string): string {
+  return text.replaceAll(/^.+$/gm, (line) => `<${line.startsWith('warning: ') ? 4 : 3}>${line}`)
 }
 
 // Who is configured by the environment alone does without it.

@@ -28,7 +28,9 @@ export function createOutputLog(settings: Settings, host: Host, output: Output):
     level: settings.loggingLevel,
     write: (line) => writer.write(line),
     now: host.now,
-    colour: settings.loggingRenderer === 'text' && output.isTty,
+    // See no-color.org.
+    colour: output.isTty && !host.environment.NO_COLOR,
+    priorities: output.isJournal,
   })
   return { log, flush: () => Promise.race([writer.flush(), Bun.sleep(500)]), dropped: () => writer.dropped }
 }

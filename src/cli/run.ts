@@ -83,7 +83,7 @@ async function start(
 /** Reads the same settings later; what would go to stderr is reported line by line. */
 function readAgainFrom(path: string | null, host: Host): ReadAgain {
   return (report) => {
-    const stderr: Output = { isTty: false, write: (text) => report(text.trimEnd()) }
+    const stderr: Output = { isTty: false, isJournal: false, write: (text) => report(text.trimEnd()) }
     return loadSettings(path, { ...host, stderr }, [])?.settings ?? null
   }
 }

@@ -24,15 +24,18 @@ export interface LogOptions {
   now(): number
   /** Whether text may be coloured; JSON never is. */
   colour: boolean
+  /** Whether each line begins with its priority, `<3>` to `<7>`, for the journal of systemd; see sd-daemon(3). */
+  priorities: boolean
 }
 
 /** A log of events: JSON with `time`, `level`, `event` and the fields, or text for people. */
-export function createLog({ renderer, level, write, now, colour }: LogOptions): Log {
+export function createLog({ renderer, level, write, now, colour, priorities }: LogOptions): Log {
   const render = renderer === 'json' ? renderJson : (...event: LogEvent) => renderText(colour, ...event)
+  const prefix = (own: LogLevel) => (priorities ? `<${journalPriority[own]}>` : '')
   const logger =
     (own: LogLevel) =>
     (event: string, fields: LogFields = {}) => {
-      if (isLogged(log, own)) write(render(now(), own, event, fields))
+      if (isLogged(log, own)) write(prefix(own) + render(now(), own, event, fields))
     }
   const log: Log = {
     level,
@@ -50,6 +53,7 @@ export function isLogged(log: Log, level: LogLevel): boolean {
 }
 
 const gravity: Record<LogLevel, number> = { debug: 0, info: 1, warning: 2, error: 3 }
+const journalPriority: Record<LogLevel, number> = { debug: 7, info: 6, warning: 4, error: 3 }
 const maxValueLength = 256
 
 type LogEvent = [timeMs: number, level: LogLevel, event: string, fields: LogFields]

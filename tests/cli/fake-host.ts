@@ -17,8 +17,8 @@ export function fakeHost(
   const host: FakeHost = {
     out: '',
     err: '',
-    stdout: { isTty: false, write: (text) => void (host.out += text) },
-    stderr: { isTty: false, write: (text) => void (host.err += text) },
+    stdout: { isTty: false, isJournal: false, write: (text) => void (host.out += text) },
+    stderr: { isTty: false, isJournal: false, write: (text) => void (host.err += text) },
     environment: { ...environment },
     readFile(path) {
       if (Object.hasOwn(files, path)) return files[path]!

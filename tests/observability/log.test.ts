@@ -8,7 +8,15 @@ import type { LogOptions } from '../../src/observability/log.ts'
 function logTo(lines: string[], options: Partial<LogOptions> = {}) {
   const write = (line: string) => void lines.push(line)
   const now = () => Date.UTC(2026, 0, 2, 3, 4, 5, 678)
-  return createLog({ renderer: 'json', level: 'debug', write, now, colour: false, ...options })
+  return createLog({
+    renderer: 'json',
+    level: 'debug',
+    write,
+    now,
+    colour: false,
+    priorities: false,
+    ...options,
+  })
 }
 
 describe('createLog', () => {
@@ -33,6 +41,19 @@ describe('createLog', () => {
     expect(lines).toEqual([
       '{"time":"2026-01-02T03:04:05.678Z","level":"info","event":"request","status":200,"path":"/v1/","cached":false,"collection":null}',
     ])
+  })
+
+  it.each([
+    ['debug', 7],
+    ['info', 6],
+    ['warning', 4],
+    ['error', 3],
+  ] as const)('tells the journal the priority of a line of level %s', (level, priority) => {
+    const lines: string[] = []
+
+    logTo(lines, { priorities: true })[level]('anything')
+
+    expect(lines.map((line) => line.slice(0, 9))).toEqual([`<${priority}>{"time`])
   })
 
   it('leaves out what is below its level', () => {

@@ -64,6 +64,7 @@ export async function startTestBridge(options: TestBridgeOptions = {}): Promise<
     write: (line) => logs.push(line),
     now: host.now,
     colour: false,
+    priorities: false,
   })
   const bridge = startBridge(testSettings(options, sandbox), host, log)
   const tokens = new Map<SandboxUser, Record<string, string>>()
@@ -139,7 +140,7 @@ function testSettings(options: TestBridgeOptions, sandbox: Sandbox) {
 }
 
 function testHost(now: () => number): Host {
-  const silent = { write() {}, isTty: false }
+  const silent = { write() {}, isTty: false, isJournal: false }
   return {
     stdout: silent,
     stderr: silent,

@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
-import { closeSync, openSync } from 'node:fs'
+import { closeSync, openSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 
 import { startSandbox } from '../../src/sandbox/sandbox.ts'
 import { freePort } from '../support/free-port.ts'
 import { eventually } from '../support/redis-server.ts'
-import { endAll, iniText, makeFolder, start } from './process.ts'
+import { endAll, executablePath, iniText, makeFolder, start } from './process.ts'
 import type { Sandbox } from '../../src/sandbox/sandbox.ts'
 
 /** Their log lines are more than a pipe and the queue before it hold. */
@@ -86,3 +86,42 @@ function open(kind: string, folder: string): { stdout: number; close(): void } {
     },
   }
 }
+
+describe('serve whose output is the journal of systemd', () => {
+  /** Its output on both streams, which are the same file, until it has ended. */
+  async function outputOf(stream: (file: string) => string): Promise<string[]> {
+    const cwd = makeFolder({
+      'bridge.ini': iniText({
+        token_server_url: sandbox.tokenServerUrl,
+        port: '0',
+        record_bookmark_put_enabled: 'true',
+      }),
+    })
+    const file = join(cwd, 'output')
+    const descriptor = openSync(file, 'a')
+    const bridge = Bun.spawn([executablePath, 'serve', '--config', 'bridge.ini'], {
+      cwd,
+      env: { JOURNAL_STREAM: stream(file) },
+      stdio: ['ignore', descriptor, descriptor],
+    })
+    closeSync(descriptor)
+    await eventually('it listens', () => Promise.resolve(readFileSync(file, 'utf8').includes('listening')))
+    bridge.kill('SIGTERM')
+    await bridge.exited
+    return readFileSync(file, 'utf8').trimEnd().split('\n')
+  }
+
+  it('tells it the priority of every line', async () => {
+    const lines = await outputOf((file) => `${statSync(file).dev}:${statSync(file).ino}`)
+
+    expect(lines[0]).toStartWith('<4>warning: bridge.ini:')
+    expect(lines.length).toBeGreaterThan(2)
+    expect(lines.slice(1).filter((line) => !line.startsWith('<6>{"time":'))).toEqual([])
+  })
+
+  it('writes none when the output has been redirected since', async () => {
+    const lines = await outputOf((file) => `${statSync(file).dev}:${statSync(file).ino + 1}`)
+
+    expect(lines.filter((line) => line.startsWith('<'))).toEqual([])
+  })
+})
