@@ -26,7 +26,7 @@ export interface CredentialsOptions {
    * One call to the token server, with a deadline of its own. Rejects with `ServiceError` 401 when the identity is
    * refused and with `UpstreamError` when it can't be told.
    */
-  exchange(identity: Identity): Promise<SyncCredentials>
+  exchange(identity: Identity, requestId: string): Promise<SyncCredentials>
   /**
    * Whether a refusal will still stand in a few seconds and may be remembered as long; all do when left out.
    * One that blames a clock does not.
@@ -49,18 +49,29 @@ export interface CredentialsOptions {
   observe(event: CredentialsEvent): void
 }
 
+/** Credentials, and where they were found: in this process, in the shared store, or at the token server. */
+export interface Obtained {
+  credentials: SyncCredentials
+  source: 'memory' | 'cache' | 'exchange'
+}
+
+/** The request that credentials are needed for. The token server is told its id. */
+export interface Requester {
+  requestId: string
+}
+
 /** From identities to credentials, remembered for a few minutes. */
 export interface Credentials {
   /**
    * Remembered credentials, or those of one call to the token server for all who wait. Rejects as `exchange` does.
    * The call goes on when the client that caused it has hung up.
    */
-  obtain(identity: Identity): Promise<SyncCredentials>
+  obtain(identity: Identity, requester: Requester): Promise<Obtained>
   /**
    * After the storage answered 401 to `refused`: forgets them everywhere and asks the token server, once for all who
    * wait. Newer ones that somebody else has fetched meanwhile are returned as they are.
    */
-  renew(identity: Identity, refused: SyncCredentials): Promise<SyncCredentials>
+  renew(identity: Identity, refused: SyncCredentials, requester: Requester): Promise<SyncCredentials>
 }
 
 export function createCredentials(options: CredentialsOptions): Credentials {
@@ -76,7 +87,7 @@ const expiryMarginMs = 10_000
 
 interface Flight {
   kind: 'obtain' | 'renew'
-  landing: Promise<SyncCredentials>
+  landing: Promise<Obtained>
 }
 
 class RememberedCredentials implements Credentials {
@@ -102,63 +113,65 @@ class RememberedCredentials implements Credentials {
     this.#shared = store ? new SharedCredentials({ ...options, store, seal, previousSeal, ttlMs }) : null
   }
 
-  async obtain(identity: Identity): Promise<SyncCredentials> {
+  async obtain(identity: Identity, requester: Requester): Promise<Obtained> {
     const known = this.#local.recall(identity)
-    if (known) return this.#saw('hit-local', known)
+    if (known) return this.#saw('hit-local', { credentials: known, source: 'memory' })
     const index = this.#seal.index(identity)
     const flight = this.#flights.get(index)
     if (flight) return this.#saw('joined', flight.landing)
     this.#throwIfRefused(index)
-    return this.#depart(index, 'obtain', () => this.#find(identity, index))
+    return this.#depart(index, 'obtain', () => this.#find(identity, index, requester))
   }
 
-  async renew(identity: Identity, refused: SyncCredentials): Promise<SyncCredentials> {
+  async renew(identity: Identity, refused: SyncCredentials, requester: Requester): Promise<SyncCredentials> {
     const index = this.#seal.index(identity)
     for (let flight = this.#flights.get(index); flight; flight = this.#flights.get(index)) {
-      const landed = await this.#saw('joined', flight.landing)
+      const { credentials } = await this.#saw('joined', flight.landing)
       // A lookup that was under way may come back with the very credentials that were refused.
-      if (flight.kind === 'renew' || !isSame(landed, refused)) return landed
+      if (flight.kind === 'renew' || !isSame(credentials, refused)) return credentials
     }
     const known = this.#local.recall(identity)
     if (known && !isSame(known, refused)) return this.#saw('hit-local', known)
     this.#local.forget(identity)
     this.#throwIfRefused(index)
-    return this.#depart(index, 'renew', () => this.#replace(identity, index, refused))
+    const renewed = this.#depart(index, 'renew', () => this.#replace(identity, index, refused, requester))
+    return (await renewed).credentials
   }
 
-  #depart(
-    index: string,
-    kind: Flight['kind'],
-    work: () => Promise<SyncCredentials>,
-  ): Promise<SyncCredentials> {
+  #depart(index: string, kind: Flight['kind'], work: () => Promise<Obtained>): Promise<Obtained> {
     const landing = work().finally(() => this.#flights.delete(index))
     this.#flights.set(index, { kind, landing })
     return landing
   }
 
-  async #find(identity: Identity, index: string): Promise<SyncCredentials> {
+  async #find(identity: Identity, index: string, requester: Requester): Promise<Obtained> {
     const found = await this.#shared?.find(identity)
-    return found ? this.#adopt(identity, found) : this.#exchange(identity, index)
+    return found ? this.#adopt(identity, found) : this.#exchange(identity, index, requester)
   }
 
-  async #replace(identity: Identity, index: string, refused: SyncCredentials): Promise<SyncCredentials> {
+  async #replace(
+    identity: Identity,
+    index: string,
+    refused: SyncCredentials,
+    requester: Requester,
+  ): Promise<Obtained> {
     const found = await this.#shared?.find(identity)
     if (found && !isSame(found.credentials, refused)) return this.#adopt(identity, found)
     void this.#shared?.forget(identity)
-    return this.#exchange(identity, index)
+    return this.#exchange(identity, index, requester)
   }
 
-  #adopt(identity: Identity, found: Opened): SyncCredentials {
+  #adopt(identity: Identity, found: Opened): Obtained {
     this.#local.remember(identity, found)
-    return this.#saw('hit-shared', found.credentials)
+    return this.#saw('hit-shared', { credentials: found.credentials, source: 'cache' })
   }
 
-  async #exchange(identity: Identity, index: string): Promise<SyncCredentials> {
+  async #exchange(identity: Identity, index: string, { requestId }: Requester): Promise<Obtained> {
     this.#options.observe('exchange')
     try {
-      const credentials = await this.#options.exchange(identity)
+      const credentials = await this.#options.exchange(identity, requestId)
       this.#keep(identity, credentials)
-      return credentials
+      return { credentials, source: 'exchange' }
     } catch (error) {
       this.#noteRefusal(index, error)
       throw error

@@ -16,7 +16,6 @@ import { names } from './names.ts'
 import { createObservers } from './observers.ts'
 import { createParts } from './parts.ts'
 
-import type { Identity } from '../domain/credentials.ts'
 import type { Log } from '../observability/log.ts'
 import type { ProcessUsage } from '../observability/metrics.ts'
 import type { MetricFamily } from '../observability/metric-families.ts'
@@ -186,14 +185,8 @@ function createServices(
 ): Omit<Services, 'isStopping' | 'metrics' | 'load'> {
   const { send, tokenServer, tokenPause, store } = parts
   const { now } = host
-  const askedFor = new WeakSet<Identity>()
-  // Who waits for an answer under way has another name than the request that it belongs to.
-  const requestIds = new WeakMap<Identity, string>()
   const credentials = createCredentials({
-    exchange(identity) {
-      askedFor.add(identity)
-      return tokenServer.exchange(identity, requestIds.get(identity))
-    },
+    exchange: (identity, requestId) => tokenServer.exchange(identity, requestId),
     isLasting: (refusal) => refusal.cause !== 'invalid-timestamp',
     store,
     secret: settings.cacheHmacSecret,
@@ -218,33 +211,32 @@ function createServices(
     createRequestId: names(host.randomBytes(8)),
     version: { name, version, commit, source },
     async openStorage(identity, { userAgent, signal, deadlineAtMs, requestId, work }) {
-      requestIds.set(identity, requestId)
-      try {
-        const storage = createSyncStorage({
-          credentials: await credentials.obtain(identity),
-          renew: (refused) => credentials.renew(identity, refused),
-          send: countedSend(send, work),
-          userAgent: `${userAgent ?? ''} ${name}/${version}`.trim(),
-          timeoutMs: settings.upstreamTimeoutSeconds * 1000,
-          deadlineAtMs,
-          requestId,
-          signal,
-          now,
-          nonce,
-          random: Math.random,
-          delay: Bun.sleep,
-          limitsCache,
-        })
-        if (now() < tokenPause.untilMs) storage.notices.backoffSeconds = tokenPause.seconds
-        return storage
-      } finally {
-        work.cached = work.cached !== false && !askedFor.has(identity)
-      }
+      const obtained = await credentials.obtain(identity, { requestId }).catch((error) => {
+        work.cached = false
+        throw error
+      })
+      work.cached = work.cached !== false && obtained.source !== 'exchange'
+      const storage = createSyncStorage({
+        credentials: obtained.credentials,
+        renew: (refused) => credentials.renew(identity, refused, { requestId }),
+        send: countedSend(send, work),
+        userAgent: `${userAgent ?? ''} ${name}/${version}`.trim(),
+        timeoutMs: settings.upstreamTimeoutSeconds * 1000,
+        deadlineAtMs,
+        requestId,
+        signal,
+        now,
+        nonce,
+        random: Math.random,
+        delay: Bun.sleep,
+        limitsCache,
+      })
+      if (now() < tokenPause.untilMs) storage.notices.backoffSeconds = tokenPause.seconds
+      return storage
     },
     identify(identity, requestId) {
-      requestIds.set(identity, requestId)
-      return credentials.obtain(identity).then(
-        ({ uid }) => String(uid),
+      return credentials.obtain(identity, { requestId }).then(
+        (obtained) => String(obtained.credentials.uid),
         () => null,
       )
     },

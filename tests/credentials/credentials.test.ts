@@ -33,6 +33,28 @@ describe('Credentials.obtain', () => {
     expect(events).toEqual(['exchange', 'hit-local'])
   })
 
+  it('tells where they were found, and the token server for which request', async () => {
+    const requestIds: string[] = []
+    const exchange = async (_: unknown, requestId: string) => {
+      requestIds.push(requestId)
+      return someCredentials()
+    }
+    const one = startCredentials({ store: 'memory', exchange })
+    const other = startCredentials({ store: one.store!, exchange })
+
+    const all = [
+      ...(await Promise.all([
+        one.obtain(someIdentity(), { requestId: 'first' }),
+        one.obtain(someIdentity(), { requestId: 'second' }),
+      ])),
+      await one.obtain(someIdentity(), { requestId: 'third' }),
+      await other.obtain(someIdentity(), { requestId: 'fourth' }),
+    ]
+
+    expect(all.map(({ source }) => source)).toEqual(['exchange', 'exchange', 'memory', 'cache'])
+    expect(requestIds).toEqual(['first'])
+  })
+
   it('asks once for 1 000 at the same time', async () => {
     const { credentials, exchanges } = startCredentials({ store: 'memory' })
 

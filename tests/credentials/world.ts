@@ -6,7 +6,7 @@ import { nowMs, secret, someCredentials, tokenServerUrl } from './identities.ts'
 
 import type { CredentialStore } from '../../src/credentials/credential-store.ts'
 import type { Credentials, CredentialsEvent, CredentialsOptions } from '../../src/credentials/credentials.ts'
-import type { Identity } from '../../src/domain/credentials.ts'
+import type { Identity, SyncCredentials } from '../../src/domain/credentials.ts'
 
 export interface WorldOptions extends Partial<Omit<CredentialsOptions, 'store'>> {
   /** Nothing shared unless given; the words make one. */
@@ -15,9 +15,17 @@ export interface WorldOptions extends Partial<Omit<CredentialsOptions, 'store'>>
   name?: string
 }
 
+/** Credentials for a request that nobody asks the id of. */
+export interface PlainCredentials {
+  obtain(identity: Identity): Promise<SyncCredentials>
+  renew(identity: Identity, refused: SyncCredentials): Promise<SyncCredentials>
+}
+
 /** One process with its clocks, its token server and what it was seen to do. */
 export interface World {
-  credentials: Credentials
+  credentials: PlainCredentials
+  /** Where they were found, too. */
+  obtain: Credentials['obtain']
   store: CredentialStore | null
   /** Whom the token server was asked about. */
   exchanges: Identity[]
@@ -37,7 +45,7 @@ export function startCredentials({ store: kind, name = 'hawk', ...options }: Wor
   const store = typeof kind === 'string' ? recording(makeStore(kind, clock), writes) : (kind ?? null)
   const exchange =
     options.exchange ?? (async () => someCredentials({ hawkId: `${name}-${exchanges.length}` }))
-  const credentials = createCredentials({
+  const real = createCredentials({
     secret,
     tokenServerUrl,
     ttlSeconds: 300,
@@ -47,12 +55,26 @@ export function startCredentials({ store: kind, name = 'hawk', ...options }: Wor
     observe: (event) => events.push(event),
     ...options,
     store,
-    exchange(identity) {
+    exchange(identity, requestId) {
       exchanges.push(identity)
-      return exchange(identity)
+      return exchange(identity, requestId)
     },
   })
-  return { credentials, store, exchanges, events, writes, clock, turns }
+  const requester = { requestId: 'a-request' }
+  const credentials: PlainCredentials = {
+    obtain: async (identity) => (await real.obtain(identity, requester)).credentials,
+    renew: (identity, refused) => real.renew(identity, refused, requester),
+  }
+  return {
+    credentials,
+    obtain: (identity, given) => real.obtain(identity, given),
+    store,
+    exchanges,
+    events,
+    writes,
+    clock,
+    turns,
+  }
 }
 
 class Clock {
