@@ -20,6 +20,7 @@ import { collectionRoutes } from './routes/collections.ts'
 import { contextOf } from './routes/context.ts'
 import type * as DataDescriptions from './routes/data-descriptions.ts'
 import { docsRoutes } from './routes/docs.ts'
+import { exploreRoutes } from './routes/explore.ts'
 import { guard, unknownPath } from './routes/guard.ts'
 import { healthRoutes } from './routes/health.ts'
 import { metricsRoutes } from './routes/metrics.ts'
@@ -104,6 +105,7 @@ function allRoutes(services: Services, described?: Descriptions): Elysia {
     .use(recordRoutes(services, described?.data))
     .use(batchRoutes(services, described?.data))
     .use(metricsRoutes(services, described?.service))
+    .use(exploreRoutes(services, described?.service))
     .use(docsRoutes(services, () => describedRoutes(services), described?.service)) as unknown as Elysia
 }
 

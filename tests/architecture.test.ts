@@ -15,7 +15,8 @@ const allowed: Record<string, string[]> = {
   batch: ['domain'],
   observability: ['domain'],
   settings: ['domain', 'observability'],
-  routes: ['domain', 'protocol'],
+  explorer: [],
+  routes: ['domain', 'protocol', 'explorer'],
   'app.ts': ['routes', 'protocol'],
   service: [
     'app.ts',
@@ -37,7 +38,7 @@ const allowed: Record<string, string[]> = {
 const doors: { what: RegExp; where: RegExp }[] = [
   { what: /from 'elysia'|from '@elysiajs\//, where: /^(app\.ts|routes\/)/ },
   { what: /from 'redis'/, where: /^credentials\/redis-store\.ts$/ },
-  { what: /(await|return|=>|=) fetch\(/, where: /^upstream\/send\.ts$/ },
+  { what: /(await|return|=>|=) fetch\(/, where: /^(upstream\/send\.ts$|explorer\/)/ },
   { what: /\bprocess\.(?!hrtime)/, where: /^(main\.ts|cli\/)/ },
   { what: /from 'node:fs'/, where: /^cli\// },
   { what: /\bDate\.now\b/, where: /^(cli|service|sandbox)\// },

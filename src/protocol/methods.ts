@@ -12,6 +12,7 @@ const methodsOf: Record<Resource['kind'], readonly string[]> = {
   openapi: ['GET', 'HEAD'],
   metrics: ['GET', 'HEAD'],
   docs: ['GET', 'HEAD'],
+  explore: ['GET', 'HEAD'],
   batch: ['POST'],
   bucket: ['GET', 'HEAD'],
   collections: ['GET', 'HEAD'],

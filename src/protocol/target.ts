@@ -11,6 +11,8 @@ export type Resource =
   | { kind: 'metrics' }
   /** The documentation page, or a file that it loads. */
   | { kind: 'docs'; file: string }
+  /** The page to look at one's own data with, or a file that it loads. */
+  | { kind: 'explore'; file: string }
   | { kind: 'batch' }
   | { kind: 'bucket'; bucket: string }
   | { kind: 'collections'; bucket: string }
@@ -39,6 +41,7 @@ const fixed = new Map<string, Resource>([
   ['__api__', { kind: 'openapi' }],
   ['__metrics__', { kind: 'metrics' }],
   ['docs', { kind: 'docs', file: '' }],
+  ['explore', { kind: 'explore', file: '' }],
   ['batch', { kind: 'batch' }],
 ])
 
@@ -115,8 +118,8 @@ const bucketForm = /^[^\p{Cc}]{1,256}$/u
 function readResource(segments: string[], query: string): Target {
   const only = segments.length === 1 ? fixed.get(segments[0]!) : undefined
   if (only) return { outcome: 'resource', resource: only, query }
-  if (segments[0] === 'docs' && segments.length === 2) {
-    return { outcome: 'resource', resource: { kind: 'docs', file: segments[1]! }, query }
+  if ((segments[0] === 'docs' || segments[0] === 'explore') && segments.length === 2) {
+    return { outcome: 'resource', resource: { kind: segments[0], file: segments[1]! }, query }
   }
   const [buckets, rawBucket, collections, rawCollection, records, rawId] = segments
   if (buckets !== 'buckets' || segments.length < 2 || segments.length > 6) return { outcome: 'unknown-path' }

@@ -86,7 +86,8 @@ async function prepare(subRequest: MergedRequest, request: Request, services: Se
 
 function resourceOf(subRequest: MergedRequest, { settings }: Services): Resource {
   const target = readTarget(subRequest.path, subRequest.query, majorVersion(settings))
-  if (target.outcome === 'resource' && target.resource.kind !== 'docs') return target.resource
+  const isPage = target.outcome === 'resource' && ['docs', 'explore'].includes(target.resource.kind)
+  if (target.outcome === 'resource' && !isPage) return target.resource
   if (target.outcome === 'invalid') {
     checkMethodOfInvalid(subRequest.method, target, settings)
     throw invalidRequest(target.problems)
@@ -113,6 +114,7 @@ async function answerOpenly(
     case 'openapi':
     case 'metrics':
     case 'docs':
+    case 'explore':
     case 'batch':
       throw unknownPath()
     default:

@@ -78,7 +78,8 @@ const pagePolicy =
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
   "frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 
-function fileReply(body: string | Uint8Array, type: string): Reply {
+/** A file of a page, under a policy that lets the page load from its own origin only. */
+export function fileReply(body: string | Uint8Array, type: string): Reply {
   const contentType = type.startsWith('text/') ? `${type}; charset=utf-8` : type
   return {
     status: 200,

@@ -90,10 +90,16 @@ export const pageDescription: DocumentDecoration = {
   ),
 }
 
-/** Of the files that the page loads. */
-export function fileDescription(names: string[]): DocumentDecoration {
+export const explorerDescription: DocumentDecoration = {
+  ...pageDescription,
+  operationId: 'getExplorer',
+  summary: "Open a page to look at one's own data",
+}
+
+/** Of the files that a page loads. */
+export function fileDescription(names: string[], operationId = 'getDocsFile'): DocumentDecoration {
   return {
-    operationId: 'getDocsFile',
+    operationId,
     tags: ['Service'],
     summary: 'Load a part of that page',
     parameters: [fileName(names)],

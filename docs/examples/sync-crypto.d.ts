@@ -1,0 +1,36 @@
+/** A pair of keys: one that encrypts, one that authenticates. */
+export interface KeyPair {
+  encryption: CryptoKey
+  authentication: CryptoKey
+}
+
+/** A record as the bridge gives it, as far as decrypting needs it. */
+export interface EncryptedRecord {
+  id: string
+  payload: string
+}
+
+/** A record as Firefox means it: what else is in it depends on its collection. */
+export interface ClearRecord {
+  id: string
+  deleted?: boolean
+  [field: string]: unknown
+}
+
+/** A pair of keys from 64 bytes, encryption key first: the sync key as 128 hexadecimal digits. */
+export function keyPairFromHex(hex: string): Promise<KeyPair>
+
+/** The keys of all collections, out of the record `keys` of the collection `crypto`. */
+export function collectionKeys(
+  syncKeyPair: KeyPair | Promise<KeyPair>,
+  keysRecord: EncryptedRecord,
+): Promise<(collection: string) => Promise<KeyPair>>
+
+/** The clear record; rejects when it was encrypted with another key, was changed, or belongs to another id. */
+export function decryptRecord(
+  keyPair: KeyPair | Promise<KeyPair>,
+  record: EncryptedRecord,
+): Promise<ClearRecord>
+
+/** The payload to PUT for a clear record. */
+export function encryptRecord(keyPair: KeyPair | Promise<KeyPair>, clear: ClearRecord): Promise<string>

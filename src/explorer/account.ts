@@ -1,0 +1,172 @@
+import { collectionKeys, decryptRecord, keyPairFromHex } from '../../docs/examples/sync-crypto.js'
+import type { ClearRecord, KeyPair } from '../../docs/examples/sync-crypto.js'
+
+/** What somebody has to know to read their data. */
+export interface Credentials {
+  token: string
+  keyId: string
+  bucket: string
+  /** 128 hexadecimal digits. */
+  syncKey: string
+}
+
+/** A record as the bridge sends it. */
+export interface WireRecord {
+  id: string
+  last_modified: number
+  payload?: string
+  sortindex?: number
+}
+
+/** A record with its meaning; `clear` is null, and `problem` tells why, where the key does not open it. */
+export interface Entry {
+  collection: string
+  wire: WireRecord
+  clear: ClearRecord | null
+  problem: string | null
+}
+
+export type TroubleKind = 'credentials' | 'expired' | 'key' | 'empty' | 'unavailable'
+
+/** What keeps somebody from seeing their data, in words that help. */
+export class Trouble extends Error {
+  constructor(
+    readonly kind: TroubleKind,
+    message: string,
+    readonly retryAfterSeconds: number | null = null,
+  ) {
+    super(message)
+  }
+}
+
+export interface Account {
+  /** The collections of the account, and when each last changed; without that of the keys. */
+  collections: { id: string; last_modified: number }[]
+  /** Calls back with the records of a collection as they come. */
+  read(collection: string, onEntries: (entries: Entry[]) => void): Promise<void>
+}
+
+const pageSize = 1000
+
+/** Opens an account at the bridge that this page comes from. Rejects with `Trouble`. */
+export async function openAccount(given: Credentials): Promise<Account> {
+  const credentials = checkCredentials(given)
+  const listed = await ask(credentials, '/collections')
+  const keysRecord = await ask(credentials, '/collections/crypto/records/keys').catch((error: Trouble) => {
+    const none = 'This account has no keys in its storage: has a Firefox of it synced yet?'
+    throw error.kind === 'empty' ? new Trouble('empty', none) : error
+  })
+  const keysOf = await collectionKeys(keyPairFromHex(credentials.syncKey), keysRecord.body.data).catch(() => {
+    throw new Trouble(
+      'key',
+      'This sync key does not open the account: it belongs to another one, or is an old one.',
+    )
+  })
+  return {
+    collections: listed.body.data.filter(({ id }: { id: string }) => id !== 'crypto'),
+    async read(collection, onEntries) {
+      const keyPair = await keysOf(collection)
+      const path = `/collections/${encodeURIComponent(collection)}/records`
+      for (let query = `?_limit=${pageSize}`; query !== '';) {
+        const { body, headers } = await ask(credentials, path + query)
+        onEntries(await Promise.all(body.data.map((wire: WireRecord) => open(collection, wire, keyPair))))
+        // Of the next page's address only the query: the page asks nobody but the bridge that it comes from.
+        const next = headers.get('Next-Page')
+        query = next === null ? '' : new URL(next).search
+      }
+    },
+  }
+}
+
+async function open(collection: string, wire: WireRecord, keyPair: KeyPair): Promise<Entry> {
+  try {
+    // `meta` is the one collection that is not encrypted.
+    const clear =
+      collection === 'meta'
+        ? { id: wire.id, ...JSON.parse(wire.payload ?? '') }
+        : await decryptRecord(keyPair, { id: wire.id, payload: wire.payload ?? '' })
+    return { collection, wire, clear, problem: null }
+  } catch (error) {
+    return { collection, wire, clear: null, problem: reasonOf(error) }
+  }
+}
+
+function reasonOf(error: unknown): string {
+  const message = error instanceof Error ? error.message : ''
+  if (message.includes('another key')) return 'It was encrypted with another key'
+  if (message.includes('another id')) return 'Its content belongs to another id'
+  return 'It is not encrypted the way Firefox does it'
+}
+
+async function ask(
+  { token, keyId, bucket }: Credentials,
+  path: string,
+  // oxlint-disable-next-line typescript/no-explicit-any -- bodies of several shapes, from our own origin
+): Promise<{ body: any; headers: Headers }> {
+  const url = new URL(`buckets/${bucket}${path}`, location.href)
+  const headers = { Authorization: `Bearer ${token}`, 'X-KeyID': keyId }
+  let answer: Response
+  try {
+    answer = await fetch(url, { headers, cache: 'no-store', credentials: 'omit' })
+  } catch {
+    throw new Trouble('unavailable', 'The bridge does not answer. Is it still running?')
+  }
+  const body = await answer.json().catch(() => null)
+  if (answer.ok && body !== null) return { body, headers: answer.headers }
+  throw troubleOf(answer, body)
+}
+
+function troubleOf({ status, headers }: Response, body: { message?: string } | null): Trouble {
+  const message = body?.message ?? `The bridge answers ${status}.`
+  if (status === 401) return new Trouble('expired', 'The access token is not accepted (any more).')
+  if (status === 404) return new Trouble('empty', message)
+  if (status === 400) return new Trouble('credentials', message)
+  return new Trouble('unavailable', message, Number(headers.get('Retry-After')) || null)
+}
+
+function checkCredentials({ token, keyId, bucket, syncKey }: Credentials): Credentials {
+  const refuse = (message: string) => new Trouble('credentials', message)
+  if (!/^\S+$/.test(token)) throw refuse('The access token is missing.')
+  if (!/^\d+-[\w-]{22}={0,2}$/.test(keyId)) {
+    throw refuse(
+      'The key id is a number, a hyphen and 22 characters, like 1700000000000-AbCdEfGhIjKlMnOpQrStUv.',
+    )
+  }
+  const key = hexKey(syncKey)
+  if (key === null)
+    throw refuse('The sync key is 64 bytes: 128 hexadecimal digits, or 86 characters of base64url.')
+  return { token, keyId, bucket: bucket || bucketOf(keyId), syncKey: key }
+}
+
+/** The bucket that a key id names: the part behind the hyphen as hexadecimal digits; empty when it is none. */
+export function bucketOf(keyId: string): string {
+  const state = /^\d+-([\w-]{22})=*$/.exec(keyId)?.[1]
+  return state === undefined ? '' : toHex(state)
+}
+
+function hexKey(text: string): string | null {
+  if (/^[0-9a-f]{128}$/i.test(text)) return text
+  return /^[\w+/-]{86}={0,2}$/.test(text) ? toHex(text.replaceAll('=', '')) : null
+}
+
+function toHex(base64url: string): string {
+  const bytes = atob(base64url.replaceAll('-', '+').replaceAll('_', '/'))
+  return Array.from(bytes, (char) => char.charCodeAt(0).toString(16).padStart(2, '0')).join('')
+}
+
+const names: Record<string, keyof Credentials> = {
+  BEARER_TOKEN: 'token',
+  KEY_ID: 'keyId',
+  BUCKET: 'bucket',
+  SYNC_KEY: 'syncKey',
+}
+
+/** Credentials out of lines `NAME=value`, as the sandbox and the recipe for Firefox print them. */
+export function readLines(text: string): Partial<Credentials> {
+  const found: Partial<Credentials> = {}
+  for (const [, name, value] of text.matchAll(/\b([A-Z_]+)=([^\s&]+)/g)) {
+    const field = names[name!]
+    if (field) found[field] = decodeURIComponent(value!)
+  }
+  return found
+}

@@ -1,0 +1,5 @@
+/** A stylesheet that is imported as text. */
+declare module '*.css' {
+  const text: string
+  export default text
+}
