@@ -1,10 +1,17 @@
-import { sampleFolderTitle, samplePage } from './sample-pages.ts'
 import type { SampleRandom } from './sample-random.ts'
 
 /** A record before encryption, with what the server may see of it. */
 export interface ClearRecord {
-  clear: { id: string } & Record<string, unknown>
+  id: string
+  /** What is encrypted besides the id. None of the times in it may be later than the upload. */
+  content: (uploadedAtMs: number) => Record<string, unknown>
   sortindex?: number
+}
+
+/** A page that the sample user visited or marked. */
+export interface SamplePage {
+  title: string
+  url: string
 }
 
 interface Folder {
@@ -12,6 +19,8 @@ interface Folder {
   title: string
   children: string[]
 }
+
+const dayMs = 86_400_000
 
 const roots = [
   { id: 'menu', title: 'Bookmarks Menu', folders: 6 },
@@ -23,52 +32,149 @@ const roots = [
 // What Firefox gives folders, so that they arrive before what is in them.
 const folderSortindex = 1_000_000
 
-/** A tree of about so many bookmarks: folders in the four roots, each child naming its parent and the reverse. */
-export function sampleBookmarks(random: SampleRandom, count: number, nowMs: number): ClearRecord[] {
+/**
+ * A tree of so many records: folders in the four roots, each child naming its parent and the reverse, separators, and
+ * bookmarks. Tags belong to the page, so that all bookmarks of one address have the same.
+ */
+export function sampleBookmarks(random: SampleRandom, count: number): ClearRecord[] {
   const records: ClearRecord[] = []
   const folders: Folder[] = []
-  for (const root of roots) {
-    const top = { id: root.id, title: root.title, children: [] as string[] }
+  const tagsOf = new Map<string, string[]>()
+  for (const { id, title, folders: size } of roots) {
+    const top = { id, title, children: [] as string[] }
     folders.push(top)
-    records.push(folderRecord(top, { id: 'places', title: '' }, nowMs))
-    for (let index = 0; index < root.folders; index += 1) {
-      const folder = { id: random.id(), title: sampleFolderTitle(random), children: [] }
+    records.push(folderRecord(top, { id: 'places', title: '' }, 400 * dayMs))
+    for (let index = 0; index < size; index += 1) {
+      const folder = { id: random.id(), title: folderTitle(random), children: [] }
       // Every third folder lies in the one made before it.
       const parent = index % 3 === 2 ? (folders.at(-1) ?? top) : top
       parent.children.push(folder.id)
       folders.push(folder)
-      records.push(folderRecord(folder, parent, nowMs - random.below(400) * 86_400_000))
+      records.push(folderRecord(folder, parent, random.below(400) * dayMs))
     }
   }
   while (records.length < count) {
     const parent = random.pick(folders)
-    const record = bookmarkRecord(random, parent, nowMs - random.below(900) * 86_400_000)
-    parent.children.push(record.clear.id)
+    const isSeparator = parent.children.length > 2 && random.below(25) === 0
+    const record = isSeparator ? separatorRecord(random, parent) : bookmarkRecord(random, parent, tagsOf)
+    parent.children.push(record.id)
     records.push(record)
   }
   return records
 }
 
-function folderRecord(folder: Folder, parent: Pick<Folder, 'id' | 'title'>, dateAdded: number): ClearRecord {
-  const { id, title, children } = folder
-  const clear = {
-    id,
-    type: 'folder',
-    title,
-    parentid: parent.id,
-    parentName: parent.title,
-    dateAdded,
-    children,
-  }
-  return { clear, sortindex: folderSortindex }
+/** A page about some subject; the same subjects come back, as they do in real browsing. */
+export function samplePage(random: SampleRandom): SamplePage {
+  return random.pick(sites)(random.pick(subjects), random)
 }
 
-function bookmarkRecord(random: SampleRandom, parent: Folder, dateAdded: number): ClearRecord {
+function folderRecord(folder: Folder, parent: Pick<Folder, 'id' | 'title'>, ageMs: number): ClearRecord {
+  const { id, title, children } = folder
+  const place = { parentid: parent.id, parentName: parent.title }
+  const content = (uploadedAtMs: number) => {
+    return { type: 'folder', title, ...place, dateAdded: uploadedAtMs - ageMs, children }
+  }
+  return { id, content, sortindex: folderSortindex }
+}
+
+function separatorRecord(random: SampleRandom, parent: Folder): ClearRecord {
+  const place = { parentid: parent.id, parentName: parent.title, pos: parent.children.length }
+  const ageMs = random.below(900) * dayMs
+  const content = (uploadedAtMs: number) => {
+    return { type: 'separator', ...place, dateAdded: uploadedAtMs - ageMs }
+  }
+  return { id: random.id(), content, sortindex: 150 }
+}
+
+function bookmarkRecord(random: SampleRandom, parent: Folder, tagsOf: Map<string, string[]>): ClearRecord {
   const { title, url: bmkUri } = samplePage(random)
-  const id = random.id()
-  const tags = random.below(5) === 0 ? [random.pick(['paper', 'todo', 'video'])] : []
-  const about = { tags, keyword: null, loadInSidebar: false, description: null }
-  const place = { parentid: parent.id, parentName: parent.title, dateAdded }
-  const clear = { id, type: 'bookmark', title, bmkUri, ...place, ...about }
-  return { clear, sortindex: random.below(2000) + 150 }
+  const tags = tagsOf.get(bmkUri) ?? sampleTags(random)
+  tagsOf.set(bmkUri, tags)
+  const ageMs = random.below(900) * dayMs
+  const place = { parentid: parent.id, parentName: parent.title }
+  const content = (uploadedAtMs: number) => {
+    const dateAdded = uploadedAtMs - ageMs
+    return { type: 'bookmark', title, bmkUri, ...place, dateAdded, tags, keyword: null, loadInSidebar: false }
+  }
+  return { id: random.id(), content, sortindex: random.below(2000) + 150 }
+}
+
+function sampleTags(random: SampleRandom): string[] {
+  const names = ['paper', 'todo', 'video', 'été', '料理']
+  return names.filter(() => random.below(12) === 0)
+}
+
+function folderTitle(random: SampleRandom): string {
+  return `${random.pick(['Reading', 'Weekend', 'Work', 'Recipes', 'Später', '資料'])}: ${random.pick(subjects)}`
+}
+
+const subjects = [
+  ['Lighthouse', 'Tidal range', 'Sourdough', 'Beekeeping', 'Alpine swift', 'Bicycle gearing', 'Sundial'],
+  [
+    'Letterpress',
+    'Knot theory',
+    'Basalt',
+    'Fresnel lens',
+    'Slide rule',
+    'Hedgehog',
+    'Peat bog',
+    'Harpsichord',
+  ],
+  [
+    'Public-key cryptography',
+    'Merkle tree',
+    'Vector clock',
+    'Hash function',
+    'B-tree',
+    'Bloom filter',
+    'Unicode',
+  ],
+  [
+    'Kayaking',
+    'Rye bread',
+    'Orienteering',
+    'Cloud atlas',
+    'Weaving',
+    'Steam locomotive',
+    'Barometer',
+    'Origami',
+  ],
+].flat()
+
+const sites: ((subject: string, random: SampleRandom) => SamplePage)[] = [
+  (subject) => ({
+    title: `${subject} - Wikipedia`,
+    url: `https://en.wikipedia.org/wiki/${subject.replaceAll(' ', '_')}`,
+  }),
+  (subject, random) => ({
+    title: `${subject} explained in ${random.below(9) + 2} pictures 📷`,
+    url: `https://notes.example.org/${1998 + random.below(28)}/${slug(subject)}`,
+  }),
+  (subject, random) => ({
+    title: `Question ${random.below(90_000) + 10_000}: ${subject} for beginners`,
+    url: `https://forum.example.net/t/${slug(subject)}/${random.below(90_000) + 10_000}`,
+  }),
+  (subject, random) => ({
+    title: `${subject} — catalogue, page ${random.below(40) + 1}`,
+    url: `https://shop.example.com/search?q=${encodeURIComponent(subject)}&page=${random.below(40) + 1}`,
+  }),
+  (subject, random) => {
+    const [language, about] = random.pick(languages)
+    return {
+      title: `${about} ${subject}`,
+      url: `https://${language}.example.org/${slug(subject)}#${random.below(20) + 1}`,
+    }
+  },
+]
+
+const languages = [
+  ['de', 'Über'],
+  ['fr', 'À propos de'],
+  ['ja', 'について:'],
+  ['ar', 'حول'],
+  ['el', 'Σχετικά με'],
+] as const
+
+function slug(subject: string): string {
+  return subject.toLowerCase().replaceAll(/[^a-z]+/g, '-')
 }

@@ -19,6 +19,8 @@ export interface SampleOptions {
   bookmarks?: number
   /** @default 3000 */
   history?: number
+  /** Collections that get one record more, which no key opens. @default none */
+  unreadable?: readonly string[]
 }
 
 const dayMs = 86_400_000
@@ -42,24 +44,27 @@ export function fillSampleData(sandbox: Sandbox, user: SandboxUser, options: Sam
   const keysPayload = encryptPayload(toKeyBundle(user.syncKey), keysRecord(keys), random.bytes(ivBytes))
   sandbox.load(user, 'meta', [{ id: 'global', payload: globalPayload(random), modified: startMs }])
   sandbox.load(user, 'crypto', [{ id: 'keys', payload: keysPayload, modified: startMs + 500 }])
-  const { clients, tabs } = sampleDevices(random, nowMs)
+  const { clients, tabs } = sampleDevices(random)
   // How far back the uploads go, and after how many days Firefox lets a record expire.
   const collections: [name: string, records: ClearRecord[], days: number, lifeDays?: number][] = [
     ['clients', clients, 3, 21],
-    ['bookmarks', sampleBookmarks(random, options.bookmarks ?? 300, nowMs), 180],
-    ['history', sampleHistory(random, options.history ?? 3000, nowMs), 55, 60],
+    ['bookmarks', sampleBookmarks(random, options.bookmarks ?? 300), 180],
+    ['history', sampleHistory(random, options.history ?? 3000), 55, 60],
     ['tabs', tabs, 1, 7],
-    ['passwords', samplePasswords(random, nowMs), 150],
+    ['passwords', samplePasswords(random), 150],
     ['forms', sampleForms(random), 30, 1095],
     ['prefs', samplePreferences(), 90],
   ]
   for (const [name, records, days, lifeDays] of collections) {
     const lifeMs = lifeDays === undefined ? null : lifeDays * dayMs
-    sandbox.load(
-      user,
-      name,
-      encryptAll(records, keys, random, { fromMs: nowMs - days * dayMs, toMs: nowMs - 5000, lifeMs }),
-    )
+    const span = { fromMs: nowMs - days * dayMs, toMs: nowMs - 5000, lifeMs }
+    sandbox.load(user, name, encryptAll(records, keys, random, span))
+  }
+  for (const name of options.unreadable ?? []) {
+    const strange = { encryptionKey: random.bytes(32), hmacKey: random.bytes(32) }
+    const id = random.id()
+    const payload = encryptPayload(strange, { id }, random.bytes(ivBytes))
+    sandbox.load(user, name, [{ id, payload, modified: startMs + 1000 }])
   }
 }
 
@@ -72,20 +77,20 @@ function encryptAll(
 ): TimedRecord[] {
   const batchSize = Math.min(uploadSize, Math.max(1, Math.ceil(records.length / 12)))
   const batches = Math.ceil(records.length / batchSize)
-  return records.map(({ clear, sortindex = null }, index) => {
+  return records.map(({ id, content, sortindex = null }, index) => {
     const share = (Math.floor(index / batchSize) + 1) / batches
     const modified = Math.floor((fromMs + (toMs - fromMs) * share) / quantumMs) * quantumMs
-    const payload = encryptPayload(keys, clear, random.bytes(ivBytes))
-    return { id: clear.id, payload, sortindex, modified, expiry: lifeMs === null ? null : modified + lifeMs }
+    const payload = encryptPayload(keys, { id, ...content(modified) }, random.bytes(ivBytes))
+    return { id, payload, sortindex, modified, expiry: lifeMs === null ? null : modified + lifeMs }
   })
 }
 
-// The one record that isn't encrypted: clients have to read it before they have keys.
+// The one record that isn't encrypted: clients have to read it before they have keys. A Firefox that meets an engine of
+// an older version than its own deletes the collection.
 function globalPayload(random: SampleRandom): string {
-  const versions = engines.map((name) => [
-    name,
-    { version: name === 'bookmarks' ? 2 : 1, syncID: random.id() },
-  ])
+  const versions = engines.map((name) => {
+    return [name, { version: name === 'bookmarks' || name === 'prefs' ? 2 : 1, syncID: random.id() }]
+  })
   const declined = ['addons', 'addresses', 'creditcards']
   return JSON.stringify({
     syncID: random.id(),

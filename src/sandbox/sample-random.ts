@@ -9,11 +9,13 @@ export interface SampleRandom {
   id(): string
   /** So many bytes, never all zero; at most 64. */
   bytes(length: number): Buffer
+  /** So many bytes as hexadecimal digits. */
+  hex(bytes: number): string
   /** A GUID in lower case, without braces. */
   guid(): string
 }
 
-/** Draws from the SHA-256 of the seed and a counter, so that it doesn't depend on the platform's generator. */
+/** Draws from the SHA-512 of the seed and a counter, so that it doesn't depend on the platform's generator. */
 export function createRandom(seed: string): SampleRandom {
   let block = Buffer.alloc(0)
   let blocks = 0
@@ -40,6 +42,7 @@ export function createRandom(seed: string): SampleRandom {
       bytes[0] = (bytes[0] ?? 0) | 1
       return bytes
     },
+    hex: (bytes) => draw(bytes).toString('hex'),
     guid: () =>
       draw(16)
         .toString('hex')

@@ -18,6 +18,30 @@ function childrenOf(folder: Clear | undefined): string[] {
   return (folder?.['children'] ?? []) as string[]
 }
 
+/** All times in a record, in milliseconds. */
+function timesIn(record: Record<string, unknown>): number[] {
+  const { dateAdded, timeCreated, timeLastUsed, timePasswordChanged } = record
+  const visits = (record['visits'] ?? []) as { date: number }[]
+  const tabs = (record['tabs'] ?? []) as { lastUsed: number }[]
+  const times = [dateAdded, timeCreated, timeLastUsed, timePasswordChanged].filter(
+    (time) => time !== undefined,
+  )
+  return [
+    ...(times as number[]),
+    ...visits.map(({ date }) => date / 1000),
+    ...tabs.map(({ lastUsed }) => lastUsed * 1000),
+  ]
+}
+
+function opens(payload: string): boolean {
+  try {
+    decryptPayload(keys, payload)
+    return true
+  } catch {
+    return false
+  }
+}
+
 function readKeys(): KeyBundle {
   const [record] = sandbox.records(user, 'crypto')
   const clear = decryptPayload(toKeyBundle(user.syncKey), record?.payload ?? '') as {
@@ -33,11 +57,11 @@ describe('fillSampleData', () => {
     expect(counts).toEqual({
       bookmarks: 300,
       history: 3000,
-      tabs: 2,
+      tabs: 3,
       passwords: 4,
-      forms: 5,
+      forms: 8,
       prefs: 1,
-      clients: 2,
+      clients: 3,
     })
   })
 
@@ -47,6 +71,22 @@ describe('fillSampleData', () => {
     expect(JSON.parse(global?.payload ?? '')).toMatchObject({
       storageVersion: 5,
       engines: Object.fromEntries(names.map((name) => [name, { syncID: expect.any(String) }])),
+    })
+  })
+
+  it('names the versions of engines that a Firefox of today has', () => {
+    const [global] = sandbox.records(user, 'meta')
+    const { engines } = JSON.parse(global?.payload ?? '') as { engines: Record<string, { version: number }> }
+
+    const versions = Object.entries(engines).map(([name, { version }]) => [name, version])
+    expect(Object.fromEntries(versions)).toEqual({
+      bookmarks: 2,
+      history: 1,
+      tabs: 1,
+      passwords: 1,
+      forms: 1,
+      prefs: 2,
+      clients: 1,
     })
   })
 
@@ -88,6 +128,66 @@ describe('fillSampleData', () => {
     expect(roots.toSorted()).toEqual(['menu', 'mobile', 'toolbar', 'unfiled'])
     expect(folders.flatMap(childrenOf)).toHaveLength(byId.size - roots.length)
     expect(folders.length).toBeGreaterThan(10)
+  })
+
+  it('has separators, and the same tags on all bookmarks of one address', () => {
+    const bookmarks = read('bookmarks')
+    const marked = bookmarks.filter(({ type }) => type === 'bookmark')
+    const tagsByUrl = Map.groupBy(marked, ({ bmkUri }) => bmkUri)
+
+    expect(bookmarks.filter(({ type }) => type === 'separator').length).toBeGreaterThan(3)
+    expect(marked.filter(({ tags }) => (tags as string[]).length > 1).length).toBeGreaterThan(3)
+    expect([...tagsByUrl.values()].some((same) => same.length > 1)).toBe(true)
+    for (const same of tagsByUrl.values()) {
+      expect(new Set(same.map(({ tags }) => JSON.stringify(tags))).size).toBe(1)
+    }
+  })
+
+  it('says of nothing that it happened after its upload', () => {
+    const uploads = names.flatMap((name) => {
+      const modified = new Map(sandbox.records(user, name).map((record) => [record.id, record.modified]))
+      return read(name).map((clear) => ({ clear, modified: modified.get(clear.id) ?? 0 }))
+    })
+    const late = uploads.filter(({ clear, modified }) => timesIn(clear).some((time) => time > modified))
+
+    expect(uploads.flatMap(({ clear }) => timesIn(clear)).length).toBeGreaterThan(3300)
+    expect(late).toEqual([])
+  })
+
+  it('visits no page in two records', () => {
+    const addresses = read('history').map(({ histUri }) => histUri)
+
+    expect(new Set(addresses).size).toBe(addresses.length)
+  })
+
+  it('names form entries and preferences as Firefox does', () => {
+    const forms = sandbox.records(user, 'forms').map(({ id }) => id)
+
+    expect(forms.every((id) => /^[A-Za-z0-9+/]{16}$/.test(id))).toBe(true)
+    expect(forms.filter((id) => id.includes('/')).length).toBeGreaterThan(1)
+    expect(sandbox.records(user, 'prefs')).toMatchObject([
+      { id: 'e2VjODAzMGY3LWMyMGEtNDY0Zi05YjBlLTEzYTNhOWU5NzM4NH0=' },
+    ])
+  })
+
+  it('has a record that no key opens only where it is asked for', async () => {
+    const other = await startSandbox({ clock: () => beginning })
+    const sameUser = other.addUser('ann')
+
+    fillSampleData(other, sameUser, { unreadable: ['history', 'forms'] })
+    const unreadable = Object.fromEntries(
+      names.map((name) => [
+        name,
+        other.records(sameUser, name).filter(({ payload }) => !opens(payload)).length,
+      ]),
+    )
+    await other.stop()
+
+    expect(unreadable).toEqual({
+      ...Object.fromEntries(names.map((name) => [name, 0])),
+      history: 1,
+      forms: 1,
+    })
   })
 
   it('is the same each time for the same user', async () => {
