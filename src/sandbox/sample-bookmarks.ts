@@ -150,14 +150,20 @@ const sites: ((subject: string, random: SampleRandom) => SamplePage)[] = [
     title: `${subject} explained in ${random.below(9) + 2} pictures 📷`,
     url: `https://notes.example.org/${1998 + random.below(28)}/${slug(subject)}`,
   }),
-  (subject, random) => ({
-    title: `Question ${random.below(90_000) + 10_000}: ${subject} for beginners`,
-    url: `https://forum.example.net/t/${slug(subject)}/${random.below(90_000) + 10_000}`,
-  }),
-  (subject, random) => ({
-    title: `${subject} — catalogue, page ${random.below(40) + 1}`,
-    url: `https://shop.example.com/search?q=${encodeURIComponent(subject)}&page=${random.below(40) + 1}`,
-  }),
+  (subject, random) => {
+    const number = random.below(90_000) + 10_000
+    return {
+      title: `Question ${number}: ${subject} for beginners`,
+      url: `https://forum.example.net/t/${slug(subject)}/${number}`,
+    }
+  },
+  (subject, random) => {
+    const page = random.below(40) + 1
+    return {
+      title: `${subject} — catalogue, page ${page}`,
+      url: `https://shop.example.com/search?q=${encodeURIComponent(subject)}&page=${page}`,
+    }
+  },
   (subject, random) => {
     const [language, about] = random.pick(languages)
     return {

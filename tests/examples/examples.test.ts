@@ -96,8 +96,8 @@ describe('tabs.html', () => {
     await files.stop(true)
 
     expect(problem).toBe('')
-    expect(devices.toSorted()).toEqual(['Desk computer (14)', 'Pocket phone (6)'])
-    expect(tabs).toBe(20)
+    expect(devices.toSorted()).toEqual(['Desk computer (14)', 'Pocket phone (6)', '居間のタブレット (3)'])
+    expect(tabs).toBe(23)
     expect(errors.filter((error) => !error.includes('favicon') && !error.includes('404'))).toEqual([])
   })
 })

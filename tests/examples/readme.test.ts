@@ -25,7 +25,7 @@ describe('the examples of the README', () => {
     expect(output).toContain('"project_name":"Sync Bridge"')
     expect(output).toContain('300 bookmarks and folders')
     expect(output).toContain('history: 3000 records')
-    expect(output).toContain('Sync Bridge has 2 records in tabs')
+    expect(output).toContain('Sync Bridge has 3 records in tabs')
   })
 })
 
