@@ -1,7 +1,7 @@
 /**
  * The service as an Elysia app. How a request travels, and where to read on:
  *
- * 1. `routes/overload.ts` what is one too many: refused before the framework sees it
+ * 1. `routes/load-shedding.ts` a request that is one too many is rejected before the framework sees it
  * 2. `routes/guard.ts`    every other request, before routing: host, origin, preflight, redirects, method, end of service
  * 3. `routes/*.ts`        one plugin a resource: read -> ask -> reply
  * 4. `protocol/`          the codecs that they read and reply with; both directions, no I/O
@@ -17,14 +17,14 @@ import { majorVersion } from './protocol/exposed.ts'
 import type { Reply } from './protocol/reply.ts'
 import { batchRoutes } from './routes/batch.ts'
 import { collectionRoutes } from './routes/collections.ts'
-import { contextOf } from './routes/context.ts'
+import { contextOf, requestIdOf } from './routes/context.ts'
 import type * as DataDescriptions from './routes/data-descriptions.ts'
 import { docsRoutes } from './routes/docs.ts'
 import { exploreRoutes } from './routes/explore.ts'
 import { guard, unknownPath } from './routes/guard.ts'
 import { healthRoutes } from './routes/health.ts'
+import { shedLoad } from './routes/load-shedding.ts'
 import { metricsRoutes } from './routes/metrics.ts'
-import { refuseExcess } from './routes/overload.ts'
 import { recordRoutes } from './routes/records.ts'
 import { rootRoutes } from './routes/root.ts'
 import type * as ServiceDescriptions from './routes/service-descriptions.ts'
@@ -45,13 +45,12 @@ export function createApp(services: Services) {
       bytes: () => bodyBytes(reply),
       userAgent: () => request.headers.get('user-agent'),
     })
-    const response = toResponse(
-      reply,
-      origin,
-      services.settings,
-      services.now(),
-      services.load.backoffSeconds,
-    )
+    return send(reply, origin, requestId)
+  }
+  /** The one door out. */
+  const send = (reply: Reply, origin: string | null, requestId: string): Response => {
+    const { settings, now, load } = services
+    const response = toResponse(reply, origin, settings, now(), load.backoffSeconds)
     response.headers.set('X-Request-Id', requestId)
     if (services.isStopping()) response.headers.set('Connection', 'close')
     return response
@@ -65,8 +64,12 @@ export function createApp(services: Services) {
   // A Host of less than four characters would confuse the framework's router if it took hosts to be standard ones.
   return new Elysia({ normalize: false, aot: true, precompile: false, handler: { standardHostname: false } })
     .wrap((handle, request) => {
-      const refusal = refuseExcess(request, services)
-      return refusal ? () => refusal : handle
+      const rejection = shedLoad(request, services)
+      if (rejection === null) return handle
+      const { headers } = request
+      const sendRejection = (reply: Reply) =>
+        send(reply, headers.get('origin'), requestIdOf(headers, services))
+      return () => (rejection instanceof Promise ? rejection.then(sendRejection) : sendRejection(rejection))
     })
     .onRequest(({ request }) => {
       try {

@@ -1,4 +1,5 @@
-import { errno, invalidRequest, ServiceError } from '../domain/errors.ts'
+import { invalidRequest } from '../domain/errors.ts'
+import type { ServiceError } from '../domain/errors.ts'
 
 /** How deep and how wide a body may be. Ours are 5 levels deep; a batch of 1 000 requests has about 10 000 members. */
 const limits = { depth: 32, members: 50_000 }
@@ -105,65 +106,4 @@ function unquote(quoted: string): string {
 
 function invalidBody(description: string): ServiceError {
   return invalidRequest([{ location: 'body', name: 'body', description }])
-}
-
-/**
- * Reads a request's body, at most `maxBytes` of it, within `timeoutMs`.
- *
- * Throws `ServiceError` 415 for a media type or an encoding that is not plain JSON, 413 when it is too large (then the
- * connection is to be closed, because the rest was not read), 400 when it does not arrive in time.
- */
-export async function readBody(request: Request, maxBytes: number, timeoutMs: number): Promise<Uint8Array> {
-  checkMediaType(request.headers)
-  if (Number(request.headers.get('content-length') ?? 0) > maxBytes) throw tooLarge(maxBytes)
-  if (!request.body) return new Uint8Array()
-  const reader = request.body.getReader()
-  const chunks: Uint8Array[] = []
-  let size = 0
-  const timer = setTimeout(() => void reader.cancel(), timeoutMs)
-  const startedAt = performance.now()
-  try {
-    for (;;) {
-      const { done, value } = await reader.read()
-      if (done) break
-      size += value.length
-      if (size > maxBytes) {
-        void reader.cancel()
-        throw tooLarge(maxBytes)
-      }
-      chunks.push(value)
-    }
-  } finally {
-    clearTimeout(timer)
-  }
-  if (performance.now() - startedAt >= timeoutMs) throw notReceived()
-  return chunks.length === 1 ? chunks[0]! : new Uint8Array(Buffer.concat(chunks))
-}
-
-function checkMediaType(headers: Headers): void {
-  const type = headers.get('content-type')
-  const encoding = headers.get('content-encoding')
-  if (type !== null && !/^application\/json *(?:; *charset="?utf-8"? *)?$/i.test(type.trim())) {
-    throw unsupported('Content-Type', 'must be application/json')
-  }
-  if (encoding !== null && encoding.toLowerCase() !== 'identity') {
-    throw unsupported('Content-Encoding', 'must be absent: bodies are read uncoded')
-  }
-}
-
-function unsupported(name: string, description: string): ServiceError {
-  return invalidRequest([{ location: 'header', name, description }], { status: 415 })
-}
-
-// What is left of the body stays unread, so the connection can't carry another request.
-const closing = { Connection: 'close' }
-
-function tooLarge(maxBytes: number): ServiceError {
-  const message = `The request body is larger than ${maxBytes} bytes`
-  return new ServiceError(413, errno.requestTooLarge, message, { headers: closing })
-}
-
-function notReceived(): ServiceError {
-  const problem = { location: 'body', name: 'body', description: 'was not received in time' } as const
-  return invalidRequest([problem], { headers: closing })
 }

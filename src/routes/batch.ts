@@ -4,8 +4,9 @@ import type { Identity } from '../domain/credentials.ts'
 import type { BulkStorage, Notices } from '../domain/record-storage.ts'
 import { readIdentity, requireAuthorization } from '../protocol/authorization.ts'
 import type { HeaderLookup } from '../protocol/authorization.ts'
-import { errorReply, overloadReply } from '../protocol/error-reply.ts'
+import { errorReply } from '../protocol/error-reply.ts'
 import { majorVersion } from '../protocol/exposed.ts'
+import { readJson } from '../protocol/json.ts'
 import { checkMethod, checkMethodOfInvalid } from '../protocol/methods.ts'
 import { toExchange } from '../protocol/operations.ts'
 import type { BucketResource, Exchange } from '../protocol/operations.ts'
@@ -20,10 +21,10 @@ import { contextOf } from './context.ts'
 import type * as Descriptions from './data-descriptions.ts'
 import { unknownPath, unknownVersion } from './guard.ts'
 import { heartbeatReply } from './health.ts'
-import { userOf, whileCounted } from './overload.ts'
+import { userOf, withPermit } from './load-shedding.ts'
 import { rootReplyFor } from './root.ts'
-import type { Services, SubRequestSummary, Visit } from './services.ts'
-import { callerOf, identityKey, legacyBucketAlert, readRequestJson } from './session.ts'
+import type { Services, SubRequestSummary } from './services.ts'
+import { callerOf, identityKey, legacyBucketAlert, receiveBody } from './session.ts'
 
 /** POST /batch: many requests, one transaction. */
 export function batchRoutes(services: Services, descriptions?: typeof Descriptions) {
@@ -36,19 +37,27 @@ export function batchRoutes(services: Services, descriptions?: typeof Descriptio
 /** A sub-request on its way: either its answer is known already, or it waits for the storage. */
 type Pending = { reply: Reply } | { identity: Identity; exchange: Exchange; isLegacyBucket: boolean }
 
-function askBatch(request: Request, services: Services): Promise<Reply> {
-  return whileCounted(userOf(request), services, (visit) => answerBatch(request, services, visit))
-}
-
-async function answerBatch(request: Request, services: Services, visit: Visit): Promise<Reply> {
+async function askBatch(request: Request, services: Services): Promise<Reply> {
   const header: HeaderLookup = (name) => request.headers.get(name)
   requireAuthorization(header)
-  const merged = readBatch(await readRequestJson(request, services), header, services.settings)
-  if (!visit.weigh(merged.length)) return overloadReply(services.settings)
+  using body = await receiveBody(request, services)
+  const merged = readBatch(body.parse(readJson), header, services.settings)
   const pending = await Promise.all(merged.map((subRequest) => prepare(subRequest, request, services)))
   const { storages, refusals } = await openStorages(pending, request, services)
-  const replies = await carryOut(pending, storages, refusals, request, services)
+  return await withPermit(services, userOf(request), merged.length, () =>
+    answerBatch(merged, pending, storages, refusals, request, services),
+  )
+}
 
+async function answerBatch(
+  merged: MergedRequest[],
+  pending: Pending[],
+  storages: ReadonlyMap<string, BulkStorage>,
+  refusals: ReadonlyMap<string, Reply>,
+  request: Request,
+  services: Services,
+): Promise<Reply> {
+  const replies = await carryOut(pending, storages, refusals, request, services)
   services.observeBatch(replies.length, (index) => describeSubRequest(merged[index]!, replies[index]!))
   const responses = replies.map((reply, index) => toSubResponse(merged[index]!, reply))
   const notices = mergeNotices([...storages.values()].map((storage) => storage.notices))

@@ -1,5 +1,5 @@
 import type { Resource } from '../protocol/target.ts'
-import type { Work } from './services.ts'
+import type { Services, Work } from './services.ts'
 
 /** What is known of a request before it is routed. */
 export interface RequestContext {
@@ -31,6 +31,15 @@ export function contextOf(request: Request): RequestContext {
   const context = contexts.get(request)
   if (!context) throw new Error('A request came past the guard')
   return context
+}
+
+/** The name that the client gave a request, or else one of ours. Other characters could forge log lines downstream. */
+export function requestIdOf(
+  headers: Headers,
+  { createRequestId }: Pick<Services, 'createRequestId'>,
+): string {
+  const given = headers.get('x-request-id')
+  return given !== null && /^[\w.-]{1,64}$/.test(given) ? given : createRequestId()
 }
 
 /** Path and query of a request's URL, which is relative when the client sent no usable Host. */

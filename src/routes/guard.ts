@@ -7,7 +7,7 @@ import { emptyReply } from '../protocol/reply.ts'
 import type { Reply } from '../protocol/reply.ts'
 import { readTarget } from '../protocol/target.ts'
 import type { Resource, RouterParameters, Target } from '../protocol/target.ts'
-import { setContext, splitUrl } from './context.ts'
+import { requestIdOf, setContext, splitUrl } from './context.ts'
 import type { RequestContext } from './context.ts'
 import type { Services } from './services.ts'
 
@@ -24,7 +24,7 @@ export function guard(request: Request, services: Services): Reply | null {
   const context: RequestContext = {
     startedAtMs: now(),
     monotonicStartMs: services.monotonicNow(),
-    requestId: readRequestId(headers) ?? services.createRequestId(),
+    requestId: requestIdOf(headers, services),
     work: { upstreamCalls: 0, upstreamMs: 0, upstreamStatus: null, cached: null },
     origin: headers.get('origin'),
     resource: null,
@@ -48,12 +48,6 @@ export function guard(request: Request, services: Services): Reply | null {
     return null
   }
   return answerElsewhere(target as Exclude<Target, { outcome: 'resource' }>, request, settings)
-}
-
-// Anything else could be made to look like something that it is not wherever it is written down.
-function readRequestId(headers: Headers): string | null {
-  const given = headers.get('x-request-id')
-  return given !== null && /^[\w.-]{1,64}$/.test(given) ? given : null
 }
 
 function answerElsewhere(

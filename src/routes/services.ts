@@ -2,6 +2,8 @@ import type { Identity } from '../domain/credentials.ts'
 import type { Operation, OperationOutcome } from '../domain/operation.ts'
 import type { BulkStorage } from '../domain/record-storage.ts'
 import type { ExposedSettings } from '../protocol/exposed.ts'
+import type { BodyBudget } from './body.ts'
+import type { LoadShedder } from './load-shedding.ts'
 
 /** What a request of a client hands on to the storage. */
 export interface Caller {
@@ -63,27 +65,6 @@ export interface SubRequestSummary {
   errno: number | null
 }
 
-/** A request for somebody's data while it is under way. */
-export interface Visit {
-  /** It turned out to be that many in one; false: these are too many now, and it has to be refused. */
-  weigh(requests: number): boolean
-  /** It is answered; further calls do nothing. */
-  end(): void
-}
-
-/** How much is under way, and whether there is room for more. A user is named by what tells one from another. */
-export interface Load {
-  /** Whether there is hardly any room left; to be asked for each request before anything else is done for it. */
-  isBusy(): boolean
-  /** Whether a request of that user may not begin, when there is hardly any room left. */
-  refuses(user: string): boolean
-  /** Null: a refusal may go out at once. Else a promise that resolves when it may. */
-  refusalTurn(): Promise<void> | null
-  begin(user: string): Visit
-  /** Seconds that clients are to stay away; 0: they need not. */
-  readonly backoffSeconds: number
-}
-
 /** Everything that the routes ask for; they know nothing of how it is done. */
 export interface Services {
   settings: ExposedSettings
@@ -107,9 +88,10 @@ export interface Services {
   createRequestId(): string
   /** Whether this process is about to end, so that clients should look for another connection. */
   isStopping(): boolean
-  load: Load
+  load: Pick<LoadShedder, 'rejects' | 'rejectionTurn' | 'acquire' | 'backoffSeconds'>
+  bodies: Pick<BodyBudget, 'receive'>
   observe(summary: RequestSummary): void
-  /** A request was refused before it was looked at. */
+  /** A request was rejected because of the load, before it was looked at. */
   observeRefusal(method: string): void
   /** A batch was carried out; its sub-requests are described if anybody wants to know. */
   observeBatch(size: number, describe: (index: number) => SubRequestSummary): void

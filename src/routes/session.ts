@@ -5,59 +5,63 @@ import { readIdentity } from '../protocol/authorization.ts'
 import type { HeaderLookup, ReadIdentity } from '../protocol/authorization.ts'
 import { softAlert } from '../protocol/envelope.ts'
 import { errorReply } from '../protocol/error-reply.ts'
-import { readBody, readJson } from '../protocol/json.ts'
+import { readJson } from '../protocol/json.ts'
 import { toExchange } from '../protocol/operations.ts'
 import type { BucketResource } from '../protocol/operations.ts'
 import { publicOrigin } from '../protocol/public-address.ts'
 import { listFrame } from '../protocol/reply.ts'
 import type { Reply } from '../protocol/reply.ts'
+import type { ReceivedBody } from './body.ts'
 import { contextOf } from './context.ts'
-import { whileCounted } from './overload.ts'
+import { userOf, withPermit } from './load-shedding.ts'
 import type { Caller, Services } from './services.ts'
-
-// Slow senders get as long as a storage would need to answer, and no more.
-const bodyTimeoutMs = 20_000
 
 /** Answers a request for something in a bucket: read who and what, ask the storage, reply. */
 export async function askBucket(request: Request, services: Services): Promise<Reply> {
   const { bucket } = contextOf(request).resource as BucketResource
   const known = readIdentity((name) => request.headers.get(name), bucket)
-  return await whileCounted(known.identity.assertion, services, () =>
-    answerFromBucket(request, known, services),
-  )
+  using body = request.method === 'PUT' ? await receiveBody(request, services) : null
+  return await answerFromBucket(request, known, body, services)
 }
 
 async function answerFromBucket(
   request: Request,
   { identity, isLegacyBucket }: ReadIdentity,
+  received: ReceivedBody | null,
   services: Services,
 ): Promise<Reply> {
   const context = contextOf(request)
   const resource = context.resource as BucketResource
   const header: HeaderLookup = (name) => request.headers.get(name)
   const here = publicOrigin(header('host'), services.settings) + context.path
-  const body = request.method === 'PUT' ? await readRequestJson(request, services) : undefined
+  const open = () => services.openStorage(identity, callerOf(request, services))
+  // A body is looked at only once the credentials of its sender proved good.
+  const opened = received && (await open())
+  const body = received?.parse(readJson)
   const { flushSafeEtag } = services.settings
   const { method } = request
   const exchange = toExchange({ method, resource, query: context.query, header, here, body, flushSafeEtag })
 
-  const storage = await services.openStorage(identity, callerOf(request, services))
-  let reply: Reply
-  try {
-    reply = exchange.reply(await carryOut(exchange.operation, storage, context.startedAtMs, services))
-  } catch (error) {
-    services.reportDefect(error)
-    reply = errorReply(error, services.settings)
-  }
-  // What the storage said besides belongs to an error answer too.
-  reply.notices = storage.notices
-  if (isLegacyBucket) reply.alert = legacyBucketAlert(services)
-  return reply
+  const storage = opened ?? (await open())
+  return await withPermit(services, identity.assertion, 1, async () => {
+    let reply: Reply
+    try {
+      reply = exchange.reply(await carryOut(exchange.operation, storage, context.startedAtMs, services))
+    } catch (error) {
+      services.reportDefect(error)
+      reply = errorReply(error, services.settings)
+    }
+    // What the storage said besides belongs to an error answer too.
+    reply.notices = storage.notices
+    if (isLegacyBucket) reply.alert = legacyBucketAlert(services)
+    return reply
+  })
 }
 
-/** The JSON body of a request. Throws `ServiceError` 400, 413 or 415. */
-export async function readRequestJson(request: Request, { settings }: Services): Promise<unknown> {
-  return readJson(await readBody(request, settings.maxRequestBytes, bodyTimeoutMs))
+/** The whole body of a request, within what is left of the request's time. Throws `ServiceError` 400, 413, 415 or 503. */
+export function receiveBody(request: Request, services: Services): Promise<ReceivedBody> {
+  const deadlineAtMs = contextOf(request).startedAtMs + services.requestTimeoutMs
+  return services.bodies.receive(request, userOf(request), deadlineAtMs)
 }
 
 /** What a request hands on to the storage. */

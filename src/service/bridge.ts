@@ -3,8 +3,9 @@ import { Locks } from '../batch/locks.ts'
 import { runTransaction } from '../batch/transaction.ts'
 import { createCredentials } from '../credentials/credentials.ts'
 import { ServiceError, UpstreamError } from '../domain/errors.ts'
-import { windowMs } from '../routes/admitted-limit.ts'
-import { Load } from '../routes/load.ts'
+import { BodyBudget } from '../routes/body.ts'
+import { windowMs } from '../routes/concurrency-limit.ts'
+import { LoadShedder } from '../routes/load-shedding.ts'
 import { expositionType, renderFamilies } from '../observability/metric-families.ts'
 import { createStatsd } from '../observability/statsd.ts'
 import { takeOver } from '../settings/settings.ts'
@@ -87,7 +88,7 @@ export function startBridge(
           commit,
           requestsInFlight: () => server.pendingRequests,
           breakers: () => parts.breakers(),
-          requestsAdmitted: () => load.admitted,
+          requestsAdmitted: () => load.limit,
           logLinesDropped: options.logLinesDropped ?? (() => 0),
           usage: () => host.processes?.usage() ?? null,
         }
@@ -97,20 +98,21 @@ export function startBridge(
   // A copy, because a reload changes it while others compare with the settings of the start.
   const exposed = { ...settings, projectVersion: version }
   const lifecycle = { isStopping: false }
-  const load = new Load({
+  const load = new LoadShedder({
     maxRequests: settings.maxConcurrentRequests,
     maxRequestsOfUser: settings.userMaxConcurrency,
     maxLagMs: settings.shedEventLoopLagMs,
-    requestsInFlight: () => server.pendingRequests,
     now: () => performance.now(),
     cpuMs: () => host.processes?.cpuMs() ?? null,
     observeLag: observers.eventLoopLag,
-    observeRefusal: observers.shed,
+    observeRejection: observers.shed,
   })
+  const bodies = new BodyBudget({ maxBytes: settings.maxRequestBytes, now: host.now })
   const parts = createParts(settings, host, observers)
   const app = createApp({
     ...createServices(settings, exposed, parts, observers, host, log),
     load,
+    bodies,
     isStopping: () => lifecycle.isStopping,
     metrics:
       settings.metricsListen || !observers.metrics
@@ -130,7 +132,10 @@ export function startBridge(
     error: () => lastResort.clone(),
   })
   const server = app.server!
-  const stopWatching = every(windowMs, () => load.endWindow())
+  const stopWatching = every(windowMs, () => {
+    load.endWindow()
+    bodies.expire()
+  })
   return {
     url: `http://${server.hostname}:${server.port}`,
     port: server.port!,
@@ -182,7 +187,7 @@ function createServices(
   observers: Observers,
   host: BridgeHost,
   log: Log,
-): Omit<Services, 'isStopping' | 'metrics' | 'load'> {
+): Omit<Services, 'isStopping' | 'metrics' | 'load' | 'bodies'> {
   const { send, tokenServer, tokenPause, store } = parts
   const { now } = host
   const credentials = createCredentials({

@@ -4,7 +4,7 @@ import { isLogged } from '../observability/log.ts'
 import type { TransactionEvent } from '../batch/transaction.ts'
 import type { CredentialsEvent } from '../credentials/credentials.ts'
 import type { RedisTrouble } from '../credentials/redis-store.ts'
-import type { RefusalReason } from '../routes/load.ts'
+import type { RejectionReason } from '../routes/load-shedding.ts'
 import type { Log, LogFields } from '../observability/log.ts'
 import type { Metrics, MetricsSources } from '../observability/metrics.ts'
 import type { Statsd } from '../observability/statsd.ts'
@@ -21,8 +21,8 @@ export interface Observers {
   credentials(event: CredentialsEvent): void
   redisTrouble(trouble: RedisTrouble, code: string | null): void
   transaction(event: TransactionEvent): void
-  /** A request was refused because of the load. */
-  shed(reason: RefusalReason): void
+  /** A request was rejected because of the load. */
+  shed(reason: RejectionReason): void
   /** It was not even looked at. */
   refused(method: string): void
   eventLoopLag(ms: number): void
@@ -43,7 +43,7 @@ export function createObservers({ log, sources, statsd, now }: ObserversOptions)
   const warnOfRedis = oncePerMinute(now, (trouble: RedisTrouble, code: string | null) =>
     log.warning('cache trouble', { trouble, code }),
   )
-  const warnOfLoad = oncePerMinute(now, (reason: RefusalReason) =>
+  const warnOfLoad = oncePerMinute(now, (reason: RejectionReason) =>
     log.warning('requests refused', { reason }),
   )
   return {

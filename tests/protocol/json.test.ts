@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'bun:test'
 import { ServiceError } from '../../src/domain/errors.ts'
-import { readBody, readJson } from '../../src/protocol/json.ts'
+import { readJson } from '../../src/protocol/json.ts'
 import { RandomTexts } from './random.ts'
 
 const bytes = (text: string) => new TextEncoder().encode(text)
@@ -178,51 +178,5 @@ describe('readJson', () => {
     const allowance = workOf(honest) * 10 * (size / honest.length)
     for (const text of hostile)
       expect([text.slice(0, 10), workOf(text) < allowance]).toEqual([text.slice(0, 10), true])
-  })
-})
-
-describe('readBody', () => {
-  const post = (body: BodyInit, headers: Record<string, string> = {}) =>
-    new Request('http://bridge/', {
-      method: 'POST',
-      body,
-      headers: { 'Content-Type': 'application/json', ...headers },
-    })
-
-  const endless = (onCancel: () => void) =>
-    new ReadableStream<Uint8Array>({
-      pull: (controller) => controller.enqueue(new Uint8Array(1000)),
-      cancel: onCancel,
-    })
-
-  it('reads a body in pieces up to the limit', async () => {
-    const body = new ReadableStream<Uint8Array>({
-      start(controller) {
-        for (const piece of ['{"a"', ':1', '}']) controller.enqueue(bytes(piece))
-        controller.close()
-      },
-    })
-
-    expect(new TextDecoder().decode(await readBody(post(body), 7, 1000))).toBe('{"a":1}')
-  })
-
-  it('refuses one that is a byte too long, and stops reading', async () => {
-    expect(readBody(post('12345678'), 7, 1000)).rejects.toMatchObject({ status: 413, errno: 113 })
-    let cancelled = false
-    const reading = readBody(post(endless(() => (cancelled = true))), 10_000, 1000)
-    await expect(reading).rejects.toMatchObject({ status: 413, extras: { headers: { Connection: 'close' } } })
-    expect(cancelled).toBe(true)
-  })
-
-  it('gives up a body that does not arrive', async () => {
-    const silent = new ReadableStream<Uint8Array>({ pull: () => new Promise(() => {}) })
-
-    await expect(readBody(post(silent), 10, 20)).rejects.toMatchObject({ status: 400, errno: 109 })
-  })
-
-  it('is empty where there is none', async () => {
-    const request = new Request('http://bridge/', { method: 'DELETE' })
-
-    expect(await readBody(request, 10, 1000)).toHaveLength(0)
   })
 })

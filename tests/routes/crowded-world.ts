@@ -1,4 +1,5 @@
 import { createApp } from '../../src/app.ts'
+import { BodyBudget } from '../../src/routes/body.ts'
 import { timestamp } from '../../src/domain/timestamp.ts'
 import { readSettings } from '../../src/settings/settings.ts'
 import { request } from '../support/bridge.ts'
@@ -7,7 +8,7 @@ import { eventually } from '../support/redis-server.ts'
 
 import type { BulkStorage, ListOutcome } from '../../src/domain/record-storage.ts'
 import type { OperationOutcome } from '../../src/domain/operation.ts'
-import type { LoadOptions } from '../../src/routes/load.ts'
+import type { LoadOptions } from '../../src/routes/load-shedding.ts'
 import type { Step } from '../../src/routes/services.ts'
 import type { Answer } from '../support/bridge.ts'
 import type { LoadClock } from '../support/load-clock.ts'
@@ -16,8 +17,11 @@ import type { LoadClock } from '../support/load-clock.ts'
 export interface CrowdedWorld {
   url: string
   clock: LoadClock
+  server: { readonly pendingRequests: number }
+  /** Lets the time pass that the bodies and deadlines of requests go by. */
+  wallClock: { pass(ms: number): void }
   /** How many requests have reached the storage so far. */
-  opened(): number
+  reached(): number
   /** The methods of requests that were refused before they were looked at. */
   refused: string[]
   /** How many steps of transactions were carried out. */
@@ -42,17 +46,29 @@ export function startCrowdedWorld(
   options: Partial<LoadOptions> = {},
   settings: Record<string, string> = {},
 ): CrowdedWorld {
-  const clock = createLoadClock({ ...options, requestsInFlight: () => app.server!.pendingRequests })
+  const clock = createLoadClock(options)
+  const read = readTestSettings(settings)
+  let aheadMs = 0
+  const now = () => Date.now() + aheadMs
+  const bodies = new BodyBudget({ maxBytes: read.maxRequestBytes, now })
   let gate = Promise.withResolvers<void>()
-  let opened = 0
+  let reached = 0
   let transacted = 0
   const asked: Promise<Answer>[] = []
   const refused: string[] = []
   const streams = new Set<ReadableStreamDefaultController<Uint8Array>>()
+  async function reach(): Promise<void> {
+    reached += 1
+    await gate.promise
+  }
   const storage = {
     notices: { backoffSeconds: null, alert: null, quotaRemaining: null },
-    get: async () => ({ outcome: 'found', record }),
+    async get() {
+      await reach()
+      return { outcome: 'found', record }
+    },
     async list(): Promise<ListOutcome> {
+      await reach()
       let stream: ReadableStreamDefaultController<Uint8Array>
       const records = new ReadableStream<Uint8Array>({
         start(controller) {
@@ -69,25 +85,23 @@ export function startCrowdedWorld(
     },
   } as unknown as BulkStorage
   const app = createApp({
-    settings: { ...readTestSettings(settings), projectVersion: '1.2.3' },
-    async openStorage() {
-      opened += 1
-      await gate.promise
-      return storage
-    },
+    settings: { ...read, projectVersion: '1.2.3' },
+    openStorage: () => Promise.resolve(storage),
     identify: () => Promise.resolve(null),
     async transact(steps: Step[]): Promise<OperationOutcome[]> {
+      await reach()
       transacted += steps.length
       return steps.map(() => ({ outcome: 'stored', record }))
     },
     heartbeat: () => Promise.resolve({ storage: true, cache: true, permission: true }),
     version: { name: 'sync-bridge', version: '0', commit: '0', source: '' },
-    requestTimeoutMs: 30_000,
-    now: Date.now,
+    requestTimeoutMs: read.requestTimeoutSeconds * 1000,
+    now,
     monotonicNow: () => performance.now(),
     createRequestId: () => '0123456789abcdef',
     isStopping: () => false,
     load: clock.load,
+    bodies,
     observe: () => {},
     observeRefusal: (method) => void refused.push(method),
     observeBatch: () => {},
@@ -107,7 +121,14 @@ export function startCrowdedWorld(
   const world: CrowdedWorld = {
     url,
     clock,
-    opened: () => opened,
+    server: app.server!,
+    wallClock: {
+      pass(ms) {
+        aheadMs += ms
+        bodies.expire()
+      },
+    },
+    reached: () => reached,
     refused,
     transacted: () => transacted,
     answerAll: () => gate.resolve(),
@@ -126,9 +147,9 @@ export function startCrowdedWorld(
     begin: (user, path, init = {}) => fetch(addressOf(path), initOf(user, init)),
     async crowd(count, user) {
       gate = Promise.withResolvers()
-      const before = opened
+      const before = reached
       const answers = Array.from({ length: count }, (_, index) => world.ask(user ?? `user-${index}`, one))
-      await eventually('all wait for the storage', () => Promise.resolve(opened === before + count))
+      await eventually('all wait for the storage', () => Promise.resolve(reached === before + count))
       return answers
     },
     async stop() {

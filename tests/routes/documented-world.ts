@@ -1,4 +1,5 @@
 import { createApp } from '../../src/app.ts'
+import { BodyBudget } from '../../src/routes/body.ts'
 import { readSettings } from '../../src/settings/settings.ts'
 import { request, startTestBridge } from '../support/bridge.ts'
 import type { Answer, TestBridge } from '../support/bridge.ts'
@@ -77,12 +78,12 @@ function startDefectiveApp() {
     isStopping: () => false,
     observe: () => {},
     load: {
-      isBusy: () => false,
-      refuses: () => false,
-      refusalTurn: () => null,
-      begin: () => ({ weigh: () => true, end() {} }),
+      rejects: () => false,
+      rejectionTurn: () => null,
+      acquire: () => ({ release() {} }),
       backoffSeconds: 0,
     },
+    bodies: new BodyBudget({ maxBytes: 4096, now: Date.now }),
     observeRefusal: () => {},
     observeBatch: () => {},
     metrics: () => Promise.resolve({ text: '', type: 'text/plain' }),

@@ -40,6 +40,7 @@ describe('a request that is one too many', () => {
     })
     expect(refused.headers.get('retry-after')).toBe('30')
     expect(refused.headers.get('backoff')).toBeNull()
+    expect(refused.headers.get('x-request-id')).toBe('0123456789abcdef')
     expect(refused.headers.get('content-type')).toBe('application/json; charset=utf-8')
     expect(refused.headers.get('cache-control')).toBe('no-cache')
     expect(refused.headers.get('vary')).toBe('Authorization, X-Client-State, X-KeyID, Origin')
@@ -84,7 +85,7 @@ describe('a request that is one too many', () => {
     const refused = await world.ask('another', path, { method, body })
 
     expect(refused.status).toBe(503)
-    expect([world.opened(), world.transacted()]).toEqual([1, 0])
+    expect([world.reached(), world.transacted()]).toEqual([1, 0])
     expect(world.refused).toEqual([method])
   })
 
@@ -104,7 +105,7 @@ describe('a request that is one too many', () => {
     await world.crowd(1)
 
     expect((await world.ask('another', path, { method })).status).toBe(status)
-    expect(world.clock.refusals).toEqual({ limit: 0, lag: 0, user: 0 })
+    expect(world.clock.rejections).toEqual({ limit: 0, lag: 0, user: 0 })
   })
 
   it('is answered a little later when there is a flood of them', async () => {
@@ -138,9 +139,9 @@ describe('a batch', () => {
     const world = start({ maxRequests: 20 })
     world.crowd(0)
     const batch = world.ask('somebody', '/v1/batch', batchOf(15))
-    await eventually('it waits', () => Promise.resolve(world.opened() === 1))
+    await eventually('it waits', () => Promise.resolve(world.reached() === 1))
     const others = Array.from({ length: 5 }, (_, index) => world.ask(`user-${index}`, one))
-    await eventually('they wait', () => Promise.resolve(world.opened() === 6))
+    await eventually('they wait', () => Promise.resolve(world.reached() === 6))
 
     expect((await world.ask('another', one)).status).toBe(503)
 
@@ -158,7 +159,7 @@ describe('a batch', () => {
     expect(refused.status).toBe(503)
     expect(refused.body).toMatchObject({ errno: 201 })
     expect(refused.headers.get('retry-after')).toBe('30')
-    expect([world.opened(), world.transacted()]).toEqual([10, 0])
+    expect([world.reached(), world.transacted()]).toEqual([10, 0])
     world.answerAll()
     await Promise.all(others)
     expect((await world.ask('somebody', '/v1/batch', batchOf(11))).status).toBe(200)
@@ -186,11 +187,11 @@ describe('a user who has much under way', () => {
     expect((await world.ask('greedy', one)).status).toBe(503)
 
     const modest = Array.from({ length: 3 }, () => world.ask('modest', one))
-    await eventually('they wait', () => Promise.resolve(world.opened() === 19))
+    await eventually('they wait', () => Promise.resolve(world.reached() === 19))
     world.answerAll()
     const statuses = (await Promise.all([...greedy, ...modest])).map(({ status }) => status)
     expect(statuses).toEqual(Array(19).fill(200))
-    expect(world.clock.refusals).toEqual({ limit: 0, lag: 0, user: 1 })
+    expect(world.clock.rejections).toEqual({ limit: 0, lag: 0, user: 1 })
   })
 
   it('is no matter while there is room', async () => {
@@ -263,7 +264,7 @@ describe('what is under way', () => {
     const world = start({ maxRequests: 5, maxRequestsOfUser: 4 })
     const leaving = new AbortController()
     const answers = [1, 2, 3, 4].map(() => world.begin('reader', list, { signal: leaving.signal }))
-    await eventually('they wait', () => Promise.resolve(world.opened() === 4))
+    await eventually('they wait', () => Promise.resolve(world.reached() === 4))
     leaving.abort()
     await Promise.allSettled(answers)
 
@@ -282,7 +283,7 @@ describe('what is under way', () => {
     const leaving = new AbortController()
     const init = { method: 'PUT', body: '{"data":{}}', signal: leaving.signal }
     const puts = [1, 2, 3, 4, 5].map((user) => world.begin(`user-${user}`, one, init))
-    await eventually('they wait', () => Promise.resolve(world.opened() === 5))
+    await eventually('they wait', () => Promise.resolve(world.reached() === 5))
     leaving.abort()
     await Promise.allSettled(puts)
 
@@ -347,7 +348,7 @@ describe('an event loop that is late', () => {
 
     expect((await world.ask('another', one)).status).toBe(503)
     expect((await world.ask('another', '/v1/__lbheartbeat__')).status).toBe(200)
-    expect(world.clock.refusals).toEqual({ limit: 0, lag: 1, user: 0 })
+    expect(world.clock.rejections).toEqual({ limit: 0, lag: 1, user: 0 })
 
     world.answerAll()
     await Promise.all(admitted)

@@ -2,112 +2,85 @@ import { describe, expect, it } from 'bun:test'
 
 import { createLoadClock } from '../support/load-clock.ts'
 
-import type { Visit } from '../../src/routes/load.ts'
+import type { Permit } from '../../src/routes/load-shedding.ts'
 import type { LoadClock } from '../support/load-clock.ts'
 
-/** A request that comes in: its visit, or null when it is refused. */
-function arrive(clock: LoadClock, user = 'somebody'): Visit | null {
-  clock.inFlight += 1
-  const { load } = clock
-  if (load.isBusy() && load.refuses(user)) {
-    clock.inFlight -= 1
-    return null
-  }
-  return load.begin(user)
+/** A request, or a batch of so many, that comes in: its permit, or null when it is rejected. */
+function arrive({ load }: LoadClock, user = 'somebody', requests = 1): Permit | null {
+  return load.rejects(user) ? null : load.acquire(user, requests)
 }
 
-/** So many requests, each of a user of its own unless told otherwise; those that were admitted. */
-function crowd(clock: LoadClock, count: number, user?: string): Visit[] {
-  const visits = Array.from({ length: count }, (_, index) => arrive(clock, user ?? `user ${index}`))
-  return visits.filter((visit) => visit !== null)
+/** So many requests, each of a user of its own unless told otherwise; the permits of those that were admitted. */
+function crowd(clock: LoadClock, count: number, user?: string): Permit[] {
+  const permits = Array.from({ length: count }, (_, index) => arrive(clock, user ?? `user ${index}`))
+  return permits.filter((permit) => permit !== null)
 }
 
-function leave(clock: LoadClock, visits: Visit[]): void {
-  for (const visit of visits) {
-    visit.end()
-    clock.inFlight -= 1
-  }
+function leave(permits: Permit[]): void {
+  for (const permit of permits) permit.release()
 }
 
-describe('Load', () => {
+describe('LoadShedder', () => {
   it('admits as many as are configured, and the next one when one of them is answered', () => {
     const clock = createLoadClock()
 
-    const visits = crowd(clock, 150)
+    const permits = crowd(clock, 150)
 
-    expect(visits).toHaveLength(100)
-    expect(clock.refusals).toEqual({ limit: 50, lag: 0, user: 0 })
-    leave(clock, visits.slice(0, 1))
+    expect(permits).toHaveLength(100)
+    expect(clock.rejections).toEqual({ limit: 50, lag: 0, user: 0 })
+    leave(permits.slice(0, 1))
     expect(crowd(clock, 2)).toHaveLength(1)
   })
 
-  it('counts a request that goes on after its client has hung up', () => {
+  it('takes a permit that is released twice for one', () => {
     const clock = createLoadClock()
-    const visits = crowd(clock, 100)
+    const [first] = crowd(clock, 100)
 
-    clock.inFlight = 0
+    leave([first!, first!])
 
-    expect(arrive(clock)).toBeNull()
-    visits[0]!.end()
-    expect(arrive(clock)).not.toBeNull()
+    expect(crowd(clock, 2)).toHaveLength(1)
   })
 
-  it('counts answers that are still being sent', () => {
-    const clock = createLoadClock()
-    for (const visit of crowd(clock, 100)) visit.end()
+  it('rejects whoever gets no permit although there seemed to be room before', () => {
+    const { load, rejections } = createLoadClock()
+    const admitted = Array.from({ length: 150 }, (_, index) => load.acquire(`user ${index}`))
 
-    expect(arrive(clock)).toBeNull()
-    clock.inFlight -= 1
-    expect(arrive(clock)).not.toBeNull()
+    expect(admitted.filter((permit) => permit !== null)).toHaveLength(100)
+    expect(rejections.limit).toBe(50)
   })
 
-  it('does not count requests whose refusals wait', () => {
-    const clock = createLoadClock()
-    const visits = crowd(clock, 100)
-    for (let count = 0; count < 150; count++) clock.load.refusalTurn()
-    clock.inFlight += 50
-
-    leave(clock, visits.slice(0, 1))
-
-    expect(arrive(clock)).not.toBeNull()
-  })
-
-  describe('the weight of a batch', () => {
-    it('is that of all its requests, until it ends', () => {
+  describe('a batch', () => {
+    it('weighs as much as all its requests, until it ends', () => {
       const clock = createLoadClock()
-      const batch = arrive(clock)!
+      const batch = arrive(clock, 'somebody', 25)!
 
-      expect(batch.weigh(25)).toBe(true)
-
-      const visits = crowd(clock, 100)
-      expect(visits).toHaveLength(75)
-      leave(clock, [batch])
-      batch.end()
+      const permits = crowd(clock, 100)
+      expect(permits).toHaveLength(75)
+      leave([batch, batch])
       expect(crowd(clock, 100)).toHaveLength(25)
     })
 
-    it('is refused when that is too much, and then it is that of one', () => {
+    it('is rejected when that is too much, and then it weighs nothing', () => {
       const clock = createLoadClock()
       crowd(clock, 79)
-      const batch = arrive(clock)!
 
-      expect(batch.weigh(22)).toBe(false)
+      expect(arrive(clock, 'somebody', 22)).toBeNull()
 
-      expect(clock.refusals.limit).toBe(1)
-      expect(crowd(clock, 100)).toHaveLength(20)
+      expect(clock.rejections.limit).toBe(1)
+      expect(crowd(clock, 100)).toHaveLength(21)
     })
 
-    it('never keeps out a batch that is alone, however large', () => {
+    it('is never kept out while it is alone, however large', () => {
       const clock = createLoadClock({ maxRequests: 10 })
 
-      expect(arrive(clock)!.weigh(1000)).toBe(true)
+      expect(arrive(clock, 'somebody', 1000)).not.toBeNull()
       expect(arrive(clock)).toBeNull()
     })
 
-    it('of an empty batch is that of one', () => {
+    it('weighs as much as one request when it is empty', () => {
       const clock = createLoadClock()
 
-      expect(arrive(clock)!.weigh(0)).toBe(true)
+      expect(arrive(clock, 'somebody', 0)).not.toBeNull()
 
       expect(crowd(clock, 200)).toHaveLength(99)
     })
@@ -118,7 +91,7 @@ describe('Load', () => {
       const clock = createLoadClock()
 
       expect(crowd(clock, 100, 'greedy')).toHaveLength(80)
-      expect(clock.refusals).toEqual({ limit: 0, lag: 0, user: 20 })
+      expect(clock.rejections).toEqual({ limit: 0, lag: 0, user: 20 })
     })
 
     it('leaves the last fifth to those who have less than their share', () => {
@@ -136,7 +109,7 @@ describe('Load', () => {
 
       expect(arrive(clock, 'steady')).not.toBeNull()
       expect(arrive(clock, 'steady')).toBeNull()
-      leave(clock, early.slice(0, 1))
+      leave(early.slice(0, 1))
       expect(arrive(clock, 'steady')).not.toBeNull()
     })
 
@@ -144,15 +117,15 @@ describe('Load', () => {
       const clock = createLoadClock({ maxRequestsOfUser: 0 })
 
       expect(crowd(clock, 200, 'greedy')).toHaveLength(100)
-      expect(clock.refusals).toEqual({ limit: 100, lag: 0, user: 0 })
+      expect(clock.rejections).toEqual({ limit: 100, lag: 0, user: 0 })
     })
 
     it('is forgotten when all that was under way has ended, however often that is said', () => {
       const clock = createLoadClock()
       for (let round = 0; round < 50; round++) {
-        const visits = crowd(clock, 60, `user ${round}`)
-        leave(clock, visits)
-        for (const visit of visits) visit.end()
+        const permits = crowd(clock, 60, `user ${round}`)
+        leave(permits)
+        for (const permit of permits) permit.release()
       }
 
       expect(crowd(clock, 200)).toHaveLength(100)
@@ -162,14 +135,14 @@ describe('Load', () => {
   describe('backoffSeconds', () => {
     it('is 30 when four fifths were exceeded for five seconds, and 0 as soon as they are not', () => {
       const clock = createLoadClock()
-      const visits = crowd(clock, 81)
+      const permits = crowd(clock, 81)
 
       clock.pass(49)
       expect(clock.load.backoffSeconds).toBe(0)
       clock.pass(1)
       expect(clock.load.backoffSeconds).toBe(30)
 
-      leave(clock, visits)
+      leave(permits)
       clock.pass(1)
       expect(clock.load.backoffSeconds).toBe(30)
       clock.pass(1)
@@ -179,8 +152,6 @@ describe('Load', () => {
     it('stays 0 at four fifths', () => {
       const clock = createLoadClock()
       crowd(clock, 79)
-      clock.load.isBusy()
-
       clock.pass(100)
 
       expect(clock.load.backoffSeconds).toBe(0)
@@ -189,9 +160,9 @@ describe('Load', () => {
     it('begins anew after a pause', () => {
       const clock = createLoadClock()
       for (let round = 0; round < 5; round++) {
-        const visits = crowd(clock, 100)
+        const permits = crowd(clock, 100)
         clock.pass(40)
-        leave(clock, visits)
+        leave(permits)
         clock.pass(2)
       }
 
@@ -201,7 +172,7 @@ describe('Load', () => {
     it('is 30 when each moment is short but they follow one another closely', () => {
       const clock = createLoadClock()
       for (let round = 0; round < 51; round++) {
-        leave(clock, crowd(clock, 90))
+        leave(crowd(clock, 90))
         clock.pass(1)
       }
 
@@ -215,9 +186,9 @@ describe('Load', () => {
 
       clock.pass(4, 300)
 
-      expect(clock.load.admitted).toBe(64)
+      expect(clock.load.limit).toBe(64)
       expect(crowd(clock, 100)).toHaveLength(64)
-      expect(clock.refusals).toEqual({ limit: 0, lag: 36, user: 0 })
+      expect(clock.rejections).toEqual({ limit: 0, lag: 36, user: 0 })
       expect(clock.lags).toEqual([300, 300, 300, 300])
     })
 
@@ -227,17 +198,16 @@ describe('Load', () => {
 
       clock.pass(50)
 
-      expect(clock.load.admitted).toBe(512)
+      expect(clock.load.limit).toBe(512)
     })
   })
 
-  it('releases refusals that wait with each window, a quarter as many as have begun in it', async () => {
+  it('releases rejections that wait with each window, a quarter as many as have begun in it', async () => {
     const clock = createLoadClock({ maxRequests: 800 })
-    const turns = Array.from({ length: 1000 }, () => clock.load.refusalTurn())
+    const turns = Array.from({ length: 1000 }, () => clock.load.rejectionTurn())
     let released = 0
     for (const turn of turns) void turn?.then(() => (released += 1))
-    clock.inFlight += 900
-    const visits = crowd(clock, 800)
+    const permits = crowd(clock, 800)
 
     clock.pass(1)
     await Promise.resolve()
@@ -246,8 +216,7 @@ describe('Load', () => {
     await Promise.resolve()
     expect(released).toBe(300)
 
-    leave(clock, visits)
-    clock.inFlight -= 300
+    leave(permits)
     clock.pass(2)
     await Promise.resolve()
     expect(released).toBe(900)

@@ -1,0 +1,247 @@
+import { errno, invalidRequest, ServiceError } from '../domain/errors.ts'
+
+export interface BodyBudgetOptions {
+  /** Bytes of one body at most. */
+  maxBytes: number
+  /** Wall clock, ms since 1970. */
+  now(): number
+  /** Bytes of all bodies together. */
+  totalBytes?: number
+  /** How long the first byte of a body may take. */
+  firstByteMs?: number
+}
+
+/** A body that has arrived. It holds memory of the budget until it is released. */
+export interface ReceivedBody extends Disposable {
+  /**
+   * Hands the bytes to `read`, once, and frees them. The memory stays reserved for what was made of them until the
+   * release, and can't be taken away any more, so this is for callers whose credentials proved good. Throws `ServiceError`
+   * 503 when the body was dropped before, because others needed the memory.
+   */
+  parse<T>(read: (bytes: Uint8Array) => T): T
+  release(): void
+}
+
+const defaultTotalBytes = 64 * 1024 * 1024
+const defaultFirstByteMs = 10_000
+/** One caller gets a quarter of the memory at most. */
+const callersAtLeast = 4
+
+/**
+ * Receives request bodies, and bounds the memory and the time that they take together. A body needs no permit of the
+ * load shedder while it arrives: whoever sends slowly, or not at all, takes nobody's place.
+ *
+ * When the memory is full, the body is dropped that has cost most so far (bytes times age), among those whose senders
+ * have not proved who they are. Large bodies that stall are dropped first; a small one that comes at once never is.
+ */
+export class BodyBudget {
+  readonly #bodies = new Set<Body>()
+  readonly #bytesOf = new Map<string, number>()
+  readonly #totalBytes: number
+  readonly #firstByteMs: number
+  #heldBytes = 0
+
+  constructor(private readonly options: BodyBudgetOptions) {
+    this.#totalBytes = Math.max(options.totalBytes ?? defaultTotalBytes, callersAtLeast * options.maxBytes)
+    this.#firstByteMs = options.firstByteMs ?? defaultFirstByteMs
+  }
+
+  /** Bytes of memory that bodies hold now. */
+  get heldBytes(): number {
+    return this.#heldBytes
+  }
+
+  /**
+   * Receives the whole body of a request. `caller` tells one caller from others; nobody has checked it yet.
+   *
+   * Throws `ServiceError` 415 for a media type or an encoding that is not plain JSON, 413 when it is too large, 400 when
+   * it does not arrive in time, 503 when there is no memory for it. After the last three the connection has to be closed,
+   * because the rest was not read.
+   */
+  async receive(request: Request, caller: string, deadlineAtMs: number): Promise<ReceivedBody> {
+    checkMediaType(request.headers)
+    const { maxBytes, now } = this.options
+    const announced = request.headers.get('content-length')
+    if (Number(announced ?? 0) > maxBytes) throw tooLarge(maxBytes)
+    const nowMs = now()
+    const body = new Body(this, caller, nowMs, Math.min(deadlineAtMs, nowMs + this.#firstByteMs))
+    if (!request.body) return body
+    this.#bodies.add(body)
+    try {
+      await body.read(request.body.getReader(), announced === null ? null : Number(announced), {
+        maxBytes,
+        deadlineAtMs,
+      })
+      return body
+    } catch (error) {
+      body.release()
+      throw error
+    }
+  }
+
+  /** Gives up bodies whose time is over; to be called several times a second. */
+  expire(): void {
+    const nowMs = this.options.now()
+    for (const body of this.#bodies) if (body.dueAtMs <= nowMs) body.drop(notReceived())
+  }
+
+  /** Takes so many bytes for a body, of others' if need be. Throws what the body is refused with. */
+  reserve(body: Body, bytes: number): void {
+    const { caller } = body
+    while ((this.#bytesOf.get(caller) ?? 0) + bytes > this.#totalBytes / callersAtLeast) {
+      this.#dropCostliest(body, (other) => other.caller === caller)
+    }
+    while (this.#heldBytes + bytes > this.#totalBytes) this.#dropCostliest(body, () => true)
+    body.heldBytes += bytes
+    this.#heldBytes += bytes
+    this.#bytesOf.set(caller, (this.#bytesOf.get(caller) ?? 0) + bytes)
+  }
+
+  /** Takes back all that a body holds. */
+  free(body: Body): void {
+    this.#bodies.delete(body)
+    if (body.heldBytes === 0) return
+    this.#heldBytes -= body.heldBytes
+    const left = this.#bytesOf.get(body.caller)! - body.heldBytes
+    if (left === 0) this.#bytesOf.delete(body.caller)
+    else this.#bytesOf.set(body.caller, left)
+    body.heldBytes = 0
+  }
+
+  #dropCostliest(newcomer: Body, isEligible: (body: Body) => boolean): void {
+    const nowMs = this.options.now()
+    let costliest = newcomer
+    for (const body of this.#bodies) {
+      if (!body.isProven && isEligible(body) && body.cost(nowMs) > costliest.cost(nowMs)) costliest = body
+    }
+    costliest.drop(noMemory())
+    if (costliest === newcomer) throw noMemory()
+  }
+}
+
+/** A body on its way. */
+class Body implements ReceivedBody {
+  heldBytes = 0
+  /** Whether the credentials that came with it proved good. */
+  isProven = false
+  #buffer = new ArrayBuffer(0)
+  #size = 0
+  #dropped: ServiceError | null = null
+  #reader: ReadableStreamDefaultReader<Uint8Array> | null = null
+
+  constructor(
+    private readonly budget: BodyBudget,
+    readonly caller: string,
+    private readonly startedAtMs: number,
+    /** When it is given up; later once its first byte has come, never once it is whole. */
+    public dueAtMs: number,
+  ) {}
+
+  async read(
+    reader: ReadableStreamDefaultReader<Uint8Array>,
+    announcedBytes: number | null,
+    { maxBytes, deadlineAtMs }: { maxBytes: number; deadlineAtMs: number },
+  ): Promise<void> {
+    this.#reader = reader
+    try {
+      for (;;) {
+        const { done, value } = await reader.read()
+        if (this.#dropped) throw this.#dropped
+        if (done) break
+        this.dueAtMs = deadlineAtMs
+        if (this.#size + value.length > maxBytes) throw tooLarge(maxBytes)
+        this.#append(value, announcedBytes ?? maxBytes)
+      }
+    } catch (error) {
+      if (error instanceof ServiceError) {
+        void reader.cancel()
+        throw error
+      }
+      // The client has left, so nobody reads this answer.
+      throw notReceived()
+    } finally {
+      this.#reader = null
+    }
+    this.dueAtMs = Infinity
+  }
+
+  parse<T>(read: (bytes: Uint8Array) => T): T {
+    if (this.#dropped) throw this.#dropped
+    this.isProven = true
+    try {
+      return read(new Uint8Array(this.#buffer, 0, this.#size))
+    } finally {
+      this.#free()
+    }
+  }
+
+  drop(reason: ServiceError): void {
+    this.#dropped ??= reason
+    void this.#reader?.cancel()
+    this.release()
+  }
+
+  release(): void {
+    this.budget.free(this)
+    this.#free()
+  }
+
+  [Symbol.dispose](): void {
+    this.release()
+  }
+
+  cost(nowMs: number): number {
+    return this.heldBytes * (nowMs - this.startedAtMs + 1)
+  }
+
+  // At once, and not when the next garbage collection finds the buffer.
+  #free(): void {
+    this.#buffer = this.#buffer.transfer(0)
+    this.#size = 0
+  }
+
+  // One buffer that doubles: pieces of a few bytes would each cost a hundred more if they were kept as they come.
+  #append(piece: Uint8Array, likelyBytes: number): void {
+    const needed = this.#size + piece.length
+    if (needed > this.#buffer.byteLength) {
+      const length = Math.max(needed, Math.min(2 * this.#buffer.byteLength, likelyBytes))
+      this.budget.reserve(this, length - this.#buffer.byteLength)
+      this.#buffer = this.#buffer.transfer(length)
+    }
+    new Uint8Array(this.#buffer).set(piece, this.#size)
+    this.#size = needed
+  }
+}
+
+function checkMediaType(headers: Headers): void {
+  const type = headers.get('content-type')
+  const encoding = headers.get('content-encoding')
+  if (type !== null && !/^application\/json *(?:; *charset="?utf-8"? *)?$/i.test(type.trim())) {
+    throw unsupported('Content-Type', 'must be application/json')
+  }
+  if (encoding !== null && encoding.toLowerCase() !== 'identity') {
+    throw unsupported('Content-Encoding', 'must be absent: bodies are read uncoded')
+  }
+}
+
+function unsupported(name: string, description: string): ServiceError {
+  return invalidRequest([{ location: 'header', name, description }], { status: 415 })
+}
+
+// What is left of the body stays unread, so the connection can't carry another request.
+const closing = { Connection: 'close' }
+
+function tooLarge(maxBytes: number): ServiceError {
+  const message = `The request body is larger than ${maxBytes} bytes`
+  return new ServiceError(413, errno.requestTooLarge, message, { headers: closing })
+}
+
+function notReceived(): ServiceError {
+  const problem = { location: 'body', name: 'body', description: 'was not received in time' } as const
+  return invalidRequest([problem], { headers: closing })
+}
+
+function noMemory(): ServiceError {
+  const message = 'There is no room for this request body now: try again later'
+  return new ServiceError(503, errno.backend, message, { headers: closing })
+}

@@ -1,0 +1,216 @@
+import { overloadReply } from '../protocol/error-reply.ts'
+import { majorVersion } from '../protocol/exposed.ts'
+import type { Reply } from '../protocol/reply.ts'
+import { AdaptiveConcurrencyLimit, RejectionThrottle, windowMs } from './concurrency-limit.ts'
+import { splitUrl } from './context.ts'
+import type { Services } from './services.ts'
+
+/**
+ * Why a request was rejected:
+ * - `limit`: as many as were configured are in flight
+ * - `lag`: as many as the event loop can serve in time are in flight
+ * - `user`: there is hardly any room left, and that user has a share of it already
+ */
+export type RejectionReason = 'limit' | 'lag' | 'user'
+
+export interface LoadOptions {
+  /** Requests in flight at most. */
+  maxRequests: number
+  /** Requests of one user in flight at most, while there is hardly any room left; 0: as many as there are. */
+  maxRequestsOfUser: number
+  /** How late the event loop may be before fewer are admitted; 0: as late as it will. */
+  maxLagMs: number
+  /** On a clock in ms that never goes back. */
+  now(): number
+  /** Processor time that this process has used so far, in ms; null where that is not known. */
+  cpuMs(): number | null
+  /** How late the event loop was in each window. */
+  observeLag(ms: number): void
+  observeRejection(reason: RejectionReason): void
+}
+
+/** The right of one request to be in flight. */
+export interface Permit {
+  /** Gives it back; further calls do nothing. */
+  release(): void
+}
+
+const busyShare = 0.8
+const backoffAfterMs = 5000
+const backoffSeconds = 30
+
+/**
+ * Decides whether a request for somebody's data may begin. Only requests whose body has arrived and whose credentials
+ * proved good hold a permit, until the last byte of their answer is handed on: a stranger can't take anybody's place.
+ */
+export class LoadShedder {
+  readonly #limit: AdaptiveConcurrencyLimit
+  readonly #throttle = new RejectionThrottle()
+  readonly #requestsOf = new Map<string, number>()
+  /** What is in flight; a batch weighs as much as all requests in it. */
+  #weight = 0
+  /** The most that was in flight in this window, and how many requests began. */
+  #peak = 0
+  #begun = 0
+  #windowStartMs: number
+  #windowStartCpuMs: number | null
+  #busySinceMs: number | null = null
+  #backoffSeconds = 0
+
+  constructor(private readonly options: LoadOptions) {
+    this.#limit = new AdaptiveConcurrencyLimit(options)
+    this.#windowStartMs = options.now()
+    this.#windowStartCpuMs = options.cpuMs()
+  }
+
+  /** How many requests may be in flight now. */
+  get limit(): number {
+    return this.#limit.value
+  }
+
+  /** How long clients are to stay away; 0: they need not. */
+  get backoffSeconds(): number {
+    return this.#backoffSeconds
+  }
+
+  /** Whether a request of that user would be rejected now: the cheap question, before anything is done for it. */
+  rejects(user: string): boolean {
+    return this.#isBusyWith(1) && this.#reasonAgainst(user, 1) !== null
+  }
+
+  /** Null: reject at once. Else a promise that resolves when it is time to. */
+  rejectionTurn(): Promise<void> | null {
+    return this.#throttle.turn()
+  }
+
+  /**
+   * A permit for a request of that user, or for a batch of so many; null: it has to be rejected. The user's name is as
+   * secret as the credentials, and forgotten with the last permit.
+   */
+  acquire(user: string, requests = 1): Permit | null {
+    // However large a batch is, it has to fit in when there is nothing else.
+    const weight = Math.max(1, Math.min(requests, this.#limit.floor))
+    if (this.#isBusyWith(weight) && this.#reasonAgainst(user, weight) !== null) return null
+    this.#weight += weight
+    this.#begun += 1
+    if (this.#weight > this.#peak) this.#peak = this.#weight
+    this.#requestsOf.set(user, (this.#requestsOf.get(user) ?? 0) + 1)
+    let isReleased = false
+    return {
+      release: () => {
+        if (isReleased) return
+        isReleased = true
+        this.#weight -= weight
+        const others = this.#requestsOf.get(user)! - 1
+        if (others === 0) this.#requestsOf.delete(user)
+        else this.#requestsOf.set(user, others)
+      },
+    }
+  }
+
+  /** To be called every `windowMs`: judges what happened since the last time, and lets delayed rejections go. */
+  endWindow(): void {
+    const nowMs = this.options.now()
+    const cpuMs = this.options.cpuMs()
+    const lagMs = Math.max(0, nowMs - this.#windowStartMs - windowMs)
+    const usedMs = cpuMs === null || this.#windowStartCpuMs === null ? null : cpuMs - this.#windowStartCpuMs
+    const wasBusy = this.#peak > busyShare * this.#limit.value
+    this.#busySinceMs = wasBusy ? (this.#busySinceMs ?? this.#windowStartMs) : null
+    const isBusyForLong = this.#busySinceMs !== null && nowMs - this.#busySinceMs >= backoffAfterMs
+    this.#backoffSeconds = isBusyForLong ? backoffSeconds : 0
+    this.#limit.note(lagMs, usedMs)
+    this.options.observeLag(lagMs)
+    this.#peak = this.#weight
+    this.#windowStartMs = nowMs
+    this.#windowStartCpuMs = cpuMs
+    this.#throttle.beginWindow(wasBusy ? this.#begun : Infinity)
+    this.#begun = 0
+  }
+
+  #isBusyWith(weight: number): boolean {
+    return this.#weight + weight > busyShare * this.#limit.value
+  }
+
+  #reasonAgainst(user: string, weight: number): RejectionReason | null {
+    const { maxRequestsOfUser, observeRejection } = this.options
+    const hasItsShare = maxRequestsOfUser > 0 && (this.#requestsOf.get(user) ?? 0) >= maxRequestsOfUser
+    const exceeds = this.#weight + weight > this.#limit.value
+    if (!exceeds && !hasItsShare) return null
+    const reason = !exceeds ? 'user' : this.#limit.isLowered ? 'lag' : 'limit'
+    observeRejection(reason)
+    return reason
+  }
+}
+
+/**
+ * The answer for a request that is one too many, before the framework has seen it and without reading more of it than
+ * is needed: a rejection has to cost a fraction of an answer. Null: go on. Only requests for somebody's data are shed.
+ */
+export function shedLoad(request: Request, services: Services): Reply | Promise<Reply> | null {
+  const { load, settings } = services
+  if (!isForData(request, services) || !load.rejects(userOf(request))) return null
+  services.observeRefusal(request.method)
+  const turn = load.rejectionTurn()
+  return turn === null ? overloadReply(settings) : turn.then(() => overloadReply(settings))
+}
+
+function isForData({ method, url }: Request, { settings }: Services): boolean {
+  if (method === 'OPTIONS') return false
+  const { path } = splitUrl(url)
+  const start = `/v${majorVersion(settings)}/`
+  return path.startsWith(`${start}buckets/`) || path === `${start}batch`
+}
+
+/** Tells the user of a request from others, before it is known whether the credentials are good: the assertion. */
+export function userOf({ headers }: Request): string {
+  const authorization = headers.get('authorization') ?? ''
+  return authorization.slice(authorization.lastIndexOf(' ') + 1)
+}
+
+/**
+ * Answers a request, or a batch of so many, while it holds a permit; rejects it with 503 when it gets none. A streamed
+ * answer holds its permit until its last byte is handed on. To be called once body and credentials have proved good.
+ */
+export async function withPermit(
+  { load, settings }: Pick<Services, 'load' | 'settings'>,
+  user: string,
+  requests: number,
+  answer: () => Promise<Reply>,
+): Promise<Reply> {
+  const permit = load.acquire(user, requests)
+  if (!permit) return overloadReply(settings)
+  let isStreamed = false
+  try {
+    const reply = await answer()
+    isStreamed = reply.body instanceof ReadableStream
+    if (reply.body instanceof ReadableStream) reply.body = untilEnd(reply.body, permit)
+    return reply
+  } finally {
+    if (!isStreamed) permit.release()
+  }
+}
+
+// The server cancels what it can't send, also when the client has left before the answer began.
+function untilEnd(body: ReadableStream<Uint8Array>, permit: Permit): ReadableStream<Uint8Array> {
+  const reader = body.getReader()
+  return new ReadableStream(
+    {
+      async pull(controller) {
+        try {
+          const { done, value } = await reader.read()
+          if (!done) return controller.enqueue(value)
+          permit.release()
+          controller.close()
+        } catch (error) {
+          permit.release()
+          throw error
+        }
+      },
+      cancel(reason) {
+        permit.release()
+        return reader.cancel(reason)
+      },
+    },
+    { highWaterMark: 0 },
+  )
+}
