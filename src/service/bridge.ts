@@ -188,7 +188,7 @@ function createServices(
   host: BridgeHost,
   log: Log,
 ): Omit<Services, 'isStopping' | 'metrics' | 'load' | 'bodies'> {
-  const { send, tokenServer, tokenPause, store } = parts
+  const { send, tokenServer, store } = parts
   const { now } = host
   const credentials = createCredentials({
     exchange: (identity, requestId) => tokenServer.exchange(identity, requestId),
@@ -236,7 +236,7 @@ function createServices(
         delay: Bun.sleep,
         limitsCache,
       })
-      if (now() < tokenPause.untilMs) storage.notices.backoffSeconds = tokenPause.seconds
+      storage.notices.backoffSeconds = tokenServer.backoffSeconds(identity)
       return storage
     },
     identify(identity, requestId) {

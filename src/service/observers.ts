@@ -9,7 +9,7 @@ import type { Log, LogFields } from '../observability/log.ts'
 import type { Metrics, MetricsSources } from '../observability/metrics.ts'
 import type { Statsd } from '../observability/statsd.ts'
 import type { RequestSummary, SubRequestSummary } from '../routes/services.ts'
-import type { BreakerEvent } from '../upstream/breakers.ts'
+import type { BreakerEvent } from '../upstream/circuit-breaker.ts'
 import type { Exchange } from '../upstream/send.ts'
 
 /** Those who are told what happens: the log, the metrics and a statsd, the last two where they are switched on. */

@@ -1,4 +1,4 @@
-import { createBreakers } from '../upstream/breakers.ts'
+import { createBreakers } from '../upstream/circuit-breaker.ts'
 import { createSend } from '../upstream/send.ts'
 import { createTokenServer } from '../upstream/token-server.ts'
 import { name, version } from '../version.ts'
@@ -6,7 +6,7 @@ import { laterStore } from './later-store.ts'
 
 import type { CredentialStore } from '../credentials/credential-store.ts'
 import type { Settings } from '../settings/settings.ts'
-import type { BreakerCount } from '../upstream/breakers.ts'
+import type { BreakerCount } from '../upstream/circuit-breaker.ts'
 import type { Send } from '../upstream/send.ts'
 import type { TokenServer } from '../upstream/token-server.ts'
 import type { BridgeHost } from './bridge.ts'
@@ -16,8 +16,6 @@ import type { Observers } from './observers.ts'
 export interface Parts {
   send: Send
   tokenServer: TokenServer
-  /** How long the token server wants to be left alone. */
-  tokenPause: { seconds: number; untilMs: number }
   /** Null: every process remembers by itself. */
   store: CredentialStore | null
   /** The breakers that are not closed. */
@@ -48,14 +46,12 @@ export function createParts(
   let breakers = newBreakers()
   let door = openDoor(ca)
   const send: Send = (request) => door(request)
-  const tokenPause = { seconds: 0, untilMs: 0 }
   const tokenServer = createTokenServer({
     url: settings.tokenServerUrl,
     send,
     timeoutMs: settings.upstreamTimeoutSeconds * 1000,
     now: host.now,
     userAgent: `${name}/${version}`,
-    onBackoff: (seconds) => Object.assign(tokenPause, { seconds, untilMs: host.now() + seconds * 1000 }),
   })
   const store =
     settings.cacheBackend === 'memory'
@@ -64,7 +60,6 @@ export function createParts(
   return {
     send,
     tokenServer,
-    tokenPause,
     store,
     breakers: () => breakers.counts(),
     trust({ certificateCaBundle }) {

@@ -2,15 +2,14 @@ import { UpstreamError } from '../domain/errors.ts'
 import { AnswerBody } from './answer-body.ts'
 import { discard } from './answer.ts'
 import { createAdmission, defaultCallLimits } from './admission.ts'
-import { createBreakers } from './breakers.ts'
+import { createBreakers } from './circuit-breaker.ts'
 import { CallsUnderWay, gaveUp } from './calls-under-way.ts'
 import { toUpstreamError } from './fetch-failure.ts'
 import { readRetryAfter } from './retry-after.ts'
 import { Together } from './together.ts'
-import type { CallLimits } from './admission.ts'
+import type { CallLimits, Leave } from './admission.ts'
 import type { UpstreamAnswer } from './answer.ts'
-import type { Passage, Purpose } from './breaker.ts'
-import type { Breakers } from './breakers.ts'
+import type { Breakers, CallClass, Permit } from './circuit-breaker.ts'
 import type { UpstreamFailure } from '../domain/errors.ts'
 import type { Address } from './storage-url.ts'
 
@@ -27,8 +26,10 @@ export interface UpstreamRequest {
   timeoutMs: number
   /** Gives up; only for what may be given up, that is reads. */
   signal?: AbortSignal
-  /** Whether an open breaker stops it; `work` if absent. */
-  purpose?: Purpose
+  /** Whether an open breaker stops it; `normal` if absent. */
+  callClass?: CallClass
+  /** Tells users apart, so that the failures of one don't count for all; not for logs. */
+  user?: string
 }
 
 /** One exchange as metrics count it. Both are null when it was given up by its signal. */
@@ -95,21 +96,35 @@ export function createSend(options: SendOptions): Send {
 
   async function attempt(request: UpstreamRequest, deadlineMs: number): Promise<UpstreamAnswer> {
     const { target, method, url } = request
-    const passage = breakers.enter(request)
+    const permit = breakers.acquire(request)
     const startedAtMs = now()
     const report = (status: number | null, failure: UpstreamFailure | null) =>
       observe({ target, method, status, failure, ms: now() - startedAtMs })
     try {
       const entered = admission.enter(target, url.origin)
       // Nobody has to wait while there is room.
-      const leave =
-        typeof entered === 'function' ? entered : breakers.confirm(passage, request, await entered)
-      const answer = await exchange(request, Math.max(1, deadlineMs - now()), leave, passage)
+      const leave = typeof entered === 'function' ? entered : await confirmed(request, permit, entered)
+      const answer = await exchange(request, Math.max(1, deadlineMs - now()), leave, permit)
       report(answer.status, null)
       return answer
     } catch (error) {
-      breakers.ended(passage, request, error)
+      breakers.ended(permit, request, error)
       if (error instanceof UpstreamError) report(error.status, request.signal?.aborted ? null : error.failure)
+      throw error
+    }
+  }
+
+  async function confirmed(
+    request: UpstreamRequest,
+    permit: Permit,
+    entered: Promise<Leave>,
+  ): Promise<Leave> {
+    const leave = await entered
+    try {
+      breakers.confirm(permit, request)
+      return leave
+    } catch (error) {
+      leave()
       throw error
     }
   }
@@ -118,7 +133,7 @@ export function createSend(options: SendOptions): Send {
     request: UpstreamRequest,
     timeoutMs: number,
     leave: () => void,
-    passage: Passage,
+    permit: Permit,
   ): Promise<UpstreamAnswer> {
     const { url, method, headers, body, signal } = request
     const endMs = now() + timeoutMs
@@ -147,19 +162,24 @@ export function createSend(options: SendOptions): Send {
       const patience = { firstMs: Math.min(stallMs, Math.max(1, endMs - now())), stallMs }
       const answerBody = new AnswerBody(response, url.host, patience, call, (failure) => {
         finished()
-        breakers.ended(passage, request, failure)
+        breakers.ended(permit, request, failure)
       })
       const answer = { status: response.status, headers: response.headers, body: answerBody }
       const nonsense = findNonsense(answer)
       if (nonsense === null) {
-        breakers.answered(passage, request, answer, answerBody.isShort)
+        breakers.answered(permit, request, answer, answerBody.isShort)
         return answer
       }
-      passage.end('failed')
+      const unusable = new UpstreamError(
+        'bad-response',
+        `Cannot use the answer of "${url.host}": ${nonsense}`,
+        {
+          status: response.status,
+        },
+      )
+      breakers.ended(permit, request, unusable)
       answerBody.cancel()
-      throw new UpstreamError('bad-response', `Cannot use the answer of "${url.host}": ${nonsense}`, {
-        status: response.status,
-      })
+      throw unusable
     } catch (error) {
       if (!(error instanceof UpstreamError && error.failure === 'bad-response')) finished()
       throw toUpstreamError(error, url.host)

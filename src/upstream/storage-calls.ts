@@ -180,7 +180,8 @@ export class StorageCalls {
       body,
       timeoutMs: this.#timeoutMs(request),
       signal: method === 'GET' ? signal : undefined,
-      purpose: this.#mustSettle ? 'settling' : 'work',
+      callClass: this.#mustSettle ? 'must-complete' : 'normal',
+      user: this.owner,
     })
     collectNotices(this.notices, answer.headers)
     return answer

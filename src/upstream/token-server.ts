@@ -15,8 +15,6 @@ export interface TokenServerOptions {
   /** Wall clock, ms since 1970. */
   now(): number
   userAgent?: string
-  /** The token server asked for a pause between requests, in seconds, together with credentials. */
-  onBackoff?(seconds: number): void
 }
 
 export interface TokenServer {
@@ -25,6 +23,8 @@ export interface TokenServer {
    * when the token server can't be used. `requestId` goes along as X-Request-Id.
    */
   exchange(identity: Identity, requestId?: string): Promise<SyncCredentials>
+  /** Seconds that it asked this identity to leave between requests, or everybody; null when it asked for nothing. */
+  backoffSeconds(identity: Identity): number | null
   /** Whether it is there and well; never rejects. */
   heartbeat(timeoutMs: number): Promise<boolean>
 }
@@ -33,12 +33,18 @@ const exchangePath = '/1.0/sync/1.5'
 const maxAnswerBytes = 65_536
 
 export function createTokenServer(options: TokenServerOptions): TokenServer {
-  const { send, timeoutMs, now, onBackoff, userAgent = 'sync-bridge' } = options
+  const { send, timeoutMs, now, userAgent = 'sync-bridge' } = options
   const base = options.url.replace(/\/+$/, '').replace(/\/1\.0\/sync\/1\.5$/, '')
   const exchangeUrl = new URL(base + exchangePath)
   const heartbeatUrl = new URL(base + '/__heartbeat__')
 
-  return { exchange, heartbeat }
+  const backoffs = new Backoffs(now)
+
+  return { exchange, heartbeat, backoffSeconds }
+
+  function backoffSeconds(identity: Identity): number | null {
+    return backoffs.isEmpty ? null : backoffs.of(nameOf(identity))
+  }
 
   async function exchange(identity: Identity, requestId?: string): Promise<SyncCredentials> {
     const credentials = (await exchangeOnce(identity, requestId)) ?? (await exchangeOnce(identity, requestId))
@@ -58,7 +64,8 @@ export function createTokenServer(options: TokenServerOptions): TokenServer {
       ...identityHeaders(identity),
     }
     if (requestId !== undefined) headers['X-Request-Id'] = requestId
-    const answer = await send({ target: 'token', method: 'GET', url: exchangeUrl, headers, timeoutMs })
+    const user = nameOf(identity)
+    const answer = await send({ target: 'token', method: 'GET', url: exchangeUrl, headers, timeoutMs, user })
     if (answer.status !== 200) throw await readTokenRefusal(answer, now())
     if (answer.headers.get('content-type')?.startsWith('text/html')) {
       answer.body.cancel()
@@ -67,8 +74,8 @@ export function createTokenServer(options: TokenServerOptions): TokenServer {
     const value = await readJson(answer, maxAnswerBytes).catch(undefinedWhenLost)
     if (value === undefined) return null
     const credentials = readCredentials(value, exchangeUrl, requestedAtMs)
-    const backoffSeconds = readBackoff(answer.headers)
-    if (backoffSeconds !== null) onBackoff?.(backoffSeconds)
+    const pauseSeconds = readBackoff(answer.headers)
+    if (pauseSeconds !== null) backoffs.add(user, pauseSeconds)
     return credentials
   }
 
@@ -81,13 +88,51 @@ export function createTokenServer(options: TokenServerOptions): TokenServer {
         url: heartbeatUrl,
         headers,
         timeoutMs: heartbeatTimeoutMs,
-        purpose: 'look',
+        callClass: 'probe',
       })
       await discard(answer)
       return answer.status === 200
     } catch {
       return false
     }
+  }
+}
+
+/** Tells identities apart without keeping them. */
+function nameOf({ scheme, assertion, clientState }: Identity): string {
+  return Bun.hash(`${scheme} ${assertion} ${clientState}`).toString(36)
+}
+
+const maxBackoffs = 1000
+/** So many identities have to be asked for a pause until that counts for everybody. */
+const identitiesToBelieve = 3
+
+/** Pauses between requests that were asked for: each of its own identity, then of all. */
+class Backoffs {
+  readonly #ofIdentities = new Map<string, { seconds: number; untilMs: number }>()
+  #ofAll = { seconds: 0, untilMs: 0 }
+
+  constructor(private readonly now: () => number) {}
+
+  get isEmpty(): boolean {
+    return this.#ofIdentities.size === 0
+  }
+
+  add(identity: string, seconds: number): void {
+    const nowMs = this.now()
+    const backoff = { seconds, untilMs: nowMs + seconds * 1000 }
+    this.#ofIdentities.delete(identity)
+    for (const [other, { untilMs }] of this.#ofIdentities) {
+      if (untilMs <= nowMs || this.#ofIdentities.size >= maxBackoffs) this.#ofIdentities.delete(other)
+    }
+    this.#ofIdentities.set(identity, backoff)
+    if (this.#ofIdentities.size >= identitiesToBelieve) this.#ofAll = backoff
+  }
+
+  of(identity: string): number | null {
+    const own = this.#ofIdentities.get(identity)
+    const backoff = own && own.untilMs > this.#ofAll.untilMs ? own : this.#ofAll
+    return this.now() < backoff.untilMs ? backoff.seconds : null
   }
 }
 

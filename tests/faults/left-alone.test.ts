@@ -1,6 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it } from 'bun:test'
 
 import { store } from './batch-case.ts'
+import { startTestBridge } from '../support/bridge.ts'
+import { startFaultProxy } from '../support/fault-proxy.ts'
 import { startFaultyBridge } from './faulty-bridge.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 import type { Fault } from '../support/fault-proxy.ts'
@@ -138,18 +140,32 @@ describe('a token server that hangs', () => {
 })
 
 describe('a token server that asks to be left alone', () => {
-  it('is, also by heartbeats, while known users are served', async () => {
+  it('is once it has told so to three identities, also by heartbeats, while known users are served', async () => {
     const known = await acquaintance()
     bridge.tokenProxy.plan(() => ({ kind: 'status', status: 503, headers: { 'Retry-After': '120' } }))
     const before = callsOfTheTokenServer()
 
-    const answers = [await read(newcomer()), await read(newcomer()), await write(newcomer())]
+    const first = newcomer()
+    const answers = [await read(first), await read(first), await read(newcomer())]
+    answers.push(await read(newcomer()), await write(newcomer()))
 
-    expect(answers.map(({ status }) => status)).toEqual([503, 503, 503])
-    expect(answers.map(({ headers }) => headers.get('Retry-After'))).toEqual(['120', '120', '120'])
+    expect(answers.map(({ status }) => status)).toEqual([503, 503, 503, 503, 503])
+    expect(new Set(answers.map(({ headers }) => headers.get('Retry-After')))).toEqual(new Set(['120']))
     expect(await heartbeat()).toBe(503)
-    expect(callsOfTheTokenServer()).toEqual({ ...before, exchanges: before.exchanges + 1 })
+    expect(callsOfTheTokenServer()).toEqual({ ...before, exchanges: before.exchanges + 3 })
     expect((await read(known)).status).toBe(200)
+  })
+
+  it('goes on logging in others when it told so to one', async () => {
+    const [told, other] = [newcomer(), newcomer()]
+    bridge.tokenProxy.plan(({ index }) =>
+      index === 0 ? { kind: 'status', status: 429, headers: { 'Retry-After': '300' } } : null,
+    )
+
+    const statuses = [(await read(told)).status, (await read(other)).status, (await read(told)).status]
+
+    expect(statuses).toEqual([503, 200, 503])
+    expect(callsOfTheTokenServer().exchanges).toBe(2)
   })
 })
 
@@ -171,6 +187,31 @@ describe('a storage node that fails', () => {
       's{target="storage",state="open"}': 1,
       's{target="token",state="open"}': 0,
     })
+  })
+
+  it('is called for all others when it fails for one user', async () => {
+    const shared = await startTestBridge({ writable: ['tabs'] })
+    const node = await startFaultProxy({ target: shared.sandbox.storageUrl })
+    shared.sandbox.switches.nodeUrl = node.url
+    const [unlucky, ...others] = ['a', 'b', 'c'].map((name) => shared.sandbox.addUser(name))
+    node.plan(({ path }) => (path.startsWith(`/1.5/${unlucky!.uid}/`) ? failing : null))
+    const ask = async (as: SandboxUser, method = 'GET') => {
+      const body = method === 'PUT' ? { data: { payload: 'x' } } : undefined
+      return (await shared.ask(`${list}${body ? '/stored' : ''}`, { as, method, body })).status
+    }
+
+    const statuses: number[] = []
+    for (let round = 0; round < 10; round += 1) {
+      await Promise.all(Array.from({ length: 8 }, () => ask(unlucky!)))
+      for (const user of others) statuses.push(await ask(user), await ask(user, 'PUT'))
+    }
+    await shared.stop()
+    await node.stop()
+
+    expect(new Set(statuses)).toEqual(new Set([200]))
+    expect(node.requests.filter(({ path }) => path.startsWith(`/1.5/${unlucky!.uid}/`)).length).toBeLessThan(
+      40,
+    )
   })
 
   it('carries out a write that has begun, and is called again after that', async () => {

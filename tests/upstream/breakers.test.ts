@@ -1,11 +1,11 @@
 import { afterEach, describe, expect, it } from 'bun:test'
 import { UpstreamError } from '../../src/domain/errors.ts'
 import { readBounded } from '../../src/upstream/answer.ts'
-import { createBreakers } from '../../src/upstream/breakers.ts'
+import { createBreakers } from '../../src/upstream/circuit-breaker.ts'
 import { createSend } from '../../src/upstream/send.ts'
 import { startFaultProxy } from '../support/fault-proxy.ts'
 import { failureOf } from './rig.ts'
-import type { BreakerEvent, GuardedRequest } from '../../src/upstream/breakers.ts'
+import type { BreakerEvent, GuardedRequest } from '../../src/upstream/circuit-breaker.ts'
 import type { Exchange, SendOptions, UpstreamRequest, UpstreamTarget } from '../../src/upstream/send.ts'
 import type { Fault } from '../support/fault-proxy.ts'
 
@@ -23,16 +23,16 @@ function startBreakers() {
     observe: (event) => events.push(event),
   })
   const answer = (request: GuardedRequest, status: number, headers: Record<string, string> = {}) =>
-    breakers.answered(breakers.enter(request), request, { status, headers: new Headers(headers) }, false)
+    breakers.answered(breakers.acquire(request), request, { status, headers: new Headers(headers) }, false)
   const fail = (request: GuardedRequest, failure: unknown, afterMs = 0) => {
-    const passage = breakers.enter(request)
+    const permit = breakers.acquire(request)
     clock.nowMs += afterMs
-    breakers.ended(passage, request, failure)
+    breakers.ended(permit, request, failure)
   }
   /** Why a call may not be made, or null. */
   const refusalOf = (request: GuardedRequest) => {
     try {
-      breakers.enter(request).end('unclear')
+      breakers.acquire(request).end('ignored')
       return null
     } catch (error) {
       return error as UpstreamError
@@ -41,8 +41,13 @@ function startBreakers() {
   return { breakers, clock, events, answer, fail, refusalOf }
 }
 
-function at(target: UpstreamTarget, origin = 'http://node-1.example'): GuardedRequest {
-  return { target, url: new URL(`${origin}/x`) }
+function at(target: UpstreamTarget, origin = 'http://node-1.example', user?: string): GuardedRequest {
+  return { target, url: new URL(`${origin}/x`), user }
+}
+
+/** A call to the one node, or to the token server, of a user. */
+function by(user: string, target: UpstreamTarget = 'storage'): GuardedRequest {
+  return at(target, undefined, user)
 }
 
 describe('createBreakers', () => {
@@ -152,7 +157,7 @@ describe('createBreakers', () => {
     clock.nowMs += 900
     expect(refusalOf(at('storage'))).toMatchObject({ retryAfterSeconds: 4 })
     clock.nowMs += 30_000
-    breakers.enter(at('storage'))
+    breakers.acquire(at('storage'))
     expect(refusalOf(at('storage'))).toMatchObject({ retryAfterSeconds: 1 })
   })
 
@@ -166,32 +171,122 @@ describe('createBreakers', () => {
     expect(refusalOf(at('token'))).toBeNull()
   })
 
-  it.each([500, 503, 429])('leaves a token server alone that says so with %d', (status) => {
-    const { answer, refusalOf, clock } = startBreakers()
+  it.each([500, 503, 429])('lets an identity alone wait that a token server tells so with %d', (status) => {
+    const { answer, refusalOf, clock, events } = startBreakers()
 
-    answer(at('token'), status, { 'Retry-After': '119.5' })
+    answer(by('a', 'token'), status, { 'Retry-After': '119.5' })
 
-    expect(refusalOf(at('token'))).toMatchObject({ retryAfterSeconds: 120 })
+    expect(refusalOf(by('a', 'token'))).toMatchObject({ retryAfterSeconds: 120 })
+    expect(refusalOf(by('b', 'token'))).toBeNull()
+    expect(refusalOf({ ...at('token'), callClass: 'probe' })).toBeNull()
     clock.nowMs += 119_999
-    expect(refusalOf(at('token'))).not.toBeNull()
+    expect(refusalOf(by('a', 'token'))).not.toBeNull()
     clock.nowMs += 1
-    expect(refusalOf(at('token'))).toBeNull()
+    expect(refusalOf(by('a', 'token'))).toBeNull()
+    expect(events).toEqual([])
   })
 
-  it('leaves it alone for five minutes at most, and until a date by its own clock', () => {
+  it('leaves a token server alone that has told so to three identities', () => {
+    const { answer, refusalOf, events } = startBreakers()
+
+    answer(by('a', 'token'), 429, { 'Retry-After': '60' })
+    answer(by('b', 'token'), 429, { 'Retry-After': '60' })
+    expect(refusalOf(by('x', 'token'))).toBeNull()
+    answer(by('c', 'token'), 429, { 'Retry-After': '30' })
+
+    expect(refusalOf(by('x', 'token'))).toMatchObject({ retryAfterSeconds: 30 })
+    expect(refusalOf(by('a', 'token'))).toMatchObject({ retryAfterSeconds: 60 })
+    expect(refusalOf({ ...at('token'), callClass: 'probe' })).not.toBeNull()
+    expect(events).toMatchObject([{ target: 'token', change: 'opened' }])
+  })
+
+  it('does not add up pauses of three identities that are over', () => {
+    const { answer, refusalOf, clock } = startBreakers()
+
+    for (const user of ['a', 'b', 'c']) {
+      answer(by(user, 'token'), 429, { 'Retry-After': '60' })
+      clock.nowMs += 60_000
+    }
+
+    expect(refusalOf(by('x', 'token'))).toBeNull()
+  })
+
+  it('lets an identity wait for five minutes at most, and until a date by the clock of the server', () => {
     const long = startBreakers()
-    long.answer(at('token'), 503, { 'Retry-After': '9000' })
+    long.answer(by('a', 'token'), 503, { 'Retry-After': '9000' })
     const dated = startBreakers()
-    dated.answer(at('token'), 503, {
+    dated.answer(by('a', 'token'), 503, {
       Date: 'Wed, 21 Oct 2026 07:28:00 GMT',
       'Retry-After': 'Wed, 21 Oct 2026 07:28:40 GMT',
     })
     const dateless = startBreakers()
-    dateless.answer(at('token'), 503, { 'Retry-After': 'Wed, 21 Oct 2026 07:28:40 GMT' })
+    dateless.answer(by('a', 'token'), 503, { 'Retry-After': 'Wed, 21 Oct 2026 07:28:40 GMT' })
 
-    expect(long.refusalOf(at('token'))).toMatchObject({ retryAfterSeconds: 300 })
-    expect(dated.refusalOf(at('token'))).toMatchObject({ retryAfterSeconds: 40 })
-    expect(dateless.refusalOf(at('token'))).toBeNull()
+    expect(long.refusalOf(by('a', 'token'))).toMatchObject({ retryAfterSeconds: 300 })
+    expect(dated.refusalOf(by('a', 'token'))).toMatchObject({ retryAfterSeconds: 40 })
+    expect(dateless.refusalOf(by('a', 'token'))).toBeNull()
+  })
+
+  it('refuses a user alone whose calls alone fail, however many these are', () => {
+    const { answer, refusalOf, events, clock } = startBreakers()
+
+    let refused = 0
+    for (let round = 0; round < 300; round += 1) {
+      answer(by('well'), 200)
+      for (let count = 0; count < 9; count += 1) {
+        if (refusalOf(by('failing'))) refused += 1
+        else answer(by('failing'), 500)
+      }
+      clock.nowMs += 100
+    }
+
+    expect(refused).toBeGreaterThan(2600)
+    expect(events).toEqual([])
+  })
+
+  it('opens for everybody at failures of three users, although others succeed', () => {
+    const { answer, refusalOf } = startBreakers()
+
+    answer(by('well'), 200)
+    for (const user of ['a', 'a', 'a', 'b', 'b']) answer(by(user), 500)
+    expect(refusalOf(by('well'))).toBeNull()
+    answer(by('c'), 500)
+
+    expect(refusalOf(by('well'))).not.toBeNull()
+  })
+
+  it('opens at failures of one user when nobody else succeeds, and for others until they fail as well', () => {
+    const { answer, refusalOf, events } = startBreakers()
+    for (let count = 0; count < 5; count += 1) answer(by('a'), 500)
+
+    expect(events).toMatchObject([{ change: 'opened' }])
+    expect(refusalOf(by('a'))).not.toBeNull()
+    answer(by('b'), 500)
+    expect(refusalOf(by('c'))).toBeNull()
+    answer(by('c'), 500)
+    expect(refusalOf(by('d'))).not.toBeNull()
+  })
+
+  it('closes when another user succeeds, but not for the one whose calls failed', () => {
+    const { answer, refusalOf, events } = startBreakers()
+    for (let count = 0; count < 5; count += 1) answer(by('a'), 500)
+
+    answer(by('b'), 200)
+
+    expect(events).toMatchObject([{ change: 'opened' }, { change: 'closed' }])
+    expect(refusalOf(by('a'))).not.toBeNull()
+    expect(refusalOf(by('c'))).toBeNull()
+  })
+
+  it('lets a user go on at the first call that succeeds after a while', () => {
+    const { answer, refusalOf, clock } = startBreakers()
+    answer(by('well'), 200)
+    for (let count = 0; count < 5; count += 1) answer(by('a'), 500)
+
+    clock.nowMs += 1000
+    answer(by('a'), 200)
+
+    expect(refusalOf(by('a'))).toBeNull()
   })
 
   it('takes the word of a node for half a minute, once it has failed for several calls', () => {
@@ -212,7 +307,7 @@ describe('createBreakers', () => {
     for (let count = 0; count < 5; count += 1) answer(one, 500)
     clock.nowMs += 1000
     for (let count = 0; count < 5; count += 1) answer(other, 500)
-    answer(at('token'), 503, { 'Retry-After': '20' })
+    for (const user of ['a', 'b', 'c']) answer(by(user, 'token'), 503, { 'Retry-After': '20' })
 
     expect(breakers.counts()).toEqual([
       { target: 'token', open: 1, halfOpen: 0 },
@@ -239,8 +334,8 @@ describe('createBreakers', () => {
     happens(world)
 
     // While it was remembered only one call was let through.
-    const together = [breakers.enter(at('storage')), breakers.enter(at('storage'))]
-    for (const passage of together) passage.end('well')
+    const together = [breakers.acquire(at('storage')), breakers.acquire(at('storage'))]
+    for (const permit of together) permit.end('success')
     expect(breakers.counts()[1]).toEqual({ target: 'storage', open: 0, halfOpen: 0 })
   })
 })
@@ -360,11 +455,11 @@ describe('createSend, towards a target that keeps failing', () => {
     proxy.plan(({ index }) => (index < 6 ? { kind: 'reset-before' } : null))
     for (let count = 0; count < 5; count += 1) await text(post).catch(() => {})
 
-    expect(await failureOf(text({ ...post, purpose: 'settling' }))).toMatchObject({
+    expect(await failureOf(text({ ...post, callClass: 'must-complete' }))).toMatchObject({
       failure: 'connection-lost',
     })
     expect(await failureOf(text(post))).toMatchObject({ failure: 'refused' })
-    expect(await text({ ...post, purpose: 'settling' })).toBe(100)
+    expect(await text({ ...post, callClass: 'must-complete' })).toBe(100)
 
     expect(await text(post)).toBe(100)
   })
@@ -378,7 +473,7 @@ describe('createSend, towards a target that keeps failing', () => {
     await proxy.waitFor(({ index }) => index === 0)
     const second = failureOf(text())
 
-    for (let count = 0; count < 5; count += 1) breakers.enter(at('storage', proxy.url)).end('failed')
+    for (let count = 0; count < 5; count += 1) breakers.acquire(at('storage', proxy.url)).end('failure')
     proxy.release()
 
     expect(await first).toBe(100)

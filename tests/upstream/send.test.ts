@@ -362,7 +362,7 @@ describe('createSend', () => {
     for (const fault of faults) {
       proxy.plan(() => fault)
       // All of them are to be made, so they are of the kind that no breaker stops.
-      const call = { timeoutMs: 250, purpose: 'settling' } as const
+      const call = { timeoutMs: 250, callClass: 'must-complete' } as const
       await text(call).catch(() => {})
       const answer = await send({ method: 'POST', body: '', ...call }).catch(() => null)
       answer?.body.cancel()
@@ -370,7 +370,7 @@ describe('createSend', () => {
     proxy.plan(() => null)
 
     // Its headers alone: the only place was free.
-    const { status, body } = await send({ purpose: 'settling' })
+    const { status, body } = await send({ callClass: 'must-complete' })
     body.cancel()
     expect(status).toBe(200)
   })

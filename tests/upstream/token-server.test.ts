@@ -24,17 +24,15 @@ async function start(options: SandboxOptions & { suffix?: string; user?: UserOpt
     () => proxy.stop(),
   )
   const user = sandbox.addUser('somebody', options.user)
-  const backoffs: number[] = []
   const send = createSend({ observe: () => {}, now, random: () => 0, delay: async () => {} })
   const url = proxy.url + (options.suffix ?? '')
-  const onBackoff = (seconds: number) => void backoffs.push(seconds)
-  const tokenServer = createTokenServer({ url, send, timeoutMs: 20_000, now, onBackoff })
+  const tokenServer = createTokenServer({ url, send, timeoutMs: 20_000, now })
   const identity: Identity = {
     scheme: 'BrowserID',
     assertion: user.assertion(),
     clientState: user.clientState,
   }
-  return { sandbox, proxy, user, clock, tokenServer, identity, backoffs }
+  return { sandbox, proxy, user, clock, tokenServer, identity }
 }
 
 describe('exchange', () => {
@@ -223,13 +221,32 @@ describe('exchange', () => {
     expect(await tokenServer.exchange(identity)).toBeDefined()
   })
 
-  it('hands on the pause that it asks for between requests', async () => {
-    const { proxy, tokenServer, identity, backoffs } = await start()
+  it('remembers the pause that it asks for between requests, for that identity', async () => {
+    const { proxy, tokenServer, identity, clock } = await start()
     proxy.plan(() => ({ kind: 'rewrite', headers: { 'X-Backoff': '60', 'X-Weave-Backoff': 'junk' } }))
 
     await tokenServer.exchange(identity)
 
-    expect(backoffs).toEqual([60])
+    expect(tokenServer.backoffSeconds(identity)).toBe(60)
+    expect(tokenServer.backoffSeconds({ ...identity, assertion: 'another' })).toBeNull()
+    clock.nowMs += 60_000
+    expect(tokenServer.backoffSeconds(identity)).toBeNull()
+  })
+
+  it('asks everybody for a pause once three identities were asked for one', async () => {
+    const { proxy, sandbox, tokenServer, identity } = await start()
+    proxy.plan(() => ({ kind: 'rewrite', headers: { 'X-Backoff': '60' } }))
+    const others = ['b', 'c'].map((name) => sandbox.addUser(name))
+    const stranger = { ...identity, assertion: 'another' }
+
+    await tokenServer.exchange(identity)
+    const heard: (number | null)[] = []
+    for (const user of others) {
+      await tokenServer.exchange({ ...identity, assertion: user.assertion(), clientState: user.clientState })
+      heard.push(tokenServer.backoffSeconds(stranger))
+    }
+
+    expect(heard).toEqual([null, 60])
   })
 
   it('asks once more when an answer breaks off or is no JSON', async () => {

@@ -1,24 +1,25 @@
 import { describe, expect, it } from 'bun:test'
-import { Breaker } from '../../src/upstream/breaker.ts'
-import type { Purpose, Verdict } from '../../src/upstream/breaker.ts'
+import { CircuitBreaker } from '../../src/upstream/circuit-breaker.ts'
+import type { CallClass, CallResult } from '../../src/upstream/circuit-breaker.ts'
 
 /** A breaker whose open times are exact unless chance is to be tried. */
 function start(random = 0.5) {
   const clock = { nowMs: 1000, random }
   const changes: string[] = []
-  const breaker = new Breaker({
+  const breaker = new CircuitBreaker({
     now: () => clock.nowMs,
     random: () => clock.random,
     onChange: (change) => changes.push(change),
+    usersToOpen: 3,
   })
-  const call = (verdict: Verdict, purpose: Purpose = 'work') => {
-    const passage = breaker.enter(purpose)
-    passage?.end(verdict)
-    return passage !== null
+  const call = (result: CallResult, callClass: CallClass = 'normal') => {
+    const permit = breaker.acquire(callClass)
+    permit?.end(result)
+    return permit !== null
   }
   const calls = (pattern: string) =>
-    [...pattern].forEach((mark) => call(mark === 'f' ? 'failed' : mark === 'w' ? 'well' : 'unclear'))
-  const passes = () => breaker.admits('work')
+    [...pattern].forEach((mark) => call(mark === 'f' ? 'failure' : mark === 'w' ? 'success' : 'ignored'))
+  const passes = () => breaker.admits('normal')
   return { breaker, clock, changes, call, calls, passes }
 }
 
@@ -28,7 +29,7 @@ function opened(random?: number) {
   return world
 }
 
-describe('Breaker, closed', () => {
+describe('CircuitBreaker, closed', () => {
   it('opens at the fifth failure in a row', () => {
     const { calls, changes, passes } = start()
 
@@ -109,15 +110,15 @@ describe('Breaker, closed', () => {
   })
 })
 
-describe('Breaker, open', () => {
+describe('CircuitBreaker, open', () => {
   it('lets no work through for a second', () => {
     const { breaker, clock, call } = opened()
 
-    expect(call('well')).toBe(false)
+    expect(call('success')).toBe(false)
     expect([breaker.state, breaker.openForMs]).toEqual(['open', 1000])
     clock.nowMs += 999
     expect([breaker.state, breaker.openForMs]).toEqual(['open', 1])
-    expect(call('well')).toBe(false)
+    expect(call('success')).toBe(false)
   })
 
   it('stays open twice as long after each probe that fails, four seconds at most', () => {
@@ -125,7 +126,7 @@ describe('Breaker, open', () => {
 
     const openMs = Array.from({ length: 7 }, () => {
       clock.nowMs += breaker.openForMs
-      call('failed')
+      call('failure')
       return breaker.openForMs
     })
 
@@ -136,9 +137,9 @@ describe('Breaker, open', () => {
   it('begins with a second again after it was closed', () => {
     const { breaker, clock, call, calls } = opened()
     clock.nowMs += 1000
-    call('failed')
+    call('failure')
     clock.nowMs += 2000
-    call('well')
+    call('success')
 
     calls('fffff')
 
@@ -152,39 +153,39 @@ describe('Breaker, open', () => {
     expect(long.breaker.openForMs).toBeCloseTo(1250, 0)
     for (let probe = 0; probe < 6; probe += 1) {
       long.clock.nowMs += long.breaker.openForMs
-      long.call('failed')
+      long.call('failure')
     }
     expect(long.breaker.openForMs).toBe(4000)
   })
 
   it('ignores calls that began before: they neither close it nor keep it open', () => {
     const { breaker, calls, changes, passes } = start()
-    const [slow, slower, slowest] = [1, 2, 3].map(() => breaker.enter('work')!)
+    const [slow, slower, slowest] = [1, 2, 3].map(() => breaker.acquire('normal')!)
     calls('fffff')
 
-    slow!.end('well')
+    slow!.end('success')
     expect(passes()).toBe(false)
-    slower!.end('failed')
+    slower!.end('failure')
     expect(breaker.openForMs).toBe(1000)
     expect(breaker.stillAdmits(slowest!)).toBe(false)
-    slowest!.end('failed')
+    slowest!.end('failure')
 
     expect(changes).toEqual(['opened'])
   })
 })
 
-describe('Breaker, half-open', () => {
+describe('CircuitBreaker, half-open', () => {
   it('lets one call through at a time, and all when that went well', () => {
     const { breaker, clock, call, changes, passes } = opened()
     clock.nowMs += 1000
 
     expect([breaker.state, passes()]).toEqual(['half-open', true])
-    const probe = breaker.enter('work')!
-    expect([breaker.state, call('well'), breaker.openForMs]).toEqual(['half-open', false, 0])
+    const probe = breaker.acquire('normal')!
+    expect([breaker.state, call('success'), breaker.openForMs]).toEqual(['half-open', false, 0])
     expect(breaker.stillAdmits(probe)).toBe(true)
-    probe.end('well')
+    probe.end('success')
 
-    expect([breaker.state, call('well'), call('well')]).toEqual(['closed', true, true])
+    expect([breaker.state, call('success'), call('success')]).toEqual(['closed', true, true])
     expect(changes).toEqual(['opened', 'closed'])
   })
 
@@ -192,7 +193,7 @@ describe('Breaker, half-open', () => {
     const { clock, call, calls, passes } = start()
     calls('fw'.repeat(7) + 'fffff')
     clock.nowMs += 1000
-    call('well')
+    call('success')
 
     calls('ffff')
 
@@ -203,7 +204,7 @@ describe('Breaker, half-open', () => {
     const { clock, call, passes } = opened()
     clock.nowMs += 1000
 
-    expect(call('unclear')).toBe(true)
+    expect(call('ignored')).toBe(true)
 
     expect(passes()).toBe(true)
   })
@@ -211,39 +212,39 @@ describe('Breaker, half-open', () => {
   it('does not wait for ever for a probe', () => {
     const { breaker, clock, call, passes } = opened()
     clock.nowMs += 1000
-    const lost = breaker.enter('work')!
+    const lost = breaker.acquire('normal')!
 
     clock.nowMs += 29_999
     expect(passes()).toBe(false)
     clock.nowMs += 1
-    expect(call('failed')).toBe(true)
-    lost.end('failed')
+    expect(call('failure')).toBe(true)
+    lost.end('failure')
 
     expect(breaker.openForMs).toBe(2000)
   })
 
   it('takes no failure for its own of a call that began before', () => {
     const { breaker, clock, calls, call, changes } = start()
-    const early = Array.from({ length: 5 }, () => breaker.enter('work')!)
+    const early = Array.from({ length: 5 }, () => breaker.acquire('normal')!)
     calls('fffff')
-    const late = Array.from({ length: 5 }, () => breaker.enter('settling')!)
+    const late = Array.from({ length: 5 }, () => breaker.acquire('must-complete')!)
     clock.nowMs += 1000
-    call('well')
+    call('success')
 
-    for (const passage of [...early, ...late]) passage.end('failed')
+    for (const permit of [...early, ...late]) permit.end('failure')
 
     expect(changes).toEqual(['opened', 'closed'])
   })
 })
 
-describe('Breaker, for what settles', () => {
+describe('CircuitBreaker, for what settles', () => {
   it('is never closed to it, and closes when it goes well', () => {
     const { breaker, call, calls, changes, passes } = start()
-    const early = breaker.enter('settling')!
+    const early = breaker.acquire('must-complete')!
     calls('fffff')
 
     expect(breaker.stillAdmits(early)).toBe(true)
-    expect(call('well', 'settling')).toBe(true)
+    expect(call('success', 'must-complete')).toBe(true)
 
     expect(passes()).toBe(true)
     expect(changes).toEqual(['opened', 'closed'])
@@ -252,7 +253,7 @@ describe('Breaker, for what settles', () => {
   it('counts its failures, but makes no open time longer by them', () => {
     const { breaker, call } = start()
 
-    for (let count = 0; count < 20; count += 1) call('failed', 'settling')
+    for (let count = 0; count < 20; count += 1) call('failure', 'must-complete')
 
     expect([breaker.state, breaker.openForMs]).toEqual(['open', 1000])
   })
@@ -261,56 +262,56 @@ describe('Breaker, for what settles', () => {
     const { breaker, clock, passes } = opened()
     clock.nowMs += 1000
 
-    const settling = breaker.enter('settling')!
+    const settling = breaker.acquire('must-complete')!
     expect(passes()).toBe(false)
-    settling.end('failed')
+    settling.end('failure')
 
     expect(breaker.openForMs).toBe(2000)
   })
 })
 
-describe('Breaker, for a look', () => {
+describe('CircuitBreaker, for a look', () => {
   it('lets the next call try before its time when the look went well', () => {
     const { breaker, call, changes } = opened()
 
-    expect(call('well', 'look')).toBe(true)
+    expect(call('success', 'probe')).toBe(true)
 
     expect(breaker.state).toBe('half-open')
     expect(changes).toEqual(['opened'])
-    expect([call('failed'), breaker.openForMs]).toEqual([true, 2000])
+    expect([call('failure'), breaker.openForMs]).toEqual([true, 2000])
   })
 
   it('learns nothing from it else', () => {
     const { breaker, call, clock, passes } = start()
 
-    for (let count = 0; count < 30; count += 1) call('failed', 'look')
+    for (let count = 0; count < 30; count += 1) call('failure', 'probe')
     expect(passes()).toBe(true)
-    for (const verdict of ['failed', 'failed', 'failed', 'failed'] as const) call(verdict)
-    call('well', 'look')
-    call('failed')
+    for (const result of ['failure', 'failure', 'failure', 'failure'] as const) call(result)
+    call('success', 'probe')
+    call('failure')
 
     expect(breaker.openForMs).toBe(1000)
-    call('failed', 'look')
+    call('failure', 'probe')
     expect(breaker.openForMs).toBe(1000)
     clock.nowMs += 1000
-    breaker.enter('look')
+    breaker.acquire('probe')
     expect(passes()).toBe(true)
   })
 
   it('is closed to it while the target wants to be left alone', () => {
     const { breaker, call, clock } = opened()
-    const early = breaker.enter('look')!
+    const early = breaker.acquire('probe')!
     breaker.pause(60_000)
 
-    early.end('well')
-    expect([call('well', 'look'), breaker.openForMs]).toEqual([false, 60_000])
+    early.end('success')
+    expect([call('success', 'probe'), breaker.openForMs]).toEqual([false, 60_000])
     clock.nowMs += 60_000
 
-    expect(call('well', 'look')).toBe(true)
+    expect(call('success', 'probe')).toBe(true)
   })
 })
 
-describe('Breaker.pause', () => {
+describe('CircuitBreaker.pause', () => {
   it('opens at once, for so long', () => {
     const { breaker, changes, clock, call } = start()
 
@@ -319,35 +320,35 @@ describe('Breaker.pause', () => {
 
     expect([breaker.openForMs, changes]).toEqual([120_000, ['opened']])
     clock.nowMs += 119_999
-    expect([call('well'), call('well', 'look')]).toEqual([false, false])
+    expect([call('success'), call('success', 'probe')]).toEqual([false, false])
     clock.nowMs += 1
-    expect(call('well')).toBe(true)
+    expect(call('success')).toBe(true)
     expect(changes).toEqual(['opened', 'closed'])
   })
 
   it('makes no later open time longer, however many calls were told', () => {
     const { breaker, clock, call } = start()
-    const passages = Array.from({ length: 5 }, () => breaker.enter('work')!)
-    for (const passage of passages) {
+    const permits = Array.from({ length: 5 }, () => breaker.acquire('normal')!)
+    for (const permit of permits) {
       breaker.pause(10_000)
-      passage.end('unclear')
+      permit.end('ignored')
     }
     clock.nowMs += 10_000
 
-    call('failed')
+    call('failure')
 
     expect(breaker.openForMs).toBe(2000)
   })
 })
 
-describe('Passage.end', () => {
+describe('Permit.end', () => {
   it('counts once', () => {
     const { breaker, calls, passes } = start()
-    const passage = breaker.enter('work')!
+    const permit = breaker.acquire('normal')!
 
-    passage.end('failed')
-    passage.end('well')
-    passage.end('failed')
+    permit.end('failure')
+    permit.end('success')
+    permit.end('failure')
     calls('fff')
     expect(passes()).toBe(true)
     calls('f')
@@ -358,20 +359,20 @@ describe('Passage.end', () => {
   it('can make the open time longer that it brings about, and no other', () => {
     const { breaker, calls } = start()
 
-    breaker.enter('work')!.end('failed', 20_000)
+    breaker.acquire('normal')!.end('failure', 20_000)
     calls('fff')
-    breaker.enter('work')!.end('failed', 20_000)
+    breaker.acquire('normal')!.end('failure', 20_000)
 
     expect(breaker.openForMs).toBe(20_000)
-    breaker.enter('settling')!.end('failed', 30_000)
+    breaker.acquire('must-complete')!.end('failure', 30_000)
     expect(breaker.openForMs).toBe(20_000)
   })
 })
 
-describe('Breaker.isForgotten', () => {
+describe('CircuitBreaker.isForgotten', () => {
   it('a minute after the last call, or after the next one was awaited', () => {
     const closed = start()
-    closed.call('failed')
+    closed.call('failure')
     const open = opened()
     for (const { clock } of [closed, open]) clock.nowMs += 59_999
 
@@ -385,12 +386,12 @@ describe('Breaker.isForgotten', () => {
 
   it('never while a call is under way', () => {
     const { breaker, clock } = start()
-    const passage = breaker.enter('work')!
+    const permit = breaker.acquire('normal')!
     clock.nowMs += 10 * 60_000
 
     expect(breaker.isForgotten).toBe(false)
-    passage.end('unclear')
-    passage.end('unclear')
+    permit.end('ignored')
+    permit.end('ignored')
     clock.nowMs += 60_000
 
     expect(breaker.isForgotten).toBe(true)
