@@ -112,6 +112,7 @@ class Transaction {
   /** Users whom their storage does not let in. */
   readonly #refusals = new Map<User, ServiceError>()
   readonly #written: { user: User; part: WrittenCollection }[] = []
+  #isCommitting = false
 
   constructor(steps: Step[], users: User[], options: TransactionOptions) {
     this.#steps = steps
@@ -123,6 +124,7 @@ class Transaction {
       budget: new AnswerBudget(options.maxAnswerBytes ?? 16 * 1024 * 1024),
       observe: options.observe,
       hasCompany: false,
+      isVisible: false,
       surprise: () => this.#passPointOfNoReturn(),
     }
   }
@@ -250,11 +252,16 @@ class Transaction {
   }
 
   #passPointOfNoReturn(): void {
+    if (this.#isCommitting) return
+    this.#isCommitting = true
+    this.#pace.beginCommit()
     for (const { storage } of this.#users) storage.passPointOfNoReturn()
   }
 
   async #undo(changed: WrittenCollection[]): Promise<void> {
     const results = { untouched: [], undone: [], partial: [], unknown: [] } as Record<string, string[]>
+    // What only one write can have done is looked at once more; there is nothing to take back beside it.
+    if (this.#around.isVisible || this.#around.hasCompany) this.#pace.beginUndo()
     // At the same time, because the client waits, and a storage that hangs takes its time for each.
     await Promise.all(
       changed.toReversed().map(async (part) => results[await part.undo()]!.push(part.collection)),

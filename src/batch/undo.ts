@@ -2,6 +2,7 @@ import { UpstreamError } from '../domain/errors.ts'
 import { fieldLimits } from '../domain/record.ts'
 import { never } from '../domain/timestamp.ts'
 import { modestLimits, splitIntoUploads } from './plan.ts'
+import { isRefusal } from './refusal.ts'
 import type {
   BulkStorage,
   CommitOutcome,
@@ -14,7 +15,8 @@ import type { Timestamp } from '../domain/timestamp.ts'
 import type { AppliedChange } from './collection-state.ts'
 import type { Pace } from './pace.ts'
 
-const maxRounds = 5
+// A definite answer does not change by being asked for again and again.
+const maxRefusals = 5
 
 /** What a transaction has made visible in one collection. */
 export interface VisibleChanges {
@@ -35,15 +37,22 @@ export interface VisibleChanges {
  */
 export async function undoChanges(changes: VisibleChanges, pace: Pace): Promise<boolean> {
   const undo = new Undo(changes)
-  for (let round = 0; round < maxRounds; round += 1) {
+  let failures = 0
+  let refusals = 0
+  do {
     try {
-      if (await undo.run()) return true
-    } catch {
+      const end = await undo.run()
+      if (end === 'done') return true
+      if (end === 'refused') refusals += 1
+      await pace.pause()
+    } catch (error) {
       // Whether the failed step was carried out shows in the snapshot that the next round begins with.
+      if (isRefusal(error)) refusals += 1
+      failures += 1
+      await pace.backOff(failures)
     }
-    await pace.pause()
-  }
-  return undo.isDone
+  } while (refusals < maxRefusals && pace.hasTimeToRetry)
+  return false
 }
 
 /** A record that has still to be brought back. */
@@ -71,12 +80,8 @@ class Undo {
     }
   }
 
-  get isDone(): boolean {
-    return this.#pending.size === 0
-  }
-
-  /** One round; false when somebody else wrote meanwhile. */
-  async run(): Promise<boolean> {
+  /** One round. `moved`: somebody else wrote meanwhile. `refused`: the storage would not take a record back. */
+  async run(): Promise<'done' | 'moved' | 'refused'> {
     const { storage, collection, limits } = this.#changes
     if (this.#mustLook) this.#forgetForeign(await storage.snapshot(collection, [...this.#pending.keys()]))
     // Whatever ends this round early leaves the collection in an unknown state.
@@ -84,19 +89,19 @@ class Undo {
 
     const resets = this.#idsWhere((change) => mustReset(change))
     if (resets.length > 0) {
-      if (!this.#note(await this.#removeForReset(resets))) return false
+      if (!this.#note(await this.#removeForReset(resets))) return 'moved'
       for (const id of resets) Object.assign(this.#pending.get(id)!, { leftAt: null, wroteSortindex: false })
     }
     const restored = [...this.#pending].flatMap(([id, change]) => restoration(id, change) ?? [])
     for (const records of splitIntoUploads(restored, limits ?? modestLimits)) {
-      if (!this.#note(await storage.write(collection, records, this.#since), records)) return false
+      if (!this.#note(await storage.write(collection, records, this.#since), records)) return 'moved'
     }
     const created = this.#idsWhere(({ before }) => before === null)
     if (created.length > 0) {
-      if (!this.#note(await storage.remove(collection, created, this.#since))) return false
+      if (!this.#note(await storage.remove(collection, created, this.#since))) return 'moved'
       for (const id of created) this.#pending.delete(id)
     }
-    return this.isDone
+    return this.#pending.size === 0 ? 'done' : 'refused'
   }
 
   async #removeForReset(ids: string[]): Promise<CommitOutcome> {

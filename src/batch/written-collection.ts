@@ -20,9 +20,9 @@ import type { VisibleStep } from './probe.ts'
 import type { AnswerBudget } from './read-list.ts'
 import type { CollectionView, NumberedOperation } from './simulate.ts'
 
+// While nothing is visible, giving up costs nothing.
 const maxMovedRounds = 4
 const maxRetries = 2
-const maxProbes = 3
 
 /** What the collections of a transaction share. */
 export interface Surroundings {
@@ -31,6 +31,8 @@ export interface Surroundings {
   observe(event: TransactionEvent): void
   /** Whether other collections are written too, so that giving up may mean undoing. */
   hasCompany: boolean
+  /** Whether a part of any collection is visible, so that giving up means undoing. */
+  isVisible: boolean
   /** Called when a storage that was asked to stage has written at once. */
   surprise(): void
 }
@@ -55,6 +57,8 @@ export class WrittenCollection {
   readonly #around: Surroundings
   #state!: CollectionState
   #rounds = 0
+  /** Attempts that failed since the last one that did not. */
+  #failures = 0
   #isCommitting = false
   #stagedBatch: string | null = null
   /** A step of which nobody knows whether it was carried out. */
@@ -130,7 +134,7 @@ export class WrittenCollection {
 
   /** Brings all puts to the storage, invisibly. */
   async stage(): Promise<void> {
-    for (let tries = 1; ;) {
+    for (;;) {
       const { puts } = this.#plan()
       if (puts.length === 0 || this.#stagedBatch !== null || !this.limits?.batch) return
       try {
@@ -143,9 +147,8 @@ export class WrittenCollection {
         }
         // What an attempt with an unknown end has left is not added to: some storages would mix up its records.
         const mayHaveWorked = error instanceof UpstreamError && error.applied === 'unknown'
-        if (!mayHaveWorked || tries > maxRetries || !this.#hasTime()) throw error
-        tries += 1
-        await this.#around.pace.pause()
+        if (!mayHaveWorked && !this.#around.isVisible) throw error
+        await this.#backOff(error)
       }
     }
   }
@@ -170,7 +173,8 @@ export class WrittenCollection {
   /** Takes back what is visible, as far as nobody else has written over it. */
   async undo(): Promise<UndoResult> {
     if (!this.#state) return 'untouched'
-    const isClear = await this.#settleDoubt()
+    // One last look at a step of which nobody knows whether it was carried out.
+    const isClear = !this.#doubt || (await this.#look(this.#doubt)) !== 'unknown'
     if (!this.#state.isVisible) return isClear ? 'untouched' : 'unknown'
     const { applied, isDisturbed } = this.#state
     const { storage, collection, limits } = this
@@ -192,7 +196,7 @@ export class WrittenCollection {
 
   async #readView(): Promise<CollectionView> {
     for (;;) {
-      const view = await this.#reader.read(await this.#snapshotPatiently(this.#isCommitting ? maxProbes : 1))
+      const view = await this.#reader.read(await this.#snapshotPatiently())
       if (view) return view
       await this.#spendRound()
     }
@@ -217,7 +221,7 @@ export class WrittenCollection {
       if (outcome.outcome === 'committed') {
         this.#around.surprise()
         this.limits = { ...limits, batch: null }
-        this.#state.settle({ kind: 'write', records }, outcome.timestamp, outcome.rejected)
+        this.#settle({ kind: 'write', records }, outcome.timestamp, outcome.rejected)
         return true
       }
       batch = outcome.batch
@@ -243,29 +247,38 @@ export class WrittenCollection {
    * can't write twice: it is conditional on the same moment as the attempt before it.
    */
   async #carryOut(step: Step): Promise<boolean> {
-    const { pace } = this.#around
     let isDoubtful = false
-    for (let tries = 1; ; tries += 1) {
+    for (;;) {
       const { outcome, failure } = await this.#attempt(step)
       if (outcome?.outcome === 'committed') {
         this.#settle(step, outcome.timestamp, outcome.rejected)
         return true
       }
-      const isHopeless = tries > maxRetries || !pace.hasTimeToRetry
       isDoubtful ||= failure !== null && !isCertainlyWithoutEffect(failure)
       if (isDoubtful) {
         // The attempt before may have been carried out, and then it is our own write that stands in the way.
         const verdict = await this.#probe(step, failure)
         if (verdict === 'applied') return true
-        if (verdict === 'moved') return false
-        if (failure === null) return false
-        if (isHopeless || isRefusal(failure)) throw withoutEffect(failure, this.collection)
-      } else {
-        if (failure === null) return false
-        if (isHopeless || !this.#around.hasCompany || isRefusal(failure)) throw failure
+        if (verdict === 'moved' || failure === null) return false
+      } else if (failure === null) return false
+      if (isStaged(step) && isUnknownBatch(failure)) {
+        // That is no fault of the client's: what the storage has forgotten is written again.
+        await this.#backOff(lostBatch(failure))
+        this.#stagedBatch = null
+        return true
       }
-      await pace.pause()
+      const known = isDoubtful ? withoutEffect(failure, this.collection) : failure
+      if (isRefusal(failure) || (!isDoubtful && !this.#around.hasCompany)) throw known
+      await this.#backOff(known)
     }
+  }
+
+  /** Waits before the next attempt at what has failed; throws the failure when there shall be none. */
+  async #backOff(failure: unknown): Promise<void> {
+    this.#failures += 1
+    const mayTryAgain = this.#around.isVisible || this.#failures <= maxRetries
+    if (!mayTryAgain || !this.#hasTime()) throw failure
+    await this.#around.pace.backOff(this.#failures)
   }
 
   async #attempt(
@@ -281,28 +294,30 @@ export class WrittenCollection {
         return { outcome: await storage.write(collection, step.records, since), failure: null }
       }
       return { outcome: await storage.commitStaged(collection, step.batch, since), failure: null }
-    } catch (error) {
-      return { outcome: null, failure: step.kind === 'write' && step.batch ? asLostBatch(error) : error }
+    } catch (failure) {
+      return { outcome: null, failure }
     }
   }
 
   #settle(step: Step, at: Timestamp, refused: Map<string, 'invalid' | 'too-large'>): void {
     this.#state.settle(step, at, refused)
+    this.#around.isVisible = true
+    this.#failures = 0
     if (step.kind === 'write') this.#stagedBatch = null
   }
 
   /** Looks whether a step was carried out. Throws when that can't be told. */
   async #probe(step: Step, failure: unknown): Promise<'applied' | 'moved' | 'unapplied'> {
     this.#around.observe({ kind: 'probed', collection: this.collection })
-    const verdict = await this.#look(step, maxProbes)
+    const verdict = await this.#look(step)
     if (verdict !== 'unknown') return verdict
     this.#doubt = step
     const message = `Cannot tell whether the write to "${this.collection}" was carried out: outcome unknown, read before repeating`
     throw new UpstreamError('connection-lost', message, { applied: 'unknown', cause: failure })
   }
 
-  async #look(step: Step, looks: number): Promise<'applied' | 'moved' | 'unapplied' | 'unknown'> {
-    const snapshot = await this.#snapshotPatiently(looks).catch(() => null)
+  async #look(step: Step): Promise<'applied' | 'moved' | 'unapplied' | 'unknown'> {
+    const snapshot = await this.#snapshotPatiently().catch(() => null)
     if (!snapshot) return 'unknown'
     const judged = this.#state.judge(step, snapshot)
     if (judged.verdict === 'unclear') return 'unknown'
@@ -313,13 +328,15 @@ export class WrittenCollection {
     return 'applied'
   }
 
-  async #snapshotPatiently(tries: number): Promise<Snapshot> {
-    for (let left = tries - 1; ; left -= 1) {
+  /** Once, or, when a commit depends on it, as often as there is time. */
+  async #snapshotPatiently(): Promise<Snapshot> {
+    const { pace } = this.#around
+    for (let failures = 1; ; failures += 1) {
       try {
         return await this.storage.snapshot(this.collection, this.#reader.ids)
       } catch (error) {
-        if (left <= 0 || !this.#around.pace.hasTimeToRetry) throw error
-        await this.#around.pace.pause()
+        if (isRefusal(error) || !this.#isCommitting || !pace.hasTimeToRetry) throw error
+        await pace.backOff(failures)
       }
     }
   }
@@ -332,12 +349,13 @@ export class WrittenCollection {
       this.#state.restart(await this.#readView())
       return
     }
-    this.#state.refresh(await this.#snapshotPatiently(maxProbes))
+    this.#state.refresh(await this.#snapshotPatiently())
   }
 
   async #spendRound(): Promise<void> {
     this.#rounds += 1
-    if (this.#rounds > maxMovedRounds || !this.#hasTime()) {
+    const mayGoOn = this.#around.isVisible || this.#rounds <= maxMovedRounds
+    if (!mayGoOn || !this.#hasTime()) {
       const message = `Cannot write to "${this.collection}": others keep writing to it`
       throw new UpstreamError('refused', message, { applied: 'no' })
     }
@@ -348,12 +366,6 @@ export class WrittenCollection {
   #hasTime(): boolean {
     if (!this.#isCommitting) this.#around.pace.requireTime()
     return this.#around.pace.hasTimeToRetry
-  }
-
-  /** One last look at a step in doubt. False when the doubt stays. */
-  async #settleDoubt(): Promise<boolean> {
-    if (!this.#doubt) return true
-    return (await this.#look(this.#doubt, 1)) !== 'unknown'
   }
 }
 
@@ -386,11 +398,17 @@ function shutOut(cause: ServiceError): UpstreamError {
   })
 }
 
-// A staged batch that the storage has forgotten is no fault of the client's.
-function asLostBatch(error: unknown): unknown {
-  if (!(error instanceof ServiceError) || (error.status !== 400 && error.status !== 404)) return error
+function isStaged(step: Step): boolean {
+  return step.kind === 'write' && step.batch !== undefined
+}
+
+function isUnknownBatch(failure: unknown): failure is ServiceError {
+  return failure instanceof ServiceError && (failure.status === 400 || failure.status === 404)
+}
+
+function lostBatch(cause: ServiceError): UpstreamError {
   return new UpstreamError('refused', 'Cannot commit: the storage no longer knows the staged batch', {
     applied: 'no',
-    cause: error,
+    cause,
   })
 }

@@ -57,6 +57,8 @@ export interface BridgeHost {
 }
 
 export interface BridgeOptions {
+  /** How long the commit of a batch, and then its undo, goes on at least; 10 s if absent. */
+  commitPatienceMs?: number
   /** Whether other processes may listen on the port too; the setting of that name decides when left out. */
   sharesPort?: boolean
   /** Lines of the log that were lost so far. */
@@ -110,7 +112,7 @@ export function startBridge(
   const bodies = new BodyBudget({ maxBytes: settings.maxRequestBytes, now: host.now })
   const parts = createParts(settings, host, observers)
   const app = createApp({
-    ...createServices(settings, exposed, parts, observers, host, log),
+    ...createServices(settings, exposed, parts, observers, host, log, options.commitPatienceMs),
     load,
     bodies,
     isStopping: () => lifecycle.isStopping,
@@ -187,6 +189,7 @@ function createServices(
   observers: Observers,
   host: BridgeHost,
   log: Log,
+  commitPatienceMs?: number,
 ): Omit<Services, 'isStopping' | 'metrics' | 'load' | 'bodies'> {
   const { send, tokenServer, store } = parts
   const { now } = host
@@ -249,6 +252,7 @@ function createServices(
       runTransaction(steps, {
         deadlineAtMs,
         commitReserveMs: Math.min(largestCommitReserveMs, requestTimeoutMs / 3),
+        patienceMs: commitPatienceMs,
         now,
         delay: Bun.sleep,
         random: Math.random,

@@ -53,6 +53,11 @@ export async function transactSteps(
   }
 }
 
+/** Options that leave time for one write and three looks at what has become of it. */
+export function hardlyAnyTime({ clock }: { clock: ModelClock }): Partial<TransactionOptions> {
+  return { deadlineAtMs: clock.now() + 60, commitReserveMs: 0, patienceMs: 60 }
+}
+
 export function put(
   collection: string,
   id: string,

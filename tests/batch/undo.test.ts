@@ -2,7 +2,7 @@ import { describe, expect, it } from 'bun:test'
 import type { Operation } from '../../src/domain/operation.ts'
 import { UpstreamError } from '../../src/domain/errors.ts'
 import { generousLimits, ModelStorage } from '../support/model-storage.ts'
-import { put, remove, transact } from './transact.ts'
+import { hardlyAnyTime, put, remove, transact } from './transact.ts'
 
 /**
  * A storage that can't stage, so that `tabs` is committed before `zoo`, whose commit fails. What is done to `tabs`
@@ -145,7 +145,11 @@ describe('runTransaction: undoing', () => {
       if (number === 5) storage.otherWrites('tabs', [{ id: 'a', payload: 'theirs' }])
     }
 
-    await transact(storage, [put('tabs', 'a', { payload: 'new' }), put('tabs', 'b', { payload: 'new' })])
+    await transact(
+      storage,
+      [put('tabs', 'a', { payload: 'new' }), put('tabs', 'b', { payload: 'new' })],
+      hardlyAnyTime(storage),
+    )
 
     expect(storage.contents()).toEqual({ tabs: { a: { payload: 'theirs' }, b: { payload: 'old' } } })
   })

@@ -18,12 +18,13 @@ export interface FaultyBridge extends TestBridge {
   planFor(user: SandboxUser, plan: UserPlan): void
   /** The user's calls of the storage since the last `planFor`. */
   callsOf(user: SandboxUser): readonly ProxiedRequest[]
+  /** The relay in front of the user's node, once the user has credentials. */
+  nodeOf(user: SandboxUser): FaultProxy
+  /** The user will ask nothing more, and the node is stopped. */
+  retire(user: SandboxUser): Promise<void>
   /** How many events of this name the bridge has logged about the collection, such as `batch.partial`. */
   eventsAbout(collection: string, event: string): number
 }
-
-/** Tests have no more users than that at a time. */
-const maxNodes = 60
 
 /** Starts the chain of bridge, relays and sandbox. */
 export async function startFaultyBridge(options: TestBridgeOptions = {}): Promise<FaultyBridge> {
@@ -55,11 +56,6 @@ export async function startFaultyBridge(options: TestBridgeOptions = {}): Promis
       return planned.plan(request, planned.calls.length - 1)
     })
     nodes.set(uid, node)
-    const [oldest] = nodes.keys()
-    if (nodes.size > maxNodes) {
-      await nodes.get(oldest!)!.stop()
-      nodes.delete(oldest!)
-    }
     return node
   }
 
@@ -84,6 +80,12 @@ export async function startFaultyBridge(options: TestBridgeOptions = {}): Promis
     tokenProxy,
     planFor: (user, plan) => void plans.set(user.uid, { plan, calls: [] }),
     callsOf: (user) => plans.get(user.uid)?.calls ?? [],
+    nodeOf: ({ uid }) => nodes.get(uid)!,
+    async retire({ uid }) {
+      await nodes.get(uid)?.stop()
+      nodes.delete(uid)
+      plans.delete(uid)
+    },
     eventsAbout(collection, event) {
       readLog()
       return events.get(`${event} ${collection}`) ?? 0

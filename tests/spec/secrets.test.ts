@@ -21,7 +21,8 @@ const canary = (name: string): string => {
 }
 
 beforeAll(async () => {
-  bridge = await startTestBridge({ writable: ['history'], settings: { max_request_bytes: '100000' } })
+  const settings = { max_request_bytes: '100000', request_timeout_seconds: '2' }
+  bridge = await startTestBridge({ writable: ['history'], settings, commitPatienceMs: 100 })
   storage = await startFaultProxy({ target: bridge.sandbox.storageUrl })
   bridge.sandbox.switches.nodeUrl = storage.url
 })

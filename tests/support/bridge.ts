@@ -18,6 +18,8 @@ export interface TestBridgeOptions {
   tokenServerUrl?: string
   /** Wall clock of the bridge, ms since 1970. */
   now?(): number
+  /** How long the commit of a batch, and then its undo, goes on at least; 10 s when left out. */
+  commitPatienceMs?: number
 }
 
 /** A bridge in this process, on a real socket, over a sandbox with one user. */
@@ -66,7 +68,8 @@ export async function startTestBridge(options: TestBridgeOptions = {}): Promise<
     colour: false,
     priorities: false,
   })
-  const bridge = startBridge(testSettings(options, sandbox), host, log)
+  const { commitPatienceMs } = options
+  const bridge = startBridge(testSettings(options, sandbox), host, log, { commitPatienceMs })
   const tokens = new Map<SandboxUser, Record<string, string>>()
 
   function identityOf(who: SandboxUser, scheme: 'Bearer' | 'BrowserID' = 'Bearer'): Record<string, string> {

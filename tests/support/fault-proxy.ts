@@ -64,6 +64,10 @@ export interface FaultProxy {
   plan(plan: Plan): void
   /** Lets every request that has arrived so far go on. Those that arrive later are held back anew. */
   release(): void
+  /** Refuses every connection, as a server that is being restarted does, and resets those that there are. */
+  leave(): void
+  /** Listens again. */
+  comeBack(): void
   /** The first request that meets the condition, which is asked when one arrives and when it has been applied. */
   waitFor(predicate: (request: ProxiedRequest) => boolean): Promise<ProxiedRequest>
   stop(): Promise<void>
@@ -73,22 +77,29 @@ export interface FaultProxy {
 export async function startFaultProxy(options: { target: string | URL }): Promise<FaultProxy> {
   const target = new URL(options.target)
   const state = new ProxyState()
-  const listener = Bun.listen<Wire>({
-    hostname: '127.0.0.1',
-    port: 0,
-    data: undefined as unknown as Wire,
-    socket: {
-      ...wireHandlers,
-      open(socket) {
-        socket.data = new Wire(socket)
-        state.wires.add(socket.data)
-        state.connections += 1
-        void serve(socket.data, target, state)
+  const listen = (port: number) =>
+    Bun.listen<Wire>({
+      hostname: '127.0.0.1',
+      port,
+      data: undefined as unknown as Wire,
+      socket: {
+        ...wireHandlers,
+        open(socket) {
+          socket.data = new Wire(socket)
+          state.wires.add(socket.data)
+          state.connections += 1
+          void serve(socket.data, target, state)
+        },
       },
-    },
-  })
+    })
+  let listener = listen(0)
+  const { port } = listener
+  const leave = () => {
+    listener.stop(true)
+    for (const wire of state.wires) wire.reset()
+  }
   return {
-    url: `http://127.0.0.1:${listener.port}`,
+    url: `http://127.0.0.1:${port}`,
     requests: state.requests,
     get connections() {
       return state.connections
@@ -98,9 +109,12 @@ export async function startFaultProxy(options: { target: string | URL }): Promis
     },
     release: () => state.release(),
     waitFor: (predicate) => state.waitFor(predicate),
+    leave,
+    comeBack: () => {
+      listener = listen(port)
+    },
     async stop() {
-      listener.stop(true)
-      for (const wire of state.wires) wire.reset()
+      leave()
       state.release()
     },
   }

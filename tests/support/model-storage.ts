@@ -54,6 +54,7 @@ export interface ModelCall {
 
 /** How a call goes wrong; what is called `after` has had its effect, and only the answer is lost. */
 export type ModelFault =
+  | 'unreachable'
   | 'error-before'
   | 'error-after'
   | 'reset-before'
@@ -323,6 +324,7 @@ export class ModelStorage implements BulkStorage {
         break
       case 'conflict':
         throw new UpstreamError('refused', 'Conflict', { applied: 'no', status: 503 })
+      case 'unreachable':
       case 'error-before':
       case 'reset-before':
       case 'hang-before':
@@ -343,6 +345,7 @@ export class ModelStorage implements BulkStorage {
   }
 
   #failure(fault: ModelFault): UpstreamError {
+    if (fault === 'unreachable') return new UpstreamError('unreachable', 'Connection refused')
     if (fault.startsWith('error')) return new UpstreamError('refused', 'Status 500', { status: 500 })
     if (fault.startsWith('reset')) return new UpstreamError('connection-lost', 'Connection reset')
     this.clock.nowMs += 100

@@ -1,0 +1,145 @@
+import { describe, expect, it } from 'bun:test'
+import type { Operation } from '../../src/domain/operation.ts'
+import { generousLimits, ModelStorage } from '../support/model-storage.ts'
+import type { ModelFault } from '../support/model-storage.ts'
+import { put, remove, transact } from './transact.ts'
+
+const collections = ['c0', 'c1', 'c2']
+const outagesMs = [100, 500, 1000, 3000, 5000, 10_000]
+const requestTimesMs = [30_000, 1000]
+
+/** What a call meets while the storage is away: nobody listens, a 503, a 503 after what it did, or no answer. */
+const kinds: ModelFault[] = ['unreachable', 'error-before', 'error-after', 'reset-before', 'reset-after']
+
+/** Into each collection a creation, an update that takes a sortindex away, and a deletion. */
+const operations: Operation[] = collections.flatMap((collection) => [
+  put(collection, 'fresh', { payload: 'new' }),
+  remove(collection, 'replaced'),
+  put(collection, 'replaced', { payload: 'new' }),
+  put(collection, 'updated', { payload: 'new', sortindex: 1 }),
+  remove(collection, 'gone'),
+])
+
+function stored({ canStage }: { canStage: boolean }): ModelStorage {
+  const storage = new ModelStorage()
+  for (const collection of collections) {
+    storage.seed(collection, [
+      { id: 'replaced', payload: 'old', sortindex: 5 },
+      { id: 'updated', payload: 'old' },
+      { id: 'gone', payload: 'old' },
+    ])
+  }
+  if (!canStage) storage.maxima = { ...generousLimits, batch: null }
+  return storage
+}
+
+interface Outage {
+  kind: ModelFault
+  ms: number
+  /** The call at which it begins, counted from 1. */
+  call: number
+}
+
+/** Nobody reaches the storage from that call on, until so much time has passed. */
+function interrupt(storage: ModelStorage, { kind, ms, call }: Outage): void {
+  let untilMs: number | null = null
+  storage.fault = ({ number }) => {
+    if (number >= call) untilMs ??= storage.clock.now() + ms
+    return untilMs !== null && storage.clock.now() < untilMs ? kind : null
+  }
+}
+
+describe('runTransaction: a storage that is away for a while, during a batch over three collections', () => {
+  const cases = [true, false].flatMap((canStage) =>
+    requestTimesMs.flatMap((requestMs) => outagesMs.map((ms) => ({ canStage, requestMs, ms }))),
+  )
+
+  it.each(cases)(
+    'ends it whole: away for $ms ms at any call, of $requestMs ms for the request, staging $canStage',
+    async ({ canStage, requestMs, ms }) => {
+      const undisturbed = stored({ canStage })
+      const nothing = JSON.stringify(undisturbed.contents())
+      await transact(undisturbed, operations)
+      const whole = JSON.stringify(undisturbed.contents())
+      const calls = undisturbed.calls.length
+      expect(whole).not.toBe(nothing)
+      expect(calls).toBeGreaterThan(9)
+
+      const torn: unknown[] = []
+      for (const kind of kinds) {
+        for (let call = 1; call <= calls; call += 1) {
+          const storage = stored({ canStage })
+          interrupt(storage, { kind, ms, call })
+          const deadlineAtMs = storage.clock.now() + requestMs
+          const options = { deadlineAtMs, commitReserveMs: requestMs / 6 }
+
+          const { failure, events } = await transact(storage, operations, options)
+
+          const now = JSON.stringify(storage.contents())
+          const isWhole = now === (failure === null ? whole : nothing)
+          const isReported = events.some((event) => event.kind === 'partial' || event.kind === 'unknown')
+          if (!isWhole || isReported) torn.push({ kind, call, now, events })
+        }
+      }
+
+      expect(torn).toEqual([])
+    },
+  )
+
+  it('says that it is torn when the storage does not come back', async () => {
+    const storage = stored({ canStage: true })
+    const isCommit = ({ name }: { name: string }) => name === 'commitStaged'
+    let commits = 0
+    storage.fault = (call) => {
+      if (isCommit(call)) commits += 1
+      return commits > 1 ? 'unreachable' : null
+    }
+    const startedAtMs = storage.clock.now()
+
+    const { failure, events } = await transact(storage, operations)
+
+    expect(failure).not.toBeNull()
+    expect(events.map(({ kind }) => kind)).toContain('partial')
+    // Ten seconds for the commit and ten for the undo, and no storm of calls in them.
+    expect(storage.clock.now() - startedAtMs).toBeWithin(19_000, 25_000)
+    expect(storage.calls.length).toBeLessThan(200)
+  })
+
+  it('gives up at once while nothing is visible', async () => {
+    const storage = stored({ canStage: true })
+    interrupt(storage, { kind: 'unreachable', ms: 60_000, call: 7 })
+    const startedAtMs = storage.clock.now()
+
+    const { failure } = await transact(storage, operations)
+
+    expect(failure).not.toBeNull()
+    expect(storage.clock.now() - startedAtMs).toBeLessThan(1000)
+  })
+})
+
+describe('runTransaction: the order of commits', () => {
+  it('begins with the collection that is not staged, while the staged ones can still be dropped', async () => {
+    const storage = stored({ canStage: true })
+
+    await transact(storage, operations)
+
+    const commits = storage.calls.filter(({ name }) => name === 'write' || name === 'commitStaged')
+    expect(commits.map(({ name }) => name)).toEqual(['write', 'commitStaged', 'commitStaged'])
+  })
+
+  it('commits nothing that is staged when the one that is not staged fails', async () => {
+    const storage = stored({ canStage: true })
+    storage.fault = ({ name }) => (name === 'write' ? 'conflict' : null)
+
+    const { failure, events } = await transact(storage, [
+      put('c0', 'fresh', { payload: 'new' }),
+      put('c1', 'fresh', { payload: 'new' }),
+      put('c2', 'fresh', { payload: 'new' }),
+    ])
+
+    expect(failure).not.toBeNull()
+    expect(storage.callCounts.commitStaged ?? 0).toBe(0)
+    expect(events).toEqual([])
+    expect(storage.log).toEqual([])
+  })
+})
