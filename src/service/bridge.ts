@@ -102,8 +102,8 @@ export function startBridge(
   const lifecycle = { isStopping: false }
   const load = new LoadShedder({
     maxRequests: settings.maxConcurrentRequests,
-    maxRequestsOfUser: settings.userMaxConcurrency,
-    maxLagMs: settings.shedEventLoopLagMs,
+    maxRequestsOfUser: settings.maxConcurrentRequestsPerUser,
+    maxLagMs: settings.maxEventLoopLagMs,
     now: () => performance.now(),
     cpuMs: () => host.processes?.cpuMs() ?? null,
     observeLag: observers.eventLoopLag,

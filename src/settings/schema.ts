@@ -160,18 +160,18 @@ export const settingsSchema = {
   cors_max_age_seconds: setting(integer(0, 86_400), '3600', 'How long browsers may remember a preflight', {
     reloads: true,
   }),
-  max_request_bytes: setting(integer(1, 1_073_741_824), '2625536', 'Size of a request body at most'),
+  max_request_bytes: setting(integer(1, 1_073_741_824), '8388608', 'Size of a request body at most'),
   max_concurrent_requests: setting(
     integer(1, 100_000),
     '512',
     'Requests under way at most, in each process; a batch counts as all that are in it',
   ),
-  user_max_concurrency: setting(
+  max_concurrent_requests_per_user: setting(
     integer(0, 100_000),
     '8',
-    'Of these for one user, while more than 80 % are taken; 0: as many as there are',
+    'Lists that are sent to one user at a time, and of all requests while more than 80 % are taken; 0: no limit',
   ),
-  shed_event_loop_lag_ms: setting(
+  max_event_loop_lag_ms: setting(
     integer(0, 60_000),
     '400',
     'Fewer requests are admitted while the process is that late; 0: no matter how late',

@@ -29,8 +29,8 @@ describe('reuse_port under load, with each new process taking over from the one 
         reuse_port: 'true',
         shutdown_delay_seconds: '0.5',
         // However busy the machine is, and however many clients of one user there are.
-        shed_event_loop_lag_ms: '0',
-        user_max_concurrency: '0',
+        max_event_loop_lag_ms: '0',
+        max_concurrent_requests_per_user: '0',
         ...Object.fromEntries(collections.map((name) => [`record_${name}_put_enabled`, 'true'])),
       }
       let bridge = await serve(settings)
