@@ -141,7 +141,9 @@ function drawSoon(): void {
 function draw(): void {
   const all = allViews()
   const current = all.find(({ id }) => id === chosen) ?? all[0]!
+  const focused = document.activeElement?.getAttribute('data-view')
   byId('nav').replaceChildren(...all.map((each) => navigationButton(each, each === current)))
+  if (focused) focusNavigation(focused)
   const isReading = current.collections.some((collection) => reading.has(collection))
   const count = current.count(shown)
   const title = make('h1', {}, current.title)
@@ -196,7 +198,13 @@ function choose(id: string): void {
   chosen = id
   draw()
   scrollTo(0, 0)
-  document.querySelector<HTMLElement>(`[data-view="${CSS.escape(id)}"]`)?.focus({ preventScroll: true })
+  focusNavigation(id)
+}
+
+function focusNavigation(id: string): void {
+  const button = document.querySelector<HTMLElement>(`[data-view="${CSS.escape(id)}"]`)
+  button?.focus({ preventScroll: true })
+  button?.scrollIntoView({ block: 'nearest', inline: 'nearest' })
 }
 
 let silence = 0

@@ -59,7 +59,7 @@ export const views: View[] = [
     id: 'bookmarks',
     title: 'Bookmarks',
     collections: ['bookmarks'],
-    count: (shown) => matching(shown, flatten(bookmarkTree(shown.entriesOf('bookmarks')))).length,
+    count: (shown) => matching(shown, derived(shown.entriesOf('bookmarks'), allBookmarks)).length,
     draw: drawBookmarks,
     empty: 'There are no bookmarks.',
   },
@@ -149,6 +149,18 @@ export function unreadableView(entries: () => Entry[]): View {
   }
 }
 
+const derivedFrom = new WeakMap<Entry[], Map<unknown, unknown>>()
+
+/** What a function makes of entries, made once: with every letter of a search it would be made anew. */
+function derived<T>(entries: Entry[], derive: (entries: Entry[]) => T): T {
+  const known = derivedFrom.get(entries) ?? new Map<unknown, unknown>()
+  derivedFrom.set(entries, known)
+  if (!known.has(derive)) known.set(derive, derive(entries))
+  return known.get(derive) as T
+}
+
+const allBookmarks = (entries: Entry[]) => flatten(derived(entries, bookmarkTree))
+
 function matching<T extends Item>({ search }: Shown, items: T[]): T[] {
   return search === '' ? items : items.filter(({ text }) => text.includes(search))
 }
@@ -184,9 +196,10 @@ function drawDevices(shown: Shown): HTMLElement {
 }
 
 function drawBookmarks(shown: Shown): HTMLElement {
-  const tree = bookmarkTree(shown.entriesOf('bookmarks'))
+  const entries = shown.entriesOf('bookmarks')
+  const tree = derived(entries, bookmarkTree)
   if (shown.search !== '') {
-    const found = matching(shown, flatten(tree))
+    const found = matching(shown, derived(entries, allBookmarks))
     return longList(
       inSections(null, found, (item) => row(shown, item)),
       'Bookmarks found',
@@ -227,7 +240,7 @@ function branch(shown: Shown, node: TreeNode, isOpen: boolean): HTMLElement {
 }
 
 function visitsOf(shown: Shown): { day: number; visits: Visit[] }[] {
-  return historyByDay(shown.entriesOf('history'))
+  return derived(shown.entriesOf('history'), historyByDay)
     .map(({ day, visits }) => ({ day, visits: matching(shown, visits) }))
     .filter(({ visits }) => visits.length > 0)
 }
