@@ -1,6 +1,10 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { readSettings } from '../settings/settings.ts'
 import type { Settings } from '../settings/settings.ts'
-import { announce } from '../sandbox/announce.ts'
+import { announce, environmentLines } from '../sandbox/announce.ts'
+import type { Announcement } from '../sandbox/announce.ts'
 import { fillSampleData } from '../sandbox/sample-data.ts'
 import { startSandbox } from '../sandbox/sandbox.ts'
 import type { Sandbox } from '../sandbox/sandbox.ts'
@@ -45,14 +49,30 @@ export async function sandbox(options: SandboxOptions, host: Host): Promise<numb
     return complain(host, `cannot listen on port ${options.port}: it is in use; choose another with --port`)
   }
 
-  host.stdout.write(describe(upstream, user, bridge))
+  const info = describe(upstream, user, bridge)
+  // Exported, so that programs started from the shell that reads them know them too.
+  const file = bridge ? writePrivately(environmentLines(info).replaceAll(/^(?=.)/gm, 'export ')) : null
+  host.stdout.write(announce(info, file?.path ?? null))
   const orders = signalOrders(host)
   // A terminal that is closed ends it too.
   const hungUp = new Promise<void>((resolve) => orders.onReload(resolve))
   await Promise.race([orders.stop, hungUp])
+  file?.remove()
   await bridge?.stop(1000)
   await upstream.stop()
   return 0
+}
+
+/** Writes a file that nobody else may read, in a folder of its own; null where there is no room for one. */
+function writePrivately(text: string): { path: string; remove(): void } | null {
+  try {
+    const folder = mkdtempSync(join(tmpdir(), 'sync-bridge-'))
+    const path = join(folder, 'sandbox.env')
+    writeFileSync(path, text, { mode: 0o600 })
+    return { path, remove: () => rmSync(folder, { recursive: true, force: true }) }
+  } catch {
+    return null
+  }
 }
 
 function complain(host: Host, problem: string): number {
@@ -80,6 +100,7 @@ function sandboxSettings(upstream: Sandbox, port: number, host: Host): Settings 
     SERVICE_TOKEN_SERVER_URL: upstream.tokenServerUrl,
     SERVICE_CACHE_BACKEND: 'memory',
     SERVICE_CACHE_HMAC_SECRET: Buffer.from(host.randomBytes(32)).toString('hex'),
+    SERVICE_EXPLORER_ENABLED: 'true',
     SERVICE_LOGGING_RENDERER: 'text',
     SERVICE_LOGGING_LEVEL: 'warning',
   }
@@ -93,9 +114,9 @@ function sandboxSettings(upstream: Sandbox, port: number, host: Host): Settings 
   return outcome.settings
 }
 
-function describe(upstream: Sandbox, user: SandboxUser, bridge: Bridge | null): string {
+function describe(upstream: Sandbox, user: SandboxUser, bridge: Bridge | null): Announcement {
   const recordId = upstream.records(user, 'bookmarks').find(({ id }) => /^\w+$/.test(id))!.id
-  return announce({
+  return {
     tokenServerUrl: upstream.tokenServerUrl,
     storageUrl: upstream.storageUrl,
     bucket: user.clientState,
@@ -106,6 +127,13 @@ function describe(upstream: Sandbox, user: SandboxUser, bridge: Bridge | null): 
       certificateExpiresInSeconds: 2 * monthSeconds,
     }),
     syncKey: user.syncKey,
-    ...(bridge && { bridge: { url: bridge.url, docsUrl: `${bridge.url}/v1/docs`, recordId } }),
-  })
+    ...(bridge && {
+      bridge: {
+        url: bridge.url,
+        docsUrl: `${bridge.url}/v1/docs`,
+        explorerUrl: `${bridge.url}/v1/explore`,
+        recordId,
+      },
+    }),
+  }
 }

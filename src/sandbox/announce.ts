@@ -18,17 +18,18 @@ export interface Announcement {
 export interface BridgeAnnouncement {
   /** Scheme, host and port, without a path. */
   url: string
-  /** Where its documentation is served. */
+  /** Where its pages are served; without a fragment. */
   docsUrl: string
+  explorerUrl: string
   /** A bookmark that exists, for the request that fetches one record. */
   recordId: string
 }
 
 /**
- * The text that the `sandbox` command prints. Lines of the form NAME=value, which a script may read, come first; the
- * values contain no characters that a shell would take for anything else.
+ * Lines of the form NAME=value with everything that a script needs. The values contain no characters that a shell would
+ * take for anything else.
  */
-export function announce(info: Announcement): string {
+export function environmentLines(info: Announcement): string {
   const values: [name: string, value: string][] = [
     ['TOKEN_SERVER_URL', info.tokenServerUrl],
     ['STORAGE_URL', info.storageUrl],
@@ -40,24 +41,48 @@ export function announce(info: Announcement): string {
     ['SYNC_KEY_BASE64', info.syncKey.toString('base64')],
   ]
   if (info.bridge) values.splice(2, 0, ['BRIDGE_URL', info.bridge.url], ['DOCS_URL', info.bridge.docsUrl])
-  const block = values.map(([name, value]) => `${name}=${value}`).join('\n')
-  const title = info.bridge
-    ? 'A Sync storage with sample data, and the bridge over it. Everything is in memory.'
-    : 'A Sync storage with sample data. Everything is in memory.'
-  return `${title}\n\n${block}\n\n${info.bridge ? bridgeHelp(info, info.bridge) : upstreamHelp(info)}`
+  return values.map(([name, value]) => `${name}=${value}\n`).join('')
 }
 
-function bridgeHelp(info: Announcement, { url, docsUrl, recordId }: BridgeAnnouncement): string {
-  const identity = [`-H 'Authorization: Bearer ${info.bearerToken}'`, `-H 'X-KeyID: ${info.keyId}'`]
-  const bookmarks = `${url}/v1/buckets/${info.bucket}/collections/bookmarks/records`
+/**
+ * The text that the `sandbox` command prints.
+ *
+ * `environmentFile`: where the lines of `environmentLines` are; null: nowhere, so they are part of the text.
+ */
+export function announce(info: Announcement, environmentFile: string | null): string {
+  const values = environmentFile === null ? `${environmentLines(info)}\n` : ''
+  if (!info.bridge) {
+    return `A Sync storage with sample data. Everything is in memory.\n\n${values}${upstreamHelp(info)}`
+  }
   return [
-    'The root view:',
-    curl(`${url}/v1/`),
-    'Five bookmarks, newest first:',
+    'A Sync storage with sample data, and the bridge over it. Everything is in memory; Ctrl+C ends it.\n',
+    'Look at the data, decrypted in your browser:',
+    `  ${linkTo(info.bridge.explorerUrl, info, true)}\n`,
+    values + bridgeHelp(info.bridge, environmentFile),
+    'Documentation, where every request can be tried:',
+    `  ${linkTo(info.bridge.docsUrl, info, false)}\n`,
+  ].join('\n')
+}
+
+// In the fragment, because browsers do not send it: what is in there reaches the page, and no server or log.
+function linkTo(url: string, info: Announcement, needsKey: boolean): string {
+  const values = [
+    ['BUCKET', info.bucket],
+    ['KEY_ID', info.keyId],
+    ['BEARER_TOKEN', info.bearerToken],
+    ...(needsKey ? [['SYNC_KEY', info.syncKey.toString('hex')]] : []),
+  ]
+  return `${url}#${values.map(([name, value]) => `${name}=${value}`).join('&')}`
+}
+
+function bridgeHelp({ recordId }: BridgeAnnouncement, environmentFile: string | null): string {
+  const identity = [`-H "Authorization: Bearer $BEARER_TOKEN"`, `-H "X-KeyID: $KEY_ID"`]
+  const bookmarks = '$BRIDGE_URL/v1/buckets/$BUCKET/collections/bookmarks/records'
+  return [
+    'Or ask in another terminal:',
+    ...(environmentFile === null ? [] : [`  . ${environmentFile}\n`]),
     curl(`${bookmarks}?_limit=5`, ...identity),
-    'One bookmark:',
     curl(`${bookmarks}/${encodeURIComponent(recordId)}`, ...identity),
-    `Documentation: ${docsUrl}\n`,
   ].join('\n')
 }
 
@@ -68,5 +93,5 @@ function upstreamHelp(info: Announcement): string {
 
 // One argument a line, to be pasted as it is.
 function curl(url: string, ...args: string[]): string {
-  return `  ${['curl', ...args, `'${url}'`].join(' \\\n    ')}\n`
+  return `  ${['curl', ...args, `"${url}"`].join(' \\\n    ')}\n`
 }

@@ -12,11 +12,10 @@ afterAll(endAll)
 describe('the examples of the README', () => {
   it.skipIf('reason' in python)(`run as they stand, in their order, pasted into a shell${why}`, async () => {
     const sandbox = start(['sandbox', '--port', '0'])
-    await sandbox.line(/^Documentation: /)
-    const values = sandbox.lines.filter((line) => /^[A-Z_0-9]+=/.test(line))
+    const [source] = await sandbox.line(/^ {2}\. \S+$/)
     const commands = await commandsUnder('## Examples to take')
 
-    const { output, errors, code } = await paste(['set -a', ...values, 'set -e', ...commands])
+    const { output, errors, code } = await paste([source!, 'set -e', ...commands])
     sandbox.signal('SIGTERM')
     await sandbox.exited
 

@@ -283,8 +283,7 @@ describe('the commands', () => {
     const world = await startCanaryWorld(canaries, settings())
     const owner = world.newOwner()
     const sandbox = start(['sandbox', '--port', '0'])
-    const [, url] = await sandbox.line(/^BRIDGE_URL=(.+)$/)
-    await sandbox.line(/^Documentation: /)
+    const [, url] = await sandbox.line(/^ {2}(http:.+?)\/v1\/docs#/)
     const announced = sandbox.lines.length
 
     for (const [path, init] of [...sweepOf(owner), ...malformedOf(owner, password)]) {

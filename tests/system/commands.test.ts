@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
-import { appendFileSync, readFileSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { appendFileSync, existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 
 import { startRedisServer } from '../support/redis-server.ts'
 import { endAll, executablePath, makeFolder, run, start, startUpstream } from './process.ts'
@@ -100,19 +100,26 @@ describe('the executable', () => {
 
   it('shows a newcomer a bridge over a storage of its own', async () => {
     const sandbox = start(['sandbox', '--port', '0'])
-    const [, docsUrl] = await sandbox.line(/^DOCS_URL=(.+)$/)
-    await sandbox.line(/^Documentation: /)
+    const [, docsUrl] = await sandbox.line(/^ {2}(http.+\/v1\/docs)#/)
+    const [, explorerUrl] = await sandbox.line(/^ {2}(http.+\/v1\/explore)#.*SYNC_KEY=/)
+    const [, source, file] = await sandbox.line(/^ {2}(\. (\S+))$/)
 
+    const { mode } = statSync(file!)
     const commands = sandbox.lines.join('\n').match(/^ {2}curl [^]*?(?=\n(?! {4}))/gm)!
-    const answers = commands.map((command) => Bun.spawnSync(['bash', '-c', command]).stdout.toString())
-    const docs = await fetch(docsUrl!)
+    const answers = commands.map((command) =>
+      Bun.spawnSync(['sh', '-c', `${source}\n${command}`]).stdout.toString(),
+    )
+    const pages = await Promise.all([fetch(docsUrl!), fetch(explorerUrl!)])
     sandbox.signal('SIGTERM')
+    const code = await sandbox.exited
 
-    expect(commands).toHaveLength(3)
-    expect(JSON.parse(answers[0]!)).toMatchObject({ project_name: 'Sync Bridge' })
-    expect(JSON.parse(answers[1]!).data).toHaveLength(5)
-    expect(JSON.parse(answers[2]!).data.payload).toContain('ciphertext')
-    expect(docs.status).toBe(200)
-    expect(await sandbox.exited).toBe(0)
+    expect(mode & 0o777).toBe(0o600)
+    expect(commands).toHaveLength(2)
+    expect(commands.join()).not.toContain('eyJ')
+    expect(JSON.parse(answers[0]!).data).toHaveLength(5)
+    expect(JSON.parse(answers[1]!).data.payload).toContain('ciphertext')
+    expect(pages.map(({ status }) => status)).toEqual([200, 200])
+    expect(code).toBe(0)
+    expect(existsSync(dirname(file!))).toBe(false)
   })
 })
