@@ -6,7 +6,7 @@ shopt -s extglob
 cd "$(dirname "$0")/.." || exit 1
 
 missing=()
-for program in redis-server:redis-server chromium:chromium haproxy:haproxy nginx:nginx-light openssl:openssl \
+for program in redis-server:redis-server promtool:prometheus chromium:chromium haproxy:haproxy nginx:nginx-light openssl:openssl \
   systemd-analyze:systemd; do
   command -v "${program%%:*}" >/dev/null || missing+=("${program#*:}")
 done

@@ -1,4 +1,4 @@
-import { lastingFamilies, mergeFamilies } from '../observability/metric-families.ts'
+import { countersOf, mergeFamilies } from '../observability/metric-families.ts'
 
 import type { MetricFamily } from '../observability/metric-families.ts'
 
@@ -134,7 +134,7 @@ export class Workers {
     this.#members.add(member)
     const code = await member.process.exited
     this.#members.delete(member)
-    this.#past = mergeFamilies([this.#past, lastingFamilies(member.lastTold)])
+    this.#past = mergeFamilies([this.#past, countersOf(member.lastTold)])
     return { code, hasListened: member.hasListened }
   }
 
@@ -182,7 +182,7 @@ export class Workers {
     const silent = [...this.#members].filter((member) => !answers.has(member))
     return mergeFamilies([
       ...answers.values(),
-      ...silent.map(({ lastTold }) => lastingFamilies(lastTold)),
+      ...silent.map(({ lastTold }) => countersOf(lastTold)),
       this.#past,
     ])
   }

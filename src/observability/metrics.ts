@@ -1,19 +1,19 @@
-import { counterFamily, Counter, Histogram, histogramFamily, Tallies } from './tallies.ts'
+import { Counter, counterFamily, Histogram, histogramFamily, LabelledMetric } from './metric-families.ts'
 
 import type { MetricFamily } from './metric-families.ts'
 
-/** Figures that are asked for when the metrics are read. */
+/** Values that are looked up when the metrics are read. */
 export interface MetricsSources {
   version: string
   commit: string
-  /** Requests whose answers are not wholly sent. */
+  /** Requests whose answers have not been sent completely. */
   requestsInFlight(): number
   /** Requests that are admitted at a time. */
   requestsAdmitted(): number
-  /** The breakers towards each kind of target that let nothing through, or one call at a time. */
+  /** For each kind of target, the circuit breakers that are open or half open. */
   breakers(): { target: string; open: number; halfOpen: number }[]
   logLinesDropped(): number
-  /** What the operating system says of this process; null where nobody knows. */
+  /** What the operating system says about this process; null where that is unknown. */
   usage(): ProcessUsage | null
 }
 
@@ -25,23 +25,31 @@ export interface ProcessUsage {
   startedAtSeconds: number
 }
 
-/** Counts what happens in this process. Counting costs some ten nanoseconds; texts are made when they are read. */
+/** Counts what happens in this process. Counting takes some ten nanoseconds; texts are made when metrics are read. */
 export interface Metrics {
   /** An answered request. `route` is a kind of resource, never a path; `batch` stands for all of its sub-requests. */
   request(route: string, method: string, status: number, durationMs: number): void
-  /** An exchange with upstream: a status, or how it failed; neither when it was given up. */
-  exchange(target: string, method: string, status: number | null, failure: string | null, ms: number): void
+  /** A call to upstream: its status, or how it failed; neither when it was aborted. */
+  upstreamCall(
+    target: string,
+    method: string,
+    status: number | null,
+    failure: string | null,
+    ms: number,
+  ): void
   credentials(event: string): void
-  redisTrouble(trouble: string): void
-  /** A breaker has opened, after having been closed. */
-  breakerOpened(target: string): void
+  redisError(reason: string): void
+  /** A circuit breaker has opened, after having been closed. */
+  circuitOpened(target: string): void
   transaction(event: string): void
-  /** A batch that was carried out, by the number of its sub-requests. */
+  /** An executed batch, by the number of its sub-requests. */
   batch(size: number): void
-  /** A request was refused because of the load: why. */
+  /** A request was rejected because of the load: why. */
   shed(reason: string): void
-  /** It was not even looked at. */
+  /** A request was answered 503 before its path was looked at. */
   refused(method: string): void
+  /** An error that nobody foresaw: a defect of ours. */
+  defect(): void
   /** How late the event loop was, at each look. */
   eventLoopLag(ms: number): void
   families(): MetricFamily[]
@@ -52,38 +60,41 @@ const sizeBounds = [1, 2, 5, 10, 25, 50, 100, 250, 1000]
 const countedMethods = new Set(['GET', 'HEAD', 'PUT', 'POST', 'DELETE', 'OPTIONS'])
 
 export function createMetrics(sources: MetricsSources): Metrics {
-  const requests = new Tallies(['route', 'method', 'status'], () => new Counter())
-  const requestSeconds = new Tallies(['route'], () => new Histogram(secondsBounds))
-  const exchanges = new Tallies(['target', 'method', 'result'], () => new Counter())
-  const exchangeSeconds = new Tallies(['target'], () => new Histogram(secondsBounds))
-  const credentials = new Tallies(['event'], () => new Counter())
-  const redisTroubles = new Tallies(['trouble'], () => new Counter())
-  const transactions = new Tallies(['event'], () => new Counter())
-  const batchSizes = new Tallies([], () => new Histogram(sizeBounds))
-  const openings = new Tallies(['target'], () => new Counter())
-  const sheds = new Tallies(['reason'], () => new Counter())
-  const lags = new Tallies([], () => new Histogram(secondsBounds))
-  // These are alarms: they have to be there, at zero, before they are needed.
-  for (const reason of ['limit', 'lag', 'user']) sheds.of(reason)
-  for (const target of ['token', 'storage']) openings.of(target)
-  transactions.of('partial')
-  transactions.of('unknown')
+  const requests = counters('route', 'method', 'status')
+  const requestSeconds = new LabelledMetric(['route'], () => new Histogram(secondsBounds))
+  const upstreamCalls = counters('target', 'method', 'result')
+  const upstreamSeconds = new LabelledMetric(['target'], () => new Histogram(secondsBounds))
+  const credentials = counters('event')
+  const redisErrors = counters('reason')
+  const transactions = counters('event')
+  const batchSizes = new LabelledMetric([], () => new Histogram(sizeBounds))
+  const circuitOpenings = counters('target')
+  const shedRequests = counters('reason')
+  const defects = counters()
+  const lags = new LabelledMetric([], () => new Histogram(secondsBounds))
+  // Prometheus sees an increase only of counters that it has seen before, so what alerts count is shown from the start.
+  defects.of()
+  credentials.of('rejected-entry')
+  for (const event of ['partial', 'unknown']) transactions.of(event)
+  for (const reason of ['unreachable', 'timeout', 'refused', 'suspended']) redisErrors.of(reason)
+  for (const reason of ['limit', 'lag', 'user']) shedRequests.of(reason)
+  for (const target of ['token', 'storage']) circuitOpenings.of(target)
 
-  const requestOf = remember((route: string) => ({
+  const requestOf = memoize((route: string) => ({
     seconds: requestSeconds.of(route),
-    counterOf: remember((method: string) => {
+    counterOf: memoize((method: string) => {
       const counted = countedMethods.has(method) ? method : 'other'
-      return remember((status: number) => requests.of(route, counted, status))
+      return memoize((status: number) => requests.of(route, counted, status))
     }),
   }))
-  const exchangeOf = remember((target: string) => ({
-    seconds: exchangeSeconds.of(target),
-    counterOf: remember((method: string) =>
-      remember((result: string | number) => exchanges.of(target, method, result)),
+  const upstreamCallOf = memoize((target: string) => ({
+    seconds: upstreamSeconds.of(target),
+    counterOf: memoize((method: string) =>
+      memoize((result: string | number) => upstreamCalls.of(target, method, result)),
     ),
   }))
-  const shedOf = remember((reason: string) => sheds.of(reason))
-  const credentialsOf = remember((event: string) => credentials.of(event))
+  const shedOf = memoize((reason: string) => shedRequests.of(reason))
+  const credentialsOf = memoize((event: string) => credentials.of(event))
 
   return {
     request(route, method, status, durationMs) {
@@ -91,18 +102,19 @@ export function createMetrics(sources: MetricsSources): Metrics {
       seconds.observe(durationMs / 1000)
       counterOf(method)(status).value += 1
     },
-    exchange(target, method, status, failure, ms) {
-      const { seconds, counterOf } = exchangeOf(target)
+    upstreamCall(target, method, status, failure, ms) {
+      const { seconds, counterOf } = upstreamCallOf(target)
       seconds.observe(ms / 1000)
-      counterOf(method)(failure ?? status ?? 'given-up').value += 1
+      counterOf(method)(failure ?? status ?? 'aborted').value += 1
     },
     credentials: (event) => void (credentialsOf(event).value += 1),
-    redisTrouble: (trouble) => void (redisTroubles.of(trouble).value += 1),
-    breakerOpened: (target) => void (openings.of(target).value += 1),
+    redisError: (reason) => void (redisErrors.of(reason).value += 1),
+    circuitOpened: (target) => void (circuitOpenings.of(target).value += 1),
     transaction: (event) => void (transactions.of(event).value += 1),
     batch: (size) => batchSizes.of().observe(size),
     shed: (reason) => void (shedOf(reason).value += 1),
     refused: (method) => void (requestOf('none').counterOf(method)(503).value += 1),
+    defect: () => void (defects.of().value += 1),
     eventLoopLag: (ms) => lags.of().observe(ms / 1000),
     families: () => [
       counterFamily('sync_bridge_requests_total', 'Answered requests', requests),
@@ -112,24 +124,33 @@ export function createMetrics(sources: MetricsSources): Metrics {
         secondsBounds,
         requestSeconds,
       ),
-      counterFamily('sync_bridge_upstream_exchanges_total', 'Calls of token server and storage', exchanges),
+      counterFamily('sync_bridge_defects_total', 'Requests that met a defect of the bridge', defects),
+      counterFamily('sync_bridge_upstream_calls_total', 'Calls to token server and storage', upstreamCalls),
       histogramFamily(
         'sync_bridge_upstream_duration_seconds',
-        'Until the answer of upstream begins',
+        'Until the answer of token server or storage begins',
         secondsBounds,
-        exchangeSeconds,
+        upstreamSeconds,
       ),
       counterFamily(
         'sync_bridge_credentials_total',
-        'Where credentials came from, and cache trouble',
+        'Where credentials came from, and what went wrong in the cache',
         credentials,
       ),
-      counterFamily('sync_bridge_redis_troubles_total', 'Trouble with Redis', redisTroubles),
-      counterFamily('sync_bridge_breaker_openings_total', 'Targets that began to be left alone', openings),
-      breakersFamily(sources.breakers()),
-      counterFamily('sync_bridge_transactions_total', 'What became of reads and writes', transactions),
+      counterFamily(
+        'sync_bridge_redis_errors_total',
+        'Failed commands and connections of Redis',
+        redisErrors,
+      ),
+      counterFamily(
+        'sync_bridge_circuit_breaker_openings_total',
+        'How often calls to a host were stopped because they kept failing',
+        circuitOpenings,
+      ),
+      circuitBreakersFamily(sources.breakers()),
+      counterFamily('sync_bridge_transactions_total', 'Outcomes of reads and writes', transactions),
       histogramFamily('sync_bridge_batch_requests', 'Sub-requests in a batch', sizeBounds, batchSizes),
-      counterFamily('sync_bridge_requests_shed_total', 'Requests refused because of the load', sheds),
+      counterFamily('sync_bridge_requests_shed_total', 'Requests rejected because of the load', shedRequests),
       histogramFamily(
         'sync_bridge_event_loop_lag_seconds',
         'How late the event loop is, ten times a second',
@@ -141,8 +162,12 @@ export function createMetrics(sources: MetricsSources): Metrics {
   }
 }
 
-/** The same answer for the same question, without asking again. */
-function remember<Key, Value>(make: (key: Key) => Value): (key: Key) => Value {
+function counters(...labelNames: string[]): LabelledMetric<Counter> {
+  return new LabelledMetric(labelNames, () => new Counter())
+}
+
+/** Calls `make` once for each key. */
+function memoize<Key, Value>(make: (key: Key) => Value): (key: Key) => Value {
   const known = new Map<Key, Value>()
   return (key) => {
     let value = known.get(key)
@@ -162,10 +187,14 @@ function readFamilies({
   const used = usage()
   const build: [string, number][] = [[`sync_bridge_build_info{version="${version}",commit="${commit}"}`, 1]]
   return [
-    gauge('sync_bridge_requests_in_flight', 'Requests whose answers are not wholly sent', requestsInFlight()),
-    gauge('sync_bridge_requests_admitted', 'Requests that are admitted at a time', requestsAdmitted()),
-    gauge('sync_bridge_processes', 'Processes that these figures are of', 1),
-    counter('sync_bridge_log_lines_dropped_total', 'Log lines that nobody took in time', logLinesDropped()),
+    gauge(
+      'sync_bridge_requests_in_flight',
+      'Requests whose answers have not been sent completely',
+      requestsInFlight(),
+    ),
+    gauge('sync_bridge_concurrency_limit', 'Requests that are admitted at a time', requestsAdmitted()),
+    gauge('sync_bridge_processes', 'Processes that these metrics are of', 1),
+    counter('sync_bridge_log_lines_dropped_total', 'Log lines that were not read in time', logLinesDropped()),
     { ...gauge('sync_bridge_build_info', 'What is running', 1), merge: 'max', samples: build },
     ...(used ? usageFamilies(used) : []),
   ]
@@ -181,13 +210,13 @@ function usageFamilies(used: ProcessUsage): MetricFamily[] {
   ]
 }
 
-function breakersFamily(breakers: ReturnType<MetricsSources['breakers']>): MetricFamily {
-  const name = 'sync_bridge_breakers'
+function circuitBreakersFamily(breakers: ReturnType<MetricsSources['breakers']>): MetricFamily {
+  const name = 'sync_bridge_circuit_breakers'
   const samples = breakers.flatMap(({ target, open, halfOpen }): [string, number][] => [
     [`${name}{target="${target}",state="open"}`, open],
     [`${name}{target="${target}",state="half-open"}`, halfOpen],
   ])
-  return { ...gauge(name, 'Targets that are left alone, or tried with one call at a time', 0), samples }
+  return { ...gauge(name, 'Hosts that are not called, or with one call at a time', 0), samples }
 }
 
 function gauge(name: string, help: string, value: number): MetricFamily {

@@ -2,7 +2,7 @@ import { createApp } from '../app.ts'
 import { Locks } from '../batch/locks.ts'
 import { runTransaction } from '../batch/transaction.ts'
 import { createCredentials } from '../credentials/credentials.ts'
-import { ServiceError, UpstreamError } from '../domain/errors.ts'
+import { UpstreamError } from '../domain/errors.ts'
 import { BodyBudget } from '../routes/body.ts'
 import { windowMs } from '../routes/concurrency-limit.ts'
 import { LoadShedder } from '../routes/load-shedding.ts'
@@ -112,7 +112,7 @@ export function startBridge(
   const bodies = new BodyBudget({ maxBytes: settings.maxRequestBytes, now: host.now })
   const parts = createParts(settings, host, observers)
   const app = createApp({
-    ...createServices(settings, exposed, parts, observers, host, log, options.commitPatienceMs),
+    ...createServices(settings, exposed, parts, observers, host, options.commitPatienceMs),
     load,
     bodies,
     isStopping: () => lifecycle.isStopping,
@@ -188,7 +188,6 @@ function createServices(
   parts: Parts,
   observers: Observers,
   host: BridgeHost,
-  log: Log,
   commitPatienceMs?: number,
 ): Omit<Services, 'isStopping' | 'metrics' | 'load' | 'bodies'> {
   const { send, tokenServer, store } = parts
@@ -268,12 +267,7 @@ function createServices(
     observe: observers.request,
     observeRefusal: observers.refused,
     observeBatch: observers.batch,
-    reportDefect(error) {
-      if (error instanceof ServiceError && error.status < 500) return
-      if (error instanceof UpstreamError)
-        return log.warning('upstream failed', { failure: error.failure, reason: error.message })
-      log.error('defect', { reason: describeDefect(error) })
-    },
+    reportDefect: observers.error,
   }
 }
 
@@ -292,16 +286,6 @@ function countedSend(send: Send, work: Work): Send {
       work.upstreamMs += performance.now() - startedAtMs
     }
   }
-}
-
-// The stack names our files and lines; a message could repeat what a client sent.
-function describeDefect(error: unknown): string {
-  if (!(error instanceof Error)) return 'something was thrown that is no error'
-  const frames = (error.stack ?? '').split('\n').filter((line) => line.trimStart().startsWith('at '))
-  return `${error.name} ${frames
-    .slice(0, 4)
-    .map((line) => line.trim())
-    .join(' ')}`
 }
 
 // What the server says when not even our own error answer could be made.

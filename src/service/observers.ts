@@ -1,3 +1,4 @@
+import { ServiceError, UpstreamError } from '../domain/errors.ts'
 import { createMetrics } from '../observability/metrics.ts'
 import { isLogged } from '../observability/log.ts'
 
@@ -26,6 +27,8 @@ export interface Observers {
   /** It was not even looked at. */
   refused(method: string): void
   eventLoopLag(ms: number): void
+  /** A request failed by something that was thrown. */
+  error(thrown: unknown): void
   metrics: Metrics | null
 }
 
@@ -41,11 +44,9 @@ export interface ObserversOptions {
 export function createObservers({ log, sources, statsd, now }: ObserversOptions): Observers {
   const metrics = sources && createMetrics(sources)
   const warnOfRedis = oncePerMinute(now, (trouble: RedisTrouble, code: string | null) =>
-    log.warning('cache trouble', { trouble, code }),
+    log.warning('redis error', { reason: trouble, code }),
   )
-  const warnOfLoad = oncePerMinute(now, (reason: RejectionReason) =>
-    log.warning('requests refused', { reason }),
-  )
+  const warnOfLoad = oncePerMinute(now, (reason: RejectionReason) => log.warning('load shed', { reason }))
   return {
     metrics,
     request(summary) {
@@ -66,7 +67,7 @@ export function createObservers({ log, sources, statsd, now }: ObserversOptions)
       }
     },
     exchange({ target, method, status, failure, ms }) {
-      metrics?.exchange(target, method, status, failure, ms)
+      metrics?.upstreamCall(target, method, status, failure, ms)
       if (statsd) {
         statsd.time(`upstream.${target}`, ms)
         if (status !== null) statsd.count(`syncclient.status_code.${status}`)
@@ -75,16 +76,16 @@ export function createObservers({ log, sources, statsd, now }: ObserversOptions)
         log.debug('upstream', { target, method, status, failure, ms: Math.round(ms) })
     },
     breaker({ target, host, change }) {
-      if (change === 'opened') metrics?.breakerOpened(target)
+      if (change === 'opened') metrics?.circuitOpened(target)
       statsd?.count(`breaker.${target}.${change}`)
-      log[change === 'opened' ? 'warning' : 'info'](`breaker ${change}`, { target, host })
+      log[change === 'opened' ? 'warning' : 'info'](`circuit breaker ${change}`, { target, host })
     },
     credentials(event) {
       metrics?.credentials(event)
       statsd?.count(`credentials.${event}`)
     },
     redisTrouble(trouble, code) {
-      metrics?.redisTrouble(trouble)
+      metrics?.redisError(trouble)
       statsd?.count(`redis.${trouble}`)
       warnOfRedis(trouble, code)
     },
@@ -103,6 +104,16 @@ export function createObservers({ log, sources, statsd, now }: ObserversOptions)
       statsd?.count('response.503')
     },
     eventLoopLag: (ms) => metrics?.eventLoopLag(ms),
+    error(thrown) {
+      if (thrown instanceof ServiceError && thrown.status < 500) return
+      if (thrown instanceof UpstreamError) {
+        log.warning('upstream failed', { failure: thrown.failure, reason: thrown.message })
+        return
+      }
+      metrics?.defect()
+      statsd?.count('defect')
+      log.error('defect', { reason: describeDefect(thrown) })
+    },
   }
 }
 
@@ -139,6 +150,16 @@ function reportTransaction(event: TransactionEvent, log: Log): void {
   const collections =
     'collections' in event && Array.isArray(event.collections) ? event.collections.join(',') : null
   log[level](`batch.${event.kind}`, { collections })
+}
+
+// The stack names our files and lines; a message could repeat what a client sent.
+function describeDefect(error: unknown): string {
+  if (!(error instanceof Error)) return 'something was thrown that is no error'
+  const frames = (error.stack ?? '').split('\n').filter((line) => line.trimStart().startsWith('at '))
+  return `${error.name} ${frames
+    .slice(0, 4)
+    .map((line) => line.trim())
+    .join(' ')}`
 }
 
 // One line tells of a cache that is away, or of a flood; one for each request would drown everything else.

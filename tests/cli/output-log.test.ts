@@ -14,7 +14,7 @@ async function lineOn(output: { isTty: boolean; isJournal: boolean }, environmen
     done?.()
   }
   const { log, flush } = createOutputLog(settings, fakeHost({}, environment), { ...output, write })
-  log.warning('cache trouble')
+  log.warning('redis error')
   await flush()
   return written
 }
@@ -25,10 +25,10 @@ describe('createOutputLog', () => {
   it('colours text for a terminal, unless the environment says NO_COLOR', async () => {
     expect(await lineOn(terminal, {})).toContain('\x1b[33mwarning')
     expect(await lineOn(terminal, { NO_COLOR: '' })).toContain('\x1b[33mwarning')
-    expect(await lineOn(terminal, { NO_COLOR: '1' })).toMatch(/^[\d-]+T[\d:.]+Z warning cache trouble\n$/)
+    expect(await lineOn(terminal, { NO_COLOR: '1' })).toMatch(/^[\d-]+T[\d:.]+Z warning redis error\n$/)
   })
 
   it('begins lines for the journal with their priority', async () => {
-    expect(await lineOn({ isTty: false, isJournal: true }, {})).toMatch(/^<4>\d.* warning cache trouble\n$/)
+    expect(await lineOn({ isTty: false, isJournal: true }, {})).toMatch(/^<4>\d.* warning redis error\n$/)
   })
 })

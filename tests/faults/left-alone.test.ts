@@ -60,12 +60,14 @@ function callsOfTheTokenServer(): { exchanges: number; heartbeats: number } {
 
 async function metrics(): Promise<Record<string, number>> {
   const { text } = await bridge.ask('/v1/__metrics__', { as: null })
-  const lines = [...text.matchAll(/^sync_bridge_breaker(\S+) (\d+)$/gm)]
+  const lines = [...text.matchAll(/^sync_bridge_circuit_breaker(\S+) (\d+)$/gm)]
   return Object.fromEntries(lines.map(([, series, value]) => [series!, Number(value)]))
 }
 
 function logged(): { level: string; event: string; target: string; host: string }[] {
-  return bridge.logs.map((line) => JSON.parse(line)).filter(({ event }) => event.startsWith('breaker'))
+  return bridge.logs
+    .map((line) => JSON.parse(line))
+    .filter(({ event }) => event.startsWith('circuit breaker'))
 }
 
 describe('a token server that hangs', () => {
@@ -131,8 +133,8 @@ describe('a token server that hangs', () => {
     expect(closed).toEqual(opened)
     const { host } = new URL(bridge.tokenProxy.url)
     expect(logged()).toMatchObject([
-      { level: 'warning', event: 'breaker opened', target: 'token', host },
-      { level: 'info', event: 'breaker closed', target: 'token', host },
+      { level: 'warning', event: 'circuit breaker opened', target: 'token', host },
+      { level: 'info', event: 'circuit breaker closed', target: 'token', host },
     ])
     const secrets = asking.flatMap((user) => Object.values(bridge.identityOf(user)))
     expect(secrets.filter((secret) => JSON.stringify(logged()).includes(secret))).toEqual([])
@@ -233,7 +235,7 @@ describe('a storage node that fails', () => {
     const [first, ...calls] = bridge.callsOf(user).map(({ method }) => method)
     expect([first, calls.length, calls.at(-1)]).toEqual(['GET', 6, 'POST'])
     expect((await read(user)).status).toBe(200)
-    expect(logged().map(({ event }) => event)).toEqual(['breaker opened', 'breaker closed'])
+    expect(logged().map(({ event }) => event)).toEqual(['circuit breaker opened', 'circuit breaker closed'])
   })
 
   it('is looked at by a write whose answer was lost, though it is left alone by then', async () => {
@@ -248,6 +250,6 @@ describe('a storage node that fails', () => {
     expect(body.data.payload).toBe('after')
     const calls = bridge.callsOf(user).map(({ method }) => method)
     expect(calls.join(' ')).toBe('GET POST GET GET GET GET GET')
-    expect(logged().map(({ event }) => event)).toEqual(['breaker opened', 'breaker closed'])
+    expect(logged().map(({ event }) => event)).toEqual(['circuit breaker opened', 'circuit breaker closed'])
   })
 })

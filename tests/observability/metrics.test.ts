@@ -59,19 +59,19 @@ describe('createMetrics', () => {
     })
   })
 
-  it('counts exchanges by status or failure', () => {
+  it('counts calls to upstream by status or failure', () => {
     const metrics = metricsOf()
 
-    metrics.exchange('storage', 'GET', 200, null, 20)
-    metrics.exchange('storage', 'GET', null, 'timeout', 20_000)
-    metrics.exchange('storage', 'GET', 302, 'bad-response', 3)
-    metrics.exchange('token', 'GET', null, null, 5)
+    metrics.upstreamCall('storage', 'GET', 200, null, 20)
+    metrics.upstreamCall('storage', 'GET', null, 'timeout', 20_000)
+    metrics.upstreamCall('storage', 'GET', 302, 'bad-response', 3)
+    metrics.upstreamCall('token', 'GET', null, null, 5)
 
     expect(figures(metrics.families())).toMatchObject({
-      'sync_bridge_upstream_exchanges_total{target="storage",method="GET",result="200"}': 1,
-      'sync_bridge_upstream_exchanges_total{target="storage",method="GET",result="timeout"}': 1,
-      'sync_bridge_upstream_exchanges_total{target="storage",method="GET",result="bad-response"}': 1,
-      'sync_bridge_upstream_exchanges_total{target="token",method="GET",result="given-up"}': 1,
+      'sync_bridge_upstream_calls_total{target="storage",method="GET",result="200"}': 1,
+      'sync_bridge_upstream_calls_total{target="storage",method="GET",result="timeout"}': 1,
+      'sync_bridge_upstream_calls_total{target="storage",method="GET",result="bad-response"}': 1,
+      'sync_bridge_upstream_calls_total{target="token",method="GET",result="aborted"}': 1,
       'sync_bridge_upstream_duration_seconds_count{target="storage"}': 3,
     })
   })
@@ -81,13 +81,13 @@ describe('createMetrics', () => {
 
     metrics.credentials('hit-local')
     metrics.credentials('hit-local')
-    metrics.redisTrouble('timeout')
+    metrics.redisError('timeout')
     metrics.transaction('partial')
     metrics.batch(25)
 
     expect(figures(metrics.families())).toMatchObject({
       'sync_bridge_credentials_total{event="hit-local"}': 2,
-      'sync_bridge_redis_troubles_total{trouble="timeout"}': 1,
+      'sync_bridge_redis_errors_total{reason="timeout"}': 1,
       'sync_bridge_transactions_total{event="partial"}': 1,
       'sync_bridge_batch_requests_bucket{le="10"}': 0,
       'sync_bridge_batch_requests_bucket{le="25"}': 1,
@@ -111,7 +111,7 @@ describe('createMetrics', () => {
       'sync_bridge_requests_total{route="none",method="GET",status="503"}': 1,
       'sync_bridge_event_loop_lag_seconds_bucket{le="0.005"}': 1,
       'sync_bridge_event_loop_lag_seconds_bucket{le="0.25"}': 2,
-      sync_bridge_requests_admitted: 358,
+      sync_bridge_concurrency_limit: 358,
     })
   })
 

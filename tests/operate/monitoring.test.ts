@@ -1,10 +1,13 @@
 import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
-import { readFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
+import { createMetrics } from '../../src/observability/metrics.ts'
+import { runProgram, temporaryFolder } from '../support/processes.ts'
 import { eventually } from '../support/redis-server.ts'
 import { Client, startNodes } from './nodes.ts'
 
+import type { Metrics } from '../../src/observability/metrics.ts'
 import type { Nodes } from './nodes.ts'
 
 const examples = join(import.meta.dir, '../../docs/examples')
@@ -26,7 +29,7 @@ const { groups } = Bun.YAML.parse(readFileSync(join(examples, 'alerts.yml'), 'ut
   groups: { rules: Rule[] }[]
 }
 const dashboard = JSON.parse(readFileSync(join(examples, 'grafana-dashboard.json'), 'utf8')) as {
-  panels: Panel[]
+  panels: (Panel & { title: string })[]
   templating: { list: { name: string; query: string }[] }
 }
 const rules = groups.flatMap((group) => group.rules)
@@ -50,7 +53,7 @@ beforeAll(async () => {
   await eventually('the trouble and the lag were measured', async () => {
     const names = await metrics()
     return (
-      names.has('sync_bridge_redis_troubles_total') && names.has('sync_bridge_event_loop_lag_seconds_bucket')
+      names.has('sync_bridge_redis_errors_total') && names.has('sync_bridge_event_loop_lag_seconds_bucket')
     )
   })
   shown = await metrics()
@@ -143,3 +146,144 @@ describe('the dashboard', () => {
     }
   })
 })
+
+/** What a bridge goes through: something happens after five minutes, and happens again each minute if it lasts. */
+interface Story {
+  happens(metrics: Metrics, gauges: { openBreakers: number; lostLines: number }): void
+  lasts?: true
+}
+
+/** Has promtool evaluate expressions after 25 minutes in which Prometheus has seen a bridge each minute. */
+async function evaluate({ happens, lasts }: Story, expected: { expr: string; values: number[] }[]) {
+  const gauges = { openBreakers: 0, lostLines: 0 }
+  const metrics = createMetrics({
+    version: '1',
+    commit: 'a',
+    requestsInFlight: () => 0,
+    requestsAdmitted: () => 512,
+    breakers: () => [{ target: 'storage', open: gauges.openBreakers, halfOpen: 0 }],
+    logLinesDropped: () => gauges.lostLines,
+    usage: () => ({ cpuSeconds: 1, residentBytes: 1e8, heapBytes: 1e7, startedAtSeconds: 1000 }),
+  })
+  const start = new Map(metrics.families().flatMap(({ samples }) => samples))
+  happens(metrics, gauges)
+  const series = metrics.families().flatMap(({ samples, type }) =>
+    samples.map(([name, value]) => {
+      const before = start.get(name)
+      const growth = lasts && type !== 'gauge' ? value - (before ?? 0) : 0
+      // "_" is a minute in which the bridge did not show the series yet.
+      const begin = before === undefined ? '_x5' : `${before}+0x4`
+      return { series: withLabels(name), values: `${begin} ${value}+${growth}x30` }
+    }),
+  )
+  series.push({ series: 'up{job="sync-bridge",instance="a"}', values: '1+0x40' })
+  using folder = temporaryFolder()
+  const test = {
+    rule_files: [join(examples, 'alerts.yml')],
+    evaluation_interval: '1m',
+    tests: [
+      {
+        interval: '1m',
+        input_series: series,
+        promql_expr_test: expected.map(({ expr, values }) => ({
+          expr,
+          eval_time: lasts ? '25m' : '6m',
+          exp_samples: values.map((value) => ({ labels: '{}', value })),
+        })),
+      },
+    ],
+  }
+  writeFileSync(folder.file('test.yml'), JSON.stringify(test))
+  await runProgram(['promtool', 'test', 'rules', folder.file('test.yml')])
+}
+
+function withLabels(series: string): string {
+  const own = 'job="sync-bridge",instance="a"'
+  return series.endsWith('}') ? `${series.slice(0, -1)},${own}}` : `${series}{${own}}`
+}
+
+const firing = (alert: string) =>
+  `count(count by (alertname) (ALERTS{alertname="${alert}",alertstate="firing"}))`
+
+describe('an alert', () => {
+  const stories: [alert: string, Story][] = [
+    ['SyncBridgeDefect', { happens: (metrics) => metrics.defect() }],
+    ['SyncBridgePartialWrite', { happens: (metrics) => metrics.transaction('partial') }],
+    ['SyncBridgeUnknownWrite', { happens: (metrics) => metrics.transaction('unknown') }],
+    ['SyncBridgeLogLost', { happens: (_, gauges) => void (gauges.lostLines = 1) }],
+    [
+      'SyncBridgeForeignCacheEntries',
+      { happens: (metrics) => times(9, () => metrics.credentials('rejected-entry')) },
+    ],
+    ['SyncBridgeShedding', { lasts: true, happens: (metrics) => times(200, () => metrics.shed('limit')) }],
+    [
+      'SyncBridgeRedisAway',
+      { lasts: true, happens: (metrics) => times(9, () => metrics.redisError('timeout')) },
+    ],
+    ['SyncBridgeCircuitOpen', { lasts: true, happens: (_, gauges) => void (gauges.openBreakers = 1) }],
+    [
+      'SyncBridgeFailing',
+      {
+        lasts: true,
+        happens(metrics) {
+          times(9, () => metrics.request('records', 'GET', 200, 5))
+          metrics.request('record', 'PUT', 503, 5)
+        },
+      },
+    ],
+    [
+      'SyncBridgeUpstreamFailing',
+      {
+        lasts: true,
+        happens(metrics) {
+          times(4, () => metrics.upstreamCall('storage', 'GET', 200, null, 5))
+          metrics.upstreamCall('storage', 'GET', null, 'timeout', 5)
+        },
+      },
+    ],
+    ['SyncBridgeSlow', { lasts: true, happens: (metrics) => metrics.request('records', 'GET', 200, 4000) }],
+    ['SyncBridgeLate', { lasts: true, happens: (metrics) => metrics.eventLoopLag(240) }],
+  ]
+
+  it.each(stories)('%s fires at the first occasion, and alone', async (alert, story) => {
+    await evaluate(story, [
+      { expr: firing(alert), values: [1] },
+      { expr: firing('.*').replace('=".*"', '=~".*"'), values: [1] },
+    ])
+  })
+
+  it('fires for nothing that clients do by themselves', async () => {
+    const happens = (metrics: Metrics) => {
+      for (const status of [200, 304, 400, 401, 404, 412, 413]) metrics.request('record', 'GET', status, 5)
+      for (const status of [200, 304, 401, 412]) metrics.upstreamCall('storage', 'GET', status, null, 5)
+      times(4, () => metrics.upstreamCall('storage', 'GET', null, null, 5))
+      metrics.transaction('committed')
+    }
+
+    await evaluate({ happens, lasts: true }, [{ expr: 'count(ALERTS)', values: [] }])
+  })
+})
+
+describe('the panel of failing requests', () => {
+  const [target] = dashboard.panels.find(({ title }) => title === 'Failing requests')!.targets!
+  const expr = target!.expr
+    .replaceAll('$job', 'sync-bridge')
+    .replaceAll('$instance', '.*')
+    .replaceAll('$__rate_interval', '5m')
+
+  it.each([
+    ['without any request', [], 0],
+    ['when none fails', [200, 404, 412], 0],
+    ['when one of two fails', [200, 503], 0.5],
+  ])('shows a number %s', async (_, statuses, share) => {
+    const happens = (metrics: Metrics) => {
+      for (const status of statuses) metrics.request('record', 'GET', status, 5)
+    }
+
+    await evaluate({ happens, lasts: true }, [{ expr, values: [share] }])
+  })
+})
+
+function times(count: number, act: () => void): void {
+  for (let done = 0; done < count; done++) act()
+}

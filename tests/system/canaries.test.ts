@@ -189,7 +189,7 @@ describe('a bridge that is told secrets', () => {
     const said = await everythingSaid(world)
     await own.close()
 
-    expect(said).toContain('cache trouble')
+    expect(said).toContain('redis error')
     expect(canaries.foundIn(said)).toEqual([])
     expect(canaries.foundInOwn(world.ownAnswers.join('\n'))).toEqual([])
   })
