@@ -14,7 +14,8 @@ const allowed: Record<string, string[]> = {
   credentials: ['domain'],
   batch: ['domain'],
   observability: ['domain'],
-  settings: ['domain', 'observability'],
+  // Addresses of Redis have one grammar, and it belongs to those who connect.
+  settings: ['domain', 'observability', 'credentials'],
   explorer: [],
   routes: ['domain', 'protocol', 'explorer'],
   'app.ts': ['routes', 'protocol'],

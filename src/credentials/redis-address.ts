@@ -34,17 +34,15 @@ export type RedisAddress = RedisGreeting &
  * authorities, or those of `?cacert=`, a PEM text. Whatever is special in a URL is percent-encoded. Hosts may be IPv6
  * addresses in brackets.
  *
- * Throws when it is anything else; the message shows nothing of the address, which may hold a password.
+ * Null when it is anything else.
  */
-export function readRedisAddress(url: string): RedisAddress {
-  // What decoding throws quotes the address, so it isn't passed on as the cause either.
-  const address = attempt(() => readUnixAddress(url) ?? readNetworkAddress(url))
-  if (address) return address
-  throw new Error(
-    'Cannot read the address of the credential cache: ' +
-      'expected redis://host:port/database, rediss://host:port/database, unix:///path, ' +
-      'redis+sentinel://host:port,host:port/master/database or redis+cluster://host:port,host:port',
-  )
+export function readRedisAddress(url: string): RedisAddress | null {
+  try {
+    return readUnixAddress(url) ?? readNetworkAddress(url)
+  } catch {
+    // An escape that can't be decoded. The error quotes the address, which may hold a password, so it ends here.
+    return null
+  }
 }
 
 /** A host and port as one text: what tells servers apart. */
@@ -63,14 +61,6 @@ export function readEndpoint(text: string, defaultPort: number): RedisEndpoint |
   if (!match) return null
   const port = Number(match[3] ?? defaultPort)
   return port >= 1 && port <= 65_535 ? { host: match[1] ?? match[2]!, port } : null
-}
-
-function attempt<Value>(read: () => Value): Value | null {
-  try {
-    return read()
-  } catch {
-    return null
-  }
 }
 
 const unixForm = /^(?:redis\+)?unix:\/\/(?:([^:@/]*)(?::([^@/]*))?@)?(\/[^?#]+)(?:\?db=(\d{1,5}))?$/

@@ -1,5 +1,4 @@
 import { answerWithin, NoAnswer } from './answer-within.ts'
-import { readRedisAddress } from './redis-address.ts'
 import { RedisLoss, RedisRefusal } from './redis-client.ts'
 import { RedisCluster } from './redis-cluster.ts'
 import { RedisConnection } from './redis-connection.ts'
@@ -15,8 +14,7 @@ import type { AskOnce } from './redis-sentinel.ts'
 export type { RedisTrouble } from './redis-connection.ts'
 
 export interface RedisStoreOptions {
-  /** See `readRedisAddress` for its forms. */
-  url: string
+  address: RedisAddress
   /** Put before every key, so that several services can share a Redis. */
   prefix: string
   /** How long a command may take; 100 when left out. */
@@ -35,10 +33,10 @@ export interface RedisStoreOptions {
  *
  * Connects in the background and for ever: a Redis that is absent, hung, full or read-only makes commands reject,
  * within `commandTimeoutMs` at worst and at once while it is known to be away; only what is asked before the first
- * attempt to connect has ended waits for that, up to 500 ms. Throws for an address that can't be read.
+ * attempt to connect has ended waits for that, up to 500 ms.
  */
 export function createRedisStore(options: RedisStoreOptions): CredentialStore {
-  return new RedisStore(createLink(readRedisAddress(options.url), options), options.prefix)
+  return new RedisStore(createLink(options.address, options), options.prefix)
 }
 
 /** An idle connection is asked for a sign of life so often, and given up after so long without any. */

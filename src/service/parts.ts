@@ -78,7 +78,7 @@ async function openRedisStore(
 ): Promise<CredentialStore> {
   const { createRedisStore } = await import('../credentials/redis-store.ts')
   return createRedisStore({
-    url: settings.cacheUrl,
+    address: settings.cacheUrl,
     prefix: settings.cachePrefix,
     random: Math.random,
     onTrouble: observers.redisTrouble,

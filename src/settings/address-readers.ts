@@ -1,11 +1,13 @@
+import { readRedisAddress } from '../credentials/redis-address.ts'
 import { caBundle, quote } from './readers.ts'
 
-import type { Reader, Reading, ReadingContext } from './readers.ts'
+import type { RedisAddress, RedisEndpoint } from '../credentials/redis-address.ts'
+import type { Reader } from './readers.ts'
 
 /** An address to listen on: a host name, an IPv4 or an IPv6 address, the last with or without brackets. */
 export const listeningHost: Reader<string> = (given) => {
   const bare = /^\[(.*)\]$/.exec(given)?.[1] ?? given
-  if (isIPv4(bare) || isIPv6(bare) || isHostName(bare)) return { value: bare }
+  if (isHost(bare)) return { value: bare }
   return { problem: `${quote(given)} is not an address`, remedy: 'write an IP address or a host name' }
 }
 
@@ -50,48 +52,33 @@ export const tokenServerUrl: Reader<string> = (given) => {
   return { value: url.origin + path }
 }
 
-const cacheUrlForms = [
-  // redis://[user:password@]host[:port][/database], with TLS as rediss://
-  /^rediss?:\/\/([^@/?#\s]*@)?(?<hosts>[^@/?#\s,]+)(\/\d{0,5})?(\?cacert=(?<ca>[^&#\s]+))?$/,
-  // redis+sentinel://[user:password@]host[:port][,host[:port]…]/master[/database]
-  /^rediss?\+sentinel:\/\/([^@/?#\s]*@)?(?<hosts>[^@/?#\s]+)\/[^/?#\s]+(\/\d{0,5})?(\?cacert=(?<ca>[^&#\s]+))?$/,
-  // redis+cluster://[user:password@]host[:port][,host[:port]…]
-  /^rediss?\+cluster:\/\/([^@/?#\s]*@)?(?<hosts>[^@/?#\s]+)\/?(\?cacert=(?<ca>[^&#\s]+))?$/,
-  // unix://[user:password@]/path/to/redis.sock[?db=database]
-  /^(redis\+)?unix:\/\/([^@/?#\s]*@)?\/[^?#\s]+(\?db=\d{1,5})?$/,
-]
-
-/**
- * Where the shared cache is. Never quoted in a problem: it may contain a password. `?cacert=` names a PEM file in the
- * text, and holds what stands in it, percent-encoded, in the value.
- */
-export const cacheUrl: Reader<string> = (given, context) => {
-  const match = cacheUrlForms.map((form) => form.exec(given)).find((found) => found !== null)
-  const { hosts, ca } = match?.groups ?? {}
-  const isAddress = match && isDecodable(given) && (hosts === undefined || hosts.split(',').every(splitHost))
-  if (isAddress && ca === undefined) return { value: given }
-  if (isAddress && given.startsWith('rediss')) return withAuthorities(given, ca!, context)
-  const remedy =
-    'write redis://HOST:PORT/DATABASE, rediss://HOST:PORT/DATABASE for TLS, unix:///PATH, ' +
-    'redis+sentinel://HOST:PORT,HOST:PORT/MASTER/DATABASE or redis+cluster://HOST:PORT,HOST:PORT'
-  return { problem: 'is not the address of a Redis', remedy }
-}
-
-function withAuthorities(given: string, name: string, context: ReadingContext): Reading<string> {
-  const reading = caBundle(decodeURIComponent(name), context)
-  if ('value' in reading)
-    return { value: given.slice(0, -name.length) + encodeURIComponent(reading.value.pem) }
+/** Where the shared cache is. Never quoted in a problem: it may contain a password. `?cacert=` names a PEM file. */
+export const cacheUrl: Reader<RedisAddress> = (given, context) => {
+  const address = readRedisAddress(given)
+  if (!address || !endpointsOf(address).every((endpoint) => 'path' in endpoint || isHost(endpoint.host))) {
+    const remedy =
+      'write redis://HOST:PORT/DATABASE, rediss://HOST:PORT/DATABASE for TLS, unix:///PATH, ' +
+      'redis+sentinel://HOST:PORT,HOST:PORT/MASTER/DATABASE or redis+cluster://HOST:PORT,HOST:PORT'
+    return { problem: 'is not the address of a Redis', remedy }
+  }
+  if (!address.tls || address.tls.ca === undefined) return { value: address }
+  const reading = caBundle(address.tls.ca, context)
+  if ('value' in reading) return { value: { ...address, tls: { ca: reading.value.pem } } }
   const remedy =
     'name a PEM file with at least one certificate, or leave cacert out to trust the usual authorities'
   return { problem: `cacert: ${reading.problem}`, remedy }
 }
 
-function isDecodable(given: string): boolean {
-  try {
-    decodeURIComponent(given)
-    return true
-  } catch {
-    return false
+function endpointsOf(address: RedisAddress): RedisEndpoint[] {
+  switch (address.kind) {
+    case 'server':
+      return [address.endpoint]
+    case 'sentinel':
+      return address.sentinels
+    case 'cluster':
+      return address.seeds
+    default:
+      return address satisfies never
   }
 }
 
@@ -145,6 +132,10 @@ function splitHost(given: string): { host: string; port: number | null } | null 
   if (port !== null && (port < 1 || port > 65535)) return null
   if (ipv6 !== undefined) return isIPv6(ipv6) ? { host: ipv6, port } : null
   return isIPv4(name!) || isHostName(name!) ? { host: name!, port } : null
+}
+
+function isHost(bare: string): boolean {
+  return isIPv4(bare) || isIPv6(bare) || isHostName(bare)
 }
 
 function isHostName(given: string): boolean {

@@ -1,4 +1,5 @@
 import { createMemoryStore } from '../../src/credentials/credential-store.ts'
+import { readRedisAddress } from '../../src/credentials/redis-address.ts'
 import { createRedisStore } from '../../src/credentials/redis-store.ts'
 import { eventually, startRedisServer } from '../support/redis-server.ts'
 import { describeCredentialStore } from './credential-store.ts'
@@ -23,7 +24,7 @@ describeCredentialStore('Redis over a unix socket', () => openRedis(true))
 async function openRedis(unixSocket: boolean): Promise<StoreFixture> {
   const server = await startRedisServer({ unixSocket })
   const store = createRedisStore({
-    url: server.url,
+    address: readRedisAddress(server.url)!,
     prefix: 'test:',
     // Of a busy machine nothing is learnt here.
     commandTimeoutMs: 10_000,

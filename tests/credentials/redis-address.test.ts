@@ -75,7 +75,7 @@ describe('readRedisAddress', () => {
     }
   })
 
-  it('refuses anything else without showing it', () => {
+  it('answers null for anything else', () => {
     const wrong = [
       '',
       'garbage-hunter2',
@@ -100,11 +100,7 @@ describe('readRedisAddress', () => {
       'redis+other://:hunter2@a',
     ]
 
-    for (const url of wrong) {
-      const error = refusalOf(url)
-      expect(error?.message).toStartWith('Cannot read the address of the credential cache: expected redis://')
-      expect(Bun.inspect(error)).not.toContain('hunter2')
-    }
+    expect(wrong.map(readRedisAddress)).toEqual(wrong.map(() => null))
   })
 })
 
@@ -121,12 +117,3 @@ describe('readEndpoint', () => {
     }
   })
 })
-
-function refusalOf(url: string): Error | null {
-  try {
-    readRedisAddress(url)
-    return null
-  } catch (error) {
-    return error as Error
-  }
-}

@@ -1,5 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'bun:test'
 
+import { readRedisAddress } from '../../src/credentials/redis-address.ts'
 import { createRedisStore } from '../../src/credentials/redis-store.ts'
 import { createSeal } from '../../src/credentials/seal.ts'
 import { createRedisServer, eventually, startRedisServer } from '../support/redis-server.ts'
@@ -26,7 +27,7 @@ const patience = { commandTimeoutMs: 10_000, connectTimeoutMs: 10_000 }
 
 function openStore(url: string, changes: Partial<RedisStoreOptions> = patience): CredentialStore {
   return createRedisStore({
-    url,
+    address: readRedisAddress(url)!,
     prefix: 'test:',
     random: Math.random,
     onTrouble: (trouble) => troubles.push(trouble),

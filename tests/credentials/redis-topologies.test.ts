@@ -1,5 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'bun:test'
 
+import { readRedisAddress } from '../../src/credentials/redis-address.ts'
 import { createRedisStore } from '../../src/credentials/redis-store.ts'
 import { makeCertificates } from '../support/certificates.ts'
 import { freePort } from '../support/free-port.ts'
@@ -27,7 +28,7 @@ const patience = { commandTimeoutMs: 10_000, connectTimeoutMs: 10_000 }
 function createStore(url: string, changes: Partial<RedisStoreOptions> = {}) {
   const seen: string[] = []
   const store = createRedisStore({
-    url,
+    address: readRedisAddress(url)!,
     prefix: 'test:',
     random: Math.random,
     onTrouble: (trouble, code) => seen.push(`${trouble} ${code}`),

@@ -60,7 +60,7 @@ describe('readSettings', () => {
       requestTimeoutSeconds: 30,
       certificateCaBundle: null,
       cacheBackend: 'redis',
-      cacheUrl: 'redis://127.0.0.1:6379/0',
+      cacheUrl: { kind: 'server', endpoint: { host: '127.0.0.1', port: 6379 }, database: 0, tls: false },
       cachePrefix: 'sync-bridge:',
       cacheHmacSecret: Uint8Array.fromHex(secret),
       cacheHmacSecretPrevious: null,
@@ -189,14 +189,19 @@ service.record_a_put_enabled_delete_enabled = 1
     ['http_host', '[2001:db8::1]:80', { httpHost: '[2001:db8::1]:80' }],
     ['http_api_version', '1.10', { httpApiVersion: '1.10' }],
     ['upstream_timeout_seconds', '0.25', { upstreamTimeoutSeconds: 0.25 }],
-    ['cache_url', 'rediss://:p%40ss@[::1]:6380', { cacheUrl: 'rediss://:p%40ss@[::1]:6380' }],
-    ['cache_url', 'unix:///run/redis.sock?db=2', { cacheUrl: 'unix:///run/redis.sock?db=2' }],
     [
       'cache_url',
-      'redis+sentinel://u:p@a:1,[::1],b/main/3',
-      { cacheUrl: 'redis+sentinel://u:p@a:1,[::1],b/main/3' },
+      'rediss://:p%40ss@[::1]:6380',
+      {
+        cacheUrl: {
+          kind: 'server',
+          endpoint: { host: '::1', port: 6380 },
+          password: 'p@ss',
+          database: 0,
+          tls: {},
+        },
+      },
     ],
-    ['cache_url', 'rediss+cluster://a,b:7000', { cacheUrl: 'rediss+cluster://a,b:7000' }],
     ['cache_prefix', '', { cachePrefix: '' }],
     ['cache_hmac_secret_previous', '1234567890'.repeat(7).slice(0, 64), { workers: 1 }],
     ['readonly', 'Yes', { readonly: true }],
@@ -243,7 +248,7 @@ service.record_a_put_enabled_delete_enabled = 1
     })
 
     if ('problems' in outcome) throw new Error('It was refused')
-    expect(outcome.settings.cacheUrl).toBe(`rediss://:p@h/1?cacert=${encodeURIComponent(certificate)}`)
+    expect(outcome.settings.cacheUrl).toMatchObject({ password: 'p', database: 1, tls: { ca: certificate } })
     expect(outcome.effective).toContainEqual(expect.objectContaining({ name: 'cache_url', text: effective }))
   })
 
@@ -291,6 +296,8 @@ service.record_a_put_enabled_delete_enabled = 1
       'http://:hunter2@h',
       'redis://:hunter2@h:0',
       'redis://h/a',
+      'redis://:hunter2@a..b',
+      'redis://:hunter2@[::g]',
       'redis://:hunter2@a,b',
       'redis://:hunter2%@h',
       'redis://:hunter2@h?cacert=ca.pem',
