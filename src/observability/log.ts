@@ -1,12 +1,12 @@
 import { cutText, escapeInvisible, quoteText } from './escape.ts'
 
-export type LogLevel = 'debug' | 'info' | 'warning' | 'error'
+type LogLevel = 'debug' | 'info' | 'warning' | 'error'
 
 export type LogFields = Record<string, string | number | boolean | null>
 
-/** Each event becomes exactly one line, whatever its fields contain. Field values are cut to 256 characters. */
+/** Writes each event as exactly one line, whatever its fields contain. Field values are cut to 256 characters. */
 export interface Log {
-  /** Events below it are left out. It may be changed while others write. */
+  /** Events below it are left out. A reload changes it while the log is in use. */
   level: LogLevel
   debug(event: string, fields?: LogFields): void
   info(event: string, fields?: LogFields): void
@@ -47,7 +47,7 @@ export function createLog({ renderer, level, write, now, colour, priorities }: L
   return log
 }
 
-/** Whether events of a level are written, for those who would spend time on describing one. */
+/** Whether events of a level are written: asked before an event is described at some cost. */
 export function isLogged(log: Log, level: LogLevel): boolean {
   return gravity[level] >= gravity[log.level]
 }
@@ -65,7 +65,7 @@ function renderJson(...[timeMs, level, event, fields]: LogEvent): string {
     event: cutText(event, maxValueLength),
   }
   for (const [name, value] of Object.entries(fields)) {
-    // What an event is called and when it happened is not for its fields to say.
+    // A field must not replace the event's own time, level or name.
     const key = Object.hasOwn(cut, name) ? `${name}_` : name
     cut[key] = typeof value === 'string' ? cutText(value, maxValueLength) : value
   }
@@ -85,7 +85,7 @@ function plainEvent(event: string): string {
   return /^[\x20-\x7e]{1,256}$/.test(event) ? event : quoteText(event, maxValueLength)
 }
 
-/** Bare where that can't be misread, otherwise quoted. */
+/** The value itself where that can't be misread, otherwise quoted. */
 function plain(value: LogFields[string]): string {
   if (typeof value !== 'string') return String(value)
   return /^[\w./:@+*%,;?&~<>()[\]{}$-]{1,256}$/.test(value) ? value : quoteText(value, maxValueLength)

@@ -1,33 +1,33 @@
-/** A UDP socket as far as it is needed here. */
+/** The part of a UDP socket that is needed here. */
 export interface DatagramSocket {
   send(datagram: string): boolean
   close(): void
 }
 
 export interface StatsdOptions {
-  /** Begins every name; what the protocol would misread in it is replaced. */
+  /** Begins every name. Characters that have a meaning in the protocol are replaced. */
   prefix: string
-  /** Rejects when the address is unknown now; it is tried again later. */
+  /** Rejects when the host is unknown at the moment; `open` is called again later. */
   open(): Promise<DatagramSocket>
-  /** Calls the handler every so many ms until the answer is called. */
+  /** Calls the handler every `ms` until the returned function is called. */
   every(ms: number, handler: () => void): () => void
 }
 
-/** Sends figures to a statsd, a few times a second and without ever waiting. Whatever is wrong there is nobody's trouble. */
+/** Sends counts and durations to a statsd, ten times a second. Never waits and never throws: what can't be sent is lost. */
 export interface Statsd {
-  /** Adds one. Names come from our constants only. */
+  /** Adds one. Names are our constants, never a client's text. */
   count(name: string): void
   /** A duration in ms. */
   time(name: string, ms: number): void
-  /** Sends what waits, and ends. */
+  /** Sends what is queued, and closes the socket. */
   close(): void
 }
 
-// What fits into a frame of Ethernet together with the headers of IPv6 and UDP.
+// An Ethernet frame holds this much beside the headers of IPv6 and UDP.
 const maxDatagramBytes = 1400
 const flushMs = 100
-/** Of a burst, more than that between two flushes is lost. */
-const maxDatagramsWaiting = 100
+/** Datagrams beyond this number between two flushes are dropped. */
+const maxQueuedDatagrams = 100
 const reopenFlushes = 100
 
 export function createStatsd({ prefix, open, every }: StatsdOptions): Statsd {
@@ -45,7 +45,7 @@ export function createStatsd({ prefix, open, every }: StatsdOptions): Statsd {
       last = last === '' ? line : `${last}\n${line}`
       return
     }
-    if (datagrams.length < maxDatagramsWaiting) datagrams.push(last)
+    if (datagrams.length < maxQueuedDatagrams) datagrams.push(last)
     last = line
   }
 
@@ -64,7 +64,7 @@ export function createStatsd({ prefix, open, every }: StatsdOptions): Statsd {
     try {
       to.send(datagram)
     } catch {
-      // Nobody listens there now.
+      // No process listens there at the moment.
     }
   }
 

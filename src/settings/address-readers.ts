@@ -114,7 +114,7 @@ export const udpAddress: Reader<{ host: string; port: number }> = (given) => {
   return { problem: `${quoteUnlessSecret(given)} is not a UDP address`, remedy: 'write udp://HOST:PORT' }
 }
 
-// Whatever stands before an @ in a URL may be a password.
+// What stands before an @ in a URL may be a password.
 function quoteUnlessSecret(given: string): string {
   return given.includes('@') ? 'the value' : quote(given)
 }
@@ -146,7 +146,7 @@ function isHostName(given: string): boolean {
     .every((label) => /^[a-zA-Z0-9_]([a-zA-Z0-9_-]{0,61}[a-zA-Z0-9_])?$/.test(label))
 }
 
-// What node:net has for these would slow every start down.
+// Loading node:net for these would slow down every start.
 function isIPv4(given: string): boolean {
   return /^(?:(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)(?:\.(?!$)|$)){4}$/.test(given)
 }

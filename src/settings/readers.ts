@@ -53,7 +53,7 @@ const truths = new Map([
   ...['false', 'off', 'no', '0'].map((word) => [word, false] as const),
 ])
 
-/** true, on, yes, 1 or false, off, no, 0, in any case: anything else opens nothing, it stops the start. */
+/** `true`, `on`, `yes`, `1` or `false`, `off`, `no`, `0`, in any case. Anything else is a problem: a typo must not allow writes. */
 export const boolean: Reader<boolean> = (text) => {
   const value = truths.get(text.toLowerCase())
   if (value !== undefined) return { value }
@@ -109,14 +109,14 @@ export const secretBytes: Reader<Uint8Array> = (given) => {
 }
 
 /** A PEM file that was read and whose certificates were all understood. */
-export interface CaBundle {
+interface CaBundle {
   path: string
   pem: string
 }
 
 const certificateForm = /-----BEGIN CERTIFICATE-----[\s\S]*?-----END CERTIFICATE-----/g
 
-/** The name of a file with the certificates to trust, in PEM. An empty bundle would trust nobody, so it is refused. */
+/** The name of a PEM file with the certificates to trust. An empty bundle would trust no server, so it is a problem. */
 export const caBundle: Reader<CaBundle> = (given, { folder, readFile }) => {
   const remedy =
     'name a PEM file with at least one certificate, or remove the setting to trust the usual authorities'
@@ -137,7 +137,7 @@ export const caBundle: Reader<CaBundle> = (given, { folder, readFile }) => {
 }
 
 /** The moment when the service ends: as it was written, and in ms since 1970. A date alone begins at 00:00 UTC. */
-export interface EndOfService {
+interface EndOfService {
   text: string
   atMs: number
 }
@@ -197,7 +197,7 @@ function isCalendarDay(day: string): boolean {
 
 function isCertificate(pem: string): boolean {
   try {
-    // Only who has a bundle pays for loading this, a third of what a start takes.
+    // Loading node:crypto takes a third of a start, so only settings with a bundle load it.
     const { X509Certificate } = require('node:crypto') as typeof Crypto
     return new X509Certificate(pem).raw.length > 0
   } catch {

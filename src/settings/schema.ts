@@ -25,15 +25,15 @@ import {
 
 import type { Reader } from './readers.ts'
 
-/** Everything that is to be known of a setting: how it is read, what it is without the operator, what it means. */
+/** One setting: how its text is read, its default, and what it means. */
 export interface Setting<T, Default extends string | null | typeof required> {
   read: Reader<T>
-  /** As it would be written; null: none; required: there can't be one. */
+  /** The default, as a file would have it. Null: none. `required`: the operator has to give one. */
   initial: Default
   meaning: string
   /** An example for a setting without a default. */
   example?: string
-  /** Never shown, and may also come from a file of its name in systemd's credentials directory. */
+  /** Its value is never shown. It may also come from a file of its name in systemd's credentials directory. */
   secret?: true
   /** Whether the empty text is refused, although "none" is the default. */
   refusesEmpty?: true
@@ -43,7 +43,7 @@ export interface Setting<T, Default extends string | null | typeof required> {
 
 export type AnySetting = Setting<unknown, string | null | typeof required>
 
-/** Marks a setting that has to be given. */
+/** Stands in place of a default for a setting that has to be given. */
 export const required = Symbol('required')
 
 /**

@@ -4,7 +4,7 @@ import { collectionSettings, required, settingsSchema } from './schema.ts'
 import type { EffectiveSetting } from './settings.ts'
 import type { AnySetting } from './schema.ts'
 
-/** The settings as they count, one per line with its source. Secrets, and passwords inside addresses, are masked. */
+/** The effective settings, one per line with its source. Secrets, and passwords inside addresses, are masked. */
 export function maskedSettings(effective: EffectiveSetting[]): string[] {
   const shown = effective.map(({ name, text, source, secret }) => {
     const value = text === null || (text === '' && secret) ? '(none)' : secret ? mask : visible(name, text)
@@ -12,18 +12,6 @@ export function maskedSettings(effective: EffectiveSetting[]): string[] {
   })
   const width = Math.min(72, Math.max(...shown.map(({ line }) => line.length)))
   return shown.map(({ line, source }) => `${line.padEnd(width)}  (${source})`)
-}
-
-/** Every setting with its default and meaning, as a Markdown table. */
-export function settingsTable(): string {
-  const rows = settings.map(([name, { initial, meaning }]) => {
-    const byDefault = initial === required ? 'required' : initial === null ? 'none' : `\`${initial}\``
-    return `| \`${name}\` | ${byDefault} | ${meaning} |`
-  })
-  const gates = Object.values(collectionSettings).map(
-    ({ form, meaning }) => `| \`${form}\` | \`false\` | ${meaning} |`,
-  )
-  return ['| Key | Default | Meaning |', '|---|---|---|', ...rows, ...gates, ''].join('\n')
 }
 
 /**

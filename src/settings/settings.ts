@@ -15,7 +15,7 @@ export type Settings = {
   writable: { put: Set<string>; delete: Set<string> }
 }
 
-/** A setting as it counts: its text and where that came from. */
+/** An effective setting: its text and where that came from. */
 export interface EffectiveSetting {
   name: string
   /** Null: none. */
@@ -25,7 +25,7 @@ export interface EffectiveSetting {
   secret: boolean
 }
 
-export type SettingsOutcome =
+type SettingsOutcome =
   { settings: Settings; effective: EffectiveSetting[]; warnings: string[] } | { problems: SettingsProblem[] }
 
 /**
@@ -38,7 +38,9 @@ export function readSettings(sources: SettingsSources): SettingsOutcome {
     folder: sources.file && folderOf(sources.file.path),
     readFile: sources.readFile,
   }
-  const values: Record<string, unknown> = {}
+  const writable: Settings['writable'] = { put: new Set(), delete: new Set() }
+  // Complete once the loop below has read every setting of the schema.
+  const settings = { writable } as Settings
   const effective: EffectiveSetting[] = []
   const missing: SettingsProblem[] = []
   for (const [name, setting] of Object.entries<AnySetting>(settingsSchema)) {
@@ -48,13 +50,13 @@ export function readSettings(sources: SettingsSources): SettingsOutcome {
       missing.push(missingSetting(name, setting, sources.file))
       continue
     }
-    values[camelCase(name)] = readValue(text, setting, context, (message, remedy) => {
+    const value = readValue(text, setting, context, (message, remedy) => {
       problems.push({ where: found?.source ?? 'default', key: `service.${name}`, message, remedy })
     })
+    Object.assign(settings, { [camelCase(name)]: value })
     effective.push({ name, text, source: found?.source ?? 'default', secret: setting.secret === true })
   }
 
-  const writable = { put: new Set<string>(), delete: new Set<string>() }
   for (const { name, text, source } of given.values()) {
     const gate = collectionGate(name)
     if (!gate) continue
@@ -68,7 +70,6 @@ export function readSettings(sources: SettingsSources): SettingsOutcome {
   if (problems.length > 0 || missing.length > 0) {
     return { problems: [...problems.toSorted(byPlace), ...missing] }
   }
-  const settings = { ...values, writable } as unknown as Settings
   return {
     settings,
     effective,
@@ -108,7 +109,7 @@ export function renderProblem({ where, key, message, remedy }: SettingsProblem):
   return [where, key, message, remedy].filter((part) => part !== null).join(': ')
 }
 
-// The settings of collections are read as strictly as this one.
+// Settings of collections are booleans like this one.
 const gateSetting = settingsSchema.readonly
 
 function missingSetting(name: string, setting: AnySetting, file: SettingsSources['file']): SettingsProblem {
@@ -129,7 +130,7 @@ function readValue(
   if (text === '' && setting.initial === null && !setting.refusesEmpty) return null
   const reading = setting.read(text, context)
   if ('value' in reading) return reading.value
-  // Some other readers take the rest of a line for a comment, so people write them.
+  // Some other INI readers allow comments at the end of a line, so operators write them.
   const commented = /\s[#;]/.test(text) && !setting.secret
   const hint = commented ? ', and comments on lines of their own' : ''
   report(reading.problem, reading.remedy + hint)
@@ -156,7 +157,7 @@ function collectionWarnings(given: Map<string, { name: string; source: string }>
   })
 }
 
-/** What is allowed, but seldom meant. */
+/** Settings that are allowed, but seldom meant. */
 function settingWarnings(settings: Settings): string[] {
   const doubtful: string[] = []
   const loopback = /^(127\.|::1$|localhost\.?$)/i.test(settings.host)

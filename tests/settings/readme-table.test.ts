@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'bun:test'
 import { join } from 'node:path'
 
-import { settingsTable } from '../../src/settings/settings-text.ts'
+import { settingsTable } from '../support/settings-table.ts'
 
 describe('the settings in README.md', () => {
   it('are those that there are', async () => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'bun:test'
 
-import { annotatedIni, maskedSettings, settingsTable } from '../../src/settings/settings-text.ts'
+import { annotatedIni, maskedSettings } from '../../src/settings/settings-text.ts'
 
 describe('maskedSettings', () => {
   it.each([
@@ -31,24 +31,6 @@ describe('maskedSettings', () => {
     ])
 
     expect(line).toBe('service.eos_message = "a\\u2028b\\u001b"  (f:1)')
-  })
-})
-
-describe('settingsTable', () => {
-  it('has a row for every setting', () => {
-    const rows = settingsTable().trimEnd().split('\n')
-
-    expect(rows.slice(0, 3)).toEqual([
-      '| Key | Default | Meaning |',
-      '|---|---|---|',
-      '| `host` | `127.0.0.1` | Address to listen on |',
-    ])
-    expect(rows).toContainEqual(expect.stringMatching(/^\| `token_server_url` \| required \| .+ \|$/))
-    expect(rows).toContainEqual(expect.stringMatching(/^\| `eos` \| none \| .+ \|$/))
-    expect(rows.at(-1)).toBe(
-      '| `record_<collection>_delete_enabled` | `false` | Lets clients delete records |',
-    )
-    for (const row of rows) expect(row.split('|')).toHaveLength(5)
   })
 })
 
