@@ -1,20 +1,63 @@
 /**
- * A bucket of Sync Bridge, read with nothing but fetch. The environment names it as `sync-bridge sandbox` prints it:
- * BRIDGE_URL, BUCKET, BEARER_TOKEN, KEY_ID.
+ * A bucket of Sync Bridge, read and written with nothing but fetch. The environment names it as the file does that
+ * `sync-bridge sandbox` prints the name of: BRIDGE_URL, BUCKET, BEARER_TOKEN, KEY_ID.
  */
 
+const always = ['BRIDGE_URL', 'BUCKET', 'BEARER_TOKEN', 'KEY_ID']
+
+/**
+ * What is known of a user, checked: throws an error that names everything that is missing. The address may end in a
+ * slash or in /v1.
+ */
+export function readUser(values, more = []) {
+  const missing = [...always, ...more].filter((name) => !values[name])
+  if (missing.length > 0) {
+    throw new Error(`Set ${missing.join(', ')}: docs/connect.md tells where to get them`)
+  }
+  const address = values.BRIDGE_URL.replace(/\/+$/, '').replace(/\/v1$/, '')
+  return { ...values, BRIDGE_URL: address }
+}
+
 /** Asks for a path below the bucket; follows Next-Page to the end of a list. Answers the records and the last ETag. */
-export async function list({ BRIDGE_URL, BUCKET, BEARER_TOKEN, KEY_ID }, path) {
-  const headers = { Authorization: `Bearer ${BEARER_TOKEN}`, 'X-KeyID': KEY_ID }
+export async function list(user, path) {
   const found = []
   let etag = null
-  for (let url = `${BRIDGE_URL}/v1/buckets/${BUCKET}${path}`; url !== null;) {
-    const answer = await fetch(url, { headers })
-    const body = await answer.json()
-    if (!answer.ok) throw new Error(`Cannot read ${path}: ${body.message}`)
+  for (let url = `${user.BRIDGE_URL}/v1/buckets/${user.BUCKET}${path}`; url !== null;) {
+    const { body, headers } = await ask(user, url)
     found.push(...(Array.isArray(body.data) ? body.data : [body.data]))
-    etag = answer.headers.get('ETag')
-    url = answer.headers.get('Next-Page')
+    etag = headers.get('ETag')
+    url = headers.get('Next-Page')
   }
   return { records: found, etag }
+}
+
+/** Sends many requests, which are carried out all or none. Paths are below the bucket. Answers their responses. */
+export async function batch(user, requests) {
+  const below = requests.map((request) => ({ ...request, path: `/buckets/${user.BUCKET}${request.path}` }))
+  const { body } = await ask(user, `${user.BRIDGE_URL}/v1/batch`, {
+    method: 'POST',
+    body: JSON.stringify({ requests: below }),
+  })
+  return body.responses
+}
+
+/** One request. Throws what the answer says went wrong. */
+export async function ask({ BEARER_TOKEN, KEY_ID }, url, init = {}) {
+  const headers = { Authorization: `Bearer ${BEARER_TOKEN}`, 'X-KeyID': KEY_ID }
+  if (init.body) headers['Content-Type'] = 'application/json'
+  const answer = await fetch(url, { ...init, headers }).catch(() => {
+    throw new Error(`Nobody answers at ${new URL(url).origin}: is the bridge running?`)
+  })
+  const body = await answer.json().catch(() => null)
+  if (answer.ok && body !== null) return { body, headers: answer.headers }
+  if (answer.status === 401)
+    throw new Error('The access token was refused: it may have expired, get a new one')
+  throw new Error(
+    `The bridge answers ${answer.status}: ${body?.message ?? 'and no JSON, is this its address?'}`,
+  )
+}
+
+/** A text for a terminal. Titles come from web pages: control characters in them must not reach it. */
+export function printable(text) {
+  return String(text).replaceAll(/[\p{Cc}\u202a-\u202e\u2066-\u2069]+/gu, ' ')
 }

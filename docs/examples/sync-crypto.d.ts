@@ -32,5 +32,11 @@ export function decryptRecord(
   record: EncryptedRecord,
 ): Promise<ClearRecord>
 
+/** The clear records, and apart from them those that the key does not open. */
+export function decryptRecords(
+  keyPair: KeyPair | Promise<KeyPair>,
+  records: EncryptedRecord[],
+): Promise<{ readable: ClearRecord[]; unreadable: { id: string; reason: string }[] }>
+
 /** The payload to PUT for a clear record. */
 export function encryptRecord(keyPair: KeyPair | Promise<KeyPair>, clear: ClearRecord): Promise<string>

@@ -8,6 +8,7 @@
 
 /** A pair of keys from 64 bytes, encryption key first: the sync key as hexadecimal digits. */
 export function keyPairFromHex(hex) {
+  if (!/^[0-9a-f]{128}$/i.test(hex)) throw new Error('The sync key has to be 128 hexadecimal digits')
   const bytes = Uint8Array.from(hex.match(/../g), (digits) => parseInt(digits, 16))
   return importKeyPair(bytes.subarray(0, 32), bytes.subarray(32, 64))
 }
@@ -24,7 +25,7 @@ export async function collectionKeys(syncKeyPair, keysRecord) {
 /** The clear record; throws when it was encrypted with another key, or changed by somebody who does not have the key. */
 export async function decryptRecord(keyPair, record) {
   const { encryption, authentication } = await keyPair
-  const { ciphertext, IV, hmac } = JSON.parse(record.payload)
+  const { ciphertext, IV, hmac } = readPayload(record)
   const text = new TextEncoder().encode(ciphertext)
   const isAuthentic = await crypto.subtle.verify('HMAC', authentication, fromHex(hmac), text)
   if (!isAuthentic) throw new Error(`Cannot decrypt "${record.id}": it was encrypted with another key`)
@@ -39,6 +40,23 @@ export async function decryptRecord(keyPair, record) {
   return content
 }
 
+/**
+ * Decrypts many records. Records that a key does not open are in real accounts, and Firefox skips them: so does this, and
+ * answers them apart, each with the reason.
+ */
+export async function decryptRecords(keyPair, records) {
+  const readable = []
+  const unreadable = []
+  for (const record of records) {
+    try {
+      readable.push(await decryptRecord(keyPair, record))
+    } catch (error) {
+      unreadable.push({ id: record.id, reason: error.message })
+    }
+  }
+  return { readable, unreadable }
+}
+
 /** The payload to PUT for a clear record. To delete a record for all devices encrypt `{ id, deleted: true }`. */
 export async function encryptRecord(keyPair, clear) {
   const { encryption, authentication } = await keyPair
@@ -47,6 +65,16 @@ export async function encryptRecord(keyPair, clear) {
   const ciphertext = toBase64(await crypto.subtle.encrypt({ name: 'AES-CBC', iv }, encryption, bytes))
   const hmac = await crypto.subtle.sign('HMAC', authentication, new TextEncoder().encode(ciphertext))
   return JSON.stringify({ ciphertext, IV: toBase64(iv), hmac: toHex(hmac) })
+}
+
+function readPayload({ id, payload }) {
+  try {
+    const { ciphertext, IV, hmac } = JSON.parse(payload)
+    if ([ciphertext, IV, hmac].every((part) => typeof part === 'string')) return { ciphertext, IV, hmac }
+  } catch {
+    // Neither is it JSON.
+  }
+  throw new Error(`Cannot decrypt "${id}": it is not encrypted the way Firefox does it`)
 }
 
 async function importKeyPair(encryptionKey, hmacKey) {
@@ -66,7 +94,7 @@ function toBase64(bytes) {
 }
 
 function fromHex(text) {
-  return Uint8Array.from(text.match(/../g), (digits) => parseInt(digits, 16))
+  return Uint8Array.from(text.match(/../g) ?? [], (digits) => parseInt(digits, 16))
 }
 
 function toHex(bytes) {

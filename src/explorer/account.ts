@@ -93,7 +93,7 @@ async function open(collection: string, wire: WireRecord, keyPair: KeyPair): Pro
 
 function reasonOf(error: unknown): string {
   const message = error instanceof Error ? error.message : ''
-  if (message.includes('another key')) return 'It was encrypted with another key'
+  if (message.includes('another key')) return 'It was encrypted with another key, or changed since'
   if (message.includes('another id')) return 'Its content belongs to another id'
   return 'It is not encrypted the way Firefox does it'
 }

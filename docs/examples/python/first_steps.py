@@ -13,7 +13,7 @@
 
     kinto-python/bin/python first_steps.py bookmarks
 
-`sync-bridge sandbox` prints all of them, to try this without an account.
+`sync-bridge sandbox` prints the name of a file that sets all of them, to try this without an account.
 """
 
 import os
@@ -33,6 +33,10 @@ except ImportError:
 
 def connect(collection):
     """A client for one collection of the account that the environment names."""
+    identity = ["ASSERTION"] if "ASSERTION" in os.environ and "BEARER_TOKEN" not in os.environ else ["BEARER_TOKEN", "KEY_ID"]
+    missing = [name for name in ["BRIDGE_URL", "BUCKET", *identity] if not os.environ.get(name)]
+    if missing:
+        sys.exit(f"Set {', '.join(missing)}: docs/connect.md tells where to get them")
     if "BEARER_TOKEN" in os.environ:
         auth = TokenAuth(os.environ["BEARER_TOKEN"], type="Bearer")
         headers = {"X-KeyID": os.environ["KEY_ID"]}
@@ -41,7 +45,7 @@ def connect(collection):
         auth = TokenAuth(os.environ["ASSERTION"], type="BrowserID")
         headers = {}
     return Client(
-        server_url=f"{os.environ['BRIDGE_URL']}/v1",
+        server_url=f"{os.environ['BRIDGE_URL'].rstrip('/').removesuffix('/v1')}/v1",
         auth=auth,
         bucket=os.environ["BUCKET"],
         collection=collection,
