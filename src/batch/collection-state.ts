@@ -44,6 +44,7 @@ export class CollectionState {
   #view: CollectionView
   #since: Timestamp
   #committedAt: Timestamp | null = null
+  #wasRefreshed = false
 
   constructor(operations: NumberedOperation[], view: CollectionView) {
     this.#operations = operations
@@ -56,9 +57,9 @@ export class CollectionState {
     return this.#since
   }
 
-  /** Whether somebody else may have written after our last step. */
-  get isDisturbed(): boolean {
-    return this.#since !== this.#committedAt
+  /** Whether somebody else may have written after our first step, so that what we wrote may be theirs by now. */
+  get mayHaveConcurrentWrites(): boolean {
+    return this.#wasRefreshed || this.#since !== this.#committedAt
   }
 
   /** Whether a part of the changes is upstream. */
@@ -78,8 +79,14 @@ export class CollectionState {
     this.rejected.clear()
   }
 
+  /** Nothing was there at that moment. Only before anything is written. */
+  goOnFrom(at: Timestamp): void {
+    this.#since = at
+  }
+
   /** Goes on with newer versions of the records whose operations aren't settled. */
   refresh(snapshot: Snapshot): void {
+    this.#wasRefreshed = true
     this.#view = { ...this.#view, records: snapshot.records }
     this.#since = snapshot.timestamp
   }

@@ -60,6 +60,10 @@ export class Pace {
     await delay(shortestPauseMs + random() * (longestPauseMs - shortestPauseMs))
   }
 
+  async pauseFor(ms: number): Promise<void> {
+    await this.#options.delay(ms)
+  }
+
   /**
    * Waits after an attempt that failed, longer after each: a restart of the storage takes seconds. Never beyond the end,
    * so that one more attempt is made at the last moment.

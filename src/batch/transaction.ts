@@ -123,6 +123,9 @@ class Transaction {
       pace: this.#pace,
       budget: new AnswerBudget(options.maxAnswerBytes ?? 16 * 1024 * 1024),
       observe: options.observe,
+      isAlone:
+        users.flatMap(({ collections }) => [...collections.values()].filter((each) => each.isWritten))
+          .length === 1,
       hasCompany: false,
       isVisible: false,
       surprise: () => this.#passPointOfNoReturn(),
@@ -185,6 +188,7 @@ class Transaction {
     const read = async () => {
       if (part.needsLimits) part.heed(await this.#readLimits(user.storage))
       await part.read()
+      await part.create()
       this.#written.push({ user, part })
     }
     return () => this.#attempt(user, indices, read)

@@ -1,7 +1,9 @@
 import { errno, ServiceError, UpstreamError } from '../domain/errors.ts'
+import { never } from '../domain/timestamp.ts'
 import { CollectionReader } from './collection-reader.ts'
 import { CollectionState } from './collection-state.ts'
 import { fitsOneBatch, isModest, modestLimits, splitIntoUploads } from './plan.ts'
+import { resolutionMs } from './probe.ts'
 import { isRefusal } from './refusal.ts'
 import { undoChanges } from './undo.ts'
 import type { OperationOutcome } from '../domain/operation.ts'
@@ -24,12 +26,17 @@ import type { CollectionView, NumberedOperation } from './simulate.ts'
 const maxMovedRounds = 4
 const maxRetries = 2
 
+// A collection that has never been written to has no record of any id.
+const idOfNobody = 'none'
+
 /** What the collections of a transaction share. */
 export interface Surroundings {
   pace: Pace
   budget: AnswerBudget
   observe(event: TransactionEvent): void
-  /** Whether other collections are written too, so that giving up may mean undoing. */
+  /** Whether the transaction has writes for one collection only. */
+  isAlone: boolean
+  /** Whether other collections are changed too, so that giving up may mean undoing. */
   hasCompany: boolean
   /** Whether a part of any collection is visible, so that giving up means undoing. */
   isVisible: boolean
@@ -124,6 +131,41 @@ export class WrittenCollection {
     if (this.limits) this.heed(this.limits)
   }
 
+  /**
+   * Makes a collection exist that has never been written to, before the first record comes. PostgreSQL has no row yet that
+   * it could lock: two first writes at once would both succeed, and one be lost. On MariaDB one of them fails (500), and
+   * can be repeated. Deleting a record that nobody has makes the row; from then on writes are conditional on its timestamp.
+   */
+  async create(): Promise<void> {
+    const { pace, isAlone } = this.#around
+    while (this.#state.since === never && this.hasChanges) {
+      pace.requireTime()
+      const outcome = await this.#createRow()
+      const isOurs = outcome?.outcome === 'committed'
+      // Whatever follows in the same step of the storage's clock would be refused.
+      if (isOurs) await pace.pauseFor(resolutionMs)
+      // Who writes past this bridge may have been first. That is looked at where something was judged by what is there, in
+      // as far as a batch over several collections has calls left for it.
+      if (isOurs && !(isAlone && this.#isConditional)) return this.#state.goOnFrom(outcome.timestamp)
+      this.#state.restart(await this.#readView())
+    }
+  }
+
+  /** Null when it is not known whether the row was made. */
+  async #createRow(): Promise<CommitOutcome | null> {
+    try {
+      return await this.storage.remove(this.collection, [idOfNobody], never)
+    } catch (error) {
+      if (isRefusal(error)) throw error
+      await this.#backOff(error)
+      return null
+    }
+  }
+
+  get #isConditional(): boolean {
+    return this.#operations.some(({ operation }) => operation.precondition.kind !== 'none')
+  }
+
   /** Throws `ServiceError` 413 when the storage could not write the puts at once, staged or not. */
   requireFit(): void {
     const { puts } = this.#plan()
@@ -176,9 +218,9 @@ export class WrittenCollection {
     // One last look at a step of which nobody knows whether it was carried out.
     const isClear = !this.#doubt || (await this.#look(this.#doubt)) !== 'unknown'
     if (!this.#state.isVisible) return isClear ? 'untouched' : 'unknown'
-    const { applied, isDisturbed } = this.#state
+    const { applied, mayHaveConcurrentWrites } = this.#state
     const { storage, collection, limits } = this
-    const since = isDisturbed ? null : this.#state.since
+    const since = mayHaveConcurrentWrites ? null : this.#state.since
     const isUndone = await undoChanges({ storage, collection, applied, since, limits }, this.#around.pace)
     if (!isUndone) return 'partial'
     return isClear ? 'undone' : 'unknown'

@@ -4,7 +4,7 @@ import { Locks } from '../../src/batch/locks.ts'
 import type { Operation, OperationOutcome } from '../../src/domain/operation.ts'
 import type { Precondition } from '../../src/domain/precondition.ts'
 import type { SyncRecord } from '../../src/domain/record.ts'
-import { timestamp } from '../../src/domain/timestamp.ts'
+import { never, timestamp } from '../../src/domain/timestamp.ts'
 import { generousLimits, ModelStorage } from '../support/model-storage.ts'
 import type { AppliedWrite, ModelFault } from '../support/model-storage.ts'
 import { fresh, sequentially } from './sequential.ts'
@@ -25,6 +25,8 @@ interface Case {
   faults: { call: number; span: number; fault: ModelFault }[]
   others: { call: number; collection: string; id: string; deed: 'put' | 'remove' }[]
   canStage: boolean
+  /** Whether collections without seeds have never been written to. */
+  hasNewCollections: boolean
 }
 
 interface DraftOperation {
@@ -101,6 +103,7 @@ const arbitraryCase: fc.Arbitrary<Case> = fc.record({
     { maxLength: 3 },
   ),
   canStage: cast(true, true, true, false),
+  hasNewCollections: cast(true, false),
 })
 
 describe('runTransaction', () => {
@@ -160,8 +163,9 @@ async function play(drawn: Case) {
   return { storage, result, operations, locks }
 }
 
-function seeded({ seeds }: Case): ModelStorage {
+function seeded({ seeds, hasNewCollections }: Case): ModelStorage {
   const storage = new ModelStorage()
+  if (hasNewCollections) storage.emptyTimestamp = never
   for (const [place, { collection, id, sortindex }] of seeds.entries()) {
     storage.seed(collection, [{ id, payload: `seed${place}`, ...(sortindex ? { sortindex } : {}) }])
   }
@@ -296,14 +300,19 @@ function expectSequential(storage: ModelStorage, operations: CollectionOperation
       const hasDeletes = mine.some(({ operation }) => involvesDeletion(operation))
       const span = log.slice(first, hasDeletes ? undefined : last + 1)
       const isAlone = span.every(({ by }) => by === 'us')
-      if (isAlone) expectMoment(mine, log, first, last, result, failed)
-      else expectEachRecord(mine, log, result, failed, twinDeletions(storage, operations, result))
+      const twins = twinDeletions(storage, operations, result)
+      const hasTwins = mine.some(
+        ({ operation }) => 'id' in operation && twins.has(`${collection}/${operation.id}`),
+      )
+      if (isAlone && !hasTwins) expectMoment(storage, mine, log, first, last, result, failed)
+      else expectEachRecord(mine, log, result, failed, twins)
     }
   }
 }
 
 /** Nobody came between our own writes: everything happened at one moment. */
 function expectMoment(
+  storage: ModelStorage,
   mine: Numbered[],
   log: AppliedWrite[],
   first: number,
@@ -311,9 +320,11 @@ function expectMoment(
   result: Result,
   failed: Set<number>,
 ): void {
-  const { before } = log[first]!
-  const since = log[first - 1]?.timestamp ?? newest(before)
-  const expected = sequentially(mine, before, since, failed)
+  const { before, since } = log[first]!
+  let expected = sequentially(mine, before, since, failed)
+  // A collection that was made to exist beforehand may have been seen before or after that.
+  if (storage.created.has(log[first]!.collection) && !agrees(mine, expected, result, failed, log))
+    expected = sequentially(mine, before, never, failed)
   for (const { index } of mine) {
     expectOutcome(result.outcomes[index]!, expected.outcomes.get(index), failed.has(index), ownTimesOf(log))
   }
@@ -382,8 +393,9 @@ function expectSomeMoment(
   failed: Set<number>,
 ): void {
   const moments = [
-    ...log.map(({ before }, place) => ({ records: before, at: log[place - 1]?.timestamp ?? newest(before) })),
+    ...log.map(({ before, since }) => ({ records: before, at: since })),
     { records: storage.visible(collection), at: storage.timestampOf(collection) },
+    ...(storage.created.has(collection) ? [{ records: new Map<string, SyncRecord>(), at: never }] : []),
   ]
   const isWritten = mine.some(({ operation }) => operation.kind === 'put' || operation.kind === 'delete')
   // A count is read by itself, after its timestamp; a collection that is only read is read in several calls.
@@ -449,11 +461,7 @@ function normalised(value: unknown, ownTimes: Set<number>): unknown {
 
 // When the answer to a deletion was lost, the earliest moment at which it can have happened stands for the true one.
 function ownTimesOf(log: AppliedWrite[]): Set<number> {
-  return new Set(
-    log.flatMap(({ by, timestamp, before }, place) =>
-      by === 'us' ? [timestamp, (log[place - 1]?.timestamp ?? newest(before)) + 10] : [],
-    ),
-  )
+  return new Set(log.flatMap(({ by, timestamp, since }) => (by === 'us' ? [timestamp, since + 10] : [])))
 }
 
 function contentOf(records: Map<string, SyncRecord>) {
@@ -462,8 +470,4 @@ function contentOf(records: Map<string, SyncRecord>) {
     content[id] = { payload, ...(sortindex === undefined ? {} : { sortindex }) }
   }
   return content
-}
-
-function newest(records: Map<string, SyncRecord>): number {
-  return Math.max(0, ...[...records.values()].map(({ lastModified }) => lastModified))
 }

@@ -154,6 +154,31 @@ describe('runTransaction: undoing', () => {
     expect(storage.contents()).toEqual({ tabs: { a: { payload: 'theirs' }, b: { payload: 'old' } } })
   })
 
+  it('does not take a record for its own that was written over between the puts and the deletions', async () => {
+    const storage = new ModelStorage()
+    storage.seed('tabs', [{ id: 'gone', payload: 'old' }])
+    storage.seed('zoo', [{ id: 'z', payload: 'z' }])
+    storage.onCall = ({ name, collection }) => {
+      if (name !== 'remove' || collection !== 'zoo') return
+      storage.onCall = () => {}
+      storage.otherWrites('tabs', [{ id: 'fresh', payload: 'theirs' }])
+    }
+    storage.fault = ({ name, collection }) =>
+      name === 'remove' && collection === 'zoo' ? 'refused-identity' : null
+
+    const { events } = await transact(storage, [
+      remove('zoo', 'z'),
+      put('tabs', 'fresh', { payload: 'ours' }),
+      remove('tabs', 'gone'),
+    ])
+
+    expect(events.map(({ kind }) => kind)).toEqual(['moved-round', 'undone'])
+    expect(storage.contents()).toEqual({
+      tabs: { fresh: { payload: 'theirs' }, gone: { payload: 'old' } },
+      zoo: { z: { payload: 'z' } },
+    })
+  })
+
   it('survives lost answers', async () => {
     for (const fault of ['reset-before', 'reset-after'] as const) {
       const storage = doomed()

@@ -75,6 +75,8 @@ export interface AppliedWrite {
   ids: string[]
   payloads: string[]
   timestamp: Timestamp
+  /** The collection's timestamp before. */
+  since: Timestamp
   /** The visible records of the collection before and after. */
   before: Map<string, SyncRecord>
   after: Map<string, SyncRecord>
@@ -111,6 +113,8 @@ export class ModelStorage implements BulkStorage {
   readonly calls: ModelCall[] = []
   readonly log: AppliedWrite[] = []
   maxima: StorageLimits = generousLimits
+  /** The timestamp of collections that nothing was put into: emptied long ago, or, with `never`, never written to. */
+  emptyTimestamp = timestamp(1_600_000_000_000)
   /** Ids that the storage will not take, and why. */
   readonly refusedIds = new Map<string, 'invalid' | 'too-large'>()
   /** Decides how a call goes wrong; null lets it through. */
@@ -123,6 +127,8 @@ export class ModelStorage implements BulkStorage {
   isPastNoReturn = false
   /** The names of visible changes that were made before `passPointOfNoReturn`. */
   readonly earlyWrites: string[] = []
+  /** Collections that were made to exist by deleting nothing. */
+  readonly created = new Set<string>()
   #collections = new Map<string, Collection>()
   #staged = new Map<string, { collection: string; records: RecordWrite[] }>()
   #batches = 0
@@ -191,7 +197,7 @@ export class ModelStorage implements BulkStorage {
   }
 
   timestampOf(collection: string): Timestamp {
-    return this.#collections.get(collection)?.timestamp ?? never
+    return this.#collections.get(collection)?.timestamp ?? this.emptyTimestamp
   }
 
   async limits(): Promise<StorageLimits> {
@@ -254,6 +260,7 @@ export class ModelStorage implements BulkStorage {
     if (ids.length === 0) throw new TypeError('Removing nothing would remove everything')
     return await this.#call('remove', collection, (call) => {
       if (this.timestampOf(collection) > unmodifiedSince) return { outcome: 'moved' }
+      if (unmodifiedSince === never) return this.#create(collection)
       return this.#drop(collection, ids, 'us', call.number)
     })
   }
@@ -379,6 +386,7 @@ export class ModelStorage implements BulkStorage {
     call: number,
   ): Extract<CommitOutcome, { outcome: 'committed' }> {
     const before = by === null ? new Map<string, SyncRecord>() : this.visible(name)
+    const since = this.timestampOf(name)
     const collection = this.#open(name, by, 'write')
     const { accepted, rejected } =
       by === 'us' ? this.#sift(records) : { accepted: records, rejected: new Map() }
@@ -398,16 +406,23 @@ export class ModelStorage implements BulkStorage {
     }
     const ids = accepted.map(({ id }) => id)
     const payloads = accepted.flatMap(({ payload }) => payload ?? [])
-    this.#record({ by, call, collection: name, kind: 'write', ids, payloads, before })
+    this.#record({ by, call, collection: name, kind: 'write', ids, payloads, since, before })
     return { outcome: 'committed', timestamp: collection.timestamp, rejected }
   }
 
   #drop(name: string, ids: string[], by: 'us' | 'other', call: number): CommitOutcome {
     const before = this.visible(name)
+    const since = this.timestampOf(name)
     const collection = this.#open(name, by, 'remove')
     for (const id of ids) collection.rows.delete(id)
-    this.#record({ by, call, collection: name, kind: 'remove', ids, payloads: [], before })
+    this.#record({ by, call, collection: name, kind: 'remove', ids, payloads: [], since, before })
     return { outcome: 'committed', timestamp: collection.timestamp, rejected: new Map() }
+  }
+
+  #create(name: string): CommitOutcome {
+    this.created.add(name)
+    const { timestamp } = this.#open(name, null, 'create')
+    return { outcome: 'committed', timestamp, rejected: new Map() }
   }
 
   #record({

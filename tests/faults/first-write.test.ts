@@ -1,0 +1,73 @@
+import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
+
+import { request } from '../support/bridge.ts'
+import { startExecutable } from '../support/executable.ts'
+import type { Executable } from '../support/executable.ts'
+import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
+
+const rounds = 20
+
+let one: Executable
+let other: Executable
+
+describe.each(['postgres', 'mysql'] as const)('the first write to a collection, on %s', (mode) => {
+  beforeAll(async () => {
+    one = await startExecutable({ writable: ['tabs'], sandbox: { mode } })
+    const { tokenServerUrl } = one.sandbox
+    other = await startExecutable({ writable: ['tabs'], tokenServerUrl })
+  })
+
+  afterAll(() => Promise.all([one.stop(), other.stop()]))
+
+  it('has one winner when two processes create one record at the same time', async () => {
+    const { sandbox } = one
+    const results: unknown[] = []
+    for (let round = 0; round < rounds; round += 1) {
+      const user = sandbox.addUser(`creator ${round}`)
+      await Promise.all([one, other].map((bridge) => create(bridge, user, 'nobody', 'DELETE')))
+      sandbox.switches.onFirstWrite = meetingOfTwo()
+
+      const answers = await Promise.all([
+        create(one, user, 'a', 'PUT', 'of one'),
+        create(other, user, 'a', 'PUT', 'of the other'),
+      ])
+
+      const winner = answers.find(({ status }) => status === 200)
+      const loser = answers.find(({ status }) => status === 412)
+      const [stored] = sandbox.records(user, 'tabs')
+      results.push({
+        statuses: answers.map(({ status }) => status).sort(),
+        isStored: stored?.payload === winner?.body.data.payload,
+        isTold: loser?.body.details.existing?.payload === stored?.payload,
+      })
+    }
+
+    expect(results).toEqual(
+      Array.from({ length: rounds }, () => ({ statuses: [200, 412], isStored: true, isTold: true })),
+    )
+  }, 60_000)
+})
+
+function create(bridge: Executable, user: SandboxUser, id: string, method: string, payload?: string) {
+  return request(`${bridge.url}/v1/buckets/${user.clientState}/collections/tabs/records/${id}`, {
+    method,
+    headers: {
+      Authorization: `Bearer ${user.bearerToken()}`,
+      'X-KeyID': user.keyId,
+      'If-None-Match': '*',
+      ...(payload && { 'Content-Type': 'application/json' }),
+    },
+    ...(payload && { body: JSON.stringify({ data: { payload } }) }),
+  })
+}
+
+/** Lets the first two go on together. */
+function meetingOfTwo(): () => Promise<void> {
+  const both = Promise.withResolvers<void>()
+  let arrived = 0
+  return () => {
+    arrived += 1
+    if (arrived === 2) both.resolve()
+    return both.promise
+  }
+}
