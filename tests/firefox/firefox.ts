@@ -1,0 +1,133 @@
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { leash } from '../support/leash.ts'
+import { openMarionette } from './marionette.ts'
+
+/** A real Firefox without a window, with a profile that is removed when it stops. */
+export interface Firefox {
+  /** Calls a function of `inside.js` in Firefox. */
+  call<T = void>(name: string, ...args: unknown[]): Promise<T>
+  stop(): Promise<void>
+}
+
+/** Who is signed in, and where the servers are. */
+export interface Account {
+  accountsUrl: string
+  tokenServerUrl: string
+  email: string
+  keyId: string
+  /** 64 bytes in hexadecimal digits. */
+  syncKey: string
+}
+
+/** The program, or null where the machine has none. */
+export const firefoxPath = Bun.which('firefox-esr') ?? Bun.which('firefox')
+
+const startMs = 40_000
+const inside = readFileSync(join(import.meta.dir, 'inside.js'), 'utf8')
+
+/** Starts Firefox and signs in; nothing is synced yet. */
+export async function startFirefox(account: Account): Promise<Firefox> {
+  if (firefoxPath === null) throw new Error('Cannot find the program "firefox-esr": apt-get install firefox-esr')
+  const folder = mkdtempSync(join(tmpdir(), 'sync-bridge-firefox-'))
+  writeFileSync(join(folder, 'user.js'), preferencesText(account))
+  const flags = ['--headless', '--no-remote', '--marionette', '--remote-allow-system-access']
+  const child = Bun.spawn([...leash('KILL'), firefoxPath, ...flags, '--profile', folder], {
+    // Whatever it keeps outside its profile, it keeps in there, too.
+    env: { PATH: '/usr/bin:/bin', HOME: folder, XDG_CACHE_HOME: folder, TMPDIR: folder, MOZ_CRASHREPORTER_DISABLE: '1' },
+    stdin: 'ignore',
+    stdout: 'ignore',
+    stderr: 'ignore',
+  })
+  const end = async () => {
+    child.kill('SIGKILL')
+    await child.exited
+    rmSync(folder, { recursive: true, force: true, maxRetries: 5 })
+  }
+  try {
+    const marionette = await openMarionette(await readPort(join(folder, 'MarionetteActivePort'), child))
+    const call = <T>(name: string, ...args: unknown[]) =>
+      marionette.run<T>(`${inside}\nreturn await ${name}(...args)`, ...args)
+    await call('signIn', account)
+    return {
+      call,
+      async stop() {
+        marionette.close()
+        await end()
+      },
+    }
+  } catch (error) {
+    await end()
+    throw error
+  }
+}
+
+async function readPort(path: string, child: Bun.Subprocess): Promise<number> {
+  const deadline = Date.now() + startMs
+  while (Date.now() < deadline && child.exitCode === null) {
+    const port = existsSync(path) ? Number(readFileSync(path, 'utf8')) : 0
+    if (port > 0) return port
+    await Bun.sleep(50)
+  }
+  throw new Error(`Cannot reach Firefox: ${child.exitCode === null ? `silent for ${startMs} ms` : 'it has ended'}`)
+}
+
+// Nothing but what the account and its storage need goes out; names resolve nowhere.
+function preferencesText({ accountsUrl, tokenServerUrl }: Account): string {
+  const preferences: Record<string, string | number | boolean> = {
+    'marionette.port': 0,
+    'identity.fxaccounts.allowHttp': true,
+    'identity.fxaccounts.auth.uri': `${accountsUrl}/v1`,
+    'identity.fxaccounts.remote.root': accountsUrl,
+    'identity.fxaccounts.remote.oauth.uri': `${accountsUrl}/v1`,
+    'identity.fxaccounts.remote.profile.uri': `${accountsUrl}/v1`,
+    'identity.sync.tokenserver.uri': `${tokenServerUrl}/1.0/sync/1.5`,
+    'services.sync.log.appender.file.logOnError': true,'services.sync.log.level': 'Trace', 'services.sync.log.appender.file.level':'Debug',
+    'services.sync.log.appender.file.logOnSuccess': true,
+    // Syncs are asked for one by one.
+    'services.sync.scheduler.immediateInterval': 86_400,
+    'services.sync.scheduler.idleInterval': 86_400,
+    'services.sync.scheduler.activeInterval': 86_400,
+    'services.sync.scheduler.fxa.singleDeviceInterval': 86_400,
+    'services.sync.syncThreshold': 1_000_000,
+    'app.normandy.enabled': false,
+    'app.update.auto': false,
+    'app.update.disabledForTesting': true,
+    'browser.aboutHomeSnippets.updateUrl': '',
+    'browser.newtabpage.activity-stream.feeds.system.topstories': false,
+    'browser.region.network.url': '',
+    'browser.region.update.enabled': false,
+    'browser.safebrowsing.downloads.enabled': false,
+    'browser.safebrowsing.malware.enabled': false,
+    'browser.safebrowsing.phishing.enabled': false,
+    'browser.safebrowsing.update.enabled': false,
+    'browser.search.update': false,
+    'browser.shell.checkDefaultBrowser': false,
+    'browser.startup.homepage_override.mstone': 'ignore',
+    'browser.startup.page': 0,
+    'captivedetect.canonicalURL': '',
+    'datareporting.healthreport.uploadEnabled': false,
+    'datareporting.policy.dataSubmissionEnabled': false,
+    'dom.push.connection.enabled': false,
+    'extensions.getAddons.cache.enabled': false,
+    'extensions.systemAddon.update.enabled': false,
+    'extensions.update.enabled': false,
+    'geo.provider.network.url': '',
+    'media.gmp-manager.updateEnabled': false,
+    'messaging-system.rsexperimentloader.enabled': false,
+    'network.captive-portal-service.enabled': false,
+    'network.connectivity-service.enabled': false,
+    'network.dns.disablePrefetch': true,
+    'network.proxy.type': 0,
+    'security.remote_settings.crlite_filters.enabled': false,
+    'services.settings.server': 'data:,#remote-settings-dummy/v1',
+    'toolkit.telemetry.enabled': false,
+    'toolkit.telemetry.server': '',
+    'toolkit.telemetry.unified': false,
+  }
+  const lines = Object.entries(preferences).map(
+    ([name, value]) => `user_pref(${JSON.stringify(name)}, ${JSON.stringify(value)});\n`,
+  )
+  return lines.join('')
+}
