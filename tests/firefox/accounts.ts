@@ -1,4 +1,4 @@
-/** An account server on loopback that knows one account, and hands out one access token whoever asks. */
+/** An account server on loopback that knows one account, and hands out one access token whoever asks. Has a page, too. */
 export interface Accounts {
   readonly url: string
   /** Method and path of every request so far. */
@@ -6,10 +6,19 @@ export interface Accounts {
   stop(): Promise<void>
 }
 
-/** Answers what a signed-in Firefox asks its account server. The ids are those of devices that it shall know. */
-export function startAccounts(identity: { bearerToken: string; email: string; deviceIds: string[] }): Accounts {
+/** Answers what a signed-in Firefox asks its account server. The devices are those that it shall know besides itself. */
+export function startAccounts(identity: {
+  bearerToken: string
+  email: string
+  devices: { id: string; name: string }[]
+}): Accounts {
   const requests: string[] = []
-  const devices = identity.deviceIds.map((id) => ({ id, name: id, type: 'desktop', isCurrentDevice: false }))
+  const devices = identity.devices.map(({ id, name }) => ({
+    id,
+    name,
+    type: 'desktop',
+    isCurrentDevice: false,
+  }))
   const own = { id: 'ab'.repeat(16), name: 'Firefox under test', type: 'desktop', isCurrentDevice: true }
   const token = { access_token: identity.bearerToken, token_type: 'bearer', expires_in: 3600 }
   const answers: Record<string, unknown> = {
@@ -21,7 +30,7 @@ export function startAccounts(identity: { bearerToken: string; email: string; de
     'GET /v1/session/status': { state: 'verified', uid: '' },
     'GET /v1/account/status': { exists: true },
     'GET /v1/account/attached_clients': [],
-    'GET /v1/profile': { uid: '', email: identity.email },
+    'GET /v1/profile': { uid: 'ab'.repeat(16), email: identity.email },
   }
   const server = Bun.serve({
     hostname: '127.0.0.1',
@@ -29,6 +38,8 @@ export function startAccounts(identity: { bearerToken: string; email: string; de
     fetch(request) {
       const asked = `${request.method} ${new URL(request.url).pathname}`
       requests.push(asked)
+      if (asked === 'GET /page')
+        return new Response('<title>A page</title>', { headers: { 'Content-Type': 'text/html' } })
       const headers = { Timestamp: String(Math.floor(Date.now() / 1000)) }
       return Response.json(answers[asked] ?? {}, { headers })
     },

@@ -29,13 +29,20 @@ const inside = readFileSync(join(import.meta.dir, 'inside.js'), 'utf8')
 
 /** Starts Firefox and signs in; nothing is synced yet. */
 export async function startFirefox(account: Account): Promise<Firefox> {
-  if (firefoxPath === null) throw new Error('Cannot find the program "firefox-esr": apt-get install firefox-esr')
+  if (firefoxPath === null)
+    throw new Error('Cannot find the program "firefox-esr": apt-get install firefox-esr')
   const folder = mkdtempSync(join(tmpdir(), 'sync-bridge-firefox-'))
   writeFileSync(join(folder, 'user.js'), preferencesText(account))
   const flags = ['--headless', '--no-remote', '--marionette', '--remote-allow-system-access']
   const child = Bun.spawn([...leash('KILL'), firefoxPath, ...flags, '--profile', folder], {
     // Whatever it keeps outside its profile, it keeps in there, too.
-    env: { PATH: '/usr/bin:/bin', HOME: folder, XDG_CACHE_HOME: folder, TMPDIR: folder, MOZ_CRASHREPORTER_DISABLE: '1' },
+    env: {
+      PATH: '/usr/bin:/bin',
+      HOME: folder,
+      XDG_CACHE_HOME: folder,
+      TMPDIR: folder,
+      MOZ_CRASHREPORTER_DISABLE: '1',
+    },
     stdin: 'ignore',
     stdout: 'ignore',
     stderr: 'ignore',
@@ -70,7 +77,9 @@ async function readPort(path: string, child: Bun.Subprocess): Promise<number> {
     if (port > 0) return port
     await Bun.sleep(50)
   }
-  throw new Error(`Cannot reach Firefox: ${child.exitCode === null ? `silent for ${startMs} ms` : 'it has ended'}`)
+  throw new Error(
+    `Cannot reach Firefox: ${child.exitCode === null ? `silent for ${startMs} ms` : 'it has ended'}`,
+  )
 }
 
 // Nothing but what the account and its storage need goes out; names resolve nowhere.
@@ -83,8 +92,8 @@ function preferencesText({ accountsUrl, tokenServerUrl }: Account): string {
     'identity.fxaccounts.remote.oauth.uri': `${accountsUrl}/v1`,
     'identity.fxaccounts.remote.profile.uri': `${accountsUrl}/v1`,
     'identity.sync.tokenserver.uri': `${tokenServerUrl}/1.0/sync/1.5`,
-    'services.sync.log.appender.file.logOnError': true,'services.sync.log.level': 'Trace', 'services.sync.log.appender.file.level':'Debug',
-    'services.sync.log.appender.file.logOnSuccess': true,
+    'services.sync.log.appender.file.logOnError': false,
+    'services.sync.log.appender.file.logOnSuccess': false,
     // Syncs are asked for one by one.
     'services.sync.scheduler.immediateInterval': 86_400,
     'services.sync.scheduler.idleInterval': 86_400,

@@ -1,4 +1,4 @@
-// Functions that run inside Firefox, with all its privileges.
+// Functions that run inside Firefox, with all its privileges. Each call evaluates this file anew.
 
 function load(path) {
   return ChromeUtils.importESModule(`resource://${path}.sys.mjs`)
@@ -7,13 +7,19 @@ function load(path) {
 const { setTimeout } = load('gre/modules/Timer')
 const { Weave } = load('services-sync/main')
 const { PlacesUtils } = load('gre/modules/PlacesUtils')
+const { PlacesSyncUtils } = load('gre/modules/PlacesSyncUtils')
 const { FormHistory } = load('gre/modules/FormHistory')
 
-/** Signs in as the account server's user would be signed in, with the keys that a password would have given. */
+/** Signs in as the account server's user, with the keys that a password would have given. */
 async function signIn({ email, keyId, syncKey }) {
+  // The bookmarks that every new profile has.
+  await PlacesUtils.bookmarks.eraseEverything()
   const { getFxAccountsSingleton } = load('gre/modules/FxAccounts')
   const bytes = syncKey.match(/../g).map((pair) => Number.parseInt(pair, 16))
-  const k = btoa(String.fromCharCode(...bytes)).replaceAll('+', '-').replaceAll('/', '_').replaceAll('=', '')
+  const k = btoa(String.fromCharCode(...bytes))
+    .replaceAll('+', '-')
+    .replaceAll('/', '_')
+    .replaceAll('=', '')
   const scopedKeys = { 'https://identity.mozilla.com/apps/oldsync': { kty: 'oct', kid: keyId, k } }
   const account = { uid: 'ab'.repeat(16), sessionToken: 'cd'.repeat(32), email, verified: true, scopedKeys }
   await getFxAccountsSingleton()._internal.setSignedInUser(account)
@@ -21,29 +27,148 @@ async function signIn({ email, keyId, syncKey }) {
   await Weave.Service.configure()
 }
 
-/** Syncs everything, and tells what came of it: trouble, and per engine what could not be applied or sent. */
+/** Syncs everything, and tells what came of it: troubles, what could not be applied or sent, and what is inconsistent. */
 async function sync() {
   const failed = {}
+  const problems = []
   const listen = (subject, topic, engine) => {
-    const counts = subject?.wrappedJSObject ?? subject
-    if (counts?.failed || counts?.newFailed) failed[`${engine} ${topic.split(':').pop()}`] = counts.failed
+    const counts = subject?.wrappedJSObject?.object ?? subject?.wrappedJSObject ?? subject
+    if (topic === 'weave:engine:validate:finish') problems.push(...(counts?.problems ?? []))
+    else if (counts?.failed) failed[`${engine} ${topic.split(':').pop()}`] = counts.failed
   }
-  const topics = ['weave:engine:sync:applied', 'weave:engine:sync:uploaded']
-  for (const topic of topics) Services.obs.addObserver(listen, topic)
+  const topics = ['weave:engine:sync:applied', 'weave:engine:sync:uploaded', 'weave:engine:validate:finish']
   // Firefox syncs by itself once it is signed in; two syncs at once don't go.
   while (Weave.Service.locked) await new Promise((resolve) => setTimeout(resolve, 20))
+  for (const topic of topics) Services.obs.addObserver(listen, topic)
   try {
     await Weave.Service.sync({ why: 'test' })
   } finally {
     for (const topic of topics) Services.obs.removeObserver(listen, topic)
   }
-  const { service, sync: outcome, login, engines } = Weave.Status
-  return { service, outcome, login, engines: { ...engines }, failed }
+  const { service, sync: outcome, engines } = Weave.Status
+  return { service, outcome, engines: { ...engines }, failed, problems }
 }
 
-async function logs() {
-  const dir = PathUtils.join(PathUtils.profileDir, 'weave', 'logs')
-  const out = []
-  for (const f of await IOUtils.getChildren(dir, {ignoreAbsent: true})) out.push(await IOUtils.readUTF8(f))
-  return out.join('\n======\n')
+/** All bookmarks, folders and separators below the four roots that are synced, as records name them. */
+async function bookmarks() {
+  const found = []
+  const visit = (item, parentid) => {
+    const id = PlacesSyncUtils.bookmarks.guidToRecordId(item.guid)
+    const types = { 'text/x-moz-place-container': 'folder', 'text/x-moz-place-separator': 'separator' }
+    const type = types[item.type] ?? 'bookmark'
+    const ids = item.children?.map(({ guid }) => PlacesSyncUtils.bookmarks.guidToRecordId(guid))
+    const children = ids ?? (type === 'folder' ? [] : undefined)
+    const dateAdded = Math.floor(item.dateAdded / 1000)
+    const tags = item.tags?.split(',').toSorted()
+    found.push({ id, type, title: item.title, bmkUri: item.uri, tags, parentid, children, dateAdded })
+    for (const child of item.children ?? []) visit(child, id)
+  }
+  for (const root of ['menu', 'toolbar', 'unfiled', 'mobile']) {
+    visit(await PlacesUtils.promiseBookmarksTree(PlacesSyncUtils.bookmarks.recordIdToGuid(root)), 'places')
+  }
+  return found
+}
+
+/** Adds an item at the end of a folder; resolves to its id. */
+async function addBookmark(parentid, { type = 'bookmark', title, url, tags }) {
+  const parentGuid = PlacesSyncUtils.bookmarks.recordIdToGuid(parentid)
+  const code = PlacesUtils.bookmarks[`TYPE_${type.toUpperCase()}`]
+  const { guid } = await PlacesUtils.bookmarks.insert({ parentGuid, type: code, title, url })
+  if (tags) PlacesUtils.tagging.tagURI(Services.io.newURI(url), tags)
+  return guid
+}
+
+async function renameBookmark(guid, title) {
+  await PlacesUtils.bookmarks.update({ guid, title })
+}
+
+/** All visited pages with their visits in microseconds, newest first. */
+async function history() {
+  const database = await PlacesUtils.promiseDBConnection()
+  const rows = await database.execute(`
+    SELECT h.guid, h.url, h.title, v.visit_date AS date, v.visit_type AS type
+    FROM moz_places h JOIN moz_historyvisits v ON v.place_id = h.id ORDER BY v.visit_date DESC`)
+  const pages = new Map()
+  for (const row of rows) {
+    const [id, histUri, title, date, type] = ['guid', 'url', 'title', 'date', 'type'].map((name) =>
+      row.getResultByName(name),
+    )
+    if (!pages.has(id)) pages.set(id, { id, histUri, title: title ?? '', visits: [] })
+    pages.get(id).visits.push({ date, type })
+  }
+  return [...pages.values()]
+}
+
+async function visit(url, title) {
+  await PlacesUtils.history.insert({ url, title, visits: [{ date: new Date() }] })
+}
+
+async function passwords() {
+  const logins = await Services.logins.getAllLogins()
+  // The account itself is kept among them.
+  const saved = logins.filter(({ origin }) => origin.startsWith('http'))
+  return saved.map(({ guid, origin, username, password }) => ({
+    id: guid,
+    hostname: origin,
+    username,
+    password,
+  }))
+}
+
+async function addPassword(origin, username, password) {
+  const login = Cc['@mozilla.org/login-manager/loginInfo;1'].createInstance(Ci.nsILoginInfo)
+  login.init(origin, origin, null, username, password, 'user', 'word')
+  await Services.logins.addLoginAsync(login)
+}
+
+async function forms() {
+  const found = await FormHistory.search(['guid', 'fieldname', 'value'], {})
+  return found.map(({ guid, fieldname, value }) => ({ id: guid, name: fieldname, value }))
+}
+
+/** Types something into a form, again and again, until Firefox has made an id with a slash; resolves to that. */
+async function typeUntilSlash(fieldname) {
+  for (let attempt = 0; attempt < 300; attempt += 1) {
+    const value = `typed ${attempt}`
+    await FormHistory.update({ op: 'add', fieldname, value })
+    const [{ guid }] = await FormHistory.search(['guid'], { fieldname, value })
+    if (guid.includes('/')) return guid
+  }
+  throw new Error('No id of 300 has a slash')
+}
+
+/** Opens a tab and waits until its title is there. */
+async function openTab(url, title) {
+  const { gBrowser } = Services.wm.getMostRecentWindow('navigator:browser')
+  const triggeringPrincipal = Services.scriptSecurityManager.getSystemPrincipal()
+  const tab = gBrowser.addTab(url, { triggeringPrincipal })
+  while (tab.label !== title) await new Promise((resolve) => setTimeout(resolve, 20))
+}
+
+/** The tabs of other devices, by the name of the device. */
+async function tabsOfOthers() {
+  const { SyncedTabs } = load('services-sync/SyncedTabs')
+  const clients = await SyncedTabs.getTabClients()
+  return Object.fromEntries(clients.map(({ name, tabs }) => [name, tabs.map(({ url }) => url).toSorted()]))
+}
+
+function preference(name) {
+  const { prefs } = Services
+  const readers = {
+    [prefs.PREF_INT]: 'getIntPref',
+    [prefs.PREF_BOOL]: 'getBoolPref',
+    [prefs.PREF_STRING]: 'getStringPref',
+  }
+  return prefs[readers[prefs.getPrefType(name)]](name)
+}
+
+/** Removes an engine's data from the storage; Firefox keeps its own, and uploads all of it with the next sync. */
+async function wipeServer(name) {
+  const engine = Weave.Service.engineManager.get(name)
+  await engine.wipeServer()
+  await engine.resetClient()
+}
+
+function localDevice() {
+  return Weave.Service.clientsEngine.localID
 }

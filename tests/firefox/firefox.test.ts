@@ -1,0 +1,316 @@
+import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
+import type { ClearRecord } from '../../docs/examples/sync-crypto.js'
+import { endAll } from '../system/process.ts'
+import { firefoxPath } from './firefox.ts'
+import { openLocal, startWorld, type SealedRecord, type World } from './world.ts'
+
+interface Item {
+  id: string
+  type: string
+  title?: string
+  bmkUri?: string
+  tags?: string[]
+  parentid: string
+  children?: string[]
+  dateAdded?: number
+}
+
+const missing = ' (NOT RUN: there is no Firefox; apt-get install firefox-esr)'
+
+describe.skipIf(firefoxPath === null)(`a real Firefox${firefoxPath === null ? missing : ''}`, () => {
+  let world: World
+  let madeForms: ClearRecord[]
+  beforeAll(async () => {
+    world = await startWorld()
+  })
+  afterAll(async () => {
+    await world?.stop()
+    await endAll()
+  })
+
+  const call = <T>(name: string, ...args: unknown[]) => world.firefox.call<T>(name, ...args)
+
+  /** What the bridge shows of the bookmarks, in the terms of Firefox. */
+  async function shownBookmarks(): Promise<Item[]> {
+    const records = (await world.pull('bookmarks')) as unknown as Item[]
+    return records.map(({ id, type, title, bmkUri, tags, parentid, children, dateAdded }) => ({
+      id,
+      type,
+      ...(type !== 'separator' && { title }),
+      ...(type === 'bookmark' && { bmkUri, ...(tags?.length && { tags: tags.toSorted() }) }),
+      parentid,
+      ...(type === 'folder' && { children }),
+      dateAdded,
+    })) as Item[]
+  }
+
+  /** The same as Firefox has them. */
+  async function ownBookmarks(): Promise<Item[]> {
+    const items = await call<Item[]>('bookmarks')
+    return byId(items).map((item) => {
+      const isGiven = (name: string, value: unknown) =>
+        value !== null && !(item.type === 'separator' && name === 'title')
+      const given = Object.entries(item).filter(([name, value]) => isGiven(name, value))
+      return Object.fromEntries(given) as unknown as Item
+    })
+  }
+
+  it('keeps all bookmarks, folders, separators and tags that the sandbox made up', async () => {
+    const made = await shownBookmarks()
+    madeForms = await world.pull('forms')
+
+    await world.sync()
+
+    expect(exceptRoots(await ownBookmarks())).toEqual(exceptRoots(made))
+    expect(exceptRoots(await shownBookmarks())).toEqual(exceptRoots(made))
+    expect(made).toHaveLength(300)
+  })
+
+  it('keeps history, passwords, form entries, preferences and the tabs of devices', async () => {
+    const [history, passwords, tabs] = await Promise.all(
+      ['history', 'passwords', 'tabs'].map((name) => world.pull(name)),
+    )
+    const own = await call<string>('localDevice')
+
+    expect(byId(await call<ClearRecord[]>('history'))).toEqual(byId(history!.map(sortVisits)))
+    expect(byId(await call<ClearRecord[]>('passwords'))).toEqual(passwords!.map(loginOf))
+    // Firefox takes what was typed, and gives it an id of its own.
+    expect(typed(await call<ClearRecord[]>('forms'))).toEqual(typed(madeForms))
+    expect(await call<number>('preference', 'browser.startup.page')).toBe(3)
+    expect(await call<object>('tabsOfOthers')).toEqual(
+      Object.fromEntries(
+        tabs!.filter(({ id }) => id !== own).map((record) => [record.clientName, urlsOf(record)]),
+      ),
+    )
+    expect([history!.length, passwords!.length, madeForms.length, tabs!.length]).toEqual([3000, 4, 8, 4])
+  })
+
+  describe('shows through the bridge exactly what it has', () => {
+    it('when it has uploaded bookmarks, folders, separators, tags and unicode', async () => {
+      const folder = await call<string>('addBookmark', 'toolbar', { type: 'folder', title: 'Über 日本 🦊' })
+      const url = 'https://own.example/ä?q=%2F'
+      await call('addBookmark', folder, {
+        title: '«Öffnen» \u202eבְּרֵאשִׁית',
+        url,
+        tags: ['été', 'two words'],
+      })
+      await call('addBookmark', folder, { type: 'separator' })
+      await call('addBookmark', 'unfiled', { title: 'the same page', url })
+
+      await world.sync()
+
+      const own = await ownBookmarks()
+      expect(await shownBookmarks()).toEqual(own)
+      expect(
+        own
+          .filter(({ parentid }) => parentid === folder)
+          .map(({ type }) => type)
+          .toSorted(),
+      ).toEqual(['bookmark', 'separator'])
+      expect(own.filter(({ tags }) => tags?.includes('two words'))).toHaveLength(2)
+    })
+
+    it('when it has uploaded history, passwords, form entries and tabs', async () => {
+      const page = `${world.accountsUrl}/page`
+      await call('visit', 'https://own.example/visited?ü', 'Visited « ü »')
+      await call('addPassword', 'https://own.example', 'ünser', 'pässword')
+      const slashed = await call<string>('typeUntilSlash', 'own field')
+      await call('openTab', page, 'A page')
+
+      await world.sync()
+
+      const shown = await world.pull('history')
+      const visited = (await call<ClearRecord[]>('history')).find(({ title }) => title === 'Visited « ü »')!
+      expect(sortVisits(shown.find(({ id }) => id === visited.id)!)).toEqual(visited)
+      expect((await world.pull('passwords')).map(loginOf)).toEqual(
+        byId(await call<ClearRecord[]>('passwords')),
+      )
+      const own = (await call<ClearRecord[]>('forms')).filter(({ name }) => name === 'own field')
+      expect((await world.pull('forms')).filter(({ name }) => name === 'own field')).toEqual(byId(own))
+      expect(own.map(({ id }) => id)).toContain(slashed)
+      const device = await call<string>('localDevice')
+      const { data } = await world.bucket.collection('tabs').getRecord<SealedRecord>(device)
+      expect(urlsOf(await world.open('tabs', data))).toContain(page)
+    })
+  })
+
+  describe('takes what clients write', () => {
+    const bookmark = (id: string, parentid: string, title: string) => {
+      const about = { type: 'bookmark', title, bmkUri: `https://client.example/${id}`, tags: ['été'] }
+      return { id, ...about, parentid, parentName: '', dateAdded: Date.now() - 5000 }
+    }
+    const folderWith = async (id: string, change: (children: string[]) => string[]) => {
+      const folder = (await world.pull('bookmarks')).find((record) => record.id === id)!
+      return { ...folder, children: change(folder.children as string[]) }
+    }
+
+    it('by kinto-http: a page, a password, and a bookmark with its folder', async () => {
+      const { bucket, seal } = world
+      const visits = [{ date: (Date.now() - 60_000) * 1000, type: 1 }]
+      const histUri = 'https://client.example/visited'
+      const login = {
+        hostname: 'https://client.example',
+        formSubmitURL: 'https://client.example',
+        httpRealm: null,
+      }
+      const fields = { username: 'client', password: 'sesame', usernameField: 'u', passwordField: 'p' }
+      const password = { id: `{${crypto.randomUUID()}}`, ...login, ...fields }
+      const page = { id: newId(), histUri, title: 'By a client', visits }
+      const id = newId()
+      await bucket.collection('history').createRecord(await seal('history', page))
+      await bucket.collection('passwords').createRecord(await seal('passwords', password))
+      await bucket
+        .collection('bookmarks')
+        .createRecord(await seal('bookmarks', bookmark(id, 'unfiled', 'By kinto-http')))
+      await bucket
+        .collection('bookmarks')
+        .updateRecord(await seal('bookmarks', await folderWith('unfiled', (children) => [...children, id])))
+
+      await world.sync()
+
+      const item = (await ownBookmarks()).find((own) => own.id === id)
+      expect(item).toMatchObject({ title: 'By kinto-http', parentid: 'unfiled', tags: ['été'] })
+      expect((await call<ClearRecord[]>('history')).find((own) => own.id === page.id)).toEqual(page)
+      expect(await call<ClearRecord[]>('passwords')).toContainEqual(loginOf(password))
+      expect(await shownBookmarks()).toEqual(await ownBookmarks())
+    })
+
+    it('by a batch: a folder in a folder, with a separator', async () => {
+      const [outer, inner, line] = [newId(), newId(), newId()]
+      const place = { dateAdded: Date.now() - 5000, parentName: '' }
+      const folder = {
+        id: outer,
+        type: 'folder',
+        title: 'By a batch',
+        parentid: 'menu',
+        ...place,
+        children: [line, inner],
+      }
+      const records = [
+        await folderWith('menu', (children) => [outer, ...children]),
+        folder,
+        { id: line, type: 'separator', parentid: outer, ...place },
+        { id: inner, type: 'folder', title: 'Inner', parentid: outer, ...place, children: [] },
+      ]
+      const sealed = await Promise.all(records.map((record) => world.seal('bookmarks', record)))
+
+      const answers = await world.bucket.collection('bookmarks').batch((batch) => {
+        for (const record of sealed) batch.updateRecord(record)
+      })
+      await world.sync()
+
+      expect((answers as { status: number }[]).map(({ status }) => status)).toEqual([200, 200, 200, 200])
+      const own = await ownBookmarks()
+      expect(own.find(({ id }) => id === outer)).toMatchObject({
+        title: 'By a batch',
+        children: [line, inner],
+      })
+      expect(own.find(({ id }) => id === 'menu')?.children?.[0]).toBe(outer)
+      expect(await shownBookmarks()).toEqual(own)
+    })
+
+    it('by kinto.js: an edit and a deletion, with their folders', async () => {
+      const local = openLocal(world, 'bookmarks')
+      const pulled = await local.sync()
+      const { data } = await local.list()
+      const leaf = data.find(({ type, parentid }) => type === 'bookmark' && parentid === 'toolbar')!
+      const edited = data.find(({ type, id }) => type === 'bookmark' && id !== leaf.id)!
+      const folder = data.find(({ id }) => id === 'toolbar')!
+
+      await local.update({ ...edited, title: 'By kinto.js' })
+      const children = (folder.children as string[]).filter((id) => id !== leaf.id)
+      await local.update({ ...folder, children })
+      await local.update({ id: leaf.id, last_modified: leaf.last_modified, deleted: true })
+      const pushed = await local.sync()
+      await world.sync()
+
+      expect([pulled.ok, pushed.ok, pushed.errors, pushed.conflicts]).toEqual([true, true, [], []])
+      const own = await ownBookmarks()
+      expect(own.find(({ id }) => id === edited.id)?.title).toBe('By kinto.js')
+      expect(own.find(({ id }) => id === leaf.id)).toBeUndefined()
+      expect(own.find(({ id }) => id === 'toolbar')?.children).toEqual(children)
+    })
+  })
+
+  it('was first: a client that read before gets 412 with what Firefox wrote', async () => {
+    const bookmarks = world.bucket.collection('bookmarks')
+    const id = (await ownBookmarks()).find(({ type }) => type === 'bookmark')!.id
+    const { data: read } = await bookmarks.getRecord<SealedRecord>(id)
+    await call('renameBookmark', id, 'Firefox was first')
+    await world.sync()
+
+    const refused = bookmarks.updateRecord({ ...read }, { safe: true })
+
+    const { response, data } = (await refused.catch((error: unknown) => error)) as {
+      response: { status: number }
+      data: { details: { existing: SealedRecord } }
+    }
+    expect(response.status).toBe(412)
+    expect(await world.open('bookmarks', data.details.existing)).toMatchObject({
+      id,
+      title: 'Firefox was first',
+    })
+  })
+
+  it('shares a form entry whose id has a slash', async () => {
+    const forms = world.bucket.collection('forms')
+    const { id } = (await world.pull('forms')).find(
+      (record) => record.id.includes('/') && record.name === 'own field',
+    )!
+    const { data: stored } = await forms.getRecord<SealedRecord>(id)
+    const deletion = await world.seal('forms', { id, deleted: true })
+
+    await forms.updateRecord({ ...stored, ...deletion }, { safe: true })
+    await world.sync()
+
+    expect(await world.open('forms', stored)).toMatchObject({ id, name: 'own field' })
+    expect((await call<ClearRecord[]>('forms')).map((own) => own.id)).not.toContain(id)
+  })
+
+  it('wipes a collection: clients start over, and are not told that nothing has changed', async () => {
+    const url = `${world.url}/buckets/${world.bucketName}/collections/passwords/records`
+    const before = await fetch(url, { headers: world.headers })
+    await before.body?.cancel()
+    const etag = before.headers.get('ETag')!
+
+    await call('wipeServer', 'passwords')
+    const wiped = await fetch(url, { headers: { ...world.headers, 'If-None-Match': etag } })
+    const wipedBody = (await wiped.json()) as { data: unknown[] }
+    await world.sync()
+    const after = await fetch(url, { headers: { ...world.headers, 'If-None-Match': '"0"' } })
+    await after.body?.cancel()
+
+    expect([wiped.status, wiped.headers.get('ETag'), wipedBody.data]).toEqual([200, '"0"', []])
+    expect(after.status).toBe(200)
+    expect((await world.pull('passwords')).map(loginOf)).toEqual(byId(await call<ClearRecord[]>('passwords')))
+  })
+})
+
+function loginOf({ id, hostname, username, password }: ClearRecord): ClearRecord {
+  return { id, hostname, username, password }
+}
+
+function newId(): string {
+  return Buffer.from(crypto.getRandomValues(new Uint8Array(9))).toString('base64url')
+}
+
+function byId<T extends { id: string }>(records: T[]): T[] {
+  return records.toSorted((a, b) => (a.id < b.id ? -1 : 1))
+}
+
+function typed(forms: ClearRecord[]): string[] {
+  return forms.map(({ name, value }) => `${String(name)}: ${String(value)}`).toSorted()
+}
+
+function sortVisits({ id, histUri, title, visits }: ClearRecord): ClearRecord {
+  return { id, histUri, title, visits: (visits as { date: number }[]).toSorted((a, b) => b.date - a.date) }
+}
+
+function urlsOf({ tabs }: ClearRecord): string[] {
+  return (tabs as { urlHistory: string[] }[]).map(({ urlHistory }) => urlHistory[0]!).toSorted()
+}
+
+/** Titles and ages of the roots are each profile's own. */
+function exceptRoots(items: Item[]): Item[] {
+  return items.map((item) => (item.parentid === 'places' ? { ...item, title: '', dateAdded: 0 } : item))
+}
