@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.." || exit 1
 
 missing=()
 for program in redis-server:redis-server promtool:prometheus chromium:chromium haproxy:haproxy nginx:nginx-light openssl:openssl \
-  systemd-analyze:systemd; do
+  systemd-analyze:systemd firefox-esr:firefox-esr; do
   command -v "${program%%:*}" >/dev/null || missing+=("${program#*:}")
 done
 if [ ${#missing[@]} -gt 0 ]; then
