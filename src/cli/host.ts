@@ -1,3 +1,5 @@
+import { describeAddressError } from './listen-error.ts'
+
 import type * as Files from 'node:fs'
 
 import type { BunFile, FileSink } from 'bun'
@@ -22,7 +24,7 @@ export interface Host {
   now(): number
   randomBytes(length: number): Uint8Array
   /** Calls the handler at every such signal, in place of the usual end of the process; the answer removes it again. */
-  onSignal(name: 'SIGTERM' | 'SIGINT' | 'SIGHUP', handler: () => void): () => void
+  onSignal(name: 'SIGTERM' | 'SIGINT' | 'SIGHUP' | 'SIGUSR2', handler: () => void): () => void
   /** What there is to this process among others; absent in a world without processes. */
   processes?: Processes
 }
@@ -31,11 +33,21 @@ export interface Host {
 export interface Processes {
   /** The process that this one works for; null when it is on its own. */
   supervisor: Supervisor | null
+  /** The process that this one takes over from. */
+  predecessor: Predecessor | null
+  /** Whether the operating system deals the connections of a port to all processes of a user that listen on it. */
+  canSharePorts: boolean
+  /** Why nobody could listen here without sharing the port, with the remedy; null: it is free. */
+  addressProblem(hostname: string, port: number, setting: string): string | null
   /** Runs this program once more, with the same arguments, as a worker. Throws when that is impossible. */
   startWorker(
     environment: Record<string, string | undefined>,
     take: (message: FromWorker) => void,
   ): WorkerProcess
+  /** Runs the executable that now has this one's name, with the same arguments, to take over. */
+  startSuccessor(environment: Record<string, string | undefined>): Successor
+  /** Whether the executable was replaced since this process began. */
+  hasNewExecutable(): boolean
   usage(): ProcessUsage
   /** Processor time that this process has used so far, in ms. */
   cpuMs(): number
@@ -48,6 +60,20 @@ export interface Supervisor {
   onMessage(handler: (message: ToWorker) => void): void
   /** Calls the handler when the supervisor is gone. */
   onLoss(handler: () => void): void
+}
+
+/** The process that this one takes over from. */
+export interface Predecessor {
+  /** Tells it that this process listens now. */
+  announce(url: string): void
+}
+
+/** A process that is to take over. */
+export interface Successor {
+  pid: number
+  /** Where it listens, or why it never will. */
+  started: Promise<{ url: string } | { failure: string }>
+  kill(): void
 }
 
 /** A stream that a command writes to. Writing never throws, never blocks, and a reader that is gone is no error. */
@@ -82,8 +108,12 @@ export function processHost(): ProcessHost {
       return () => process.off(name, handler)
     },
     processes: {
-      supervisor: process.env[workerMark] && process.send ? supervisor : null,
+      ...relatives(),
+      canSharePorts: process.platform === 'linux',
+      addressProblem,
       startWorker,
+      startSuccessor,
+      hasNewExecutable,
       usage,
       cpuMs,
     },
@@ -93,8 +123,18 @@ export function processHost(): ProcessHost {
   }
 }
 
-/** Set in the environment of workers, and there only. */
-const workerMark = 'SYNC_BRIDGE_WORKER'
+/** Set in the environment of a process that another one has started, to what it is for that one. */
+const roleMark = 'SYNC_BRIDGE_ROLE'
+
+function relatives(): Pick<Processes, 'supervisor' | 'predecessor'> {
+  const role = process.send && process.env[roleMark]
+  // What this process starts has a role of its own.
+  delete process.env[roleMark]
+  return {
+    supervisor: role === 'worker' ? supervisor : null,
+    predecessor: role === 'successor' ? predecessor : null,
+  }
+}
 
 const supervisor: Supervisor = {
   send(message) {
@@ -104,18 +144,76 @@ const supervisor: Supervisor = {
   onLoss: (handler) => void process.on('disconnect', handler),
 }
 
+const predecessor: Predecessor = {
+  announce(url) {
+    if (!process.connected) return
+    process.send?.({ url })
+    process.disconnect?.()
+  },
+}
+
+function startRelative(
+  role: 'worker' | 'successor',
+  environment: Record<string, string | undefined>,
+  take: (message: never) => void,
+) {
+  // From source the runtime is the executable, and the program its first argument.
+  const args = process.argv.slice(Bun.isStandaloneExecutable ? 2 : 1)
+  return Bun.spawn([process.execPath, ...args], {
+    env: { ...environment, [roleMark]: role },
+    stdio: ['ignore', 'inherit', 'inherit'],
+    ipc: take,
+  })
+}
+
+function startSuccessor(environment: Record<string, string | undefined>): Successor {
+  const started = Promise.withResolvers<{ url: string } | { failure: string }>()
+  let child: ReturnType<typeof startRelative>
+  try {
+    child = startRelative('successor', environment, ({ url }: { url: string }) => started.resolve({ url }))
+  } catch (error) {
+    const { code } = error as { code?: unknown }
+    return {
+      pid: 0,
+      started: Promise.resolve({ failure: `it can not be started (${String(code)})` }),
+      kill() {},
+    }
+  }
+  void child.exited.then(() =>
+    started.resolve({ failure: `it ended with ${child.signalCode ?? `exit code ${child.exitCode}`}` }),
+  )
+  // It outlives this process.
+  child.unref()
+  return { pid: child.pid, started: started.promise, kill: () => child.kill('SIGKILL') }
+}
+
+// A file that takes the place of a running executable is another file.
+function hasNewExecutable(): boolean {
+  try {
+    const { ino, dev } = files().statSync(process.execPath)
+    const running = files().statSync('/proc/self/exe')
+    return ino !== running.ino || dev !== running.dev
+  } catch {
+    return false
+  }
+}
+
+function addressProblem(hostname: string, port: number, setting: string): string | null {
+  try {
+    Bun.listen({ hostname, port, socket: { data() {} } }).stop(true)
+    return null
+  } catch (error) {
+    return describeAddressError(error, port, setting)
+  }
+}
+
 function startWorker(
   environment: Record<string, string | undefined>,
   take: (message: FromWorker) => void,
 ): WorkerProcess {
-  // From source the runtime is the executable, and the program its first argument.
-  const args = process.argv.slice(Bun.isStandaloneExecutable ? 2 : 1)
-  const child = Bun.spawn([process.execPath, ...args], {
-    env: { ...environment, [workerMark]: '1' },
-    stdio: ['ignore', 'inherit', 'inherit'],
-    ipc: take,
-  })
+  const child = startRelative('worker', environment, take)
   return {
+    pid: child.pid,
     send(message) {
       try {
         child.send(message)

@@ -1,4 +1,5 @@
 import { expositionType, renderFamilies } from '../observability/metric-families.ts'
+import { describeAddressError } from './listen-error.ts'
 
 import type { MetricFamily } from '../observability/metric-families.ts'
 import type { Settings } from '../settings/settings.ts'
@@ -15,18 +16,26 @@ export interface MetricsListener {
  */
 export function listenForMetrics(
   { metricsListen, metricsEnabled, reusePort }: Settings,
-  { stderr }: Host,
+  { stderr, processes }: Host,
   families: () => Promise<MetricFamily[]>,
 ): MetricsListener | null | 'failed' {
   if (!metricsListen || !metricsEnabled) return null
   const { host: hostname, port } = metricsListen
+  // An instance of another service would be dealt half of the questions.
+  const isShared = reusePort || Boolean(processes?.predecessor)
+  const refuse = (problem: string) => {
+    stderr.write(`sync-bridge: cannot serve metrics on ${hostname}:${port}: ${problem}\n`)
+    return 'failed' as const
+  }
+  const problem = isShared ? null : processes?.addressProblem(hostname, port, 'service.metrics_listen')
+  if (problem) return refuse(problem)
   const answer = async () =>
     new Response(renderFamilies(await families()), { headers: { 'Content-Type': expositionType } })
   try {
     const server = Bun.serve({
       hostname,
       port,
-      reusePort,
+      reusePort: reusePort || processes?.canSharePorts === true,
       development: false,
       // The second is what Prometheus asks of the public port.
       routes: { '/__metrics__': { GET: answer }, '/v1/__metrics__': { GET: answer } },
@@ -35,11 +44,8 @@ export function listenForMetrics(
     })
     return { stop: () => server.stop() }
   } catch (error) {
-    const { code } = error as { code?: string }
-    if (!code?.startsWith('E')) throw error
-    const reason = code === 'EADDRINUSE' ? 'the port is in use' : 'the address can not be used'
-    const remedy = 'change service.metrics_listen'
-    stderr.write(`sync-bridge: cannot serve metrics on ${hostname}:${port}: ${reason}; ${remedy}\n`)
-    return 'failed'
+    const description = describeAddressError(error, port, 'service.metrics_listen')
+    if (!description) throw error
+    return refuse(description)
   }
 }

@@ -1,6 +1,6 @@
 import type { Settings } from '../settings/settings.ts'
 import type { Host } from './host.ts'
-import type { ReadAgain } from './reload.ts'
+import type { RereadSettings } from './lifecycle.ts'
 
 /** What the sandbox is to start. A port that is null is chosen by the operating system. */
 export interface SandboxOptions {
@@ -22,23 +22,23 @@ export interface Probes {
 
 /** The parts of the program that do more than talk about settings. Each answers the exit code. */
 export interface Programs {
-  serve(settings: Settings, host: Host, readAgain: ReadAgain): Promise<number>
+  serve(settings: Settings, host: Host, reread: RereadSettings): Promise<number>
   sandbox(options: SandboxOptions, host: Host): Promise<number>
   createProbes(settings: Settings): Promise<Probes>
 }
 
 /** The real ones, loaded when they are needed: a health check every few seconds must not load a server. */
 export const realPrograms: Programs = {
-  async serve(settings, host, readAgain) {
+  async serve(settings, host, reread) {
     const { serve } = await import('./serve.ts')
-    return serve(settings, host, readAgain)
+    return serve(settings, host, reread)
   },
   async sandbox(options, host) {
     const { sandbox } = await import('./sandbox.ts')
     return sandbox(options, host)
   },
   async createProbes(settings) {
-    const { createProbes } = await import('./serve.ts')
+    const { createProbes } = await import('./check.ts')
     return createProbes(settings)
   },
 }

@@ -11,7 +11,7 @@ import type { GivenOptions } from './arguments.ts'
 import type { CommandName } from './help.ts'
 import type { Host, Output } from './host.ts'
 import type { Programs, SandboxOptions } from './programs.ts'
-import type { ReadAgain } from './reload.ts'
+import type { RereadSettings } from './lifecycle.ts'
 
 /**
  * The whole program as a function: the arguments after the program's name, and the world. Answers the exit code:
@@ -59,7 +59,7 @@ async function start(
   switch (command) {
     case 'serve': {
       const loaded = loadSettings(value('config'), host, trusting)
-      return loaded ? programs.serve(loaded.settings, host, readAgainFrom(value('config'), host)) : 2
+      return loaded ? programs.serve(loaded.settings, host, rereadFrom(value('config'), host)) : 2
     }
     case 'check': {
       const { check } = await import('./check.ts')
@@ -81,7 +81,7 @@ async function start(
 }
 
 /** Reads the same settings later; what would go to stderr is reported line by line. */
-function readAgainFrom(path: string | null, host: Host): ReadAgain {
+function rereadFrom(path: string | null, host: Host): RereadSettings {
   return (report) => {
     const stderr: Output = { isTty: false, isJournal: false, write: (text) => report(text.trimEnd()) }
     return loadSettings(path, { ...host, stderr }, [])?.settings ?? null

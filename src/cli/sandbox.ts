@@ -13,7 +13,7 @@ import { startBridge } from '../service/bridge.ts'
 import type { Bridge } from '../service/bridge.ts'
 import type { Host } from './host.ts'
 import type { SandboxOptions } from './programs.ts'
-import { signalOrders } from './orders.ts'
+import { lifecycleSignals } from './lifecycle.ts'
 import { createOutputLog } from './output-log.ts'
 
 const monthSeconds = 30 * 24 * 3600
@@ -53,10 +53,10 @@ export async function sandbox(options: SandboxOptions, host: Host): Promise<numb
   // Exported, so that programs started from the shell that reads them know them too.
   const file = bridge ? writePrivately(environmentLines(info).replaceAll(/^(?=.)/gm, 'export ')) : null
   host.stdout.write(announce(info, file?.path ?? null))
-  const orders = signalOrders(host)
+  const signals = lifecycleSignals(host)
   // A terminal that is closed ends it too.
-  const hungUp = new Promise<void>((resolve) => orders.onReload(resolve))
-  await Promise.race([orders.stop, hungUp])
+  const hungUp = new Promise<void>((resolve) => signals.onReload(resolve))
+  await Promise.race([signals.stop, hungUp])
   file?.remove()
   await bridge?.stop(1000)
   await upstream.stop()

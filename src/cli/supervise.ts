@@ -1,22 +1,9 @@
+import { runUntilStopped } from './lifecycle.ts'
 import { listenForMetrics } from './metrics-listener.ts'
 import { Workers } from './workers.ts'
-import { createNotifier } from './notify.ts'
-import { signalOrders } from './orders.ts'
-import { reload } from './reload.ts'
 
-import type { Settings } from '../settings/settings.ts'
 import type { Host, Processes } from './host.ts'
-import type { Orders } from './orders.ts'
-import type { OutputLog } from './output-log.ts'
-import type { ReadAgain } from './reload.ts'
-
-export interface SupervisedService {
-  settings: Settings
-  host: Host
-  processes: Processes
-  output: OutputLog
-  readAgain: ReadAgain
-}
+import type { LifecycleSignals, ServiceContext } from './lifecycle.ts'
 
 /** Beyond what a worker grants its requests. */
 const patienceMs = 2000
@@ -26,50 +13,53 @@ const abortMs = 500
  * Runs the service in several processes that share a port, and none of it in this one. The exit code is that of `serve`;
  * that of a worker which could not start in the beginning.
  */
-export async function supervise(service: SupervisedService): Promise<number> {
-  const { settings, host, processes, output, readAgain } = service
-  const { log } = output
-  const orders = signalOrders(host)
-  const notifier = await createNotifier(host, (reason) => log.debug('not notified', { reason }))
+export async function supervise(
+  context: ServiceContext,
+  processes: Processes,
+  signals: LifecycleSignals,
+): Promise<number> {
+  const { settings, host } = context
+  const { log } = context.output
+  const timeoutMs = settings.workerTimeoutSeconds * 1000
   const workers = new Workers({
     count: settings.workers,
     start: (port, take) => processes.startWorker(workerEnvironment(host.environment, port), take),
     now: () => performance.now(),
     delay: Bun.sleep,
+    timeoutMs,
+    onHang: (pid) => log.error('worker hangs', { pid, silentSeconds: settings.workerTimeoutSeconds }),
     onLoss: (code, pauseMs) => log.error('worker lost', { code, pauseMs }),
   })
 
-  const outcome = await Promise.race([workers.start(), orders.stop])
+  const outcome = await Promise.race([workers.start(), signals.stop.then(() => ({ exitCode: 0 }))])
   const giveUp = async (code: number) => {
-    await Promise.race([workers.stop(), Bun.sleep(patienceMs)])
+    await Promise.race([workers.stop(0), Bun.sleep(patienceMs)])
     workers.kill()
     return code
   }
-  if (outcome && 'exitCode' in outcome) return giveUp(outcome.exitCode)
+  if ('exitCode' in outcome) return giveUp(outcome.exitCode)
   const metrics = listenForMetrics(settings, host, () => workers.families())
   if (metrics === 'failed') return giveUp(1)
-  orders.onReload(() => {
-    notifier.reloading()
-    const changed = reload(readAgain, log, settings)
-    if (changed) {
+  const service = {
+    ...outcome,
+    workers: settings.workers,
+    isResponsive: () => workers.areResponsive,
+    reload(changed: ServiceContext['settings']) {
       log.level = changed.loggingLevel
       workers.reload()
-    }
-    notifier.ready()
-  })
-  if (outcome) {
-    log.info('listening', { url: outcome.url, workers: settings.workers })
-    notifier.ready()
+    },
+    async stop(delayMs: number) {
+      void metrics?.stop()
+      const latestMs = delayMs + settings.shutdownGraceSeconds * 1000 + patienceMs
+      await Promise.race([workers.stop(delayMs), Bun.sleep(latestMs)])
+    },
+    async abort() {
+      workers.abort()
+      await Promise.race([workers.stop(0), Bun.sleep(abortMs)])
+      workers.kill()
+    },
   }
-
-  await orders.stop
-  notifier.stopping()
-  log.info('stopping', { graceSeconds: settings.shutdownGraceSeconds })
-  void metrics?.stop()
-  const code = await end(workers, settings, orders)
-  log.info('stopped')
-  notifier.close()
-  return code
+  return runUntilStopped(context, service, signals)
 }
 
 function workerEnvironment(
@@ -79,14 +69,4 @@ function workerEnvironment(
   const own = port === null ? {} : { SERVICE_PORT: String(port) }
   // The service manager hears from the supervisor alone.
   return { ...environment, ...own, NOTIFY_SOCKET: undefined, WATCHDOG_USEC: undefined }
-}
-
-async function end(workers: Workers, settings: Settings, orders: Orders): Promise<number> {
-  const stopped = workers.stop().then(() => 0)
-  const graceMs = (settings.shutdownDelaySeconds + settings.shutdownGraceSeconds) * 1000
-  const code = await Promise.race([stopped, orders.abort, Bun.sleep(graceMs + patienceMs).then(() => 0)])
-  workers.abort()
-  await Promise.race([stopped, Bun.sleep(abortMs)])
-  workers.kill()
-  return code
 }

@@ -1,12 +1,15 @@
 import { countersOf, mergeFamilies } from '../observability/metric-families.ts'
 
 import type { MetricFamily } from '../observability/metric-families.ts'
+import type { Supervisor } from './host.ts'
 
 /** What a supervisor tells a worker. `question` tells answers apart. */
 export type ToWorker =
+  /** Give a sign of life. */
+  | { kind: 'ping' }
   | { kind: 'reload' }
-  /** Answer what is under way, and end. */
-  | { kind: 'stop' }
+  /** Answer the requests in flight, and end; before that, go on for `delayMs` while clients are sent away. */
+  | { kind: 'stop'; delayMs: number }
   /** End at once. */
   | { kind: 'abort' }
   | { kind: 'tell-metrics'; question: number }
@@ -14,12 +17,14 @@ export type ToWorker =
 
 /** What a worker tells its supervisor. */
 export type FromWorker =
+  | { kind: 'pong' }
   | { kind: 'listening'; url: string; port: number }
   | { kind: 'metrics'; question: number; families: MetricFamily[] }
   | { kind: 'ask-metrics'; question: number }
 
 /** A process that was started. */
 export interface WorkerProcess {
+  pid: number
   /** Does nothing once the process is gone. */
   send(message: ToWorker): void
   kill(): void
@@ -34,31 +39,49 @@ export interface WorkersOptions {
   /** A clock in ms that never goes back. */
   now(): number
   delay(ms: number): Promise<void>
+  /** A worker that answers no ping for so long is killed and replaced. */
+  timeoutMs: number
+  /** A worker was silent for `timeoutMs` and is killed. */
+  onHang(pid: number): void
   /** A worker has ended although nobody asked it to; another one is started after the pause. */
   onLoss(code: number | null, pauseMs: number): void
 }
 
 /** All workers listen at `url`, or one could not be started and that is the exit code of the whole. */
-export type StartOutcome = { url: string } | { exitCode: number }
+export type StartOutcome = { url: string; port: number } | { exitCode: number }
 
 const firstPauseMs = 100
 const longestPauseMs = 5000
 /** A worker that lived so long did not fail at its start. */
 const soundLifeMs = 10_000
 const metricsTimeoutMs = 500
+/** A worker is pinged so often before it is given up. */
+const pingsPerTimeout = 5
 
 interface Member {
   process: WorkerProcess
+  place: Place
   hasListened: boolean
+  unansweredPings: number
   /** Its figures when they were last asked for. */
   lastTold: MetricFamily[]
 }
 
-/** Processes that share a port. One that dies is replaced; all are told what the supervisor is told. */
+/** Where one worker after the other runs. */
+interface Place {
+  /** When a worker here last gave a sign of life. */
+  seenAtMs: number
+  vacated: Promise<void>
+}
+
+/**
+ * Processes that share a port. One that dies is replaced. So is one that hangs, because the system goes on to deal it its
+ * share of the connections.
+ */
 export class Workers {
   readonly #options: WorkersOptions
   readonly #members = new Set<Member>()
-  readonly #places: Promise<void>[] = []
+  readonly #places: Place[] = []
   readonly #started = Promise.withResolvers<StartOutcome>()
   readonly #stopping = Promise.withResolvers<void>()
   readonly #questions = new Map<number, (member: Member, families: MetricFamily[]) => void>()
@@ -78,23 +101,30 @@ export class Workers {
    * once.
    */
   start(): Promise<StartOutcome> {
-    this.#places.push(this.#keepPlace())
+    this.#addPlace()
+    void this.#watch()
     return this.#started.promise
+  }
+
+  /** Whether each worker has given a sign of life within twice the timeout. */
+  get areResponsive(): boolean {
+    const now = this.#options.now()
+    return this.#places.every(({ seenAtMs }) => now - seenAtMs <= 2 * this.#options.timeoutMs)
   }
 
   reload(): void {
     this.#tell({ kind: 'reload' })
   }
 
-  /** Resolves once all have answered what they had under way, and ended. */
-  async stop(): Promise<void> {
+  /** Resolves once all have answered the requests in flight, and ended. */
+  async stop(delayMs: number): Promise<void> {
     this.#isStopping = true
     this.#stopping.resolve()
-    this.#tell({ kind: 'stop' })
-    await Promise.all(this.#places)
+    this.#tell({ kind: 'stop', delayMs })
+    await Promise.all(this.#places.map(({ vacated }) => vacated))
   }
 
-  /** After `stop`: does not wait for what is under way. */
+  /** After `stop`: does not wait for the requests in flight. */
   abort(): void {
     this.#tell({ kind: 'abort' })
   }
@@ -104,11 +134,17 @@ export class Workers {
     for (const { process } of this.#members) process.kill()
   }
 
-  async #keepPlace(): Promise<void> {
+  #addPlace(): void {
+    const place: Place = { seenAtMs: this.#options.now(), vacated: Promise.resolve() }
+    this.#places.push(place)
+    place.vacated = this.#keep(place)
+  }
+
+  async #keep(place: Place): Promise<void> {
     let pauseMs = firstPauseMs
     while (!this.#isStopping) {
       const startedAtMs = this.#options.now()
-      const { code, hasListened } = await this.#runWorker()
+      const { code, hasListened } = await this.#runWorker(place)
       if (this.#isStopping) return
       if (!this.#isStarted && !hasListened && (code === 1 || code === 2)) {
         this.#started.resolve({ exitCode: code })
@@ -121,13 +157,13 @@ export class Workers {
     }
   }
 
-  async #runWorker(): Promise<{ code: number | null; hasListened: boolean }> {
+  async #runWorker(place: Place): Promise<{ code: number | null; hasListened: boolean }> {
     let member: Member
     try {
       const process = this.#options.start(this.#address?.port ?? null, (message) =>
         this.#take(member, message),
       )
-      member = { process, hasListened: false, lastTold: [] }
+      member = { process, place, hasListened: false, unansweredPings: 0, lastTold: [] }
     } catch {
       return { code: 1, hasListened: false }
     }
@@ -138,8 +174,32 @@ export class Workers {
     return { code, hasListened: member.hasListened }
   }
 
+  // Pings are counted, not seconds: a supervisor that was itself stopped for a minute finds all workers silent.
+  async #watch(): Promise<void> {
+    while (!this.#isStopping) {
+      await Promise.race([
+        this.#options.delay(this.#options.timeoutMs / pingsPerTimeout),
+        this.#stopping.promise,
+      ])
+      for (const member of this.#members) {
+        if (member.unansweredPings === pingsPerTimeout) this.#giveUp(member)
+        member.unansweredPings += 1
+      }
+      this.#tell({ kind: 'ping' })
+    }
+  }
+
+  #giveUp({ process }: Member): void {
+    this.#options.onHang(process.pid)
+    process.kill()
+  }
+
   #take(member: Member, message: FromWorker): void {
+    member.unansweredPings = 0
+    member.place.seenAtMs = this.#options.now()
     switch (message.kind) {
+      case 'pong':
+        return
       case 'listening':
         return this.#noteListening(member, message)
       case 'metrics':
@@ -159,12 +219,12 @@ export class Workers {
     if (this.#isStarted) return
     if (!this.#address) {
       this.#address = { url, port }
-      while (this.#places.length < this.#options.count) this.#places.push(this.#keepPlace())
+      while (this.#places.length < this.#options.count) this.#addPlace()
     }
     const listening = [...this.#members].filter((one) => one.hasListened).length
     if (listening < this.#options.count) return
     this.#isStarted = true
-    this.#started.resolve({ url })
+    this.#started.resolve({ url, port })
   }
 
   /** The figures of all; who does not answer in time counts with what lasts of its last answer. */
@@ -189,5 +249,36 @@ export class Workers {
 
   #tell(message: ToWorker): void {
     for (const { process } of this.#members) process.send(message)
+  }
+}
+
+const answerTimeoutMs = 1000
+
+/**
+ * The worker's end: answers what the supervisor asks. The function that it returns asks for the metrics of all workers; it
+ * resolves to the worker's own when the supervisor does not answer within a second.
+ */
+export function answerSupervisor(
+  supervisor: Supervisor,
+  ownFamilies: () => MetricFamily[],
+  delay: (ms: number) => Promise<void>,
+): () => Promise<MetricFamily[]> {
+  const waiting = new Map<number, (families: MetricFamily[]) => void>()
+  let lastQuestion = 0
+  supervisor.onMessage((message) => {
+    if (message.kind === 'ping') supervisor.send({ kind: 'pong' })
+    if (message.kind === 'tell-metrics') {
+      supervisor.send({ kind: 'metrics', question: message.question, families: ownFamilies() })
+    }
+    if (message.kind === 'all-metrics') waiting.get(message.question)?.(message.families)
+  })
+  return async () => {
+    const question = ++lastQuestion
+    const { promise, resolve } = Promise.withResolvers<MetricFamily[]>()
+    waiting.set(question, resolve)
+    supervisor.send({ kind: 'ask-metrics', question })
+    const families = await Promise.race([promise, delay(answerTimeoutMs).then(ownFamilies)])
+    waiting.delete(question)
+    return families
   }
 }

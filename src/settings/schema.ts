@@ -54,6 +54,11 @@ export const settingsSchema = {
   host: setting(listeningHost, '127.0.0.1', 'Address to listen on'),
   port: setting(integer(0, 65535), '8000', 'Port to listen on; 0 takes a free one'),
   workers: setting(integer(1, 256), '1', 'Processes that share the port'),
+  worker_timeout_seconds: setting(
+    seconds(3600),
+    '10',
+    'A worker that gives no sign of life for so long is replaced; counts with several workers only',
+  ),
   http_scheme: setting(choice('http', 'https'), null, 'Scheme of generated URLs; none: http', {
     example: 'https',
   }),

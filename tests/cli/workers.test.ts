@@ -18,6 +18,7 @@ interface Puppet {
 function createTroupe(count: number, options: { spawnFails?: () => boolean } = {}) {
   const puppets: Puppet[] = []
   const losses: [code: number | null, pauseMs: number][] = []
+  const hung: number[] = []
   const sleepers: { atMs: number; wake: () => void }[] = []
   let nowMs = 0
   const workers = new Workers({
@@ -28,6 +29,8 @@ function createTroupe(count: number, options: { spawnFails?: () => boolean } = {
       sleepers.push({ atMs: nowMs + ms, wake: resolve })
       return promise
     },
+    timeoutMs: 10_000,
+    onHang: (pid) => hung.push(pid),
     onLoss: (code, pauseMs) => losses.push([code, pauseMs]),
     start(port, take) {
       if (options.spawnFails?.()) throw new Error('Cannot start')
@@ -44,6 +47,7 @@ function createTroupe(count: number, options: { spawnFails?: () => boolean } = {
       }
       puppets.push(puppet)
       return {
+        pid: puppets.length,
         send: (message) => void puppet.told.push(message),
         kill: () => void (puppet.killed = true),
         exited: exited.promise,
@@ -56,7 +60,7 @@ function createTroupe(count: number, options: { spawnFails?: () => boolean } = {
     await settle()
   }
   const listen = (puppet: Puppet) => puppet.say({ kind: 'listening', url: 'http://here:80', port: 80 })
-  return { workers, puppets, losses, pass, listen }
+  return { workers, puppets, losses, hung, pass, listen }
 }
 
 async function settle(): Promise<void> {
@@ -93,7 +97,7 @@ describe('Workers.start', () => {
     expect(outcome).toBe('waiting')
     listen(puppets[2]!)
     await settle()
-    expect(outcome).toEqual({ url: 'http://here:80' })
+    expect(outcome).toEqual({ url: 'http://here:80', port: 80 })
   })
 
   it.each([1, 2])('gives up with the exit code %d of a worker that can not start', async (code) => {
@@ -185,17 +189,70 @@ describe('a worker that dies', () => {
   })
 })
 
+describe('a worker that hangs', () => {
+  const answerPings = (puppet: Puppet) => {
+    const pings = puppet.told.filter(({ kind }) => kind === 'ping').length
+    puppet.told = puppet.told.filter(({ kind }) => kind !== 'ping')
+    for (let count = 0; count < pings; count++) puppet.say({ kind: 'pong' })
+  }
+
+  it('is killed when it has answered no ping for the timeout, and replaced', async () => {
+    const { workers, puppets, hung, losses, pass } = await startTroupe(2)
+    const [well, silent] = puppets
+
+    for (let seconds = 0; seconds < 10; seconds += 2) {
+      await pass(2000)
+      answerPings(well!)
+    }
+    expect([silent!.killed, hung]).toEqual([false, []])
+    await pass(2000)
+    await silent!.end(null)
+    await pass(100)
+
+    expect([well!.killed, silent!.killed, hung]).toEqual([false, true, [2]])
+    expect(losses).toEqual([[null, 100]])
+    expect(puppets.length).toBe(3)
+    expect(workers.areResponsive).toBe(true)
+  })
+
+  it('is killed once, and nobody is when the supervisor itself was stopped for long', async () => {
+    const { puppets, hung, pass } = await startTroupe(2)
+
+    await pass(600_000)
+    for (const puppet of puppets) answerPings(puppet)
+    await pass(2000)
+
+    expect(puppets.map(({ killed }) => killed)).toEqual([false, false])
+    expect(hung).toEqual([])
+  })
+
+  it('makes the whole unresponsive if nobody takes its place within twice the timeout', async () => {
+    const { workers, puppets, pass } = await startTroupe(2)
+    const until = async (seconds: number) => {
+      for (; seconds > 0; seconds -= 2) {
+        await pass(2000)
+        answerPings(puppets[0]!)
+      }
+    }
+
+    await until(20)
+    expect(workers.areResponsive).toBe(true)
+    await until(2)
+    expect(workers.areResponsive).toBe(false)
+  })
+})
+
 describe('Workers', () => {
   it('passes on what they are told', async () => {
     const { workers, puppets } = await startTroupe(2)
 
     workers.reload()
-    void workers.stop()
+    void workers.stop(0)
     workers.abort()
     workers.kill()
 
     for (const { told, killed } of puppets) {
-      expect(told).toEqual([{ kind: 'reload' }, { kind: 'stop' }, { kind: 'abort' }])
+      expect(told).toEqual([{ kind: 'reload' }, { kind: 'stop', delayMs: 0 }, { kind: 'abort' }])
       expect(killed).toBe(true)
     }
   })
@@ -204,7 +261,7 @@ describe('Workers', () => {
     const { workers, puppets, losses, pass } = await startTroupe(2)
     let hasStopped = false
 
-    void workers.stop().then(() => (hasStopped = true))
+    void workers.stop(0).then(() => (hasStopped = true))
     await puppets[0]!.end(0)
     expect(hasStopped).toBe(false)
     await puppets[1]!.end(0)
@@ -217,7 +274,7 @@ describe('Workers', () => {
   it('stop at once where one waits for being replaced', async () => {
     const { workers, puppets } = await startTroupe(2)
     await puppets[0]!.end(1)
-    const stopped = workers.stop()
+    const stopped = workers.stop(0)
 
     await puppets[1]!.end(0)
 

@@ -48,6 +48,7 @@ describe('readSettings', () => {
       host: '127.0.0.1',
       port: 8000,
       workers: 1,
+      workerTimeoutSeconds: 10,
       httpScheme: null,
       httpHost: null,
       httpApiVersion: '1.5',

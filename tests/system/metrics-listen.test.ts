@@ -55,7 +55,7 @@ describe('service.metrics_listen', () => {
 
     expect(failure).toContain('exit code 1')
     expect(failure).toContain(
-      `cannot serve metrics on 127.0.0.1:${taken.port}: the port is in use; change service.metrics_listen`,
+      `cannot serve metrics on 127.0.0.1:${taken.port}: the port is in use: change service.metrics_listen`,
     )
   })
 

@@ -31,6 +31,8 @@ export interface ProcessOptions {
   environment?: Record<string, string>
   /** A file descriptor that takes the place of the pipe that `lines` reads. */
   stdout?: number
+  /** Another executable than the one under test. */
+  executable?: string
 }
 
 /** A command of the executable that goes on running. */
@@ -63,8 +65,8 @@ function removeFolder(folder: string): void {
 /** Starts a command of the executable. */
 export function start(args: string[], options: ProcessOptions = {}): Running {
   requireExecutable()
-  const { cwd = makeFolder(), environment = {}, stdout } = options
-  const child = Bun.spawn([...leash('KILL'), executablePath, ...args], {
+  const { cwd = makeFolder(), environment = {}, stdout, executable = executablePath } = options
+  const child = Bun.spawn([...leash('KILL'), executable, ...args], {
     cwd,
     env: { PATH: '/usr/bin:/bin', ...environment },
     stdin: 'ignore',

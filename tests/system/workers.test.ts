@@ -83,6 +83,33 @@ describe('several workers', () => {
     await eventually('both count', async () => (await metricsOf(executable.url)).sync_bridge_processes === 2)
   })
 
+  it('are replaced when they hang, which is logged', async () => {
+    const executable = await startWorkers({ settings: { worker_timeout_seconds: '1' } })
+    const [silent, well] = workersOf(executable)
+
+    process.kill(silent!, 'SIGSTOP')
+    await eventually('it is killed', () => !isAlive(silent!))
+    await eventually('there is another one', () => workersOf(executable).length === 2)
+
+    expect(workersOf(executable)).toContain(well!)
+    const hung = executable.logs.filter((line) => line.includes('"worker hangs"'))
+    expect(hung.map((line) => JSON.parse(line))).toMatchObject([{ pid: silent, silentSeconds: 1 }])
+    await eventually('both count', async () => (await metricsOf(executable.url)).sync_bridge_processes === 2)
+  })
+
+  it('that are silent are left out of the metrics', async () => {
+    const executable = await startWorkers({ settings: { worker_timeout_seconds: '60' } })
+    const [silent] = workersOf(executable)
+
+    process.kill(silent!, 'SIGSTOP')
+
+    // The system deals the silent one its share of the connections, so several are tried at once.
+    const answers = Array.from({ length: 20 }, () => metricsOf(executable.url))
+    expect((await Promise.any(answers)).sync_bridge_processes).toBe(1)
+    process.kill(silent!, 'SIGCONT')
+    await Promise.all(answers)
+  })
+
   it('answer what is under way after SIGTERM, even one sent to each of them, and then all is 0', async () => {
     const held = startHeld()
     const executable = await startWorkers({ tokenServerUrl: held.url })

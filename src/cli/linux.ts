@@ -1,5 +1,4 @@
-import { openCLibrary } from './c-library.ts'
-
+import type { FFIFunction } from 'bun:ffi'
 import type { Host } from './host.ts'
 
 /** What the service manager is told; see sd_notify(3). */
@@ -7,25 +6,40 @@ export interface Notifier {
   ready(): void
   reloading(): void
   stopping(): void
+  /** From now on this process is the service. It has to be one of the unit's, and ready. */
+  handOver(pid: number): void
   /** Ends the signs of life. */
   close(): void
 }
 
 /**
  * Tells the service manager how this service is, if one asked for it in NOTIFY_SOCKET, and gives the signs of life that
- * WATCHDOG_USEC asks for. `onFailure` is told why that is impossible, and nothing else follows from it.
+ * WATCHDOG_USEC asks for, as long as `isResponsive` holds. `onFailure` is told why that is impossible; nothing else follows
+ * from it.
  */
-export async function createNotifier(host: Host, onFailure: (reason: string) => void): Promise<Notifier> {
+export async function createNotifier(
+  host: Host,
+  isResponsive: () => boolean,
+  onFailure: (reason: string) => void,
+): Promise<Notifier> {
   const { NOTIFY_SOCKET: address, WATCHDOG_USEC: watchdogMicroseconds } = host.environment
-  const send = address ? await openSender(address, onFailure) : null
-  if (!send) return { ready() {}, reloading() {}, stopping() {}, close() {} }
+  const open = address ? await openSender(address, onFailure) : null
+  if (!open) return { ready() {}, reloading() {}, stopping() {}, handOver() {}, close() {} }
+  // Once another process is the service, the service manager does not listen to this one.
+  let isMain = true
+  const send = (text: string) => void (isMain && open(text))
   const intervalMs = Number(watchdogMicroseconds) / 1000 / 2
-  const watchdog = intervalMs >= 1 ? setInterval(() => send('WATCHDOG=1'), intervalMs) : null
+  const giveSign = () => void (isResponsive() && send('WATCHDOG=1'))
+  const watchdog = intervalMs >= 1 ? setInterval(giveSign, intervalMs) : null
   watchdog?.unref()
   return {
     ready: () => send('READY=1'),
     reloading: () => send('RELOADING=1'),
     stopping: () => send('STOPPING=1'),
+    handOver(pid) {
+      send(`MAINPID=${pid}\nREADY=1`)
+      isMain = false
+    },
     close: () => void (watchdog && clearInterval(watchdog)),
   }
 }
@@ -65,4 +79,33 @@ function socketAddress(address: string): Uint8Array | null {
   if (!/^[/@]/.test(address) || path.length > longestPath) return null
   const family = new Uint8Array(new Uint16Array([unixFamily]).buffer)
   return new Uint8Array(Buffer.concat([family, path]))
+}
+
+// By the names that glibc and musl give it.
+const libraries = ['libc.so.6', 'libc.musl-x86_64.so.1', 'libc.musl-aarch64.so.1', 'libc.so']
+
+async function openCLibrary<Functions extends Record<string, FFIFunction>>(functions: Functions) {
+  const { dlopen } = await import('bun:ffi')
+  for (const name of libraries) {
+    try {
+      return dlopen(name, functions).symbols
+    } catch {
+      // Not this one.
+    }
+  }
+  return null
+}
+
+/**
+ * Why connections can be reset when one process takes over the port from another, or null if they can't. A listening
+ * socket that is closed resets the connections that wait in its queue, unless the kernel may move them to another socket
+ * of the port.
+ */
+export function takeoverRisk(host: Pick<Host, 'readFile'>): string | null {
+  try {
+    const isMigrating = host.readFile('/proc/sys/net/ipv4/tcp_migrate_req').trim() === '1'
+    return isMigrating ? null : 'net.ipv4.tcp_migrate_req is off'
+  } catch {
+    return 'net.ipv4.tcp_migrate_req can not be read'
+  }
 }

@@ -1,0 +1,249 @@
+import { takeOver } from '../settings/settings.ts'
+import { createNotifier, takeoverRisk } from './linux.ts'
+
+import type { Log } from '../observability/log.ts'
+import type { Settings } from '../settings/settings.ts'
+import type { Host, Supervisor } from './host.ts'
+import type { OutputLog } from './output-log.ts'
+import type { Notifier } from './linux.ts'
+
+/** Reads the settings again from where they came; null when they are bad. `report` is told every problem and warning. */
+export type RereadSettings = (report: (line: string) => void) => Settings | null
+
+/** What a service is started with. */
+export interface ServiceContext {
+  settings: Settings
+  host: Host
+  output: OutputLog
+  reread: RereadSettings
+}
+
+/** A service that listens, in this process or in several. */
+export interface RunningService {
+  url: string
+  port: number
+  workers: number
+  /** Whether all of its processes have given a sign of life lately. */
+  isResponsive(): boolean
+  /** Follows new settings as far as that needs no new process. */
+  reload(settings: Settings): void
+  /** Goes on for `delayMs` while clients are sent away; resolves once the requests in flight are answered after that. */
+  stop(delayMs: number): Promise<void>
+  /** Ends at once. */
+  abort(): Promise<void>
+}
+
+/** What a service is told to do from outside. */
+export interface LifecycleSignals {
+  /** Resolves at the first SIGTERM or SIGINT: answer the requests in flight, and end. */
+  stop: Promise<void>
+  /** Resolves at the second one, to the exit code of a process that is ended by it. */
+  abort: Promise<number>
+  /** Calls the handler at every SIGHUP. */
+  onReload(handler: () => void): void
+  /** Calls the handler at every SIGUSR2. */
+  onReplace(handler: () => void): void
+}
+
+const signalNumbers = { SIGTERM: 15, SIGINT: 2 } as const
+
+export function lifecycleSignals(host: Host): LifecycleSignals {
+  const stop = Promise.withResolvers<void>()
+  const abort = Promise.withResolvers<number>()
+  let isStopping = false
+  const reloadHandlers: (() => void)[] = []
+  const replaceHandlers: (() => void)[] = []
+  // From the first moment on, because these signals end a process that does not listen for them.
+  host.onSignal('SIGHUP', () => reloadHandlers.forEach((handler) => handler()))
+  host.onSignal('SIGUSR2', () => replaceHandlers.forEach((handler) => handler()))
+  for (const name of ['SIGTERM', 'SIGINT'] as const) {
+    host.onSignal(name, () => {
+      if (isStopping) abort.resolve(128 + signalNumbers[name])
+      isStopping = true
+      stop.resolve()
+    })
+  }
+  return {
+    stop: stop.promise,
+    abort: abort.promise,
+    onReload: (handler) => void reloadHandlers.push(handler),
+    onReplace: (handler) => void replaceHandlers.push(handler),
+  }
+}
+
+export interface WorkerSignals {
+  /** Resolves to how long the worker goes on before it stops listening, in ms. */
+  stop: Promise<number>
+  /** Resolves to the exit code. */
+  abort: Promise<number>
+  onReload(handler: () => void): void
+}
+
+/**
+ * What a worker is told to do. A terminal or a service manager sends its signals to all processes, so to the supervisor
+ * too: a signal is never a second order. Without its supervisor a worker ends.
+ */
+export function workerSignals(host: Host, supervisor: Supervisor, delayMs: number): WorkerSignals {
+  const stop = Promise.withResolvers<number>()
+  const abort = Promise.withResolvers<number>()
+  const reloadHandlers: (() => void)[] = []
+  host.onSignal('SIGTERM', () => stop.resolve(delayMs))
+  for (const name of ['SIGINT', 'SIGHUP', 'SIGUSR2'] as const) host.onSignal(name, () => {})
+  supervisor.onLoss(() => stop.resolve(delayMs))
+  supervisor.onMessage((message) => {
+    if (message.kind === 'stop') stop.resolve(message.delayMs)
+    if (message.kind === 'abort') abort.resolve(128 + signalNumbers.SIGTERM)
+    if (message.kind === 'reload') for (const handler of reloadHandlers) handler()
+  })
+  return {
+    stop: stop.promise,
+    abort: abort.promise,
+    onReload: (handler) => void reloadHandlers.push(handler),
+  }
+}
+
+/** A successor that does not listen by then is given up. */
+const successorTimeoutMs = 30_000
+/** Clients with open connections ask again within this time, mostly, and are told to close them. */
+const leastTakeoverDelayMs = 1000
+
+/**
+ * Runs a service that listens until a signal ends it or a successor has taken over, and keeps the service manager and the
+ * log informed. Answers the exit code.
+ */
+export async function runUntilStopped(
+  context: ServiceContext,
+  service: RunningService,
+  signals: LifecycleSignals,
+): Promise<number> {
+  const { settings, host } = context
+  const { log } = context.output
+  const notifier = await createNotifier(host, service.isResponsive, (reason) =>
+    log.debug('not notified', { reason }),
+  )
+  const takenOver = Promise.withResolvers<void>()
+  const changes = new Changes(context, service, notifier, takenOver.resolve)
+  signals.onReload(() => void changes.reload())
+  signals.onReplace(() => void changes.replace())
+
+  log.info('listening', { url: service.url, ...(service.workers > 1 && { workers: service.workers }) })
+  warnOfTakeovers(context)
+  const predecessor = host.processes?.predecessor
+  // The service manager listens to the predecessor until that has named this process.
+  if (predecessor) predecessor.announce(service.url)
+  else notifier.ready()
+
+  const isReplaced = await Promise.race([signals.stop.then(() => false), takenOver.promise.then(() => true)])
+  const configuredMs = settings.shutdownDelaySeconds * 1000
+  const delayMs = isReplaced ? Math.max(configuredMs, leastTakeoverDelayMs) : configuredMs
+  notifier.stopping()
+  log.info('stopping', { graceSeconds: settings.shutdownGraceSeconds })
+  const code = await Promise.race([service.stop(delayMs).then(() => 0), signals.abort])
+  await service.abort()
+  log.info('stopped')
+  notifier.close()
+  return code
+}
+
+function warnOfTakeovers({ settings, host, output }: ServiceContext): void {
+  if (!settings.reusePort && !host.environment.NOTIFY_SOCKET) return
+  const reason = takeoverRisk(host)
+  if (reason) output.log.warning('taking over can reset connections', { reason })
+}
+
+/** Changes a running service: by new settings, or by a new process. One change at a time. */
+class Changes {
+  readonly #context: ServiceContext
+  readonly #log: Log
+  readonly #service: RunningService
+  readonly #notifier: Notifier
+  readonly #onTakenOver: () => void
+  #isBusy = false
+  /** The settings that count now. */
+  #running: Settings
+
+  constructor(context: ServiceContext, service: RunningService, notifier: Notifier, onTakenOver: () => void) {
+    this.#context = context
+    this.#log = context.output.log
+    this.#service = service
+    this.#notifier = notifier
+    this.#onTakenOver = onTakenOver
+    this.#running = context.settings
+  }
+
+  /**
+   * Follows the settings. Where that or a new executable needs a new process, and there is a service manager that lets
+   * the main process change, a successor takes over.
+   */
+  async reload(): Promise<void> {
+    await this.#alone(async () => {
+      const settings = this.#reread()
+      if (!settings) return
+      const { host } = this.#context
+      const reloaded = { ...this.#running }
+      const { changed, waiting } = takeOver(reloaded, settings)
+      const isOutdated = waiting.length > 0 || host.processes?.hasNewExecutable() === true
+      if (isOutdated && host.environment.NOTIFY_SOCKET) return this.#startSuccessor()
+
+      this.#service.reload(settings)
+      this.#running = reloaded
+      if (waiting.length > 0) this.#log.warning('settings need a restart', { settings: waiting.join(', ') })
+      this.#log.info('settings reloaded', { changed: changed.join(', ') })
+    })
+  }
+
+  /** A successor takes over, with the executable and the settings as they are now. */
+  async replace(): Promise<void> {
+    await this.#alone(async () => {
+      if (this.#reread()) await this.#startSuccessor()
+    })
+  }
+
+  async #alone(change: () => Promise<void>): Promise<void> {
+    if (this.#isBusy) return this.#log.warning('a change is in progress already')
+    this.#isBusy = true
+    this.#notifier.reloading()
+    await change()
+    this.#notifier.ready()
+    this.#isBusy = false
+  }
+
+  /** Null when they are bad; the log tells why. */
+  #reread(): Settings | null {
+    const lines: string[] = []
+    const settings = this.#context.reread((line) => void lines.push(line))
+    for (const line of lines) {
+      if (settings) this.#log.warning('settings', { problem: line })
+      else this.#log.error('settings refused', { problem: line })
+    }
+    if (!settings) this.#log.error('settings kept')
+    return settings
+  }
+
+  async #startSuccessor(): Promise<void> {
+    const { processes } = this.#context.host
+    if (!processes) return
+    this.#log.info('starting a successor')
+    const successor = processes.startSuccessor(successorEnvironment(this.#context, this.#service.port))
+    const late = Promise.withResolvers<{ failure: string }>()
+    const timer = setTimeout(
+      () => late.resolve({ failure: `it did not listen within ${successorTimeoutMs / 1000} s` }),
+      successorTimeoutMs,
+    )
+    const outcome = await Promise.race([successor.started, late.promise])
+    clearTimeout(timer)
+    if ('failure' in outcome) {
+      successor.kill()
+      this.#log.error('takeover failed', { reason: outcome.failure })
+      return
+    }
+    this.#notifier.handOver(successor.pid)
+    this.#log.info('taken over', { pid: successor.pid })
+    this.#onTakenOver()
+  }
+}
+
+function successorEnvironment({ settings, host }: ServiceContext, port: number) {
+  // A free port that was chosen stays the same.
+  return { ...host.environment, ...(settings.port === 0 && { SERVICE_PORT: String(port) }) }
+}

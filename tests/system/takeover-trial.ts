@@ -1,0 +1,108 @@
+/**
+ * A program of its own: a bridge that is asked all the time, while one process after the other takes over. Its one argument
+ * is a `TrialPlan` as JSON; it prints a `TrialReport` as JSON. It runs where connections survive a takeover, which is a
+ * network of its own in the test.
+ */
+import { join } from 'node:path'
+
+import { freePort } from '../support/free-port.ts'
+import { eventually } from '../support/redis-server.ts'
+import { endAll, serve, startUpstream } from './process.ts'
+
+import type { LoadPlan, LoadReport } from './rolling-load.ts'
+
+export interface TrialPlan {
+  workers: number
+  takeovers: number
+  requests: number
+  clients: number
+}
+
+export interface TrialReport extends LoadReport {
+  takeovers: number
+  /** What the bridge warned of at its start. */
+  warnings: string[]
+}
+
+const plan = JSON.parse(process.argv[2]!) as TrialPlan
+const report = await run()
+endAll()
+await Bun.write(Bun.stdout, `${JSON.stringify(report)}\n`)
+// Timers of what was waited for would keep it alive.
+process.exit(0)
+
+async function run(): Promise<TrialReport> {
+  const upstream = await startUpstream()
+  const port = freePort()
+  const collections = Array.from({ length: plan.clients }, (_, index) => `restarts${index}`)
+  const bridge = await serve({
+    token_server_url: upstream.tokenServerUrl,
+    port: String(port),
+    workers: String(plan.workers),
+    reuse_port: 'true',
+    // However busy the machine is, and however many clients of one user there are.
+    max_event_loop_lag_ms: '0',
+    max_concurrent_requests_per_user: '0',
+    ...Object.fromEntries(collections.map((name) => [`record_${name}_put_enabled`, 'true'])),
+  })
+  const events = (name: string) =>
+    bridge.lines
+      .filter((line) => line.includes(`"event":"${name}"`))
+      .map((line) => JSON.parse(line) as { pid?: number; reason?: string })
+  const load = startLoad({
+    hostname: '127.0.0.1',
+    port,
+    bucket: upstream.bucket,
+    identity: upstream.bearer,
+    collections,
+    known: 'bookmarks',
+    requests: plan.requests,
+  })
+  let pid = bridge.pid
+
+  for (let turn = 1; turn <= plan.takeovers; turn += 1) {
+    await load.done((plan.requests * turn) / (plan.takeovers + 1))
+    process.kill(pid, 'SIGUSR2')
+    await eventually('another process has taken over', () => events('taken over').length === turn)
+    await eventually('the one before has ended', () => events('stopped').length === turn)
+    pid = events('taken over').at(-1)!.pid!
+  }
+  const loadReport = await load.report
+  process.kill(pid, 'SIGTERM')
+  await bridge.exited
+  upstream.process.signal('SIGTERM')
+  await upstream.process.exited
+  const warnings = events('taking over can reset connections').map(({ reason }) => reason!)
+  return { ...loadReport, takeovers: events('taken over').length, warnings }
+}
+
+function startLoad(loadPlan: LoadPlan): { done(count: number): Promise<void>; report: Promise<LoadReport> } {
+  const child = Bun.spawn(
+    [process.execPath, join(import.meta.dir, 'rolling-load.ts'), JSON.stringify(loadPlan)],
+    { stdin: 'ignore', stdout: 'pipe', stderr: 'inherit' },
+  )
+  const progress = { done: 0, changed: Promise.withResolvers<void>() }
+  const note = (done: number) => {
+    progress.done = done
+    progress.changed.resolve()
+    progress.changed = Promise.withResolvers()
+  }
+  const loadReport = (async () => {
+    let last = ''
+    let rest = ''
+    for await (const chunk of child.stdout.pipeThrough(new TextDecoderStream())) {
+      const lines = (rest + chunk).split('\n')
+      rest = lines.pop()!
+      last = lines.at(-1) ?? last
+      if (/^\d+$/.test(last)) note(Number(last))
+    }
+    note(Infinity)
+    return JSON.parse(last) as LoadReport
+  })()
+  return {
+    report: loadReport,
+    async done(count) {
+      while (progress.done < count) await progress.changed.promise
+    },
+  }
+}

@@ -1,0 +1,176 @@
+import { afterAll, afterEach, describe, expect, it } from 'bun:test'
+import { chmodSync, copyFileSync, renameSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+
+import { eventually } from '../support/redis-server.ts'
+import { listenForNotifications } from './notify-socket.ts'
+import { endAll, executablePath, iniText, makeFolder, start } from './process.ts'
+
+import type { Running } from './process.ts'
+
+interface Service {
+  folder: string
+  url: string
+  /** Who began it. All its successors print into the same lines. */
+  first: Running
+  /** Events of that name so far. */
+  events(name: string): Record<string, unknown>[]
+  /** Waits for the next event of that name. */
+  next(name: string): Promise<Record<string, unknown>>
+  /** Ends whoever is the service now, and waits for its end. */
+  stop(): Promise<void>
+}
+
+const services: Service[] = []
+
+afterEach(async () => {
+  for (const service of services.splice(0)) await service.stop()
+})
+
+afterAll(endAll)
+
+/** Starts a copy of the executable, which a test may replace. */
+async function startService(
+  settings: Record<string, string> = {},
+  environment: Record<string, string> = {},
+): Promise<Service> {
+  const folder = makeFolder()
+  const executable = join(folder, 'sync-bridge')
+  installExecutable(folder)
+  writeSettings(folder, settings)
+  const first = start(['serve', '--config', 'bridge.ini'], { cwd: folder, environment, executable })
+  const [, url] = await first.line(/"event":"listening".*"url":"([^"]+)"/)
+  const events = (name: string) =>
+    first.lines
+      .map((line) => JSON.parse(line) as Record<string, unknown>)
+      .filter(({ event }) => event === name)
+  const service: Service = {
+    folder,
+    url: url!,
+    first,
+    events,
+    async next(name) {
+      const known = events(name).length
+      await eventually(`it logs "${name}"`, () => events(name).length > known)
+      return events(name).at(-1)!
+    },
+    async stop() {
+      const pid = Number(events('taken over').at(-1)?.pid ?? first.pid)
+      process.kill(pid, 'SIGTERM')
+      await first.exited
+    },
+  }
+  services.push(service)
+  return service
+}
+
+function writeSettings(folder: string, settings: Record<string, string>): void {
+  const text = iniText({ token_server_url: 'http://127.0.0.1:1', ...settings })
+  writeFileSync(join(folder, 'bridge.ini'), text, { mode: 0o600 })
+}
+
+/** Puts a file into the place of the executable, as a package manager does. */
+function installExecutable(folder: string, contents?: string): void {
+  const fresh = join(folder, 'sync-bridge.new')
+  if (contents === undefined) copyFileSync(executablePath, fresh)
+  else writeFileSync(fresh, contents)
+  chmodSync(fresh, 0o755)
+  renameSync(fresh, join(folder, 'sync-bridge'))
+}
+
+const backoffOf = async (url: string) =>
+  (await fetch(`${url}/v1/`, { headers: { Connection: 'close' } })).headers.get('backoff')
+
+describe('SIGUSR2', () => {
+  it.each(['1', '2'])(
+    'lets a new process take over the address, with all settings, at workers = %s',
+    async (workers) => {
+      const service = await startService({ workers })
+      writeSettings(service.folder, { workers, backoff: '77', batch_max_requests: '7' })
+
+      service.first.signal('SIGUSR2')
+      const { pid } = await service.next('taken over')
+      await eventually('the old one has ended', () => service.events('stopped').length === 1)
+
+      const root = await fetch(`${service.url}/v1/`)
+      expect(pid).not.toBe(service.first.pid)
+      expect(root.headers.get('backoff')).toBe('77')
+      expect(await root.json()).toMatchObject({ settings: { batch_max_requests: 7 } })
+      expect(service.events('listening').map(({ url }) => url)).toEqual([service.url, service.url])
+    },
+  )
+
+  it('keeps the old process when the settings are bad, and when the new one can not start', async () => {
+    const service = await startService({ backoff: '5' })
+
+    writeSettings(service.folder, { backoff: 'much' })
+    service.first.signal('SIGUSR2')
+    await service.next('settings kept')
+    writeSettings(service.folder, { backoff: '6' })
+    installExecutable(service.folder, '#!/bin/sh\nexit 3\n')
+    service.first.signal('SIGUSR2')
+    const ended = await service.next('takeover failed')
+    installExecutable(service.folder, 'nothing that runs')
+    service.first.signal('SIGUSR2')
+    const refused = await service.next('takeover failed')
+
+    expect(ended.reason).toBe('it ended with exit code 3')
+    expect(refused.reason).toMatch(/^it /)
+    expect(await backoffOf(service.url)).toBe('5')
+    expect(service.events('taken over')).toEqual([])
+  })
+})
+
+describe('SIGHUP under a service manager', () => {
+  async function startManaged(settings: Record<string, string>) {
+    const address = `@sync-bridge-${crypto.randomUUID()}`
+    const manager = listenForNotifications(address)
+    const service = await startService(settings, { NOTIFY_SOCKET: address })
+    return { service, manager, [Symbol.dispose]: () => manager.close() }
+  }
+
+  it('lets a new process take over when the executable is another one, and names it', async () => {
+    using managed = await startManaged({})
+    const { service, manager } = managed
+    installExecutable(service.folder)
+
+    service.first.signal('SIGHUP')
+    const { pid } = await service.next('taken over')
+    await eventually('the old one has ended', () => service.events('stopped').length === 1)
+
+    const messages = ['READY=1', 'RELOADING=1', `MAINPID=${pid}\nREADY=1`]
+    expect(manager.messages.slice(0, 3)).toEqual(messages)
+    expect(manager.messages).not.toContain('STOPPING=1')
+    expect(await backoffOf(service.url)).toBeNull()
+  })
+
+  it('does so for settings that a running process can not follow, and for no others', async () => {
+    using managed = await startManaged({})
+    const { service } = managed
+
+    writeSettings(service.folder, { backoff: '9' })
+    service.first.signal('SIGHUP')
+    const reloaded = await service.next('settings reloaded')
+    const successorsBefore = service.events('starting a successor').length
+    writeSettings(service.folder, { backoff: '9', batch_max_requests: '3' })
+    service.first.signal('SIGHUP')
+    await service.next('taken over')
+
+    expect(reloaded.changed).toBe('backoff')
+    expect(successorsBefore).toBe(0)
+    expect(await backoffOf(service.url)).toBe('9')
+  })
+})
+
+describe('a second instance', () => {
+  it('is refused, although processes of one service share their port', async () => {
+    const service = await startService()
+    const port = new URL(service.url).port
+    const second = start(['serve', '--config', 'other.ini'], {
+      cwd: makeFolder({ 'other.ini': iniText({ token_server_url: 'http://127.0.0.1:1', port }) }),
+    })
+
+    expect(await second.exited).toBe(1)
+    expect(second.errors()).toContain('the port is in use')
+  })
+})
