@@ -310,7 +310,8 @@ export class WrittenCollection {
         return true
       }
       const known = isDoubtful ? withoutEffect(failure, this.collection) : failure
-      if (isRefusal(failure) || (!isDoubtful && !this.#around.hasCompany)) throw known
+      const isWorthWaiting = isDoubtful || this.#around.isVisible || this.#around.hasCompany
+      if (isRefusal(failure) || !isWorthWaiting) throw known
       await this.#backOff(known)
     }
   }

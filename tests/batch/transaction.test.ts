@@ -640,6 +640,42 @@ describe('runTransaction: other writers', () => {
     })
   })
 
+  it('repeats a deletion after puts until it gets through, and undoes no put for it', async () => {
+    const storage = new ModelStorage()
+    storage.seed('tabs', [{ id: 'gone', payload: 'old' }])
+    let others = 0
+    storage.onCall = ({ name }) => {
+      if (name === 'remove' && others < 25) storage.otherWrites('tabs', [{ id: 'z', payload: `${++others}` }])
+    }
+
+    const { outcomes, events } = await transact(storage, [
+      put('tabs', 'a', { payload: 'ours' }),
+      remove('tabs', 'gone'),
+    ])
+
+    expect(outcomes.map(({ outcome }) => outcome)).toEqual(['stored', 'deleted'])
+    expect(events.map(({ kind }) => kind)).not.toContain('undone')
+    expect(storage.callCounts).toEqual({ snapshot: 26, write: 1, remove: 26 })
+    expect(storage.contents()).toEqual({ tabs: { a: { payload: 'ours' }, z: { payload: '25' } } })
+  })
+
+  it.each(['conflict', 'unreachable', 'error-before', 'error-after'] as const)(
+    'undoes no put because the deletion after it fails for a while: %s',
+    async (fault) => {
+      const storage = new ModelStorage()
+      storage.seed('tabs', [{ id: 'gone', payload: 'old' }])
+      storage.fault = ({ name }) => (name === 'remove' && storage.callCounts.remove! <= 6 ? fault : null)
+
+      const { outcomes, events } = await transact(storage, [
+        put('tabs', 'a', { payload: 'ours' }),
+        remove('tabs', 'gone'),
+      ])
+
+      expect(outcomes.map(({ outcome }) => outcome)).toEqual(['stored', 'deleted'])
+      expect(events.map(({ kind }) => kind)).not.toContain('undone')
+    },
+  )
+
   it('keeps its own transactions on one collection apart', async () => {
     const storage = new ModelStorage()
     const locks = new Locks()
