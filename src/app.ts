@@ -45,7 +45,8 @@ export function createApp(services: Services) {
       bytes: () => bodyBytes(reply),
       userAgent: () => request.headers.get('user-agent'),
     })
-    return send(reply, origin, requestId)
+    const body = services.streams.send(reply.body, request, () => reply.ended?.())
+    return send({ ...reply, body }, origin, requestId)
   }
   /** The one door out. */
   const send = (reply: Reply, origin: string | null, requestId: string): Response => {

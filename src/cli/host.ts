@@ -51,6 +51,8 @@ export interface Processes {
   usage(): ProcessUsage
   /** Processor time that this process has used so far, in ms. */
   cpuMs(): number
+  /** Bytes sent by a local port that are not acknowledged, by the port that they go to; null where nobody knows. */
+  unsentBytes(localPort: number): ReadonlyMap<number, number> | null
 }
 
 /** The process that a worker works for. */
@@ -116,6 +118,7 @@ export function processHost(): ProcessHost {
       hasNewExecutable,
       usage,
       cpuMs,
+      unsentBytes,
     },
     async drain(timeoutMs) {
       await Promise.race([Promise.all([stdout.drained(), stderr.drained()]), Bun.sleep(timeoutMs)])
@@ -236,6 +239,24 @@ function cpuMs(): number {
 function usage(): ProcessUsage {
   const { rss, heapUsed } = process.memoryUsage()
   return { cpuSeconds: cpuMs() / 1000, residentBytes: rss, heapBytes: heapUsed, startedAtSeconds }
+}
+
+// See proc(5), "/proc/net/tcp": addresses end in the port, and the length of the queue to send precedes a colon.
+function unsentBytes(localPort: number): ReadonlyMap<number, number> | null {
+  const unsent = new Map<number, number>()
+  try {
+    for (const table of ['/proc/self/net/tcp', '/proc/self/net/tcp6']) {
+      for (const line of files().readFileSync(table, 'latin1').split('\n')) {
+        const [, local, remote, , queues] = line.trim().split(/ +/)
+        if (local === undefined || parseInt(local.slice(-4), 16) !== localPort) continue
+        const port = parseInt(remote!.slice(-4), 16)
+        unsent.set(port, (unsent.get(port) ?? 0) + parseInt(queues!, 16))
+      }
+    }
+    return unsent
+  } catch {
+    return null
+  }
 }
 
 const maxFileBytes = 4 * 1024 * 1024

@@ -18,6 +18,8 @@ export interface Reply {
   notices?: Notices
   /** Our own Alert for this answer, as JSON text. */
   alert?: string
+  /** To be called once the body was handed on, or nobody wants it any more. */
+  ended?: () => void
   /** What the body of an error answer says, for logs. */
   errno?: Errno
 }

@@ -44,7 +44,8 @@ async function askBatch(request: Request, services: Services): Promise<Reply> {
   const merged = readBatch(body.parse(readJson), header, services.settings)
   const pending = await Promise.all(merged.map((subRequest) => prepare(subRequest, request, services)))
   const { storages, refusals } = await openStorages(pending, request, services)
-  return await withPermit(services, userOf(request), merged.length, () =>
+  const user = [...storages.values()][0]?.owner ?? userOf(request)
+  return await withPermit(services, { user, requests: merged.length }, () =>
     answerBatch(merged, pending, storages, refusals, request, services),
   )
 }

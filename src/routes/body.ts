@@ -5,6 +5,8 @@ export interface BodyBudgetOptions {
   maxBytes: number
   /** Wall clock, ms since 1970. */
   now(): number
+  /** A body was dropped because others needed its memory. */
+  observeDrop(): void
   /** Bytes of all bodies together. */
   totalBytes?: number
   /** How long the first byte of a body may take. */
@@ -115,6 +117,7 @@ export class BodyBudget {
       if (!body.isProven && isEligible(body) && body.cost(nowMs) > costliest.cost(nowMs)) costliest = body
     }
     costliest.drop(noMemory())
+    this.options.observeDrop()
     if (costliest === newcomer) throw noMemory()
   }
 }

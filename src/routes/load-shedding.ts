@@ -10,8 +10,11 @@ import type { Services } from './services.ts'
  * - `limit`: as many as were configured are in flight
  * - `lag`: as many as the event loop can serve in time are in flight
  * - `user`: there is hardly any room left, and that user has a share of it already
+ * - `list`: the user gets as many lists as are allowed already, and none of them ended soon
+ * - `body-memory`: the body was dropped because others needed its memory
+ * - `slow-reader`: the connection was ended because its reader took too little, or its place was needed
  */
-export type RejectionReason = 'limit' | 'lag' | 'user'
+export type RejectionReason = 'limit' | 'lag' | 'user' | 'list' | 'body-memory' | 'slow-reader'
 
 export interface LoadOptions {
   /** Requests in flight at most. */
@@ -73,9 +76,11 @@ export class LoadShedder {
     return this.#backoffSeconds
   }
 
-  /** Whether a request of that user would be rejected now: the cheap question, before anything is done for it. */
-  rejects(user: string): boolean {
-    return this.#isBusyWith(1) && this.#reasonAgainst(user, 1) !== null
+  /** Whether a request would be rejected now, whoever's it is: the cheap question, before anything is done for it. */
+  rejectsAll(): boolean {
+    const isFull = this.#weight + 1 > this.#limit.value
+    if (isFull) this.#observeFull()
+    return isFull
   }
 
   /** Null: reject at once. Else a promise that resolves when it is time to. */
@@ -90,7 +95,7 @@ export class LoadShedder {
   acquire(user: string, requests = 1): Permit | null {
     // However large a batch is, it has to fit in when there is nothing else.
     const weight = Math.max(1, Math.min(requests, this.#limit.floor))
-    if (this.#isBusyWith(weight) && this.#reasonAgainst(user, weight) !== null) return null
+    if (!this.#admits(user, weight)) return null
     this.#weight += weight
     this.#begun += 1
     if (this.#weight > this.#peak) this.#peak = this.#weight
@@ -127,18 +132,21 @@ export class LoadShedder {
     this.#begun = 0
   }
 
-  #isBusyWith(weight: number): boolean {
-    return this.#weight + weight > busyShare * this.#limit.value
+  #admits(user: string, weight: number): boolean {
+    const { maxRequestsOfUser, observeRejection } = this.options
+    const isBusy = this.#weight + weight > busyShare * this.#limit.value
+    if (!isBusy) return true
+    if (this.#weight + weight > this.#limit.value) {
+      this.#observeFull()
+      return false
+    }
+    if (maxRequestsOfUser === 0 || (this.#requestsOf.get(user) ?? 0) < maxRequestsOfUser) return true
+    observeRejection('user')
+    return false
   }
 
-  #reasonAgainst(user: string, weight: number): RejectionReason | null {
-    const { maxRequestsOfUser, observeRejection } = this.options
-    const hasItsShare = maxRequestsOfUser > 0 && (this.#requestsOf.get(user) ?? 0) >= maxRequestsOfUser
-    const exceeds = this.#weight + weight > this.#limit.value
-    if (!exceeds && !hasItsShare) return null
-    const reason = !exceeds ? 'user' : this.#limit.isLowered ? 'lag' : 'limit'
-    observeRejection(reason)
-    return reason
+  #observeFull(): void {
+    this.options.observeRejection(this.#limit.isLowered ? 'lag' : 'limit')
   }
 }
 
@@ -148,7 +156,7 @@ export class LoadShedder {
  */
 export function shedLoad(request: Request, services: Services): Reply | Promise<Reply> | null {
   const { load, settings } = services
-  if (!isForData(request, services) || !load.rejects(userOf(request))) return null
+  if (!isForData(request, services) || !load.rejectsAll()) return null
   services.observeRefusal(request.method)
   const turn = load.rejectionTurn()
   return turn === null ? overloadReply(settings) : turn.then(() => overloadReply(settings))
@@ -167,50 +175,43 @@ export function userOf({ headers }: Request): string {
   return authorization.slice(authorization.lastIndexOf(' ') + 1)
 }
 
+/** What a request takes while it is in flight. */
+export interface Admission {
+  /** Names the user, the same for all of their credentials. */
+  user: string
+  /** How many requests a batch consists of; one if absent. */
+  requests?: number
+  /** Lists are also bounded by how many of them a user gets at a time. */
+  isList?: boolean
+}
+
 /**
- * Answers a request, or a batch of so many, while it holds a permit; rejects it with 503 when it gets none. A streamed
- * answer holds its permit until its last byte is handed on. To be called once body and credentials have proved good.
+ * Answers a request while it holds a permit; rejects it with 503 when it gets none. A streamed answer holds its permits
+ * until its last byte is handed on. To be called once body and credentials have proved good.
  */
 export async function withPermit(
-  { load, settings }: Pick<Services, 'load' | 'settings'>,
-  user: string,
-  requests: number,
+  { load, streams, settings }: Pick<Services, 'load' | 'streams' | 'settings'>,
+  { user, requests = 1, isList = false }: Admission,
   answer: () => Promise<Reply>,
 ): Promise<Reply> {
   const permit = load.acquire(user, requests)
   if (!permit) return overloadReply(settings)
+  let listPermit: Permit | null = null
   let isStreamed = false
+  const release = () => {
+    permit.release()
+    listPermit?.release()
+  }
   try {
+    if (isList) {
+      listPermit = await streams.acquire(user)
+      if (!listPermit) return overloadReply(settings)
+    }
     const reply = await answer()
     isStreamed = reply.body instanceof ReadableStream
-    if (reply.body instanceof ReadableStream) reply.body = untilEnd(reply.body, permit)
+    if (isStreamed) reply.ended = release
     return reply
   } finally {
-    if (!isStreamed) permit.release()
+    if (!isStreamed) release()
   }
-}
-
-// The server cancels what it can't send, also when the client has left before the answer began.
-function untilEnd(body: ReadableStream<Uint8Array>, permit: Permit): ReadableStream<Uint8Array> {
-  const reader = body.getReader()
-  return new ReadableStream(
-    {
-      async pull(controller) {
-        try {
-          const { done, value } = await reader.read()
-          if (!done) return controller.enqueue(value)
-          permit.release()
-          controller.close()
-        } catch (error) {
-          permit.release()
-          throw error
-        }
-      },
-      cancel(reason) {
-        permit.release()
-        return reader.cancel(reason)
-      },
-    },
-    { highWaterMark: 0 },
-  )
 }

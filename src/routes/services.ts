@@ -4,6 +4,7 @@ import type { BulkStorage } from '../domain/record-storage.ts'
 import type { ExposedSettings } from '../protocol/exposed.ts'
 import type { BodyBudget } from './body.ts'
 import type { LoadShedder } from './load-shedding.ts'
+import type { AnswerStreams } from './streams.ts'
 
 /** What a request of a client hands on to the storage. */
 export interface Caller {
@@ -88,8 +89,9 @@ export interface Services {
   createRequestId(): string
   /** Whether this process is about to end, so that clients should look for another connection. */
   isStopping(): boolean
-  load: Pick<LoadShedder, 'rejects' | 'rejectionTurn' | 'acquire' | 'backoffSeconds'>
+  load: Pick<LoadShedder, 'rejectsAll' | 'rejectionTurn' | 'acquire' | 'backoffSeconds'>
   bodies: Pick<BodyBudget, 'receive'>
+  streams: Pick<AnswerStreams, 'acquire' | 'send'>
   observe(summary: RequestSummary): void
   /** A request was rejected because of the load, before it was looked at. */
   observeRefusal(method: string): void

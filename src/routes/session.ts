@@ -43,19 +43,23 @@ async function answerFromBucket(
   const exchange = toExchange({ method, resource, query: context.query, header, here, body, flushSafeEtag })
 
   const storage = opened ?? (await open())
-  return await withPermit(services, identity.assertion, 1, async () => {
-    let reply: Reply
-    try {
-      reply = exchange.reply(await carryOut(exchange.operation, storage, context.startedAtMs, services))
-    } catch (error) {
-      services.reportDefect(error)
-      reply = errorReply(error, services.settings)
-    }
-    // What the storage said besides belongs to an error answer too.
-    reply.notices = storage.notices
-    if (isLegacyBucket) reply.alert = legacyBucketAlert(services)
-    return reply
-  })
+  return await withPermit(
+    services,
+    { user: storage.owner, isList: exchange.operation.kind === 'list' },
+    async () => {
+      let reply: Reply
+      try {
+        reply = exchange.reply(await carryOut(exchange.operation, storage, context.startedAtMs, services))
+      } catch (error) {
+        services.reportDefect(error)
+        reply = errorReply(error, services.settings)
+      }
+      // What the storage said besides belongs to an error answer too.
+      reply.notices = storage.notices
+      if (isLegacyBucket) reply.alert = legacyBucketAlert(services)
+      return reply
+    },
+  )
 }
 
 /** The whole body of a request, within what is left of the request's time. Throws `ServiceError` 400, 413, 415 or 503. */

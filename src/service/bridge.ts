@@ -6,6 +6,7 @@ import { UpstreamError } from '../domain/errors.ts'
 import { BodyBudget } from '../routes/body.ts'
 import { windowMs } from '../routes/concurrency-limit.ts'
 import { LoadShedder } from '../routes/load-shedding.ts'
+import { AnswerStreams } from '../routes/streams.ts'
 import { expositionType, renderFamilies } from '../observability/metric-families.ts'
 import { createStatsd } from '../observability/statsd.ts'
 import { takeOver } from '../settings/settings.ts'
@@ -53,6 +54,8 @@ export interface BridgeHost {
     usage(): ProcessUsage
     /** Processor time that this process has used so far, in ms. */
     cpuMs(): number
+    /** Bytes sent by a local port that are not acknowledged, by the port that they go to; null where nobody knows. */
+    unsentBytes(localPort: number): ReadonlyMap<number, number> | null
   }
 }
 
@@ -109,12 +112,28 @@ export function startBridge(
     observeLag: observers.eventLoopLag,
     observeRejection: observers.shed,
   })
-  const bodies = new BodyBudget({ maxBytes: settings.maxRequestBytes, now: host.now })
+  const streams = new AnswerStreams({
+    maxOfUser: settings.maxConcurrentRequestsPerUser,
+    now: () => performance.now(),
+    unsentBytes(requests) {
+      const unsent = host.processes?.unsentBytes(server.port!)
+      return requests.map((request) => unsent?.get(server.requestIP(request)?.port ?? 0) ?? null)
+    },
+    // The shortest idle timeout that the server knows: there is no other way to end a connection.
+    cut: (request) => server.timeout(request, 1),
+    observeRejection: observers.shed,
+  })
+  const bodies = new BodyBudget({
+    maxBytes: settings.maxRequestBytes,
+    now: host.now,
+    observeDrop: () => observers.shed('body-memory'),
+  })
   const parts = createParts(settings, host, observers)
   const app = createApp({
     ...createServices(settings, exposed, parts, observers, host, options.commitPatienceMs),
     load,
     bodies,
+    streams,
     isStopping: () => lifecycle.isStopping,
     metrics:
       settings.metricsListen || !observers.metrics
@@ -137,6 +156,7 @@ export function startBridge(
   const stopWatching = every(windowMs, () => {
     load.endWindow()
     bodies.expire()
+    streams.check()
   })
   return {
     url: `http://${server.hostname}:${server.port}`,
@@ -189,7 +209,7 @@ function createServices(
   observers: Observers,
   host: BridgeHost,
   commitPatienceMs?: number,
-): Omit<Services, 'isStopping' | 'metrics' | 'load' | 'bodies'> {
+): Omit<Services, 'isStopping' | 'metrics' | 'load' | 'bodies' | 'streams'> {
   const { send, tokenServer, store } = parts
   const { now } = host
   const credentials = createCredentials({

@@ -1,5 +1,6 @@
 import { createApp } from '../../src/app.ts'
 import { BodyBudget } from '../../src/routes/body.ts'
+import { AnswerStreams } from '../../src/routes/streams.ts'
 import { timestamp } from '../../src/domain/timestamp.ts'
 import { readSettings } from '../../src/settings/settings.ts'
 import { request } from '../support/bridge.ts'
@@ -45,18 +46,26 @@ const record = { id: 'a', payload: 'p', lastModified: timestamp(1_700_000_000_00
 export function startCrowdedWorld(
   options: Partial<LoadOptions> = {},
   settings: Record<string, string> = {},
+  { endlessLists = false } = {},
 ): CrowdedWorld {
   const clock = createLoadClock(options)
   const read = readTestSettings(settings)
   let aheadMs = 0
   const now = () => Date.now() + aheadMs
-  const bodies = new BodyBudget({ maxBytes: read.maxRequestBytes, now })
+  const bodies = new BodyBudget({ maxBytes: read.maxRequestBytes, now, observeDrop() {} })
+  const streams = new AnswerStreams({
+    maxOfUser: options.maxRequestsOfUser ?? 8,
+    now: () => performance.now() + aheadMs,
+    unsentBytes: (requests) => requests.map(() => null),
+    cut: (request) => app.server!.timeout(request, 1),
+    observeRejection: (reason) => void (clock.rejections[reason] += 1),
+  })
   let gate = Promise.withResolvers<void>()
   let reached = 0
   let transacted = 0
   const asked: Promise<Answer>[] = []
   const refused: string[] = []
-  const streams = new Set<ReadableStreamDefaultController<Uint8Array>>()
+  const lists = new Set<ReadableStreamDefaultController<Uint8Array>>()
   async function reach(): Promise<void> {
     reached += 1
     await gate.promise
@@ -73,10 +82,11 @@ export function startCrowdedWorld(
       const records = new ReadableStream<Uint8Array>({
         start(controller) {
           stream = controller
-          streams.add(stream)
+          lists.add(stream)
           stream.enqueue(new Uint8Array(100_000))
         },
-        cancel: () => void streams.delete(stream),
+        pull: () => (endlessLists ? stream.enqueue(new Uint8Array(100_000)) : undefined),
+        cancel: () => void lists.delete(stream),
       })
       return {
         outcome: 'page',
@@ -86,7 +96,7 @@ export function startCrowdedWorld(
   } as unknown as BulkStorage
   const app = createApp({
     settings: { ...read, projectVersion: '1.2.3' },
-    openStorage: () => Promise.resolve(storage),
+    openStorage: ({ assertion }) => Promise.resolve({ ...storage, owner: assertion }),
     identify: () => Promise.resolve(null),
     async transact(steps: Step[]): Promise<OperationOutcome[]> {
       await reach()
@@ -102,6 +112,7 @@ export function startCrowdedWorld(
     isStopping: () => false,
     load: clock.load,
     bodies,
+    streams,
     observe: () => {},
     observeRefusal: (method) => void refused.push(method),
     observeBatch: () => {},
@@ -126,6 +137,7 @@ export function startCrowdedWorld(
       pass(ms) {
         aheadMs += ms
         bodies.expire()
+        streams.check()
       },
     },
     reached: () => reached,
@@ -133,11 +145,11 @@ export function startCrowdedWorld(
     transacted: () => transacted,
     answerAll: () => gate.resolve(),
     endLists(error) {
-      for (const stream of streams) {
+      for (const stream of lists) {
         if (error) stream.error(error)
         else stream.close()
       }
-      streams.clear()
+      lists.clear()
     },
     ask(user, path, init = {}) {
       const answer = request(addressOf(path), initOf(user, init))

@@ -105,7 +105,7 @@ describe('a request that is one too many', () => {
     await world.crowd(1)
 
     expect((await world.ask('another', path, { method })).status).toBe(status)
-    expect(world.clock.rejections).toEqual({ limit: 0, lag: 0, user: 0 })
+    expect(world.clock.rejections).toMatchObject({ limit: 0, lag: 0, user: 0 })
   })
 
   it('is answered a little later when there is a flood of them', async () => {
@@ -191,7 +191,7 @@ describe('a user who has much under way', () => {
     world.answerAll()
     const statuses = (await Promise.all([...greedy, ...modest])).map(({ status }) => status)
     expect(statuses).toEqual(Array(19).fill(200))
-    expect(world.clock.rejections).toEqual({ limit: 0, lag: 0, user: 1 })
+    expect(world.clock.rejections).toMatchObject({ limit: 0, lag: 0, user: 1 })
   })
 
   it('is no matter while there is room', async () => {
@@ -235,7 +235,7 @@ describe('what is under way', () => {
   })
 
   it('does not count a list that broke off', async () => {
-    const world = start({ maxRequests: 5, maxRequestsOfUser: 1 })
+    const world = start({ maxRequests: 5, maxRequestsOfUser: 4 })
     world.answerAll()
     const readers = []
     for (let count = 0; count < 4; count++) readers.push(await beginList(world))
@@ -248,7 +248,7 @@ describe('what is under way', () => {
   })
 
   it('does not count a list whose reader has left', async () => {
-    const world = start({ maxRequests: 5, maxRequestsOfUser: 1 })
+    const world = start({ maxRequests: 5, maxRequestsOfUser: 4 })
     world.answerAll()
     const leaving = new AbortController()
     for (let count = 0; count < 4; count++) await beginList(world, leaving.signal)
@@ -348,7 +348,7 @@ describe('an event loop that is late', () => {
 
     expect((await world.ask('another', one)).status).toBe(503)
     expect((await world.ask('another', '/v1/__lbheartbeat__')).status).toBe(200)
-    expect(world.clock.rejections).toEqual({ limit: 0, lag: 1, user: 0 })
+    expect(world.clock.rejections).toMatchObject({ limit: 0, lag: 1, user: 0 })
 
     world.answerAll()
     await Promise.all(admitted)

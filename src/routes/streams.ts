@@ -1,0 +1,278 @@
+import type { Permit } from './load-shedding.ts'
+
+export interface AnswerStreamsOptions {
+  /** Lists of one user in flight at most, from the question to the last byte; 0: as many as there are. */
+  maxOfUser: number
+  /** On a clock in ms that never goes back. */
+  now(): number
+  /** Bytes that the operating system still holds for the reader of this answer; null where that is not known. */
+  unsentBytes(requests: readonly Request[]): readonly (number | null)[]
+  /** Ends the connection of a request without sending anything more. */
+  cut(request: Request): void
+  observeRejection(reason: 'list' | 'slow-reader'): void
+  /** How long a list waits for its turn. */
+  waitMs?: number
+  /** How long a reader may be slow, and how many bytes it has to take in that time. */
+  slowMs?: number
+  slowBytes?: number
+  /** Bytes of whole answers that wait for their readers, all together. */
+  maxHeldBytes?: number
+}
+
+// Answers up to this size fit into the buffers of the operating system and are handed over at once.
+const largeBytes = 64 * 1024
+// The runtime holds one piece more than the operating system does, so those for slow readers are small.
+const pieceBytes = 64 * 1024
+const slowPieceBytes = 16 * 1024
+const slowPieceAfterMs = 500
+// `fetch` leaves 64 slots for streams. When nearly all are taken, readers that are slow make room for others.
+const crowdedStreams = 56
+const crowdedAfterMs = 5000
+const crowdedBytesPerMs = 16
+/** The operating system takes that much at once, whatever the reader does. */
+const bufferedBytes = 4 * 1024 * 1024
+
+/**
+ * Sends large answers at the pace of their readers, and bounds what one user and what slow readers can hold: the lists
+ * in flight of a user, the least pace of a reader, and the memory of whole answers that wait to be read.
+ */
+export class AnswerStreams {
+  readonly #listsOf = new Map<string, number>()
+  readonly #waiting = new Set<WaitingList>()
+  readonly #streams = new Set<Stream>()
+  readonly #slowMs: number
+  #heldBytes = 0
+
+  constructor(private readonly options: AnswerStreamsOptions) {
+    this.#slowMs = options.slowMs ?? 30_000
+  }
+
+  /** Answers that are being sent piece by piece. */
+  get active(): number {
+    return this.#streams.size
+  }
+
+  /**
+   * The right to ask for a list and to send it to that user. One list too many waits for one of the others to end; null
+   * when none does in time.
+   */
+  acquire(user: string): Permit | Promise<Permit | null> {
+    const { maxOfUser, now, waitMs = 5000 } = this.options
+    if (maxOfUser === 0 || (this.#listsOf.get(user) ?? 0) < maxOfUser) return this.#begin(user)
+    return new Promise((resolve) => void this.#waiting.add({ user, resolve, untilMs: now() + waitMs }))
+  }
+
+  /**
+   * A body as it is to be sent: as it is when it is small, else a stream that goes at the pace of its reader. `ended` is
+   * called once the last byte was handed on, or nobody wants it any more.
+   */
+  send(body: Body, request: Request, ended: () => void): Body {
+    const isWhole = body !== null && !(body instanceof ReadableStream)
+    if (body === null || (isWhole && body.length <= largeBytes)) {
+      ended()
+      return body
+    }
+    const source = isWhole ? (typeof body === 'string' ? new TextEncoder().encode(body) : body) : body
+    const stream = new Stream(source, request, this.options.now, () => {
+      if (!this.#streams.delete(stream)) return
+      this.#heldBytes -= stream.heldBytes
+      ended()
+    })
+    this.#streams.add(stream)
+    this.#heldBytes += stream.heldBytes
+    const { maxHeldBytes = 64 * 1024 * 1024 } = this.options
+    while (this.#heldBytes > maxHeldBytes && this.#cutCostliest(stream));
+    return stream.readable
+  }
+
+  /** Ends readers that are too slow, and the waiting of lists; to be called several times a second. */
+  check(): void {
+    const nowMs = this.options.now()
+    for (const waiting of this.#waiting) {
+      if (waiting.untilMs > nowMs) break
+      this.#waiting.delete(waiting)
+      this.options.observeRejection('list')
+      waiting.resolve(null)
+    }
+    const suspects = [...this.#streams].filter((stream) => stream.isDue(nowMs, this.#slowMs))
+    if (suspects.length > 0) this.#judge(suspects, nowMs)
+    if (this.#streams.size >= crowdedStreams) this.#makeRoom(nowMs)
+  }
+
+  #begin(user: string): Permit {
+    this.#listsOf.set(user, (this.#listsOf.get(user) ?? 0) + 1)
+    let isReleased = false
+    return {
+      release: () => {
+        if (isReleased) return
+        isReleased = true
+        const others = this.#listsOf.get(user)! - 1
+        if (others === 0) this.#listsOf.delete(user)
+        else this.#listsOf.set(user, others)
+        this.#admitNext(user)
+      },
+    }
+  }
+
+  #admitNext(user: string): void {
+    for (const waiting of this.#waiting) {
+      if (waiting.user !== user) continue
+      this.#waiting.delete(waiting)
+      return waiting.resolve(this.#begin(user))
+    }
+  }
+
+  #judge(suspects: Stream[], nowMs: number): void {
+    const { unsentBytes, slowBytes = 30 * 1024 } = this.options
+    const unsent = unsentBytes(suspects.map(({ request }) => request))
+    for (const [index, stream] of suspects.entries()) {
+      if (!stream.isFastEnough(nowMs, unsent[index] ?? 0, slowBytes)) this.#cut(stream)
+    }
+  }
+
+  #makeRoom(nowMs: number): void {
+    const slow = [...this.#streams].filter((stream) => stream.ageMs(nowMs) >= crowdedAfterMs)
+    slow.sort((a, b) => a.bytesPerMs(nowMs) - b.bytesPerMs(nowMs))
+    for (const stream of slow.slice(0, this.#streams.size - crowdedStreams + 1)) {
+      if (stream.bytesPerMs(nowMs) < crowdedBytesPerMs) this.#cut(stream)
+    }
+  }
+
+  /** Makes room for the answer that has just begun; false: there is nothing else to cut. */
+  #cutCostliest(newcomer: Stream): boolean {
+    const nowMs = this.options.now()
+    let costliest: Stream | null = null
+    for (const stream of this.#streams) {
+      if (stream === newcomer || stream.heldBytes === 0) continue
+      if (costliest === null || stream.cost(nowMs) > costliest.cost(nowMs)) costliest = stream
+    }
+    if (costliest) this.#cut(costliest)
+    return costliest !== null
+  }
+
+  #cut(stream: Stream): void {
+    this.options.observeRejection('slow-reader')
+    stream.abort()
+    // A stream that fails leaves the connection open for as long as its reader takes nothing.
+    this.options.cut(stream.request)
+  }
+}
+
+type Body = string | Uint8Array | ReadableStream<Uint8Array> | null
+
+interface WaitingList {
+  user: string
+  resolve(permit: Permit | null): void
+  untilMs: number
+}
+
+/** One answer that is sent piece by piece. */
+class Stream {
+  readonly readable: ReadableStream<Uint8Array>
+  /** Memory that a whole answer holds until it is sent; 0 for a list that streams from the storage. */
+  readonly heldBytes: number
+  readonly #startedAtMs: number
+  #controller!: ReadableStreamDefaultController<Uint8Array>
+  #source: ReadableStreamDefaultReader<Uint8Array> | null
+  /** What was read and is not handed on yet. */
+  #rest: Uint8Array
+  #handedOnBytes = 0
+  /** For how long pieces have waited for the reader, all together, and since when the current one does. */
+  #waitedMs = 0
+  #waitsSinceMs: number | null = null
+  /** Where things stood when the reader was looked at last. */
+  #look: { waitedMs: number; arrivedBytes: number } | null = null
+
+  constructor(
+    source: Uint8Array | ReadableStream<Uint8Array>,
+    readonly request: Request,
+    private readonly now: () => number,
+    private readonly ended: () => void,
+  ) {
+    this.#startedAtMs = now()
+    this.#source = source instanceof Uint8Array ? null : source.getReader()
+    this.#rest = source instanceof Uint8Array ? source : new Uint8Array()
+    this.heldBytes = this.#rest.length
+    this.readable = new ReadableStream(
+      {
+        start: (controller) => void (this.#controller = controller),
+        pull: () => this.#pull(),
+        // The server cancels what it can't send, also when the client has left before the answer began.
+        cancel: (reason) => this.#end(reason),
+      },
+      { highWaterMark: 0 },
+    )
+  }
+
+  ageMs(nowMs: number): number {
+    return nowMs - this.#startedAtMs
+  }
+
+  cost(nowMs: number): number {
+    return this.heldBytes * (this.ageMs(nowMs) + 1)
+  }
+
+  bytesPerMs(nowMs: number): number {
+    return Math.max(0, this.#handedOnBytes - bufferedBytes) / this.ageMs(nowMs)
+  }
+
+  /** Whether it has waited for its reader for so long, since it was looked at, that this has to be done again. */
+  isDue(nowMs: number, slowMs: number): boolean {
+    const waitedMs = this.#waitedUntil(nowMs)
+    return this.#look === null ? waitedMs >= slowMs / 6 : waitedMs - this.#look.waitedMs >= slowMs
+  }
+
+  /**
+   * Whether enough has arrived at the reader since the last look. The runtime asks for another piece when the operating
+   * system has room, which may be a megabyte later; so what the system holds tells more.
+   */
+  isFastEnough(nowMs: number, unsentBytes: number, slowBytes: number): boolean {
+    const arrivedBytes = this.#handedOnBytes - unsentBytes
+    const isFastEnough = this.#look === null || arrivedBytes - this.#look.arrivedBytes >= slowBytes
+    this.#look = { waitedMs: this.#waitedUntil(nowMs), arrivedBytes }
+    return isFastEnough
+  }
+
+  /** Gives it up: what has been sent must not look whole. */
+  abort(): void {
+    const reason = new Error('The reader is too slow')
+    this.#controller.error(reason)
+    void this.#end(reason)
+  }
+
+  #waitedUntil(nowMs: number): number {
+    return this.#waitedMs + (this.#waitsSinceMs === null ? 0 : nowMs - this.#waitsSinceMs)
+  }
+
+  async #pull(): Promise<void> {
+    this.#waitedMs = this.#waitedUntil(this.now())
+    this.#waitsSinceMs = null
+    try {
+      while (this.#rest.length === 0) {
+        const next = await this.#source?.read()
+        if (!next || next.done) {
+          this.ended()
+          return this.#controller.close()
+        }
+        this.#rest = next.value
+      }
+    } catch (error) {
+      this.ended()
+      throw error
+    }
+    const length = this.#waitedMs > slowPieceAfterMs ? slowPieceBytes : pieceBytes
+    const piece = this.#rest.subarray(0, length)
+    this.#rest = this.#rest.subarray(length)
+    this.#handedOnBytes += piece.length
+    this.#waitsSinceMs = this.now()
+    this.#controller.enqueue(piece)
+  }
+
+  async #end(reason: unknown): Promise<void> {
+    this.ended()
+    const source = this.#source
+    this.#source = null
+    this.#rest = new Uint8Array()
+    await source?.cancel(reason).catch(() => {})
+  }
+}
