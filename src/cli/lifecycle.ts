@@ -213,7 +213,7 @@ class Changes {
     const lines: string[] = []
     const settings = this.#context.reread((line) => void lines.push(line))
     for (const line of lines) {
-      if (settings) this.#log.warning('settings', { problem: line })
+      if (settings) this.#log.warning('settings warning', { problem: line })
       else this.#log.error('settings refused', { problem: line })
     }
     if (!settings) this.#log.error('settings kept')

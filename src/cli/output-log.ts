@@ -21,7 +21,7 @@ const pieceBytes = 4096
 export function createOutputLog(settings: Settings, host: Host, output: Output): OutputLog {
   const writer = createLineWriter(output, {
     pieceBytes,
-    onRecovered: (lost) => log.warning('log lines were lost', { lines: lost }),
+    onRecovered: (lost) => log.warning('log lines dropped', { lines: lost }),
   })
   const log: Log = createLog({
     renderer: settings.loggingRenderer,

@@ -2,17 +2,30 @@ import { describe, expect, it } from 'bun:test'
 import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 
+import { Glob, RedisClient } from 'bun'
+import { readRedisAddress } from '../../src/credentials/redis-address.ts'
+import { createRedisStore } from '../../src/credentials/redis-store.ts'
 import { startSandbox } from '../../src/sandbox/sandbox.ts'
-import { settingsSchema } from '../../src/settings/schema.ts'
-import { runProgram, temporaryFolder } from '../support/processes.ts'
+import { collectionGate, settingsSchema } from '../../src/settings/schema.ts'
+import { freePort } from '../support/free-port.ts'
+import { runProgram, startProgram, temporaryFolder } from '../support/processes.ts'
 import { executablePath } from '../system/process.ts'
 
 const path = join(import.meta.dir, '../../docs/operate.md')
 const text = readFileSync(path, 'utf8')
+/** The code blocks of the page. */
+const blocks = [...text.matchAll(/^```\w*\n([\s\S]*?)^```$/gm)].map(([, block]) => block!)
+
+/** The code block with that text; a page has to have it once. */
+function blockWith(part: string): string {
+  const found = blocks.filter((block) => block.includes(part))
+  if (found.length !== 1) throw new Error(`${found.length} code blocks contain "${part}"`)
+  return found[0]!
+}
 
 describe('the guide for operators', () => {
   it('installs in five lines', async () => {
-    const lines = /^## Installing[\s\S]*?```sh\n([\s\S]*?)```/m.exec(text)![1]!.trim()
+    const lines = blockWith('systemctl enable').trim()
     using folder = temporaryFolder()
     const sandbox = await startSandbox()
     const script = lines
@@ -49,6 +62,77 @@ describe('the guide for operators', () => {
     expect(checked).toContain('token server: answers')
   })
 
+  it('configures Redis, and a user who may do what is needed', async () => {
+    using folder = temporaryFolder()
+    const port = freePort()
+    const file = folder.file('redis.conf')
+    writeFileSync(file, `${blockWith('maxmemory-policy')}\nport ${port}\nbind 127.0.0.1\n`)
+    const url = `redis://127.0.0.1:${port}`
+    await using server = await startProgram(['redis-server', file, '--dir', folder.path], () => answers(url))
+    using admin = connect(url)
+    const user = blockWith('ACL SETUSER').trim().replace('PASSWORD', 'hunter2').split(' ')
+    await admin.client.send(user[0]!, user.slice(1))
+
+    const troubles: string[] = []
+    const store = createRedisStore({
+      address: readRedisAddress(`redis://bridge:hunter2@127.0.0.1:${port}`)!,
+      prefix: settingsSchema.cache_prefix.initial,
+      random: Math.random,
+      commandTimeoutMs: 10_000,
+      onTrouble: (trouble, code) => void troubles.push(`${trouble} ${code}`),
+    })
+    await store.set('a', 'sealed', 60_000)
+    const found = await store.get('a')
+    await store.delete('a')
+    const isThere = await store.ping()
+    await store.close()
+
+    expect(server.output()).not.toContain('Bad directive')
+    expect([found, isThere, troubles]).toEqual(['sealed', true, []])
+    expect(await admin.client.send('CONFIG', ['GET', 'maxmemory-policy'])).toMatchObject({
+      'maxmemory-policy': 'allkeys-lru',
+    })
+  })
+
+  it('reads the journal', async () => {
+    using folder = temporaryFolder()
+    const lines = blockWith('journalctl').trim().split('\n')
+
+    for (const line of lines) {
+      // A journal without entries, which nobody waits for.
+      const [program, ...options] = line.replace(/#.*$/, '').replace(/ -f\b/, '').trim().split(/ +/)
+      await runProgram([program!, ...options, '--directory', folder.path])
+    }
+    expect(lines.length).toBe(2)
+  })
+
+  it('has no code that nobody has run', () => {
+    const run = ['systemctl enable', 'maxmemory-policy', 'ACL SETUSER', 'journalctl']
+
+    expect(blocks.filter((block) => !run.some((part) => block.includes(part)))).toEqual([])
+  })
+
+  it('explains every event of the log that is not for developers alone', () => {
+    const source = join(import.meta.dir, '../../src')
+    const events = [...new Glob('{cli,service}/**/*.ts').scanSync(source)].flatMap((file) =>
+      [
+        ...readFileSync(join(source, file), 'utf8').matchAll(
+          /\blog(?:\.(?:info|warning|error)|\[[^\]]+\])\(\s*['`]([^'`$]+)/g,
+        ),
+      ].map(([, event]) => event!),
+    )
+
+    expect(events.length).toBeGreaterThan(10)
+    expect([...new Set(events)].filter((event) => !text.includes(`\`${event}`))).toEqual([])
+  })
+
+  it('says what to do about every alert', () => {
+    const rules = readFileSync(join(dirname(path), 'examples/alerts.yml'), 'utf8')
+    const alerts = [...rules.matchAll(/- alert: (\w+)/g)].map(([, alert]) => alert!)
+
+    expect(alerts.filter((alert) => !text.includes(`\`${alert}\``))).toEqual([])
+  })
+
   it('names files that are there', () => {
     const links = [...text.matchAll(/\]\(([^)#]+)\)/g)].map(([, target]) => target!)
 
@@ -63,7 +147,21 @@ describe('the guide for operators', () => {
 
     expect(named.length).toBeGreaterThan(15)
     for (const name of named) {
-      expect([name, Object.hasOwn(settingsSchema, name)]).toEqual([name, true])
+      const exists = Object.hasOwn(settingsSchema, name) || collectionGate(name) !== null
+      expect([name, exists]).toEqual([name, true])
     }
   })
 })
+
+function connect(url: string): Disposable & { client: RedisClient } {
+  const client = new RedisClient(url, { autoReconnect: false })
+  return { client, [Symbol.dispose]: () => client.close() }
+}
+
+async function answers(url: string): Promise<boolean> {
+  using connection = connect(url)
+  return await connection.client.ping().then(
+    () => true,
+    () => false,
+  )
+}
