@@ -72,6 +72,8 @@ Object.assign(globalThis, {
 })
 const versions = {
   'kinto 17.1.1': (require('kinto') as { default: KintoClass }).default,
+  'kinto 12.7.0': require('kinto-12-7/dist/kinto.noshim.js') as KintoClass,
+  'kinto 12.1.1': require('kinto-12-1/dist/kinto.noshim.js') as KintoClass,
   'kinto 9.0.2': require('kinto-9/dist/kinto.noshim.js') as KintoClass,
   'kinto 1.2.2': require('kinto-1/dist/kinto-1.2.2.noshim.js') as KintoClass,
 }
