@@ -3,12 +3,14 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
 export const kintoHttp = 'kinto-http==11.11.0'
+/** The last but one major version, which sends a body of `{}` with every GET and HEAD. */
+export const olderKintoHttp = 'kinto-http==10.9.0'
 
 /** The path of a Python with the package, installed once into a folder for temporary files; or why there is none. */
-export async function findPython(): Promise<{ path: string } | { reason: string }> {
+export async function findPython(requirement = kintoHttp): Promise<{ path: string } | { reason: string }> {
   const system = Bun.which('python3')
   if (!system) return { reason: 'there is no python3 in PATH' }
-  const folder = join(tmpdir(), `sync-bridge-tests-${kintoHttp.replace('==', '-')}`)
+  const folder = join(tmpdir(), `sync-bridge-tests-${requirement.replace('==', '-')}`)
   const path = join(folder, 'bin/python')
   if (existsSync(path)) return { path }
   // Made aside and put in place whole, so that a broken installation is never found by the next run.
@@ -17,7 +19,7 @@ export async function findPython(): Promise<{ path: string } | { reason: string 
     const options = ['--quiet', '--disable-pip-version-check']
     const steps = [
       [system, '-m', 'venv', draft],
-      [join(draft, 'bin/python'), '-m', 'pip', 'install', ...options, kintoHttp],
+      [join(draft, 'bin/python'), '-m', 'pip', 'install', ...options, requirement],
     ]
     for (const step of steps) {
       const child = Bun.spawn(step, { stdout: 'ignore', stderr: 'pipe', timeout: 60_000 })
