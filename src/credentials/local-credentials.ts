@@ -1,5 +1,5 @@
 import { RecentMap } from './recent-map.ts'
-import { identityText } from './seal.ts'
+import { identityKey } from '../domain/credentials.ts'
 
 import type { Identity, SyncCredentials } from '../domain/credentials.ts'
 import type { Opened, Seal } from './seal.ts'
@@ -52,7 +52,7 @@ export class LocalCredentials {
   }
 
   #keyOf(identity: Identity): string {
-    const text = identityText(identity)
+    const text = identityKey(identity)
     return text.length <= maxKeyLength ? text : this.#options.seal.index(identity)
   }
 }

@@ -1,4 +1,5 @@
 import type * as Crypto from 'node:crypto'
+import { identityKey, joinFields } from '../domain/credentials.ts'
 import type { Identity, SyncCredentials } from '../domain/credentials.ts'
 
 export interface SealOptions {
@@ -43,15 +44,19 @@ export function createSeal({ secret, tokenServerUrl, randomBytes }: SealOptions)
 
   function index(identity: Identity): string {
     return new Bun.CryptoHasher('sha256', indexKey)
-      .update(identityText(identity))
-      .update(join(tokenServerUrl))
+      .update(identityKey(identity))
+      .update(joinFields(tokenServerUrl))
       .digest('base64url')
   }
 
   function encryptionKey({ scheme, assertion, clientState, keyId }: Identity): Buffer {
-    const material = Buffer.concat([secret, Buffer.from(join(scheme, assertion))])
+    const material = Buffer.concat([secret, Buffer.from(joinFields(scheme, assertion))])
     // HKDF takes at most 1024 bytes of context, and a client chooses the length of its key id.
-    const context = Bun.CryptoHasher.hash('sha256', join(clientState, keyId, tokenServerUrl), 'base64url')
+    const context = Bun.CryptoHasher.hash(
+      'sha256',
+      joinFields(clientState, keyId, tokenServerUrl),
+      'base64url',
+    )
     return deriveKey(material, `sync-bridge credentials: encryption ${context}`)
   }
 
@@ -85,18 +90,6 @@ export function createSeal({ secret, tokenServerUrl, randomBytes }: SealOptions)
       }
     },
   }
-}
-
-/** An identity as one text, different for different identities. As secret as the identity is. */
-export function identityText({ scheme, assertion, clientState, keyId }: Identity): string {
-  return join(scheme, assertion, clientState, keyId)
-}
-
-/** Each field is preceded by its length, so that no text can move from one field into the next. */
-function join(...fields: (string | undefined)[]): string {
-  let text = ''
-  for (const field of fields) text += field === undefined ? '-' : `${field.length}:${field}`
-  return text
 }
 
 /** HKDF without salt, of as many bytes as the hash has, for which one round is enough. */

@@ -19,3 +19,15 @@ export interface SyncCredentials {
   /** Wall clock, ms since 1970, after which the storage refuses them. */
   expiresAtMs: number
 }
+
+/** An identity as one text, different for different identities. As secret as the identity is. */
+export function identityKey({ scheme, assertion, clientState, keyId }: Identity): string {
+  return joinFields(scheme, assertion, clientState, keyId)
+}
+
+/** Each field is preceded by its length, so that no text can move from one field into the next. */
+export function joinFields(...fields: (string | undefined)[]): string {
+  let text = ''
+  for (const field of fields) text += field === undefined ? '-' : `${field.length}:${field}`
+  return text
+}

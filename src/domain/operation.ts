@@ -2,14 +2,20 @@ import { judgeRead } from './precondition.ts'
 import type { ServiceError } from './errors.ts'
 import type { Precondition } from './precondition.ts'
 import type { RecordInput, SyncRecord } from './record.ts'
-import type { CollectionTimestamps, GetOutcome, ListOptions, ListOutcome } from './record-storage.ts'
+import type {
+  CollectionTimestamps,
+  GetOutcome,
+  ListFilter,
+  ListOptions,
+  ListOutcome,
+} from './record-storage.ts'
 import type { Timestamp } from './timestamp.ts'
 
 /** One thing that a client wants of a storage, alone or as a part of a transaction. */
 export type Operation =
   | { kind: 'list'; collection: string; options: ListOptions; precondition: Precondition }
-  /** The size of a collection, whatever is filtered. */
-  | { kind: 'count'; collection: string; precondition: Precondition }
+  /** How many records a list with this filter would hold. */
+  | { kind: 'count'; collection: string; filter: ListFilter; precondition: Precondition }
   | { kind: 'get'; collection: string; id: string; precondition: Precondition }
   | { kind: 'put'; collection: string; id: string; input: RecordInput; precondition: Precondition }
   | { kind: 'delete'; collection: string; id: string; precondition: Precondition }

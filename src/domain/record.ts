@@ -45,9 +45,12 @@ export function canonicalCollection(name: string): string | null {
 const idForm = /^[ -~]{1,64}$/
 
 /**
- * Whether the storage could hold a record of that id: printable ASCII, 1 to 64 characters. `.` and `..` are
- * refused because URL parsers collapse them, encoded or not, into a path one level up.
+ * Whether the storage could hold a record of that id: printable ASCII, 1 to 64 characters, slashes included, because
+ * Firefox's form history has such ids. `.` and `..`, alone or between slashes, are refused: URL parsers collapse them,
+ * encoded or not, into a path one level up.
  */
 export function isRecordId(id: string): boolean {
-  return idForm.test(id) && id !== '.' && id !== '..'
+  return idForm.test(id) && !(id.includes('.') && dotSegment.test(id))
 }
+
+const dotSegment = /(?:^|\/)\.\.?(?:\/|$)/

@@ -42,13 +42,26 @@ export function toEntityTag(value: Timestamp): string {
 
 const entityTagForm = /^(?:(?:W\/)?"(\d{1,15})"|(\d{1,15}))$/
 
+/** How clients spell a version, in headers and in queries alike, as a part of a regular expression. */
+export const versionPattern = entityTagForm.source.slice(1, -1)
+
 /**
- * Reads an entity tag as clients and the proxies between send it back: `"123"`, `123`, `W/"123"`; null when
- * it is anything else.
+ * Reads a version as clients and the proxies between send it back: `"123"`, `123`, `W/"123"`; null when it is anything
+ * else.
  */
 export function fromEntityTag(text: string): Timestamp | null {
   const match = entityTagForm.exec(text)
   return match ? timestamp(Number(match[1] ?? match[2])) : null
+}
+
+/** The timestamp floored to the 10 ms steps of the storage, towards the past, so that a change is never taken for none. */
+export function floored(value: Timestamp): Timestamp {
+  return timestamp(value - (value % 10))
+}
+
+/** The timestamp raised to the next 10 ms step of the storage. */
+export function raised(value: Timestamp): Timestamp {
+  return timestamp(Math.ceil(value / 10) * 10)
 }
 
 /** The timestamp as an HTTP date, truncated to the second; see RFC 9110, 5.6.7. */

@@ -1,4 +1,5 @@
-import type { Static, TSchema } from '@sinclair/typebox'
+import { Type } from '@sinclair/typebox'
+import type { Static, TObject, TSchema } from '@sinclair/typebox'
 import { TypeCompiler } from '@sinclair/typebox/compiler'
 import type { TypeCheck } from '@sinclair/typebox/compiler'
 import { ValueErrorType } from '@sinclair/typebox/errors'
@@ -30,6 +31,58 @@ export function compileCheck<S extends TSchema>(schema: S): (value: unknown) => 
     }
     return { problems: [...problems.values()] }
   }
+}
+
+/** The parts of a request that are validated before it is carried out; headers by their lower-case names. */
+export interface RequestParts {
+  params: object
+  query: object
+  headers: object
+}
+
+/** The schemas of these parts. */
+export interface RequestSchemas {
+  params: TObject
+  query: TObject
+  headers: TObject
+}
+
+/**
+ * Compiles the schemas of a request into one check over path, query and headers. The check answers null for a request that
+ * they accept, and else all problems, described by the schemas' own words.
+ */
+export function compileRequestCheck(schemas: RequestSchemas): (parts: RequestParts) => Problem[] | null {
+  let made: TypeCheck<TObject> | null = null
+  return (parts) => {
+    const compiled = (made ??= TypeCompiler.Compile(Type.Object({ ...schemas })))
+    if (compiled.Check(parts)) return null
+    const problems: Problem[] = []
+    for (const { path, schema } of compiled.Errors(parts)) {
+      const [, part, ...rest] = path.split('/')
+      const name = nameOf(rest.join('/').replaceAll('~1', '/'))
+      if (problems.some((problem) => problem.name === name)) continue
+      const description =
+        (schema.description as string | undefined) ?? 'does not have the form that belongs here'
+      problems.push({ location: locations[part as keyof RequestParts], name, description })
+      if (problems.length === mostProblems) break
+    }
+    return problems
+  }
+}
+
+const locations = { params: 'path', query: 'querystring', headers: 'header' } as const
+
+/** What clients call a parameter: headers in their canonical case, and the rest of a record's path by its meaning. */
+function nameOf(key: string): string {
+  return canonicalNames[key] ?? key
+}
+
+export const canonicalNames: Record<string, string> = {
+  '*': 'record_id',
+  'if-match': 'If-Match',
+  'if-none-match': 'If-None-Match',
+  'x-client-state': 'X-Client-State',
+  prefer: 'Prefer',
 }
 
 function describe(error: ValueError): string {

@@ -1,6 +1,19 @@
-import { corsHeaders } from './cors.ts'
+import { invalidRequest } from '../domain/errors.ts'
+import type { Notices } from '../domain/record-storage.ts'
 import type { ExposedSettings } from './exposed.ts'
+import { emptyReply } from './reply.ts'
 import type { Reply } from './reply.ts'
+
+/** What an answer tells besides the reply: what is known of the request that it belongs to. */
+export interface Circumstances {
+  origin: string | null
+  requestId: string
+  notices: Notices | null
+  /** Our own advice, as JSON text. */
+  alert: string | null
+  /** Whether several users share the URL, so that nobody may store the answer. */
+  isLegacyBucket: boolean
+}
 
 /**
  * Turns a reply into the message that goes out, with everything that every answer carries. `ownBackoffSeconds` is how
@@ -8,18 +21,23 @@ import type { Reply } from './reply.ts'
  */
 export function toResponse(
   reply: Reply,
-  origin: string | null,
+  circumstances: Circumstances,
   settings: ExposedSettings,
   nowMs: number,
   ownBackoffSeconds = 0,
 ): Response {
-  const { status } = reply
+  const { origin, requestId, isLegacyBucket } = circumstances
   const body = sendable(reply.body)
-  const headers = body === null ? usualHeaders : usualJsonHeaders
-  const response = new Response(body, { status, headers })
-  if (origin !== null) setAll(response.headers, corsHeaders(origin, settings))
-  setAll(response.headers, noticeHeaders(reply, settings, nowMs, ownBackoffSeconds))
-  setAll(response.headers, reply.headers)
+  const response = new Response(body, {
+    status: reply.status,
+    headers: body === null ? usualHeaders : usualJsonHeaders,
+  })
+  const { headers } = response
+  if (origin !== null) setAll(headers, corsHeaders(origin, settings))
+  if (isLegacyBucket) headers.set('Cache-Control', 'no-cache, no-store')
+  setAll(headers, noticeHeaders(reply.status, circumstances, settings, nowMs, ownBackoffSeconds))
+  setAll(headers, reply.headers)
+  headers.set('X-Request-Id', requestId)
   return response
 }
 
@@ -53,34 +71,35 @@ function setAll(headers: Headers, more: Record<string, string>): void {
 
 /** Backoff, Alert and Quota-Remaining of an answer. */
 export function noticeHeaders(
-  reply: Reply,
+  status: number,
+  { notices, alert: advice }: Pick<Circumstances, 'notices' | 'alert'>,
   settings: ExposedSettings,
   nowMs: number,
   ownBackoffSeconds = 0,
 ): Record<string, string> {
   const headers: Record<string, string> = {}
-  const { notices } = reply
-  const alert = chooseAlert(reply, settings, nowMs)
+  const alert = chooseAlert(status, notices?.alert ?? null, advice, settings, nowMs)
   if (alert !== null) headers.Alert = alert
-  if (reply.status >= 400) return headers
+  if (status >= 400) return headers
   const backoff = Math.max(settings.backoff ?? 0, notices?.backoffSeconds ?? 0, ownBackoffSeconds)
   if (backoff > 0) headers.Backoff = String(Math.ceil(backoff))
-  if (typeof notices?.quotaRemaining === 'number')
-    headers['Quota-Remaining'] = String(Math.floor(notices.quotaRemaining))
+  if (notices && notices.quotaRemaining !== null) headers['Quota-Remaining'] = String(notices.quotaRemaining)
   return headers
 }
 
 /** The gravest of what is to be announced: the end of this service or of the storage before mere advice. */
 function chooseAlert(
-  { status, notices, alert: own }: Reply,
+  status: number,
+  upstream: string | null,
+  advice: string | null,
   settings: ExposedSettings,
   nowMs: number,
 ): string | null {
-  if (settings.eos === null && !notices?.alert && own === undefined && status !== 410) return null
+  if (settings.eos === null && !upstream && advice === null && status !== 410) return null
   const alerts = [
     eosAlert(settings, nowMs),
-    notices?.alert ? wrapAlert(notices.alert) : null,
-    own ?? null,
+    upstream ? wrapAlert(upstream) : null,
+    advice,
     // A storage that was closed down does not always say so in an alert.
     status === 410 ? alertText({ code: 'hard-eol', message: null, url: null }) : null,
   ]
@@ -132,4 +151,71 @@ function alertText(alert: { code: string; message: string | null; url: string | 
     /[^\x20-\x7e]/g,
     (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`,
   )
+}
+
+// --- Pages of other origins ---
+
+const exposedHeaders = [
+  'ETag',
+  'Last-Modified',
+  'Next-Page',
+  'Total-Records',
+  'Total-Objects',
+  'Quota-Remaining',
+  'Backoff',
+  'Retry-After',
+  'Alert',
+  'Content-Length',
+  'WWW-Authenticate',
+].join(', ')
+
+const allowedHeaders = [
+  'Authorization',
+  'Content-Type',
+  'If-Match',
+  'If-None-Match',
+  'X-Client-State',
+  'X-KeyID',
+  'Prefer',
+]
+
+const allowedMethods = 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS'
+
+/** The headers that let a page of that origin read the answer; none when it may not. */
+function corsHeaders(origin: string, settings: ExposedSettings): Record<string, string> {
+  const allowOrigin = settings.corsOrigins === null ? '*' : settings.corsOrigins.has(origin) ? origin : null
+  if (allowOrigin === null) return {}
+  return { 'Access-Control-Allow-Origin': allowOrigin, 'Access-Control-Expose-Headers': exposedHeaders }
+}
+
+const longestOrigin = 1024
+
+/** Refuses a request from a page that the operator does not let in. Throws `ServiceError` 400. */
+export function checkOrigin(origin: string | null, settings: ExposedSettings): void {
+  if (origin === null) return
+  const isAllowed = settings.corsOrigins === null || settings.corsOrigins.has(origin)
+  if (isAllowed && origin.length <= longestOrigin) return
+  throw invalidRequest([
+    { location: 'header', name: 'Origin', description: 'is not one that this service answers' },
+  ])
+}
+
+/** Answers OPTIONS: what a browser may send, to any path, without credentials. */
+export function preflightReply(requestedHeaders: string | null, settings: ExposedSettings): Reply {
+  return emptyReply(204, {
+    'Access-Control-Allow-Methods': allowedMethods,
+    'Access-Control-Allow-Headers': mergeHeaderNames(requestedHeaders),
+    'Access-Control-Max-Age': String(settings.corsMaxAgeSeconds),
+    Allow: allowedMethods,
+  })
+}
+
+// Names are listed one by one because a wildcard does not cover Authorization.
+function mergeHeaderNames(requested: string | null): string {
+  const known = new Set(allowedHeaders.map((name) => name.toLowerCase()))
+  const others = (requested ?? '')
+    .split(',')
+    .map((name) => name.trim())
+    .filter((name) => /^[\w!#$%&'*+.^`|~-]{1,64}$/.test(name) && !known.has(name.toLowerCase()))
+  return [...allowedHeaders, ...new Set(others.slice(0, 50))].join(', ')
 }

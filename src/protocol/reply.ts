@@ -1,10 +1,13 @@
 import type { Errno } from '../domain/errors.ts'
 import { toExposedJson } from '../domain/record.ts'
 import type { SyncRecord } from '../domain/record.ts'
-import type { CollectionTimestamps, ListFrame, Notices, RecordPage } from '../domain/record-storage.ts'
+import type { CollectionTimestamps, ListFrame, RecordPage } from '../domain/record-storage.ts'
 import { toEntityTag, toHttpDate } from '../domain/timestamp.ts'
 import type { Timestamp } from '../domain/timestamp.ts'
-import { writePageToken } from './page-token.ts'
+import { majorVersion } from './exposed.ts'
+import type { ExposedSettings } from './exposed.ts'
+import { writePageToken } from './list-query.ts'
+import { publicOrigin } from './public-address.ts'
 
 /** An answer before it becomes a message: the envelope adds what every answer carries. */
 export interface Reply {
@@ -14,10 +17,6 @@ export interface Reply {
   body: string | Uint8Array | ReadableStream<Uint8Array> | null
   /** The body that a batch shows for an answer that has none by itself. */
   tombstone?: object
-  /** What the storage had to say besides; the envelope turns it into Backoff, Alert and Quota-Remaining. */
-  notices?: Notices
-  /** Our own Alert for this answer, as JSON text. */
-  alert?: string
   /** To be called once the body was handed on, or nobody wants it any more. */
   ended?: () => void
   /** What the body of an error answer says, for logs. */
@@ -44,10 +43,26 @@ export function notModifiedReply(timestamp: Timestamp): Reply {
   return emptyReply(304, versionHeaders(timestamp))
 }
 
-/** A page of records. `here` is the public address of this request without its query. */
-export function pageReply(page: RecordPage, here: string, query: string, isWhole: boolean): Reply {
+/** Where a request was sent: what a URL of the next page is made of. Path and query are as they came. */
+export interface Address {
+  host: string | null
+  path: string
+  /** With the question mark, or empty. */
+  query: string
+}
+
+/** A page of records. `isWhole`: the client did not ask for pages. */
+export function pageReply(
+  page: RecordPage,
+  address: Address,
+  isWhole: boolean,
+  settings: ExposedSettings,
+): Reply {
   const headers = versionHeaders(page.timestamp)
-  if (page.next) headers['Next-Page'] = nextPageUrl(here, query, writePageToken(page.next))
+  if (page.next) {
+    const here = publicOrigin(address.host, settings) + address.path
+    headers['Next-Page'] = nextPageUrl(here, address.query, writePageToken(page.next))
+  }
   if (isWhole && page.count !== null) headers['Total-Records'] = String(page.count)
   return { status: 200, headers, body: framed(page) }
 }
@@ -99,4 +114,39 @@ function framed({ records, isFramed }: RecordPage): RecordPage['records'] {
   if (isFramed || !(records instanceof Uint8Array)) return records
   const { opening, closing } = listFrame
   return Buffer.concat([opening, records, closing])
+}
+/** What the service is and can do: the first thing that every client asks. */
+export function rootReply(origin: string, userId: string | null, settings: ExposedSettings): Reply {
+  const url = `${origin}/v${majorVersion(settings)}`
+  const docs = settings.projectDocs ?? (settings.docsEnabled ? `${url}/docs` : url)
+  return jsonReply({
+    project_name: settings.projectName,
+    project_docs: docs,
+    project_version: settings.projectVersion,
+    http_api_version: settings.httpApiVersion,
+    toolkit_protocol_version: '2',
+    cliquet_protocol_version: '2',
+    url,
+    ...(settings.eos && { eos: settings.eos.text }),
+    settings: {
+      batch_max_requests: settings.batchMaxRequests,
+      readonly: settings.readonly,
+      'cliquet.batch_max_requests': settings.batchMaxRequests,
+    },
+    capabilities: capabilities(docs),
+    ...(userId !== null && { user: { id: userId } }),
+  })
+}
+
+// Never the names of extensions that are not here (history, attachments, accounts, permissions_endpoint): clients that
+// see one call what it promises.
+function capabilities(url: string): Record<string, { description: string; url: string }> {
+  return {
+    sync_bridge: { description: 'The collections of a Firefox Sync storage, encrypted as they are', url },
+    bearer_authentication: { description: 'OAuth access tokens, with the key id in X-KeyID', url },
+    browserid_authentication: {
+      description: 'Identity assertions, for token servers that still take them',
+      url,
+    },
+  }
 }

@@ -1,17 +1,162 @@
 import { Type } from '@sinclair/typebox'
-import type { Static } from '@sinclair/typebox'
+import type { Static, TString } from '@sinclair/typebox'
 import { fieldLimits } from '../domain/record.ts'
+import { versionPattern } from '../domain/timestamp.ts'
 
 /**
- * The shapes of what clients send: requests are checked against them, and the API document shows them. A title makes a
- * schema one that others refer to there.
+ * The shapes of what clients send. Requests are checked against them, sub-requests of a batch too, and the API document
+ * shows them. The description of a parameter is the sentence that a client reads when its value is refused. A title makes a
+ * schema one that others refer to in the document.
  */
+
+// --- Paths ---
+
+const BucketId = Type.String({
+  pattern: '^(?!\\.{1,2}$)[^\\x00-\\x1f\\x7f-\\x9f\\ufffd]{1,256}$',
+  description: 'must be the client state of 32 characters: the second half of X-KeyID, in hex',
+  examples: ['0123456789abcdef0123456789abcdef'],
+})
+
+const CollectionId = Type.String({
+  pattern: '^(?!\\.{1,2}$)[A-Za-z0-9._-]{1,32}$',
+  description: 'must be 1 to 32 letters, digits, dots, dashes and underscores',
+  examples: ['bookmarks'],
+})
+
+/** As it stands in the path: escapes are decoded, and the id is judged, by `recordId` in resources.ts. */
+const EscapedRecordId = Type.String({
+  pattern: '^[ -~]{1,192}$',
+  description: 'must be 1 to 64 printable ASCII characters, without "." or ".." between slashes',
+  examples: ['dsIy9rXpTVQb'],
+})
+
+export const BucketPath = Type.Object({ bucket_id: BucketId })
+export const CollectionPath = Type.Object({ bucket_id: BucketId, collection_id: CollectionId })
+export const RecordPath = Type.Object({
+  bucket_id: BucketId,
+  collection_id: CollectionId,
+  '*': EscapedRecordId,
+})
+export type RecordPath = Static<typeof RecordPath>
+
+// --- Headers ---
+
+const version = (meaning: string) =>
+  Type.Optional(
+    Type.String({
+      pattern: `^(?:\\*|${versionPattern})$`,
+      description: `must be a timestamp in milliseconds as ETag gives it, or *: ${meaning}`,
+    }),
+  )
+
+const text = (description: string, more: object = {}) => Type.Optional(Type.String({ description, ...more }))
+
+// Who asks is judged by identity.ts, whose refusal is 401 and not 400.
+const credentials = { authorization: Type.Optional(Type.String()), 'x-keyid': Type.Optional(Type.String()) }
+
+const clientState = {
+  ...credentials,
+  'x-client-state': text('For a bucket id that is not the client state, as old clients call', {
+    deprecated: true,
+  }),
+}
+
+const ifMatch = version('only if the stored version is not newer, else 412')
+
+const open = { additionalProperties: true }
+
+export const ReadHeaders = Type.Object(
+  {
+    'if-match': ifMatch,
+    'if-none-match': version('only if the current version is another one, else 304'),
+    ...clientState,
+  },
+  open,
+)
+export const PutHeaders = Type.Object(
+  {
+    'if-match': ifMatch,
+    'if-none-match': version('with * only if there is no such record yet'),
+    ...clientState,
+  },
+  open,
+)
+export const DeleteHeaders = Type.Object(
+  {
+    'if-match': ifMatch,
+    'if-none-match': version('has no effect on a deletion'),
+    prefer: text('`return=representation`: answers 200 with the tombstone'),
+    ...clientState,
+  },
+  open,
+)
+export type ConditionHeaders = Static<typeof ReadHeaders>
+
+export const RootHeaders = Type.Object(
+  { 'x-client-state': text('The client state that goes with an assertion'), ...credentials },
+  open,
+)
+
+export const BatchHeaders = Type.Object(
+  { ...ReadHeaders.properties, prefer: DeleteHeaders.properties.prefer },
+  open,
+)
+
+// --- The query of a list ---
+
+const sortOrders = ['newest', 'oldest', 'index', '-last_modified', 'last_modified', '-sortindex']
+
+// Kinto clients write null for a parameter that they do not mean to give. Among ids it is one like any other.
+const parameter = (pattern: string, description: string, more: object = {}) =>
+  Type.Optional(Type.String({ pattern: `^(?:null|${pattern})$`, description, ...more }))
+
+const moment = (meaning: string) =>
+  parameter(
+    versionPattern,
+    `must be a timestamp in milliseconds, plain or in quotes: lists what was ${meaning}`,
+  )
+
+/** How many ids one parameter may name. */
+export const mostIds = 5000
+
+const ids = (meaning: string): TString =>
+  Type.String({
+    pattern: '^[ -~]*$',
+    description: `must be at most ${mostIds} record ids separated by commas: ${meaning}`,
+  })
+
+const onlyThese = ids('lists only these; given but empty, none')
+
+export const ListQuery = Type.Object(
+  {
+    _since: moment('changed after it'),
+    _before: moment('changed before it'),
+    _sort: parameter(sortOrders.join('|'), `must be one of ${sortOrders.join(', ')}`, { enum: sortOrders }),
+    _limit: parameter(
+      '(?!0+$)\\d{1,18}',
+      'must be an integer of at least 1: the most records in one answer',
+      {
+        examples: ['100'],
+      },
+    ),
+    _token: parameter('[\\w-]{1,1400}', 'must be the token of a Next-Page URL'),
+    in_ids: Type.Optional(onlyThese),
+    exclude_id: Type.Optional(ids('leaves these out')),
+    gt_last_modified: moment('changed after it, like _since'),
+    lt_last_modified: moment('changed before it, like _before'),
+    in_id: Type.Optional(onlyThese),
+  },
+  open,
+)
+export type ListQuery = Static<typeof ListQuery>
+
+// --- Bodies ---
 
 const ignored = (what: string) =>
   Type.Optional(Type.Unknown({ description: `Accepted and ignored: ${what}` }))
 
 export const Payload = Type.String({
-  description: "The client's ciphertext, kept as it is",
+  description: "The client's ciphertext, kept as it is; never with a NUL character",
   examples: ['{"ciphertext":"c2VjcmV0","IV":"dmVjdG9y","hmac":"6d6163"}'],
 })
 

@@ -1,6 +1,5 @@
 import { invalidRequest } from '../domain/errors.ts'
 import type { Problem } from '../domain/errors.ts'
-import type { HeaderLookup } from './authorization.ts'
 import { compileCheck } from './check.ts'
 import type { ExposedSettings } from './exposed.ts'
 import { majorVersion } from './exposed.ts'
@@ -14,10 +13,12 @@ export interface MergedRequest {
   /** With the version prefix, without the query, still escaped. */
   path: string
   query: string
-  /** By lower-case name. */
-  headers: Map<string, string>
+  headers: HeadersByName
   body: Record<string, unknown>
 }
+
+/** Headers by lower-case name. */
+export type HeadersByName = Record<string, string | undefined>
 
 const checkBatchBody = compileCheck(BatchBody)
 
@@ -33,7 +34,11 @@ const largest = { pathLength: 16 * 1024, headers: 100, headersLength: 16 * 1024,
  *
  * Throws `ServiceError` 400 with all problems.
  */
-export function readBatch(body: unknown, envelope: HeaderLookup, settings: ExposedSettings): MergedRequest[] {
+export function readBatch(
+  body: unknown,
+  envelope: HeadersByName,
+  settings: ExposedSettings,
+): MergedRequest[] {
   const checked = checkBatchBody(body)
   if ('problems' in checked) throw invalidRequest(checked.problems)
   const { defaults = {}, requests } = checked.value
@@ -41,11 +46,8 @@ export function readBatch(body: unknown, envelope: HeaderLookup, settings: Expos
     const description = `must not be more than ${settings.batchMaxRequests}`
     throw invalidRequest([bodyProblem('requests', description)])
   }
-  const own = new Map<string, string>()
-  for (const name of inherited) {
-    const value = envelope(name)
-    if (value !== null) own.set(name, value)
-  }
+  const own: HeadersByName = {}
+  for (const name of inherited) if (envelope[name] !== undefined) own[name] = envelope[name]
   const problems = [...measure('defaults', defaults), ...measureDefaultBody(defaults.body ?? {})]
   for (const [index, request] of requests.entries()) {
     problems.push(...measure(`requests.${index}`, request))
@@ -108,15 +110,17 @@ function bodyProblem(name: string, description: string): Problem {
 function merge(
   request: SubRequest,
   defaults: SubRequest,
-  own: ReadonlyMap<string, string>,
+  own: HeadersByName,
   target: string,
   settings: ExposedSettings,
 ): MergedRequest {
   const question = target.indexOf('?')
-  const path = withoutTrailingSlashes(question === -1 ? target : target.slice(0, question))
-  const headers = new Map(own)
+  const sent = question === -1 ? target : target.slice(0, question)
+  // A sub-request can't be redirected, so slashes too many are overlooked; those of a record belong to its id.
+  const path = recordForm.test(sent) ? sent : withoutTrailingSlashes(sent)
+  const headers: HeadersByName = Object.assign(Object.create(null), own)
   for (const source of [defaults.headers, request.headers]) {
-    for (const [name, value] of Object.entries(source ?? {})) headers.set(name.toLowerCase(), value)
+    for (const [name, value] of Object.entries(source ?? {})) headers[name.toLowerCase()] = value.trim()
   }
   return {
     method: (request.method ?? defaults.method ?? 'GET') as string,
@@ -127,8 +131,10 @@ function merge(
   }
 }
 
+const recordForm = /\/records\/+[^/]/
+
 // A regular expression for this would look at each run of slashes once from each of its slashes.
-function withoutTrailingSlashes(path: string): string {
+export function withoutTrailingSlashes(path: string): string {
   let end = path.length
   while (end > 1 && path[end - 1] === '/') end -= 1
   return path.slice(0, end)

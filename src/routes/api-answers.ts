@@ -9,7 +9,6 @@ import type { Json } from './openapi-schema.ts'
 const certain = {
   ETag: text('The timestamp in quotes', '"1700000000120"'),
   'Last-Modified': text('The timestamp as a date, in whole seconds', 'Tue, 14 Nov 2023 22:13:20 GMT'),
-  'Total-Objects': count('How many records the collection holds'),
   'Preference-Applied': text('The preference that was followed', 'return=representation'),
   'WWW-Authenticate': text('The schemes that are accepted', 'BrowserID, Bearer'),
   Allow: text('The methods that are enabled here', 'GET, HEAD, OPTIONS'),
@@ -25,6 +24,7 @@ const possible = {
     'The URL of the next page, to be used as it is; absent at the end',
     'https://…&_token=…',
   ),
+  'Total-Objects?': count('The same, as some clients call it'),
   'Total-Records?': count('How many records these are, where that is known beforehand'),
   'Quota-Remaining?': count('What is left of the quota, in KB', 51_200),
   'Backoff?': count('Seconds to stay away after this answer', 60),

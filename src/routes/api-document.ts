@@ -1,4 +1,8 @@
 /** The API document as a whole: what stands around its operations. */
+import type { TSchema } from '@sinclair/typebox'
+import { Elysia } from 'elysia'
+import type { DocumentDecoration } from 'elysia'
+import { canonicalNames } from '../protocol/check.ts'
 import { majorVersion } from '../protocol/exposed.ts'
 import type { ExposedSettings } from '../protocol/exposed.ts'
 import {
@@ -21,7 +25,11 @@ import {
   VersionAnswer,
 } from '../protocol/answer-schemas.ts'
 import { BatchBody, RecordBody, RecordFields, SubRequest } from '../protocol/schemas.ts'
+import { resources } from '../protocol/resources.ts'
+import type { Resource } from '../protocol/resources.ts'
 import { answerComponents } from './api-answers.ts'
+import { operations } from './api-operations.ts'
+import { isServed } from './guard.ts'
 import { toOpenApiSchema } from './openapi-schema.ts'
 import type { Json } from './openapi-schema.ts'
 
@@ -97,7 +105,7 @@ const securitySchemes = {
 }
 
 /** Everything but the paths. */
-export function documentHead(settings: ExposedSettings) {
+function documentHead(settings: ExposedSettings) {
   return {
     info: { title: settings.projectName, version: settings.projectVersion, description: introduction },
     servers: [{ url: `/v${majorVersion(settings)}` }],
@@ -108,6 +116,65 @@ export function documentHead(settings: ExposedSettings) {
       securitySchemes,
     },
   }
+}
+
+/**
+ * The API document as JSON text: made from the declarations of the resources, with all that these settings serve. Its
+ * framework is the plugin's; the page that reads it is ours.
+ */
+export async function writeApiDocument(settings: ExposedSettings, hasMetrics: boolean): Promise<string> {
+  const { swagger } = await import('@elysiajs/swagger')
+  const documentation = documentHead(settings) as NonNullable<Parameters<typeof swagger>[0]>['documentation']
+  const app = new Elysia()
+  for (const resource of resources) {
+    const { name, method, path } = resource
+    if (!isServed(name, settings, hasMetrics)) continue
+    const key = `${method} ${name}${path.endsWith('/:file') ? '/:file' : ''}`
+    const detail = { ...operations[key], parameters: parametersOf(resource) }
+    app.route(method, path.replace('*', ':record_id'), () => '', { detail })
+  }
+  app.use(
+    swagger({
+      path: '/ui',
+      specPath: '/document',
+      exclude: ['/ui', '/document'],
+      ...(documentation && { documentation }),
+    }),
+  )
+  const answer = await app.handle(new Request('http://localhost/document'))
+  const document = await answer.json()
+  addHeadOperations(document)
+  return JSON.stringify(document)
+}
+
+// Those who ask are described by the security schemes.
+const undescribed = ['authorization', 'x-keyid']
+
+function parametersOf({ params, query, headers }: Resource): Parameter[] {
+  return [
+    ...describe('path', params.properties),
+    ...describe('query', query.properties),
+    ...describe('header', headers.properties),
+  ]
+}
+
+type Parameter = Extract<NonNullable<DocumentDecoration['parameters']>[number], { name: string }>
+
+function describe(place: 'path' | 'query' | 'header', properties: Record<string, TSchema>): Parameter[] {
+  return Object.entries(properties)
+    .filter(([key]) => !undescribed.includes(key))
+    .map(([key, schema]) => {
+      const { description, example, ...rest } = toOpenApiSchema(schema)
+      return {
+        in: place,
+        name: canonicalNames[key] ?? key,
+        ...(place === 'path' && { required: true }),
+        ...(schema.deprecated === true && { deprecated: true }),
+        ...(typeof description === 'string' && { description }),
+        schema: rest as NonNullable<Parameter['schema']>,
+        ...(example !== undefined && { example }),
+      }
+    })
 }
 
 interface Operation {
@@ -123,7 +190,7 @@ interface ApiDocument {
 }
 
 /** Adds the HEAD that answers beside every GET, and takes the bodies out of the answers to any HEAD. */
-export function addHeadOperations(document: ApiDocument): void {
+function addHeadOperations(document: ApiDocument): void {
   for (const methods of Object.values(document.paths)) {
     const { get } = methods
     const head = methods.head ?? (get && headOf(get))

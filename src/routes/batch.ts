@@ -1,134 +1,182 @@
 import { Elysia } from 'elysia'
-import { invalidRequest, ServiceError, UpstreamError } from '../domain/errors.ts'
+import { ServiceError, UpstreamError } from '../domain/errors.ts'
+import { identityKey } from '../domain/credentials.ts'
 import type { Identity } from '../domain/credentials.ts'
+import type { Problem } from '../domain/errors.ts'
+import type { Operation } from '../domain/operation.ts'
 import type { BulkStorage, Notices } from '../domain/record-storage.ts'
-import { readIdentity, requireAuthorization } from '../protocol/authorization.ts'
-import type { HeaderLookup } from '../protocol/authorization.ts'
 import { errorReply } from '../protocol/error-reply.ts'
 import { majorVersion } from '../protocol/exposed.ts'
+import { readAnonymousIdentity, readIdentity, requireAuthorization } from '../protocol/identity.ts'
+import type { IdentityHeaders } from '../protocol/identity.ts'
 import { readJson } from '../protocol/json.ts'
-import { checkMethod, checkMethodOfInvalid } from '../protocol/methods.ts'
-import { toExchange } from '../protocol/operations.ts'
-import type { BucketResource, Exchange } from '../protocol/operations.ts'
-import { publicOrigin } from '../protocol/public-address.ts'
+import { readQuery, requireNone } from '../protocol/list-query.ts'
 import { emptyReply, jsonReply } from '../protocol/reply.ts'
 import type { Reply } from '../protocol/reply.ts'
+import {
+  asTransactionStep,
+  batch,
+  isBucketResource,
+  isEnabled,
+  methodNotAllowed,
+} from '../protocol/resources.ts'
+import type { BucketResource, Input, Resource } from '../protocol/resources.ts'
+import { decodeNames, findResource, findResources } from '../protocol/router.ts'
 import { readBatch, toSubResponse } from '../protocol/subrequest.ts'
 import type { MergedRequest } from '../protocol/subrequest.ts'
-import { readTarget } from '../protocol/target.ts'
-import type { Resource } from '../protocol/target.ts'
-import { contextOf } from './context.ts'
-import type * as Descriptions from './data-descriptions.ts'
 import { unknownPath, unknownVersion } from './guard.ts'
-import { heartbeatReply } from './health.ts'
+import type { Call } from './guard.ts'
 import { userOf, withPermit } from './load-shedding.ts'
-import { rootReplyFor } from './root.ts'
-import type { Services, SubRequestSummary } from './services.ts'
-import { callerOf, identityKey, legacyBucketAlert, receiveBody } from './session.ts'
+import { heartbeatReply, rootReplyFor } from './service.ts'
+import type { Services } from './services.ts'
+import { calls, deadlineOf, noteLegacyBucket, openStorage, receiveBody } from './session.ts'
 
 /** POST /batch: many requests, one transaction. */
-export function batchRoutes(services: Services, descriptions?: typeof Descriptions) {
-  return new Elysia().post('/batch', ({ request }) => askBatch(request, services), {
-    parse: 'none',
-    detail: descriptions?.batchDescription,
-  })
-}
-
-/** A sub-request on its way: either its answer is known already, or it waits for the storage. */
-type Pending = { reply: Reply } | { identity: Identity; exchange: Exchange; isLegacyBucket: boolean }
-
-async function askBatch(request: Request, services: Services): Promise<Reply> {
-  const header: HeaderLookup = (name) => request.headers.get(name)
-  requireAuthorization(header)
-  using body = await receiveBody(request, services)
-  const merged = readBatch(body.parse(readJson), header, services.settings)
-  const pending = await Promise.all(merged.map((subRequest) => prepare(subRequest, request, services)))
-  const { storages, refusals } = await openStorages(pending, request, services)
-  const user = [...storages.values()][0]?.owner ?? userOf(request)
-  return await withPermit(services, { user, requests: merged.length }, () =>
-    answerBatch(merged, pending, storages, refusals, request, services),
+export function batchRoutes(services: Services) {
+  return new Elysia().use(calls(services)).post(
+    batch.path,
+    async ({ headers, call, request }) => {
+      requireAuthorization(headers)
+      const storages = new Storages(call, request, services)
+      // Nothing of the sub-requests is looked at before the envelope's identity proved good. An assertion that comes without a
+      // client state belongs to the buckets that are named inside, and can't be proved before.
+      const identity = readAnonymousIdentity(headers)
+      if (identity && identity.clientState !== '') await storages.open(identity)
+      using body = await receiveBody(request, call, services)
+      const merged = readBatch(body.parse(readJson), headers, services.settings)
+      const pending = await Promise.all(merged.map((each) => prepare(each, storages, call, services)))
+      const user = storages.opened[0]?.owner ?? userOf(request)
+      return await withPermit(services, { user, requests: merged.length }, async () => {
+        const replies = await carryOut(pending, storages, call, services)
+        services.observeBatch(replies.length, (index) => ({
+          method: merged[index]!.method,
+          status: replies[index]!.status,
+          errno: replies[index]!.errno ?? null,
+        }))
+        return jsonReply({ responses: replies.map((reply, index) => toSubResponse(merged[index]!, reply)) })
+      })
+    },
+    { parse: 'none', headers: batch.headers },
   )
 }
 
-async function answerBatch(
-  merged: MergedRequest[],
-  pending: Pending[],
-  storages: ReadonlyMap<string, BulkStorage>,
-  refusals: ReadonlyMap<string, Reply>,
-  request: Request,
+/** A sub-request on its way: either its answer is known already, or it waits for the storage. */
+type Pending =
+  | { reply: Reply }
+  | {
+      resource: BucketResource
+      input: Input<object, object, object>
+      operation: Operation
+      storage: BulkStorage
+    }
+
+/** The storage of an identity, or the 401 of the sub-requests that carry it. */
+type Opened = { storage: BulkStorage } | { reply: Reply }
+
+/** The storages of those for whom a batch acts. */
+class Storages {
+  /** All that could be opened. */
+  readonly opened: BulkStorage[] = []
+  readonly #openings = new Map<string, Promise<Opened>>()
+
+  constructor(
+    private readonly call: Call,
+    private readonly request: Request,
+    private readonly services: Services,
+  ) {}
+
+  /** Asks for each identity once. Rejects when the token server can't be used, which ends the whole batch. */
+  open(identity: Identity): Promise<Opened> {
+    const key = identityKey(identity)
+    const known = this.#openings.get(key)
+    if (known) return known
+    const { call, request, services } = this
+    const opening = openStorage(identity, call, request, services).then(
+      (storage) => {
+        this.opened.push(storage)
+        return { storage }
+      },
+      (error: unknown) => ({ reply: ownReply(error, services) }),
+    )
+    this.#openings.set(key, opening)
+    return opening
+  }
+
+  /** What all storages said besides their answers. */
+  notices(): Notices {
+    const merged: Notices = { backoffSeconds: null, alert: null, quotaRemaining: null }
+    for (const { notices } of this.opened) {
+      const { backoffSeconds, alert, quotaRemaining } = notices
+      if (backoffSeconds !== null)
+        merged.backoffSeconds = Math.max(merged.backoffSeconds ?? 0, backoffSeconds)
+      merged.alert ??= alert
+      merged.quotaRemaining ??= quotaRemaining
+    }
+    return merged
+  }
+}
+
+/** Reads a sub-request as far as it goes without its storage. What is wrong with it is its own answer. */
+async function prepare(
+  merged: MergedRequest,
+  storages: Storages,
+  call: Call,
   services: Services,
-): Promise<Reply> {
-  const replies = await carryOut(pending, storages, refusals, request, services)
-  services.observeBatch(replies.length, (index) => describeSubRequest(merged[index]!, replies[index]!))
-  const responses = replies.map((reply, index) => toSubResponse(merged[index]!, reply))
-  const notices = mergeNotices([...storages.values()].map((storage) => storage.notices))
-  const isLegacy = pending.some((waiting) => 'identity' in waiting && waiting.isLegacyBucket)
-  return { ...jsonReply({ responses }), notices, ...(isLegacy && { alert: legacyBucketAlert(services) }) }
-}
-
-function describeSubRequest({ method }: MergedRequest, { status, errno }: Reply): SubRequestSummary {
-  return { method, status, errno: errno ?? null }
-}
-
-/** Reads a sub-request as far as it goes without the storage. What is wrong with it is its own answer. */
-async function prepare(subRequest: MergedRequest, request: Request, services: Services): Promise<Pending> {
+): Promise<Pending> {
   const { settings } = services
-  const header: HeaderLookup = (name) => subRequest.headers.get(name) ?? null
+  const { method, path, headers, body } = merged
   try {
-    const resource = resourceOf(subRequest, services)
-    checkMethod(subRequest.method, resource, settings)
-    if (!('bucket' in resource)) return { reply: await answerOpenly(resource, header, request, services) }
-    const { identity, isLegacyBucket } = readIdentity(header, resource.bucket)
-    const exchange = toExchange({
-      method: subRequest.method,
-      resource,
-      query: subRequest.query,
-      header,
-      here: publicOrigin(request.headers.get('host'), settings) + subRequest.path,
-      body: subRequest.body,
-      flushSafeEtag: settings.flushSafeEtag,
-    })
-    return { identity, exchange, isLegacyBucket }
+    const prefix = `/v${majorVersion(settings)}`
+    if (path !== prefix && !path.startsWith(`${prefix}/`)) throw unknownVersion()
+    const below = path.slice(prefix.length) || '/'
+    const match = findResource(method, below)
+    if (!match) throw refusedMethod(method, below, services)
+    const { resource } = match
+    const params = decodeNames(match.params)
+    if (!isEnabled(resource, params, settings)) throw refusedMethod(method, below, services)
+    const problems: Problem[] = []
+    const query = readQuery(merged.query, problems)
+    problems.push(...(resource.check({ params, query, headers }) ?? []))
+    requireNone(problems)
+    if (!isBucketResource(resource)) return { reply: await answerOpenly(resource, headers, call, services) }
+
+    const { identity, isLegacyBucket } = readIdentity(headers, (params as { bucket_id: string }).bucket_id)
+    const input = { params, query, headers, body, address: { host: call.host, path, query: merged.query } }
+    const operation = asTransactionStep(resource.operation(input, problems))
+    requireNone(problems)
+    if (isLegacyBucket) noteLegacyBucket(call, services)
+    const opened = await storages.open(identity)
+    return 'storage' in opened ? { resource, input, operation, storage: opened.storage } : opened
   } catch (error) {
-    return { reply: ownAnswer(error, services) }
+    return { reply: ownReply(error, services) }
   }
 }
 
-function resourceOf(subRequest: MergedRequest, { settings }: Services): Resource {
-  const target = readTarget(subRequest.path, subRequest.query, majorVersion(settings))
-  const isPage = target.outcome === 'resource' && ['docs', 'explore'].includes(target.resource.kind)
-  if (target.outcome === 'resource' && !isPage) return target.resource
-  if (target.outcome === 'invalid') {
-    checkMethodOfInvalid(subRequest.method, target, settings)
-    throw invalidRequest(target.problems)
-  }
-  throw target.outcome === 'unknown-version' ? unknownVersion() : unknownPath()
+function refusedMethod(method: string, path: string, { settings }: Services): ServiceError {
+  const found = findResources(path)
+  if (found.length === 0) return unknownPath()
+  const others = found.map(({ resource }) => resource)
+  return methodNotAllowed(method, others, found[0]!.params, settings)
 }
 
-/** What anybody may ask. */
+/** What anybody may ask. Pages, documents and metrics have no place in a batch. */
 async function answerOpenly(
-  resource: Exclude<Resource, BucketResource>,
-  header: HeaderLookup,
-  request: Request,
+  resource: Resource,
+  headers: IdentityHeaders,
+  call: Call,
   services: Services,
 ): Promise<Reply> {
-  switch (resource.kind) {
+  switch (resource.name) {
     case 'root':
-      return rootReplyFor(header, request, services)
+      return rootReplyFor(headers, call, services)
     case 'heartbeat':
       return successfulHeartbeat(services)
     case 'lbheartbeat':
       return emptyReply(200)
     case 'version':
       return jsonReply(services.version)
-    case 'openapi':
-    case 'metrics':
-    case 'docs':
-    case 'explore':
-    case 'batch':
-      throw unknownPath()
     default:
-      return resource satisfies never
+      throw unknownPath()
   }
 }
 
@@ -140,70 +188,32 @@ async function successfulHeartbeat(services: Services): Promise<Reply> {
   return reply
 }
 
-/** A storage for each identity in the batch; those that the token server refuses get their 401 alone. */
-async function openStorages(pending: Pending[], request: Request, services: Services) {
-  const identities = new Map<string, Identity>()
-  for (const waiting of pending) {
-    if ('identity' in waiting) identities.set(identityKey(waiting.identity), waiting.identity)
-  }
-  const storages = new Map<string, BulkStorage>()
-  const refusals = new Map<string, Reply>()
-  await Promise.all(
-    [...identities].map(async ([key, identity]) => {
-      try {
-        storages.set(key, await services.openStorage(identity, callerOf(request, services)))
-      } catch (error) {
-        refusals.set(key, ownAnswer(error, services))
-      }
-    }),
-  )
-  return { storages, refusals }
-}
-
 async function carryOut(
   pending: Pending[],
-  storages: ReadonlyMap<string, BulkStorage>,
-  refusals: ReadonlyMap<string, Reply>,
-  request: Request,
+  storages: Storages,
+  call: Call,
   services: Services,
 ): Promise<Reply[]> {
-  const steps = pending.flatMap((waiting) => {
-    const storage = 'identity' in waiting ? storages.get(identityKey(waiting.identity)) : undefined
-    return 'identity' in waiting && storage ? [{ storage, operation: waiting.exchange.operation }] : []
-  })
-  const deadlineAtMs = contextOf(request).startedAtMs + services.requestTimeoutMs
-  const outcomes = steps.length === 0 ? [] : await services.transact(steps, deadlineAtMs)
-  let next = 0
-  return pending.map((waiting) => {
-    if ('reply' in waiting) return waiting.reply
-    const refusal = refusals.get(identityKey(waiting.identity))
-    if (refusal) return refusal
-    const outcome = outcomes[next++]!
-    try {
-      return waiting.exchange.reply(outcome)
-    } catch (error) {
-      return ownAnswer(error, services)
-    }
-  })
+  const steps = pending.flatMap((one) => ('storage' in one ? [one] : []))
+  try {
+    const outcomes = steps.length === 0 ? [] : await services.transact(steps, deadlineOf(call, services))
+    let next = 0
+    return pending.map((one) => {
+      if ('reply' in one) return one.reply
+      const outcome = outcomes[next++]!
+      try {
+        return one.resource.answer(outcome, one.input, services.settings)
+      } catch (error) {
+        return ownReply(error, services)
+      }
+    })
+  } finally {
+    call.notices = storages.notices()
+  }
 }
 
 /** The answer of one sub-request that went wrong. What is not its own fault ends the whole batch. */
-function ownAnswer(error: unknown, { settings }: Services): Reply {
+function ownReply(error: unknown, { settings }: Services): Reply {
   if (error instanceof ServiceError && error.status < 500) return errorReply(error, settings)
   throw error
-}
-
-function mergeNotices(all: Notices[]): Notices {
-  return {
-    backoffSeconds: all.reduce<number | null>(
-      (most, { backoffSeconds }) => greater(most, backoffSeconds),
-      null,
-    ),
-    alert: all.find(({ alert }) => alert !== null)?.alert ?? null,
-    quotaRemaining: all.find(({ quotaRemaining }) => quotaRemaining !== null)?.quotaRemaining ?? null,
-  }
-}
-
-function greater(a: number | null, b: number | null): number | null {
-  return a === null ? b : b === null ? a : Math.max(a, b)
 }

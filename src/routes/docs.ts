@@ -2,60 +2,29 @@ import { Elysia } from 'elysia'
 import stylesheetPath from 'swagger-ui-dist/swagger-ui.css' with { type: 'file' }
 import scriptPath from 'swagger-ui-dist/swagger-ui-bundle.js' with { type: 'file' }
 import iconPath from 'swagger-ui-dist/favicon-32x32.png' with { type: 'file' }
-import type { ExposedSettings } from '../protocol/exposed.ts'
 import type { Reply } from '../protocol/reply.ts'
+import { docs, docsFile, openapi } from '../protocol/resources.ts'
 import { page, pageScript, pageStyle } from './docs-page.ts'
 import { unknownPath } from './guard.ts'
-import type * as Descriptions from './service-descriptions.ts'
 import type { Services } from './services.ts'
 
 /**
- * GET /__api__ and GET /docs: the API document, made from the routes themselves, and a page to read and try it with. The
- * page and all that it loads come out of the executable.
- *
- * `routes`: all routes with their descriptions, made anew.
+ * GET /__api__ and GET /docs: the API document, made from the declarations of the resources, and a page to read and try it
+ * with. The page and all that it loads come out of the executable.
  */
-export function docsRoutes(
-  { settings }: Services,
-  routes: () => Promise<Elysia>,
-  descriptions?: typeof Descriptions,
-) {
+export function docsRoutes({ settings, metrics }: Services) {
   let made: Promise<string> | null = null
-  const apiDocument = (): Promise<string> => (made ??= describeApi(routes, settings))
-  const documentRoute = new Elysia().get(
-    '/__api__',
-    async () => ({ status: 200, headers: {}, body: await apiDocument() }),
-    { detail: descriptions?.documentDescription },
-  )
-  return settings.docsEnabled ? documentRoute.use(pageRoutes(descriptions)) : documentRoute
-}
-
-function pageRoutes(descriptions?: typeof Descriptions) {
-  return new Elysia()
-    .get('/docs', () => fileReply(page, 'text/html'), { detail: descriptions?.pageDescription })
-    .get('/docs/:file', ({ params: { file } }) => serveFile(file), {
-      detail: descriptions?.fileDescription(Object.keys(files)),
-    })
-}
-
-async function describeApi(routes: () => Promise<Elysia>, settings: ExposedSettings): Promise<string> {
-  // Loaded when somebody asks for the document, because it would make every start longer.
-  const { addHeadOperations, documentHead } = await import('./api-document.ts')
-  const { swagger } = await import('@elysiajs/swagger')
-  const documentation = documentHead(settings) as NonNullable<Parameters<typeof swagger>[0]>['documentation']
-  const plugin = swagger({
-    path: '/ui',
-    specPath: '/document',
-    exclude: ['/ui', '/document'],
-    ...(documentation && { documentation }),
+  const app = new Elysia().get(openapi.path, async () => {
+    // Loaded when somebody asks for the document, because it would make every start longer.
+    made ??= import('./api-document.ts').then(({ writeApiDocument }) =>
+      writeApiDocument(settings, metrics !== null),
+    )
+    return { status: 200, headers: {}, body: await made }
   })
-  const answer = await new Elysia()
-    .use(await routes())
-    .use(plugin)
-    .handle(new Request('http://localhost/document'))
-  const document = await answer.json()
-  addHeadOperations(document)
-  return JSON.stringify(document)
+  if (!settings.docsEnabled) return app
+  return app
+    .get(docs.path, () => fileReply(page, 'text/html'))
+    .get(docsFile.path, ({ params: { file } }) => serveFile(file), { params: docsFile.params })
 }
 
 /** What the page loads: the type of each file, and where its text or bytes are. */

@@ -1,19 +1,17 @@
 import { Elysia } from 'elysia'
-import { explorerFile, explorerFiles } from '../explorer/files.ts'
+import { explorerFile } from '../explorer/files.ts'
 import type { Reply } from '../protocol/reply.ts'
+import { explore, exploreFile } from '../protocol/resources.ts'
 import { fileReply } from './docs.ts'
 import { unknownPath } from './guard.ts'
-import type * as Descriptions from './service-descriptions.ts'
 import type { Services } from './services.ts'
 
 /** GET /explore: a page that shows somebody's own data, decrypted in the browser. It comes out of the executable. */
-export function exploreRoutes({ settings }: Services, descriptions?: typeof Descriptions) {
+export function exploreRoutes({ settings }: Services) {
   if (!settings.explorerEnabled) return new Elysia()
   return new Elysia()
-    .get('/explore', () => serve('explore.html'), { detail: descriptions?.explorerDescription })
-    .get('/explore/:file', ({ params: { file } }) => serve(file), {
-      detail: descriptions?.fileDescription(explorerFiles, 'getExplorerFile'),
-    })
+    .get(explore.path, () => serve('explore.html'))
+    .get(exploreFile.path, ({ params: { file } }) => serve(file), { params: exploreFile.params })
 }
 
 // Titles come from web pages. The page only ever sets text; with this, the browser refuses anything else.

@@ -1,75 +1,224 @@
+import type { Notices } from '../domain/record-storage.ts'
 import { errno, invalidRequest, ServiceError } from '../domain/errors.ts'
-import { checkOrigin, preflightReply } from '../protocol/cors.ts'
+import type { Problem } from '../domain/errors.ts'
+import { checkOrigin, preflightReply } from '../protocol/envelope.ts'
 import { majorVersion } from '../protocol/exposed.ts'
-import { checkMethod, checkMethodOfInvalid } from '../protocol/methods.ts'
+import { readIdentity } from '../protocol/identity.ts'
+import { isDecodable, readQuery, requireNone } from '../protocol/list-query.ts'
 import { checkHost, publicOrigin } from '../protocol/public-address.ts'
 import { emptyReply } from '../protocol/reply.ts'
-import type { Reply } from '../protocol/reply.ts'
-import { readTarget } from '../protocol/target.ts'
-import type { Resource, RouterParameters, Target } from '../protocol/target.ts'
-import { requestIdOf, setContext, splitUrl } from './context.ts'
-import type { RequestContext } from './context.ts'
-import type { Services } from './services.ts'
+import type { Address, Reply } from '../protocol/reply.ts'
+import { isBucketResource, methodNotAllowed } from '../protocol/resources.ts'
+import { decodeNames, findResource, findResources } from '../protocol/router.ts'
+import { withoutTrailingSlashes } from '../protocol/subrequest.ts'
+import type { ResourceName } from '../protocol/resources.ts'
+import type { Services, Work } from './services.ts'
 
-/**
- * Looks at every request before it is routed: what can be refused or redirected without credentials, body or I/O is
- * answered here. Null: go on, `contextOf(request)` tells what it is.
- *
- * Throws `ServiceError` for what is refused.
- */
-export function guard(request: Request, services: Services): Reply | null {
-  const { settings, now } = services
-  const { headers, method } = request
-  const { path, query } = splitUrl(request.url)
-  const context: RequestContext = {
-    startedAtMs: now(),
-    monotonicStartMs: services.monotonicNow(),
-    requestId: requestIdOf(headers, services),
-    work: { upstreamCalls: 0, upstreamMs: 0, upstreamStatus: null, cached: null },
-    origin: headers.get('origin'),
-    resource: null,
-    query,
-    path,
-  }
-  setContext(request, context)
-  checkHost(headers.get('host'), settings)
-  checkOrigin(context.origin, settings)
-  if (method === 'OPTIONS') return preflightReply(headers.get('access-control-request-headers'), settings)
-
-  // The server's router has seen the path as it was sent; the URL has lost its dot segments.
-  const parameters = (request as { params?: RouterParameters }).params
-  const target = readTarget(path, query, majorVersion(settings), parameters)
-  const resource = target.outcome === 'resource' ? target.resource : null
-  context.resource = resource
-  refuseAfterEnd(resource, settings.eos?.atMs ?? null, context.startedAtMs)
-  checkFraming(request)
-  if (resource) {
-    checkMethod(method, resource, settings)
-    return null
-  }
-  return answerElsewhere(target as Exclude<Target, { outcome: 'resource' }>, request, settings)
+/** A request on its way: what is known of it before it is routed, and what it has cost so far. */
+export interface Call extends Address {
+  method: string
+  /** Wall clock, ms since 1970. */
+  startedAtMs: number
+  /** The same moment on a clock that never goes back. */
+  monotonicStartMs: number
+  /** What the client calls this request, or what we do. */
+  requestId: string
+  origin: string | null
+  /** What it was routed to; null where nothing is at its path. */
+  route: ResourceName | null
+  /** Filled in as it is done. */
+  work: Work
+  /** What the storage said besides its answers; every answer repeats it, also an error. */
+  notices: Notices | null
+  /** Our own advice to this client, as JSON text. */
+  alert: string | null
+  /** Whether several users share the URL of the bucket. */
+  isLegacyBucket: boolean
 }
 
-function answerElsewhere(
-  target: Exclude<Target, { outcome: 'resource' }>,
-  request: Request,
-  settings: Services['settings'],
-): Reply {
-  switch (target.outcome) {
-    case 'redirect':
-      return emptyReply(307, {
-        Location: publicOrigin(request.headers.get('host'), settings) + target.location,
-      })
-    case 'unknown-version':
-      throw unknownVersion()
-    case 'unknown-path':
-      throw unknownPath()
-    case 'invalid':
-      checkMethodOfInvalid(request.method, target, settings)
-      throw invalidRequest(target.problems)
-    default:
-      return target satisfies never
+/** Begins a request. Nothing is refused yet, so that every answer can tell whose it is. */
+export function beginCall({ headers, method, url }: Request, services: Services): Call {
+  const { path, query } = splitUrl(url)
+  return {
+    method,
+    path,
+    query,
+    host: headers.get('host'),
+    startedAtMs: services.now(),
+    monotonicStartMs: services.monotonicNow(),
+    requestId: readRequestId(headers.get('x-request-id')) ?? services.createRequestId(),
+    origin: headers.get('origin'),
+    route: null,
+    work: { upstreamCalls: 0, upstreamMs: 0, upstreamStatus: null, cached: null },
+    notices: null,
+    alert: null,
+    isLegacyBucket: false,
   }
+}
+
+// Other characters could forge log lines or headers of those who read them.
+function readRequestId(given: string | null): string | null {
+  return given !== null && /^[\w.-]{1,64}$/.test(given) ? given : null
+}
+
+/**
+ * Looks at what a router does not: host, origin, framing, and whether the service has ended. Throws `ServiceError` for what
+ * is refused.
+ */
+export function checkCall(call: Call, { headers }: Request, { settings }: Services): void {
+  checkHost(call.host, settings)
+  checkOrigin(call.origin, settings)
+  if (settings.eos !== null && call.method !== 'OPTIONS') refuseAfterEnd(call, settings.eos.atMs)
+  // A fragment is not for servers: those who cut it off and those who do not would see two different ids.
+  if (call.path.includes('#') || call.query.includes('#')) {
+    throw invalidRequest([{ location: 'path', name: 'path', description: 'must not have a fragment' }])
+  }
+  if (call.query.length > usualQueryLength || !isDecodable(call.query)) readStrictly(call.query)
+  if (call.method === 'GET' || call.method === 'HEAD') checkFraming(call.method, headers)
+}
+
+/** Path and query of a request's URL, which is relative when the client sent no usable Host. */
+export function splitUrl(url: string): { path: string; query: string } {
+  const start = url.startsWith('/') ? 0 : url.indexOf('/', url.indexOf('://') + 3)
+  const question = url.indexOf('?', start)
+  if (question === -1) return { path: url.slice(start), query: '' }
+  return { path: url.slice(start, question), query: url.slice(question) }
+}
+
+const heartbeatPath = /\/__(?:lb)?heartbeat__$/
+
+function refuseAfterEnd(call: Call, endMs: number): void {
+  if (endMs > call.startedAtMs || heartbeatPath.test(call.path)) return
+  throw new ServiceError(410, errno.serviceEnded, 'This service has ended')
+}
+
+const usualQueryLength = 200
+
+// The framework leaves escapes that are broken as they are, so that an id could be taken for another one; and it takes any
+// number of parameters.
+function readStrictly(query: string): void {
+  const problems: Problem[] = []
+  readQuery(query, problems)
+  requireNone(problems)
+}
+
+/** What a client in use sends with GET is {} and counts as no body. */
+const largestIgnoredBody = 1024
+
+// A body of unknown length where none belongs is how two servers come to disagree about where a request ends.
+function checkFraming(method: string, headers: Headers): void {
+  const name = headers.has('transfer-encoding') ? 'Transfer-Encoding' : 'Content-Length'
+  if (name === 'Content-Length' && Number(headers.get('content-length') ?? 0) <= largestIgnoredBody) return
+  const description = `must be absent: ${method} has no body`
+  throw invalidRequest([{ location: 'header', name, description }], { headers: { Connection: 'close' } })
+}
+
+/**
+ * Answers a request that no route matched: preflights, redirects, and what is refused. Throws `ServiceError` 404 or 405.
+ */
+export function answerUnrouted(call: Call, request: Request, services: Services): Reply {
+  const { settings } = services
+  checkCall(call, request, services)
+  const { method, path } = call
+  if (method === 'OPTIONS') {
+    return preflightReply(request.headers.get('access-control-request-headers'), settings)
+  }
+  if (unsafePath.test(path)) throw unknownPath()
+  const prefix = `/v${majorVersion(settings)}`
+  if (path === '/swagger' || path === `${prefix}/swagger`) return redirect(call, `${prefix}/docs`, settings)
+  const version = versionForm.exec(path)
+  if (!version) {
+    if (findResources(path).some(({ resource }) => isUnversioned(resource.name)))
+      throw notAllowed(call, path, services)
+    return redirect(call, prefix + path, settings)
+  }
+  if (version[0] !== prefix) {
+    throw unknownVersion()
+  }
+  if (path.endsWith('/') && path !== `${prefix}/`)
+    return redirect(call, withoutTrailingSlashes(path), settings)
+  throw notAllowed(call, path.slice(prefix.length) || '/', services)
+}
+
+const versionForm = /^\/v\d+(?=\/|$)/
+
+// Double slashes and backslashes, and in disguise slashes, backslashes and control characters: a redirect must not hand them to
+// whoever follows it.
+const unsafePath = /\/\/|\\|%(?:2f|5c|[01][0-9a-f]|7f)/i
+
+/** The resources that are also answered without the version prefix. */
+export function isUnversioned(name: ResourceName): boolean {
+  return name === 'heartbeat' || name === 'lbheartbeat'
+}
+
+/** 405 where something is at that path, and else 404. */
+function notAllowed(call: Call, path: string, { settings, metrics }: Services): ServiceError {
+  const found = findResources(path).filter(({ resource }) =>
+    isServed(resource.name, settings, metrics !== null),
+  )
+  if (found.length === 0) return unknownPath()
+  call.route = found[0]!.resource.name
+  return methodNotAllowed(
+    call.method,
+    found.map(({ resource }) => resource),
+    found[0]!.params,
+    settings,
+  )
+}
+
+/** Whether a resource is there with these settings. */
+export function isServed(
+  name: ResourceName,
+  { docsEnabled, explorerEnabled }: Services['settings'],
+  hasMetrics: boolean,
+): boolean {
+  if (name === 'metrics') return hasMetrics
+  return name === 'docs' ? docsEnabled : name !== 'explore' || explorerEnabled
+}
+
+function redirect(call: Call, path: string, settings: Services['settings']): Reply {
+  return emptyReply(307, { Location: publicOrigin(call.host, settings) + path + call.query })
+}
+
+/**
+ * Refuses a request whose path, query or headers its schemas do not accept: with all problems at once, where the framework
+ * tells those of one place. Throws `ServiceError` 400, or 401 where the path is right and nobody says who asks.
+ */
+export function refuseInvalid(call: Call, request: Request, { settings }: Services): Reply {
+  const match = findResource(call.method, belowVersion(call, settings))
+  if (!match) throw unknownPath()
+  // The rest of a record's path may be empty, and is then a slash too many behind the list.
+  if (match.params['*'] === '') return redirect(call, withoutTrailingSlashes(call.path), settings)
+  const { resource } = match
+  const params = decodeNames(match.params)
+  const headers = request.headers.toJSON() as Record<string, string>
+  const problems: Problem[] = []
+  const query = readQuery(call.query, problems)
+  problems.push(...(resource.check({ params, query, headers }) ?? []))
+  if (isBucketResource(resource)) {
+    if (!problems.some(({ location }) => location === 'path')) {
+      readIdentity(headers, (params as { bucket_id: string }).bucket_id)
+    }
+    // What the schemas accept may be wrong together; what they refuse is left out, so that it is told once.
+    for (const { location, name } of problems) {
+      if (location === 'querystring') delete query[name]
+      if (location === 'header') delete headers[name.toLowerCase()]
+    }
+    resource.operation({ params, query, headers, address: call }, problems)
+  }
+  if (problems.length === 0) throw unknownPath()
+  throw invalidRequest(problems)
+}
+
+/** What a request was routed to, for one that was answered before its handler ran. */
+export function routeOf(call: Call, settings: Services['settings']): ResourceName | null {
+  const path = belowVersion(call, settings)
+  return (findResource(call.method, path) ?? findResources(path)[0])?.resource.name ?? null
+}
+
+function belowVersion({ path }: Call, settings: Services['settings']): string {
+  const prefix = `/v${majorVersion(settings)}`
+  return path === prefix || path.startsWith(`${prefix}/`) ? path.slice(prefix.length) || '/' : path
 }
 
 /** 404 for a version that is not ours. */
@@ -80,20 +229,4 @@ export function unknownVersion(): ServiceError {
 /** 404 for a path that names nothing. */
 export function unknownPath(): ServiceError {
   return new ServiceError(404, errno.unknownPath, 'There is nothing at this path')
-}
-
-function refuseAfterEnd(resource: Resource | null, eosMs: number | null, nowMs: number): void {
-  if (eosMs === null || eosMs > nowMs) return
-  if (resource?.kind === 'heartbeat' || resource?.kind === 'lbheartbeat') return
-  throw new ServiceError(410, errno.serviceEnded, 'This service has ended')
-}
-
-// A body where none belongs is how two servers come to disagree about where a request ends. DELETE is spared: a client
-// in use sends {} with it.
-function checkFraming({ method, headers }: Request): void {
-  if (method !== 'GET' && method !== 'HEAD') return
-  const name = headers.has('transfer-encoding') ? 'Transfer-Encoding' : 'Content-Length'
-  if (name === 'Content-Length' && Number(headers.get('content-length') ?? 0) === 0) return
-  const description = `must be absent: ${method} has no body`
-  throw invalidRequest([{ location: 'header', name, description }], { headers: { Connection: 'close' } })
 }

@@ -2,7 +2,7 @@ import { overloadReply } from '../protocol/error-reply.ts'
 import { majorVersion } from '../protocol/exposed.ts'
 import type { Reply } from '../protocol/reply.ts'
 import { AdaptiveConcurrencyLimit, RejectionThrottle, windowMs } from './concurrency-limit.ts'
-import { splitUrl } from './context.ts'
+import { splitUrl } from './guard.ts'
 import type { Services } from './services.ts'
 
 /**

@@ -2,7 +2,7 @@ import type { TSchema } from '@sinclair/typebox'
 
 export type Json = Record<string, unknown>
 
-const kept = ['type', 'required', 'minimum', 'maximum', 'minItems', 'pattern', 'additionalProperties']
+const kept = ['type', 'enum', 'required', 'minimum', 'maximum', 'minItems', 'pattern', 'additionalProperties']
 
 /**
  * A schema as the API document's dialect (OpenAPI 3.0) writes it, which is older than that of TypeBox. Schemas within it

@@ -1,22 +1,72 @@
 import { Elysia } from 'elysia'
-import type * as Descriptions from './data-descriptions.ts'
+import type { Problem } from '../domain/errors.ts'
+import { readJson } from '../protocol/json.ts'
+import { requireNone } from '../protocol/list-query.ts'
+import { bucketResources, isEnabled, methodNotAllowed } from '../protocol/resources.ts'
+import type { BucketResource, Input } from '../protocol/resources.ts'
+import type { Reply } from '../protocol/reply.ts'
+import type { BulkStorage } from '../domain/record-storage.ts'
+import type { Call } from './guard.ts'
+import { withPermit } from './load-shedding.ts'
+import { execute, receiveBody, sessions } from './session.ts'
 import type { Services } from './services.ts'
-import { askBucket } from './session.ts'
 
-/** The records of a collection. */
-export function recordRoutes(services: Services, descriptions?: typeof Descriptions) {
-  return new Elysia({ prefix: '/buckets/:bucket_id/collections/:collection_id/records' })
-    .get('', ({ request }) => askBucket(request, services), { detail: descriptions?.listDescription })
-    .head('', ({ request }) => askBucket(request, services), { detail: descriptions?.countDescription })
-    .get('/:record_id', ({ request }) => askBucket(request, services), {
-      detail: descriptions?.getDescription,
-    })
-    .put('/:record_id', ({ request }) => askBucket(request, services), {
-      parse: 'none',
-      detail: descriptions?.putDescription,
-    })
-    .delete('/:record_id', ({ request }) => askBucket(request, services), {
-      parse: 'none',
-      detail: descriptions?.deleteDescription,
-    })
+/** Buckets, collections and records: read what is asked, ask the storage, answer. */
+export function bucketRoutes(services: Services) {
+  const app = new Elysia().use(sessions(services))
+  for (const resource of bucketResources) {
+    const { method, path, params, query, headers } = resource
+    const schemas = { params, query, headers, parse: 'none' } as const
+    if (method === 'GET' || method === 'HEAD') {
+      app.route(
+        method,
+        path,
+        ({ params, query, headers, storage, call }) =>
+          answer(resource, { params, query, headers, address: call }, storage, call, services),
+        schemas,
+      )
+    } else {
+      app.route(
+        method,
+        path,
+        async ({ params, query, headers, storage, call, request }) => {
+          using received = method === 'PUT' ? await receiveBody(request, call, services) : null
+          const body = received?.parse(readJson)
+          return await answer(
+            resource,
+            { params, query, headers, body, address: call },
+            storage,
+            call,
+            services,
+          )
+        },
+        { ...schemas, transform: ({ params }) => requireEnabled(resource, params, services) },
+      )
+    }
+  }
+  return app
+}
+
+/** Refuses a write that the operator did not enable, before anybody is asked who they are and before anything else is read. */
+function requireEnabled(resource: BucketResource, params: { '*'?: string }, { settings }: Services): void {
+  // An empty id is a slash too many behind the list, which is redirected whatever the method.
+  if (params['*'] === '' || isEnabled(resource, params, settings)) return
+  const others = bucketResources.filter(({ path }) => path === resource.path)
+  throw methodNotAllowed(resource.method, others, params, settings)
+}
+
+async function answer(
+  resource: BucketResource,
+  input: Input<object, object, object>,
+  storage: BulkStorage,
+  call: Call,
+  services: Services,
+): Promise<Reply> {
+  call.route = resource.name
+  const problems: Problem[] = []
+  const operation = resource.operation(input, problems)
+  requireNone(problems)
+  return await withPermit(services, { user: storage.owner, isList: operation.kind === 'list' }, async () =>
+    resource.answer(await execute(operation, storage, call, services), input, services.settings),
+  )
 }

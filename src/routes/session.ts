@@ -1,120 +1,111 @@
+import { Elysia } from 'elysia'
 import type { Identity } from '../domain/credentials.ts'
 import type { Operation, OperationOutcome } from '../domain/operation.ts'
+import { judgeCollection } from '../domain/precondition.ts'
 import type { BulkStorage } from '../domain/record-storage.ts'
-import { readIdentity } from '../protocol/authorization.ts'
-import type { HeaderLookup, ReadIdentity } from '../protocol/authorization.ts'
 import { softAlert } from '../protocol/envelope.ts'
-import { errorReply } from '../protocol/error-reply.ts'
-import { readJson } from '../protocol/json.ts'
-import { toExchange } from '../protocol/operations.ts'
-import type { BucketResource } from '../protocol/operations.ts'
-import { publicOrigin } from '../protocol/public-address.ts'
+import { readIdentity } from '../protocol/identity.ts'
+import type { IdentityHeaders } from '../protocol/identity.ts'
 import { listFrame } from '../protocol/reply.ts'
-import type { Reply } from '../protocol/reply.ts'
+import { BucketPath, ReadHeaders } from '../protocol/schemas.ts'
+import { beginCall, checkCall } from './guard.ts'
 import type { ReceivedBody } from './body.ts'
-import { contextOf } from './context.ts'
-import { userOf, withPermit } from './load-shedding.ts'
-import type { Caller, Services } from './services.ts'
+import type { Call } from './guard.ts'
+import { userOf } from './load-shedding.ts'
+import type { Services } from './services.ts'
 
-/** Answers a request for something in a bucket: read who and what, ask the storage, reply. */
-export async function askBucket(request: Request, services: Services): Promise<Reply> {
-  const { bucket } = contextOf(request).resource as BucketResource
-  const known = readIdentity((name) => request.headers.get(name), bucket)
-  using body = request.method === 'PUT' ? await receiveBody(request, services) : null
-  return await answerFromBucket(request, known, body, services)
+/** Gives every route its `call`: what is known of the request, checked before anything else is. */
+export function calls(services: Services) {
+  return new Elysia({ name: 'calls', seed: services })
+    .derive({ as: 'global' }, ({ request }) => ({ call: beginCall(request, services) }))
+    .onTransform({ as: 'global' }, ({ call, request }) => checkCall(call, request, services))
 }
 
-async function answerFromBucket(
-  request: Request,
-  { identity, isLegacyBucket }: ReadIdentity,
-  received: ReceivedBody | null,
-  services: Services,
-): Promise<Reply> {
-  const context = contextOf(request)
-  const resource = context.resource as BucketResource
-  const header: HeaderLookup = (name) => request.headers.get(name)
-  const here = publicOrigin(header('host'), services.settings) + context.path
-  const open = () => services.openStorage(identity, callerOf(request, services))
-  // A body is looked at only once the credentials of its sender proved good.
-  const opened = received && (await open())
-  const body = received?.parse(readJson)
-  const { flushSafeEtag } = services.settings
-  const { method } = request
-  const exchange = toExchange({ method, resource, query: context.query, header, here, body, flushSafeEtag })
+/** Gives the routes of buckets their `storage`: that of whoever asks. */
+export function sessions(services: Services) {
+  return new Elysia({ name: 'sessions', seed: services })
+    .use(calls(services))
+    .guard({ params: BucketPath, headers: ReadHeaders })
+    .resolve({ as: 'scoped' }, async ({ params, headers, call, request }) => ({
+      storage: await openBucket(params.bucket_id ?? '', headers, call, request, services),
+    }))
+}
 
-  const storage = opened ?? (await open())
-  return await withPermit(
-    services,
-    { user: storage.owner, isList: exchange.operation.kind === 'list' },
-    async () => {
-      let reply: Reply
-      try {
-        reply = exchange.reply(await carryOut(exchange.operation, storage, context.startedAtMs, services))
-      } catch (error) {
-        services.reportDefect(error)
-        reply = errorReply(error, services.settings)
-      }
-      // What the storage said besides belongs to an error answer too.
-      reply.notices = storage.notices
-      if (isLegacyBucket) reply.alert = legacyBucketAlert(services)
-      return reply
-    },
-  )
+/** The storage behind a bucket. Throws `ServiceError` 401 when the credentials are missing, unusable or refused. */
+async function openBucket(
+  bucket: string,
+  headers: IdentityHeaders,
+  call: Call,
+  request: Request,
+  services: Services,
+): Promise<BulkStorage> {
+  const { identity, isLegacyBucket } = readIdentity(headers, bucket)
+  if (isLegacyBucket) noteLegacyBucket(call, services)
+  const storage = await openStorage(identity, call, request, services)
+  call.notices = storage.notices
+  return storage
+}
+
+/** The storage of an identity, for this request. */
+export function openStorage(
+  identity: Identity,
+  call: Call,
+  { headers, signal }: Request,
+  services: Services,
+): Promise<BulkStorage> {
+  return services.openStorage(identity, {
+    userAgent: headers.get('user-agent'),
+    signal,
+    deadlineAtMs: deadlineOf(call, services),
+    requestId: call.requestId,
+    work: call.work,
+  })
 }
 
 /** The whole body of a request, within what is left of the request's time. Throws `ServiceError` 400, 413, 415 or 503. */
-export function receiveBody(request: Request, services: Services): Promise<ReceivedBody> {
-  const deadlineAtMs = contextOf(request).startedAtMs + services.requestTimeoutMs
-  return services.bodies.receive(request, userOf(request), deadlineAtMs)
+export function receiveBody(request: Request, call: Call, services: Services): Promise<ReceivedBody> {
+  return services.bodies.receive(request, userOf(request), deadlineOf(call, services))
 }
 
-/** What a request hands on to the storage. */
-export function callerOf(request: Request, services: Services): Caller {
-  const { startedAtMs, requestId, work } = contextOf(request)
-  return {
-    userAgent: request.headers.get('user-agent'),
-    signal: request.signal,
-    deadlineAtMs: startedAtMs + services.requestTimeoutMs,
-    requestId,
-    work,
-  }
+/** Wall clock, ms since 1970, when a request is to be answered at the latest. */
+export function deadlineOf(call: Call, { requestTimeoutMs }: Services): number {
+  return call.startedAtMs + requestTimeoutMs
 }
 
-/** Lists stream as they come; a write is a transaction of one step. */
-function carryOut(
+/** Tells an old client how buckets are named today; and several users share such a URL, so that nobody may store the answer. */
+export function noteLegacyBucket(call: Call, { settings }: Services): void {
+  call.isLegacyBucket = true
+  call.alert = softAlert('Use the client state as the bucket id, not X-Client-State', settings.projectDocs)
+}
+
+/** Carries out one operation. Lists stream as they come; a write is a transaction of one step. */
+export async function execute(
   operation: Operation,
   storage: BulkStorage,
-  startedAtMs: number,
+  call: Call,
   services: Services,
 ): Promise<OperationOutcome> {
   switch (operation.kind) {
+    case 'get':
+      return storage.get(operation.collection, operation.id, operation.precondition)
     case 'list':
       return storage.list(
         operation.collection,
         { ...operation.options, frame: listFrame },
         operation.precondition,
       )
-    case 'get':
-      return storage.get(operation.collection, operation.id, operation.precondition)
     case 'timestamps':
-      return storage.collectionTimestamps().then((found) => ({ outcome: 'found', ...found }))
-    case 'count':
+      return { outcome: 'found', ...(await storage.collectionTimestamps()) }
+    case 'count': {
+      const { count, timestamp } = await storage.count(operation.collection, operation.filter)
+      return judgeCollection(operation.precondition, timestamp) ?? { outcome: 'counted', count, timestamp }
+    }
     case 'put':
-    case 'delete':
-      return services
-        .transact([{ storage, operation }], startedAtMs + services.requestTimeoutMs)
-        .then(([outcome]) => outcome!)
+    case 'delete': {
+      const [outcome] = await services.transact([{ storage, operation }], deadlineOf(call, services))
+      return outcome!
+    }
     default:
       return operation satisfies never
   }
-}
-
-/** Tells old clients how buckets are named today. */
-export function legacyBucketAlert({ settings }: Services): string {
-  return softAlert('Use the client state as the bucket id, not X-Client-State', settings.projectDocs)
-}
-
-/** Tells identities apart; as secret as they are. */
-export function identityKey({ scheme, assertion, clientState, keyId }: Identity): string {
-  return JSON.stringify([scheme, assertion, clientState, keyId ?? null])
 }

@@ -195,7 +195,7 @@ function toOperation(draft: DraftOperation, index: number, storage: ModelStorage
     case 'list':
       return { kind, collection, options: { sort: 'newest', ...(limit ? { limit } : {}) }, precondition }
     case 'count':
-      return { kind, collection, precondition }
+      return { kind, collection, filter: {}, precondition }
     default:
       return { kind, collection, id, precondition }
   }

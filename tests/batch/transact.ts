@@ -95,7 +95,7 @@ export function count(
   collection: string,
   precondition: Precondition = noPrecondition,
 ): Extract<Operation, { kind: 'count' }> {
-  return { kind: 'count', collection, precondition }
+  return { kind: 'count', collection, filter: {}, precondition }
 }
 
 export const ifMatch = (timestamp: Timestamp | number): Precondition => ({

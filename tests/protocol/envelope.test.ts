@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'bun:test'
 import { eosAlert, noticeHeaders, softAlert, toResponse } from '../../src/protocol/envelope.ts'
+import type { Notices } from '../../src/domain/record-storage.ts'
 import type { ExposedSettings } from '../../src/protocol/exposed.ts'
 import type { Reply } from '../../src/protocol/reply.ts'
 
@@ -12,16 +13,21 @@ const settings = {
 } as unknown as ExposedSettings
 
 const reply = (more: Partial<Reply> = {}): Reply => ({ status: 200, headers: {}, body: null, ...more })
+const nobody = { origin: null, requestId: 'r', notices: null, alert: null, isLegacyBucket: false }
 const quiet = { backoffSeconds: null, alert: null, quotaRemaining: null }
-const alertOf = (given: Partial<Reply>, more: Partial<ExposedSettings> = {}) => {
-  const { Alert } = noticeHeaders(reply(given), { ...settings, ...more }, 1000)
+const silent = { notices: null, alert: null }
+const alertOf = (
+  { status = 200, ...told }: { status?: number; alert?: string; notices?: Notices },
+  more: Partial<ExposedSettings> = {},
+) => {
+  const { Alert } = noticeHeaders(status, { ...silent, ...told }, { ...settings, ...more }, 1000)
   return Alert === undefined ? null : (JSON.parse(Alert) as unknown)
 }
 
 describe('noticeHeaders', () => {
   it('says nothing when there is nothing to say', () => {
-    expect(noticeHeaders(reply(), settings, 0)).toEqual({})
-    expect(noticeHeaders(reply({ notices: quiet }), settings, 0)).toEqual({})
+    expect(noticeHeaders(200, silent, settings, 0)).toEqual({})
+    expect(noticeHeaders(200, { ...silent, notices: quiet }, settings, 0)).toEqual({})
   })
 
   it('chooses the gravest alert, and else that of this service before that of the storage before advice', () => {
@@ -57,7 +63,7 @@ describe('noticeHeaders', () => {
       'x'.repeat(4000),
       '{"code":"soft-eol","message":"\\u2028\\n"}',
     ]) {
-      const { Alert } = noticeHeaders(reply({ notices: { ...quiet, alert: text } }), settings, 0)
+      const { Alert } = noticeHeaders(200, { ...silent, notices: { ...quiet, alert: text } }, settings, 0)
 
       expect(Alert).toMatch(/^[ -~]{1,3000}$/)
       expect(JSON.parse(Alert!)).toMatchObject({ code: 'soft-eol' })
@@ -65,12 +71,12 @@ describe('noticeHeaders', () => {
   })
 
   it('tells Backoff as a whole number, below 400 only', () => {
-    const notices = { ...quiet, backoffSeconds: 2.1, quotaRemaining: 9.9 }
+    const told = { ...silent, notices: { ...quiet, backoffSeconds: 2.1, quotaRemaining: 9.9 } }
 
-    expect(noticeHeaders(reply({ notices }), settings, 0)).toEqual({ Backoff: '3', 'Quota-Remaining': '9' })
-    expect(noticeHeaders(reply({ status: 304, notices }), settings, 0)).toMatchObject({ Backoff: '3' })
-    expect(noticeHeaders(reply({ status: 400, notices }), settings, 0)).toEqual({})
-    expect(noticeHeaders(reply({ notices }), { ...settings, backoff: 7 }, 0)).toMatchObject({
+    expect(noticeHeaders(200, told, settings, 0)).toEqual({ Backoff: '3', 'Quota-Remaining': '9.9' })
+    expect(noticeHeaders(304, told, settings, 0)).toMatchObject({ Backoff: '3' })
+    expect(noticeHeaders(400, told, settings, 0)).toEqual({})
+    expect(noticeHeaders(200, told, { ...settings, backoff: 7 }, 0)).toMatchObject({
       Backoff: '7',
     })
   })
@@ -96,17 +102,26 @@ describe('eosAlert', () => {
 })
 
 describe('toResponse', () => {
+  it('lets nobody store what belongs to one of several users of a URL', () => {
+    const cacheControl = (isLegacyBucket: boolean) =>
+      toResponse(reply(), { ...nobody, isLegacyBucket }, settings, 0).headers.get('cache-control')
+
+    expect([cacheControl(false), cacheControl(true)]).toEqual(['no-cache', 'no-cache, no-store'])
+  })
+
   it('gives a type to bodies only, and lets the reply have its own', () => {
-    expect(toResponse(reply(), null, settings, 0).headers.has('content-type')).toBe(false)
-    expect(toResponse(reply({ body: '{}' }), null, settings, 0).headers.get('content-type')).toContain('json')
-    const own = toResponse(reply({ body: '', headers: { 'Content-Type': 'text/css' } }), null, settings, 0)
+    expect(toResponse(reply(), nobody, settings, 0).headers.has('content-type')).toBe(false)
+    expect(toResponse(reply({ body: '{}' }), nobody, settings, 0).headers.get('content-type')).toContain(
+      'json',
+    )
+    const own = toResponse(reply({ body: '', headers: { 'Content-Type': 'text/css' } }), nobody, settings, 0)
     expect(own.headers.get('content-type')).toBe('text/css')
   })
 
   it('lets an origin read the answer only where it may', () => {
     const strict = { ...settings, corsOrigins: new Set(['https://a.example']) }
     const allowed = (origin: string | null) =>
-      toResponse(reply(), origin, strict, 0).headers.get('access-control-allow-origin')
+      toResponse(reply(), { ...nobody, origin }, strict, 0).headers.get('access-control-allow-origin')
 
     expect([allowed('https://a.example'), allowed('https://b.example'), allowed(null)]).toEqual([
       'https://a.example',

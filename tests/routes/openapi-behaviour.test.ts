@@ -127,7 +127,10 @@ describe('the API document', () => {
     )
 
     const routes = world.defective.routes.map(({ method, path }) => {
-      const template = path.replace(/^\/v1/, '').replaceAll(/:(\w+)/g, '{$1}')
+      const template = path
+        .replace(/^\/v1/, '')
+        .replaceAll(/:(\w+)/g, '{$1}')
+        .replace('*', '{record_id}')
       return `${method} ${template === '/' ? '' : template}`
     })
 

@@ -24,7 +24,7 @@ export function provoke(place: Place, status: number, world: DocumentedWorld): P
     case 204:
       return ask()
     case 304:
-      return ask({ headers: { 'If-None-Match': '"9999999999990"' } })
+      return ask().then(({ headers }) => ask({ headers: { 'If-None-Match': headers.get('etag')! } }))
     case 400:
       if (isService) return askElsewhere(world.picky.url, { Origin: 'https://elsewhere.example' })
       return place.path === '/batch' ? ask({ body: {} }) : ask({ headers: { 'If-Match': 'nonsense' } })

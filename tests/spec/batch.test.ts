@@ -295,7 +295,7 @@ describe('section 5: paths and methods', () => {
       requests: [
         { path: `${passwords}/${escaped}` },
         { path: `/v1${passwords}/${escaped}` },
-        { path: `/v1${passwords}/${escaped}/` },
+        { path: `/v1${passwords}/` },
         { path: `${passwords}?in_ids=${escaped}&_sort=oldest` },
         { path: `${passwords}/${encodeURIComponent(escaped)}` },
       ],

@@ -264,7 +264,6 @@ describe('section 1: paths', () => {
     '/v1/buckets',
     '/v1/buckets/b/tabs',
     '/v1/buckets/b/collections/c/things',
-    '/v1/buckets/b/collections/c/records/r/more',
     '/v1/docs/nothing.js',
     '/v1/Batch',
     '/v1/constructor',

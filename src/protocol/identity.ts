@@ -1,8 +1,12 @@
 import type { Identity } from '../domain/credentials.ts'
 import { errno, ServiceError } from '../domain/errors.ts'
 
-/** Looks up a request header by its lower-case name; of sub-requests too. */
-export type HeaderLookup = (name: string) => string | null
+/** The headers of a request or a sub-request that tell who asks, by their lower-case names. */
+export interface IdentityHeaders {
+  authorization?: string
+  'x-keyid'?: string
+  'x-client-state'?: string
+}
 
 /** Who asks, and whether the bucket did not tell the client state, which is how old clients call. */
 export interface ReadIdentity {
@@ -10,7 +14,7 @@ export interface ReadIdentity {
   isLegacyBucket: boolean
 }
 
-const clientStateForm = /^[a-zA-Z0-9._-]{32}$/
+const clientStateForm = /^[0-9a-fA-F]{32}$/
 const legacyClientStateForm = /^[a-zA-Z0-9._-]{1,32}$/
 const keyIdForm = /^\d{1,19}-[\w-]{1,128}$/
 // Printable, without the comma and the blank: a comma is how a server joins two headers of one name.
@@ -22,14 +26,14 @@ const authorizationForm = /^(browserid|bearer) +([\x21-\x2b\x2d-\x7e]{1,8192})$/
  *
  * Throws `ServiceError` 401 when the credentials are missing, unusable, or contradict each other.
  */
-export function readIdentity(header: HeaderLookup, bucket: string): ReadIdentity {
-  const { scheme, assertion } = readAuthorization(header)
-  const keyId = readKeyId(header)
+export function readIdentity(headers: IdentityHeaders, bucket: string): ReadIdentity {
+  const { scheme, assertion } = readAuthorization(headers)
+  const keyId = readKeyId(headers)
   if (bucket.length === 32) {
     if (!clientStateForm.test(bucket)) throw unauthenticated('The bucket id is not a client state')
     return { identity: identityOf(scheme, assertion, bucket, keyId), isLegacyBucket: false }
   }
-  const stated = readClientState(header) ?? (keyId && clientStateOf(keyId))
+  const stated = readClientState(headers) ?? (keyId && clientStateOf(keyId))
   if (!stated) {
     throw unauthenticated(
       'The bucket id is not a client state, and neither X-Client-State nor X-KeyID tells it',
@@ -42,11 +46,11 @@ export function readIdentity(header: HeaderLookup, bucket: string): ReadIdentity
  * Reads who asks where no bucket is named: with the client state that the headers tell, or an empty one. Null when there
  * are no credentials, or none that could be used.
  */
-export function readAnonymousIdentity(header: HeaderLookup): Identity | null {
+export function readAnonymousIdentity(headers: IdentityHeaders): Identity | null {
   try {
-    const { scheme, assertion } = readAuthorization(header)
-    const keyId = readKeyId(header)
-    const stated = (keyId && clientStateOf(keyId)) ?? readClientState(header) ?? ''
+    const { scheme, assertion } = readAuthorization(headers)
+    const keyId = readKeyId(headers)
+    const stated = (keyId && clientStateOf(keyId)) ?? readClientState(headers) ?? ''
     return identityOf(scheme, assertion, stated, keyId)
   } catch {
     return null
@@ -54,13 +58,13 @@ export function readAnonymousIdentity(header: HeaderLookup): Identity | null {
 }
 
 /** Throws `ServiceError` 401 when a request has no credentials of a form that could be used. */
-export function requireAuthorization(header: HeaderLookup): void {
-  readAuthorization(header)
+export function requireAuthorization(headers: IdentityHeaders): void {
+  readAuthorization(headers)
 }
 
-function readAuthorization(header: HeaderLookup): Pick<Identity, 'scheme' | 'assertion'> {
-  const value = header('authorization')
-  if (value === null || value.trim() === '') throw unauthenticated('Authorization in header: is missing')
+function readAuthorization(headers: IdentityHeaders): Pick<Identity, 'scheme' | 'assertion'> {
+  const value = headers.authorization
+  if (value === undefined || value.trim() === '') throw unauthenticated('Authorization in header: is missing')
   const match = authorizationForm.exec(value.trim())
   if (!match) {
     throw unauthenticated(
@@ -85,18 +89,18 @@ function identityOf(
   return { scheme, assertion, clientState: named, keyId }
 }
 
-function readKeyId(header: HeaderLookup): string | null {
-  const value = header('x-keyid')
-  if (value === null) return null
+function readKeyId(headers: IdentityHeaders): string | null {
+  const value = headers['x-keyid']
+  if (value === undefined) return null
   if (!keyIdForm.test(value)) {
     throw unauthenticated('X-KeyID in header: must be "<keys_changed_at>-<base64url client state>"')
   }
   return value
 }
 
-function readClientState(header: HeaderLookup): string | null {
-  const value = header('x-client-state')
-  if (value === null || value === '') return null
+function readClientState(headers: IdentityHeaders): string | null {
+  const value = headers['x-client-state']
+  if (value === undefined || value === '') return null
   if (!legacyClientStateForm.test(value)) {
     throw unauthenticated(
       'X-Client-State in header: must be 1 to 32 letters, digits, dots, dashes and underscores',

@@ -1,0 +1,599 @@
+/**
+ * Everything that this service answers, declared once: path, methods, schemas of path, query and headers, what is asked of
+ * the storage, and how its outcome is answered. From here come the routes, the checks, the sub-requests of a batch, the
+ * gates for writes, `Allow` and the API document.
+ */
+import { Type } from '@sinclair/typebox'
+import type { Static, TObject } from '@sinclair/typebox'
+import { errno, invalidRequest, ServiceError } from '../domain/errors.ts'
+import type { Problem } from '../domain/errors.ts'
+import type { Operation, OperationOutcome, OutcomeOf } from '../domain/operation.ts'
+import { judgeCollection, noPrecondition } from '../domain/precondition.ts'
+import type { Precondition } from '../domain/precondition.ts'
+import type { ListOptions, RecordPage } from '../domain/record-storage.ts'
+import { canonicalCollection, isRecordId } from '../domain/record.ts'
+import type { RecordInput, SyncRecord } from '../domain/record.ts'
+import { floored, fromEntityTag, never } from '../domain/timestamp.ts'
+import type { Timestamp } from '../domain/timestamp.ts'
+import { compileCheck, compileRequestCheck } from './check.ts'
+import type { RequestParts } from './check.ts'
+import { isWritable } from './exposed.ts'
+import type { ExposedSettings } from './exposed.ts'
+import { given, readListOptions } from './list-query.ts'
+import {
+  collectionsReply,
+  countReply,
+  emptyReply,
+  jsonReply,
+  metadataReply,
+  notModifiedReply,
+  pageReply,
+  recordReply,
+  tombstone,
+  versionHeaders,
+} from './reply.ts'
+import type { Address, Reply } from './reply.ts'
+import {
+  BatchHeaders,
+  BucketPath,
+  CollectionPath,
+  DeleteHeaders,
+  ListQuery,
+  PutHeaders,
+  ReadHeaders,
+  RecordBody,
+  RecordPath,
+  RootHeaders,
+} from './schemas.ts'
+import type { ConditionHeaders } from './schemas.ts'
+
+export type Method = 'GET' | 'HEAD' | 'PUT' | 'POST' | 'DELETE'
+
+/** Something that this service answers, by one method. HEAD is answered wherever GET is, also where it is not declared. */
+export interface Resource {
+  /** What it is called in logs, metrics and the API document. */
+  name: ResourceName
+  method: Method
+  /** Below the version prefix. `:name` is one segment, `*` the rest of the path, as it was sent. */
+  path: string
+  params: TObject
+  query: TObject
+  headers: TObject
+  /** All that is wrong with the parts of a request, or null. */
+  check(parts: RequestParts): Problem[] | null
+}
+
+export type ResourceName =
+  | 'root'
+  | 'heartbeat'
+  | 'lbheartbeat'
+  | 'version'
+  | 'openapi'
+  | 'metrics'
+  | 'docs'
+  | 'explore'
+  | 'batch'
+  | 'bucket'
+  | 'collections'
+  | 'collection'
+  | 'records'
+  | 'record'
+
+/** The parts of a request that have been validated. `body`: the parsed body of a PUT. */
+export interface Input<Params, Query, Headers> {
+  params: Params
+  query: Query
+  headers: Headers
+  body?: unknown
+  address: Address
+}
+
+/** A resource of somebody's bucket: it needs credentials and becomes an operation on the storage. */
+export interface BucketResource extends Resource {
+  /**
+   * What the request asks of the storage. What the schemas could not see is added to `problems`; then the operation is of
+   * no use. Throws `ServiceError` 400 for what is wrong with the body.
+   */
+  operation(input: Input<object, object, object>, problems: Problem[]): Operation
+  /** Answers the outcome of that operation. Throws `ServiceError` where it is an error answer. */
+  answer(outcome: OperationOutcome, input: Input<object, object, object>, settings: ExposedSettings): Reply
+}
+
+const nothing = Type.Object({})
+const anything = Type.Object({}, { additionalProperties: true })
+const FilePath = Type.Object({ file: Type.String({ description: 'The name of the file' }) })
+
+interface Declaration<P extends TObject, Q extends TObject, H extends TObject, K extends Operation['kind']> {
+  name: ResourceName
+  method: Method
+  path: string
+  params: P
+  query?: Q
+  headers: H
+  operation(
+    input: Input<Static<P>, Static<Q>, Static<H>>,
+    problems: Problem[],
+  ): Extract<Operation, { kind: K }>
+  answer(
+    outcome: OutcomeOf[K],
+    input: Input<Static<P>, Static<Q>, Static<H>>,
+    settings: ExposedSettings,
+  ): Reply
+}
+
+function declare<P extends TObject, Q extends TObject, H extends TObject, K extends Operation['kind']>(
+  declaration: Declaration<P, Q, H, K>,
+): BucketResource {
+  const { params, query = anything, headers } = declaration
+  return { ...declaration, query, check: compileRequestCheck({ params, query, headers }) }
+}
+
+/** A resource of the service itself, which a handler of its own answers. */
+function declareService<H extends TObject, P extends TObject>(
+  name: ResourceName,
+  method: Method,
+  path: string,
+  headers: H,
+  params: P,
+) {
+  const schemas = { params, query: anything, headers }
+  return { name, method, path, ...schemas, check: compileRequestCheck(schemas) } satisfies Resource
+}
+
+const collectionPath = '/buckets/:bucket_id/collections/:collection_id'
+const recordPath = `${collectionPath}/records/*`
+
+// --- One record ---
+
+const getRecord = declare({
+  name: 'record',
+  method: 'GET',
+  path: recordPath,
+  params: RecordPath,
+  headers: ReadHeaders,
+  operation: ({ params, headers }, problems) => ({
+    kind: 'get',
+    ...readRecordPath(params, problems),
+    precondition: readPrecondition(headers, problems),
+  }),
+  answer(outcome) {
+    switch (outcome.outcome) {
+      case 'found':
+        return recordReply(outcome.record, outcome.json)
+      case 'not-modified':
+        return notModifiedReply(outcome.timestamp)
+      case 'precondition-failed':
+        throw preconditionFailed(outcome.existing)
+      case 'missing':
+        throw unknownRecord()
+      case 'failed':
+        throw outcome.error
+      default:
+        return outcome satisfies never
+    }
+  },
+})
+
+const putRecord = declare({
+  name: 'record',
+  method: 'PUT',
+  path: recordPath,
+  params: RecordPath,
+  headers: PutHeaders,
+  operation: ({ params, headers, body }, problems) => ({
+    kind: 'put',
+    ...readRecordPath(params, problems),
+    precondition: readPrecondition(headers, problems),
+    // The body comes last: its problems are told when there are no others.
+    input: problems.length === 0 ? readRecordInput(body) : {},
+  }),
+  answer(outcome, { headers }) {
+    switch (outcome.outcome) {
+      case 'stored':
+        return recordReply(outcome.record)
+      case 'precondition-failed':
+        throw preconditionFailed(outcome.existing, null, headers['if-none-match'] !== undefined)
+      case 'rejected':
+        throw rejected(outcome.reason)
+      case 'failed':
+        throw outcome.error
+      default:
+        return outcome satisfies never
+    }
+  },
+})
+
+const deleteRecord = declare({
+  name: 'record',
+  method: 'DELETE',
+  path: recordPath,
+  params: RecordPath,
+  headers: DeleteHeaders,
+  operation: ({ params, headers }, problems) => ({
+    kind: 'delete',
+    ...readRecordPath(params, problems),
+    precondition: readPrecondition(headers, problems),
+  }),
+  answer(outcome, { headers }) {
+    switch (outcome.outcome) {
+      case 'deleted':
+        return deletedReply(outcome, headers.prefer ?? '')
+      case 'precondition-failed':
+        throw preconditionFailed(outcome.existing)
+      case 'missing':
+        throw unknownRecord()
+      case 'failed':
+        throw outcome.error
+      default:
+        return outcome satisfies never
+    }
+  },
+})
+
+// --- The records of a collection ---
+
+const listRecords = declare({
+  name: 'records',
+  method: 'GET',
+  path: `${collectionPath}/records`,
+  params: CollectionPath,
+  query: ListQuery,
+  headers: ReadHeaders,
+  operation({ params, query, headers }, problems): Extract<Operation, { kind: 'list' | 'timestamps' }> {
+    const options = readListOptions(query, problems)
+    const precondition = readPrecondition(headers, problems)
+    // Ids were asked for, and none named: the answer is known, all but the collection's timestamp.
+    if (options.ids?.length === 0) return { kind: 'timestamps' }
+    return { kind: 'list', collection: collectionOf(params), options, precondition }
+  },
+  answer(outcome, input, settings) {
+    const { params, query, address } = input
+    const isWhole = given(query._limit) === undefined && given(query._token) === undefined
+    switch (outcome.outcome) {
+      case 'page': {
+        const page = settings.flushSafeEtag ? withFlushSafeTimestamp(outcome.page, query) : outcome.page
+        return pageReply(page, address, isWhole, settings)
+      }
+      case 'found': {
+        const timestamp = outcome.collections.get(collectionOf(params)) ?? never
+        return conditionReply(input, timestamp) ?? pageReply(emptyPage(timestamp), address, isWhole, settings)
+      }
+      case 'not-modified':
+        return notModifiedReply(outcome.timestamp)
+      case 'precondition-failed':
+        throw preconditionFailed(null, outcome.timestamp)
+      case 'too-large':
+        throw tooLargeForBatch()
+      case 'failed':
+        throw outcome.error
+      default:
+        return outcome satisfies never
+    }
+  },
+})
+
+/** HEAD of a list: how many records the list would hold, filters included. Of a page only the headers are told. */
+const countRecords = declare({
+  name: 'records',
+  method: 'HEAD',
+  path: `${collectionPath}/records`,
+  params: CollectionPath,
+  query: ListQuery,
+  headers: ReadHeaders,
+  operation(
+    { params, query, headers },
+    problems,
+  ): Extract<Operation, { kind: 'count' | 'timestamps' | 'list' }> {
+    const { limit, position, sort: _, ...filter } = readListOptions(query, problems)
+    const precondition = readPrecondition(headers, problems)
+    if (limit !== undefined || position || filter.ids?.length === 0) return { kind: 'timestamps' }
+    return { kind: 'count', collection: collectionOf(params), filter, precondition }
+  },
+  answer(outcome, input) {
+    switch (outcome.outcome) {
+      case 'counted':
+        return countReply(outcome.count, outcome.timestamp)
+      case 'page':
+        return countReply(outcome.page.count ?? countElements(outcome.page), outcome.page.timestamp)
+      case 'found': {
+        const { limit, position } = readListOptions(input.query, [])
+        const isPage = limit !== undefined || position !== undefined
+        const current = outcome.collections.get(collectionOf(input.params)) ?? never
+        const timestamp = position?.firstTimestamp ?? current
+        const counted = isPage ? emptyReply(200, versionHeaders(timestamp)) : countReply(0, timestamp)
+        return conditionReply(input, current) ?? counted
+      }
+      case 'not-modified':
+        return notModifiedReply(outcome.timestamp)
+      case 'precondition-failed':
+        throw preconditionFailed(null, outcome.timestamp)
+      case 'too-large':
+        throw tooLargeForBatch()
+      case 'failed':
+        throw outcome.error
+      default:
+        return outcome satisfies never
+    }
+  },
+})
+
+// --- Names and timestamps ---
+
+const getBucket = declare({
+  name: 'bucket',
+  method: 'GET',
+  path: '/buckets/:bucket_id',
+  params: BucketPath,
+  headers: ReadHeaders,
+  operation: readTimestamps,
+  answer(outcome, input) {
+    const { timestamp } = found(outcome)
+    return conditionReply(input, timestamp) ?? metadataReply(input.params.bucket_id, timestamp)
+  },
+})
+
+const listCollections = declare({
+  name: 'collections',
+  method: 'GET',
+  path: '/buckets/:bucket_id/collections',
+  params: BucketPath,
+  headers: ReadHeaders,
+  operation: readTimestamps,
+  answer(outcome, input) {
+    const all = found(outcome)
+    return conditionReply(input, all.timestamp) ?? collectionsReply(all)
+  },
+})
+
+const getCollection = declare({
+  name: 'collection',
+  method: 'GET',
+  path: collectionPath,
+  params: CollectionPath,
+  headers: ReadHeaders,
+  operation: readTimestamps,
+  answer(outcome, input) {
+    const collection = collectionOf(input.params)
+    const timestamp = found(outcome).collections.get(collection) ?? never
+    return conditionReply(input, timestamp) ?? metadataReply(collection, timestamp)
+  },
+})
+
+function readTimestamps(
+  { headers }: { headers: ConditionHeaders },
+  problems: Problem[],
+): { kind: 'timestamps' } {
+  readPrecondition(headers, problems)
+  return { kind: 'timestamps' }
+}
+
+// --- The lists ---
+
+export const bucketResources: BucketResource[] = [
+  getBucket,
+  listCollections,
+  getCollection,
+  listRecords,
+  countRecords,
+  getRecord,
+  putRecord,
+  deleteRecord,
+]
+
+export const batch = declareService('batch', 'POST', '/batch', BatchHeaders, nothing)
+export const root = declareService('root', 'GET', '/', RootHeaders, nothing)
+export const heartbeat = declareService('heartbeat', 'GET', '/__heartbeat__', anything, nothing)
+export const lbheartbeat = declareService('lbheartbeat', 'GET', '/__lbheartbeat__', anything, nothing)
+export const version = declareService('version', 'GET', '/__version__', anything, nothing)
+export const openapi = declareService('openapi', 'GET', '/__api__', anything, nothing)
+export const metrics = declareService('metrics', 'GET', '/__metrics__', anything, nothing)
+export const docs = declareService('docs', 'GET', '/docs', anything, nothing)
+export const docsFile = declareService('docs', 'GET', '/docs/:file', anything, FilePath)
+export const explore = declareService('explore', 'GET', '/explore', anything, nothing)
+export const exploreFile = declareService('explore', 'GET', '/explore/:file', anything, FilePath)
+
+export const resources: Resource[] = [
+  ...bucketResources,
+  batch,
+  root,
+  heartbeat,
+  lbheartbeat,
+  version,
+  openapi,
+  metrics,
+  docs,
+  docsFile,
+  explore,
+  exploreFile,
+]
+
+export function isBucketResource(resource: Resource): resource is BucketResource {
+  return 'operation' in resource
+}
+
+// --- Methods ---
+
+/** Whether the operator lets clients use this method; of a write, on the collection in its path. */
+export function isEnabled(resource: Resource, params: object, settings: ExposedSettings): boolean {
+  if (resource.method !== 'PUT' && resource.method !== 'DELETE') return true
+  const collection = canonicalCollection((params as { collection_id?: string }).collection_id ?? '')
+  return collection !== null && isWritable(settings, resource.method, collection)
+}
+
+/**
+ * 405 for a method that is not answered at a path. `others`: all resources of that path; `params`: what the path names.
+ */
+export function methodNotAllowed(
+  method: string,
+  others: Resource[],
+  params: object,
+  settings: ExposedSettings,
+): ServiceError {
+  const methods = new Set<string>()
+  for (const resource of others) {
+    if (!isEnabled(resource, params, settings)) continue
+    methods.add(resource.method)
+    if (resource.method === 'GET') methods.add('HEAD')
+  }
+  const message = others.some((resource) => resource.method === method)
+    ? 'Method not allowed: the operator has not enabled this write'
+    : 'Method not allowed on this resource'
+  const headers = { Allow: [...methods, 'OPTIONS'].join(', ') }
+  return new ServiceError(405, errno.methodNotAllowed, message, { headers })
+}
+
+// --- Reading ---
+
+/**
+ * Reads If-Match and If-None-Match. The timestamp of If-Match is floored to the storage's 10 ms, towards the past, so that a
+ * change is never taken for none; that of If-None-Match is compared as it came. If-Modified-Since and If-Unmodified-Since are
+ * ignored.
+ */
+function readPrecondition(headers: ConditionHeaders, problems: Problem[]): Precondition {
+  const match = headers['if-match']
+  const noneMatch = headers['if-none-match']
+  if (match === undefined && noneMatch === undefined) return noPrecondition
+  if (match !== undefined && noneMatch !== undefined) {
+    const description = 'can not be combined with If-Match'
+    problems.push({ location: 'header', name: 'If-None-Match', description })
+  }
+  if (match !== undefined) {
+    if (match === '*') return { kind: 'exists' }
+    return { kind: 'unmodified-since', timestamp: floored(fromEntityTag(match) ?? never) }
+  }
+  if (noneMatch === '*') return { kind: 'absent' }
+  return { kind: 'differs', timestamp: fromEntityTag(noneMatch!) ?? never }
+}
+
+function collectionOf({ collection_id }: { collection_id: string }): string {
+  return collection_id.toLowerCase()
+}
+
+function readRecordPath(params: RecordPath, problems: Problem[]): { collection: string; id: string } {
+  const id = decodeSegment(params['*'])
+  if (id === null || !isRecordId(id)) {
+    const { description } = RecordPath.properties['*']
+    problems.push({ location: 'path', name: 'record_id', description: description! })
+  }
+  return { collection: collectionOf(params), id: id ?? '' }
+}
+
+/** Decodes percent-escapes once; null when they are broken or not UTF-8. */
+export function decodeSegment(raw: string): string | null {
+  if (!raw.includes('%')) return raw
+  try {
+    return decodeURIComponent(raw)
+  } catch {
+    return null
+  }
+}
+
+const checkRecordBody = compileCheck(RecordBody)
+
+function readRecordInput(body: unknown): RecordInput {
+  const checked = checkRecordBody(body)
+  if ('problems' in checked) throw invalidRequest(checked.problems)
+  const { payload, sortindex, ttl } = checked.value.data
+  if (payload !== undefined && !payload.isWellFormed()) {
+    throw invalidPayload('holds half a surrogate pair, which UTF-8 can not carry')
+  }
+  if (payload?.includes('\0')) throw invalidPayload('holds a NUL character, which the storage can not keep')
+  return {
+    ...(payload !== undefined && { payload }),
+    ...(sortindex !== undefined && { sortindex }),
+    ...(ttl !== undefined && { ttlSeconds: ttl }),
+  }
+}
+
+function invalidPayload(description: string): ServiceError {
+  return invalidRequest([{ location: 'body', name: 'data.payload', description }])
+}
+
+// --- Answering ---
+
+function found(outcome: OutcomeOf['timestamps']) {
+  if (outcome.outcome === 'failed') throw outcome.error
+  return outcome
+}
+
+/**
+ * What the precondition makes of a collection that changed at that moment: 304, or null where the request proceeds. Throws
+ * `ServiceError` 412.
+ */
+function conditionReply({ headers }: { headers: ConditionHeaders }, timestamp: Timestamp): Reply | null {
+  const verdict = judgeCollection(readPrecondition(headers, []), timestamp)
+  if (verdict?.outcome === 'precondition-failed') throw preconditionFailed(null, timestamp)
+  return verdict && notModifiedReply(timestamp)
+}
+
+function emptyPage(timestamp: Timestamp): RecordPage {
+  return { timestamp, records: new Uint8Array(), count: 0, next: null }
+}
+
+/**
+ * A deletion moves the collection's timestamp and leaves nothing to list. kinto.js takes "nothing new, and yet a newer
+ * ETag" for a server that lost its data, and refuses to sync from then on. So a page that shows that nothing was
+ * written since a moment gets that moment as its timestamp. Not when the page was narrowed down, where emptiness says
+ * nothing of the collection, and never a later moment than the collection's own.
+ */
+function withFlushSafeTimestamp(page: RecordPage, query: Static<typeof ListQuery>): RecordPage {
+  const { newer, older, ids, excludedIds, position }: ListOptions = readListOptions(query, [])
+  if (newer === undefined || older !== undefined || ids || excludedIds || position) return page
+  const isEmpty = page.count === 0 && page.next === null
+  return isEmpty && newer < page.timestamp ? { ...page, timestamp: newer } : page
+}
+
+const wantsRepresentation = /(?:^|[,; ])return=representation(?:$|[,; ])/
+
+function deletedReply({ id, timestamp }: { id: string; timestamp: Timestamp }, prefer: string): Reply {
+  if (!wantsRepresentation.test(prefer)) return { ...emptyReply(204), tombstone: tombstone(id, timestamp) }
+  const headers = { ...versionHeaders(timestamp), 'Preference-Applied': 'return=representation' }
+  return jsonReply(tombstone(id, timestamp), headers)
+}
+
+/**
+ * An operation as a transaction can carry it out: there a count with filters has to see what the writes before it have done, and
+ * is a list whose records are counted.
+ */
+export function asTransactionStep(operation: Operation): Operation {
+  if (operation.kind !== 'count' || Object.keys(operation.filter).length === 0) return operation
+  const { collection, filter, precondition } = operation
+  return { kind: 'list', collection, options: { ...filter, sort: 'newest' }, precondition }
+}
+
+function countElements({ records }: RecordPage): number {
+  if (!(records instanceof Uint8Array)) throw new TypeError('A streamed list can not be counted')
+  return (JSON.parse(`[${new TextDecoder().decode(records)}]`) as unknown[]).length
+}
+
+function tooLargeForBatch(): ServiceError {
+  return new ServiceError(413, errno.requestTooLarge, 'The list is too large for a batch: ask for it alone')
+}
+
+function unknownRecord(): ServiceError {
+  return new ServiceError(404, errno.unknownRecord, 'There is no record of this id')
+}
+
+function rejected(reason: 'invalid' | 'too-large'): ServiceError {
+  return reason === 'too-large'
+    ? new ServiceError(413, errno.requestTooLarge, 'The record is larger than the storage takes')
+    : invalidRequest([{ location: 'path', name: 'record_id', description: 'is refused by the storage' }])
+}
+
+/** 412 with the stored record, without which clients could not settle the conflict. */
+function preconditionFailed(
+  existing: SyncRecord | null,
+  timestamp: Timestamp | null = null,
+  isUnwanted = false,
+): ServiceError {
+  const current = existing?.lastModified ?? timestamp
+  const headers = current === null ? {} : versionHeaders(current)
+  if (!existing) {
+    const message = 'The stored version is not the one that was named'
+    return new ServiceError(412, errno.preconditionFailed, message, { headers })
+  }
+  const message = isUnwanted ? 'The record exists already' : 'The record was changed meanwhile'
+  const { id, lastModified: last_modified, payload, sortindex } = existing
+  const details = { existing: { id, last_modified, payload, ...(sortindex !== undefined && { sortindex }) } }
+  return new ServiceError(412, errno.preconditionFailed, message, { headers, details })
+}

@@ -1,0 +1,84 @@
+import { describe, expect, it } from 'bun:test'
+import type { Problem } from '../../src/domain/errors.ts'
+import { isBucketResource, resources } from '../../src/protocol/resources.ts'
+import { decodeNames, findResource, findResources } from '../../src/protocol/router.ts'
+import { RandomTexts } from './random.ts'
+
+/** The operation that a path is read into; null where nothing is at it, or where it is refused. */
+function operationOf(method: string, path: string) {
+  const match = findResource(method, path)
+  if (!match || !isBucketResource(match.resource)) return null
+  const input = { params: decodeNames(match.params), query: {}, headers: {}, body: { data: {} } }
+  const problems: Problem[] = match.resource.check(input) ?? []
+  const operation = match.resource.operation({ ...input, address: { host: 'h', path, query: '' } }, problems)
+  return problems.length === 0 ? operation : null
+}
+
+describe('findResource', () => {
+  it.each([
+    ['/', 'root'],
+    ['/__heartbeat__', 'heartbeat'],
+    ['/docs', 'docs'],
+    ['/docs/page.js', 'docs'],
+    ['/buckets/b', 'bucket'],
+    ['/buckets/b/collections', 'collections'],
+    ['/buckets/b/collections/C', 'collection'],
+    ['/buckets/b/collections/C.x/records', 'records'],
+    ['/buckets/b/collections/c/records/R%20r', 'record'],
+    ['/buckets/b/collections/c/records/a/b==', 'record'],
+  ])('finds at %s the resource %s', (path, name) => {
+    expect(findResource('GET', path)?.resource.name).toBe(name as never)
+    expect(findResource('HEAD', path)?.resource.name).toBe(name as never)
+  })
+
+  it.each([
+    '/x',
+    '/buckets',
+    '/buckets/b/collections/c/things',
+    '/buckets//collections',
+    '/Batch',
+    '/constructor',
+  ])('finds nothing at %s', (path) => {
+    expect(findResources(path)).toEqual([])
+  })
+
+  it('knows every declaration, once', () => {
+    for (const resource of resources) {
+      const path = resource.path.replaceAll(/:\w+|\*/g, 'x')
+      expect(findResource(resource.method, path)?.resource).toBe(resource)
+    }
+  })
+})
+
+describe('the operation of a path', () => {
+  const pieces = [
+    '/', '//', '/v1', '/v1/', '/v2/', '/v1/buckets/', 'b', '/collections/', 'c', '/records/', 'r', '.', '..', '...', '%2e',
+    '%2E', '%252e', '%2f', '%5c', '\\', ';', '?', '%3f', '#', '%23', '%00', '%0d%0a', '%09', '%7f', '%ff', '%c0%af', '%zz', '%',
+    '\u0000', '\n', '\r', '\u007f', '\u0085', '\uff0e', '\u2024', '%ef%bc%8e', '\u00e9', '\ud800', ' ', '+', '@', ':', '{x}', '__proto__',
+    '/batch', '/docs/', '/v1/buckets/b/collections/c/records/',
+  ] // prettier-ignore
+
+  it('never is anything that a storage could take for something else, for 200 000 nasty paths', () => {
+    const texts = new RandomTexts(pieces, 1)
+    const faults: string[] = []
+    const prefixes = ['/', '/buckets/b/collections/c/records/', '/buckets/b/collections/', '/buckets/']
+    let read = 0
+
+    for (let turn = 0; turn < 200_000; turn++) {
+      const path = prefixes[texts.below(prefixes.length)]! + texts.next(5)
+      const operation = operationOf('DELETE', path) ?? operationOf('GET', path)
+      if (!operation) continue
+      read += 1
+      if ('collection' in operation && !/^(?!\.{1,2}$)[a-z0-9._-]{1,32}$/.test(operation.collection))
+        faults.push(path)
+      if (!('id' in operation)) continue
+      const raw = path.slice(path.indexOf('/records/') + '/records/'.length)
+      const isSound =
+        /^[ -~]{1,64}$/.test(operation.id) && !operation.id.split('/').some((part) => /^\.{1,2}$/.test(part))
+      if (!isSound || decodeURIComponent(raw) !== operation.id) faults.push(path)
+    }
+
+    expect(faults).toEqual([])
+    expect(read).toBeGreaterThan(5000)
+  })
+})
