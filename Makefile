@@ -3,7 +3,10 @@ BUN_VERSION := 1.4.5
 BUN := $(shell [ "$$(bun --version 2>/dev/null)" = "$(BUN_VERSION)" ] && echo bun || echo npx --yes bun@$(BUN_VERSION))
 COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 
-.PHONY: run test check format build bench dist clean
+.PHONY: help run test test-fast check format build bench dist clean
+
+help: ## this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
 
 run: build ## a storage with sample data, and the bridge over it
 	@dist/sync-bridge sandbox
@@ -11,12 +14,18 @@ run: build ## a storage with sample data, and the bridge over it
 test: build ## every test, against real servers and the executable
 	@BUN="$(BUN)" bash tests/run.sh
 
+# The folders that need no other program, no executable and no quiet machine.
+FAST := architecture.test.ts domain/ protocol/ settings/ observability/ routes/ batch/ upstream/ cli/ spec/
+
+test-fast: node_modules ## the tests that take less than half a minute
+	@$(BUN) test --timeout 60000 --parallel=2 $(addprefix tests/,$(FAST))
+
 check: node_modules ## types, lint, format
 	@$(BUN) check
 	@node_modules/.bin/oxlint
 	@$(BUN) fmt --check --ignore-pattern bench/RESULTS.md src tests bench .ci docs/examples
 
-format: node_modules
+format: node_modules ## formats everything
 	@$(BUN) fmt --ignore-pattern bench/RESULTS.md src tests bench .ci docs/examples
 
 build: dist/sync-bridge ## the executable
@@ -44,5 +53,5 @@ node_modules: package.json bun.lock
 	@$(BUN) install --frozen-lockfile --silent
 	@touch $@
 
-clean:
+clean: ## removes what was built and installed
 	rm -rf dist node_modules
