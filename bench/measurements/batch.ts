@@ -1,4 +1,4 @@
-import { hawkHeader, hawkKey } from '../../src/upstream/hawk.ts'
+import { hawkHeader, hawkKey, readEndpoint, storageAddress } from '../../src/upstream/signed-address.ts'
 import { cores, start } from '../processes.ts'
 import { interleave, median, ratio } from '../statistics.ts'
 import { startBridge } from '../subjects.ts'
@@ -46,20 +46,21 @@ export async function measureBatch(bridgeExecutable: string, rounds: number): Pr
   }
   const directly = async () => {
     const key = hawkKey(credentials.key)
+    const endpoint = readEndpoint(credentials.api_endpoint)
     for (const id of ids()) {
-      const url = new URL(`${credentials.api_endpoint}/storage/tabs/${id}`)
+      const address = storageAddress(endpoint, ['storage', 'tabs', id])
       const timestampSeconds = Math.floor(Date.now() / 1000)
       const nonce = crypto.randomUUID()
       const Authorization = hawkHeader({
         id: credentials.id,
         key,
         method: 'PUT',
-        url,
+        address,
         timestampSeconds,
         nonce,
       })
       const headers = { Authorization, 'Content-Type': 'application/json', 'X-If-Unmodified-Since': '0' }
-      await askJson(url.href, { method: 'PUT', headers, body: JSON.stringify(record.data) })
+      await askJson(address.href, { method: 'PUT', headers, body: JSON.stringify(record.data) })
     }
   }
 

@@ -32,7 +32,7 @@ export async function createProbes(settings: Settings): Promise<Probes> {
   const { tokenServer, store } = createParts(
     settings,
     { now: Date.now },
-    { exchange() {}, breaker() {}, redisTrouble() {} },
+    { upstreamCall() {}, breaker() {}, redisTrouble() {} },
   )
   const timeoutMs = settings.tokenServerHeartbeatTimeoutSeconds * 1000
   return {

@@ -2,7 +2,6 @@ import { createApp } from '../app.ts'
 import { Locks } from '../batch/locks.ts'
 import { runTransaction } from '../batch/transaction.ts'
 import { createCredentials } from '../credentials/credentials.ts'
-import { UpstreamError } from '../domain/errors.ts'
 import { BodyBudget } from '../routes/body.ts'
 import { windowMs } from '../routes/concurrency-limit.ts'
 import { LoadShedder } from '../routes/load-shedding.ts'
@@ -24,8 +23,8 @@ import type { MetricFamily } from '../observability/metric-families.ts'
 import type { Settings } from '../settings/settings.ts'
 import type { DatagramSocket, Statsd } from '../observability/statsd.ts'
 import type { ExposedSettings } from '../protocol/exposed.ts'
-import type { Services, Work } from '../routes/services.ts'
-import type { Send } from '../upstream/send.ts'
+import type { Services } from '../routes/services.ts'
+import type { StorageClient } from '../upstream/call.ts'
 import type { Observers } from './observers.ts'
 import type { Parts } from './parts.ts'
 
@@ -210,7 +209,7 @@ function createServices(
   host: BridgeHost,
   commitPatienceMs?: number,
 ): Omit<Services, 'isStopping' | 'metrics' | 'load' | 'bodies' | 'streams'> {
-  const { send, tokenServer, store } = parts
+  const { upstream, tokenServer, store } = parts
   const { now } = host
   const credentials = createCredentials({
     exchange: (identity, requestId) => tokenServer.exchange(identity, requestId),
@@ -225,8 +224,15 @@ function createServices(
     randomBytes: host.randomBytes,
     observe: observers.credentials,
   })
-  const limitsCache = createLimitsCache(now)
-  const nonce = names(host.randomBytes(8))
+  const storageClient: StorageClient = {
+    upstream,
+    timeoutMs: settings.upstreamTimeoutSeconds * 1000,
+    limitsCache: createLimitsCache(now),
+    now,
+    nonce: names(host.randomBytes(8)),
+    random: Math.random,
+    delay: Bun.sleep,
+  }
   const locks = new Locks()
   const requestTimeoutMs = settings.requestTimeoutSeconds * 1000
 
@@ -243,20 +249,14 @@ function createServices(
         throw error
       })
       work.cached = work.cached !== false && obtained.source !== 'exchange'
-      const storage = createSyncStorage({
+      const storage = createSyncStorage(storageClient, {
         credentials: obtained.credentials,
         renew: (refused) => credentials.renew(identity, refused, { requestId }),
-        send: countedSend(send, work),
         userAgent: `${userAgent ?? ''} ${name}/${version}`.trim(),
-        timeoutMs: settings.upstreamTimeoutSeconds * 1000,
         deadlineAtMs,
         requestId,
         signal,
-        now,
-        nonce,
-        random: Math.random,
-        delay: Bun.sleep,
-        limitsCache,
+        tally: work,
       })
       storage.notices.backoffSeconds = tokenServer.backoffSeconds(identity)
       return storage
@@ -288,23 +288,6 @@ function createServices(
     observeRefusal: observers.refused,
     observeBatch: observers.batch,
     reportDefect: observers.error,
-  }
-}
-
-function countedSend(send: Send, work: Work): Send {
-  return async (request) => {
-    const startedAtMs = performance.now()
-    try {
-      const answer = await send(request)
-      work.upstreamStatus = answer.status
-      return answer
-    } catch (error) {
-      if (error instanceof UpstreamError) work.upstreamStatus = error.status ?? work.upstreamStatus
-      throw error
-    } finally {
-      work.upstreamCalls += 1
-      work.upstreamMs += performance.now() - startedAtMs
-    }
   }
 }
 

@@ -11,13 +11,13 @@ import type { Metrics, MetricsSources } from '../observability/metrics.ts'
 import type { Statsd } from '../observability/statsd.ts'
 import type { RequestSummary, SubRequestSummary } from '../routes/services.ts'
 import type { BreakerEvent } from '../upstream/circuit-breaker.ts'
-import type { Exchange } from '../upstream/send.ts'
+import type { UpstreamCallSummary } from '../upstream/send.ts'
 
 /** Those who are told what happens: the log, the metrics and a statsd, the last two where they are switched on. */
 export interface Observers {
   request(summary: RequestSummary): void
   batch(size: number, describe: (index: number) => SubRequestSummary): void
-  exchange(exchange: Exchange): void
+  upstreamCall(call: UpstreamCallSummary): void
   breaker(event: BreakerEvent): void
   credentials(event: CredentialsEvent): void
   redisTrouble(trouble: RedisTrouble, code: string | null): void
@@ -66,7 +66,7 @@ export function createObservers({ log, sources, statsd, now }: ObserversOptions)
         log.debug('sub-request', { index, method, status, ...(errno !== null && { errno }) })
       }
     },
-    exchange({ target, method, status, failure, ms }) {
+    upstreamCall({ target, method, status, failure, ms }) {
       metrics?.upstreamCall(target, method, status, failure, ms)
       if (statsd) {
         statsd.time(`upstream.${target}`, ms)

@@ -1,5 +1,6 @@
 import { createBreakers } from '../upstream/circuit-breaker.ts'
-import { createSend } from '../upstream/send.ts'
+import { callLimitsFor } from '../upstream/concurrency-limits.ts'
+import { createUpstream } from '../upstream/send.ts'
 import { createTokenServer } from '../upstream/token-server.ts'
 import { name, version } from '../version.ts'
 import { laterStore } from './later-store.ts'
@@ -7,14 +8,14 @@ import { laterStore } from './later-store.ts'
 import type { CredentialStore } from '../credentials/credential-store.ts'
 import type { Settings } from '../settings/settings.ts'
 import type { BreakerCount } from '../upstream/circuit-breaker.ts'
-import type { Send } from '../upstream/send.ts'
+import type { Upstream } from '../upstream/send.ts'
 import type { TokenServer } from '../upstream/token-server.ts'
 import type { BridgeHost } from './bridge.ts'
 import type { Observers } from './observers.ts'
 
 /** What talks to the outside: the token server, the storage and the cache. */
 export interface Parts {
-  send: Send
+  upstream: Upstream
   tokenServer: TokenServer
   /** Null: every process remembers by itself. */
   store: CredentialStore | null
@@ -30,25 +31,22 @@ const redisDelayMs = 25
 export function createParts(
   settings: Settings,
   host: Pick<BridgeHost, 'now'>,
-  observers: Pick<Observers, 'exchange' | 'breaker' | 'redisTrouble'>,
+  observers: Pick<Observers, 'upstreamCall' | 'breaker' | 'redisTrouble'>,
 ): Parts {
   const clock = { now: () => performance.now(), random: Math.random }
-  const newBreakers = () => createBreakers({ ...clock, observe: observers.breaker })
-  const openDoor = (ca: string | undefined): Send =>
-    createSend({
-      ...(ca !== undefined && { ca }),
-      ...clock,
-      breakers,
-      observe: observers.exchange,
-      delay: Bun.sleep,
-    })
   let ca = settings.certificateCaBundle?.pem
-  let breakers = newBreakers()
-  let door = openDoor(ca)
-  const send: Send = (request) => door(request)
+  const breakers = createBreakers({ ...clock, observe: observers.breaker })
+  const upstream = createUpstream({
+    limits: callLimitsFor(settings.maxConcurrentRequests),
+    breakers,
+    ...(ca !== undefined && { ca }),
+    ...clock,
+    observe: observers.upstreamCall,
+    delay: Bun.sleep,
+  })
   const tokenServer = createTokenServer({
     url: settings.tokenServerUrl,
-    send,
+    send: upstream.send,
     timeoutMs: settings.upstreamTimeoutSeconds * 1000,
     now: host.now,
     userAgent: `${name}/${version}`,
@@ -58,16 +56,15 @@ export function createParts(
       ? null
       : laterStore(() => openRedisStore(settings, observers), redisDelayMs)
   return {
-    send,
+    upstream,
     tokenServer,
     store,
     breakers: () => breakers.counts(),
     trust({ certificateCaBundle }) {
-      // Calls under way end as they began; limits and breakers begin anew, which only a change is worth.
+      // What was learnt about targets is forgotten with it, which only a change is worth.
       if (certificateCaBundle?.pem === ca) return
       ca = certificateCaBundle?.pem
-      breakers = newBreakers()
-      door = openDoor(ca)
+      upstream.trust(ca)
     },
   }
 }

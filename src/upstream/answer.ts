@@ -8,67 +8,86 @@ export interface ByteSource {
   cancel(): void
 }
 
-/** What upstream answered. The body is read to its end or cancelled, or else it keeps its place among the calls. */
+/** The body of an answer whose beginning has come. It is read to its end or cancelled, or else its call never ends. */
+export interface BodyStream extends ByteSource {
+  /** Gives back the permit of its call: from now on the time that the body takes is its reader's affair. */
+  releasePermit(): void
+}
+
+/** What upstream answered. */
 export interface UpstreamAnswer {
   readonly status: number
   readonly headers: Headers
-  readonly body: ByteSource
+  /** The whole body; of an error answer that is too long to say anything, none of it. */
+  readonly bytes: Uint8Array
+  /** In place of `bytes`, where a stream was asked for and the body is no short one. */
+  readonly stream: BodyStream | null
 }
 
-/** The whole body. More than `maxBytes` is `bad-response`; nothing beyond is read. */
-export async function readBounded(answer: UpstreamAnswer, maxBytes: number): Promise<Uint8Array> {
+const strictUtf8 = new TextDecoder('utf-8', { fatal: true })
+
+/** The body as text; undefined when it is no UTF-8. */
+export function textOf({ bytes }: Pick<UpstreamAnswer, 'bytes'>): string | undefined {
+  try {
+    return strictUtf8.decode(bytes)
+  } catch {
+    return undefined
+  }
+}
+
+/** The body as a JSON value; undefined when it is anything else. */
+export function jsonOf(answer: Pick<UpstreamAnswer, 'bytes'>): unknown {
+  const text = textOf(answer)
+  return text === undefined ? undefined : parseJson(text)
+}
+
+export function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+/** The length that an answer announces for its body; null when it announces none. */
+export function announcedLength(headers: Headers): number | null {
+  const length = headers.get('content-length')
+  return length === null ? null : Number(length)
+}
+
+/** Reads a source to its end; null when it holds more than `maxBytes`, of which nothing beyond is read. */
+export async function readBounded(source: ByteSource, maxBytes: number): Promise<Uint8Array | null> {
   const pieces: Uint8Array[] = []
   let length = 0
-  if (Number(answer.headers.get('content-length')) > maxBytes) throw tooLarge(answer, maxBytes)
-  for (let piece = await answer.body.read(); piece; piece = await answer.body.read()) {
+  for (let piece = await source.read(); piece; piece = await source.read()) {
     length += piece.length
-    if (length > maxBytes) throw tooLarge(answer, maxBytes)
+    if (length > maxBytes) {
+      source.cancel()
+      return null
+    }
     pieces.push(piece)
   }
   return pieces.length === 1 ? pieces[0]! : Buffer.concat(pieces, length)
 }
 
-function tooLarge(answer: UpstreamAnswer, maxBytes: number): UpstreamError {
-  answer.body.cancel()
-  const { status } = answer
-  return new UpstreamError('bad-response', `Cannot read an answer: larger than ${maxBytes} bytes`, { status })
+/**
+ * What a rejection of `fetch`, or of a body it gave, says about the call. Only what happens before the first byte
+ * of a request can be sent counts as `unreachable`. What isn't a failure of the network is passed on as it is.
+ */
+export function toUpstreamError(error: unknown, host: string): unknown {
+  if (error instanceof UpstreamError) return error
+  const code = codeOf(error)
+  if (code === null) return error
+  if (neverSent.test(code)) return new UpstreamError('unreachable', `Cannot reach "${host}": ${code}`)
+  return new UpstreamError('connection-lost', `Cannot get an answer of "${host}": ${code}`)
 }
 
-/** The whole body as a JSON value; undefined when it is anything else. */
-export async function readJson(answer: UpstreamAnswer, maxBytes: number): Promise<unknown> {
-  return (await readJsonText(answer, maxBytes))?.value
-}
+const neverSent =
+  /^(ECONNREFUSED|ConnectionRefused|FailedToOpenSocket|E(HOST|NET)(UNREACH|DOWN)|ENOTFOUND|EAI_|EDNS|DNS_|.*CERT|.*_ISSUER|ERR_TLS_|HOSTNAME_MISMATCH|CRL_|INVALID_CA|INVALID_PURPOSE)/
 
-/** The same, with the text that it was parsed from. */
-export async function readJsonText(
-  answer: UpstreamAnswer,
-  maxBytes: number,
-): Promise<{ text: string; value: unknown } | undefined> {
-  const bytes = await readBounded(answer, maxBytes)
-  try {
-    const text = strictUtf8.decode(bytes)
-    return { text, value: JSON.parse(text) }
-  } catch {
-    return undefined
-  }
-}
-
-const strictUtf8 = new TextDecoder('utf-8', { fatal: true })
-
-const errorBodyBytes = 8192
-
-/** The body of an error answer as a JSON value, undefined where it is none. Never shown: only known codes count. */
-export async function readErrorBody(answer: UpstreamAnswer): Promise<unknown> {
-  try {
-    return await readJson(answer, errorBodyBytes)
-  } catch {
-    return undefined
-  }
-}
-
-/** Ends an answer whose body says nothing; a short one is read, so that its connection can be used again. */
-export async function discard(answer: UpstreamAnswer): Promise<void> {
-  const length = answer.headers.get('content-length')
-  if (length !== null && Number(length) <= errorBodyBytes) await readErrorBody(answer)
-  else answer.body.cancel()
+function codeOf(error: unknown): string | null {
+  if (!(error instanceof Error)) return null
+  if ('code' in error && typeof error.code === 'string') return error.code
+  // An abort without a reason of ours, or the runtime's own timeout, which is longer than ours.
+  return error.name === 'AbortError' || error.name === 'TimeoutError' ? error.name : null
 }

@@ -1,5 +1,5 @@
 import { UpstreamError } from '../domain/errors.ts'
-import { readRetryAfter } from './retry-after.ts'
+import { readRetryAfter } from './wire.ts'
 import type { UpstreamRequest, UpstreamTarget } from './send.ts'
 
 /** What the end of a call says about its target. `ignored`: nothing, for instance because its caller hung up. */

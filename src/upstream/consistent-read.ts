@@ -1,8 +1,8 @@
 import { UpstreamError } from '../domain/errors.ts'
 import { never } from '../domain/timestamp.ts'
-import { discard, readJson } from './answer.ts'
+import { jsonOf } from './answer.ts'
 import { readBso } from './bso.ts'
-import { readCollectionTimestamps, readCount, readRecord } from './record-reads.ts'
+import { readCollectionTimestamps, readCount, recordOf, recordRequest } from './record-reads.ts'
 import {
   chunkIds,
   isListable,
@@ -15,7 +15,7 @@ import type { ListFilter, RecordCount, Snapshot } from '../domain/record-storage
 import type { SyncRecord } from '../domain/record.ts'
 import type { Timestamp } from '../domain/timestamp.ts'
 import type { UpstreamAnswer } from './answer.ts'
-import type { StorageCalls } from './storage-calls.ts'
+import type { StorageCalls } from './call.ts'
 
 const maxListBytes = 64 * 1024 * 1024
 const maxRounds = 4
@@ -126,48 +126,44 @@ class ConsistentReads {
     let offset: string | null = null
     do {
       const query = listQuery({ ...filter, sort: 'newest' }, offset, isFull)
-      const request = { path, query, subject: 'list', ...this.#condition() } as const
-      // Taken whole before anything is made of it, because a page that breaks off is asked for once more.
-      const page = await this.calls.take(request, async (answer) => {
-        this.#begin(answer)
-        const values = await readJson(answer, maxListBytes)
-        if (!Array.isArray(values)) throw unusable('no list')
-        return { values, headers: answer.headers }
+      const answer = await this.calls.read({
+        path,
+        query,
+        subject: 'list',
+        maxBytes: maxListBytes,
+        ...this.#condition(),
       })
-      page.values.forEach(take)
-      offset = trail.next(page.headers, page.values.length)
+      this.#begin(answer)
+      const values = jsonOf(answer)
+      if (!Array.isArray(values)) throw unusable('no list')
+      values.forEach(take)
+      offset = trail.next(answer.headers, values.length)
     } while (offset !== null)
   }
 
   async record(id: string): Promise<SyncRecord | null> {
-    const path = ['storage', this.collection, id]
-    const request = { path, subject: 'record', mayBeMissing: true, ...this.#condition() } as const
-    return await this.calls.take(request, async (answer) => {
-      if (answer.status === 412) throw new CollectionChanged()
-      return await readRecord(answer, id)
-    })
+    const answer = await this.calls.read({ ...recordRequest(this.collection, id), ...this.#condition() })
+    if (answer.status === 412) throw new CollectionChanged()
+    return recordOf(answer, id)
   }
 
   /** Reads the timestamp alone. */
   async begin(): Promise<void> {
     const path = ['storage', this.collection]
     const query = listQuery({ sort: 'newest', limit: 1 }, null, false)
-    await this.calls.take({ path, query, subject: 'list' }, async (answer) => {
-      await discard(answer)
-      this.#begin(answer)
-    })
+    this.#begin(await this.calls.read({ path, query, subject: 'list', maxBytes: maxListBytes }))
   }
 
   #begin(answer: UpstreamAnswer): void {
     if (answer.status === 412) throw new CollectionChanged()
     if (this.#timestamp !== null) return
     this.#timestamp = lastModifiedOf(answer.headers)
-    this.#endpoint = this.calls.place
+    this.#endpoint = this.calls.endpoint
   }
 
-  #condition(): { headers?: Record<string, string>; place?: string } {
+  #condition(): { headers?: Record<string, string>; endpoint?: string } {
     if (this.#timestamp === null) return {}
-    return { headers: unmodifiedSinceHeader(this.#timestamp), place: this.#endpoint }
+    return { headers: unmodifiedSinceHeader(this.#timestamp), endpoint: this.#endpoint }
   }
 }
 

@@ -1,7 +1,7 @@
 import { UpstreamError } from '../domain/errors.ts'
 import { judgeGet } from '../domain/operation.ts'
 import { canonicalCollection } from '../domain/record.ts'
-import { readJson, readJsonText } from './answer.ts'
+import { jsonOf, parseJson, textOf } from './answer.ts'
 import { readBso, readModified, toExposedText } from './bso.ts'
 import { lastModifiedOf } from './wire.ts'
 import type { Precondition } from '../domain/precondition.ts'
@@ -9,7 +9,7 @@ import type { CollectionTimestamps, GetOutcome } from '../domain/record-storage.
 import type { SyncRecord } from '../domain/record.ts'
 import type { Timestamp } from '../domain/timestamp.ts'
 import type { UpstreamAnswer } from './answer.ts'
-import type { StorageCalls } from './storage-calls.ts'
+import type { StorageCalls, StorageRead } from './call.ts'
 
 const maxRecordBytes = 16 * 1024 * 1024
 const maxInfoBytes = 1024 * 1024
@@ -24,28 +24,37 @@ export async function getRecord(
   id: string,
   precondition: Precondition,
 ): Promise<GetOutcome> {
-  const request = { path: ['storage', collection, id], subject: 'record', mayBeMissing: true } as const
-  const found = await calls.take(request, (answer) => readPrintedRecord(answer, id))
+  const found = printedRecord(await calls.read(recordRequest(collection, id)), id)
   if (!found) return { outcome: 'missing' }
   const { record, json } = found
   const outcome = judgeGet(precondition, record)
   return json !== null && outcome.outcome === 'found' ? { ...outcome, json } : outcome
 }
 
-/** The record of that very id in the answer to a request for it; null when there is none. */
-export async function readRecord(answer: UpstreamAnswer, id: string): Promise<SyncRecord | null> {
-  return (await readPrintedRecord(answer, id))?.record ?? null
+export function recordRequest(collection: string, id: string): StorageRead {
+  return {
+    path: ['storage', collection, id],
+    subject: 'record',
+    mayBeMissing: true,
+    maxBytes: maxRecordBytes,
+  }
 }
 
-async function readPrintedRecord(
+/** The record of that very id in the answer to a request for it; null when there is none. */
+export function recordOf(answer: UpstreamAnswer, id: string): SyncRecord | null {
+  return printedRecord(answer, id)?.record ?? null
+}
+
+function printedRecord(
   answer: UpstreamAnswer,
   id: string,
-): Promise<{ record: SyncRecord; json: string | null } | null> {
+): { record: SyncRecord; json: string | null } | null {
   if (answer.status === 404) return null
-  const read = await readJsonText(answer, maxRecordBytes)
-  const record = readBso(read?.value)
-  if (!read || !record) throw nonsense('no record')
-  if (record.id === id) return { record, json: toExposedText(read.text, read.value as object) }
+  const text = textOf(answer)
+  const value = text === undefined ? undefined : parseJson(text)
+  const record = readBso(value)
+  if (text === undefined || !record) throw nonsense('no record')
+  if (record.id === id) return { record, json: toExposedText(text, value as object) }
   if (fold(record.id) !== fold(id)) throw nonsense('another record')
   return null
 }
@@ -57,29 +66,28 @@ function fold(id: string): string {
 
 /** The timestamps of all collections. Names that aren't canonical can't be asked for, and are left out. */
 export async function readCollectionTimestamps(calls: StorageCalls): Promise<CollectionTimestamps> {
-  const path = ['info', 'collections']
-  return await calls.take({ path, subject: 'account' }, async (answer) => {
-    const value = await readJson(answer, maxInfoBytes)
-    const timestamp = lastModifiedOf(answer.headers)
-    const collections = new Map<string, Timestamp>()
-    for (const [name, seconds] of entriesOf(value)) {
-      const lastModified = readModified(seconds)
-      if (lastModified === null) throw nonsense('a timestamp that is none')
-      if (canonicalCollection(name) === name) collections.set(name, lastModified)
-    }
-    return { timestamp, collections }
+  const answer = await calls.read({
+    path: ['info', 'collections'],
+    subject: 'account',
+    maxBytes: maxInfoBytes,
   })
+  const timestamp = lastModifiedOf(answer.headers)
+  const collections = new Map<string, Timestamp>()
+  for (const [name, seconds] of entriesOf(jsonOf(answer))) {
+    const lastModified = readModified(seconds)
+    if (lastModified === null) throw nonsense('a timestamp that is none')
+    if (canonicalCollection(name) === name) collections.set(name, lastModified)
+  }
+  return { timestamp, collections }
 }
 
 /** How many records a collection holds in all. */
 export async function readCount(calls: StorageCalls, collection: string): Promise<number> {
   const path = ['info', 'collection_counts']
-  return await calls.take({ path, subject: 'account' }, async (answer) => {
-    const counts = new Map(entriesOf(await readJson(answer, maxInfoBytes)))
-    const count = counts.get(collection) ?? 0
-    if (!Number.isSafeInteger(count) || (count as number) < 0) throw nonsense('a count that is none')
-    return count as number
-  })
+  const answer = await calls.read({ path, subject: 'account', maxBytes: maxInfoBytes })
+  const count = new Map(entriesOf(jsonOf(answer))).get(collection) ?? 0
+  if (!Number.isSafeInteger(count) || (count as number) < 0) throw nonsense('a count that is none')
+  return count as number
 }
 
 function entriesOf(value: unknown): [string, unknown][] {

@@ -1,17 +1,12 @@
 import { UpstreamError } from '../domain/errors.ts'
-import { AnswerBody } from './answer-body.ts'
-import { discard } from './answer.ts'
-import { createAdmission, defaultCallLimits } from './admission.ts'
-import { createBreakers } from './circuit-breaker.ts'
-import { CallsUnderWay, gaveUp } from './calls-under-way.ts'
-import { toUpstreamError } from './fetch-failure.ts'
-import { readRetryAfter } from './retry-after.ts'
-import { Together } from './together.ts'
-import type { CallLimits, Leave } from './admission.ts'
-import type { UpstreamAnswer } from './answer.ts'
-import type { Breakers, CallClass, Permit } from './circuit-breaker.ts'
+import { announcedLength, readBounded, toUpstreamError } from './answer.ts'
+import { ConcurrencyLimits } from './concurrency-limits.ts'
+import { readRetryAfter } from './wire.ts'
 import type { UpstreamFailure } from '../domain/errors.ts'
-import type { Address } from './storage-url.ts'
+import type { BodyStream, UpstreamAnswer } from './answer.ts'
+import type { Breakers, CallClass, Permit } from './circuit-breaker.ts'
+import type { CallLimits, Release } from './concurrency-limits.ts'
+import type { Address } from './signed-address.ts'
 
 /** One of the two services that we call. */
 export type UpstreamTarget = 'token' | 'storage'
@@ -24,16 +19,31 @@ export interface UpstreamRequest {
   body?: string
   /** Until the answer's headers and the first piece of its body, over all attempts; the rest may only stall. */
   timeoutMs: number
+  /** The longest body that is read whole; more is `bad-response`. */
+  maxBytes: number
+  /** Whether a body that is no short one is handed on as a stream, when the status is 200. */
+  isStreamed?: boolean
   /** Gives up; only for what may be given up, that is reads. */
   signal?: AbortSignal
   /** Whether an open breaker stops it; `normal` if absent. */
   callClass?: CallClass
   /** Tells users apart, so that the failures of one don't count for all; not for logs. */
   user?: string
+  /** Where the calls that it takes are added up. */
+  tally?: CallTally
 }
 
-/** One exchange as metrics count it. Both are null when it was given up by its signal. */
-export interface Exchange {
+/** The calls that one request of a client has caused. */
+export interface CallTally {
+  upstreamCalls: number
+  /** Until the answers began, added up. */
+  upstreamMs: number
+  /** What was answered last; null: nothing. */
+  upstreamStatus: number | null
+}
+
+/** One call as metrics count it. Status and failure are null when it was given up by its signal. */
+export interface UpstreamCallSummary {
   target: UpstreamTarget
   method: string
   status: number | null
@@ -42,13 +52,12 @@ export interface Exchange {
   ms: number
 }
 
-export interface SendOptions {
-  limits?: CallLimits
-  /** Its own if absent. */
-  breakers?: Breakers
+export interface UpstreamOptions {
+  limits: CallLimits
+  breakers: Breakers
   /** PEM text; when given, the only authorities that are trusted. */
   ca?: string
-  observe(exchange: Exchange): void
+  observe(call: UpstreamCallSummary): void
   /** A clock in ms. */
   now(): number
   /** Between 0 and 1. */
@@ -58,36 +67,55 @@ export interface SendOptions {
   stallMs?: number
 }
 
-/**
- * Sends one request, and a GET once more after what a second attempt may cure. Rejects with `UpstreamError`, without
- * having sent anything while the target's breaker is open; every status that HTTP knows is an answer, except for
- * redirections, which are never followed.
- */
-export type Send = (request: UpstreamRequest) => Promise<UpstreamAnswer>
-
 /** The only door to the token server and the storage. */
-export function createSend(options: SendOptions): Send {
-  const { ca, observe, now, random, delay, stallMs = 30_000 } = options
-  const breakers = options.breakers ?? createBreakers({ now, random })
-  const admission = createAdmission(options.limits ?? defaultCallLimits)
-  const calls = new CallsUnderWay()
-  const together = new Together()
-  const tls = ca === undefined ? undefined : { ca }
+export interface Upstream {
+  /**
+   * Sends one request, and a GET once more after what a second attempt may cure. Rejects with `UpstreamError`, without
+   * having sent anything while the target's breaker is open; every status that HTTP knows is an answer, except for
+   * redirections, which are never followed. A short body has come whole when this resolves.
+   */
+  send(request: UpstreamRequest): Promise<UpstreamAnswer>
+  /** A permit to hand on a stream as slowly as its reader likes; rejects with `overload`. */
+  acquireStream(): Promise<Release>
+  /** Trusts these authorities from now on. Calls in flight end as they began. */
+  trust(ca: string | undefined): void
+}
 
-  return async (request) => {
+/** Bodies up to this size arrive in one piece. */
+const shortBytes = 262_144
+/** Longer error bodies say nothing that we understand. */
+const maxErrorBytes = 8192
+const nothing = new Uint8Array(0)
+
+export function createUpstream(options: UpstreamOptions): Upstream {
+  const { breakers, observe, now, random, delay, stallMs = 30_000 } = options
+  const limits = new ConcurrencyLimits(options.limits)
+  const batcher = new TickBatcher()
+  let tls = options.ca === undefined ? undefined : { ca: options.ca }
+  let inFlight = 0
+
+  return {
+    send,
+    acquireStream: () => limits.acquireStream(),
+    trust(ca) {
+      tls = ca === undefined ? undefined : { ca }
+      breakers.reset()
+    },
+  }
+
+  async function send(request: UpstreamRequest): Promise<UpstreamAnswer> {
     const deadlineMs = now() + request.timeoutMs
     if (request.method !== 'GET') return await attempt(request, deadlineMs)
     try {
       const answer = await attempt(request, deadlineMs)
-      if (!isPassing(answer) || !(await mayTryAgain(request, deadlineMs))) return answer
-      await discard(answer)
+      if (!isTransient(answer) || !(await mayRetry(request, deadlineMs))) return answer
     } catch (error) {
-      if (!isWorthAnother(error, request.signal) || !(await mayTryAgain(request, deadlineMs))) throw error
+      if (!isCurable(error, request.signal) || !(await mayRetry(request, deadlineMs))) throw error
     }
     return await attempt(request, deadlineMs)
   }
 
-  async function mayTryAgain(request: UpstreamRequest, deadlineMs: number): Promise<boolean> {
+  async function mayRetry(request: UpstreamRequest, deadlineMs: number): Promise<boolean> {
     const pauseMs = 50 + random() * 100
     if (now() + pauseMs >= deadlineMs) return false
     await delay(pauseMs)
@@ -95,60 +123,28 @@ export function createSend(options: SendOptions): Send {
   }
 
   async function attempt(request: UpstreamRequest, deadlineMs: number): Promise<UpstreamAnswer> {
-    const { target, method, url } = request
+    const { target, url, method, headers, body, signal } = request
     const permit = breakers.acquire(request)
-    const startedAtMs = now()
-    const report = (status: number | null, failure: UpstreamFailure | null) =>
-      observe({ target, method, status, failure, ms: now() - startedAtMs })
+    const call = new Call(request, permit, breakers)
+    let response: Response | null = null
+    let isReported = false
+    inFlight += 1
     try {
-      const entered = admission.enter(target, url.origin)
+      const acquired = limits.acquire(target, url.origin)
       // Nobody has to wait while there is room.
-      const leave = typeof entered === 'function' ? entered : await confirmed(request, permit, entered)
-      const answer = await exchange(request, Math.max(1, deadlineMs - now()), leave, permit)
-      report(answer.status, null)
-      return answer
-    } catch (error) {
-      breakers.ended(permit, request, error)
-      if (error instanceof UpstreamError) report(error.status, request.signal?.aborted ? null : error.failure)
-      throw error
-    }
-  }
-
-  async function confirmed(
-    request: UpstreamRequest,
-    permit: Permit,
-    entered: Promise<Leave>,
-  ): Promise<Leave> {
-    const leave = await entered
-    try {
-      breakers.confirm(permit, request)
-      return leave
-    } catch (error) {
-      leave()
-      throw error
-    }
-  }
-
-  async function exchange(
-    request: UpstreamRequest,
-    timeoutMs: number,
-    leave: () => void,
-    permit: Permit,
-  ): Promise<UpstreamAnswer> {
-    const { url, method, headers, body, signal } = request
-    const endMs = now() + timeoutMs
-    const call = calls.begin(signal)
-    const finished = () => {
-      call.end()
-      leave()
-    }
-    try {
-      await together.wait()
+      if (typeof acquired === 'function') call.release = acquired
+      else {
+        call.release = await acquired
+        breakers.confirm(permit, request)
+      }
+      if (inFlight > 1) await batcher.endOfTick()
       if (signal?.aborted) throw gaveUp()
-      call.expectWithin(timeoutMs, () => tooSlow(url.host, timeoutMs))
-      const response = await fetch(url.href, {
+      const leftMs = Math.max(1, deadlineMs - now())
+      call.expectWithin(leftMs, tooSlow)
+      headers['Accept-Encoding'] = 'identity'
+      response = await fetch(url.href, {
         method,
-        headers: { 'Accept-Encoding': 'identity', ...headers },
+        headers,
         body,
         signal: call.signal,
         redirect: 'manual',
@@ -157,59 +153,242 @@ export function createSend(options: SendOptions): Send {
         keepalive: method === 'GET',
         tls,
       })
-      call.rest()
+      const { status } = response
+      checkUsable(response, url.host)
+      isReported = true
+      report(request, status, null, now() - permit.acquiredAtMs)
       // Headers alone are no answer, so what time is left goes for the beginning of the body, too.
-      const patience = { firstMs: Math.min(stallMs, Math.max(1, endMs - now())), stallMs }
-      const answerBody = new AnswerBody(response, url.host, patience, call, (failure) => {
-        finished()
-        breakers.ended(permit, request, failure)
-      })
-      const answer = { status: response.status, headers: response.headers, body: answerBody }
-      const nonsense = findNonsense(answer)
-      if (nonsense === null) {
-        breakers.answered(permit, request, answer, answerBody.isShort)
-        return answer
+      call.expectWithin(Math.min(stallMs, Math.max(1, deadlineMs - now())), stalled)
+      const stream = request.isStreamed === true && status === 200 && !isShort(response)
+      breakers.answered(permit, request, response, !stream)
+      if (stream) {
+        return {
+          status,
+          headers: response.headers,
+          bytes: nothing,
+          stream: new CallBody(response, call, stallMs),
+        }
       }
-      const unusable = new UpstreamError(
-        'bad-response',
-        `Cannot use the answer of "${url.host}": ${nonsense}`,
-        {
-          status: response.status,
-        },
-      )
-      breakers.ended(permit, request, unusable)
-      answerBody.cancel()
-      throw unusable
+      const bytes = await readWhole(response, call, request.maxBytes)
+      call.end(null)
+      return { status, headers: response.headers, bytes, stream: null }
     } catch (error) {
-      if (!(error instanceof UpstreamError && error.failure === 'bad-response')) finished()
-      throw toUpstreamError(error, url.host)
+      const failure = toUpstreamError(error, url.host)
+      call.end(failure)
+      if (response) call.abort(response)
+      if (!isReported && failure instanceof UpstreamError) {
+        report(request, failure.status, signal?.aborted ? null : failure.failure, now() - permit.acquiredAtMs)
+      }
+      throw failure
+    } finally {
+      inFlight -= 1
     }
+  }
+
+  function report(
+    { target, method, tally }: UpstreamRequest,
+    status: number | null,
+    failure: UpstreamFailure | null,
+    ms: number,
+  ): void {
+    if (tally) {
+      tally.upstreamCalls += 1
+      tally.upstreamMs += ms
+      tally.upstreamStatus = status ?? tally.upstreamStatus
+    }
+    observe({ target, method, status, failure, ms })
+  }
+
+  async function readWhole(response: Response, call: Call, maxBytes: number): Promise<Uint8Array> {
+    const isError = response.status >= 400
+    const allowed = isError ? maxErrorBytes : maxBytes
+    const length = announcedLength(response.headers)
+    // Looking at `body` makes a stream, which a short answer has no use for.
+    if (length !== null && length <= Math.min(shortBytes, allowed)) return await response.bytes()
+    if (length === null || length <= allowed) {
+      if (response.body === null) return nothing
+      const bytes = await readBounded(new CallBody(response, call, stallMs), allowed)
+      if (bytes !== null) return bytes
+    }
+    if (isError) {
+      call.abort(response)
+      return nothing
+    }
+    throw new UpstreamError('bad-response', `Cannot read an answer: larger than ${maxBytes} bytes`, {
+      status: response.status,
+    })
   }
 }
 
-function tooSlow(host: string, timeoutMs: number): UpstreamError {
-  return new UpstreamError(
-    'timeout',
-    `Cannot get an answer of "${host}": none in ${Math.round(timeoutMs)} ms`,
-  )
+/** One call: what ends it early, and what has to be given back at its end. */
+class Call implements EventListenerObject {
+  release: Release | null = null
+  readonly #controller = new AbortController()
+  #timer: ReturnType<typeof setTimeout> | null = null
+  #hasEnded = false
+
+  constructor(
+    private readonly request: UpstreamRequest,
+    private readonly permit: Permit,
+    private readonly breakers: Breakers,
+  ) {
+    request.signal?.addEventListener('abort', this)
+  }
+
+  get host(): string {
+    return this.request.url.host
+  }
+
+  /** Aborts what the call does. */
+  get signal(): AbortSignal {
+    return this.#controller.signal
+  }
+
+  get hasEnded(): boolean {
+    return this.#hasEnded
+  }
+
+  /** The caller has hung up. */
+  handleEvent(): void {
+    this.#controller.abort(gaveUp())
+  }
+
+  /** From now on so many ms are given; then the call is aborted with that error. */
+  expectWithin(ms: number, error: (host: string, ms: number) => UpstreamError): void {
+    this.rest()
+    this.#timer = setTimeout(() => this.#controller.abort(error(this.host, ms)), ms)
+  }
+
+  /** The other side is not waited for at the moment. */
+  rest(): void {
+    if (this.#timer === null) return
+    clearTimeout(this.#timer)
+    this.#timer = null
+  }
+
+  abort(response: Response): void {
+    this.#controller.abort()
+    // Nobody waits for the rejection that the abort causes in a body that was never read.
+    if (!response.bodyUsed) response.body?.cancel().catch(() => {})
+  }
+
+  releasePermit(): void {
+    this.release?.()
+    this.release = null
+  }
+
+  /** Tells the breaker; null: all has come that was wanted. Further calls do nothing. */
+  end(failure: unknown): void {
+    if (this.#hasEnded) return
+    this.#hasEnded = true
+    this.rest()
+    this.request.signal?.removeEventListener('abort', this)
+    this.releasePermit()
+    this.breakers.ended(this.permit, this.request, failure)
+  }
 }
 
-function findNonsense({ status, headers }: UpstreamAnswer): string | null {
-  if (status < 200 || status > 599) return `status ${status}`
-  if (status >= 300 && status < 400 && status !== 304) return 'a redirection'
+/**
+ * The body of an answer: a piece that does not come in time ends it; the time that the reader takes between two reads
+ * doesn't count. The first read has the time that the call was given already.
+ */
+class CallBody implements BodyStream {
+  readonly #reader: ReadableStreamDefaultReader<Uint8Array>
+  #failure: unknown = null
+  #isFirst = true
+
+  constructor(
+    private readonly response: Response,
+    private readonly call: Call,
+    private readonly stallMs: number,
+  ) {
+    this.#reader = response.body!.getReader()
+  }
+
+  releasePermit(): void {
+    this.call.releasePermit()
+  }
+
+  async read(): Promise<Uint8Array | null> {
+    if (this.#failure !== null) throw this.#failure
+    if (this.call.hasEnded) return null
+    if (!this.#isFirst) this.call.expectWithin(this.stallMs, stalled)
+    this.#isFirst = false
+    try {
+      const { value } = await this.#reader.read()
+      this.call.rest()
+      if (!value) this.call.end(null)
+      return value ?? null
+    } catch (error) {
+      this.#failure = toUpstreamError(error, this.call.host)
+      this.call.end(this.#failure)
+      throw this.#failure
+    }
+  }
+
+  cancel(): void {
+    if (this.call.hasEnded) return
+    this.call.end(null)
+    this.call.abort(this.response)
+    this.#reader.cancel().catch(() => {})
+  }
+}
+
+/**
+ * Delays calls to the end of the tick, so that the fetches of concurrent requests start together: one wake-up of the
+ * network thread instead of one each.
+ */
+class TickBatcher {
+  #tick: Promise<void> | null = null
+
+  endOfTick(): Promise<void> {
+    return (this.#tick ??= new Promise((resolve) => {
+      setImmediate(() => {
+        this.#tick = null
+        resolve()
+      })
+    }))
+  }
+}
+
+function isShort({ headers, body }: Response): boolean {
+  const length = announcedLength(headers)
+  return length === null ? body === null : length <= shortBytes
+}
+
+function tooSlow(host: string, ms: number): UpstreamError {
+  return new UpstreamError('timeout', `Cannot get an answer of "${host}": none in ${Math.round(ms)} ms`)
+}
+
+function stalled(host: string): UpstreamError {
+  return new UpstreamError('timeout', `Cannot read the answer of "${host}": it stalled`)
+}
+
+function gaveUp(): UpstreamError {
+  return new UpstreamError('connection-lost', 'Gave up a call: nobody waits for it any more')
+}
+
+function checkUsable({ status, headers }: Response, host: string): void {
   const encoding = headers.get('content-encoding')
-  if (encoding !== null && encoding.toLowerCase() !== 'identity')
-    return 'encoded, though identity was asked for'
-  return null
+  const problem =
+    status < 200 || status > 599
+      ? `status ${status}`
+      : status >= 300 && status < 400 && status !== 304
+        ? 'a redirection'
+        : encoding !== null && encoding.toLowerCase() !== 'identity'
+          ? 'encoded, though identity was asked for'
+          : null
+  if (problem === null) return
+  throw new UpstreamError('bad-response', `Cannot use the answer of "${host}": ${problem}`, { status })
 }
 
-/** A failure of the moment; who names a time to wait does not want to be asked before. */
-function isPassing({ status, headers }: UpstreamAnswer): boolean {
+/** Transient 5xx are worth one retry. With Retry-After the server has said when; don't retry before. */
+function isTransient({ status, headers }: UpstreamAnswer): boolean {
   if (status !== 500 && status !== 502 && status !== 503 && status !== 504) return false
   return readRetryAfter(headers, 0) === null
 }
 
-function isWorthAnother(error: unknown, signal: AbortSignal | undefined): boolean {
+function isCurable(error: unknown, signal: AbortSignal | undefined): boolean {
   if (!(error instanceof UpstreamError) || signal?.aborted) return false
   return error.failure === 'unreachable' || error.failure === 'connection-lost'
 }

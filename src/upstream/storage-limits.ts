@@ -1,7 +1,7 @@
 import { UpstreamError } from '../domain/errors.ts'
-import { readJson } from './answer.ts'
+import { jsonOf } from './answer.ts'
 import type { StorageLimits } from '../domain/record-storage.ts'
-import type { StorageCalls } from './storage-calls.ts'
+import type { StorageCalls } from './call.ts'
 
 /** Remembers what storage nodes accept. */
 export interface LimitsCache {
@@ -31,18 +31,23 @@ export function createLimitsCache(now: () => number): LimitsCache {
 const maxAnswerBytes = 262_144
 
 /** What the user's storage node accepts; see Sync 1.5 API, `info/configuration`. */
-export async function readLimits(calls: StorageCalls, cache: LimitsCache): Promise<StorageLimits> {
+export async function readLimits(calls: StorageCalls): Promise<StorageLimits> {
+  const cache = calls.client.limitsCache
   // All users of a node share its limits; the last segment of an endpoint is the user's number.
-  const node = calls.place.slice(0, calls.place.lastIndexOf('/'))
+  const node = calls.endpoint.slice(0, calls.endpoint.lastIndexOf('/'))
   const known = cache.get(node)
   if (known) return known
-  const request = { path: ['info', 'configuration'], subject: 'account', mayBeMissing: true } as const
-  const limits = await calls.take(request, async (answer) => {
-    if (answer.status === 404) return toLimits({})
-    const value = await readJson(answer, maxAnswerBytes)
-    if (typeof value === 'object' && value !== null) return toLimits(value as Record<string, unknown>)
-    throw new UpstreamError('bad-response', 'Cannot use the configuration of the storage: no object')
+  const answer = await calls.read({
+    path: ['info', 'configuration'],
+    subject: 'account',
+    mayBeMissing: true,
+    maxBytes: maxAnswerBytes,
   })
+  const value = answer.status === 404 ? {} : jsonOf(answer)
+  if (typeof value !== 'object' || value === null) {
+    throw new UpstreamError('bad-response', 'Cannot use the configuration of the storage: no object')
+  }
+  const limits = toLimits(value as Record<string, unknown>)
   cache.set(node, limits)
   return limits
 }

@@ -1,6 +1,6 @@
 import { errno, invalidRequest, ServiceError, UpstreamError } from '../domain/errors.ts'
-import { discard, readErrorBody } from './answer.ts'
-import { readRetryAfter } from './retry-after.ts'
+import { jsonOf } from './answer.ts'
+import { readRetryAfter } from './wire.ts'
 import type { Problem } from '../domain/errors.ts'
 import type { UpstreamAnswer } from './answer.ts'
 
@@ -21,14 +21,10 @@ const codes = { overQuota: 14, sizeLimit: 17 }
 const longestConflictSeconds = 30
 
 /** Reads an answer of the storage that its request did not foresee. Its text is never repeated. */
-export async function readStorageRefusal(
-  answer: UpstreamAnswer,
-  subject: Subject,
-  nowMs: number,
-): Promise<StorageRefusal> {
+export function readStorageRefusal(answer: UpstreamAnswer, subject: Subject, nowMs: number): StorageRefusal {
   const { status, headers } = answer
   const retryAfterSeconds = readRetryAfter(headers, nowMs)
-  const code = status === 400 || status === 503 ? await readErrorBody(answer) : await discard(answer)
+  const code = status === 400 || status === 503 ? jsonOf(answer) : undefined
   const isConflict =
     status === 409 ||
     (status === 503 &&

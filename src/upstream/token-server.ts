@@ -1,15 +1,14 @@
-import { UpstreamError } from '../domain/errors.ts'
-import { discard, readJson } from './answer.ts'
-import { readBackoff } from './notices.ts'
-import { readCredentials } from './token-answer.ts'
-import { readTokenRefusal, wrongAddress } from './token-refusal.ts'
+import { errno, ServiceError, UpstreamError } from '../domain/errors.ts'
+import { jsonOf } from './answer.ts'
+import { readBackoff, readRetryAfter } from './wire.ts'
 import type { Identity, SyncCredentials } from '../domain/credentials.ts'
-import type { Send } from './send.ts'
+import type { UpstreamAnswer } from './answer.ts'
+import type { Upstream } from './send.ts'
 
 export interface TokenServerOptions {
   /** With or without trailing slash or `/1.0/sync/1.5`; a path in front of these is kept. */
   url: string
-  send: Send
+  send: Upstream['send']
   /** Until an answer's headers. */
   timeoutMs: number
   /** Wall clock, ms since 1970. */
@@ -55,7 +54,7 @@ export function createTokenServer(options: TokenServerOptions): TokenServer {
     )
   }
 
-  /** Null when the body broke off or is no JSON, which a second request may cure. */
+  /** Null when the body is no JSON, which a second request may cure. */
   async function exchangeOnce(identity: Identity, requestId?: string): Promise<SyncCredentials | null> {
     const requestedAtMs = now()
     const headers: Record<string, string> = {
@@ -65,13 +64,20 @@ export function createTokenServer(options: TokenServerOptions): TokenServer {
     }
     if (requestId !== undefined) headers['X-Request-Id'] = requestId
     const user = nameOf(identity)
-    const answer = await send({ target: 'token', method: 'GET', url: exchangeUrl, headers, timeoutMs, user })
-    if (answer.status !== 200) throw await readTokenRefusal(answer, now())
+    const answer = await send({
+      target: 'token',
+      method: 'GET',
+      url: exchangeUrl,
+      headers,
+      timeoutMs,
+      maxBytes: maxAnswerBytes,
+      user,
+    })
+    if (answer.status !== 200) throw readTokenRefusal(answer, now())
     if (answer.headers.get('content-type')?.startsWith('text/html')) {
-      answer.body.cancel()
       throw new UpstreamError('bad-response', wrongAddress(200), { status: 200 })
     }
-    const value = await readJson(answer, maxAnswerBytes).catch(undefinedWhenLost)
+    const value = jsonOf(answer)
     if (value === undefined) return null
     const credentials = readCredentials(value, exchangeUrl, requestedAtMs)
     const pauseSeconds = readBackoff(answer.headers)
@@ -88,9 +94,9 @@ export function createTokenServer(options: TokenServerOptions): TokenServer {
         url: heartbeatUrl,
         headers,
         timeoutMs: heartbeatTimeoutMs,
+        maxBytes: maxAnswerBytes,
         callClass: 'probe',
       })
-      await discard(answer)
       return answer.status === 200
     } catch {
       return false
@@ -151,6 +157,97 @@ function identityHeaders({ scheme, assertion, clientState, keyId }: Identity): R
   }
 }
 
-function undefinedWhenLost(error: unknown): undefined {
-  if (!(error instanceof UpstreamError && error.failure === 'connection-lost')) throw error
+/**
+ * Checks what the token server answered and makes credentials of it; see Sync "Token Server API", response.
+ * Rejects as `bad-response` whatever is missing, mistyped, or an address that credentials must not be sent to.
+ */
+function readCredentials(value: unknown, tokenServer: URL, requestedAtMs: number): SyncCredentials {
+  if (typeof value !== 'object' || value === null) throw nonsense('not an object')
+  const { id, key, uid, api_endpoint, duration, hashalg = 'sha256' } = value as Record<string, unknown>
+  if (typeof id !== 'string' || !quotable.test(id)) throw nonsense('unusable "id"')
+  if (typeof key !== 'string' || !quotable.test(key)) throw nonsense('unusable "key"')
+  if (typeof uid !== 'number' || !Number.isSafeInteger(uid) || uid < 0) throw nonsense('unusable "uid"')
+  if (typeof duration !== 'number' || !(duration > 0) || duration > maxDurationSeconds) {
+    throw nonsense('unusable "duration"')
+  }
+  if (hashalg !== 'sha256') throw nonsense('a "hashalg" other than sha256')
+  const endpoint = readEndpoint(api_endpoint, uid, tokenServer)
+  return { hawkId: id, hawkKey: key, endpoint, uid, expiresAtMs: requestedAtMs + duration * 1000 }
+}
+
+/** Printable, and fit for the quoted strings of a Hawk header. */
+const quotable = /^[ !#-[\]-~]{1,4096}$/
+
+const maxDurationSeconds = 10 * 365 * 86_400
+
+/** The address without its trailing slash. */
+function readEndpoint(value: unknown, uid: number, tokenServer: URL): string {
+  const url = typeof value === 'string' ? URL.parse(value) : null
+  if (!url) throw nonsense('unusable "api_endpoint"')
+  if (url.protocol !== 'https:' && !(url.protocol === 'http:' && tokenServer.protocol === 'http:')) {
+    throw nonsense('an "api_endpoint" that is not https')
+  }
+  if (url.username || url.password || url.search || url.hash || (value as string).includes('?')) {
+    throw nonsense('an "api_endpoint" that is more than an address')
+  }
+  const path = url.pathname.replace(/\/$/, '')
+  if (!path.endsWith(`/${uid}`)) throw nonsense('an "api_endpoint" of another user')
+  return url.origin + path
+}
+
+function nonsense(what: string): UpstreamError {
+  return new UpstreamError('bad-response', `Cannot use the token server's answer: ${what}`)
+}
+
+/**
+ * What an answer of the token server other than 200 means: the identity is refused (`ServiceError` 401, its cause
+ * is the text `invalid-timestamp` when only the clock stands against it), or the server can't be used.
+ * See Sync "Token Server API", error responses.
+ */
+function readTokenRefusal(answer: UpstreamAnswer, nowMs: number): ServiceError | UpstreamError {
+  const { status, headers } = answer
+  const { reason, isAboutHeader, isObject } = readReason(jsonOf(answer))
+  const retryAfterSeconds = readRetryAfter(headers, nowMs)
+  if (status >= 500 || status === 429) {
+    const message = `Cannot get credentials: the token server answered ${status}`
+    return new UpstreamError('refused', message, { status, retryAfterSeconds, applied: 'no' })
+  }
+  if (isObject && (status === 401 || status === 403)) return refusedIdentity(reason)
+  if (status === 401) return refusedIdentity('')
+  if (status === 400 && isAboutHeader) return refusedIdentity(reason)
+  return new UpstreamError('bad-response', wrongAddress(status), { status, retryAfterSeconds, applied: 'no' })
+}
+
+function wrongAddress(status: number): string {
+  return `Cannot get credentials: the token server answered ${status}, token_server_url is probably wrong`
+}
+
+function refusedIdentity(reason: string): ServiceError {
+  const message = explanations.get(reason) ?? 'The token server does not accept these credentials'
+  const cause = reason === 'invalid-timestamp' ? reason : undefined
+  return new ServiceError(401, errno.invalidCredentials, message, { cause })
+}
+
+/** By the `status` of the token server's error. Its own descriptions are never shown. */
+const explanations = new Map([
+  ['invalid-credentials', 'The token server cannot verify this assertion or access token'],
+  ['invalid-timestamp', 'The token server says that this assertion has expired, or that the clocks disagree'],
+  ['invalid-generation', 'The password changed since this assertion was made: sign in again'],
+  ['invalid-keysChangedAt', 'The encryption key changed since: get a new key and X-KeyID'],
+  ['invalid-client-state', 'The client state is not the current one: get a new key'],
+  ['invalid-key-id', 'The token server requires an X-KeyID header'],
+  ['new-users-disabled', 'The token server does not admit new users'],
+  ['unsupported', 'The token server does not support this authentication scheme'],
+])
+
+function readReason(body: unknown): { reason: string; isAboutHeader: boolean; isObject: boolean } {
+  if (typeof body !== 'object' || body === null) return { reason: '', isAboutHeader: false, isObject: false }
+  const { status, errors } = body as { status?: unknown; errors?: unknown }
+  const first = (Array.isArray(errors) ? errors[0] : null) as {
+    location?: unknown
+    description?: unknown
+  } | null
+  const isUnsupported = first?.description === 'Unsupported'
+  const reason = isUnsupported ? 'unsupported' : typeof status === 'string' ? status : ''
+  return { reason, isAboutHeader: first?.location === 'header', isObject: true }
 }

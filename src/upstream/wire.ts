@@ -1,9 +1,9 @@
 import { UpstreamError } from '../domain/errors.ts'
 import { fromSyncSeconds, toSyncSeconds } from '../domain/timestamp.ts'
 import type { Precondition } from '../domain/precondition.ts'
-import type { ListOptions } from '../domain/record-storage.ts'
+import type { ListOptions, Notices } from '../domain/record-storage.ts'
 import type { Timestamp } from '../domain/timestamp.ts'
-import type { Query } from './storage-url.ts'
+import type { Query } from './signed-address.ts'
 
 /** Most ids that the storage takes in one query. */
 const maxIds = 100
@@ -126,4 +126,50 @@ export function toUserAgent(text: string): string {
       .replace(/[^ -~]/g, '?')
       .trim() || '?'
   )
+}
+
+const maxSeconds = 86_400
+
+/**
+ * The seconds that an answer asks to wait, rounded up and at most a day; null when it asks nothing or nothing
+ * that makes sense. Numbers, also with a fraction, and HTTP dates; see RFC 9110, 10.2.3.
+ */
+export function readRetryAfter(headers: Headers, nowMs: number): number | null {
+  const text = headers.get('retry-after')
+  if (text === null) return null
+  const seconds = readSeconds(text)
+  if (seconds !== null) return seconds
+  const atMs = httpDateForm.test(text) ? Date.parse(text) : Number.NaN
+  return Number.isNaN(atMs) ? null : Math.min(maxSeconds, Math.max(0, Math.ceil((atMs - nowMs) / 1000)))
+}
+
+const httpDateForm = /^[A-Z][a-z]{2,8},? .{8,40}$/
+
+/** Reads a number of seconds that upstream asks for, rounded up and at most a day; null for anything else. */
+export function readSeconds(text: string | null): number | null {
+  if (text === null || !numberForm.test(text)) return null
+  return Math.min(maxSeconds, Math.ceil(Number(text)))
+}
+
+const numberForm = /^\d{1,15}(?:\.\d{1,15})?$/
+
+const longestAlert = 4096
+
+/** Adds what the headers of an answer tell besides it; whatever is no number, or too long, is dropped. */
+export function collectNotices(notices: Notices, headers: Headers): void {
+  const backoffSeconds = readBackoff(headers)
+  if (backoffSeconds !== null) notices.backoffSeconds = Math.max(notices.backoffSeconds ?? 0, backoffSeconds)
+  const alert = headers.get('x-weave-alert')
+  if (alert !== null && alert.length > 0 && alert.length <= longestAlert) notices.alert = alert
+  const quota = headers.get('x-weave-quota-remaining')
+  if (quota !== null && quotaForm.test(quota)) notices.quotaRemaining = Math.floor(Number(quota))
+}
+
+const quotaForm = /^\d{1,12}(?:\.\d{1,15})?$/
+
+/** The pause between requests that an answer asks for, in seconds; null when it asks none. */
+export function readBackoff(headers: Headers): number | null {
+  const weave = readSeconds(headers.get('x-weave-backoff'))
+  const plain = readSeconds(headers.get('x-backoff'))
+  return weave === null && plain === null ? null : Math.max(weave ?? 0, plain ?? 0)
 }

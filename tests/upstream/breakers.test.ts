@@ -1,12 +1,15 @@
 import { afterEach, describe, expect, it } from 'bun:test'
 import { UpstreamError } from '../../src/domain/errors.ts'
-import { readBounded } from '../../src/upstream/answer.ts'
 import { createBreakers } from '../../src/upstream/circuit-breaker.ts'
-import { createSend } from '../../src/upstream/send.ts'
 import { startFaultProxy } from '../support/fault-proxy.ts'
-import { failureOf } from './rig.ts'
+import { failureOf, newUpstream } from './rig.ts'
 import type { BreakerEvent, GuardedRequest } from '../../src/upstream/circuit-breaker.ts'
-import type { Exchange, SendOptions, UpstreamRequest, UpstreamTarget } from '../../src/upstream/send.ts'
+import type {
+  UpstreamCallSummary,
+  UpstreamOptions,
+  UpstreamRequest,
+  UpstreamTarget,
+} from '../../src/upstream/send.ts'
 import type { Fault } from '../support/fault-proxy.ts'
 
 const cleanups: (() => unknown)[] = []
@@ -342,7 +345,7 @@ describe('createBreakers', () => {
 
 /** A server behind a proxy that fails as planned, and a way to call it. */
 async function start(
-  options: Partial<SendOptions> = {},
+  options: Partial<UpstreamOptions> = {},
   answer: () => Response = () => new Response('x'.repeat(100)),
 ) {
   const server = Bun.serve({ hostname: '127.0.0.1', port: 0, development: false, fetch: answer })
@@ -353,25 +356,25 @@ async function start(
   )
   // Time passes by itself only where a test waits for a timeout.
   const skipped = { ms: 0 }
-  const exchanges: Exchange[] = []
-  const sendAny = createSend({
-    observe: (exchange) => exchanges.push(exchange),
+  const exchanges: UpstreamCallSummary[] = []
+  const upstream = newUpstream({
+    observe: (call) => exchanges.push(call),
     now: () => performance.now() + skipped.ms,
     random: () => 0.5,
     delay: async () => {},
     ...options,
   })
   const send = (request: Partial<UpstreamRequest> = {}) =>
-    sendAny({
+    upstream.send({
       target: 'storage',
       method: 'GET',
       url: new URL(proxy.url),
       headers: {},
       timeoutMs: 3000,
+      maxBytes: 1000,
       ...request,
     })
-  const text = async (request: Partial<UpstreamRequest> = {}) =>
-    Buffer.from(await readBounded(await send(request), 1000)).length
+  const text = async (request: Partial<UpstreamRequest> = {}) => (await send(request)).bytes.length
   return { proxy, skipped, exchanges, send, text }
 }
 
@@ -465,7 +468,7 @@ describe('createSend, towards a target that keeps failing', () => {
   })
 
   it('does not send what has waited for its place meanwhile, and gives that back', async () => {
-    const limits = { token: 1, storageNode: 1, storage: 1, waiting: 1, waitMs: 5000 }
+    const limits = { token: 1, storageNode: 1, storage: 1, streams: 1, waiting: 1, waitMs: 5000 }
     const breakers = createBreakers({ now: () => performance.now() + skipped.ms, random: () => 0.5 })
     const { proxy, skipped, text } = await start({ limits, breakers })
     proxy.plan(({ index }) => (index === 0 ? { kind: 'hang' } : null))
@@ -484,11 +487,15 @@ describe('createSend, towards a target that keeps failing', () => {
   })
 
   it('waits for the end of a short answer', async () => {
-    const { send, text } = await startHalfOpen(() => new Response('x'.repeat(100)))
+    const { proxy, send, text } = await startHalfOpen(() => new Response('x'.repeat(100)))
+    proxy.plan(() => ({ kind: 'hang-mid-body', afterBytes: 10 }))
 
-    const probe = await send()
+    const probe = send()
+    await proxy.waitFor(({ index }) => index === 5)
     expect(await failureOf(text())).toMatchObject({ failure: 'refused' })
-    await readBounded(probe, 1000)
+    proxy.plan(() => null)
+    proxy.release()
+    await probe
 
     expect(await text()).toBe(100)
   })
@@ -502,10 +509,10 @@ describe('createSend, towards a target that keeps failing', () => {
     const bodies: (ReadableStream | string)[] = [endless(), 'x'.repeat(100)]
     const { send, text } = await startHalfOpen(() => new Response(bodies.shift()))
 
-    const probe = await send()
+    const probe = await send({ isStreamed: true })
     expect(await text()).toBe(100)
 
-    probe.body.cancel()
+    probe.stream!.cancel()
   })
 
   it('learns nothing from a caller who hangs up', async () => {

@@ -1,4 +1,6 @@
-import { createSend } from '../../src/upstream/send.ts'
+import { createBreakers } from '../../src/upstream/circuit-breaker.ts'
+import { callLimitsFor } from '../../src/upstream/concurrency-limits.ts'
+import { createUpstream } from '../../src/upstream/send.ts'
 import { createLimitsCache } from '../../src/upstream/storage-limits.ts'
 import { createSyncStorage } from '../../src/upstream/sync-storage.ts'
 import { createTokenServer } from '../../src/upstream/token-server.ts'
@@ -6,8 +8,8 @@ import { startSandbox } from '../../src/sandbox/sandbox.ts'
 import { startFaultProxy } from '../support/fault-proxy.ts'
 import type { Identity, SyncCredentials } from '../../src/domain/credentials.ts'
 import type { BulkStorage, ListOutcome, RecordPage } from '../../src/domain/record-storage.ts'
-import type { Exchange } from '../../src/upstream/send.ts'
-import type { StorageCallsOptions } from '../../src/upstream/storage-calls.ts'
+import type { UpstreamCallSummary, UpstreamOptions } from '../../src/upstream/send.ts'
+import type { StorageCaller, StorageClient } from '../../src/upstream/call.ts'
 import type { SandboxOptions } from '../../src/sandbox/sandbox.ts'
 
 export type Rig = Awaited<ReturnType<typeof startRig>>
@@ -19,7 +21,7 @@ export async function startRig(options: SandboxOptions = {}) {
   const proxy = await startFaultProxy({ target: sandbox.storageUrl })
   sandbox.switches.nodeUrl = proxy.url
   const user = sandbox.addUser('somebody')
-  const exchanges: Exchange[] = []
+  const exchanges: UpstreamCallSummary[] = []
   const pauses: number[] = []
   const delay = async (ms: number) => {
     pauses.push(ms)
@@ -27,12 +29,8 @@ export async function startRig(options: SandboxOptions = {}) {
   }
   const random = () => 0.5
   const now = () => clock.nowMs
-  const send = createSend({
-    observe: (it) => exchanges.push(it),
-    now: performance.now.bind(performance),
-    random,
-    delay,
-  })
+  const upstream = newUpstream({ observe: (it) => exchanges.push(it), random, delay })
+  const { send } = upstream
   const tokenServer = createTokenServer({ url: sandbox.tokenServerUrl, send, timeoutMs: 5000, now })
   const renewals: SyncCredentials[] = []
   let nonces = 0
@@ -47,23 +45,26 @@ export async function startRig(options: SandboxOptions = {}) {
     renewals,
     tokenServer,
     identity,
-    async open(overrides: Partial<StorageCallsOptions> = {}): Promise<BulkStorage> {
+    async open(overrides: Partial<StorageCaller & StorageClient> = {}): Promise<BulkStorage> {
       const credentials = await tokenServer.exchange(identity())
-      return createSyncStorage({
-        credentials,
-        renew: async (refused) => {
-          renewals.push(refused)
-          return await tokenServer.exchange(identity())
-        },
-        send,
-        userAgent: 'Test/1.0',
+      const client: StorageClient = {
+        upstream,
         timeoutMs: 5000,
-        deadlineAtMs: null,
         now,
         nonce: () => `nonce${(nonces += 1)}`,
         random,
         delay,
         limitsCache: createLimitsCache(now),
+        ...overrides,
+      }
+      return createSyncStorage(client, {
+        credentials,
+        renew: async (refused) => {
+          renewals.push(refused)
+          return await tokenServer.exchange(identity())
+        },
+        userAgent: 'Test/1.0',
+        deadlineAtMs: null,
         ...overrides,
       })
     },
@@ -80,6 +81,20 @@ export async function startRig(options: SandboxOptions = {}) {
   function identity(): Identity {
     return { scheme: 'BrowserID', assertion: user.assertion(), clientState: user.clientState }
   }
+}
+
+/** The door to upstream, with limits that nobody meets and breakers of its own. */
+export function newUpstream(options: Partial<UpstreamOptions> = {}) {
+  const { now = () => performance.now(), random = () => 0.5 } = options
+  return createUpstream({
+    limits: callLimitsFor(512),
+    breakers: createBreakers({ now, random }),
+    observe: () => {},
+    delay: async () => {},
+    now,
+    random,
+    ...options,
+  })
 }
 
 export interface ExposedRecord {

@@ -1,13 +1,14 @@
 import { createServer } from 'node:net'
 import { afterEach, describe, expect, it, jest } from 'bun:test'
 import { readBounded } from '../../src/upstream/answer.ts'
-import { createSend } from '../../src/upstream/send.ts'
+import { callLimitsFor } from '../../src/upstream/concurrency-limits.ts'
 import { startFaultProxy } from '../support/fault-proxy.ts'
 import { freePort } from '../support/free-port.ts'
-import { failureOf } from './rig.ts'
+import { failureOf, newUpstream } from './rig.ts'
 import type { AddressInfo, Socket } from 'node:net'
 import type { Fault } from '../support/fault-proxy.ts'
-import type { Exchange, SendOptions, UpstreamRequest } from '../../src/upstream/send.ts'
+import type { UpstreamAnswer } from '../../src/upstream/answer.ts'
+import type { UpstreamCallSummary, UpstreamOptions, UpstreamRequest } from '../../src/upstream/send.ts'
 
 const cleanups: (() => unknown)[] = []
 afterEach(async () => {
@@ -17,7 +18,7 @@ afterEach(async () => {
 
 type Answerer = (request: Request) => Response | Promise<Response>
 
-async function start(answer: Answerer = () => new Response('ok'), options: Partial<SendOptions> = {}) {
+async function start(answer: Answerer = () => new Response('ok'), options: Partial<UpstreamOptions> = {}) {
   const server = Bun.serve({ hostname: '127.0.0.1', port: 0, development: false, fetch: answer })
   const proxy = await startFaultProxy({ target: server.url })
   cleanups.push(
@@ -27,28 +28,34 @@ async function start(answer: Answerer = () => new Response('ok'), options: Parti
   return { proxy, ...makeSend(proxy.url, options) }
 }
 
-function makeSend(base: string, options: Partial<SendOptions> = {}) {
-  const exchanges: Exchange[] = []
+function makeSend(base: string, options: Partial<UpstreamOptions> = {}) {
+  const exchanges: UpstreamCallSummary[] = []
   const pauses: number[] = []
-  const sendAny = createSend({
-    observe: (exchange) => exchanges.push(exchange),
-    now: () => performance.now(),
+  const upstream = newUpstream({
+    observe: (call) => exchanges.push(call),
     random: () => 0,
     delay: async (ms) => void pauses.push(ms),
     ...options,
   })
   const send = (request: Partial<UpstreamRequest> & { path?: string } = {}) =>
-    sendAny({
+    upstream.send({
       target: 'storage',
       method: 'GET',
       url: new URL(request.path ?? '/x', base),
       headers: {},
       timeoutMs: 20_000,
+      maxBytes: 1_000_000,
       ...request,
     })
   const text = async (request: Parameters<typeof send>[0] = {}) =>
-    Buffer.from(await readBounded(await send(request), 1_000_000)).toString()
-  return { send, text, exchanges, pauses }
+    Buffer.from((await send(request)).bytes).toString()
+  return { send, text, exchanges, pauses, upstream }
+}
+
+/** Reads an answer to its end. */
+async function read(answering: Promise<UpstreamAnswer>): Promise<number> {
+  const { bytes, stream } = await answering
+  return stream ? (await readBounded(stream, 1_000_000))!.length : bytes.length
 }
 
 /** A server of raw bytes: what it is told to write, connection by connection. */
@@ -87,7 +94,7 @@ describe('createSend', () => {
       host: new URL(proxy.url).host,
       'user-agent': 'Test/1.0',
     })
-    expect(Buffer.from(await readBounded(answer, 10)).toString()).toBe('ok')
+    expect(Buffer.from(answer.bytes).toString()).toBe('ok')
     expect(exchanges).toEqual([
       { target: 'storage', method: 'POST', status: 200, failure: null, ms: expect.any(Number) },
     ])
@@ -194,32 +201,29 @@ describe('createSend', () => {
     proxy.plan(() => ({ kind: 'hang-mid-body', afterBytes: 1000 }))
 
     jest.useFakeTimers()
-    const answer = await send({ timeoutMs: 500 })
-    jest.advanceTimersByTime(600)
-    const first = await answer.body.read()
-    const rest = readBounded(answer, 1_000_000)
+    const { stream } = await send({ timeoutMs: 500, isStreamed: true })
+    const first = await stream!.read()
+    const rest = readBounded(stream!, 1_000_000)
     jest.advanceTimersByTime(600)
     proxy.release()
 
-    expect(first!.length + (await rest).length).toBe(400_000)
+    expect(first!.length + (await rest)!.length).toBe(400_000)
   })
 
   it.each([100, 400_000])('ends a body of %d bytes that stalls', async (length) => {
     const { proxy, send } = await start(() => new Response('x'.repeat(length)), { stallMs: 60 })
     proxy.plan(() => ({ kind: 'hang-mid-body', afterBytes: 10 }))
 
-    const answer = await send()
-
-    expect(await failureOf(readBounded(answer, 1_000_000))).toMatchObject({ failure: 'timeout' })
+    expect(await failureOf(read(send({ isStreamed: true })))).toMatchObject({ failure: 'timeout' })
   })
 
   it('lets the reader of a body take its time', async () => {
     const { send } = await start(() => new Response('x'.repeat(4_000_000)), { stallMs: 500 })
     jest.useFakeTimers()
-    const { body } = await send()
+    const { stream } = await send({ isStreamed: true })
 
     let length = 0
-    for (let piece = await body.read(); piece; piece = await body.read()) {
+    for (let piece = await stream!.read(); piece; piece = await stream!.read()) {
       if (length === 0) jest.advanceTimersByTime(600)
       length += piece.length
     }
@@ -231,12 +235,9 @@ describe('createSend', () => {
     const { proxy, send } = await start(() => new Response('x'.repeat(length)))
     proxy.plan(({ index }) => ({ kind: index === 0 ? 'reset-mid-body' : 'truncate', afterBytes: 10 }))
 
-    expect(await failureOf(readBounded(await send(), 1_000_000))).toMatchObject({
-      failure: 'connection-lost',
-    })
-    expect(await failureOf(readBounded(await send(), 1_000_000))).toMatchObject({
-      failure: 'connection-lost',
-    })
+    const call = { method: 'POST', body: '', isStreamed: true } as const
+    expect(await failureOf(read(send(call)))).toMatchObject({ failure: 'connection-lost' })
+    expect(await failureOf(read(send(call)))).toMatchObject({ failure: 'connection-lost' })
   })
 
   it('is unreachable, with certainty, when nobody listens', async () => {
@@ -304,8 +305,8 @@ describe('createSend', () => {
     early.abort()
     expect(await before).toMatchObject({ failure: 'connection-lost' })
 
-    const answer = await send({ signal: late.signal })
-    const after = failureOf(readBounded(answer, 1_000_000))
+    const answer = await send({ signal: late.signal, isStreamed: true })
+    const after = failureOf(readBounded(answer.stream!, 1_000_000))
     late.abort()
     expect(await after).toMatchObject({ failure: 'connection-lost' })
     expect(await failureOf(send({ signal: late.signal }))).toMatchObject({ failure: 'connection-lost' })
@@ -322,7 +323,7 @@ describe('createSend', () => {
     })
 
     for (const { send } of [announced, streamed]) {
-      expect(await failureOf(readBounded(await send(), 1999))).toMatchObject({ failure: 'bad-response' })
+      expect(await failureOf(send({ maxBytes: 1999 }))).toMatchObject({ failure: 'bad-response' })
     }
   })
 
@@ -340,7 +341,7 @@ describe('createSend', () => {
   })
 
   it('leaves no place taken, whatever becomes of a call', async () => {
-    const limits = { token: 1, storageNode: 1, storage: 1, waiting: 0, waitMs: 50 }
+    const limits = { token: 1, storageNode: 1, storage: 1, streams: 1, waiting: 0, waitMs: 50 }
     const { proxy, send, text } = await start(() => new Response('x'.repeat(400_000)), {
       limits,
       stallMs: 50,
@@ -364,21 +365,21 @@ describe('createSend', () => {
       // All of them are to be made, so they are of the kind that no breaker stops.
       const call = { timeoutMs: 250, callClass: 'must-complete' } as const
       await text(call).catch(() => {})
-      const answer = await send({ method: 'POST', body: '', ...call }).catch(() => null)
-      answer?.body.cancel()
+      const answer = await send({ method: 'POST', body: '', isStreamed: true, ...call }).catch(() => null)
+      answer?.stream?.cancel()
     }
     proxy.plan(() => null)
 
     // Its headers alone: the only place was free.
-    const { status, body } = await send({ callClass: 'must-complete' })
-    body.cancel()
+    const { status, stream } = await send({ callClass: 'must-complete', isStreamed: true })
+    stream!.cancel()
     expect(status).toBe(200)
   })
 })
 
 describe('the limits of calls under way', () => {
   it('shed what does not fit, let a few wait, and keep token server and nodes apart', async () => {
-    const limits = { token: 1, storageNode: 2, storage: 3, waiting: 1, waitMs: 60 }
+    const limits = { token: 1, storageNode: 2, storage: 3, streams: 1, waiting: 1, waitMs: 60 }
     const { proxy, send, exchanges } = await start(undefined, { limits })
     const other = await startFaultProxy({ target: proxy.url })
     cleanups.push(() => other.stop())
@@ -399,8 +400,41 @@ describe('the limits of calls under way', () => {
     expect(exchanges.filter(({ failure }) => failure === 'overload')).toHaveLength(2)
   })
 
+  it('are not held by a stream whose reader has got its beginning, and has a permit for that', async () => {
+    const limits = { token: 1, storageNode: 1, storage: 1, streams: 2, waiting: 0, waitMs: 50 }
+    const { send, upstream } = await start(() => new Response('x'.repeat(4_000_000)), { limits })
+
+    const permits = [await upstream.acquireStream(), await upstream.acquireStream()]
+    const refused = await failureOf(upstream.acquireStream())
+    const streams = []
+    for (let count = 0; count < 3; count += 1) {
+      const { stream } = await send({ isStreamed: true })
+      await stream!.read()
+      stream!.releasePermit()
+      streams.push(stream!)
+    }
+    for (const stream of streams) stream.cancel()
+    permits[0]!()
+
+    expect(refused).toMatchObject({ failure: 'overload', applied: 'no' })
+    expect(await upstream.acquireStream()).toBeFunction()
+    // Permits that were given back early are not given back again: there is one, and no second.
+    const held = await send({ isStreamed: true })
+    expect(await failureOf(send())).toMatchObject({ failure: 'overload' })
+    held.stream!.cancel()
+  })
+
+  it('follow from how many requests are served at a time, and leave room in the slots of fetch', () => {
+    const few = callLimitsFor(512)
+    const many = callLimitsFor(4000)
+
+    expect([few.storageNode, many.storageNode]).toEqual([64, 160])
+    for (const { token, storage, streams } of [few, many]) expect(token + storage + streams).toBe(256)
+    expect(many.waiting).toBeGreaterThanOrEqual(4000)
+  })
+
   it('admit who waits as soon as somebody leaves', async () => {
-    const limits = { token: 1, storageNode: 1, storage: 1, waiting: 1, waitMs: 5000 }
+    const limits = { token: 1, storageNode: 1, storage: 1, streams: 1, waiting: 1, waitMs: 5000 }
     const { proxy, text } = await start(undefined, { limits })
     proxy.plan(({ index }) => (index === 0 ? { kind: 'hang' } : null))
 

@@ -1,3 +1,4 @@
+import { createServer } from 'node:net'
 import { afterEach, describe, expect, it } from 'bun:test'
 import { noPrecondition } from '../../src/domain/precondition.ts'
 import { toExposedJson } from '../../src/domain/record.ts'
@@ -6,6 +7,8 @@ import { failureOf, idsOf, pageOf, recordsOf, startRig } from './rig.ts'
 import type { Precondition } from '../../src/domain/precondition.ts'
 import type { BulkStorage, ListFilter, ListOptions } from '../../src/domain/record-storage.ts'
 import type { SandboxOptions } from '../../src/sandbox/sandbox.ts'
+import type { AddressInfo } from 'node:net'
+import type { UpstreamError } from '../../src/domain/errors.ts'
 import type { Rig } from './rig.ts'
 
 const rigs: Rig[] = []
@@ -715,6 +718,46 @@ describe('a read that fails', () => {
 
     expect(await failureOf(read(storage))).toMatchObject({ failure: 'bad-response' })
     expect(proxy.requests.length).toBeLessThan(4)
+  })
+
+  it('lets lists that nobody reads hold no permit of the node', async () => {
+    const { storage, has } = await start({ limits: { max_record_payload_bytes: 1_000_000 } })
+    has(Array.from({ length: 20 }, (_, index) => ({ id: `id${index}`, payload: 'x'.repeat(200_000) })))
+
+    const lists = await Promise.all(Array.from({ length: 64 }, () => listPage(storage)))
+    const single = await storage.get('tabs', 'id1', noPrecondition)
+    await Promise.all(lists.map(({ records }) => (records as ReadableStream).cancel()))
+
+    expect(single.outcome).toBe('found')
+    expect((await recordsOf(await listPage(storage))).length).toBe(20)
+  })
+
+  it.each<[string, string, UpstreamError['failure'] | null]>([
+    ['neither length, chunks nor count', '', 'bad-response'],
+    ['a count that does not fit', 'X-Weave-Records: 2\r\n', 'connection-lost'],
+    ['a count that fits', 'X-Weave-Records: 1\r\n', null],
+  ])('takes no list for whole whose end nobody can see: %s', async (_, headers, expected) => {
+    const line = '{"id":"a","modified":10.00,"payload":"x"}\n'
+    const server = createServer((socket) => {
+      socket.on('error', () => {})
+      socket.once('data', () => {
+        // An orderly end and a reset look alike to the runtime's client.
+        socket.end(`HTTP/1.1 200 OK\r\nX-Last-Modified: 10.00\r\n${headers}\r\n${line}`)
+      })
+    })
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    const { open, tokenServer, identity } = await start()
+    const credentials = await tokenServer.exchange(identity())
+    const endpoint = `http://127.0.0.1:${(server.address() as AddressInfo).port}/1.5/${credentials.uid}`
+    const storage = await open({ credentials: { ...credentials, endpoint } })
+
+    const outcome = await listPage(storage)
+      .then(recordsOf)
+      .then(() => null)
+      .catch((error: UpstreamError) => error.failure)
+    server.close()
+
+    expect(outcome).toBe(expected)
   })
 
   it('has no deadline any more once the answer streams', async () => {

@@ -1,10 +1,9 @@
 import { afterEach, describe, expect, it } from 'bun:test'
 import { UpstreamError } from '../../src/domain/errors.ts'
-import { createSend } from '../../src/upstream/send.ts'
 import { createTokenServer } from '../../src/upstream/token-server.ts'
 import { startSandbox } from '../../src/sandbox/sandbox.ts'
 import { startFaultProxy } from '../support/fault-proxy.ts'
-import { failureOf } from './rig.ts'
+import { failureOf, newUpstream } from './rig.ts'
 import type { Identity } from '../../src/domain/credentials.ts'
 import type { SandboxOptions } from '../../src/sandbox/sandbox.ts'
 import type { UserOptions } from '../../src/sandbox/sandbox-user.ts'
@@ -24,7 +23,7 @@ async function start(options: SandboxOptions & { suffix?: string; user?: UserOpt
     () => proxy.stop(),
   )
   const user = sandbox.addUser('somebody', options.user)
-  const send = createSend({ observe: () => {}, now, random: () => 0, delay: async () => {} })
+  const { send } = newUpstream({ now })
   const url = proxy.url + (options.suffix ?? '')
   const tokenServer = createTokenServer({ url, send, timeoutMs: 20_000, now })
   const identity: Identity = {
@@ -342,7 +341,8 @@ describe('exchange', () => {
     const send = async () => ({
       status: 200,
       headers: new Headers(),
-      body: { read: bodyOf(JSON.stringify(value)), cancel() {} },
+      bytes: Buffer.from(JSON.stringify(value)),
+      stream: null,
     })
     const tokenServer = createTokenServer({
       url: 'https://token.example.com',
@@ -396,8 +396,3 @@ describe('heartbeat', () => {
     expect(await tokenServer.heartbeat(20_000)).toBe(false)
   })
 })
-
-function bodyOf(text: string): () => Promise<Uint8Array | null> {
-  const pieces = [Buffer.from(text)]
-  return async () => pieces.shift() ?? null
-}

@@ -1,14 +1,14 @@
 import { describe, expect, it } from 'bun:test'
 import { timestamp } from '../../src/domain/timestamp.ts'
 import { readBso, readUploadResult, writeBsos } from '../../src/upstream/bso.ts'
-import { collectNotices } from '../../src/upstream/notices.ts'
-import { readRetryAfter } from '../../src/upstream/retry-after.ts'
 import {
   chunkIds,
   lastModifiedOf,
+  collectNotices,
   listQuery,
   nextOffsetOf,
   preconditionHeaders,
+  readRetryAfter,
   recordCountOf,
   toUserAgent,
 } from '../../src/upstream/wire.ts'

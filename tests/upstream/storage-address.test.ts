@@ -1,17 +1,18 @@
 import { describe, expect, it } from 'bun:test'
-import { storageUrl } from '../../src/upstream/storage-url.ts'
+import { readEndpoint, storageAddress } from '../../src/upstream/signed-address.ts'
 
-const endpoint = 'https://node.example.com/1.5/7'
+const base = 'https://node.example.com/1.5/7'
+const endpoint = readEndpoint(base)
 
-describe('storageUrl', () => {
+describe('storageAddress', () => {
   it('encodes each segment once', () => {
-    const url = storageUrl(endpoint, ['storage', 'passwords', "{a}/b?c#d%2e'(*)"])
+    const url = storageAddress(endpoint, ['storage', 'passwords', "{a}/b?c#d%2e'(*)"])
 
-    expect(url.href).toBe(`${endpoint}/storage/passwords/%7Ba%7D%2Fb%3Fc%23d%252e%27%28%2A%29`)
+    expect(url.href).toBe(`${base}/storage/passwords/%7Ba%7D%2Fb%3Fc%23d%252e%27%28%2A%29`)
   })
 
   it('encodes the values of a query, and leaves the commas between the items of a list', () => {
-    const url = storageUrl(
+    const url = storageAddress(
       endpoint,
       ['storage', 'tabs'],
       [
@@ -21,22 +22,22 @@ describe('storageUrl', () => {
       ],
     )
 
-    expect(url.search).toBe('?full=1&ids=a,%7Bb%7D%27,c%2Cd&offset=a%3D%2B%2F')
+    expect(url.target).toBe('/1.5/7/storage/tabs?full=1&ids=a,%7Bb%7D%27,c%2Cd&offset=a%3D%2B%2F')
   })
 
   it('keeps the prefix and the port of an endpoint', () => {
-    const url = storageUrl('http://127.0.0.1:5000/sync/1.5/7', ['info', 'collections'])
+    const url = storageAddress(readEndpoint('http://127.0.0.1:5000/sync/1.5/7'), ['info', 'collections'])
 
     expect(url.href).toBe('http://127.0.0.1:5000/sync/1.5/7/info/collections')
   })
 
   it.each(['.', '..', ''])('refuses the segment "%s", which URL parsers remove', (segment) => {
-    expect(() => storageUrl(endpoint, ['storage', 'tabs', segment])).toThrow(RangeError)
-    expect(() => storageUrl(endpoint, ['storage', segment, 'storage'])).toThrow(RangeError)
+    expect(() => storageAddress(endpoint, ['storage', 'tabs', segment])).toThrow(RangeError)
+    expect(() => storageAddress(endpoint, ['storage', segment, 'storage'])).toThrow(RangeError)
   })
 
   it('refuses text that is no Unicode', () => {
-    expect(() => storageUrl(endpoint, ['storage', 'tabs', '\ud800'])).toThrow()
+    expect(() => storageAddress(endpoint, ['storage', 'tabs', '\ud800'])).toThrow()
   })
 
   it('keeps whatever is in an id within one segment', () => {
@@ -91,7 +92,7 @@ describe('storageUrl', () => {
       for (const id of ids) {
         if (id === '.' || id === '..') continue
         tried += 1
-        const { href } = storageUrl(endpoint, ['storage', 'tabs', id])
+        const { href } = storageAddress(endpoint, ['storage', 'tabs', id])
         const url = new URL(href)
         const rest = url.pathname.slice(prefix.length)
         const isKept =

@@ -6,7 +6,7 @@ import { readSkip, skipPosition } from './skip-offset.ts'
 import type { Precondition } from '../domain/precondition.ts'
 import type { ListOptions, ListOutcome, SortOrder } from '../domain/record-storage.ts'
 import type { SyncRecord } from '../domain/record.ts'
-import type { StorageCalls } from './storage-calls.ts'
+import type { StorageCalls } from './call.ts'
 
 /** Lists records by more ids than one request can name: reads them all, then does here what the storage would. */
 export async function listMerged(

@@ -1,0 +1,210 @@
+import { errno, ServiceError, UpstreamError } from '../domain/errors.ts'
+import { accessWith, hawkHeader, storageAddress } from './signed-address.ts'
+import { readStorageRefusal } from './storage-refusal.ts'
+import { collectNotices, toUserAgent } from './wire.ts'
+import type { SyncCredentials } from '../domain/credentials.ts'
+import type { Notices } from '../domain/record-storage.ts'
+import type { UpstreamAnswer } from './answer.ts'
+import type { CallTally, Upstream, UpstreamRequest } from './send.ts'
+import type { LimitsCache } from './storage-limits.ts'
+import type { Subject } from './storage-refusal.ts'
+import type { Query } from './signed-address.ts'
+
+/** What the calls of all users share. */
+export interface StorageClient {
+  upstream: Pick<Upstream, 'send' | 'acquireStream'>
+  /** Until an answer's headers. */
+  timeoutMs: number
+  limitsCache: LimitsCache
+  /** Wall clock, ms since 1970. */
+  now(): number
+  nonce(): string
+  /** Between 0 and 1. */
+  random(): number
+  delay(ms: number): Promise<void>
+}
+
+/** On whose behalf a storage is called. */
+export interface StorageCaller {
+  credentials: SyncCredentials
+  /** Other credentials than those that the storage refused; asked once for each refusal. */
+  renew(refused: SyncCredentials): Promise<SyncCredentials>
+  userAgent: string
+  /** Wall clock, ms since 1970, when the client's request has to be answered; null for no limit. */
+  deadlineAtMs: number | null
+  /** What the client's request is called; goes along as X-Request-Id. */
+  requestId?: string
+  /** The client hung up: ends reads, never writes. */
+  signal?: AbortSignal
+  /** Where the calls are added up. */
+  tally?: CallTally
+}
+
+export interface StorageRead {
+  path: readonly string[]
+  query?: Query
+  headers?: Record<string, string>
+  subject: Subject
+  /** The endpoint that this read belongs to, because it continues another one; see `StorageCalls.endpoint`. */
+  endpoint?: string
+  /** Whether 404 is an answer. */
+  mayBeMissing?: boolean
+  /** The longest answer that makes sense. */
+  maxBytes: number
+  /** Whether an answer that is not short is handed on as a stream. */
+  isStreamed?: boolean
+  /** Whether the client's answer has begun, after which its deadline means nothing any more. */
+  hasBegun?: boolean
+}
+
+export interface StorageWrite extends StorageRead {
+  method: 'POST' | 'DELETE'
+  body?: string
+}
+
+const conflictRetries = 4
+const conflictPatienceMs = 150
+
+/** Signed calls of one user's storage, for one request of a client. */
+export class StorageCalls {
+  readonly notices: Notices = { backoffSeconds: null, alert: null, quotaRemaining: null }
+  readonly owner: string
+  readonly #caller: StorageCaller
+  #credentials: SyncCredentials
+  #renewing: Promise<void> | null = null
+  #hasDeadline: boolean
+  #mustComplete = false
+
+  constructor(
+    readonly client: StorageClient,
+    caller: StorageCaller,
+  ) {
+    this.#caller = caller
+    this.#credentials = caller.credentials
+    this.owner = caller.credentials.endpoint
+    this.#hasDeadline = caller.deadlineAtMs !== null
+  }
+
+  /** The endpoint in use now. Timestamps of one endpoint say nothing at another. */
+  get endpoint(): string {
+    return this.#credentials.endpoint
+  }
+
+  /** What has been begun is to be ended: neither the client's deadline nor an open breaker stops a call any more. */
+  beginCommit(): void {
+    this.#hasDeadline = false
+    this.#mustComplete = true
+  }
+
+  /** Answers 200, 404 where it is foreseen, 304 and 412 where the headers ask for them. Throws all else. */
+  async read(request: StorageRead): Promise<UpstreamAnswer> {
+    const answer = await this.#call('GET', request)
+    if (isForeseen(answer.status, request)) return answer
+    throw readStorageRefusal(answer, request.subject, this.client.now()).error
+  }
+
+  /** Like `read`, and 202 is an answer too. Sent once, but for refusals that prove that nothing was done. */
+  async write(request: StorageWrite): Promise<UpstreamAnswer> {
+    const { random, delay, now } = this.client
+    let pausedMs = 0
+    for (let retries = 0; ; retries += 1) {
+      const answer = await this.#call(request.method, { ...request, endpoint: this.owner })
+      if (answer.status === 202 || isForeseen(answer.status, request)) return answer
+      const { error, isConflict } = readStorageRefusal(answer, request.subject, now())
+      const pauseMs = 15 + random() * 45
+      if (!isConflict || retries === conflictRetries || pausedMs + pauseMs > conflictPatienceMs) throw error
+      pausedMs += pauseMs
+      await delay(pauseMs)
+    }
+  }
+
+  /** Sends a signed call, and once more when the storage wants other credentials. */
+  async #call(
+    method: UpstreamRequest['method'],
+    request: StorageRead & { body?: string },
+  ): Promise<UpstreamAnswer> {
+    for (let renewals = 0; ; renewals += 1) {
+      const used = this.#credentials
+      if (request.endpoint !== undefined && request.endpoint !== used.endpoint) throw movedAway()
+      const answer = await this.client.upstream.send(this.#signed(method, request, used))
+      collectNotices(this.notices, answer.headers)
+      if (answer.status !== 401) return answer
+      if (renewals === 1) {
+        throw new ServiceError(401, errno.invalidCredentials, 'The storage does not accept these credentials')
+      }
+      // Other calls of ours may have been refused as well, and have renewed them meanwhile or be about to.
+      if (this.#credentials === used) await (this.#renewing ??= this.#renew(used))
+    }
+  }
+
+  #signed(
+    method: UpstreamRequest['method'],
+    { path, query, headers, body, maxBytes, isStreamed, hasBegun }: StorageRead & { body?: string },
+    credentials: SyncCredentials,
+  ): UpstreamRequest {
+    const { now, nonce } = this.client
+    const { userAgent, requestId, signal, tally } = this.#caller
+    const { id, key, endpoint } = accessWith(credentials)
+    const address = storageAddress(endpoint, path, query)
+    const nowMs = now()
+    const timestampSeconds = Math.floor(nowMs / 1000)
+    const all: Record<string, string> = {
+      Accept: 'application/json',
+      'User-Agent': toUserAgent(userAgent),
+      Authorization: hawkHeader({ id, key, method, address, timestampSeconds, nonce: nonce() }),
+    }
+    if (requestId !== undefined) all['X-Request-Id'] = requestId
+    if (body !== undefined) all['Content-Type'] = 'application/json'
+    if (headers !== undefined) Object.assign(all, headers)
+    return {
+      target: 'storage',
+      method,
+      url: address,
+      headers: all,
+      body,
+      timeoutMs: this.#timeoutMs(hasBegun === true, nowMs),
+      maxBytes,
+      isStreamed,
+      signal: method === 'GET' ? signal : undefined,
+      callClass: this.#mustComplete ? 'must-complete' : 'normal',
+      user: this.owner,
+      tally,
+    }
+  }
+
+  async #renew(refused: SyncCredentials): Promise<void> {
+    try {
+      this.#credentials = await this.#caller.renew(refused)
+    } catch (error) {
+      if (!(error instanceof UpstreamError)) throw error
+      // Whatever became of the token server: who is refused has written nothing.
+      const { failure, message, retryAfterSeconds } = error
+      throw new UpstreamError(failure, message, { retryAfterSeconds, applied: 'no', cause: error })
+    } finally {
+      this.#renewing = null
+    }
+  }
+
+  #timeoutMs(hasBegun: boolean, nowMs: number): number {
+    const { timeoutMs } = this.client
+    const { deadlineAtMs } = this.#caller
+    if (!this.#hasDeadline || deadlineAtMs === null || hasBegun) return timeoutMs
+    const leftMs = deadlineAtMs - nowMs
+    if (leftMs > 0) return Math.min(timeoutMs, leftMs)
+    throw new UpstreamError('timeout', 'Cannot call the storage: no time is left for this request', {
+      applied: 'no',
+    })
+  }
+}
+
+function isForeseen(status: number, { headers, mayBeMissing }: StorageRead): boolean {
+  if (status === 200) return true
+  if (status === 304) return headers !== undefined && 'X-If-Modified-Since' in headers
+  if (status === 412) return headers !== undefined && 'X-If-Unmodified-Since' in headers
+  return status === 404 && mayBeMissing === true
+}
+
+/** A condition that was read from one store would hold by accident in another, for instance in an empty one. */
+function movedAway(): UpstreamError {
+  return new UpstreamError('refused', 'Cannot go on: the storage of this user has moved', { applied: 'no' })
+}

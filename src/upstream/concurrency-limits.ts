@@ -1,0 +1,176 @@
+import { UpstreamError } from '../domain/errors.ts'
+import type { UpstreamTarget } from './send.ts'
+
+/**
+ * How many calls may be in flight. The runtime's `fetch` has 256 slots per process, so the token server, the storage and
+ * the streams have shares of their own: none of them can take the slots of the others.
+ */
+export interface CallLimits {
+  token: number
+  storageNode: number
+  /** Of all storage nodes together. */
+  storage: number
+  /** Lists that are handed on to clients as they come, as slowly as these read. */
+  streams: number
+  /** How many more may wait at each of these, and for how long. */
+  waiting: number
+  waitMs: number
+}
+
+const fetchSlots = 256
+const tokenSlots = 32
+const streamSlots = 64
+const storageSlots = fetchSlots - tokenSlots - streamSlots
+
+/** The limits of a process that serves so many requests at a time: each of them can wait for its turn. */
+export function callLimitsFor(maxConcurrentRequests: number): CallLimits {
+  return {
+    token: tokenSlots,
+    storageNode: Math.min(storageSlots, Math.max(64, Math.ceil(maxConcurrentRequests / 8))),
+    storage: storageSlots,
+    streams: streamSlots,
+    // A batch makes several calls at a time.
+    waiting: 4 * maxConcurrentRequests,
+    waitMs: 5000,
+  }
+}
+
+/** Gives back a permit; to be called once. */
+export type Release = () => void
+
+/** One semaphore for the token server, one for each storage node, one for all of these, and one for streams. */
+export class ConcurrencyLimits {
+  readonly #limits: CallLimits
+  readonly #token: Semaphore
+  readonly #storage: Semaphore
+  readonly #streams: Semaphore
+  readonly #nodes = new Map<string, Semaphore>()
+  readonly #releaseToken = () => this.#token.release()
+  readonly #releaseStream = () => this.#streams.release()
+
+  constructor(limits: CallLimits) {
+    this.#limits = limits
+    this.#token = this.#semaphore('the token server', limits.token)
+    this.#storage = this.#semaphore('the storage', limits.storage)
+    this.#streams = this.#semaphore('the storage for one more list', limits.streams)
+  }
+
+  /** A permit for one call, at once while there is room; later it is a promise, which rejects with `overload`. */
+  acquire(target: UpstreamTarget, origin: string): Release | Promise<Release> {
+    if (target === 'token') {
+      return this.#token.tryAcquire()
+        ? this.#releaseToken
+        : this.#token.acquire().then(() => this.#releaseToken)
+    }
+    const node = this.#nodeOf(origin)
+    const releaseNode = () => {
+      node.release()
+      // Users' nodes come and go; an idle one has nothing to remember.
+      if (node.isIdle) this.#nodes.delete(origin)
+    }
+    const release = () => {
+      this.#storage.release()
+      releaseNode()
+    }
+    if (!node.tryAcquire()) return node.acquire().then(() => this.#acquireStorage(release, releaseNode))
+    return this.#storage.tryAcquire() ? release : this.#acquireStorage(release, releaseNode)
+  }
+
+  /** A permit for one stream; rejects with `overload`. */
+  async acquireStream(): Promise<Release> {
+    await this.#streams.acquire()
+    return this.#releaseStream
+  }
+
+  async #acquireStorage(release: Release, releaseNode: Release): Promise<Release> {
+    try {
+      await this.#storage.acquire()
+      return release
+    } catch (error) {
+      releaseNode()
+      throw error
+    }
+  }
+
+  #nodeOf(origin: string): Semaphore {
+    let node = this.#nodes.get(origin)
+    if (!node) this.#nodes.set(origin, (node = this.#semaphore(`"${origin}"`, this.#limits.storageNode)))
+    return node
+  }
+
+  #semaphore(name: string, capacity: number): Semaphore {
+    return new Semaphore(name, capacity, this.#limits.waiting, this.#limits.waitMs)
+  }
+}
+
+/** So many permits, and a queue of bounded length and patience for one of them. */
+class Semaphore {
+  #free: number
+  readonly #waiting: Waiting[] = []
+  #timer: ReturnType<typeof setTimeout> | null = null
+
+  constructor(
+    private readonly name: string,
+    private readonly capacity: number,
+    private readonly maxWaiting: number,
+    private readonly maxWaitMs: number,
+  ) {
+    this.#free = capacity
+  }
+
+  /** Nobody holds a permit or waits for one. */
+  get isIdle(): boolean {
+    return this.#free === this.capacity
+  }
+
+  /** Takes a permit if one is free. */
+  tryAcquire(): boolean {
+    if (this.#free === 0) return false
+    this.#free -= 1
+    return true
+  }
+
+  /** Settles when there is a permit. Rejects with `overload`. */
+  acquire(): Promise<void> {
+    if (this.tryAcquire()) return Promise.resolve()
+    if (this.#waiting.length >= this.maxWaiting) return Promise.reject(this.#overload())
+    return new Promise((admit, refuse) => {
+      this.#waiting.push({ admit, refuse, untilMs: performance.now() + this.maxWaitMs })
+      this.#watch()
+    })
+  }
+
+  /** Gives the permit to whoever waits longest. */
+  release(): void {
+    const next = this.#waiting.shift()
+    if (next) next.admit()
+    else this.#free += 1
+  }
+
+  /** One timer for all: whoever has waited longest is the next whose time is over. */
+  #watch(): void {
+    const next = this.#waiting[0]
+    if (!next || this.#timer) return
+    this.#timer = setTimeout(
+      () => {
+        this.#timer = null
+        const nowMs = performance.now()
+        while (this.#waiting[0] && this.#waiting[0].untilMs <= nowMs) {
+          this.#waiting.shift()!.refuse(this.#overload())
+        }
+        this.#watch()
+      },
+      Math.max(0, next.untilMs - performance.now()),
+    )
+  }
+
+  #overload(): UpstreamError {
+    return new UpstreamError('overload', `Cannot call ${this.name}: ${this.capacity} calls are in flight`)
+  }
+}
+
+interface Waiting {
+  admit(): void
+  refuse(error: UpstreamError): void
+  untilMs: number
+}

@@ -1,0 +1,305 @@
+import { UpstreamError } from '../domain/errors.ts'
+import { noPrecondition } from '../domain/precondition.ts'
+import { jsonOf, readBounded } from './answer.ts'
+import { BsoRewriter } from './bso-stream.ts'
+import { listMerged } from './list-by-ids.ts'
+import { readSkip } from './skip-offset.ts'
+import {
+  chunkIds,
+  lastModifiedOf,
+  listQuery,
+  nextOffsetOf,
+  OffsetTrail,
+  preconditionHeaders,
+  recordCountOf,
+  roundInCircles,
+  unmodifiedSinceHeader,
+} from './wire.ts'
+import type { Precondition } from '../domain/precondition.ts'
+import type { ListFrame, ListOptions, ListOutcome, RecordPage } from '../domain/record-storage.ts'
+import type { BodyStream, ByteSource, UpstreamAnswer } from './answer.ts'
+import type { StorageCalls, StorageRead } from './call.ts'
+import type { Release } from './concurrency-limits.ts'
+
+/** Bounds the lists of storages that know JSON arrays only, which have to fit into memory. */
+const maxArrayBytes = 64 * 1024 * 1024
+const bracketOpen = 91
+
+/**
+ * Lists records: in one request where there is a limit, else in as many as the storage makes of it. The beginning
+ * has been read when this settles, so that a storage that fails at once is an error and no broken stream.
+ */
+export async function listRecords(
+  calls: StorageCalls,
+  collection: string,
+  options: ListOptions,
+  precondition: Precondition,
+): Promise<ListOutcome> {
+  if (options.ids && chunkIds(options.ids).length > 1) {
+    return await listMerged(calls, collection, options, precondition)
+  }
+  const listing = new Listing(calls, collection, options)
+  const outcome = await listing.begin(precondition)
+  const isOtherVersion = precondition.kind === 'differs' && outcome.outcome === 'not-modified'
+  if (!isOtherVersion || outcome.timestamp === precondition.timestamp) return outcome
+  // The storage answers 304 for older versions, too; for clients it means the very version that they named.
+  return await listing.begin(noPrecondition)
+}
+
+class Listing {
+  readonly #skip: number
+  readonly #offset: string | null
+
+  constructor(
+    private readonly calls: StorageCalls,
+    private readonly collection: string,
+    private readonly options: ListOptions,
+  ) {
+    const { position } = options
+    const skip = position ? readSkip(position) : 0
+    this.#skip = skip ?? 0
+    this.#offset = skip === null ? position!.offset : null
+  }
+
+  async begin(precondition: Precondition): Promise<ListOutcome> {
+    const { limit, position, frame } = this.options
+    // What is skipped has to be asked for.
+    const reach = limit === undefined ? {} : { limit: limit + this.#skip }
+    const query = listQuery({ ...this.options, ...reach }, this.#offset)
+    const answer = await this.calls.read(this.#request(query, preconditionHeaders(precondition)))
+    try {
+      const current = lastModifiedOf(answer.headers)
+      if (answer.status === 304) return { outcome: 'not-modified', timestamp: current }
+      if (answer.status === 412) return { outcome: 'precondition-failed', timestamp: current }
+      requireVisibleEnd(answer)
+      const timestamp = position?.firstTimestamp ?? current
+      const offset = nextOffsetOf(answer.headers)
+      if (offset !== null && offset === this.#offset) throw roundInCircles()
+      const isFollowed = offset !== null && limit === undefined
+      const next = offset === null || isFollowed ? null : { offset, firstTimestamp: timestamp }
+      const records =
+        isFollowed || answer.stream !== null ? await this.#stream(answer, isFollowed) : this.#whole(answer)
+      const isFramed = frame !== undefined
+      return { outcome: 'page', page: { timestamp, next, ...(isFramed && { isFramed }), ...records } }
+    } catch (error) {
+      answer.stream?.cancel()
+      throw error
+    }
+  }
+
+  #whole(answer: UpstreamAnswer): Pick<RecordPage, 'records' | 'count'> {
+    const rewriter = this.#rewriter()
+    const records = rewriter.pushWhole(toLines(answer.bytes), this.#frame)
+    checkCount(answer, rewriter.recordCount)
+    return { records, count: rewriter.keptCount }
+  }
+
+  async #stream(answer: UpstreamAnswer, isFollowed: boolean): Promise<Pick<RecordPage, 'records' | 'count'>> {
+    const release = await this.calls.client.upstream.acquireStream()
+    const rewriter = this.#rewriter()
+    const nextPage = isFollowed ? this.#followUp(answer) : noNextPage
+    const pages = new ListPages(answer, rewriter, nextPage, release)
+    let first = await pages.read()
+    const { opening, closing } = this.#frame
+    if (first === null) return { records: Buffer.concat([opening, closing]), count: rewriter.keptCount }
+    const records = new ReadableStream<Uint8Array>(
+      {
+        async pull(controller) {
+          if (first) {
+            if (opening.length > 0) controller.enqueue(opening)
+            controller.enqueue(first)
+            first = null
+            return
+          }
+          const piece = await pages.read()
+          if (piece) return controller.enqueue(piece)
+          if (closing.length > 0) controller.enqueue(closing)
+          controller.close()
+        },
+        cancel: () => pages.cancel(),
+      },
+      { highWaterMark: 0 },
+    )
+    const isCounted = nextOffsetOf(answer.headers) === null && !rewriter.isSelective
+    return { records, count: isCounted ? recordCountOf(answer.headers) : null }
+  }
+
+  /** All further pages belong to the collection as it was on the first: when it changes, the list is cut short. */
+  #followUp(first: UpstreamAnswer): NextPage {
+    const trail = new OffsetTrail()
+    const headers = unmodifiedSinceHeader(lastModifiedOf(first.headers))
+    const { endpoint } = this.calls
+    return async (answer, recordCount) => {
+      const offset = trail.next(answer.headers, recordCount)
+      if (offset === null) return null
+      const request = this.#request(listQuery(this.options, offset), headers)
+      const next = await this.calls.read({ ...request, endpoint, hasBegun: true })
+      if (next.status === 412) {
+        throw new UpstreamError('refused', 'Cannot go on with a list: the collection changed', {
+          status: 412,
+        })
+      }
+      requireVisibleEnd(next)
+      return next
+    }
+  }
+
+  #request(query: StorageRead['query'], conditions: Record<string, string>): StorageRead {
+    return {
+      path: ['storage', this.collection],
+      query,
+      headers: { Accept: 'application/newlines', ...conditions },
+      subject: this.options.position ? 'page' : 'list',
+      maxBytes: Infinity,
+      isStreamed: true,
+    }
+  }
+
+  get #frame(): ListFrame {
+    return this.options.frame ?? noFrame
+  }
+
+  #rewriter(): BsoRewriter {
+    const { ids, excludedIds } = this.options
+    if (!ids && !excludedIds?.size) return new BsoRewriter({ skip: this.#skip })
+    const included = ids && new Set(ids)
+    const keep = (id: string) => included?.has(id) !== false && excludedIds?.has(id) !== true
+    return new BsoRewriter({ keep, skip: this.#skip })
+  }
+}
+
+const noFrame: ListFrame = { opening: new Uint8Array(0), closing: new Uint8Array(0) }
+
+/** Asks for the page after this answer, which held so many records; null when it was the last. */
+type NextPage = (answer: UpstreamAnswer, recordCount: number) => Promise<UpstreamAnswer | null>
+
+async function noNextPage(): Promise<null> {
+  return null
+}
+
+/**
+ * The elements of a list over one or several pages of the storage, in the exposed form. Fails when a page holds
+ * another number of records than it announces, and when the next page can't be had.
+ */
+class ListPages implements ByteSource {
+  #answer: UpstreamAnswer
+  #lines: ByteSource | null = null
+  #countBefore = 0
+  #isCancelled = false
+  #isDone = false
+
+  constructor(
+    first: UpstreamAnswer,
+    private readonly rewriter: BsoRewriter,
+    private readonly nextPage: NextPage,
+    /** Called once, at the end. */
+    private readonly release: Release,
+  ) {
+    this.#answer = first
+  }
+
+  async read(): Promise<Uint8Array | null> {
+    while (!this.#isDone) {
+      const piece = await this.#readPiece()
+      if (piece.length > 0) return piece
+    }
+    return null
+  }
+
+  cancel(): void {
+    this.#isCancelled = true
+    this.#answer.stream?.cancel()
+    this.#end()
+  }
+
+  #end(): void {
+    if (this.#isDone) return
+    this.#isDone = true
+    this.release()
+  }
+
+  async #readPiece(): Promise<Uint8Array> {
+    try {
+      this.#lines ??= await openLines(this.#answer)
+      const piece = await this.#lines.read()
+      // A client that reads slowly must not hold a permit that others need; the stream has one of its own kind.
+      this.#answer.stream?.releasePermit()
+      return piece ? this.rewriter.push(piece) : await this.#endPage()
+    } catch (error) {
+      this.cancel()
+      throw error
+    }
+  }
+
+  async #endPage(): Promise<Uint8Array> {
+    const last = this.rewriter.end()
+    const recordCount = this.rewriter.recordCount - this.#countBefore
+    checkCount(this.#answer, recordCount)
+    const next = await this.nextPage(this.#answer, recordCount)
+    this.#countBefore = this.rewriter.recordCount
+    this.#lines = null
+    if (!next) this.#end()
+    else this.#answer = next
+    // The reader may have left while the next page was asked for.
+    if (this.#isCancelled) next?.stream?.cancel()
+    return last
+  }
+}
+
+/**
+ * The body of a list as lines, which is how it is asked for. A storage that knows JSON arrays only is understood as
+ * well, but its list has to fit into memory.
+ */
+async function openLines({ bytes, stream }: UpstreamAnswer): Promise<ByteSource> {
+  if (stream === null) return pieces(toLines(bytes), ended)
+  const first = await stream.read()
+  if (first?.[0] !== bracketOpen) return pieces(first, stream)
+  const whole = await readBounded(pieces(first, stream), maxArrayBytes)
+  if (whole === null)
+    throw new UpstreamError('bad-response', 'Cannot use a list of the storage: an array too large')
+  return pieces(toLines(whole), ended)
+}
+
+/** One piece, and then what another source has. */
+function pieces(first: Uint8Array | null, rest: Pick<BodyStream, 'read' | 'cancel'>): ByteSource {
+  let isFirst = true
+  return {
+    async read() {
+      if (!isFirst) return first === null ? null : await rest.read()
+      isFirst = false
+      return first?.length === 0 ? await rest.read() : first
+    },
+    cancel: () => rest.cancel(),
+  }
+}
+
+const ended: ByteSource = { read: async () => null, cancel() {} }
+
+/** The records of a list that has come whole, one in each line. */
+function toLines(bytes: Uint8Array): Uint8Array {
+  if (bytes[0] !== bracketOpen) return bytes
+  const values = jsonOf({ bytes })
+  if (!Array.isArray(values))
+    throw new UpstreamError('bad-response', 'Cannot use a list of the storage: no list')
+  return Buffer.from(values.map((value) => `${JSON.stringify(value)}\n`).join(''))
+}
+
+/**
+ * Throws for a list whose end could not be told from a lost connection: one that announces neither its length nor the
+ * number of its records, and does not come in chunks.
+ */
+function requireVisibleEnd({ headers }: UpstreamAnswer): void {
+  if (headers.has('content-length') || recordCountOf(headers) !== null) return
+  if (headers.get('transfer-encoding')?.toLowerCase() === 'chunked') return
+  throw new UpstreamError('bad-response', 'Cannot use a list of the storage: nothing tells where it ends')
+}
+
+/** Throws when another number of records came than the answer announces. */
+function checkCount({ headers }: UpstreamAnswer, count: number): void {
+  const announced = recordCountOf(headers)
+  if (announced === null || announced === count) return
+  throw new UpstreamError(
+    'connection-lost',
+    `Cannot read a list of the storage: ${count} of ${announced} records came`,
+  )
+}

@@ -1,0 +1,121 @@
+import type { SyncCredentials } from '../domain/credentials.ts'
+
+/** Names and values of a query, in their order; a value is a list when it names several things. */
+export type Query = [name: string, value: string | string[]][]
+
+/** Where a request goes. A `URL` is one, and costs more to make. */
+export interface Address {
+  href: string
+  origin: string
+  host: string
+}
+
+/** An address with the parts that a signature vouches for. */
+export interface StorageAddress extends Address {
+  /** Path and query, as they stand on the wire. */
+  target: string
+  hostname: string
+  /** Also where it is the default one of the scheme. */
+  port: string
+}
+
+/** The address of a user's storage, with its parts read once. */
+export type StorageEndpoint = Omit<StorageAddress, 'href' | 'target'> & { prefix: string }
+
+export function readEndpoint(endpoint: string): StorageEndpoint {
+  const { origin, protocol, host, hostname, port, pathname, search, hash, username, password } = new URL(
+    endpoint,
+  )
+  if (search !== '' || hash !== '' || username !== '' || password !== '') {
+    throw new RangeError('Cannot address a resource of the storage: its endpoint is more than an address')
+  }
+  return { origin, host, hostname, port: port || (protocol === 'https:' ? '443' : '80'), prefix: pathname }
+}
+
+/**
+ * The address of a resource of the storage: each segment is percent-encoded once and stays one segment. Throws
+ * for names of which URL parsing would make another address: a record's address must never turn into that of its
+ * collection, or of the whole storage.
+ */
+export function storageAddress(
+  { origin, host, hostname, port, prefix }: StorageEndpoint,
+  segments: readonly string[],
+  query: Query = [],
+): StorageAddress {
+  let target = prefix
+  for (const segment of segments) target += `/${encodeSegment(segment)}`
+  if (query.length > 0) target += `?${query.map(encodeParameter).join('&')}`
+  return { href: origin + target, origin, host, hostname, port, target }
+}
+
+// What is left of a name in these characters means the same to every URL parser; the two dot segments do not.
+const unreserved = /^[\w.~-]+$/
+
+function encodeSegment(segment: string): string {
+  if (segment === '' || segment === '.' || segment === '..') {
+    throw new RangeError('Cannot address a resource of the storage: its name is empty or a dot segment')
+  }
+  return encode(segment)
+}
+
+function encodeParameter([name, value]: Query[number]): string {
+  return `${name}=${typeof value === 'string' ? encode(value) : value.map(encode).join(',')}`
+}
+
+/** Percent-encodes whatever is not unreserved; see RFC 3986, 2.3. Throws on text that isn't well-formed Unicode. */
+function encode(text: string): string {
+  if (unreserved.test(text)) return text
+  return encodeURIComponent(text).replace(
+    /[!'()*]/g,
+    (mark) => `%${mark.charCodeAt(0).toString(16).toUpperCase()}`,
+  )
+}
+
+/** A Hawk key, ready to sign with: keying a hash costs more than using it. */
+export type HawkKey = Bun.CryptoHasher
+
+/** Takes the key as the bytes of its text; it is not decoded. */
+export function hawkKey(key: string): HawkKey {
+  return new Bun.CryptoHasher('sha256', key)
+}
+
+/** What a Hawk header vouches for: one request, at one time, by the holder of one key. */
+export interface HawkRequest {
+  id: string
+  key: HawkKey
+  method: string
+  /** The storage signs the target as it stood on the wire, so it is written once, for the address and for this. */
+  address: Pick<StorageAddress, 'target' | 'hostname' | 'port'>
+  timestampSeconds: number
+  nonce: string
+}
+
+/**
+ * The `Authorization` value of a request without payload hash, `ext`, `app` or `dlg`; see Sync 1.5 API,
+ * "Authentication", and Hawk 1. The scheme is spelled `Hawk`, because the storage compares it letter by letter.
+ */
+export function hawkHeader({ id, key, method, address, timestampSeconds, nonce }: HawkRequest): string {
+  const { target, hostname, port } = address
+  const signed = `hawk.1.header\n${timestampSeconds}\n${nonce}\n${method.toUpperCase()}\n${target}\n${hostname}\n${port}\n\n\n`
+  const mac = key.copy().update(signed).digest('base64')
+  return `Hawk id="${id}", ts="${timestampSeconds}", nonce="${nonce}", mac="${mac}"`
+}
+
+/** What every call with some credentials needs of them, made of them once. */
+export interface StorageAccess {
+  id: string
+  key: HawkKey
+  endpoint: StorageEndpoint
+}
+
+// Held by the credentials themselves: gone when whoever remembers them forgets them.
+const accesses = new WeakMap<SyncCredentials, StorageAccess>()
+
+export function accessWith(credentials: SyncCredentials): StorageAccess {
+  const known = accesses.get(credentials)
+  if (known) return known
+  const { hawkId: id, hawkKey: key, endpoint } = credentials
+  const made = { id, key: hawkKey(key), endpoint: readEndpoint(endpoint) }
+  accesses.set(credentials, made)
+  return made
+}

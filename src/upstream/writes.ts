@@ -1,0 +1,166 @@
+import { UpstreamError } from '../domain/errors.ts'
+import { fromSyncSeconds } from '../domain/timestamp.ts'
+import { jsonOf } from './answer.ts'
+import { readModified, readUploadResult, writeBsos } from './bso.ts'
+import { chunkIds, isListable, unmodifiedSinceHeader } from './wire.ts'
+import type { CommitOutcome, RecordWrite, StageOutcome } from '../domain/record-storage.ts'
+import type { Timestamp } from '../domain/timestamp.ts'
+import type { UpstreamAnswer } from './answer.ts'
+import type { UploadResult } from './bso.ts'
+import type { StorageCalls, StorageWrite } from './call.ts'
+import type { Query } from './signed-address.ts'
+
+const maxResultBytes = 4 * 1024 * 1024
+
+/** Writes records in one request; see Sync 1.5 API, `POST storage/<collection>`. */
+export async function upload(
+  calls: StorageCalls,
+  collection: string,
+  records: RecordWrite[],
+  unmodifiedSince: Timestamp,
+): Promise<CommitOutcome> {
+  const answer = await post(calls, collection, [], records, unmodifiedSince, 'upload')
+  if (answer.status === 412) return { outcome: 'moved' }
+  return committed(answer, readResult(answer, records))
+}
+
+/** Opens a batch or adds to one; a storage without batches writes at once. See Sync 1.5 API, "Batch uploads". */
+export async function stage(
+  calls: StorageCalls,
+  collection: string,
+  records: RecordWrite[],
+  unmodifiedSince: Timestamp,
+  batch?: string,
+): Promise<StageOutcome> {
+  const query: Query = [['batch', batch ?? 'true']]
+  const answer = await post(calls, collection, query, records, unmodifiedSince, 'staging')
+  if (answer.status === 412) return { outcome: 'moved' }
+  const result = readResult(answer, records)
+  if (answer.status === 200) return committed(answer, result)
+  if (result.batch === null) throw nonsense('it names no batch')
+  return { outcome: 'staged', batch: result.batch, rejected: result.rejected }
+}
+
+/** Makes a batch visible. Nothing is added with it: what the storage could not add would not undo the rest. */
+export async function commitStaged(
+  calls: StorageCalls,
+  collection: string,
+  batch: string,
+  unmodifiedSince: Timestamp,
+): Promise<CommitOutcome> {
+  const query: Query = [
+    ['batch', batch],
+    ['commit', 'true'],
+  ]
+  const answer = await post(calls, collection, query, [], unmodifiedSince, 'staging')
+  if (answer.status === 412) return { outcome: 'moved' }
+  return committed(answer, readResult(answer, []))
+}
+
+async function post(
+  calls: StorageCalls,
+  collection: string,
+  query: Query,
+  records: RecordWrite[],
+  unmodifiedSince: Timestamp,
+  subject: 'upload' | 'staging',
+): Promise<UpstreamAnswer> {
+  const path = ['storage', collection]
+  const headers = unmodifiedSinceHeader(unmodifiedSince)
+  const body = writeBsos(records)
+  return await calls.write({ method: 'POST', path, query, headers, body, subject, maxBytes: maxResultBytes })
+}
+
+function readResult(answer: UpstreamAnswer, records: RecordWrite[]): UploadResult {
+  const ids = records.map(({ id }) => id)
+  const result = readUploadResult(jsonOf(answer), ids)
+  if (!result) throw nonsense('it tells no result')
+  return result
+}
+
+function committed({ status, headers }: UpstreamAnswer, result: UploadResult): CommitOutcome {
+  const timestamp = result.timestamp ?? fromSyncSeconds(headers.get('x-last-modified'))
+  if (status !== 200 || !timestamp) throw nonsense('it tells no timestamp')
+  return { outcome: 'committed', timestamp, rejected: result.rejected }
+}
+
+/** The request may well have been carried out. */
+function nonsense(what: string): UpstreamError {
+  return new UpstreamError('bad-response', `Cannot use an answer to an upload: ${what}`)
+}
+
+/**
+ * Deletes records by their ids, in as many requests as that takes, each conditional on the timestamp that the one
+ * before left. Ids that such a request can't name are deleted one by one, conditional on their own timestamp. Throws when there are no
+ * ids: the storage would take a request without ids for the whole collection.
+ */
+export async function removeRecords(
+  calls: StorageCalls,
+  collection: string,
+  ids: string[],
+  unmodifiedSince: Timestamp,
+): Promise<CommitOutcome> {
+  if (ids.length === 0 || ids.includes('')) throw new RangeError('Cannot delete records: an id is missing')
+  let timestamp = unmodifiedSince
+  let hasRemoved = false
+  for (const request of deletions(collection, ids)) {
+    try {
+      const answer = await calls.write({ ...request, headers: unmodifiedSinceHeader(timestamp) })
+      if (answer.status === 412) {
+        if (!hasRemoved) return { outcome: 'moved' }
+        throw new UpstreamError('refused', 'Cannot delete all records: the collection changed', {
+          status: 412,
+        })
+      }
+      timestamp = readTimestamp(answer) ?? timestamp
+    } catch (error) {
+      throw hasRemoved ? partly(error) : error
+    }
+    hasRemoved = true
+  }
+  return { outcome: 'committed', timestamp, rejected: new Map() }
+}
+
+function deletions(collection: string, ids: string[]): StorageWrite[] {
+  const listed = ids.filter(isListable)
+  const single = ids.filter((id) => !isListable(id))
+  const path = ['storage', collection]
+  const method = 'DELETE'
+  return [
+    ...chunkIds(listed).map((chunk): StorageWrite => ({
+      method,
+      path,
+      query: [['ids', chunk]],
+      subject: 'record',
+      maxBytes: maxResultBytes,
+    })),
+    ...single.map((id): StorageWrite => ({
+      method,
+      path: [...path, id],
+      subject: 'record',
+      maxBytes: maxResultBytes,
+      mayBeMissing: true,
+    })),
+  ]
+}
+
+/** The collection's new timestamp, in the body as a number or in an object; null when there was nothing to delete. */
+function readTimestamp(answer: UpstreamAnswer): Timestamp | null {
+  if (answer.status === 404) return null
+  const value = jsonOf(answer)
+  const modified =
+    typeof value === 'object' && value !== null ? (value as { modified?: unknown }).modified : value
+  const timestamp = readModified(modified) ?? fromSyncSeconds(answer.headers.get('x-last-modified'))
+  if (answer.status === 200 && timestamp) return timestamp
+  throw new UpstreamError('bad-response', 'Cannot use an answer to a deletion: it tells no timestamp')
+}
+
+/** Whatever stopped the later requests, the earlier ones have been carried out. */
+function partly(cause: unknown): UpstreamError {
+  const { retryAfterSeconds = null } = cause instanceof UpstreamError ? cause : {}
+  return new UpstreamError('refused', 'Cannot delete all records: some are gone', {
+    applied: 'unknown',
+    retryAfterSeconds,
+    cause,
+  })
+}
