@@ -148,6 +148,16 @@ describe('section 8: what clients send', () => {
     expect(exchanges()).toHaveLength(0)
   })
 
+  it('a bucket of 32 characters that are not hex digits: 401 without asking anybody', async () => {
+    bridge.sandbox.requests.token.clear()
+    const headers = bridge.identityOf(bridge.user, 'BrowserID')
+
+    const answer = await request(`${bridge.url}/v1/buckets/${'z'.repeat(32)}${records}`, { headers })
+
+    expectError(answer, 401, 104)
+    expect(bridge.sandbox.requests.token.entries).toEqual([])
+  })
+
   it('a bucket of 32 characters that is no client state: 401', async () => {
     const headers = bridge.identityOf(bridge.user, 'BrowserID')
 

@@ -56,6 +56,51 @@ describe('section 6: the errno table, from the requests themselves', () => {
     expectError(answer, 400, 107, 'If-Match in header')
   })
 
+  it('tells all problems of path, query and headers together, alone and in a batch', async () => {
+    const path = `/collections/bad!name/records?_since=zzz&_limit=0&in_ids=%00`
+    const headers = { 'If-Match': 'W/1', 'If-None-Match': '"x' }
+    const batch = await bridge.ask('/v1/batch', {
+      method: 'POST',
+      body: { requests: [{ path: `/buckets/${bridge.user.clientState}${path}`, headers }] },
+    })
+
+    for (const answer of [await bridge.ask(path, { headers }), batch.body.responses[0]]) {
+      expectError(
+        answer,
+        400,
+        107,
+        'If-Match in header',
+        'If-None-Match in header',
+        'collection_id in path',
+        '_limit in querystring',
+        '_since in querystring',
+        'in_ids in querystring',
+      )
+    }
+  })
+
+  it('tells what is wrong together, too: two preconditions, an alias that differs, a token of no page', async () => {
+    const path = '/collections/history/records?_since=10&gt_last_modified=20&_token=abc&_sort=up'
+    const headers = { 'If-Match': '"1"', 'If-None-Match': '"1"' }
+
+    expectError(
+      await bridge.ask(path, { headers }),
+      400,
+      107,
+      'If-None-Match in header',
+      '_since in querystring',
+      '_sort in querystring',
+      '_token in querystring',
+    )
+  })
+
+  it('asks who it is before it tells what is wrong, unless the path is', async () => {
+    const ask = (path: string) => bridge.ask(path, { as: null })
+
+    expectError(await ask('/collections/history/records?_limit=0'), 401, 104)
+    expectError(await ask('/collections/bad!name/records'), 400, 109, 'collection_id in path')
+  })
+
   it('401 errno 104: credentials missing or unusable', async () => {
     const bucket = `/v1/buckets/${bridge.user.clientState}`
     const values = ['', 'Basic x', 'Bearer', 'Bearer ', 'BrowserID a b', 'Digest x', 'Bearer \u00e9']

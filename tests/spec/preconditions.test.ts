@@ -325,6 +325,38 @@ describe('section 4: forms of a precondition', () => {
     expect(batch.body.responses[0].status).toBe(200)
   })
 
+  it.each(['"%d"', '%d', 'W/"%d"'])('reads the spelling %s everywhere', async (spelling) => {
+    const id = `spelled-${made++}`
+    const at = bridge.sandbox.write(bridge.user, 'history', [{ id, payload: 'old' }])
+    const version = spelling.replace('%d', String(at))
+    const record = `/collections/history/records/${id}`
+
+    const matched = await bridge.ask(record, { headers: { 'If-Match': version } })
+    const unchanged = await bridge.ask(record, { headers: { 'If-None-Match': version } })
+    const since = await bridge.ask(`/collections/history/records?_since=${encodeURIComponent(version)}`)
+    const before = await bridge.ask(
+      `/collections/history/records?in_ids=${id}&_before=${encodeURIComponent(version)}`,
+    )
+
+    expect([matched.status, unchanged.status, since.status, before.status]).toEqual([200, 304, 200, 200])
+    expect([since.body.data, before.body.data]).toEqual([[], []])
+  })
+
+  it('tells that a record exists which was to be created', async () => {
+    const id = `exists-${made++}`
+    bridge.sandbox.write(bridge.user, 'history', [{ id, payload: 'old' }])
+
+    const answer = await bridge.ask(`/collections/history/records/${id}`, {
+      method: 'PUT',
+      headers: { 'If-None-Match': '*' },
+      body: newContent,
+    })
+
+    expectError(answer, 412, 114)
+    expect(answer.body.message).toBe('The record exists already')
+    expect(answer.body.details.existing).toMatchObject({ id, payload: 'old' })
+  })
+
   it('lets one of many concurrent creators and one of many concurrent writers through', async () => {
     const path = `/collections/history/records/race-${made++}`
     const put = (headers: Record<string, string>) =>

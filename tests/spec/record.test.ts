@@ -380,6 +380,47 @@ describe('section 4: write gate', () => {
 })
 
 describe('section 4: ids', () => {
+  it('refuses a payload with NUL, alone and for its own sub-request', async () => {
+    const body = { data: { payload: 'a\0b' } }
+    const path = record('nul', 'passwords')
+
+    const alone = await bridge.ask(path, { method: 'PUT', body })
+    const batch = await bridge.ask('/v1/batch', {
+      method: 'POST',
+      body: {
+        defaults: { method: 'PUT', body: { data: { payload: 'fine' } } },
+        requests: [
+          { path: `/buckets/${bridge.user.clientState}${path}`, body },
+          { path: `/buckets/${bridge.user.clientState}${record('beside-nul', 'passwords')}` },
+        ],
+      },
+    })
+    await bridge.ask(record('beside-nul', 'passwords'), { method: 'DELETE' })
+
+    expectError(alone, 400, 109, 'data.payload in body')
+    expectError(batch.body.responses[0], 400, 109, 'data.payload in body')
+    expect(batch.body.responses[1].status).toBe(200)
+  })
+
+  it.each(['raw/b', '/raw+xQ==', 'raw//b', 'raw/'])(
+    'with slashes stand in paths as they are: %s',
+    async (id) => {
+      bridge.sandbox.write(bridge.user, 'passwords', [{ id, payload: 'slashed' }])
+      const raw = `/buckets/${bridge.user.clientState}/collections/passwords/records/${id}`
+
+      const alone = await bridge.ask(`/v1${raw}`)
+      const head = await bridge.ask(`/v1${raw}`, { method: 'HEAD' })
+      const batch = await bridge.ask('/v1/batch', {
+        method: 'POST',
+        body: { requests: [{ path: raw }, { path: raw, method: 'PUT', body: { data: { payload: 'new' } } }] },
+      })
+
+      expect([alone.status, alone.body.data.id, head.status]).toEqual([200, id, 200])
+      expect(batch.body.responses.map(({ status }: { status: number }) => status)).toEqual([200, 200])
+      expect(stored('passwords').find((record) => record.id === id)?.payload).toBe('new')
+    },
+  )
+
   it.each([
     '{8d8d8d8d-0000-4444-8888-123456789abc}',
     'with space',
