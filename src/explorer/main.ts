@@ -72,7 +72,7 @@ function showConnect(trouble: Trouble | null): void {
 
 function adviceFor({ kind, message, retryAfterSeconds }: Trouble): string {
   if (kind === 'expired') {
-    return `${message} Tokens live for an hour or so: get a new one the way you got this, and paste it here.`
+    return `${message} Tokens live for some hours at most: get a new one the way you got this, and paste it here.`
   }
   return retryAfterSeconds === null ? message : `${message} Try again in ${retryAfterSeconds} s.`
 }

@@ -8,7 +8,10 @@ import { startTestBridge } from '../support/bridge.ts'
 
 interface Bookmark {
   id: string
+  type?: string
   title?: string
+  parentid?: string
+  children?: string[]
 }
 
 /** What the program of the page defines. */
@@ -17,7 +20,8 @@ interface Program {
   last_modified: string
   ok: boolean
   keyPair: unknown
-  decryptRecord(keyPair: unknown, record: { id: string; payload: string }): Promise<object>
+  client: { backoff: number; listBuckets(): Promise<unknown> }
+  decryptRecord(keyPair: unknown, record: { id: string; payload: string }): Promise<Bookmark>
   local: {
     create(record: Bookmark): Promise<{ data: Bookmark }>
     update(record: Bookmark, options: { patch: true }): Promise<unknown>
@@ -29,48 +33,69 @@ interface Program {
 
 const root = join(import.meta.dir, '../..')
 const bridge = await startTestBridge({ writable: ['bookmarks'] })
-const folder = await mkdtemp(join(tmpdir(), 'clients-page-'))
+const folders: string[] = []
 afterAll(async () => {
   await bridge.stop()
-  await rm(folder, { recursive: true })
+  await Promise.all(folders.map((folder) => rm(folder, { recursive: true })))
 })
 
+// Somebody else's: encrypted with a key that the account does not have.
+const foreign = JSON.stringify({ ciphertext: 'AAAA', IV: 'AAAAAAAAAAAAAAAAAAAAAA==', hmac: '00'.repeat(32) })
+
 describe('the code in docs/clients.md', () => {
-  it('is a program that reads, decrypts, encrypts, and deletes so that Firefox understands', async () => {
+  it('reads, decrypts, encrypts, and deletes so that Firefox understands, past a record that nobody can read', async () => {
     fillSampleData(bridge.sandbox, bridge.user, { bookmarks: 30, history: 1 })
+    bridge.sandbox.write(bridge.user, 'bookmarks', [{ id: 'foreignrecor', payload: foreign }])
     Object.assign(globalThis, { indexedDB, IDBKeyRange })
 
     const { data, last_modified, ok, keyPair, decryptRecord, local, remove, list } = await runProgram()
-    const [edited, removed] = await list()
+    const before = await list()
+    const [edited, removed] = before.filter(({ type }) => type === 'bookmark')
     await local.update({ id: edited!.id, title: 'Edited' }, { patch: true })
+    await local.update({ id: 'foreignrecor' }, { patch: true })
     await remove(removed!.id)
     const created = await local.create({ title: 'Created' } as Bookmark)
     const published = await local.sync()
     const shown = await list()
 
     const stored = bridge.sandbox.records(bridge.user, 'bookmarks')
-    const clear = (id: string) =>
-      decryptRecord(
-        keyPair,
-        stored.find((record) => record.id === id)!,
-      )
-    expect(data).toHaveLength(30)
+    const record = (id: string) => stored.find((each) => each.id === id)!
+    const clear = (id: string) => decryptRecord(keyPair, record(id))
+    expect(before.length).toBe(data.length - 1)
     expect(last_modified).toMatch(/^\d{13}$/)
     expect([ok, published.ok]).toEqual([true, true])
-    expect(shown).toHaveLength(30)
     expect(await clear(edited!.id)).toMatchObject({ title: 'Edited' })
-    expect(await clear(removed!.id)).toEqual({ id: removed!.id, deleted: true })
+    expect(await clear(edited!.id)).not.toHaveProperty('sortindex')
+    expect(record(edited!.id).sortindex).toBeGreaterThan(0)
+    expect(record('foreignrecor').payload).toBe(foreign)
+    expect(await clear(removed!.id)).toEqual({ id: removed!.id, deleted: true } as Bookmark)
+    expect((await clear(removed!.parentid!)).children).not.toContain(removed!.id)
     expect(created.data.id).toMatch(/^[\w-]{12}$/)
     expect(await clear(created.data.id)).toEqual({ id: created.data.id, title: 'Created' })
     expect(shown.map(({ id }) => id)).not.toContain(removed!.id)
+    expect(shown.map(({ id }) => id)).not.toContain('foreignrecor')
+    expect(shown).toHaveLength(before.length)
+  })
+
+  it('honours a pause that the operator asks for', async () => {
+    const pausing = await startTestBridge({ settings: { backoff: '60' } })
+    fillSampleData(pausing.sandbox, pausing.user, { bookmarks: 5, history: 1 })
+
+    const { client, local } = await runProgram(pausing)
+    const again = local.sync()
+    await again.catch(() => {})
+    await pausing.stop()
+
+    expect(client.backoff).toBeGreaterThan(50_000)
+    await expect(again).rejects.toThrow(/back off/)
   })
 })
 
 /** Runs all the pieces in their order, bundled as for a browser, with this bridge in the place of the one they name. */
-async function runProgram(): Promise<Program> {
+async function runProgram(over = bridge): Promise<Program> {
   const page = await Bun.file(join(root, 'docs/clients.md')).text()
   const pieces = [...page.matchAll(/^```js\n([^]*?)^```$/gm)].map(([, code]) => code!)
-  const { user } = bridge
+  const { user } = over
   const given = {
     accessToken: user.bearerToken(),
     keyId: user.keyId,
@@ -80,10 +105,12 @@ async function runProgram(): Promise<Program> {
   const program = [
     ...Object.entries(given).map(([name, value]) => `const ${name} = ${JSON.stringify(value)}`),
     ...pieces,
-    'export { data, last_modified, ok, keyPair, decryptRecord, local, remove, list }',
+    'export { client, data, last_modified, ok, keyPair, decryptRecord, local, remove, list }',
   ]
+  const folder = await mkdtemp(join(tmpdir(), 'clients-page-'))
+  folders.push(folder)
   const entry = join(folder, 'program.js')
-  await Bun.write(entry, program.join('\n').replaceAll('https://sync.example.org', bridge.url))
+  await Bun.write(entry, program.join('\n').replaceAll('https://sync.example.org', over.url))
   await symlink(join(root, 'node_modules'), join(folder, 'node_modules'))
   await symlink(join(root, 'docs/examples/sync-crypto.js'), join(folder, 'sync-crypto.js'))
   const built = await Bun.build({ entrypoints: [entry], target: 'browser', outdir: join(folder, 'bundle') })
