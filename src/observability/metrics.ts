@@ -77,7 +77,8 @@ export function createMetrics(sources: MetricsSources): Metrics {
   credentials.of('rejected-entry')
   for (const event of ['partial', 'unknown']) transactions.of(event)
   for (const reason of ['unreachable', 'timeout', 'refused', 'suspended']) redisErrors.of(reason)
-  for (const reason of ['limit', 'lag', 'user', 'list', 'body-memory', 'slow-reader']) shedRequests.of(reason)
+  for (const reason of ['limit', 'lag', 'user', 'root-view', 'list', 'body-memory', 'slow-reader'])
+    shedRequests.of(reason)
   for (const target of ['token', 'storage']) circuitOpenings.of(target)
 
   const requestOf = memoize((route: string) => ({

@@ -1,3 +1,4 @@
+import { errno, ServiceError } from '../domain/errors.ts'
 import { overloadReply } from '../protocol/error-reply.ts'
 import { majorVersion } from '../protocol/exposed.ts'
 import type { Reply } from '../protocol/reply.ts'
@@ -10,11 +11,12 @@ import type { Services } from './services.ts'
  * - `limit`: as many as were configured are in flight
  * - `lag`: as many as the event loop can serve in time are in flight
  * - `user`: there is hardly any room left, and that user has a share of it already
+ * - `root-view`: as many root views as may ask the token server do
  * - `list`: the user gets as many lists as are allowed already, and none of them ended soon
  * - `body-memory`: the body was dropped because others needed its memory
  * - `slow-reader`: the connection was ended because its reader took too little, or its place was needed
  */
-export type RejectionReason = 'limit' | 'lag' | 'user' | 'list' | 'body-memory' | 'slow-reader'
+export type RejectionReason = 'limit' | 'lag' | 'user' | 'root-view' | 'list' | 'body-memory' | 'slow-reader'
 
 export interface LoadOptions {
   /** Requests in flight at most. */
@@ -39,6 +41,8 @@ export interface Permit {
 }
 
 const busyShare = 0.8
+// Half of the places at the token server.
+const maxRootViews = 16
 const backoffAfterMs = 5000
 const backoffSeconds = 30
 
@@ -52,6 +56,7 @@ export class LoadShedder {
   readonly #requestsOf = new Map<string, number>()
   /** What is in flight; a batch weighs as much as all requests in it. */
   #weight = 0
+  #rootViews = 0
   /** The most that was in flight in this window, and how many requests began. */
   #peak = 0
   #begun = 0
@@ -100,17 +105,27 @@ export class LoadShedder {
     this.#begun += 1
     if (this.#weight > this.#peak) this.#peak = this.#weight
     this.#requestsOf.set(user, (this.#requestsOf.get(user) ?? 0) + 1)
-    let isReleased = false
     return {
-      release: () => {
-        if (isReleased) return
-        isReleased = true
+      release: once(() => {
         this.#weight -= weight
         const others = this.#requestsOf.get(user)! - 1
         if (others === 0) this.#requestsOf.delete(user)
         else this.#requestsOf.set(user, others)
-      },
+      }),
     }
+  }
+
+  /**
+   * A permit to ask the token server whose a root view is; null: it has to be rejected. Anybody can make up credentials,
+   * and these questions must leave room at the token server for those who are about to ask for data.
+   */
+  acquireRootView(): Permit | null {
+    if (this.#rootViews >= maxRootViews || this.#weight >= this.#limit.value) {
+      this.options.observeRejection('root-view')
+      return null
+    }
+    this.#rootViews += 1
+    return { release: once(() => void (this.#rootViews -= 1)) }
   }
 
   /** To be called every `windowMs`: judges what happened since the last time, and lets delayed rejections go. */
@@ -148,6 +163,21 @@ export class LoadShedder {
   #observeFull(): void {
     this.options.observeRejection(this.#limit.isLowered ? 'lag' : 'limit')
   }
+}
+
+/** The same, of which only the first call counts. */
+export function once(action: () => void): () => void {
+  let isDone = false
+  return () => {
+    if (isDone) return
+    isDone = true
+    action()
+  }
+}
+
+/** 503 for a request that was not begun, because too many are in flight. */
+export function overloaded(): ServiceError {
+  return new ServiceError(503, errno.backend, 'Too many requests are under way: try again later')
 }
 
 /**

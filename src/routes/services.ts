@@ -74,7 +74,10 @@ export interface Services {
    * `UpstreamError` when it can't be used.
    */
   openStorage(identity: Identity, caller: Caller): Promise<BulkStorage>
-  /** A name for the user that the token server knows by this identity; null when it knows none. */
+  /**
+   * A name for the user that the token server knows by this identity; null when it knows none. Throws `ServiceError` 503
+   * when too many ask at a time.
+   */
   identify(identity: Identity, requestId: string): Promise<string | null>
   /** Carries out all steps, or none that could be seen: rejects when the storage broke. */
   transact(steps: Step[], deadlineAtMs: number): Promise<OperationOutcome[]>

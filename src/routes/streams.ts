@@ -1,3 +1,4 @@
+import { once } from './load-shedding.ts'
 import type { Permit } from './load-shedding.ts'
 
 export interface AnswerStreamsOptions {
@@ -101,16 +102,13 @@ export class AnswerStreams {
 
   #begin(user: string): Permit {
     this.#listsOf.set(user, (this.#listsOf.get(user) ?? 0) + 1)
-    let isReleased = false
     return {
-      release: () => {
-        if (isReleased) return
-        isReleased = true
+      release: once(() => {
         const others = this.#listsOf.get(user)! - 1
         if (others === 0) this.#listsOf.delete(user)
         else this.#listsOf.set(user, others)
         this.#admitNext(user)
-      },
+      }),
     }
   }
 

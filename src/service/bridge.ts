@@ -4,7 +4,7 @@ import { runTransaction } from '../batch/transaction.ts'
 import { createCredentials } from '../credentials/credentials.ts'
 import { BodyBudget } from '../routes/body.ts'
 import { windowMs } from '../routes/concurrency-limit.ts'
-import { LoadShedder } from '../routes/load-shedding.ts'
+import { LoadShedder, overloaded } from '../routes/load-shedding.ts'
 import { AnswerStreams } from '../routes/streams.ts'
 import { expositionType, renderFamilies } from '../observability/metric-families.ts'
 import { createStatsd } from '../observability/statsd.ts'
@@ -129,7 +129,7 @@ export function startBridge(
   })
   const parts = createParts(settings, host, observers)
   const app = createApp({
-    ...createServices(settings, exposed, parts, observers, host, options.commitPatienceMs),
+    ...createServices(settings, exposed, parts, observers, host, load, options.commitPatienceMs),
     load,
     bodies,
     streams,
@@ -207,6 +207,7 @@ function createServices(
   parts: Parts,
   observers: Observers,
   host: BridgeHost,
+  load: LoadShedder,
   commitPatienceMs?: number,
 ): Omit<Services, 'isStopping' | 'metrics' | 'load' | 'bodies' | 'streams'> {
   const { upstream, tokenServer, store } = parts
@@ -261,11 +262,17 @@ function createServices(
       storage.notices.backoffSeconds = tokenServer.backoffSeconds(identity)
       return storage
     },
-    identify(identity, requestId) {
-      return credentials.obtain(identity, { requestId }).then(
-        (obtained) => String(obtained.credentials.uid),
-        () => null,
-      )
+    async identify(identity, requestId) {
+      const permit = load.acquireRootView()
+      if (!permit) throw overloaded()
+      try {
+        const { credentials: found } = await credentials.obtain(identity, { requestId })
+        return String(found.uid)
+      } catch {
+        return null
+      } finally {
+        permit.release()
+      }
     },
     transact: (steps, deadlineAtMs) =>
       runTransaction(steps, {

@@ -105,7 +105,8 @@ export function createObservers({ log, sources, statsd, now }: ObserversOptions)
     },
     eventLoopLag: (ms) => metrics?.eventLoopLag(ms),
     error(thrown) {
-      if (thrown instanceof ServiceError && thrown.status < 500) return
+      // Foreseen, whatever its status is.
+      if (thrown instanceof ServiceError) return
       if (thrown instanceof UpstreamError) {
         log.warning('upstream failed', { failure: thrown.failure, reason: thrown.message })
         return

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
 import { request, startTestBridge } from '../support/bridge.ts'
 import type { TestBridge } from '../support/bridge.ts'
+import { startHeldTokenServer } from '../system/held-token-server.ts'
 import { rawRequest, sendRaw } from './raw-http.ts'
 
 let bridge: TestBridge
@@ -157,4 +158,31 @@ describe('section 2: root view', () => {
       expect(JSON.parse(answer.body).url).toBe(`http://${host}/v1`)
     },
   )
+})
+
+describe('root views with credentials', () => {
+  it('take half of the places at the token server, and the others are 503', async () => {
+    const tokenServer = startHeldTokenServer()
+    const held = await startTestBridge({ tokenServerUrl: tokenServer.url })
+    const ask = (index: number) =>
+      request(`${held.url}/v1/`, {
+        headers: { Authorization: `Bearer stranger-${index}`, 'X-KeyID': '1-ASNFZ4mrze8BI0VniavN7w' },
+      })
+    const first = Array.from({ length: 16 }, (_, index) => ask(index))
+    await tokenServer.waiting(16)
+
+    const refused = await Promise.all(Array.from({ length: 24 }, (_, index) => ask(100 + index)))
+    const anonymous = await request(`${held.url}/v1/`)
+
+    expect(refused.map(({ status }) => status)).toEqual(Array(24).fill(503))
+    expect(refused[0]!.body).toMatchObject({ errno: 201 })
+    expect(refused[0]!.headers.get('retry-after')).toBe('30')
+    expect(anonymous.status).toBe(200)
+    expect(held.logs.filter((line) => line.includes('"defect"'))).toEqual([])
+    tokenServer.release()
+    expect((await Promise.all(first)).map(({ status }) => status)).toEqual(Array(16).fill(200))
+    expect((await ask(0)).status).toBe(200)
+    await held.stop()
+    await tokenServer.stop()
+  })
 })

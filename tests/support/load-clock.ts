@@ -16,7 +16,15 @@ export interface LoadClock {
 export function createLoadClock(options: Partial<LoadOptions> = {}): LoadClock {
   let nowMs = 0
   let cpuMs = 0
-  const rejections = { limit: 0, lag: 0, user: 0, list: 0, 'body-memory': 0, 'slow-reader': 0 }
+  const rejections = {
+    limit: 0,
+    lag: 0,
+    user: 0,
+    'root-view': 0,
+    list: 0,
+    'body-memory': 0,
+    'slow-reader': 0,
+  }
   const lags: number[] = []
   const load = new LoadShedder({
     maxRequests: 100,
