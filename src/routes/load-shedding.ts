@@ -54,9 +54,9 @@ export class LoadShedder {
   readonly #limit: AdaptiveConcurrencyLimit
   readonly #throttle = new RejectionThrottle()
   readonly #requestsOf = new Map<string, number>()
+  readonly #rootViewsOf = new Map<string, number>()
   /** What is in flight; a batch weighs as much as all requests in it. */
   #weight = 0
-  #rootViews = 0
   /** The most that was in flight in this window, and how many requests began. */
   #peak = 0
   #begun = 0
@@ -108,24 +108,25 @@ export class LoadShedder {
     return {
       release: once(() => {
         this.#weight -= weight
-        const others = this.#requestsOf.get(user)! - 1
-        if (others === 0) this.#requestsOf.delete(user)
-        else this.#requestsOf.set(user, others)
+        countDown(this.#requestsOf, user)
       }),
     }
   }
 
   /**
-   * A permit to ask the token server whose a root view is; null: it has to be rejected. Anybody can make up credentials,
-   * and these questions must leave room at the token server for those who are about to ask for data.
+   * A permit to ask the token server whose a root view with these credentials is; null: it has to be rejected. Anybody can
+   * make up credentials, and these questions must leave room at the token server for those who ask for data. Requests
+   * with the same credentials share one question.
    */
-  acquireRootView(): Permit | null {
-    if (this.#rootViews >= maxRootViews || this.#weight >= this.#limit.value) {
+  acquireRootView(credentials: string): Permit | null {
+    const sharing = this.#rootViewsOf.get(credentials) ?? 0
+    const isFull = sharing === 0 && this.#rootViewsOf.size >= maxRootViews
+    if (isFull || this.#weight >= this.#limit.value) {
       this.options.observeRejection('root-view')
       return null
     }
-    this.#rootViews += 1
-    return { release: once(() => void (this.#rootViews -= 1)) }
+    this.#rootViewsOf.set(credentials, sharing + 1)
+    return { release: once(() => countDown(this.#rootViewsOf, credentials)) }
   }
 
   /** To be called every `windowMs`: judges what happened since the last time, and lets delayed rejections go. */
@@ -163,6 +164,13 @@ export class LoadShedder {
   #observeFull(): void {
     this.options.observeRejection(this.#limit.isLowered ? 'lag' : 'limit')
   }
+}
+
+/** One fewer of that name; a name without any is forgotten. */
+export function countDown(counts: Map<string, number>, name: string): void {
+  const others = counts.get(name)! - 1
+  if (others === 0) counts.delete(name)
+  else counts.set(name, others)
 }
 
 /** The same, of which only the first call counts. */

@@ -1,4 +1,4 @@
-import { once } from './load-shedding.ts'
+import { countDown, once } from './load-shedding.ts'
 import type { Permit } from './load-shedding.ts'
 
 export interface AnswerStreamsOptions {
@@ -104,9 +104,7 @@ export class AnswerStreams {
     this.#listsOf.set(user, (this.#listsOf.get(user) ?? 0) + 1)
     return {
       release: once(() => {
-        const others = this.#listsOf.get(user)! - 1
-        if (others === 0) this.#listsOf.delete(user)
-        else this.#listsOf.set(user, others)
+        countDown(this.#listsOf, user)
         this.#admitNext(user)
       }),
     }

@@ -2,6 +2,7 @@ import { createApp } from '../app.ts'
 import { Locks } from '../batch/locks.ts'
 import { runTransaction } from '../batch/transaction.ts'
 import { createCredentials } from '../credentials/credentials.ts'
+import { identityKey } from '../domain/credentials.ts'
 import { BodyBudget } from '../routes/body.ts'
 import { windowMs } from '../routes/concurrency-limit.ts'
 import { LoadShedder, overloaded } from '../routes/load-shedding.ts'
@@ -263,7 +264,7 @@ function createServices(
       return storage
     },
     async identify(identity, requestId) {
-      const permit = load.acquireRootView()
+      const permit = load.acquireRootView(identityKey(identity))
       if (!permit) throw overloaded()
       try {
         const { credentials: found } = await credentials.obtain(identity, { requestId })
