@@ -13,7 +13,8 @@ import { join, resolve } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { createGzip } from 'node:zlib'
 
-import { systemdUnit, usualSettingsFile } from '../src/cli/systemd-unit.ts'
+import { usualSettingsFile } from '../src/cli/help.ts'
+import { systemdUnit } from '../src/cli/systemd-unit.ts'
 import { annotatedIni } from '../src/settings/settings-text.ts'
 import { makeDebianPackage } from './debian.ts'
 import { licenseList } from './licenses.ts'
@@ -109,11 +110,8 @@ function readProduct(): Product {
 }
 
 function unitText(): string {
-  let text = ''
   const host = { standalone: true, executablePath: '/usr/bin/sync-bridge', cwd: '/' }
-  const stdout = { isTty: false, write: (part: string) => void (text += part) }
-  systemdUnit(usualSettingsFile, { ...host, stdout, stderr: stdout } as unknown as Host)
-  return text
+  return systemdUnit(usualSettingsFile, host as Host)
 }
 
 // A secret that everybody has is none: whoever begins with this file has to make one.

@@ -39,7 +39,10 @@ const allowed: Record<string, string[]> = {
 const doors: { what: RegExp; where: RegExp }[] = [
   { what: /from 'elysia'|from '@elysiajs\//, where: /^(app\.ts|routes\/)/ },
   { what: /from 'redis'/, where: /^credentials\/redis-store\.ts$/ },
-  { what: /(await|return|=>|=) fetch\(/, where: /^(upstream\/send\.ts$|explorer\/)/ },
+  {
+    what: /(await|return|=>|=) fetch\(/,
+    where: /^(upstream\/send\.ts$|explorer\/|cli\/(healthcheck|check)\.ts$)/,
+  },
   { what: /\bprocess\.(?!hrtime)/, where: /^(main\.ts|cli\/)/ },
   { what: /from 'node:fs'/, where: /^cli\// },
   { what: /\bDate\.now\b/, where: /^(cli|service|sandbox)\// },

@@ -1,46 +1,141 @@
-import { maskedSettings } from '../settings/settings-text.ts'
+import { ServiceError, UpstreamError } from '../domain/errors.ts'
+import { maskedSettings, maskedValue } from '../settings/settings-text.ts'
 import { loadSettings } from './load-settings.ts'
 
-import type { Host } from './host.ts'
 import type { Settings } from '../settings/settings.ts'
+import type { Host, Output } from './host.ts'
 import type { Probes, Programs } from './programs.ts'
 
+export interface CheckOptions {
+  /** The settings file; null: the environment alone. */
+  path: string | null
+  /** Variables that widen the trust in certificates. */
+  trusting: string[]
+  /** Asks nobody. */
+  isOffline: boolean
+  /** One JSON object in place of everything else. */
+  asJson: boolean
+}
+
 /**
- * Shows the settings as they count, and tries whether token server and cache answer. 0 if all is well, otherwise 2.
+ * Shows the settings as they count, and tries the token server, the cache and the address to listen on. 0 if all is well,
+ * otherwise 2. The settings go to stdout, verdicts to stderr.
  */
 export async function check(
-  path: string | null,
+  options: CheckOptions,
   host: Host,
-  trusting: string[],
   createProbes: Programs['createProbes'],
 ): Promise<number> {
-  const loaded = loadSettings(path, host, trusting)
-  if (!loaded) return 2
-  host.stdout.write(`${maskedSettings(loaded.effective).join('\n')}\n\n`)
+  const { path, trusting, isOffline, asJson } = options
+  const lines: string[] = []
+  const kept: Output = { ...host.stderr, write: (text) => void lines.push(...text.trimEnd().split('\n')) }
+  const loaded = loadSettings(path, asJson ? { ...host, stderr: kept } : host, trusting)
+  if (loaded && !asJson) host.stdout.write(`${maskedSettings(loaded.effective).join('\n')}\n`)
 
-  const probes = await createProbes(loaded.settings)
-  const [tokenServer, cache] = await Promise.all([probes.tokenServer(), probes.cache()])
+  const checks = loaded && !isOffline ? await probe(await createProbes(loaded.settings, host)) : {}
+  const isWell = loaded !== null && Object.values(checks).every(({ ok }) => ok)
+  if (asJson) {
+    const settings = loaded?.effective.map((setting) => ({
+      name: setting.name,
+      value: maskedValue(setting),
+      source: setting.source,
+    }))
+    const report = { ok: isWell, settings: settings ?? [], messages: lines, checks }
+    host.stdout.write(`${JSON.stringify(report, null, 2)}\n`)
+  } else {
+    for (const [what, { detail }] of Object.entries(checks)) host.stderr.write(`${what}: ${detail}\n`)
+    if (loaded && isOffline) host.stderr.write('the settings are valid\n')
+  }
+  return isWell ? 0 : 2
+}
+
+type Verdicts = Record<string, { ok: boolean; detail: string }>
+
+async function probe(probes: Probes): Promise<Verdicts> {
+  const [tokenServer, cache, address] = await Promise.all([
+    probes.tokenServer(),
+    probes.cache(),
+    probes.address(),
+  ])
   await probes.close()
-  host.stdout.write(`token server: ${tokenServer === true ? 'answers' : tokenServer}\n`)
-  host.stdout.write(`cache: ${cache === true ? 'answers' : cache}\n`)
-  return tokenServer === true && cache === true ? 0 : 2
+  return { 'token server': verdict(tokenServer, 'answers'), cache: verdict(cache, 'answers'), address }
+}
+
+function verdict(outcome: true | string, well: string): Verdicts[string] {
+  return outcome === true ? { ok: true, detail: well } : { ok: false, detail: outcome }
 }
 
 /** What `check` asks the service's surroundings. */
-export async function createProbes(settings: Settings): Promise<Probes> {
+export async function createProbes(settings: Settings, host: Host): Promise<Probes> {
   const { createParts } = await import('../service/parts.ts')
-  const { tokenServer, store } = createParts(
-    settings,
-    { now: Date.now },
-    { upstreamCall() {}, breaker() {}, redisTrouble() {} },
-  )
-  const timeoutMs = settings.tokenServerHeartbeatTimeoutSeconds * 1000
+  let redisError: string | null = null
+  const { tokenServer, store } = createParts(settings, host, {
+    upstreamCall() {},
+    breaker() {},
+    redisTrouble: (trouble, code) => void (redisError = code ?? trouble),
+  })
   return {
-    tokenServer: async () =>
-      (await tokenServer.heartbeat(timeoutMs)) || `no answer from ${settings.tokenServerUrl}`,
-    cache: async () =>
-      store === null || (await answersSoon(() => store.ping())) || 'no answer: see service.cache_url',
+    async tokenServer() {
+      try {
+        await tokenServer.exchange(nobody)
+        return true
+      } catch (error) {
+        // Only a token server refuses credentials in its own words.
+        if (error instanceof ServiceError && error.status === 401) return true
+        if (error instanceof ServiceError || error instanceof UpstreamError)
+          return `${error.message}${hint(error.message)}`
+        throw error
+      }
+    },
+    async cache() {
+      if (store === null || (await answersSoon(() => store.ping()))) return true
+      return `no answer (${redisError ?? 'in time'}): see service.cache_url`
+    },
+    address: () => tryAddress(settings, host),
     close: () => store?.close(),
+  }
+}
+
+const nobody = { scheme: 'Bearer', assertion: 'sync-bridge-check', clientState: '0'.repeat(32) } as const
+
+function hint(message: string): string {
+  return hints.find(([pattern]) => pattern.test(message))?.[1] ?? ''
+}
+
+const hints: [RegExp, string][] = [
+  [
+    /SELF_SIGNED|UNABLE_TO_|_ISSUER/,
+    ': its certificate is of an unknown authority; name that in service.certificate_ca_bundle',
+  ],
+  [/ALTNAME|HOSTNAME_MISMATCH/, ': its certificate is for another host'],
+  [/CERT_HAS_EXPIRED/, ': its certificate has expired'],
+  [/ECONNREFUSED/, ': nothing listens there; see service.token_server_url'],
+  [/ENOTFOUND|EAI_|DNS_/, ': the host is unknown; see service.token_server_url'],
+]
+
+// A running instance of this service is no reason not to start its next process.
+async function tryAddress(settings: Settings, { processes }: Host): Promise<Verdicts[string]> {
+  const { host, port } = settings
+  const problem =
+    (await processes?.addressProblem({ hostname: host, port, setting: 'service.host or service.port' })) ??
+    null
+  if (problem === null) return { ok: true, detail: 'is free' }
+  const running = problem.startsWith('the port is in use') ? await runningVersion(settings) : null
+  if (running) return { ok: true, detail: `in use by sync-bridge ${running}` }
+  return { ok: false, detail: `cannot listen on ${host}:${port}: ${problem}` }
+}
+
+async function runningVersion({ host, port }: Settings): Promise<string | null> {
+  try {
+    const everywhere: Record<string, string> = { '0.0.0.0': '127.0.0.1', '::': '[::1]' }
+    const name = everywhere[host] ?? (host.includes(':') ? `[${host}]` : host)
+    const answer = await fetch(`http://${name}:${port}/v1/__version__`, {
+      signal: AbortSignal.timeout(1000),
+    })
+    const told = (await answer.json()) as { name?: unknown; version?: unknown }
+    return told.name === 'sync-bridge' ? String(told.version) : null
+  } catch {
+    return null
   }
 }
 

@@ -1,6 +1,3 @@
-import { request as requestHttp } from 'node:http'
-import { request as requestHttps } from 'node:https'
-
 import { quoteText } from '../observability/escape.ts'
 
 import type { Host } from './host.ts'
@@ -8,11 +5,16 @@ import type { Host } from './host.ts'
 const deadlineMs = 5000
 
 /**
- * Asks a running service whether it is well: 0 if `__heartbeat__` answers 200 within five seconds, otherwise 1 and
- * the reason on stderr. `address` is where the service is, with or without the path of the heartbeat.
+ * Asks a running service whether it is alive, or with `isDeep` whether all that it depends on is well: 0 if it answers 200
+ * within five seconds, otherwise 1 and the reason on stderr. `address` is where the service is, with or without the path.
  */
-export async function healthcheck(address: string, host: Host, timeoutMs = deadlineMs): Promise<number> {
-  const url = heartbeatUrl(address)
+export async function healthcheck(
+  address: string,
+  isDeep: boolean,
+  host: Host,
+  timeoutMs = deadlineMs,
+): Promise<number> {
+  const url = heartbeatUrl(address, isDeep)
   if (!url) {
     host.stderr.write(`sync-bridge: --url ${quoteText(address, 80)} is not an http(s) URL\n`)
     return 2
@@ -23,36 +25,28 @@ export async function healthcheck(address: string, host: Host, timeoutMs = deadl
   return 1
 }
 
-function heartbeatUrl(address: string): URL | null {
+function heartbeatUrl(address: string, isDeep: boolean): URL | null {
   if (!/^https?:\/\/[^\s/]/i.test(address) || !URL.canParse(address)) return null
   const url = new URL(address)
   if (!/__(lb)?heartbeat__\/?$/.test(url.pathname)) {
-    url.pathname = `${url.pathname.replace(/\/+$/, '')}/__heartbeat__`
+    const name = isDeep ? '__heartbeat__' : '__lbheartbeat__'
+    url.pathname = `${url.pathname.replace(/\/+$/, '')}/${name}`
   }
   return url
 }
 
 /** Null when the answer is 200, otherwise what went wrong. */
-function ask(url: URL, timeoutMs: number): Promise<string | null> {
-  const { promise, resolve } = Promise.withResolvers<string | null>()
-  const request = url.protocol === 'https:' ? requestHttps : requestHttp
-  const asked = request(url, { agent: false, headers: { connection: 'close' } }, (answer) => {
-    resolve(answer.statusCode === 200 ? null : `answered ${answer.statusCode}`)
-    finish()
-  })
-  const timer = setTimeout(() => {
-    resolve(`no answer in ${timeoutMs / 1000} s`)
-    finish()
-  }, timeoutMs)
-  asked.on('error', (error) => {
-    resolve('code' in error && typeof error.code === 'string' ? error.code : 'no connection')
-    finish()
-  })
-  asked.end()
-
-  function finish(): void {
-    clearTimeout(timer)
-    asked.destroy()
+async function ask(url: URL, timeoutMs: number): Promise<string | null> {
+  try {
+    const { status } = await fetch(url, {
+      redirect: 'manual',
+      keepalive: false,
+      signal: AbortSignal.timeout(timeoutMs),
+    })
+    return status === 200 ? null : `answered ${status}`
+  } catch (error) {
+    const { name, code } = error as { name?: string; code?: unknown }
+    if (name === 'TimeoutError') return `no answer in ${timeoutMs / 1000} s`
+    return typeof code === 'string' ? code : 'no connection'
   }
-  return promise
 }

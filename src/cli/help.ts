@@ -1,6 +1,7 @@
-import { usualSettingsFile } from './systemd-unit.ts'
-
 import type { OptionKinds } from './arguments.ts'
+
+/** Where the settings are when nothing else is said. */
+export const usualSettingsFile = '/etc/sync-bridge/sync-bridge.ini'
 
 interface CommandDescription {
   options: OptionKinds
@@ -18,7 +19,8 @@ export const commands = {
     summary: 'run the service in the foreground',
     details: `  --config FILE   settings; without it they come from the environment (SERVICE_<NAME>) alone
 
-SIGTERM lets running requests end and exits 0; SIGHUP reads the settings again.`,
+SIGTERM answers the requests in flight and exits 0. SIGHUP reads the settings again. SIGUSR2 starts this
+executable anew, which takes over the port.`,
   },
   sandbox: {
     options: {
@@ -39,12 +41,15 @@ SIGTERM lets running requests end and exits 0; SIGHUP reads the settings again.`
 Everything listens on loopback, lives in memory and is gone at the end.`,
   },
   check: {
-    options: { config: 'value' },
-    usage: '--config FILE',
-    summary: 'validate the settings, and try token server and cache',
+    options: { config: 'value', offline: 'flag', json: 'flag' },
+    usage: '--config FILE [--offline] [--json]',
+    summary: 'validate the settings, and try token server, cache and address',
     details: `  --config FILE   settings; without it they come from the environment (SERVICE_<NAME>) alone
+  --offline       validate the settings and ask nobody
+  --json          print one JSON object, for programs
 
-Prints the settings as they count, with secrets masked. Exits 0 if all is well, otherwise 2.`,
+Prints the settings as they count, with secrets masked, and the verdicts to the standard error. Exits 0 if all is
+well, otherwise 2.`,
   },
   init: {
     options: {},
@@ -59,12 +64,19 @@ Prints the settings as they count, with secrets masked. Exits 0 if all is well, 
     details: `  --config FILE   settings file that the unit names; ${usualSettingsFile} by default`,
   },
   healthcheck: {
-    options: { url: 'value' },
-    usage: '--url URL',
-    summary: 'ask a running service whether it is well',
+    options: { url: 'value', deep: 'flag' },
+    usage: '--url URL [--deep]',
+    summary: 'ask a running service whether it is alive',
     details: `  --url URL   where the service is, such as http://127.0.0.1:8000
+  --deep      ask also whether the token server and the cache answer
 
-Exits 0 if its heartbeat answers 200 within five seconds, otherwise 1.`,
+Exits 0 if the service answers 200 within five seconds, otherwise 1.`,
+  },
+  completion: {
+    options: {},
+    usage: '',
+    summary: 'print completions for bash',
+    details: 'To use them in this shell: eval "$(sync-bridge completion)"',
   },
 } satisfies Record<string, CommandDescription>
 
@@ -81,8 +93,8 @@ Usage: sync-bridge COMMAND [OPTIONS]
 
 ${descriptions.map(([name, { usage, summary }]) => `  ${`${name} ${usage}`.padEnd(usageWidth)}  ${summary}`).join('\n')}
 
-  ${'-h, --help'.padEnd(usageWidth)}  show this; after a command, its options
-  ${'-V, --version'.padEnd(usageWidth)}  show the version
+  ${'help [COMMAND]'.padEnd(usageWidth)}  show this, or the options of a command; also --help and -h
+  ${'version'.padEnd(usageWidth)}  show the version; also --version and -V
 
 Exit codes: 0 success, 1 failure, 2 called wrongly or bad settings.
 A first look: sync-bridge sandbox
@@ -93,4 +105,34 @@ export function commandHelp(name: CommandName): string {
   const { usage, summary, details }: CommandDescription = commands[name]
   const sentence = summary[0]!.toUpperCase() + summary.slice(1)
   return `${sentence}.\n\nUsage: ${`sync-bridge ${name} ${usage}`.trimEnd()}\n\n${details}\n`
+}
+
+/** What `completion` prints. */
+export function bashCompletion(): string {
+  const names = descriptions.map(([name]) => name)
+  const cases = descriptions
+    .filter(([, { options }]) => Object.keys(options).length > 0)
+    .map(
+      ([name, { options }]) =>
+        `    ${name}) words="${Object.keys(options)
+          .map((option) => `--${option}`)
+          .join(' ')} --help" ;;`,
+    )
+  return `# Completions of sync-bridge for bash
+_sync_bridge() {
+  local current="\${COMP_WORDS[COMP_CWORD]}" words="--help"
+  COMPREPLY=()
+  [ "\${COMP_WORDS[COMP_CWORD - 1]}" = --config ] && return
+  if [ "$COMP_CWORD" = 1 ]; then
+    words="${[...names, 'help', 'version'].join(' ')}"
+  else
+    case "\${COMP_WORDS[1]}" in
+    help) words="${names.join(' ')}" ;;
+${cases.join('\n')}
+    esac
+  fi
+  mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
+}
+complete -o default -F _sync_bridge sync-bridge
+`
 }

@@ -1,7 +1,7 @@
 import { describeAddressError } from './listen-error.ts'
 
 import type * as Files from 'node:fs'
-
+import type { ListeningAddress } from './listen-error.ts'
 import type { BunFile, FileSink } from 'bun'
 import type { ProcessUsage } from '../observability/metrics.ts'
 import type { FromWorker, ToWorker, WorkerProcess } from './workers.ts'
@@ -38,7 +38,7 @@ export interface Processes {
   /** Whether the operating system deals the connections of a port to all processes of a user that listen on it. */
   canSharePorts: boolean
   /** Why nobody could listen here without sharing the port, with the remedy; null: it is free. */
-  addressProblem(hostname: string, port: number, setting: string): string | null
+  addressProblem(address: ListeningAddress): Promise<string | null>
   /** Runs this program once more, with the same arguments, as a worker. Throws when that is impossible. */
   startWorker(
     environment: Record<string, string | undefined>,
@@ -201,12 +201,13 @@ function hasNewExecutable(): boolean {
   }
 }
 
-function addressProblem(hostname: string, port: number, setting: string): string | null {
+async function addressProblem(address: ListeningAddress): Promise<string | null> {
+  const { hostname, port } = address
   try {
     Bun.listen({ hostname, port, socket: { data() {} } }).stop(true)
     return null
   } catch (error) {
-    return describeAddressError(error, port, setting)
+    return describeAddressError(error, address)
   }
 }
 

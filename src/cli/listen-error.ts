@@ -1,15 +1,29 @@
-/**
- * What is wrong with an address that can't be listened on, with the remedy; null when the error says something else.
- * `setting` is where the address comes from.
- */
-export function describeAddressError(error: unknown, port: number, setting: string): string | null {
-  switch ((error as { code?: unknown } | null)?.code) {
+/** An address to listen on, and where it comes from. */
+export interface ListeningAddress {
+  hostname: string
+  port: number
+  /** The settings to change. */
+  setting: string
+}
+
+/** What is wrong with an address that can't be listened on, with the remedy; null when the error says something else. */
+export async function describeAddressError(
+  error: unknown,
+  address: ListeningAddress,
+): Promise<string | null> {
+  const { code, message } = error as { code?: unknown; message?: unknown }
+  const isAboutAddress = typeof code === 'string' || String(message).startsWith('Failed to listen')
+  if (!isAboutAddress) return null
+  const { hostname, port, setting } = address
+  // For a name that nobody knows the runtime gives whatever error was there before.
+  if (!(await isKnown(hostname))) return `the host is unknown: change ${setting}`
+  switch (code) {
     case 'EADDRINUSE':
       return `the port is in use: change ${setting}, or stop who uses it`
     case 'EADDRNOTAVAIL':
       return `the address is not one of this machine: change ${setting}`
     case 'EINVAL':
-      return `the host is unknown, or no address to listen on: change ${setting}`
+      return `that is no address to listen on: change ${setting}`
     case 'EACCES':
     case 'EPERM':
       return port > 0 && port < 1024
@@ -18,4 +32,13 @@ export function describeAddressError(error: unknown, port: number, setting: stri
     default:
       return null
   }
+}
+
+async function isKnown(hostname: string): Promise<boolean> {
+  const { isIP } = await import('node:net')
+  if (isIP(hostname) !== 0) return true
+  return Bun.dns.lookup(hostname).then(
+    (addresses) => addresses.length > 0,
+    () => false,
+  )
 }

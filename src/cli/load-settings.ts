@@ -15,7 +15,7 @@ export function loadSettings(
 ): { settings: Settings; effective: EffectiveSetting[] } | null {
   const file = path === null ? null : readSettingsFile(path, host)
   if (file && 'problem' in file) {
-    host.stderr.write(`${path}: ${file.problem}: name the settings file with --config FILE\n`)
+    host.stderr.write(`${path}: ${file.problem}\n`)
     return null
   }
 
@@ -48,7 +48,11 @@ function readSettingsFile(path: string, host: Host): { path: string; text: strin
   try {
     return { path, text: host.readFile(path) }
   } catch (cause) {
-    return { problem: `cannot be read (${reasonOf(cause)})` }
+    const isDenied = (cause as { code?: unknown }).code === 'EACCES'
+    const remedy = isDenied
+      ? `let the group of the service read it: chgrp sync-bridge ${path} && chmod 640 ${path}`
+      : 'name the settings file with --config FILE'
+    return { problem: `cannot be read (${reasonOf(cause)}): ${remedy}` }
   }
 }
 

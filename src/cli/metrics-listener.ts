@@ -14,20 +14,21 @@ export interface MetricsListener {
  * Serves `/__metrics__` at `service.metrics_listen` and nothing else; null when that is not set. `families` are those of
  * all processes of the service. `failed` when the address can not be used; stderr tells it then.
  */
-export function listenForMetrics(
+export async function listenForMetrics(
   { metricsListen, metricsEnabled, reusePort }: Settings,
   { stderr, processes }: Host,
   families: () => Promise<MetricFamily[]>,
-): MetricsListener | null | 'failed' {
+): Promise<MetricsListener | null | 'failed'> {
   if (!metricsListen || !metricsEnabled) return null
   const { host: hostname, port } = metricsListen
+  const address = { hostname, port, setting: 'service.metrics_listen' }
   // An instance of another service would be dealt half of the questions.
   const isShared = reusePort || Boolean(processes?.predecessor)
   const refuse = (problem: string) => {
     stderr.write(`sync-bridge: cannot serve metrics on ${hostname}:${port}: ${problem}\n`)
     return 'failed' as const
   }
-  const problem = isShared ? null : processes?.addressProblem(hostname, port, 'service.metrics_listen')
+  const problem = isShared ? null : await processes?.addressProblem(address)
   if (problem) return refuse(problem)
   const answer = async () =>
     new Response(renderFamilies(await families()), { headers: { 'Content-Type': expositionType } })
@@ -44,7 +45,7 @@ export function listenForMetrics(
     })
     return { stop: () => server.stop() }
   } catch (error) {
-    const description = describeAddressError(error, port, 'service.metrics_listen')
+    const description = await describeAddressError(error, address)
     if (!description) throw error
     return refuse(description)
   }

@@ -17,6 +17,8 @@ export interface SandboxOptions {
 export interface Probes {
   tokenServer(): Promise<true | string>
   cache(): Promise<true | string>
+  /** The address to listen on. */
+  address(): Promise<{ ok: boolean; detail: string }>
   close(): void | Promise<void>
 }
 
@@ -24,7 +26,7 @@ export interface Probes {
 export interface Programs {
   serve(settings: Settings, host: Host, reread: RereadSettings): Promise<number>
   sandbox(options: SandboxOptions, host: Host): Promise<number>
-  createProbes(settings: Settings): Promise<Probes>
+  createProbes(settings: Settings, host: Host): Promise<Probes>
 }
 
 /** The real ones, loaded when they are needed: a health check every few seconds must not load a server. */
@@ -37,8 +39,8 @@ export const realPrograms: Programs = {
     const { sandbox } = await import('./sandbox.ts')
     return sandbox(options, host)
   },
-  async createProbes(settings) {
+  async createProbes(settings, host) {
     const { createProbes } = await import('./check.ts')
-    return createProbes(settings)
+    return createProbes(settings, host)
   },
 }

@@ -3,7 +3,7 @@ import { nearest } from '../settings/spelling.ts'
 import { commit, name, version } from '../version.ts'
 import { readArguments } from './arguments.ts'
 import { scrubEnvironment } from './environment.ts'
-import { commandHelp, commands, generalHelp } from './help.ts'
+import { bashCompletion, commandHelp, commands, generalHelp, usualSettingsFile } from './help.ts'
 import { loadSettings } from './load-settings.ts'
 import { realPrograms } from './programs.ts'
 
@@ -19,19 +19,37 @@ import type { RereadSettings } from './lifecycle.ts'
  */
 export async function run(args: string[], host: Host, programs: Programs = realPrograms): Promise<number> {
   const [first, ...rest] = args
-  if (first === undefined) {
-    host.stderr.write(generalHelp)
-    return 2
+  switch (first) {
+    case undefined:
+      host.stderr.write(generalHelp)
+      return 2
+    case '--help':
+    case '-h':
+      return print(host, generalHelp)
+    case 'help':
+      return help(rest, host)
+    case '--version':
+    case '-V':
+    case 'version':
+      return print(host, `${name} ${version} (commit ${commit})\n`)
   }
-  if (first === '--help' || first === '-h') return print(host, generalHelp)
-  if (first === '--version' || first === '-V') return print(host, `${name} ${version} (commit ${commit})\n`)
-  if (!Object.hasOwn(commands, first)) return complain(host, null, describeUnknown(first))
+  if (!isCommand(first)) return complain(host, null, describeUnknown(first))
+  const given = readArguments(rest, { ...commands[first].options, help: 'flag' })
+  if ('error' in given) return complain(host, first, given.error)
+  if (given.options.has('help')) return print(host, commandHelp(first))
+  return start(first, given.options, host, programs)
+}
 
-  const command = first as CommandName
-  const given = readArguments(rest, { ...commands[command].options, help: 'flag' })
-  if ('error' in given) return complain(host, command, given.error)
-  if (given.options.has('help')) return print(host, commandHelp(command))
-  return start(command, given.options, host, programs)
+function isCommand(word: string): word is CommandName {
+  return Object.hasOwn(commands, word)
+}
+
+async function help([command, ...more]: string[], host: Host): Promise<number> {
+  if (command === undefined) return print(host, generalHelp)
+  if (more.length > 0) return complain(host, null, `unexpected argument ${JSON.stringify(more[0])}`)
+  return isCommand(command)
+    ? print(host, commandHelp(command))
+    : complain(host, null, describeUnknown(command))
 }
 
 async function start(
@@ -41,43 +59,55 @@ async function start(
   programs: Programs,
 ): Promise<number> {
   const value = (option: string) => options.get(option)?.[0] ?? null
-  // What a service does not need is loaded by who asks for it.
-  if (command === 'init') {
-    const { init } = await import('./init.ts')
-    return init(host)
-  }
-  if (command === 'systemd-unit') {
-    const { systemdUnit, usualSettingsFile } = await import('./systemd-unit.ts')
-    return systemdUnit(value('config') ?? usualSettingsFile, host)
-  }
-
-  const { problems, trusting } = scrubEnvironment(host.environment)
-  if (problems.length > 0) {
-    for (const problem of problems) host.stderr.write(`${problem}\n`)
-    return 2
-  }
+  // A command loads what it needs by itself, so that a health check every few seconds does not load a server.
   switch (command) {
-    case 'serve': {
-      const loaded = loadSettings(value('config'), host, trusting)
-      return loaded ? programs.serve(loaded.settings, host, rereadFrom(value('config'), host)) : 2
+    case 'init': {
+      const { annotatedIni } = await import('../settings/settings-text.ts')
+      return print(host, annotatedIni(host.randomBytes(32).toHex()))
     }
-    case 'check': {
-      const { check } = await import('./check.ts')
-      return check(value('config'), host, trusting, programs.createProbes)
+    case 'systemd-unit': {
+      const { systemdUnit } = await import('./systemd-unit.ts')
+      return print(host, systemdUnit(value('config') ?? usualSettingsFile, host))
     }
-    case 'sandbox': {
-      const sandbox = readSandboxOptions(options)
-      return typeof sandbox === 'string' ? complain(host, command, sandbox) : programs.sandbox(sandbox, host)
-    }
+    case 'completion':
+      return print(host, bashCompletion())
     case 'healthcheck': {
       const url = value('url')
       if (url === null) return complain(host, command, '--url is missing')
       const { healthcheck } = await import('./healthcheck.ts')
-      return healthcheck(url, host)
+      return withCleanEnvironment(host, () => healthcheck(url, options.has('deep'), host))
     }
+    case 'serve':
+      return withCleanEnvironment(host, (trusting) => {
+        const loaded = loadSettings(value('config'), host, trusting)
+        return loaded ? programs.serve(loaded.settings, host, rereadFrom(value('config'), host)) : 2
+      })
+    case 'check':
+      return withCleanEnvironment(host, async (trusting) => {
+        const { check } = await import('./check.ts')
+        const choices = { isOffline: options.has('offline'), asJson: options.has('json') }
+        return check({ path: value('config'), trusting, ...choices }, host, programs.createProbes)
+      })
+    case 'sandbox':
+      return withCleanEnvironment(host, () => {
+        const sandbox = readSandboxOptions(options)
+        return typeof sandbox === 'string'
+          ? complain(host, command, sandbox)
+          : programs.sandbox(sandbox, host)
+      })
     default:
       return command satisfies never
   }
+}
+
+/** Runs a command that connects to others; `trusting` are the variables that widened the trust in certificates. */
+async function withCleanEnvironment(
+  host: Host,
+  command: (trusting: string[]) => Promise<number> | number,
+): Promise<number> {
+  const { problems, trusting } = scrubEnvironment(host.environment)
+  for (const problem of problems) host.stderr.write(`${problem}\n`)
+  return problems.length > 0 ? 2 : command(trusting)
 }
 
 /** Reads the same settings later; what would go to stderr is reported line by line. */
@@ -88,9 +118,15 @@ function rereadFrom(path: string | null, host: Host): RereadSettings {
   }
 }
 
-function print(host: Host, text: string): number {
-  host.stdout.write(text)
-  return 0
+/** 1 when the text can't be written. A reader that has gone away had enough. */
+async function print(host: Host, text: string): Promise<number> {
+  const { promise, resolve } = Promise.withResolvers<Error | null>()
+  host.stdout.write(text, (error) => resolve(error ?? null))
+  const error = await promise
+  const code = (error as { code?: unknown } | null)?.code
+  if (!error || code === 'EPIPE') return 0
+  host.stderr.write(`${name}: cannot write to the standard output: ${String(code ?? error.message)}\n`)
+  return 1
 }
 
 function complain(host: Host, command: CommandName | null, error: string): number {
@@ -100,7 +136,7 @@ function complain(host: Host, command: CommandName | null, error: string): numbe
 }
 
 function describeUnknown(argument: string): string {
-  const meant = nearest(argument, Object.keys(commands))
+  const meant = nearest(argument, [...Object.keys(commands), 'help', 'version'])
   const kind = argument.startsWith('-') ? 'option' : 'command'
   return `unknown ${kind} ${JSON.stringify(argument)}${meant ? `: did you mean ${meant}?` : ''}`
 }

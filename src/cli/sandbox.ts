@@ -13,6 +13,7 @@ import { startBridge } from '../service/bridge.ts'
 import type { Bridge } from '../service/bridge.ts'
 import type { Host } from './host.ts'
 import type { SandboxOptions } from './programs.ts'
+import { describeAddressError } from './listen-error.ts'
 import { lifecycleSignals } from './lifecycle.ts'
 import { createOutputLog } from './output-log.ts'
 
@@ -31,11 +32,10 @@ export async function sandbox(options: SandboxOptions, host: Host): Promise<numb
       ...(options.tokenPort !== null && { tokenPort: options.tokenPort }),
       ...(options.storagePort !== null && { storagePort: options.storagePort }),
     })
-  } catch {
-    return complain(
-      host,
-      'cannot listen: a port is in use; choose others with --token-port and --storage-port',
-    )
+  } catch (error) {
+    // Which of the two it was is not told.
+    const port = Math.min(options.tokenPort ?? Infinity, options.storagePort ?? Infinity)
+    return complain(host, await describeFailure(error, port, '--token-port or --storage-port'))
   }
   const user = upstream.addUser('sample')
   fillSampleData(upstream, user)
@@ -43,10 +43,12 @@ export async function sandbox(options: SandboxOptions, host: Host): Promise<numb
     host.stderr.write(`Making ${count} records in ${collection} ...\n`)
     upstream.seed(user, collection, count)
   }
-  const bridge = options.upstreamOnly ? null : startBridgeOver(upstream, options, host)
-  if (bridge === 'port in use') {
+  let bridge: Bridge | null
+  try {
+    bridge = options.upstreamOnly ? null : startBridgeOver(upstream, options, host)
+  } catch (error) {
     await upstream.stop()
-    return complain(host, `cannot listen on port ${options.port}: it is in use; choose another with --port`)
+    return complain(host, await describeFailure(error, options.port ?? 0, '--port'))
   }
 
   const info = describe(upstream, user, bridge)
@@ -80,17 +82,26 @@ function complain(host: Host, problem: string): number {
   return 1
 }
 
-function startBridgeOver(upstream: Sandbox, { port }: SandboxOptions, host: Host): Bridge | 'port in use' {
-  for (const candidate of port === null ? [usualPort, 0] : [port]) {
+function startBridgeOver(upstream: Sandbox, { port }: SandboxOptions, host: Host): Bridge {
+  const startAt = (candidate: number) => {
     const settings = sandboxSettings(upstream, candidate, host)
-    const { log } = createOutputLog(settings, host, host.stderr)
-    try {
-      return startBridge(settings, host, log)
-    } catch {
-      // The usual port is a courtesy to people; any free one will do.
-    }
+    return startBridge(settings, host, createOutputLog(settings, host, host.stderr).log)
   }
-  return 'port in use'
+  if (port !== null) return startAt(port)
+  try {
+    return startAt(usualPort)
+  } catch (error) {
+    if ((error as { code?: unknown }).code !== 'EADDRINUSE') throw error
+    // The usual port is a courtesy to people; any free one will do.
+    return startAt(0)
+  }
+}
+
+/** Throws what is no failure to listen. */
+async function describeFailure(error: unknown, port: number, setting: string): Promise<string> {
+  const problem = await describeAddressError(error, { hostname: '127.0.0.1', port, setting })
+  if (!problem) throw error
+  return `cannot listen: ${problem}`
 }
 
 /** The settings of a bridge that needs nothing else on this machine and lets its user try writes. */

@@ -33,7 +33,7 @@ async function serveAsMain(context: ServiceContext): Promise<number> {
   const signals = lifecycleSignals(host)
   // Sockets share a port in silence, and an instance that was started by mistake would get half of the connections.
   const isShared = settings.reusePort || Boolean(processes?.predecessor)
-  const problem = isShared ? null : processes?.addressProblem(settings.host, settings.port, addressSettings)
+  const problem = isShared ? null : await processes?.addressProblem(addressOf(settings))
   if (problem) return refuse(context, problem)
   return processes && settings.workers > 1
     ? supervise(context, processes, signals)
@@ -46,7 +46,7 @@ async function serveAlone(context: ServiceContext, signals: LifecycleSignals): P
     sharesPort: settings.reusePort || host.processes?.canSharePorts === true,
   })
   if (typeof bridge === 'number') return bridge
-  const metrics = listenForMetrics(settings, host, async () => bridge.families())
+  const metrics = await listenForMetrics(settings, host, async () => bridge.families())
   if (metrics === 'failed') {
     await bridge.stop(0)
     return 1
@@ -93,7 +93,9 @@ async function drain(bridge: Bridge, settings: Settings, delayMs: number): Promi
   await bridge.stop(settings.shutdownGraceSeconds * 1000)
 }
 
-const addressSettings = 'service.host or service.port'
+function addressOf({ host, port }: Settings) {
+  return { hostname: host, port, setting: 'service.host or service.port' }
+}
 
 /** The exit code when the address can't be used, and then stderr tells why. */
 async function listen(context: ServiceContext, options: BridgeOptions): Promise<Bridge | number> {
@@ -102,7 +104,7 @@ async function listen(context: ServiceContext, options: BridgeOptions): Promise<
   try {
     return startBridge(settings, host, output.log, { logLinesDropped: output.dropped, ...options })
   } catch (error) {
-    const problem = describeAddressError(error, settings.port, addressSettings)
+    const problem = await describeAddressError(error, addressOf(settings))
     if (!problem) throw error
     return refuse(context, problem)
   }

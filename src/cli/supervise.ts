@@ -38,7 +38,7 @@ export async function supervise(
     return code
   }
   if ('exitCode' in outcome) return giveUp(outcome.exitCode)
-  const metrics = listenForMetrics(settings, host, () => workers.families())
+  const metrics = await listenForMetrics(settings, host, () => workers.families())
   if (metrics === 'failed') return giveUp(1)
   const service = {
     ...outcome,

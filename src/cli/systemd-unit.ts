@@ -4,19 +4,15 @@ import type { Host } from './host.ts'
 
 const usualExecutable = '/usr/local/bin/sync-bridge'
 
-/** Where the settings are when nothing else is said. */
-export const usualSettingsFile = '/etc/sync-bridge/sync-bridge.ini'
-
-/** Prints a unit for systemd that runs this executable with the settings file, shut off from the rest of the machine. */
-export function systemdUnit(path: string, host: Host): number {
+/** A unit for systemd that runs this executable with the settings file, shut off from the rest of the machine. */
+export function systemdUnit(path: string, host: Host): string {
   const settingsFile = isAbsolute(path) ? path : join(host.cwd, path)
   if (!host.standalone) {
     host.stderr.write(
       `warning: this is not the built executable: the unit names ${usualExecutable} instead\n`,
     )
   }
-  host.stdout.write(unit(host.standalone ? host.executablePath : usualExecutable, settingsFile))
-  return 0
+  return unit(host.standalone ? host.executablePath : usualExecutable, settingsFile)
 }
 
 function unit(executable: string, settingsFile: string): string {

@@ -6,12 +6,17 @@ import type { AnySetting } from './schema.ts'
 
 /** The effective settings, one per line with its source. Secrets, and passwords inside addresses, are masked. */
 export function maskedSettings(effective: EffectiveSetting[]): string[] {
-  const shown = effective.map(({ name, text, source, secret }) => {
-    const value = text === null || (text === '' && secret) ? '(none)' : secret ? mask : visible(name, text)
-    return { line: `service.${name} = ${value}`, source }
+  const shown = effective.map((setting) => {
+    return { line: `service.${setting.name} = ${maskedValue(setting) ?? '(none)'}`, source: setting.source }
   })
   const width = Math.min(72, Math.max(...shown.map(({ line }) => line.length)))
   return shown.map(({ line, source }) => `${line.padEnd(width)}  (${source})`)
+}
+
+/** Its value to be shown; null: none. */
+export function maskedValue({ name, text, secret }: EffectiveSetting): string | null {
+  if (text === null || (text === '' && secret)) return null
+  return secret ? mask : visible(name, text)
 }
 
 /**

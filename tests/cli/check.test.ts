@@ -19,7 +19,7 @@ describe('check', () => {
       expect.stringMatching(/^service\.cache_hmac_secret = \*{8} +\(bridge\.ini:2\)$/),
     )
     expect(host.out).toContain('service.cache_url = rediss://bridge:********@cache.example.org/1 ')
-    expect(lines.slice(-3)).toEqual(['token server: answers', 'cache: answers', ''])
+    expect(host.err).toBe('token server: answers\ncache: answers\naddress: is free\n')
     expect(host.out).not.toContain(secret)
     expect(host.out).not.toContain('hunter2')
   })
@@ -30,10 +30,9 @@ describe('check', () => {
 
     expect(await run(['check', '--config', 'bridge.ini'], host, programs)).toBe(2)
     expect(programs.closed).toBe(1)
-    expect(host.out.split('\n').slice(-3)).toEqual([
+    expect(host.err.split('\n').slice(0, 2)).toEqual([
       'token server: answers',
       'cache: cannot connect to 127.0.0.1:6379',
-      '',
     ])
   })
 
@@ -54,5 +53,43 @@ describe('check', () => {
       .toBe(`bridge.ini:3: service.readonly: "maybe" is neither true nor false: write true or false
 sync-bridge: 1 problem with the settings
 `)
+  })
+
+  it('asks nobody with --offline', async () => {
+    const programs = fakePrograms({ tokenServer: async () => 'no answer' })
+    const host = fakeHost({ f: leastIni })
+
+    expect(await run(['check', '--offline', '--config', 'f'], host, programs)).toBe(0)
+    expect(programs.closed).toBe(0)
+    expect(host.err).toBe('the settings are valid\n')
+  })
+
+  it('prints one object with --json, whether the settings are good or bad', async () => {
+    const programs = fakePrograms({ cache: async () => 'no answer' })
+    const good = fakeHost({ f: leastIni })
+    const bad = fakeHost({ f: `${leastIni}service.readonly = maybe\n` })
+
+    expect(await run(['check', '--json', '--config', 'f'], good, programs)).toBe(2)
+    expect(await run(['check', '--json', '--config', 'f'], bad, programs)).toBe(2)
+    const report = JSON.parse(good.out)
+    expect(report).toMatchObject({
+      ok: false,
+      checks: {
+        'token server': { ok: true, detail: 'answers' },
+        cache: { ok: false, detail: 'no answer' },
+        address: { ok: true },
+      },
+    })
+    expect(report.settings).toContainEqual({
+      name: 'cache_hmac_secret',
+      value: '********',
+      source: 'f:2',
+    })
+    expect(JSON.parse(bad.out)).toMatchObject({
+      ok: false,
+      messages: [expect.stringContaining('service.readonly'), expect.any(String)],
+    })
+    expect([good.err, bad.err]).toEqual(['', ''])
+    expect(good.out).not.toContain(secret)
   })
 })

@@ -1,4 +1,4 @@
-import type { Host } from '../../src/cli/host.ts'
+import type { Host, Output } from '../../src/cli/host.ts'
 import type { Probes, Programs, SandboxOptions } from '../../src/cli/programs.ts'
 import type { Settings } from '../../src/settings/settings.ts'
 
@@ -17,8 +17,8 @@ export function fakeHost(
   const host: FakeHost = {
     out: '',
     err: '',
-    stdout: { isTty: false, isJournal: false, write: (text) => void (host.out += text) },
-    stderr: { isTty: false, isJournal: false, write: (text) => void (host.err += text) },
+    stdout: outputTo((text) => void (host.out += text)),
+    stderr: outputTo((text) => void (host.err += text)),
     environment: { ...environment },
     readFile(path) {
       if (Object.hasOwn(files, path)) return files[path]!
@@ -34,6 +34,17 @@ export function fakeHost(
     ...more,
   }
   return host
+}
+
+function outputTo(take: (text: string) => void): Output {
+  return {
+    isTty: false,
+    isJournal: false,
+    write(text, written) {
+      take(text)
+      written?.()
+    },
+  }
 }
 
 /** Programs that note what they were started with and end with the exit code 7. */
@@ -52,7 +63,8 @@ export function fakePrograms(probes: Partial<Probes> = {}) {
     },
     async createProbes() {
       const close = () => void programs.closed++
-      return { tokenServer: async () => true, cache: async () => true, close, ...probes }
+      const address = async () => ({ ok: true, detail: 'is free' })
+      return { tokenServer: async () => true, cache: async () => true, address, close, ...probes }
     },
   }
   return programs

@@ -21,18 +21,20 @@ afterEach(() => {
 
 describe('healthcheck', () => {
   it.each([
-    ['', '/__heartbeat__'],
-    ['v1/', '/v1/__heartbeat__'],
-    ['v1/__heartbeat__', '/v1/__heartbeat__'],
-    ['__lbheartbeat__', '/__lbheartbeat__'],
-  ])('asks below %j for %s', async (path, expected) => {
+    ['', false, '/__lbheartbeat__'],
+    ['', true, '/__heartbeat__'],
+    ['v1/', false, '/v1/__lbheartbeat__'],
+    ['v1/', true, '/v1/__heartbeat__'],
+    ['v1/__heartbeat__', false, '/v1/__heartbeat__'],
+    ['__lbheartbeat__', true, '/__lbheartbeat__'],
+  ])('asks below %j, with --deep %j, for %s', async (path, isDeep, expected) => {
     const asked: string[] = []
     const url = serve((found) => {
       asked.push(found)
       return Response.json({ storage: true })
     })
 
-    expect(await healthcheck(`${url}${path}`, fakeHost())).toBe(0)
+    expect(await healthcheck(`${url}${path}`, isDeep, fakeHost())).toBe(0)
     expect(asked).toEqual([expected])
   })
 
@@ -41,7 +43,7 @@ describe('healthcheck', () => {
       const url = serve((path) => new Response(null, { status, headers: { Location: `${path}/elsewhere` } }))
       const host = fakeHost()
 
-      expect(await healthcheck(`${url}`, host)).toBe(1)
+      expect(await healthcheck(`${url}`, false, host)).toBe(1)
       expect(host.err).toBe(`unhealthy: ${url.host}: answered ${status}\n`)
     }
   })
@@ -51,7 +53,7 @@ describe('healthcheck', () => {
     servers.pop()!.stop(true)
     const host = fakeHost()
 
-    expect(await healthcheck(`${url}`, host)).toBe(1)
+    expect(await healthcheck(`${url}`, false, host)).toBe(1)
     expect(host.err).toBe(`unhealthy: ${url.host}: ECONNREFUSED\n`)
   })
 
@@ -60,14 +62,14 @@ describe('healthcheck', () => {
     const url = serve(() => never.promise)
     const host = fakeHost()
 
-    expect(await healthcheck(`${url}`, host, 30)).toBe(1)
+    expect(await healthcheck(`${url}`, false, host, 30)).toBe(1)
     expect(host.err).toBe(`unhealthy: ${url.host}: no answer in 0.03 s\n`)
   })
 
   it.each(['127.0.0.1:8000', 'ftp://host', 'http://', 'x\ny'])('refuses %j', async (address) => {
     const host = fakeHost()
 
-    expect(await healthcheck(address, host)).toBe(2)
+    expect(await healthcheck(address, false, host)).toBe(2)
     expect(host.err).toBe(`sync-bridge: --url ${JSON.stringify(address)} is not an http(s) URL\n`)
   })
 })

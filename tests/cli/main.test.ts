@@ -33,6 +33,25 @@ describe('main', () => {
     expect(exitCode).toBe(0)
   })
 
+  it.each([['init'], ['help'], ['version'], ['systemd-unit'], ['completion']])(
+    'fails when what "%s" prints can not be written',
+    (command) => {
+      const script = '"$1" "$2" "$3" >/dev/full'
+      const { exitCode, stderr } = Bun.spawnSync([
+        'bash',
+        '-c',
+        script,
+        'bash',
+        process.execPath,
+        main,
+        command,
+      ])
+
+      expect(exitCode).toBe(1)
+      expect(stderr.toString()).toEndWith('cannot write to the standard output: ENOSPC\n')
+    },
+  )
+
   it('reads settings from files, relative names from beside the settings', () => {
     const folder = mkdtempSync(join(tmpdir(), 'sync-bridge-'))
     const path = join(folder, 'bridge.ini')

@@ -8,22 +8,33 @@ const help = `Sync Bridge serves a Firefox Sync storage through the Kinto record
 
 Usage: sync-bridge COMMAND [OPTIONS]
 
-  serve --config FILE           run the service in the foreground
-  sandbox [OPTIONS]             run the service over an embedded Sync storage, to try it out
-  check --config FILE           validate the settings, and try token server and cache
-  init                          print a settings file to begin with, with a fresh secret
-  systemd-unit [--config FILE]  print a hardened unit for systemd
-  healthcheck --url URL         ask a running service whether it is well
+  serve --config FILE                       run the service in the foreground
+  sandbox [OPTIONS]                         run the service over an embedded Sync storage, to try it out
+  check --config FILE [--offline] [--json]  validate the settings, and try token server, cache and address
+  init                                      print a settings file to begin with, with a fresh secret
+  systemd-unit [--config FILE]              print a hardened unit for systemd
+  healthcheck --url URL [--deep]            ask a running service whether it is alive
+  completion                                print completions for bash
 
-  -h, --help                    show this; after a command, its options
-  -V, --version                 show the version
+  help [COMMAND]                            show this, or the options of a command; also --help and -h
+  version                                   show the version; also --version and -V
 
 Exit codes: 0 success, 1 failure, 2 called wrongly or bad settings.
 A first look: sync-bridge sandbox
 `
 
+const healthcheckHelp = `Ask a running service whether it is alive.
+
+Usage: sync-bridge healthcheck --url URL [--deep]
+
+  --url URL   where the service is, such as http://127.0.0.1:8000
+  --deep      ask also whether the token server and the cache answer
+
+Exits 0 if the service answers 200 within five seconds, otherwise 1.
+`
+
 describe('run', () => {
-  it.each(['--help', '-h'])('shows the help for %s', async (argument) => {
+  it.each(['--help', '-h', 'help'])('shows the help for %s', async (argument) => {
     const host = fakeHost()
 
     expect(await run([argument], host)).toBe(0)
@@ -39,7 +50,7 @@ describe('run', () => {
     expect(host.err).toBe(help)
   })
 
-  it.each(['--version', '-V'])('shows the version for %s', async (argument) => {
+  it.each(['--version', '-V', 'version'])('shows the version for %s', async (argument) => {
     const host = fakeHost()
 
     expect(await run([argument], host)).toBe(0)
@@ -52,16 +63,20 @@ describe('run', () => {
       const host = fakeHost()
 
       expect(await run(['healthcheck', argument], host)).toBe(0)
-      expect(host.out).toBe(`Ask a running service whether it is well.
-
-Usage: sync-bridge healthcheck --url URL
-
-  --url URL   where the service is, such as http://127.0.0.1:8000
-
-Exits 0 if its heartbeat answers 200 within five seconds, otherwise 1.
-`)
+      expect(host.out).toBe(healthcheckHelp)
     },
   )
+
+  it('shows them for "help COMMAND" too, and no others', async () => {
+    const host = fakeHost()
+
+    expect(await run(['help', 'healthcheck'], host)).toBe(0)
+    expect(host.out).toBe(healthcheckHelp)
+    expect(await run(['help', 'healtcheck'], host)).toBe(2)
+    expect(await run(['help', 'serve', 'check'], host)).toBe(2)
+    expect(host.err).toContain('unknown command "healtcheck": did you mean healthcheck?')
+    expect(host.err).toContain('unexpected argument "check"')
+  })
 
   it.each([
     [['serv'], 'unknown command "serv": did you mean serve?', ''],

@@ -1,9 +1,11 @@
 import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
-import { appendFileSync, existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { appendFileSync, chmodSync, existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 
 import { startRedisServer } from '../support/redis-server.ts'
-import { endAll, executablePath, makeFolder, run, start, startUpstream } from './process.ts'
+import { makeCertificates } from '../support/certificates.ts'
+import { temporaryFolder } from '../support/processes.ts'
+import { endAll, executablePath, iniText, makeFolder, run, serve, start, startUpstream } from './process.ts'
 import type { RedisServer } from '../support/redis-server.ts'
 import type { Upstream } from './process.ts'
 
@@ -50,8 +52,8 @@ describe('the executable', () => {
     expect(made.exitCode).toBe(0)
     expect(unfinished.exitCode).toBe(2)
     expect(unfinished.stderr).toContain('token_server_url')
-    expect(checked).toMatchObject({ exitCode: 0, stderr: '' })
-    expect(checked.stdout).toContain('token server: answers\ncache: answers')
+    expect(checked).toMatchObject({ exitCode: 0 })
+    expect(checked.stderr).toBe('token server: answers\ncache: answers\naddress: is free\n')
     expect(checked.stdout + unfinished.stdout + unfinished.stderr).not.toContain(secret)
     expect(response.status).toBe(200)
     expect(well.exitCode).toBe(0)
@@ -68,15 +70,63 @@ describe('the executable', () => {
     expect(form.exec(one.stdout)![1]).not.toBe(form.exec(other.stdout)![1])
   })
 
-  it('does not find a token server that is not there', async () => {
-    const cwd = makeFolder({
-      'bridge.ini': `service.token_server_url = http://127.0.0.1:1\nservice.cache_backend = memory\nservice.cache_hmac_secret = ${'ef'.repeat(32)}\n`,
-    })
-
-    const { exitCode, stdout } = await run(['check', '--config', 'bridge.ini'], { cwd })
+  it.each([
+    ['http://127.0.0.1:1', /Cannot reach "127\.0\.0\.1:1": ECONNREFUSED: nothing listens there/],
+    ['http://nowhere.invalid', /Cannot reach "nowhere\.invalid": \w+: the host is unknown/],
+  ])('tells why %s is no token server', async (url, reason) => {
+    const { exitCode, stderr } = await checkTokenServer(url)
 
     expect(exitCode).toBe(2)
-    expect(stdout).toContain('token server: no answer from http://127.0.0.1:1')
+    expect(stderr).toMatch(reason)
+    expect(stderr).toContain('cache: answers')
+  })
+
+  it('tells of a server that is no token server, and of a certificate that nobody trusts', async () => {
+    using folder = temporaryFolder()
+    const { certificatePath, keyPath, caPath } = await makeCertificates(folder.file('.'))
+    const plain = Bun.serve({
+      hostname: '127.0.0.1',
+      port: 0,
+      fetch: () => new Response('<p>', { status: 404 }),
+    })
+    const tls = { cert: Bun.file(certificatePath), key: Bun.file(keyPath) }
+    const secure = Bun.serve({
+      hostname: '127.0.0.1',
+      port: 0,
+      tls,
+      fetch: () => Response.json({ status: 'invalid-credentials' }, { status: 401 }),
+    })
+    const secureUrl = `https://127.0.0.1:${secure.port}`
+
+    const other = await checkTokenServer(`http://127.0.0.1:${plain.port}`)
+    const untrusted = await checkTokenServer(secureUrl)
+    const trusted = await checkTokenServer(secureUrl, { certificate_ca_bundle: caPath })
+    plain.stop(true)
+    secure.stop(true)
+
+    expect([other.exitCode, untrusted.exitCode, trusted.exitCode]).toEqual([2, 2, 0])
+    expect(other.stderr).toContain('token_server_url is probably wrong')
+    expect(untrusted.stderr).toContain('name that in service.certificate_ca_bundle')
+    expect(trusted.stderr).toContain('token server: answers')
+  })
+
+  it('tells whether the address can be had, and whose it is', async () => {
+    const settings = { token_server_url: 'http://127.0.0.1:1' }
+    const stranger = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } })
+    const running = await serve(settings)
+    const port = new URL(running.url).port
+
+    const taken = await checkTokenServer('http://127.0.0.1:1', { port: String(stranger.port) })
+    const own = await checkTokenServer('http://127.0.0.1:1', { port })
+    const foreign = await checkTokenServer('http://127.0.0.1:1', { host: '192.0.2.1' })
+    stranger.stop(true)
+    running.signal('SIGTERM')
+    await running.exited
+
+    expect(taken.stderr).toContain('address: cannot listen on 127.0.0.1:')
+    expect(taken.stderr).toContain('the port is in use')
+    expect(own.stderr).toMatch(/address: in use by sync-bridge \d/)
+    expect(foreign.stderr).toContain('the address is not one of this machine: change service.host')
   })
 
   it('prints a unit that starts this very file', async () => {
@@ -123,3 +173,35 @@ describe('the executable', () => {
     expect(existsSync(dirname(file!))).toBe(false)
   })
 })
+
+describe('serve', () => {
+  it.each([
+    [{ host: '192.0.2.1' }, 'the address is not one of this machine: change service.host'],
+    [{ host: 'nowhere.invalid' }, 'the host is unknown: change service.host'],
+    [{ port: '81' }, 'ports below 1024 are for root'],
+  ])('tells what is wrong with %j', async (settings: Record<string, string>, problem) => {
+    const cwd = makeFolder()
+    chmodSync(cwd, 0o755)
+    writeFileSync(join(cwd, 'bridge.ini'), iniText({ token_server_url: 'http://127.0.0.1:1', ...settings }))
+    const { exitCode, stderr } = await run(['serve', '--config', 'bridge.ini'], { cwd, asOrdinaryUser: true })
+
+    expect(exitCode).toBe(1)
+    expect(stderr).toContain(`: ${problem}`)
+  })
+})
+
+describe('sandbox', () => {
+  it.each(['--port', '--token-port'])('tells that the port of %s is in use', async (option) => {
+    const taken = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: () => new Response('') })
+    const { exitCode, stderr } = await run(['sandbox', option, String(taken.port)])
+    taken.stop(true)
+
+    expect(exitCode).toBe(1)
+    expect(stderr).toContain(`sync-bridge: cannot listen: the port is in use: change ${option}`)
+  })
+})
+
+async function checkTokenServer(url: string, settings: Record<string, string> = {}) {
+  const text = iniText({ token_server_url: url, ...settings })
+  return run(['check', '--config', 'bridge.ini'], { cwd: makeFolder({ 'bridge.ini': text }) })
+}

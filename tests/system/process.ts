@@ -33,6 +33,8 @@ export interface ProcessOptions {
   stdout?: number
   /** Another executable than the one under test. */
   executable?: string
+  /** As somebody who is not root. */
+  asOrdinaryUser?: boolean
 }
 
 /** A command of the executable that goes on running. */
@@ -48,6 +50,10 @@ export interface Running {
   /** Its exit code, once all that it has printed has been read. */
   readonly exited: Promise<number>
 }
+
+// The executable and the folder have to be readable for everybody then.
+const dropRoot =
+  process.getuid?.() === 0 ? ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups'] : []
 
 const alive = new Set<() => void>()
 
@@ -66,13 +72,16 @@ function removeFolder(folder: string): void {
 export function start(args: string[], options: ProcessOptions = {}): Running {
   requireExecutable()
   const { cwd = makeFolder(), environment = {}, stdout, executable = executablePath } = options
-  const child = Bun.spawn([...leash('KILL'), executable, ...args], {
-    cwd,
-    env: { PATH: '/usr/bin:/bin', ...environment },
-    stdin: 'ignore',
-    stdout: stdout ?? 'pipe',
-    stderr: 'pipe',
-  })
+  const child = Bun.spawn(
+    [...leash('KILL'), ...(options.asOrdinaryUser ? dropRoot : []), executable, ...args],
+    {
+      cwd,
+      env: { PATH: '/usr/bin:/bin', ...environment },
+      stdin: 'ignore',
+      stdout: stdout ?? 'pipe',
+      stderr: 'pipe',
+    },
+  )
   const kill = () => child.kill('SIGKILL')
   alive.add(kill)
   const lines: string[] = []
