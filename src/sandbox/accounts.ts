@@ -1,6 +1,5 @@
-import type { Quirks } from './quirks.ts'
-import type { Switches } from './switches.ts'
-import { TokenError, invalidClientState, unauthorized } from './token-error.ts'
+import { invalidClientState, TokenError, unauthorized } from './identities.ts'
+import type { Quirks, Switches } from './options.ts'
 
 /** What a verified identity says about its account. */
 export interface Claimed {

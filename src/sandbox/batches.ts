@@ -1,13 +1,8 @@
 import { randomBytes, randomUUID } from 'node:crypto'
-import { payloadBytes, type Bso } from './bso.ts'
-import type { Limits } from './limits.ts'
-import type { Quirks } from './quirks.ts'
-import { Refusal, code } from './reply.ts'
+import { code, Refusal } from './http.ts'
+import type { Limits, Quirks } from './options.ts'
 import type { Storage } from './storage.ts'
-
-/** What the query of a POST says about batches. */
-export type BatchRequest =
-  { kind: 'none' } | { kind: 'start' } | { kind: 'append'; id: string } | { kind: 'commit'; id: string }
+import { type Bso, payloadBytes } from './upload.ts'
 
 interface Batch {
   uid: number
@@ -18,21 +13,6 @@ interface Batch {
 }
 
 const lifetimeMs = 2 * 3600 * 1000
-
-/**
- * Reads `batch` and `commit`; throws 400 for a commit without a batch. A batch that is started and committed by the
- * same request is a plain upload. See Sync 1.5 API, "Example: Uploading a large batch of items".
- */
-export function readBatchRequest(query: string, batching: boolean): BatchRequest {
-  const parameters = new URLSearchParams(query)
-  const [id, commit] = [parameters.get('batch'), parameters.get('commit')]
-  if (commit !== null && (id === null || commit !== 'true')) throw new Refusal(400)
-  if (id === null) return { kind: 'none' }
-  const isNew = id === '' || id === 'true'
-  if (!batching && !isNew) throw new Refusal(400)
-  if (isNew) return { kind: commit === null && batching ? 'start' : 'none' }
-  return { kind: commit === null ? 'append' : 'commit', id }
-}
 
 /** The uploads in several requests that haven't been committed yet. */
 export class Batches {

@@ -1,7 +1,7 @@
-import { formatRecord } from './bso.ts'
-import type { ListQuery, Offset, Sort } from './list-query.ts'
-import type { Quirks } from './quirks.ts'
+import type { Quirks } from './options.ts'
+import type { ListFormat, ListQuery, Offset, Sort } from './storage-request.ts'
 import type { Storage } from './storage.ts'
+import { formatRecord } from './upload.ts'
 
 /** One page of a list, chosen but not yet read. */
 export interface Page {
@@ -12,9 +12,6 @@ export interface Page {
   /** Where the next page begins; null when this one ends the list. */
   nextOffset: string | null
 }
-
-/** How the records of a page are put together. */
-export type ListFormat = 'json' | 'newlines'
 
 const chunkBytes = 256 * 1024
 

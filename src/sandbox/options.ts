@@ -1,7 +1,3 @@
-import { defaultLimits, type Limits } from './limits.ts'
-import { quirksOf, type Mode } from './quirks.ts'
-import type { Switches } from './switches.ts'
-
 /** How a sandbox is started. */
 export interface SandboxOptions {
   /** @default '127.0.0.1' */
@@ -51,4 +47,184 @@ export function initialSwitches(options: SandboxOptions, mode: Mode): Switches {
     onNewAccount: null,
     healthy: true,
   }
+}
+
+/** Settings that may change while the sandbox runs; each request reads them anew. */
+export interface Switches {
+  /** False: `batch=true` is ignored and the upload applied at once, and no batch id is known. */
+  batching: boolean
+  /** Most records that a list returns whether or not it names a limit; null for no cap. */
+  listCap: number | null
+  /** False: an account the token server has never seen is refused. */
+  newUsers: boolean
+  /** Added before every storage answer, in milliseconds. */
+  latencyMs: number
+  /** Life of the tokens handed out from now on. */
+  tokenDurationSeconds: number
+  /** Sizes announced by `info/configuration` and enforced. */
+  limits: Limits
+  /** Scheme, host and port that `api_endpoint` begins with, without a trailing slash. */
+  nodeUrl: string
+  /** Room of each store in KB of payloads; null for no quota. */
+  quotaKilobytes: number | null
+  /** The kinds of identity the token server accepts; others are answered 401 "Unsupported". */
+  identityKinds: readonly IdentityKind[]
+  /** Audiences of BrowserID assertions that are accepted; `*` stands for any text. */
+  audiences: readonly string[]
+  /**
+   * Awaited between the checks of a write to a collection that has never been written to and the write itself. Writers
+   * that meet there don't see one another: on PostgreSQL the last one wins, on MySQL it ends as a deadlock.
+   */
+  onFirstWrite: (() => Promise<void>) | null
+  /** Awaited before an account that the token server doesn't know is added. Each request that meets there adds it. */
+  onNewAccount: (() => Promise<void>) | null
+  /** False: both servers' `__heartbeat__` answers 503. */
+  healthy: boolean
+}
+
+/** `browserid` is an assertion of the old account protocol, `bearer` an OAuth access token. */
+export type IdentityKind = 'browserid' | 'bearer'
+
+/** The sizes that `info/configuration` announces, under the names it uses; see Sync 1.5 API, "info/configuration". */
+export interface Limits {
+  max_request_bytes: number
+  max_post_bytes: number
+  max_post_records: number
+  max_record_payload_bytes: number
+  max_total_bytes: number
+  max_total_records: number
+  /** Absent on the Python server. */
+  max_quota_limit?: number
+  /** Different sizes for some collections, by collection name. */
+  collections?: Record<string, CollectionLimits>
+}
+
+/** The sizes that may differ for one collection. */
+export type CollectionLimits = Partial<
+  Pick<Limits, 'max_request_bytes' | 'max_post_bytes' | 'max_record_payload_bytes'>
+>
+
+const rustLimits: Limits = {
+  max_request_bytes: 2_625_536,
+  max_post_bytes: 2_621_440,
+  max_post_records: 100,
+  max_record_payload_bytes: 2_621_440,
+  max_total_bytes: 262_144_000,
+  max_total_records: 10_000,
+  max_quota_limit: 2_097_152_000,
+}
+
+const pythonLimits: Limits = {
+  max_request_bytes: 2_101_248,
+  max_post_bytes: 2_097_152,
+  max_post_records: 100,
+  max_record_payload_bytes: 2_097_152,
+  max_total_bytes: 209_715_200,
+  max_total_records: 10_000,
+}
+
+/** What an implementation announces unless configured otherwise. */
+export function defaultLimits(mode: Mode): Limits {
+  if (mode === 'python') return { ...pythonLimits }
+  // Spanner refuses larger mutations, so its total is capped whatever is configured.
+  return mode === 'spanner' ? { ...rustLimits, max_total_bytes: 100_000_000 } : { ...rustLimits }
+}
+
+/** The limits in force for one collection. */
+export function limitsFor(limits: Limits, collection: string): Limits {
+  return { ...limits, ...limits.collections?.[collection] }
+}
+
+/** The `info/configuration` document. Without batching it lacks the four sizes that only batches and posts have. */
+export function configurationDocument(limits: Limits, batching: boolean): Partial<Limits> {
+  if (batching) return limits
+  const { max_request_bytes, max_record_payload_bytes, max_quota_limit, collections } = limits
+  return { max_request_bytes, max_record_payload_bytes, max_quota_limit, collections }
+}
+
+/** Which of the four storage implementations the sandbox behaves like, where they differ. */
+export type Mode = 'postgres' | 'mysql' | 'spanner' | 'python'
+
+/** The points in which the implementations differ and that a client can observe. */
+export interface Quirks {
+  readonly mode: Mode
+  /** The Python server, whose HTTP details differ from those of the three Rust ones. */
+  readonly isPython: boolean
+  /**
+   * Ids that differ only in case or trailing blanks name one record, of which the last spelling is shown; names of
+   * collections likewise, of which the first is.
+   */
+  readonly foldsIds: boolean
+  /** An expired record still has a timestamp as far as preconditions are concerned. */
+  readonly expiredCounts: boolean
+  /** Lists without `sort` come newest first, or in no useful order. */
+  readonly defaultSort: 'newest' | 'none'
+  /** Lists of bare ids have no order unless asked for. */
+  readonly unorderedIds: boolean
+  /** In the order of sortindex, records without one come first instead of last. */
+  readonly unsortedFirst: boolean
+  /** Next offsets are plain numbers even where a position by time would be possible. */
+  readonly plainOffsets: boolean
+  /** Most records that a list without `limit` returns; null for all of them. */
+  readonly listCap: number | null
+  readonly batchIdForm: 'uuid' | 'decimal' | 'hex'
+  /** Payloads that the database can hold; others end as its error. */
+  readonly storable: RegExp
+  /** Staging an id twice overwrites the payload of everything staged so far. */
+  readonly appendOverwritesAll: boolean
+}
+
+const rust = { isPython: false, foldsIds: false, expiredCounts: true, defaultSort: 'newest' } as const
+const exact = {
+  unorderedIds: false,
+  unsortedFirst: false,
+  plainOffsets: false,
+  listCap: null,
+  appendOverwritesAll: false,
+  storable: /^[^]*$/,
+} as const
+
+const quirksByMode: Record<Mode, Quirks> = {
+  postgres: {
+    mode: 'postgres',
+    ...rust,
+    ...exact,
+    unsortedFirst: true,
+    storable: /^[^\0]*$/,
+    batchIdForm: 'uuid',
+  },
+  mysql: {
+    mode: 'mysql',
+    ...rust,
+    ...exact,
+    foldsIds: true,
+    unorderedIds: true,
+    listCap: 10_000,
+    batchIdForm: 'decimal',
+    appendOverwritesAll: true,
+    storable: /^[\0-\u00ff]*$/,
+  },
+  spanner: {
+    mode: 'spanner',
+    ...rust,
+    ...exact,
+    expiredCounts: false,
+    defaultSort: 'none',
+    plainOffsets: true,
+    batchIdForm: 'hex',
+  },
+  python: {
+    mode: 'python',
+    ...rust,
+    ...exact,
+    isPython: true,
+    foldsIds: true,
+    expiredCounts: false,
+    batchIdForm: 'decimal',
+  },
+}
+
+/** What is peculiar to one implementation. */
+export function quirksOf(mode: Mode): Quirks {
+  return quirksByMode[mode]
 }

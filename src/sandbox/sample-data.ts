@@ -1,15 +1,16 @@
-import { encryptPayload, keysRecord, toKeyBundle, type KeyBundle } from './crypto.ts'
-import { sampleBookmarks, type ClearRecord } from './sample-bookmarks.ts'
+import { encryptPayload, type KeyBundle, keysRecord, toKeyBundle } from './crypto.ts'
 import { createRandom, type SampleRandom } from './sample-random.ts'
 import {
+  type ClearRecord,
+  sampleBookmarks,
   sampleDevices,
   sampleForms,
   sampleHistory,
   samplePasswords,
   samplePreferences,
 } from './sample-records.ts'
-import type { Sandbox } from './sandbox.ts'
 import type { SandboxUser } from './sandbox-user.ts'
+import type { Sandbox } from './sandbox.ts'
 import type { TimedRecord } from './storage.ts'
 import { quantumMs } from './timestamps.ts'
 

@@ -1,8 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { Accounts } from './accounts.ts'
-import { issuer, mintAssertion } from './assertions.ts'
-import { formatKeyId, mintBearerToken, syncScope } from './bearer-tokens.ts'
 import { clientStateOf, syncKeyOf } from './crypto.ts'
+import { formatKeyId, issuer, mintAssertion, mintBearerToken, syncScope } from './identities.ts'
 import type { SandboxClock } from './timestamps.ts'
 
 /** What a new identity is like. */

@@ -1,18 +1,21 @@
 import type { Batches } from './batches.ts'
-import { deleteCollection, listCollection, postCollection } from './collection-routes.ts'
-import { dockerflow } from './dockerflow.ts'
-import type { HawkParts } from './hawk-check.ts'
-import { deleteStore, readInfo } from './info-routes.ts'
-import { deleteItem, getItem, putItem } from './item-routes.ts'
-import type { Operation } from './operation.ts'
-import { failedPrecondition } from './precondition.ts'
-import { Refusal, type Reply } from './reply.ts'
-import type { RequestTarget } from './request-target.ts'
-import type { Route } from './routes.ts'
+import {
+  deleteCollection,
+  deleteItem,
+  deleteStore,
+  getItem,
+  listCollection,
+  type Operation,
+  postCollection,
+  putItem,
+  readInfo,
+} from './handlers.ts'
+import type { HawkParts } from './hawk.ts'
+import { dockerflow, Refusal, type Reply, type RequestTarget } from './http.ts'
+import type { Switches } from './options.ts'
+import { failedPrecondition, type Route, understand, type Understood } from './storage-request.ts'
 import type { Storage } from './storage.ts'
-import type { Switches } from './switches.ts'
 import { formatSeconds } from './timestamps.ts'
-import { understand, type Understood } from './understand.ts'
 
 /** What the storage server works with. */
 export interface StorageServerParts extends HawkParts {

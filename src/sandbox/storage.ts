@@ -1,7 +1,7 @@
 import { Database } from 'bun:sqlite'
-import type { Bso, StoredRecord } from './bso.ts'
-import type { Quirks } from './quirks.ts'
-import { Refusal } from './reply.ts'
+import { Refusal } from './http.ts'
+import type { Quirks } from './options.ts'
+import type { Bso, StoredRecord } from './upload.ts'
 
 /** A record with the time it was written and that it expires, both in milliseconds, for bulk loading. */
 export interface TimedRecord {

@@ -1,14 +1,17 @@
 import { createHash, createHmac, randomBytes } from 'node:crypto'
 import type { AccountRow, Accounts, Claimed } from './accounts.ts'
-import { verifyAssertion } from './assertions.ts'
-import { formatKeyId, readKeyId, verifyBearerToken } from './bearer-tokens.ts'
-import { dockerflow } from './dockerflow.ts'
-import type { Quirks } from './quirks.ts'
-import type { RequestTarget } from './request-target.ts'
-import type { Switches } from './switches.ts'
+import type { Tokens } from './hawk.ts'
+import { dockerflow, type RequestTarget } from './http.ts'
+import {
+  formatKeyId,
+  readKeyId,
+  TokenError,
+  unauthorized,
+  verifyAssertion,
+  verifyBearerToken,
+} from './identities.ts'
+import type { Quirks, Switches } from './options.ts'
 import type { SandboxClock } from './timestamps.ts'
-import { TokenError, unauthorized } from './token-error.ts'
-import type { Tokens } from './tokens.ts'
 
 /** What the token server works with. */
 export interface TokenServerParts {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'bun:test'
-import { computeMac } from '../../src/sandbox/hawk-check.ts'
+import { computeMac } from '../../src/sandbox/hawk.ts'
 import { connect, hawk, type SyncClient, type Token } from './sync-client.ts'
 
 const dayMs = 24 * 3600 * 1000

@@ -1,0 +1,192 @@
+import type { Batches } from './batches.ts'
+import { code, jsonReply, Refusal, type Reply } from './http.ts'
+import { choosePage, renderPage } from './listing.ts'
+import { configurationDocument, type Quirks, type Switches } from './options.ts'
+import type { InfoPage, Understood } from './storage-request.ts'
+import type { Storage } from './storage.ts'
+import { formatSeconds } from './timestamps.ts'
+import { type Bso, formatRecord } from './upload.ts'
+
+/** What a handler of the storage works with: one request, understood, inside its transaction. */
+export interface Operation extends Understood {
+  storage: Storage
+  batches: Batches
+  switches: Switches
+  quirks: Quirks
+  uid: number
+  /** The instant of the transaction in milliseconds, exactly and as the timestamp that writes get. */
+  nowMs: number
+  timestamp: number
+  /** The timestamp of what the path names, before anything is written. */
+  resource: number
+}
+
+/** Throws 403 when the store holds as much as it may. */
+export function checkQuota(operation: Operation): void {
+  const { quotaKilobytes } = operation.switches
+  if (quotaKilobytes !== null && usedKilobytes(operation) >= quotaKilobytes) {
+    throw new Refusal(403, code.overQuota)
+  }
+}
+
+/** The size of all unexpired payloads of the store. */
+export function usedKilobytes({ storage, uid, nowMs }: Operation): number {
+  return storage.usage(uid, nowMs).reduce((sum, { bytes }) => sum + bytes, 0) / 1024
+}
+
+/** The header by which the Python server warns when less than 1 MB is left. */
+export function quotaHeaders(operation: Operation): Record<string, string> {
+  const { quotaKilobytes } = operation.switches
+  if (quotaKilobytes === null || !operation.quirks.isPython) return {}
+  const left = Math.max(0, Math.floor(quotaKilobytes - usedKilobytes(operation)))
+  return left < 1024 ? { 'X-Weave-Quota-Remaining': String(left) } : {}
+}
+
+/** Answers GET /storage/<collection>/<id>. */
+export function getItem({ storage, uid, collection, id, nowMs }: Operation): Reply {
+  const record = storage.get(uid, collection, id, nowMs)
+  if (record === null) throw new Refusal(404)
+  return jsonReply(formatRecord(record, JSON.stringify(record.payload)))
+}
+
+/** Answers PUT /storage/<collection>/<id> with the new timestamp. */
+export function putItem(operation: Operation): Reply {
+  const { storage, uid, collection, id, fields, timestamp } = operation
+  checkQuota(operation)
+  storage.put(uid, collection, { id, ...fields }, timestamp)
+  storage.touch(uid, collection, timestamp)
+  return { ...jsonReply(formatSeconds(timestamp), timestamp), headers: quotaHeaders(operation) }
+}
+
+/**
+ * Answers DELETE /storage/<collection>/<id>. The body has the new timestamp of the collection; X-Last-Modified remains
+ * the one that the record had.
+ */
+export function deleteItem({ storage, uid, collection, id, nowMs, timestamp }: Operation): Reply {
+  if (storage.get(uid, collection, id, nowMs) === null) throw new Refusal(404)
+  storage.deleteItems(uid, collection, [id])
+  storage.touch(uid, collection, timestamp)
+  return jsonReply(`{"modified":${formatSeconds(timestamp)}}`)
+}
+
+/** Answers GET /storage/<collection>. */
+export function listCollection(operation: Operation): Reply {
+  const { storage, query, format, switches } = operation
+  const page = choosePage(storage, { ...operation, listCap: switches.listCap }, query)
+  const headers: Record<string, string> = { 'X-Weave-Records': String(page.rows.length) }
+  if (page.nextOffset !== null) headers['X-Weave-Next-Offset'] = page.nextOffset
+  const body = renderPage(storage, page, query.full, format)
+  return { status: 200, body, headers, contentType: `application/${format}` }
+}
+
+/** Answers POST /storage/<collection>: an upload, or one step of a batch. */
+export function postCollection(operation: Operation): Reply {
+  switch (operation.batch.kind) {
+    case 'none':
+      checkQuota(operation)
+      return store(operation)
+    case 'start':
+    case 'append':
+      checkQuota(operation)
+      return stage(operation, operation.batch)
+    case 'commit':
+      return commit(operation, operation.batch.id)
+    default:
+      return operation.batch satisfies never
+  }
+}
+
+/** Answers DELETE /storage/<collection>, with or without ids. */
+export function deleteCollection(operation: Operation): Reply {
+  const { storage, uid, collection, query, timestamp, quirks } = operation
+  if (query.ids === null) {
+    storage.deleteCollection(uid, collection, timestamp)
+    return deletedReply(storage.storeTimestamp(uid), quirks.isPython)
+  }
+  storage.deleteItems(uid, collection, query.ids)
+  storage.touch(uid, collection, timestamp)
+  return { ...deletedReply(timestamp, quirks.isPython), lastModified: timestamp }
+}
+
+function store(operation: Operation, staged: readonly Bso[] = []): Reply {
+  const { storage, uid, collection, timestamp, upload } = operation
+  for (const bso of staged) storage.put(uid, collection, bso, timestamp, true)
+  for (const bso of upload.valid) storage.put(uid, collection, bso, timestamp)
+  storage.touch(uid, collection, timestamp)
+  const body = `{"modified":${formatSeconds(timestamp)},${formatOutcome(upload)}}`
+  return { ...jsonReply(body, timestamp), headers: quotaHeaders(operation) }
+}
+
+// The answer looks well also when the database failed: then all records of the request are reported as failed.
+function stage(operation: Operation, batch: { kind: 'start' } | { kind: 'append'; id: string }): Reply {
+  const { batches, uid, collection, nowMs, upload, limits, quirks } = operation
+  const id = batch.kind === 'start' ? batches.start(uid, collection, nowMs) : batch.id
+  const isStaged = batches.append(batches.find(id, uid, collection, nowMs), upload.valid, limits)
+  // PostgreSQL undoes the whole transaction, and with it the batch that it began.
+  if (!isStaged && batch.kind === 'start' && !quirks.appendOverwritesAll) batches.take(id)
+  const outcome = isStaged
+    ? upload
+    : { valid: [], failed: { ...upload.failed, ...databaseErrors(upload.valid) } }
+  return { status: 202, body: `{"batch":${JSON.stringify(id)},${formatOutcome(outcome)}}` }
+}
+
+// The body of a commit may bring more records; the time that lives are counted from is the commit's.
+function commit(operation: Operation, id: string): Reply {
+  const { batches, uid, collection, nowMs } = operation
+  batches.find(id, uid, collection, nowMs)
+  return store(operation, batches.take(id))
+}
+
+function databaseErrors(bsos: readonly Bso[]): Record<string, string> {
+  return Object.fromEntries(bsos.map(({ id }) => [id, 'db error']))
+}
+
+function formatOutcome({ valid, failed }: Operation['upload']): string {
+  return `"success":${JSON.stringify(valid.map(({ id }) => id))},"failed":${JSON.stringify(failed)}`
+}
+
+function deletedReply(timestamp: number, isPython: boolean): Reply {
+  const seconds = formatSeconds(timestamp)
+  return jsonReply(isPython ? `{"modified":${seconds}}` : seconds)
+}
+
+/** Answers GET /info/<page>; see Sync 1.5 API, "General Info". */
+export function readInfo(page: InfoPage, operation: Operation): Reply {
+  const { storage, uid, nowMs, switches, quirks } = operation
+  switch (page) {
+    case 'collections':
+      return mapReply(
+        storage.collectionTimestamps(uid).map(([name, modified]) => [name, formatSeconds(modified)]),
+      )
+    case 'collection_counts':
+      return mapReply(storage.usage(uid, nowMs).map(({ collection, count }) => [collection, String(count)]))
+    case 'collection_usage':
+      return mapReply(
+        storage.usage(uid, nowMs).map(({ collection, bytes }) => [collection, formatFloat(bytes / 1024)]),
+      )
+    case 'quota': {
+      const quota = quirks.isPython ? switches.quotaKilobytes : null
+      return jsonReply(`[${formatFloat(usedKilobytes(operation))},${quota}]`)
+    }
+    case 'configuration':
+      return jsonReply(JSON.stringify(configurationDocument(switches.limits, switches.batching)), 0)
+    default:
+      return page satisfies never
+  }
+}
+
+/** Answers DELETE of the whole store. */
+export function deleteStore({ storage, batches, uid, quirks }: Operation): Reply {
+  storage.deleteStore(uid)
+  batches.forget(uid)
+  return jsonReply(quirks.isPython ? '{}' : 'null')
+}
+
+function mapReply(entries: [name: string, json: string][]): Reply {
+  const members = entries.map(([name, json]) => `${JSON.stringify(name)}:${json}`)
+  return { ...jsonReply(`{${members.join()}}`), headers: { 'X-Weave-Records': String(entries.length) } }
+}
+
+function formatFloat(value: number): string {
+  return Number.isInteger(value) ? `${value}.0` : String(value)
+}

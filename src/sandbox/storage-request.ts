@@ -1,0 +1,297 @@
+import { checkHawk, type HawkParts } from './hawk.ts'
+import { Refusal, type Reply, type RequestTarget } from './http.ts'
+import { limitsFor, type Limits, type Switches } from './options.ts'
+import { parseSeconds, quantumMs } from './timestamps.ts'
+import {
+  checkAnnounced,
+  idPattern,
+  readBody,
+  readBodyType,
+  readItemBody,
+  readUpload,
+  type BsoFields,
+  type Upload,
+} from './upload.ts'
+
+/** A request that has been understood, ready for its transaction. */
+export interface Understood {
+  method: string
+  route: Route
+  /** Empty for requests that name no collection. */
+  collection: string
+  /** Empty for requests that name no record. */
+  id: string
+  /** The limits in force for the collection. */
+  limits: Limits
+  query: ListQuery
+  format: ListFormat
+  batch: BatchRequest
+  precondition: Precondition
+  /** The record of a PUT. */
+  fields: BsoFields
+  /** The records of a POST. */
+  upload: Upload
+}
+
+/** How the records of a page are put together. */
+export type ListFormat = 'json' | 'newlines'
+
+/**
+ * Reads a request and refuses everything that can be refused without looking at what is stored, in the order in which
+ * the server looks: route, signature, headers, query, body. Throws Refusal.
+ */
+export async function understand(
+  { switches, quirks, ...rest }: HawkParts & { switches: Switches },
+  request: Request,
+  target: RequestTarget,
+): Promise<Understood> {
+  const { method, headers } = request
+  const route = matchRoute(method, target.path)
+  const isConfiguration = route.kind === 'info' && route.page === 'configuration'
+  if (!isConfiguration || quirks.isPython) {
+    const token = checkHawk(request, target, { ...rest, quirks })
+    if (token.uid !== route.uid) throw new Refusal(quirks.isPython ? 401 : 400)
+  }
+  const collection = 'collection' in route ? route.collection : ''
+  const id = 'id' in route ? route.id : ''
+  const limits = limitsFor(switches.limits, collection)
+  const format = route.kind === 'collection' && method === 'GET' ? readFormat(headers) : 'json'
+  const isUpload = method === 'POST' || method === 'PUT'
+  const type = isUpload ? readBodyType(request, quirks) : 'application/json'
+  const text = isUpload ? await readBody(request, limits) : ''
+  const query = readListQuery(target.query, quirks.isPython)
+  const isPost = method === 'POST'
+  const batch = isPost ? readBatchRequest(target.query, switches.batching) : ({ kind: 'none' } as const)
+  if (isPost) checkAnnounced(headers, limits)
+  const precondition = isConfiguration ? noPrecondition : readPrecondition(headers)
+  const rules = { collection, limits, quirks }
+  return {
+    method,
+    route,
+    collection,
+    id,
+    limits,
+    format,
+    query,
+    batch,
+    precondition,
+    fields: method === 'PUT' ? readItemBody(text, rules) : {},
+    upload: isPost ? readUpload(text, type, rules) : { valid: [], failed: {} },
+  }
+}
+
+// The known media range of the highest quality decides. A header that can't be parsed is ignored.
+function readFormat(headers: Headers): ListFormat {
+  const ranges = (headers.get('Accept') ?? '*/*').split(',').map((text) => {
+    const [type = '', ...parameters] = text.split(';').map((part) => part.trim().toLowerCase())
+    const quality = parameters.find((parameter) => parameter.startsWith('q='))?.slice(2) ?? '1'
+    return { type, quality: Number(quality) }
+  })
+  if (!ranges.every(({ type }) => /^[^/ ]+\/[^/ ]+$/.test(type))) return 'json'
+  const known = ['*/*', 'application/json', 'application/newlines', 'text/plain']
+  const best = ranges.toSorted((a, b) => b.quality - a.quality).find(({ type }) => known.includes(type))
+  if (best === undefined || best.type === 'text/plain') throw new Refusal(406)
+  return best.type === 'application/newlines' ? 'newlines' : 'json'
+}
+
+/** What a path of the storage names. */
+export type Route =
+  | { kind: 'info'; uid: number; page: InfoPage }
+  | { kind: 'store'; uid: number }
+  | { kind: 'collection'; uid: number; collection: string }
+  | { kind: 'item'; uid: number; collection: string; id: string }
+
+/** The pages under `/info/`. */
+export type InfoPage = (typeof infoPages)[number]
+
+const infoPages = ['collections', 'collection_counts', 'collection_usage', 'quota', 'configuration'] as const
+
+const methods: Record<Route['kind'], readonly string[]> = {
+  info: ['GET'],
+  store: ['DELETE'],
+  collection: ['GET', 'POST', 'DELETE'],
+  item: ['GET', 'PUT', 'DELETE'],
+}
+
+/**
+ * Finds what method and path name; see Sync 1.5 API, "API Instructions". Throws a 404 for an unknown path, which
+ * includes ids and names of the wrong form, and a 405 for a method that the path doesn't have. GET doesn't imply HEAD.
+ */
+export function matchRoute(method: string, path: string): Route {
+  const route = readRoute(path)
+  if (route === null) throw new Refusal(404)
+  const known = methods[route.kind]
+  if (!known.includes(method)) throw new Refusal(405, null, { Allow: known.join(', ') })
+  return route
+}
+
+function readRoute(path: string): Route | null {
+  const [empty, version, digits = '', ...rest] = path.split('/')
+  if (empty !== '' || version !== '1.5' || !/^\d{1,10}$/.test(digits)) return null
+  const uid = Number(digits)
+  const [area, name, item] = rest
+  if (area === undefined) return { kind: 'store', uid }
+  if (area === 'info') {
+    const page = infoPages.find((known) => known === name)
+    return page === undefined || rest.length !== 2 ? null : { kind: 'info', uid, page }
+  }
+  if (area !== 'storage' || rest.length > 3) return null
+  if (name === undefined) return { kind: 'store', uid }
+  const collection = decode(name)
+  if (collection === null || !/^[a-zA-Z0-9._-]{1,32}$/.test(collection)) return null
+  if (item === undefined) return { kind: 'collection', uid, collection }
+  const id = decode(item)
+  return id === null || !idPattern.test(id) ? null : { kind: 'item', uid, collection, id }
+}
+
+function decode(segment: string): string | null {
+  try {
+    return decodeURIComponent(segment)
+  } catch {
+    return null
+  }
+}
+
+/** The X-If headers of a request, in milliseconds. */
+export interface Precondition {
+  modifiedSince: number | null
+  unmodifiedSince: number | null
+}
+
+/** Always holds. */
+export const noPrecondition: Precondition = { modifiedSince: null, unmodifiedSince: null }
+
+/** Reads the X-If headers; throws 400 when both are there or one isn't a timestamp. */
+export function readPrecondition(headers: Headers): Precondition {
+  const modifiedSince = readHeader(headers, 'X-If-Modified-Since')
+  const unmodifiedSince = readHeader(headers, 'X-If-Unmodified-Since')
+  if (modifiedSince !== null && unmodifiedSince !== null) throw new Refusal(400)
+  return { modifiedSince, unmodifiedSince }
+}
+
+/**
+ * The answer when the precondition fails, else null. A missing resource has the timestamp 0, so nothing fails on it
+ * but X-If-Modified-Since, which is looked at for writes, too; see Sync 1.5 API, "X-If-Unmodified-Since".
+ */
+export function failedPrecondition(
+  { modifiedSince, unmodifiedSince }: Precondition,
+  resource: number,
+): Reply | null {
+  if (modifiedSince !== null && resource <= modifiedSince) {
+    return { status: 304, body: null, lastModified: resource }
+  }
+  if (unmodifiedSince !== null && resource > unmodifiedSince) {
+    return { status: 412, body: null, lastModified: resource }
+  }
+  return null
+}
+
+function readHeader(headers: Headers, name: string): number | null {
+  const text = headers.get(name)
+  if (text === null) return null
+  const timestamp = parseSeconds(text.trim())
+  if (timestamp === null) throw new Refusal(400)
+  return timestamp
+}
+
+/** Orders a list may be asked for in. */
+export type Sort = 'newest' | 'oldest' | 'index' | 'none'
+
+/** Where a page begins: after `skip` records, counted from the beginning or from the records of one timestamp. */
+export interface Offset {
+  /** Milliseconds; null when counted from the beginning. */
+  from: number | null
+  skip: number
+}
+
+/** The query of a collection, timestamps in milliseconds; null where a parameter wasn't given. */
+export interface ListQuery {
+  ids: readonly string[] | null
+  newer: number | null
+  older: number | null
+  full: boolean
+  limit: number | null
+  offset: Offset | null
+  sort: Sort | null
+}
+
+const mostIds = 100
+const largestLimit = 4_294_967_295
+const known = new Set(['ids', 'newer', 'older', 'full', 'limit', 'offset', 'sort'])
+
+/** Reads the query; throws 400 for what the storage doesn't accept. See Sync 1.5 API, "GET /storage/<collection>". */
+export function readListQuery(text: string, isPython: boolean): ListQuery {
+  const found = new Map<string, string>()
+  for (const [name, value] of new URLSearchParams(text)) {
+    if (known.has(name) && found.has(name)) throw new Refusal(400)
+    found.set(name, value)
+  }
+  const query: ListQuery = {
+    ids: read(found, 'ids', (value) => readIds(value, isPython)),
+    newer: read(found, 'newer', parseSeconds),
+    older: read(found, 'older', parseSeconds),
+    full: found.has('full'),
+    limit: read(found, 'limit', readLimit),
+    offset: read(found, 'offset', readOffset),
+    sort: read(found, 'sort', readSort),
+  }
+  const from = query.offset?.from ?? null
+  const isOutside =
+    from !== null &&
+    query.sort !== 'index' &&
+    (query.newer !== null ? from < query.newer : query.older !== null && from > query.older)
+  if (isOutside) throw new Refusal(400)
+  // An empty list of ids counts as none given, so that DELETE ?ids= deletes the whole collection.
+  return query.ids?.length === 0 ? { ...query, ids: null } : query
+}
+
+function read<T>(found: Map<string, string>, name: string, reader: (value: string) => T | null): T | null {
+  const value = found.get(name)
+  if (value === undefined) return null
+  const result = reader(value)
+  if (result === null) throw new Refusal(400)
+  return result
+}
+
+function readIds(value: string, isPython: boolean): string[] | null {
+  const ids = value
+    .split(',')
+    .map((id) => id.trim())
+    .filter((id) => id !== '' || isPython)
+  return ids.length <= mostIds && ids.every((id) => idPattern.test(id)) ? ids : null
+}
+
+function readLimit(value: string): number | null {
+  return /^\d{1,10}$/.test(value) && Number(value) <= largestLimit ? Number(value) : null
+}
+
+function readOffset(value: string): Offset | null {
+  // What follows a second colon is not looked at.
+  const [, from, skip] =
+    /^(?:(\d{1,15}):)?(\d{1,15})$/.exec(value) ?? /^(\d{1,15}):(\d{1,15}):/.exec(value) ?? []
+  if (skip === undefined) return null
+  return { from: from === undefined ? null : Number(from) - (Number(from) % quantumMs), skip: Number(skip) }
+}
+
+function readSort(value: string): Sort | null {
+  return value === 'newest' || value === 'oldest' || value === 'index' || value === 'none' ? value : null
+}
+
+/** What the query of a POST says about batches. */
+export type BatchRequest =
+  { kind: 'none' } | { kind: 'start' } | { kind: 'append'; id: string } | { kind: 'commit'; id: string }
+
+/**
+ * Reads `batch` and `commit`; throws 400 for a commit without a batch. A batch that is started and committed by the
+ * same request is a plain upload. See Sync 1.5 API, "Example: Uploading a large batch of items".
+ */
+function readBatchRequest(query: string, batching: boolean): BatchRequest {
+  const parameters = new URLSearchParams(query)
+  const [id, commit] = [parameters.get('batch'), parameters.get('commit')]
+  if (commit !== null && (id === null || commit !== 'true')) throw new Refusal(400)
+  if (id === null) return { kind: 'none' }
+  const isNew = id === '' || id === 'true'
+  if (!batching && !isNew) throw new Refusal(400)
+  if (isNew) return { kind: commit === null && batching ? 'start' : 'none' }
+  return { kind: commit === null ? 'append' : 'commit', id }
+}
