@@ -418,7 +418,7 @@ describe('runTransaction: sizes', () => {
     storage.maxima = { ...generousLimits, maxPostBytes: 700_000, batch: null }
     const wide = 'x'.repeat(300_000)
     const operations = Array.from({ length: 5 }, (_, place) => put('tabs', `id${place}`, { payload: wide }))
-    storage.fault = ({ number }) => (number === 4 ? 'conflict' : null)
+    storage.fault = ({ number }) => (number === 4 ? 'refused-identity' : null)
 
     const { failure, events } = await transact(storage, operations)
 

@@ -122,7 +122,7 @@ describe('runTransaction: undoing', () => {
       { id: 'b', payload: 'old' },
     ])
     const isSecond = ({ name }: { name: string }) => name === 'remove' && storage.callCounts.remove === 2
-    storage.fault = (call) => (isSecond(call) ? 'conflict' : null)
+    storage.fault = (call) => (isSecond(call) ? 'refused-identity' : null)
     storage.onCall = ({ name }) => {
       if (name === 'remove' && storage.callCounts.remove === 1) {
         storage.otherWrites('tabs', [{ id: 'a', payload: 'theirs' }])
