@@ -41,6 +41,8 @@ export class CollectionState {
   readonly #operations: NumberedOperation[]
   readonly #epochs = new Map<string, Epoch[]>()
   readonly #writtenAt = new Map<string, Timestamp>()
+  /** Records with a version made by the commit of a staged batch, whatever was written of them. */
+  readonly #stagedAt = new Map<string, Timestamp>()
   #view: CollectionView
   #since: Timestamp
   #committedAt: Timestamp | null = null
@@ -116,7 +118,11 @@ export class CollectionState {
     const collection = this.#committedAt ?? this.#view.timestamp
     // What was created and deleted again never reached the storage; it would have been there after the snapshot.
     const moment = this.#committedAt ?? ((collection + resolutionMs) as Timestamp)
-    const stamps = { collection, record: (id: string) => this.#writtenAt.get(id) ?? moment }
+    const stamps = {
+      collection,
+      record: (id: string) => this.#writtenAt.get(id) ?? moment,
+      touched: (id: string) => this.#stagedAt.get(id) ?? null,
+    }
     const outcomes = new Map<number, OperationOutcome>()
     for (const [index, answer] of this.#simulate().answers) outcomes.set(index, answer(stamps))
     return outcomes
@@ -165,15 +171,17 @@ export class CollectionState {
       }
       const before = this.#before(id)
       const wroteVersion = payload !== undefined || sortindex !== undefined
+      const wasStaged = step.batch !== undefined
       const isGone = ttlSeconds !== undefined && ttlSeconds <= 0
       this.applied.set(id, {
         before,
-        leftAt: isGone ? null : wroteVersion ? at : (before?.lastModified ?? at),
+        leftAt: isGone ? null : wroteVersion || wasStaged ? at : (before?.lastModified ?? at),
         wroteTtl: ttlSeconds !== undefined,
         wroteSortindex: sortindex !== undefined,
         wroteVersion,
       })
       this.#writtenAt.set(id, at)
+      if (wasStaged) this.#stagedAt.set(id, at)
       this.#closeEpoch(id, Number.POSITIVE_INFINITY)
     }
     this.#closeAllBut(new Set([...puts.map(({ id }) => id), ...deletes]))

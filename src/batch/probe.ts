@@ -6,7 +6,9 @@ import type { Timestamp } from '../domain/timestamp.ts'
 export const resolutionMs = 10
 
 /** A step of a commit, as far as a look at the storage can tell whether it was carried out. */
-export type VisibleStep = { kind: 'write'; records: RecordWrite[] } | { kind: 'remove'; ids: string[] }
+export type VisibleStep =
+  /** `batch`: the staged batch that has the records, if they were staged. */
+  { kind: 'write'; records: RecordWrite[]; batch?: string } | { kind: 'remove'; ids: string[] }
 
 /**
  * What a snapshot tells of a conditional write whose answer was lost:
@@ -33,19 +35,19 @@ export function judgeProbe(
 ): ProbeVerdict {
   if (probe.timestamp === since) return { verdict: 'unapplied' }
   return step.kind === 'write'
-    ? judgeWrite(step.records, before, since, probe)
+    ? judgeWrite(step, before, since, probe)
     : judgeRemoval(step.ids, before, since, probe)
 }
 
 function judgeWrite(
-  records: RecordWrite[],
+  { records, batch }: Extract<VisibleStep, { kind: 'write' }>,
   before: Map<string, SyncRecord>,
   since: Timestamp,
   probe: Snapshot,
 ): ProbeVerdict {
   const traces = records.map((write) => ({
     id: write.id,
-    ...traceOf(write, before.get(write.id) ?? null, since, probe),
+    ...traceOf(write, batch !== undefined, before.get(write.id) ?? null, since, probe),
   }))
   const untouched = traces.filter(({ trace }) => trace === 'untouched').map(({ id }) => id)
   const certain = traces.flatMap((trace) => (trace.trace === 'certain' ? [trace.at] : []))
@@ -59,17 +61,23 @@ function judgeWrite(
 
 type Trace = { trace: 'certain' | 'likely'; at: Timestamp } | { trace: 'untouched' | 'covered' }
 
-function traceOf(write: RecordWrite, before: SyncRecord | null, since: Timestamp, probe: Snapshot): Trace {
+function traceOf(
+  write: RecordWrite,
+  wasStaged: boolean,
+  before: SyncRecord | null,
+  since: Timestamp,
+  probe: Snapshot,
+): Trace {
   const { payload, sortindex } = write
-  // A ttl alone leaves the version of the record as it is.
-  if (payload === undefined && sortindex === undefined) return { trace: 'covered' }
+  // A ttl alone leaves the version of the record as it is, unless it was staged.
+  if (payload === undefined && sortindex === undefined && !wasStaged) return { trace: 'covered' }
   const now = probe.records.get(write.id)
   if (!now) return { trace: 'covered' }
   if (before && now.lastModified === before.lastModified) return { trace: 'untouched' }
   const isOurs =
     now.lastModified > since &&
-    (payload === undefined || now.payload === payload) &&
-    (sortindex === undefined || now.sortindex === sortindex)
+    now.payload === (payload ?? before?.payload ?? '') &&
+    (now.sortindex === (sortindex ?? before?.sortindex) || (sortindex === undefined && before === null))
   if (!isOurs) return { trace: 'covered' }
   // A ciphertext that was not there before is nobody else's; anything less could be chance.
   const isTelling = payload !== undefined && payload !== '' && payload !== before?.payload

@@ -70,6 +70,8 @@ export interface Stamps {
   collection: Timestamp
   /** The timestamp of a record's last change, be it written or deleted. */
   record(id: string): Timestamp
+  /** When a record of which only the ttl was written got a new version all the same; null when it did not. */
+  touched(id: string): Timestamp | null
 }
 
 export interface Simulation {
@@ -87,10 +89,15 @@ export interface Simulation {
  */
 const pending = Number.MAX_SAFE_INTEGER as Timestamp
 
+/** A record as operations see it. `isTouched`: since the version that it has, only its ttl was written. */
+interface SeenRecord extends SyncRecord {
+  isTouched?: boolean
+}
+
 /** One record on its way through the operations. */
 interface Track {
   /** What is visible of it now, and at the beginning of the epoch. */
-  record: SyncRecord | null
+  record: SeenRecord | null
   base: SyncRecord | null
   /** What was visible of it before the first operation. */
   first: SyncRecord | null
@@ -261,7 +268,7 @@ function put(
   id: string,
   { payload, sortindex, ttlSeconds }: Omit<RecordWrite, 'id'>,
   index: number,
-): SyncRecord {
+): SeenRecord {
   const { record: before } = track
   const given = {
     ...(payload === undefined ? {} : { payload }),
@@ -283,11 +290,12 @@ function put(
   // A ttl alone does not make a new version of the record.
   const isNewVersion = before === null || payload !== undefined || sortindex !== undefined
   const weight = sortindex ?? before?.sortindex
-  const stored: SyncRecord = {
+  const stored: SeenRecord = {
     id,
     lastModified: isNewVersion ? pending : before.lastModified,
     payload: payload ?? before?.payload ?? '',
     ...(weight === undefined ? {} : { sortindex: weight }),
+    ...(isNewVersion ? {} : { isTouched: true }),
   }
   const isGoneAtOnce = ttlSeconds !== undefined && ttlSeconds <= 0
   track.record = isGoneAtOnce ? null : stored
@@ -310,7 +318,12 @@ function remainingChanges(tracks: Map<string, Track>): Map<string, Change> {
   return changes
 }
 
-function stamped<R extends SyncRecord | null>(record: R, stamps: Stamps): R {
-  if (record === null || record.lastModified !== pending) return record
-  return { ...record, lastModified: stamps.record(record.id) }
+function stamped(record: SeenRecord, stamps: Stamps): SyncRecord
+function stamped(record: SeenRecord | null, stamps: Stamps): SyncRecord | null
+function stamped(record: SeenRecord | null, stamps: Stamps): SyncRecord | null {
+  if (record === null) return null
+  const { isTouched, ...shown } = record
+  if (shown.lastModified === pending) shown.lastModified = stamps.record(shown.id)
+  else if (isTouched) shown.lastModified = stamps.touched(shown.id) ?? shown.lastModified
+  return shown
 }

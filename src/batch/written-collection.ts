@@ -18,7 +18,7 @@ import type { Timestamp } from '../domain/timestamp.ts'
 import type { TransactionEvent } from './transaction.ts'
 import type { Pace } from './pace.ts'
 import type { CollectionPlan } from './plan.ts'
-import type { VisibleStep } from './probe.ts'
+import type { VisibleStep as Step } from './probe.ts'
 import type { AnswerBudget } from './read-list.ts'
 import type { CollectionView, NumberedOperation } from './simulate.ts'
 
@@ -43,9 +43,6 @@ export interface Surroundings {
   /** Called when a storage that was asked to stage has written at once. */
   surprise(): void
 }
-
-/** A step of the commit, and the staged batch that has its records if they were staged. */
-type Step = VisibleStep & { batch?: string }
 
 /** What became of the attempt to take a transaction back. */
 export type UndoResult = 'untouched' | 'undone' | 'partial' | 'unknown'

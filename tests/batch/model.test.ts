@@ -321,14 +321,19 @@ function expectMoment(
   failed: Set<number>,
 ): void {
   const { before, since } = log[first]!
-  let expected = sequentially(mine, before, since, failed)
+  const staged = stagedIn(log)
+  let expected = sequentially(mine, before, since, failed, staged)
   // A collection that was made to exist beforehand may have been seen before or after that.
   if (storage.created.has(log[first]!.collection) && !agrees(mine, expected, result, failed, log))
-    expected = sequentially(mine, before, never, failed)
+    expected = sequentially(mine, before, never, failed, staged)
   for (const { index } of mine) {
     expectOutcome(result.outcomes[index]!, expected.outcomes.get(index), failed.has(index), ownTimesOf(log))
   }
   expect(contentOf(log[last]!.after)).toEqual(Object.fromEntries(expected.after))
+}
+
+function stagedIn(log: AppliedWrite[]): Set<string> {
+  return new Set(log.flatMap(({ wasStaged, ids: written }) => (wasStaged ? written : [])))
 }
 
 /** Others wrote between our steps: each record by itself went from one moment to the next. */
@@ -358,7 +363,7 @@ function expectEachRecord(
     const isHalfReplaced =
       touching[last]!.kind === 'remove' && touching.slice(last).some(({ by }) => by === 'other')
     if (isHalfReplaced) continue
-    const expected = sequentially(onId, touching[first]!.before, 0, failed)
+    const expected = sequentially(onId, touching[first]!.before, 0, failed, stagedIn(touching))
     for (const { index } of onId) {
       expectOutcome(result.outcomes[index]!, expected.outcomes.get(index), failed.has(index), ownTimesOf(log))
     }

@@ -75,6 +75,8 @@ export interface AppliedWrite {
   ids: string[]
   payloads: string[]
   timestamp: Timestamp
+  /** It was the commit of a staged batch, which gives every record a new version. */
+  wasStaged: boolean
   /** The collection's timestamp before. */
   since: Timestamp
   /** The visible records of the collection before and after. */
@@ -252,7 +254,7 @@ export class ModelStorage implements BulkStorage {
       if (staged?.collection !== collection)
         throw new ServiceError(400, errno.invalidParameters, 'No such batch')
       this.#staged.delete(batch)
-      return this.#apply(collection, staged.records, 'us', call.number)
+      return this.#apply(collection, staged.records, 'us', call.number, true)
     })
   }
 
@@ -384,6 +386,7 @@ export class ModelStorage implements BulkStorage {
     records: RecordWrite[],
     by: 'us' | 'other' | null,
     call: number,
+    wasStaged = false,
   ): Extract<CommitOutcome, { outcome: 'committed' }> {
     const before = by === null ? new Map<string, SyncRecord>() : this.visible(name)
     const since = this.timestampOf(name)
@@ -392,7 +395,7 @@ export class ModelStorage implements BulkStorage {
       by === 'us' ? this.#sift(records) : { accepted: records, rejected: new Map() }
     for (const { id, payload, sortindex, ttlSeconds } of accepted) {
       const row = collection.rows.get(id)
-      const isNewVersion = !row || payload !== undefined || sortindex !== undefined
+      const isNewVersion = !row || wasStaged || payload !== undefined || sortindex !== undefined
       const weight = sortindex ?? row?.sortindex
       collection.rows.set(id, {
         payload: payload ?? row?.payload ?? '',
@@ -406,7 +409,7 @@ export class ModelStorage implements BulkStorage {
     }
     const ids = accepted.map(({ id }) => id)
     const payloads = accepted.flatMap(({ payload }) => payload ?? [])
-    this.#record({ by, call, collection: name, kind: 'write', ids, payloads, since, before })
+    this.#record({ by, call, collection: name, kind: 'write', ids, payloads, wasStaged, since, before })
     return { outcome: 'committed', timestamp: collection.timestamp, rejected }
   }
 
@@ -415,7 +418,7 @@ export class ModelStorage implements BulkStorage {
     const since = this.timestampOf(name)
     const collection = this.#open(name, by, 'remove')
     for (const id of ids) collection.rows.delete(id)
-    this.#record({ by, call, collection: name, kind: 'remove', ids, payloads: [], since, before })
+    this.#record({ by, call, collection: name, kind: 'remove', ids, payloads: [], wasStaged: false, since, before })
     return { outcome: 'committed', timestamp: collection.timestamp, rejected: new Map() }
   }
 
