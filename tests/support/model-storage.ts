@@ -418,7 +418,17 @@ export class ModelStorage implements BulkStorage {
     const since = this.timestampOf(name)
     const collection = this.#open(name, by, 'remove')
     for (const id of ids) collection.rows.delete(id)
-    this.#record({ by, call, collection: name, kind: 'remove', ids, payloads: [], wasStaged: false, since, before })
+    this.#record({
+      by,
+      call,
+      collection: name,
+      kind: 'remove',
+      ids,
+      payloads: [],
+      wasStaged: false,
+      since,
+      before,
+    })
     return { outcome: 'committed', timestamp: collection.timestamp, rejected: new Map() }
   }
 
