@@ -10,93 +10,93 @@ export interface MetricFamily {
 }
 
 /** Counts up; counting is one addition. */
-export class Counter {
+class Counter {
   value = 0
+
+  samples(name: string, labels: string): MetricFamily['samples'] {
+    return [[series(name, labels), this.value]]
+  }
 }
 
 /** Counts values by the first bound that they do not exceed, and adds them up. */
-export class Histogram {
-  sum = 0
+class Histogram {
+  #sum = 0
   /** For each bound by itself, not cumulated; the last counts the values above all bounds. */
-  readonly counts: number[]
-  readonly #bounds: readonly number[]
+  readonly #counts: number[]
 
-  constructor(bounds: readonly number[]) {
-    this.#bounds = bounds
-    this.counts = Array.from({ length: bounds.length + 1 }, () => 0)
+  constructor(private readonly bounds: readonly number[]) {
+    this.#counts = Array.from({ length: bounds.length + 1 }, () => 0)
   }
 
   observe(value: number): void {
     let place = 0
-    while (place < this.#bounds.length && value > this.#bounds[place]!) place++
-    this.counts[place]! += 1
-    this.sum += value
-  }
-}
-
-/** Counters or histograms of one name, one for each set of label values. Label values are ours, never a client's. */
-export class LabelledMetric<Metric> {
-  readonly #labelNames: readonly string[]
-  readonly #create: () => Metric
-  readonly #metrics = new Map<string, Metric>()
-
-  constructor(labelNames: readonly string[], create: () => Metric) {
-    this.#labelNames = labelNames
-    this.#create = create
+    while (place < this.bounds.length && value > this.bounds[place]!) place++
+    this.#counts[place]! += 1
+    this.#sum += value
   }
 
-  /** The metric with these label values, the same at every call. Callers that count often keep it. */
-  of(...values: (string | number)[]): Metric {
-    const labels = this.#labelNames.map((name, index) => `${name}="${values[index]}"`).join(',')
-    const known = this.#metrics.get(labels)
-    if (known) return known
-    const made = this.#create()
-    this.#metrics.set(labels, made)
-    return made
-  }
-
-  entries(): Iterable<[labels: string, metric: Metric]> {
-    return this.#metrics
-  }
-}
-
-/** Counters as a family. */
-export function counterFamily(name: string, help: string, counters: LabelledMetric<Counter>): MetricFamily {
-  const samples = Array.from(counters.entries(), ([labels, { value }]): [string, number] => [
-    series(name, labels),
-    value,
-  ])
-  return { name, help, type: 'counter', merge: 'sum', samples }
-}
-
-/** Histograms as a family. */
-export function histogramFamily(
-  name: string,
-  help: string,
-  bounds: readonly number[],
-  histograms: LabelledMetric<Histogram>,
-): MetricFamily {
-  const samples = Array.from(histograms.entries(), ([labels, histogram]) => {
+  samples(name: string, labels: string): MetricFamily['samples'] {
     let count = 0
-    const buckets = [...bounds, '+Inf'].map((bound, index): [string, number] => {
-      count += histogram.counts[index]!
-      return [series(`${name}_bucket`, joined(labels, `le="${bound}"`)), count]
+    const buckets = [...this.bounds, '+Inf'].map((bound, index): [string, number] => {
+      count += this.#counts[index]!
+      return [series(`${name}_bucket`, `${labels}${labels && ','}le="${bound}"`), count]
     })
-    const totals: [string, number][] = [
-      [series(`${name}_sum`, labels), histogram.sum],
-      [series(`${name}_count`, labels), count],
-    ]
-    return [...buckets, ...totals]
-  })
-  return { name, help, type: 'histogram', merge: 'sum', samples: samples.flat() }
+    return [...buckets, [series(`${name}_sum`, labels), this.#sum], [series(`${name}_count`, labels), count]]
+  }
+}
+
+/**
+ * The counter or histogram with these label values, the same at every call; callers that count often keep it. Values are
+ * given in the order of the names, and are ours, never a client's.
+ */
+export type Labelled<Metric> = (...values: (string | number)[]) => Metric
+
+/** The counters and histograms of this process. */
+export class MetricRegistry {
+  readonly #families: (() => MetricFamily)[] = []
+
+  counter(name: string, help: string, ...labelNames: string[]): Labelled<Counter> {
+    return this.#add({ name, help, type: 'counter' }, labelNames, () => new Counter())
+  }
+
+  histogram(
+    name: string,
+    help: string,
+    bounds: readonly number[],
+    ...labelNames: string[]
+  ): Labelled<Histogram> {
+    return this.#add({ name, help, type: 'histogram' }, labelNames, () => new Histogram(bounds))
+  }
+
+  /** All of them, in the order in which they were made. */
+  families(): MetricFamily[] {
+    return this.#families.map((family) => family())
+  }
+
+  #add<Metric extends Counter | Histogram>(
+    head: Pick<MetricFamily, 'name' | 'help' | 'type'>,
+    labelNames: string[],
+    create: () => Metric,
+  ): Labelled<Metric> {
+    const metrics = new Map<string, Metric>()
+    this.#families.push(() => ({
+      ...head,
+      merge: 'sum',
+      samples: Array.from(metrics, ([labels, metric]) => metric.samples(head.name, labels)).flat(),
+    }))
+    return (...values) => {
+      const labels = labelNames.map((name, index) => `${name}="${values[index]}"`).join(',')
+      const known = metrics.get(labels)
+      if (known) return known
+      const made = create()
+      metrics.set(labels, made)
+      return made
+    }
+  }
 }
 
 function series(name: string, labels: string): string {
   return labels === '' ? name : `${name}{${labels}}`
-}
-
-function joined(labels: string, label: string): string {
-  return labels === '' ? label : `${labels},${label}`
 }
 
 /** The content type of `renderFamilies`; see Prometheus, "Exposition formats". */
@@ -107,7 +107,7 @@ export function renderFamilies(families: MetricFamily[]): string {
   const lines = families.flatMap(({ name, help, type, samples }) => [
     `# HELP ${name} ${help}`,
     `# TYPE ${name} ${type}`,
-    ...samples.map(([series, value]) => `${series} ${value}`),
+    ...samples.map(([shown, value]) => `${shown} ${value}`),
   ])
   return `${lines.join('\n')}\n`
 }
@@ -118,13 +118,15 @@ export function mergeFamilies(processes: MetricFamily[][]): MetricFamily[] {
   for (const family of processes.flat()) {
     const known = merged.get(family.name) ?? { family, values: new Map<string, number>() }
     merged.set(family.name, known)
-    for (const [series, value] of family.samples) {
-      const before = known.values.get(series)
-      known.values.set(series, before === undefined ? value : combine(family.merge, before, value))
+    for (const [shown, value] of family.samples) {
+      const before = known.values.get(shown)
+      known.values.set(shown, before === undefined ? value : combine[family.merge](before, value))
     }
   }
   return [...merged.values()].map(({ family, values }) => ({ ...family, samples: [...values] }))
 }
+
+const combine = { sum: (a: number, b: number) => a + b, max: Math.max, min: Math.min }
 
 /**
  * The counters and histograms among them. Those of a process that has ended still count: a sum that goes down would look
@@ -132,17 +134,4 @@ export function mergeFamilies(processes: MetricFamily[][]): MetricFamily[] {
  */
 export function countersOf(families: MetricFamily[]): MetricFamily[] {
   return families.filter(({ type, merge }) => type !== 'gauge' && merge === 'sum')
-}
-
-function combine(merge: MetricFamily['merge'], a: number, b: number): number {
-  switch (merge) {
-    case 'sum':
-      return a + b
-    case 'max':
-      return Math.max(a, b)
-    case 'min':
-      return Math.min(a, b)
-    default:
-      return merge satisfies never
-  }
 }

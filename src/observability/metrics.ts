@@ -1,4 +1,4 @@
-import { Counter, counterFamily, Histogram, histogramFamily, LabelledMetric } from './metric-families.ts'
+import { MetricRegistry } from './metric-families.ts'
 
 import type { MetricFamily } from './metric-families.ts'
 
@@ -60,42 +60,89 @@ const sizeBounds = [1, 2, 5, 10, 25, 50, 100, 250, 1000]
 const countedMethods = new Set(['GET', 'HEAD', 'PUT', 'POST', 'DELETE', 'OPTIONS'])
 
 export function createMetrics(sources: MetricsSources): Metrics {
-  const requests = counters('route', 'method', 'status')
-  const requestSeconds = new LabelledMetric(['route'], () => new Histogram(secondsBounds))
-  const upstreamCalls = counters('target', 'method', 'result')
-  const upstreamSeconds = new LabelledMetric(['target'], () => new Histogram(secondsBounds))
-  const credentials = counters('event')
-  const redisErrors = counters('reason')
-  const transactions = counters('event')
-  const batchSizes = new LabelledMetric([], () => new Histogram(sizeBounds))
-  const circuitOpenings = counters('target')
-  const shedRequests = counters('reason')
-  const defects = counters()
-  const lags = new LabelledMetric([], () => new Histogram(secondsBounds))
+  const registry = new MetricRegistry()
+  const requests = registry.counter(
+    'sync_bridge_requests_total',
+    'Answered requests',
+    'route',
+    'method',
+    'status',
+  )
+  const requestSeconds = registry.histogram(
+    'sync_bridge_request_duration_seconds',
+    'Until the answer begins',
+    secondsBounds,
+    'route',
+  )
+  const defects = registry.counter('sync_bridge_defects_total', 'Requests that met a defect of the bridge')
+  const upstreamCalls = registry.counter(
+    'sync_bridge_upstream_calls_total',
+    'Calls to token server and storage',
+    'target',
+    'method',
+    'result',
+  )
+  const upstreamSeconds = registry.histogram(
+    'sync_bridge_upstream_duration_seconds',
+    'Until the answer of token server or storage begins',
+    secondsBounds,
+    'target',
+  )
+  const credentials = registry.counter(
+    'sync_bridge_credentials_total',
+    'Where credentials came from, and what went wrong in the cache',
+    'event',
+  )
+  const redisErrors = registry.counter(
+    'sync_bridge_redis_errors_total',
+    'Failed commands and connections of Redis',
+    'reason',
+  )
+  const circuitOpenings = registry.counter(
+    'sync_bridge_circuit_breaker_openings_total',
+    'How often calls to a host were stopped because they kept failing',
+    'target',
+  )
+  const transactions = registry.counter(
+    'sync_bridge_transactions_total',
+    'Outcomes of reads and writes',
+    'event',
+  )
+  const batchSizes = registry.histogram('sync_bridge_batch_requests', 'Sub-requests in a batch', sizeBounds)
+  const shedRequests = registry.counter(
+    'sync_bridge_requests_shed_total',
+    'Requests rejected because of the load',
+    'reason',
+  )
+  const lags = registry.histogram(
+    'sync_bridge_event_loop_lag_seconds',
+    'How late the event loop is, ten times a second',
+    secondsBounds,
+  )
   // Prometheus sees an increase only of counters that it has seen before, so what alerts count is shown from the start.
-  defects.of()
-  credentials.of('rejected-entry')
-  for (const event of ['partial', 'unknown']) transactions.of(event)
-  for (const reason of ['unreachable', 'timeout', 'refused', 'suspended']) redisErrors.of(reason)
+  defects()
+  credentials('rejected-entry')
+  for (const event of ['partial', 'unknown']) transactions(event)
+  for (const reason of ['unreachable', 'timeout', 'refused', 'suspended']) redisErrors(reason)
   for (const reason of ['limit', 'lag', 'user', 'root-view', 'list', 'body-memory', 'slow-reader'])
-    shedRequests.of(reason)
-  for (const target of ['token', 'storage']) circuitOpenings.of(target)
+    shedRequests(reason)
+  for (const target of ['token', 'storage']) circuitOpenings(target)
 
   const requestOf = memoize((route: string) => ({
-    seconds: requestSeconds.of(route),
+    seconds: requestSeconds(route),
     counterOf: memoize((method: string) => {
       const counted = countedMethods.has(method) ? method : 'other'
-      return memoize((status: number) => requests.of(route, counted, status))
+      return memoize((status: number) => requests(route, counted, status))
     }),
   }))
   const upstreamCallOf = memoize((target: string) => ({
-    seconds: upstreamSeconds.of(target),
+    seconds: upstreamSeconds(target),
     counterOf: memoize((method: string) =>
-      memoize((result: string | number) => upstreamCalls.of(target, method, result)),
+      memoize((result: string | number) => upstreamCalls(target, method, result)),
     ),
   }))
-  const shedOf = memoize((reason: string) => shedRequests.of(reason))
-  const credentialsOf = memoize((event: string) => credentials.of(event))
+  const shedOf = memoize((reason: string) => shedRequests(reason))
+  const credentialsOf = memoize((event: string) => credentials(event))
 
   return {
     request(route, method, status, durationMs) {
@@ -109,62 +156,20 @@ export function createMetrics(sources: MetricsSources): Metrics {
       counterOf(method)(failure ?? status ?? 'aborted').value += 1
     },
     credentials: (event) => void (credentialsOf(event).value += 1),
-    redisError: (reason) => void (redisErrors.of(reason).value += 1),
-    circuitOpened: (target) => void (circuitOpenings.of(target).value += 1),
-    transaction: (event) => void (transactions.of(event).value += 1),
-    batch: (size) => batchSizes.of().observe(size),
+    redisError: (reason) => void (redisErrors(reason).value += 1),
+    circuitOpened: (target) => void (circuitOpenings(target).value += 1),
+    transaction: (event) => void (transactions(event).value += 1),
+    batch: (size) => batchSizes().observe(size),
     shed: (reason) => void (shedOf(reason).value += 1),
     refused: (method) => void (requestOf('none').counterOf(method)(503).value += 1),
-    defect: () => void (defects.of().value += 1),
-    eventLoopLag: (ms) => lags.of().observe(ms / 1000),
+    defect: () => void (defects().value += 1),
+    eventLoopLag: (ms) => lags().observe(ms / 1000),
     families: () => [
-      counterFamily('sync_bridge_requests_total', 'Answered requests', requests),
-      histogramFamily(
-        'sync_bridge_request_duration_seconds',
-        'Until the answer begins',
-        secondsBounds,
-        requestSeconds,
-      ),
-      counterFamily('sync_bridge_defects_total', 'Requests that met a defect of the bridge', defects),
-      counterFamily('sync_bridge_upstream_calls_total', 'Calls to token server and storage', upstreamCalls),
-      histogramFamily(
-        'sync_bridge_upstream_duration_seconds',
-        'Until the answer of token server or storage begins',
-        secondsBounds,
-        upstreamSeconds,
-      ),
-      counterFamily(
-        'sync_bridge_credentials_total',
-        'Where credentials came from, and what went wrong in the cache',
-        credentials,
-      ),
-      counterFamily(
-        'sync_bridge_redis_errors_total',
-        'Failed commands and connections of Redis',
-        redisErrors,
-      ),
-      counterFamily(
-        'sync_bridge_circuit_breaker_openings_total',
-        'How often calls to a host were stopped because they kept failing',
-        circuitOpenings,
-      ),
+      ...registry.families(),
       circuitBreakersFamily(sources.breakers()),
-      counterFamily('sync_bridge_transactions_total', 'Outcomes of reads and writes', transactions),
-      histogramFamily('sync_bridge_batch_requests', 'Sub-requests in a batch', sizeBounds, batchSizes),
-      counterFamily('sync_bridge_requests_shed_total', 'Requests rejected because of the load', shedRequests),
-      histogramFamily(
-        'sync_bridge_event_loop_lag_seconds',
-        'How late the event loop is, ten times a second',
-        secondsBounds,
-        lags,
-      ),
       ...readFamilies(sources),
     ],
   }
-}
-
-function counters(...labelNames: string[]): LabelledMetric<Counter> {
-  return new LabelledMetric(labelNames, () => new Counter())
 }
 
 /** Calls `make` once for each key. */
