@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer'
 import { UpstreamError } from '../domain/errors.ts'
 import { toExposedJson } from '../domain/record.ts'
 import { readBso } from './bso.ts'
@@ -28,8 +29,8 @@ const exposedToken = Buffer.from('"last_modified":')
  * the exposed list: the elements of a JSON array without brackets, `modified` in decimal seconds become
  * `last_modified` in integer milliseconds. Takes the pieces as they come, lines may break off anywhere.
  *
- * The bytes of a line are only looked at where the token `"modified":` stands, once and in the expected form; any
- * other line is parsed and printed. Inside a JSON string the token can't occur, because quotes are escaped there.
+ * A line of the usual form is copied around its token `"modified":`, after a look at its quotes; any other line is
+ * parsed and printed. Inside a JSON string the token can't occur, because quotes are escaped there.
  * Throws `UpstreamError` for a line that is no record.
  */
 export class BsoRewriter {
@@ -76,6 +77,7 @@ export class BsoRewriter {
   /** The end of one storage list; a last line without its line break counts if it is whole. */
   end(): Uint8Array {
     this.#begin(this.#carryLength)
+    requireUtf8(this.#carry.subarray(0, this.#carryLength))
     this.#writeParsed(this.#carry, 0, this.#carryLength)
     this.#carryLength = 0
     return this.#taken()
@@ -87,6 +89,7 @@ export class BsoRewriter {
     this.#begin(opening.length + chunk.length + closing.length)
     this.#write(opening)
     const end = this.#writeLines(chunk, 0)
+    requireUtf8(chunk.subarray(end))
     this.#writeParsed(chunk, end, chunk.length)
     this.#write(closing)
     return this.#taken()
@@ -94,7 +97,10 @@ export class BsoRewriter {
 
   /** Writes all lines that end in the chunk; returns where the last, unfinished one begins. */
   #writeLines(chunk: Buffer, from: number): number {
-    const maySplice = this.#keep === null
+    const end = chunk.lastIndexOf(newline) + 1
+    if (end <= from) return from
+    requireUtf8(chunk.subarray(from, end))
+    const lines = this.#keep === null ? new UsualRecords(chunk, end) : null
     let lineStart = from
     let tokenAt = chunk.indexOf(token, from)
     for (;;) {
@@ -104,7 +110,7 @@ export class BsoRewriter {
       const nextTokenAt =
         tokenAt === -1 || tokenAt > lineEnd ? tokenAt : chunk.indexOf(token, tokenAt + token.length)
       const isOnce = tokenAt !== -1 && tokenAt < lineEnd && (nextTokenAt === -1 || nextTokenAt > lineEnd)
-      const decimalsEnd = isOnce && maySplice ? findDecimalsEnd(chunk, lineStart, tokenAt, lineEnd) : -1
+      const decimalsEnd = isOnce && lines?.includes(lineStart, lineEnd) ? findDecimalsEnd(chunk, tokenAt) : -1
       if (decimalsEnd === -1 || this.#skip > 0) this.#writeParsed(chunk, lineStart, lineEnd)
       else this.#splice(chunk, lineStart, tokenAt, decimalsEnd, lineEnd)
       lineStart = lineEnd + 1
@@ -191,10 +197,108 @@ export class BsoRewriter {
   }
 }
 
+/** Line breaks stand between records; all other control characters have to be escaped in JSON. */
+// oxlint-disable-next-line no-control-regex
+const controlCharacter = /[\x00-\x09\x0b-\x1f]/
+const escapeForm = /\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})/y
+const numberForm = /-?(?:0|[1-9]\d{0,11})(?:\.\d{1,3})?/y
+const quote = 34
+const letters = { i: 105, m: 109, p: 112, s: 115 } as const
+
+/**
+ * Tells which lines are JSON records of the usual form: objects of the known fields, each once, with values of their
+ * types. Such a line may be copied as it is; any other has to be parsed. Only quotes and backslashes are looked at, so a
+ * long payload costs hardly more than a short one.
+ */
+class UsualRecords {
+  /** One character for each byte, because in UTF-8 the marks of JSON stand for themselves alone. */
+  readonly #text: string
+  readonly #isPlain: boolean
+  /** Lines are looked at in their order, so the text is searched for backslashes only once. */
+  #escapeAt: number
+
+  constructor(chunk: Buffer, end: number) {
+    this.#text = chunk.toString('latin1', 0, end)
+    this.#isPlain = !controlCharacter.test(this.#text)
+    this.#escapeAt = nextEscape(this.#text, 0)
+  }
+
+  includes(lineStart: number, lineEnd: number): boolean {
+    const text = this.#text
+    if (!this.#isPlain || text.charCodeAt(lineStart) !== braceOpen) return false
+    let at = lineStart + 1
+    let seen = 0
+    for (;;) {
+      const start = at
+      let field = 0
+      // One comparison for each field: the letter tells which of the names it could be.
+      switch (text.charCodeAt(start + 1)) {
+        case letters.p:
+          field = 1
+          if (text.startsWith('"payload":"', start)) at = this.#endOfString(start + 11)
+          break
+        case letters.i:
+          field = 2
+          if (text.startsWith('"id":"', start)) at = this.#endOfString(start + 6)
+          break
+        case letters.m:
+          field = 4
+          if (text.startsWith('"modified":', start)) at = endOfNumber(text, start + 11)
+          break
+        case letters.s:
+          field = 8
+          if (text.startsWith('"sortindex":', start)) at = endOfNumber(text, start + 12)
+      }
+      if (at === start) return false
+      if (at === -1 || at >= lineEnd || (seen & field) !== 0) return false
+      seen |= field
+      const mark = text.charCodeAt(at)
+      at += 1
+      if (mark === braceClose) return at === lineEnd && (seen & 7) === 7
+      if (mark !== comma) return false
+    }
+  }
+
+  /** Where a string ends, behind its quote; -1 when it does not, or an escape in it makes no sense. */
+  #endOfString(from: number): number {
+    const text = this.#text
+    let escapeAt = this.#escapeAt
+    if (escapeAt < from) escapeAt = nextEscape(text, from)
+    let quoteAt = text.indexOf('"', from)
+    while (escapeAt < quoteAt) {
+      let at = escapeAt + 2
+      if (text.charCodeAt(escapeAt + 1) !== quote) {
+        escapeForm.lastIndex = escapeAt
+        if (!escapeForm.test(text)) return -1
+        at = escapeForm.lastIndex
+      }
+      escapeAt = nextEscape(text, at)
+      if (quoteAt < at) quoteAt = text.indexOf('"', at)
+    }
+    this.#escapeAt = escapeAt
+    return quoteAt === -1 ? -1 : quoteAt + 1
+  }
+}
+
+/** Where the next backslash stands; behind the text when there is none. */
+function nextEscape(text: string, from: number): number {
+  const at = text.indexOf('\\', from)
+  return at === -1 ? text.length : at
+}
+
+function endOfNumber(text: string, from: number): number {
+  numberForm.lastIndex = from
+  return numberForm.test(text) ? numberForm.lastIndex : -1
+}
+
+function requireUtf8(bytes: Uint8Array): void {
+  if (isUtf8(bytes)) return
+  throw new UpstreamError('bad-response', 'Cannot read a list of the storage: no UTF-8')
+}
+
 /** Where the two decimals of a line's timestamp end; -1 when its form is not the expected one. */
-function findDecimalsEnd(chunk: Buffer, lineStart: number, tokenAt: number, lineEnd: number): number {
+function findDecimalsEnd(chunk: Buffer, tokenAt: number): number {
   const before = chunk[tokenAt - 1]
-  if (chunk[lineStart] !== braceOpen || chunk[lineEnd - 1] !== braceClose) return -1
   if (before !== comma && before !== braceOpen) return -1
   const digitsStart = tokenAt + token.length
   let at = digitsStart

@@ -90,6 +90,64 @@ describe('BsoRewriter', () => {
     )
   })
 
+  it.each([
+    ['a stray quote', '{"id":"a","modified":1.00,"payload":"x"y"}'],
+    ['an open string', '{"id":"a","modified":1.00,"payload":"x}'],
+    ['a brace too many', '{"id":"a","modified":1.00,"payload":"x"}}'],
+    ['a comma too many', '{"id":"a","modified":1.00,"payload":"x",}'],
+    ['two records', '{"id":"a","modified":1.00,"payload":"x"}{"id":"b","payload":"x"}'],
+    ['an escape that is none', '{"id":"a","modified":1.00,"payload":"\\x"}'],
+    ['half an escape', '{"id":"a","modified":1.00,"payload":"\\u00g0"}'],
+    ['a tab', '{"id":"a","modified":1.00,"payload":"\t"}'],
+    ['a leading zero', '{"id":"a","modified":1.00,"payload":"x","sortindex":01}'],
+    ['text where a number belongs', '{"id":"a","modified":1.00,"payload":"x","sortindex":high}'],
+    ['an id that is no text', '{"id":7,"modified":1.00,"payload":"x"}'],
+    ['no id', '{"modified":1.00,"payload":"x"}'],
+    ['a payload that is no text', '{"id":"a","modified":1.00,"payload":{"x":1}}'],
+    ['an escaped end', '{"id":"a","modified":1.00,"payload":"x\\"}'],
+    ['nested braces', '{"id":"a",{"modified":1.00,"payload":"x"}}'],
+  ])('makes no list of a line that is broken: %s', (_, line) => {
+    const bytes = Buffer.from(`${lines[0]}\n${line}\n${lines[1]}\n`)
+
+    for (const size of [1, 7, 30, 1000]) expect(() => rewrite(bytes, size)).toThrow(UpstreamError)
+    const whole = () =>
+      new BsoRewriter().pushWhole(bytes, { opening: Buffer.from(''), closing: Buffer.from('') })
+    expect(whole).toThrow(UpstreamError)
+  })
+
+  it('makes no list of what is no UTF-8', () => {
+    const bytes = Buffer.from(`${lines[0]}\n${lines[9]}\n`)
+    bytes[bytes.indexOf(0xc3)] = 0xff
+
+    expect(() => rewrite(bytes, 1000)).toThrow(UpstreamError)
+    expect(() => rewrite(bytes.subarray(0, -1), 1000)).toThrow(UpstreamError)
+  })
+
+  it('makes JSON of every line with some byte changed, or no list at all', () => {
+    const line = Buffer.from(`${lines[0]!.replace('}"}', ',\\"\\u0041\\\\\\n}","sortindex":5}')}\n`)
+    let listed = 0
+    for (let at = 0; at < line.length - 1; at += 1) {
+      for (const byte of [0, 9, 32, 34, 44, 48, 58, 65, 91, 92, 93, 117, 123, 125, 195, 255]) {
+        const changed = Buffer.concat([line, line])
+        changed[at] = byte
+        let text: string
+        try {
+          text = rewrite(changed, 1000)
+        } catch (error) {
+          expect(error).toBeInstanceOf(UpstreamError)
+          continue
+        }
+        const records = JSON.parse(`[${text}]`) as { id: unknown; payload: unknown; last_modified: unknown }[]
+        for (const { id, payload, last_modified } of records) {
+          expect([typeof id, typeof payload, typeof last_modified]).toEqual(['string', 'string', 'number'])
+        }
+        listed += 1
+      }
+    }
+
+    expect(listed).toBeGreaterThan(100)
+  })
+
   it('counts records, over several lists that it makes one of', () => {
     const rewriter = new BsoRewriter()
     const pieces = [rewriter.push(document), rewriter.end(), rewriter.push(document), rewriter.end()]
