@@ -20,13 +20,17 @@ import type { StorageCalls } from './call.ts'
 const maxListBytes = 64 * 1024 * 1024
 const maxRounds = 4
 
-/** Reads any number of records by their ids as one consistent whole, in as many requests as that takes. */
+/**
+ * Reads any number of records by their ids as one consistent whole, in as many requests as that takes; at `endpoint` alone,
+ * where a write shall follow, because a record that is missing at another node is not gone.
+ */
 export async function readConsistently(
   calls: StorageCalls,
   collection: string,
   ids: string[],
+  endpoint?: string,
 ): Promise<Snapshot> {
-  return await whileUnchanged(calls, collection, async (reads) => {
+  return await whileUnchanged(calls, collection, endpoint, async (reads) => {
     const records = new Map<string, SyncRecord>()
     const requested = new Set(ids)
     const [listed, single] = partition(ids, isListable)
@@ -60,7 +64,7 @@ export async function countRecords(
     const { collections } = await readCollectionTimestamps(calls)
     return { timestamp: collections.get(collection) ?? never, count: await readCount(calls, collection) }
   }
-  return await whileUnchanged(calls, collection, async (reads) => {
+  return await whileUnchanged(calls, collection, undefined, async (reads) => {
     let count = 0
     const [listed, single] = partition(ids?.filter((id) => !excludedIds?.has(id)) ?? [], isListable)
     const requested = ids && new Set(listed)
@@ -88,11 +92,12 @@ function isBetween(moment: Timestamp, { newer, older }: ListFilter): boolean {
 async function whileUnchanged<Result>(
   calls: StorageCalls,
   collection: string,
+  endpoint: string | undefined,
   read: (reads: ConsistentReads) => Promise<Result>,
 ): Promise<Result> {
   for (let round = 0; round < maxRounds; round += 1) {
     try {
-      return await read(new ConsistentReads(calls, collection))
+      return await read(new ConsistentReads(calls, collection, endpoint))
     } catch (error) {
       if (!(error instanceof CollectionChanged)) throw error
     }
@@ -107,12 +112,15 @@ class CollectionChanged extends Error {}
 /** Reads of one collection; all but the first are conditional on its timestamp, and throw when that has changed. */
 class ConsistentReads {
   #timestamp: Timestamp | null = null
-  #endpoint = ''
+  #endpoint: string | undefined
 
   constructor(
     private readonly calls: StorageCalls,
     private readonly collection: string,
-  ) {}
+    endpoint?: string,
+  ) {
+    this.#endpoint = endpoint
+  }
 
   /** The collection's, as of the first read. */
   get timestamp(): Timestamp {
@@ -151,7 +159,9 @@ class ConsistentReads {
   async begin(): Promise<void> {
     const path = ['storage', this.collection]
     const query = listQuery({ sort: 'newest', limit: 1 }, null, false)
-    this.#begin(await this.calls.read({ path, query, subject: 'list', maxBytes: maxListBytes }))
+    this.#begin(
+      await this.calls.read({ path, query, subject: 'list', maxBytes: maxListBytes, ...this.#condition() }),
+    )
   }
 
   #begin(answer: UpstreamAnswer): void {
@@ -162,7 +172,7 @@ class ConsistentReads {
   }
 
   #condition(): { headers?: Record<string, string>; endpoint?: string } {
-    if (this.#timestamp === null) return {}
+    if (this.#timestamp === null) return { endpoint: this.#endpoint }
     return { headers: unmodifiedSinceHeader(this.#timestamp), endpoint: this.#endpoint }
   }
 }

@@ -25,7 +25,7 @@ export function createSyncStorage(client: StorageClient, caller: StorageCaller):
     collectionTimestamps: () => readCollectionTimestamps(calls),
     count: (collection, filter) => countRecords(calls, collection, filter),
     limits: () => readLimits(calls),
-    snapshot: (collection, ids) => readConsistently(calls, collection, ids),
+    snapshot: (collection, ids) => readConsistently(calls, collection, ids, calls.owner),
     write: (collection, records, since) => upload(calls, collection, records, since),
     stage: (collection, records, since, batch) => stage(calls, collection, records, since, batch),
     commitStaged: (collection, batch, since) => commitStaged(calls, collection, batch, since),

@@ -345,8 +345,12 @@ describe('section 8: a storage that answers 401', () => {
     const read = await list(user, headers)
     bridge.sandbox.reassign(user)
     const readAgain = await list(user, headers)
+    bridge.sandbox.reassign(user)
+    // The old node refuses already the read of this write; the new one knows no such record.
+    const late = await put({ 'If-Match': before.headers.get('etag')! })
 
     expectError(write, 503, 201)
+    expectError(late, 503, 201)
     expect(after).toEqual([])
     expect([read.status, read.body.data]).toEqual([200, []])
     expect([readAgain.status, readAgain.body.data]).toEqual([200, []])

@@ -820,6 +820,17 @@ describe('refused credentials', () => {
     expect(await listPage(storage)).toMatchObject({ count: 0, timestamp: never })
   })
 
+  it('refuse a snapshot of where the user has moved, on which a write would be judged', async () => {
+    const { storage, has, sandbox, user } = await start()
+    has(numbered(3))
+    sandbox.reassign(user)
+
+    expect(await failureOf(storage.snapshot('tabs', ['a']))).toMatchObject({
+      failure: 'refused',
+      applied: 'no',
+    })
+  })
+
   it('stop a list that would go on elsewhere', async () => {
     const { storage, has, sandbox, user } = await start()
     has(numbered(30))
