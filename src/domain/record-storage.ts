@@ -88,8 +88,8 @@ export interface Notices {
   backoffSeconds: number | null
   /** The storage's announcement of its end, as it was sent. */
   alert: string | null
-  /** What is left of the user's quota, in KB. */
-  quotaRemaining: number | null
+  /** What is left of the user's quota in KB: a number, with the decimals that were sent. */
+  quotaRemaining: string | null
 }
 
 /**

@@ -83,7 +83,7 @@ export function noticeHeaders(
   if (status >= 400) return headers
   const backoff = Math.max(settings.backoff ?? 0, notices?.backoffSeconds ?? 0, ownBackoffSeconds)
   if (backoff > 0) headers.Backoff = String(Math.ceil(backoff))
-  if (notices && notices.quotaRemaining !== null) headers['Quota-Remaining'] = String(notices.quotaRemaining)
+  if (notices && notices.quotaRemaining !== null) headers['Quota-Remaining'] = notices.quotaRemaining
   return headers
 }
 

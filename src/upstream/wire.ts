@@ -162,7 +162,7 @@ export function collectNotices(notices: Notices, headers: Headers): void {
   const alert = headers.get('x-weave-alert')
   if (alert !== null && alert.length > 0 && alert.length <= longestAlert) notices.alert = alert
   const quota = headers.get('x-weave-quota-remaining')
-  if (quota !== null && quotaForm.test(quota)) notices.quotaRemaining = Math.floor(Number(quota))
+  if (quota !== null && quotaForm.test(quota)) notices.quotaRemaining = quota
 }
 
 const quotaForm = /^\d{1,12}(?:\.\d{1,15})?$/

@@ -71,7 +71,7 @@ describe('noticeHeaders', () => {
   })
 
   it('tells Backoff as a whole number, below 400 only', () => {
-    const told = { ...silent, notices: { ...quiet, backoffSeconds: 2.1, quotaRemaining: 9.9 } }
+    const told = { ...silent, notices: { ...quiet, backoffSeconds: 2.1, quotaRemaining: '9.9' } }
 
     expect(noticeHeaders(200, told, settings, 0)).toEqual({ Backoff: '3', 'Quota-Remaining': '9.9' })
     expect(noticeHeaders(304, told, settings, 0)).toMatchObject({ Backoff: '3' })

@@ -407,7 +407,7 @@ describe('section 3: what the storage says and does', () => {
 
     const { headers } = await bridge.ask(records)
 
-    expect(headers.get('quota-remaining')).toBe('123')
+    expect(headers.get('quota-remaining')).toBe('123.45')
   })
 
   it('says nothing of a quota that the storage does not tell', async () => {

@@ -132,9 +132,9 @@ describe('collectNotices', () => {
       notices,
       new Headers({ 'X-Weave-Backoff': '30', 'X-Backoff': '12', 'X-Weave-Alert': 'soon' }),
     )
-    collectNotices(notices, new Headers({ 'X-Backoff': '10.2', 'X-Weave-Quota-Remaining': '123.7' }))
+    collectNotices(notices, new Headers({ 'X-Backoff': '10.2', 'X-Weave-Quota-Remaining': '123.90' }))
 
-    expect(notices).toEqual({ backoffSeconds: 30, alert: 'soon', quotaRemaining: 123 })
+    expect(notices).toEqual({ backoffSeconds: 30, alert: 'soon', quotaRemaining: '123.90' })
   })
 
   it('caps a pause at a day and rounds it up', () => {
