@@ -1,11 +1,4 @@
-import {
-  createCipheriv,
-  createDecipheriv,
-  createHash,
-  createHmac,
-  hkdfSync,
-  timingSafeEqual,
-} from 'node:crypto'
+import { createCipheriv, createHash, createHmac, hkdfSync } from 'node:crypto'
 
 /** The pair of keys that opens one collection, or crypto/keys. */
 export interface KeyBundle {
@@ -36,18 +29,6 @@ export function encryptPayload({ encryptionKey, hmacKey }: KeyBundle, clear: obj
   const cipher = createCipheriv('aes-256-cbc', encryptionKey, iv)
   const ciphertext = Buffer.concat([cipher.update(JSON.stringify(clear)), cipher.final()]).toString('base64')
   return JSON.stringify({ ciphertext, IV: iv.toString('base64'), hmac: authenticate(hmacKey, ciphertext) })
-}
-
-/** Opens a payload; throws when it was encrypted with other keys or changed since. */
-export function decryptPayload({ encryptionKey, hmacKey }: KeyBundle, payload: string): unknown {
-  const { ciphertext, IV, hmac } = JSON.parse(payload) as Record<'ciphertext' | 'IV' | 'hmac', string>
-  const [wanted, given] = [Buffer.from(authenticate(hmacKey, ciphertext)), Buffer.from(hmac)]
-  if (wanted.length !== given.length || !timingSafeEqual(wanted, given)) {
-    throw new Error('Cannot decrypt the payload: its HMAC is of another key')
-  }
-  const decipher = createDecipheriv('aes-256-cbc', encryptionKey, Buffer.from(IV, 'base64'))
-  const clear = decipher.update(ciphertext, 'base64', 'utf8') + decipher.final('utf8')
-  return JSON.parse(clear)
 }
 
 /** The clear record crypto/keys, which holds the keys of all collections. */

@@ -1,35 +1,35 @@
-import type { Switches } from './options.ts'
+import type { RequestListener, Switches } from './options.ts'
 
 const mostBodyBytes = 512 * 1024 * 1024
 
 type Answer = (request: Request, target: RequestTarget) => Response | Promise<Response>
 
-/** Opens a server that logs every request. Unexpected failures are kept in the log and answered 500, body 0. */
+/** Opens a server. Unexpected failures are answered 500, body 0; only the listener learns of their cause. */
 export function listen(
-  hostname: string,
-  port: number | undefined,
-  log: ReturnType<typeof createRequestLog>,
+  server: 'token' | 'storage',
+  {
+    hostname = '127.0.0.1',
+    port = 0,
+    onRequest,
+  }: { hostname?: string; port?: number; onRequest?: RequestListener },
   answer: Answer,
 ) {
   return Bun.serve({
     hostname,
-    port: port ?? 0,
+    port,
     development: false,
     idleTimeout: 255,
     maxRequestBodySize: mostBodyBytes,
     async fetch(request) {
       const target = readTarget(request.url)
-      const entry = log.add({
-        method: request.method,
-        target: target.raw,
-        headers: new Headers(request.headers),
-      })
+      const { method, headers } = request
+      const onAnswer = onRequest?.({ server, method, target: target.raw, headers })
       try {
         const response = await answer(request, target)
-        entry.status = response.status
+        onAnswer?.(response.status)
         return response
       } catch (error) {
-        Object.assign(entry, { status: 500, failure: error })
+        onAnswer?.(500, error)
         return Response.json(0, { status: 500 })
       }
     },
@@ -54,43 +54,6 @@ export function readTarget(url: string): RequestTarget {
   return mark < 0
     ? { raw, path: raw, query: '' }
     : { raw, path: raw.slice(0, mark), query: raw.slice(mark + 1) }
-}
-
-const mostEntries = 10_000
-
-/** One request that a server was asked. */
-export interface LoggedRequest {
-  readonly method: string
-  /** Path and query as sent. */
-  readonly target: string
-  readonly headers: Headers
-  /** Zero until it has been answered. */
-  status: number
-  /** What went wrong inside the sandbox, when it answered 500. */
-  failure?: unknown
-}
-
-/** What a server was asked, oldest first, at most the last 10 000. */
-export interface RequestLog {
-  readonly entries: readonly LoggedRequest[]
-  clear(): void
-}
-
-/** A log and the function that adds to it and fills in the status once it is known. */
-export function createRequestLog(): RequestLog & {
-  add(request: Omit<LoggedRequest, 'status' | 'failure'>): LoggedRequest
-} {
-  const entries: LoggedRequest[] = []
-  return {
-    entries,
-    clear: () => entries.splice(0),
-    add(request) {
-      const entry: LoggedRequest = { ...request, status: 0 }
-      entries.push(entry)
-      if (entries.length > mostEntries) entries.shift()
-      return entry
-    },
-  }
 }
 
 /** Health and version pages, the same on both servers. */

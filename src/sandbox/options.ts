@@ -1,51 +1,48 @@
-/** How a sandbox is started. */
-export interface SandboxOptions {
+/** How a sandbox is started; each of the switches may be set from the beginning, and sizes one by one. */
+export interface SandboxOptions extends Partial<Omit<Switches, 'limits'>> {
   /** @default '127.0.0.1' */
   hostname?: string
   /** @default 0, any free port */
   tokenPort?: number
   /** @default 0, any free port */
   storagePort?: number
-  /** Scheme, host and port of `api_endpoint` when a proxy stands in front. @default the storage server's own */
-  nodeUrl?: string
   /** What tokens are signed with. @default random */
   secret?: string
   /** Milliseconds since the epoch; everything that depends on time asks it. @default Date.now */
   clock?: () => number
-  /** @default 3600 */
-  tokenDurationSeconds?: number
-  /** Which implementation to behave like where they differ. @default 'postgres' */
-  mode?: Mode
-  /** Most records in a list without limit. @default 10000 in mysql mode, else null: no cap */
-  listCap?: number | null
-  /** @default true */
-  batching?: boolean
+  /** Which implementation to behave like where they differ. @default over PostgreSQL */
+  quirks?: Quirks
   /** Overrides of what `info/configuration` announces. */
   limits?: Partial<Limits>
-  /** @default null, no quota */
-  quotaKilobytes?: number | null
-  /** @default true */
-  newUsers?: boolean
-  /** Added before every storage answer. @default 0 */
-  latencyMs?: number
+  onRequest?: RequestListener
 }
 
+/** Called with each request; the function that it returns with the answer's status, and what failed in the sandbox. */
+export type RequestListener = (request: {
+  server: 'token' | 'storage'
+  method: string
+  /** Path and query as sent. */
+  target: string
+  headers: Headers
+}) => (status: number, failure?: unknown) => void
+
 /** The settings that options begin with; the node's URL is empty when it is yet to be known. */
-export function initialSwitches(options: SandboxOptions, mode: Mode): Switches {
+export function initialSwitches(options: SandboxOptions, quirks: Quirks): Switches {
+  const audiences = ['http://127.0.0.1*', 'http://localhost*', `http://${options.hostname ?? '127.0.0.1'}*`]
   return {
     batching: options.batching ?? true,
-    listCap: options.listCap === undefined ? quirksOf(mode).listCap : options.listCap,
+    listCap: options.listCap === undefined ? quirks.listCap : options.listCap,
     newUsers: options.newUsers ?? true,
     latencyMs: options.latencyMs ?? 0,
     tokenDurationSeconds: options.tokenDurationSeconds ?? 3600,
-    limits: { ...defaultLimits(mode), ...options.limits },
+    limits: { ...quirks.limits, ...options.limits },
     nodeUrl: options.nodeUrl?.replace(/\/+$/, '') ?? '',
     quotaKilobytes: options.quotaKilobytes ?? null,
-    identityKinds: ['browserid', 'bearer'],
-    audiences: ['http://127.0.0.1*', 'http://localhost*', `http://${options.hostname ?? '127.0.0.1'}*`],
-    onFirstWrite: null,
-    onNewAccount: null,
-    healthy: true,
+    identityKinds: options.identityKinds ?? ['browserid', 'bearer'],
+    audiences: options.audiences ?? audiences,
+    onFirstWrite: options.onFirstWrite ?? null,
+    onNewAccount: options.onNewAccount ?? null,
+    healthy: options.healthy ?? true,
   }
 }
 
@@ -104,32 +101,6 @@ export type CollectionLimits = Partial<
   Pick<Limits, 'max_request_bytes' | 'max_post_bytes' | 'max_record_payload_bytes'>
 >
 
-const rustLimits: Limits = {
-  max_request_bytes: 2_625_536,
-  max_post_bytes: 2_621_440,
-  max_post_records: 100,
-  max_record_payload_bytes: 2_621_440,
-  max_total_bytes: 262_144_000,
-  max_total_records: 10_000,
-  max_quota_limit: 2_097_152_000,
-}
-
-const pythonLimits: Limits = {
-  max_request_bytes: 2_101_248,
-  max_post_bytes: 2_097_152,
-  max_post_records: 100,
-  max_record_payload_bytes: 2_097_152,
-  max_total_bytes: 209_715_200,
-  max_total_records: 10_000,
-}
-
-/** What an implementation announces unless configured otherwise. */
-export function defaultLimits(mode: Mode): Limits {
-  if (mode === 'python') return { ...pythonLimits }
-  // Spanner refuses larger mutations, so its total is capped whatever is configured.
-  return mode === 'spanner' ? { ...rustLimits, max_total_bytes: 100_000_000 } : { ...rustLimits }
-}
-
 /** The limits in force for one collection. */
 export function limitsFor(limits: Limits, collection: string): Limits {
   return { ...limits, ...limits.collections?.[collection] }
@@ -142,12 +113,10 @@ export function configurationDocument(limits: Limits, batching: boolean): Partia
   return { max_request_bytes, max_record_payload_bytes, max_quota_limit, collections }
 }
 
-/** Which of the four storage implementations the sandbox behaves like, where they differ. */
-export type Mode = 'postgres' | 'mysql' | 'spanner' | 'python'
-
 /** The points in which the implementations differ and that a client can observe. */
 export interface Quirks {
-  readonly mode: Mode
+  readonly kind: 'postgres' | 'mysql' | 'spanner' | 'python'
+  readonly limits: Limits
   /** The Python server, whose HTTP details differ from those of the three Rust ones. */
   readonly isPython: boolean
   /**
@@ -174,57 +143,27 @@ export interface Quirks {
   readonly appendOverwritesAll: boolean
 }
 
-const rust = { isPython: false, foldsIds: false, expiredCounts: true, defaultSort: 'newest' } as const
-const exact = {
+/** The current server over PostgreSQL. */
+export const postgres: Quirks = {
+  kind: 'postgres',
+  limits: {
+    max_request_bytes: 2_625_536,
+    max_post_bytes: 2_621_440,
+    max_post_records: 100,
+    max_record_payload_bytes: 2_621_440,
+    max_total_bytes: 262_144_000,
+    max_total_records: 10_000,
+    max_quota_limit: 2_097_152_000,
+  },
+  isPython: false,
+  foldsIds: false,
+  expiredCounts: true,
+  defaultSort: 'newest',
   unorderedIds: false,
-  unsortedFirst: false,
+  unsortedFirst: true,
   plainOffsets: false,
   listCap: null,
+  batchIdForm: 'uuid',
+  storable: /^[^\0]*$/,
   appendOverwritesAll: false,
-  storable: /^[^]*$/,
-} as const
-
-const quirksByMode: Record<Mode, Quirks> = {
-  postgres: {
-    mode: 'postgres',
-    ...rust,
-    ...exact,
-    unsortedFirst: true,
-    storable: /^[^\0]*$/,
-    batchIdForm: 'uuid',
-  },
-  mysql: {
-    mode: 'mysql',
-    ...rust,
-    ...exact,
-    foldsIds: true,
-    unorderedIds: true,
-    listCap: 10_000,
-    batchIdForm: 'decimal',
-    appendOverwritesAll: true,
-    storable: /^[\0-\u00ff]*$/,
-  },
-  spanner: {
-    mode: 'spanner',
-    ...rust,
-    ...exact,
-    expiredCounts: false,
-    defaultSort: 'none',
-    plainOffsets: true,
-    batchIdForm: 'hex',
-  },
-  python: {
-    mode: 'python',
-    ...rust,
-    ...exact,
-    isPython: true,
-    foldsIds: true,
-    expiredCounts: false,
-    batchIdForm: 'decimal',
-  },
-}
-
-/** What is peculiar to one implementation. */
-export function quirksOf(mode: Mode): Quirks {
-  return quirksByMode[mode]
 }

@@ -2,8 +2,8 @@ import { randomBytes } from 'node:crypto'
 import { Accounts } from './accounts.ts'
 import { Batches } from './batches.ts'
 import { createTokens } from './hawk.ts'
-import { createRequestLog, listen, type RequestLog } from './http.ts'
-import { initialSwitches, quirksOf, type SandboxOptions, type Switches } from './options.ts'
+import { listen } from './http.ts'
+import { initialSwitches, postgres, type SandboxOptions, type Switches } from './options.ts'
 import { SandboxUser, type UserOptions } from './sandbox-user.ts'
 import { type SeedOptions, seedRecords } from './seed.ts'
 import { createStorageServer } from './storage-server.ts'
@@ -22,7 +22,6 @@ export interface Sandbox {
   readonly storageUrl: string
   /** Settings that may be changed at any time. */
   readonly switches: Switches
-  readonly requests: { readonly token: RequestLog; readonly storage: RequestLog }
   /** The sandbox's time in milliseconds: the clock's, and what `write`, `remove` and `seed` moved it on. */
   nowMs(): number
   /** Makes an identity. A second one of the same name is the same account with other keys. */
@@ -51,14 +50,10 @@ const firstUid = 101
 
 /** Starts token server and storage node on loopback, with nothing in them. */
 export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbox> {
-  const {
-    hostname = '127.0.0.1',
-    mode = 'postgres',
-    secret = randomBytes(32).toString('base64url'),
-  } = options
-  const quirks = quirksOf(mode)
+  const { hostname = '127.0.0.1', quirks = postgres, tokenPort, storagePort, onRequest } = options
+  const { secret = randomBytes(32).toString('base64url') } = options
   const clock = createClock(options.clock ?? Date.now, quirks.isPython)
-  const switches = initialSwitches(options, mode)
+  const switches = initialSwitches(options, quirks)
   const movedUids = new Set<number>()
   const storage = new Storage(quirks)
   const batches = new Batches(storage, quirks)
@@ -74,9 +69,12 @@ export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbo
     secret,
     tokens: createTokens(secret),
   }
-  const requests = { token: createRequestLog(), storage: createRequestLog() }
-  const tokenServer = listen(hostname, options.tokenPort, requests.token, createTokenServer(parts))
-  const storageServer = listen(hostname, options.storagePort, requests.storage, createStorageServer(parts))
+  const tokenServer = listen('token', { hostname, port: tokenPort, onRequest }, createTokenServer(parts))
+  const storageServer = listen(
+    'storage',
+    { hostname, port: storagePort, onRequest },
+    createStorageServer(parts),
+  )
   const tokenServerUrl = `http://${hostname}:${tokenServer.port}`
   const storageUrl = `http://${hostname}:${storageServer.port}`
   switches.nodeUrl ||= storageUrl
@@ -109,7 +107,6 @@ export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbo
     tokenServerUrl,
     storageUrl,
     switches,
-    requests,
     nowMs: clock.nowMs,
     load,
     addUser: (name, userOptions) => new SandboxUser(name, { accounts, clock, tokenServerUrl }, userOptions),

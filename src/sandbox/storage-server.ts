@@ -68,7 +68,7 @@ async function attempt(parts: StorageServerParts, understood: Understood): Promi
   // There is no row yet that the first writers could lock.
   const operation = check(parts, understood)
   await switches.onFirstWrite()
-  if (quirks.mode === 'mysql' && !isNew()) throw new Refusal(500)
+  if (quirks.kind === 'mysql' && !isNew()) throw new Refusal(500)
   return storage.transaction(() => handle(operation))
 }
 

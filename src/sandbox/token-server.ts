@@ -109,7 +109,7 @@ function grant(parts: TokenServerParts, row: AccountRow, wanted: string | null):
     duration,
     hashalg: 'sha256',
     hashed_fxa_uid: hashed,
-    node_type: quirks.isPython ? null : quirks.mode,
+    node_type: quirks.isPython ? null : quirks.kind,
   }
   return Response.json(granted, {
     headers: { 'X-Timestamp': String(nowSeconds), 'X-Content-Type-Options': 'nosniff' },

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import type { Sandbox } from '../../src/sandbox/sandbox.ts'
+import type { Sandbox } from '../support/sandbox.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 
 /** What an application keeps in a record. */

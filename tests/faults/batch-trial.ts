@@ -1,6 +1,6 @@
 import { contentOf, makeCase, store } from './batch-case.ts'
 import { hangForGood, statusFaults } from './faulty-bridge.ts'
-import type { Sandbox } from '../../src/sandbox/sandbox.ts'
+import type { Sandbox } from '../support/sandbox.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 import type { Fault, ProxiedRequest } from '../support/fault-proxy.ts'
 import type { Content, Shape } from './batch-case.ts'

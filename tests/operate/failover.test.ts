@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'bun:test'
 
-import { startSandbox } from '../../src/sandbox/sandbox.ts'
+import { startSandbox } from '../support/sandbox.ts'
 import { startWatched } from '../credentials/redis-topologies.ts'
 import { eventually } from '../support/redis-server.ts'
 import { serve } from '../system/process.ts'

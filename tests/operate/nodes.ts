@@ -1,12 +1,12 @@
 import { randomBytes } from 'node:crypto'
 
-import { startSandbox } from '../../src/sandbox/sandbox.ts'
+import { startSandbox } from '../support/sandbox.ts'
 import { freePort } from '../support/free-port.ts'
 import { startRedisServer } from '../support/redis-server.ts'
 import { serve } from '../system/process.ts'
 
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
-import type { Sandbox } from '../../src/sandbox/sandbox.ts'
+import type { Sandbox } from '../support/sandbox.ts'
 import type { RedisServer } from '../support/redis-server.ts'
 
 export type Node = Awaited<ReturnType<typeof serve>>

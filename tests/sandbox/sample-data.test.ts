@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'bun:test'
-import { decryptPayload, toKeyBundle, type KeyBundle } from '../../src/sandbox/crypto.ts'
+import { toKeyBundle, type KeyBundle } from '../../src/sandbox/crypto.ts'
 import { fillSampleData } from '../../src/sandbox/sample-data.ts'
-import { startSandbox } from '../../src/sandbox/sandbox.ts'
+import { startSandbox } from '../support/sandbox.ts'
+import { decryptPayload } from './decrypt.ts'
 import { beginning } from './sync-client.ts'
 
 type Clear = Record<string, unknown> & { id: string }

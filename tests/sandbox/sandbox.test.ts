@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'bun:test'
-import { startSandbox } from '../../src/sandbox/sandbox.ts'
+import { startSandbox } from '../support/sandbox.ts'
 import { startFaultProxy } from '../support/fault-proxy.ts'
 import { beginning, connect } from './sync-client.ts'
 

@@ -1,5 +1,5 @@
 import { createRequire } from 'node:module'
-import { startSandbox, type Sandbox, type SandboxOptions } from '../../src/sandbox/sandbox.ts'
+import { startSandbox, type Sandbox, type SandboxOptions } from '../support/sandbox.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 
 /** What the published Hawk implementation exports, as far as it is used here. */

@@ -3,9 +3,9 @@ import { startBridge } from '../../src/service/bridge.ts'
 import type { Host } from '../../src/cli/host.ts'
 import { createLog } from '../../src/observability/log.ts'
 import { readSettings } from '../../src/settings/settings.ts'
-import { startSandbox } from '../../src/sandbox/sandbox.ts'
+import { startSandbox } from './sandbox.ts'
 import { keepPrinted } from './printed.ts'
-import type { Sandbox, SandboxOptions } from '../../src/sandbox/sandbox.ts'
+import type { Sandbox, SandboxOptions } from './sandbox.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 
 export interface TestBridgeOptions {

@@ -2,9 +2,9 @@ import { randomBytes } from 'node:crypto'
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { startSandbox } from '../../src/sandbox/sandbox.ts'
+import { startSandbox } from './sandbox.ts'
 import { keepPrinted } from './printed.ts'
-import type { Sandbox, SandboxOptions } from '../../src/sandbox/sandbox.ts'
+import type { Sandbox, SandboxOptions } from './sandbox.ts'
 
 export interface ExecutableOptions {
   /** Settings by name without `service.`, as text: `{ readonly: 'true' }`. */

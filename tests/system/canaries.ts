@@ -1,10 +1,10 @@
 import { join } from 'node:path'
 import { writeFileSync } from 'node:fs'
 
-import { startSandbox } from '../../src/sandbox/sandbox.ts'
+import { startSandbox } from '../support/sandbox.ts'
 import { startFaultProxy } from '../support/fault-proxy.ts'
 import { iniText, makeFolder, start } from './process.ts'
-import type { Sandbox } from '../../src/sandbox/sandbox.ts'
+import type { Sandbox } from '../support/sandbox.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 import type { FaultProxy, ProxiedRequest } from '../support/fault-proxy.ts'
 import type { Running } from './process.ts'

@@ -2,11 +2,11 @@ import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
 import { closeSync, openSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 
-import { startSandbox } from '../../src/sandbox/sandbox.ts'
+import { startSandbox } from '../support/sandbox.ts'
 import { freePort } from '../support/free-port.ts'
 import { eventually } from '../support/redis-server.ts'
 import { endAll, executablePath, iniText, makeFolder, start } from './process.ts'
-import type { Sandbox } from '../../src/sandbox/sandbox.ts'
+import type { Sandbox } from '../support/sandbox.ts'
 
 /** Their log lines are more than a pipe and the queue before it hold. */
 const requests = 12_000

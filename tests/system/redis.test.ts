@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
 
-import { startSandbox } from '../../src/sandbox/sandbox.ts'
+import { startSandbox } from '../support/sandbox.ts'
 import { freePort } from '../support/free-port.ts'
 import { createRedisServer, eventually, startRedisServer } from '../support/redis-server.ts'
 import { endAll, serve } from './process.ts'
-import type { Sandbox } from '../../src/sandbox/sandbox.ts'
+import type { Sandbox } from '../support/sandbox.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 import type { RedisServer } from '../support/redis-server.ts'
 

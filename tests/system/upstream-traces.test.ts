@@ -1,10 +1,10 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'bun:test'
 
-import { startSandbox } from '../../src/sandbox/sandbox.ts'
+import { startSandbox } from '../support/sandbox.ts'
 import { startFaultProxy } from '../support/fault-proxy.ts'
 import { eventually } from '../support/redis-server.ts'
 import { endAll, serve } from './process.ts'
-import type { Sandbox } from '../../src/sandbox/sandbox.ts'
+import type { Sandbox } from '../support/sandbox.ts'
 import type { Fault, FaultProxy, ProxiedRequest } from '../support/fault-proxy.ts'
 
 let sandbox: Sandbox

@@ -4,13 +4,13 @@ import { createUpstream } from '../../src/upstream/send.ts'
 import { createLimitsCache } from '../../src/upstream/storage-limits.ts'
 import { createSyncStorage } from '../../src/upstream/sync-storage.ts'
 import { createTokenServer } from '../../src/upstream/token-server.ts'
-import { startSandbox } from '../../src/sandbox/sandbox.ts'
+import { startSandbox } from '../support/sandbox.ts'
 import { startFaultProxy } from '../support/fault-proxy.ts'
 import type { Identity, SyncCredentials } from '../../src/domain/credentials.ts'
 import type { BulkStorage, ListOutcome, RecordPage } from '../../src/domain/record-storage.ts'
 import type { UpstreamCallSummary, UpstreamOptions } from '../../src/upstream/send.ts'
 import type { StorageCaller, StorageClient } from '../../src/upstream/call.ts'
-import type { SandboxOptions } from '../../src/sandbox/sandbox.ts'
+import type { SandboxOptions } from '../support/sandbox.ts'
 
 export type Rig = Awaited<ReturnType<typeof startRig>>
 

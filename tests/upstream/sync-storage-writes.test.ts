@@ -4,7 +4,7 @@ import { never, timestamp } from '../../src/domain/timestamp.ts'
 import { failureOf, startRig } from './rig.ts'
 import type { BulkStorage, CommitOutcome, StageOutcome } from '../../src/domain/record-storage.ts'
 import type { Timestamp } from '../../src/domain/timestamp.ts'
-import type { SandboxOptions } from '../../src/sandbox/sandbox.ts'
+import type { SandboxOptions } from '../support/sandbox.ts'
 import type { Fault } from '../support/fault-proxy.ts'
 import type { Rig } from './rig.ts'
 

@@ -1,11 +1,11 @@
 import { afterEach, describe, expect, it } from 'bun:test'
 import { UpstreamError } from '../../src/domain/errors.ts'
 import { createTokenServer } from '../../src/upstream/token-server.ts'
-import { startSandbox } from '../../src/sandbox/sandbox.ts'
+import { startSandbox } from '../support/sandbox.ts'
 import { startFaultProxy } from '../support/fault-proxy.ts'
 import { failureOf, newUpstream } from './rig.ts'
 import type { Identity } from '../../src/domain/credentials.ts'
-import type { SandboxOptions } from '../../src/sandbox/sandbox.ts'
+import type { SandboxOptions } from '../support/sandbox.ts'
 import type { UserOptions } from '../../src/sandbox/sandbox-user.ts'
 
 const cleanups: (() => unknown)[] = []
