@@ -1,4 +1,4 @@
-import { RecentMap } from './recent-map.ts'
+import { RecentMap } from '../domain/recent-map.ts'
 
 /**
  * Keeps sealed credentials for a while. It may lose any of them at any time, and what it returns is not trusted:

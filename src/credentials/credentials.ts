@@ -1,7 +1,7 @@
 import { ServiceError } from '../domain/errors.ts'
 import { assertionExpiry } from './assertion-expiry.ts'
 import { LocalCredentials } from './local-credentials.ts'
-import { RecentMap } from './recent-map.ts'
+import { RecentMap } from '../domain/recent-map.ts'
 import { createSeal } from './seal.ts'
 import { SharedCredentials } from './shared-credentials.ts'
 

@@ -1,4 +1,4 @@
-import { RecentMap } from './recent-map.ts'
+import { RecentMap } from '../domain/recent-map.ts'
 import { identityKey } from '../domain/credentials.ts'
 
 import type { Identity, SyncCredentials } from '../domain/credentials.ts'

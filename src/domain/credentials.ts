@@ -7,6 +7,8 @@ export interface Identity {
   clientState: string
   /** The X-KeyID header that goes with an access token: `<keys_changed_at>-<base64url client state>`. */
   keyId?: string
+  /** Its `identityKey`, where that was made already. */
+  key?: string
 }
 
 /** What the token server exchanges an identity for; enough to read and write one user's storage. */
@@ -21,8 +23,8 @@ export interface SyncCredentials {
 }
 
 /** An identity as one text, different for different identities. As secret as the identity is. */
-export function identityKey({ scheme, assertion, clientState, keyId }: Identity): string {
-  return joinFields(scheme, assertion, clientState, keyId)
+export function identityKey({ scheme, assertion, clientState, keyId, key }: Identity): string {
+  return key ?? joinFields(scheme, assertion, clientState, keyId)
 }
 
 /** Each field is preceded by its length, so that no text can move from one field into the next. */

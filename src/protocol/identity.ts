@@ -1,4 +1,6 @@
+import { identityKey } from '../domain/credentials.ts'
 import type { Identity } from '../domain/credentials.ts'
+import { RecentMap } from '../domain/recent-map.ts'
 import { errno, ServiceError } from '../domain/errors.ts'
 
 /** The headers of a request or a sub-request that tell who asks, by their lower-case names. */
@@ -40,6 +42,25 @@ export function readIdentity(headers: IdentityHeaders, bucket: string): ReadIden
     )
   }
   return { identity: identityOf(scheme, assertion, stated, keyId), isLegacyBucket: true }
+}
+
+/** How many identities are remembered, and how long the headers may be that one is remembered by. */
+const known = { identities: 1000, headerLength: 4096 }
+
+/** Reads who asks, and remembers it by the headers as they came: clients send the same ones for minutes. */
+export class IdentityReader {
+  readonly #recent = new RecentMap<string, ReadIdentity>(known.identities)
+
+  /** The same as `readIdentity`. */
+  read(headers: IdentityHeaders, bucket: string): ReadIdentity {
+    const raw = `${bucket}\n${headers['x-keyid'] ?? ''}\n${headers['x-client-state'] ?? ''}\n${headers.authorization ?? ''}`
+    const remembered = this.#recent.get(raw)
+    if (remembered) return remembered
+    const { identity, isLegacyBucket } = readIdentity(headers, bucket)
+    const read = { identity: { ...identity, key: identityKey(identity) }, isLegacyBucket }
+    if (raw.length <= known.headerLength) this.#recent.set(raw, read)
+    return read
+  }
 }
 
 /**

@@ -4,8 +4,8 @@ import type { Operation, OperationOutcome } from '../domain/operation.ts'
 import { judgeCollection } from '../domain/precondition.ts'
 import type { BulkStorage } from '../domain/record-storage.ts'
 import { softAlert } from '../protocol/envelope.ts'
-import { readIdentity } from '../protocol/identity.ts'
-import type { IdentityHeaders } from '../protocol/identity.ts'
+import { IdentityReader } from '../protocol/identity.ts'
+import type { ReadIdentity } from '../protocol/identity.ts'
 import { listFrame } from '../protocol/reply.ts'
 import { BucketPath, ReadHeaders } from '../protocol/schemas.ts'
 import { beginCall, checkCall } from './guard.ts'
@@ -23,23 +23,22 @@ export function calls(services: Services) {
 
 /** Gives the routes of buckets their `storage`: that of whoever asks. */
 export function sessions(services: Services) {
+  const identities = new IdentityReader()
   return new Elysia({ name: 'sessions', seed: services })
     .use(calls(services))
     .guard({ params: BucketPath, headers: ReadHeaders })
     .resolve({ as: 'scoped' }, async ({ params, headers, call, request }) => ({
-      storage: await openBucket(params.bucket_id ?? '', headers, call, request, services),
+      storage: await openBucket(identities.read(headers, params.bucket_id ?? ''), call, request, services),
     }))
 }
 
-/** The storage behind a bucket. Throws `ServiceError` 401 when the credentials are missing, unusable or refused. */
+/** The storage behind a bucket. Throws `ServiceError` 401 when the credentials are refused. */
 async function openBucket(
-  bucket: string,
-  headers: IdentityHeaders,
+  { identity, isLegacyBucket }: ReadIdentity,
   call: Call,
   request: Request,
   services: Services,
 ): Promise<BulkStorage> {
-  const { identity, isLegacyBucket } = readIdentity(headers, bucket)
   if (isLegacyBucket) noteLegacyBucket(call, services)
   const storage = await openStorage(identity, call, request, services)
   call.notices = storage.notices
