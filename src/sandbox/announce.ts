@@ -15,7 +15,7 @@ export interface Announcement {
 }
 
 /** The bridge that was started over the sandbox. */
-export interface BridgeAnnouncement {
+interface BridgeAnnouncement {
   /** Scheme, host and port, without a path. */
   url: string
   /** Where its pages are served; without a fragment. */

@@ -2,13 +2,13 @@ import type { Batches } from './batches.ts'
 import { code, jsonReply, Refusal, type Reply } from './http.ts'
 import { choosePage, renderPage } from './listing.ts'
 import { configurationDocument, type Quirks, type Switches } from './options.ts'
-import type { InfoPage, Understood } from './storage-request.ts'
+import type { InfoPage, StorageRequest } from './storage-request.ts'
 import type { Storage } from './storage.ts'
 import { formatSeconds } from './timestamps.ts'
 import { type Bso, formatRecord } from './upload.ts'
 
-/** What a handler of the storage works with: one request, understood, inside its transaction. */
-export interface Operation extends Understood {
+/** What a handler of the storage works with: one request inside its transaction. */
+export interface Operation extends StorageRequest {
   storage: Storage
   batches: Batches
   switches: Switches
@@ -19,27 +19,6 @@ export interface Operation extends Understood {
   timestamp: number
   /** The timestamp of what the path names, before anything is written. */
   resource: number
-}
-
-/** Throws 403 when the store holds as much as it may. */
-export function checkQuota(operation: Operation): void {
-  const { quotaKilobytes } = operation.switches
-  if (quotaKilobytes !== null && usedKilobytes(operation) >= quotaKilobytes) {
-    throw new Refusal(403, code.overQuota)
-  }
-}
-
-/** The size of all unexpired payloads of the store. */
-export function usedKilobytes({ storage, uid, nowMs }: Operation): number {
-  return storage.usage(uid, nowMs).reduce((sum, { bytes }) => sum + bytes, 0) / 1024
-}
-
-/** The header by which the Python server warns when less than 1 MB is left. */
-export function quotaHeaders(operation: Operation): Record<string, string> {
-  const { quotaKilobytes } = operation.switches
-  if (quotaKilobytes === null || !operation.quirks.isPython) return {}
-  const left = Math.max(0, Math.floor(quotaKilobytes - usedKilobytes(operation)))
-  return left < 1024 ? { 'X-Weave-Quota-Remaining': String(left) } : {}
 }
 
 /** Answers GET /storage/<collection>/<id>. */
@@ -189,4 +168,25 @@ function mapReply(entries: [name: string, json: string][]): Reply {
 
 function formatFloat(value: number): string {
   return Number.isInteger(value) ? `${value}.0` : String(value)
+}
+
+// Throws 403 when the store holds as much as it may.
+function checkQuota(operation: Operation): void {
+  const { quotaKilobytes } = operation.switches
+  if (quotaKilobytes !== null && usedKilobytes(operation) >= quotaKilobytes) {
+    throw new Refusal(403, code.overQuota)
+  }
+}
+
+// The size of all unexpired payloads of the store.
+function usedKilobytes({ storage, uid, nowMs }: Operation): number {
+  return storage.usage(uid, nowMs).reduce((sum, { bytes }) => sum + bytes, 0) / 1024
+}
+
+// The header by which the Python server warns when less than 1 MB is left.
+function quotaHeaders(operation: Operation): Record<string, string> {
+  const { quotaKilobytes } = operation.switches
+  if (quotaKilobytes === null || !operation.quirks.isPython) return {}
+  const left = Math.max(0, Math.floor(quotaKilobytes - usedKilobytes(operation)))
+  return left < 1024 ? { 'X-Weave-Quota-Remaining': String(left) } : {}
 }

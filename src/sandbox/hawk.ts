@@ -38,7 +38,7 @@ export function checkHawk(request: Request, target: RequestTarget, parts: HawkPa
 }
 
 /** The lines that Hawk signs, as values. */
-export interface SignedLines {
+interface SignedLines {
   ts?: string
   nonce?: string
   method: string
@@ -132,7 +132,7 @@ function refused({ quirks }: HawkParts): Refusal {
 }
 
 /** What a token id carries, under the names it uses. Only uid, node, expires and salt matter to the storage. */
-export interface TokenContents {
+interface TokenContents {
   uid: number
   node: string
   /** Seconds since the epoch. */

@@ -4,7 +4,7 @@ import { createPublicKey, generateKeyPairSync, type KeyObject, sign, verify } fr
 export const issuer = 'accounts.sandbox.example'
 
 /** What a BrowserID assertion is made of. Times are milliseconds since the epoch, as BrowserID has them. */
-export interface AssertionParts {
+interface AssertionParts {
   email: string
   audience: string
   expiresAtMs: number
@@ -15,7 +15,7 @@ export interface AssertionParts {
 }
 
 /** What a verified assertion says. */
-export interface AssertedIdentity {
+interface AssertedIdentity {
   email: string
   generation: number | null
   keysChangedAt: number | null
@@ -60,7 +60,7 @@ export function verifyAssertion(text: string, audiences: readonly string[], nowM
 }
 
 /** A generation or time of keys; zero and what isn't a number count as unknown. */
-export function toCount(value: unknown): number | null {
+function toCount(value: unknown): number | null {
   return typeof value === 'number' && value > 0 ? value : null
 }
 
@@ -86,7 +86,7 @@ export const syncScope = 'https://identity.mozilla.com/apps/oldsync'
 const leewaySeconds = 60
 
 /** What an access token is made of. */
-export interface BearerParts {
+interface BearerParts {
   /** The account's id, the local part of its address. */
   account: string
   scope: string
@@ -97,13 +97,13 @@ export interface BearerParts {
 }
 
 /** What a verified access token says. */
-export interface BearerIdentity {
+interface BearerIdentity {
   email: string
   generation: number | null
 }
 
 /** The key half of an OAuth identity: the header X-KeyID taken apart. */
-export interface KeyId {
+interface KeyId {
   keysChangedAt: number | null
   /** Hex. */
   clientState: string
@@ -159,10 +159,10 @@ export function readKeyId(header: string | null): KeyId {
 }
 
 /** Any JSON object. */
-export type Claims = Record<string, unknown>
+type Claims = Record<string, unknown>
 
 /** A signed text of three dotted base64url parts, taken apart but not yet verified. */
-export interface Compact {
+interface Compact {
   header: Claims
   claims: Claims
   isSignedBy(key: KeyObject): boolean
@@ -174,19 +174,19 @@ let keyPair: { publicKey: KeyObject; privateKey: KeyObject } | undefined
  * The RSA key pair that signs every identity. It is made at first use and then kept for the life of the process,
  * because making one takes longer than starting a sandbox.
  */
-export function signingKeys(): { publicKey: KeyObject; privateKey: KeyObject } {
+function signingKeys(): { publicKey: KeyObject; privateKey: KeyObject } {
   keyPair ??= generateKeyPairSync('rsa', { modulusLength: 2048 })
   return keyPair
 }
 
 /** Signs with RSA and SHA-256. */
-export function signCompact(header: Claims, claims: Claims): string {
+function signCompact(header: Claims, claims: Claims): string {
   const text = `${encode(header)}.${encode(claims)}`
   return `${text}.${sign('sha256', Buffer.from(text), signingKeys().privateKey).toString('base64url')}`
 }
 
 /** Null when the text isn't three base64url parts of which the first two are JSON objects. */
-export function openCompact(text: string): Compact | null {
+function openCompact(text: string): Compact | null {
   const parts = text.split('.')
   const [header, claims, signature] = parts
   if (parts.length !== 3 || header === undefined || claims === undefined || !signature) return null
@@ -201,13 +201,13 @@ export function openCompact(text: string): Compact | null {
 }
 
 /** A public key as BrowserID certificates carry it: modulus and exponent in decimal digits. */
-export function toBrowserIdKey(key: KeyObject): Claims {
+function toBrowserIdKey(key: KeyObject): Claims {
   const { n = '', e = '' } = key.export({ format: 'jwk' })
   return { algorithm: 'RS', n: toDecimal(n), e: toDecimal(e) }
 }
 
 /** The reverse of toBrowserIdKey; null for anything else. */
-export function fromBrowserIdKey(value: unknown): KeyObject | null {
+function fromBrowserIdKey(value: unknown): KeyObject | null {
   const { algorithm, n, e } = Object(value) as Claims
   if (algorithm !== 'RS' || typeof n !== 'string' || typeof e !== 'string') return null
   if (!/^\d+$/.test(n) || !/^\d+$/.test(e)) return null
@@ -237,7 +237,7 @@ function fromDecimal(digits: string): string {
 }
 
 /** Where the token server saw the fault, as its error documents name it. */
-export type ErrorLocation = 'body' | 'header' | 'url' | 'internal'
+type ErrorLocation = 'body' | 'header' | 'url' | 'internal'
 
 /** A refusal of the token server; see token server API, "Response". */
 export class TokenError extends Error {

@@ -4,7 +4,7 @@ import type { Storage } from './storage.ts'
 import { formatRecord } from './upload.ts'
 
 /** One page of a list, chosen but not yet read. */
-export interface Page {
+interface Page {
   /** Numbers of the rows, in order. */
   rows: Float64Array
   /** Size of all payloads together. */

@@ -80,7 +80,7 @@ export interface Switches {
 }
 
 /** `browserid` is an assertion of the old account protocol, `bearer` an OAuth access token. */
-export type IdentityKind = 'browserid' | 'bearer'
+type IdentityKind = 'browserid' | 'bearer'
 
 /** The sizes that `info/configuration` announces, under the names it uses; see Sync 1.5 API, "info/configuration". */
 export interface Limits {
@@ -97,7 +97,7 @@ export interface Limits {
 }
 
 /** The sizes that may differ for one collection. */
-export type CollectionLimits = Partial<
+type CollectionLimits = Partial<
   Pick<Limits, 'max_request_bytes' | 'max_post_bytes' | 'max_record_payload_bytes'>
 >
 

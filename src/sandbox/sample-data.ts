@@ -15,7 +15,7 @@ import type { TimedRecord } from './storage.ts'
 import { quantumMs } from './timestamps.ts'
 
 /** How much is made up. */
-export interface SampleOptions {
+interface SampleOptions {
   /** Folders included. @default 300 */
   bookmarks?: number
   /** @default 3000 */

@@ -118,7 +118,7 @@ export interface ClearRecord {
 }
 
 /** A page that the sample user visited or marked. */
-export interface SamplePage {
+interface SamplePage {
   title: string
   url: string
 }
@@ -171,7 +171,7 @@ export function sampleBookmarks(random: SampleRandom, count: number): ClearRecor
 }
 
 /** A page about some subject; the same subjects come back, as they do in real browsing. */
-export function samplePage(random: SampleRandom): SamplePage {
+function samplePage(random: SampleRandom): SamplePage {
   return random.pick(sites)(random.pick(subjects), random)
 }
 

@@ -15,7 +15,7 @@ export interface UserOptions {
 }
 
 /** What a BrowserID assertion should say that it otherwise wouldn't. */
-export interface AssertionOptions {
+interface AssertionOptions {
   /** @default 3600 */
   expiresInSeconds?: number
   /** @default a day longer than the assertion */
@@ -30,7 +30,7 @@ export interface AssertionOptions {
 }
 
 /** What an access token should say that it otherwise wouldn't. */
-export interface BearerOptions {
+interface BearerOptions {
   /** @default 3600 */
   expiresInSeconds?: number
   scope?: string

@@ -13,8 +13,8 @@ import {
   type Upload,
 } from './upload.ts'
 
-/** A request that has been understood, ready for its transaction. */
-export interface Understood {
+/** A request of the storage, read as far as that goes without looking at what is stored. */
+export interface StorageRequest {
   method: string
   route: Route
   /** Empty for requests that name no collection. */
@@ -40,11 +40,11 @@ export type ListFormat = 'json' | 'newlines'
  * Reads a request and refuses everything that can be refused without looking at what is stored, in the order in which
  * the server looks: route, signature, headers, query, body. Throws Refusal.
  */
-export async function understand(
+export async function readRequest(
   { switches, quirks, ...rest }: HawkParts & { switches: Switches },
   request: Request,
   target: RequestTarget,
-): Promise<Understood> {
+): Promise<StorageRequest> {
   const { method, headers } = request
   const route = matchRoute(method, target.path)
   const isConfiguration = route.kind === 'info' && route.page === 'configuration'
@@ -117,7 +117,7 @@ const methods: Record<Route['kind'], readonly string[]> = {
  * Finds what method and path name; see Sync 1.5 API, "API Instructions". Throws a 404 for an unknown path, which
  * includes ids and names of the wrong form, and a 405 for a method that the path doesn't have. GET doesn't imply HEAD.
  */
-export function matchRoute(method: string, path: string): Route {
+function matchRoute(method: string, path: string): Route {
   const route = readRoute(path)
   if (route === null) throw new Refusal(404)
   const known = methods[route.kind]
@@ -153,16 +153,16 @@ function decode(segment: string): string | null {
 }
 
 /** The X-If headers of a request, in milliseconds. */
-export interface Precondition {
+interface Precondition {
   modifiedSince: number | null
   unmodifiedSince: number | null
 }
 
 /** Always holds. */
-export const noPrecondition: Precondition = { modifiedSince: null, unmodifiedSince: null }
+const noPrecondition: Precondition = { modifiedSince: null, unmodifiedSince: null }
 
 /** Reads the X-If headers; throws 400 when both are there or one isn't a timestamp. */
-export function readPrecondition(headers: Headers): Precondition {
+function readPrecondition(headers: Headers): Precondition {
   const modifiedSince = readHeader(headers, 'X-If-Modified-Since')
   const unmodifiedSince = readHeader(headers, 'X-If-Unmodified-Since')
   if (modifiedSince !== null && unmodifiedSince !== null) throw new Refusal(400)
@@ -220,7 +220,7 @@ const largestLimit = 4_294_967_295
 const known = new Set(['ids', 'newer', 'older', 'full', 'limit', 'offset', 'sort'])
 
 /** Reads the query; throws 400 for what the storage doesn't accept. See Sync 1.5 API, "GET /storage/<collection>". */
-export function readListQuery(text: string, isPython: boolean): ListQuery {
+function readListQuery(text: string, isPython: boolean): ListQuery {
   const found = new Map<string, string>()
   for (const [name, value] of new URLSearchParams(text)) {
     if (known.has(name) && found.has(name)) throw new Refusal(400)
@@ -278,7 +278,7 @@ function readSort(value: string): Sort | null {
 }
 
 /** What the query of a POST says about batches. */
-export type BatchRequest =
+type BatchRequest =
   { kind: 'none' } | { kind: 'start' } | { kind: 'append'; id: string } | { kind: 'commit'; id: string }
 
 /**

@@ -13,12 +13,12 @@ import {
 import type { HawkParts } from './hawk.ts'
 import { dockerflow, Refusal, type Reply, type RequestTarget } from './http.ts'
 import type { Switches } from './options.ts'
-import { failedPrecondition, type Route, understand, type Understood } from './storage-request.ts'
+import { failedPrecondition, type Route, readRequest, type StorageRequest } from './storage-request.ts'
 import type { Storage } from './storage.ts'
 import { formatSeconds } from './timestamps.ts'
 
 /** What the storage server works with. */
-export interface StorageServerParts extends HawkParts {
+interface StorageServerParts extends HawkParts {
   storage: Storage
   batches: Batches
   switches: Switches
@@ -37,8 +37,8 @@ export function createStorageServer(
     if (refusedAgents.test(request.headers.get('User-Agent') ?? '')) return Response.json(0, { status: 503 })
     try {
       if (parts.switches.latencyMs > 0) await Bun.sleep(parts.switches.latencyMs)
-      const understood = await understand(parts, request, target)
-      return toResponse(parts, request.method, await transact(parts, understood))
+      const read = await readRequest(parts, request, target)
+      return toResponse(parts, request.method, await transact(parts, read))
     } catch (error) {
       if (!(error instanceof Refusal)) throw error
       return toResponse(parts, request.method, toReply(parts, error))
@@ -47,37 +47,34 @@ export function createStorageServer(
 }
 
 // The Python server waits out one quantum by itself before it reports a conflict.
-async function transact(parts: StorageServerParts, understood: Understood): Promise<Reply> {
+async function transact(parts: StorageServerParts, request: StorageRequest): Promise<Reply> {
   try {
-    return await attempt(parts, understood)
+    return await attempt(parts, request)
   } catch (error) {
     if (!parts.quirks.isPython || !(error instanceof Refusal) || error.status !== 503) throw error
     await Bun.sleep(10)
-    return attempt(parts, understood)
+    return attempt(parts, request)
   }
 }
 
-async function attempt(parts: StorageServerParts, understood: Understood): Promise<Reply> {
+async function attempt(parts: StorageServerParts, request: StorageRequest): Promise<Reply> {
   const { storage, switches, quirks } = parts
-  const { method, route, collection } = understood
+  const { method, route, collection } = request
   const isNew = () => storage.collectionTimestamp(route.uid, collection) === 0
   const isFirstWrite = method !== 'GET' && collection !== '' && isNew()
   if (switches.onFirstWrite === null || !isFirstWrite) {
-    return storage.transaction(() => handle(check(parts, understood)))
+    return storage.transaction(() => perform(begin(parts, request)))
   }
-  // There is no row yet that the first writers could lock.
-  const operation = check(parts, understood)
+  // A collection that has never been written to has no row that its first writers could lock.
+  const operation = begin(parts, request)
   await switches.onFirstWrite()
   if (quirks.kind === 'mysql' && !isNew()) throw new Refusal(500)
-  return storage.transaction(() => handle(operation))
+  return storage.transaction(() => perform(operation))
 }
 
-/** What is known once the precondition holds; otherwise the answer. */
-type Checked = { failed: Reply } | { route: Route; method: string; operation: Operation }
-
-function check(parts: StorageServerParts, understood: Understood): Checked {
+function begin(parts: StorageServerParts, request: StorageRequest): Operation {
   const { storage, clock } = parts
-  const { method, route, collection, id } = understood
+  const { method, route, collection } = request
   const [nowMs, timestamp] = [clock.nowMs(), clock.timestamp()]
   const isWrite = method !== 'GET' && collection !== ''
   // Timestamps of a collection strictly increase, so a second write within one quantum has to be refused.
@@ -85,19 +82,18 @@ function check(parts: StorageServerParts, understood: Understood): Checked {
     throw new Refusal(503, 0, { 'Retry-After': '10' })
   }
   const resource = resourceTimestamp(storage, route, nowMs)
-  const failed = failedPrecondition(understood.precondition, resource)
-  if (failed !== null) return { failed }
-  const operation = { ...parts, ...understood, uid: route.uid, collection, id, nowMs, timestamp, resource }
-  return { route, method, operation }
+  return { ...parts, ...request, uid: route.uid, nowMs, timestamp, resource }
 }
 
-function handle(checked: Checked): Reply {
-  if ('failed' in checked) return checked.failed
-  const reply = perform(checked.route, checked.method, checked.operation)
-  return { ...reply, lastModified: reply.lastModified ?? checked.operation.resource }
+function perform(operation: Operation): Reply {
+  const failed = failedPrecondition(operation.precondition, operation.resource)
+  if (failed !== null) return failed
+  const reply = handle(operation)
+  return { ...reply, lastModified: reply.lastModified ?? operation.resource }
 }
 
-function perform(route: Route, method: string, operation: Operation): Reply {
+function handle(operation: Operation): Reply {
+  const { route, method } = operation
   switch (route.kind) {
     case 'info':
       return readInfo(route.page, operation)

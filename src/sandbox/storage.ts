@@ -13,7 +13,7 @@ export interface TimedRecord {
 }
 
 /** What one collection holds, expired records left out. */
-export interface CollectionUsage {
+interface CollectionUsage {
   collection: string
   count: number
   bytes: number

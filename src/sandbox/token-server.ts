@@ -14,7 +14,7 @@ import type { Quirks, Switches } from './options.ts'
 import type { SandboxClock } from './timestamps.ts'
 
 /** What the token server works with. */
-export interface TokenServerParts {
+interface TokenServerParts {
   accounts: Accounts
   tokens: Tokens
   clock: SandboxClock

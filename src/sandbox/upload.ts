@@ -11,14 +11,14 @@ export interface Upload {
 }
 
 /** The rules that bodies are read by. */
-export interface UploadRules {
+interface UploadRules {
   collection: string
   limits: Limits
   quirks: Quirks
 }
 
 /** The media types that a body may have; `text/plain` is read as JSON. */
-export type BodyType = 'application/json' | 'text/plain' | 'application/newlines'
+type BodyType = 'application/json' | 'text/plain' | 'application/newlines'
 
 /**
  * The type of a body; throws 415 for an unknown or, except on the Python server, a missing one. A PUT of `text/plain`
@@ -181,7 +181,7 @@ const pythonLongestTtlSeconds = 31_536_000
 const knownFields = new Set(['id', 'collection', 'modified', 'payload', 'sortindex', 'ttl'])
 
 /** The settable fields of a JSON object, or null when one is unknown or wrong; see Sync 1.5 API, "Basic Storage Object". */
-export function readBsoFields(value: unknown, quirks: Quirks): BsoFields | null {
+function readBsoFields(value: unknown, quirks: Quirks): BsoFields | null {
   if (!isObject(value) || Object.keys(value).some((name) => !knownFields.has(name))) return null
   const fields: BsoFields = {}
   const { payload, sortindex, ttl } = value
@@ -204,7 +204,7 @@ export function readBsoFields(value: unknown, quirks: Quirks): BsoFields | null 
 }
 
 /** True for JSON objects, not for arrays and null. */
-export function isObject(value: unknown): value is Record<string, unknown> {
+function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
@@ -212,7 +212,7 @@ export function isObject(value: unknown): value is Record<string, unknown> {
  * True for a payload encrypted with an initialisation vector of zeros, which a broken client once uploaded into the
  * crypto collection, locking its user out.
  */
-export function hasZeroIv(payload: string): boolean {
+function hasZeroIv(payload: string): boolean {
   return /IV":\s*"AAAAAAAAAAAAAAAAAAAAAA=="/.test(payload)
 }
 
