@@ -68,6 +68,16 @@ describe('the dependency rule', () => {
     expect(broken).toEqual([])
   })
 
+  it('stands in docs/architecture.md', async () => {
+    const page = await Bun.file(join(source, '../docs/architecture.md')).text()
+    const rows = [...page.matchAll(/^\| `([\w.]+)` \| .+ \| ([^|]+) \|$/gm)].map(([, folder, imports]) => [
+      folder!,
+      [...imports!.matchAll(/`([\w.]+)`/g)].map(([, target]) => target!),
+    ])
+
+    expect(Object.fromEntries(rows)).toEqual(allowed)
+  })
+
   it('knows every folder', () => {
     const unknown = [...new Set(files.map(folderOf))].filter((folder) => !Object.hasOwn(allowed, folder))
 

@@ -153,6 +153,22 @@ describe('the guide for operators', () => {
   })
 })
 
+describe('the page about the architecture', () => {
+  it('names files that are there', () => {
+    const root = join(import.meta.dir, '../..')
+    const page = readFileSync(join(root, 'docs/architecture.md'), 'utf8')
+    const folders = [...new Glob('*').scanSync({ cwd: join(root, 'src'), onlyFiles: false })]
+    const named = [...page.matchAll(/\b([a-z]+)\/([a-z-]+)(?:\.ts)?\b(?!\/|\.test)/g)]
+    const modules = named.filter(([, folder]) => folders.includes(folder!))
+
+    expect(modules.length).toBeGreaterThan(15)
+    for (const [, folder, file] of modules) {
+      const module = `src/${folder}/${file}.ts`
+      expect([module, existsSync(join(root, module))]).toEqual([module, true])
+    }
+  })
+})
+
 function connect(url: string): Disposable & { client: RedisClient } {
   const client = new RedisClient(url, { autoReconnect: false })
   return { client, [Symbol.dispose]: () => client.close() }
