@@ -133,6 +133,16 @@ describe('the alerts', () => {
 })
 
 describe('the dashboard', () => {
+  it('asks in expressions that Prometheus can read', async () => {
+    using folder = temporaryFolder()
+    const rules = expressions.map((expr, index) => ({ record: `panel_${index}`, expr: concrete(expr) }))
+    writeFileSync(folder.file('rules.yml'), JSON.stringify({ groups: [{ name: 'panels', rules }] }))
+
+    const said = await runProgram(['promtool', 'check', 'rules', folder.file('rules.yml')])
+
+    expect(said).toContain(`SUCCESS: ${expressions.length} rules found`)
+  })
+
   it('has panels that do not lie on one another', () => {
     const taken = new Set<string>()
     for (const { gridPos } of dashboard.panels) {
@@ -266,10 +276,7 @@ describe('an alert', () => {
 
 describe('the panel of failing requests', () => {
   const [target] = dashboard.panels.find(({ title }) => title === 'Failing requests')!.targets!
-  const expr = target!.expr
-    .replaceAll('$job', 'sync-bridge')
-    .replaceAll('$instance', '.*')
-    .replaceAll('$__rate_interval', '5m')
+  const expr = concrete(target!.expr)
 
   it.each([
     ['without any request', [], 0],
@@ -283,6 +290,14 @@ describe('the panel of failing requests', () => {
     await evaluate({ happens, lasts: true }, [{ expr, values: [share] }])
   })
 })
+
+/** An expression of a panel as Grafana sends it, with its variables filled in. */
+function concrete(expression: string): string {
+  return expression
+    .replaceAll('$job', 'sync-bridge')
+    .replaceAll('$instance', '.*')
+    .replaceAll('$__rate_interval', '5m')
+}
 
 function times(count: number, act: () => void): void {
   for (let done = 0; done < count; done++) act()
