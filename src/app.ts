@@ -76,7 +76,7 @@ export function createApp(services: Services) {
   })
     .wrap((handle, request) => {
       const rejection = shedLoad(request, services)
-      if (rejection === null) return handle
+      if (rejection === null) return isRelative(request) ? () => handle(withHost(request, settings)) : handle
       const call = beginCall(request, services)
       return () => Promise.resolve(rejection).then((reply) => send(reply, call, request))
     })
@@ -102,6 +102,16 @@ export function createApp(services: Services) {
         .use(exploreRoutes(services))
         .use(docsRoutes(services)),
     )
+}
+
+// Without a Host, as HTTP/1.0 allows it, a URL is relative, and the framework's router would look for its path behind the second
+// slash. What the runtime has routed by itself has its parameters already.
+function isRelative(request: Request): boolean {
+  return request.url.startsWith('/') && !('params' in request)
+}
+
+function withHost(request: Request, { httpHost }: Services['settings']): Request {
+  return new Request(`http://${httpHost ?? 'localhost'}${request.url}`, request)
 }
 
 function bodyBytes({ body }: Reply): number | null {

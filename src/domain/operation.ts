@@ -19,7 +19,7 @@ export type Operation =
   | { kind: 'get'; collection: string; id: string; precondition: Precondition }
   | { kind: 'put'; collection: string; id: string; input: RecordInput; precondition: Precondition }
   | { kind: 'delete'; collection: string; id: string; precondition: Precondition }
-  /** When each collection changed last; a precondition is judged by whoever answers. */
+  /** When each collection changed last. A precondition is judged when the outcome is answered. */
   | { kind: 'timestamps' }
 
 export type CountOutcome =

@@ -27,7 +27,7 @@ export function errorReply(
     body: JSON.stringify(body),
     errno: error.errno,
   }
-  // Whoever refuses credentials, we, the token server or the storage: see RFC 9110, 15.5.2.
+  // Every 401 names the schemes, whether we, the token server or the storage refused; see RFC 9110, 15.5.2.
   if (error.status === 401) reply.headers['WWW-Authenticate'] = 'BrowserID, Bearer'
   if (error.status >= 500 || error.status === 429) {
     reply.headers['Retry-After'] = String(Math.max(settings.retryAfterSeconds, retryAfterSeconds ?? 0, 1))

@@ -17,7 +17,7 @@ export interface Reply {
   body: string | Uint8Array | ReadableStream<Uint8Array> | null
   /** The body that a batch shows for an answer that has none by itself. */
   tombstone?: object
-  /** To be called once the body was handed on, or nobody wants it any more. */
+  /** To be called when the last byte was handed on, or when the client has left. */
   ended?: () => void
   /** What the body of an error answer says, for logs. */
   errno?: Errno

@@ -88,7 +88,7 @@ export interface Input<Params, Query, Headers> {
   address: Address
 }
 
-/** A resource of somebody's bucket: it needs credentials and becomes an operation on the storage. */
+/** A resource in a user's bucket. It needs credentials, and becomes an operation on the storage. */
 export interface BucketResource extends Resource {
   /**
    * What the request asks of the storage. What the schemas could not see is added to `problems`; then the operation is of

@@ -73,7 +73,7 @@ type Pending =
 /** The storage of an identity, or the 401 of the sub-requests that carry it. */
 type Opened = { storage: BulkStorage } | { reply: Reply }
 
-/** The storages of those for whom a batch acts. */
+/** The storages of all identities in a batch. */
 class Storages {
   /** All that could be opened. */
   readonly opened: BulkStorage[] = []

@@ -15,7 +15,7 @@ import type { Services } from './services.ts'
 export function docsRoutes({ settings, metrics }: Services) {
   let made: Promise<string> | null = null
   const app = new Elysia().get(openapi.path, async () => {
-    // Loaded when somebody asks for the document, because it would make every start longer.
+    // Loaded at the first request for the document, because it would make every start longer.
     made ??= import('./api-document.ts').then(({ writeApiDocument }) =>
       writeApiDocument(settings, metrics !== null),
     )

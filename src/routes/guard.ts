@@ -142,8 +142,8 @@ export function answerUnrouted(call: Call, request: Request, services: Services)
 
 const versionForm = /^\/v\d+(?=\/|$)/
 
-// Double slashes and backslashes, and in disguise slashes, backslashes and control characters: a redirect must not hand them to
-// whoever follows it.
+// Double slashes, backslashes, and escaped slashes, backslashes and control characters. A redirect must not repeat them, because a
+// client could take them for another origin.
 const unsafePath = /\/\/|\\|%(?:2f|5c|[01][0-9a-f]|7f)/i
 
 /** The resources that are also answered without the version prefix. */
@@ -182,7 +182,7 @@ function redirect(call: Call, path: string, settings: Services['settings']): Rep
 
 /**
  * Refuses a request whose path, query or headers its schemas do not accept: with all problems at once, where the framework
- * tells those of one place. Throws `ServiceError` 400, or 401 where the path is right and nobody says who asks.
+ * tells those of one place. Throws `ServiceError` 400, or 401 where the path is right and the credentials are missing.
  */
 export function refuseInvalid(call: Call, request: Request, { settings }: Services): Reply {
   const match = findResource(call.method, belowVersion(call, settings))

@@ -70,7 +70,7 @@ export interface SubRequestSummary {
 export interface Services {
   settings: ExposedSettings
   /**
-   * The storage of whoever asks. Rejects with `ServiceError` 401 when the token server refuses them, with
+   * The storage of the user who asks. Rejects with `ServiceError` 401 when the token server refuses them, with
    * `UpstreamError` when it can't be used.
    */
   openStorage(identity: Identity, caller: Caller): Promise<BulkStorage>

@@ -21,7 +21,7 @@ export function calls(services: Services) {
     .onTransform({ as: 'global' }, ({ call, request }) => checkCall(call, request, services))
 }
 
-/** Gives the routes of buckets their `storage`: that of whoever asks. */
+/** Gives the routes of buckets their `storage`: that of the user who asks. */
 export function sessions(services: Services) {
   const identities = new IdentityReader()
   return new Elysia({ name: 'sessions', seed: services })
@@ -71,7 +71,7 @@ export function deadlineOf(call: Call, { requestTimeoutMs }: Services): number {
   return call.startedAtMs + requestTimeoutMs
 }
 
-/** Tells an old client how buckets are named today; and several users share such a URL, so that nobody may store the answer. */
+/** Advises an old client to name the bucket by the client state. Several users share the URL of a legacy bucket, so its answers must not be stored. */
 export function noteLegacyBucket(call: Call, { settings }: Services): void {
   call.isLegacyBucket = true
   call.alert = softAlert('Use the client state as the bucket id, not X-Client-State', settings.projectDocs)

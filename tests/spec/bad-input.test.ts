@@ -121,6 +121,25 @@ describe('bad input: request line and Host', () => {
     expectError(parsed(unconfigured), 400, 107, 'Host in header')
   })
 
+  it('finds every resource for HTTP/1.0 without a Host, where ours is configured', async () => {
+    const named = await startTestBridge({ settings: { http_host: 'sync.example.org' } })
+    named.sandbox.write(named.user, 'history', [{ id: 'a', payload: 'x' }])
+    const { Authorization, 'X-KeyID': keyId } = named.identityOf(named.user)
+    const collection = `/v1/buckets/${named.user.clientState}/collections/history`
+
+    const answers = await Promise.all(
+      [collection, `${collection}/records?_limit=1`, `${collection}/records/a?x`].map((target) =>
+        sendRaw(
+          named.url,
+          `GET ${target} HTTP/1.0\r\nAuthorization: ${Authorization}\r\nX-KeyID: ${keyId}\r\n\r\n`,
+        ),
+      ),
+    )
+    await named.stop()
+
+    expect(answers.map(({ status }) => status)).toEqual([200, 200, 200])
+  })
+
   it('goes by Host when the target is absolute', async () => {
     const answer = await send('GET', 'http://evil.example/v1/')
 
