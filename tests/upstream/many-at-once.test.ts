@@ -1,0 +1,36 @@
+import { connect } from 'node:net'
+import { describe, expect, it } from 'bun:test'
+import { startTestBridge } from '../support/bridge.ts'
+import { startFaultProxy } from '../support/fault-proxy.ts'
+
+describe('max_concurrent_requests', () => {
+  it('lets a thousand requests of one identity be answered that come at once', async () => {
+    const bridge = await startTestBridge({
+      settings: { max_concurrent_requests: '2000', max_concurrent_requests_per_user: '2000' },
+    })
+    const node = await startFaultProxy({ target: bridge.sandbox.storageUrl })
+    bridge.sandbox.switches.nodeUrl = node.url
+    const { port } = new URL(bridge.url)
+    const headers = Object.entries(bridge.identityOf(bridge.user)).map(
+      ([name, value]) => `${name}: ${value}\r\n`,
+    )
+    const path = `/v1/buckets/${bridge.user.clientState}/collections/tabs/records`
+    const request = `GET ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\n${headers.join('')}Connection: close\r\n\r\n`
+    // The runtime's own client would send 256 at a time.
+    const statusOf = () =>
+      new Promise<string>((resolve, reject) => {
+        const socket = connect(Number(port), '127.0.0.1', () => socket.write(request))
+        socket.once('data', (bytes) => resolve(bytes.toString('latin1', 9, 12)))
+        socket.on('error', reject)
+      })
+    // Until 64 calls are in flight the node answers none, so that all others have to wait for their turn.
+    node.plan(({ index }) => (index < 64 ? { kind: 'hang' } : null))
+    void node.waitFor(({ index }) => index === 63).then(() => node.release())
+
+    const statuses = await Promise.all(Array.from({ length: 1000 }, statusOf))
+    await bridge.stop()
+    await node.stop()
+
+    expect(statuses.filter((status) => status !== '200')).toEqual([])
+  })
+})
