@@ -110,6 +110,18 @@ export async function startPeer(name: string, executable: string, upstream: stri
   return serverOf(name, peer, origin, storagePaths)
 }
 
+/** The peer that answers one record the straight way; see `peers/straight.ts`. */
+export async function startStraight(executable: string, upstream: string): Promise<Server> {
+  const port = freePort()
+  const origin = `http://127.0.0.1:${port}`
+  const peer = start([executable], {
+    core: cores.measured,
+    environment: { PORT: String(port), UPSTREAM: upstream },
+  })
+  await untilAnswered(origin + bridgePaths.record, clientHeaders)
+  return serverOf('straight', peer, origin, bridgePaths)
+}
+
 export interface BridgeOptions {
   name?: string
   core?: string
