@@ -43,6 +43,7 @@ export class CollectionState {
   readonly #writtenAt = new Map<string, Timestamp>()
   /** Records with a version made by the commit of a staged batch, whatever was written of them. */
   readonly #stagedAt = new Map<string, Timestamp>()
+  readonly #inherited = new Map<string, number>()
   #view: CollectionView
   #since: Timestamp
   #committedAt: Timestamp | null = null
@@ -93,6 +94,21 @@ export class CollectionState {
     this.#since = snapshot.timestamp
   }
 
+  /** Records that were written without a sortindex where none was seen. */
+  get createdWithoutSortindex(): string[] {
+    return [...this.applied].flatMap(([id, { before, leftAt, wroteSortindex }]) =>
+      before === null && leftAt !== null && !wroteSortindex ? [id] : [],
+    )
+  }
+
+  /** Takes note of what the storage has made of records that were created. */
+  noteCreated({ records }: Snapshot): void {
+    for (const { id, lastModified, sortindex } of records.values()) {
+      const isOurs = lastModified === this.#writtenAt.get(id)
+      if (isOurs && sortindex !== undefined) this.#inherited.set(id, sortindex)
+    }
+  }
+
   /** What a snapshot tells of a step whose answer was lost. */
   judge(step: VisibleStep, probe: Snapshot): ProbeVerdict {
     return judgeProbe(step, this.#view.records, this.#since, probe)
@@ -122,6 +138,7 @@ export class CollectionState {
       collection,
       record: (id: string) => this.#writtenAt.get(id) ?? moment,
       touched: (id: string) => this.#stagedAt.get(id) ?? null,
+      inherited: (id: string) => this.#inherited.get(id) ?? null,
     }
     const outcomes = new Map<number, OperationOutcome>()
     for (const [index, answer] of this.#simulate().answers) outcomes.set(index, answer(stamps))

@@ -33,13 +33,11 @@ export const modestLimits: StorageLimits = {
   batch: null,
 }
 
-/** Whether the records go into one upload to any storage, so that its limits needn't be asked for. */
-export function isModest(records: { payload?: string }[]): boolean {
-  const sizes = records.map(({ payload = '' }) => Buffer.byteLength(payload))
+/** Whether any storage takes the records in one upload, so that its limits needn't be asked for: one short record. */
+export function fitsAnyStorage(records: { payload?: string }[]): boolean {
   return (
-    records.length <= modestLimits.maxPostRecords &&
-    sizes.every((bytes) => bytes <= modestLimits.maxRecordPayloadBytes) &&
-    sum(sizes) <= modestLimits.maxPostBytes
+    records.length <= 1 &&
+    records.every(({ payload = '' }) => Buffer.byteLength(payload) <= modestLimits.maxRecordPayloadBytes)
   )
 }
 
@@ -71,11 +69,11 @@ export function splitIntoUploads(records: RecordWrite[], limits: StorageLimits):
   return uploads
 }
 
-/** Whether one staged batch can hold the records. */
-export function fitsOneBatch(records: RecordWrite[], limits: StorageLimits): boolean {
-  if (!limits.batch) return true
+/** Whether the storage stages, and one staged batch can hold the records. */
+export function fitsOneBatch(records: RecordWrite[], { batch }: StorageLimits): boolean {
+  if (!batch) return false
   const bytes = sum(records.map(({ payload = '' }) => Buffer.byteLength(payload)))
-  return records.length <= limits.batch.maxTotalRecords && bytes <= limits.batch.maxTotalBytes
+  return records.length <= batch.maxTotalRecords && bytes <= batch.maxTotalBytes
 }
 
 function sum(values: number[]): number {

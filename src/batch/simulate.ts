@@ -72,6 +72,8 @@ export interface Stamps {
   record(id: string): Timestamp
   /** When a record of which only the ttl was written got a new version all the same; null when it did not. */
   touched(id: string): Timestamp | null
+  /** The sortindex that a record written without one got from an expired one; null when there is none. */
+  inherited(id: string): number | null
 }
 
 export interface Simulation {
@@ -323,7 +325,10 @@ function stamped(record: SeenRecord | null, stamps: Stamps): SyncRecord | null
 function stamped(record: SeenRecord | null, stamps: Stamps): SyncRecord | null {
   if (record === null) return null
   const { isTouched, ...shown } = record
-  if (shown.lastModified === pending) shown.lastModified = stamps.record(shown.id)
-  else if (isTouched) shown.lastModified = stamps.touched(shown.id) ?? shown.lastModified
+  if (shown.lastModified === pending) {
+    shown.lastModified = stamps.record(shown.id)
+    const sortindex = shown.sortindex ?? stamps.inherited(shown.id)
+    if (sortindex !== null) shown.sortindex = sortindex
+  } else if (isTouched) shown.lastModified = stamps.touched(shown.id) ?? shown.lastModified
   return shown
 }

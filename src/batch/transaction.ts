@@ -50,9 +50,9 @@ export type TransactionEvent =
  * each sees the effects of the earlier ones. Their outcomes come back in order; a write that the storage refuses
  * fails alone.
  *
- * Rejects with `UpstreamError` when the storage broke, or with `ServiceError` 413 when it could never write so much
- * at once. Then nothing of it is visible, except what the events `partial` and `unknown` tell of. Everything is
- * decided against one snapshot per collection, and committed by writes that count only while that snapshot holds.
+ * Rejects with `UpstreamError` when the storage broke. Then nothing of it is visible, except what the events `partial` and
+ * `unknown` tell of. Everything is decided
+ * against one snapshot per collection, and committed by writes that count only while that snapshot holds.
  */
 export async function runTransaction(
   steps: Step[],
@@ -147,6 +147,7 @@ class Transaction {
       await this.#undo(changed)
       throw error
     }
+    await runAtOnce(changed.map((part) => () => part.readCreated()))
     const records = changed.reduce((total, { changedRecords }) => total + changedRecords, 0)
     this.#options.observe({ kind: 'committed', collections: changed.length, records })
     return this.#answer()
@@ -186,8 +187,8 @@ class Transaction {
     const part = new WrittenCollection(user.storage, collection, operations, this.#around)
     const indices = operations.map(({ index }) => index)
     const read = async () => {
-      if (part.needsLimits) part.heed(await this.#readLimits(user.storage))
-      await part.read()
+      const readLimits = async () => part.heed(await this.#readLimits(user.storage))
+      await runBounded([() => part.read(), ...(part.needsLimits ? [readLimits] : [])])
       await part.create()
       this.#written.push({ user, part })
     }
@@ -220,7 +221,6 @@ class Transaction {
     if (withPuts.length < 2 && !withPuts.some((part) => part.isLong)) return
     this.#pace.requireTime()
     await runBounded(withPuts.map((part) => () => this.#learnLimits(part)))
-    for (const part of withPuts) part.requireFit()
     this.#pace.requireTime()
     // One of them can do without: it is written first of all, while the others can still be dropped.
     const plain = withPuts.findLast((part) => !part.isLong)

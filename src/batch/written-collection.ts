@@ -1,8 +1,8 @@
-import { errno, ServiceError, UpstreamError } from '../domain/errors.ts'
+import { ServiceError, UpstreamError } from '../domain/errors.ts'
 import { never } from '../domain/timestamp.ts'
 import { CollectionReader } from './collection-reader.ts'
 import { CollectionState } from './collection-state.ts'
-import { fitsOneBatch, isModest, modestLimits, splitIntoUploads } from './plan.ts'
+import { fitsOneBatch, fitsAnyStorage, modestLimits, splitIntoUploads } from './plan.ts'
 import { resolutionMs } from './probe.ts'
 import { isRefusal } from './refusal.ts'
 import { undoChanges } from './undo.ts'
@@ -64,6 +64,8 @@ export class WrittenCollection {
   /** Attempts that failed since the last one that did not. */
   #failures = 0
   #isCommitting = false
+  #wasNew = false
+  #hasRemoved = false
   #stagedBatch: string | null = null
   /** A step of which nobody knows whether it was carried out. */
   #doubt: Step | null = null
@@ -81,7 +83,7 @@ export class WrittenCollection {
 
   /** Whether what the client sent is so much that the storage's limits have to be known before it is judged. */
   get needsLimits(): boolean {
-    return !isModest(
+    return !fitsAnyStorage(
       this.#operations.flatMap(({ operation }) => (operation.kind === 'put' ? [operation.input] : [])),
     )
   }
@@ -141,6 +143,7 @@ export class WrittenCollection {
       const isOurs = outcome?.outcome === 'committed'
       // Whatever follows in the same step of the storage's clock would be refused.
       if (isOurs) await pace.pauseFor(resolutionMs)
+      this.#wasNew = isOurs
       // Who writes past this bridge may have been first. That is looked at where something was judged by what is there, in
       // as far as a batch over several collections has calls left for it.
       if (isOurs && !(isAlone && this.#isConditional)) return this.#state.goOnFrom(outcome.timestamp)
@@ -163,19 +166,11 @@ export class WrittenCollection {
     return this.#operations.some(({ operation }) => operation.precondition.kind !== 'none')
   }
 
-  /** Throws `ServiceError` 413 when the storage could not write the puts at once, staged or not. */
-  requireFit(): void {
-    const { puts } = this.#plan()
-    if (!this.limits || fitsOneBatch(puts, this.limits)) return
-    const message = `Cannot write ${puts.length} records to "${this.collection}": more than the storage takes at once`
-    throw new ServiceError(413, errno.requestTooLarge, message)
-  }
-
-  /** Brings all puts to the storage, invisibly. */
+  /** Brings all puts to the storage, invisibly, where they can be staged. */
   async stage(): Promise<void> {
     for (;;) {
       const { puts } = this.#plan()
-      if (puts.length === 0 || this.#stagedBatch !== null || !this.limits?.batch) return
+      if (puts.length === 0 || this.#stagedBatch !== null || !this.#canStage(puts)) return
       try {
         if (await this.#stageAll(puts)) return
         await this.#nextRound()
@@ -196,7 +191,7 @@ export class WrittenCollection {
   async advance(through: 'puts' | 'deletes'): Promise<void> {
     this.#isCommitting = true
     for (;;) {
-      if (this.#stagedBatch === null && this.isLong && this.limits?.batch) await this.stage()
+      if (this.#stagedBatch === null && this.isLong) await this.stage()
       const step = this.#nextStep(through)
       if (!step) return
       try {
@@ -207,6 +202,19 @@ export class WrittenCollection {
         this.fail(error)
       }
     }
+  }
+
+  /**
+   * Learns what has become of the records that were created without a sortindex: the storage still has the row of a record
+   * that has expired, which nobody sees, and keeps its sortindex. Not after deletes, which have taken the calls that there
+   * are for a collection.
+   */
+  async readCreated(): Promise<void> {
+    const ids = this.#wasNew || this.#hasRemoved ? [] : this.#state.createdWithoutSortindex
+    if (ids.length === 0) return
+    // What was written stays so. Without this read the answer tells what the client sent.
+    const snapshot = await this.storage.snapshot(this.collection, ids).catch(() => null)
+    if (snapshot) this.#state.noteCreated(snapshot)
   }
 
   /** Takes back what is visible, as far as nobody else has written over it. */
@@ -243,6 +251,10 @@ export class WrittenCollection {
 
   #plan(): CollectionPlan {
     return this.#state.plan()
+  }
+
+  #canStage(puts: RecordWrite[]): boolean {
+    return this.limits !== null && fitsOneBatch(puts, this.limits)
   }
 
   #uploads(puts: RecordWrite[]): RecordWrite[][] {
@@ -344,6 +356,7 @@ export class WrittenCollection {
     this.#around.isVisible = true
     this.#failures = 0
     if (step.kind === 'write') this.#stagedBatch = null
+    else this.#hasRemoved = true
   }
 
   /** Looks whether a step was carried out. Throws when that can't be told. */

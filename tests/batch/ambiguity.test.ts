@@ -23,7 +23,7 @@ describe('runTransaction: a lost answer', () => {
     it(`to a write that was carried out (${fault}) is a success with the true timestamp`, async () => {
       const storage = new ModelStorage()
       const then = storage.seed('tabs', [{ id: 'a', payload: 'old' }])
-      storage.fault = at(2, fault)
+      storage.fault = at(3, fault)
 
       const { outcomes, events } = await transact(storage, [
         put('tabs', 'a', { payload: 'new' }, ifMatch(then)),
@@ -35,7 +35,7 @@ describe('runTransaction: a lost answer', () => {
         { outcome: 'stored', record: { id: 'a', payload: 'new', lastModified } },
         { outcome: 'stored', record: { id: 'b', payload: 'b', lastModified } },
       ])
-      expect(storage.callCounts).toEqual({ snapshot: 2, write: 1 })
+      expect(storage.callCounts).toEqual({ limits: 1, snapshot: 3, write: 1 })
       expect(events.map(({ kind }) => kind)).toEqual(['probed', 'committed'])
     })
   }
@@ -48,7 +48,7 @@ describe('runTransaction: a lost answer', () => {
       const { outcomes } = await transact(storage, [put('tabs', 'a', { payload: 'new' }, onlyIfAbsent)])
 
       expect(outcomes[0]).toMatchObject({ outcome: 'stored' })
-      expect(storage.callCounts).toEqual({ snapshot: 2, write: 2 })
+      expect(storage.callCounts).toEqual({ snapshot: 3, write: 2 })
       expect(storage.log.length).toBe(1)
     })
   }
@@ -116,9 +116,9 @@ describe('runTransaction: a lost answer', () => {
 
   it('with somebody else writing over one of our records still counts as carried out', async () => {
     const storage = new ModelStorage()
-    storage.fault = at(2, 'reset-after')
+    storage.fault = at(3, 'reset-after')
     storage.onCall = ({ number }) => {
-      if (number === 3) storage.otherWrites('tabs', [{ id: 'b', payload: 'theirs' }])
+      if (number === 4) storage.otherWrites('tabs', [{ id: 'b', payload: 'theirs' }])
     }
 
     const { outcomes } = await transact(storage, [
@@ -140,9 +140,9 @@ describe('runTransaction: a lost answer', () => {
       { id: 'a', payload: 'old' },
       { id: 'b', payload: 'old' },
     ])
-    storage.fault = at(2, 'reset-after')
+    storage.fault = at(3, 'reset-after')
     storage.onCall = ({ number }) => {
-      if (number === 2) storage.otherWrites('tabs', [{ id: 'b', payload: 'theirs' }])
+      if (number === 3) storage.otherWrites('tabs', [{ id: 'b', payload: 'theirs' }])
     }
 
     const { outcomes } = await transact(storage, [
@@ -234,7 +234,7 @@ describe('runTransaction: a lost answer', () => {
     const storage = new ModelStorage()
     storage.seed('tabs', [{ id: 'bad', payload: 'old' }])
     storage.refusedIds.set('bad', 'invalid')
-    storage.fault = at(3, 'reset-after')
+    storage.fault = at(4, 'reset-after')
 
     const { outcomes } = await transact(storage, [
       put('tabs', 'good', { payload: 'x' }, onlyIfAbsent),

@@ -253,15 +253,46 @@ describe('runTransaction: effects of earlier operations', () => {
 describe('runTransaction: storage calls', () => {
   const many = Array.from({ length: 25 }, (_, place) => `id${place}`)
 
-  it('needs 2 for a single PUT', async () => {
+  it('needs 2 for a single PUT, and one more to create a record without a sortindex', async () => {
     const storage = new ModelStorage()
 
     await transact(storage, [put('tabs', 'a', { payload: 'x' })])
+    await transact(storage, [put('tabs', 'a', { payload: 'y' })])
+    await transact(storage, [put('tabs', 'b', { payload: 'x', sortindex: 1 })])
 
-    expect(storage.calls.map(({ name }) => name)).toEqual(['snapshot', 'write'])
+    const needed = ['snapshot', 'write', 'snapshot', 'snapshot', 'write', 'snapshot', 'write'] as const
+    expect(storage.calls.map(({ name }) => name)).toEqual([...needed])
   })
 
-  it('needs 2 for 25 PUTs to one collection, with conditions or without', async () => {
+  it('tells the sortindex that a record has got from an expired one', async () => {
+    const storage = new ModelStorage()
+    storage.seed('tabs', [{ id: 'a', payload: 'old', sortindex: 7, ttlSeconds: 1 }])
+    storage.clock.nowMs += 2000
+
+    const { outcomes } = await transact(storage, [
+      put('tabs', 'a', { payload: 'x' }),
+      get('tabs', 'a'),
+      list('tabs'),
+      put('tabs', 'b', { payload: 'x' }),
+    ])
+
+    expect(outcomes[0]).toMatchObject({ outcome: 'stored', record: { payload: 'x', sortindex: 7 } })
+    expect(outcomes[1]).toMatchObject({ outcome: 'found', record: { payload: 'x', sortindex: 7 } })
+    expect(recordsOf(outcomes[2])).toMatchObject([{ id: 'a', sortindex: 7 }])
+    expect(outcomes[3]).toMatchObject({ outcome: 'stored', record: { payload: 'x' } })
+    expect(storage.contents().tabs).toEqual({ a: { payload: 'x', sortindex: 7 }, b: { payload: 'x' } })
+  })
+
+  it('answers what the client sent when the record can not be read again', async () => {
+    const storage = new ModelStorage()
+    storage.fault = ({ number }) => (number >= 3 ? 'error-before' : null)
+
+    const { outcomes } = await transact(storage, [put('tabs', 'a', { payload: 'x' })])
+
+    expect(outcomes).toMatchObject([{ outcome: 'stored', record: { payload: 'x' } }])
+  })
+
+  it('needs 2 for 25 PUTs to one collection, with conditions or without, once the limits are known', async () => {
     const storage = new ModelStorage()
     const at = storage.seed(
       'tabs',
@@ -280,8 +311,9 @@ describe('runTransaction: storage calls', () => {
     )
 
     expect(at).toBeGreaterThan(0)
-    expect(unconditional).toBe(2)
-    expect(storage.calls.length - unconditional).toBe(2)
+    expect(unconditional).toBe(3)
+    expect(storage.calls.length - unconditional).toBe(3)
+    expect(storage.callCounts.limits).toBe(2)
     expect(outcomes.every(({ outcome }) => outcome === 'stored')).toBe(true)
   })
 
@@ -293,7 +325,7 @@ describe('runTransaction: storage calls', () => {
       many.map((id) => put('tabs', id, { payload: 'x' }, onlyIfExists)),
     )
 
-    expect(storage.callCounts).toEqual({ snapshot: 1 })
+    expect(storage.callCounts).toEqual({ limits: 1, snapshot: 1 })
   })
 
   for (const collections of [1, 2, 3, 4, 5]) {
@@ -306,9 +338,11 @@ describe('runTransaction: storage calls', () => {
       )
 
       expect(storage.calls.length).toBeLessThanOrEqual(4 * collections)
-      const staged = { limits: 1, stage: collections - 1, commitStaged: collections - 1 }
+      const staged = { stage: collections - 1, commitStaged: collections - 1 }
       expect(storage.callCounts).toEqual({
-        snapshot: collections,
+        limits: 1,
+        // Records that were created without a sortindex are read once more.
+        snapshot: 2 * collections,
         write: 1,
         ...(collections > 1 && staged),
       })
@@ -343,7 +377,7 @@ describe('runTransaction: storage calls', () => {
 
     await transact(storage, [remove('tabs', 'a'), put('history', 'b', {})])
 
-    expect(storage.callCounts).toEqual({ snapshot: 2, write: 1, remove: 1 })
+    expect(storage.callCounts).toEqual({ snapshot: 3, write: 1, remove: 1 })
   })
 
   it('reads one record with one call, several of a collection with one too', async () => {
@@ -388,7 +422,7 @@ describe('runTransaction: sizes', () => {
 
     const { outcomes } = await transact(storage, operations)
 
-    expect(storage.callCounts).toEqual({ limits: 1, snapshot: 1, stage: 3, commitStaged: 1 })
+    expect(storage.callCounts).toEqual({ limits: 1, snapshot: 2, stage: 3, commitStaged: 1 })
     const times = new Set(
       outcomes.map((outcome) => outcome.outcome === 'stored' && outcome.record.lastModified),
     )
@@ -403,7 +437,7 @@ describe('runTransaction: sizes', () => {
 
     const { outcomes } = await transact(storage, operations)
 
-    expect(storage.callCounts).toEqual({ limits: 1, snapshot: 1, write: 3 })
+    expect(storage.callCounts).toEqual({ limits: 1, snapshot: 2, write: 3 })
     for (const outcome of outcomes) {
       if (outcome.outcome !== 'stored') throw new TypeError(outcome.outcome)
       const { id, lastModified } = outcome.record
@@ -443,17 +477,36 @@ describe('runTransaction: sizes', () => {
     expect(storage.log[0]!.ids).toEqual(['b'])
   })
 
-  it('refuses the whole with 413 when the storage could never write so much at once', async () => {
+  it('writes one upload after the other what no staged batch could hold', async () => {
     const storage = new ModelStorage()
     const batch = { maxTotalBytes: 700_000, maxTotalRecords: 100 }
     storage.maxima = { ...generousLimits, maxPostBytes: 700_000, batch }
     const wide = 'x'.repeat(300_000)
-    const operations = ['a', 'b', 'c', 'd'].map((id) => put('tabs', id, { payload: wide }))
+    const operations = ['a', 'b', 'c', 'd'].map((id) => put('tabs', id, { payload: wide, sortindex: 1 }))
 
-    const { failure } = await transact(storage, operations)
+    const { outcomes } = await transact(storage, operations)
 
-    expect(failure).toMatchObject({ status: 413, errno: errno.requestTooLarge })
-    expect(storage.log).toEqual([])
+    expect(outcomes.map(({ outcome }) => outcome)).toEqual(Array(4).fill('stored'))
+    expect(storage.callCounts).toEqual({ limits: 1, snapshot: 1, write: 2 })
+  })
+
+  it.each([
+    { maxPostRecords: 10, batch: generousLimits.batch, calls: { stage: 3, commitStaged: 1 } },
+    { maxPostRecords: 10, batch: null, calls: { write: 3 } },
+    { maxPostRecords: 1, batch: null, calls: { write: 25 } },
+    { maxPostRecords: 10, batch: { maxTotalBytes: 1000, maxTotalRecords: 10 }, calls: { write: 3 } },
+  ])('writes 25 records to a storage that takes $maxPostRecords in one upload', async (announced) => {
+    const { calls, ...maxima } = announced
+    const storage = new ModelStorage()
+    storage.maxima = { ...generousLimits, ...maxima }
+    const operations = Array.from({ length: 25 }, (_, place) =>
+      put('tabs', `id${place}`, { payload: 'x', sortindex: 1 }),
+    )
+
+    const { outcomes } = await transact(storage, operations)
+
+    expect(outcomes.map(({ outcome }) => outcome)).toEqual(Array(25).fill('stored'))
+    expect(storage.callCounts).toEqual({ limits: 1, snapshot: 1, ...calls })
   })
 })
 
@@ -687,7 +740,7 @@ describe('runTransaction: other writers', () => {
 
     expect(results.every(({ failure }) => failure === null)).toBe(true)
     expect(results.flatMap(({ events }) => events).every(({ kind }) => kind === 'committed')).toBe(true)
-    expect(storage.callCounts).toEqual({ snapshot: 8, write: 8 })
+    expect(storage.callCounts).toEqual({ snapshot: 16, write: 8 })
   })
 
   it('writes each of two users where they belong', async () => {
@@ -756,7 +809,7 @@ describe('runTransaction: time', () => {
 
     expect(outcomes.map(({ outcome }) => outcome)).toEqual(['stored', 'stored'])
     expect(storage.isPastNoReturn).toBe(true)
-    expect(storage.callCounts).toEqual({ snapshot: 2, stage: 1, write: 1 })
+    expect(storage.callCounts).toEqual({ snapshot: 4, stage: 1, write: 1 })
   })
 })
 

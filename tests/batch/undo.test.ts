@@ -140,9 +140,9 @@ describe('runTransaction: undoing', () => {
       { id: 'a', payload: 'old' },
       { id: 'b', payload: 'old' },
     ])
-    storage.fault = ({ number }) => (number >= 2 && number <= 5 ? 'reset-after' : null)
+    storage.fault = ({ number }) => (number >= 3 && number <= 6 ? 'reset-after' : null)
     storage.onCall = ({ number }) => {
-      if (number === 5) storage.otherWrites('tabs', [{ id: 'a', payload: 'theirs' }])
+      if (number === 6) storage.otherWrites('tabs', [{ id: 'a', payload: 'theirs' }])
     }
 
     await transact(

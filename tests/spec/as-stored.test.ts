@@ -1,0 +1,90 @@
+import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
+import { startTestBridge } from '../support/bridge.ts'
+import type { TestBridge } from '../support/bridge.ts'
+
+let bridge: TestBridge
+let bucket: string
+
+beforeAll(async () => {
+  bridge = await startTestBridge({ writable: ['history', 'forms'] })
+  bucket = `/buckets/${bridge.user.clientState}`
+})
+
+afterAll(() => bridge.stop())
+
+const pathOf = (collection: string, id: string) => `${bucket}/collections/${collection}/records/${id}`
+const put = (collection: string, id: string, data: object) => ({
+  method: 'PUT',
+  path: pathOf(collection, id),
+  body: { data },
+})
+const batch = (requests: object[]) => bridge.ask('/v1/batch', { method: 'POST', body: { requests } })
+const read = async (collection: string, id: string) =>
+  (await bridge.ask(`/collections/${collection}/records/${id}`)).body.data
+
+describe('section 4: PUT answers the record as stored', () => {
+  it.each([{ ttl: 600 }, {}])('after %j in a batch over two collections', async (data) => {
+    bridge.sandbox.write(bridge.user, 'history', [{ id: 'touched', payload: 'x' }])
+    bridge.sandbox.write(bridge.user, 'forms', [{ id: 'touched', payload: 'x' }])
+
+    const answer = await batch([put('history', 'touched', data), put('forms', 'touched', data)])
+
+    const told = answer.body.responses.map((response: { body: { data: object } }) => response.body.data)
+    expect(told).toEqual([await read('history', 'touched'), await read('forms', 'touched')])
+  })
+
+  it('over an expired one that had a sortindex, alone and in a batch', async () => {
+    const modified = bridge.sandbox.nowMs() - 60_000
+    const expired = {
+      payload: 'x',
+      sortindex: 7,
+      modified: modified - (modified % 10),
+      expiry: modified + 1000,
+    }
+    const ids = ['alone', 'first', 'second']
+    bridge.sandbox.load(
+      bridge.user,
+      'history',
+      ids.map((id) => ({ id, ...expired })),
+    )
+
+    const alone = await bridge.ask('/collections/history/records/alone', {
+      method: 'PUT',
+      body: { data: { payload: 'new' } },
+    })
+    const together = await batch([
+      put('history', 'first', { payload: 'new' }),
+      put('history', 'second', { payload: 'new' }),
+    ])
+
+    expect(alone.body.data).toMatchObject({ payload: 'new', sortindex: 7 })
+    expect(alone.body.data).toEqual(await read('history', 'alone'))
+    expect(together.body.responses[0].body.data).toEqual(await read('history', 'first'))
+    expect(together.body.responses[1].body.data).toEqual(await read('history', 'second'))
+  })
+})
+
+describe('section 5: a batch of 25 records over a storage that takes fewer in one upload', () => {
+  it.each([
+    { max_post_records: 10 },
+    { max_post_records: 10, max_total_records: 10 },
+    { max_post_records: 1 },
+  ])('is stored: %j', async (limits) => {
+    const own = await startTestBridge({ writable: ['history'] })
+    Object.assign(own.sandbox.switches.limits, limits)
+    const path = `/buckets/${own.user.clientState}/collections/history/records`
+    const requests = Array.from({ length: 25 }, (_, index) => ({
+      method: 'PUT',
+      path: `${path}/id${index}`,
+      body: { data: { payload: `${index}` } },
+    }))
+
+    const answer = await own.ask('/v1/batch', { method: 'POST', body: { requests } })
+
+    expect(answer.body.responses?.map(({ status }: { status: number }) => status)).toEqual(
+      Array(25).fill(200),
+    )
+    expect(own.sandbox.records(own.user, 'history')).toHaveLength(25)
+    await own.stop()
+  })
+})
