@@ -19,7 +19,16 @@ import { createOutputLog } from './output-log.ts'
 
 const monthSeconds = 30 * 24 * 3600
 const usualPort = 8000
-const writableCollections = ['bookmarks', 'history', 'tabs', 'passwords', 'forms', 'prefs', 'clients']
+const writableCollections = [
+  'bookmarks',
+  'history',
+  'tabs',
+  'passwords',
+  'forms',
+  'prefs',
+  'clients',
+  'scratch',
+]
 
 /**
  * Starts a storage with sample data, its token server, and unless told otherwise the bridge over them; prints how to

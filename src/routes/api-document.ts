@@ -36,8 +36,8 @@ import type { Json } from './openapi-schema.ts'
 const introduction = `
 The collections of a Firefox Sync storage as JSON records, encrypted as they are: this service never holds the key.
 
-**To try it**, press *Authorize* and give an access token together with its \`X-KeyID\`, or an identity assertion. The command
-\`sync-bridge sandbox\` starts a storage with sample data and prints all of these, and the \`bucket_id\` that goes with them.
+**To try it**, send an access token together with its \`X-KeyID\`, or an identity assertion. The command \`sync-bridge sandbox\`
+starts a storage with sample data and prints a link to a page of this document where both, and the \`bucket_id\`, are filled in.
 
 **Timestamps** are whole milliseconds since 1970. An \`ETag\` is a timestamp in quotes, and \`_since\` takes it as it is.
 

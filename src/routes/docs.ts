@@ -2,10 +2,10 @@ import { Elysia } from 'elysia'
 import stylesheetPath from 'swagger-ui-dist/swagger-ui.css' with { type: 'file' }
 import scriptPath from 'swagger-ui-dist/swagger-ui-bundle.js' with { type: 'file' }
 import iconPath from 'swagger-ui-dist/favicon-32x32.png' with { type: 'file' }
-import type { Reply } from '../protocol/reply.ts'
+import type { ExposedSettings } from '../protocol/exposed.ts'
 import { docs, docsFile, openapi } from '../protocol/resources.ts'
-import { page, pageScript, pageStyle } from './docs-page.ts'
-import { unknownPath } from './guard.ts'
+import { pageServer, textFile } from './page-files.ts'
+import type { PageFile } from './page-files.ts'
 import type { Services } from './services.ts'
 
 /**
@@ -23,36 +23,28 @@ export function docsRoutes({ settings, metrics }: Services) {
   })
   if (!settings.docsEnabled) return app
   return app
-    .get(docs.path, () => fileReply(page, 'text/html'))
-    .get(docsFile.path, ({ params: { file } }) => serveFile(file), { params: docsFile.params })
+    .get(docs.path, () => serve('page.html', (page) => tellWrites(page, settings)))
+    .get(docsFile.path, ({ params: { file } }) => serve(file), { params: docsFile.params })
 }
 
-/** What the page loads: the type of each file, and where its text or bytes are. */
-const files: Record<string, { type: string; read(): string | Promise<Uint8Array> }> = {
-  'page.css': { type: 'text/css', read: () => pageStyle },
-  'page.js': { type: 'text/javascript', read: () => pageScript },
-  'swagger-ui.css': { type: 'text/css', read: () => Bun.file(stylesheetPath).bytes() },
-  'swagger-ui-bundle.js': { type: 'text/javascript', read: () => Bun.file(scriptPath).bytes() },
-  'favicon.png': { type: 'image/png', read: () => Bun.file(iconPath).bytes() },
-}
+const bytesFile = (type: string, path: string): PageFile => ({ type, read: () => Bun.file(path).bytes() })
 
-async function serveFile(name: string): Promise<Reply> {
-  if (!Object.hasOwn(files, name)) throw unknownPath()
-  const { type, read } = files[name]!
-  return fileReply(await read(), type)
-}
+const serve = pageServer({
+  'page.html': textFile('page.html', () => import('../api-page/page.html', { with: { type: 'text' } })),
+  'page.css': textFile('page.css', () => import('../api-page/page.css', { with: { type: 'text' } })),
+  'page.js': textFile('page.js', () => import('../api-page/page.ts', { with: { type: 'text' } })),
+  'swagger-ui.css': bytesFile('text/css', stylesheetPath),
+  'swagger-ui-bundle.js': bytesFile('text/javascript', scriptPath),
+  'favicon.png': bytesFile('image/png', iconPath),
+  'connect.md': textFile('connect.md', () => import('../../docs/connect.md', { with: { type: 'text' } })),
+  'clients.md': textFile('clients.md', () => import('../../docs/clients.md', { with: { type: 'text' } })),
+  'promises.md': textFile('promises.md', () => import('../../docs/promises.md', { with: { type: 'text' } })),
+})
 
-// The page's library sets styles by script only, so that not even those need an exception.
-const pagePolicy =
-  "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
-  "frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
-
-/** A file of a page, under a policy that lets the page load from its own origin only. */
-export function fileReply(body: string | Uint8Array, type: string): Reply {
-  const contentType = type.startsWith('text/') ? `${type}; charset=utf-8` : type
-  return {
-    status: 200,
-    headers: { 'Content-Type': contentType, 'Content-Security-Policy': pagePolicy },
-    body,
-  }
+/** Which writes are enabled may change while the process runs, and is no part of the API document. */
+function tellWrites(page: string, { readonly, writable }: ExposedSettings): string {
+  const names = (collections: ReadonlySet<string>) => (readonly ? [] : [...collections]).join(' ')
+  return page
+    .replace('data-put=""', `data-put="${names(writable.put)}"`)
+    .replace('data-delete=""', `data-delete="${names(writable.delete)}"`)
 }

@@ -14,10 +14,14 @@ let bridge: TestBridge
 let browser: TestBrowser
 
 beforeAll(async () => {
-  bridge = await startTestBridge({ writable: ['bookmarks'] })
+  bridge = await startTestBridge({
+    writable: ['bookmarks', 'scratch'],
+    settings: { record_bookmarks_delete_enabled: 'true', explorer_enabled: 'true' },
+  })
   bridge.sandbox.write(bridge.user, 'bookmarks', [
     { id: 'first', payload: 'one' },
     { id: 'second', payload: 'two' },
+    { id: 'menu', payload: 'a folder' },
   ])
   browser = await startBrowser()
 })
@@ -64,7 +68,8 @@ async function execute(page: Page, id: string, parameters: Record<string, string
   await operation.locator('.execute').click()
   const answer = operation.locator('.live-responses-table tbody tr.response').first()
   const status = await answer.locator('.response-col_status').innerText()
-  const shown = await answer.locator('.highlight-code code').first().innerText()
+  const hasBody = Number.parseInt(status, 10) !== 204
+  const shown = hasBody ? await answer.locator('.highlight-code code').first().innerText() : 'null'
   // Closed again, because the page draws all that is open anew with every step.
   await operation.locator('.opblock-summary-control').click()
   return { status: Number.parseInt(status, 10), body: JSON.parse(shown) }
@@ -118,14 +123,19 @@ describe('/v1/docs in Chromium', () => {
       },
     )
 
-    expect(list).toMatchObject({ status: 200, body: { data: [{ id: 'second' }, { id: 'first' }] } })
+    expect(list.body.data.map(({ id }: { id: string }) => id).toSorted()).toEqual(['first', 'menu', 'second'])
     expect(read).toMatchObject({ status: 200, body: { data: { id: 'second', payload: 'two' } } })
     expect(written).toMatchObject({ status: 200, body: { data: { id: 'second', payload: 'changed' } } })
     expect(batch).toMatchObject({
       status: 200,
       body: { responses: [{ status: 200, body: { data: { payload: 'changed' } } }, { status: 204 }] },
     })
-    expect(bridge.sandbox.records(bridge.user, 'bookmarks').map(({ id }) => id)).toEqual(['second'])
+    expect(
+      bridge.sandbox
+        .records(bridge.user, 'bookmarks')
+        .map(({ id }) => id)
+        .toSorted(),
+    ).toEqual(['menu', 'second'])
     expect(requested.filter((url) => !url.startsWith(`${bridge.url}/`))).toEqual([])
     expect(errors).toEqual([])
     await page.close()
@@ -142,6 +152,138 @@ describe('/v1/docs in Chromium', () => {
     expect(collections).toMatchObject({ status: 200, body: { data: [{ id: 'bookmarks' }] } })
     expect(errors).toEqual([])
     await page.close()
+  })
+
+  it('asks for the token first, fills in the rest, and knows it after a reload', async () => {
+    const { page, errors } = await openDocs()
+    const first = await page.evaluate(() => document.querySelector('input')?.name)
+    await page.fill('[name=BEARER_TOKEN]', bridge.user.bearerToken())
+    await page.fill('[name=KEY_ID]', bridge.user.keyId)
+    await page.click('#identity button')
+    await page.locator('.opblock').first().waitFor()
+    const bucket = await page.inputValue('[name=BUCKET]')
+    await page.reload()
+    await page.locator('.opblock').first().waitFor()
+
+    const collections = await execute(page, 'Collections-listCollections', {})
+    const record = await execute(page, 'Records-getRecord', {})
+    const list = await execute(page, 'Records-listRecords', {})
+    const stored = await page.evaluate(() => localStorage.length)
+    await page.close()
+
+    expect(first).toBe('BEARER_TOKEN')
+    expect(bucket).toBe(bridge.user.clientState)
+    expect(collections.status).toBe(200)
+    expect(record).toMatchObject({ status: 200, body: { data: { id: 'menu' } } })
+    expect(list.status).toBe(200)
+    expect(stored).toBe(0)
+    expect(errors).toEqual([])
+  })
+
+  it('takes what the link of the sandbox holds, out of sight, and writes where no device looks', async () => {
+    const { page, errors } = await browser.open()
+    const { clientState, keyId } = bridge.user
+    const fragment = `#BUCKET=${clientState}&KEY_ID=${keyId}&BEARER_TOKEN=${bridge.user.bearerToken()}`
+    await page.goto(`${bridge.url}/v1/docs${fragment}`)
+    await page.locator('.opblock').first().waitFor()
+
+    const address = page.url()
+    const written = await execute(page, 'Records-putRecord', {})
+    const batch = await execute(page, 'Batch-batch', {})
+    const deleted = await execute(page, 'Records-deleteRecord', {})
+    await page.close()
+
+    expect(address).not.toContain('BEARER_TOKEN')
+    expect(written).toMatchObject({ status: 200, body: { data: { id: 'example' } } })
+    expect(batch.status).toBe(200)
+    expect(deleted.status).toBeLessThan(300)
+    expect(bridge.sandbox.records(bridge.user, 'scratch').map(({ id }) => id)).not.toContain('example')
+    expect(errors).toEqual([])
+  })
+
+  it('shows the version in every path, and whether writes are enabled', async () => {
+    const { page } = await openDocs()
+    const paths = await page.locator('.opblock-summary-path').allInnerTexts()
+    const put = await openOperation(page, 'Records-putRecord')
+    const description = await put.locator('.opblock-description-wrapper').first().innerText()
+    const guides = await page
+      .locator('.intro a:visible')
+      .evaluateAll((all) => all.map((each) => (each as HTMLAnchorElement).href))
+    await page.close()
+    const closed = await startTestBridge()
+    const { page: other } = await browser.open()
+    await other.goto(`${closed.url}/v1/docs`)
+    await other.locator('.opblock').first().waitFor()
+    const summary = await other
+      .locator('#operations-Records-putRecord .opblock-summary-description')
+      .innerText()
+    await other.close()
+    await closed.stop()
+
+    expect(
+      paths.map((path) => path.replaceAll('\u200b', '')).filter((path) => !path.startsWith('/v1/')),
+    ).toEqual([])
+    expect(description).toContain('Enabled here in bookmarks, scratch')
+    expect(summary).toContain('(not enabled here)')
+    expect(guides.map((guide) => guide.replace(`${bridge.url}/v1/`, ''))).toEqual([
+      'docs/connect.md',
+      'docs/clients.md',
+      'docs/promises.md',
+      'explore',
+      '__api__',
+    ])
+  })
+
+  it('shows a megabyte of records without freezing', async () => {
+    const { page, errors } = await openDocs()
+    const payload = 'x'.repeat(20_000)
+    const many = Array.from({ length: 60 }, (_, index) => ({ id: `large${index}`, payload }))
+    bridge.sandbox.write(bridge.user, 'history', many)
+    await authorize(page, { bearer: bridge.user.bearerToken(), keyId: bridge.user.keyId })
+    const operation = await openOperation(page, 'Records-listRecords')
+    await operation.locator('.try-out__btn').click()
+    const limit = await operation.locator('tr[data-param-name="_limit"] input').inputValue()
+    for (const [name, value] of [
+      ['bucket_id', bridge.user.clientState],
+      ['collection_id', 'history'],
+      ['_limit', ''],
+    ]) {
+      await operation.locator(`tr[data-param-name="${name}"] input`).fill(value!)
+    }
+
+    await operation.locator('.execute').click()
+    const answer = operation.locator('.live-responses-table .response').first()
+    await answer.locator('.download-contents').waitFor()
+    const shown = await answer.locator('pre').first().innerText()
+    const coloured = await answer.locator('pre').first().locator('span').count()
+    await page.close()
+
+    expect(limit).toBe('5')
+    expect(shown).toMatch(/… [\d,]+ more characters: Download has them all\.$/)
+    expect(shown.length).toBeLessThan(110_000)
+    expect(coloured).toBe(0)
+    expect(errors).toEqual([])
+  })
+
+  it('is dark where the browser is', async () => {
+    const { page } = await browser.open(desk)
+    await page.emulateMedia({ colorScheme: 'dark' })
+    await page.goto(`${bridge.url}/v1/docs`)
+    await page.locator('.opblock').first().waitFor()
+    const colours = await page.evaluate(() =>
+      [document.body, document.querySelector('.swagger-ui .info .title')!].map((each) => {
+        const { backgroundColor, color } = getComputedStyle(each)
+        const brightness = (text: string) =>
+          (text.match(/\d+/g) ?? []).slice(0, 3).reduce((sum, part) => sum + Number(part), 0)
+        return [brightness(backgroundColor), brightness(color)]
+      }),
+    )
+    await page.screenshot({ path: join(screenshots, 'docs-dark.png') })
+    await page.close()
+
+    expect(colours[0]![0]).toBeLessThan(200)
+    expect(colours[0]![1]).toBeGreaterThan(500)
+    expect(colours[1]![1]).toBeGreaterThan(500)
   })
 
   it('fits a phone, opened operations included', async () => {

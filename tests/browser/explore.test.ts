@@ -271,10 +271,11 @@ describe('/v1/explore in Chromium', () => {
     await choose(page, 'bookmarks')
     await page.keyboard.press('/')
     await page.keyboard.type('A script')
+    await page.waitForFunction(() => document.querySelectorAll('.row').length === 1)
 
     const found = await titles(page)
     await page.fill('#search', 'no such thing anywhere')
-    const nothing = await page.locator('#view .nothing').innerText()
+    const nothing = await page.locator('#view .nothing', { hasText: 'no such' }).innerText()
     await page.close()
 
     expect(found).toEqual(['A script'])

@@ -1,5 +1,0 @@
-/** A stylesheet that is imported as text. */
-declare module '*.css' {
-  const text: string
-  export default text
-}
