@@ -17,8 +17,8 @@ const allowed: Record<string, string[]> = {
   // Addresses of Redis have one grammar, and it belongs to those who connect.
   settings: ['domain', 'observability', 'credentials'],
   explorer: [],
-  'api-page': [],
-  routes: ['domain', 'protocol', 'explorer', 'api-page'],
+  docs: [],
+  routes: ['domain', 'protocol', 'explorer', 'docs'],
   'app.ts': ['routes', 'protocol'],
   service: [
     'app.ts',
@@ -42,7 +42,7 @@ const doors: { what: RegExp; where: RegExp }[] = [
   { what: /from 'redis'/, where: /^credentials\/redis-store\.ts$/ },
   {
     what: /(await|return|=>|=) fetch\(/,
-    where: /^(upstream\/send\.ts$|explorer\/|api-page\/|cli\/(healthcheck|check)\.ts$)/,
+    where: /^(upstream\/send\.ts$|explorer\/|docs\/|cli\/(healthcheck|check)\.ts$)/,
   },
   { what: /\bprocess\.(?!hrtime)/, where: /^(main\.ts|cli\/)/ },
   { what: /from 'node:fs'/, where: /^cli\// },

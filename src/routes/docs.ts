@@ -30,9 +30,9 @@ export function docsRoutes({ settings, metrics }: Services) {
 const bytesFile = (type: string, path: string): PageFile => ({ type, read: () => Bun.file(path).bytes() })
 
 const serve = pageServer({
-  'page.html': textFile('page.html', () => import('../api-page/page.html', { with: { type: 'text' } })),
-  'page.css': textFile('page.css', () => import('../api-page/page.css', { with: { type: 'text' } })),
-  'page.js': textFile('page.js', () => import('../api-page/page.ts', { with: { type: 'text' } })),
+  'page.html': textFile('page.html', () => import('../docs/page.html', { with: { type: 'text' } })),
+  'page.css': textFile('page.css', () => import('../docs/page.css', { with: { type: 'text' } })),
+  'page.js': textFile('page.js', () => import('../docs/page.ts', { with: { type: 'text' } })),
   'swagger-ui.css': bytesFile('text/css', stylesheetPath),
   'swagger-ui-bundle.js': bytesFile('text/javascript', scriptPath),
   'favicon.png': bytesFile('image/png', iconPath),
