@@ -570,6 +570,15 @@ describe('section 5: identities', () => {
     expect([stored(one)?.payload, stored(`${one}-2`)?.payload]).toEqual(['first', 'last'])
   })
 
+  it('does not look at a large body when the identity of the batch is refused', async () => {
+    const headers = { Authorization: 'Bearer refused', 'X-KeyID': bridge.user.keyId }
+    const requests = [{ path: '/', body: { padding: 'x'.repeat(70_000) } }]
+
+    const answer = await bridge.ask('/v1/batch', { method: 'POST', headers, body: { requests }, as: null })
+
+    expectError(answer, 401, 105)
+  })
+
   it('answers 401 inside 200 when the identity of the batch is refused', async () => {
     const headers = { Authorization: 'Bearer refused-everywhere', 'X-KeyID': bridge.user.keyId }
 
