@@ -11,6 +11,8 @@ import { freePort } from '../support/free-port.ts'
 import { runProgram, startProgram, temporaryFolder } from '../support/processes.ts'
 import { executablePath } from '../system/process.ts'
 
+import type { AnySetting } from '../../src/settings/schema.ts'
+
 const path = join(import.meta.dir, '../../docs/operate.md')
 const text = readFileSync(path, 'utf8')
 /** The code blocks of the page. */
@@ -124,6 +126,17 @@ describe('the guide for operators', () => {
 
     expect(events.length).toBeGreaterThan(10)
     expect([...new Set(events)].filter((event) => !text.includes(`\`${event}`))).toEqual([])
+  })
+
+  it('names the settings that a reload applies', () => {
+    const section = /^### Changing settings\n([\s\S]*?)count from the next request on/m.exec(text)![1]!
+    const named = [...section.matchAll(/`([a-z_]+)(\*?)`/g)].filter(([, name]) => name !== 'record_')
+    const applied = Object.entries<AnySetting>(settingsSchema).filter(([, { reloads }]) => reloads)
+    const isNamed = (name: string) =>
+      named.some(([, start, star]) => (star ? name.startsWith(start!) : name === start))
+
+    expect(applied.filter(([name]) => !isNamed(name))).toEqual([])
+    for (const [, start] of named) expect(applied.some(([name]) => name.startsWith(start!))).toBe(true)
   })
 
   it('says what to do about every alert', () => {
