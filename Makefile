@@ -23,6 +23,7 @@ test-fast: node_modules ## the tests that take less than half a minute
 check: node_modules ## types, lint, format
 	@$(BUN) check
 	@node_modules/.bin/oxlint
+	@$(BUN) .ci/lint-costs.ts src
 	@$(BUN) fmt --check --ignore-pattern bench/RESULTS.md src tests bench .ci docs/examples
 
 format: node_modules ## formats everything

@@ -30,7 +30,7 @@ function heartbeatUrl(address: string, isDeep: boolean): URL | null {
   const url = new URL(address)
   if (!/__(lb)?heartbeat__\/?$/.test(url.pathname)) {
     const name = isDeep ? '__heartbeat__' : '__lbheartbeat__'
-    url.pathname = `${url.pathname.replace(/\/+$/, '')}/${name}`
+    url.pathname = `${url.pathname.replace(/\/{1,16}$/, '')}/${name}`
   }
   return url
 }

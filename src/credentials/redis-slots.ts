@@ -5,8 +5,8 @@ const slotCount = 16_384
 /** The slot of a cluster that a key belongs to; see the Redis cluster specification, "Key distribution model". */
 export function keySlot(key: string): number {
   // Keys with the same part in braces share a slot, and the prefix of ours may have one.
-  const tag = /\{([^}]+)\}/.exec(key.slice(firstBrace(key)))
-  return crc16(new TextEncoder().encode(tag && tag.index === 0 ? tag[1]! : key)) % slotCount
+  const tag = /^\{([^}]+)\}/.exec(key.slice(firstBrace(key)))
+  return crc16(new TextEncoder().encode(tag?.[1] ?? key)) % slotCount
 }
 
 /** A run of slots and the server that answers for it. */

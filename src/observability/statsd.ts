@@ -31,7 +31,7 @@ const maxQueuedDatagrams = 100
 const reopenFlushes = 100
 
 export function createStatsd({ prefix, open, every }: StatsdOptions): Statsd {
-  const start = prefix === '' ? '' : `${prefix.replace(/[^\w-]+$/, '').replace(/[^\w.-]/g, '_')}.`
+  const start = prefix === '' ? '' : `${prefix.replace(/[^\w-]{1,16}$/, '').replace(/[^\w.-]/g, '_')}.`
   const counts = new Map<string, number>()
   let datagrams: string[] = []
   let last = ''

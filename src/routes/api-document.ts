@@ -148,7 +148,7 @@ export async function writeApiDocument(settings: ExposedSettings, hasMetrics: bo
 }
 
 // Those who ask are described by the security schemes.
-const undescribed = ['authorization', 'x-keyid']
+const undescribed = new Set(['authorization', 'x-keyid'])
 
 function parametersOf({ params, query, headers }: Resource): Parameter[] {
   return [
@@ -162,7 +162,7 @@ type Parameter = Extract<NonNullable<DocumentDecoration['parameters']>[number], 
 
 function describe(place: 'path' | 'query' | 'header', properties: Record<string, TSchema>): Parameter[] {
   return Object.entries(properties)
-    .filter(([key]) => !undescribed.includes(key))
+    .filter(([key]) => !undescribed.has(key))
     .map(([key, schema]) => {
       const { description, example, ...rest } = toOpenApiSchema(schema)
       return {

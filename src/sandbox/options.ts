@@ -36,7 +36,7 @@ export function initialSwitches(options: SandboxOptions, quirks: Quirks): Switch
     latencyMs: options.latencyMs ?? 0,
     tokenDurationSeconds: options.tokenDurationSeconds ?? 3600,
     limits: { ...quirks.limits, ...options.limits },
-    nodeUrl: options.nodeUrl?.replace(/\/+$/, '') ?? '',
+    nodeUrl: options.nodeUrl?.replace(/\/{1,16}$/, '') ?? '',
     quotaKilobytes: options.quotaKilobytes ?? null,
     identityKinds: options.identityKinds ?? ['browserid', 'bearer'],
     audiences: options.audiences ?? audiences,

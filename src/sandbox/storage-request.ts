@@ -88,8 +88,8 @@ function readFormat(headers: Headers): ListFormat {
     return { type, quality: Number(quality) }
   })
   if (!ranges.every(({ type }) => /^[^/ ]+\/[^/ ]+$/.test(type))) return 'json'
-  const known = ['*/*', 'application/json', 'application/newlines', 'text/plain']
-  const best = ranges.toSorted((a, b) => b.quality - a.quality).find(({ type }) => known.includes(type))
+  const known = new Set(['*/*', 'application/json', 'application/newlines', 'text/plain'])
+  const best = ranges.toSorted((a, b) => b.quality - a.quality).find(({ type }) => known.has(type))
   if (best === undefined || best.type === 'text/plain') throw new Refusal(406)
   return best.type === 'application/newlines' ? 'newlines' : 'json'
 }

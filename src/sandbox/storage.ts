@@ -186,7 +186,7 @@ export class Storage {
 
   /** What identifies a record in the table. */
   keyOf(id: string): string {
-    return this.#quirks.foldsIds ? id.toLowerCase().replace(/ +$/, '') : id
+    return this.#quirks.foldsIds ? id.toLowerCase().replace(/ {1,64}$/, '') : id
   }
 
   close(): void {

@@ -38,7 +38,7 @@ export function formatSeconds(ms: number): string {
  * small numbers such as 2.01; so is the real server. Null for what is not a number or negative.
  */
 export function parseSeconds(text: string): number | null {
-  if (!/^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$/.test(text)) return null
+  if (!/^[+-]?(\d+(?:\.\d*)?|\.\d+)([eE][+-]?\d+)?$/.test(text)) return null
   const ms = Math.trunc(Number(text) * 1000)
   return ms >= 0 && Number.isSafeInteger(ms) ? ms - (ms % quantumMs) : null
 }

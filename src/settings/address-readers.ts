@@ -46,9 +46,9 @@ export const tokenServerUrl: Reader<string> = (given) => {
   if (url.username || url.password) return { problem: 'contains a user name or password', remedy }
   if (given.includes('?') || given.includes('#')) return { problem: 'contains a query or fragment', remedy }
   const path = url.pathname
-    .replace(/\/+$/, '')
+    .replace(/\/{1,16}$/, '')
     .replace(/\/1\.0\/sync\/1\.5$/, '')
-    .replace(/\/+$/, '')
+    .replace(/\/{1,16}$/, '')
   return { value: url.origin + path }
 }
 
@@ -153,5 +153,7 @@ function isIPv4(given: string): boolean {
 
 function isIPv6(given: string): boolean {
   const address = given.replace(/%[\w.-]{1,15}$/, '')
-  return /^[0-9a-fA-F:.]*:[0-9a-fA-F:.]*$/.test(address) && URL.canParse(`http://[${address}]/`)
+  return (
+    /^[0-9a-fA-F:.]{2,45}$/.test(address) && address.includes(':') && URL.canParse(`http://[${address}]/`)
+  )
 }

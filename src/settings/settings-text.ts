@@ -55,8 +55,11 @@ function visible(name: string, text: string): string {
 
 function maskPassword(url: string): string {
   return url
-    .replace(/^([^/]*:\/\/)([^:@/]*)(:?)[^@]*@/, (_, scheme: string, user: string, colon: string) =>
-      colon ? `${scheme}${user}:${mask}@` : `${scheme}${mask}@`,
+    .replace(/^([^/:]*:\/\/)([^@]*)@/, (_, scheme: string, login: string) => {
+      const colon = login.indexOf(':')
+      return colon === -1 ? `${scheme}${mask}@` : `${scheme}${login.slice(0, colon)}:${mask}@`
+    })
+    .replace(/([?&])([^?&=]*)=[^&]*/g, (parameter, start: string, name: string) =>
+      /password|secret|token/i.test(name) ? `${start}${name}=${mask}` : parameter,
     )
-    .replace(/([?&][^=&]*(?:password|secret|token)[^=&]*=)[^&]*/gi, `$1${mask}`)
 }

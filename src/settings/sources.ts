@@ -146,8 +146,8 @@ function nameOf(section: string | null, key: string): string | null {
 
 /** A key as it would be after `service.`: without what shells, environment variables and JSON add to a name. */
 function withoutPrefix(key: string): string {
-  const [, name] = /^(?:export\s+)?["']?(?:service_)?(.*?)["']?$/i.exec(key)!
-  return name!.toLowerCase()
+  const name = key.replace(/^(?:export\s{1,16})?["']?(?:service_)?/i, '').replace(/["']$/, '')
+  return name.toLowerCase()
 }
 
 // In any case, because the settings in a section that is not recognised would silently stay at their defaults.

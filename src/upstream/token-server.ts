@@ -33,7 +33,7 @@ const maxAnswerBytes = 65_536
 
 export function createTokenServer(options: TokenServerOptions): TokenServer {
   const { send, timeoutMs, now, userAgent = 'sync-bridge' } = options
-  const base = options.url.replace(/\/+$/, '').replace(/\/1\.0\/sync\/1\.5$/, '')
+  const base = options.url.replace(/\/{1,16}$/, '').replace(/\/1\.0\/sync\/1\.5$/, '')
   const exchangeUrl = new URL(base + exchangePath)
   const heartbeatUrl = new URL(base + '/__heartbeat__')
 
