@@ -9,8 +9,8 @@ import type { AnswerStreams } from './streams.ts'
 /** What a request of a client hands on to the storage. */
 export interface Caller {
   userAgent: string | null
-  /** Fires when the client hangs up; reads are given up then, writes are not. */
-  signal: AbortSignal
+  /** Its signal fires when the client hangs up; reads are given up then, writes are not. */
+  client: { readonly signal: AbortSignal }
   /** Wall clock, ms since 1970, when the client is to be answered at the latest. */
   deadlineAtMs: number
   /** Goes along to the storage, and to the token server if it is asked. */

@@ -49,12 +49,12 @@ async function openBucket(
 export function openStorage(
   identity: Identity,
   call: Call,
-  { headers, signal }: Request,
+  request: Request,
   services: Services,
 ): Promise<BulkStorage> {
   return services.openStorage(identity, {
-    userAgent: headers.get('user-agent'),
-    signal,
+    userAgent: request.headers.get('user-agent'),
+    client: request,
     deadlineAtMs: deadlineOf(call, services),
     requestId: call.requestId,
     work: call.work,

@@ -245,7 +245,7 @@ function createServices(
     monotonicNow: () => performance.now(),
     createRequestId: names(host.randomBytes(8)),
     version: { name, version, commit, source },
-    async openStorage(identity, { userAgent, signal, deadlineAtMs, requestId, work }) {
+    async openStorage(identity, { userAgent, client, deadlineAtMs, requestId, work }) {
       const obtained = await credentials.obtain(identity, { requestId }).catch((error) => {
         work.cached = false
         throw error
@@ -257,7 +257,7 @@ function createServices(
         userAgent: `${userAgent ?? ''} ${name}/${version}`.trim(),
         deadlineAtMs,
         requestId,
-        signal,
+        client,
         tally: work,
       })
       storage.notices.backoffSeconds = tokenServer.backoffSeconds(identity)

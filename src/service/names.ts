@@ -2,9 +2,10 @@
 export function names(random: Uint8Array): () => string {
   const digits = Buffer.from(random).toString('hex')
   const start = digits.slice(0, 8)
-  let next = Number.parseInt(digits.slice(8), 16)
+  // From the upper half alone, so that all have eight digits.
+  let next = (Number.parseInt(digits.slice(8), 16) | 0x80000000) >>> 0
   return () => {
-    next = (next + 1) >>> 0
-    return start + next.toString(16).padStart(8, '0')
+    next = next === 0xffffffff ? 0x80000000 : next + 1
+    return start + next.toString(16)
   }
 }

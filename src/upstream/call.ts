@@ -5,7 +5,7 @@ import { collectNotices, toUserAgent } from './wire.ts'
 import type { SyncCredentials } from '../domain/credentials.ts'
 import type { Notices } from '../domain/record-storage.ts'
 import type { UpstreamAnswer } from './answer.ts'
-import type { CallTally, Upstream, UpstreamRequest } from './send.ts'
+import type { CallTally, Client, Upstream, UpstreamRequest } from './send.ts'
 import type { LimitsCache } from './storage-limits.ts'
 import type { Subject } from './storage-refusal.ts'
 import type { Query } from './signed-address.ts'
@@ -34,8 +34,8 @@ export interface StorageCaller {
   deadlineAtMs: number | null
   /** What the client's request is called; goes along as X-Request-Id. */
   requestId?: string
-  /** The client hung up: ends reads, never writes. */
-  signal?: AbortSignal
+  /** Hangs up: that ends reads, never writes. */
+  client?: Client
   /** Where the calls are added up. */
   tally?: CallTally
 }
@@ -143,7 +143,7 @@ export class StorageCalls {
     credentials: SyncCredentials,
   ): UpstreamRequest {
     const { now, nonce } = this.client
-    const { userAgent, requestId, signal, tally } = this.#caller
+    const { userAgent, requestId, client, tally } = this.#caller
     const { id, key, endpoint } = accessWith(credentials)
     const address = storageAddress(endpoint, path, query)
     const nowMs = now()
@@ -165,7 +165,7 @@ export class StorageCalls {
       timeoutMs: this.#timeoutMs(hasBegun === true, nowMs),
       maxBytes,
       isStreamed,
-      signal: method === 'GET' ? signal : undefined,
+      client: method === 'GET' ? client : undefined,
       callClass: this.#mustComplete ? 'must-complete' : 'normal',
       user: this.owner,
       tally,

@@ -30,7 +30,7 @@ export interface BreakersOptions {
   observe?(event: BreakerEvent): void
 }
 
-export type GuardedRequest = Pick<UpstreamRequest, 'target' | 'url' | 'user' | 'callClass' | 'signal'>
+export type GuardedRequest = Pick<UpstreamRequest, 'target' | 'url' | 'user' | 'callClass' | 'client'>
 
 /**
  * A breaker for the token server, and one for each storage node that was called lately. Users whose calls fail have one
@@ -114,7 +114,8 @@ export function createBreakers({ now, random, observe }: BreakersOptions): Break
     },
     ended(permit, request, failure) {
       if (failure === null) end(permit, request, 'success')
-      else if (!(failure instanceof UpstreamError) || request.signal?.aborted) end(permit, request, 'ignored')
+      else if (!(failure instanceof UpstreamError) || request.client?.signal.aborted)
+        end(permit, request, 'ignored')
       else end(permit, request, countsAsFailure(failure, permit) ? 'failure' : 'ignored')
     },
     counts: () => [count('token'), count('storage')],

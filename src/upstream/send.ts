@@ -23,14 +23,19 @@ export interface UpstreamRequest {
   maxBytes: number
   /** Whether a body that is no short one is handed on as a stream, when the status is 200. */
   isStreamed?: boolean
-  /** Gives up; only for what may be given up, that is reads. */
-  signal?: AbortSignal
+  /** Whose hanging up ends the call; only for what may be given up, that is reads. */
+  client?: Client
   /** Whether an open breaker stops it; `normal` if absent. */
   callClass?: CallClass
   /** Tells users apart, so that the failures of one don't count for all; not for logs. */
   user?: string
   /** Where the calls that it takes are added up. */
   tally?: CallTally
+}
+
+/** A client's request. Its signal is asked for late, because a call that is over soon has no use for it. */
+export interface Client {
+  readonly signal: AbortSignal
 }
 
 /** The calls that one request of a client has caused. */
@@ -110,7 +115,7 @@ export function createUpstream(options: UpstreamOptions): Upstream {
       const answer = await attempt(request, deadlineMs)
       if (!isTransient(answer) || !(await mayRetry(request, deadlineMs))) return answer
     } catch (error) {
-      if (!isCurable(error, request.signal) || !(await mayRetry(request, deadlineMs))) throw error
+      if (!isCurable(error, request.client) || !(await mayRetry(request, deadlineMs))) throw error
     }
     return await attempt(request, deadlineMs)
   }
@@ -123,7 +128,7 @@ export function createUpstream(options: UpstreamOptions): Upstream {
   }
 
   async function attempt(request: UpstreamRequest, deadlineMs: number): Promise<UpstreamAnswer> {
-    const { target, url, method, headers, body, signal } = request
+    const { target, url, method, headers, body, client } = request
     const permit = breakers.acquire(request)
     const call = new Call(request, permit, breakers)
     let response: Response | null = null
@@ -136,9 +141,9 @@ export function createUpstream(options: UpstreamOptions): Upstream {
       else {
         call.release = await acquired
         breakers.confirm(permit, request)
+        if (client?.signal.aborted) throw gaveUp()
       }
       if (inFlight > 1) await batcher.endOfTick()
-      if (signal?.aborted) throw gaveUp()
       const leftMs = Math.max(1, deadlineMs - now())
       call.expectWithin(leftMs, tooSlow)
       headers['Accept-Encoding'] = 'identity'
@@ -158,7 +163,7 @@ export function createUpstream(options: UpstreamOptions): Upstream {
       isReported = true
       report(request, status, null, now() - permit.acquiredAtMs)
       // Headers alone are no answer, so what time is left goes for the beginning of the body, too.
-      call.expectWithin(Math.min(stallMs, Math.max(1, deadlineMs - now())), stalled)
+      if (deadlineMs - now() > stallMs) call.expectWithin(stallMs, stalled)
       const stream = request.isStreamed === true && status === 200 && !isShort(response)
       breakers.answered(permit, request, response, !stream)
       if (stream) {
@@ -177,7 +182,12 @@ export function createUpstream(options: UpstreamOptions): Upstream {
       call.end(failure)
       if (response) call.abort(response)
       if (!isReported && failure instanceof UpstreamError) {
-        report(request, failure.status, signal?.aborted ? null : failure.failure, now() - permit.acquiredAtMs)
+        report(
+          request,
+          failure.status,
+          client?.signal.aborted ? null : failure.failure,
+          now() - permit.acquiredAtMs,
+        )
       }
       throw failure
     } finally {
@@ -220,20 +230,24 @@ export function createUpstream(options: UpstreamOptions): Upstream {
   }
 }
 
+/** A client that hangs up is noticed after that time. Most calls are over by then, and never listen. */
+const hangUpMs = 50
+
 /** One call: what ends it early, and what has to be given back at its end. */
 class Call implements EventListenerObject {
   release: Release | null = null
   readonly #controller = new AbortController()
   #timer: ReturnType<typeof setTimeout> | null = null
+  #leftMs = 0
+  #tooLate: ((host: string) => UpstreamError) | null = null
+  #listensTo: AbortSignal | null = null
   #hasEnded = false
 
   constructor(
     private readonly request: UpstreamRequest,
     private readonly permit: Permit,
     private readonly breakers: Breakers,
-  ) {
-    request.signal?.addEventListener('abort', this)
-  }
+  ) {}
 
   get host(): string {
     return this.request.url.host
@@ -254,9 +268,28 @@ class Call implements EventListenerObject {
   }
 
   /** From now on so many ms are given; then the call is aborted with that error. */
-  expectWithin(ms: number, error: (host: string, ms: number) => UpstreamError): void {
+  expectWithin(ms: number, tooLate: (host: string) => UpstreamError): void {
     this.rest()
-    this.#timer = setTimeout(() => this.#controller.abort(error(this.host, ms)), ms)
+    this.#tooLate = tooLate
+    const listensLater = this.request.client !== undefined && this.#listensTo === null
+    const firstMs = listensLater ? Math.min(ms, hangUpMs) : ms
+    this.#leftMs = ms - firstMs
+    this.#timer = setTimeout(wake, firstMs, this)
+  }
+
+  /** Time has passed: for good, or so much that the client may have hung up. */
+  wake(): void {
+    this.#listen()
+    if (this.#leftMs <= 0) this.#controller.abort(this.#tooLate!(this.host))
+    else this.expectWithin(this.#leftMs, this.#tooLate!)
+  }
+
+  #listen(): void {
+    const signal = this.request.client?.signal
+    if (!signal || this.#listensTo !== null) return
+    this.#listensTo = signal
+    if (signal.aborted) this.handleEvent()
+    else signal.addEventListener('abort', this)
   }
 
   /** The other side is not waited for at the moment. */
@@ -282,7 +315,7 @@ class Call implements EventListenerObject {
     if (this.#hasEnded) return
     this.#hasEnded = true
     this.rest()
-    this.request.signal?.removeEventListener('abort', this)
+    this.#listensTo?.removeEventListener('abort', this)
     this.releasePermit()
     this.breakers.ended(this.permit, this.request, failure)
   }
@@ -356,8 +389,12 @@ function isShort({ headers, body }: Response): boolean {
   return length === null ? body === null : length <= shortBytes
 }
 
-function tooSlow(host: string, ms: number): UpstreamError {
-  return new UpstreamError('timeout', `Cannot get an answer of "${host}": none in ${Math.round(ms)} ms`)
+function wake(call: Call): void {
+  call.wake()
+}
+
+function tooSlow(host: string): UpstreamError {
+  return new UpstreamError('timeout', `Cannot get an answer of "${host}": none in time`)
 }
 
 function stalled(host: string): UpstreamError {
@@ -388,7 +425,7 @@ function isTransient({ status, headers }: UpstreamAnswer): boolean {
   return readRetryAfter(headers, 0) === null
 }
 
-function isCurable(error: unknown, signal: AbortSignal | undefined): boolean {
-  if (!(error instanceof UpstreamError) || signal?.aborted) return false
+function isCurable(error: unknown, client: Client | undefined): boolean {
+  if (!(error instanceof UpstreamError) || client?.signal.aborted) return false
   return error.failure === 'unreachable' || error.failure === 'connection-lost'
 }

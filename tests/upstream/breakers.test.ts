@@ -129,7 +129,7 @@ describe('createBreakers', () => {
 
   it('counts neither what we have refused ourselves, nor a defect, nor a client who hung up', () => {
     const { fail, events } = startBreakers()
-    const gone = { ...at('storage'), signal: AbortSignal.abort() }
+    const gone = { ...at('storage'), client: { signal: AbortSignal.abort() } }
 
     for (let count = 0; count < 10; count += 1) {
       fail(at('storage'), new UpstreamError('overload', ''))
@@ -519,7 +519,7 @@ describe('createSend, towards a target that keeps failing', () => {
     const { proxy, text } = await start()
     proxy.plan(() => ({ kind: 'hang' }))
     const callers = Array.from({ length: 6 }, () => new AbortController())
-    const calls = callers.map(({ signal }) => failureOf(text({ signal })))
+    const calls = callers.map((client) => failureOf(text({ client })))
     await proxy.waitFor(({ index }) => index === 5)
 
     for (const caller of callers) caller.abort()

@@ -300,16 +300,16 @@ describe('createSend', () => {
     const early = new AbortController()
     const late = new AbortController()
 
-    const before = failureOf(send({ signal: early.signal }))
+    const before = failureOf(send({ client: early }))
     await proxy.waitFor(({ index }) => index === 0)
     early.abort()
     expect(await before).toMatchObject({ failure: 'connection-lost' })
 
-    const answer = await send({ signal: late.signal, isStreamed: true })
+    const answer = await send({ client: late, isStreamed: true })
     const after = failureOf(readBounded(answer.stream!, 1_000_000))
     late.abort()
     expect(await after).toMatchObject({ failure: 'connection-lost' })
-    expect(await failureOf(send({ signal: late.signal }))).toMatchObject({ failure: 'connection-lost' })
+    expect(await failureOf(send({ client: late }))).toMatchObject({ failure: 'connection-lost' })
   })
 
   it('reads no more than allowed, whether the size is announced or not', async () => {

@@ -775,7 +775,7 @@ describe('a read that fails', () => {
   it('ends when the client hangs up', async () => {
     const { open, proxy } = await start()
     const client = new AbortController()
-    const storage = await open({ signal: client.signal })
+    const storage = await open({ client })
     proxy.plan(() => ({ kind: 'hang' }))
 
     const failure = failureOf(listPage(storage))

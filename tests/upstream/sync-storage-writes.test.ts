@@ -225,7 +225,7 @@ describe('write', () => {
   it('goes on when the client hangs up', async () => {
     const { open, before, proxy } = await start()
     const client = new AbortController()
-    const storage = await open({ signal: client.signal })
+    const storage = await open({ client })
     proxy.plan(() => {
       client.abort()
       return null
