@@ -61,7 +61,8 @@ class Listing {
     this.#offset = skip === null ? position!.offset : null
   }
 
-  async begin(precondition: Precondition): Promise<ListOutcome> {
+  /** Asks for the list, and once more when its stream breaks off before any of it was handed on. */
+  async begin(precondition: Precondition, isRepeated = false): Promise<ListOutcome> {
     const { limit, position, frame } = this.options
     // What is skipped has to be asked for.
     const reach = limit === undefined ? {} : { limit: limit + this.#skip }
@@ -83,8 +84,9 @@ class Listing {
       return { outcome: 'page', page: { timestamp, next, ...(isFramed && { isFramed }), ...records } }
     } catch (error) {
       answer.stream?.cancel()
-      throw error
+      if (answer.stream === null || isRepeated || !isConnectionLost(error)) throw error
     }
+    return await this.begin(precondition, true)
   }
 
   #whole(answer: UpstreamAnswer): Pick<RecordPage, 'records' | 'count'> {
@@ -172,6 +174,10 @@ const noFrame: ListFrame = { opening: new Uint8Array(0), closing: new Uint8Array
 
 /** Asks for the page after this answer, which held so many records; null when it was the last. */
 type NextPage = (answer: UpstreamAnswer, recordCount: number) => Promise<UpstreamAnswer | null>
+
+function isConnectionLost(error: unknown): boolean {
+  return error instanceof UpstreamError && error.failure === 'connection-lost'
+}
 
 async function noNextPage(): Promise<null> {
   return null
