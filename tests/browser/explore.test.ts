@@ -260,6 +260,8 @@ describe('/v1/explore in Chromium', () => {
     await page.screenshot({ path: join(screenshots, 'explore-details.png') })
     await page.close()
 
+    expect(meaning).toMatch(/Address\n+https:/)
+    expect(meaning).toMatch(/Visited\n+\w+ \d+, 20\d\d/)
     expect(meaning).toContain('"histUri": "https://')
     expect(wire).toContain(`GET /v1/buckets/${bridge.user.clientState}/collections/history/records/`)
     expect(wire).toContain('"ciphertext"')
@@ -325,8 +327,16 @@ describe('/v1/explore in Chromium', () => {
     await page.keyboard.type(bridge.user.bearerToken())
     await page.keyboard.press('Enter')
     await isRead(page)
+    await page.evaluate(() => {
+      const token = document.querySelector<HTMLInputElement>('input[name=token]')!
+      token.value = 'expired'
+    })
+    await page.click('#refresh')
+    await page.click('#back')
+    const kept = await page.locator('#nav').innerText()
     await page.close()
 
+    expect(kept).toContain('3,000')
     expect(advice).toContain('get a new one')
     expect(focused).toBe('token')
   })
