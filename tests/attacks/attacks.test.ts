@@ -1,0 +1,177 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'bun:test'
+
+import { endAll } from '../system/process.ts'
+import { Client, requestText, startAttackedWorld } from './world.ts'
+
+import type { Socket } from 'node:net'
+import type { AttackedWorld, Route } from './world.ts'
+
+/** Memory that the unit for systemd grants. */
+const mostMiB = 512
+
+let world: AttackedWorld
+let bystander: Client
+const sockets = new Set<Socket>()
+let attack = new AbortController()
+
+beforeAll(async () => {
+  world = await startAttackedWorld()
+  bystander = world.addUser('bystander')
+  world.sandbox.write(bystander.user, 'tabs', [{ id: 'a', payload: 'p'.repeat(1000) }])
+  for (const route of world.routes) await bystander.ask(route, 'GET', bystander.path('tabs', 'a'))
+}, 60_000)
+
+afterEach(() => {
+  attack.abort()
+  attack = new AbortController()
+  for (const socket of sockets) socket.destroy()
+  sockets.clear()
+  world.detours.token = () => null
+  world.detours.storage = () => null
+})
+
+afterAll(async () => {
+  await world[Symbol.asyncDispose]()
+  endAll()
+})
+
+/** A connection that sends this, and takes nothing of the answer unless it is told to. */
+function send(route: Route, text: string | Uint8Array): Promise<Socket> {
+  const socket = route.connect()
+  sockets.add(socket)
+  socket.on('error', () => {})
+  socket.on('close', () => sockets.delete(socket))
+  socket.pause()
+  return new Promise((resolve) => {
+    const done = () => resolve(socket)
+    socket.on('close', done)
+    socket.write(text, done)
+  })
+}
+
+/** So many at a time that do something over and over until the attack is over. */
+function keepDoing(count: number, action: (turn: number) => Promise<unknown>): void {
+  const { signal } = attack
+  for (let each = 0; each < count; each++) {
+    void (async () => {
+      for (let turn = 0; !signal.aborted; turn++) await action(each + turn * count)
+    })()
+  }
+}
+
+const stranger = (name: number | string) => ({
+  Authorization: `Bearer stranger-${name}`,
+  'X-KeyID': '1-ASNFZ4mrze8BI0VniavN7w',
+})
+
+/** A hundred requests of the bystander while others attack: what went wrong. */
+async function failuresOfBystander(route: Route, client = bystander): Promise<(number | string)[]> {
+  const failures = []
+  for (let turn = 0; turn < 100; turn++) {
+    const outcome =
+      turn % 3 === 0
+        ? await client.ask(route, 'PUT', client.path('tabs', 'mine'), { data: { payload: `${turn}` } })
+        : await client.ask(route, 'GET', client.path('tabs', turn % 3 === 1 ? 'mine' : undefined))
+    if (outcome !== 200) failures.push(outcome)
+  }
+  return failures
+}
+
+async function expectNoHarm(route: Route, client = bystander): Promise<void> {
+  const failures = await failuresOfBystander(route, client)
+  expect(failures.length, failures.join()).toBeLessThanOrEqual(1)
+  expect(world.peakMiB()).toBeLessThan(mostMiB)
+}
+
+for (const [index, name] of ['directly', 'through HAProxy', 'through nginx'].entries()) {
+  const route = () => world.routes[index]!
+
+  describe(`a bystander is not harmed, ${name}, by`, () => {
+    it('strangers with 520 connections and one byte of a body each', async () => {
+      const path = `/v1/buckets/${'0'.repeat(32)}/collections/tabs/records/x`
+      const headers = { 'Content-Type': 'application/json', 'Content-Length': '1000' }
+      await Promise.all(
+        Array.from({ length: 520 }, (_, each) =>
+          send(route(), requestText('PUT', path, { ...stranger(each), ...headers }, '{')),
+        ),
+      )
+
+      await expectNoHarm(route())
+    }, 30_000)
+
+    it('strangers who hold 200 large bodies just before their end', async () => {
+      const length = index === 0 ? 4_000_000 : 300_000
+      const body = 'x'.repeat(length - 1)
+      const path = '/v1/batch'
+      const headers = { 'Content-Type': 'application/json', 'Content-Length': `${length}` }
+      const holding = Array.from({ length: 200 }, (_, each) =>
+        send(route(), requestText('POST', path, { ...stranger(each), ...headers }, body)),
+      )
+
+      await expectNoHarm(route())
+      attack.abort()
+      for (const socket of sockets) socket.destroy()
+      await Promise.all(holding)
+      expect(world.peakMiB()).toBeLessThan(mostMiB)
+    }, 30_000)
+
+    it('a user who asks for 64 lists and reads none', async () => {
+      const greedy = world.addUser(`greedy-${index}`)
+      world.sandbox.seed(greedy.user, 'big', 8000, { payloadBytes: 1000 })
+      await Promise.all(
+        Array.from({ length: 64 }, () =>
+          send(route(), requestText('GET', greedy.path('big'), greedy.headers)),
+        ),
+      )
+
+      await expectNoHarm(route())
+    }, 30_000)
+
+    it('a user for whom the storage answers 500', async () => {
+      const unlucky = world.addUser(`unlucky-${index}`)
+      await unlucky.ask(route(), 'GET', unlucky.path('tabs'))
+      const uid = /\/1\.5\/(\d+)\//
+      const failing = String(unlucky.user.uid)
+      world.detours.storage = ({ url }) =>
+        uid.exec(url)?.[1] === failing ? new Response('0', { status: 500 }) : null
+      keepDoing(8, () => unlucky.ask(route(), 'GET', unlucky.path('tabs')))
+
+      await expectNoHarm(route())
+    }, 30_000)
+
+    it('one whom the token server asks to wait', async () => {
+      world.detours.token = ({ headers }) =>
+        headers.get('authorization')?.includes('stranger')
+          ? new Response('{}', { status: 429, headers: { 'Retry-After': '300' } })
+          : null
+      const impatient = new Client(bystander.user)
+      const asStranger = () =>
+        fetch(route().origin + bystander.path('tabs'), {
+          headers: { ...stranger('impatient'), Host: 'sync.example.org' },
+          tls: { rejectUnauthorized: false },
+        }).then((answer) => answer.status)
+      expect([401, 429, 503]).toContain(await asStranger())
+      keepDoing(4, () => asStranger().catch(() => {}))
+
+      // Who logs in now asks the token server, too.
+      await expectNoHarm(route(), new Client(impatient.user))
+    }, 30_000)
+
+    it('strangers whose root views ask a slow token server', async () => {
+      world.detours.token = async ({ headers }) => {
+        if (!headers.get('authorization')?.includes('stranger')) return null
+        await Bun.sleep(500)
+        return Response.json({ status: 'invalid-credentials' }, { status: 401 })
+      }
+      keepDoing(100, (turn) =>
+        fetch(`${route().origin}/v1/`, {
+          headers: { ...stranger(turn), Host: 'sync.example.org' },
+          tls: { rejectUnauthorized: false },
+        }).catch(() => {}),
+      )
+
+      // Who logs in now asks the token server, too.
+      await expectNoHarm(route(), new Client(bystander.user))
+    }, 30_000)
+  })
+}

@@ -1,0 +1,173 @@
+import { readFileSync } from 'node:fs'
+import { connect as connectTcp } from 'node:net'
+import { connect as connectTls } from 'node:tls'
+
+import { startSandbox } from '../../src/sandbox/sandbox.ts'
+import { haproxy, nginx } from '../operate/balancer-programs.ts'
+import { makeCertificates } from '../support/certificates.ts'
+import { freePort } from '../support/free-port.ts'
+import { temporaryFolder } from '../support/processes.ts'
+import { serve } from '../system/process.ts'
+
+import type { Socket } from 'node:net'
+import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
+import type { Sandbox } from '../../src/sandbox/sandbox.ts'
+
+/** What lies between the bridges and the sandbox; answers of its own in place of the sandbox's, or null. */
+export interface Detours {
+  token(request: Request): Promise<Response | null> | Response | null
+  storage(request: Request): Promise<Response | null> | Response | null
+}
+
+/** A way to the bridges: straight to one of them, or through a balancer as documented. */
+export interface Route {
+  name: string
+  origin: string
+  /** A connection that nothing has been sent on. */
+  connect(): Socket
+}
+
+/** Two bridges as executables behind both balancers, their upstream, and a bystander. */
+export interface AttackedWorld extends AsyncDisposable {
+  sandbox: Sandbox
+  /** May be changed at any time. */
+  detours: Detours
+  routes: readonly Route[]
+  /** The most memory that any of the bridges has ever held, in MiB. */
+  peakMiB(): number
+  addUser(name: string): Client
+}
+
+const host = 'sync.example.org'
+
+/** Somebody with an account. */
+export class Client {
+  readonly #authorization: string
+
+  constructor(readonly user: SandboxUser) {
+    this.#authorization = `Bearer ${user.bearerToken()}`
+  }
+
+  get headers(): Record<string, string> {
+    return { Authorization: this.#authorization, 'X-KeyID': this.user.keyId }
+  }
+
+  path(collection: string, id?: string): string {
+    const records = `/v1/buckets/${this.user.clientState}/collections/${collection}/records`
+    return id === undefined ? records : `${records}/${id}`
+  }
+
+  /** The status of a request, or how its connection failed. */
+  async ask(route: Route, method: string, path: string, body?: object): Promise<number | string> {
+    try {
+      const answer = await fetch(route.origin + path, {
+        method,
+        headers: { ...this.headers, Host: host, ...(body && { 'Content-Type': 'application/json' }) },
+        ...(body && { body: JSON.stringify(body) }),
+        tls: { rejectUnauthorized: false },
+        signal: AbortSignal.timeout(5000),
+      })
+      await answer.arrayBuffer()
+      return answer.status
+    } catch (error) {
+      return (error as Error).message
+    }
+  }
+}
+
+/** The head of a request, and what is sent of its body. */
+export function requestText(
+  method: string,
+  path: string,
+  headers: Record<string, string>,
+  body = '',
+): string {
+  const fields = Object.entries({ Host: host, ...headers }).map(([name, value]) => `${name}: ${value}\r\n`)
+  return `${method} ${path} HTTP/1.1\r\n${fields.join('')}\r\n${body}`
+}
+
+export async function startAttackedWorld(settings: Record<string, string> = {}): Promise<AttackedWorld> {
+  const folder = temporaryFolder()
+  const detours: Detours = { token: () => null, storage: () => null }
+  const node = startDetour(
+    () => sandbox.storageUrl,
+    (request) => detours.storage(request),
+  )
+  const sandbox = await startSandbox({ nodeUrl: node.url })
+  const tokenServer = startDetour(
+    () => sandbox.tokenServerUrl,
+    (request) => detours.token(request),
+  )
+  const bridges = await Promise.all(
+    [1, 2].map(() =>
+      serve({
+        token_server_url: tokenServer.url,
+        http_scheme: 'https',
+        http_host: host,
+        record_tabs_put_enabled: 'true',
+        ...settings,
+      }),
+    ),
+  )
+  const certificates = await makeCertificates(folder.path)
+  const nodes = bridges.map(({ url }) => Number(new URL(url).port))
+  const behind = await Promise.all(
+    [haproxy, nginx].map(async (balancer) => {
+      const port = freePort()
+      const program = await balancer.start({ folder, certificates, port, nodes })
+      return { name: `through ${balancer.name}`, port, program }
+    }),
+  )
+  const routes: Route[] = [
+    { name: 'directly', origin: bridges[0]!.url, connect: () => connectTcp(nodes[0]!, '127.0.0.1') },
+    ...behind.map(({ name, port }) => ({
+      name,
+      origin: `https://127.0.0.1:${port}`,
+      connect: () => connectTls({ port, host: '127.0.0.1', rejectUnauthorized: false }),
+    })),
+  ]
+  return {
+    sandbox,
+    detours,
+    routes,
+    peakMiB: () => Math.max(...bridges.map(({ pid }) => peakMiBOf(pid))),
+    addUser: (name) => new Client(sandbox.addUser(name)),
+    async [Symbol.asyncDispose]() {
+      await Promise.all(behind.map(({ program }) => program.stop()))
+      for (const bridge of bridges) bridge.signal('SIGKILL')
+      await Promise.all(bridges.map(({ exited }) => exited))
+      await Promise.all([sandbox.stop(), node.stop(), tokenServer.stop()])
+      folder[Symbol.dispose]()
+    },
+  }
+}
+
+/** A server that hands requests on to another one, unless there is an answer for them already. */
+function startDetour(target: () => string, answer: Detours['token']) {
+  const server = Bun.serve({
+    hostname: '127.0.0.1',
+    port: 0,
+    idleTimeout: 60,
+    async fetch(request) {
+      const own = await answer(request)
+      if (own) return own
+      const { pathname, search } = new URL(request.url)
+      const headers = new Headers(request.headers)
+      const body = request.body ? await request.arrayBuffer() : null
+      const upstream = await fetch(target() + pathname + search, {
+        method: request.method,
+        headers,
+        body,
+        decompress: false,
+        keepalive: false,
+      })
+      return new Response(upstream.body, { status: upstream.status, headers: upstream.headers })
+    },
+  })
+  return { url: `http://127.0.0.1:${server.port}`, stop: () => server.stop(true) }
+}
+
+function peakMiBOf(pid: number): number {
+  const match = /VmHWM:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))
+  return Number(match![1]) / 1024
+}
