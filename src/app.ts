@@ -44,6 +44,7 @@ export function createApp(services: Services) {
       bytes: () => bodyBytes(reply),
       userAgent: () => request.headers.get('user-agent'),
     })
+    call.body?.release()
     const body = services.streams.send(reply.body, request, () => reply.ended?.())
     const sent = { ...reply, body }
     const response = toResponse(sent, call, settings, services.now(), services.load.backoffSeconds)

@@ -37,6 +37,7 @@ export function batchRoutes(services: Services) {
     batch.path,
     async ({ headers, call, request }) => {
       requireAuthorization(headers)
+      const body = receiveBody(request, call, services)
       const storages = new Storages(call, request, services)
       // Nothing of the sub-requests is looked at before the envelope's identity proved good. An assertion that comes without a
       // client state belongs to the buckets that are named inside, and can't be proved before.
@@ -44,10 +45,11 @@ export function batchRoutes(services: Services) {
       const envelope = identity && identity.clientState !== '' ? await storages.open(identity) : null
       if (envelope && 'reply' in envelope && isLarge(request.headers.get('content-length')))
         return envelope.reply
-      using body = await receiveBody(request, call, services)
-      const merged = readBatch(body.parse(readJson), headers, services.settings)
+      await body.arrived
+      const sender = storages.opened[0]?.owner ?? userOf(request)
+      const merged = readBatch(body.parse(sender, readJson), headers, services.settings)
       const pending = await Promise.all(merged.map((each) => prepare(each, storages, call, services)))
-      const user = storages.opened[0]?.owner ?? userOf(request)
+      const user = storages.opened[0]?.owner ?? sender
       return await withPermit(services, { user, requests: merged.length }, async () => {
         const replies = await carryOut(pending, storages, call, services)
         services.observeBatch(replies.length, (index) => ({

@@ -13,14 +13,20 @@ export interface BodyBudgetOptions {
   firstByteMs?: number
 }
 
-/** A body that has arrived. It holds memory of the budget until it is released. */
-export interface ReceivedBody extends Disposable {
+/** A body on its way. It holds memory of the budget until it is released. */
+export interface IncomingBody {
+  /**
+   * Resolves when the whole body is there. Rejects with `ServiceError` 413 when it is too large, 400 when it does not arrive
+   * in time, 503 when there is no memory for it; then the connection has to be closed, because the rest was not read.
+   */
+  readonly arrived: Promise<void>
   /**
    * Hands the bytes to `read`, once, and frees them. The memory stays reserved for what was made of them until the
-   * release, and can't be taken away any more, so this is for callers whose credentials proved good. Throws `ServiceError`
-   * 503 when the body was dropped before, because others needed the memory.
+   * release, in the name of the owner: of whoever the credentials proved to stand for. It can't be taken away any more.
+   * Throws `ServiceError` 503 when the body was dropped before, because others needed the memory.
    */
-  parse<T>(read: (bytes: Uint8Array) => T): T
+  parse<T>(owner: string, read: (bytes: Uint8Array) => T): T
+  /** Gives it up, or what is left of it; further calls do nothing. */
   release(): void
 }
 
@@ -54,13 +60,12 @@ export class BodyBudget {
   }
 
   /**
-   * Receives the whole body of a request. `caller` tells one caller from others; nobody has checked it yet.
+   * Begins to receive the body of a request, before anything is waited for: the server keeps up to 2 MB of a body that
+   * nobody reads, which no budget bounds. `caller` tells one caller from others; nobody has checked it yet.
    *
-   * Throws `ServiceError` 415 for a media type or an encoding that is not plain JSON, 413 when it is too large, 400 when
-   * it does not arrive in time, 503 when there is no memory for it. After the last three the connection has to be closed,
-   * because the rest was not read.
+   * Throws `ServiceError` 415 for a media type or an encoding that is not plain JSON, 413 for a length that is too large.
    */
-  async receive(request: Request, caller: string, deadlineAtMs: number): Promise<ReceivedBody> {
+  receive(request: Request, caller: string, deadlineAtMs: number): IncomingBody {
     checkMediaType(request.headers)
     const { maxBytes, now } = this.options
     const announced = request.headers.get('content-length')
@@ -69,16 +74,11 @@ export class BodyBudget {
     const body = new Body(this, caller, nowMs, Math.min(deadlineAtMs, nowMs + this.#firstByteMs))
     if (!request.body) return body
     this.#bodies.add(body)
-    try {
-      await body.read(request.body.getReader(), announced === null ? null : Number(announced), {
-        maxBytes,
-        deadlineAtMs,
-      })
-      return body
-    } catch (error) {
-      body.release()
-      throw error
-    }
+    const limits = { maxBytes, likelyBytes: announced === null ? maxBytes : Number(announced), deadlineAtMs }
+    body.arrived = body.read(request.body.getReader(), limits)
+    // Who answers before the body is there does not wait for it.
+    body.arrived.catch(() => body.release())
+    return body
   }
 
   /** Gives up bodies whose time is over; to be called several times a second. */
@@ -89,14 +89,32 @@ export class BodyBudget {
 
   /** Takes so many bytes for a body, of others' if need be. Throws what the body is refused with. */
   reserve(body: Body, bytes: number): void {
-    const { caller } = body
-    while ((this.#bytesOf.get(caller) ?? 0) + bytes > this.#totalBytes / callersAtLeast) {
-      this.#dropCostliest(body, (other) => other.caller === caller)
-    }
+    this.#checkShare(body, body.caller, bytes)
     while (this.#heldBytes + bytes > this.#totalBytes) this.#dropCostliest(body, () => true)
     body.heldBytes += bytes
     this.#heldBytes += bytes
-    this.#bytesOf.set(caller, (this.#bytesOf.get(caller) ?? 0) + bytes)
+    this.#charge(body.caller, bytes)
+  }
+
+  /** From now on a body counts as that of another name. Throws what the body is refused with. */
+  rename(body: Body, owner: string): void {
+    if (owner === body.caller) return
+    this.#checkShare(body, owner, body.heldBytes)
+    this.#charge(body.caller, -body.heldBytes)
+    this.#charge(owner, body.heldBytes)
+    body.caller = owner
+  }
+
+  #checkShare(body: Body, caller: string, bytes: number): void {
+    while ((this.#bytesOf.get(caller) ?? 0) + bytes > this.#totalBytes / callersAtLeast) {
+      this.#dropCostliest(body, (other) => other.caller === caller)
+    }
+  }
+
+  #charge(caller: string, bytes: number): void {
+    const held = (this.#bytesOf.get(caller) ?? 0) + bytes
+    if (held === 0) this.#bytesOf.delete(caller)
+    else this.#bytesOf.set(caller, held)
   }
 
   /** Takes back all that a body holds. */
@@ -104,9 +122,7 @@ export class BodyBudget {
     this.#bodies.delete(body)
     if (body.heldBytes === 0) return
     this.#heldBytes -= body.heldBytes
-    const left = this.#bytesOf.get(body.caller)! - body.heldBytes
-    if (left === 0) this.#bytesOf.delete(body.caller)
-    else this.#bytesOf.set(body.caller, left)
+    this.#charge(body.caller, -body.heldBytes)
     body.heldBytes = 0
   }
 
@@ -122,19 +138,20 @@ export class BodyBudget {
   }
 }
 
-/** A body on its way. */
-class Body implements ReceivedBody {
+class Body implements IncomingBody {
+  arrived = Promise.resolve()
   heldBytes = 0
   /** Whether the credentials that came with it proved good. */
   isProven = false
   #buffer = new ArrayBuffer(0)
   #size = 0
   #dropped: ServiceError | null = null
+  #isReleased = false
   #reader: ReadableStreamDefaultReader<Uint8Array> | null = null
 
   constructor(
     private readonly budget: BodyBudget,
-    readonly caller: string,
+    public caller: string,
     private readonly startedAtMs: number,
     /** When it is given up; later once its first byte has come, never once it is whole. */
     public dueAtMs: number,
@@ -142,34 +159,30 @@ class Body implements ReceivedBody {
 
   async read(
     reader: ReadableStreamDefaultReader<Uint8Array>,
-    announcedBytes: number | null,
-    { maxBytes, deadlineAtMs }: { maxBytes: number; deadlineAtMs: number },
+    { maxBytes, likelyBytes, deadlineAtMs }: { maxBytes: number; likelyBytes: number; deadlineAtMs: number },
   ): Promise<void> {
     this.#reader = reader
     try {
       for (;;) {
         const { done, value } = await reader.read()
         if (this.#dropped) throw this.#dropped
-        if (done) break
+        if (done || this.#isReleased) break
         this.dueAtMs = deadlineAtMs
         if (this.#size + value.length > maxBytes) throw tooLarge(maxBytes)
-        this.#append(value, announcedBytes ?? maxBytes)
+        this.#append(value, likelyBytes)
       }
     } catch (error) {
-      if (error instanceof ServiceError) {
-        void reader.cancel()
-        throw error
-      }
+      if (error instanceof ServiceError) throw error
       // The client has left, so nobody reads this answer.
       throw notReceived()
-    } finally {
-      this.#reader = null
     }
+    this.#reader = null
     this.dueAtMs = Infinity
   }
 
-  parse<T>(read: (bytes: Uint8Array) => T): T {
+  parse<T>(owner: string, read: (bytes: Uint8Array) => T): T {
     if (this.#dropped) throw this.#dropped
+    this.budget.rename(this, owner)
     this.isProven = true
     try {
       return read(new Uint8Array(this.#buffer, 0, this.#size))
@@ -180,17 +193,15 @@ class Body implements ReceivedBody {
 
   drop(reason: ServiceError): void {
     this.#dropped ??= reason
-    void this.#reader?.cancel()
     this.release()
   }
 
   release(): void {
+    this.#isReleased = true
+    // A body whose sender has left is broken already.
+    this.#reader?.cancel().catch(() => {})
     this.budget.free(this)
     this.#free()
-  }
-
-  [Symbol.dispose](): void {
-    this.release()
   }
 
   cost(nowMs: number): number {
@@ -214,6 +225,11 @@ class Body implements ReceivedBody {
     new Uint8Array(this.#buffer).set(piece, this.#size)
     this.#size = needed
   }
+}
+
+/** Lets the server throw away the body of a request that nobody is going to read. */
+export function discardBody({ headers, body }: Request): void {
+  if (headers.has('content-length') || headers.has('transfer-encoding')) body?.cancel().catch(() => {})
 }
 
 function checkMediaType(headers: Headers): void {

@@ -11,6 +11,7 @@ import type { Address, Reply } from '../protocol/reply.ts'
 import { isBucketResource, methodNotAllowed } from '../protocol/resources.ts'
 import { decodeNames, findResource, findResources } from '../protocol/router.ts'
 import { withoutTrailingSlashes } from '../protocol/subrequest.ts'
+import type { IncomingBody } from './body.ts'
 import type { ResourceName } from '../protocol/resources.ts'
 import type { Services, Work } from './services.ts'
 
@@ -34,6 +35,8 @@ export interface Call extends Address {
   alert: string | null
   /** Whether several users share the URL of the bucket. */
   isLegacyBucket: boolean
+  /** What is received of the body; null for a request that needs none. */
+  body: IncomingBody | null
 }
 
 /** Begins a request. Nothing is refused yet, so that every answer can tell whose it is. */
@@ -53,6 +56,7 @@ export function beginCall({ headers, method, url }: Request, services: Services)
     notices: null,
     alert: null,
     isLegacyBucket: false,
+    body: null,
   }
 }
 

@@ -3,6 +3,7 @@ import { overloadReply } from '../protocol/error-reply.ts'
 import { majorVersion } from '../protocol/exposed.ts'
 import type { Reply } from '../protocol/reply.ts'
 import { AdaptiveConcurrencyLimit, RejectionThrottle, windowMs } from './concurrency-limit.ts'
+import { discardBody } from './body.ts'
 import { splitUrl } from './guard.ts'
 import type { Services } from './services.ts'
 
@@ -197,7 +198,9 @@ export function shedLoad(request: Request, services: Services): Reply | Promise<
   if (!isForData(request, services) || !load.rejectsAll()) return null
   services.observeRefusal(request.method)
   const turn = load.rejectionTurn()
-  return turn === null ? overloadReply(settings) : turn.then(() => overloadReply(settings))
+  if (turn === null) return overloadReply(settings)
+  discardBody(request)
+  return turn.then(() => overloadReply(settings))
 }
 
 function isForData({ method, url }: Request, { settings }: Services): boolean {

@@ -6,6 +6,7 @@ import { bucketResources, isEnabled, methodNotAllowed } from '../protocol/resour
 import type { BucketResource, Input } from '../protocol/resources.ts'
 import type { Reply } from '../protocol/reply.ts'
 import type { BulkStorage } from '../domain/record-storage.ts'
+import { discardBody } from './body.ts'
 import type { Call } from './guard.ts'
 import { withPermit } from './load-shedding.ts'
 import { execute, receiveBody, sessions } from './session.ts'
@@ -29,9 +30,9 @@ export function bucketRoutes(services: Services) {
       app.route(
         method,
         path,
-        async ({ params, query, headers, storage, call, request }) => {
-          using received = method === 'PUT' ? await receiveBody(request, call, services) : null
-          const body = received?.parse(readJson)
+        async ({ params, query, headers, storage, call }) => {
+          await call.body?.arrived
+          const body = call.body?.parse(storage.owner, readJson)
           return await answer(
             resource,
             { params, query, headers, body, address: call },
@@ -40,7 +41,15 @@ export function bucketRoutes(services: Services) {
             services,
           )
         },
-        { ...schemas, transform: ({ params }) => requireEnabled(resource, params, services) },
+        {
+          ...schemas,
+          transform({ params, call, request }) {
+            requireEnabled(resource, params, services)
+            // Before the framework asks for the storage, and waits for it.
+            if (method === 'PUT') receiveBody(request, call, services)
+            else discardBody(request)
+          },
+        },
       )
     }
   }

@@ -9,7 +9,7 @@ import type { ReadIdentity } from '../protocol/identity.ts'
 import { listFrame } from '../protocol/reply.ts'
 import { BucketPath, ReadHeaders } from '../protocol/schemas.ts'
 import { beginCall, checkCall } from './guard.ts'
-import type { ReceivedBody } from './body.ts'
+import type { IncomingBody } from './body.ts'
 import type { Call } from './guard.ts'
 import { userOf } from './load-shedding.ts'
 import type { Services } from './services.ts'
@@ -61,9 +61,12 @@ export function openStorage(
   })
 }
 
-/** The whole body of a request, within what is left of the request's time. Throws `ServiceError` 400, 413, 415 or 503. */
-export function receiveBody(request: Request, call: Call, services: Services): Promise<ReceivedBody> {
-  return services.bodies.receive(request, userOf(request), deadlineOf(call, services))
+/**
+ * Begins to receive the body of a request, for which there is what is left of the request's time. To be called before
+ * anything is waited for. Throws `ServiceError` 413 or 415.
+ */
+export function receiveBody(request: Request, call: Call, services: Services): IncomingBody {
+  return (call.body = services.bodies.receive(request, userOf(request), deadlineOf(call, services)))
 }
 
 /** Wall clock, ms since 1970, when a request is to be answered at the latest. */

@@ -64,6 +64,8 @@ const stranger = (name: number | string) => ({
   'X-KeyID': '1-ASNFZ4mrze8BI0VniavN7w',
 })
 
+const strangersPath = '/v1/buckets/0123456789abcdef0123456789abcdef/collections/tabs/records/x'
+
 /** A hundred requests of the bystander while others attack: what went wrong. */
 async function failuresOfBystander(route: Route, client = bystander): Promise<(number | string)[]> {
   const failures = []
@@ -87,25 +89,39 @@ for (const [index, name] of ['directly', 'through HAProxy', 'through nginx'].ent
   const route = () => world.routes[index]!
 
   describe(`a bystander is not harmed, ${name}, by`, () => {
-    it('strangers with 520 connections and one byte of a body each', async () => {
-      const path = `/v1/buckets/${'0'.repeat(32)}/collections/tabs/records/x`
+    it('strangers with 520 connections, and a user with 100, and one byte of a body each', async () => {
+      const slow = world.addUser(`slow-${index}`)
       const headers = { 'Content-Type': 'application/json', 'Content-Length': '1000' }
       await Promise.all(
-        Array.from({ length: 520 }, (_, each) =>
-          send(route(), requestText('PUT', path, { ...stranger(each), ...headers }, '{')),
+        Array.from({ length: 620 }, (_, each) =>
+          send(
+            route(),
+            each < 520
+              ? requestText('PUT', strangersPath, { ...stranger(each), ...headers }, '{')
+              : requestText('PUT', slow.path('tabs', 'x'), { ...slow.headers, ...headers }, '{'),
+          ),
         ),
       )
 
       await expectNoHarm(route())
     }, 30_000)
 
-    it('strangers who hold 200 large bodies just before their end', async () => {
+    it('strangers, and a user, who hold 200 large bodies just before their end', async () => {
+      const slow = world.addUser(`slow-${index}`)
       const length = index === 0 ? 4_000_000 : 300_000
       const body = 'x'.repeat(length - 1)
       const path = '/v1/batch'
       const headers = { 'Content-Type': 'application/json', 'Content-Length': `${length}` }
       const holding = Array.from({ length: 200 }, (_, each) =>
-        send(route(), requestText('POST', path, { ...stranger(each), ...headers }, body)),
+        send(
+          route(),
+          requestText(
+            'POST',
+            path,
+            { ...(each % 2 === 0 ? stranger(each) : slow.headers), ...headers },
+            body,
+          ),
+        ),
       )
 
       await expectNoHarm(route())

@@ -6,7 +6,7 @@ import { eventually } from '../support/redis-server.ts'
 import { one, startCrowdedWorld } from './crowded-world.ts'
 
 import type { Socket } from 'node:net'
-import type { BodyBudgetOptions, ReceivedBody } from '../../src/routes/body.ts'
+import type { BodyBudgetOptions, IncomingBody } from '../../src/routes/body.ts'
 import type { CrowdedWorld } from './crowded-world.ts'
 
 const farFuture = 1_000_000
@@ -58,13 +58,23 @@ async function settle(): Promise<void> {
   for (let turn = 0; turn < 20; turn++) await Promise.resolve()
 }
 
-const textOf = (body: ReceivedBody) => body.parse((bytes) => new TextDecoder().decode(bytes))
+async function receive(
+  budget: BodyBudget,
+  ...args: Parameters<BodyBudget['receive']>
+): Promise<IncomingBody> {
+  const body = budget.receive(...args)
+  await body.arrived
+  return body
+}
+
+const textOf = (body: IncomingBody, owner = 'somebody') =>
+  body.parse(owner, (bytes) => new TextDecoder().decode(bytes))
 
 describe('BodyBudget', () => {
   it('reads a body in pieces up to the limit, and frees its memory at the end', async () => {
     const { budget } = createBudget({ maxBytes: 7 })
     const slow = slowBody()
-    const receiving = budget.receive(post(slow.stream), 'somebody', farFuture)
+    const receiving = receive(budget, post(slow.stream), 'somebody', farFuture)
     for (const piece of ['{"a"', ':1', '}']) slow.send(piece)
     slow.end()
 
@@ -80,10 +90,10 @@ describe('BodyBudget', () => {
   it('refuses one that is a byte too long with 413, and stops reading', async () => {
     const { budget } = createBudget({ maxBytes: 7 })
     const slow = slowBody()
-    const announced = budget.receive(post('', { 'Content-Length': '8' }), 'somebody', farFuture)
+    const announced = receive(budget, post('', { 'Content-Length': '8' }), 'somebody', farFuture)
     await expect(announced).rejects.toMatchObject({ status: 413, errno: 113 })
 
-    const receiving = budget.receive(post(slow.stream), 'somebody', farFuture)
+    const receiving = receive(budget, post(slow.stream), 'somebody', farFuture)
     slow.send('1234567')
     slow.send('8')
 
@@ -97,7 +107,7 @@ describe('BodyBudget', () => {
   it('is empty where there is none', async () => {
     const { budget } = createBudget()
 
-    const body = await budget.receive(new Request('http://bridge/', { method: 'PUT' }), 'x', farFuture)
+    const body = await receive(budget, new Request('http://bridge/', { method: 'PUT' }), 'x', farFuture)
 
     expect(textOf(body)).toBe('')
   })
@@ -105,7 +115,7 @@ describe('BodyBudget', () => {
   it('gives up a body whose first byte does not come within ten seconds', async () => {
     const { budget, pass } = createBudget()
     const slow = slowBody()
-    const receiving = budget.receive(post(slow.stream), 'somebody', 30_000)
+    const receiving = receive(budget, post(slow.stream), 'somebody', 30_000)
 
     pass(9999)
     expect(slow.isCancelled()).toBe(false)
@@ -118,7 +128,7 @@ describe('BodyBudget', () => {
   it('gives up a body at the deadline of its request, however it drips', async () => {
     const { budget, pass } = createBudget()
     const slow = slowBody()
-    const receiving = budget.receive(post(slow.stream), 'somebody', 30_000)
+    const receiving = receive(budget, post(slow.stream), 'somebody', 30_000)
 
     for (let second = 0; second < 29; second++) {
       slow.send('x')
@@ -139,7 +149,7 @@ describe('BodyBudget', () => {
   it('frees the memory of a body whose sender has left', async () => {
     const { budget } = createBudget()
     const slow = slowBody()
-    const receiving = budget.receive(post(slow.stream), 'somebody', farFuture)
+    const receiving = receive(budget, post(slow.stream), 'somebody', farFuture)
     slow.send('x'.repeat(50))
     await settle()
 
@@ -153,7 +163,7 @@ describe('BodyBudget', () => {
     const { budget, pass } = createBudget()
     const stalled = Array.from({ length: 4 }, (_, index) => {
       const slow = slowBody()
-      const receiving = budget.receive(post(slow.stream), `stranger ${index}`, farFuture)
+      const receiving = receive(budget, post(slow.stream), `stranger ${index}`, farFuture)
       receiving.catch(() => {})
       slow.send('x'.repeat(99))
       return { slow, receiving }
@@ -163,7 +173,7 @@ describe('BodyBudget', () => {
 
     const bodies = []
     for (let index = 0; index < 100; index++) {
-      bodies.push(await budget.receive(post('{"data":{}}'), `user ${index}`, farFuture))
+      bodies.push(await receive(budget, post('{"data":{}}'), `user ${index}`, farFuture))
       bodies.at(-1)!.release()
     }
 
@@ -179,38 +189,66 @@ describe('BodyBudget', () => {
 
   it('also drops one that has arrived while its credentials are still unproven, never one that is being used', async () => {
     const { budget, pass } = createBudget()
-    const used = await budget.receive(post('x'.repeat(100)), 'user', farFuture)
-    textOf(used)
-    const unproven = await budget.receive(post('x'.repeat(100)), 'stranger', farFuture)
-    const others = [1, 2].map((user) => budget.receive(post('x'.repeat(100)), `user ${user}`, farFuture))
-    for (const body of await Promise.all(others)) textOf(body)
+    const used = await receive(budget, post('x'.repeat(100)), 'user', farFuture)
+    textOf(used, 'user')
+    const unproven = await receive(budget, post('x'.repeat(100)), 'stranger', farFuture)
+    const others = [1, 2].map((user) => receive(budget, post('x'.repeat(100)), `user ${user}`, farFuture))
+    for (const [user, body] of (await Promise.all(others)).entries()) textOf(body, `user ${user}`)
     pass(10)
 
-    const late = await budget.receive(post('{}'), 'another', farFuture)
+    const late = await receive(budget, post('{}'), 'another', farFuture)
 
     expect(() => textOf(unproven)).toThrow(expect.objectContaining({ status: 503 }))
-    expect(textOf(late)).toBe('{}')
+    expect(textOf(late, 'another')).toBe('{}')
     expect(budget.heldBytes).toBe(302)
-    await expect(budget.receive(post('x'.repeat(99)), 'one more', farFuture)).rejects.toMatchObject({
+    await expect(receive(budget, post('x'.repeat(99)), 'one more', farFuture)).rejects.toMatchObject({
       status: 503,
     })
   })
 
   it('gives one caller a quarter of the memory', async () => {
     const { budget } = createBudget({ maxBytes: 50 })
-    const bodies = [1, 2].map(() => budget.receive(post('x'.repeat(50)), 'greedy', farFuture))
-    for (const body of await Promise.all(bodies)) textOf(body)
+    const bodies = [1, 2].map(() => receive(budget, post('x'.repeat(50)), 'greedy', farFuture))
+    for (const body of await Promise.all(bodies)) textOf(body, 'greedy')
 
-    await expect(budget.receive(post('x'), 'greedy', farFuture)).rejects.toMatchObject({ status: 503 })
+    await expect(receive(budget, post('x'), 'greedy', farFuture)).rejects.toMatchObject({ status: 503 })
 
-    const modest = await budget.receive(post('x'), 'modest', farFuture)
+    const modest = await receive(budget, post('x'), 'modest', farFuture)
     expect(textOf(modest)).toBe('x')
+  })
+
+  it('counts what strangers sent as that of the user whom their credentials stand for', async () => {
+    const { budget } = createBudget({ maxBytes: 50 })
+    const bodies = ['first', 'second', 'third'].map((name) =>
+      receive(budget, post('x'.repeat(50)), `token ${name}`, farFuture),
+    )
+    const [first, second, third] = await Promise.all(bodies)
+    textOf(first!, 'greedy')
+    textOf(second!, 'greedy')
+
+    expect(() => textOf(third!, 'greedy')).toThrow(expect.objectContaining({ status: 503 }))
+
+    for (const body of [first!, second!, third!]) body.release()
+    expect(budget.heldBytes).toBe(0)
+  })
+
+  it('lets go of a body that nobody waits for any more', async () => {
+    const { budget } = createBudget()
+    const slow = slowBody()
+    const body = budget.receive(post(slow.stream), 'somebody', farFuture)
+    slow.send('x'.repeat(50))
+    await settle()
+
+    body.release()
+    await settle()
+
+    expect([slow.isCancelled(), budget.heldBytes]).toEqual([true, 0])
   })
 
   it('holds a body that comes byte by byte in little more memory than it has', async () => {
     const { budget } = createBudget({ maxBytes: 100_000, totalBytes: 1_000_000 })
     const slow = slowBody()
-    const receiving = budget.receive(post(slow.stream), 'somebody', farFuture)
+    const receiving = receive(budget, post(slow.stream), 'somebody', farFuture)
     for (let byte = 0; byte < 3000; byte++) slow.send('x')
     slow.end()
 
