@@ -154,9 +154,14 @@ export function startBridge(
   })
   const server = app.server!
   const stopWatching = every(windowMs, () => {
-    load.endWindow()
-    bodies.expire()
-    streams.check()
+    try {
+      load.endWindow()
+      bodies.expire()
+      streams.check()
+    } catch (error) {
+      // What a timer throws would end the process.
+      observers.error(error)
+    }
   })
   return {
     url: `http://${server.hostname}:${server.port}`,

@@ -114,8 +114,10 @@ describe('a bridge that is told secrets', () => {
       const owner = world.newOwner()
       watchTokens(world)
       await world.everyRequest(owner)
-      world.storage.plan((request) => (request.index % 2 === 0 ? fault(echoed(request)) : null))
-      await world.everyRequest(owner)
+      for (const parity of [0, 1]) {
+        world.storage.plan((request) => (request.index % 2 === parity ? fault(echoed(request)) : null))
+        await world.everyRequest(owner)
+      }
       world.storage.plan(() => null)
       world.tokens.plan((request) => fault(echoed(request)))
       await world.everyRequest(world.newOwner())
