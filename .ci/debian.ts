@@ -1,5 +1,6 @@
 import { chmodSync, copyFileSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
+import { gzipSync } from 'node:zlib'
 
 import { run } from './run-command.ts'
 
@@ -10,9 +11,14 @@ export interface DebianPackage {
   executable: string
   unit: string
   exampleSettings: string
+  /** The licences of everything that is in the executable. */
   licenses: string
   /** Files below usr/share/doc/sync-bridge, by name. */
   documents: Record<string, string>
+  changelog: string
+  manualPage: string
+  /** For bash. */
+  completion: string
   /** Seconds since 1970 that all files in it are dated. */
   epoch: number
   compression: 'xz' | 'none'
@@ -22,20 +28,27 @@ export interface DebianPackage {
 export async function makeDebianPackage(path: string, contents: DebianPackage): Promise<void> {
   const tree = `${path}.tree`
   rmSync(tree, { recursive: true, force: true })
-  const write = (name: string, text: string, mode = 0o644) => {
+  const write = (name: string, text: string | Uint8Array, mode = 0o644) => {
     const target = join(tree, name)
     mkdirSync(dirname(target), { recursive: true, mode: 0o755 })
     writeFileSync(target, text)
     chmodSync(target, mode)
   }
   const documents = 'usr/share/doc/sync-bridge'
+  const compressed = (text: string) => gzipSync(text, { level: 9 })
   write('DEBIAN/control', control(contents))
   for (const [name, text] of Object.entries(scripts)) write(`DEBIAN/${name}`, text, 0o755)
   write('lib/systemd/system/sync-bridge.service', contents.unit)
+  write('usr/lib/sysusers.d/sync-bridge.conf', systemUser)
+  write('usr/lib/sysctl.d/60-sync-bridge.conf', kernelSettings)
+  write('usr/share/bash-completion/completions/sync-bridge', contents.completion)
+  write('usr/share/man/man1/sync-bridge.1.gz', compressed(contents.manualPage))
+  write('usr/share/lintian/overrides/sync-bridge', lintianOverrides)
   write(`${documents}/examples/sync-bridge.ini`, contents.exampleSettings)
-  write(`${documents}/copyright`, contents.licenses)
+  write(`${documents}/copyright`, copyright)
+  write(`${documents}/LICENSES.txt`, contents.licenses)
+  write(`${documents}/changelog.gz`, compressed(contents.changelog))
   for (const [name, text] of Object.entries(contents.documents)) write(`${documents}/${name}`, text)
-  mkdirSync(join(tree, 'etc/sync-bridge'), { recursive: true })
   mkdirSync(join(tree, 'usr/bin'), { recursive: true })
   copyFileSync(contents.executable, join(tree, 'usr/bin/sync-bridge'))
   chmodSync(join(tree, 'usr/bin/sync-bridge'), 0o755)
@@ -51,10 +64,11 @@ function control({ version, architecture }: DebianPackage): string {
   return `Package: sync-bridge
 Version: ${version}
 Architecture: ${architecture}
-Maintainer: Sync Bridge developers <sync-bridge@localhost>
+Maintainer: Sync Bridge developers <sync-bridge@localhost.localdomain>
 Section: net
 Priority: optional
-Depends: libc6 (>= 2.17)
+Depends: libc6 (>= 2.17), systemd | systemd-sysusers
+Recommends: ca-certificates
 Suggests: redis-server
 Description: record-storage REST access to Firefox Sync
  Serves the encrypted collections of a Firefox Sync 1.5 storage through the
@@ -62,25 +76,78 @@ Description: record-storage REST access to Firefox Sync
 `
 }
 
-// A package that is installed into a folder leaves the services of this machine alone.
+const copyright = `Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/
+Upstream-Name: sync-bridge
+
+Files: *
+Copyright: the authors of Sync Bridge
+License: MPL-2.0
+ On Debian systems the text is in /usr/share/common-licenses/MPL-2.0.
+Comment:
+ The executable contains the runtime Bun (MIT), which is linked to JavaScriptCore
+ (LGPL-2, see /usr/share/common-licenses/LGPL-2), and packages under other
+ licences: LICENSES.txt in this folder has their names and texts.
+`
+
+const systemUser = '# May read the settings in /etc/sync-bridge.\nu sync-bridge - "Sync Bridge"\n'
+
+const kernelSettings = `# A process of sync-bridge that takes over from another one gets the connections that wait in its queue; without this they
+# are reset.
+net.ipv4.tcp_migrate_req = 1
+`
+
+// The executable is the runtime with the program behind it, which stripping would cut off.
+// There is no address where mail for all who maintain it is read.
+const lintianOverrides = `sync-bridge: bogus-mail-host Maintainer sync-bridge@localhost.localdomain
+sync-bridge: bogus-mail-host-in-debian-changelog *
+sync-bridge: unstripped-binary-or-object [usr/bin/sync-bridge]
+sync-bridge: hardening-no-relro [usr/bin/sync-bridge]
+sync-bridge: hardening-no-pie [usr/bin/sync-bridge]
+sync-bridge: embedded-library *
+sync-bridge: maintainer-script-calls-systemctl *
+sync-bridge: copyright-without-copyright-notice
+`
+
+// A package that is installed into a folder leaves users, files and services of this machine alone.
 const scripts = {
   postinst: `#!/bin/sh
 set -e
-if [ "$1" = configure ] && [ -z "$DPKG_ROOT" ] && [ -d /run/systemd/system ]; then
-  systemctl daemon-reload
-  systemctl try-restart sync-bridge.service || true
+if [ "$1" = configure ] && [ -z "$DPKG_ROOT" ]; then
+  systemd-sysusers /usr/lib/sysusers.d/sync-bridge.conf
+  /lib/systemd/systemd-sysctl 60-sync-bridge.conf 2>/dev/null || true
+
+  folder=/etc/sync-bridge
+  [ -d $folder ] || install -d -m 755 $folder
+  if [ ! -e $folder/cache_hmac_secret ]; then
+    (umask 077 && od -An -N32 -tx1 /dev/urandom | tr -d ' \\n' >$folder/cache_hmac_secret)
+  fi
+  if [ ! -e $folder/sync-bridge.ini ]; then
+    install -m 640 -o root -g sync-bridge /usr/share/doc/sync-bridge/examples/sync-bridge.ini $folder/sync-bridge.ini
+  fi
+
+  if [ -d /run/systemd/system ]; then
+    systemctl daemon-reload
+    # The new executable takes over from the running one.
+    if systemctl -q is-active sync-bridge.service; then
+      systemctl reload sync-bridge.service || echo "sync-bridge goes on as it was: see journalctl -u sync-bridge" >&2
+    fi
+  fi
 fi
 `,
   prerm: `#!/bin/sh
 set -e
 if [ "$1" = remove ] && [ -z "$DPKG_ROOT" ] && [ -d /run/systemd/system ]; then
-  systemctl disable --now sync-bridge.service || true
+  systemctl -q disable --now sync-bridge.service || true
 fi
 `,
   postrm: `#!/bin/sh
 set -e
-if [ -z "$DPKG_ROOT" ] && [ -d /run/systemd/system ]; then
-  systemctl daemon-reload
+if [ -z "$DPKG_ROOT" ]; then
+  if [ "$1" = purge ]; then
+    rm -rf /etc/sync-bridge
+    if getent passwd sync-bridge >/dev/null; then userdel sync-bridge >/dev/null 2>&1 || true; fi
+  fi
+  if [ -d /run/systemd/system ]; then systemctl daemon-reload; fi
 fi
 `,
 }

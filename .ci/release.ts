@@ -13,11 +13,12 @@ import { join, resolve } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { createGzip } from 'node:zlib'
 
-import { usualSettingsFile } from '../src/cli/help.ts'
+import { bashCompletion, usualSettingsFile } from '../src/cli/help.ts'
 import { systemdUnit } from '../src/cli/systemd-unit.ts'
 import { annotatedIni } from '../src/settings/settings-text.ts'
 import { makeDebianPackage } from './debian.ts'
 import { licenseList } from './licenses.ts'
+import { manualPage } from './manual-page.ts'
 import { shippedPackages } from './packages.ts'
 import { run } from './run-command.ts'
 import { sbom } from './sbom.ts'
@@ -26,13 +27,7 @@ import type { Host } from '../src/cli/host.ts'
 import type { Product } from './sbom.ts'
 
 /** What is built, by the runtime's name of the platform. */
-export const platforms = [
-  'linux-x64',
-  'linux-x64-baseline',
-  'linux-arm64',
-  'linux-x64-musl',
-  'darwin-arm64',
-] as const
+export const platforms = ['linux-x64', 'linux-arm64', 'linux-x64-musl', 'darwin-arm64'] as const
 
 export type Platform = (typeof platforms)[number]
 
@@ -42,7 +37,6 @@ export interface ReleaseOptions {
   /** Of the runtime's `build`: all but target and output. */
   buildFlags: string[]
   platforms: readonly Platform[]
-  /** The Debian package is made of the executable for any 64-bit processor, if that is built. */
   compression: 'best' | 'none'
 }
 
@@ -65,7 +59,7 @@ export async function release(options: ReleaseOptions): Promise<void> {
   for (const platform of options.platforms) {
     const executable = await build(options, platform)
     const base = join(folder, `${product.name}-${product.version}-${platform}`)
-    if (platform === 'linux-x64-baseline') {
+    if (platform === 'linux-x64') {
       await makeDebianPackage(join(folder, `${product.name}_${product.version}_amd64.deb`), {
         version: product.version,
         architecture: 'amd64',
@@ -74,6 +68,12 @@ export async function release(options: ReleaseOptions): Promise<void> {
         exampleSettings: exampleSettings(),
         licenses,
         documents: documents(),
+        changelog: debianChangelog(product.version, await commitEpoch()),
+        manualPage: manualPage(
+          product.version,
+          new Date((await commitEpoch()) * 1000).toISOString().slice(0, 10),
+        ),
+        completion: bashCompletion(),
         epoch: await commitEpoch(),
         compression: compression === 'best' ? 'xz' : 'none',
       })
@@ -119,6 +119,14 @@ function exampleSettings(): string {
   const instead =
     '# service.cache_hmac_secret is missing here: "sync-bridge init" prints this file with a fresh one.'
   return annotatedIni('').replace(/^service\.cache_hmac_secret =.*$/m, instead)
+}
+
+// Debian's form of what CHANGELOG.md tells.
+function debianChangelog(version: string, epoch: number): string {
+  const date = new Date(epoch * 1000).toUTCString().replace('GMT', '+0000')
+  const text = '  * Released; CHANGELOG.md in this folder tells what has changed.'
+  const maintainer = 'Sync Bridge developers <sync-bridge@localhost.localdomain>'
+  return `sync-bridge (${version}) unstable; urgency=medium\n\n${text}\n\n -- ${maintainer}  ${date}\n`
 }
 
 function documents(): Record<string, string> {

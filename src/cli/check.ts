@@ -15,6 +15,8 @@ export interface CheckOptions {
   isOffline: boolean
   /** One JSON object in place of everything else. */
   asJson: boolean
+  /** Only what is wrong. */
+  isQuiet: boolean
 }
 
 /**
@@ -26,11 +28,11 @@ export async function check(
   host: Host,
   createProbes: Programs['createProbes'],
 ): Promise<number> {
-  const { path, trusting, isOffline, asJson } = options
+  const { path, trusting, isOffline, asJson, isQuiet } = options
   const lines: string[] = []
   const kept: Output = { ...host.stderr, write: (text) => void lines.push(...text.trimEnd().split('\n')) }
   const loaded = loadSettings(path, asJson ? { ...host, stderr: kept } : host, trusting)
-  if (loaded && !asJson) host.stdout.write(`${maskedSettings(loaded.effective).join('\n')}\n`)
+  if (loaded && !asJson && !isQuiet) host.stdout.write(`${maskedSettings(loaded.effective).join('\n')}\n`)
 
   const checks = loaded && !isOffline ? await probe(await createProbes(loaded.settings, host)) : {}
   const isWell = loaded !== null && Object.values(checks).every(({ ok }) => ok)
@@ -43,8 +45,10 @@ export async function check(
     const report = { ok: isWell, settings: settings ?? [], messages: lines, checks }
     host.stdout.write(`${JSON.stringify(report, null, 2)}\n`)
   } else {
-    for (const [what, { detail }] of Object.entries(checks)) host.stderr.write(`${what}: ${detail}\n`)
-    if (loaded && isOffline) host.stderr.write('the settings are valid\n')
+    for (const [what, { ok, detail }] of Object.entries(checks)) {
+      if (!ok || !isQuiet) host.stderr.write(`${what}: ${detail}\n`)
+    }
+    if (loaded && isOffline && !isQuiet) host.stderr.write('the settings are valid\n')
   }
   return isWell ? 0 : 2
 }

@@ -41,12 +41,13 @@ executable anew, which takes over the port.`,
 Everything listens on loopback, lives in memory and is gone at the end.`,
   },
   check: {
-    options: { config: 'value', offline: 'flag', json: 'flag' },
-    usage: '--config FILE [--offline] [--json]',
+    options: { config: 'value', offline: 'flag', json: 'flag', quiet: 'flag' },
+    usage: '--config FILE [OPTIONS]',
     summary: 'validate the settings, and try token server, cache and address',
     details: `  --config FILE   settings; without it they come from the environment (SERVICE_<NAME>) alone
   --offline       validate the settings and ask nobody
   --json          print one JSON object, for programs
+  --quiet         print only what is wrong
 
 Prints the settings as they count, with secrets masked, and the verdicts to the standard error. Exits 0 if all is
 well, otherwise 2.`,

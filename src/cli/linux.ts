@@ -37,7 +37,8 @@ export async function createNotifier(
     reloading: () => send('RELOADING=1'),
     stopping: () => send('STOPPING=1'),
     handOver(pid) {
-      send(`MAINPID=${pid}\nREADY=1`)
+      // The sign of life is for processes that replace one another so fast that none lives until its first.
+      send(`MAINPID=${pid}\nREADY=1\nWATCHDOG=1`)
       isMain = false
     },
     close: () => void (watchdog && clearInterval(watchdog)),

@@ -85,7 +85,11 @@ async function start(
     case 'check':
       return withCleanEnvironment(host, async (trusting) => {
         const { check } = await import('./check.ts')
-        const choices = { isOffline: options.has('offline'), asJson: options.has('json') }
+        const choices = {
+          isOffline: options.has('offline'),
+          asJson: options.has('json'),
+          isQuiet: options.has('quiet'),
+        }
         return check({ path: value('config'), trusting, ...choices }, host, programs.createProbes)
       })
     case 'sandbox':

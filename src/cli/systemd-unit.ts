@@ -16,29 +16,45 @@ export function systemdUnit(path: string, host: Host): string {
 }
 
 function unit(executable: string, settingsFile: string): string {
+  const program = quoteArgument(executable)
+  const file = quoteArgument(settingsFile)
   return `# Sync Bridge for systemd 250 or later. To install it:
 #   sync-bridge systemd-unit > /etc/systemd/system/sync-bridge.service
 #   move the value of service.cache_hmac_secret from the settings into a file of its own, mode 600:
-#   /etc/sync-bridge/cache_hmac_secret; what is left of the settings has to be readable for everybody
+#   /etc/sync-bridge/cache_hmac_secret
 #   systemctl daemon-reload && systemctl enable --now sync-bridge
+# The settings may be for the group alone (mode 640, group sync-bridge) where the user sync-bridge exists, which the
+# Debian package makes. Without that user systemd invents one at each start, and the settings have to be readable for
+# everybody.
 
 [Unit]
 Description=Sync Bridge
 Wants=network-online.target
 After=network-online.target
+# However often it fails: a token server or an address that is missing may come back.
+StartLimitIntervalSec=0
 
 [Service]
 Type=notify
-WatchdogSec=30
-ExecStart=${quoteArgument(executable)} serve --config ${quoteArgument(settingsFile)}
+ExecStart=${program} serve --config ${file}
+# Bad settings make the reload fail. systemd hides the credentials from a reload, so this reads them as root from the source.
+# For a new executable, or settings that need a new process, one takes over that listens before the old one goes.
+ExecReload=+/usr/bin/env CREDENTIALS_DIRECTORY=/etc/sync-bridge ${program} check --offline --quiet --config ${file}
 ExecReload=/bin/kill -HUP $MAINPID
 LoadCredential=cache_hmac_secret:/etc/sync-bridge/cache_hmac_secret
+User=sync-bridge
 DynamicUser=yes
 WorkingDirectory=/
 UMask=0077
 
+# All processes of the service together give one sign of life.
+WatchdogSec=30
+WatchdogSignal=SIGKILL
 Restart=on-failure
+# From 1 s to 60 s, growing in ten steps; before systemd 254 it is always 1 s.
 RestartSec=1
+RestartSteps=10
+RestartMaxDelaySec=60
 # Bad settings stay bad.
 RestartPreventExitStatus=2
 # Above service.shutdown_delay_seconds and service.shutdown_grace_seconds together.
@@ -50,8 +66,10 @@ UnsetEnvironment=NODE_TLS_REJECT_UNAUTHORIZED NODE_EXTRA_CA_CERTS SSL_CERT_FILE 
 UnsetEnvironment=HTTP_PROXY HTTPS_PROXY ALL_PROXY NO_PROXY http_proxy https_proxy all_proxy no_proxy
 
 LimitCORE=0
+# For each process: two for each of service.max_concurrent_requests, one for each other connection that clients keep open.
 LimitNOFILE=65536
-# For one worker; add 256M and 32 tasks for every other one.
+# All processes together; beyond that the kernel ends one of them. Enough for one worker and its successor while it takes
+# over; add 256M and 32 tasks for every other worker.
 MemoryMax=512M
 TasksMax=128
 
@@ -60,8 +78,8 @@ CapabilityBoundingSet=
 AmbientCapabilities=
 ProtectSystem=strict
 ProtectHome=yes
+# ProcSubset=pid would hide net.ipv4.tcp_migrate_req, which the service looks at when it starts.
 ProtectProc=invisible
-ProcSubset=pid
 ProtectClock=yes
 ProtectHostname=yes
 ProtectKernelLogs=yes

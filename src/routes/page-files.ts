@@ -40,9 +40,7 @@ export function textFile(name: string, load: () => Promise<unknown>): PageFile {
   const read = async () => {
     const { default: source } = (await load()) as { default: string }
     if (type === undefined) return toScript(source)
-    if (type === 'text/plain') return source
-    const flat = source.replaceAll(/^ +/gm, '')
-    return type === 'text/html' ? flat : flat.replaceAll(/ ?([;{},])\n/g, '$1')
+    return type === 'text/plain' ? source : source.replaceAll(/^ +/gm, '')
   }
   return { type: type ?? 'text/javascript', read: () => (made ??= read()) }
 }

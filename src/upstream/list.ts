@@ -61,8 +61,7 @@ class Listing {
     this.#offset = skip === null ? position!.offset : null
   }
 
-  /** Asks for the list, and once more when its stream breaks off before any of it was handed on. */
-  async begin(precondition: Precondition, isRepeated = false): Promise<ListOutcome> {
+  async begin(precondition: Precondition): Promise<ListOutcome> {
     const { limit, position, frame } = this.options
     // What is skipped has to be asked for.
     const reach = limit === undefined ? {} : { limit: limit + this.#skip }
@@ -84,9 +83,8 @@ class Listing {
       return { outcome: 'page', page: { timestamp, next, ...(isFramed && { isFramed }), ...records } }
     } catch (error) {
       answer.stream?.cancel()
-      if (answer.stream === null || isRepeated || !isConnectionLost(error)) throw error
+      throw error
     }
-    return await this.begin(precondition, true)
   }
 
   #whole(answer: UpstreamAnswer): Pick<RecordPage, 'records' | 'count'> {
@@ -174,10 +172,6 @@ const noFrame: ListFrame = { opening: new Uint8Array(0), closing: new Uint8Array
 
 /** Asks for the page after this answer, which held so many records; null when it was the last. */
 type NextPage = (answer: UpstreamAnswer, recordCount: number) => Promise<UpstreamAnswer | null>
-
-function isConnectionLost(error: unknown): boolean {
-  return error instanceof UpstreamError && error.failure === 'connection-lost'
-}
 
 async function noNextPage(): Promise<null> {
   return null

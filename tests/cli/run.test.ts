@@ -8,16 +8,16 @@ const help = `Sync Bridge serves a Firefox Sync storage through the Kinto record
 
 Usage: sync-bridge COMMAND [OPTIONS]
 
-  serve --config FILE                       run the service in the foreground
-  sandbox [OPTIONS]                         run the service over an embedded Sync storage, to try it out
-  check --config FILE [--offline] [--json]  validate the settings, and try token server, cache and address
-  init                                      print a settings file to begin with, with a fresh secret
-  systemd-unit [--config FILE]              print a hardened unit for systemd
-  healthcheck --url URL [--deep]            ask a running service whether it is alive
-  completion                                print completions for bash
+  serve --config FILE             run the service in the foreground
+  sandbox [OPTIONS]               run the service over an embedded Sync storage, to try it out
+  check --config FILE [OPTIONS]   validate the settings, and try token server, cache and address
+  init                            print a settings file to begin with, with a fresh secret
+  systemd-unit [--config FILE]    print a hardened unit for systemd
+  healthcheck --url URL [--deep]  ask a running service whether it is alive
+  completion                      print completions for bash
 
-  help [COMMAND]                            show this, or the options of a command; also --help and -h
-  version                                   show the version; also --version and -V
+  help [COMMAND]                  show this, or the options of a command; also --help and -h
+  version                         show the version; also --version and -V
 
 Exit codes: 0 success, 1 failure, 2 called wrongly or bad settings.
 A first look: sync-bridge sandbox

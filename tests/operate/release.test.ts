@@ -18,7 +18,7 @@ const buildFlags = [
   'process.env.NODE_ENV="production"',
 ]
 const packageFile = `sync-bridge_${product.version}_amd64.deb`
-const executableFile = `sync-bridge-${product.version}-linux-x64-baseline`
+const executableFile = `sync-bridge-${product.version}-linux-x64`
 
 const folder = temporaryFolder()
 const releaseFolder = folder.file('one')
@@ -29,7 +29,7 @@ afterAll(() => folder[Symbol.dispose]())
 
 // Without compression, which would cost a minute and is no code of ours.
 function make(path: string): Promise<void> {
-  return release({ folder: path, buildFlags, platforms: ['linux-x64-baseline'], compression: 'none' })
+  return release({ folder: path, buildFlags, platforms: ['linux-x64'], compression: 'none' })
 }
 
 describe('a release', () => {
@@ -93,6 +93,39 @@ describe('the Debian package', () => {
     mkdirSync(join(root, 'var/lib/dpkg/updates'), { recursive: true })
     writeFileSync(join(root, 'var/lib/dpkg/status'), '')
     chmodSync(root, 0o755)
+  })
+
+  it.skipIf(!Bun.which('lintian'))(
+    'has no error that the checker of Debian knows',
+    async () => {
+      // A release is compressed; that takes a minute.
+      const own = 'uses-no-compression-for-control-tarball,uses-no-compression-for-data-tarball'
+      const said = await runProgram([
+        'lintian',
+        '--allow-root',
+        `--suppress-tags=${own}`,
+        join(releaseFolder, packageFile),
+      ])
+
+      expect(said).toBe('')
+    },
+    120_000,
+  )
+
+  it('brings a manual page, completions, a changelog and what makes the user', async () => {
+    const listed = await runProgram(['dpkg-deb', '--contents', join(releaseFolder, packageFile)])
+
+    for (const file of [
+      'usr/share/man/man1/sync-bridge.1.gz',
+      'usr/share/bash-completion/completions/sync-bridge',
+      'usr/share/doc/sync-bridge/changelog.gz',
+      'usr/share/doc/sync-bridge/copyright',
+      'usr/share/doc/sync-bridge/LICENSES.txt',
+      'usr/lib/sysusers.d/sync-bridge.conf',
+      'usr/lib/sysctl.d/60-sync-bridge.conf',
+    ]) {
+      expect(listed).toContain(` ./${file}\n`)
+    }
   })
 
   it('belongs to nobody but root and says what it is', async () => {

@@ -17,7 +17,12 @@ describe('the unit for systemd', () => {
   it('is understood by systemd to the last word', async () => {
     using unit = await printUnit()
 
-    expect(await runProgram(['systemd-analyze', 'verify', unit.path])).toBe('')
+    const said = await runProgram(['systemd-analyze', 'verify', unit.path])
+
+    // Growing pauses between restarts came with systemd 254; before, they are ignored.
+    const unknown =
+      /^.*Unknown key '(RestartSteps|RestartMaxDelaySec)' in section \[Service\], ignoring\.\n?/gm
+    expect(said.replaceAll(unknown, '')).toBe('')
   })
 
   it('shuts the service off from the machine: an exposure of 1.0 at most, of 10', async () => {

@@ -1,6 +1,6 @@
 /**
  * A program of its own that asks a bridge all the time: half of its clients keep their connections for as long as the
- * server allows it, the others make a new one for each request. Its one argument is a `LoadPlan` as JSON; it prints
+ * server allows it, the others make a new one for each request; or all of them. Its one argument is a `LoadPlan` as JSON; it prints
  * how many requests are done, line by line, and at last a `LoadReport` as JSON.
  */
 import { BareConnection } from './bare-connection.ts'
@@ -18,6 +18,8 @@ export interface LoadPlan {
   /** A collection that has at least five records, and that nobody changes. */
   known: string
   requests: number
+  /** Every request on a connection of its own. */
+  onlyFresh?: boolean
 }
 
 export interface LoadReport {
@@ -53,7 +55,7 @@ async function run(): Promise<LoadReport> {
 
   await Promise.all(
     plan.collections.map(async (collection, index) => {
-      const client = new Client(collection, index % 2 === 0, connections)
+      const client = new Client(collection, !plan.onlyFresh && index % 2 === 0, connections)
       acknowledged.set(collection, client.written)
       while ((begun += 1) <= plan.requests) {
         const step = client.next()

@@ -138,7 +138,7 @@ describe('SIGHUP under a service manager', () => {
     const { pid } = await service.next('taken over')
     await eventually('the old one has ended', () => service.events('stopped').length === 1)
 
-    const messages = ['READY=1', 'RELOADING=1', `MAINPID=${pid}\nREADY=1`]
+    const messages = ['READY=1', 'RELOADING=1', `MAINPID=${pid}\nREADY=1\nWATCHDOG=1`]
     expect(manager.messages.slice(0, 3)).toEqual(messages)
     expect(manager.messages).not.toContain('STOPPING=1')
     expect(await backoffOf(service.url)).toBeNull()

@@ -1,0 +1,146 @@
+#!/bin/bash
+# What real-systemd.sh runs inside the machine.
+set -u
+failures=0
+ini=/etc/sync-bridge/sync-bridge.ini
+
+expect() { # expect WHAT COMMAND…
+  local what=$1
+  shift
+  if "$@" >/tmp/said 2>&1; then
+    echo "ok: $what"
+  else
+    failures=$((failures + 1))
+    echo "NOT OK: $what"
+    tail -5 /tmp/said
+  fi
+}
+until_true() { for _ in $(seq 80); do "$@" >/dev/null 2>&1 && return 0; sleep 0.1; done; return 1; }
+main_pid() { systemctl show -P MainPID sync-bridge; }
+restarts() { systemctl show -P NRestarts sync-bridge; }
+logged() { journalctl -q -o cat -u sync-bridge | grep -q "$1"; }
+set_setting() { sed -i "/^service\.$1 *=/d" $ini; echo "service.$1 = $2" >>$ini; }
+alive() { sync-bridge healthcheck --url http://127.0.0.1:8000; }
+answers_with() { bun -e "process.exit((await fetch('http://127.0.0.1:8000/v1/')).headers.get('$1') === '$2' ? 0 : 1)"; }
+another_process() { [ "$(main_pid)" != "$1" ] && [ "$(main_pid)" != 0 ] && [ "$(systemctl is-active sync-bridge)" = active ]; }
+is_mode() { [ "$(stat -c '%a %U:%G' "$1")" = "$2" ]; }
+settled() { [ "$(systemctl show -P SubState sync-bridge)" = running ] && [ "$(pgrep -u sync-bridge -c sync-bridge)" = "$1" ]; }
+
+load() { # load REQUESTS ONLY_FRESH; prints a report as JSON
+  local collections
+  collections=$(seq -f '"restarts%g"' -s, 0 39)
+  bun /project/tests/system/rolling-load.ts "{\"hostname\":\"127.0.0.1\",\"port\":8000,\"bucket\":\"$BUCKET\",
+    \"identity\":{\"Authorization\":\"Bearer $BEARER_TOKEN\",\"X-KeyID\":\"$KEY_ID\"},\"collections\":[$collections],
+    \"known\":\"bookmarks\",\"requests\":$1,\"onlyFresh\":$2}" | tail -1
+}
+under_load() { # under_load WHAT MAY_LOSE TURNS COMMAND…: runs the command so often while 40 clients ask
+  local what=$1 may_lose=$2 turns=$3 turn report
+  shift 3
+  for fresh in true false; do
+    load 12000 $fresh >/tmp/report &
+    local loading=$!
+    for turn in $(seq "$turns"); do
+      sleep 1
+      "$@" >/tmp/said 2>&1 || { echo "NOT OK: $what"; cat /tmp/said; failures=$((failures + 1)); }
+    done
+    wait $loading
+    report=$(bun -e 'const r = JSON.parse(await Bun.file("/tmp/report").text()); console.log(JSON.stringify({ requests: r.requests, fresh: r.freshConnections, kept: r.keptConnections, failures: r.failures, missing: r.missing.length, slowestMs: r.slowestMs }))')
+    case $may_lose$report in
+    no*'"failures":{},"missing":0'*) echo "ok: $what, 40 clients: $report" ;;
+    yes*'"missing":0'*) echo "ok: $what, 40 clients, losses are expected: $report" ;;
+    *) failures=$((failures + 1)) && echo "NOT OK: $what: $report" ;;
+    esac
+  done
+}
+
+echo "systemd $(systemctl --version | awk 'NR == 1 { print $2 }'), Linux $(uname -r)"
+expect 'the package is installed' dpkg -i /release.deb
+expect 'the secret is for root alone' is_mode /etc/sync-bridge/cache_hmac_secret '600 root:root'
+expect 'the settings are for root and the service' is_mode $ini '640 root:sync-bridge'
+expect 'the kernel moves waiting connections' [ "$(cat /proc/sys/net/ipv4/tcp_migrate_req)" = 1 ]
+
+systemd-run -q --unit=upstream sync-bridge sandbox --upstream-only --token-port 9001 --storage-port 9002
+until_true journalctl -q -u upstream --grep SYNC_KEY
+eval "$(journalctl -q -o cat -u upstream | grep -E '^(BUCKET|KEY_ID|BEARER_TOKEN|TOKEN_SERVER_URL)=')"
+mkdir -p /run/systemd/system/sync-bridge.service.d
+printf '[Service]\nWatchdogSec=4\nLogRateLimitIntervalSec=0\n' >/run/systemd/system/sync-bridge.service.d/quick.conf
+systemctl daemon-reload
+
+expect 'settings that lack the token server stop the start' bash -c '! systemctl start sync-bridge'
+systemctl reset-failed sync-bridge
+set_setting token_server_url "$TOKEN_SERVER_URL"
+set_setting cache_backend memory
+set_setting max_concurrent_requests_per_user 0
+set_setting max_event_loop_lag_ms 0
+for collection in $(seq 0 39); do set_setting "record_restarts${collection}_put_enabled" true; done
+expect 'it is started' systemctl enable --now sync-bridge
+expect 'it runs as its own user' pgrep -u sync-bridge sync-bridge
+expect 'it answers' alive
+expect 'nothing is warned of' bash -c '! journalctl -q -o cat -u sync-bridge | grep -v "Firefox has no collection" | grep -E "warning|reset"'
+
+before=$(main_pid)
+kill -9 "$before"
+expect 'after a crash it is started again' until_true another_process "$before"
+expect 'and answers' until_true alive
+before=$(main_pid)
+kill -STOP "$before"
+expect 'when it hangs the watchdog has it started again' until_true another_process "$before"
+expect 'and it answers' until_true alive
+
+before=$(main_pid)
+set_setting backoff 77
+expect 'a reload is followed' systemctl reload sync-bridge
+expect 'by what it answers' until_true answers_with backoff 77
+expect 'and by no new process' [ "$(main_pid)" = "$before" ]
+expect 'and the log names what has changed' logged '"changed":"backoff"'
+set_setting backoff much
+expect 'a reload with bad settings fails' bash -c '! systemctl reload sync-bridge'
+expect 'and the journal tells why' logged 'service.backoff'
+expect 'and the old ones stay' answers_with backoff 77
+set_setting backoff 5
+set_setting batch_max_requests 30
+expect 'a reload with settings for a new process' systemctl reload sync-bridge
+expect 'is taken over by one' until_true another_process "$before"
+expect 'which answers' until_true answers_with backoff 5
+expect 'and the old one ends' until_true settled 1
+before=$(main_pid)
+kill -9 "$before"
+expect 'a process that took over is watched as well: after its crash it is started again' until_true another_process "$before"
+expect 'and answers' until_true alive
+sed -i '/^service\.backoff/d' $ini
+systemctl reload sync-bridge
+
+upgrade() { dpkg -i /release.deb; }
+crashes=$(restarts)
+under_load 'an upgrade of the package loses no connection' no 4 upgrade
+expect 'it is still the service' until_true settled 1
+expect 'and was never started again' [ "$(restarts)" = "$crashes" ]
+before=$(restarts)
+set_setting workers 2
+set_setting worker_timeout_seconds 2
+systemctl reload sync-bridge
+expect 'two workers and their supervisor run' until_true settled 3
+hung=$(pgrep -P "$(main_pid)" | head -1)
+kill -STOP "$hung"
+expect 'a worker that hangs is killed' until_true logged "worker hangs.*$hung"
+expect 'and replaced' until_true settled 3
+expect 'without a restart of the service' [ "$(restarts)" = "$before" ]
+under_load 'an upgrade with two workers loses no connection' no 4 upgrade
+expect 'the journal has no complaint of systemd' bash -c '! journalctl -q -o cat -u sync-bridge | grep -iE "reception only|left-over"'
+
+under_load 'a restart refuses connections for a moment' yes 1 systemctl restart sync-bridge
+echo 0 >/proc/sys/net/ipv4/tcp_migrate_req
+set_setting workers 1
+systemctl restart sync-bridge
+expect 'a start warns where connections can be reset' logged 'taking over can reset connections'
+under_load 'upgrades where the kernel does not move connections' yes 4 upgrade
+
+expect 'it is stopped' systemctl stop sync-bridge
+expect 'with success' [ "$(systemctl show -P Result sync-bridge)" = success ]
+expect 'the package is purged' dpkg --purge sync-bridge
+expect 'and leaves nothing' bash -c '! ls -d /etc/sync-bridge /usr/bin/sync-bridge && ! getent passwd sync-bridge'
+
+if [ $failures = 0 ]; then echo 'all as expected'; else
+  echo "$failures NOT OK"
+  journalctl -q -o cat -u sync-bridge | tail -40
+fi
