@@ -111,9 +111,14 @@ function stage(operation: Operation, batch: { kind: 'start' } | { kind: 'append'
 
 // The body of a commit may bring more records; the time that lives are counted from is the commit's.
 function commit(operation: Operation, id: string): Reply {
-  const { batches, uid, collection, nowMs } = operation
+  const { batches, uid, collection, nowMs, timestamp, upload, quirks } = operation
   batches.find(id, uid, collection, nowMs)
-  return store(operation, batches.take(id))
+  if (upload.valid.every(({ payload = '' }) => quirks.storable.test(payload))) {
+    return store(operation, batches.take(id))
+  }
+  // The answer looks as if the staged records were stored, but the database has undone everything.
+  const outcome = { valid: [], failed: { ...upload.failed, ...databaseErrors(upload.valid) } }
+  return jsonReply(`{"modified":${formatSeconds(timestamp)},${formatOutcome(outcome)}}`, timestamp)
 }
 
 function databaseErrors(bsos: readonly Bso[]): Record<string, string> {

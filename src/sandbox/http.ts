@@ -58,12 +58,15 @@ function readTarget(url: string): RequestTarget {
 
 /** Health and version pages, the same on both servers. */
 export function dockerflow(
-  { healthy, quotaKilobytes }: Pick<Switches, 'healthy' | 'quotaKilobytes'>,
+  { healthy, quotaKilobytes, limits }: Pick<Switches, 'healthy' | 'quotaKilobytes' | 'limits'>,
   path: string,
 ): Response {
   const state = healthy ? 'Ok' : 'Err'
-  const enabled = quotaKilobytes !== null
-  const quota = { size: (quotaKilobytes ?? 0) * 1024, enabled, enforced: enabled }
+  const largest = limits.max_quota_limit
+  const quota =
+    quotaKilobytes === null
+      ? { enabled: false, size: largest }
+      : { enabled: true, size: quotaKilobytes * 1024 }
   switch (path) {
     case '/__heartbeat__':
       return Response.json(
@@ -71,7 +74,7 @@ export function dockerflow(
         { status: healthy ? 200 : 503 },
       )
     case '/__lbheartbeat__':
-      return Response.json({ active_connections: 0, idle_connections: 10, duration_ms: 0 })
+      return Response.json({ active_connections: 0, idle_connections: 10 })
     case '/__version__':
       return Response.json({ source: 'sandbox', version: 'sandbox', commit: '', build: '' })
     default:

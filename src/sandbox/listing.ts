@@ -29,7 +29,8 @@ export function choosePage(
   scope: { uid: number; collection: string; nowMs: number; listCap: number | null; quirks: Quirks },
   query: ListQuery,
 ): Page {
-  const sort = query.sort ?? (query.full || !scope.quirks.unorderedIds ? scope.quirks.defaultSort : 'none')
+  const usual = query.full || !scope.quirks.unorderedIds ? scope.quirks.defaultSort : 'none'
+  const sort = query.sort === null || query.sort === 'none' ? usual : query.sort
   const limit = smallest(query.limit, scope.listCap)
   if (limit === 0) return { rows: new Float64Array(), bytes: 0, nextOffset: '0' }
   const conditions = ['uid = ? AND collection = ? AND gone = 0 AND expiry > ?']

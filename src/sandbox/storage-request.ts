@@ -121,7 +121,7 @@ function matchRoute(method: string, path: string): Route {
   const route = readRoute(path)
   if (route === null) throw new Refusal(404)
   const known = methods[route.kind]
-  if (!known.includes(method)) throw new Refusal(405, null, { Allow: known.join(', ') })
+  if (!known.includes(method)) throw new Refusal(405, null, { Allow: known.toSorted().join(', ') })
   return route
 }
 
@@ -146,7 +146,8 @@ function readRoute(path: string): Route | null {
 
 function decode(segment: string): string | null {
   try {
-    return decodeURIComponent(segment)
+    // A percent sign that begins no escape stands for itself.
+    return decodeURIComponent(segment.replaceAll(/%(?![0-9a-fA-F]{2})/g, '%25'))
   } catch {
     return null
   }
@@ -288,10 +289,14 @@ type BatchRequest =
 function readBatchRequest(query: string, batching: boolean): BatchRequest {
   const parameters = new URLSearchParams(query)
   const [id, commit] = [parameters.get('batch'), parameters.get('commit')]
-  if (commit !== null && (id === null || commit !== 'true')) throw new Refusal(400)
+  if (commit !== null && (id === null || !isTrue(commit))) throw new Refusal(400)
   if (id === null) return { kind: 'none' }
-  const isNew = id === '' || id === 'true'
+  const isNew = id === '' || isTrue(id)
   if (!batching && !isNew) throw new Refusal(400)
   if (isNew) return { kind: commit === null && batching ? 'start' : 'none' }
   return { kind: commit === null ? 'append' : 'commit', id }
+}
+
+function isTrue(text: string): boolean {
+  return text.toLowerCase() === 'true'
 }

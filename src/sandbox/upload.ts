@@ -52,7 +52,7 @@ export function readItemBody(text: string, rules: UploadRules): BsoFields {
   if (hasRepeatedField(text)) throw invalid()
   const value = parseJson(text, rules.quirks)
   const fields = readBsoFields(value, rules.quirks)
-  if (fields === null || !isObject(value) || !isIdOrAbsent(value['id'])) throw invalid()
+  if (typeof fields === 'string' || !isObject(value) || !isIdOrAbsent(value['id'])) throw invalid()
   if (payloadBytes(fields) > rules.limits.max_record_payload_bytes) throw invalid()
   refuseZeroIv(fields, rules.collection)
   return fields
@@ -70,9 +70,9 @@ export function readUpload(text: string, type: BodyType, rules: UploadRules): Up
     const id = isObject(value) ? value['id'] : undefined
     if (typeof id !== 'string' || seen.has(id)) throw invalid()
     seen.add(id)
-    const fields = readBsoFields(value, rules.quirks)
-    if (fields === null || !idPattern.test(id)) {
-      upload.failed[id] = 'invalid bso'
+    const fields = idPattern.test(id) ? readBsoFields(value, rules.quirks) : 'invalid bso: id'
+    if (typeof fields === 'string') {
+      upload.failed[id] = fields
       continue
     }
     refuseZeroIv(fields, rules.collection)
@@ -106,17 +106,16 @@ function parseJson(text: string, quirks: Quirks): unknown {
   const unreadable = new Refusal(400, quirks.isPython ? code.json : code.invalidRecord)
   if (!quirks.isPython && hasLoneSurrogate(text)) throw unreadable
   try {
-    // An integer written as 1.0 is none for the server. In strings quotes are escaped, so this can't match there.
-    return JSON.parse(
-      text.replaceAll(/"(sortindex|ttl)"(\s*:\s*)(-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)/g, asInteger),
-    )
+    return JSON.parse(text, quirks.isPython ? undefined : readNumber)
   } catch {
     throw unreadable
   }
 }
 
-function asInteger(found: string, name: string, colon: string, digits: string): string {
-  return /^-?\d+$/.test(digits) ? found : `"${name}"${colon}"${digits}"`
+// What is written as 1.0 or as -0 is no integer for the server.
+function readNumber(_key: string, value: unknown, context?: { source?: string }): unknown {
+  if (typeof value !== 'number') return value
+  return /^(0|-?[1-9]\d*)$/.test(context?.source ?? '') ? value : Number.NaN
 }
 
 // A name that is repeated refuses a PUT; in an upload of several records the last one counts.
@@ -133,7 +132,7 @@ function hasLoneSurrogate(text: string): boolean {
 }
 
 function parseLines(text: string, quirks: Quirks): unknown[] {
-  const lines = text.split('\n').filter((line) => line.trim() !== '')
+  const lines = text.replace(/\n$/, '').split('\n')
   return lines.map((line) => parseJson(line, quirks))
 }
 
@@ -180,23 +179,27 @@ const largestInteger = 999_999_999
 const pythonLongestTtlSeconds = 31_536_000
 const knownFields = new Set(['id', 'collection', 'modified', 'payload', 'sortindex', 'ttl'])
 
-/** The settable fields of a JSON object, or null when one is unknown or wrong; see Sync 1.5 API, "Basic Storage Object". */
-function readBsoFields(value: unknown, quirks: Quirks): BsoFields | null {
-  if (!isObject(value) || Object.keys(value).some((name) => !knownFields.has(name))) return null
+/** The settable fields of a JSON object, or why they can't be set; see Sync 1.5 API, "Basic Storage Object". */
+function readBsoFields(value: unknown, quirks: Quirks): BsoFields | string {
+  if (!isObject(value)) return 'invalid json'
+  const unknown = Object.keys(value).find((name) => !knownFields.has(name))
+  if (unknown !== undefined) return `unknown field ${unknown}`
   const fields: BsoFields = {}
   const { payload, sortindex, ttl } = value
   if (isGiven(payload)) {
-    if (typeof payload !== 'string') return null
+    if (typeof payload !== 'string') return 'invalid json'
     fields.payload = payload
   }
   if (isGiven(sortindex)) {
     const index =
       quirks.isPython && typeof sortindex === 'string' ? Number(sortindex || Number.NaN) : sortindex
-    if (!isInteger(index) || Math.abs(index) > largestInteger) return null
+    if (!isInteger(index)) return 'invalid json'
+    if (Math.abs(index) > largestInteger) return 'invalid bso: sortindex'
     fields.sortindex = index
   }
   if (isGiven(ttl)) {
-    if (!isInteger(ttl) || ttl < 0 || (ttl > largestInteger && !quirks.isPython)) return null
+    if (!isInteger(ttl) || ttl < 0) return 'invalid json'
+    if (ttl > largestInteger && !quirks.isPython) return 'invalid bso: ttl'
     // The Python server has no use for lives of more than a year and keeps silent about it.
     if (!quirks.isPython || ttl <= pythonLongestTtlSeconds) fields.ttl = ttl
   }

@@ -206,6 +206,61 @@ describe('sandbox, as the real server does', () => {
     })
   })
 
+  it('over PostgreSQL answers a commit well although its own record undid everything', async () => {
+    await using sync = await connect()
+    const start = await sync.post('/storage/tabs?batch=true', [{ id: 'a', payload: 'x' }])
+    const commit = `/storage/tabs?batch=${batchOf(start)}&commit=true`
+
+    const undone = await sync.post(commit, [{ id: 'b', payload: 'a\0b' }])
+    const listed = await sync.get('/storage/tabs')
+    const again = await sync.post(commit, [])
+
+    expect([undone.status, undone.json()]).toEqual([
+      200,
+      expect.objectContaining({ failed: { b: 'db error' } }),
+    ])
+    expect([listed.json(), again.status]).toEqual([[], 200])
+    expect(sync.sandbox.records(sync.user, 'tabs').map(({ id }) => id)).toEqual(['a'])
+  })
+
+  it('reads true in any case, and tells why records failed', async () => {
+    await using sync = await connect()
+    const start = await sync.post('/storage/tabs?batch=TRUE', [
+      { id: 'a', colour: 'red' },
+      { id: 'b', ttl: '5' },
+      { id: '' },
+      { id: 'c', sortindex: 1_000_000_000 },
+    ])
+
+    const commit = await sync.post(`/storage/tabs?batch=${batchOf(start)}&commit=True`, [])
+
+    expect((start.json() as { failed: object }).failed).toEqual({
+      a: 'unknown field colour',
+      b: 'invalid json',
+      '': expect.stringMatching(/^invalid bso: id/),
+      c: expect.stringMatching(/^invalid bso: sortindex/),
+    })
+    expect(commit.status).toBe(200)
+  })
+
+  it('takes no blank lines, and a percent sign that begins no escape as it is', async () => {
+    await using sync = await connect()
+    const headers = { 'Content-Type': 'application/newlines' }
+
+    const blank = await sync.send('POST', '/storage/tabs', { body: '\n{"id":"a"}\n', headers })
+    const put = await sync.put('/storage/tabs/100%', { payload: 'x' })
+
+    expect([blank.status, blank.text]).toEqual([400, '8'])
+    expect([put.status, sync.sandbox.records(sync.user, 'tabs').map(({ id }) => id)]).toEqual([200, ['100%']])
+  })
+
+  it('orders a list that asks for no order as one that asks for nothing', async () => {
+    await using sync = await connect()
+    await sync.post('/storage/tabs', [{ id: 'b' }, { id: 'a' }, { id: 'c' }])
+
+    expect((await sync.get('/storage/tabs?sort=none')).json()).toEqual(['c', 'b', 'a'])
+  })
+
   it('gives an account that comes with two first requests at once two uids, of which the last counts', async () => {
     await using sync = await connect()
     const stranger = sync.sandbox.addUser('stranger', { registered: false })
@@ -287,6 +342,8 @@ describe('sandbox, as the real server does', () => {
   it.each([
     String.raw`{"sortindex":1.0}`,
     String.raw`{"ttl":1e2}`,
+    String.raw`{"sortindex":-0}`,
+    String.raw`{"sort\u0069ndex":1.0}`,
     String.raw`{"payload":"a","payload":"b"}`,
     String.raw`{"payload":"\ud800"}`,
     String.raw`{"payload":"\udc00\ud800"}`,
@@ -330,8 +387,8 @@ describe('sandbox, as the real server does', () => {
   })
 
   it.each([
-    ['PATCH', '/storage/tabs/a', 'GET, PUT, DELETE'],
-    ['PUT', '/storage/tabs', 'GET, POST, DELETE'],
+    ['PATCH', '/storage/tabs/a', 'DELETE, GET, PUT'],
+    ['PUT', '/storage/tabs', 'DELETE, GET, POST'],
     ['POST', '/info/collections', 'GET'],
     ['GET', '/storage', 'DELETE'],
   ])('answers 405 to %s %s with Allow: %s', async (method, path, allow) => {
@@ -351,8 +408,8 @@ describe('sandbox, as the real server does', () => {
   })
 
   it.each([
-    [null, { size: 0, enabled: false, enforced: false }],
-    [2, { size: 2048, enabled: true, enforced: true }],
+    [null, { enabled: false, size: 2_097_152_000 }],
+    [2, { enabled: true, size: 2048 }],
   ])('tells in its heartbeat a quota of %s KB', async (quotaKilobytes, quota) => {
     await using sync = await connect({ quotaKilobytes })
 

@@ -49,7 +49,7 @@ describe('POST collection', () => {
     await using sync = await connect()
 
     const answer = await sync.send('POST', '/storage/tabs', {
-      body: '{"id":"a"}\n\n{"id":"b"}\n',
+      body: '{"id":"a"}\n{"id":"b"}\n',
       headers: { 'Content-Type': 'application/newlines' },
     })
 
