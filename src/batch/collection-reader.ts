@@ -1,5 +1,6 @@
 import { judgeCollection } from '../domain/precondition.ts'
-import { baseOptions, readOwnOffset } from './list-page.ts'
+import { readSkip } from '../domain/list.ts'
+import { baseOptions } from './list-page.ts'
 import { readList } from './read-list.ts'
 import { isRefusal } from './refusal.ts'
 import { runBounded } from './run-bounded.ts'
@@ -66,7 +67,7 @@ export class CollectionReader {
   }
 
   async #readList(options: ListOptions, isOverlaid: boolean, view: CollectionView): Promise<BaseList | null> {
-    const hasOwnPosition = options.position !== undefined && readOwnOffset(options.position) !== null
+    const hasOwnPosition = options.position !== undefined && readSkip(options.position) !== null
     const isLocal = isOverlaid || hasOwnPosition
     const asked = isLocal ? baseOptions(options, this.ids.length) : options
     const condition = { kind: 'unmodified-since', timestamp: view.timestamp } as const
@@ -91,7 +92,7 @@ function isWrite(operation: NumberedOperation['operation']): boolean {
 
 /** Whether a list that follows a write can be made of the snapshot alone. */
 function isListedById({ ids, position }: ListOptions): boolean {
-  return ids !== undefined && (!position || readOwnOffset(position) !== null)
+  return ids !== undefined && (!position || readSkip(position) !== null)
 }
 
 function listFromSnapshot(ids: string[], view: CollectionView): BaseList {

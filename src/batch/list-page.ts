@@ -1,13 +1,12 @@
-import { toExposedJson } from '../domain/record.ts'
-import { never } from '../domain/timestamp.ts'
+import { isListed, orders, readSkip, skipPosition, toListDocument } from '../domain/list.ts'
 import type { ServiceError } from '../domain/errors.ts'
-import type { ListOptions, PagePosition, RecordPage, SortOrder } from '../domain/record-storage.ts'
+import type { ListOptions, PagePosition, RecordPage } from '../domain/record-storage.ts'
 import type { SyncRecord } from '../domain/record.ts'
 import type { Timestamp } from '../domain/timestamp.ts'
 
-/** A page whose records have been read into memory. */
+/** A page that has been read into memory. */
 export interface BufferedPage extends RecordPage {
-  records: Uint8Array
+  document: Uint8Array
 }
 
 /** What the storage showed for a list, before the transaction's own writes. */
@@ -22,21 +21,13 @@ export type BaseList =
 /** The records that a transaction has written so far by their id; null for those that are gone. */
 export type Overlay = Map<string, SyncRecord | null>
 
-const ownOffsetForm = /^skip:(\d{1,9})$/
-
-/** How many records a position of ours skips; null for a position that only the storage understands. */
-export function readOwnOffset(position: PagePosition): number | null {
-  const match = ownOffsetForm.exec(position.offset)
-  return match ? Number(match[1]) : null
-}
-
 /**
  * What has to be asked of the storage so that `composePage` can make the page: enough records that after taking
  * out up to `overlaid` written ones, it is still known whether the page is the last.
  */
 export function baseOptions(options: ListOptions, overlaid: number): ListOptions {
   const { limit, position, ...base } = options
-  if (position && readOwnOffset(position) === null) return options
+  if (position && readSkip(position) === null) return options
   // Whether a limit counts the excluded records is the storage's business, so there the whole list is read.
   if (limit === undefined || options.excludedIds?.size) return base
   return { ...base, limit: skipped(options) + limit + overlaid + 1 }
@@ -55,7 +46,7 @@ export function composePage(
     (record): record is SyncRecord => record !== null && isListed(record, options, ids),
   )
   const firstTimestamp = options.position?.firstTimestamp ?? timestamp
-  if (options.position && readOwnOffset(options.position) === null) {
+  if (options.position && readSkip(options.position) === null) {
     // Written records are the newest now: before this page when the newest come first, else after the last one.
     const isLast = base.next === null && options.sort !== 'newest'
     return bufferedPage(isLast ? [...untouched, ...written] : untouched, firstTimestamp, base.next)
@@ -66,53 +57,13 @@ export function composePage(
   const shown = known.slice(start, options.limit === undefined ? undefined : start + options.limit)
   const end = start + shown.length
   const isCut = end < known.length || base.next !== null
-  return bufferedPage(shown, firstTimestamp, isCut ? { offset: `skip:${end}`, firstTimestamp } : null)
+  return bufferedPage(shown, firstTimestamp, isCut ? skipPosition(end, firstTimestamp) : null)
 }
 
 function skipped(options: ListOptions): number {
-  return options.position ? (readOwnOffset(options.position) ?? 0) : 0
-}
-
-function isListed(
-  record: SyncRecord,
-  { newer, older, excludedIds }: ListOptions,
-  ids: ReadonlySet<string> | undefined,
-): boolean {
-  if (newer !== undefined && record.lastModified <= newer) return false
-  if (older !== undefined && record.lastModified >= older) return false
-  if (ids && !ids.has(record.id)) return false
-  return !excludedIds?.has(record.id)
-}
-
-const orders: Record<SortOrder, (a: SyncRecord, b: SyncRecord) => number> = {
-  newest: (a, b) => b.lastModified - a.lastModified,
-  oldest: (a, b) => a.lastModified - b.lastModified,
-  index: (a, b) => weight(b) - weight(a),
-}
-
-function weight(record: SyncRecord): number {
-  return record.sortindex ?? Number.MIN_SAFE_INTEGER
+  return options.position ? (readSkip(options.position) ?? 0) : 0
 }
 
 function bufferedPage(records: SyncRecord[], timestamp: Timestamp, next: PagePosition | null): BufferedPage {
-  const bytes = new TextEncoder().encode(records.map(toExposedJson).join(','))
-  return { timestamp, records: bytes, count: records.length, next }
-}
-
-/** Reads back the elements of a page, see `toExposedJson`. */
-export function parseRecords(bytes: Uint8Array): SyncRecord[] {
-  const elements = JSON.parse(`[${new TextDecoder().decode(bytes)}]`) as ExposedRecord[]
-  return elements.map(({ id, last_modified, payload, sortindex }) => ({
-    id,
-    lastModified: last_modified ?? never,
-    payload,
-    ...(typeof sortindex === 'number' ? { sortindex } : {}),
-  }))
-}
-
-interface ExposedRecord {
-  id: string
-  last_modified: Timestamp
-  payload: string
-  sortindex?: number
+  return { timestamp, document: toListDocument(records), count: records.length, next }
 }

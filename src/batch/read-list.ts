@@ -1,4 +1,4 @@
-import { parseRecords } from './list-page.ts'
+import { readListDocument } from '../domain/list.ts'
 import { isRefusal } from './refusal.ts'
 import type { Precondition } from '../domain/precondition.ts'
 import type { ListOptions, ListOutcome, RecordStorage } from '../domain/record-storage.ts'
@@ -46,11 +46,11 @@ export async function readList(
     const outcome = await storage.list(collection, options, precondition)
     if (outcome.outcome !== 'page') return outcome
     const { page } = outcome
-    const bytes = await readBytes(page.records, budget)
+    const bytes = await readBytes(page.document, budget)
     if (bytes === null) return { list: { kind: 'too-large' }, heldBytes: 0 }
     const heldBytes = bytes.byteLength
-    if (form === 'page') return { list: { kind: 'page', page: { ...page, records: bytes } }, heldBytes }
-    return { list: { kind: 'records', records: parseRecords(bytes), next: page.next }, heldBytes }
+    if (form === 'page') return { list: { kind: 'page', page: { ...page, document: bytes } }, heldBytes }
+    return { list: { kind: 'records', records: readListDocument(bytes), next: page.next }, heldBytes }
   } catch (error) {
     if (isRefusal(error) && error.status !== 401) {
       return { list: { kind: 'failed', error }, heldBytes: 0 }
@@ -60,13 +60,13 @@ export async function readList(
 }
 
 async function readBytes(
-  records: Uint8Array | ReadableStream<Uint8Array>,
+  document: Uint8Array | ReadableStream<Uint8Array>,
   budget: AnswerBudget,
 ): Promise<Uint8Array | null> {
-  if (records instanceof Uint8Array) return budget.take(records.byteLength) ? records : null
+  if (document instanceof Uint8Array) return budget.take(document.byteLength) ? document : null
   const chunks: Uint8Array[] = []
   let length = 0
-  const reader = records.getReader()
+  const reader = document.getReader()
   try {
     for (;;) {
       const { done, value } = await reader.read()

@@ -1,6 +1,7 @@
 import { judgeGet } from '../domain/operation.ts'
 import { judgeCollection } from '../domain/precondition.ts'
-import { baseOptions, composePage, readOwnOffset } from './list-page.ts'
+import { readSkip } from '../domain/list.ts'
+import { baseOptions, composePage } from './list-page.ts'
 import { readList } from './read-list.ts'
 import type { Operation, OperationOutcome } from '../domain/operation.ts'
 import type { BulkStorage } from '../domain/record-storage.ts'
@@ -67,7 +68,7 @@ async function readWholeList(
   { collection, options, precondition }: Extract<Operation, { kind: 'list' }>,
   budget: AnswerBudget,
 ): Promise<OperationOutcome> {
-  const isLocal = options.position !== undefined && readOwnOffset(options.position) !== null
+  const isLocal = options.position !== undefined && readSkip(options.position) !== null
   const asked = isLocal ? baseOptions(options, 0) : options
   const read = await readList(storage, collection, asked, precondition, budget, isLocal ? 'records' : 'page')
   if (!('list' in read)) return read

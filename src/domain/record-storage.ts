@@ -23,14 +23,6 @@ export interface ListOptions extends ListFilter {
   limit?: number
   /** Where an earlier page ended. */
   position?: PagePosition
-  /** What to put around the elements, where that saves copying them once more; the page tells whether it was done. */
-  frame?: ListFrame
-}
-
-/** The bytes before and after the elements of a list. */
-export interface ListFrame {
-  opening: Uint8Array
-  closing: Uint8Array
 }
 
 /** Where a page ends: the storage's opaque offset, and the collection's timestamp as of the first page. */
@@ -44,12 +36,10 @@ export interface RecordPage {
   /** The collection's timestamp, on every page of one pagination that of the first page. */
   timestamp: Timestamp
   /**
-   * The records as the elements of a JSON array, in the exposed form, without the brackets. A stream fails when
-   * the storage does, so that a short list can't be taken for a whole one.
+   * The records in the exposed form, as the JSON document `{"data":[…]}`. A stream fails when the storage does, so that
+   * a short list can't be taken for a whole one.
    */
-  records: Uint8Array | ReadableStream<Uint8Array>
-  /** Whether the frame that was asked for stands around the records already; around a stream it always does. */
-  isFramed?: boolean
+  document: Uint8Array | ReadableStream<Uint8Array>
   /** How many records there are, where that is known before the last one has been read. */
   count: number | null
   next: PagePosition | null

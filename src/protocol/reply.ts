@@ -1,7 +1,7 @@
 import type { Errno } from '../domain/errors.ts'
 import { toExposedJson } from '../domain/record.ts'
 import type { SyncRecord } from '../domain/record.ts'
-import type { CollectionTimestamps, ListFrame, RecordPage } from '../domain/record-storage.ts'
+import type { CollectionTimestamps, RecordPage } from '../domain/record-storage.ts'
 import { toEntityTag, toHttpDate } from '../domain/timestamp.ts'
 import type { Timestamp } from '../domain/timestamp.ts'
 import { majorVersion } from './exposed.ts'
@@ -64,7 +64,7 @@ export function pageReply(
     headers['Next-Page'] = nextPageUrl(here, address.query, writePageToken(page.next))
   }
   if (isWhole && page.count !== null) headers['Total-Records'] = String(page.count)
-  return { status: 200, headers, body: framed(page) }
+  return { status: 200, headers, body: page.document }
 }
 
 /** The size of a collection, as headers: what HEAD of a list answers. */
@@ -104,17 +104,6 @@ export function nextPageUrl(here: string, query: string, token: string): string 
   return `${here}?${[...kept, `_token=${encodeURIComponent(token)}`].join('&')}`
 }
 
-/** What makes the elements of a list the body of its answer. */
-export const listFrame: ListFrame = {
-  opening: new TextEncoder().encode('{"data":['),
-  closing: new TextEncoder().encode(']}'),
-}
-
-function framed({ records, isFramed }: RecordPage): RecordPage['records'] {
-  if (isFramed || !(records instanceof Uint8Array)) return records
-  const { opening, closing } = listFrame
-  return Buffer.concat([opening, records, closing])
-}
 /** What the service is and can do: the first thing that every client asks. */
 export function rootReply(origin: string, userId: string | null, settings: ExposedSettings): Reply {
   const url = `${origin}/v${majorVersion(settings)}`

@@ -7,6 +7,7 @@ import { Type } from '@sinclair/typebox'
 import type { Static, TObject } from '@sinclair/typebox'
 import { errno, invalidRequest, ServiceError } from '../domain/errors.ts'
 import type { Problem } from '../domain/errors.ts'
+import { readListDocument, toListDocument } from '../domain/list.ts'
 import type { Operation, OperationOutcome, OutcomeOf } from '../domain/operation.ts'
 import { judgeCollection, noPrecondition } from '../domain/precondition.ts'
 import type { Precondition } from '../domain/precondition.ts'
@@ -527,7 +528,7 @@ function conditionReply({ headers }: { headers: ConditionHeaders }, timestamp: T
 }
 
 function emptyPage(timestamp: Timestamp): RecordPage {
-  return { timestamp, records: new Uint8Array(), count: 0, next: null }
+  return { timestamp, document: toListDocument([]), count: 0, next: null }
 }
 
 /**
@@ -561,9 +562,9 @@ export function asTransactionStep(operation: Operation): Operation {
   return { kind: 'list', collection, options: { ...filter, sort: 'newest' }, precondition }
 }
 
-function countElements({ records }: RecordPage): number {
-  if (!(records instanceof Uint8Array)) throw new TypeError('A streamed list can not be counted')
-  return (JSON.parse(`[${new TextDecoder().decode(records)}]`) as unknown[]).length
+function countElements({ document }: RecordPage): number {
+  if (!(document instanceof Uint8Array)) throw new TypeError('A streamed list can not be counted')
+  return readListDocument(document).length
 }
 
 function tooLargeForBatch(): ServiceError {

@@ -6,7 +6,6 @@ import type { BulkStorage } from '../domain/record-storage.ts'
 import { softAlert } from '../protocol/envelope.ts'
 import { IdentityReader } from '../protocol/identity.ts'
 import type { ReadIdentity } from '../protocol/identity.ts'
-import { listFrame } from '../protocol/reply.ts'
 import { BucketPath, ReadHeaders } from '../protocol/schemas.ts'
 import { beginCall, checkCall } from './guard.ts'
 import type { IncomingBody } from './body.ts'
@@ -91,11 +90,7 @@ export async function execute(
     case 'get':
       return storage.get(operation.collection, operation.id, operation.precondition)
     case 'list':
-      return storage.list(
-        operation.collection,
-        { ...operation.options, frame: listFrame },
-        operation.precondition,
-      )
+      return storage.list(operation.collection, operation.options, operation.precondition)
     case 'timestamps':
       return { outcome: 'found', ...(await storage.collectionTimestamps()) }
     case 'count': {

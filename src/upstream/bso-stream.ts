@@ -1,8 +1,8 @@
 import { isUtf8 } from 'node:buffer'
 import { UpstreamError } from '../domain/errors.ts'
+import { listClosing, listOpening } from '../domain/list.ts'
 import { toExposedJson } from '../domain/record.ts'
 import { readBso } from './bso.ts'
-import type { ListFrame } from '../domain/record-storage.ts'
 
 export interface BsoRewriterOptions {
   /** Only records with these ids; without it all, which is much faster because no line has to be parsed. */
@@ -83,15 +83,15 @@ export class BsoRewriter {
     return this.#taken()
   }
 
-  /** A list that has come in one piece, with something before and after it, in one piece. */
-  pushWhole(piece: Uint8Array, { opening, closing }: ListFrame): Uint8Array {
+  /** The JSON document of a list that has come in one piece. */
+  pushWhole(piece: Uint8Array): Uint8Array {
     const chunk = Buffer.from(piece.buffer, piece.byteOffset, piece.byteLength)
-    this.#begin(opening.length + chunk.length + closing.length)
-    this.#write(opening)
+    this.#begin(listOpening.length + chunk.length + listClosing.length)
+    this.#write(listOpening)
     const end = this.#writeLines(chunk, 0)
     requireUtf8(chunk.subarray(end))
     this.#writeParsed(chunk, end, chunk.length)
-    this.#write(closing)
+    this.#write(listClosing)
     return this.#taken()
   }
 

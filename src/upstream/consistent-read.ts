@@ -1,4 +1,5 @@
 import { UpstreamError } from '../domain/errors.ts'
+import { isListed } from '../domain/list.ts'
 import { never } from '../domain/timestamp.ts'
 import { jsonOf } from './answer.ts'
 import { readBso } from './bso.ts'
@@ -78,14 +79,10 @@ export async function countRecords(
     if (ids && listed.length === 0) await reads.begin()
     for (const id of single) {
       const record = await reads.record(id)
-      if (record && isBetween(record.lastModified, filter)) count += 1
+      if (record && isListed(record, filter)) count += 1
     }
     return { timestamp: reads.timestamp, count }
   })
-}
-
-function isBetween(moment: Timestamp, { newer, older }: ListFilter): boolean {
-  return (newer === undefined || moment > newer) && (older === undefined || moment < older)
 }
 
 /** Carries out reads that belong together; when the collection changes meanwhile, all of them again, three times at most. */

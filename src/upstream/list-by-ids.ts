@@ -1,10 +1,9 @@
-import { toExposedJson } from '../domain/record.ts'
+import { isListed, orders, readSkip, skipPosition, toListDocument } from '../domain/list.ts'
 import { invalidRequest } from '../domain/errors.ts'
 import { judgeCollection } from '../domain/precondition.ts'
 import { readConsistently } from './consistent-read.ts'
-import { readSkip, skipPosition } from './skip-offset.ts'
 import type { Precondition } from '../domain/precondition.ts'
-import type { ListOptions, ListOutcome, SortOrder } from '../domain/record-storage.ts'
+import type { ListOptions, ListOutcome } from '../domain/record-storage.ts'
 import type { SyncRecord } from '../domain/record.ts'
 import type { StorageCalls } from './call.ts'
 
@@ -26,8 +25,8 @@ export async function listMerged(
   const verdict = judgeCollection(precondition, current)
   if (verdict) return verdict
   const selected = [...records.values()]
-    .filter((record) => isSelected(record, options))
-    .toSorted(orders[sort])
+    .filter((record) => isListed(record, options))
+    .toSorted((a, b) => orders[sort](a, b) || byId(a, b))
   const end = limit === undefined ? selected.length : skip + limit
   const page = selected.slice(skip, end)
   const timestamp = position?.firstTimestamp ?? current
@@ -35,30 +34,14 @@ export async function listMerged(
     outcome: 'page',
     page: {
       timestamp,
-      records: Buffer.from(page.map(toExposedJson).join(',')),
+      document: toListDocument(page),
       count: page.length,
       next: end < selected.length ? skipPosition(end, timestamp) : null,
     },
   }
 }
 
-function isSelected({ id, lastModified }: SyncRecord, { newer, older, excludedIds }: ListOptions): boolean {
-  if (newer !== undefined && lastModified <= newer) return false
-  if (older !== undefined && lastModified >= older) return false
-  return !excludedIds?.has(id)
-}
-
-type Order = (a: SyncRecord, b: SyncRecord) => number
-
-const byId: Order = (a, b) => (a.id < b.id ? -1 : 1)
-
-const orders: Record<SortOrder, Order> = {
-  newest: (a, b) => b.lastModified - a.lastModified || byId(a, b),
-  oldest: (a, b) => a.lastModified - b.lastModified || byId(a, b),
-  index: (a, b) => weight(b) - weight(a) || byId(a, b),
-}
-
-/** A record without a weight comes after all others. */
-function weight({ sortindex = -1_000_000_000 }: SyncRecord): number {
-  return sortindex
+/** Pages need the same order each time, also among records that are equal in the order asked for. */
+function byId(a: SyncRecord, b: SyncRecord): number {
+  return a.id < b.id ? -1 : 1
 }

@@ -1,9 +1,9 @@
 import { UpstreamError } from '../domain/errors.ts'
+import { listClosing, listOpening, readSkip } from '../domain/list.ts'
 import { noPrecondition } from '../domain/precondition.ts'
 import { jsonOf, readBounded } from './answer.ts'
 import { BsoRewriter } from './bso-stream.ts'
 import { listMerged } from './list-by-ids.ts'
-import { readSkip } from './skip-offset.ts'
 import {
   chunkIds,
   lastModifiedOf,
@@ -16,7 +16,7 @@ import {
   unmodifiedSinceHeader,
 } from './wire.ts'
 import type { Precondition } from '../domain/precondition.ts'
-import type { ListFrame, ListOptions, ListOutcome, RecordPage } from '../domain/record-storage.ts'
+import type { ListOptions, ListOutcome, RecordPage } from '../domain/record-storage.ts'
 import type { BodyStream, ByteSource, UpstreamAnswer } from './answer.ts'
 import type { StorageCalls, StorageRead } from './call.ts'
 import type { Release } from './concurrency-limits.ts'
@@ -61,8 +61,9 @@ class Listing {
     this.#offset = skip === null ? position!.offset : null
   }
 
-  async begin(precondition: Precondition): Promise<ListOutcome> {
-    const { limit, position, frame } = this.options
+  /** Asks for the list, and once more when its stream breaks off before any of it was handed on. */
+  async begin(precondition: Precondition, isRepeated = false): Promise<ListOutcome> {
+    const { limit, position } = this.options
     // What is skipped has to be asked for.
     const reach = limit === undefined ? {} : { limit: limit + this.#skip }
     const query = listQuery({ ...this.options, ...reach }, this.#offset)
@@ -77,43 +78,46 @@ class Listing {
       if (offset !== null && offset === this.#offset) throw roundInCircles()
       const isFollowed = offset !== null && limit === undefined
       const next = offset === null || isFollowed ? null : { offset, firstTimestamp: timestamp }
-      const records =
+      const document =
         isFollowed || answer.stream !== null ? await this.#stream(answer, isFollowed) : this.#whole(answer)
-      const isFramed = frame !== undefined
-      return { outcome: 'page', page: { timestamp, next, ...(isFramed && { isFramed }), ...records } }
+      return { outcome: 'page', page: { timestamp, next, ...document } }
     } catch (error) {
       answer.stream?.cancel()
-      throw error
+      if (answer.stream === null || isRepeated || !isConnectionLost(error)) throw error
     }
+    return await this.begin(precondition, true)
   }
 
-  #whole(answer: UpstreamAnswer): Pick<RecordPage, 'records' | 'count'> {
+  #whole(answer: UpstreamAnswer): Pick<RecordPage, 'document' | 'count'> {
     const rewriter = this.#rewriter()
-    const records = rewriter.pushWhole(toLines(answer.bytes), this.#frame)
+    const document = rewriter.pushWhole(toLines(answer.bytes))
     checkCount(answer, rewriter.recordCount)
-    return { records, count: rewriter.keptCount }
+    return { document, count: rewriter.keptCount }
   }
 
-  async #stream(answer: UpstreamAnswer, isFollowed: boolean): Promise<Pick<RecordPage, 'records' | 'count'>> {
+  async #stream(
+    answer: UpstreamAnswer,
+    isFollowed: boolean,
+  ): Promise<Pick<RecordPage, 'document' | 'count'>> {
     const release = await this.calls.client.upstream.acquireStream()
     const rewriter = this.#rewriter()
     const nextPage = isFollowed ? this.#followUp(answer) : noNextPage
     const pages = new ListPages(answer, rewriter, nextPage, release)
     let first = await pages.read()
-    const { opening, closing } = this.#frame
-    if (first === null) return { records: Buffer.concat([opening, closing]), count: rewriter.keptCount }
-    const records = new ReadableStream<Uint8Array>(
+    if (first === null)
+      return { document: Buffer.concat([listOpening, listClosing]), count: rewriter.keptCount }
+    const document = new ReadableStream<Uint8Array>(
       {
         async pull(controller) {
           if (first) {
-            if (opening.length > 0) controller.enqueue(opening)
+            controller.enqueue(listOpening)
             controller.enqueue(first)
             first = null
             return
           }
           const piece = await pages.read()
           if (piece) return controller.enqueue(piece)
-          if (closing.length > 0) controller.enqueue(closing)
+          controller.enqueue(listClosing)
           controller.close()
         },
         cancel: () => pages.cancel(),
@@ -121,7 +125,7 @@ class Listing {
       { highWaterMark: 0 },
     )
     const isCounted = nextOffsetOf(answer.headers) === null && !rewriter.isSelective
-    return { records, count: isCounted ? recordCountOf(answer.headers) : null }
+    return { document, count: isCounted ? recordCountOf(answer.headers) : null }
   }
 
   /** All further pages belong to the collection as it was on the first: when it changes, the list is cut short. */
@@ -155,10 +159,6 @@ class Listing {
     }
   }
 
-  get #frame(): ListFrame {
-    return this.options.frame ?? noFrame
-  }
-
   #rewriter(): BsoRewriter {
     const { ids, excludedIds } = this.options
     if (!ids && !excludedIds?.size) return new BsoRewriter({ skip: this.#skip })
@@ -168,10 +168,12 @@ class Listing {
   }
 }
 
-const noFrame: ListFrame = { opening: new Uint8Array(0), closing: new Uint8Array(0) }
-
 /** Asks for the page after this answer, which held so many records; null when it was the last. */
 type NextPage = (answer: UpstreamAnswer, recordCount: number) => Promise<UpstreamAnswer | null>
+
+function isConnectionLost(error: unknown): boolean {
+  return error instanceof UpstreamError && error.failure === 'connection-lost'
+}
 
 async function noNextPage(): Promise<null> {
   return null

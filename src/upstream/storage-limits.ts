@@ -1,4 +1,5 @@
 import { UpstreamError } from '../domain/errors.ts'
+import { RecentMap } from '../domain/recent-map.ts'
 import { jsonOf } from './answer.ts'
 import type { StorageLimits } from '../domain/record-storage.ts'
 import type { StorageCalls } from './call.ts'
@@ -14,15 +15,13 @@ const maxEntries = 1000
 
 /** Remembers the limits of the 1000 nodes asked about last, for ten minutes. */
 export function createLimitsCache(now: () => number): LimitsCache {
-  const entries = new Map<string, { limits: StorageLimits; untilMs: number }>()
+  const entries = new RecentMap<string, { limits: StorageLimits; untilMs: number }>(maxEntries)
   return {
     get(node) {
       const entry = entries.get(node)
       return entry && entry.untilMs > now() ? entry.limits : null
     },
     set(node, limits) {
-      entries.delete(node)
-      if (entries.size >= maxEntries) entries.delete(entries.keys().next().value!)
       entries.set(node, { limits, untilMs: now() + ttlMs })
     },
   }

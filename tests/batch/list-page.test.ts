@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'bun:test'
-import { composePage, parseRecords } from '../../src/batch/list-page.ts'
+import { composePage } from '../../src/batch/list-page.ts'
+import { readListDocument } from '../../src/domain/list.ts'
 import type { ListOptions } from '../../src/domain/record-storage.ts'
 import type { SyncRecord } from '../../src/domain/record.ts'
 import { timestamp } from '../../src/domain/timestamp.ts'
@@ -16,9 +17,9 @@ const next = { offset: '3', firstTimestamp: timestamp(300) }
 
 function page(options: ListOptions, more: typeof next | null, written: SyncRecord[]) {
   const overlay = new Map(written.map((one) => [one.id, one]))
-  const { records, next: position } = composePage(options, { records: base, next: more }, overlay, now)
+  const { document, next: position } = composePage(options, { records: base, next: more }, overlay, now)
   return {
-    ids: parseRecords(records)
+    ids: readListDocument(document)
       .map(({ id }) => id)
       .join(''),
     next: position?.offset ?? null,

@@ -171,12 +171,12 @@ describe('runTransaction: lists', () => {
     storage.list = async (...call) => {
       const outcome = await read.apply(storage, call)
       if (outcome.outcome !== 'page') return outcome
-      const records = new ReadableStream<Uint8Array>({
+      const document = new ReadableStream<Uint8Array>({
         pull(controller) {
           controller.error(new UpstreamError('connection-lost', 'Cut off'))
         },
       })
-      return { ...outcome, page: { ...outcome.page, records } }
+      return { ...outcome, page: { ...outcome.page, document } }
     }
 
     const { failure } = await transact(storage, [list('tabs'), put('tabs', 'a', { payload: 'new' })])

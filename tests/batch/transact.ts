@@ -115,8 +115,8 @@ export const onlyIfExists: Precondition = { kind: 'exists' }
 export function recordsOf(
   outcome: OperationOutcome | undefined,
 ): { id: string; last_modified: number; payload: string; sortindex?: number }[] {
-  if (outcome?.outcome !== 'page' || !(outcome.page.records instanceof Uint8Array)) {
+  if (outcome?.outcome !== 'page' || !(outcome.page.document instanceof Uint8Array)) {
     throw new TypeError(`No page in memory, but ${outcome?.outcome}`)
   }
-  return JSON.parse(`[${new TextDecoder().decode(outcome.page.records)}]`)
+  return JSON.parse(new TextDecoder().decode(outcome.page.document)).data
 }

@@ -29,6 +29,7 @@ describe('a storage that pages unasked, and changes between two of its pages', (
 
     changeBetweenPages(proxy, person)
     await expect(bookmarks.listRecords()).rejects.toThrow()
+    proxy.plan(() => null)
     const { data } = await bookmarks.listRecords()
 
     expect(data.map(({ id }) => id)).toEqual([...'ahgfedcb'])
@@ -42,6 +43,7 @@ describe('a storage that pages unasked, and changes between two of its pages', (
 
       changeBetweenPages(proxy, person)
       await expect(phone.sync()).rejects.toThrow()
+      proxy.plan(() => null)
       const meanwhile = await phone.titles()
       const result = await phone.sync()
 
@@ -59,12 +61,10 @@ function someoneWithEight(world: World): Person {
   return person
 }
 
-/** Once, the record that a list shows last is written after the first page has been read. */
+/** The record that a list shows last is written after each first page, because a client's runtime may ask again by itself. */
 function changeBetweenPages(proxy: FaultProxy, { firefox }: Person): void {
-  let isChanged = false
   proxy.plan(({ query }) => {
-    if (!isChanged && query.has('offset')) firefox.write('a', 'Changed')
-    isChanged ||= query.has('offset')
+    if (query.has('offset')) firefox.write('a', 'Changed')
     return null
   })
 }

@@ -79,7 +79,7 @@ export function startCrowdedWorld(
     async list(): Promise<ListOutcome> {
       await reach()
       let stream: ReadableStreamDefaultController<Uint8Array>
-      const records = new ReadableStream<Uint8Array>({
+      const document = new ReadableStream<Uint8Array>({
         start(controller) {
           stream = controller
           lists.add(stream)
@@ -90,7 +90,7 @@ export function startCrowdedWorld(
       })
       return {
         outcome: 'page',
-        page: { timestamp: record.lastModified, records, count: null, next: null, isFramed: true },
+        page: { timestamp: record.lastModified, document, count: null, next: null },
       }
     },
   } as unknown as BulkStorage

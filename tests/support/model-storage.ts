@@ -1,6 +1,6 @@
 import { errno, ServiceError, UpstreamError } from '../../src/domain/errors.ts'
 import { judgeRead } from '../../src/domain/precondition.ts'
-import { toExposedJson } from '../../src/domain/record.ts'
+import { toListDocument } from '../../src/domain/list.ts'
 import { never, timestamp } from '../../src/domain/timestamp.ts'
 import type { Precondition } from '../../src/domain/precondition.ts'
 import type {
@@ -280,10 +280,10 @@ export class ModelStorage implements BulkStorage {
       const start = Number(options.position?.offset ?? 0)
       const end = options.limit === undefined ? all.length : start + options.limit
       const timestamp = options.position?.firstTimestamp ?? current
-      const bytes = new TextEncoder().encode(all.slice(start, end).map(toExposedJson).join(','))
+      const bytes = toListDocument(all.slice(start, end))
       const next = end < all.length ? { offset: String(end), firstTimestamp: timestamp } : null
-      const records = this.streamChunkBytes === null ? bytes : this.#stream(bytes, this.streamChunkBytes)
-      return { outcome: 'page', page: { timestamp, records, count: null, next } }
+      const document = this.streamChunkBytes === null ? bytes : this.#stream(bytes, this.streamChunkBytes)
+      return { outcome: 'page', page: { timestamp, document, count: null, next } }
     })
   }
 

@@ -111,9 +111,9 @@ export function pageOf(listed: ListOutcome): RecordPage {
 }
 
 /** Reads a page to its end. */
-export async function recordsOf({ records }: RecordPage): Promise<ExposedRecord[]> {
-  const elements = await new Response(records as Uint8Array<ArrayBuffer> | ReadableStream).text()
-  return JSON.parse(`[${elements}]`)
+export async function recordsOf({ document }: RecordPage): Promise<ExposedRecord[]> {
+  const text = await new Response(document as Uint8Array<ArrayBuffer> | ReadableStream).text()
+  return JSON.parse(text).data
 }
 
 export async function idsOf(page: RecordPage): Promise<string[]> {

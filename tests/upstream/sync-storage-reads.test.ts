@@ -45,7 +45,7 @@ describe('list', () => {
     const page = await listPage(storage)
 
     expect(page).toMatchObject({ timestamp: second, count: 2, next: null })
-    expect(page.records).toBeInstanceOf(Uint8Array)
+    expect(page.document).toBeInstanceOf(Uint8Array)
     expect(await recordsOf(page)).toEqual([
       { id: '{b}', last_modified: second, payload: 'ü' },
       { id: 'a', last_modified: first, payload: '{"ciphertext":"x"}', sortindex: 7 },
@@ -68,7 +68,7 @@ describe('list', () => {
 
     expect(await listPage(storage)).toEqual({
       timestamp: never,
-      records: new Uint8Array(0),
+      document: new Uint8Array(Buffer.from('{"data":[]}')),
       count: 0,
       next: null,
     })
@@ -146,7 +146,7 @@ describe('list', () => {
 
     const page = await listPage(storage, {}, 'history')
 
-    expect(page.records).toBeInstanceOf(ReadableStream)
+    expect(page.document).toBeInstanceOf(ReadableStream)
     expect(page.count).toBe(3000)
     expect(await recordsOf(page)).toHaveLength(3000)
   })
@@ -197,7 +197,7 @@ describe('list', () => {
     proxy.plan(({ index }) => (index === 0 ? { kind: 'hang-mid-body', afterBytes: 300_000 } : null))
     const page = await listPage(storage, {}, 'history')
 
-    await (page.records as ReadableStream).cancel()
+    await (page.document as ReadableStream).cancel()
 
     expect(await recordsOf(await listPage(storage, { limit: 3 }, 'history'))).toHaveLength(3)
   })
@@ -726,7 +726,7 @@ describe('a read that fails', () => {
 
     const lists = await Promise.all(Array.from({ length: 64 }, () => listPage(storage)))
     const single = await storage.get('tabs', 'id1', noPrecondition)
-    await Promise.all(lists.map(({ records }) => (records as ReadableStream).cancel()))
+    await Promise.all(lists.map(({ document }) => (document as ReadableStream).cancel()))
 
     expect(single.outcome).toBe('found')
     expect((await recordsOf(await listPage(storage))).length).toBe(20)

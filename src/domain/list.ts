@@ -1,0 +1,68 @@
+import { toExposedJson } from './record.ts'
+import type { ListFilter, PagePosition, SortOrder } from './record-storage.ts'
+import type { SyncRecord } from './record.ts'
+import type { Timestamp } from './timestamp.ts'
+
+/** Whether a list with these filters holds a record; `ids` are those of the filter. */
+export function isListed(
+  { id, lastModified }: SyncRecord,
+  { newer, older, excludedIds }: ListFilter,
+  ids?: ReadonlySet<string>,
+): boolean {
+  if (newer !== undefined && lastModified <= newer) return false
+  if (older !== undefined && lastModified >= older) return false
+  if (ids && !ids.has(id)) return false
+  return !excludedIds?.has(id)
+}
+
+/** How records follow one another; those that are equal in this have no order of their own. */
+export const orders: Record<SortOrder, (a: SyncRecord, b: SyncRecord) => number> = {
+  newest: (a, b) => b.lastModified - a.lastModified,
+  oldest: (a, b) => a.lastModified - b.lastModified,
+  index: (a, b) => weight(b) - weight(a),
+}
+
+/** A record without a weight comes after all others. */
+function weight({ sortindex = Number.MIN_SAFE_INTEGER }: SyncRecord): number {
+  return sortindex
+}
+
+const skipForm = /^skip:(\d{1,9})$/
+
+/** The position after so many records, for a list that has no offset of the storage. */
+export function skipPosition(count: number, firstTimestamp: Timestamp): PagePosition {
+  return { offset: `skip:${count}`, firstTimestamp }
+}
+
+/** How many records lie before such a position; null when its offset is one of the storage. */
+export function readSkip({ offset }: PagePosition): number | null {
+  const match = skipForm.exec(offset)
+  return match ? Number(match[1]) : null
+}
+
+/** What stands before and after the records of a list in its JSON document. */
+export const listOpening: Uint8Array = Buffer.from('{"data":[')
+export const listClosing: Uint8Array = Buffer.from(']}')
+
+/** A list as the JSON document that answers it. */
+export function toListDocument(records: SyncRecord[]): Uint8Array {
+  return Buffer.from(`{"data":[${records.map(toExposedJson).join(',')}]}`)
+}
+
+/** Reads the records of a list back from its JSON document. */
+export function readListDocument(document: Uint8Array): SyncRecord[] {
+  const { data } = JSON.parse(new TextDecoder().decode(document)) as { data: ExposedRecord[] }
+  return data.map(({ id, last_modified: lastModified, payload, sortindex }) => ({
+    id,
+    lastModified,
+    payload,
+    ...(typeof sortindex === 'number' && { sortindex }),
+  }))
+}
+
+interface ExposedRecord {
+  id: string
+  last_modified: Timestamp
+  payload: string
+  sortindex?: number
+}
