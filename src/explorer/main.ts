@@ -45,8 +45,10 @@ function start(): void {
   // The link's secrets go out of sight, and out of what is copied from the address bar.
   if (location.hash !== '') history.replaceState(null, '', location.pathname + location.search)
   fillIn(given)
-  if (given.token && given.keyId && given.syncKey) void connect()
-  else showConnect(null)
+  if (!given.token || !given.keyId || !given.syncKey) return showConnect(null)
+  view.replaceChildren(make('p', { class: 'nothing' }, 'Asking the bridge …'))
+  byId('explorer').hidden = false
+  void connect()
 }
 
 function fillIn(values: Partial<Credentials>): void {
@@ -64,6 +66,7 @@ function showConnect(trouble: Trouble | null): void {
   place.textContent = trouble === null ? '' : adviceFor(trouble)
   byId('connect').hidden = false
   byId('explorer').hidden = true
+  byId('back').hidden = entries.size === 0
   byId<HTMLButtonElement>('open').disabled = false
   const first = trouble?.kind === 'key' ? 'syncKey' : 'token'
   field(first).focus()
@@ -240,6 +243,10 @@ field('keyId').addEventListener('input', () => {
 })
 byId('copy-recipe').addEventListener('click', () => shown.copy(byId('recipe').textContent ?? ''))
 byId('leave').addEventListener('click', leave)
+byId('back').addEventListener('click', () => {
+  byId('connect').hidden = true
+  byId('explorer').hidden = false
+})
 byId('refresh').addEventListener('click', () => void connect())
 byId('save-bookmarks').addEventListener('click', () =>
   save('bookmarks.html', 'text/html', bookmarksFile(bookmarkTree(shown.entriesOf('bookmarks')))),

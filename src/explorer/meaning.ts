@@ -253,6 +253,51 @@ export function otherRecords(entries: Entry[]): Item[] {
   })
 }
 
+/** Something that a record says, in words; a number is a moment, in ms since 1970. */
+export interface Fact {
+  name: string
+  value: string | number
+}
+
+// How people call the fields that Firefox writes, and what its moments are counted in: parts of a millisecond, or many.
+const factNames: Record<string, string> = {
+  bmkUri: 'Address',
+  histUri: 'Address',
+  hostname: 'Site',
+  username: 'User name',
+  parentName: 'Folder',
+  keyword: 'Keyword',
+  os: 'System',
+  version: 'Firefox',
+  name: 'Name',
+  value: 'Value',
+}
+const momentNames: Record<string, string> = {
+  dateAdded: 'Added',
+  timeCreated: 'Created',
+  timeLastUsed: 'Last used',
+  timePasswordChanged: 'Password changed',
+}
+const mostVisits = 8
+
+/** What a record says, as people would say it, as far as that is known. */
+export function factsOf(clear: Fields): Fact[] {
+  const texts = Object.entries(factNames).map(([field, name]) => ({ name, value: textOf(clear[field]) }))
+  const tags = Array.isArray(clear.tags) ? clear.tags.join(', ') : ''
+  const moments = Object.entries(momentNames).map(([field, name]) => ({ name, value: Number(clear[field]) }))
+  const visits = (Array.isArray(clear.visits) ? clear.visits : [])
+    .map((visit: Fields) => Number(visit?.date) / 1000)
+    .toSorted((left, right) => right - left)
+    .slice(0, mostVisits)
+    .map((value) => ({ name: 'Visited', value }))
+  const isMoment = ({ value }: Fact) => Number(value) > 0 && Number(value) < 8.64e15
+  return [
+    ...texts.filter(({ value }) => value !== ''),
+    ...(tags === '' ? [] : [{ name: 'Tags', value: tags }]),
+    ...[...moments, ...visits].filter(isMoment),
+  ]
+}
+
 /** The file that every browser imports. */
 export function bookmarksFile(roots: TreeNode[]): string {
   const lines = [

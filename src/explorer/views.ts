@@ -5,6 +5,7 @@ import {
   bookmarkTree,
   countBookmarks,
   devices,
+  factsOf,
   flatten,
   formEntries,
   historyByDay,
@@ -12,8 +13,9 @@ import {
   logins,
   otherRecords,
   preferences,
+  webAddress,
 } from './meaning.ts'
-import type { Device, Item, TreeNode, Visit } from './meaning.ts'
+import type { Device, Fact, Item, TreeNode, Visit } from './meaning.ts'
 
 /** What the views show, and what they can make happen. */
 export interface Shown {
@@ -391,7 +393,7 @@ export function drawDetails(entry: Entry, bucket: string, close: () => void): HT
   )
   if (clear === null)
     meaning.append(make('p', { class: 'trouble' }, `This record can't be read. ${problem}.`))
-  else meaning.append(...drawClear(clear))
+  else meaning.append(drawFacts(factsOf(clear)), ...drawClear(clear))
   const onWire = make(
     'section',
     { class: 'wire' },
@@ -402,6 +404,16 @@ export function drawDetails(entry: Entry, bucket: string, close: () => void): HT
     make('p', { class: 'hint' }, `changed ${momentForm.format(wire.last_modified)}`),
   )
   return [head, make('div', { class: 'sides' }, meaning, onWire)]
+}
+
+function drawFacts(facts: Fact[]): HTMLElement {
+  const rows = facts.flatMap(({ name, value }) => {
+    const url = webAddress(value)
+    const link = { href: url, target: '_blank', rel: 'noopener noreferrer' }
+    const text = typeof value === 'number' ? momentForm.format(value) : value
+    return [make('dt', {}, name), make('dd', {}, url === null ? text : make('a', link, text))]
+  })
+  return make('dl', {}, ...rows)
 }
 
 const secretField = /^(password|cc-number.*|cc-exp.*)$/

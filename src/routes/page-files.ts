@@ -40,7 +40,9 @@ export function textFile(name: string, load: () => Promise<unknown>): PageFile {
   const read = async () => {
     const { default: source } = (await load()) as { default: string }
     if (type === undefined) return toScript(source)
-    return type === 'text/plain' ? source : source.replaceAll(/^ +/gm, '')
+    if (type === 'text/plain') return source
+    const flat = source.replaceAll(/^ +/gm, '')
+    return type === 'text/html' ? flat : flat.replaceAll(/ ?([;{},])\n/g, '$1')
   }
   return { type: type ?? 'text/javascript', read: () => (made ??= read()) }
 }
