@@ -31,13 +31,13 @@ export interface AppliedChange {
  * writers do later does not change their outcome any more.
  */
 export class CollectionState {
-  /** Why nothing more can be written. Decides over the operations that are not settled. */
-  failure: ServiceError | null = null
-  maxPayloadBytes = Number.POSITIVE_INFINITY
   /** What has been done so far, by record id. */
   readonly applied = new Map<string, AppliedChange>()
-  /** Records that the storage would not take. */
-  readonly rejected = new Map<string, Rejection>()
+  readonly #rejected = new Map<string, Rejection>()
+  #failure: ServiceError | null = null
+  #maxPayloadBytes = Number.POSITIVE_INFINITY
+  /** What follows from all this; null as soon as any of it changes. */
+  #decided: { simulation: Simulation; plan: CollectionPlan } | null = null
   readonly #operations: NumberedOperation[]
   readonly #epochs = new Map<string, Epoch[]>()
   readonly #writtenAt = new Map<string, Timestamp>()
@@ -71,15 +71,33 @@ export class CollectionState {
   }
 
   /** What has still to be done. */
-  plan(): CollectionPlan {
-    return planChanges(this.#simulate().changes)
+  get plan(): CollectionPlan {
+    return this.#decide().plan
+  }
+
+  /** Nothing more can be written. That decides over the operations that are not settled. */
+  fail(error: ServiceError): void {
+    this.#failure = error
+    this.#decided = null
+  }
+
+  limitPayloads(maxBytes: number): void {
+    this.#maxPayloadBytes = maxBytes
+    this.#decided = null
+  }
+
+  /** The storage would not take these records. */
+  reject(rejected: Map<string, Rejection>): void {
+    for (const [id, reason] of rejected) this.#rejected.set(id, reason)
+    this.#decided = null
   }
 
   /** Begins again with a newer view. Only while nothing is visible. */
   restart(view: CollectionView): void {
     this.#view = view
     this.#since = view.timestamp
-    this.rejected.clear()
+    this.#rejected.clear()
+    this.#decided = null
   }
 
   /** Nothing was there at that moment. Only before anything is written. */
@@ -90,6 +108,7 @@ export class CollectionState {
   /** Goes on with newer versions of the records whose operations aren't settled. */
   refresh(snapshot: Snapshot): void {
     this.#wasRefreshed = true
+    this.#decided = null
     this.#view = { ...this.#view, records: snapshot.records }
     this.#since = snapshot.timestamp
   }
@@ -116,16 +135,17 @@ export class CollectionState {
 
   /** Takes note that a step is upstream, all of it but the refused ids. */
   settle(step: VisibleStep, at: Timestamp, refused: Map<string, Rejection>): void {
-    const plan = this.plan()
+    const { plan } = this
     if (step.kind === 'remove') this.#settleRemoval(step.ids, plan)
     else this.#settleWrite(step, at, refused, plan)
     this.#since = at
     this.#committedAt = at
+    this.#decided = null
   }
 
   /** The collection's timestamp as the operation of that index sees it, once everything is settled. */
   timestampAt(index: number): Timestamp {
-    const { effectiveFrom } = this.#simulate()
+    const { effectiveFrom } = this.#decide().simulation
     return index > effectiveFrom ? (this.#committedAt ?? this.#view.timestamp) : this.#view.timestamp
   }
 
@@ -141,18 +161,19 @@ export class CollectionState {
       inherited: (id: string) => this.#inherited.get(id) ?? null,
     }
     const outcomes = new Map<number, OperationOutcome>()
-    for (const [index, answer] of this.#simulate().answers) outcomes.set(index, answer(stamps))
+    for (const [index, answer] of this.#decide().simulation.answers) outcomes.set(index, answer(stamps))
     return outcomes
   }
 
-  #simulate(): Simulation {
-    const { failure, maxPayloadBytes, rejected } = this
-    return simulate(this.#operations, this.#view, {
+  #decide(): { simulation: Simulation; plan: CollectionPlan } {
+    if (this.#decided) return this.#decided
+    const simulation = simulate(this.#operations, this.#view, {
       epochs: this.#epochs,
-      rejected,
-      failure,
-      maxPayloadBytes,
+      rejected: this.#rejected,
+      failure: this.#failure,
+      maxPayloadBytes: this.#maxPayloadBytes,
     })
+    return (this.#decided = { simulation, plan: planChanges(simulation.changes) })
   }
 
   #settleRemoval(ids: string[], { resets, deletes }: CollectionPlan): void {
@@ -183,7 +204,7 @@ export class CollectionState {
     for (const { id, payload, sortindex, ttlSeconds } of step.records) {
       const reason = refused.get(id)
       if (reason) {
-        this.rejected.set(id, reason)
+        this.#rejected.set(id, reason)
         continue
       }
       const before = this.#before(id)
@@ -221,6 +242,6 @@ export class CollectionState {
     const epochs = this.#epochs.get(id) ?? []
     if (epochs.at(-1)?.until === Number.POSITIVE_INFINITY) return
     const base = this.#view.records.get(id) ?? null
-    this.#epochs.set(id, [...epochs, { until, base, rejection: this.rejected.get(id) ?? null }])
+    this.#epochs.set(id, [...epochs, { until, base, rejection: this.#rejected.get(id) ?? null }])
   }
 }

@@ -79,3 +79,78 @@ export class Pace {
     this.#endsAtMs = Math.max(endsAtMs, now() + patienceMs)
   }
 }
+
+/** What a transaction tells of itself, for logs and metrics: no ids, no contents, no owners. */
+export type TransactionEvent =
+  /** Nothing had to be written. */
+  | { kind: 'read-only' }
+  /** All is written, and visible. */
+  | { kind: 'committed'; collections: number; records: number }
+  /** Somebody else wrote to the collection first; it is read and decided again. */
+  | { kind: 'moved-round'; collection: string }
+  /** The answer to a write was lost, and the storage is looked at. */
+  | { kind: 'probed'; collection: string }
+  /** A part was visible, and has been taken back. */
+  | { kind: 'undone'; collections: string[] }
+  /** A part is visible and could not be taken back. */
+  | { kind: 'partial'; collections: string[] }
+  /** It can't be told whether the writes to these collections were carried out. */
+  | { kind: 'unknown'; collections: string[] }
+
+/**
+ * Runs the tasks, at most `limit` at a time. After the first failure no further task is started; the failure is
+ * thrown once those under way have ended, so that nothing goes on behind the caller's back.
+ */
+export async function runBounded(tasks: (() => Promise<void>)[], limit = 8): Promise<void> {
+  const waiting = [...tasks]
+  const failures: unknown[] = []
+  const lanes = Array.from({ length: Math.min(limit, tasks.length) }, async () => {
+    for (let task = waiting.shift(); task && failures.length === 0; task = waiting.shift()) {
+      try {
+        await task()
+      } catch (error) {
+        failures.push(error)
+      }
+    }
+  })
+  await Promise.all(lanes)
+  if (failures.length > 0) throw failures[0]
+}
+
+/**
+ * In-process mutexes by name. They keep this process's own writers to one collection from disturbing one another;
+ * writers elsewhere are kept apart by the storage's conditions.
+ */
+export class Locks {
+  readonly #tails = new Map<string, Promise<void>>()
+
+  /** How many names are held at the moment. */
+  get size(): number {
+    return this.#tails.size
+  }
+
+  /**
+   * Waits until all the names are free, first come first served, and holds them until the function that comes
+   * back is called. Repeated calls of it do nothing. Names are taken in sorted order, so that two callers with
+   * the same names never wait for each other.
+   */
+  async acquire(names: Iterable<string>): Promise<() => void> {
+    const releases: (() => void)[] = []
+    for (const name of [...new Set(names)].sort()) releases.push(await this.#acquireOne(name))
+    return () => {
+      for (const release of releases.splice(0)) release()
+    }
+  }
+
+  async #acquireOne(name: string): Promise<() => void> {
+    const { promise: released, resolve: release } = Promise.withResolvers<void>()
+    const before = this.#tails.get(name)
+    const tail = before ? before.then(() => released) : released
+    this.#tails.set(name, tail)
+    await before
+    return () => {
+      if (this.#tails.get(name) === tail) this.#tails.delete(name)
+      release()
+    }
+  }
+}

@@ -1,16 +1,13 @@
+import { isRefusal } from '../domain/errors.ts'
 import { never } from '../domain/timestamp.ts'
-import { Pace } from './pace.ts'
-import { AnswerBudget } from './read-list.ts'
-import { isRefusal } from './refusal.ts'
-import { runBounded } from './run-bounded.ts'
-import { readTasks } from './untouched-collection.ts'
+import { Pace, runBounded } from './pace.ts'
+import { AnswerBudget, readTasks } from './reads.ts'
 import { WrittenCollection } from './written-collection.ts'
 import type { ServiceError } from '../domain/errors.ts'
 import type { Operation, OperationOutcome } from '../domain/operation.ts'
 import type { BulkStorage, CollectionTimestamps, StorageLimits } from '../domain/record-storage.ts'
 import type { Timestamp } from '../domain/timestamp.ts'
-import type { Locks } from './locks.ts'
-import type { PaceOptions } from './pace.ts'
+import type { Locks, PaceOptions, TransactionEvent } from './pace.ts'
 import type { NumberedOperation } from './simulate.ts'
 import type { Surroundings } from './written-collection.ts'
 
@@ -27,23 +24,6 @@ export interface TransactionOptions extends PaceOptions {
   /** How many bytes all lists of the transaction may hold together; 16 MiB if absent. */
   maxAnswerBytes?: number
 }
-
-/** What a transaction tells of itself, for logs and metrics: no ids, no contents, no owners. */
-export type TransactionEvent =
-  /** Nothing had to be written. */
-  | { kind: 'read-only' }
-  /** All is written, and visible. */
-  | { kind: 'committed'; collections: number; records: number }
-  /** Somebody else wrote to the collection first; it is read and decided again. */
-  | { kind: 'moved-round'; collection: string }
-  /** The answer to a write was lost, and the storage is looked at. */
-  | { kind: 'probed'; collection: string }
-  /** A part was visible, and has been taken back. */
-  | { kind: 'undone'; collections: string[] }
-  /** A part is visible and could not be taken back. */
-  | { kind: 'partial'; collections: string[] }
-  /** It can't be told whether the writes to these collections were carried out. */
-  | { kind: 'unknown'; collections: string[] }
 
 /**
  * Carries out operations as if they were done one after the other at one moment, and nobody else wrote meanwhile:

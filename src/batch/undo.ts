@@ -1,8 +1,7 @@
-import { UpstreamError } from '../domain/errors.ts'
+import { isRefusal, UpstreamError } from '../domain/errors.ts'
 import { fieldLimits } from '../domain/record.ts'
 import { never } from '../domain/timestamp.ts'
 import { modestLimits, splitIntoUploads } from './plan.ts'
-import { isRefusal } from './refusal.ts'
 import type {
   BulkStorage,
   CommitOutcome,

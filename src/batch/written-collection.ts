@@ -1,10 +1,9 @@
-import { ServiceError, UpstreamError } from '../domain/errors.ts'
+import { isRefusal, ServiceError, UpstreamError } from '../domain/errors.ts'
 import { never } from '../domain/timestamp.ts'
-import { CollectionReader } from './collection-reader.ts'
 import { CollectionState } from './collection-state.ts'
 import { fitsOneBatch, fitsAnyStorage, modestLimits, splitIntoUploads } from './plan.ts'
 import { resolutionMs } from './probe.ts'
-import { isRefusal } from './refusal.ts'
+import { CollectionReader } from './reads.ts'
 import { undoChanges } from './undo.ts'
 import type { OperationOutcome } from '../domain/operation.ts'
 import type {
@@ -15,11 +14,10 @@ import type {
   StorageLimits,
 } from '../domain/record-storage.ts'
 import type { Timestamp } from '../domain/timestamp.ts'
-import type { TransactionEvent } from './transaction.ts'
-import type { Pace } from './pace.ts'
+import type { Pace, TransactionEvent } from './pace.ts'
 import type { CollectionPlan } from './plan.ts'
 import type { VisibleStep as Step } from './probe.ts'
-import type { AnswerBudget } from './read-list.ts'
+import type { AnswerBudget } from './reads.ts'
 import type { CollectionView, NumberedOperation } from './simulate.ts'
 
 // While nothing is visible, giving up costs nothing.
@@ -115,12 +113,12 @@ export class WrittenCollection {
   /** Takes the storage's limits into account. */
   heed(limits: StorageLimits): void {
     this.limits = limits
-    if (this.#state) this.#state.maxPayloadBytes = limits.maxRecordPayloadBytes
+    if (this.#state) this.#state.limitPayloads(limits.maxRecordPayloadBytes)
   }
 
   /** Gives up all writes that have not been carried out. */
   fail(error: ServiceError): void {
-    this.#state.failure = error
+    this.#state.fail(error)
   }
 
   /** Reads what the operations are judged by. */
@@ -250,7 +248,7 @@ export class WrittenCollection {
   }
 
   #plan(): CollectionPlan {
-    return this.#state.plan()
+    return this.#state.plan
   }
 
   #canStage(puts: RecordWrite[]): boolean {
@@ -276,7 +274,7 @@ export class WrittenCollection {
         return true
       }
       batch = outcome.batch
-      for (const [id, reason] of outcome.rejected) this.#state.rejected.set(id, reason)
+      if (outcome.rejected.size > 0) this.#state.reject(outcome.rejected)
     }
     this.#stagedBatch = batch ?? null
     return true

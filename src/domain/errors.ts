@@ -72,6 +72,14 @@ function compare(a: string, b: string): number {
 }
 
 /**
+ * Whether an error is the storage's definite answer to what was asked: nothing was done, trying again would not
+ * help, and the other operations are not concerned.
+ */
+export function isRefusal(error: unknown): error is ServiceError {
+  return error instanceof ServiceError && error.status < 500
+}
+
+/**
  * How a call to the token server or the storage broke:
  * - `unreachable`: nothing was sent (refused, unknown host, TLS); certainly not applied
  * - `connection-lost`: sent, but no usable answer came (reset, truncated); may have been applied

@@ -1,5 +1,5 @@
 import { createApp } from '../app.ts'
-import { Locks } from '../batch/locks.ts'
+import { Locks } from '../batch/pace.ts'
 import { runTransaction } from '../batch/transaction.ts'
 import { createCredentials } from '../credentials/credentials.ts'
 import { identityKey } from '../domain/credentials.ts'

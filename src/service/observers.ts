@@ -2,7 +2,7 @@ import { ServiceError, UpstreamError } from '../domain/errors.ts'
 import { createMetrics } from '../observability/metrics.ts'
 import { isLogged } from '../observability/log.ts'
 
-import type { TransactionEvent } from '../batch/transaction.ts'
+import type { TransactionEvent } from '../batch/pace.ts'
 import type { CredentialsEvent } from '../credentials/credentials.ts'
 import type { RedisTrouble } from '../credentials/redis-store.ts'
 import type { RejectionReason } from '../routes/load-shedding.ts'

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'bun:test'
-import { Locks } from '../../src/batch/locks.ts'
+import { Locks } from '../../src/batch/pace.ts'
 import type { Operation } from '../../src/domain/operation.ts'
 import { UpstreamError } from '../../src/domain/errors.ts'
 import { generousLimits, ModelStorage } from '../support/model-storage.ts'

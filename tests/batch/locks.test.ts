@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'bun:test'
-import { Locks } from '../../src/batch/locks.ts'
+import { Locks } from '../../src/batch/pace.ts'
 
 describe('Locks', () => {
   it('lets callers with a common name in one after the other, in the order of asking', async () => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'bun:test'
 import * as fc from 'fast-check'
-import { Locks } from '../../src/batch/locks.ts'
+import { Locks } from '../../src/batch/pace.ts'
 import type { Operation, OperationOutcome } from '../../src/domain/operation.ts'
 import type { Precondition } from '../../src/domain/precondition.ts'
 import type { SyncRecord } from '../../src/domain/record.ts'

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'bun:test'
-import { Locks } from '../../src/batch/locks.ts'
+import { Locks } from '../../src/batch/pace.ts'
 import { errno, ServiceError, UpstreamError } from '../../src/domain/errors.ts'
 import { timestamp } from '../../src/domain/timestamp.ts'
 import type { Precondition } from '../../src/domain/precondition.ts'

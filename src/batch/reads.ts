@@ -1,0 +1,290 @@
+import { isRefusal } from '../domain/errors.ts'
+import { readListDocument, readSkip } from '../domain/list.ts'
+import { judgeGet } from '../domain/operation.ts'
+import { judgeCollection } from '../domain/precondition.ts'
+import { baseOptions, composePage } from './list-page.ts'
+import { runBounded } from './pace.ts'
+import type { ServiceError } from '../domain/errors.ts'
+import type { Operation, OperationOutcome } from '../domain/operation.ts'
+import type { Precondition } from '../domain/precondition.ts'
+import type {
+  BulkStorage,
+  ListOptions,
+  ListOutcome,
+  RecordStorage,
+  Snapshot,
+} from '../domain/record-storage.ts'
+import type { BaseList } from './list-page.ts'
+import type { CollectionView, NumberedOperation } from './simulate.ts'
+
+/** Reads what the operations on a collection are judged by, all of it as of the moment of a snapshot. */
+export class CollectionReader {
+  /** Every record that the operations name and that their outcomes depend on: what a snapshot has to hold. */
+  readonly ids: string[]
+  readonly #storage: BulkStorage
+  readonly #collection: string
+  readonly #operations: NumberedOperation[]
+  readonly #budget: AnswerBudget
+  readonly #firstWrite: number
+  #heldBytes = 0
+
+  constructor(
+    storage: BulkStorage,
+    collection: string,
+    operations: NumberedOperation[],
+    budget: AnswerBudget,
+  ) {
+    this.#storage = storage
+    this.#collection = collection
+    this.#operations = operations
+    this.#budget = budget
+    this.#firstWrite = operations.findIndex(({ operation }) => isWrite(operation))
+    this.ids = [...new Set(operations.flatMap(({ operation }, place) => this.#idsOf(operation, place)))]
+  }
+
+  /** Adds to a snapshot what it does not tell; null when the collection has changed since. */
+  async read(snapshot: Snapshot): Promise<CollectionView | null> {
+    const view: CollectionView = { ...snapshot, lists: new Map(), count: null }
+    this.#budget.giveBack(this.#heldBytes)
+    this.#heldBytes = 0
+    let isWhole = true
+    const tasks = this.#operations.flatMap(({ index, operation }, place) => {
+      if (operation.kind !== 'list') return []
+      const { options, precondition } = operation
+      const isOverlaid = place > this.#firstWrite
+      if (isOverlaid && isListedById(options)) {
+        view.lists.set(index, listFromSnapshot(options.ids!, view))
+        return []
+      }
+      // A list that no write comes before is judged now; what is not shown is not read.
+      if (!isOverlaid && judgeCollection(precondition, view.timestamp)) return []
+      return async () => {
+        const list = await this.#readList(options, isOverlaid, view)
+        if (list) view.lists.set(index, list)
+        else isWhole = false
+      }
+    })
+    if (this.#operations.some(({ operation }) => operation.kind === 'count')) {
+      tasks.push(async () => {
+        view.count = await countOrRefusal(this.#storage, this.#collection)
+      })
+    }
+    await runBounded(tasks)
+    return isWhole ? view : null
+  }
+
+  async #readList(options: ListOptions, isOverlaid: boolean, view: CollectionView): Promise<BaseList | null> {
+    const hasOwnPosition = options.position !== undefined && readSkip(options.position) !== null
+    const isLocal = isOverlaid || hasOwnPosition
+    const asked = isLocal ? baseOptions(options, this.ids.length) : options
+    const condition = { kind: 'unmodified-since', timestamp: view.timestamp } as const
+    const form = isLocal ? 'records' : 'page'
+    const read = await readList(this.#storage, this.#collection, asked, condition, this.#budget, form)
+    if (!('list' in read)) return null
+    this.#heldBytes += read.heldBytes
+    return read.list
+  }
+
+  #idsOf(operation: NumberedOperation['operation'], place: number): string[] {
+    if ('id' in operation) return [operation.id]
+    const isFromSnapshot =
+      operation.kind === 'list' && place > this.#firstWrite && isListedById(operation.options)
+    return isFromSnapshot ? operation.options.ids! : []
+  }
+}
+
+function isWrite(operation: NumberedOperation['operation']): boolean {
+  return operation.kind === 'put' || operation.kind === 'delete'
+}
+
+/** Whether a list that follows a write can be made of the snapshot alone. */
+function isListedById({ ids, position }: ListOptions): boolean {
+  return ids !== undefined && (!position || readSkip(position) !== null)
+}
+
+function listFromSnapshot(ids: string[], view: CollectionView): BaseList {
+  const records = ids.flatMap((id) => view.records.get(id) ?? [])
+  return { kind: 'records', records, next: null }
+}
+
+async function countOrRefusal(storage: BulkStorage, collection: string): Promise<number | ServiceError> {
+  try {
+    return (await storage.count(collection, {})).count
+  } catch (error) {
+    if (isRefusal(error) && error.status !== 401) return error
+    throw error
+  }
+}
+
+/** What the reads of a transaction share. */
+export interface ReadSurroundings {
+  budget: AnswerBudget
+}
+
+/**
+ * The reads of a collection that the transaction does not write to, as tasks that may run at the same time; each
+ * hands over the outcomes of the operations that it has carried out.
+ */
+export function readTasks(
+  storage: BulkStorage,
+  collection: string,
+  operations: NumberedOperation[],
+  around: ReadSurroundings,
+): { indices: number[]; run(): Promise<OperationOutcome[]> }[] {
+  const gets = operations.flatMap(({ index, operation }) =>
+    operation.kind === 'get' ? [{ index, operation }] : [],
+  )
+  const others = operations.filter(({ operation }) => operation.kind !== 'get')
+  const tasks = others.map(({ index, operation }) => ({
+    indices: [index],
+    run: async () => [await readOne(storage, operation, around)],
+  }))
+  if (gets.length === 1) {
+    const { index, operation } = gets[0]!
+    const run = async () => [await storage.get(collection, operation.id, operation.precondition)]
+    return [...tasks, { indices: [index], run }]
+  }
+  if (gets.length === 0) return tasks
+  const run = async () => {
+    const ids = [...new Set(gets.map(({ operation }) => operation.id))]
+    const { records } = await storage.snapshot(collection, ids)
+    return gets.map(({ operation }) => judgeGet(operation.precondition, records.get(operation.id) ?? null))
+  }
+  return [...tasks, { indices: gets.map(({ index }) => index), run }]
+}
+
+async function readOne(
+  storage: BulkStorage,
+  operation: NumberedOperation['operation'],
+  around: ReadSurroundings,
+): Promise<OperationOutcome> {
+  switch (operation.kind) {
+    case 'list':
+      return await readWholeList(storage, operation, around.budget)
+    case 'count': {
+      const { collection, precondition } = operation
+      const { count, timestamp } = await storage.count(collection, {})
+      return judgeCollection(precondition, timestamp) ?? { outcome: 'counted', count, timestamp }
+    }
+    default:
+      throw new TypeError(`A ${operation.kind} is no read of a collection`)
+  }
+}
+
+async function readWholeList(
+  storage: BulkStorage,
+  { collection, options, precondition }: Extract<Operation, { kind: 'list' }>,
+  budget: AnswerBudget,
+): Promise<OperationOutcome> {
+  const isLocal = options.position !== undefined && readSkip(options.position) !== null
+  const asked = isLocal ? baseOptions(options, 0) : options
+  const read = await readList(storage, collection, asked, precondition, budget, isLocal ? 'records' : 'page')
+  if (!('list' in read)) return read
+  const { list } = read
+  switch (list.kind) {
+    case 'page':
+      return { outcome: 'page', page: list.page }
+    case 'records':
+      return {
+        outcome: 'page',
+        page: composePage(options, list, new Map(), options.position!.firstTimestamp),
+      }
+    case 'too-large':
+      return { outcome: 'too-large' }
+    case 'failed':
+      return { outcome: 'failed', error: list.error }
+    default:
+      return list satisfies never
+  }
+}
+
+/** How many bytes the lists of one transaction may hold together. */
+export class AnswerBudget {
+  #leftBytes: number
+
+  constructor(bytes: number) {
+    this.#leftBytes = bytes
+  }
+
+  /** Whether there is room for so many more, which are then taken. */
+  take(bytes: number): boolean {
+    if (bytes > this.#leftBytes) return false
+    this.#leftBytes -= bytes
+    return true
+  }
+
+  giveBack(bytes: number): void {
+    this.#leftBytes += bytes
+  }
+}
+
+/** A list read into memory, and the bytes of the budget that it holds. */
+export interface ReadList {
+  list: BaseList
+  heldBytes: number
+}
+
+/**
+ * Reads a list into memory, as a page or, on demand, parsed. What comes back is the storage's verdict when the
+ * precondition left nothing to read. A definite refusal (below 500, not 401) belongs to the list alone.
+ */
+export async function readList(
+  storage: RecordStorage,
+  collection: string,
+  options: ListOptions,
+  precondition: Precondition,
+  budget: AnswerBudget,
+  form: 'page' | 'records',
+): Promise<ReadList | Exclude<ListOutcome, { outcome: 'page' }>> {
+  try {
+    const outcome = await storage.list(collection, options, precondition)
+    if (outcome.outcome !== 'page') return outcome
+    const { page } = outcome
+    const bytes = await readBytes(page.document, budget)
+    if (bytes === null) return { list: { kind: 'too-large' }, heldBytes: 0 }
+    const heldBytes = bytes.byteLength
+    if (form === 'page') return { list: { kind: 'page', page: { ...page, document: bytes } }, heldBytes }
+    return { list: { kind: 'records', records: readListDocument(bytes), next: page.next }, heldBytes }
+  } catch (error) {
+    if (isRefusal(error) && error.status !== 401) {
+      return { list: { kind: 'failed', error }, heldBytes: 0 }
+    }
+    throw error
+  }
+}
+
+async function readBytes(
+  document: Uint8Array | ReadableStream<Uint8Array>,
+  budget: AnswerBudget,
+): Promise<Uint8Array | null> {
+  if (document instanceof Uint8Array) return budget.take(document.byteLength) ? document : null
+  const chunks: Uint8Array[] = []
+  let length = 0
+  const reader = document.getReader()
+  try {
+    for (;;) {
+      const { done, value } = await reader.read()
+      if (done) return joined(chunks, length)
+      if (!budget.take(value.byteLength)) {
+        budget.giveBack(length)
+        // A storage that fails while it is told to stop has nothing to say that matters any more.
+        await reader.cancel().catch(() => {})
+        return null
+      }
+      chunks.push(value)
+      length += value.byteLength
+    }
+  } finally {
+    reader.releaseLock()
+  }
+}
+
+function joined(chunks: Uint8Array[], length: number): Uint8Array {
+  const bytes = new Uint8Array(length)
+  let position = 0
+  for (const chunk of chunks) {
+    bytes.set(chunk, position)
+    position += chunk.byteLength
+  }
+  return bytes
+}
