@@ -108,7 +108,7 @@ class Transaction {
           .length === 1,
       hasCompany: false,
       isVisible: false,
-      surprise: () => this.#passPointOfNoReturn(),
+      surprise: () => this.#beginCommit(),
     }
   }
 
@@ -226,7 +226,7 @@ class Transaction {
   async #commit(changed: WrittenCollection[]): Promise<void> {
     if (!changed.some((part) => part.hasChanges)) return
     this.#pace.requireTime()
-    this.#passPointOfNoReturn()
+    this.#beginCommit()
     if (changed.length > 1) {
       // What could not be staged can still be refused, so it goes first, while the rest can be dropped.
       for (const part of changed) if (part.hasPuts && !part.isStaged) await part.advance('puts')
@@ -235,11 +235,11 @@ class Transaction {
     await runAtOnce(changed.map((part) => () => part.advance('deletes')))
   }
 
-  #passPointOfNoReturn(): void {
+  #beginCommit(): void {
     if (this.#isCommitting) return
     this.#isCommitting = true
     this.#pace.beginCommit()
-    for (const { storage } of this.#users) storage.passPointOfNoReturn()
+    for (const { storage } of this.#users) storage.beginCommit()
   }
 
   async #undo(changed: WrittenCollection[]): Promise<void> {

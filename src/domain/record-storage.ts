@@ -148,7 +148,7 @@ export interface BulkStorage extends RecordStorage {
    * From here on calls are bounded by the upstream timeout alone, no longer by the deadline of the client's request:
    * what has been begun must be finished or undone before anything is answered.
    */
-  passPointOfNoReturn(): void
+  beginCommit(): void
   limits(): Promise<StorageLimits>
   /** The named records and the collection's timestamp, read as one consistent whole. Any number of ids. */
   snapshot(collection: string, ids: string[]): Promise<Snapshot>

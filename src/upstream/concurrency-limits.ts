@@ -44,7 +44,7 @@ export class ConcurrencyLimits {
   readonly #token: Semaphore
   readonly #storage: Semaphore
   readonly #streams: Semaphore
-  readonly #nodes = new Map<string, Semaphore>()
+  readonly #nodes = new Map<string, Node>()
   readonly #releaseToken = () => this.#token.release()
   readonly #releaseStream = () => this.#streams.release()
 
@@ -62,18 +62,9 @@ export class ConcurrencyLimits {
         ? this.#releaseToken
         : this.#token.acquire().then(() => this.#releaseToken)
     }
-    const node = this.#nodeOf(origin)
-    const releaseNode = () => {
-      node.release()
-      // Users' nodes come and go; an idle one has nothing to remember.
-      if (node.isIdle) this.#nodes.delete(origin)
-    }
-    const release = () => {
-      this.#storage.release()
-      releaseNode()
-    }
-    if (!node.tryAcquire()) return node.acquire().then(() => this.#acquireStorage(release, releaseNode))
-    return this.#storage.tryAcquire() ? release : this.#acquireStorage(release, releaseNode)
+    const node = this.#nodes.get(origin) ?? this.#addNode(origin)
+    if (!node.semaphore.tryAcquire()) return node.semaphore.acquire().then(() => this.#acquireStorage(node))
+    return this.#storage.tryAcquire() ? node.release : this.#acquireStorage(node)
   }
 
   /** A permit for one stream; rejects with `overload`. */
@@ -82,7 +73,7 @@ export class ConcurrencyLimits {
     return this.#releaseStream
   }
 
-  async #acquireStorage(release: Release, releaseNode: Release): Promise<Release> {
+  async #acquireStorage({ release, releaseNode }: Node): Promise<Release> {
     try {
       await this.#storage.acquire()
       return release
@@ -92,15 +83,35 @@ export class ConcurrencyLimits {
     }
   }
 
-  #nodeOf(origin: string): Semaphore {
-    let node = this.#nodes.get(origin)
-    if (!node) this.#nodes.set(origin, (node = this.#semaphore(`"${origin}"`, this.#limits.storageNode)))
+  #addNode(origin: string): Node {
+    // Users' nodes come and go.
+    if (this.#nodes.size >= maxIdleNodes) {
+      for (const [other, { semaphore }] of this.#nodes) if (semaphore.isIdle) this.#nodes.delete(other)
+    }
+    const semaphore = this.#semaphore(`"${origin}"`, this.#limits.storageNode)
+    const releaseNode = () => semaphore.release()
+    const release = () => {
+      this.#storage.release()
+      semaphore.release()
+    }
+    const node = { semaphore, release, releaseNode }
+    this.#nodes.set(origin, node)
     return node
   }
 
   #semaphore(name: string, capacity: number): Semaphore {
     return new Semaphore(name, capacity, this.#limits.waiting, this.#limits.waitMs)
   }
+}
+
+/** Idle ones have nothing to remember. */
+const maxIdleNodes = 1000
+
+interface Node {
+  semaphore: Semaphore
+  /** Gives back a permit of the node and one of all nodes together. */
+  release: Release
+  releaseNode: Release
 }
 
 /** So many permits, and a queue of bounded length and patience for one of them. */

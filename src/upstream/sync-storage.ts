@@ -19,7 +19,7 @@ export function createSyncStorage(client: StorageClient, caller: StorageCaller):
   return {
     notices: calls.notices,
     owner: calls.owner,
-    passPointOfNoReturn: () => calls.beginCommit(),
+    beginCommit: () => calls.beginCommit(),
     list: (collection, options, precondition) => listRecords(calls, collection, options, precondition),
     get: (collection, id, precondition) => getRecord(calls, collection, id, precondition),
     collectionTimestamps: () => readCollectionTimestamps(calls),

@@ -127,7 +127,7 @@ export class ModelStorage implements BulkStorage {
   streamChunkBytes: number | null = null
   cancelledStreams = 0
   isPastNoReturn = false
-  /** The names of visible changes that were made before `passPointOfNoReturn`. */
+  /** The names of visible changes that were made before `beginCommit`. */
   readonly earlyWrites: string[] = []
   /** Collections that were made to exist by deleting nothing. */
   readonly created = new Set<string>()
@@ -140,7 +140,7 @@ export class ModelStorage implements BulkStorage {
     readonly owner = 'user',
   ) {}
 
-  passPointOfNoReturn(): void {
+  beginCommit(): void {
     this.isPastNoReturn = true
   }
 

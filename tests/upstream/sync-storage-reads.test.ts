@@ -183,6 +183,15 @@ describe('list', () => {
     expect(await failureOf(listPage(storage))).toMatchObject({ failure: 'connection-lost' })
   })
 
+  it('asks once more for a long list that breaks off before its first piece', async () => {
+    const { storage, has, proxy } = await start()
+    has(Array.from({ length: 20 }, (_, index) => ({ id: `id${index}`, payload: 'x'.repeat(40_000) })))
+    proxy.plan(({ index }) => (index === 0 ? { kind: 'reset-mid-body', afterBytes: 0 } : null))
+
+    expect((await recordsOf(await listPage(storage))).length).toBe(20)
+    expect(proxy.requests).toHaveLength(2)
+  })
+
   it('asks once more for a short list that breaks off', async () => {
     const { storage, has, proxy } = await start()
     has(numbered(3))

@@ -243,7 +243,7 @@ describe('write', () => {
       applied: 'no',
     })
     expect(proxy.requests).toEqual([])
-    storage.passPointOfNoReturn()
+    storage.beginCommit()
     expect(timestampOf(await storage.write('tabs', [{ id: 'a' }], before))).toBeGreaterThan(before)
   })
 })
