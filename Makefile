@@ -2,8 +2,10 @@
 BUN_VERSION := 1.4.5
 BUN := $(shell [ "$$(bun --version 2>/dev/null)" = "$(BUN_VERSION)" ] && echo bun || echo npx --yes bun@$(BUN_VERSION))
 COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
+# Where the source can be had, for __version__: the public address of the repository, unless something else is given.
+SOURCE ?= $(shell git remote get-url origin 2>/dev/null | sed -nE 's|^(https://)([^/@]*@)?|\1|p')
 
-.PHONY: help run test test-fast check format build bench dist clean
+.PHONY: help run test test-fast test-tools test-systemd check format build bench dist clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -20,6 +22,12 @@ FAST := architecture.test.ts domain/ protocol/ settings/ observability/ routes/ 
 test-fast: node_modules ## the tests that take less than half a minute
 	@$(BUN) test --timeout 60000 --parallel=2 $(addprefix tests/,$(FAST))
 
+test-tools: ## installs the programs that tests start, from Debian's packages
+	@bash tests/tools.sh install
+
+test-systemd: build ## operates the Debian package under a real systemd; for root
+	@BUN="$(BUN)" bash tests/operate/real-systemd.sh
+
 check: node_modules ## types, lint, format
 	@$(BUN) check
 	@node_modules/.bin/oxlint
@@ -35,6 +43,7 @@ build: dist/sync-bridge ## the executable
 # bunfig.toml or reading a .env that happens to lie in the current directory.
 BUILD_FLAGS := --compile --bytecode --format=esm --splitting --sourcemap=inline \
 	--define process.env.NODE_ENV='"production"' --define SYNC_BRIDGE_COMMIT='"$(COMMIT)"' \
+	--define SYNC_BRIDGE_SOURCE='"$(SOURCE)"' \
 	--no-compile-autoload-dotenv --no-compile-autoload-bunfig
 
 dist/sync-bridge: node_modules package.json $(shell find src -type f)

@@ -1,7 +1,8 @@
 import { createMemoryStore } from '../../src/credentials/credential-store.ts'
 import { readRedisAddress } from '../../src/credentials/redis-address.ts'
 import { createRedisStore } from '../../src/credentials/redis-store.ts'
-import { eventually, startRedisServer } from '../support/redis-server.ts'
+import { eventually } from '../support/eventually.ts'
+import { startRedisServer } from '../support/redis-server.ts'
 import { describeCredentialStore } from './credential-store.ts'
 
 import type { RedisServer } from '../support/redis-server.ts'

@@ -2,7 +2,8 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'bun:test'
 
 import { readRedisAddress } from '../../src/credentials/redis-address.ts'
 import { createRedisStore } from '../../src/credentials/redis-store.ts'
-import { createRedisServer, eventually, startRedisServer } from '../support/redis-server.ts'
+import { eventually } from '../support/eventually.ts'
+import { createRedisServer, startRedisServer } from '../support/redis-server.ts'
 import { outcomeSoFar } from './outcome.ts'
 import { startScriptedRedis } from './scripted-redis.ts'
 

@@ -2,10 +2,13 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
 import { runProgram, startProgram } from '../support/processes.ts'
-import { eventually } from '../support/redis-server.ts'
+import { eventually } from '../support/eventually.ts'
 
 import type { Certificates } from '../support/certificates.ts'
 import type { Program, TemporaryFolder } from '../support/processes.ts'
+
+// nginx warns somebody else of this line, and without it has its workers run as nobody.
+const userDirective = process.getuid?.() === 0 ? 'user root; ' : ''
 
 /** What an operator has to decide about a balancer. */
 export interface Site {
@@ -91,7 +94,7 @@ export const nginx: Nginx = {
     // As Debian's own, which compresses.
     writeFileSync(
       file,
-      `daemon off; user root; pid ${folder.file(`nginx-${port}.pid`)}; error_log stderr notice;
+      `daemon off; ${userDirective}pid ${folder.file(`nginx-${port}.pid`)}; error_log stderr notice;
 events {}
 http { access_log off; gzip on; gzip_types application/json; ${paths} include ${siteFile}; }
 `,

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'bun:test'
 
 import { startSandbox } from '../support/sandbox.ts'
 import { startWatched } from '../credentials/redis-topologies.ts'
-import { eventually } from '../support/redis-server.ts'
+import { eventually } from '../support/eventually.ts'
 import { serve } from '../system/process.ts'
 import { Client, startLoad } from './nodes.ts'
 

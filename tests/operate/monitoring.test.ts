@@ -4,7 +4,7 @@ import { join } from 'node:path'
 
 import { createMetrics } from '../../src/observability/metrics.ts'
 import { runProgram, temporaryFolder } from '../support/processes.ts'
-import { eventually } from '../support/redis-server.ts'
+import { eventually } from '../support/eventually.ts'
 import { Client, startNodes } from './nodes.ts'
 
 import type { Metrics } from '../../src/observability/metrics.ts'

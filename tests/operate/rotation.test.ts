@@ -4,7 +4,7 @@ import { randomBytes } from 'node:crypto'
 import { makeCertificates } from '../support/certificates.ts'
 import { freePort } from '../support/free-port.ts'
 import { temporaryFolder } from '../support/processes.ts'
-import { eventually } from '../support/redis-server.ts'
+import { eventually } from '../support/eventually.ts'
 import { haproxy } from './balancer-programs.ts'
 import { answeredBy, Client, startLoad, startNodes } from './nodes.ts'
 

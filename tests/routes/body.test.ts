@@ -2,7 +2,7 @@ import { afterEach, describe, expect, it } from 'bun:test'
 import { connect } from 'node:net'
 
 import { BodyBudget } from '../../src/routes/body.ts'
-import { eventually } from '../support/redis-server.ts'
+import { eventually } from '../support/eventually.ts'
 import { one, startCrowdedWorld } from './crowded-world.ts'
 
 import type { Socket } from 'node:net'

@@ -5,7 +5,7 @@ import { timestamp } from '../../src/domain/timestamp.ts'
 import { readSettings } from '../../src/settings/settings.ts'
 import { request } from '../support/bridge.ts'
 import { createLoadClock } from '../support/load-clock.ts'
-import { eventually } from '../support/redis-server.ts'
+import { eventually } from '../support/eventually.ts'
 
 import type { BulkStorage, ListOutcome } from '../../src/domain/record-storage.ts'
 import type { OperationOutcome } from '../../src/domain/operation.ts'

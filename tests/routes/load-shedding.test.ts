@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from 'bun:test'
 
-import { eventually } from '../support/redis-server.ts'
+import { eventually } from '../support/eventually.ts'
 import { one, startCrowdedWorld } from './crowded-world.ts'
 
 import type { CrowdedWorld } from './crowded-world.ts'

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
 import { leash } from './leash.ts'
-import { eventually } from './redis-server.ts'
+import { eventually } from './eventually.ts'
 
 /** A program under test or beside it, which ends with the tests. */
 export interface Program extends AsyncDisposable {

@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
+import { eventually } from './eventually.ts'
 import { freePort } from './free-port.ts'
 import { leash } from './leash.ts'
 
@@ -96,25 +97,6 @@ export function createRedisServer(options: RedisServerOptions = {}): RedisServer
     command: (name, ...rest) => send(clientUrl, name, ...rest),
     close,
     [Symbol.asyncDispose]: close,
-  }
-}
-
-/**
- * Polls until the condition holds, and fails with its name when that never happens. How soon it holds is never the
- * point: a deadline that passes on an idle machine alone proves nothing.
- */
-export async function eventually(
-  name: string,
-  condition: () => boolean | Promise<boolean>,
-  deadlineMs = 20_000,
-): Promise<void> {
-  const startedAtMs = performance.now()
-  for (;;) {
-    const holds = await Promise.try(condition).catch(() => false)
-    if (holds) return
-    if (performance.now() - startedAtMs > deadlineMs)
-      throw new Error(`Waited ${deadlineMs} ms in vain: ${name}`)
-    await Bun.sleep(5)
   }
 }
 

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 
 import { startSandbox } from '../support/sandbox.ts'
 import { freePort } from '../support/free-port.ts'
-import { eventually } from '../support/redis-server.ts'
+import { eventually } from '../support/eventually.ts'
 import { endAll, executablePath, iniText, makeFolder, start } from './process.ts'
 import type { Sandbox } from '../support/sandbox.ts'
 

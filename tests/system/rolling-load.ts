@@ -66,6 +66,8 @@ async function run(): Promise<LoadReport> {
         if (failure !== null) {
           const what = `${step.method} on a ${client.keeps ? 'kept' : 'fresh'} connection: ${failure}`
           failures[what] = (failures[what] ?? 0) + 1
+          // As a client would, before it tries again.
+          await Bun.sleep(20)
         }
         done += 1
         if (done % 100 === 0) process.stdout.write(`${done}\n`)

@@ -6,7 +6,7 @@
 import { join } from 'node:path'
 
 import { freePort } from '../support/free-port.ts'
-import { eventually } from '../support/redis-server.ts'
+import { eventually } from '../support/eventually.ts'
 import { endAll, serve, startUpstream } from './process.ts'
 
 import type { LoadPlan, LoadReport } from './rolling-load.ts'

@@ -2,7 +2,7 @@ import { afterAll, afterEach, describe, expect, it } from 'bun:test'
 import { chmodSync, copyFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-import { eventually } from '../support/redis-server.ts'
+import { eventually } from '../support/eventually.ts'
 import { listenForNotifications } from './notify-socket.ts'
 import { endAll, executablePath, iniText, makeFolder, start } from './process.ts'
 

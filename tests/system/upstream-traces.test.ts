@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'bun:test'
 
 import { startSandbox } from '../support/sandbox.ts'
 import { startFaultProxy } from '../support/fault-proxy.ts'
-import { eventually } from '../support/redis-server.ts'
+import { eventually } from '../support/eventually.ts'
 import { endAll, serve } from './process.ts'
 import type { Sandbox } from '../support/sandbox.ts'
 import type { Fault, FaultProxy, ProxiedRequest } from '../support/fault-proxy.ts'

@@ -2,7 +2,7 @@ import { afterEach, describe, expect, it } from 'bun:test'
 import { readFileSync } from 'node:fs'
 
 import { startExecutable } from '../support/executable.ts'
-import { eventually } from '../support/redis-server.ts'
+import { eventually } from '../support/eventually.ts'
 import { askSlowly, startHeldTokenServer } from './held-token-server.ts'
 
 import type { Executable, ExecutableOptions } from '../support/executable.ts'

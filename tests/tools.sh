@@ -1,0 +1,23 @@
+#!/bin/bash
+# Programs that tests start. `tests/tools.sh` names the packages of Debian with those that are missing here; `tests/tools.sh
+# install` installs them.
+set -u
+export PATH=$PATH:/usr/sbin:/sbin
+
+tools='redis-server:redis-server chromium:chromium firefox-esr:firefox-esr haproxy:haproxy nginx:nginx-light openssl:openssl
+  promtool:prometheus systemd-analyze:systemd lintian:lintian setpriv:util-linux ip:iproute2 python3:python3
+  curl:curl'
+
+packages=()
+for tool in $tools; do
+  command -v "${tool%%:*}" >/dev/null || packages+=("${tool#*:}")
+done
+[ "${#packages[@]}" != 0 ] || exit 0
+if [ "${1:-}" != install ]; then
+  echo "${packages[*]}"
+  exit
+fi
+as_root=()
+[ "$(id -u)" = 0 ] || as_root=(sudo)
+"${as_root[@]}" apt-get update -qq &&
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${packages[@]}" >/dev/null
