@@ -9,7 +9,7 @@ import { startSandbox } from '../support/sandbox.ts'
 import { collectionGate, settingsSchema } from '../../src/settings/schema.ts'
 import { freePort } from '../support/free-port.ts'
 import { runProgram, startProgram, temporaryFolder } from '../support/processes.ts'
-import { eventually } from '../support/redis-server.ts'
+import { eventually } from '../support/eventually.ts'
 import { executablePath } from '../system/process.ts'
 
 import type { AnySetting } from '../../src/settings/schema.ts'
