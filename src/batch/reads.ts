@@ -1,4 +1,4 @@
-import { isRefusal } from '../domain/errors.ts'
+import { isRefusal, UpstreamError } from '../domain/errors.ts'
 import { readListDocument, readSkip } from '../domain/list.ts'
 import { judgeGet } from '../domain/operation.ts'
 import { judgeCollection } from '../domain/precondition.ts'
@@ -15,6 +15,7 @@ import type {
   Snapshot,
 } from '../domain/record-storage.ts'
 import type { BaseList } from './list-page.ts'
+import type { Pace } from './pace.ts'
 import type { CollectionView, NumberedOperation } from './simulate.ts'
 
 /** Reads what the operations on a collection are judged by, all of it as of the moment of a snapshot. */
@@ -198,16 +199,35 @@ async function readWholeList(
   }
 }
 
-/** How many bytes the lists of one transaction may hold together. */
+/** How many bytes the answers of one transaction may hold together, and how many of lists may be read for them. */
 export class AnswerBudget {
   #leftBytes: number
+  #unreadBytes: number
+  readonly #pace: Pace
 
-  constructor(bytes: number) {
+  constructor(bytes: number, pace: Pace) {
     this.#leftBytes = bytes
+    // Lists are read anew when somebody else wrote first, and those that turn out too large have been read in part.
+    this.#unreadBytes = 4 * bytes
+    this.#pace = pace
   }
 
-  /** Whether there is room for so many more, which are then taken. */
+  /** Whether nothing more may be read. */
+  get isSpent(): boolean {
+    return this.#unreadBytes <= 0
+  }
+
+  /** Throws when the time for the request is over, in which the next piece of a list was to come. */
+  requireTime(): void {
+    if (this.#pace.hasTimeToRetry) return
+    throw new UpstreamError('timeout', 'Cannot read a list: the time for the request is used up', {
+      applied: 'no',
+    })
+  }
+
+  /** Whether there is room for so many more bytes that have been read, which are then taken. */
   take(bytes: number): boolean {
+    this.#unreadBytes -= bytes
     if (bytes > this.#leftBytes) return false
     this.#leftBytes -= bytes
     return true
@@ -236,6 +256,7 @@ export async function readList(
   budget: AnswerBudget,
   form: 'page' | 'records',
 ): Promise<ReadList | Exclude<ListOutcome, { outcome: 'page' }>> {
+  if (budget.isSpent) return { list: { kind: 'too-large' }, heldBytes: 0 }
   try {
     const outcome = await storage.list(collection, options, precondition)
     if (outcome.outcome !== 'page') return outcome
@@ -261,20 +282,23 @@ async function readBytes(
   const chunks: Uint8Array[] = []
   let length = 0
   const reader = document.getReader()
+  let isWhole = false
   try {
     for (;;) {
+      budget.requireTime()
       const { done, value } = await reader.read()
+      isWhole = done
       if (done) return joined(chunks, length)
       if (!budget.take(value.byteLength)) {
         budget.giveBack(length)
-        // A storage that fails while it is told to stop has nothing to say that matters any more.
-        await reader.cancel().catch(() => {})
         return null
       }
       chunks.push(value)
       length += value.byteLength
     }
   } finally {
+    // A storage that fails while it is told to stop has nothing to say that matters any more.
+    if (!isWhole) await reader.cancel().catch(() => {})
     reader.releaseLock()
   }
 }

@@ -1,9 +1,8 @@
-import { isRefusal } from '../domain/errors.ts'
+import { errno, isRefusal, ServiceError } from '../domain/errors.ts'
 import { never } from '../domain/timestamp.ts'
 import { Pace, runBounded } from './pace.ts'
 import { AnswerBudget, readTasks } from './reads.ts'
 import { WrittenCollection } from './written-collection.ts'
-import type { ServiceError } from '../domain/errors.ts'
 import type { Operation, OperationOutcome } from '../domain/operation.ts'
 import type { BulkStorage, CollectionTimestamps, StorageLimits } from '../domain/record-storage.ts'
 import type { Timestamp } from '../domain/timestamp.ts'
@@ -21,7 +20,7 @@ export interface TransactionOptions extends PaceOptions {
   /** Shared by all transactions of the process. */
   locks: Locks
   observe(event: TransactionEvent): void
-  /** How many bytes all lists of the transaction may hold together; 16 MiB if absent. */
+  /** How many bytes the lists and the records that are read may hold together in the answer; 16 MiB if absent. */
   maxAnswerBytes?: number
 }
 
@@ -101,7 +100,7 @@ class Transaction {
     this.#pace = new Pace(options)
     this.#around = {
       pace: this.#pace,
-      budget: new AnswerBudget(options.maxAnswerBytes ?? 16 * 1024 * 1024),
+      budget: new AnswerBudget(options.maxAnswerBytes ?? 16 * 1024 * 1024, this.#pace),
       observe: options.observe,
       isAlone:
         users.flatMap(({ collections }) => [...collections.values()].filter((each) => each.isWritten))
@@ -268,7 +267,7 @@ class Transaction {
       const error = this.#refusals.get(user)
       if (error) this.#failAll(user, error)
     }
-    return this.#steps.map((_, index) => this.#outcomes.get(index)!)
+    return this.#steps.map((_, index) => this.#withinBudget(this.#outcomes.get(index)!))
   }
 
   async #answerTimestamps(user: User, written: WrittenCollection[]): Promise<void> {
@@ -284,6 +283,19 @@ class Transaction {
       const timestamp = Math.max(base.timestamp, ...collections.values()) as Timestamp
       this.#outcomes.set(index, { outcome: 'found', timestamp, collections })
     }
+  }
+
+  /** One large record may be asked for many times, each with an answer of its own. */
+  #withinBudget(outcome: OperationOutcome): OperationOutcome {
+    const shown =
+      outcome.outcome === 'found' && 'record' in outcome
+        ? outcome.record
+        : outcome.outcome === 'precondition-failed' && 'existing' in outcome
+          ? outcome.existing
+          : null
+    if (!shown || this.#around.budget.take(shown.payload.length)) return outcome
+    const message = 'The record is too large for a batch: ask for it alone'
+    return { outcome: 'failed', error: new ServiceError(413, errno.requestTooLarge, message) }
   }
 
   #failAll(user: User, error: ServiceError): void {

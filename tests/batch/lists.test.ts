@@ -3,7 +3,7 @@ import { UpstreamError } from '../../src/domain/errors.ts'
 import type { ListOptions } from '../../src/domain/record-storage.ts'
 import { timestamp } from '../../src/domain/timestamp.ts'
 import { ModelStorage } from '../support/model-storage.ts'
-import { ifMatch, list, put, recordsOf, remove, transact } from './transact.ts'
+import { get, ifMatch, list, onlyIfAbsent, put, recordsOf, remove, transact } from './transact.ts'
 
 const seeds = ['a', 'b', 'c', 'd', 'e'].map((id, place) => ({
   id,
@@ -138,6 +138,63 @@ describe('runTransaction: lists', () => {
 
     expect(outcomes[0]).toMatchObject({ outcome: 'precondition-failed' })
     expect(storage.callCounts).toEqual({ snapshot: 1, write: 1 })
+  })
+
+  it('are not even begun once far more has been read than an answer may hold', async () => {
+    const storage = library()
+    storage.streamChunkBytes = 64
+
+    const { outcomes } = await transact(
+      storage,
+      Array.from({ length: 25 }, () => list('tabs')),
+      { maxAnswerBytes: 60 },
+    )
+
+    expect(outcomes.map(({ outcome }) => outcome)).toEqual(Array(25).fill('too-large'))
+    expect(storage.callCounts.list).toBeLessThan(10)
+  })
+
+  it('are given up when the time for the request is over, however they go on', async () => {
+    const storage = library()
+    storage.streamChunkBytes = 1
+    const read = storage.list
+    storage.list = async (...call) => {
+      storage.clock.nowMs += 6000
+      return await read.apply(storage, call)
+    }
+
+    const { failure } = await transact(storage, [list('tabs')])
+
+    expect(failure).toMatchObject({ failure: 'timeout' })
+    expect(storage.cancelledStreams).toBe(1)
+  })
+
+  it('leave room for the records that are asked for, each as often as it is', async () => {
+    const storage = library()
+    storage.seed('forms', [{ id: 'large', payload: 'x'.repeat(100) }])
+
+    const { outcomes } = await transact(
+      storage,
+      [
+        ...Array.from({ length: 5 }, () => get('forms', 'large')),
+        put('forms', 'large', { payload: 'y' }, onlyIfAbsent),
+        put('forms', 'small', { payload: 'y' }),
+        get('forms', 'small'),
+      ],
+      { maxAnswerBytes: 250 },
+    )
+
+    expect(outcomes.map(({ outcome }) => outcome)).toEqual([
+      'found',
+      'found',
+      'failed',
+      'failed',
+      'failed',
+      'failed',
+      'stored',
+      'found',
+    ])
+    expect(outcomes[2]).toMatchObject({ error: { status: 413 } })
   })
 
   it('that would be too long together are cut off, and the writes stand', async () => {
