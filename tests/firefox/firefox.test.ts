@@ -1,4 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import type { ClearRecord } from '../../docs/examples/sync-crypto.js'
 import { endAll } from '../system/process.ts'
 import { firefoxPath } from './firefox.ts'
@@ -54,6 +56,20 @@ describe.skipIf(firefoxPath === null)(`a real Firefox${firefoxPath === null ? mi
       return Object.fromEntries(given) as unknown as Item
     })
   }
+
+  it('prints by the recipe of docs/connect.md who its user is, and the key', async () => {
+    const guide = readFileSync(join(import.meta.dir, '../../docs/connect.md'), 'utf8')
+    const [, recipe] = /```js\n([^]*?)```/.exec(guide)!
+
+    // What goes to the console comes back instead.
+    const printed = await call<string>(`(async () => {${recipe!.replace('console.log(', 'return (')}})`)
+
+    const { Authorization, 'X-KeyID': keyId } = world.headers
+    const token = Authorization!.replace('Bearer ', '')
+    const known = `BUCKET=${world.bucketName}\nKEY_ID=${keyId}\nBEARER_TOKEN=${token}\nSYNC_KEY=`
+    expect(printed.slice(0, known.length)).toBe(known)
+    expect(printed.slice(known.length)).toMatch(/^[0-9a-f]{128}$/)
+  })
 
   it('keeps all bookmarks, folders, separators and tags that the sandbox made up', async () => {
     const made = await shownBookmarks()
