@@ -166,7 +166,7 @@ export function readLines(text: string): Partial<Credentials> {
   const found: Partial<Credentials> = {}
   for (const [, name, value] of text.matchAll(/\b([A-Z_]+)=([^\s&]+)/g)) {
     const field = names[name!]
-    if (field) found[field] = decodeURIComponent(value!)
+    if (field) found[field] = value!
   }
   return found
 }

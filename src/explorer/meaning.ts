@@ -75,12 +75,19 @@ export function bookmarkTree(entries: Entry[]): TreeNode[] {
     const fields = fieldsOf(entry)
     if (fields) nodes.set(entry.wire.id, { node: nodeOf(entry, fields), fields })
   }
-  const placed = new Set(['places', ...Object.keys(rootTitles)])
+  const parentOf = new Map<string, string | null>()
+  for (const id of ['places', ...Object.keys(rootTitles)]) parentOf.set(id, null)
   function place(parent: TreeNode, id: string): void {
     const child = nodes.get(id)
-    if (child === undefined || placed.has(id)) return
-    placed.add(id)
+    if (child === undefined || parentOf.has(id) || isWithin(parent.entry.wire.id, id)) return
+    parentOf.set(id, parent.entry.wire.id)
     parent.children.push(child.node)
+  }
+  // Two folders that hold each other would never end.
+  function isWithin(inner: string, outer: string): boolean {
+    let above: string | null = inner
+    while (above !== null && above !== outer) above = parentOf.get(above) ?? null
+    return above === outer
   }
   const folders = [...nodes.values()].filter(({ node }) => node.kind === 'folder')
   for (const { node, fields } of folders) {
@@ -88,23 +95,11 @@ export function bookmarkTree(entries: Entry[]): TreeNode[] {
   }
   for (const [id, { fields }] of nodes) {
     const parent = nodes.get(textOf(fields.parentid))
-    if (parent !== undefined && parent.node.kind === 'folder' && !isWithin(id, parent.fields, nodes)) {
-      place(parent.node, id)
-    }
+    if (parent?.node.kind === 'folder') place(parent.node, id)
   }
   const roots = Object.keys(rootTitles).flatMap((id) => nodes.get(id)?.node ?? [])
-  const lost = [...nodes].filter(([id]) => !placed.has(id)).map(([, { node }]) => node)
+  const lost = [...nodes].filter(([id]) => !parentOf.has(id)).map(([, { node }]) => node)
   return [...roots, ...lost]
-}
-
-// Two folders that name each other would never end.
-function isWithin(id: string, parent: Fields, nodes: Map<string, { fields: Fields }>): boolean {
-  let above: Fields | undefined = parent
-  for (let depth = 0; above !== undefined && depth < 1000; depth += 1) {
-    if (above.id === id) return true
-    above = nodes.get(textOf(above.parentid))?.fields
-  }
-  return above !== undefined
 }
 
 function nodeOf(entry: Entry, fields: Fields): TreeNode {

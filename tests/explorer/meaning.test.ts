@@ -1,0 +1,205 @@
+import { describe, expect, it } from 'bun:test'
+import { bucketOf, readLines } from '../../src/explorer/account.ts'
+import type { Entry } from '../../src/explorer/account.ts'
+import {
+  bookmarksFile,
+  bookmarkTree,
+  countBookmarks,
+  devices,
+  everythingFile,
+  factsOf,
+  flatten,
+  historyByDay,
+  otherRecords,
+  preferences,
+  webAddress,
+} from '../../src/explorer/meaning.ts'
+import type { TreeNode } from '../../src/explorer/meaning.ts'
+
+function entry(clear: { id: string; [field: string]: unknown }, collection = 'bookmarks'): Entry {
+  return { collection, wire: { id: clear.id, last_modified: 1_700_000_000_000 }, clear, problem: null }
+}
+
+const unreadable: Entry = {
+  collection: 'bookmarks',
+  wire: { id: 'foreign', last_modified: 1 },
+  clear: null,
+  problem: 'It was encrypted with another key',
+}
+
+const folder = (id: string, parentid: string, children: unknown) =>
+  entry({ id, type: 'folder', title: id, parentid, children })
+const bookmark = (id: string, parentid: string, more: object = {}) =>
+  entry({ id, type: 'bookmark', title: id, bmkUri: `https://${id}.example/`, parentid, ...more })
+
+/** A tree as text: a folder with what is in it in brackets. */
+function shape(nodes: TreeNode[]): string {
+  return nodes
+    .map(({ entry: { wire }, kind, children }) =>
+      kind === 'folder' ? `${wire.id}(${shape(children)})` : wire.id,
+    )
+    .join(' ')
+}
+
+describe('bookmarkTree', () => {
+  it('goes by the children of folders, then by what bookmarks say of their folder', () => {
+    const tree = bookmarkTree([
+      folder('menu', 'places', ['second', 'inner']),
+      bookmark('first', 'menu'),
+      bookmark('second', 'menu'),
+      folder('inner', 'menu', []),
+      bookmark('deep', 'inner'),
+      entry({ id: 'line', type: 'separator', parentid: 'inner' }),
+    ])
+
+    expect(shape(tree)).toBe('menu(second inner(deep line) first)')
+    expect(countBookmarks(tree[0]!)).toBe(3)
+  })
+
+  it('shows at the end what no folder has, and nothing that is deleted or unreadable', () => {
+    const tree = bookmarkTree([
+      folder('toolbar', 'places', ['gone', 'foreign', 'absent']),
+      bookmark('stray', 'nowhere'),
+      entry({ id: 'gone', deleted: true }),
+      unreadable,
+    ])
+
+    expect(shape(tree)).toBe('toolbar() stray')
+  })
+
+  it('comes to an end with folders that hold one another, and with children that are none', () => {
+    const tree = bookmarkTree([
+      folder('one', 'two', ['two']),
+      folder('two', 'one', ['one', 'menu']),
+      folder('menu', 'places', 'not a list'),
+      folder('unfiled', 'places', [null, 7, { id: 'x' }, 'unfiled', 'same', 'same']),
+      bookmark('same', 'unfiled'),
+    ])
+
+    expect(shape(tree)).toBe('menu() unfiled(same) one(two())')
+    expect(flatten(tree).map(({ title }) => title)).toEqual(['same'])
+  })
+
+  it('takes only addresses of the web for links', () => {
+    const [menu] = bookmarkTree([
+      folder('menu', 'places', ['script', 'file', 'web']),
+      bookmark('script', 'menu', { bmkUri: 'javascript:alert(1)' }),
+      bookmark('file', 'menu', { bmkUri: 'file:///etc/passwd' }),
+      bookmark('web', 'menu', { bmkUri: 'HTTPS://web.example/' }),
+    ])
+
+    expect(menu!.children.map(({ url }) => url)).toEqual([null, null, 'HTTPS://web.example/'])
+    expect([webAddress(' https://x'), webAddress(7), webAddress('http:x')]).toEqual([null, null, null])
+  })
+})
+
+describe('bookmarksFile', () => {
+  it('is what browsers import, with everything in titles and addresses escaped', () => {
+    const tree = bookmarkTree([
+      folder('toolbar', 'places', ['a', 'line']),
+      bookmark('a', 'toolbar', {
+        title: '<b>"&"</b>',
+        bmkUri: 'https://a.example/?q="><script>',
+        dateAdded: 1_700_000_000_123,
+        tags: ['x', 'y&z'],
+        keyword: 'k',
+      }),
+      entry({ id: 'line', type: 'separator', parentid: 'toolbar' }),
+    ])
+
+    expect(bookmarksFile(tree).split('\n').slice(5)).toEqual([
+      '<DL><p>',
+      '    <DT><H3 PERSONAL_TOOLBAR_FOLDER="true">toolbar</H3>',
+      '    <DL><p>',
+      '        <DT><A HREF="https://a.example/?q=&quot;&gt;&lt;script&gt;" ADD_DATE="1700000000" TAGS="x,y&amp;z" ' +
+        'SHORTCUTURL="k">&lt;b&gt;&quot;&amp;&quot;&lt;/b&gt;</A>',
+      '        <HR>',
+      '    </DL><p>',
+      '</DL>',
+      '',
+    ])
+  })
+})
+
+describe('historyByDay', () => {
+  it('has a page once for each day on which it was visited, the latest first', () => {
+    const noon = new Date(2026, 4, 20, 12).getTime()
+    const dayMs = 86_400_000
+    const visits = [noon, noon + 60_000, noon - dayMs].map((atMs) => ({ date: atMs * 1000, type: 1 }))
+    const page = (id: string, more: object) =>
+      entry({ id, histUri: 'https://x.example/', title: id, ...more }, 'history')
+
+    const days = historyByDay([
+      page('visited', { visits }),
+      page('strange', { visits: [null, { date: 'x' }, {}] }),
+    ])
+
+    const [latest, before, unknown] = days
+    expect(latest!.visits).toMatchObject([{ title: 'visited', atMs: noon + 60_000, count: 2 }])
+    expect(before!.visits).toMatchObject([{ title: 'visited', atMs: noon - dayMs, count: 1 }])
+    expect(unknown!.visits).toMatchObject([{ title: 'strange', atMs: 1_700_000_000_000 }])
+  })
+})
+
+describe('devices', () => {
+  it('joins the tabs to their device, and shows those of unknown devices too', () => {
+    const clients = [
+      entry({ id: 'a', name: 'Desk', type: 'desktop', os: 'Linux', version: '153.0' }, 'clients'),
+    ]
+    const tabs = [
+      entry(
+        { id: 'a', clientName: 'Desk', tabs: [{ title: 't', urlHistory: ['https://t.example/'] }, null, {}] },
+        'tabs',
+      ),
+      entry({ id: 'b', clientName: 'Stranger', tabs: 'none' }, 'tabs'),
+      unreadable,
+    ]
+
+    expect(devices(clients, tabs)).toMatchObject([
+      { name: 'Desk', kind: 'desktop', about: 'Linux · Firefox 153.0', tabs: [{ title: 't' }] },
+      { name: 'Stranger', tabs: [] },
+    ])
+  })
+})
+
+describe('what else there is', () => {
+  it('is shown whatever it looks like', () => {
+    const odd = [entry({ id: 'x', value: null }), entry({ id: 'y', value: { a: 1 } }), unreadable]
+
+    expect(preferences(odd).map(({ title, subtitle }) => [title, subtitle])).toEqual([['a', '1']])
+    expect(otherRecords([entry({ id: 'x', entry: { name: 'Named' } })])[0]!.title).toBe('Named')
+    expect(factsOf({ id: 'x', bmkUri: 7, dateAdded: 'never', visits: 'none', tags: ['a', 'b'] })).toEqual([
+      { name: 'Tags', value: 'a, b' },
+    ])
+  })
+
+  it('is saved as JSON that names what could not be read', () => {
+    const text = everythingFile([bookmark('a', 'menu'), unreadable], new Date(0))
+
+    expect(JSON.parse(text)).toMatchObject({
+      exported: '1970-01-01T00:00:00.000Z',
+      collections: { bookmarks: [{ id: 'a', last_modified: 1_700_000_000_000 }] },
+      unreadable: [{ collection: 'bookmarks', id: 'foreign', problem: unreadable.problem }],
+    })
+  })
+})
+
+describe('readLines', () => {
+  it('finds the four values among other lines, exported or not', () => {
+    const text = 'export BUCKET=ab\nKEY_ID=1-x\nBRIDGE_URL=http://x\nBEARER_TOKEN=t.t\nSYNC_KEY=00'
+
+    expect(readLines(text)).toEqual({ bucket: 'ab', keyId: '1-x', token: 't.t', syncKey: '00' })
+    expect(readLines('eyJhbGciOi.a.b')).toEqual({})
+  })
+
+  it('takes what is no escape as it is', () => {
+    expect(readLines('BEARER_TOKEN=a%zz')).toEqual({ token: 'a%zz' })
+  })
+})
+
+describe('bucketOf', () => {
+  it('is the second half of a key id, and empty for what is none', () => {
+    expect(bucketOf('1500000000000-ASNFZ4mrze8BI0VniavN7w')).toBe('0123456789abcdef0123456789abcdef')
+    expect(bucketOf('ASNFZ4mrze8BI0VniavN7w')).toBe('')
+  })
+})
