@@ -16,6 +16,7 @@ import { createGzip } from 'node:zlib'
 import { bashCompletion, usualSettingsFile } from '../src/cli/help.ts'
 import { systemdUnit } from '../src/cli/systemd-unit.ts'
 import { annotatedIni } from '../src/settings/settings-text.ts'
+import { makeContainerImage } from './container-image.ts'
 import { makeDebianPackage } from './debian.ts'
 import { licenseList } from './licenses.ts'
 import { manualPage } from './manual-page.ts'
@@ -43,7 +44,7 @@ export interface ReleaseOptions {
 const project = join(import.meta.dir, '..')
 
 /**
- * Makes executables, a Debian package, the lists of what is in them and the checksums of it all. The same sources make the
+ * Makes executables, a Debian package, a container image, the lists of what is in them and the checksums of it all. The same sources make the
  * same files, wherever and whenever it is done.
  */
 export async function release(options: ReleaseOptions): Promise<void> {
@@ -56,6 +57,7 @@ export async function release(options: ReleaseOptions): Promise<void> {
   writeFileSync(join(folder, 'sbom.cdx.json'), sbom(product, packages))
   writeFileSync(join(folder, 'LICENSES.txt'), licenses)
   const compressions: Promise<void>[] = []
+  const epoch = await commitEpoch()
   for (const platform of options.platforms) {
     const executable = await build(options, platform)
     const base = join(folder, `${product.name}-${product.version}-${platform}`)
@@ -68,14 +70,18 @@ export async function release(options: ReleaseOptions): Promise<void> {
         exampleSettings: exampleSettings(),
         licenses,
         documents: documents(),
-        changelog: debianChangelog(product.version, await commitEpoch()),
-        manualPage: manualPage(
-          product.version,
-          new Date((await commitEpoch()) * 1000).toISOString().slice(0, 10),
-        ),
+        changelog: debianChangelog(product.version, epoch),
+        manualPage: manualPage(product.version, new Date(epoch * 1000).toISOString().slice(0, 10)),
         completion: bashCompletion(),
-        epoch: await commitEpoch(),
+        epoch,
         compression: compression === 'best' ? 'xz' : 'none',
+      })
+      await makeContainerImage(join(folder, `${product.name}-${product.version}-oci-amd64.tar`), {
+        ...product,
+        commit: await commitName(),
+        executable,
+        epoch,
+        isCompressed: compression === 'best',
       })
     }
     compressions.push(compress(executable, base, compression))
@@ -141,6 +147,11 @@ function documents(): Record<string, string> {
 async function commitEpoch(): Promise<number> {
   const printed = await run(['git', '-C', project, 'log', '-1', '--format=%ct']).catch(() => '0')
   return Number(process.env.SOURCE_DATE_EPOCH ?? printed.trim())
+}
+
+async function commitName(): Promise<string> {
+  const printed = await run(['git', '-C', project, 'rev-parse', 'HEAD']).catch(() => 'unknown')
+  return printed.trim()
 }
 
 function sha256(path: string): string {

@@ -136,7 +136,10 @@ expect 'a start warns where connections can be reset' logged 'taking over can re
 under_load 'upgrades where the kernel does not move connections' yes 4 upgrade
 
 expect 'it is stopped' systemctl stop sync-bridge
-expect 'with success' [ "$(systemctl show -P Result sync-bridge)" = success ]
+# With the old control groups in a container systemd does not wait for a process that it did not start itself.
+if [ -e /sys/fs/cgroup/cgroup.controllers ]; then
+  expect 'with success' [ "$(systemctl show -P Result sync-bridge)" = success ]
+fi
 expect 'the package is purged' dpkg --purge sync-bridge
 expect 'and leaves nothing' bash -c '! ls -d /etc/sync-bridge /usr/bin/sync-bridge && ! getent passwd sync-bridge'
 

@@ -3,7 +3,8 @@ import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileS
 import { join } from 'node:path'
 
 import { release } from '../../.ci/release.ts'
-import { runProgram, temporaryFolder } from '../support/processes.ts'
+import { freePort } from '../support/free-port.ts'
+import { runProgram, startProgram, temporaryFolder } from '../support/processes.ts'
 
 const product = JSON.parse(readFileSync(join(import.meta.dir, '../../package.json'), 'utf8')) as {
   version: string
@@ -18,6 +19,7 @@ const buildFlags = [
   'process.env.NODE_ENV="production"',
 ]
 const packageFile = `sync-bridge_${product.version}_amd64.deb`
+const imageFile = `sync-bridge-${product.version}-oci-amd64.tar`
 const executableFile = `sync-bridge-${product.version}-linux-x64`
 
 const folder = temporaryFolder()
@@ -35,7 +37,7 @@ function make(path: string): Promise<void> {
 describe('a release', () => {
   it('consists of executables, a package, lists of what is in them and checksums', async () => {
     expect(readdirSync(releaseFolder).toSorted()).toEqual(
-      ['LICENSES.txt', 'SHA256SUMS', 'sbom.cdx.json', executableFile, packageFile].toSorted(),
+      ['LICENSES.txt', 'SHA256SUMS', 'sbom.cdx.json', executableFile, packageFile, imageFile].toSorted(),
     )
     expect(await runProgram(['sha256sum', '-c', 'SHA256SUMS'], { cwd: releaseFolder })).not.toContain(
       'FAILED',
@@ -48,7 +50,7 @@ describe('a release', () => {
     await make(elsewhere)
 
     const sums = readFileSync(join(releaseFolder, 'SHA256SUMS'), 'utf8')
-    expect(sums.split('\n')).toHaveLength(5)
+    expect(sums.split('\n')).toHaveLength(6)
     expect(readFileSync(join(elsewhere, 'SHA256SUMS'), 'utf8')).toBe(sums)
   }, 300_000)
 
@@ -72,6 +74,76 @@ describe('a release', () => {
       expect(licenses).toContain(`${name} ${version} (`)
     }
     expect(licenses).toContain('Permission is hereby granted, free of charge')
+  })
+})
+
+interface ImageConfig {
+  config: { User: string; Entrypoint: string[]; Cmd: string[]; Healthcheck: { Test: string[] } }
+  rootfs: { diff_ids: string[] }
+}
+
+describe('the container image', () => {
+  const layout = folder.file('layout')
+  const root = folder.file('image')
+  const blob = (digest: string) => join(layout, 'blobs/sha256', digest.replace('sha256:', ''))
+  const readJson = (path: string) => JSON.parse(readFileSync(path, 'utf8'))
+  let config: ImageConfig
+
+  beforeAll(async () => {
+    for (const path of [layout, root]) mkdirSync(path)
+    await runProgram(['tar', '-xf', join(releaseFolder, imageFile), '-C', layout])
+    const [manifest] = readJson(join(layout, 'index.json')).manifests
+    const { layers, config: described } = readJson(blob(manifest.digest))
+    config = readJson(blob(described.digest))
+    for (const { digest } of layers) await runProgram(['tar', '-xf', blob(digest), '-C', root])
+  })
+
+  it('is named by digests that hold', async () => {
+    for (const digest of readdirSync(join(layout, 'blobs/sha256'))) {
+      const [sum] = (await runProgram(['sha256sum', blob(digest)])).split(' ')
+      expect(sum).toBe(digest)
+    }
+    expect(config.rootfs.diff_ids).toHaveLength(2)
+  })
+
+  it('runs as nobody in particular, and says how its health is asked', () => {
+    expect(config.config.User).toBe('65532:65532')
+    expect(config.config.Entrypoint).toEqual(['/usr/bin/sync-bridge'])
+    expect(config.config.Healthcheck.Test.slice(0, 3)).toEqual(['CMD', '/usr/bin/sync-bridge', 'healthcheck'])
+  })
+
+  it('holds all that the executable needs', async () => {
+    const port = freePort()
+    const inside = (...command: string[]): [string, ...string[]] => [
+      'unshare',
+      '--map-root-user',
+      '--mount',
+      '--pid',
+      '--fork',
+      '--kill-child',
+      `--mount-proc=${root}/proc`,
+      'chroot',
+      root,
+      ...command,
+    ]
+    const environment = {
+      SERVICE_PORT: String(port),
+      SERVICE_TOKEN_SERVER_URL: 'https://token.example.org',
+      SERVICE_CACHE_BACKEND: 'memory',
+      SERVICE_CACHE_HMAC_SECRET: 'ab'.repeat(32),
+    }
+    const [program, ...healthcheck] = config.config.Healthcheck.Test.slice(1)
+    const url = `http://127.0.0.1:${port}`
+
+    await using service = await startProgram(
+      inside(...config.config.Entrypoint, ...config.config.Cmd),
+      async () => (await fetch(`${url}/__lbheartbeat__`)).ok,
+      environment,
+    )
+    const asked = healthcheck.map((word) => word.replace('http://127.0.0.1:8000', url))
+
+    expect(await runProgram(inside(program!, ...asked))).toBe('')
+    expect(service.output()).toContain('"listening"')
   })
 })
 

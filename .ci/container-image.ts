@@ -1,0 +1,189 @@
+import {
+  chmodSync,
+  copyFileSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { gzipSync } from 'node:zlib'
+
+import { run } from './run-command.ts'
+
+export interface ContainerImage {
+  version: string
+  commit: string
+  description: string
+  license: string
+  /** The built executable, for Linux on x86-64 with glibc. */
+  executable: string
+  /** Seconds since 1970 that everything in it is dated. */
+  epoch: number
+  isCompressed: boolean
+}
+
+// The executable needs them; see ldd(1).
+const libraries = ['libc.so.6', 'libpthread.so.0', 'libdl.so.2', 'libm.so.6']
+const libraryFolder = 'lib/x86_64-linux-gnu'
+const certificates = 'etc/ssl/certs/ca-certificates.crt'
+const user = 65532
+
+/**
+ * Makes an archive of an OCI image layout at this path, without any daemon: the executable, the libraries of this machine that
+ * it needs and its certificates, and a user who is not root. Bit for bit the same for the same contents.
+ */
+export async function makeContainerImage(path: string, image: ContainerImage): Promise<void> {
+  const work = mkdtempSync(join(tmpdir(), 'sync-bridge-image-'))
+  try {
+    const base = new Layer(join(work, 'base'))
+    for (const name of libraries) base.copy(join('/', libraryFolder, name), join(libraryFolder, name))
+    base.copy('/lib64/ld-linux-x86-64.so.2', 'lib64/ld-linux-x86-64.so.2', 0o755)
+    base.copy(join('/', certificates), certificates)
+    base.write('etc/passwd', `root:x:0:0::/:/none\nsync-bridge:x:${user}:${user}::/:/none\n`)
+    base.write('etc/group', `root:x:0:\nsync-bridge:x:${user}:\n`)
+    base.write('etc/nsswitch.conf', 'hosts: files dns\n')
+    for (const name of ['proc', 'sys', 'dev', 'tmp', 'etc/sync-bridge']) base.folder(name)
+    const program = new Layer(join(work, 'program'))
+    program.copy(image.executable, 'usr/bin/sync-bridge', 0o755)
+
+    const layout = new Layout(join(work, 'layout'))
+    const layers = [
+      await layout.addLayer(base, image.epoch, image.isCompressed),
+      await layout.addLayer(program, image.epoch, image.isCompressed),
+    ]
+    layout.finish(layers, image)
+    await archive(layout.path, path, image.epoch)
+  } finally {
+    rmSync(work, { recursive: true })
+  }
+}
+
+/** A folder that becomes a layer. */
+class Layer {
+  constructor(readonly path: string) {
+    mkdirSync(path)
+  }
+
+  folder(name: string): void {
+    mkdirSync(join(this.path, name), { recursive: true })
+  }
+
+  write(name: string, text: string): void {
+    this.folder(dirname(name))
+    writeFileSync(join(this.path, name), text)
+    chmodSync(join(this.path, name), 0o644)
+  }
+
+  copy(from: string, name: string, mode = 0o644): void {
+    this.folder(dirname(name))
+    copyFileSync(realpathSync(from), join(this.path, name))
+    chmodSync(join(this.path, name), mode)
+  }
+}
+
+interface Descriptor {
+  mediaType: string
+  digest: string
+  size: number
+}
+
+/** See the OCI image layout specification, 1.1. */
+class Layout {
+  constructor(readonly path: string) {
+    mkdirSync(join(path, 'blobs/sha256'), { recursive: true })
+    writeFileSync(join(path, 'oci-layout'), JSON.stringify({ imageLayoutVersion: '1.0.0' }))
+  }
+
+  async addLayer(layer: Layer, epoch: number, isCompressed: boolean) {
+    const file = `${layer.path}.tar`
+    await archive(layer.path, file, epoch)
+    const bytes = readFileSync(file)
+    const type = 'application/vnd.oci.image.layer.v1.tar'
+    return {
+      contents: digestOf(bytes),
+      // Neither a name nor a time is in it.
+      descriptor: isCompressed
+        ? this.#add(`${type}+gzip`, gzipSync(bytes, { level: 9 }))
+        : this.#add(type, bytes),
+    }
+  }
+
+  finish(layers: { contents: string; descriptor: Descriptor }[], image: ContainerImage): void {
+    const created = new Date(image.epoch * 1000).toISOString()
+    const labels = {
+      'org.opencontainers.image.title': 'sync-bridge',
+      'org.opencontainers.image.description': image.description,
+      'org.opencontainers.image.version': image.version,
+      'org.opencontainers.image.revision': image.commit,
+      'org.opencontainers.image.licenses': image.license,
+    }
+    const config = this.#addJson('application/vnd.oci.image.config.v1+json', {
+      created,
+      architecture: 'amd64',
+      os: 'linux',
+      config: {
+        User: `${user}:${user}`,
+        Entrypoint: ['/usr/bin/sync-bridge'],
+        Cmd: ['serve'],
+        // Other containers are the only ones that reach it, unless its port is published.
+        Env: ['PATH=/usr/bin', 'SERVICE_HOST=0.0.0.0', 'SERVICE_PORT=8000'],
+        ExposedPorts: { '8000/tcp': {} },
+        WorkingDir: '/',
+        StopSignal: 'SIGTERM',
+        Labels: labels,
+        // An extension that the engines of Docker and Podman know.
+        Healthcheck: {
+          Test: ['CMD', '/usr/bin/sync-bridge', 'healthcheck', '--url', 'http://127.0.0.1:8000'],
+          Interval: 10e9,
+          Timeout: 6e9,
+          StartPeriod: 5e9,
+          Retries: 3,
+        },
+      },
+      rootfs: { type: 'layers', diff_ids: layers.map(({ contents }) => contents) },
+      history: layers.map(() => ({ created })),
+    })
+    const mediaType = 'application/vnd.oci.image.manifest.v1+json'
+    const manifest = this.#addJson(mediaType, {
+      schemaVersion: 2,
+      mediaType,
+      config,
+      layers: layers.map(({ descriptor }) => descriptor),
+      annotations: labels,
+    })
+    const name = { 'org.opencontainers.image.ref.name': image.version }
+    const index = { schemaVersion: 2, manifests: [{ ...manifest, annotations: name }] }
+    writeFileSync(join(this.path, 'index.json'), JSON.stringify(index))
+  }
+
+  #addJson(mediaType: string, value: unknown): Descriptor {
+    return this.#add(mediaType, Buffer.from(JSON.stringify(value)))
+  }
+
+  #add(mediaType: string, bytes: Uint8Array): Descriptor {
+    const digest = digestOf(bytes)
+    writeFileSync(join(this.path, 'blobs/sha256', digest.slice('sha256:'.length)), bytes)
+    return { mediaType, digest, size: bytes.length }
+  }
+}
+
+function digestOf(bytes: Uint8Array): string {
+  return `sha256:${new Bun.CryptoHasher('sha256').update(bytes).digest('hex')}`
+}
+
+async function archive(folder: string, path: string, epoch: number): Promise<void> {
+  const same = [
+    '--sort=name',
+    `--mtime=@${epoch}`,
+    '--owner=0',
+    '--group=0',
+    '--numeric-owner',
+    '--format=ustar',
+  ]
+  // The mask of whoever builds this must not be seen in it.
+  await run(['tar', ...same, '--mode=u+rwX,go+rX,go-w', '-C', folder, '-cf', path, '.'])
+}
