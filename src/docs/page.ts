@@ -130,9 +130,12 @@ const largeAnswers = {
 
 function draw(source: ApiDocument, identity: Partial<Identity>): void {
   const { BEARER_TOKEN, KEY_ID, BUCKET } = identity
+  // A place of its own for each drawing, because the library does not let go of one that it has drawn in.
+  const place = document.createElement('div')
+  document.getElementById('page')!.replaceChildren(place)
   const ui = SwaggerUIBundle({
     spec: fitted(source, BUCKET ?? ''),
-    dom_id: '#page',
+    domNode: place,
     deepLinking: true,
     docExpansion: 'list',
     defaultModelsExpandDepth: 0,

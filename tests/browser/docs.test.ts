@@ -162,6 +162,7 @@ describe('/v1/docs in Chromium', () => {
     await page.click('#identity button')
     await page.locator('.opblock').first().waitFor()
     const bucket = await page.inputValue('[name=BUCKET]')
+    const atOnce = await execute(page, 'Records-getRecord', {})
     await page.reload()
     await page.locator('.opblock').first().waitFor()
 
@@ -173,7 +174,7 @@ describe('/v1/docs in Chromium', () => {
 
     expect(first).toBe('BEARER_TOKEN')
     expect(bucket).toBe(bridge.user.clientState)
-    expect(collections.status).toBe(200)
+    expect([atOnce.status, collections.status]).toEqual([200, 200])
     expect(record).toMatchObject({ status: 200, body: { data: { id: 'menu' } } })
     expect(list.status).toBe(200)
     expect(stored).toBe(0)

@@ -1,0 +1,98 @@
+import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
+import { startTestBridge } from '../support/bridge.ts'
+import type { TestBridge } from '../support/bridge.ts'
+
+describe('GET /explore', () => {
+  let bridge: TestBridge
+
+  beforeAll(async () => {
+    bridge = await startTestBridge({ settings: { explorer_enabled: 'true' } })
+  })
+
+  afterAll(() => bridge.stop())
+
+  const ask = (path: string, method = 'GET') => bridge.ask(path, { as: null, method })
+
+  it('is a page that may load from its own origin only, be framed by nobody, and make no markup of texts', async () => {
+    const { status, headers, text } = await ask('/v1/explore')
+
+    const policy = headers.get('content-security-policy')!.split('; ')
+    expect(status).toBe(200)
+    expect(headers.get('content-type')).toBe('text/html; charset=utf-8')
+    expect(headers.get('referrer-policy')).toBe('no-referrer')
+    expect(policy).toEqual([
+      "default-src 'none'",
+      "script-src 'self'",
+      "style-src 'self'",
+      "img-src 'self' data:",
+      "connect-src 'self'",
+      "frame-ancestors 'none'",
+      "base-uri 'none'",
+      "form-action 'none'",
+      "require-trusted-types-for 'script'",
+      "trusted-types 'none'",
+    ])
+    expect(text).toStartWith('<!doctype html>')
+  })
+
+  it('comes with all that it loads, of which nothing is elsewhere and no script is left with types', async () => {
+    const seen = new Map<string, string>()
+    const follow = async (path: string): Promise<void> => {
+      if (seen.has(path)) return
+      const { status, headers, text } = await ask(`/v1/${path}`)
+      seen.set(path, `${status} ${headers.get('content-type')}`)
+      if (headers.get('content-type')!.startsWith('text/javascript'))
+        new Bun.Transpiler({ loader: 'js' }).scan(text)
+      const named = text.matchAll(/(?:src|href)="(explore\/[^"]+)"|from ?"\.\/([^"]+)"/g)
+      for (const [, file, module] of named) await follow(file ?? `explore/${module}`)
+    }
+
+    await follow('explore')
+
+    expect(Object.fromEntries(seen)).toEqual({
+      explore: '200 text/html; charset=utf-8',
+      'explore/explore.css': '200 text/css; charset=utf-8',
+      'explore/main.ts': '200 text/javascript; charset=utf-8',
+      'explore/account.ts': '200 text/javascript; charset=utf-8',
+      'explore/sync-crypto.js': '200 text/javascript; charset=utf-8',
+      'explore/elements.ts': '200 text/javascript; charset=utf-8',
+      'explore/meaning.ts': '200 text/javascript; charset=utf-8',
+      'explore/views.ts': '200 text/javascript; charset=utf-8',
+    })
+  })
+
+  it('has no other files, and no other methods', async () => {
+    const files = [
+      'absent.js',
+      'explore.html/x',
+      'constructor',
+      '__proto__',
+      '%2e%2e%2fpackage.json',
+      'page.css',
+    ]
+
+    const answers = await Promise.all(files.map((file) => ask(`/v1/explore/${file}`)))
+    const [head, put] = [await ask('/v1/explore', 'HEAD'), await ask('/v1/explore', 'PUT')]
+
+    expect(new Set(answers.map(({ status, body }) => `${status} ${body.errno}`))).toEqual(
+      new Set(['404 111']),
+    )
+    expect([head.status, put.status, put.headers.get('allow')]).toEqual([200, 405, 'GET, HEAD, OPTIONS'])
+  })
+})
+
+describe('explorer_enabled, which is false by default', () => {
+  it('removes the page and its files', async () => {
+    const bridge = await startTestBridge()
+
+    const paths = ['/v1/explore', '/v1/explore/main.ts', '/v1/explore/sync-crypto.js']
+    const answers = await Promise.all(paths.map((path) => bridge.ask(path, { as: null })))
+    await bridge.stop()
+
+    expect(answers.map(({ status, body }) => [status, body.errno])).toEqual([
+      [404, 111],
+      [404, 111],
+      [404, 111],
+    ])
+  })
+})
