@@ -8,7 +8,7 @@ import type { SyncRecord } from '../domain/record.ts'
 import type { Timestamp } from '../domain/timestamp.ts'
 import type { CollectionPlan } from './plan.ts'
 import type { ProbeVerdict, VisibleStep } from './probe.ts'
-import type { CollectionView, Epoch, NumberedOperation, Rejection, Simulation } from './simulate.ts'
+import type { CollectionView, CommittedPrefix, NumberedOperation, Rejection, Simulation } from './simulate.ts'
 
 /** What a transaction has done to one record, and what it takes to undo that. */
 export interface AppliedChange {
@@ -39,7 +39,7 @@ export class CollectionState {
   /** What follows from all this; null as soon as any of it changes. */
   #decided: { simulation: Simulation; plan: CollectionPlan } | null = null
   readonly #operations: NumberedOperation[]
-  readonly #epochs = new Map<string, Epoch[]>()
+  readonly #prefixes = new Map<string, CommittedPrefix[]>()
   readonly #writtenAt = new Map<string, Timestamp>()
   /** Records with a version made by the commit of a staged batch, whatever was written of them. */
   readonly #stagedAt = new Map<string, Timestamp>()
@@ -154,21 +154,21 @@ export class CollectionState {
     const collection = this.#committedAt ?? this.#view.timestamp
     // What was created and deleted again never reached the storage; it would have been there after the snapshot.
     const moment = this.#committedAt ?? ((collection + resolutionMs) as Timestamp)
-    const stamps = {
+    const times = {
       collection,
       record: (id: string) => this.#writtenAt.get(id) ?? moment,
       touched: (id: string) => this.#stagedAt.get(id) ?? null,
       inherited: (id: string) => this.#inherited.get(id) ?? null,
     }
     const outcomes = new Map<number, OperationOutcome>()
-    for (const [index, answer] of this.#decide().simulation.answers) outcomes.set(index, answer(stamps))
+    for (const [index, answer] of this.#decide().simulation.answers) outcomes.set(index, answer(times))
     return outcomes
   }
 
   #decide(): { simulation: Simulation; plan: CollectionPlan } {
     if (this.#decided) return this.#decided
     const simulation = simulate(this.#operations, this.#view, {
-      epochs: this.#epochs,
+      prefixes: this.#prefixes,
       rejected: this.#rejected,
       failure: this.#failure,
       maxPayloadBytes: this.#maxPayloadBytes,
@@ -186,7 +186,7 @@ export class CollectionState {
         wroteVersion: true,
       })
       const resetAt = resets.get(id)
-      this.#closeEpoch(id, resetAt === undefined ? Number.POSITIVE_INFINITY : resetAt + 1)
+      this.#closePrefix(id, resetAt === undefined ? Number.POSITIVE_INFINITY : resetAt + 1)
     }
     const records = new Map(this.#view.records)
     for (const id of ids) records.delete(id)
@@ -220,7 +220,7 @@ export class CollectionState {
       })
       this.#writtenAt.set(id, at)
       if (wasStaged) this.#stagedAt.set(id, at)
-      this.#closeEpoch(id, Number.POSITIVE_INFINITY)
+      this.#closePrefix(id, Number.POSITIVE_INFINITY)
     }
     this.#closeAllBut(new Set([...puts.map(({ id }) => id), ...deletes]))
   }
@@ -233,15 +233,15 @@ export class CollectionState {
   #closeAllBut(open: Set<string>): void {
     for (const { operation } of this.#operations) {
       if ('id' in operation && !open.has(operation.id)) {
-        this.#closeEpoch(operation.id, Number.POSITIVE_INFINITY)
+        this.#closePrefix(operation.id, Number.POSITIVE_INFINITY)
       }
     }
   }
 
-  #closeEpoch(id: string, until: number): void {
-    const epochs = this.#epochs.get(id) ?? []
-    if (epochs.at(-1)?.until === Number.POSITIVE_INFINITY) return
+  #closePrefix(id: string, until: number): void {
+    const prefixes = this.#prefixes.get(id) ?? []
+    if (prefixes.at(-1)?.until === Number.POSITIVE_INFINITY) return
     const base = this.#view.records.get(id) ?? null
-    this.#epochs.set(id, [...epochs, { until, base, rejection: this.#rejected.get(id) ?? null }])
+    this.#prefixes.set(id, [...prefixes, { until, base, rejection: this.#rejected.get(id) ?? null }])
   }
 }

@@ -30,10 +30,10 @@ export interface CollectionView {
 }
 
 /**
- * A part of a record's operations whose effect is upstream already: those with an index below `until`, judged when
- * the record was `base`. The operations after it are judged against the view.
+ * The operations on a record whose effect is upstream already: those with an index below `until`, judged when the record
+ * was `base`. Later operations are judged against the view.
  */
-export interface Epoch {
+export interface CommittedPrefix {
   until: number
   base: SyncRecord | null
   /** Whether the storage had refused the record by then. */
@@ -41,11 +41,11 @@ export interface Epoch {
 }
 
 /** What is known besides the view. */
-export interface Circumstances {
+interface CommittedState {
   /** By record id, in the order of time. */
-  epochs: Map<string, Epoch[]>
+  prefixes: ReadonlyMap<string, CommittedPrefix[]>
   /** Records that the storage would not take. */
-  rejected: Map<string, Rejection>
+  rejected: ReadonlyMap<string, Rejection>
   /** Why nothing can be written any more. */
   failure: ServiceError | null
   maxPayloadBytes: number
@@ -64,8 +64,8 @@ export type Change =
     }
   | { kind: 'delete' }
 
-/** When the changes became visible upstream. */
-export interface Stamps {
+/** When the changes became visible upstream, and what the storage added to them. */
+interface CommitTimes {
   /** The collection's timestamp after the last change. */
   collection: Timestamp
   /** The timestamp of a record's last change, be it written or deleted. */
@@ -76,13 +76,31 @@ export interface Stamps {
   inherited(id: string): number | null
 }
 
+/** What comes of an operation, once it is known when the changes became visible. */
+type Answer = (times: CommitTimes) => OperationOutcome
+
 export interface Simulation {
   /** By record id, in the order of the first operation on each. */
   changes: Map<string, Change>
-  /** By the operation's index, what comes of it, once it is known when the changes became visible. */
-  answers: Map<number, (stamps: Stamps) => OperationOutcome>
+  /** By the operation's index. */
+  answers: Map<number, Answer>
   /** The index of the first operation that changed something; infinity when none did. */
   effectiveFrom: number
+}
+
+/**
+ * Decides the operations on one collection, one after the other, each seeing the effects of the earlier ones, as if
+ * nobody else wrote meanwhile. Pure: nothing is read or written.
+ */
+export function simulate(
+  operations: NumberedOperation[],
+  view: CollectionView,
+  committed: CommittedState,
+): Simulation {
+  const simulator = new Simulator(view, committed)
+  const answers = new Map<number, Answer>()
+  for (const { index, operation } of operations) answers.set(index, simulator.apply(operation, index))
+  return { changes: simulator.changes(), answers, effectiveFrom: simulator.effectiveFrom }
 }
 
 /**
@@ -97,193 +115,177 @@ interface SeenRecord extends SyncRecord {
 }
 
 /** One record on its way through the operations. */
-interface Track {
-  /** What is visible of it now, and at the beginning of the epoch. */
+interface RecordState {
+  /** What is visible of it now, at the beginning of the part that is decided, and before the first operation. */
   record: SeenRecord | null
   base: SyncRecord | null
-  /** What was visible of it before the first operation. */
   first: SyncRecord | null
-  epoch: number
-  isLive: boolean
+  /** Which prefix the operations belong to; the number of prefixes for those that are still open. */
+  prefix: number
+  isOpen: boolean
   rejection: Rejection | null
   change: { kind: 'put'; write: RecordWrite; isFresh: boolean } | { kind: 'delete' } | null
   vanishedAt: number | null
   isWritten: boolean
 }
 
-/**
- * Decides the operations on one collection, one after the other, each seeing the effects of the earlier ones, as if
- * nobody else wrote meanwhile. Pure: nothing is read or written.
- */
-export function simulate(
-  operations: NumberedOperation[],
-  view: CollectionView,
-  circumstances: Circumstances,
-): Simulation {
-  const tracks = new Map<string, Track>()
-  const answers: Simulation['answers'] = new Map()
-  let effectiveFrom = Number.POSITIVE_INFINITY
+type Put = Extract<Operation, { kind: 'put' }>
 
-  for (const { index, operation } of operations) {
-    const collectionAt = (stamps: Stamps) => (index > effectiveFrom ? stamps.collection : view.timestamp)
+class Simulator {
+  effectiveFrom = Number.POSITIVE_INFINITY
+  readonly #view: CollectionView
+  readonly #committed: CommittedState
+  readonly #states = new Map<string, RecordState>()
+
+  constructor(view: CollectionView, committed: CommittedState) {
+    this.#view = view
+    this.#committed = committed
+  }
+
+  apply(operation: NumberedOperation['operation'], index: number): Answer {
     switch (operation.kind) {
       case 'get': {
-        const { record } = trackAt(operation.id, index)
-        answers.set(index, (stamps) => judgeGet(operation.precondition, stamped(record, stamps)))
-        break
+        const { record } = this.#stateOf(operation.id, index)
+        return (times) => judgeGet(operation.precondition, shown(record, times))
       }
-      case 'list': {
-        const base = view.lists.get(index)
-        const overlay = currentOverlay()
-        answers.set(index, (stamps): OperationOutcome => {
-          const timestamp = collectionAt(stamps)
-          const verdict = judgeCollection(operation.precondition, timestamp)
-          if (verdict) return verdict
-          if (!base || base.kind === 'too-large') return { outcome: 'too-large' }
-          if (base.kind === 'failed') return { outcome: 'failed', error: base.error }
-          if (base.kind === 'page') return { outcome: 'page', page: base.page }
-          const written: Overlay = new Map()
-          for (const [id, record] of overlay) written.set(id, stamped(record, stamps))
-          return { outcome: 'page', page: composePage(operation.options, base, written, timestamp) }
-        })
-        break
-      }
-      case 'count': {
-        const { count: base } = view
-        const difference = countDifference()
-        answers.set(index, (stamps): OperationOutcome => {
-          const timestamp = collectionAt(stamps)
-          const verdict = judgeCollection(operation.precondition, timestamp)
-          if (verdict) return verdict
-          if (base instanceof Error) return { outcome: 'failed', error: base }
-          return { outcome: 'counted', count: Math.max(0, (base ?? 0) + difference), timestamp }
-        })
-        break
-      }
-      case 'put': {
-        const track = trackAt(operation.id, index)
-        track.isWritten = true
-        const { record: before } = track
-        const { payload } = operation.input
-        if (payload !== undefined && Buffer.byteLength(payload) > circumstances.maxPayloadBytes) {
-          answers.set(index, () => ({ outcome: 'rejected', reason: 'too-large' }))
-          break
-        }
-        if (judgePut(operation.precondition, before?.lastModified ?? null) === 'failed') {
-          answers.set(index, (stamps) => ({
-            outcome: 'precondition-failed',
-            existing: stamped(before, stamps),
-          }))
-          break
-        }
-        const reason = track.rejection
-        if (reason) {
-          answers.set(index, () => ({ outcome: 'rejected', reason }))
-          break
-        }
-        const { failure } = circumstances
-        if (track.isLive && failure) {
-          answers.set(index, () => ({ outcome: 'failed', error: failure }))
-          break
-        }
-        const stored = put(track, operation.id, operation.input, index)
-        answers.set(index, (stamps) => ({ outcome: 'stored', record: stamped(stored, stamps) }))
-        effectiveFrom = Math.min(effectiveFrom, index)
-        break
-      }
-      case 'delete': {
-        const { id } = operation
-        const track = trackAt(id, index)
-        track.isWritten = true
-        const { record: before } = track
-        const verdict = judgeDelete(operation.precondition, before?.lastModified ?? null)
-        if (before === null || verdict === 'missing') {
-          answers.set(index, () => ({ outcome: 'missing' }))
-          break
-        }
-        if (verdict === 'failed') {
-          answers.set(index, (stamps) => ({
-            outcome: 'precondition-failed',
-            existing: stamped(before, stamps),
-          }))
-          break
-        }
-        const { failure } = circumstances
-        if (track.isLive && failure) {
-          answers.set(index, () => ({ outcome: 'failed', error: failure }))
-          break
-        }
-        track.record = null
-        track.vanishedAt = index
-        track.change = track.base ? { kind: 'delete' } : null
-        answers.set(index, (stamps) => ({ outcome: 'deleted', id, timestamp: stamps.record(id) }))
-        effectiveFrom = Math.min(effectiveFrom, index)
-        break
-      }
+      case 'list':
+        return this.#applyList(operation, index)
+      case 'count':
+        return this.#applyCount(operation, index)
+      case 'put':
+        return this.#applyPut(operation, index)
+      case 'delete':
+        return this.#applyDelete(operation, index)
       default:
-        operation satisfies never
+        return operation satisfies never
     }
   }
-  return { changes: remainingChanges(tracks), answers, effectiveFrom }
 
-  function trackAt(id: string, index: number): Track {
-    const epochs = circumstances.epochs.get(id) ?? []
-    const found = epochs.findIndex(({ until }) => index < until)
-    const epoch = found === -1 ? epochs.length : found
-    const known = tracks.get(id)
-    if (known?.epoch === epoch) return known
-    const isLive = epoch === epochs.length
-    const base = (isLive ? view.records.get(id) : epochs[epoch]!.base) ?? null
-    const track: Track = {
+  changes(): Map<string, Change> {
+    const changes = new Map<string, Change>()
+    for (const [id, { change, base, vanishedAt, isOpen }] of this.#states) {
+      if (!isOpen || change === null) continue
+      if (change.kind === 'delete') {
+        changes.set(id, change)
+        continue
+      }
+      const { write, isFresh } = change
+      const mustReset = isFresh && base?.sortindex !== undefined && write.sortindex === undefined
+      changes.set(id, { kind: 'put', write, resetAt: mustReset ? vanishedAt : null })
+    }
+    return changes
+  }
+
+  #applyList({ options, precondition }: Extract<Operation, { kind: 'list' }>, index: number): Answer {
+    const base = this.#view.lists.get(index)
+    const overlay: Overlay = new Map()
+    for (const [id, { isWritten, record }] of this.#states) if (isWritten) overlay.set(id, record)
+    return (times) => {
+      const timestamp = this.#collectionAt(index, times)
+      const verdict = judgeCollection(precondition, timestamp)
+      if (verdict) return verdict
+      if (!base || base.kind === 'too-large') return { outcome: 'too-large' }
+      if (base.kind === 'failed') return { outcome: 'failed', error: base.error }
+      if (base.kind === 'page') return { outcome: 'page', page: base.page }
+      const written: Overlay = new Map()
+      for (const [id, record] of overlay) written.set(id, shown(record, times))
+      return { outcome: 'page', page: composePage(options, base, written, timestamp) }
+    }
+  }
+
+  #applyCount({ precondition }: Extract<Operation, { kind: 'count' }>, index: number): Answer {
+    const { count } = this.#view
+    let difference = 0
+    for (const { record, first } of this.#states.values()) difference += (record ? 1 : 0) - (first ? 1 : 0)
+    return (times) => {
+      const timestamp = this.#collectionAt(index, times)
+      const verdict = judgeCollection(precondition, timestamp)
+      if (verdict) return verdict
+      if (count instanceof Error) return { outcome: 'failed', error: count }
+      return { outcome: 'counted', count: Math.max(0, (count ?? 0) + difference), timestamp }
+    }
+  }
+
+  #applyPut({ id, input, precondition }: Put, index: number): Answer {
+    const state = this.#stateOf(id, index)
+    state.isWritten = true
+    const { record: before, rejection } = state
+    if (input.payload !== undefined && Buffer.byteLength(input.payload) > this.#committed.maxPayloadBytes) {
+      return () => ({ outcome: 'rejected', reason: 'too-large' })
+    }
+    if (judgePut(precondition, before?.lastModified ?? null) === 'failed') {
+      return (times) => ({ outcome: 'precondition-failed', existing: shown(before, times) })
+    }
+    if (rejection) return () => ({ outcome: 'rejected', reason: rejection })
+    const { failure } = this.#committed
+    if (state.isOpen && failure) return () => ({ outcome: 'failed', error: failure })
+    const stored = put(state, id, input, index)
+    this.effectiveFrom = Math.min(this.effectiveFrom, index)
+    return (times) => ({ outcome: 'stored', record: shown(stored, times) })
+  }
+
+  #applyDelete({ id, precondition }: Extract<Operation, { kind: 'delete' }>, index: number): Answer {
+    const state = this.#stateOf(id, index)
+    state.isWritten = true
+    const { record: before } = state
+    const verdict = judgeDelete(precondition, before?.lastModified ?? null)
+    if (before === null || verdict === 'missing') return () => ({ outcome: 'missing' })
+    if (verdict === 'failed') {
+      return (times) => ({ outcome: 'precondition-failed', existing: shown(before, times) })
+    }
+    const { failure } = this.#committed
+    if (state.isOpen && failure) return () => ({ outcome: 'failed', error: failure })
+    state.record = null
+    state.vanishedAt = index
+    state.change = state.base ? { kind: 'delete' } : null
+    this.effectiveFrom = Math.min(this.effectiveFrom, index)
+    return (times) => ({ outcome: 'deleted', id, timestamp: times.record(id) })
+  }
+
+  /** The collection's timestamp as the operation of that index sees it. */
+  #collectionAt(index: number, times: CommitTimes): Timestamp {
+    return index > this.effectiveFrom ? times.collection : this.#view.timestamp
+  }
+
+  #stateOf(id: string, index: number): RecordState {
+    const prefixes = this.#committed.prefixes.get(id) ?? []
+    const found = prefixes.findIndex(({ until }) => index < until)
+    const prefix = found === -1 ? prefixes.length : found
+    const known = this.#states.get(id)
+    if (known?.prefix === prefix) return known
+    const isOpen = prefix === prefixes.length
+    const base = (isOpen ? this.#view.records.get(id) : prefixes[prefix]!.base) ?? null
+    const state: RecordState = {
       record: base,
       base,
       first: known ? known.first : base,
-      epoch,
-      isLive,
-      rejection: isLive ? (circumstances.rejected.get(id) ?? null) : epochs[epoch]!.rejection,
+      prefix,
+      isOpen,
+      rejection: isOpen ? (this.#committed.rejected.get(id) ?? null) : prefixes[prefix]!.rejection,
       change: null,
       vanishedAt: null,
       isWritten: known?.isWritten ?? false,
     }
-    tracks.set(id, track)
-    return track
-  }
-
-  function currentOverlay(): Overlay {
-    const overlay: Overlay = new Map()
-    for (const [id, track] of tracks) if (track.isWritten) overlay.set(id, track.record)
-    return overlay
-  }
-
-  function countDifference(): number {
-    let difference = 0
-    for (const { record, first } of tracks.values()) {
-      difference += (record ? 1 : 0) - (first ? 1 : 0)
-    }
-    return difference
+    this.#states.set(id, state)
+    return state
   }
 }
 
 /** Puts the input over what is visible, the way the storage does: a field that is left out keeps its value. */
-function put(
-  track: Track,
-  id: string,
-  { payload, sortindex, ttlSeconds }: Omit<RecordWrite, 'id'>,
-  index: number,
-): SeenRecord {
-  const { record: before } = track
-  const given = {
-    ...(payload === undefined ? {} : { payload }),
-    ...(sortindex === undefined ? {} : { sortindex }),
-    ...(ttlSeconds === undefined ? {} : { ttlSeconds }),
-  }
+function put(state: RecordState, id: string, input: Put['input'], index: number): SeenRecord {
+  const { record: before } = state
+  const given: Put['input'] = {}
+  const { payload, sortindex, ttlSeconds } = input
+  if (payload !== undefined) given.payload = payload
+  if (sortindex !== undefined) given.sortindex = sortindex
+  if (ttlSeconds !== undefined) given.ttlSeconds = ttlSeconds
   if (before === null) {
     // The storage may hold an expired row under that id, invisible, whose expiry an absent ttl would keep.
     const write = { id, payload: '', ttlSeconds: fieldLimits.ttlSeconds, ...given }
-    track.change = { kind: 'put', write, isFresh: true }
+    state.change = { kind: 'put', write, isFresh: true }
   } else {
-    const earlier = track.change?.kind === 'put' ? track.change : null
-    track.change = {
+    const earlier = state.change?.kind === 'put' ? state.change : null
+    state.change = {
       kind: 'put',
       write: { id, ...earlier?.write, ...given },
       isFresh: earlier?.isFresh ?? false,
@@ -291,44 +293,28 @@ function put(
   }
   // A ttl alone does not make a new version of the record.
   const isNewVersion = before === null || payload !== undefined || sortindex !== undefined
-  const weight = sortindex ?? before?.sortindex
   const stored: SeenRecord = {
     id,
     lastModified: isNewVersion ? pending : before.lastModified,
     payload: payload ?? before?.payload ?? '',
-    ...(weight === undefined ? {} : { sortindex: weight }),
-    ...(isNewVersion ? {} : { isTouched: true }),
   }
+  const weight = sortindex ?? before?.sortindex
+  if (weight !== undefined) stored.sortindex = weight
+  if (!isNewVersion) stored.isTouched = true
   const isGoneAtOnce = ttlSeconds !== undefined && ttlSeconds <= 0
-  track.record = isGoneAtOnce ? null : stored
-  if (isGoneAtOnce) track.vanishedAt = index
+  state.record = isGoneAtOnce ? null : stored
+  if (isGoneAtOnce) state.vanishedAt = index
   return stored
 }
 
-function remainingChanges(tracks: Map<string, Track>): Map<string, Change> {
-  const changes = new Map<string, Change>()
-  for (const [id, { change, base, vanishedAt, isLive }] of tracks) {
-    if (!isLive || change === null) continue
-    if (change.kind === 'delete') {
-      changes.set(id, change)
-      continue
-    }
-    const { write, isFresh } = change
-    const mustReset = isFresh && base?.sortindex !== undefined && write.sortindex === undefined
-    changes.set(id, { kind: 'put', write, resetAt: mustReset ? vanishedAt : null })
-  }
-  return changes
-}
-
-function stamped(record: SeenRecord, stamps: Stamps): SyncRecord
-function stamped(record: SeenRecord | null, stamps: Stamps): SyncRecord | null
-function stamped(record: SeenRecord | null, stamps: Stamps): SyncRecord | null {
-  if (record === null) return null
-  const { isTouched, ...shown } = record
-  if (shown.lastModified === pending) {
-    shown.lastModified = stamps.record(shown.id)
-    const sortindex = shown.sortindex ?? stamps.inherited(shown.id)
-    if (sortindex !== null) shown.sortindex = sortindex
-  } else if (isTouched) shown.lastModified = stamps.touched(shown.id) ?? shown.lastModified
-  return shown
+/** The record as it is shown once the changes are visible. */
+function shown(record: SeenRecord, times: CommitTimes): SyncRecord
+function shown(record: SeenRecord | null, times: CommitTimes): SyncRecord | null
+function shown(record: SeenRecord | null, times: CommitTimes): SyncRecord | null {
+  if (record === null || (record.lastModified !== pending && !record.isTouched)) return record
+  const { id, lastModified, payload } = record
+  const isPending = lastModified === pending
+  const at = isPending ? times.record(id) : (times.touched(id) ?? lastModified)
+  const sortindex = record.sortindex ?? (isPending ? times.inherited(id) : null)
+  return { id, lastModified: at, payload, ...(sortindex !== null && { sortindex }) }
 }
