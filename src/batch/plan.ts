@@ -25,7 +25,7 @@ export function planChanges(changes: Map<string, Change>): CollectionPlan {
 }
 
 /** What every storage takes in one upload, also those that never say what they take. */
-export const modestLimits: StorageLimits = {
+export const smallestLimits: StorageLimits = {
   maxRequestBytes: 1_048_576,
   maxPostBytes: 1_000_000,
   maxPostRecords: 100,
@@ -37,7 +37,7 @@ export const modestLimits: StorageLimits = {
 export function fitsAnyStorage(records: { payload?: string }[]): boolean {
   return (
     records.length <= 1 &&
-    records.every(({ payload = '' }) => Buffer.byteLength(payload) <= modestLimits.maxRecordPayloadBytes)
+    records.every(({ payload = '' }) => Buffer.byteLength(payload) <= smallestLimits.maxRecordPayloadBytes)
   )
 }
 

@@ -117,11 +117,6 @@ async function countOrRefusal(storage: BulkStorage, collection: string): Promise
   }
 }
 
-/** What the reads of a transaction share. */
-export interface ReadSurroundings {
-  budget: AnswerBudget
-}
-
 /**
  * The reads of a collection that the transaction does not write to, as tasks that may run at the same time; each
  * hands over the outcomes of the operations that it has carried out.
@@ -130,7 +125,7 @@ export function readTasks(
   storage: BulkStorage,
   collection: string,
   operations: NumberedOperation[],
-  around: ReadSurroundings,
+  budget: AnswerBudget,
 ): { indices: number[]; run(): Promise<OperationOutcome[]> }[] {
   const gets = operations.flatMap(({ index, operation }) =>
     operation.kind === 'get' ? [{ index, operation }] : [],
@@ -138,7 +133,7 @@ export function readTasks(
   const others = operations.filter(({ operation }) => operation.kind !== 'get')
   const tasks = others.map(({ index, operation }) => ({
     indices: [index],
-    run: async () => [await readOne(storage, operation, around)],
+    run: async () => [await readOne(storage, operation, budget)],
   }))
   if (gets.length === 1) {
     const { index, operation } = gets[0]!
@@ -157,11 +152,11 @@ export function readTasks(
 async function readOne(
   storage: BulkStorage,
   operation: NumberedOperation['operation'],
-  around: ReadSurroundings,
+  budget: AnswerBudget,
 ): Promise<OperationOutcome> {
   switch (operation.kind) {
     case 'list':
-      return await readWholeList(storage, operation, around.budget)
+      return await readWholeList(storage, operation, budget)
     case 'count': {
       const { collection, precondition } = operation
       const { count, timestamp } = await storage.count(collection, {})

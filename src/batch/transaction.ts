@@ -8,7 +8,7 @@ import type { BulkStorage, CollectionTimestamps, StorageLimits } from '../domain
 import type { Timestamp } from '../domain/timestamp.ts'
 import type { Locks, PaceOptions, TransactionEvent } from './pace.ts'
 import type { NumberedOperation } from './simulate.ts'
-import type { Surroundings } from './written-collection.ts'
+import type { TransactionContext } from './written-collection.ts'
 
 /** One operation of a transaction, and whose storage it is for. */
 export interface Step {
@@ -30,8 +30,8 @@ export interface TransactionOptions extends PaceOptions {
  * fails alone.
  *
  * Rejects with `UpstreamError` when the storage broke. Then nothing of it is visible, except what the events `partial` and
- * `unknown` tell of. Everything is decided
- * against one snapshot per collection, and committed by writes that count only while that snapshot holds.
+ * `unknown` tell of. Everything is decided against one snapshot per collection, and committed by writes that count only
+ * while that snapshot holds.
  */
 export async function runTransaction(
   steps: Step[],
@@ -84,7 +84,7 @@ class Transaction {
   readonly #users: User[]
   readonly #options: TransactionOptions
   readonly #pace: Pace
-  readonly #around: Surroundings
+  readonly #context: TransactionContext
   readonly #outcomes = new Map<number, OperationOutcome>()
   readonly #timestamps = new Map<User, Promise<CollectionTimestamps>>()
   readonly #limits = new Map<BulkStorage, Promise<StorageLimits>>()
@@ -98,16 +98,16 @@ class Transaction {
     this.#users = users
     this.#options = options
     this.#pace = new Pace(options)
-    this.#around = {
+    this.#context = {
       pace: this.#pace,
       budget: new AnswerBudget(options.maxAnswerBytes ?? 16 * 1024 * 1024, this.#pace),
       observe: options.observe,
-      isAlone:
+      writesOneCollection:
         users.flatMap(({ collections }) => [...collections.values()].filter((each) => each.isWritten))
           .length === 1,
-      hasCompany: false,
+      isMultiCollection: false,
       isVisible: false,
-      surprise: () => this.#beginCommit(),
+      onUnexpectedCommit: () => this.#beginCommit(),
     }
   }
 
@@ -118,7 +118,7 @@ class Transaction {
       this.#options.observe({ kind: 'read-only' })
       return this.#answer()
     }
-    this.#around.hasCompany = changed.length > 1
+    this.#context.isMultiCollection = changed.length > 1
     try {
       await this.#prepare(changed)
       await this.#commit(changed)
@@ -140,8 +140,7 @@ class Transaction {
       for (const [collection, { operations, isWritten }] of user.collections) {
         if (isWritten) tasks.push(this.#writtenTask(user, collection, operations))
         else {
-          const around = { budget: this.#around.budget }
-          for (const { indices, run } of readTasks(storage, collection, operations, around)) {
+          for (const { indices, run } of readTasks(storage, collection, operations, this.#context.budget)) {
             const task = async () => {
               const outcomes = await run()
               for (const [place, index] of indices.entries()) this.#outcomes.set(index, outcomes[place]!)
@@ -163,10 +162,10 @@ class Transaction {
 
   #writtenTask(user: User, collection: string, operations: NumberedOperation[]): () => Promise<void> {
     this.#pace.requireTime()
-    const part = new WrittenCollection(user.storage, collection, operations, this.#around)
+    const part = new WrittenCollection(user.storage, collection, operations, this.#context)
     const indices = operations.map(({ index }) => index)
     const read = async () => {
-      const readLimits = async () => part.heed(await this.#readLimits(user.storage))
+      const readLimits = async () => part.applyLimits(await this.#readLimits(user.storage))
       await runBounded([() => part.read(), ...(part.needsLimits ? [readLimits] : [])])
       await part.create()
       this.#written.push({ user, part })
@@ -174,7 +173,7 @@ class Transaction {
     return () => this.#attempt(user, indices, read)
   }
 
-  /** Carries out a task; a refusal is the outcome of the operations concerned, or of all the user's. */
+  /** A refusal of what the task asks is the outcome of its operations; one of the credentials, of all of the user's. */
   async #attempt(user: User, indices: number[], task: () => Promise<void>): Promise<void> {
     if (this.#refusals.has(user)) return
     try {
@@ -197,12 +196,12 @@ class Transaction {
   /** Brings the puts to the storage where that can be done invisibly and one write is not enough. */
   async #prepare(changed: WrittenCollection[]): Promise<void> {
     const withPuts = changed.filter((part) => part.hasPuts)
-    if (withPuts.length < 2 && !withPuts.some((part) => part.isLong)) return
+    if (withPuts.length < 2 && !withPuts.some((part) => part.needsSeveralUploads)) return
     this.#pace.requireTime()
     await runBounded(withPuts.map((part) => () => this.#learnLimits(part)))
     this.#pace.requireTime()
     // One of them can do without: it is written first of all, while the others can still be dropped.
-    const plain = withPuts.findLast((part) => !part.isLong)
+    const plain = withPuts.findLast((part) => !part.needsSeveralUploads)
     await runBounded(withPuts.filter((part) => part !== plain).map((part) => () => part.stage()))
   }
 
@@ -215,7 +214,7 @@ class Transaction {
   async #learnLimits(part: WrittenCollection): Promise<void> {
     if (part.limits) return
     try {
-      part.heed(await this.#readLimits(part.storage))
+      part.applyLimits(await this.#readLimits(part.storage))
     } catch (error) {
       if (!isRefusal(error)) throw error
       part.fail(error)
@@ -228,10 +227,10 @@ class Transaction {
     this.#beginCommit()
     if (changed.length > 1) {
       // What could not be staged can still be refused, so it goes first, while the rest can be dropped.
-      for (const part of changed) if (part.hasPuts && !part.isStaged) await part.advance('puts')
-      await runAtOnce(changed.map((part) => () => part.advance('puts')))
+      for (const part of changed) if (part.hasPuts && !part.isStaged) await part.commit('puts')
+      await runAtOnce(changed.map((part) => () => part.commit('puts')))
     }
-    await runAtOnce(changed.map((part) => () => part.advance('deletes')))
+    await runAtOnce(changed.map((part) => () => part.commit('deletes')))
   }
 
   #beginCommit(): void {
@@ -244,7 +243,7 @@ class Transaction {
   async #undo(changed: WrittenCollection[]): Promise<void> {
     const results = { untouched: [], undone: [], partial: [], unknown: [] } as Record<string, string[]>
     // What only one write can have done is looked at once more; there is nothing to take back beside it.
-    if (this.#around.isVisible || this.#around.hasCompany) this.#pace.beginUndo()
+    if (this.#context.isVisible || this.#context.isMultiCollection) this.#pace.beginUndo()
     // At the same time, because the client waits, and a storage that hangs takes its time for each.
     await Promise.all(
       changed.toReversed().map(async (part) => results[await part.undo()]!.push(part.collection)),
@@ -293,7 +292,7 @@ class Transaction {
         : outcome.outcome === 'precondition-failed' && 'existing' in outcome
           ? outcome.existing
           : null
-    if (!shown || this.#around.budget.take(shown.payload.length)) return outcome
+    if (!shown || this.#context.budget.take(shown.payload.length)) return outcome
     const message = 'The record is too large for a batch: ask for it alone'
     return { outcome: 'failed', error: new ServiceError(413, errno.requestTooLarge, message) }
   }

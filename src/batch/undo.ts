@@ -1,7 +1,7 @@
 import { isRefusal, UpstreamError } from '../domain/errors.ts'
 import { fieldLimits } from '../domain/record.ts'
 import { never } from '../domain/timestamp.ts'
-import { modestLimits, splitIntoUploads } from './plan.ts'
+import { smallestLimits, splitIntoUploads } from './plan.ts'
 import type {
   BulkStorage,
   CommitOutcome,
@@ -82,7 +82,8 @@ class Undo {
   /** One round. `moved`: somebody else wrote meanwhile. `refused`: the storage would not take a record back. */
   async run(): Promise<'done' | 'moved' | 'refused'> {
     const { storage, collection, limits } = this.#changes
-    if (this.#mustLook) this.#forgetForeign(await storage.snapshot(collection, [...this.#pending.keys()]))
+    if (this.#mustLook)
+      this.#dropConcurrentWrites(await storage.snapshot(collection, [...this.#pending.keys()]))
     // Whatever ends this round early leaves the collection in an unknown state.
     this.#mustLook = true
 
@@ -92,7 +93,7 @@ class Undo {
       for (const id of resets) Object.assign(this.#pending.get(id)!, { leftAt: null, wroteSortindex: false })
     }
     const restored = [...this.#pending].flatMap(([id, change]) => restoration(id, change) ?? [])
-    for (const records of splitIntoUploads(restored, limits ?? modestLimits)) {
+    for (const records of splitIntoUploads(restored, limits ?? smallestLimits)) {
       if (!this.#note(await storage.write(collection, records, this.#since), records)) return 'moved'
     }
     const created = this.#idsWhere(({ before }) => before === null)
@@ -126,7 +127,7 @@ class Undo {
   }
 
   /** Keeps only those that are still as the transaction left them. */
-  #forgetForeign(snapshot: Snapshot): void {
+  #dropConcurrentWrites(snapshot: Snapshot): void {
     this.#since = snapshot.timestamp
     for (const [id, change] of this.#pending) {
       const now = snapshot.records.get(id) ?? null

@@ -1,7 +1,7 @@
 import { isRefusal, ServiceError, UpstreamError } from '../domain/errors.ts'
 import { never } from '../domain/timestamp.ts'
 import { CollectionState } from './collection-state.ts'
-import { fitsOneBatch, fitsAnyStorage, modestLimits, splitIntoUploads } from './plan.ts'
+import { fitsOneBatch, fitsAnyStorage, smallestLimits, splitIntoUploads } from './plan.ts'
 import { resolutionMs } from './probe.ts'
 import { CollectionReader } from './reads.ts'
 import { undoChanges } from './undo.ts'
@@ -28,18 +28,18 @@ const maxRetries = 2
 const idOfNobody = 'none'
 
 /** What the collections of a transaction share. */
-export interface Surroundings {
+export interface TransactionContext {
   pace: Pace
   budget: AnswerBudget
   observe(event: TransactionEvent): void
   /** Whether the transaction has writes for one collection only. */
-  isAlone: boolean
+  writesOneCollection: boolean
   /** Whether other collections are changed too, so that giving up may mean undoing. */
-  hasCompany: boolean
+  isMultiCollection: boolean
   /** Whether a part of any collection is visible, so that giving up means undoing. */
   isVisible: boolean
   /** Called when a storage that was asked to stage has written at once. */
-  surprise(): void
+  onUnexpectedCommit(): void
 }
 
 /** What became of the attempt to take a transaction back. */
@@ -47,7 +47,7 @@ export type UndoResult = 'untouched' | 'undone' | 'partial' | 'unknown'
 
 /**
  * One collection that a transaction writes to. The steps, in this order: `read`, then `stage` if wanted, then
- * `advance`; `undo` takes back what `advance` has made visible.
+ * `commit`; `undo` takes back what `commit` has made visible.
  *
  * Its methods reject with `UpstreamError` when the transaction can't go on, or with `ServiceError` 401 while
  * reading. Definite refusals of a write become the outcomes of the operations concerned.
@@ -56,7 +56,7 @@ export class WrittenCollection {
   limits: StorageLimits | null = null
   readonly #operations: NumberedOperation[]
   readonly #reader: CollectionReader
-  readonly #around: Surroundings
+  readonly #context: TransactionContext
   #state!: CollectionState
   #rounds = 0
   /** Attempts that failed since the last one that did not. */
@@ -72,11 +72,11 @@ export class WrittenCollection {
     readonly storage: BulkStorage,
     readonly collection: string,
     operations: NumberedOperation[],
-    around: Surroundings,
+    context: TransactionContext,
   ) {
     this.#operations = operations
-    this.#reader = new CollectionReader(storage, collection, operations, around.budget)
-    this.#around = around
+    this.#reader = new CollectionReader(storage, collection, operations, context.budget)
+    this.#context = context
   }
 
   /** Whether what the client sent is so much that the storage's limits have to be known before it is judged. */
@@ -101,7 +101,7 @@ export class WrittenCollection {
   }
 
   /** Whether the puts take more than one upload. */
-  get isLong(): boolean {
+  get needsSeveralUploads(): boolean {
     return this.#uploads(this.#plan().puts).length > 1
   }
 
@@ -111,7 +111,7 @@ export class WrittenCollection {
   }
 
   /** Takes the storage's limits into account. */
-  heed(limits: StorageLimits): void {
+  applyLimits(limits: StorageLimits): void {
     this.limits = limits
     if (this.#state) this.#state.limitPayloads(limits.maxRecordPayloadBytes)
   }
@@ -125,7 +125,7 @@ export class WrittenCollection {
   async read(): Promise<void> {
     const view = await this.#readView()
     this.#state = new CollectionState(this.#operations, view)
-    if (this.limits) this.heed(this.limits)
+    if (this.limits) this.applyLimits(this.limits)
   }
 
   /**
@@ -134,7 +134,7 @@ export class WrittenCollection {
    * can be repeated. Deleting a record that nobody has makes the row; from then on writes are conditional on its timestamp.
    */
   async create(): Promise<void> {
-    const { pace, isAlone } = this.#around
+    const { pace, writesOneCollection } = this.#context
     while (this.#state.since === never && this.hasChanges) {
       pace.requireTime()
       const outcome = await this.#createRow()
@@ -144,7 +144,8 @@ export class WrittenCollection {
       this.#wasNew = isOurs
       // Who writes past this bridge may have been first. That is looked at where something was judged by what is there, in
       // as far as a batch over several collections has calls left for it.
-      if (isOurs && !(isAlone && this.#isConditional)) return this.#state.goOnFrom(outcome.timestamp)
+      if (isOurs && !(writesOneCollection && this.#isConditional))
+        return this.#state.goOnFrom(outcome.timestamp)
       this.#state.restart(await this.#readView())
     }
   }
@@ -179,24 +180,25 @@ export class WrittenCollection {
         }
         // What an attempt with an unknown end has left is not added to: some storages would mix up its records.
         const mayHaveWorked = error instanceof UpstreamError && error.applied === 'unknown'
-        if (!mayHaveWorked && !this.#around.isVisible) throw error
+        if (!mayHaveWorked && !this.#context.isVisible) throw error
         await this.#backOff(error)
       }
     }
   }
 
   /** Makes the changes visible: the puts, or, in the end, everything. */
-  async advance(through: 'puts' | 'deletes'): Promise<void> {
+  async commit(through: 'puts' | 'deletes'): Promise<void> {
     this.#isCommitting = true
     for (;;) {
-      if (this.#stagedBatch === null && this.isLong) await this.stage()
+      if (this.#stagedBatch === null && this.needsSeveralUploads) await this.stage()
       const step = this.#nextStep(through)
       if (!step) return
       try {
-        if (!(await this.#carryOut(step))) await this.#nextRound()
+        if (!(await this.#execute(step))) await this.#nextRound()
       } catch (error) {
         if (!isRefusal(error)) throw error
-        if (error.status === 401 && (this.#around.hasCompany || this.#state.isVisible)) throw shutOut(error)
+        if (error.status === 401 && (this.#context.isMultiCollection || this.#state.isVisible))
+          throw identityRefused(error)
         this.fail(error)
       }
     }
@@ -224,7 +226,7 @@ export class WrittenCollection {
     const { applied, mayHaveConcurrentWrites } = this.#state
     const { storage, collection, limits } = this
     const since = mayHaveConcurrentWrites ? null : this.#state.since
-    const isUndone = await undoChanges({ storage, collection, applied, since, limits }, this.#around.pace)
+    const isUndone = await undoChanges({ storage, collection, applied, since, limits }, this.#context.pace)
     if (!isUndone) return 'partial'
     return isClear ? 'undone' : 'unknown'
   }
@@ -256,7 +258,7 @@ export class WrittenCollection {
   }
 
   #uploads(puts: RecordWrite[]): RecordWrite[][] {
-    return splitIntoUploads(puts, this.limits ?? modestLimits)
+    return splitIntoUploads(puts, this.limits ?? smallestLimits)
   }
 
   /** True when all is staged, or written at once; false when somebody else wrote first. */
@@ -268,7 +270,7 @@ export class WrittenCollection {
       const outcome = await storage.stage(collection, records, this.#state.since, batch)
       if (outcome.outcome === 'moved') return false
       if (outcome.outcome === 'committed') {
-        this.#around.surprise()
+        this.#context.onUnexpectedCommit()
         this.limits = { ...limits, batch: null }
         this.#settle({ kind: 'write', records }, outcome.timestamp, outcome.rejected)
         return true
@@ -295,7 +297,7 @@ export class WrittenCollection {
    * Carries a step out once, whatever becomes of the answers; false when somebody else wrote first. A repetition
    * can't write twice: it is conditional on the same moment as the attempt before it.
    */
-  async #carryOut(step: Step): Promise<boolean> {
+  async #execute(step: Step): Promise<boolean> {
     let isDoubtful = false
     for (;;) {
       const { outcome, failure } = await this.#attempt(step)
@@ -317,7 +319,7 @@ export class WrittenCollection {
         return true
       }
       const known = isDoubtful ? withoutEffect(failure, this.collection) : failure
-      const isWorthWaiting = isDoubtful || this.#around.isVisible || this.#around.hasCompany
+      const isWorthWaiting = isDoubtful || this.#context.isVisible || this.#context.isMultiCollection
       if (isRefusal(failure) || !isWorthWaiting) throw known
       await this.#backOff(known)
     }
@@ -326,9 +328,9 @@ export class WrittenCollection {
   /** Waits before the next attempt at what has failed; throws the failure when there shall be none. */
   async #backOff(failure: unknown): Promise<void> {
     this.#failures += 1
-    const mayTryAgain = this.#around.isVisible || this.#failures <= maxRetries
+    const mayTryAgain = this.#context.isVisible || this.#failures <= maxRetries
     if (!mayTryAgain || !this.#hasTime()) throw failure
-    await this.#around.pace.backOff(this.#failures)
+    await this.#context.pace.backOff(this.#failures)
   }
 
   async #attempt(
@@ -351,7 +353,7 @@ export class WrittenCollection {
 
   #settle(step: Step, at: Timestamp, refused: Map<string, 'invalid' | 'too-large'>): void {
     this.#state.settle(step, at, refused)
-    this.#around.isVisible = true
+    this.#context.isVisible = true
     this.#failures = 0
     if (step.kind === 'write') this.#stagedBatch = null
     else this.#hasRemoved = true
@@ -359,7 +361,7 @@ export class WrittenCollection {
 
   /** Looks whether a step was carried out. Throws when that can't be told. */
   async #probe(step: Step, failure: unknown): Promise<'applied' | 'moved' | 'unapplied'> {
-    this.#around.observe({ kind: 'probed', collection: this.collection })
+    this.#context.observe({ kind: 'probed', collection: this.collection })
     const verdict = await this.#look(step)
     if (verdict !== 'unknown') return verdict
     this.#doubt = step
@@ -381,7 +383,7 @@ export class WrittenCollection {
 
   /** Once, or, when a commit depends on it, as often as there is time. */
   async #snapshotPatiently(): Promise<Snapshot> {
-    const { pace } = this.#around
+    const { pace } = this.#context
     for (let failures = 1; ; failures += 1) {
       try {
         return await this.storage.snapshot(this.collection, this.#reader.ids)
@@ -405,18 +407,18 @@ export class WrittenCollection {
 
   async #spendRound(): Promise<void> {
     this.#rounds += 1
-    const mayGoOn = this.#around.isVisible || this.#rounds <= maxMovedRounds
+    const mayGoOn = this.#context.isVisible || this.#rounds <= maxMovedRounds
     if (!mayGoOn || !this.#hasTime()) {
       const message = `Cannot write to "${this.collection}": others keep writing to it`
       throw new UpstreamError('refused', message, { applied: 'no' })
     }
-    this.#around.observe({ kind: 'moved-round', collection: this.collection })
-    await this.#around.pace.pause()
+    this.#context.observe({ kind: 'moved-round', collection: this.collection })
+    await this.#context.pace.pause()
   }
 
   #hasTime(): boolean {
-    if (!this.#isCommitting) this.#around.pace.requireTime()
-    return this.#around.pace.hasTimeToRetry
+    if (!this.#isCommitting) this.#context.pace.requireTime()
+    return this.#context.pace.hasTimeToRetry
   }
 }
 
@@ -441,7 +443,7 @@ function withoutEffect(failure: unknown, collection: string): unknown {
 }
 
 // A refused identity concerns all that the user wants, not the half that was still to come.
-function shutOut(cause: ServiceError): UpstreamError {
+function identityRefused(cause: ServiceError): UpstreamError {
   return new UpstreamError('refused', 'Cannot go on: the storage no longer lets the user in', {
     applied: 'no',
     status: 401,

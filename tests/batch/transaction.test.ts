@@ -785,7 +785,7 @@ describe('runTransaction: time', () => {
 
     expect(failure).toMatchObject({ failure: 'timeout', applied: 'no' })
     expect(storage.callCounts).toEqual({ snapshot: 1 })
-    expect(storage.isPastNoReturn).toBe(false)
+    expect(storage.hasBegunCommit).toBe(false)
   })
 
   it('passes the point of no return before the first visible write, and not when only reading', async () => {
@@ -795,8 +795,8 @@ describe('runTransaction: time', () => {
     await transact(reading, [list('tabs'), get('tabs', 'a')])
     await transact(writing, [put('tabs', 'a', {}), put('history', 'a', {})])
 
-    expect(reading.isPastNoReturn).toBe(false)
-    expect(writing.isPastNoReturn).toBe(true)
+    expect(reading.hasBegunCommit).toBe(false)
+    expect(writing.hasBegunCommit).toBe(true)
     expect(writing.earlyWrites).toEqual([])
   })
 
@@ -808,7 +808,7 @@ describe('runTransaction: time', () => {
     const { outcomes } = await transact(storage, [put('tabs', 'a', {}), put('history', 'a', {})])
 
     expect(outcomes.map(({ outcome }) => outcome)).toEqual(['stored', 'stored'])
-    expect(storage.isPastNoReturn).toBe(true)
+    expect(storage.hasBegunCommit).toBe(true)
     expect(storage.callCounts).toEqual({ snapshot: 4, stage: 1, write: 1 })
   })
 })

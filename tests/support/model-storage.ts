@@ -126,7 +126,7 @@ export class ModelStorage implements BulkStorage {
   /** Lists as streams of chunks of this size instead of as bytes. */
   streamChunkBytes: number | null = null
   cancelledStreams = 0
-  isPastNoReturn = false
+  hasBegunCommit = false
   /** The names of visible changes that were made before `beginCommit`. */
   readonly earlyWrites: string[] = []
   /** Collections that were made to exist by deleting nothing. */
@@ -141,7 +141,7 @@ export class ModelStorage implements BulkStorage {
   ) {}
 
   beginCommit(): void {
-    this.isPastNoReturn = true
+    this.hasBegunCommit = true
   }
 
   /** How often each method was called. */
@@ -448,7 +448,7 @@ export class ModelStorage implements BulkStorage {
   }
 
   #open(name: string, by: 'us' | 'other' | null, deed: string): Collection {
-    if (by === 'us' && !this.isPastNoReturn) this.earlyWrites.push(deed)
+    if (by === 'us' && !this.hasBegunCommit) this.earlyWrites.push(deed)
     const collection = this.#collections.get(name) ?? { timestamp: never, rows: new Map() }
     this.#collections.set(name, collection)
     const now = Math.floor(this.clock.nowMs / 10) * 10
