@@ -62,6 +62,8 @@ export interface Requester {
 
 /** From identities to credentials, remembered for a few minutes. */
 export interface Credentials {
+  /** What this process remembers, without waiting for anything: the way of most requests. */
+  recall(identity: Identity): SyncCredentials | null
   /**
    * Remembered credentials, or those of one call to the token server for all who wait. Rejects as `exchange` does.
    * The call goes on when the client that caused it has hung up.
@@ -113,9 +115,14 @@ class RememberedCredentials implements Credentials {
     this.#shared = store ? new SharedCredentials({ ...options, store, seal, previousSeal, ttlMs }) : null
   }
 
-  async obtain(identity: Identity, requester: Requester): Promise<Obtained> {
+  recall(identity: Identity): SyncCredentials | null {
     const known = this.#local.recall(identity)
-    if (known) return this.#saw('hit-local', { credentials: known, source: 'memory' })
+    return known && this.#saw('hit-local', known)
+  }
+
+  async obtain(identity: Identity, requester: Requester): Promise<Obtained> {
+    const known = this.recall(identity)
+    if (known) return { credentials: known, source: 'memory' }
     const index = this.#seal.index(identity)
     const flight = this.#flights.get(index)
     if (flight) return this.#saw('joined', flight.landing)

@@ -101,7 +101,7 @@ class Storages {
     const known = this.#openings.get(key)
     if (known) return known
     const { call, request, services } = this
-    const opening = openStorage(identity, call, request, services).then(
+    const opening = Promise.try(() => openStorage(identity, call, request, services)).then(
       (storage) => {
         this.opened.push(storage)
         return { storage }

@@ -73,7 +73,7 @@ export interface Services {
    * The storage of the user who asks. Rejects with `ServiceError` 401 when the token server refuses them, with
    * `UpstreamError` when it can't be used.
    */
-  openStorage(identity: Identity, caller: Caller): Promise<BulkStorage>
+  openStorage(identity: Identity, caller: Caller): BulkStorage | Promise<BulkStorage>
   /**
    * A name for the user that the token server knows by this identity; null when it knows none. Throws `ServiceError` 503
    * when too many ask at a time.

@@ -5,7 +5,6 @@ import { judgeCollection } from '../domain/precondition.ts'
 import type { BulkStorage } from '../domain/record-storage.ts'
 import { softAlert } from '../protocol/envelope.ts'
 import { IdentityReader } from '../protocol/identity.ts'
-import type { ReadIdentity } from '../protocol/identity.ts'
 import { BucketPath, ReadHeaders } from '../protocol/schemas.ts'
 import { beginCall, checkCall } from './guard.ts'
 import type { IncomingBody } from './body.ts'
@@ -26,31 +25,24 @@ export function sessions(services: Services) {
   return new Elysia({ name: 'sessions', seed: services })
     .use(calls(services))
     .guard({ params: BucketPath, headers: ReadHeaders })
-    .resolve({ as: 'scoped' }, async ({ params, headers, call, request }) => ({
-      storage: await openBucket(identities.read(headers, params.bucket_id ?? ''), call, request, services),
-    }))
+    .resolve({ as: 'scoped' }, async ({ params, headers, call, request }) => {
+      const { identity, isLegacyBucket } = identities.read(headers, params.bucket_id ?? '')
+      if (isLegacyBucket) noteLegacyBucket(call, services)
+      const opened = openStorage(identity, call, request, services)
+      // Remembered credentials are at hand, and most requests have them: nothing is waited for then.
+      const storage = opened instanceof Promise ? await opened : opened
+      call.notices = storage.notices
+      return { storage }
+    })
 }
 
-/** The storage behind a bucket. Throws `ServiceError` 401 when the credentials are refused. */
-async function openBucket(
-  { identity, isLegacyBucket }: ReadIdentity,
-  call: Call,
-  request: Request,
-  services: Services,
-): Promise<BulkStorage> {
-  if (isLegacyBucket) noteLegacyBucket(call, services)
-  const storage = await openStorage(identity, call, request, services)
-  call.notices = storage.notices
-  return storage
-}
-
-/** The storage of an identity, for this request. */
+/** The storage of an identity, for this request. Rejects with `ServiceError` 401 when the credentials are refused. */
 export function openStorage(
   identity: Identity,
   call: Call,
   request: Request,
   services: Services,
-): Promise<BulkStorage> {
+): BulkStorage | Promise<BulkStorage> {
   return services.openStorage(identity, {
     userAgent: request.headers.get('user-agent'),
     client: request,

@@ -24,7 +24,9 @@ import type { MetricFamily } from '../observability/metric-families.ts'
 import type { Settings } from '../settings/settings.ts'
 import type { DatagramSocket, Statsd } from '../observability/statsd.ts'
 import type { ExposedSettings } from '../protocol/exposed.ts'
-import type { Services } from '../routes/services.ts'
+import type { Identity, SyncCredentials } from '../domain/credentials.ts'
+import type { BulkStorage } from '../domain/record-storage.ts'
+import type { Caller, Services } from '../routes/services.ts'
 import type { StorageClient } from '../upstream/call.ts'
 import type { Observers } from './observers.ts'
 import type { Parts } from './parts.ts'
@@ -69,6 +71,9 @@ export interface BridgeOptions {
   /** The metrics of all processes of the service, when there are several. */
   allFamilies?(): Promise<MetricFamily[]>
 }
+
+/** How the storages know us. */
+const product = `${name}/${version}`
 
 // Above every deadline of ours, because the server cuts a request that it finds idle without an answer.
 const idleTimeoutSeconds = 240
@@ -243,6 +248,33 @@ function createServices(
   const locks = new Locks()
   const requestTimeoutMs = settings.requestTimeoutSeconds * 1000
 
+  function storageOf(
+    identity: Identity,
+    known: SyncCredentials,
+    { userAgent, client, deadlineAtMs, requestId, work }: Caller,
+  ): BulkStorage {
+    const storage = createSyncStorage(storageClient, {
+      credentials: known,
+      renew: (refused) => credentials.renew(identity, refused, { requestId }),
+      userAgent: userAgent === null ? product : `${userAgent} ${product}`,
+      deadlineAtMs,
+      requestId,
+      client,
+      tally: work,
+    })
+    storage.notices.backoffSeconds = tokenServer.backoffSeconds(identity)
+    return storage
+  }
+
+  async function obtainStorage(identity: Identity, caller: Caller): Promise<BulkStorage> {
+    const { work, requestId } = caller
+    const wasCached = work.cached
+    work.cached = false
+    const obtained = await credentials.obtain(identity, { requestId })
+    work.cached = wasCached !== false && obtained.source !== 'exchange'
+    return storageOf(identity, obtained.credentials, caller)
+  }
+
   return {
     settings: exposed,
     requestTimeoutMs,
@@ -250,23 +282,11 @@ function createServices(
     monotonicNow: () => performance.now(),
     createRequestId: names(host.randomBytes(8)),
     version: { name, version, commit, source },
-    async openStorage(identity, { userAgent, client, deadlineAtMs, requestId, work }) {
-      const obtained = await credentials.obtain(identity, { requestId }).catch((error) => {
-        work.cached = false
-        throw error
-      })
-      work.cached = work.cached !== false && obtained.source !== 'exchange'
-      const storage = createSyncStorage(storageClient, {
-        credentials: obtained.credentials,
-        renew: (refused) => credentials.renew(identity, refused, { requestId }),
-        userAgent: `${userAgent ?? ''} ${name}/${version}`.trim(),
-        deadlineAtMs,
-        requestId,
-        client,
-        tally: work,
-      })
-      storage.notices.backoffSeconds = tokenServer.backoffSeconds(identity)
-      return storage
+    openStorage(identity, caller) {
+      const known = credentials.recall(identity)
+      if (known === null) return obtainStorage(identity, caller)
+      caller.work.cached ??= true
+      return storageOf(identity, known, caller)
     },
     async identify(identity, requestId) {
       const permit = load.acquireRootView(identityKey(identity))
