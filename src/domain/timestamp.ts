@@ -66,5 +66,9 @@ export function raised(value: Timestamp): Timestamp {
 
 /** The timestamp as an HTTP date, truncated to the second; see RFC 9110, 5.6.7. */
 export function toHttpDate(value: Timestamp): string {
-  return new Date(value).toUTCString()
+  // Clients poll what has not changed, and writing a date costs as much as signing a call.
+  if (value !== lastDate.value) lastDate = { value, text: new Date(value).toUTCString() }
+  return lastDate.text
 }
+
+let lastDate = { value: -1, text: '' }

@@ -1,6 +1,9 @@
+import { Type } from '@sinclair/typebox'
+import { TypeCompiler } from '@sinclair/typebox/compiler'
 import { errno, ServiceError, UpstreamError } from '../domain/errors.ts'
 import { jsonOf } from './answer.ts'
 import { readBackoff, readRetryAfter } from './wire.ts'
+import type { TypeCheck } from '@sinclair/typebox/compiler'
 import type { Identity, SyncCredentials } from '../domain/credentials.ts'
 import type { UpstreamAnswer } from './answer.ts'
 import type { Upstream } from './send.ts'
@@ -162,32 +165,39 @@ function identityHeaders({ scheme, assertion, clientState, keyId }: Identity): R
  * Rejects as `bad-response` whatever is missing, mistyped, or an address that credentials must not be sent to.
  */
 function readCredentials(value: unknown, tokenServer: URL, requestedAtMs: number): SyncCredentials {
-  if (typeof value !== 'object' || value === null) throw nonsense('not an object')
-  const { id, key, uid, api_endpoint, duration, hashalg = 'sha256' } = value as Record<string, unknown>
-  if (typeof id !== 'string' || !quotable.test(id)) throw nonsense('unusable "id"')
-  if (typeof key !== 'string' || !quotable.test(key)) throw nonsense('unusable "key"')
-  if (typeof uid !== 'number' || !Number.isSafeInteger(uid) || uid < 0) throw nonsense('unusable "uid"')
-  if (typeof duration !== 'number' || !(duration > 0) || duration > maxDurationSeconds) {
-    throw nonsense('unusable "duration"')
+  tokenCheck ??= TypeCompiler.Compile(TokenAnswer)
+  if (!tokenCheck.Check(value)) {
+    const { path } = tokenCheck.Errors(value).First()!
+    throw nonsense(path === '' ? 'not an object' : `unusable "${path.slice(1)}"`)
   }
-  if (hashalg !== 'sha256') throw nonsense('a "hashalg" other than sha256')
+  const { id: hawkId, key: hawkKey, uid, duration, api_endpoint } = value
   const endpoint = readEndpoint(api_endpoint, uid, tokenServer)
-  return { hawkId: id, hawkKey: key, endpoint, uid, expiresAtMs: requestedAtMs + duration * 1000 }
+  return { hawkId, hawkKey, endpoint, uid, expiresAtMs: requestedAtMs + duration * 1000 }
 }
 
-/** Printable, and fit for the quoted strings of a Hawk header. */
-const quotable = /^[ !#-[\]-~]{1,4096}$/
+// Printable, and fit for the quoted strings of a Hawk header.
+const Quotable = Type.String({ pattern: '^[ !#-[\\]-~]{1,4096}$' })
 
-const maxDurationSeconds = 10 * 365 * 86_400
+const TokenAnswer = Type.Object({
+  id: Quotable,
+  key: Quotable,
+  uid: Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }),
+  duration: Type.Number({ exclusiveMinimum: 0, maximum: 10 * 365 * 86_400 }),
+  hashalg: Type.Optional(Type.Literal('sha256')),
+  api_endpoint: Type.String(),
+})
+
+// Compiled at the first answer, because a start should not wait for it.
+let tokenCheck: TypeCheck<typeof TokenAnswer> | null = null
 
 /** The address without its trailing slash. */
-function readEndpoint(value: unknown, uid: number, tokenServer: URL): string {
-  const url = typeof value === 'string' ? URL.parse(value) : null
+function readEndpoint(value: string, uid: number, tokenServer: URL): string {
+  const url = URL.parse(value)
   if (!url) throw nonsense('unusable "api_endpoint"')
   if (url.protocol !== 'https:' && !(url.protocol === 'http:' && tokenServer.protocol === 'http:')) {
     throw nonsense('an "api_endpoint" that is not https')
   }
-  if (url.username || url.password || url.search || url.hash || (value as string).includes('?')) {
+  if (url.username || url.password || url.search || url.hash || value.includes('?')) {
     throw nonsense('an "api_endpoint" that is more than an address')
   }
   const path = url.pathname.replace(/\/$/, '')
