@@ -567,8 +567,9 @@ function countElements({ document }: RecordPage): number {
   return readListDocument(document).length
 }
 
-function tooLargeForBatch(): ServiceError {
-  return new ServiceError(413, errno.requestTooLarge, 'The list is too large for a batch: ask for it alone')
+/** 413 for what only a request of its own can be answered. */
+export function tooLargeForBatch(what = 'The list'): ServiceError {
+  return new ServiceError(413, errno.requestTooLarge, `${what} is too large for a batch: ask for it alone`)
 }
 
 function unknownRecord(): ServiceError {

@@ -26,7 +26,14 @@ const checkBatchBody = compileCheck(BatchBody)
 const inherited = ['authorization', 'x-client-state', 'x-keyid', 'prefer', 'if-match', 'if-none-match']
 
 /** What a sub-request may measure; defaults are copied into each, so that every bound holds for them, too. */
-const largest = { pathLength: 16 * 1024, headers: 100, headersLength: 16 * 1024, defaultMembers: 100 }
+const largest = {
+  pathLength: 16 * 1024,
+  headers: 100,
+  headersLength: 16 * 1024,
+  defaultMembers: 100,
+  // Paths and headers of all sub-requests with what defaults add: a short text can name thousands of ids a thousand times.
+  allLength: 1024 * 1024,
+}
 
 /**
  * Reads the body of a batch. What a sub-request says outweighs `defaults`, which outweighs the batch's own headers;
@@ -49,11 +56,18 @@ export function readBatch(
   const own: HeadersByName = {}
   for (const name of inherited) if (envelope[name] !== undefined) own[name] = envelope[name]
   const problems = [...measure('defaults', defaults), ...measureDefaultBody(defaults.body ?? {})]
+  let allLength = 0
   for (const [index, request] of requests.entries()) {
     problems.push(...measure(`requests.${index}`, request))
+    allLength += (request.path ?? defaults.path ?? '').length
+    allLength += lengthOf(request.headers) + lengthOf(defaults.headers)
     if (request.path === undefined && defaults.path === undefined) {
       problems.push(bodyProblem(`requests.${index}.path`, 'is required'))
     }
+  }
+  if (allLength > largest.allLength) {
+    const description = `must not have more than ${largest.allLength} characters of paths and headers, defaults included`
+    problems.push(bodyProblem('requests', description))
   }
   if (problems.length > 0) throw invalidRequest(problems)
   const merged = requests.map((request, index) => {
@@ -71,16 +85,19 @@ function measure(place: string, { path = '', headers = {} }: SubRequest): Proble
   if (path.length > largest.pathLength) {
     problems.push(bodyProblem(`${place}.path`, `must not be longer than ${largest.pathLength} characters`))
   }
-  const names = Object.keys(headers)
-  if (names.length > largest.headers) {
+  if (Object.keys(headers).length > largest.headers) {
     problems.push(bodyProblem(`${place}.headers`, `must not be more than ${largest.headers}`))
-  } else if (
-    names.reduce((sum, name) => sum + name.length + headers[name]!.length, 0) > largest.headersLength
-  ) {
+  } else if (lengthOf(headers) > largest.headersLength) {
     const description = `must not be longer than ${largest.headersLength} characters in all`
     problems.push(bodyProblem(`${place}.headers`, description))
   }
   return problems
+}
+
+function lengthOf(headers: Readonly<Record<string, string>> = {}): number {
+  let length = 0
+  for (const name in headers) length += name.length + headers[name]!.length
+  return length
 }
 
 function measureDefaultBody(body: object): Problem[] {
@@ -164,13 +181,16 @@ function isMapping(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** The answer of a sub-request as a member of `responses`. A body that is empty by nature is shown as `{}`. */
-export function toSubResponse(request: MergedRequest, reply: Reply): object {
+/**
+ * The answer of a sub-request as a member of `responses`, as JSON text, so that a long body is not parsed again. A body that is
+ * empty by nature is shown as `{}`.
+ */
+export function toSubResponse(request: MergedRequest, reply: Reply): string {
   const text = request.method === 'HEAD' ? null : bodyText(reply.body)
   const headers: Record<string, string> = { ...reply.headers }
   if (text !== null) headers['Content-Type'] = 'application/json; charset=utf-8'
-  const body: unknown = text === null ? (reply.tombstone ?? {}) : JSON.parse(text)
-  return { status: reply.status, path: request.path, headers, body }
+  const head = JSON.stringify({ status: reply.status, path: request.path, headers })
+  return `${head.slice(0, -1)},"body":${text ?? JSON.stringify(reply.tombstone ?? {})}}`
 }
 
 function bodyText(body: Reply['body']): string | null {

@@ -133,7 +133,7 @@ export const settingsSchema = {
     '300',
     'How long credentials are remembered at most',
   ),
-  batch_max_requests: setting(integer(1, 10_000), '25', 'Requests in one batch at most'),
+  batch_max_requests: setting(integer(1, 1000), '25', 'Requests in one batch at most'),
   readonly: setting(boolean, 'false', 'Refuses every write, whatever the settings of collections say', {
     reloads: true,
   }),
@@ -165,7 +165,7 @@ export const settingsSchema = {
   cors_max_age_seconds: setting(integer(0, 86_400), '3600', 'How long browsers may remember a preflight', {
     reloads: true,
   }),
-  max_request_bytes: setting(integer(1, 1_073_741_824), '8388608', 'Size of a request body at most'),
+  max_request_bytes: setting(integer(1, 8_388_608), '8388608', 'Size of a request body at most'),
   max_concurrent_requests: setting(
     integer(1, 100_000),
     '512',

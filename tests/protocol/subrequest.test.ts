@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'bun:test'
 import { ServiceError } from '../../src/domain/errors.ts'
-import { readBatch, toSubResponse } from '../../src/protocol/subrequest.ts'
+import { readBatch, toSubResponse as toText } from '../../src/protocol/subrequest.ts'
 import type { MergedRequest } from '../../src/protocol/subrequest.ts'
 import type { ExposedSettings } from '../../src/protocol/exposed.ts'
 import type { Reply } from '../../src/protocol/reply.ts'
@@ -10,9 +10,9 @@ const settings = { httpApiVersion: '1.5', batchMaxRequests: 3 } as ExposedSettin
 const merge = (body: unknown, envelope: Record<string, string> = {}): MergedRequest[] =>
   readBatch(body, envelope, settings)
 
-function problemsOf(body: unknown): string[] {
+function problemsOf(body: unknown, batchMaxRequests = 3): string[] {
   try {
-    merge(body)
+    readBatch(body, {}, { ...settings, batchMaxRequests })
     return []
   } catch (error) {
     if (!(error instanceof ServiceError)) throw error
@@ -125,6 +125,11 @@ describe('readBatch', () => {
       'requests.0.headers',
     ])
     expect(problemsOf({ defaults: { body: manyMembers }, requests: [] })).toEqual(['defaults.body'])
+    const long = { path: `/${'x'.repeat(16_000)}`, headers: { X: 'x'.repeat(16_000) } }
+    expect(problemsOf({ defaults: long, requests: Array.from({ length: 33 }, () => ({})) }, 100)).toEqual([
+      'requests',
+    ])
+    expect(problemsOf({ defaults: long, requests: Array.from({ length: 32 }, () => ({})) }, 100)).toEqual([])
     expect(merge({ requests: [{ path: `/x${'/'.repeat(16_382)}`, body: manyMembers }] })[0]!.path).toBe(
       '/v1/x',
     )
@@ -164,6 +169,7 @@ describe('readBatch', () => {
 })
 
 describe('toSubResponse', () => {
+  const toSubResponse = (...given: Parameters<typeof toText>): unknown => JSON.parse(toText(...given))
   const request: MergedRequest = { method: 'GET', path: '/v1/x', query: '?a', headers: {}, body: {} }
   const reply = (status: number, body: Reply['body'], more: Partial<Reply> = {}): Reply => ({
     status,

@@ -329,7 +329,7 @@ service.record_a_put_enabled_delete_enabled = 1
       'cache_credentials_ttl_seconds = 0',
       'cache_credentials_ttl_seconds: "0" is out of range: write a number from 1 to 86400',
     ],
-    ['batch_max_requests = 0', 'batch_max_requests: "0" is out of range: write a number from 1 to 10000'],
+    ['batch_max_requests = 0', 'batch_max_requests: "0" is out of range: write a number from 1 to 1000'],
     ['readonly = 2', 'readonly: "2" is neither true nor false: write true or false'],
     ['readonly = ', 'readonly: "" is neither true nor false: write true or false'],
     [

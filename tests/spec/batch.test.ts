@@ -66,6 +66,19 @@ describe('section 5: the envelope', () => {
     expect(body.responses[2].body.project_name).toBe('Sync Bridge')
   })
 
+  it('answers 16 MiB of records at most, however short the questions are', async () => {
+    const one = id()
+    bridge.sandbox.write(bridge.user, 'history', [{ id: one, payload: 'x'.repeat(1_000_000) }])
+    const requests = Array.from({ length: 25 }, () => ({}))
+
+    const { status, body } = await batch({ defaults: { path: `${records}/${one}` }, requests })
+
+    expect(status).toBe(200)
+    const kinds = body.responses.map((response: { status: number }) => response.status)
+    expect(kinds).toEqual(requests.map((_, index) => (index < 16 ? 200 : 413)))
+    expect(body.responses[24].body).toMatchObject({ code: 413, errno: 113 })
+  })
+
   it('takes no requests for a valid batch', async () => {
     const { status, body } = await batch({ requests: [] })
 
