@@ -18,7 +18,8 @@ const chunkBytes = 256 * 1024
 const orders: Record<Sort, string> = {
   newest: 'modified DESC, id DESC',
   oldest: 'modified, id',
-  index: 'sortindex DESC, id DESC',
+  // Only PostgreSQL has a rule for records of one sortindex; the others find them in the order of their keys.
+  index: 'sortindex DESC, key',
   // Not the order of insertion: a client that relies on that must not get away with it.
   none: 'key',
 }
@@ -29,10 +30,11 @@ export function choosePage(
   scope: { uid: number; collection: string; nowMs: number; listCap: number | null; quirks: Quirks },
   query: ListQuery,
 ): Page {
-  const usual = query.full || !scope.quirks.unorderedIds ? scope.quirks.defaultSort : 'none'
+  const isOrdered = query.full || !scope.quirks.unorderedIds
+  const usual = isOrdered ? scope.quirks.defaultSort : 'none'
   const sort = query.sort === null || query.sort === 'none' ? usual : query.sort
   const limit = smallest(query.limit, scope.listCap)
-  if (limit === 0) return { rows: new Float64Array(), bytes: 0, nextOffset: '0' }
+  if (limit === 0) return { rows: new Float64Array(), bytes: 0, nextOffset: isOrdered ? '0' : null }
   const conditions = ['uid = ? AND collection = ? AND gone = 0 AND expiry > ?']
   const values: (number | string)[] = [scope.uid, scope.collection, scope.nowMs]
   const restrict = (condition: string, ...more: (number | string)[]) => {
@@ -47,7 +49,9 @@ export function choosePage(
     restrict(sort === 'oldest' ? 'modified >= ?' : 'modified <= ?', offset.from)
   }
   const order =
-    sort === 'index' && scope.quirks.unsortedFirst ? `sortindex IS NULL DESC, ${orders.index}` : orders[sort]
+    sort === 'index' && scope.quirks.unsortedFirst
+      ? 'sortindex IS NULL DESC, sortindex DESC, id DESC'
+      : orders[sort]
   const sql = `SELECT row, modified, bytes FROM bso WHERE ${conditions.join(' AND ')}
     ORDER BY ${order} LIMIT ? OFFSET ?`
   const found = storage.database
