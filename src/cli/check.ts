@@ -71,9 +71,9 @@ function verdict(outcome: true | string, well: string): Verdicts[string] {
 
 /** What `check` asks the service's surroundings. */
 export async function createProbes(settings: Settings, host: Host): Promise<Probes> {
-  const { createParts } = await import('../service/parts.ts')
+  const { connect } = await import('../service/connections.ts')
   let redisError: string | null = null
-  const { tokenServer, store } = createParts(settings, host, {
+  const { tokenServer, store } = connect(settings, host, {
     upstreamCall() {},
     breaker() {},
     redisTrouble: (trouble, code) => void (redisError = code ?? trouble),

@@ -1,35 +1,21 @@
 import { createApp } from '../app.ts'
-import { Locks } from '../batch/pace.ts'
-import { runTransaction } from '../batch/transaction.ts'
-import { createCredentials } from '../credentials/credentials.ts'
-import { identityKey } from '../domain/credentials.ts'
 import { BodyBudget } from '../routes/body.ts'
 import { windowMs } from '../routes/concurrency-limit.ts'
-import { LoadShedder, overloaded } from '../routes/load-shedding.ts'
+import { LoadShedder } from '../routes/load-shedding.ts'
 import { AnswerStreams } from '../routes/streams.ts'
 import { expositionType, renderFamilies } from '../observability/metric-families.ts'
 import { createStatsd } from '../observability/statsd.ts'
 import { takeOver } from '../settings/settings.ts'
-import { createLimitsCache } from '../upstream/storage-limits.ts'
-import { createSyncStorage } from '../upstream/sync-storage.ts'
-import { commit, name, source, version } from '../version.ts'
-import { createHeartbeat } from './heartbeat.ts'
-import { names } from './names.ts'
+import { commit, version } from '../version.ts'
+import { connect } from './connections.ts'
 import { createObservers } from './observers.ts'
-import { createParts } from './parts.ts'
+import { createServices } from './services.ts'
 
 import type { Log } from '../observability/log.ts'
 import type { ProcessUsage } from '../observability/metrics.ts'
 import type { MetricFamily } from '../observability/metric-families.ts'
 import type { Settings } from '../settings/settings.ts'
 import type { DatagramSocket, Statsd } from '../observability/statsd.ts'
-import type { ExposedSettings } from '../protocol/exposed.ts'
-import type { Identity, SyncCredentials } from '../domain/credentials.ts'
-import type { BulkStorage } from '../domain/record-storage.ts'
-import type { Caller, Services } from '../routes/services.ts'
-import type { StorageClient } from '../upstream/call.ts'
-import type { Observers } from './observers.ts'
-import type { Parts } from './parts.ts'
 
 /** A bridge that listens. */
 export interface Bridge {
@@ -38,7 +24,7 @@ export interface Bridge {
   port: number
   /** From now on every answer asks its client to close the connection. */
   announceStop(): void
-  /** Refuses new connections and resolves once the requests under way are answered, or `graceMs` have passed. */
+  /** Refuses new connections and resolves once the requests in flight are answered, or `graceMs` have passed. */
   stop(graceMs: number): Promise<void>
   /** Follows new settings where that needs no new start. */
   reload(settings: Settings): void
@@ -72,15 +58,10 @@ export interface BridgeOptions {
   allFamilies?(): Promise<MetricFamily[]>
 }
 
-/** How the storages know us. */
-const product = `${name}/${version}`
-
 // Above every deadline of ours, because the server cuts a request that it finds idle without an answer.
 const idleTimeoutSeconds = 240
-// Of the request's time, kept back for committing what a batch has prepared.
-const largestCommitReserveMs = 5000
 
-/** Constructs all parts with their slices of the settings, joins them, and listens. Throws when the port is taken. */
+/** Makes all parts with their slices of the settings, joins them, and listens. Throws when the address can't be had. */
 export function startBridge(
   settings: Settings,
   host: BridgeHost,
@@ -97,7 +78,7 @@ export function startBridge(
           version,
           commit,
           requestsInFlight: () => server.pendingRequests,
-          breakers: () => parts.breakers(),
+          breakers: () => connections.breakers(),
           requestsAdmitted: () => load.limit,
           logLinesDropped: options.logLinesDropped ?? (() => 0),
           usage: () => host.processes?.usage() ?? null,
@@ -133,9 +114,9 @@ export function startBridge(
     now: host.now,
     observeDrop: () => observers.shed('body-memory'),
   })
-  const parts = createParts(settings, host, observers)
+  const connections = connect(settings, host, observers)
   const app = createApp({
-    ...createServices(settings, exposed, parts, observers, host, load, options.commitPatienceMs),
+    ...createServices(settings, exposed, connections, observers, host, load, options.commitPatienceMs),
     load,
     bodies,
     streams,
@@ -179,12 +160,12 @@ export function startBridge(
       clearTimeout(timer)
       stopWatching()
       statsd?.close()
-      await parts.store?.close()
+      await connections.store?.close()
     },
     reload(changed) {
       takeOver(exposed, changed)
       log.level = changed.loggingLevel
-      parts.trust(changed)
+      connections.setCertificateAuthorities(changed)
     },
     families,
   }
@@ -210,118 +191,6 @@ function every(ms: number, handler: () => void): () => void {
   const timer = setInterval(handler, ms)
   timer.unref()
   return () => clearInterval(timer)
-}
-
-function createServices(
-  settings: Settings,
-  exposed: ExposedSettings,
-  parts: Parts,
-  observers: Observers,
-  host: BridgeHost,
-  load: LoadShedder,
-  commitPatienceMs?: number,
-): Omit<Services, 'isStopping' | 'metrics' | 'load' | 'bodies' | 'streams'> {
-  const { upstream, tokenServer, store } = parts
-  const { now } = host
-  const credentials = createCredentials({
-    exchange: (identity, requestId) => tokenServer.exchange(identity, requestId),
-    isLasting: (refusal) => refusal.cause !== 'invalid-timestamp',
-    store,
-    secret: settings.cacheHmacSecret,
-    ...(settings.cacheHmacSecretPrevious && { previousSecret: settings.cacheHmacSecretPrevious }),
-    tokenServerUrl: settings.tokenServerUrl,
-    ttlSeconds: settings.cacheCredentialsTtlSeconds,
-    wallClock: now,
-    monotonicClock: () => performance.now(),
-    randomBytes: host.randomBytes,
-    observe: observers.credentials,
-  })
-  const storageClient: StorageClient = {
-    upstream,
-    timeoutMs: settings.upstreamTimeoutSeconds * 1000,
-    limitsCache: createLimitsCache(now),
-    now,
-    nonce: names(host.randomBytes(8)),
-    random: Math.random,
-    delay: Bun.sleep,
-  }
-  const locks = new Locks()
-  const requestTimeoutMs = settings.requestTimeoutSeconds * 1000
-
-  function storageOf(
-    identity: Identity,
-    known: SyncCredentials,
-    { userAgent, client, deadlineAtMs, requestId, work }: Caller,
-  ): BulkStorage {
-    const storage = createSyncStorage(storageClient, {
-      credentials: known,
-      renew: (refused) => credentials.renew(identity, refused, { requestId }),
-      userAgent: userAgent === null ? product : `${userAgent} ${product}`,
-      deadlineAtMs,
-      requestId,
-      client,
-      tally: work,
-    })
-    storage.notices.backoffSeconds = tokenServer.backoffSeconds(identity)
-    return storage
-  }
-
-  async function obtainStorage(identity: Identity, caller: Caller): Promise<BulkStorage> {
-    const { work, requestId } = caller
-    const wasCached = work.cached
-    work.cached = false
-    const obtained = await credentials.obtain(identity, { requestId })
-    work.cached = wasCached !== false && obtained.source !== 'exchange'
-    return storageOf(identity, obtained.credentials, caller)
-  }
-
-  return {
-    settings: exposed,
-    requestTimeoutMs,
-    now,
-    monotonicNow: () => performance.now(),
-    createRequestId: names(host.randomBytes(8)),
-    version: { name, version, commit, source },
-    openStorage(identity, caller) {
-      const known = credentials.recall(identity)
-      if (known === null) return obtainStorage(identity, caller)
-      caller.work.cached ??= true
-      return storageOf(identity, known, caller)
-    },
-    async identify(identity, requestId) {
-      const permit = load.acquireRootView(identityKey(identity))
-      if (!permit) throw overloaded()
-      try {
-        const { credentials: found } = await credentials.obtain(identity, { requestId })
-        return String(found.uid)
-      } catch {
-        return null
-      } finally {
-        permit.release()
-      }
-    },
-    transact: (steps, deadlineAtMs) =>
-      runTransaction(steps, {
-        deadlineAtMs,
-        commitReserveMs: Math.min(largestCommitReserveMs, requestTimeoutMs / 3),
-        patienceMs: commitPatienceMs,
-        now,
-        delay: Bun.sleep,
-        random: Math.random,
-        locks,
-        observe: observers.transaction,
-      }),
-    heartbeat: createHeartbeat({
-      tokenServer: (timeoutMs) => tokenServer.heartbeat(timeoutMs),
-      cache: async () => store === null || (await store.ping()),
-      timeoutMs: settings.tokenServerHeartbeatTimeoutSeconds * 1000,
-      now,
-    }),
-    observe: observers.request,
-    observeRefusal: observers.refused,
-    observeBatch: observers.batch,
-    reportDefect: observers.error,
-  }
 }
 
 // What the server says when not even our own error answer could be made.

@@ -3,7 +3,6 @@ import { callLimitsFor } from '../upstream/concurrency-limits.ts'
 import { createUpstream } from '../upstream/send.ts'
 import { createTokenServer } from '../upstream/token-server.ts'
 import { name, version } from '../version.ts'
-import { laterStore } from './later-store.ts'
 
 import type { CredentialStore } from '../credentials/credential-store.ts'
 import type { Settings } from '../settings/settings.ts'
@@ -13,26 +12,26 @@ import type { TokenServer } from '../upstream/token-server.ts'
 import type { BridgeHost } from './bridge.ts'
 import type { Observers } from './observers.ts'
 
-/** What talks to the outside: the token server, the storage and the cache. */
-export interface Parts {
+/** The ways to the outside: token server, storage and cache. */
+export interface Connections {
   upstream: Upstream
   tokenServer: TokenServer
   /** Null: every process remembers by itself. */
   store: CredentialStore | null
   /** The breakers that are not closed. */
   breakers(): BreakerCount[]
-  /** From now on trusts the authorities that these settings name. */
-  trust(settings: Settings): void
+  /** From now on certificates of the authorities that these settings name are trusted. */
+  setCertificateAuthorities(settings: Settings): void
 }
 
-/** When the first answers are out. */
+/** So that loading the Redis client does not delay the first answers. */
 const redisDelayMs = 25
 
-export function createParts(
+export function connect(
   settings: Settings,
   host: Pick<BridgeHost, 'now'>,
   observers: Pick<Observers, 'upstreamCall' | 'breaker' | 'redisTrouble'>,
-): Parts {
+): Connections {
   const clock = { now: () => performance.now(), random: Math.random }
   let ca = settings.certificateCaBundle?.pem
   const breakers = createBreakers({ ...clock, observe: observers.breaker })
@@ -54,14 +53,14 @@ export function createParts(
   const store =
     settings.cacheBackend === 'memory'
       ? null
-      : laterStore(() => openRedisStore(settings, observers), redisDelayMs)
+      : lazyStore(() => openRedisStore(settings, observers), redisDelayMs)
   return {
     upstream,
     tokenServer,
     store,
     breakers: () => breakers.counts(),
-    trust({ certificateCaBundle }) {
-      // What was learnt about targets is forgotten with it, which only a change is worth.
+    setCertificateAuthorities({ certificateCaBundle }) {
+      // Circuit breakers and limits begin anew with it, so it happens only when there is a change.
       if (certificateCaBundle?.pem === ca) return
       ca = certificateCaBundle?.pem
       upstream.trust(ca)
@@ -80,4 +79,26 @@ async function openRedisStore(
     random: Math.random,
     onTrouble: observers.redisTrouble,
   })
+}
+
+/** Loads the store `delayMs` after the start, because that takes longer than everything else. Calls before then wait. */
+function lazyStore(load: () => Promise<CredentialStore>, delayMs: number): CredentialStore {
+  const store = Bun.sleep(delayMs).then(load)
+  // Each call rejects by itself.
+  store.catch(() => {})
+  return {
+    get: async (key) => (await store).get(key),
+    set: async (key, value, ttlMs) => (await store).set(key, value, ttlMs),
+    delete: async (key) => (await store).delete(key),
+    ping: () =>
+      store.then(
+        (loaded) => loaded.ping(),
+        () => false,
+      ),
+    close: () =>
+      store.then(
+        (loaded) => loaded.close(),
+        () => {},
+      ),
+  }
 }

@@ -1,0 +1,151 @@
+import { Locks } from '../batch/pace.ts'
+import { runTransaction } from '../batch/transaction.ts'
+import { createCredentials } from '../credentials/credentials.ts'
+import { identityKey } from '../domain/credentials.ts'
+import { overloaded } from '../routes/load-shedding.ts'
+import { createLimitsCache } from '../upstream/storage-limits.ts'
+import { createSyncStorage } from '../upstream/sync-storage.ts'
+import { commit, name, source, version } from '../version.ts'
+import { createHeartbeat } from './heartbeat.ts'
+
+import type { ExposedSettings } from '../protocol/exposed.ts'
+import type { LoadShedder } from '../routes/load-shedding.ts'
+import type { Identity, SyncCredentials } from '../domain/credentials.ts'
+import type { BulkStorage } from '../domain/record-storage.ts'
+import type { Caller, Services } from '../routes/services.ts'
+import type { Settings } from '../settings/settings.ts'
+import type { StorageClient } from '../upstream/call.ts'
+import type { BridgeHost } from './bridge.ts'
+import type { Connections } from './connections.ts'
+import type { Observers } from './observers.ts'
+
+// Of the request's time, kept back for committing what a batch has prepared.
+const largestCommitReserveMs = 5000
+
+/** How the storages know us. */
+const product = `${name}/${version}`
+
+/** What routes ask of the rest of the bridge; how the process itself is doing is for `startBridge` to add. */
+export function createServices(
+  settings: Settings,
+  exposed: ExposedSettings,
+  connections: Connections,
+  observers: Observers,
+  host: BridgeHost,
+  load: LoadShedder,
+  commitPatienceMs?: number,
+): Omit<Services, 'isStopping' | 'metrics' | 'load' | 'bodies' | 'streams'> {
+  const { upstream, tokenServer, store } = connections
+  const { now } = host
+  const credentials = createCredentials({
+    exchange: (identity, requestId) => tokenServer.exchange(identity, requestId),
+    isLasting: (refusal) => refusal.cause !== 'invalid-timestamp',
+    store,
+    secret: settings.cacheHmacSecret,
+    ...(settings.cacheHmacSecretPrevious && { previousSecret: settings.cacheHmacSecretPrevious }),
+    tokenServerUrl: settings.tokenServerUrl,
+    ttlSeconds: settings.cacheCredentialsTtlSeconds,
+    wallClock: now,
+    monotonicClock: () => performance.now(),
+    randomBytes: host.randomBytes,
+    observe: observers.credentials,
+  })
+  const storageClient: StorageClient = {
+    upstream,
+    timeoutMs: settings.upstreamTimeoutSeconds * 1000,
+    limitsCache: createLimitsCache(now),
+    now,
+    nonce: createIdGenerator(host.randomBytes(8)),
+    random: Math.random,
+    delay: Bun.sleep,
+  }
+  const locks = new Locks()
+  const requestTimeoutMs = settings.requestTimeoutSeconds * 1000
+
+  function storageOf(
+    identity: Identity,
+    known: SyncCredentials,
+    { userAgent, client, deadlineAtMs, requestId, work }: Caller,
+  ): BulkStorage {
+    const storage = createSyncStorage(storageClient, {
+      credentials: known,
+      renew: (refused) => credentials.renew(identity, refused, { requestId }),
+      userAgent: userAgent === null ? product : `${userAgent} ${product}`,
+      deadlineAtMs,
+      requestId,
+      client,
+      tally: work,
+    })
+    storage.notices.backoffSeconds = tokenServer.backoffSeconds(identity)
+    return storage
+  }
+
+  async function obtainStorage(identity: Identity, caller: Caller): Promise<BulkStorage> {
+    const { work, requestId } = caller
+    const wasCached = work.cached
+    work.cached = false
+    const obtained = await credentials.obtain(identity, { requestId })
+    work.cached = wasCached !== false && obtained.source !== 'exchange'
+    return storageOf(identity, obtained.credentials, caller)
+  }
+
+  return {
+    settings: exposed,
+    requestTimeoutMs,
+    now,
+    monotonicNow: () => performance.now(),
+    createRequestId: createIdGenerator(host.randomBytes(8)),
+    version: { name, version, commit, source },
+    openStorage(identity, caller) {
+      const known = credentials.recall(identity)
+      if (known === null) return obtainStorage(identity, caller)
+      caller.work.cached ??= true
+      return storageOf(identity, known, caller)
+    },
+    async identify(identity, requestId) {
+      const permit = load.acquireRootView(identityKey(identity))
+      if (!permit) throw overloaded()
+      try {
+        const { credentials: found } = await credentials.obtain(identity, { requestId })
+        return String(found.uid)
+      } catch {
+        return null
+      } finally {
+        permit.release()
+      }
+    },
+    transact: (steps, deadlineAtMs) =>
+      runTransaction(steps, {
+        deadlineAtMs,
+        commitReserveMs: Math.min(largestCommitReserveMs, requestTimeoutMs / 3),
+        patienceMs: commitPatienceMs,
+        now,
+        delay: Bun.sleep,
+        random: Math.random,
+        locks,
+        observe: observers.transaction,
+      }),
+    heartbeat: createHeartbeat({
+      tokenServer: (timeoutMs) => tokenServer.heartbeat(timeoutMs),
+      cache: async () => store === null || (await store.ping()),
+      timeoutMs: settings.tokenServerHeartbeatTimeoutSeconds * 1000,
+      now,
+    }),
+    observe: observers.request,
+    observeRefusal: observers.refused,
+    observeBatch: observers.batch,
+    reportDefect: observers.error,
+  }
+}
+
+/** Makes ids that no other process makes: 32 random bits of this process and a counter of 31, in hex. */
+function createIdGenerator(random: Uint8Array): () => string {
+  const digits = Buffer.from(random).toString('hex')
+  const start = digits.slice(0, 8)
+  // From the upper half alone, so that all have eight digits.
+  let next = (Number.parseInt(digits.slice(8), 16) | 0x80000000) >>> 0
+  return () => {
+    next = next === 0xffffffff ? 0x80000000 : next + 1
+    return start + next.toString(16)
+  }
+}
