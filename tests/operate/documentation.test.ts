@@ -100,6 +100,27 @@ describe('the guide for operators', () => {
     })
   })
 
+  it('starts a container with a file that is mounted', async () => {
+    using folder = temporaryFolder()
+    const secret = crypto.getRandomValues(new Uint8Array(32)).toHex()
+    writeFileSync(
+      folder.file('sync-bridge.ini'),
+      `[service]\ntoken_server_url = http://127.0.0.1:1\ncache_hmac_secret = ${secret}\ncache_backend = memory\nport = 0\n`,
+    )
+    // In place of a container the executable checks the settings, under the name that they have outside.
+    const podman = `podman() {
+      [ "$1" = run ] || return 1
+      while [ "$1" != IMAGE ]; do [ "$1" = -v ] && mount=$2; shift; done
+      from=$(echo "$mount" | cut -d: -f1) to=$(echo "$mount" | cut -d: -f2)
+      [ "$*" = "IMAGE serve --config $to" ] && ${executablePath} check --offline --config "$from"
+    }`
+    writeFileSync(folder.file('run.sh'), `cd ${folder.path}\n${podman}\n${blockWith('podman run')}`)
+
+    const checked = await runProgram(['bash', folder.file('run.sh')])
+
+    expect(checked).toContain(`service.token_server_url = http://127.0.0.1:1`)
+  })
+
   it('reads the journal', async () => {
     using folder = temporaryFolder()
     const lines = blockWith('journalctl').trim().split('\n')
@@ -113,7 +134,7 @@ describe('the guide for operators', () => {
   })
 
   it('has no code that nobody has run', () => {
-    const run = ['systemctl enable', 'maxmemory-policy', 'ACL SETUSER', 'journalctl']
+    const run = ['systemctl enable', 'podman run', 'maxmemory-policy', 'ACL SETUSER', 'journalctl']
 
     expect(blocks.filter((block) => !run.some((part) => block.includes(part)))).toEqual([])
   })
