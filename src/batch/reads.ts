@@ -194,13 +194,39 @@ async function readWholeList(
   }
 }
 
+/** How many bytes the answers of all transactions in flight may hold together. */
+export class AnswerMemory {
+  #leftBytes: number
+
+  constructor(bytes = 48 * 1024 * 1024) {
+    this.#leftBytes = bytes
+  }
+
+  /** Throws `UpstreamError` (overload) when there is no room for so many more. */
+  take(bytes: number): void {
+    if (bytes > this.#leftBytes) {
+      throw new UpstreamError('overload', 'Cannot read a list: those of other batches hold the memory', {
+        applied: 'no',
+      })
+    }
+    this.#leftBytes -= bytes
+  }
+
+  giveBack(bytes: number): void {
+    this.#leftBytes += bytes
+  }
+}
+
 /** How many bytes the answers of one transaction may hold together, and how many of lists may be read for them. */
 export class AnswerBudget {
   #leftBytes: number
   #unreadBytes: number
   readonly #pace: Pace
+  readonly #memory: AnswerMemory
+  #heldBytes = 0
 
-  constructor(bytes: number, pace: Pace) {
+  constructor(bytes: number, pace: Pace, memory: AnswerMemory) {
+    this.#memory = memory
     this.#leftBytes = bytes
     // Lists are read anew when somebody else wrote first, and those that turn out too large have been read in part.
     this.#unreadBytes = 4 * bytes
@@ -224,12 +250,21 @@ export class AnswerBudget {
   take(bytes: number): boolean {
     this.#unreadBytes -= bytes
     if (bytes > this.#leftBytes) return false
+    this.#memory.take(bytes)
     this.#leftBytes -= bytes
+    this.#heldBytes += bytes
     return true
   }
 
   giveBack(bytes: number): void {
     this.#leftBytes += bytes
+    this.#heldBytes -= bytes
+    this.#memory.giveBack(bytes)
+  }
+
+  /** Gives back all that is held: the transaction has ended. */
+  release(): void {
+    this.giveBack(this.#heldBytes)
   }
 }
 

@@ -2,6 +2,7 @@ import { errno, isRefusal, ServiceError } from '../domain/errors.ts'
 import { never } from '../domain/timestamp.ts'
 import { Pace, runBounded } from './pace.ts'
 import { AnswerBudget, readTasks } from './reads.ts'
+import type { AnswerMemory } from './reads.ts'
 import { WrittenCollection } from './written-collection.ts'
 import type { Operation, OperationOutcome } from '../domain/operation.ts'
 import type { BulkStorage, CollectionTimestamps, StorageLimits } from '../domain/record-storage.ts'
@@ -20,6 +21,8 @@ export interface TransactionOptions extends PaceOptions {
   /** Shared by all transactions of the process. */
   locks: Locks
   observe(event: TransactionEvent): void
+  /** Shared by all transactions of the process. */
+  answerMemory: AnswerMemory
   /** How many bytes the lists and the records that are read may hold together in the answer; 16 MiB if absent. */
   maxAnswerBytes?: number
 }
@@ -42,9 +45,11 @@ export async function runTransaction(
     [...collections].filter(([, { isWritten }]) => isWritten).map(([name]) => lockName(storage, name)),
   )
   const release = await options.locks.acquire(written)
+  const transaction = new Transaction(steps, users, options)
   try {
-    return await new Transaction(steps, users, options).run()
+    return await transaction.run()
   } finally {
+    transaction.releaseMemory()
     release()
   }
 }
@@ -100,7 +105,7 @@ class Transaction {
     this.#pace = new Pace(options)
     this.#context = {
       pace: this.#pace,
-      budget: new AnswerBudget(options.maxAnswerBytes ?? 16 * 1024 * 1024, this.#pace),
+      budget: new AnswerBudget(options.maxAnswerBytes ?? 16 * 1024 * 1024, this.#pace, options.answerMemory),
       observe: options.observe,
       writesOneCollection:
         users.flatMap(({ collections }) => [...collections.values()].filter((each) => each.isWritten))
@@ -109,6 +114,11 @@ class Transaction {
       isVisible: false,
       onUnexpectedCommit: () => this.#beginCommit(),
     }
+  }
+
+  /** What it has read is answered, or of no use any more. */
+  releaseMemory(): void {
+    this.#context.budget.release()
   }
 
   async run(): Promise<OperationOutcome[]> {

@@ -51,6 +51,8 @@ export interface Processes {
   usage(): ProcessUsage
   /** Processor time that this process has used so far, in ms. */
   cpuMs(): number
+  /** Memory that this process holds. */
+  residentBytes(): number
   /** Bytes sent by a local port that are not acknowledged, by the port that they go to; null where nobody knows. */
   unsentBytes(localPort: number): ReadonlyMap<number, number> | null
 }
@@ -118,6 +120,7 @@ export function processHost(): ProcessHost {
       hasNewExecutable,
       usage,
       cpuMs,
+      residentBytes: () => process.memoryUsage.rss(),
       unsentBytes,
     },
     async drain(timeoutMs) {

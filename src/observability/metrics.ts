@@ -124,7 +124,7 @@ export function createMetrics(sources: MetricsSources): Metrics {
   credentials('rejected-entry')
   for (const event of ['partial', 'unknown']) transactions(event)
   for (const reason of ['unreachable', 'timeout', 'refused', 'suspended']) redisErrors(reason)
-  for (const reason of ['limit', 'lag', 'user', 'root-view', 'list', 'body-memory', 'slow-reader'])
+  for (const reason of ['limit', 'lag', 'user', 'memory', 'root-view', 'list', 'body-memory', 'slow-reader'])
     shedRequests(reason)
   for (const target of ['token', 'storage']) circuitOpenings(target)
 

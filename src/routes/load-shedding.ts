@@ -12,12 +12,14 @@ import type { Services } from './services.ts'
  * - `limit`: as many as were configured are in flight
  * - `lag`: as many as the event loop can serve in time are in flight
  * - `user`: there is hardly any room left, and that user has a share of it already
+ * - `memory`: the process holds nearly as much memory as it should
  * - `root-view`: as many root views as may ask the token server do
  * - `list`: the user gets as many lists as are allowed already, and none of them ended soon
  * - `body-memory`: the body was dropped because others needed its memory
  * - `slow-reader`: the connection was ended because its reader took too little, or its place was needed
  */
-export type RejectionReason = 'limit' | 'lag' | 'user' | 'root-view' | 'list' | 'body-memory' | 'slow-reader'
+export type RejectionReason =
+  'limit' | 'lag' | 'user' | 'memory' | 'root-view' | 'list' | 'body-memory' | 'slow-reader'
 
 export interface LoadOptions {
   /** Requests in flight at most. */
@@ -30,6 +32,9 @@ export interface LoadOptions {
   now(): number
   /** Processor time that this process has used so far, in ms; null where that is not known. */
   cpuMs(): number | null
+  /** Memory that this process holds, in bytes; null where that is not known. */
+  residentBytes(): number | null
+  collectGarbage(): void
   /** How late the event loop was in each window. */
   observeLag(ms: number): void
   observeRejection(reason: RejectionReason): void
@@ -44,6 +49,13 @@ export interface Permit {
 const busyShare = 0.8
 // Half of the places at the token server.
 const maxRootViews = 16
+const mebibyte = 1024 * 1024
+// The unit for systemd grants 512 MiB. What is collected late lets the process grow far beyond what it uses.
+const collectAboveBytes = 160 * mebibyte
+const collectEveryBytes = 32 * mebibyte
+const shedAboveBytes = 384 * mebibyte
+// The default of `max_concurrent_requests`; who admits more grants more memory, too.
+const usualRequests = 512
 const backoffAfterMs = 5000
 const backoffSeconds = 30
 
@@ -58,6 +70,8 @@ export class LoadShedder {
   readonly #rootViewsOf = new Map<string, number>()
   /** What is in flight; a batch weighs as much as all requests in it. */
   #weight = 0
+  #isShortOfMemory = false
+  #collectedAtBytes = 0
   /** The most that was in flight in this window, and how many requests began. */
   #peak = 0
   #begun = 0
@@ -84,6 +98,10 @@ export class LoadShedder {
 
   /** Whether a request would be rejected now, whoever's it is: the cheap question, before anything is done for it. */
   rejectsAll(): boolean {
+    if (this.#isShortOfMemory) {
+      this.options.observeRejection('memory')
+      return true
+    }
     const isFull = this.#weight + 1 > this.#limit.value
     if (isFull) this.#observeFull()
     return isFull
@@ -142,11 +160,23 @@ export class LoadShedder {
     this.#backoffSeconds = isBusyForLong ? backoffSeconds : 0
     this.#limit.note(lagMs, usedMs)
     this.options.observeLag(lagMs)
+    this.#watchMemory()
     this.#peak = this.#weight
     this.#windowStartMs = nowMs
     this.#windowStartCpuMs = cpuMs
     this.#throttle.beginWindow(wasBusy ? this.#begun : Infinity)
     this.#begun = 0
+  }
+
+  #watchMemory(): void {
+    const { residentBytes, collectGarbage, maxRequests } = this.options
+    const usedBytes = residentBytes() ?? 0
+    if (usedBytes < this.#collectedAtBytes) this.#collectedAtBytes = usedBytes
+    if (usedBytes > collectAboveBytes && usedBytes - this.#collectedAtBytes > collectEveryBytes) {
+      collectGarbage()
+      this.#collectedAtBytes = residentBytes() ?? 0
+    }
+    this.#isShortOfMemory = (residentBytes() ?? 0) > shedAboveBytes * Math.max(1, maxRequests / usualRequests)
   }
 
   #admits(user: string, weight: number): boolean {

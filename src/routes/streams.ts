@@ -20,6 +20,8 @@ export interface AnswerStreamsOptions {
   maxHeldBytes?: number
 }
 
+// Lists in flight, from the question to the last byte. Each holds up to 2 MB of the storage's answer.
+const maxLists = 96
 // Answers up to this size fit into the buffers of the operating system and are handed over at once.
 const largeBytes = 64 * 1024
 // The runtime holds one piece more than the operating system does, so those for slow readers are small.
@@ -28,7 +30,7 @@ const slowPieceBytes = 16 * 1024
 const slowPieceAfterMs = 500
 // `fetch` leaves 64 slots for streams. When nearly all are taken, readers that are slow make room for others.
 const crowdedStreams = 56
-const crowdedAfterMs = 5000
+const crowdedAfterMs = 3000
 const crowdedBytesPerMs = 16
 /** The operating system takes that much at once, whatever the reader does. */
 const bufferedBytes = 4 * 1024 * 1024
@@ -42,6 +44,7 @@ export class AnswerStreams {
   readonly #waiting = new Set<WaitingList>()
   readonly #streams = new Set<Stream>()
   readonly #slowMs: number
+  #lists = 0
   #heldBytes = 0
 
   constructor(private readonly options: AnswerStreamsOptions) {
@@ -55,11 +58,11 @@ export class AnswerStreams {
 
   /**
    * The right to ask for a list and to send it to that user. One list too many waits for one of the others to end; null
-   * when none does in time.
+   * when none does in time. Of those that wait, the user with the fewest lists comes first.
    */
   acquire(user: string): Permit | Promise<Permit | null> {
-    const { maxOfUser, now, waitMs = 5000 } = this.options
-    if (maxOfUser === 0 || (this.#listsOf.get(user) ?? 0) < maxOfUser) return this.#begin(user)
+    const { now, waitMs = 5000 } = this.options
+    if (this.#mayBegin(user)) return this.#begin(user)
     return new Promise((resolve) => void this.#waiting.add({ user, resolve, untilMs: now() + waitMs }))
   }
 
@@ -81,7 +84,7 @@ export class AnswerStreams {
     })
     this.#streams.add(stream)
     this.#heldBytes += stream.heldBytes
-    const { maxHeldBytes = 64 * 1024 * 1024 } = this.options
+    const { maxHeldBytes = 32 * 1024 * 1024 } = this.options
     while (this.#heldBytes > maxHeldBytes && this.#cutCostliest(stream));
     return stream.readable
   }
@@ -100,22 +103,36 @@ export class AnswerStreams {
     if (this.#streams.size >= crowdedStreams) this.#makeRoom(nowMs)
   }
 
+  #mayBegin(user: string): boolean {
+    const { maxOfUser } = this.options
+    return this.#lists < maxLists && (maxOfUser === 0 || this.#listsOfUser(user) < maxOfUser)
+  }
+
+  #listsOfUser(user: string): number {
+    return this.#listsOf.get(user) ?? 0
+  }
+
   #begin(user: string): Permit {
+    this.#lists += 1
     this.#listsOf.set(user, (this.#listsOf.get(user) ?? 0) + 1)
     return {
       release: once(() => {
+        this.#lists -= 1
         countDown(this.#listsOf, user)
-        this.#admitNext(user)
+        this.#admitNext()
       }),
     }
   }
 
-  #admitNext(user: string): void {
+  #admitNext(): void {
+    let next: WaitingList | null = null
     for (const waiting of this.#waiting) {
-      if (waiting.user !== user) continue
-      this.#waiting.delete(waiting)
-      return waiting.resolve(this.#begin(user))
+      if (!this.#mayBegin(waiting.user)) continue
+      if (next === null || this.#listsOfUser(waiting.user) < this.#listsOfUser(next.user)) next = waiting
     }
+    if (next === null) return
+    this.#waiting.delete(next)
+    next.resolve(this.#begin(next.user))
   }
 
   #judge(suspects: Stream[], nowMs: number): void {

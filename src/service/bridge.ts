@@ -42,6 +42,8 @@ export interface BridgeHost {
     usage(): ProcessUsage
     /** Processor time that this process has used so far, in ms. */
     cpuMs(): number
+    /** Memory that this process holds. */
+    residentBytes(): number
     /** Bytes sent by a local port that are not acknowledged, by the port that they go to; null where nobody knows. */
     unsentBytes(localPort: number): ReadonlyMap<number, number> | null
   }
@@ -95,6 +97,8 @@ export function startBridge(
     maxLagMs: settings.maxEventLoopLagMs,
     now: () => performance.now(),
     cpuMs: () => host.processes?.cpuMs() ?? null,
+    residentBytes: () => host.processes?.residentBytes() ?? null,
+    collectGarbage: () => Bun.gc(true),
     observeLag: observers.eventLoopLag,
     observeRejection: observers.shed,
   })

@@ -1,4 +1,5 @@
 import { Locks } from '../batch/pace.ts'
+import { AnswerMemory } from '../batch/reads.ts'
 import { runTransaction } from '../batch/transaction.ts'
 import { createCredentials } from '../credentials/credentials.ts'
 import { identityKey } from '../domain/credentials.ts'
@@ -60,6 +61,7 @@ export function createServices(
     delay: Bun.sleep,
   }
   const locks = new Locks()
+  const answerMemory = new AnswerMemory()
   const requestTimeoutMs = settings.requestTimeoutSeconds * 1000
 
   function storageOf(
@@ -123,6 +125,7 @@ export function createServices(
         delay: Bun.sleep,
         random: Math.random,
         locks,
+        answerMemory,
         observe: observers.transaction,
       }),
     heartbeat: createHeartbeat({

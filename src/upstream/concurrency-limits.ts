@@ -12,6 +12,8 @@ export interface CallLimits {
   storage: number
   /** Lists that are handed on to clients as they come, as slowly as these read. */
   streams: number
+  /** Answers of more than 64 KB that are read whole at a time: each of them takes several times its size. */
+  largeAnswers: number
   /** How many more may wait at each of these, and for how long. */
   waiting: number
   waitMs: number
@@ -29,6 +31,7 @@ export function callLimitsFor(maxConcurrentRequests: number): CallLimits {
     storageNode: Math.min(storageSlots, Math.max(64, Math.ceil(maxConcurrentRequests / 8))),
     storage: storageSlots,
     streams: streamSlots,
+    largeAnswers: 8,
     // A batch makes several calls at a time.
     waiting: 4 * maxConcurrentRequests,
     waitMs: 5000,
@@ -44,15 +47,18 @@ export class ConcurrencyLimits {
   readonly #token: Semaphore
   readonly #storage: Semaphore
   readonly #streams: Semaphore
+  readonly #largeAnswers: Semaphore
   readonly #nodes = new Map<string, Node>()
   readonly #releaseToken = () => this.#token.release()
   readonly #releaseStream = () => this.#streams.release()
+  readonly #releaseLargeAnswer = () => this.#largeAnswers.release()
 
   constructor(limits: CallLimits) {
     this.#limits = limits
     this.#token = this.#semaphore('the token server', limits.token)
     this.#storage = this.#semaphore('the storage', limits.storage)
     this.#streams = this.#semaphore('the storage for one more list', limits.streams)
+    this.#largeAnswers = this.#semaphore('the storage for one more large answer', limits.largeAnswers)
   }
 
   /** A permit for one call, at once while there is room; later it is a promise, which rejects with `overload`. */
@@ -71,6 +77,12 @@ export class ConcurrencyLimits {
   async acquireStream(): Promise<Release> {
     await this.#streams.acquire()
     return this.#releaseStream
+  }
+
+  /** A permit to read one large answer whole; rejects with `overload`. */
+  async acquireLargeAnswer(): Promise<Release> {
+    await this.#largeAnswers.acquire()
+    return this.#releaseLargeAnswer
   }
 
   async #acquireStorage({ release, releaseNode }: Node): Promise<Release> {

@@ -217,8 +217,13 @@ export function createUpstream(options: UpstreamOptions): Upstream {
     if (length !== null && length <= Math.min(shortBytes, allowed)) return await response.bytes()
     if (length === null || length <= allowed) {
       if (response.body === null) return nothing
-      const bytes = await readBounded(new CallBody(response, call, stallMs), allowed)
-      if (bytes !== null) return bytes
+      const release = await limits.acquireLargeAnswer()
+      try {
+        const bytes = await readBounded(new CallBody(response, call, stallMs), allowed)
+        if (bytes !== null) return bytes
+      } finally {
+        release()
+      }
     }
     if (isError) {
       call.abort(response)

@@ -143,6 +143,37 @@ for (const [index, name] of ['directly', 'through HAProxy', 'through nginx'].ent
       await expectNoHarm(route())
     }, 30_000)
 
+    // It is the bridge that holds what nobody reads; balancers only add what they buffer themselves.
+    it.if(index === 0)(
+      'a dozen users who read nothing of large records, lists and batches',
+      async () => {
+        const users = Array.from({ length: 12 }, (_, each) => world.addUser(`idle-${index}-${each}`))
+        const large = [{ id: 'large', payload: 'x'.repeat(1_900_000) }]
+        for (const { user } of users) {
+          world.sandbox.write(user, 'large', large)
+          world.sandbox.seed(user, 'big', 1000, { payloadBytes: 1000 })
+        }
+        const texts = users.flatMap((user) => {
+          const requests = Array.from({ length: 10 }, (_, each) => ({
+            path: `${user.path('big')}?x=${each}`,
+          }))
+          const batch = JSON.stringify({ requests })
+          const length = { 'Content-Type': 'application/json', 'Content-Length': `${batch.length}` }
+          return [
+            requestText('GET', user.path('large', 'large'), user.headers),
+            requestText('GET', user.path('big'), user.headers),
+            requestText('POST', '/v1/batch', { ...user.headers, ...length }, batch),
+          ]
+        })
+        await Promise.all(
+          Array.from({ length: 240 }, (_, each) => send(route(), texts[each % texts.length]!)),
+        )
+
+        await expectNoHarm(route())
+      },
+      30_000,
+    )
+
     it('a user for whom the storage answers 500', async () => {
       const unlucky = world.addUser(`unlucky-${index}`)
       await unlucky.ask(route(), 'GET', unlucky.path('tabs'))

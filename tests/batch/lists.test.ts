@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'bun:test'
+import { AnswerMemory } from '../../src/batch/reads.ts'
 import { UpstreamError } from '../../src/domain/errors.ts'
 import type { ListOptions } from '../../src/domain/record-storage.ts'
 import { timestamp } from '../../src/domain/timestamp.ts'
@@ -152,6 +153,23 @@ describe('runTransaction: lists', () => {
 
     expect(outcomes.map(({ outcome }) => outcome)).toEqual(Array(25).fill('too-large'))
     expect(storage.callCounts.list).toBeLessThan(10)
+  })
+
+  it('share the memory of the process with other batches, and give it back', async () => {
+    const storage = library()
+    const answerMemory = new AnswerMemory(1000)
+    answerMemory.take(950)
+
+    const { failure } = await transact(storage, [list('tabs')], { answerMemory })
+    answerMemory.giveBack(950)
+    const runs = []
+    for (let turn = 0; turn < 10; turn++) {
+      runs.push((await transact(storage, [list('tabs')], { answerMemory })).outcomes[0]!.outcome)
+    }
+
+    expect(failure).toMatchObject({ failure: 'overload', applied: 'no' })
+    expect(runs).toEqual(Array(10).fill('page'))
+    expect(() => answerMemory.take(1000)).not.toThrow()
   })
 
   it('are given up when the time for the request is over, however they go on', async () => {

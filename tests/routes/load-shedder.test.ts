@@ -202,6 +202,60 @@ describe('LoadShedder', () => {
     })
   })
 
+  describe('memory', () => {
+    const mebibyte = 1024 * 1024
+
+    /** A shedder whose process holds so many MiB, and how often garbage was collected. */
+    function withMemory(options: { maxRequests?: number; frees?: number } = {}) {
+      const memory = { mebibytes: 100, collections: 0 }
+      const { frees = 0, ...load } = options
+      const clock = createLoadClock({
+        ...load,
+        residentBytes: () => memory.mebibytes * mebibyte,
+        collectGarbage() {
+          memory.collections += 1
+          memory.mebibytes -= frees
+        },
+      })
+      return { clock, memory }
+    }
+
+    it('is collected when it has grown, and not again before it grows more', () => {
+      const { clock, memory } = withMemory({ frees: 20 })
+
+      clock.pass(10)
+      expect(memory.collections).toBe(0)
+      memory.mebibytes = 200
+      clock.pass(10)
+      expect(memory).toEqual({ mebibytes: 180, collections: 1 })
+      memory.mebibytes = 230
+      clock.pass(10)
+
+      expect(memory).toEqual({ mebibytes: 210, collections: 2 })
+      expect(arrive(clock)).not.toBeNull()
+    })
+
+    it('that runs short keeps newcomers out until there is more of it', () => {
+      const { clock, memory } = withMemory()
+      memory.mebibytes = 390
+      clock.pass(1)
+
+      expect(arrive(clock)).toBeNull()
+      expect(clock.rejections.memory).toBe(1)
+      memory.mebibytes = 300
+      clock.pass(1)
+      expect(arrive(clock)).not.toBeNull()
+    })
+
+    it('may be more for those who admit more', () => {
+      const { clock, memory } = withMemory({ maxRequests: 1024 })
+      memory.mebibytes = 700
+      clock.pass(1)
+
+      expect(arrive(clock)).not.toBeNull()
+    })
+  })
+
   it('releases rejections that wait with each window, a quarter as many as have begun in it', async () => {
     const clock = createLoadClock({ maxRequests: 800 })
     const turns = Array.from({ length: 1000 }, () => clock.load.rejectionTurn())

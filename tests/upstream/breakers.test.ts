@@ -468,7 +468,15 @@ describe('createSend, towards a target that keeps failing', () => {
   })
 
   it('does not send what has waited for its place meanwhile, and gives that back', async () => {
-    const limits = { token: 1, storageNode: 1, storage: 1, streams: 1, waiting: 1, waitMs: 5000 }
+    const limits = {
+      token: 1,
+      storageNode: 1,
+      storage: 1,
+      streams: 1,
+      largeAnswers: 8,
+      waiting: 1,
+      waitMs: 5000,
+    }
     const breakers = createBreakers({ now: () => performance.now() + skipped.ms, random: () => 0.5 })
     const { proxy, skipped, text } = await start({ limits, breakers })
     proxy.plan(({ index }) => (index === 0 ? { kind: 'hang' } : null))

@@ -341,7 +341,15 @@ describe('createSend', () => {
   })
 
   it('leaves no place taken, whatever becomes of a call', async () => {
-    const limits = { token: 1, storageNode: 1, storage: 1, streams: 1, waiting: 0, waitMs: 50 }
+    const limits = {
+      token: 1,
+      storageNode: 1,
+      storage: 1,
+      streams: 1,
+      largeAnswers: 8,
+      waiting: 0,
+      waitMs: 50,
+    }
     const { proxy, send, text } = await start(() => new Response('x'.repeat(400_000)), {
       limits,
       stallMs: 50,
@@ -379,7 +387,15 @@ describe('createSend', () => {
 
 describe('the limits of calls under way', () => {
   it('shed what does not fit, let a few wait, and keep token server and nodes apart', async () => {
-    const limits = { token: 1, storageNode: 2, storage: 3, streams: 1, waiting: 1, waitMs: 60 }
+    const limits = {
+      token: 1,
+      storageNode: 2,
+      storage: 3,
+      streams: 1,
+      largeAnswers: 8,
+      waiting: 1,
+      waitMs: 60,
+    }
     const { proxy, send, exchanges } = await start(undefined, { limits })
     const other = await startFaultProxy({ target: proxy.url })
     cleanups.push(() => other.stop())
@@ -401,7 +417,15 @@ describe('the limits of calls under way', () => {
   })
 
   it('are not held by a stream whose reader has got its beginning, and has a permit for that', async () => {
-    const limits = { token: 1, storageNode: 1, storage: 1, streams: 2, waiting: 0, waitMs: 50 }
+    const limits = {
+      token: 1,
+      storageNode: 1,
+      storage: 1,
+      streams: 2,
+      largeAnswers: 8,
+      waiting: 0,
+      waitMs: 50,
+    }
     const { send, upstream } = await start(() => new Response('x'.repeat(4_000_000)), { limits })
 
     const permits = [await upstream.acquireStream(), await upstream.acquireStream()]
@@ -434,7 +458,15 @@ describe('the limits of calls under way', () => {
   })
 
   it('admit who waits as soon as somebody leaves', async () => {
-    const limits = { token: 1, storageNode: 1, storage: 1, streams: 1, waiting: 1, waitMs: 5000 }
+    const limits = {
+      token: 1,
+      storageNode: 1,
+      storage: 1,
+      streams: 1,
+      largeAnswers: 8,
+      waiting: 1,
+      waitMs: 5000,
+    }
     const { proxy, text } = await start(undefined, { limits })
     proxy.plan(({ index }) => (index === 0 ? { kind: 'hang' } : null))
 
