@@ -1,6 +1,6 @@
-import { commandHelp, commands } from '../src/cli/help.ts'
+import { commandHelp, commands } from '../src/cli/command-line.ts'
 
-import type { CommandName } from '../src/cli/help.ts'
+import type { CommandName } from '../src/cli/command-line.ts'
 
 /** sync-bridge(1), out of the same text as its help. `date` is the day of the release. */
 export function manualPage(version: string, date: string): string {

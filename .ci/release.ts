@@ -13,7 +13,7 @@ import { join, resolve } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { createGzip } from 'node:zlib'
 
-import { bashCompletion, usualSettingsFile } from '../src/cli/help.ts'
+import { bashCompletion, usualSettingsFile } from '../src/cli/command-line.ts'
 import { systemdUnit } from '../src/cli/systemd-unit.ts'
 import { annotatedIni } from '../src/settings/settings-text.ts'
 import { makeContainerImage } from './container-image.ts'

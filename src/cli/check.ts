@@ -4,7 +4,7 @@ import { loadSettings } from './load-settings.ts'
 
 import type { Settings } from '../settings/settings.ts'
 import type { Host, Output } from './host.ts'
-import type { Probes, Programs } from './programs.ts'
+import type { Probes, Commands } from './commands.ts'
 
 export interface CheckOptions {
   /** The settings file; null: the environment alone. */
@@ -26,7 +26,7 @@ export interface CheckOptions {
 export async function check(
   options: CheckOptions,
   host: Host,
-  createProbes: Programs['createProbes'],
+  createProbes: Commands['createProbes'],
 ): Promise<number> {
   const { path, trusting, isOffline, asJson, isQuiet } = options
   const lines: string[] = []

@@ -3,7 +3,7 @@ import { createNotifier, takeoverRisk } from './linux.ts'
 
 import type { Log } from '../observability/log.ts'
 import type { Settings } from '../settings/settings.ts'
-import type { Host, Supervisor } from './host.ts'
+import type { Host, Successor, Supervisor } from './host.ts'
 import type { OutputLog } from './output-log.ts'
 import type { Notifier } from './linux.ts'
 
@@ -134,6 +134,7 @@ export async function runUntilStopped(
   else notifier.ready()
 
   const isReplaced = await Promise.race([signals.stop.then(() => false), takenOver.promise.then(() => true)])
+  if (!isReplaced) changes.cancel()
   const configuredMs = settings.shutdownDelaySeconds * 1000
   const delayMs = isReplaced ? Math.max(configuredMs, leastTakeoverDelayMs) : configuredMs
   notifier.stopping()
@@ -159,6 +160,8 @@ class Changes {
   readonly #notifier: Notifier
   readonly #onTakenOver: () => void
   #isBusy = false
+  /** While it starts. */
+  #successor: Successor | null = null
   /** The settings that count now. */
   #running: Settings
 
@@ -199,6 +202,11 @@ class Changes {
     })
   }
 
+  /** The service ends: nobody takes over any more. */
+  cancel(): void {
+    this.#successor?.kill()
+  }
+
   async #alone(change: () => Promise<void>): Promise<void> {
     if (this.#isBusy) return this.#log.warning('a change is in progress already')
     this.#isBusy = true
@@ -225,6 +233,7 @@ class Changes {
     if (!processes) return
     this.#log.info('starting a successor')
     const successor = processes.startSuccessor(successorEnvironment(this.#context, this.#service.port))
+    this.#successor = successor
     const late = Promise.withResolvers<{ failure: string }>()
     const timer = setTimeout(
       () => late.resolve({ failure: `it did not listen within ${successorTimeoutMs / 1000} s` }),
@@ -232,6 +241,7 @@ class Changes {
     )
     const outcome = await Promise.race([successor.started, late.promise])
     clearTimeout(timer)
+    this.#successor = null
     if ('failure' in outcome) {
       successor.kill()
       this.#log.error('takeover failed', { reason: outcome.failure })

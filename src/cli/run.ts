@@ -1,23 +1,32 @@
 import { canonicalCollection } from '../domain/record.ts'
 import { nearest } from '../settings/spelling.ts'
 import { commit, name, version } from '../version.ts'
-import { readArguments } from './arguments.ts'
 import { scrubEnvironment } from './environment.ts'
-import { bashCompletion, commandHelp, commands, generalHelp, usualSettingsFile } from './help.ts'
+import {
+  bashCompletion,
+  commandHelp,
+  commands,
+  generalHelp,
+  usualSettingsFile,
+  readArguments,
+} from './command-line.ts'
 import { loadSettings } from './load-settings.ts'
-import { realPrograms } from './programs.ts'
+import { realCommands } from './commands.ts'
 
-import type { GivenOptions } from './arguments.ts'
-import type { CommandName } from './help.ts'
+import type { CommandName, GivenOptions } from './command-line.ts'
 import type { Host, Output } from './host.ts'
-import type { Programs, SandboxOptions } from './programs.ts'
+import type { Commands, SandboxOptions } from './commands.ts'
 import type { RereadSettings } from './lifecycle.ts'
 
 /**
  * The whole program as a function: the arguments after the program's name, and the world. Answers the exit code:
  * 0 success, 1 failure, 2 called wrongly or with bad settings.
  */
-export async function run(args: string[], host: Host, programs: Programs = realPrograms): Promise<number> {
+export async function run(
+  args: string[],
+  host: Host,
+  implementations: Commands = realCommands,
+): Promise<number> {
   const [first, ...rest] = args
   switch (first) {
     case undefined:
@@ -37,7 +46,7 @@ export async function run(args: string[], host: Host, programs: Programs = realP
   const given = readArguments(rest, { ...commands[first].options, help: 'flag' })
   if ('error' in given) return complain(host, first, given.error)
   if (given.options.has('help')) return print(host, commandHelp(first))
-  return start(first, given.options, host, programs)
+  return start(first, given.options, host, implementations)
 }
 
 function isCommand(word: string): word is CommandName {
@@ -56,7 +65,7 @@ async function start(
   command: CommandName,
   options: GivenOptions,
   host: Host,
-  programs: Programs,
+  implementations: Commands,
 ): Promise<number> {
   const value = (option: string) => options.get(option)?.[0] ?? null
   // A command loads what it needs by itself, so that a health check every few seconds does not load a server.
@@ -80,7 +89,7 @@ async function start(
     case 'serve':
       return withCleanEnvironment(host, (trusting) => {
         const loaded = loadSettings(value('config'), host, trusting)
-        return loaded ? programs.serve(loaded.settings, host, rereadFrom(value('config'), host)) : 2
+        return loaded ? implementations.serve(loaded.settings, host, rereadFrom(value('config'), host)) : 2
       })
     case 'check':
       return withCleanEnvironment(host, async (trusting) => {
@@ -90,14 +99,14 @@ async function start(
           asJson: options.has('json'),
           isQuiet: options.has('quiet'),
         }
-        return check({ path: value('config'), trusting, ...choices }, host, programs.createProbes)
+        return check({ path: value('config'), trusting, ...choices }, host, implementations.createProbes)
       })
     case 'sandbox':
       return withCleanEnvironment(host, () => {
         const sandbox = readSandboxOptions(options)
         return typeof sandbox === 'string'
           ? complain(host, command, sandbox)
-          : programs.sandbox(sandbox, host)
+          : implementations.sandbox(sandbox, host)
       })
     default:
       return command satisfies never

@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'bun:test'
 
 import { run } from '../../src/cli/run.ts'
-import { fakeHost, fakePrograms, leastIni, secret } from './fake-host.ts'
+import { fakeHost, fakeCommands, leastIni, secret } from './fake-host.ts'
 
 describe('check', () => {
   it('shows the settings and where they come from, and that all is well', async () => {
     const ini = `${leastIni}service.cache_url = rediss://bridge:hunter2@cache.example.org/1\n`
-    const programs = fakePrograms()
+    const programs = fakeCommands()
     const host = fakeHost({ 'bridge.ini': ini }, { SERVICE_PORT: '9000' })
 
     expect(await run(['check', '--config', 'bridge.ini'], host, programs)).toBe(0)
@@ -25,7 +25,7 @@ describe('check', () => {
   })
 
   it('ends with 2 when something does not answer, and tells about the other as well', async () => {
-    const programs = fakePrograms({ cache: async () => 'cannot connect to 127.0.0.1:6379' })
+    const programs = fakeCommands({ cache: async () => 'cannot connect to 127.0.0.1:6379' })
     const host = fakeHost({ 'bridge.ini': leastIni })
 
     expect(await run(['check', '--config', 'bridge.ini'], host, programs)).toBe(2)
@@ -37,13 +37,13 @@ describe('check', () => {
   })
 
   it('ends with 2 when the token server does not answer', async () => {
-    const programs = fakePrograms({ tokenServer: async () => 'no answer in 5 s' })
+    const programs = fakeCommands({ tokenServer: async () => 'no answer in 5 s' })
 
     expect(await run(['check', '--config', 'f'], fakeHost({ f: leastIni }), programs)).toBe(2)
   })
 
   it('tries nothing with bad settings', async () => {
-    const programs = fakePrograms()
+    const programs = fakeCommands()
     const host = fakeHost({ 'bridge.ini': `${leastIni}service.readonly = maybe\n` })
 
     expect(await run(['check', '--config', 'bridge.ini'], host, programs)).toBe(2)
@@ -56,7 +56,7 @@ sync-bridge: 1 problem with the settings
   })
 
   it('asks nobody with --offline', async () => {
-    const programs = fakePrograms({ tokenServer: async () => 'no answer' })
+    const programs = fakeCommands({ tokenServer: async () => 'no answer' })
     const host = fakeHost({ f: leastIni })
 
     expect(await run(['check', '--offline', '--config', 'f'], host, programs)).toBe(0)
@@ -65,7 +65,7 @@ sync-bridge: 1 problem with the settings
   })
 
   it('prints one object with --json, whether the settings are good or bad', async () => {
-    const programs = fakePrograms({ cache: async () => 'no answer' })
+    const programs = fakeCommands({ cache: async () => 'no answer' })
     const good = fakeHost({ f: leastIni })
     const bad = fakeHost({ f: `${leastIni}service.readonly = maybe\n` })
 

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'bun:test'
 
 import { scrubEnvironment } from '../../src/cli/environment.ts'
 import { run } from '../../src/cli/run.ts'
-import { fakeHost, fakePrograms, leastIni } from './fake-host.ts'
+import { fakeHost, fakeCommands, leastIni } from './fake-host.ts'
 
 describe('scrubEnvironment', () => {
   it('removes what would redirect or weaken connections, and leaves the rest', () => {
@@ -26,7 +26,7 @@ describe('scrubEnvironment', () => {
     ['SSLKEYLOGFILE', '/tmp/keys', 'writes the keys of TLS connections to a file'],
     ['BUN_CONFIG_VERBOSE_FETCH', 'curl', "prints requests with users' credentials"],
   ])('keeps the service from starting with %s=%s', async (name, value, reason) => {
-    const programs = fakePrograms()
+    const programs = fakeCommands()
     const host = fakeHost({ 'bridge.ini': leastIni }, { [name]: value })
 
     expect(await run(['serve', '--config', 'bridge.ini'], host, programs)).toBe(2)

@@ -1,5 +1,5 @@
 import type { Host, Output } from '../../src/cli/host.ts'
-import type { Probes, Programs, SandboxOptions } from '../../src/cli/programs.ts'
+import type { Probes, Commands, SandboxOptions } from '../../src/cli/commands.ts'
 import type { Settings } from '../../src/settings/settings.ts'
 
 export interface FakeHost extends Host {
@@ -47,9 +47,9 @@ function outputTo(take: (text: string) => void): Output {
   }
 }
 
-/** Programs that note what they were started with and end with the exit code 7. */
-export function fakePrograms(probes: Partial<Probes> = {}) {
-  const programs: Programs & { served: Settings[]; sandboxes: SandboxOptions[]; closed: number } = {
+/** Commands that note what they were started with and end with the exit code 7. */
+export function fakeCommands(probes: Partial<Probes> = {}) {
+  const programs: Commands & { served: Settings[]; sandboxes: SandboxOptions[]; closed: number } = {
     served: [],
     sandboxes: [],
     closed: 0,

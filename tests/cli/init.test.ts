@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'bun:test'
 
 import { run } from '../../src/cli/run.ts'
-import { fakeHost, fakePrograms } from './fake-host.ts'
+import { fakeHost, fakeCommands } from './fake-host.ts'
 
 async function initialFile(): Promise<string> {
   const host = fakeHost()
@@ -13,7 +13,7 @@ describe('init', () => {
   it('prints a file that lacks the token server, and nothing else', async () => {
     const host = fakeHost({ f: await initialFile() })
 
-    expect(await run(['serve', '--config', 'f'], host, fakePrograms())).toBe(2)
+    expect(await run(['serve', '--config', 'f'], host, fakeCommands())).toBe(2)
     expect(host.err.split('\n')).toEqual([
       expect.stringContaining('f: service.token_server_url: is missing: '),
       'sync-bridge: 1 problem with the settings',
@@ -22,7 +22,7 @@ describe('init', () => {
   })
 
   it('prints a file that is complete with a token server', async () => {
-    const programs = fakePrograms()
+    const programs = fakeCommands()
     const file = `${await initialFile()}service.token_server_url = https://token.example.org\n`
     const host = fakeHost({ f: file })
 
@@ -32,7 +32,7 @@ describe('init', () => {
   })
 
   it('prints examples that are right as they are', async () => {
-    const programs = fakePrograms()
+    const programs = fakeCommands()
     const inventions = /^# (?=service\.(?!certificate_ca_bundle|cache_hmac_secret_previous))/gm
     const host = fakeHost({ f: (await initialFile()).replace(inventions, '') })
 

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'bun:test'
 
 import { run } from '../../src/cli/run.ts'
 import { version } from '../../src/version.ts'
-import { fakeHost, fakePrograms, leastIni } from './fake-host.ts'
+import { fakeHost, fakeCommands, leastIni } from './fake-host.ts'
 
 const help = `Sync Bridge serves a Firefox Sync storage through the Kinto record-storage protocol.
 
@@ -116,13 +116,13 @@ describe('run', () => {
   ])('refuses %j', async (args, message, command) => {
     const host = fakeHost()
 
-    expect(await run(args, host, fakePrograms())).toBe(2)
+    expect(await run(args, host, fakeCommands())).toBe(2)
     expect(host.out).toBe('')
     expect(host.err).toBe(`sync-bridge: ${message}\nTry "sync-bridge ${command}--help".\n`)
   })
 
   it.each([[['--config', 'bridge.ini']], [['--config=bridge.ini']]])('serves with %j', async (args) => {
-    const programs = fakePrograms()
+    const programs = fakeCommands()
     const host = fakeHost({ 'bridge.ini': leastIni })
 
     expect(await run(['serve', ...args], host, programs)).toBe(7)
@@ -132,7 +132,7 @@ describe('run', () => {
   })
 
   it('serves without a file when the environment says everything', async () => {
-    const programs = fakePrograms()
+    const programs = fakeCommands()
     const host = fakeHost(
       { '/run/credentials/cache_hmac_secret': `${'4b'.repeat(32)}\n` },
       { SERVICE_TOKEN_SERVER_URL: 'http://127.0.0.1:5000', CREDENTIALS_DIRECTORY: '/run/credentials' },
@@ -143,7 +143,7 @@ describe('run', () => {
   })
 
   it('does not serve with bad settings, and lists every problem', async () => {
-    const programs = fakePrograms()
+    const programs = fakeCommands()
     const host = fakeHost({ 'bridge.ini': 'service.port = 80a\nservice.prot = 1\n' })
 
     expect(await run(['serve', '--config', 'bridge.ini'], host, programs)).toBe(2)
@@ -160,7 +160,7 @@ sync-bridge: 4 problems with the settings
   it('does not serve when the settings file is not there', async () => {
     const host = fakeHost()
 
-    expect(await run(['serve', '--config', 'bridge.ini'], host, fakePrograms())).toBe(2)
+    expect(await run(['serve', '--config', 'bridge.ini'], host, fakeCommands())).toBe(2)
     expect(host.err).toBe(
       'bridge.ini: cannot be read (there is no such file): name the settings file with --config FILE\n',
     )
@@ -171,7 +171,7 @@ sync-bridge: 4 problems with the settings
     const environment = { SERVICE_PROT: '1', SERVICE_ACCOUNT: 'x', SSL_CERT_FILE: '/etc/ca.pem' }
     const host = fakeHost({ 'bridge.ini': ini }, environment, { isPublic: () => true })
 
-    expect(await run(['serve', '--config', 'bridge.ini'], host, fakePrograms())).toBe(7)
+    expect(await run(['serve', '--config', 'bridge.ini'], host, fakeCommands())).toBe(7)
     expect(host.err)
       .toBe(`warning: environment: "SERVICE_PROT" is no setting and is ignored: did you mean SERVICE_PORT?
 warning: service.host: 0.0.0.0 can be reached from other machines without encryption: put a server with TLS in front, and set service.http_scheme = https
@@ -182,7 +182,7 @@ warning: environment: SSL_CERT_FILE adds to the certificates that are trusted: u
   })
 
   it('hands the sandbox its options', async () => {
-    const programs = fakePrograms()
+    const programs = fakeCommands()
     const args = ['--upstream-only', '--port=1', '--storage-port', '0', '--seed', 'Tabs=3', '--seed=forms=0']
 
     expect(await run(['sandbox', ...args], fakeHost(), programs)).toBe(7)

@@ -121,6 +121,21 @@ describe('SIGUSR2', () => {
   })
 })
 
+describe('SIGTERM while a successor starts', () => {
+  it('ends both', async () => {
+    const service = await startService()
+    installExecutable(service.folder, '#!/bin/sh\nexec sleep 1000\n')
+    service.first.signal('SIGUSR2')
+    await eventually('it starts a successor', () => service.events('starting a successor').length === 1)
+
+    service.first.signal('SIGTERM')
+
+    // Its output ends only when nobody is left who could write to it.
+    expect(await service.first.exited).toBe(0)
+    services.pop()
+  })
+})
+
 describe('SIGHUP under a service manager', () => {
   async function startManaged(settings: Record<string, string>) {
     const address = `@sync-bridge-${crypto.randomUUID()}`

@@ -23,14 +23,14 @@ export interface Probes {
 }
 
 /** The parts of the program that do more than talk about settings. Each answers the exit code. */
-export interface Programs {
+export interface Commands {
   serve(settings: Settings, host: Host, reread: RereadSettings): Promise<number>
   sandbox(options: SandboxOptions, host: Host): Promise<number>
   createProbes(settings: Settings, host: Host): Promise<Probes>
 }
 
 /** The real ones, loaded when they are needed: a health check every few seconds must not load a server. */
-export const realPrograms: Programs = {
+export const realCommands: Commands = {
   async serve(settings, host, reread) {
     const { serve } = await import('./serve.ts')
     return serve(settings, host, reread)
