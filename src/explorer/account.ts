@@ -103,7 +103,7 @@ async function ask(
   path: string,
   // oxlint-disable-next-line typescript/no-explicit-any -- bodies of several shapes, from our own origin
 ): Promise<{ body: any; headers: Headers }> {
-  const url = new URL(`buckets/${bucket}${path}`, location.href)
+  const url = new URL(`buckets/${encodeURIComponent(bucket)}${path}`, location.href)
   const headers = { Authorization: `Bearer ${token}`, 'X-KeyID': keyId }
   let answer: Response
   try {
@@ -116,11 +116,16 @@ async function ask(
   throw troubleOf(answer, body)
 }
 
-function troubleOf({ status, headers }: Response, body: { message?: string } | null): Trouble {
+function troubleOf(
+  { status, headers }: Response,
+  body: { message?: string; errno?: number } | null,
+): Trouble {
   const message = body?.message ?? `The bridge answers ${status}.`
-  if (status === 401) return new Trouble('expired', 'The access token is not accepted (any more).')
+  // 104: something is missing or contradicts itself, which another token would not cure.
+  if (status === 401 && body?.errno !== 104)
+    return new Trouble('expired', 'The access token is not accepted (any more).')
   if (status === 404) return new Trouble('empty', message)
-  if (status === 400) return new Trouble('credentials', message)
+  if (status === 400 || status === 401) return new Trouble('credentials', message)
   return new Trouble('unavailable', message, Number(headers.get('Retry-After')) || null)
 }
 

@@ -5,7 +5,7 @@
  * `account.ts` asks and decrypts, `meaning.ts` says what records mean, `views.ts` draws them with `elements.ts`.
  */
 import { bucketOf, openAccount, readLines, Trouble } from './account.ts'
-import type { Credentials, Entry } from './account.ts'
+import type { Account, Credentials, Entry } from './account.ts'
 import { byId, icon, make } from './elements.ts'
 import { bookmarksFile, bookmarkTree, everythingFile } from './meaning.ts'
 import { drawDetails, otherView, unreadableView, views } from './views.ts'
@@ -20,6 +20,8 @@ let credentials: Credentials = { token: '', keyId: '', bucket: '', syncKey: '' }
 let entries = new Map<string, Entry[]>()
 let chosen = 'devices'
 let reading = new Set<string>()
+/** What kept a collection from being read. */
+const failures = new Map<string, string>()
 /** Counts connections, so that the answers of one that was left are not shown in the next. */
 let connection = 0
 
@@ -96,20 +98,34 @@ async function connect(): Promise<void> {
     byId('connect').hidden = true
     byId('explorer').hidden = false
     draw()
-    await Promise.all(
-      account.collections.map(async ({ id }) => {
-        await account.read(id, (more) => {
-          if (current === connection) entries.set(id, [...(entries.get(id) ?? []), ...more])
-        })
-        if (current !== connection) return
-        reading.delete(id)
-        drawSoon()
-      }),
-    )
+    failures.clear()
+    const waiting = [...reading]
+    await Promise.all(Array.from({ length: readsAtOnce }, () => readSome(account, waiting, current)))
   } catch (error) {
     if (current !== connection) return
     connection += 1
     showConnect(error instanceof Trouble ? error : new Trouble('unavailable', String(error)))
+  }
+}
+
+// A bridge sends a user only a few lists at a time.
+const readsAtOnce = 3
+
+/** Reads collections until none is waiting. One that fails leaves the others readable; a token that is refused ends it. */
+async function readSome(account: Account, waiting: string[], current: number): Promise<void> {
+  for (let collection = waiting.shift(); collection !== undefined; collection = waiting.shift()) {
+    const id = collection
+    try {
+      await account.read(id, (more) => {
+        if (current === connection) entries.set(id, [...(entries.get(id) ?? []), ...more])
+      })
+    } catch (error) {
+      if (!(error instanceof Trouble) || error.kind === 'expired') throw error
+      failures.set(id, adviceFor(error))
+    }
+    if (current !== connection) return
+    reading.delete(id)
+    drawSoon()
   }
 }
 
@@ -118,7 +134,7 @@ function leave(): void {
   credentials = { token: '', keyId: '', bucket: '', syncKey: '' }
   entries = new Map()
   form.reset()
-  view.replaceChildren()
+  for (const part of [view, details, byId('nav')]) part.replaceChildren()
   showConnect(null)
 }
 
@@ -162,18 +178,20 @@ function nothingFound({ title, empty }: View): string {
 }
 
 function notices({ collections }: View): HTMLElement[] {
+  const failed = collections.flatMap((collection) => failures.get(collection) ?? [])
+  if (failed.length > 0) return [notice(`Not everything could be read. ${failed[0]}`, 'Try again', connect)]
   const problems = collections
     .flatMap((collection) => shown.entriesOf(collection))
     .filter(({ clear }) => !clear)
   if (problems.length === 0) return []
   const text =
     problems.length === 1 ? '1 record here can’t be read.' : `${problems.length} records here can’t be read.`
-  const button = make(
-    'button',
-    { class: 'link', type: 'button', onclick: () => choose(unreadable.id) },
-    'Which?',
-  )
-  return [make('p', { class: 'notice' }, icon('unreadable'), make('span', {}, text), button)]
+  return [notice(text, 'Which?', () => choose(unreadable.id))]
+}
+
+function notice(text: string, label: string, act: () => unknown): HTMLElement {
+  const button = make('button', { class: 'link', type: 'button', onclick: () => void act() }, label)
+  return make('p', { class: 'notice' }, icon('unreadable'), make('span', {}, text), button)
 }
 
 function navigationButton(each: View, isCurrent: boolean): HTMLElement {

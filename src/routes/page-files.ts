@@ -42,7 +42,9 @@ export function textFile(name: string, load: () => Promise<unknown>): PageFile {
     if (type === undefined) return toScript(source)
     if (type === 'text/plain') return source
     const flat = source.replaceAll(/^ +/gm, '')
-    return type === 'text/html' ? flat : flat.replaceAll(/ ?([;{},])\n/g, '$1')
+    return type === 'text/html'
+      ? flat
+      : flat.replaceAll(/ ?([;{},])\n/g, '$1').replaceAll(/([;{][a-z-]+): /g, '$1:')
   }
   return { type: type ?? 'text/javascript', read: () => (made ??= read()) }
 }

@@ -10,6 +10,7 @@ import {
 import { fillSampleData } from '../../src/sandbox/sample-data.ts'
 import { startTestBridge } from '../support/bridge.ts'
 import type { TestBridge } from '../support/bridge.ts'
+import { startFaultProxy } from '../support/fault-proxy.ts'
 import { endAll, start } from '../system/process.ts'
 import { startBrowser } from './browser.ts'
 import type { TestBrowser, Viewport, WatchedPage } from './browser.ts'
@@ -62,8 +63,8 @@ async function addUnusualBookmarks(): Promise<void> {
   ])
 }
 
-function fragment(token = bridge.user.bearerToken()): string {
-  const { clientState, keyId, syncKey } = bridge.user
+function fragment(user = bridge.user, token = user.bearerToken()): string {
+  const { clientState, keyId, syncKey } = user
   return `#BUCKET=${clientState}&KEY_ID=${keyId}&BEARER_TOKEN=${token}&SYNC_KEY=${syncKey.toString('hex')}`
 }
 
@@ -316,7 +317,9 @@ describe('/v1/explore in Chromium', () => {
 
   it('shows a clear way on when the token has expired', async () => {
     const { page } = await browser.open(desk)
-    await page.goto(`${bridge.url}/v1/explore${fragment(bridge.user.bearerToken({ expiresInSeconds: -60 }))}`)
+    await page.goto(
+      `${bridge.url}/v1/explore${fragment(bridge.user, bridge.user.bearerToken({ expiresInSeconds: -60 }))}`,
+    )
     await page.locator('#trouble:not([hidden])').waitFor()
 
     const advice = await page.locator('#trouble').innerText()
@@ -337,6 +340,46 @@ describe('/v1/explore in Chromium', () => {
     expect(kept).toContain('3,000')
     expect(advice).toContain('get a new one')
     expect(focused).toBe('token')
+  })
+
+  it('shows what it could read when the storage fails for a collection, and reads that again', async () => {
+    const friend = bridge.sandbox.addUser('friend')
+    fillSampleData(bridge.sandbox, friend, { bookmarks: 40, history: 10 })
+    const proxy = await startFaultProxy({ target: bridge.sandbox.storageUrl })
+    const node = bridge.sandbox.switches.nodeUrl
+    bridge.sandbox.switches.nodeUrl = proxy.url
+    let isWell = false
+    proxy.plan(({ path }) =>
+      path.includes('/storage/forms') && !isWell ? { kind: 'status', status: 503 } : null,
+    )
+    const { page } = await browser.open(desk)
+    await page.goto(`${bridge.url}/v1/explore${fragment(friend)}`)
+    await isRead(page)
+
+    await choose(page, 'bookmarks')
+    const bookmarks = await page.locator('.row').count()
+    await choose(page, 'forms')
+    const notice = await page.locator('.notice').innerText()
+    isWell = true
+    await page.getByRole('button', { name: 'Try again' }).click()
+    await page.locator('.row').first().waitFor()
+    await page.close()
+    bridge.sandbox.switches.nodeUrl = node
+    await proxy.stop()
+
+    expect(bookmarks).toBeGreaterThan(0)
+    expect(notice).toContain('Not everything could be read')
+  })
+
+  it('tells what contradicts itself, in which no other token would help', async () => {
+    const { page } = await browser.open(desk)
+    await page.goto(`${bridge.url}/v1/explore${fragment().replace(/BUCKET=../, 'BUCKET=00')}`)
+    await page.locator('#trouble:not([hidden])').waitFor()
+
+    const advice = await page.locator('#trouble').innerText()
+    await page.close()
+
+    expect(advice).toContain('names another client state than the bucket id')
   })
 
   it('tells when the key is another one, and takes all four values in one paste', async () => {
