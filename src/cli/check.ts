@@ -4,7 +4,15 @@ import { loadSettings } from './load-settings.ts'
 
 import type { Settings } from '../settings/settings.ts'
 import type { Host, Output } from './host.ts'
-import type { Probes, Commands } from './commands.ts'
+
+/** Asks what the service depends on whether it answers: true, or a sentence about what is wrong. */
+export interface Probes {
+  tokenServer(): Promise<true | string>
+  cache(): Promise<true | string>
+  /** The address to listen on. */
+  address(): Promise<{ ok: boolean; detail: string }>
+  close(): void | Promise<void>
+}
 
 export interface CheckOptions {
   /** The settings file; null: the environment alone. */
@@ -26,7 +34,7 @@ export interface CheckOptions {
 export async function check(
   options: CheckOptions,
   host: Host,
-  createProbes: Commands['createProbes'],
+  createProbes: (settings: Settings, host: Host) => Promise<Probes>,
 ): Promise<number> {
   const { path, trusting, isOffline, asJson, isQuiet } = options
   const lines: string[] = []

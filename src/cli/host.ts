@@ -3,8 +3,8 @@ import { describeAddressError } from './listen-error.ts'
 import type * as Files from 'node:fs'
 import type { ListeningAddress } from './listen-error.ts'
 import type { BunFile, FileSink } from 'bun'
+import type { MetricFamily } from '../observability/metric-families.ts'
 import type { ProcessUsage } from '../observability/metrics.ts'
-import type { FromWorker, ToWorker, WorkerProcess } from './workers.ts'
 
 /** The world as a command sees it, so that tests can hand it another one. */
 export interface Host {
@@ -58,6 +58,35 @@ export interface Processes {
 }
 
 /** The process that a worker works for. */
+/** What a supervisor tells a worker. `question` tells answers apart. */
+export type ToWorker =
+  /** Give a sign of life. */
+  | { kind: 'ping' }
+  | { kind: 'reload' }
+  /** Answer the requests in flight, and end; before that, go on for `delayMs` while clients are sent away. */
+  | { kind: 'stop'; delayMs: number }
+  /** End at once. */
+  | { kind: 'abort' }
+  | { kind: 'tell-metrics'; question: number }
+  | { kind: 'all-metrics'; question: number; families: MetricFamily[] }
+
+/** What a worker tells its supervisor. */
+export type FromWorker =
+  | { kind: 'pong' }
+  | { kind: 'listening'; url: string; port: number }
+  | { kind: 'metrics'; question: number; families: MetricFamily[] }
+  | { kind: 'ask-metrics'; question: number }
+
+/** A process that was started. */
+export interface WorkerProcess {
+  pid: number
+  /** Does nothing once the process is gone. */
+  send(message: ToWorker): void
+  kill(): void
+  /** Its exit code; null when a signal ended it. */
+  exited: Promise<number | null>
+}
+
 export interface Supervisor {
   /** Does nothing when the supervisor is gone. */
   send(message: FromWorker): void

@@ -15,7 +15,8 @@ import { realCommands } from './commands.ts'
 
 import type { CommandName, GivenOptions } from './command-line.ts'
 import type { Host, Output } from './host.ts'
-import type { Commands, SandboxOptions } from './commands.ts'
+import type { Commands } from './commands.ts'
+import type { SandboxOptions } from './sandbox.ts'
 import type { RereadSettings } from './lifecycle.ts'
 
 /**

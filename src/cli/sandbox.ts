@@ -12,10 +12,20 @@ import type { SandboxUser } from '../sandbox/sandbox-user.ts'
 import { startBridge } from '../service/bridge.ts'
 import type { Bridge } from '../service/bridge.ts'
 import type { Host } from './host.ts'
-import type { SandboxOptions } from './commands.ts'
 import { describeAddressError } from './listen-error.ts'
 import { lifecycleSignals } from './lifecycle.ts'
 import { createOutputLog } from './output-log.ts'
+
+/** What the sandbox is to start. A port that is null is chosen by the operating system. */
+export interface SandboxOptions {
+  /** Only the storage and the token server, without the bridge. */
+  upstreamOnly: boolean
+  port: number | null
+  tokenPort: number | null
+  storagePort: number | null
+  /** How many sample records a collection gets, by its canonical name. */
+  seed: Map<string, number>
+}
 
 const monthSeconds = 30 * 24 * 3600
 const usualPort = 8000

@@ -1,36 +1,7 @@
 import { countersOf, mergeFamilies } from '../observability/metric-families.ts'
 
 import type { MetricFamily } from '../observability/metric-families.ts'
-import type { Supervisor } from './host.ts'
-
-/** What a supervisor tells a worker. `question` tells answers apart. */
-export type ToWorker =
-  /** Give a sign of life. */
-  | { kind: 'ping' }
-  | { kind: 'reload' }
-  /** Answer the requests in flight, and end; before that, go on for `delayMs` while clients are sent away. */
-  | { kind: 'stop'; delayMs: number }
-  /** End at once. */
-  | { kind: 'abort' }
-  | { kind: 'tell-metrics'; question: number }
-  | { kind: 'all-metrics'; question: number; families: MetricFamily[] }
-
-/** What a worker tells its supervisor. */
-export type FromWorker =
-  | { kind: 'pong' }
-  | { kind: 'listening'; url: string; port: number }
-  | { kind: 'metrics'; question: number; families: MetricFamily[] }
-  | { kind: 'ask-metrics'; question: number }
-
-/** A process that was started. */
-export interface WorkerProcess {
-  pid: number
-  /** Does nothing once the process is gone. */
-  send(message: ToWorker): void
-  kill(): void
-  /** Its exit code; null when a signal ended it. */
-  exited: Promise<number | null>
-}
+import type { FromWorker, Supervisor, ToWorker, WorkerProcess } from './host.ts'
 
 export interface WorkersOptions {
   count: number

@@ -12,10 +12,10 @@ import { createObservers } from './observers.ts'
 import { createServices } from './services.ts'
 
 import type { Log } from '../observability/log.ts'
-import type { ProcessUsage } from '../observability/metrics.ts'
 import type { MetricFamily } from '../observability/metric-families.ts'
 import type { Settings } from '../settings/settings.ts'
 import type { DatagramSocket, Statsd } from '../observability/statsd.ts'
+import type { BridgeHost } from './connections.ts'
 
 /** A bridge that listens. */
 export interface Bridge {
@@ -30,23 +30,6 @@ export interface Bridge {
   reload(settings: Settings): void
   /** The metrics of this process; empty when they are switched off. */
   families(): MetricFamily[]
-}
-
-/** What a bridge needs of the process that it runs in. */
-export interface BridgeHost {
-  /** Wall clock, ms since 1970. */
-  now(): number
-  randomBytes(length: number): Uint8Array
-  /** Absent where nothing is known about the process. */
-  processes?: {
-    usage(): ProcessUsage
-    /** Processor time that this process has used so far, in ms. */
-    cpuMs(): number
-    /** Memory that this process holds. */
-    residentBytes(): number
-    /** Bytes sent by a local port that are not acknowledged, by the port that they go to; null where nobody knows. */
-    unsentBytes(localPort: number): ReadonlyMap<number, number> | null
-  }
 }
 
 export interface BridgeOptions {

@@ -5,11 +5,11 @@ import { createTokenServer } from '../upstream/token-server.ts'
 import { name, version } from '../version.ts'
 
 import type { CredentialStore } from '../credentials/credential-store.ts'
+import type { ProcessUsage } from '../observability/metrics.ts'
 import type { Settings } from '../settings/settings.ts'
 import type { BreakerCount } from '../upstream/circuit-breaker.ts'
 import type { Upstream } from '../upstream/send.ts'
 import type { TokenServer } from '../upstream/token-server.ts'
-import type { BridgeHost } from './bridge.ts'
 import type { Observers } from './observers.ts'
 
 /** The ways to the outside: token server, storage and cache. */
@@ -79,6 +79,23 @@ async function openRedisStore(
     random: Math.random,
     onTrouble: observers.redisTrouble,
   })
+}
+
+/** What a bridge needs of the process that it runs in. */
+export interface BridgeHost {
+  /** Wall clock, ms since 1970. */
+  now(): number
+  randomBytes(length: number): Uint8Array
+  /** Absent where nothing is known about the process. */
+  processes?: {
+    usage(): ProcessUsage
+    /** Processor time that this process has used so far, in ms. */
+    cpuMs(): number
+    /** Memory that this process holds. */
+    residentBytes(): number
+    /** Bytes sent by a local port that are not acknowledged, by the port that they go to; null where nobody knows. */
+    unsentBytes(localPort: number): ReadonlyMap<number, number> | null
+  }
 }
 
 /** Loads the store `delayMs` after the start, because that takes longer than everything else. Calls before then wait. */

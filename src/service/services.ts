@@ -16,8 +16,7 @@ import type { BulkStorage } from '../domain/record-storage.ts'
 import type { Caller, Services } from '../routes/services.ts'
 import type { Settings } from '../settings/settings.ts'
 import type { StorageClient } from '../upstream/call.ts'
-import type { BridgeHost } from './bridge.ts'
-import type { Connections } from './connections.ts'
+import type { BridgeHost, Connections } from './connections.ts'
 import type { Observers } from './observers.ts'
 
 // Of the request's time, kept back for committing what a batch has prepared.

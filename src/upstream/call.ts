@@ -3,12 +3,18 @@ import { accessWith, hawkHeader, storageAddress } from './signed-address.ts'
 import { readStorageRefusal } from './storage-refusal.ts'
 import { collectNotices, toUserAgent } from './wire.ts'
 import type { SyncCredentials } from '../domain/credentials.ts'
-import type { Notices } from '../domain/record-storage.ts'
+import type { Notices, StorageLimits } from '../domain/record-storage.ts'
 import type { UpstreamAnswer } from './answer.ts'
-import type { CallTally, Client, Upstream, UpstreamRequest } from './send.ts'
-import type { LimitsCache } from './storage-limits.ts'
+import type { Client } from './circuit-breaker.ts'
+import type { CallTally, Upstream, UpstreamRequest } from './send.ts'
 import type { Subject } from './storage-refusal.ts'
 import type { Query } from './signed-address.ts'
+
+/** Remembers what storage nodes accept. */
+export interface LimitsCache {
+  get(node: string): StorageLimits | null
+  set(node: string, limits: StorageLimits): void
+}
 
 /** What the calls of all users share. */
 export interface StorageClient {

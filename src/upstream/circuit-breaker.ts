@@ -1,6 +1,7 @@
 import { UpstreamError } from '../domain/errors.ts'
 import { readRetryAfter } from './wire.ts'
-import type { UpstreamRequest, UpstreamTarget } from './send.ts'
+import type { UpstreamTarget } from './concurrency-limits.ts'
+import type { Address } from './signed-address.ts'
 
 /** What the end of a call says about its target. `ignored`: nothing, for instance because its caller hung up. */
 export type CallResult = 'success' | 'failure' | 'ignored'
@@ -30,7 +31,22 @@ export interface BreakersOptions {
   observe?(event: BreakerEvent): void
 }
 
-export type GuardedRequest = Pick<UpstreamRequest, 'target' | 'url' | 'user' | 'callClass' | 'client'>
+/** What a breaker has to know of a call. */
+export interface GuardedRequest {
+  target: UpstreamTarget
+  url: Address
+  /** Whose hanging up ends the call; only for what may be given up, that is reads. */
+  client?: Client
+  /** Whether an open breaker stops it; `normal` if absent. */
+  callClass?: CallClass
+  /** Tells users apart, so that the failures of one don't count for all; not for logs. */
+  user?: string
+}
+
+/** A client's request. Its signal is asked for late, because a call that is over soon has no use for it. */
+export interface Client {
+  readonly signal: AbortSignal
+}
 
 /**
  * A breaker for the token server, and one for each storage node that was called lately. Users whose calls fail have one

@@ -1,5 +1,7 @@
 import { UpstreamError } from '../domain/errors.ts'
-import type { UpstreamTarget } from './send.ts'
+
+/** One of the two services that we call. */
+export type UpstreamTarget = 'token' | 'storage'
 
 /**
  * How many calls may be in flight. The runtime's `fetch` has 256 slots per process, so the token server, the storage and

@@ -4,16 +4,10 @@ import { ConcurrencyLimits } from './concurrency-limits.ts'
 import { readRetryAfter } from './wire.ts'
 import type { UpstreamFailure } from '../domain/errors.ts'
 import type { BodyStream, UpstreamAnswer } from './answer.ts'
-import type { Breakers, CallClass, Permit } from './circuit-breaker.ts'
-import type { CallLimits, Release } from './concurrency-limits.ts'
-import type { Address } from './signed-address.ts'
+import type { Breakers, Client, GuardedRequest, Permit } from './circuit-breaker.ts'
+import type { CallLimits, Release, UpstreamTarget } from './concurrency-limits.ts'
 
-/** One of the two services that we call. */
-export type UpstreamTarget = 'token' | 'storage'
-
-export interface UpstreamRequest {
-  target: UpstreamTarget
-  url: Address
+export interface UpstreamRequest extends GuardedRequest {
   method: 'GET' | 'PUT' | 'POST' | 'DELETE'
   headers: Record<string, string>
   body?: string
@@ -23,19 +17,8 @@ export interface UpstreamRequest {
   maxBytes: number
   /** Whether a body that is no short one is handed on as a stream, when the status is 200. */
   isStreamed?: boolean
-  /** Whose hanging up ends the call; only for what may be given up, that is reads. */
-  client?: Client
-  /** Whether an open breaker stops it; `normal` if absent. */
-  callClass?: CallClass
-  /** Tells users apart, so that the failures of one don't count for all; not for logs. */
-  user?: string
   /** Where the calls that it takes are added up. */
   tally?: CallTally
-}
-
-/** A client's request. Its signal is asked for late, because a call that is over soon has no use for it. */
-export interface Client {
-  readonly signal: AbortSignal
 }
 
 /** The calls that one request of a client has caused. */

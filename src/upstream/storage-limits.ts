@@ -2,13 +2,7 @@ import { UpstreamError } from '../domain/errors.ts'
 import { RecentMap } from '../domain/recent-map.ts'
 import { jsonOf } from './answer.ts'
 import type { StorageLimits } from '../domain/record-storage.ts'
-import type { StorageCalls } from './call.ts'
-
-/** Remembers what storage nodes accept. */
-export interface LimitsCache {
-  get(node: string): StorageLimits | null
-  set(node: string, limits: StorageLimits): void
-}
+import type { LimitsCache, StorageCalls } from './call.ts'
 
 const ttlMs = 600_000
 const maxEntries = 1000

@@ -4,12 +4,8 @@ import { createBreakers } from '../../src/upstream/circuit-breaker.ts'
 import { startFaultProxy } from '../support/fault-proxy.ts'
 import { failureOf, newUpstream } from './rig.ts'
 import type { BreakerEvent, GuardedRequest } from '../../src/upstream/circuit-breaker.ts'
-import type {
-  UpstreamCallSummary,
-  UpstreamOptions,
-  UpstreamRequest,
-  UpstreamTarget,
-} from '../../src/upstream/send.ts'
+import type { UpstreamTarget } from '../../src/upstream/concurrency-limits.ts'
+import type { UpstreamCallSummary, UpstreamOptions, UpstreamRequest } from '../../src/upstream/send.ts'
 import type { Fault } from '../support/fault-proxy.ts'
 
 const cleanups: (() => unknown)[] = []
