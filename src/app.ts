@@ -48,7 +48,9 @@ export function createApp(services: Services) {
     const body = services.streams.send(reply.body, request, () => reply.ended?.())
     const sent = { ...reply, body }
     const response = toResponse(sent, call, settings, services.now(), services.load.backoffSeconds)
-    if (services.isStopping()) response.headers.set('Connection', 'close')
+    // The rest of a body whose length nobody knows could be taken for another request, and be answered.
+    const isCutOff = request.headers.has('transfer-encoding') && !call.body?.isWhole
+    if (services.isStopping() || isCutOff) response.headers.set('Connection', 'close')
     return response
   }
 
@@ -77,7 +79,13 @@ export function createApp(services: Services) {
   })
     .wrap((handle, request) => {
       const rejection = shedLoad(request, services)
-      if (rejection === null) return isRelative(request) ? () => handle(withHost(request, settings)) : handle
+      if (rejection === null) {
+        const answer = isRelative(request) ? () => handle(withHost(request, settings)) : handle
+        const isRefused = request.method === 'GET' || request.method === 'HEAD'
+        if (isRefused || !request.headers.has('transfer-encoding')) return answer
+        // The server reads the beginning of the body first: were that broken, it would be answered a second time.
+        return () => Bun.sleep(0).then(() => answer(request))
+      }
       const call = beginCall(request, services)
       return () => Promise.resolve(rejection).then((reply) => send(reply, call, request))
     })

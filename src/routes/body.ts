@@ -26,6 +26,8 @@ export interface IncomingBody {
    * Throws `ServiceError` 503 when the body was dropped before, because others needed the memory.
    */
   parse<T>(owner: string, read: (bytes: Uint8Array) => T): T
+  /** Whether all of it has come. */
+  readonly isWhole: boolean
   /** Gives it up, or what is left of it; further calls do nothing. */
   release(): void
 }
@@ -141,6 +143,7 @@ export class BodyBudget {
 class Body implements IncomingBody {
   arrived = Promise.resolve()
   heldBytes = 0
+  isWhole = false
   /** Whether the credentials that came with it proved good. */
   isProven = false
   #buffer = new ArrayBuffer(0)
@@ -176,6 +179,7 @@ class Body implements IncomingBody {
       // The client has left, so nobody reads this answer.
       throw notReceived()
     }
+    this.isWhole = !this.#isReleased
     this.#reader = null
     this.dueAtMs = Infinity
   }

@@ -412,6 +412,23 @@ describe('bad input: bodies and framing', () => {
     isUntouched()
   })
 
+  it.each([
+    ['OPTIONS', '/v1/batch'],
+    ['POST', '/v1/batch'],
+    ['POST', '/v1/nothing'],
+    ['PUT', `/v1/buckets/${'0'.repeat(32)}/collections/tabs/records/new`],
+    ['PUT', `/v1/buckets/${'0'.repeat(32)}/collections/history/records/new`],
+    ['DELETE', `/v1/buckets/${'0'.repeat(32)}/collections/history/records/new`],
+  ])('answers %s %s with a broken chunk once, and closes', async (method, path) => {
+    const head = `${method} ${path} HTTP/1.1\r\nHost: a.example\r\nTransfer-Encoding: chunked\r\n\r\n`
+
+    const atOnce = await sendRaw(bridge.url, `${head}zz\r\nbroken`)
+    const later = await sendRaw(bridge.url, `${head}1\r\nx\r\n`)
+
+    for (const { text } of [atOnce, later]) expect(text.match(/HTTP\/1\.1 /g)).toHaveLength(1)
+    expect(later.headers.get('connection')).toBe('close')
+  })
+
   it('does not read the body of a write that is not enabled', async () => {
     const head = rawRequest('PUT', `${bucket}/collections/tabs/records/new`, {
       url: bridge.url,
