@@ -40,9 +40,15 @@ export class KeepAlive {
     return answer
   }
 
+  /** What has come since the last answer. */
+  get strayBytes(): number {
+    return this.#receivedBytes
+  }
+
   close(): void {
     this.#socket?.destroy()
     this.#socket = null
+    this.#receivedBytes = 0
   }
 
   async #open(): Promise<Socket> {
@@ -87,6 +93,7 @@ export class KeepAlive {
 
 function promisedBytes(bytes: Buffer): number {
   const end = bytes.indexOf('\r\n\r\n')
+  if (bytes.toString('latin1', 0, 12).startsWith('HTTP/1.1 1')) return 0
   const length = end === -1 ? null : /\r\ncontent-length: *(\d+)/i.exec(bytes.toString('latin1', 0, end))
   return length ? end + 4 + Number(length[1]) : 0
 }
@@ -105,6 +112,8 @@ export function readAnswer(bytes: Buffer, isHead: boolean): PlainAnswer | null {
     headers.set(name, headers.has(name) ? `${headers.get(name)}, ${value}` : value)
   }
   const rest = bytes.subarray(end + 4)
+  // "100 Continue" comes before the answer.
+  if (status >= 100 && status < 200) return readAnswer(rest, isHead)
   if (isHead || status === 204 || status === 304) return { status, headers, body: Buffer.alloc(0) }
   if (headers.get('transfer-encoding') === 'chunked') {
     const body = readChunks(rest)

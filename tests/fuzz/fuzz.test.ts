@@ -1,0 +1,32 @@
+import { describe, expect, it } from 'bun:test'
+
+import { FuzzedWorld } from './world.ts'
+
+/** How many requests; `FUZZ=1000000` by hand. */
+const count = Number(process.env.FUZZ ?? 20_000)
+/** Another one each day, and the one that a failure names when it is looked into: `FUZZ_SEED=…`. */
+const seed = Number(process.env.FUZZ_SEED ?? Math.floor(Date.now() / 86_400_000))
+const lanes = 6
+
+describe(`${count} requests made up by chance, FUZZ_SEED=${seed}`, () => {
+  it('are answered as the contract says, and touch nothing that they may not', async () => {
+    await using world = await FuzzedWorld.start()
+
+    const outcomes = await Promise.all(
+      Array.from({ length: lanes }, (_, lane) =>
+        world.fuzz(`fuzzer-${lane}`, seed * lanes + lane, Math.ceil(count / lanes)),
+      ),
+    )
+
+    const statuses = new Map<number, number>()
+    for (const [status, times] of outcomes.flatMap((outcome) => [...outcome.statuses])) {
+      statuses.set(status, (statuses.get(status) ?? 0) + times)
+    }
+    // oxlint-disable-next-line no-console -- figures of a long run, and the seed
+    console.log(`FUZZ_SEED=${seed}`, JSON.stringify(Object.fromEntries([...statuses].toSorted())))
+    expect(outcomes.flatMap(({ failures }) => failures)).toEqual([])
+    expect(world.untouched).toEqual([{ id: 'a', payload: 'of the bystander' }])
+    // Most requests get somewhere, or little would be tried.
+    expect(statuses.get(200) ?? 0).toBeGreaterThan(count / 10)
+  }, 3_600_000)
+})

@@ -1,0 +1,113 @@
+import { STATUS_CODES } from 'node:http'
+
+import type { LoggedRequest } from '../support/sandbox.ts'
+import type { PlainAnswer } from '../support/keep-alive.ts'
+import type { FuzzedRequest } from './requests.ts'
+import { collections } from './requests.ts'
+
+/** Statuses that the runtime answers by itself, without a body and closing the connection, to what is no HTTP. */
+const ofTheParser = new Set([400, 413, 431, 505])
+
+/** What is wrong with an answer; null: nothing. Null as the answer: the connection was closed without one. */
+export function faultOfAnswer(request: FuzzedRequest, answer: PlainAnswer | null): string | null {
+  if (answer === null) return request.isWellFormed && !isUnknownMethod(request) ? 'is not answered' : null
+  const { status, headers, body } = answer
+  if (!request.isWellFormed && ofTheParser.has(status) && body.length === 0) return null
+  if (status >= 500 || status < 200) return `is answered ${status} ${body.toString().slice(0, 200)}`
+  if (status === 431 && body.length === 0) return null
+  const fault = faultOfHeaders(headers, status)
+  if (fault) return `is answered ${status} ${fault}`
+  if (status < 400 || isHead(request)) return null
+  return faultOfError(answer)
+}
+
+function isHead({ method, raw }: FuzzedRequest): boolean {
+  return raw ? raw.toString('latin1', 0, 4) === 'HEAD' : method === 'HEAD'
+}
+
+function isUnknownMethod({ method }: FuzzedRequest): boolean {
+  return !['GET', 'HEAD', 'PUT', 'POST', 'DELETE', 'OPTIONS', 'PATCH'].includes(method)
+}
+
+function faultOfHeaders(headers: Map<string, string>, status: number): string | null {
+  const wanted: Record<string, RegExp> = {
+    'cache-control': /^no-cache(, no-store)?$/,
+    vary: /^Authorization, X-Client-State, X-KeyID, Origin$/,
+    'x-content-type-options': /^nosniff$/,
+    'content-security-policy': /./,
+    'x-request-id': /^[\w.-]{1,64}$/,
+  }
+  for (const [name, form] of Object.entries(wanted)) {
+    // Files of the documentation are cached by their names.
+    if (name === 'cache-control' && /script|css|png|svg/.test(headers.get('content-type') ?? '')) continue
+    if (!form.test(headers.get(name) ?? '')) return `with ${name} ${JSON.stringify(headers.get(name))}`
+  }
+  if (headers.has('retry-after') && status !== 429) return 'with Retry-After'
+  if (headers.has('backoff') && status >= 400) return 'with Backoff'
+  if (status === 401 && !headers.has('www-authenticate')) return 'without WWW-Authenticate'
+  if (status === 405 && !headers.has('allow')) return 'without Allow'
+  const location = headers.get('location')
+  if (location && !location.startsWith('/') && !/^https?:\/\/[^/]+\/v1(\/|$|\?)/.test(location)) {
+    return `with Location ${location}`
+  }
+  return location && /^\/[/\\]/.test(location) ? `with Location ${location}` : null
+}
+
+function faultOfError({ status, headers, body }: PlainAnswer): string | null {
+  if (!headers.get('content-type')?.startsWith('application/json')) return `is answered ${status} not in JSON`
+  let error: Record<string, unknown>
+  try {
+    error = JSON.parse(body.toString())
+  } catch {
+    return `is answered ${status} with ${body.toString().slice(0, 100)}`
+  }
+  const isComplete =
+    error.code === status &&
+    typeof error.errno === 'number' &&
+    error.errno !== 999 &&
+    error.error === STATUS_CODES[status] &&
+    typeof error.message === 'string' &&
+    error.message !== ''
+  if (!isComplete) return `is answered ${status} with ${body.toString().slice(0, 200)}`
+  const { details } = error
+  if (!Array.isArray(details)) return null
+  if (details.length === 0) return 'is answered without details'
+  for (const { location, name, description } of details) {
+    if (!['body', 'querystring', 'path', 'header'].includes(location)) return `names the location ${location}`
+    if (typeof name !== 'string' || name.length > 64 || typeof description !== 'string')
+      return `names ${name}`
+  }
+  return null
+}
+
+/** What is wrong with what one request made the bridge ask of the storage. */
+export function faultOfCalls(
+  request: FuzzedRequest,
+  uid: number,
+  calls: readonly LoggedRequest[],
+): string | null {
+  const commits = new Map<string, number>()
+  for (const { method, target, status } of calls) {
+    const match = /^\/1\.5\/(\d+)\/(info\/[a-z_]+|storage\/([a-z0-9._-]{1,32})(?:\/[^/?]+)?)(\?.*)?$/.exec(
+      target,
+    )
+    if (!match) return `asks ${method} ${target}`
+    const [, owner, path, collection, query] = match
+    if (Number(owner) !== uid) return `asks for another user: ${method} ${target}`
+    if (method === 'GET') continue
+    if (request.raw === null && !['PUT', 'POST', 'DELETE'].includes(request.method))
+      return `writes: ${method} ${target}`
+    if (method === 'DELETE') {
+      if (!collections.putAndDelete.includes(collection!)) return `deletes past the gate: ${target}`
+      if (path === `storage/${collection}` && !query?.includes('ids='))
+        return `deletes a collection: ${target}`
+    } else if (![...collections.putAndDelete, ...collections.put].includes(collection!)) {
+      return `writes past the gate: ${method} ${target}`
+    }
+    if (status >= 300 || (query?.includes('batch=') && !query.includes('commit='))) continue
+    const key = `${method} ${collection}`
+    commits.set(key, (commits.get(key) ?? 0) + 1)
+  }
+  for (const [key, count] of commits) if (count > 1) return `writes ${count} times: ${key}`
+  return null
+}
