@@ -35,13 +35,14 @@ export function createStorageServer(
     if (target.path.startsWith('/__')) return dockerflow(parts.switches, target.path)
     if (target.path === '/') return new Response(null, { status: 302, headers: { Location: '/__version__' } })
     if (refusedAgents.test(request.headers.get('User-Agent') ?? '')) return Response.json(0, { status: 503 })
+    const startedAt = parts.clock.timestamp()
     try {
       if (parts.switches.latencyMs > 0) await Bun.sleep(parts.switches.latencyMs)
       const read = await readRequest(parts, request, target)
-      return toResponse(parts, request.method, await transact(parts, read))
+      return toResponse(parts, startedAt, request.method, await transact(parts, read))
     } catch (error) {
       if (!(error instanceof Refusal)) throw error
-      return toResponse(parts, request.method, toReply(parts, error))
+      return toResponse(parts, startedAt, request.method, toReply(parts, error))
     }
   }
 }
@@ -126,11 +127,16 @@ function toReply({ quirks }: StorageServerParts, { status, code, headers }: Refu
   return { status, body: number === null ? null : String(number), headers }
 }
 
-function toResponse({ clock, quirks }: StorageServerParts, method: string, reply: Reply): Response {
+// X-Weave-Timestamp is the time at which the request came, but never before what it tells of.
+function toResponse(
+  { quirks }: StorageServerParts,
+  startedAt: number,
+  method: string,
+  reply: Reply,
+): Response {
   const { status, body, contentType = 'application/json', lastModified, headers = {} } = reply
-  const now = clock.timestamp()
   const isWritten = quirks.isPython && method !== 'GET' && lastModified !== undefined && status < 300
-  const time = isWritten ? lastModified : Math.max(now, lastModified ?? 0)
+  const time = isWritten ? lastModified : Math.max(startedAt, lastModified ?? 0)
   const common: Record<string, string> = { 'X-Weave-Timestamp': formatSeconds(time) }
   if (lastModified !== undefined) common['X-Last-Modified'] = formatSeconds(lastModified)
   if (body !== null) common['Content-Type'] = contentType

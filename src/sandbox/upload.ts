@@ -132,7 +132,7 @@ function hasLoneSurrogate(text: string): boolean {
 }
 
 function parseLines(text: string, quirks: Quirks): unknown[] {
-  const lines = text.replace(/\n$/, '').split('\n')
+  const lines = text === '' ? [] : text.replace(/\n$/, '').split('\n')
   return lines.map((line) => parseJson(line, quirks))
 }
 

@@ -248,9 +248,11 @@ describe('sandbox, as the real server does', () => {
     const headers = { 'Content-Type': 'application/newlines' }
 
     const blank = await sync.send('POST', '/storage/tabs', { body: '\n{"id":"a"}\n', headers })
+    const nothing = await sync.send('POST', '/storage/tabs', { body: '', headers })
+    sync.later()
     const put = await sync.put('/storage/tabs/100%', { payload: 'x' })
 
-    expect([blank.status, blank.text]).toEqual([400, '8'])
+    expect([blank.status, blank.text, nothing.status]).toEqual([400, '8', 200])
     expect([put.status, sync.sandbox.records(sync.user, 'tabs').map(({ id }) => id)]).toEqual([200, ['100%']])
   })
 
@@ -259,6 +261,15 @@ describe('sandbox, as the real server does', () => {
     await sync.post('/storage/tabs', [{ id: 'b' }, { id: 'a' }, { id: 'c' }])
 
     expect((await sync.get('/storage/tabs?sort=none')).json()).toEqual(['c', 'b', 'a'])
+  })
+
+  it('dates an answer by when its request came', async () => {
+    await using sync = await connect()
+    sync.sandbox.switches.onFirstWrite = async () => sync.later(50)
+
+    const put = await sync.put('/storage/tabs/a', { payload: 'x' })
+
+    expect([put.text, put.headers.get('X-Weave-Timestamp')]).toEqual([sync.stamp(-50), sync.stamp(-50)])
   })
 
   it('gives an account that comes with two first requests at once two uids, of which the last counts', async () => {
