@@ -27,7 +27,7 @@ export async function describeAddressError(
     case 'EACCES':
     case 'EPERM':
       return port > 0 && port < 1024
-        ? `ports below 1024 are for root: change ${setting}, or give the unit AmbientCapabilities=CAP_NET_BIND_SERVICE`
+        ? `ports below 1024 are for root: change ${setting}, or set the sysctl net.ipv4.ip_unprivileged_port_start=${port}`
         : 'the operating system does not allow it'
     default:
       return null
