@@ -3,7 +3,8 @@ import { createNotifier, takeoverRisk } from './linux.ts'
 
 import type { Log } from '../observability/log.ts'
 import type { Settings } from '../settings/settings.ts'
-import type { Host, Successor, Supervisor } from './host.ts'
+import type { Host } from './host.ts'
+import type { Successor, Supervisor } from './processes.ts'
 import type { OutputLog } from './output-log.ts'
 import type { Notifier } from './linux.ts'
 

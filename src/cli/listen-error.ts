@@ -19,7 +19,7 @@ export async function describeAddressError(
   if (!(await isKnown(hostname))) return `the host is unknown: change ${setting}`
   switch (code) {
     case 'EADDRINUSE':
-      return `the port is in use: change ${setting}, or stop who uses it`
+      return `the port is in use: change ${setting}, or stop the program that uses it`
     case 'EADDRNOTAVAIL':
       return `the address is not one of this machine: change ${setting}`
     case 'EINVAL':

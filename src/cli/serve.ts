@@ -8,7 +8,8 @@ import { answerSupervisor } from './workers.ts'
 import type { MetricFamily } from '../observability/metric-families.ts'
 import type { Settings } from '../settings/settings.ts'
 import type { Bridge, BridgeOptions } from '../service/bridge.ts'
-import type { Host, Supervisor } from './host.ts'
+import type { Host } from './host.ts'
+import type { Supervisor } from './processes.ts'
 import type { LifecycleSignals, RereadSettings, ServiceContext } from './lifecycle.ts'
 
 /**

@@ -2,7 +2,8 @@ import { runUntilStopped } from './lifecycle.ts'
 import { listenForMetrics } from './metrics-listener.ts'
 import { Workers } from './workers.ts'
 
-import type { Host, Processes } from './host.ts'
+import type { Host } from './host.ts'
+import type { Processes } from './processes.ts'
 import type { LifecycleSignals, ServiceContext } from './lifecycle.ts'
 
 /** Beyond what a worker grants its requests. */

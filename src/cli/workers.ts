@@ -1,7 +1,7 @@
 import { countersOf, mergeFamilies } from '../observability/metric-families.ts'
 
 import type { MetricFamily } from '../observability/metric-families.ts'
-import type { FromWorker, Supervisor, ToWorker, WorkerProcess } from './host.ts'
+import type { FromWorker, Supervisor, ToWorker, WorkerProcess } from './processes.ts'
 
 export interface WorkersOptions {
   count: number
@@ -198,7 +198,7 @@ export class Workers {
     this.#started.resolve({ url, port })
   }
 
-  /** The figures of all; who does not answer in time counts with what lasts of its last answer. */
+  /** The figures of all. A worker that does not answer in time counts with the counters of its last answer. */
   async families(): Promise<MetricFamily[]> {
     const question = ++this.#lastQuestion
     const answers = new Map<Member, MetricFamily[]>()

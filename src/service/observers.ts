@@ -13,7 +13,7 @@ import type { RequestSummary, SubRequestSummary } from '../routes/services.ts'
 import type { BreakerEvent } from '../upstream/circuit-breaker.ts'
 import type { UpstreamCallSummary } from '../upstream/send.ts'
 
-/** Those who are told what happens: the log, the metrics and a statsd, the last two where they are switched on. */
+/** Passes what happens on to the log, and to metrics and statsd where they are switched on. */
 export interface Observers {
   request(summary: RequestSummary): void
   batch(size: number, describe: (index: number) => SubRequestSummary): void

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'bun:test'
 import { Workers } from '../../src/cli/workers.ts'
 
 import type { MetricFamily } from '../../src/observability/metric-families.ts'
-import type { FromWorker, ToWorker } from '../../src/cli/host.ts'
+import type { FromWorker, ToWorker } from '../../src/cli/processes.ts'
 
 /** A process that does as the test says. */
 interface Puppet {

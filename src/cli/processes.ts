@@ -1,0 +1,241 @@
+import { describeAddressError } from './listen-error.ts'
+
+import type * as Files from 'node:fs'
+import type { MetricFamily } from '../observability/metric-families.ts'
+import type { ProcessUsage } from '../observability/metrics.ts'
+import type { ListeningAddress } from './listen-error.ts'
+
+/** This process and its relatives. */
+export interface Processes {
+  /** The process that this one works for; null when it is on its own. */
+  supervisor: Supervisor | null
+  /** The process that this one takes over from. */
+  predecessor: Predecessor | null
+  /** Whether the operating system deals the connections of a port to all processes of a user that listen on it. */
+  canSharePorts: boolean
+  /** Why nobody could listen here without sharing the port, with the remedy; null: it is free. */
+  addressProblem(address: ListeningAddress): Promise<string | null>
+  /** Runs this program once more, with the same arguments, as a worker. Throws when that is impossible. */
+  startWorker(
+    environment: Record<string, string | undefined>,
+    take: (message: FromWorker) => void,
+  ): WorkerProcess
+  /** Runs the executable that now has this one's name, with the same arguments, to take over. */
+  startSuccessor(environment: Record<string, string | undefined>): Successor
+  /** Whether the executable was replaced since this process began. */
+  hasNewExecutable(): boolean
+  usage(): ProcessUsage
+  /** Processor time that this process has used so far, in ms. */
+  cpuMs(): number
+  /** Memory that this process holds. */
+  residentBytes(): number
+  /** Bytes sent by a local port that are not acknowledged, by the port that they go to; null where nobody knows. */
+  unsentBytes(localPort: number): ReadonlyMap<number, number> | null
+}
+
+/** The process that a worker works for. */
+export interface Supervisor {
+  /** Does nothing when the supervisor is gone. */
+  send(message: FromWorker): void
+  onMessage(handler: (message: ToWorker) => void): void
+  /** Calls the handler when the supervisor is gone. */
+  onLoss(handler: () => void): void
+}
+
+/** The process that this one takes over from. */
+export interface Predecessor {
+  /** Tells it that this process listens now. */
+  announce(url: string): void
+}
+
+/** A process that is to take over. */
+export interface Successor {
+  pid: number
+  /** Where it listens, or why it never will. */
+  started: Promise<{ url: string } | { failure: string }>
+  kill(): void
+}
+
+/** What a supervisor tells a worker. `question` tells answers apart. */
+export type ToWorker =
+  /** Give a sign of life. */
+  | { kind: 'ping' }
+  | { kind: 'reload' }
+  /** Answer the requests in flight, and end; before that, go on for `delayMs` while clients are sent away. */
+  | { kind: 'stop'; delayMs: number }
+  /** End at once. */
+  | { kind: 'abort' }
+  | { kind: 'tell-metrics'; question: number }
+  | { kind: 'all-metrics'; question: number; families: MetricFamily[] }
+
+/** What a worker tells its supervisor. */
+export type FromWorker =
+  | { kind: 'pong' }
+  | { kind: 'listening'; url: string; port: number }
+  | { kind: 'metrics'; question: number; families: MetricFamily[] }
+  | { kind: 'ask-metrics'; question: number }
+
+/** A process that was started. */
+export interface WorkerProcess {
+  pid: number
+  /** Does nothing once the process is gone. */
+  send(message: ToWorker): void
+  kill(): void
+  /** Its exit code; null when a signal ended it. */
+  exited: Promise<number | null>
+}
+
+/** This process, as the operating system has it. */
+export function realProcesses(): Processes {
+  return {
+    ...relatives(),
+    canSharePorts: process.platform === 'linux',
+    addressProblem,
+    startWorker,
+    startSuccessor,
+    hasNewExecutable,
+    usage,
+    cpuMs,
+    residentBytes: () => process.memoryUsage.rss(),
+    unsentBytes,
+  }
+}
+
+/** Set in the environment of a process that another one has started, to what it is for that one. */
+const roleMark = 'SYNC_BRIDGE_ROLE'
+
+function relatives(): Pick<Processes, 'supervisor' | 'predecessor'> {
+  const role = process.send && process.env[roleMark]
+  // What this process starts has a role of its own.
+  delete process.env[roleMark]
+  return {
+    supervisor: role === 'worker' ? supervisor : null,
+    predecessor: role === 'successor' ? predecessor : null,
+  }
+}
+
+const supervisor: Supervisor = {
+  send(message) {
+    if (process.connected) process.send?.(message)
+  },
+  onMessage: (handler) => void process.on('message', handler),
+  onLoss: (handler) => void process.on('disconnect', handler),
+}
+
+const predecessor: Predecessor = {
+  announce(url) {
+    if (!process.connected) return
+    process.send?.({ url })
+    process.disconnect?.()
+  },
+}
+
+function startRelative(
+  role: 'worker' | 'successor',
+  environment: Record<string, string | undefined>,
+  take: (message: never) => void,
+) {
+  // From source the runtime is the executable, and the program its first argument.
+  const args = process.argv.slice(Bun.isStandaloneExecutable ? 2 : 1)
+  return Bun.spawn([process.execPath, ...args], {
+    env: { ...environment, [roleMark]: role },
+    stdio: ['ignore', 'inherit', 'inherit'],
+    ipc: take,
+  })
+}
+
+function startSuccessor(environment: Record<string, string | undefined>): Successor {
+  const started = Promise.withResolvers<{ url: string } | { failure: string }>()
+  let child: ReturnType<typeof startRelative>
+  try {
+    child = startRelative('successor', environment, ({ url }: { url: string }) => started.resolve({ url }))
+  } catch (error) {
+    const { code } = error as { code?: unknown }
+    return {
+      pid: 0,
+      started: Promise.resolve({ failure: `it can not be started (${String(code)})` }),
+      kill() {},
+    }
+  }
+  void child.exited.then(() =>
+    started.resolve({ failure: `it ended with ${child.signalCode ?? `exit code ${child.exitCode}`}` }),
+  )
+  // It outlives this process.
+  child.unref()
+  return { pid: child.pid, started: started.promise, kill: () => child.kill('SIGKILL') }
+}
+
+// A file that takes the place of a running executable is another file.
+function hasNewExecutable(): boolean {
+  try {
+    const { ino, dev } = files().statSync(process.execPath)
+    const running = files().statSync('/proc/self/exe')
+    return ino !== running.ino || dev !== running.dev
+  } catch {
+    return false
+  }
+}
+
+async function addressProblem(address: ListeningAddress): Promise<string | null> {
+  const { hostname, port } = address
+  try {
+    Bun.listen({ hostname, port, socket: { data() {} } }).stop(true)
+    return null
+  } catch (error) {
+    return describeAddressError(error, address)
+  }
+}
+
+function startWorker(
+  environment: Record<string, string | undefined>,
+  take: (message: FromWorker) => void,
+): WorkerProcess {
+  const child = startRelative('worker', environment, take)
+  return {
+    pid: child.pid,
+    send(message) {
+      try {
+        child.send(message)
+      } catch {
+        // It has just ended, as `exited` tells.
+      }
+    },
+    kill: () => child.kill('SIGKILL'),
+    exited: child.exited.then((code) => (child.signalCode === null ? code : null)),
+  }
+}
+
+const startedAtSeconds = Math.round(Date.now() - performance.now()) / 1000
+
+function cpuMs(): number {
+  const { user, system } = process.cpuUsage()
+  return (user + system) / 1000
+}
+
+function usage(): ProcessUsage {
+  const { rss, heapUsed } = process.memoryUsage()
+  return { cpuSeconds: cpuMs() / 1000, residentBytes: rss, heapBytes: heapUsed, startedAtSeconds }
+}
+
+// See proc(5), "/proc/net/tcp": addresses end in the port, and the length of the queue to send precedes a colon.
+function unsentBytes(localPort: number): ReadonlyMap<number, number> | null {
+  const unsent = new Map<number, number>()
+  try {
+    for (const table of ['/proc/self/net/tcp', '/proc/self/net/tcp6']) {
+      for (const line of files().readFileSync(table, 'latin1').split('\n')) {
+        const [, local, remote, , queues] = line.trim().split(/ +/)
+        if (local === undefined || parseInt(local.slice(-4), 16) !== localPort) continue
+        const port = parseInt(remote!.slice(-4), 16)
+        unsent.set(port, (unsent.get(port) ?? 0) + parseInt(queues!, 16))
+      }
+    }
+    return unsent
+  } catch {
+    return null
+  }
+}
+
+/** Loaded at the first use, because that takes some ms. */
+export function files(): typeof Files {
+  return require('node:fs') as typeof Files
+}
