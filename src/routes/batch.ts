@@ -27,10 +27,10 @@ import { readBatch, toSubResponse } from '../protocol/subrequest.ts'
 import type { MergedRequest } from '../protocol/subrequest.ts'
 import { unknownPath, unknownVersion } from './guard.ts'
 import type { Call } from './guard.ts'
-import { userOf, withPermit } from './load-shedding.ts'
+import { userOf } from './load-shedding.ts'
 import { heartbeatReply, rootReplyFor } from './service.ts'
 import type { Services } from './services.ts'
-import { calls, deadlineOf, noteLegacyBucket, openStorage, receiveBody } from './session.ts'
+import { calls, deadlineOf, noteLegacyBucket, openStorage, receiveBody, withPermit } from './session.ts'
 
 /** POST /batch: many requests, one transaction. */
 export function batchRoutes(services: Services) {

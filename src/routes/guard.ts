@@ -2,6 +2,7 @@ import type { Notices } from '../domain/record-storage.ts'
 import { errno, invalidRequest, ServiceError } from '../domain/errors.ts'
 import type { Problem } from '../domain/errors.ts'
 import { checkOrigin, preflightReply } from '../protocol/envelope.ts'
+import { overloadReply } from '../protocol/error-reply.ts'
 import { majorVersion } from '../protocol/exposed.ts'
 import { readIdentity } from '../protocol/identity.ts'
 import { isDecodable, readQuery, requireNone } from '../protocol/list-query.ts'
@@ -11,6 +12,7 @@ import type { Address, Reply } from '../protocol/reply.ts'
 import { isBucketResource, methodNotAllowed } from '../protocol/resources.ts'
 import { decodeNames, findResource, findResources } from '../protocol/router.ts'
 import { withoutTrailingSlashes } from '../protocol/subrequest.ts'
+import { discardBody } from './body.ts'
 import type { IncomingBody } from './body.ts'
 import type { ResourceName } from '../protocol/resources.ts'
 import type { Services, Work } from './services.ts'
@@ -37,6 +39,27 @@ export interface Call extends Address {
   isLegacyBucket: boolean
   /** What is received of the body; null for a request that needs none. */
   body: IncomingBody | null
+}
+
+/**
+ * The answer for a request that is one too many, before the framework has seen it and without reading more of it than
+ * is needed: a rejection has to cost a fraction of an answer. Null: go on. Only requests for somebody's data are shed.
+ */
+export function shedLoad(request: Request, services: Services): Reply | Promise<Reply> | null {
+  const { load, settings } = services
+  if (!isForData(request, services) || !load.rejectsAll()) return null
+  services.observeRefusal(request.method)
+  const turn = load.rejectionTurn()
+  if (turn === null) return overloadReply(settings)
+  discardBody(request)
+  return turn.then(() => overloadReply(settings))
+}
+
+function isForData({ method, url }: Request, { settings }: Services): boolean {
+  if (method === 'OPTIONS') return false
+  const { path } = splitUrl(url)
+  const start = `/v${majorVersion(settings)}/`
+  return path.startsWith(`${start}buckets/`) || path === `${start}batch`
 }
 
 /** Begins a request. Nothing is refused yet, so that every answer can tell whose it is. */

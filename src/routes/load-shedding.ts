@@ -1,11 +1,5 @@
 import { errno, ServiceError } from '../domain/errors.ts'
-import { overloadReply } from '../protocol/error-reply.ts'
-import { majorVersion } from '../protocol/exposed.ts'
-import type { Reply } from '../protocol/reply.ts'
 import { AdaptiveConcurrencyLimit, RejectionThrottle, windowMs } from './concurrency-limit.ts'
-import { discardBody } from './body.ts'
-import { splitUrl } from './guard.ts'
-import type { Services } from './services.ts'
 
 /**
  * Why a request was rejected:
@@ -219,70 +213,8 @@ export function overloaded(): ServiceError {
   return new ServiceError(503, errno.backend, 'Too many requests are under way: try again later')
 }
 
-/**
- * The answer for a request that is one too many, before the framework has seen it and without reading more of it than
- * is needed: a rejection has to cost a fraction of an answer. Null: go on. Only requests for somebody's data are shed.
- */
-export function shedLoad(request: Request, services: Services): Reply | Promise<Reply> | null {
-  const { load, settings } = services
-  if (!isForData(request, services) || !load.rejectsAll()) return null
-  services.observeRefusal(request.method)
-  const turn = load.rejectionTurn()
-  if (turn === null) return overloadReply(settings)
-  discardBody(request)
-  return turn.then(() => overloadReply(settings))
-}
-
-function isForData({ method, url }: Request, { settings }: Services): boolean {
-  if (method === 'OPTIONS') return false
-  const { path } = splitUrl(url)
-  const start = `/v${majorVersion(settings)}/`
-  return path.startsWith(`${start}buckets/`) || path === `${start}batch`
-}
-
 /** Tells the user of a request from others, before it is known whether the credentials are good: the assertion. */
 export function userOf({ headers }: Request): string {
   const authorization = headers.get('authorization') ?? ''
   return authorization.slice(authorization.lastIndexOf(' ') + 1)
-}
-
-/** What a request takes while it is in flight. */
-export interface Admission {
-  /** Names the user, the same for all of their credentials. */
-  user: string
-  /** How many requests a batch consists of; one if absent. */
-  requests?: number
-  /** Lists are also bounded by how many of them a user gets at a time. */
-  isList?: boolean
-}
-
-/**
- * Answers a request while it holds a permit; rejects it with 503 when it gets none. A streamed answer holds its permits
- * until its last byte is handed on. To be called once body and credentials have proved good.
- */
-export async function withPermit(
-  { load, streams, settings }: Pick<Services, 'load' | 'streams' | 'settings'>,
-  { user, requests = 1, isList = false }: Admission,
-  answer: () => Promise<Reply>,
-): Promise<Reply> {
-  const permit = load.acquire(user, requests)
-  if (!permit) return overloadReply(settings)
-  let listPermit: Permit | null = null
-  let isStreamed = false
-  const release = () => {
-    permit.release()
-    listPermit?.release()
-  }
-  try {
-    if (isList) {
-      listPermit = await streams.acquire(user)
-      if (!listPermit) return overloadReply(settings)
-    }
-    const reply = await answer()
-    isStreamed = reply.body instanceof ReadableStream
-    if (isStreamed) reply.ended = release
-    return reply
-  } finally {
-    if (!isStreamed) release()
-  }
 }

@@ -8,8 +8,7 @@ import type { Reply } from '../protocol/reply.ts'
 import type { BulkStorage } from '../domain/record-storage.ts'
 import { discardBody } from './body.ts'
 import type { Call } from './guard.ts'
-import { withPermit } from './load-shedding.ts'
-import { execute, receiveBody, sessions } from './session.ts'
+import { execute, receiveBody, sessions, withPermit } from './session.ts'
 import type { Services } from './services.ts'
 
 /** Buckets, collections and records: read what is asked, ask the storage, answer. */

@@ -4,12 +4,15 @@ import type { Operation, OperationOutcome } from '../domain/operation.ts'
 import { judgeCollection } from '../domain/precondition.ts'
 import type { BulkStorage } from '../domain/record-storage.ts'
 import { softAlert } from '../protocol/envelope.ts'
+import { overloadReply } from '../protocol/error-reply.ts'
 import { IdentityReader } from '../protocol/identity.ts'
+import type { Reply } from '../protocol/reply.ts'
 import { BucketPath, ReadHeaders } from '../protocol/schemas.ts'
 import { beginCall, checkCall } from './guard.ts'
 import type { IncomingBody } from './body.ts'
 import type { Call } from './guard.ts'
 import { userOf } from './load-shedding.ts'
+import type { Permit } from './load-shedding.ts'
 import type { Services } from './services.ts'
 
 /** Gives every route its `call`: what is known of the request, checked before anything else is. */
@@ -96,5 +99,46 @@ export async function execute(
     }
     default:
       return operation satisfies never
+  }
+}
+
+/** What a request takes while it is in flight. */
+export interface Admission {
+  /** Names the user, the same for all of their credentials. */
+  user: string
+  /** How many requests a batch consists of; one if absent. */
+  requests?: number
+  /** Lists are also bounded by how many of them a user gets at a time. */
+  isList?: boolean
+}
+
+/**
+ * Answers a request while it holds a permit; rejects it with 503 when it gets none. A streamed answer holds its permits
+ * until its last byte is handed on. To be called once body and credentials have proved good.
+ */
+export async function withPermit(
+  { load, streams, settings }: Pick<Services, 'load' | 'streams' | 'settings'>,
+  { user, requests = 1, isList = false }: Admission,
+  answer: () => Promise<Reply>,
+): Promise<Reply> {
+  const permit = load.acquire(user, requests)
+  if (!permit) return overloadReply(settings)
+  let listPermit: Permit | null = null
+  let isStreamed = false
+  const release = () => {
+    permit.release()
+    listPermit?.release()
+  }
+  try {
+    if (isList) {
+      listPermit = await streams.acquire(user)
+      if (!listPermit) return overloadReply(settings)
+    }
+    const reply = await answer()
+    isStreamed = reply.body instanceof ReadableStream
+    if (isStreamed) reply.ended = release
+    return reply
+  } finally {
+    if (!isStreamed) release()
   }
 }
