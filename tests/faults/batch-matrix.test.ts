@@ -8,10 +8,10 @@ import type { FaultyBridge } from './faulty-bridge.ts'
 
 const quick = (Object.keys(faults) as FaultName[]).filter((name) => !hangs.includes(name))
 
-const commitPatienceMs = 300
+const commitPatienceMs = 150
 
 let patient: FaultyBridge
-/** Commits and undos go on for a second only, because the storage does not come back. */
+/** Commits and undos go on for half a second only, because the storage does not come back. */
 let lasting: FaultyBridge
 let forlorn: FaultyBridge
 /** With little time for a call, as a hanging storage takes all of it. */
@@ -24,7 +24,7 @@ beforeAll(async () => {
   const startSeveral = (settings: Record<string, string>) =>
     Promise.all(Array.from({ length: 10 }, () => startFaultyBridge({ writable, settings, commitPatienceMs })))
   patient = await startFaultyBridge({ writable })
-  const soon = { writable, settings: { request_timeout_seconds: '1' }, commitPatienceMs }
+  const soon = { writable, settings: { request_timeout_seconds: '0.5' }, commitPatienceMs }
   lasting = await startFaultyBridge(soon)
   forlorn = await startFaultyBridge(soon)
   impatient = await startSeveral({ upstream_timeout_seconds: '0.3' })

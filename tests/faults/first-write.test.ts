@@ -5,7 +5,7 @@ import { startExecutable } from '../support/executable.ts'
 import type { Executable } from '../support/executable.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 
-const rounds = 20
+const rounds = 10
 
 let one: Executable
 let other: Executable
