@@ -46,7 +46,7 @@ export class Accounts {
     return this.#update(claimed, current)
   }
 
-  /** Registers an account without asking whether new ones are welcome. */
+  /** Adds an account even where new ones are refused. */
   register(claimed: Claimed): AccountRow {
     return this.#add(claimed)
   }

@@ -96,7 +96,7 @@ function store(operation: Operation, staged: readonly Bso[] = []): Reply {
   return { ...jsonReply(body, timestamp), headers: quotaHeaders(operation) }
 }
 
-// The answer looks well also when the database failed: then all records of the request are reported as failed.
+// When the database fails the status is still 202, and all records of the request are reported as failed.
 function stage(operation: Operation, batch: { kind: 'start' } | { kind: 'append'; id: string }): Reply {
   const { batches, uid, collection, nowMs, upload, limits, quirks } = operation
   const id = batch.kind === 'start' ? batches.start(uid, collection, nowMs) : batch.id
@@ -109,14 +109,14 @@ function stage(operation: Operation, batch: { kind: 'start' } | { kind: 'append'
   return { status: 202, body: `{"batch":${JSON.stringify(id)},${formatOutcome(outcome)}}` }
 }
 
-// The body of a commit may bring more records; the time that lives are counted from is the commit's.
+// A commit may bring records of its own. A ttl counts from the commit.
 function commit(operation: Operation, id: string): Reply {
   const { batches, uid, collection, nowMs, timestamp, upload, quirks } = operation
   batches.find(id, uid, collection, nowMs)
   if (upload.valid.every(({ payload = '' }) => quirks.storable.test(payload))) {
     return store(operation, batches.take(id))
   }
-  // The answer looks as if the staged records were stored, but the database has undone everything.
+  // The real server answers 200 here although the database has rolled the whole commit back.
   const outcome = { valid: [], failed: { ...upload.failed, ...databaseErrors(upload.valid) } }
   return jsonReply(`{"modified":${formatSeconds(timestamp)},${formatOutcome(outcome)}}`, timestamp)
 }

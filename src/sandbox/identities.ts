@@ -261,7 +261,7 @@ export class TokenError extends Error {
   }
 }
 
-/** 401 with a status word, the commonest refusal. */
+/** 401 with a status word, the most frequent refusal. */
 export function unauthorized(status: string, description = 'Unauthorized'): TokenError {
   return new TokenError(401, status, 'body', '', description)
 }

@@ -13,9 +13,8 @@ export interface SeedOptions {
 const smallestPayloadBytes = 160
 
 /**
- * Made-up records that look encrypted but aren't. The first ones put into a collection have the same ids each
- * time. Their timestamps are 10 ms apart,
- * none before `earliest`, and end at `now` if there is room.
+ * Made-up records that look encrypted but aren't. The records of an empty collection have the same ids each time. Their
+ * timestamps are 10 ms apart, begin at `earliest` or later, and end at `now` if there is room.
  */
 export function* seedRecords(
   count: number,

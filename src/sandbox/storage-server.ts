@@ -127,7 +127,7 @@ function toReply({ quirks }: StorageServerParts, { status, code, headers }: Refu
   return { status, body: number === null ? null : String(number), headers }
 }
 
-// X-Weave-Timestamp is the time at which the request came, but never before what it tells of.
+// X-Weave-Timestamp is the time at which the request came, raised to X-Last-Modified where that is later.
 function toResponse(
   { quirks }: StorageServerParts,
   startedAt: number,

@@ -44,7 +44,7 @@ async function answer(parts: TokenServerParts, request: Request, target: Request
   if (route === null) return new Response(target.path.startsWith('/1.0/') ? null : '0', { status: 404 })
   if (request.method !== 'GET') return new Response(null, { status: 405, headers: { Allow: 'GET' } })
   const claimed = identify(parts, request.headers)
-  // Only now: who isn't known isn't told either which applications there are.
+  // The real server looks at application and version only after authentication.
   const [, application = '', version = ''] = route
   if (application !== 'sync') throw unsupported('application', 'Unsupported application')
   if (version !== '1.5') throw unsupported(version, 'Unsupported application version')
