@@ -1,3 +1,4 @@
+import { writeFileSync } from 'node:fs'
 import { cores, cpuMicroseconds, start } from './processes.ts'
 import type { Subject } from './subjects.ts'
 
@@ -15,6 +16,16 @@ export interface Run {
 
 export const percentiles = [1, 10, 25, 50, 75, 90, 95, 99, 99.9]
 
+// Each of these users has an access token of their own.
+const usersScript = (users: number) => `
+local turn = 0
+request = function()
+  turn = (turn + 1) % ${users}
+  wrk.headers["Authorization"] = string.format("Bearer %064d", turn)
+  return wrk.format()
+end
+`
+
 /** The script by which the load generator prints what it has seen as JSON. */
 export const loadScript = `
 done = function(summary, latency, requests)
@@ -30,7 +41,7 @@ end
 export interface LoadOptions {
   connections: number
   seconds: number
-  /** The file with `loadScript`. */
+  /** The file with `loadScript`; for several users another one is written beside it. */
   script: string
   core?: string
 }
@@ -38,11 +49,13 @@ export interface LoadOptions {
 /** As many requests as the subject answers, over so many connections at once. */
 export async function load(subject: Subject, options: LoadOptions): Promise<Run> {
   const { seconds, script, core = cores.load } = options
-  const { connections = options.connections } = subject
+  const { connections = options.connections, users } = subject
+  const usedScript = users === undefined ? script : `${script}.${users}`
+  if (users !== undefined) writeFileSync(usedScript, loadScript + usersScript(users))
   const headers = Object.entries(subject.headers).flatMap(([name, value]) => ['-H', `${name}: ${value}`])
   const cpuBefore = cpuMicroseconds(subject.pids)
   const wrk = start(
-    ['wrk', '-t1', `-c${connections}`, `-d${seconds}s`, '-s', script, ...headers, subject.url],
+    ['wrk', '-t1', `-c${connections}`, `-d${seconds}s`, '-s', usedScript, ...headers, subject.url],
     { core, stdout: 'pipe' },
   )
   const text = await new Response(wrk.stdout as ReadableStream<Uint8Array>).text()

@@ -11,6 +11,10 @@ import type { Target } from './targets.ts'
 export interface Results {
   machine: string[]
   record: Throughput[]
+  /** One connection. */
+  single: Throughput[]
+  /** 64 users in turn. */
+  users: Throughput[]
   crowd: Throughput[]
   list: Throughput[]
   workers: Throughput[]
@@ -31,8 +35,11 @@ export function named<Figure extends { name: string }>(figures: Figure[], name: 
 
 /** Everything that is expected, with what was measured. */
 export function readTargets(results: Results): Target[] {
-  const { record, crowd, list, workers, downloads, slowReaders, batch, startUp, endurance } = results
+  const { record, single, users, crowd, list, workers, downloads, slowReaders, batch, startUp, endurance } =
+    results
   const bridge = named(record, bridgeName)
+  const straight = named(record, 'straight')
+  const straightStart = named(startUp, 'straight')
   const download = named(downloads, bridgeName)
   const passed = named(downloads, 'pass-through')
   const start = named(startUp, bridgeName)
@@ -43,11 +50,26 @@ export function readTargets(results: Results): Target[] {
     return { what, figure, bound: 'at most', limit, unit }
   }
   return [
+    atMost(
+      'one record, processor time against straight',
+      bridge.cpuMicroseconds / straight.cpuMicroseconds,
+      1.15,
+    ),
+    ...[32, 128].map((connections) =>
+      atMost(
+        `one record, 64 users in turn, ${connections} connections: processor time against straight`,
+        named(users, `${bridgeName}, ${connections} connections`).cpuMicroseconds /
+          named(users, `straight, ${connections} connections`).cpuMicroseconds,
+        1.2,
+      ),
+    ),
+    atMost('one record, one connection: p99 against p50', spreadOf(named(single, bridgeName)), 6),
     atLeast(
       'one record, requests/s against bare pass-through',
       bridge.ratioTo(named(record, 'pass-through')),
-      0.8,
+      0.55,
     ),
+    atLeast('one record, requests/s against straight', bridge.ratioTo(straight), 0.9),
     atLeast(
       'one record, requests/s against nginx proxy_pass',
       bridge.ratioTo(named(record, 'nginx proxy_pass')),
@@ -61,9 +83,19 @@ export function readTargets(results: Results): Target[] {
     atLeast(
       '100 records, requests/s against bare pass-through',
       named(list, bridgeName).ratioTo(named(list, 'pass-through')),
-      0.75,
+      0.85,
+    ),
+    atLeast(
+      '100 records, requests/s against a stream that rewrites',
+      named(list, bridgeName).ratioTo(named(list, 'rewritten by a stream')),
+      0.9,
     ),
     atLeast('100 000 records, MB/s against bare pass-through', download.ratioTo(passed), 0.7),
+    atLeast(
+      '100 000 records, MB/s against a stream that rewrites',
+      download.ratioTo(named(downloads, 'rewritten by a stream')),
+      0.95,
+    ),
     atMost('100 000 records, memory above idle', download.megabytesAboveIdle, 60, ' MB'),
     atMost(
       '100 000 records, first byte later than pass-through',
@@ -79,14 +111,19 @@ export function readTargets(results: Results): Target[] {
     ),
     atMost('25 conditional writes in a batch, time against one by one', batch[1]!.ratioToBatch, 0.15),
     atLeast('2 workers against 1', named(workers, '2 workers').ratioTo(named(workers, '1 worker')), 1.6),
-    atMost('start to first answer against a bare executable', start.msRatio, 3),
-    atMost('idle memory against a bare executable', start.megabytesRatio, 1.6),
+    atMost('start to first answer against straight', start.msRatio / straightStart.msRatio, 1.2),
+    atMost('idle memory against straight', start.megabytesRatio / straightStart.megabytesRatio, 1.1),
     atMost(
       `memory after ${endurance.requests.toLocaleString('en')} requests against after 10,000`,
       endurance.megabytes.late / endurance.megabytes.early,
       1.1,
     ),
   ]
+}
+
+function spreadOf({ latencies }: Throughput): number {
+  const [p50, p99] = [50, 99].map((percentile) => latencies[percentiles.indexOf(percentile)]!)
+  return p99! / p50!
 }
 
 /** The targets as text for a terminal. */
@@ -102,7 +139,20 @@ export function summarise(targets: Target[]): string {
 
 /** The page that is kept, but for the notes at its end. */
 export function writePage(results: Results, targets: Target[]): string {
-  const { machine, record, crowd, list, workers, downloads, slowReaders, batch, startUp, endurance } = results
+  const {
+    machine,
+    record,
+    single,
+    users,
+    crowd,
+    list,
+    workers,
+    downloads,
+    slowReaders,
+    batch,
+    startUp,
+    endurance,
+  } = results
   const [early, late] = [endurance.megabytes.early, endurance.megabytes.late]
   return `# Performance
 
@@ -133,6 +183,14 @@ Measured with ${machine.join('; ')}.
 ${throughputTable(record, 'pass-through')}
 
 ![latency distribution](latency.svg)
+
+Over one connection:
+
+${throughputTable(single, 'pass-through')}
+
+64 users in turn:
+
+${throughputTable(users, 'straight, 32 connections')}
 
 With more connections than the runtime keeps open to a host:
 

@@ -17,7 +17,14 @@ import { measureThroughput } from './measurements/throughput.ts'
 import { cores, stop, stopAll } from './processes.ts'
 import { drawCharts, readTargets, summarise, writePage } from './report.ts'
 import { writeSampleData } from './sample-data.ts'
-import { compilePeer, startBridge, startNginxProxy, startPeer, startUpstream } from './subjects.ts'
+import {
+  compilePeer,
+  startBridge,
+  startNginxProxy,
+  startPeer,
+  startStraight,
+  startUpstream,
+} from './subjects.ts'
 import type { Results } from './report.ts'
 
 const executable = resolve(process.argv[2] ?? 'dist/sync-bridge')
@@ -49,17 +56,19 @@ async function measure(): Promise<Results> {
   writeFileSync(script, loadScript)
   await writeSampleData(folder)
   const peer = (name: string) => compilePeer(name, join(folder, 'peers'))
-  const [passThrough, parseAndPrint, framework, stream, bare] = [
+  const [passThrough, parseAndPrint, framework, stream, rewrite, straight, bare] = [
     await peer('pass-through'),
     await peer('parse-and-print'),
     await peer('framework'),
     await peer('stream'),
+    await peer('rewrite'),
+    await peer('straight'),
     await peer('bare'),
   ]
   const upstream = await startUpstream(folder)
 
   say('Start-up')
-  const startUp = await measureStartUp({ bare, framework, bridge: executable }, 9)
+  const startUp = await measureStartUp({ bare, framework, straight, bridge: executable }, 9)
 
   say('One record')
   const options = { rounds: 5, seconds: 2, warmUpSeconds: 8, script }
@@ -67,14 +76,28 @@ async function measure(): Promise<Results> {
   const passing = await startPeer('pass-through', passThrough, upstream.origin)
   const printing = await startPeer('parse and print', parseAndPrint, upstream.origin)
   const framed = await startPeer('framework alone', framework, upstream.origin)
+  const direct = await startStraight(straight, upstream.origin)
   const bridge = await startBridge(executable, upstream.origin)
   const logging = await startBridge(executable, upstream.origin, { name: 'with its log', logLevel: 'info' })
-  const servers = [upstream, nginx, passing, printing, framed, bridge, logging]
+  const servers = [upstream, nginx, passing, printing, framed, direct, bridge, logging]
   const record = await measureThroughput(
     servers.map((server) => server.of('record')),
     { ...options, connections: 32 },
   )
   await stop(logging.process)
+  const single = await measureThroughput(
+    [passing, direct, bridge].map((server) => server.of('record')),
+    { ...options, warmUpSeconds: 1, connections: 1 },
+  )
+  const users = await measureThroughput(
+    [32, 128].flatMap((connections) =>
+      [direct, bridge].map((server) => {
+        const subject = server.of('record')
+        return { ...subject, name: `${subject.name}, ${connections} connections`, connections, users: 64 }
+      }),
+    ),
+    { ...options, warmUpSeconds: 2, connections: 32 },
+  )
   const crowd = await measureThroughput(
     [32, 256].map((connections) => ({
       ...bridge.of('record'),
@@ -85,15 +108,19 @@ async function measure(): Promise<Results> {
   )
 
   say('Lists')
+  const rewriting = await startPeer('rewritten by a stream', rewrite, upstream.origin)
   const list = await measureThroughput(
-    [nginx, passing, printing, framed, bridge].map((server) => server.of('list100')),
+    [nginx, passing, rewriting, printing, framed, bridge].map((server) => server.of('list100')),
     { ...options, warmUpSeconds: 4, connections: 32 },
   )
-  await Promise.all([bridge, passing, printing, framed].map((server) => stop(server.process)))
+  await Promise.all(
+    [bridge, passing, printing, framed, direct, rewriting].map((server) => stop(server.process)),
+  )
   const fresh = [
     nginx,
     await startPeer('pass-through', passThrough, upstream.origin),
     await startPeer('unchanged by a stream', stream, upstream.origin),
+    await startPeer('rewritten by a stream', rewrite, upstream.origin),
     await startBridge(executable, upstream.origin),
     await startPeer('parse and print', parseAndPrint, upstream.origin),
   ] as const
@@ -120,7 +147,20 @@ async function measure(): Promise<Results> {
     script,
   })
   const machine = await describeMachine(executable)
-  return { machine, startUp, record, crowd, list, downloads, slowReaders, batch, workers, endurance }
+  return {
+    machine,
+    startUp,
+    record,
+    single,
+    users,
+    crowd,
+    list,
+    downloads,
+    slowReaders,
+    batch,
+    workers,
+    endurance,
+  }
 }
 
 // Storage and load run wherever there is room, so the workers have less than two whole cores.

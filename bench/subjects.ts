@@ -12,6 +12,8 @@ export interface Subject {
   pids: number[]
   /** Loaded over so many connections, other than its neighbours. */
   connections?: number
+  /** Asked by so many users in turn. */
+  users?: number
 }
 
 export type Sample = 'record' | keyof typeof listSizes

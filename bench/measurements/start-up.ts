@@ -12,10 +12,10 @@ export interface StartUp {
 
 /**
  * From starting the process to its first answer, and its memory a second later: a server that does nothing, the
- * framework with two routes, and ours.
+ * framework with two routes, one record written straight, and ours.
  */
 export async function measureStartUp(
-  executables: { bare: string; framework: string; bridge: string },
+  executables: { bare: string; framework: string; straight: string; bridge: string },
   rounds: number,
 ): Promise<StartUp[]> {
   const peer = (name: string, executable: string) => ({
@@ -24,10 +24,11 @@ export async function measureStartUp(
     path: '/',
     environment: (port: number) => ({ PORT: `${port}` }),
   })
-  const { bare, framework, bridge } = executables
+  const { bare, framework, straight, bridge } = executables
   const subjects = [
     peer('bare Bun.serve', bare),
     peer('framework alone', framework),
+    peer('straight', straight),
     {
       name: 'Sync Bridge',
       command: [bridge, 'serve'],
