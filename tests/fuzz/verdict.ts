@@ -105,7 +105,8 @@ export function faultOfCalls(
       return `writes past the gate: ${method} ${target}`
     }
     if (status >= 300 || (query?.includes('batch=') && !query.includes('commit='))) continue
-    const key = `${method} ${collection}`
+    // Several ids may take several calls to be deleted.
+    const key = method === 'DELETE' ? `DELETE ${target}` : `${method} ${collection}`
     commits.set(key, (commits.get(key) ?? 0) + 1)
   }
   for (const [key, count] of commits) if (count > 1) return `writes ${count} times: ${key}`
