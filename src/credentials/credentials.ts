@@ -1,14 +1,12 @@
 import { ServiceError } from '../domain/errors.ts'
-import { assertionExpiry } from './assertion-expiry.ts'
-import { LocalCredentials } from './local-credentials.ts'
 import { RecentMap } from '../domain/recent-map.ts'
+import { assertionExpiry } from './assertion-expiry.ts'
+import { LocalCredentials, SharedCredentials } from './remembered.ts'
 import { createSeal } from './seal.ts'
-import { SharedCredentials } from './shared-credentials.ts'
 
 import type { Identity, SyncCredentials } from '../domain/credentials.ts'
-import type { CredentialStore } from './credential-store.ts'
+import type { CredentialStore, SharedCredentialsEvent } from './remembered.ts'
 import type { Opened, Seal } from './seal.ts'
-import type { SharedCredentialsEvent } from './shared-credentials.ts'
 
 /**
  * What is worth counting:
@@ -87,9 +85,9 @@ const refusalTtlMs = 5000
 /** Requests under way must reach the storage before their credentials end. */
 const expiryMarginMs = 10_000
 
-interface Flight {
+interface Lookup {
   kind: 'obtain' | 'renew'
-  landing: Promise<Obtained>
+  result: Promise<Obtained>
 }
 
 class RememberedCredentials implements Credentials {
@@ -99,7 +97,7 @@ class RememberedCredentials implements Credentials {
   readonly #shared: SharedCredentials | null
   readonly #refusals = new RecentMap<string, { refusal: ServiceError; monotonicEndMs: number }>(maxEntries)
   /** By index, so that nobody is handed what was fetched for another identity. */
-  readonly #flights = new Map<string, Flight>()
+  readonly #lookups = new Map<string, Lookup>()
 
   constructor(options: CredentialsOptions) {
     const { store, secret, previousSecret, tokenServerUrl, randomBytes } = options
@@ -117,38 +115,38 @@ class RememberedCredentials implements Credentials {
 
   recall(identity: Identity): SyncCredentials | null {
     const known = this.#local.recall(identity)
-    return known && this.#saw('hit-local', known)
+    return known && this.#counted('hit-local', known)
   }
 
   async obtain(identity: Identity, requester: Requester): Promise<Obtained> {
     const known = this.recall(identity)
     if (known) return { credentials: known, source: 'memory' }
     const index = this.#seal.index(identity)
-    const flight = this.#flights.get(index)
-    if (flight) return this.#saw('joined', flight.landing)
+    const lookup = this.#lookups.get(index)
+    if (lookup) return this.#counted('joined', lookup.result)
     this.#throwIfRefused(index)
-    return this.#depart(index, 'obtain', () => this.#find(identity, index, requester))
+    return this.#start(index, 'obtain', () => this.#find(identity, index, requester))
   }
 
   async renew(identity: Identity, refused: SyncCredentials, requester: Requester): Promise<SyncCredentials> {
     const index = this.#seal.index(identity)
-    for (let flight = this.#flights.get(index); flight; flight = this.#flights.get(index)) {
-      const { credentials } = await this.#saw('joined', flight.landing)
+    for (let lookup = this.#lookups.get(index); lookup; lookup = this.#lookups.get(index)) {
+      const { credentials } = await this.#counted('joined', lookup.result)
       // A lookup that was under way may come back with the very credentials that were refused.
-      if (flight.kind === 'renew' || !isSame(credentials, refused)) return credentials
+      if (lookup.kind === 'renew' || !isSame(credentials, refused)) return credentials
     }
     const known = this.#local.recall(identity)
-    if (known && !isSame(known, refused)) return this.#saw('hit-local', known)
+    if (known && !isSame(known, refused)) return this.#counted('hit-local', known)
     this.#local.forget(identity)
     this.#throwIfRefused(index)
-    const renewed = this.#depart(index, 'renew', () => this.#replace(identity, index, refused, requester))
+    const renewed = this.#start(index, 'renew', () => this.#replace(identity, index, refused, requester))
     return (await renewed).credentials
   }
 
-  #depart(index: string, kind: Flight['kind'], work: () => Promise<Obtained>): Promise<Obtained> {
-    const landing = work().finally(() => this.#flights.delete(index))
-    this.#flights.set(index, { kind, landing })
-    return landing
+  #start(index: string, kind: Lookup['kind'], work: () => Promise<Obtained>): Promise<Obtained> {
+    const result = work().finally(() => this.#lookups.delete(index))
+    this.#lookups.set(index, { kind, result })
+    return result
   }
 
   async #find(identity: Identity, index: string, requester: Requester): Promise<Obtained> {
@@ -170,7 +168,7 @@ class RememberedCredentials implements Credentials {
 
   #adopt(identity: Identity, found: Opened): Obtained {
     this.#local.remember(identity, found)
-    return this.#saw('hit-shared', { credentials: found.credentials, source: 'cache' })
+    return this.#counted('hit-shared', { credentials: found.credentials, source: 'cache' })
   }
 
   async #exchange(identity: Identity, index: string, { requestId }: Requester): Promise<Obtained> {
@@ -209,12 +207,12 @@ class RememberedCredentials implements Credentials {
     const known = this.#refusals.get(index)
     if (!known) return
     if (this.#options.monotonicClock() < known.monotonicEndMs) {
-      throw this.#saw('refused-cached', known.refusal)
+      throw this.#counted('refused-cached', known.refusal)
     }
     this.#refusals.delete(index)
   }
 
-  #saw<Value>(event: CredentialsEvent, value: Value): Value {
+  #counted<Value>(event: CredentialsEvent, value: Value): Value {
     this.#options.observe(event)
     return value
   }

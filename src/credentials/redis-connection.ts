@@ -1,9 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 
-import { answerWithin, NoAnswer } from './answer-within.ts'
-import { FirstAttempt } from './first-attempt.ts'
-import { reconnectDelayMs } from './reconnect-delay.ts'
 import { RedisLoss, RedisRefusal, troubleCode } from './redis-client.ts'
+import { answerWithin, FirstAttempt, NoAnswer, reconnectDelayMs } from './within-time.ts'
 
 import type { RedisClient, RedisLink } from './redis-client.ts'
 

@@ -1,15 +1,13 @@
-import { answerWithin, NoAnswer } from './answer-within.ts'
-import { RedisLoss, RedisRefusal } from './redis-client.ts'
+import { findMaster, RedisLoss, RedisRefusal } from './redis-client.ts'
 import { RedisCluster } from './redis-cluster.ts'
 import { RedisConnection } from './redis-connection.ts'
-import { findMaster } from './redis-sentinel.ts'
+import { answerWithin, NoAnswer } from './within-time.ts'
 
 import type * as redisPackage from 'redis'
-import type { CredentialStore } from './credential-store.ts'
+import type { CredentialStore } from './remembered.ts'
 import type { RedisAddress, RedisEndpoint, RedisGreeting } from './redis-address.ts'
-import type { RedisClient, RedisLink } from './redis-client.ts'
+import type { AskOnce, RedisClient, RedisLink } from './redis-client.ts'
 import type { RedisTrouble } from './redis-connection.ts'
-import type { AskOnce } from './redis-sentinel.ts'
 
 export type { RedisTrouble } from './redis-connection.ts'
 

@@ -1,4 +1,4 @@
-import { createMemoryStore } from '../../src/credentials/credential-store.ts'
+import { createMemoryStore } from '../support/memory-store.ts'
 import { readRedisAddress } from '../../src/credentials/redis-address.ts'
 import { createRedisStore } from '../../src/credentials/redis-store.ts'
 import { eventually } from '../support/eventually.ts'

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
 
-import type { CredentialStore } from '../../src/credentials/credential-store.ts'
+import type { CredentialStore } from '../../src/credentials/remembered.ts'
 
 /** A store under test. */
 export interface StoreFixture {

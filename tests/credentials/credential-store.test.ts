@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'bun:test'
 
-import { createMemoryStore } from '../../src/credentials/credential-store.ts'
+import { createMemoryStore } from '../support/memory-store.ts'
 
 describe('createMemoryStore', () => {
   it('makes room for a new entry by dropping the least recently used one', async () => {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'bun:test'
 import * as fc from 'fast-check'
 
-import { createMemoryStore } from '../../src/credentials/credential-store.ts'
+import { createMemoryStore } from '../support/memory-store.ts'
 import { createSeal } from '../../src/credentials/seal.ts'
 import { errno, ServiceError, UpstreamError } from '../../src/domain/errors.ts'
 import {

@@ -9,7 +9,7 @@ import { secret, someIdentity, tokenServerUrl } from './identities.ts'
 import { outcomeSoFar } from './outcome.ts'
 import { startCredentials } from './world.ts'
 
-import type { CredentialStore } from '../../src/credentials/credential-store.ts'
+import type { CredentialStore } from '../../src/credentials/remembered.ts'
 import type { RedisStoreOptions, RedisTrouble } from '../../src/credentials/redis-store.ts'
 import type { RedisServer } from '../support/redis-server.ts'
 import type { World } from './world.ts'

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'bun:test'
 
-import { keySlot, readSlots } from '../../src/credentials/redis-slots.ts'
+import { keySlot, readSlots } from '../../src/credentials/redis-cluster.ts'
 
 describe('keySlot', () => {
   it('is the one that the cluster specification gives', () => {

@@ -1,7 +1,7 @@
 import { RedisClient } from 'bun'
 import { writeFileSync } from 'node:fs'
 
-import { keySlot } from '../../src/credentials/redis-slots.ts'
+import { keySlot } from '../../src/credentials/redis-cluster.ts'
 import { freePort } from '../support/free-port.ts'
 import { startProgram, temporaryFolder } from '../support/processes.ts'
 import { eventually } from '../support/eventually.ts'

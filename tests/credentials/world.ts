@@ -1,10 +1,10 @@
 import { randomBytes } from 'node:crypto'
 
-import { createMemoryStore } from '../../src/credentials/credential-store.ts'
+import { createMemoryStore } from '../support/memory-store.ts'
 import { createCredentials } from '../../src/credentials/credentials.ts'
 import { nowMs, secret, someCredentials, tokenServerUrl } from './identities.ts'
 
-import type { CredentialStore } from '../../src/credentials/credential-store.ts'
+import type { CredentialStore } from '../../src/credentials/remembered.ts'
 import type { Credentials, CredentialsEvent, CredentialsOptions } from '../../src/credentials/credentials.ts'
 import type { Identity, SyncCredentials } from '../../src/domain/credentials.ts'
 

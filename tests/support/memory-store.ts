@@ -1,0 +1,34 @@
+import { RecentMap } from '../../src/domain/recent-map.ts'
+
+import type { CredentialStore } from '../../src/credentials/remembered.ts'
+
+export interface MemoryStoreOptions {
+  /** A monotonic clock, in ms. */
+  clock(): number
+  /** The least recently used entry makes room for one too many. 10 000 when left out. */
+  maxEntries?: number
+}
+
+/** A store in this process: bounded, gone with it. */
+export function createMemoryStore({ clock, maxEntries = 10_000 }: MemoryStoreOptions): CredentialStore {
+  const entries = new RecentMap<string, { value: string; expiresAtMs: number }>(maxEntries)
+  return {
+    async get(key) {
+      const entry = entries.get(key)
+      if (!entry) return null
+      if (clock() < entry.expiresAtMs) return entry.value
+      entries.delete(key)
+      return null
+    },
+    async set(key, value, ttlMs) {
+      entries.set(key, { value, expiresAtMs: clock() + ttlMs })
+    },
+    async delete(key) {
+      entries.delete(key)
+    },
+    async ping() {
+      return true
+    },
+    async close() {},
+  }
+}
