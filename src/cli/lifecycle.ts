@@ -187,7 +187,8 @@ class Changes {
       const reloaded = { ...this.#running }
       const { changed, waiting } = takeOver(reloaded, settings)
       const isOutdated = waiting.length > 0 || host.processes?.hasNewExecutable() === true
-      if (isOutdated && host.environment.NOTIFY_SOCKET) return this.#startSuccessor()
+      const isManaged = Boolean(host.environment.NOTIFY_SOCKET) && host.processes?.isReplaceable
+      if (isOutdated && isManaged) return this.#startSuccessor()
 
       this.#service.reload(settings)
       this.#running = reloaded
@@ -231,7 +232,10 @@ class Changes {
 
   async #startSuccessor(): Promise<void> {
     const { processes } = this.#context.host
-    if (!processes) return
+    if (!processes?.isReplaceable) {
+      this.#log.error('takeover failed', { reason: 'the first process of a container can not be replaced' })
+      return
+    }
     this.#log.info('starting a successor')
     const successor = processes.startSuccessor(successorEnvironment(this.#context, this.#service.port))
     this.#successor = successor

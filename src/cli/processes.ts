@@ -20,6 +20,8 @@ export interface Processes {
     environment: Record<string, string | undefined>,
     take: (message: FromWorker) => void,
   ): WorkerProcess
+  /** Whether another process may take this one's place; a container ends with its first process. */
+  isReplaceable: boolean
   /** Runs the executable that now has this one's name, with the same arguments, to take over. */
   startSuccessor(environment: Record<string, string | undefined>): Successor
   /** Whether the executable was replaced since this process began. */
@@ -92,6 +94,7 @@ export function realProcesses(): Processes {
     canSharePorts: process.platform === 'linux',
     addressProblem,
     startWorker,
+    isReplaceable: process.pid !== 1,
     startSuccessor,
     hasNewExecutable,
     usage,

@@ -92,4 +92,17 @@ sync-bridge: 1 problem with the settings
     expect([good.err, bad.err]).toEqual(['', ''])
     expect(good.out).not.toContain(secret)
   })
+
+  it('tells how a service may read a file that is not for everybody', async () => {
+    const readFile = () => {
+      throw Object.assign(new Error('denied'), { code: 'EACCES' })
+    }
+    const host = fakeHost({}, {}, { readFile })
+
+    expect(await run(['check', '--config', '/etc/f.ini'], host, fakeCommands())).toBe(2)
+    expect(host.err).toBe(
+      '/etc/f.ini: cannot be read (permission denied): let the group of the service read it: ' +
+        'chgrp sync-bridge /etc/f.ini && chmod 640 /etc/f.ini\n',
+    )
+  })
 })

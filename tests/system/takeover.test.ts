@@ -1,5 +1,5 @@
 import { afterAll, afterEach, describe, expect, it } from 'bun:test'
-import { chmodSync, copyFileSync, renameSync, writeFileSync } from 'node:fs'
+import { chmodSync, copyFileSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
 import { eventually } from '../support/eventually.ts'
@@ -118,6 +118,26 @@ describe('SIGUSR2', () => {
     expect(refused.reason).toMatch(/^it /)
     expect(await backoffOf(service.url)).toBe('5')
     expect(service.events('taken over')).toEqual([])
+  })
+})
+
+describe('the first process of a container', () => {
+  const inside = ['--map-root-user', '--pid', '--fork', '--kill-child']
+  const { exitCode } = Bun.spawnSync(['unshare', ...inside, 'true'])
+
+  it.skipIf(exitCode !== 0)('is not replaced, because the container would end with it', async () => {
+    const cwd = makeFolder({ 'bridge.ini': iniText({ token_server_url: 'http://127.0.0.1:1' }) })
+    const command = [...inside, executablePath, 'serve', '--config', 'bridge.ini']
+    const container = start(command, { cwd, executable: 'unshare' })
+    await container.line(/"event":"listening"/)
+    const [first] = readFileSync(`/proc/${container.pid}/task/${container.pid}/children`, 'utf8').split(' ')
+
+    process.kill(Number(first), 'SIGUSR2')
+    const [line] = await container.line(/.*"event":"takeover failed".*/)
+    process.kill(Number(first), 'SIGTERM')
+
+    expect(JSON.parse(line).reason).toBe('the first process of a container can not be replaced')
+    expect(await container.exited).toBe(0)
   })
 })
 
