@@ -1,169 +1,21 @@
+import { Validator } from '@seriousme/openapi-schema-validator'
 import { operationsOf, resolve } from './api-document.ts'
 import type { ApiContent, ApiDocument, ApiHeader, ApiParameter, ApiSchema } from './api-document.ts'
 import { schemaMismatches } from './schema-mismatches.ts'
 
-type Member =
-  'text' | 'number' | 'boolean' | 'list' | 'any' | { is: Kind } | { listOf: Kind } | { mapOf: Kind }
-type Kind = keyof typeof kinds
-
-interface Rule {
-  required: string[]
-  members: Record<string, Member>
-  /** Whether a reference may stand in its place. */
-  referable?: boolean
-}
-
 /**
- * The objects of OpenAPI 3.0.3 and the members that this document uses of them. Closed on purpose: a member that is not
- * listed is one of another dialect, or a typing error.
+ * Everything in a document that breaks the rules of OpenAPI, each with its place; empty when nothing does. A validator holds it
+ * against the specification's own schema; what no schema can say is looked at here.
  */
-const kinds = {
-  document: {
-    required: ['openapi', 'info', 'paths'],
-    members: {
-      openapi: 'text',
-      info: { is: 'info' },
-      servers: { listOf: 'server' },
-      tags: { listOf: 'tag' },
-      components: { is: 'components' },
-      paths: { mapOf: 'path' },
-    },
-  },
-  info: { required: ['title', 'version'], members: { title: 'text', version: 'text', description: 'text' } },
-  server: { required: ['url'], members: { url: 'text', description: 'text' } },
-  tag: { required: ['name'], members: { name: 'text', description: 'text' } },
-  components: {
-    required: [],
-    members: {
-      schemas: { mapOf: 'schema' },
-      responses: { mapOf: 'response' },
-      headers: { mapOf: 'header' },
-      securitySchemes: { mapOf: 'securityScheme' },
-    },
-  },
-  securityScheme: {
-    required: ['type'],
-    members: { type: 'text', description: 'text', name: 'text', in: 'text', scheme: 'text' },
-  },
-  path: {
-    required: [],
-    members: {
-      get: { is: 'operation' },
-      head: { is: 'operation' },
-      put: { is: 'operation' },
-      post: { is: 'operation' },
-      delete: { is: 'operation' },
-    },
-  },
-  operation: {
-    required: ['operationId', 'tags', 'summary', 'responses'],
-    members: {
-      operationId: 'text',
-      tags: 'list',
-      summary: 'text',
-      description: 'text',
-      security: 'list',
-      parameters: { listOf: 'parameter' },
-      requestBody: { is: 'requestBody' },
-      responses: { mapOf: 'response' },
-    },
-  },
-  parameter: {
-    required: ['in', 'name', 'schema', 'description'],
-    members: {
-      in: 'text',
-      name: 'text',
-      description: 'text',
-      required: 'boolean',
-      deprecated: 'boolean',
-      schema: { is: 'schema' },
-      example: 'any',
-    },
-  },
-  requestBody: { required: ['content'], members: { required: 'boolean', content: { mapOf: 'content' } } },
-  response: {
-    required: ['description'],
-    members: { description: 'text', headers: { mapOf: 'header' }, content: { mapOf: 'content' } },
-    referable: true,
-  },
-  header: {
-    required: ['schema', 'description'],
-    members: { description: 'text', required: 'boolean', schema: { is: 'schema' }, example: 'any' },
-    referable: true,
-  },
-  content: {
-    required: ['schema'],
-    members: { schema: { is: 'schema' }, example: 'any', examples: { mapOf: 'example' } },
-  },
-  example: { required: ['value'], members: { summary: 'text', value: 'any' } },
-  schema: {
-    required: [],
-    members: {
-      type: 'text',
-      description: 'text',
-      example: 'any',
-      enum: 'list',
-      pattern: 'text',
-      minLength: 'number',
-      maxLength: 'number',
-      minimum: 'number',
-      maximum: 'number',
-      minItems: 'number',
-      required: 'list',
-      properties: { mapOf: 'schema' },
-      additionalProperties: { is: 'schema' },
-      items: { is: 'schema' },
-    },
-    referable: true,
-  },
-} as const satisfies Record<string, RuleOf<string>>
-
-interface RuleOf<K extends string> extends Omit<Rule, 'members'> {
-  members: Record<string, Exclude<Member, object> | { is: K } | { listOf: K } | { mapOf: K }>
-}
-
-/** Everything in a document that breaks the rules of OpenAPI 3.0.3, each with its place; empty when nothing does. */
-export function brokenRules(document: ApiDocument): string[] {
+export async function brokenRules(document: ApiDocument): Promise<string[]> {
+  // The validator takes what it is given to pieces.
+  const { valid, errors } = await new Validator().validate(structuredClone({ ...document }))
   return [
-    ...shapeProblems('document', document, '#'),
+    ...(valid ? [] : [JSON.stringify(errors)]),
     ...referenceProblems(document),
     ...operationProblems(document),
     ...exampleProblems(document),
   ]
-}
-
-function shapeProblems(kind: Kind, value: unknown, place: string): string[] {
-  if (kind === 'schema' && typeof value === 'boolean' && place.endsWith('additionalProperties')) return []
-  if (!isMapping(value)) return [`${place} is no object`]
-  const rule: Rule = kinds[kind] as Rule
-  if (rule.referable && '$ref' in value) {
-    return Object.keys(value).length === 1 ? [] : [`${place} has members beside its reference`]
-  }
-  const missing = rule.required.filter((name) => !Object.hasOwn(value, name))
-  return [
-    ...missing.map((name) => `${place}/${name} is missing`),
-    ...Object.entries(value).flatMap(([name, member]) => {
-      const expected = rule.members[name]
-      const there = `${place}/${name}`
-      return expected ? memberProblems(expected, member, there) : [`${there} is not of OpenAPI 3.0`]
-    }),
-  ]
-}
-
-function memberProblems(expected: Member, value: unknown, place: string): string[] {
-  if (expected === 'any') return []
-  if (expected === 'list') return Array.isArray(value) && value.length > 0 ? [] : [`${place} is no list`]
-  if (expected === 'text') return typeof value === 'string' && value !== '' ? [] : [`${place} is no text`]
-  if (typeof expected === 'string') return typeof value === expected ? [] : [`${place} is no ${expected}`]
-  if ('is' in expected) return shapeProblems(expected.is, value, place)
-  if ('listOf' in expected) {
-    if (!Array.isArray(value)) return [`${place} is no list`]
-    return value.flatMap((item, index) => shapeProblems(expected.listOf, item, `${place}/${index}`))
-  }
-  if (!isMapping(value)) return [`${place} is no object`]
-  return Object.entries(value).flatMap(([key, item]) =>
-    shapeProblems(expected.mapOf, item, `${place}/${key}`),
-  )
 }
 
 function referenceProblems(document: ApiDocument): string[] {

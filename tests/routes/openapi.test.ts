@@ -18,11 +18,19 @@ beforeAll(async () => {
 afterAll(() => bridge.stop())
 
 describe('GET /__api__', () => {
-  it('is an OpenAPI 3.0 document that breaks none of its rules', () => {
-    const problems = brokenRules(document)
+  it('is an OpenAPI 3.0 document that breaks none of its rules', async () => {
+    const problems = await brokenRules(document)
 
     expect(document.openapi).toBe('3.0.3')
     expect(problems).toEqual([])
+  })
+
+  it('would be found out with a member of another dialect, or without one that it needs', async () => {
+    const strange = { ...document, webhooks: {} }
+    const { info: _, ...nameless } = document as ApiDocument & { info: object }
+
+    expect(await brokenRules(strange)).not.toEqual([])
+    expect(await brokenRules(nameless as ApiDocument)).not.toEqual([])
   })
 
   it('gives every operation a name of its own', () => {
