@@ -1,4 +1,4 @@
-import { readSettings, renderProblem } from '../settings/settings.ts'
+import { fileDescriptorsNeeded, readSettings, renderProblem } from '../settings/settings.ts'
 import { reasonOf } from '../settings/readers.ts'
 
 import type { EffectiveSetting, Settings } from '../settings/settings.ts'
@@ -37,11 +37,20 @@ export function loadSettings(
     ...outcome.warnings,
     ...exposedSecret(path, effective, host),
     ...widerTrust(settings, trusting),
+    ...fewFileDescriptors(settings, host),
   ]
   // The supervisor has read the same settings and has warned already.
   if (host.processes?.supervisor) return { settings, effective }
   for (const warning of warnings) host.stderr.write(`warning: ${warning}\n`)
   return { settings, effective }
+}
+
+function fewFileDescriptors(settings: Settings, host: Host): string[] {
+  const limit = host.processes?.maxFileDescriptors() ?? Infinity
+  const needed = fileDescriptorsNeeded(settings)
+  if (limit >= needed) return []
+  const remedy = `raise LimitNOFILE= or "ulimit -n" to ${needed}, or lower the setting`
+  return [`service.max_concurrent_requests: a process may open ${limit} files, which is too few: ${remedy}`]
 }
 
 function readSettingsFile(path: string, host: Host): { path: string; text: string } | { problem: string } {

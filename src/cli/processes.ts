@@ -29,6 +29,8 @@ export interface Processes {
   usage(): ProcessUsage
   /** Processor time that this process has used so far, in ms. */
   cpuMs(): number
+  /** How many files and sockets this process may have open at a time; null where that is not known. */
+  maxFileDescriptors(): number | null
   /** Memory that this process holds. */
   residentBytes(): number
   /** Bytes sent by a local port that are not acknowledged, by the port that they go to; null where nobody knows. */
@@ -99,6 +101,7 @@ export function realProcesses(): Processes {
     hasNewExecutable,
     usage,
     cpuMs,
+    maxFileDescriptors,
     residentBytes: () => process.memoryUsage.rss(),
     unsentBytes,
   }
@@ -218,6 +221,16 @@ function cpuMs(): number {
 function usage(): ProcessUsage {
   const { rss, heapUsed } = process.memoryUsage()
   return { cpuSeconds: cpuMs() / 1000, residentBytes: rss, heapBytes: heapUsed, startedAtSeconds }
+}
+
+function maxFileDescriptors(): number | null {
+  try {
+    const limits = files().readFileSync('/proc/self/limits', 'latin1')
+    const [, soft] = /^Max open files +(\d+)/m.exec(limits) ?? []
+    return soft === undefined ? null : Number(soft)
+  } catch {
+    return null
+  }
 }
 
 // See proc(5), "/proc/net/tcp": addresses end in the port, and the length of the queue to send precedes a colon.

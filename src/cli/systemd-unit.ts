@@ -1,6 +1,11 @@
 import { isAbsolute, join } from 'node:path'
 
+import { fileDescriptorsNeeded, readSettings } from '../settings/settings.ts'
+
 import type { Host } from './host.ts'
+
+/** More than the settings need unless they admit more than 16 256 requests at a time. */
+const usualFileDescriptors = 65_536
 
 const usualExecutable = '/usr/local/bin/sync-bridge'
 
@@ -12,10 +17,32 @@ export function systemdUnit(path: string, host: Host): string {
       `warning: this is not the built executable: the unit names ${usualExecutable} instead\n`,
     )
   }
-  return unit(host.standalone ? host.executablePath : usualExecutable, settingsFile)
+  return unit(
+    host.standalone ? host.executablePath : usualExecutable,
+    settingsFile,
+    Math.max(usualFileDescriptors, neededBy(settingsFile, host)),
+  )
 }
 
-function unit(executable: string, settingsFile: string): string {
+/** Any text that has the form of a secret; nothing is encrypted with it. */
+const anySecret = 'ab'.repeat(32)
+
+/** How many files a process opens with these settings; 0 while there are none that can be read. */
+function neededBy(path: string, host: Host): number {
+  try {
+    const outcome = readSettings({
+      file: { path, text: host.readFile(path) },
+      // The secret may be in a file of its own, which only the service can read.
+      environment: { SERVICE_CACHE_HMAC_SECRET: anySecret },
+      readFile: host.readFile,
+    })
+    return 'settings' in outcome ? fileDescriptorsNeeded(outcome.settings) : 0
+  } catch {
+    return 0
+  }
+}
+
+function unit(executable: string, settingsFile: string, fileDescriptors: number): string {
   const program = quoteArgument(executable)
   const file = quoteArgument(settingsFile)
   return `# Sync Bridge for systemd 250 or later. To install it:
@@ -67,7 +94,7 @@ UnsetEnvironment=HTTP_PROXY HTTPS_PROXY ALL_PROXY NO_PROXY http_proxy https_prox
 
 LimitCORE=0
 # For each process: two for each of service.max_concurrent_requests, one for each other connection that clients keep open.
-LimitNOFILE=65536
+LimitNOFILE=${fileDescriptors}
 # All processes together; beyond that the kernel ends one of them. Enough for one worker and its successor while it takes
 # over; add 256M and 32 tasks for every other worker.
 MemoryMax=512M

@@ -158,6 +158,16 @@ function collectionWarnings(given: Map<string, { name: string; source: string }>
   })
 }
 
+/**
+ * How many files and sockets one process may have open at a time: two for each request in flight, as many again for
+ * clients that send, wait or are idle, and what the process has for itself.
+ */
+export function fileDescriptorsNeeded({
+  maxConcurrentRequests,
+}: Pick<Settings, 'maxConcurrentRequests'>): number {
+  return 4 * maxConcurrentRequests + 512
+}
+
 /** Settings that are allowed, but seldom meant. */
 function settingWarnings(settings: Settings): string[] {
   const doubtful: string[] = []

@@ -40,6 +40,42 @@ describe('the unit for systemd', () => {
     expect(Number(exposure)).toBeLessThanOrEqual(1)
   })
 
+  it('lets the service open as many files as its settings need', async () => {
+    using folder = temporaryFolder()
+    const unitFor = async (requests: number) => {
+      const settings = folder.file(`${requests}.ini`)
+      writeFileSync(
+        settings,
+        `[service]\ntoken_server_url = https://t.example\nmax_concurrent_requests = ${requests}\n`,
+      )
+      return runProgram([executablePath, 'systemd-unit', '--config', settings])
+    }
+
+    expect(await unitFor(512)).toContain('\nLimitNOFILE=65536\n')
+    expect(await unitFor(50_000)).toContain('\nLimitNOFILE=200512\n')
+  })
+
+  it('is needed for that: a start with fewer files warns', async () => {
+    using folder = temporaryFolder()
+    const settings = folder.file('bridge.ini')
+    const secret = 'cache_hmac_secret = ' + 'ab'.repeat(32)
+    const cache = 'cache_backend = memory'
+    writeFileSync(settings, `[service]\ntoken_server_url = http://127.0.0.1:1\n${secret}\n${cache}\n`, {
+      mode: 0o600,
+    })
+    const check = (limit: number) =>
+      runProgram([
+        'sh',
+        '-c',
+        `ulimit -n ${limit}; exec "${executablePath}" check --offline --config "${settings}"`,
+      ])
+
+    expect(await check(1000)).toContain(
+      'warning: service.max_concurrent_requests: a process may open 1000 files, which is too few: raise LimitNOFILE=',
+    )
+    expect(await check(4096)).not.toContain('may open')
+  })
+
   it('says why memory may become code', async () => {
     using unit = await printUnit()
 
