@@ -50,10 +50,10 @@ export interface Client {
 
 /**
  * A breaker for the token server, and one for each storage node that was called lately. Users whose calls fail have one
- * of their own besides, so that whoever meets failures alone is refused alone.
+ * of their own besides, so that a user who alone meets failures is refused alone.
  */
 export interface Breakers {
-  /** Permits one call. Throws `refused`, of what is certainly not applied, when it may not be made. */
+  /** Permits one call. Throws `refused`, with `applied: 'no'`, when the breaker is open. */
   acquire(request: GuardedRequest): Permit
   /** Whether `acquire` would permit it now. */
   admits(request: GuardedRequest): boolean
@@ -99,9 +99,9 @@ export function createBreakers({ now, random, observe }: BreakersOptions): Break
       const callClass = request.callClass ?? 'normal'
       const { user } = request
       const ownBreaker = user === undefined || own.size === 0 ? undefined : own.get(user)
-      if (ownBreaker && !ownBreaker.admits(callClass)) throw leftAlone(request, ownBreaker)
+      if (ownBreaker && !ownBreaker.admits(callClass)) throw circuitOpen(request, ownBreaker)
       const permit = shared.acquire(callClass, user)
-      if (!permit) throw leftAlone(request, shared)
+      if (!permit) throw circuitOpen(request, shared)
       permit.own = ownBreaker?.acquire(callClass, user) ?? null
       return permit
     },
@@ -113,7 +113,7 @@ export function createBreakers({ now, random, observe }: BreakersOptions): Break
     },
     confirm(permit, request) {
       const refusing = [permit.own, permit].find((it) => it && !it.breaker.stillAdmits(it))
-      if (refusing) throw leftAlone(request, refusing.breaker)
+      if (refusing) throw circuitOpen(request, refusing.breaker)
     },
     answered(permit, request, { status, headers }, isShort) {
       if (status < 500 && status !== 429) {
@@ -223,7 +223,7 @@ function isFailure(target: UpstreamTarget, status: number, pauseMs: number): boo
   return status === 500 || status === 502 || status === 504
 }
 
-function leftAlone({ url }: GuardedRequest, breaker: CircuitBreaker): UpstreamError {
+function circuitOpen({ url }: GuardedRequest, breaker: CircuitBreaker): UpstreamError {
   return new UpstreamError('refused', `Does not call "${url.host}": it is left alone for a while`, {
     retryAfterSeconds: Math.max(1, Math.ceil(breaker.openForMs / 1000)),
     applied: 'no',

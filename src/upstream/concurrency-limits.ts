@@ -165,14 +165,14 @@ class Semaphore {
     })
   }
 
-  /** Gives the permit to whoever waits longest. */
+  /** Gives the permit to the call that has waited longest. */
   release(): void {
     const next = this.#waiting.shift()
     if (next) next.admit()
     else this.#free += 1
   }
 
-  /** One timer for all: whoever has waited longest is the next whose time is over. */
+  /** One timer for all, because the call that has waited longest is the next whose time is over. */
   #watch(): void {
     const next = this.#waiting[0]
     if (!next || this.#timer) return

@@ -53,9 +53,9 @@ function printedRecord(
   const text = textOf(answer)
   const value = text === undefined ? undefined : parseJson(text)
   const record = readBso(value)
-  if (text === undefined || !record) throw nonsense('no record')
+  if (text === undefined || !record) throw unusable('no record')
   if (record.id === id) return { record, json: toExposedText(text, value as object) }
-  if (fold(record.id) !== fold(id)) throw nonsense('another record')
+  if (fold(record.id) !== fold(id)) throw unusable('another record')
   return null
 }
 
@@ -75,7 +75,7 @@ export async function readCollectionTimestamps(calls: StorageCalls): Promise<Col
   const collections = new Map<string, Timestamp>()
   for (const [name, seconds] of entriesOf(jsonOf(answer))) {
     const lastModified = readModified(seconds)
-    if (lastModified === null) throw nonsense('a timestamp that is none')
+    if (lastModified === null) throw unusable('a timestamp that is none')
     if (canonicalCollection(name) === name) collections.set(name, lastModified)
   }
   return { timestamp, collections }
@@ -86,15 +86,15 @@ export async function readCount(calls: StorageCalls, collection: string): Promis
   const path = ['info', 'collection_counts']
   const answer = await calls.read({ path, subject: 'account', maxBytes: maxInfoBytes })
   const count = new Map(entriesOf(jsonOf(answer))).get(collection) ?? 0
-  if (!Number.isSafeInteger(count) || (count as number) < 0) throw nonsense('a count that is none')
+  if (!Number.isSafeInteger(count) || (count as number) < 0) throw unusable('a count that is none')
   return count as number
 }
 
 function entriesOf(value: unknown): [string, unknown][] {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw nonsense('no object')
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw unusable('no object')
   return Object.entries(value)
 }
 
-function nonsense(what: string): UpstreamError {
+function unusable(what: string): UpstreamError {
   return new UpstreamError('bad-response', `Cannot use an answer of the storage: ${what}`)
 }

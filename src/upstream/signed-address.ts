@@ -108,7 +108,7 @@ export interface StorageAccess {
   endpoint: StorageEndpoint
 }
 
-// Held by the credentials themselves: gone when whoever remembers them forgets them.
+// Keyed by the credentials themselves, so that an entry goes when the credentials are forgotten.
 const accesses = new WeakMap<SyncCredentials, StorageAccess>()
 
 export function accessWith(credentials: SyncCredentials): StorageAccess {

@@ -17,7 +17,7 @@ export interface StorageRefusal {
 /** Codes in the bodies of error answers; see Sync 1.5 API, "Response codes". */
 const codes = { overQuota: 14, sizeLimit: 17 }
 
-/** A conflict asks for 10 s, made fuzzy; whoever asks for more has another reason. */
+/** A write conflict asks for about 10 s. A longer Retry-After has another reason. */
 const longestConflictSeconds = 30
 
 /** Reads an answer of the storage that its request did not foresee. Its text is never repeated. */

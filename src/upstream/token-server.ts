@@ -168,7 +168,7 @@ function readCredentials(value: unknown, tokenServer: URL, requestedAtMs: number
   tokenCheck ??= TypeCompiler.Compile(TokenAnswer)
   if (!tokenCheck.Check(value)) {
     const { path } = tokenCheck.Errors(value).First()!
-    throw nonsense(path === '' ? 'not an object' : `unusable "${path.slice(1)}"`)
+    throw unusable(path === '' ? 'not an object' : `unusable "${path.slice(1)}"`)
   }
   const { id: hawkId, key: hawkKey, uid, duration, api_endpoint } = value
   const endpoint = readEndpoint(api_endpoint, uid, tokenServer)
@@ -193,19 +193,19 @@ let tokenCheck: TypeCheck<typeof TokenAnswer> | null = null
 /** The address without its trailing slash. */
 function readEndpoint(value: string, uid: number, tokenServer: URL): string {
   const url = URL.parse(value)
-  if (!url) throw nonsense('unusable "api_endpoint"')
+  if (!url) throw unusable('unusable "api_endpoint"')
   if (url.protocol !== 'https:' && !(url.protocol === 'http:' && tokenServer.protocol === 'http:')) {
-    throw nonsense('an "api_endpoint" that is not https')
+    throw unusable('an "api_endpoint" that is not https')
   }
   if (url.username || url.password || url.search || url.hash || value.includes('?')) {
-    throw nonsense('an "api_endpoint" that is more than an address')
+    throw unusable('an "api_endpoint" that is more than an address')
   }
   const path = url.pathname.replace(/\/$/, '')
-  if (!path.endsWith(`/${uid}`)) throw nonsense('an "api_endpoint" of another user')
+  if (!path.endsWith(`/${uid}`)) throw unusable('an "api_endpoint" of another user')
   return url.origin + path
 }
 
-function nonsense(what: string): UpstreamError {
+function unusable(what: string): UpstreamError {
   return new UpstreamError('bad-response', `Cannot use the token server's answer: ${what}`)
 }
 

@@ -37,7 +37,7 @@ export async function stage(
   if (answer.status === 412) return { outcome: 'moved' }
   const result = readResult(answer, records)
   if (answer.status === 200) return committed(answer, result)
-  if (result.batch === null) throw nonsense('it names no batch')
+  if (result.batch === null) throw unusable('it names no batch')
   return { outcome: 'staged', batch: result.batch, rejected: result.rejected }
 }
 
@@ -74,18 +74,18 @@ async function post(
 function readResult(answer: UpstreamAnswer, records: RecordWrite[]): UploadResult {
   const ids = records.map(({ id }) => id)
   const result = readUploadResult(jsonOf(answer), ids)
-  if (!result) throw nonsense('it tells no result')
+  if (!result) throw unusable('it tells no result')
   return result
 }
 
 function committed({ status, headers }: UpstreamAnswer, result: UploadResult): CommitOutcome {
   const timestamp = result.timestamp ?? fromSyncSeconds(headers.get('x-last-modified'))
-  if (status !== 200 || !timestamp) throw nonsense('it tells no timestamp')
+  if (status !== 200 || !timestamp) throw unusable('it tells no timestamp')
   return { outcome: 'committed', timestamp, rejected: result.rejected }
 }
 
 /** The request may well have been carried out. */
-function nonsense(what: string): UpstreamError {
+function unusable(what: string): UpstreamError {
   return new UpstreamError('bad-response', `Cannot use an answer to an upload: ${what}`)
 }
 
