@@ -17,7 +17,7 @@ interface Item {
   dateAdded?: number
 }
 
-const missing = ' (NOT RUN: there is no Firefox; apt-get install firefox-esr)'
+const missing = ' (NOT RUN: there is no Firefox; "make test-tools" installs firefox-esr)'
 
 describe.skipIf(firefoxPath === null)(`a real Firefox${firefoxPath === null ? missing : ''}`, () => {
   let world: World

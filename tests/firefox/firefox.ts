@@ -30,7 +30,7 @@ const inside = readFileSync(join(import.meta.dir, 'inside.js'), 'utf8')
 /** Starts Firefox and signs in; nothing is synced yet. */
 export async function startFirefox(account: Account): Promise<Firefox> {
   if (firefoxPath === null)
-    throw new Error('Cannot find the program "firefox-esr": apt-get install firefox-esr')
+    throw new Error('Cannot find the program "firefox-esr": "make test-tools" installs it')
   const folder = mkdtempSync(join(tmpdir(), 'sync-bridge-firefox-'))
   writeFileSync(join(folder, 'user.js'), preferencesText(account))
   const flags = ['--headless', '--no-remote', '--marionette', '--remote-allow-system-access']
