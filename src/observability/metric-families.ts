@@ -49,7 +49,7 @@ class Histogram {
  * The counter or histogram with these label values, the same at every call; callers that count often keep it. Values are
  * given in the order of the names, and are ours, never a client's.
  */
-export type Labelled<Metric> = (...values: (string | number)[]) => Metric
+type Labelled<Metric> = (...values: (string | number)[]) => Metric
 
 /** The counters and histograms of this process. */
 export class MetricRegistry {
