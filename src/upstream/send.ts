@@ -157,7 +157,7 @@ export function createUpstream(options: UpstreamOptions): Upstream {
           stream: new CallBody(response, call, stallMs),
         }
       }
-      const bytes = await readWhole(response, call, request.maxBytes)
+      const bytes = await readWhole(response, call, request)
       call.end(null)
       return { status, headers: response.headers, bytes, stream: null }
     } catch (error) {
@@ -192,9 +192,15 @@ export function createUpstream(options: UpstreamOptions): Upstream {
     observe({ target, method, status, failure, ms })
   }
 
-  async function readWhole(response: Response, call: Call, maxBytes: number): Promise<Uint8Array> {
-    const isError = response.status >= 400
-    const allowed = isError ? maxErrorBytes : maxBytes
+  async function readWhole(
+    response: Response,
+    call: Call,
+    { maxBytes, isStreamed }: UpstreamRequest,
+  ): Promise<Uint8Array> {
+    const { status } = response
+    // Nothing is made of these bodies but a code; a stream's length is bounded by nobody else.
+    const saysLittle = status >= 400 || (isStreamed === true && status !== 200)
+    const allowed = saysLittle ? maxErrorBytes : maxBytes
     const length = announcedLength(response.headers)
     // Looking at `body` makes a stream, which a short answer has no use for.
     if (length !== null && length <= Math.min(shortBytes, allowed)) return await response.bytes()
@@ -208,12 +214,12 @@ export function createUpstream(options: UpstreamOptions): Upstream {
         release()
       }
     }
-    if (isError) {
+    if (saysLittle) {
       call.abort(response)
       return nothing
     }
     throw new UpstreamError('bad-response', `Cannot read an answer: larger than ${maxBytes} bytes`, {
-      status: response.status,
+      status,
     })
   }
 }

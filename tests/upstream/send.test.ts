@@ -327,6 +327,23 @@ describe('createSend', () => {
     }
   })
 
+  it.each([206, 404, 500])('reads little of what comes with %d in place of a stream', async (status) => {
+    let pieces = 0
+    const endless = () =>
+      new ReadableStream({
+        pull(controller) {
+          pieces += 1
+          controller.enqueue(Buffer.alloc(1000))
+        },
+      })
+    const { send } = await start(() => new Response(endless(), { status }))
+
+    const answer = await send({ method: 'POST', body: '', maxBytes: Infinity, isStreamed: true })
+
+    expect([answer.status, answer.bytes.length, answer.stream]).toEqual([status, 0, null])
+    expect(pieces).toBeLessThan(10_000)
+  })
+
   it('trusts only the given authority', async () => {
     const [own, other] = await Promise.all([certificate(), certificate()])
     const server = Bun.serve({ hostname: '127.0.0.1', port: 0, tls: own, fetch: () => new Response('ok') })
