@@ -1,0 +1,61 @@
+import { describe, expect, it } from 'bun:test'
+
+import { createNotifier, takeoverRisk } from '../../src/cli/linux.ts'
+import { eventually } from '../support/eventually.ts'
+import { listenForNotifications } from '../system/notify-socket.ts'
+import { fakeHost } from './fake-host.ts'
+
+describe('createNotifier', () => {
+  it('gives signs of life only while all processes of the service do', async () => {
+    const address = `@sync-bridge-${crypto.randomUUID()}`
+    const manager = listenForNotifications(address)
+    const host = fakeHost({}, { NOTIFY_SOCKET: address, WATCHDOG_USEC: '10000' })
+    let asked = 0
+    let isResponsive = false
+    const look = () => {
+      asked += 1
+      return isResponsive
+    }
+
+    const notifier = await createNotifier(host, look, () => {})
+    await eventually('it has looked', () => asked >= 3)
+    const whileSilent = [...manager.messages]
+    isResponsive = true
+    await eventually('it tells', () => manager.messages.includes('WATCHDOG=1'))
+    notifier.close()
+    manager.close()
+
+    expect(whileSilent).toEqual([])
+  })
+
+  it('is silent once another process is the service', async () => {
+    const address = `@sync-bridge-${crypto.randomUUID()}`
+    const manager = listenForNotifications(address)
+    const notifier = await createNotifier(
+      fakeHost({}, { NOTIFY_SOCKET: address }),
+      () => true,
+      () => {},
+    )
+
+    notifier.handOver(4711)
+    notifier.ready()
+    notifier.stopping()
+    await eventually('it has told', () => manager.messages.length > 0)
+    manager.close()
+
+    expect(manager.messages).toEqual(['MAINPID=4711\nREADY=1\nWATCHDOG=1'])
+  })
+})
+
+describe('takeoverRisk', () => {
+  const file = '/proc/sys/net/ipv4/tcp_migrate_req'
+
+  it('is none where the kernel moves waiting connections', () => {
+    expect(takeoverRisk(fakeHost({ [file]: '1\n' }))).toBeNull()
+  })
+
+  it('tells whether that is off, or nobody can see it', () => {
+    expect(takeoverRisk(fakeHost({ [file]: '0\n' }))).toBe('net.ipv4.tcp_migrate_req is off')
+    expect(takeoverRisk(fakeHost())).toBe('net.ipv4.tcp_migrate_req can not be read')
+  })
+})
