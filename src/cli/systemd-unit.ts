@@ -95,9 +95,9 @@ UnsetEnvironment=HTTP_PROXY HTTPS_PROXY ALL_PROXY NO_PROXY http_proxy https_prox
 LimitCORE=0
 # For each process: two for each of service.max_concurrent_requests, one for each other connection that clients keep open.
 LimitNOFILE=${fileDescriptors}
-# All processes together; beyond that the kernel ends one of them. Enough for one worker and its successor while it takes
-# over; add 256M and 32 tasks for every other worker.
-MemoryMax=512M
+# All processes together; beyond that the kernel kills some of them. Enough for one worker and the successor that takes
+# over, both under attack; add 512M and 64 tasks for every other worker.
+MemoryMax=1G
 TasksMax=128
 
 NoNewPrivileges=yes
