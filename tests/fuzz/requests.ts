@@ -286,7 +286,7 @@ function target(chance: Chance, owner: Owner): string {
   const path = chance.isTrue(0.85)
     ? bucketPath(chance, owner)
     : chance.of(fixed) + (chance.isTrue(0.2) ? chance.of(strange) : '')
-  const whole = (prefix + path || '/') + (chance.isTrue(0.5) ? query(chance) : '')
+  const whole = (prefix + path || '/').replace(/^(?!\/)/, '/') + (chance.isTrue(0.5) ? query(chance) : '')
   const sent = printable(chance.isTrue(0.03) ? insert(whole, chance) : whole)
   return chance.isTrue(0.1) ? detour(sent, chance) : sent
 }
