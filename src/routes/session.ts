@@ -12,7 +12,6 @@ import { beginCall, checkCall } from './guard.ts'
 import type { IncomingBody } from './body.ts'
 import type { Call } from './guard.ts'
 import { userOf } from './load-shedding.ts'
-import type { Permit } from './load-shedding.ts'
 import type { Services } from './services.ts'
 
 /** Gives every route its `call`: what is known of the request, checked before anything else is. */
@@ -121,19 +120,16 @@ export async function withPermit(
   { user, requests = 1, isList = false }: Admission,
   answer: () => Promise<Reply>,
 ): Promise<Reply> {
-  const permit = load.acquire(user, requests)
-  if (!permit) return overloadReply(settings)
-  let listPermit: Permit | null = null
-  let isStreamed = false
+  // A list that waits for its turn takes nobody's place meanwhile.
+  const listPermit = isList ? await streams.acquire(user) : null
+  const permit = isList && !listPermit ? null : load.acquire(user, requests)
   const release = () => {
-    permit.release()
+    permit?.release()
     listPermit?.release()
   }
+  let isStreamed = false
   try {
-    if (isList) {
-      listPermit = await streams.acquire(user)
-      if (!listPermit) return overloadReply(settings)
-    }
+    if (!permit) return overloadReply(settings)
     const reply = await answer()
     isStreamed = reply.body instanceof ReadableStream
     if (isStreamed) reply.ended = release

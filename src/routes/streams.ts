@@ -61,7 +61,7 @@ export class AnswerStreams {
    * when none does in time. Of those that wait, the user with the fewest lists comes first.
    */
   acquire(user: string): Permit | Promise<Permit | null> {
-    const { now, waitMs = 5000 } = this.options
+    const { now, waitMs = 10_000 } = this.options
     if (this.#mayBegin(user)) return this.#begin(user)
     return new Promise((resolve) => void this.#waiting.add({ user, resolve, untilMs: now() + waitMs }))
   }
