@@ -44,9 +44,35 @@ describe('the storage calls of a batch', () => {
     expect(deletes.length).toBeLessThanOrEqual(4 * collections)
     expect(mixed.length).toBeLessThanOrEqual(4 * collections)
   })
+
+  it.each([1, 2, 3])('are no more when %d collections have never been written to', async (collections) => {
+    const plain = await callsOfFirst(collections, {})
+    const conditional = await callsOfFirst(collections, { 'If-None-Match': '*' })
+
+    expect(plain.length).toBeLessThanOrEqual(4 * collections)
+    expect(conditional.length).toBeLessThanOrEqual(collections === 1 ? 5 : 4 * collections)
+  })
 })
 
 let users = 0
+
+/** The calls of a batch of 24 PUTs that is the first write to all of its collections, for a node never asked before. */
+async function callsOfFirst(collections: number, headers: Record<string, string>): Promise<string[]> {
+  const user = bridge.sandbox.addUser(`first ${(users += 1)}`)
+  await bridge.ask('', { as: user })
+  bridge.planFor(user, () => null)
+  const requests = Array.from({ length: 24 }, (_, index) => ({
+    method: 'PUT',
+    path: `/buckets/${user.clientState}/collections/${names[index % collections]}/records/id${index}`,
+    headers,
+    body: { data: { payload: 'x' } },
+  }))
+
+  const { body } = await bridge.ask('/v1/batch', { method: 'POST', as: user, body: { requests } })
+
+  expect(body.responses.map(({ status }: { status: number }) => status)).toEqual(Array(24).fill(200))
+  return bridge.callsOf(user).map(({ method, target }) => `${method} ${target}`)
+}
 
 /** The calls that a batch makes, one a user, after which each collection holds what it should. */
 async function callsOf(shape: Shape, condition: 'none' | 'If-Match'): Promise<string[]> {
