@@ -161,6 +161,9 @@ class Changes {
   readonly #notifier: Notifier
   readonly #onTakenOver: () => void
   #isBusy = false
+  #isAskedAgain = false
+  /** Who has taken over. */
+  #heir: Successor | null = null
   /** While it starts. */
   #successor: Successor | null = null
   /** The settings that count now. */
@@ -210,12 +213,20 @@ class Changes {
   }
 
   async #alone(change: () => Promise<void>): Promise<void> {
-    if (this.#isBusy) return this.#log.warning('a change is in progress already')
+    if (this.#isBusy) {
+      // What is read by now may be older than what this is about, so it is read once more at the end.
+      this.#isAskedAgain = true
+      return this.#log.warning('a change is in progress already')
+    }
     this.#isBusy = true
     this.#notifier.reloading()
     await change()
     this.#notifier.ready()
     this.#isBusy = false
+    if (!this.#isAskedAgain) return
+    this.#isAskedAgain = false
+    if (this.#heir) this.#heir.reload()
+    else await this.reload()
   }
 
   /** Null when they are bad; the log tells why. */
@@ -253,6 +264,7 @@ class Changes {
       return
     }
     this.#notifier.handOver(successor.pid)
+    this.#heir = successor
     this.#log.info('taken over', { pid: successor.pid })
     this.#onTakenOver()
   }

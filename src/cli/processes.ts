@@ -57,6 +57,8 @@ export interface Successor {
   pid: number
   /** Where it listens, or why it never will. */
   started: Promise<{ url: string } | { failure: string }>
+  /** Has it read its settings again. */
+  reload(): void
   kill(): void
 }
 
@@ -160,6 +162,7 @@ function startSuccessor(environment: Record<string, string | undefined>): Succes
     return {
       pid: 0,
       started: Promise.resolve({ failure: `it can not be started (${String(code)})` }),
+      reload() {},
       kill() {},
     }
   }
@@ -168,7 +171,12 @@ function startSuccessor(environment: Record<string, string | undefined>): Succes
   )
   // It outlives this process.
   child.unref()
-  return { pid: child.pid, started: started.promise, kill: () => child.kill('SIGKILL') }
+  return {
+    pid: child.pid,
+    started: started.promise,
+    reload: () => child.kill('SIGHUP'),
+    kill: () => child.kill('SIGKILL'),
+  }
 }
 
 // A file that takes the place of a running executable is another file.

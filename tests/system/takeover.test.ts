@@ -156,6 +156,43 @@ describe('SIGTERM while a successor starts', () => {
   })
 })
 
+describe('SIGHUP while a successor starts', () => {
+  const startSlowly = (then: string) => `#!/bin/sh\nuntil [ -e go ]; do sleep 0.01; done\n${then}\n`
+
+  async function reloadMeanwhile(service: Service): Promise<void> {
+    service.first.signal('SIGUSR2')
+    await eventually('it starts a successor', () => service.events('starting a successor').length === 1)
+    writeSettings(service.folder, { backoff: '9' })
+    service.first.signal('SIGHUP')
+    await service.next('a change is in progress already')
+    writeFileSync(join(service.folder, 'go'), '')
+  }
+
+  it('is followed by the old process when the new one fails', async () => {
+    const service = await startService()
+    installExecutable(service.folder, startSlowly('exit 3'))
+
+    await reloadMeanwhile(service)
+    await eventually('it reloads', () => service.events('settings reloaded').length === 1)
+
+    expect(service.events('takeover failed')).toHaveLength(1)
+    expect(await backoffOf(service.url)).toBe('9')
+  })
+
+  it('is passed on to the new process', async () => {
+    const service = await startService()
+    installExecutable(service.folder, startSlowly(`exec ${executablePath} "$@"`))
+
+    await reloadMeanwhile(service)
+    await eventually('it reloads', () => service.events('settings reloaded').length === 1)
+
+    await eventually('the old one has ended', () => service.events('stopped').length === 1)
+
+    expect(service.events('taken over')).toHaveLength(1)
+    expect(await backoffOf(service.url)).toBe('9')
+  })
+})
+
 describe('SIGHUP under a service manager', () => {
   async function startManaged(settings: Record<string, string>) {
     const address = `@sync-bridge-${crypto.randomUUID()}`
@@ -190,6 +227,7 @@ describe('SIGHUP under a service manager', () => {
     writeSettings(service.folder, { backoff: '9', batch_max_requests: '3' })
     service.first.signal('SIGHUP')
     await service.next('taken over')
+    await eventually('the old one has ended', () => service.events('stopped').length === 1)
 
     expect(reloaded.changed).toBe('backoff')
     expect(successorsBefore).toBe(0)
