@@ -11,7 +11,7 @@ export interface UpstreamRequest extends GuardedRequest {
   method: 'GET' | 'PUT' | 'POST' | 'DELETE'
   headers: Record<string, string>
   body?: string
-  /** Until the answer's headers and the first piece of its body, over all attempts; the rest may only stall. */
+  /** Until the answer has come, over all attempts; of a stream only its first piece, then no piece may stall. */
   timeoutMs: number
   /** The longest body that is read whole; more is `bad-response`. */
   maxBytes: number
@@ -154,10 +154,11 @@ export function createUpstream(options: UpstreamOptions): Upstream {
           status,
           headers: response.headers,
           bytes: nothing,
-          stream: new CallBody(response, call, stallMs),
+          stream: new CallBody(response, call, () => stallMs),
         }
       }
-      const bytes = await readWhole(response, call, request)
+      const patience = () => Math.min(stallMs, Math.max(1, deadlineMs - now()))
+      const bytes = await readWhole(response, call, request, patience)
       call.end(null)
       return { status, headers: response.headers, bytes, stream: null }
     } catch (error) {
@@ -196,6 +197,7 @@ export function createUpstream(options: UpstreamOptions): Upstream {
     response: Response,
     call: Call,
     { maxBytes, isStreamed }: UpstreamRequest,
+    patience: () => number,
   ): Promise<Uint8Array> {
     const { status } = response
     // Nothing is made of these bodies but a code; a stream's length is bounded by nobody else.
@@ -208,7 +210,7 @@ export function createUpstream(options: UpstreamOptions): Upstream {
       if (response.body === null) return nothing
       const release = await limits.acquireLargeAnswer()
       try {
-        const bytes = await readBounded(new CallBody(response, call, stallMs), allowed)
+        const bytes = await readBounded(new CallBody(response, call, patience), allowed)
         if (bytes !== null) return bytes
       } finally {
         release()
@@ -327,7 +329,8 @@ class CallBody implements BodyStream {
   constructor(
     private readonly response: Response,
     private readonly call: Call,
-    private readonly stallMs: number,
+    /** In ms, for the next piece. */
+    private readonly patience: () => number,
   ) {
     this.#reader = response.body!.getReader()
   }
@@ -339,7 +342,7 @@ class CallBody implements BodyStream {
   async read(): Promise<Uint8Array | null> {
     if (this.#failure !== null) throw this.#failure
     if (this.call.hasEnded) return null
-    if (!this.#isFirst) this.call.expectWithin(this.stallMs, stalled)
+    if (!this.#isFirst) this.call.expectWithin(this.patience(), stalled)
     this.#isFirst = false
     try {
       const { value } = await this.#reader.read()

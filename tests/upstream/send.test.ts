@@ -210,6 +210,21 @@ describe('createSend', () => {
     expect(first!.length + (await rest)!.length).toBe(400_000)
   })
 
+  it('gives a body that is read whole no more time than its headers had, however it comes', async () => {
+    const dripping = () =>
+      new ReadableStream({
+        async pull(controller) {
+          controller.enqueue(Buffer.from('x'))
+          await Bun.sleep(5)
+        },
+      })
+    const { send } = await start(() => new Response(dripping()), { stallMs: 10_000 })
+
+    const failure = await failureOf(send({ method: 'POST', body: '', timeoutMs: 100 }))
+
+    expect(failure).toMatchObject({ failure: 'timeout' })
+  })
+
   it.each([100, 400_000])('ends a body of %d bytes that stalls', async (length) => {
     const { proxy, send } = await start(() => new Response('x'.repeat(length)), { stallMs: 60 })
     proxy.plan(() => ({ kind: 'hang-mid-body', afterBytes: 10 }))
