@@ -142,7 +142,7 @@ export function kindsOf(user: SandboxUser): Kind[] {
       'one value of a header',
       (size) => `{"requests":[{"path":"/","headers":{"a":"${'k'.repeat(size)}"}}]}`,
     ),
-    bodies('one path', (size) => `{"requests":[{"path":"/${'/'.repeat(size)}"}]}`),
+    bodies('one path', (size) => `{"requests":[{"path":"/x${'/'.repeat(size)}x"}]}`),
     bodies('one path of letters', (size) => `{"requests":[{"path":"/${'x'.repeat(size)}"}]}`),
     bodies('one method', (size) => `{"requests":[{"path":"/","method":"${'x'.repeat(size)}"}]}`),
     bodies('names', (size) => `{${counted(size / 24, (at) => `"name of a member ${at}":1`)}}`),
@@ -184,7 +184,7 @@ export function kindsOf(user: SandboxUser): Kind[] {
         ),
     },
 
-    ...spellings.map(([name, piece]) => paths(name, (size) => `/${repeated(piece, size)}`)),
+    ...spellings.map(([name, piece]) => paths(name, (size) => `/x${repeated(piece, size)}x`)),
     ...spellings.map(([name, piece]) =>
       paths(`a record id of ${name}`, (size) => `${records}/${repeated(piece, size)}`),
     ),
@@ -206,7 +206,7 @@ export function kindsOf(user: SandboxUser): Kind[] {
     ),
 
     defaults('a path', (size) => ({ path: `${records}/${'x'.repeat(size)}` })),
-    defaults('a path of slashes', (size) => ({ path: `/x${'/'.repeat(size)}` })),
+    defaults('a path of slashes', (size) => ({ path: `/x${'/'.repeat(size)}x` })),
     // One id that none can have, at the end of what is read, spares the storage.
     ...queries.map(([name, make]) =>
       defaults(`a query of ${name}`, (size) => {
