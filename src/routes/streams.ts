@@ -20,16 +20,19 @@ export interface AnswerStreamsOptions {
   maxHeldBytes?: number
 }
 
-// Lists in flight, from the question to the last byte. Each holds up to 2 MB of the storage's answer.
-const maxLists = 96
+// Lists in flight, from the question to the last byte. Each holds up to 2 MB of the storage's answer. They are fewer than the
+// 64 streams of `upstream`, so that none waits there, with a permit of its node, while readers stall.
+const maxLists = 48
 // Answers up to this size fit into the buffers of the operating system and are handed over at once.
 const largeBytes = 64 * 1024
 // The runtime holds one piece more than the operating system does, so those for slow readers are small.
 const pieceBytes = 64 * 1024
 const slowPieceBytes = 16 * 1024
 const slowPieceAfterMs = 500
-// `fetch` leaves 64 slots for streams. When nearly all are taken, readers that are slow make room for others.
-const crowdedStreams = 56
+// When nearly all places are taken, readers that are slow make room for others.
+const crowdedLists = 40
+/** The last places are for users who have hardly any. */
+const crowdedShare = 2
 const crowdedAfterMs = 3000
 const crowdedBytesPerMs = 16
 /** The operating system takes that much at once, whatever the reader does. */
@@ -100,12 +103,14 @@ export class AnswerStreams {
     }
     const suspects = [...this.#streams].filter((stream) => stream.isDue(nowMs, this.#slowMs))
     if (suspects.length > 0) this.#judge(suspects, nowMs)
-    if (this.#streams.size >= crowdedStreams) this.#makeRoom(nowMs)
+    if (this.#lists >= crowdedLists) this.#makeRoom(nowMs)
   }
 
   #mayBegin(user: string): boolean {
     const { maxOfUser } = this.options
-    return this.#lists < maxLists && (maxOfUser === 0 || this.#listsOfUser(user) < maxOfUser)
+    if (this.#lists >= maxLists) return false
+    if (maxOfUser === 0) return true
+    return this.#listsOfUser(user) < Math.min(maxOfUser, this.#lists < crowdedLists ? Infinity : crowdedShare)
   }
 
   #listsOfUser(user: string): number {
@@ -144,9 +149,11 @@ export class AnswerStreams {
   }
 
   #makeRoom(nowMs: number): void {
-    const slow = [...this.#streams].filter((stream) => stream.ageMs(nowMs) >= crowdedAfterMs)
+    const slow = [...this.#streams].filter(
+      (stream) => stream.heldBytes === 0 && stream.ageMs(nowMs) >= crowdedAfterMs,
+    )
     slow.sort((a, b) => a.bytesPerMs(nowMs) - b.bytesPerMs(nowMs))
-    for (const stream of slow.slice(0, this.#streams.size - crowdedStreams + 1)) {
+    for (const stream of slow.slice(0, this.#lists - crowdedLists + 1)) {
       if (stream.bytesPerMs(nowMs) < crowdedBytesPerMs) this.#cut(stream)
     }
   }

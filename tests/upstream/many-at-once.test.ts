@@ -14,7 +14,7 @@ describe('max_concurrent_requests', () => {
     const headers = Object.entries(bridge.identityOf(bridge.user)).map(
       ([name, value]) => `${name}: ${value}\r\n`,
     )
-    const path = `/v1/buckets/${bridge.user.clientState}/collections/tabs/records`
+    const path = `/v1/buckets/${bridge.user.clientState}/collections/tabs`
     const request = `GET ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\n${headers.join('')}Connection: close\r\n\r\n`
     // The runtime's own client would send 256 at a time.
     const statusOf = () =>
