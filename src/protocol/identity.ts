@@ -18,7 +18,8 @@ export interface ReadIdentity {
 
 const clientStateForm = /^[0-9a-fA-F]{32}$/
 const legacyClientStateForm = /^[a-zA-Z0-9._-]{1,32}$/
-const keyIdForm = /^\d{1,19}-[\w-]{1,128}$/
+// A client state is 16 bytes; the token server can't keep a longer one, and answers as if it was out of order.
+const keyIdForm = /^\d{1,19}-[\w-]{1,22}$/
 // Printable, without the comma and the blank: a comma is how a server joins two headers of one name.
 const authorizationForm = /^(browserid|bearer) +([\x21-\x2b\x2d-\x7e]{1,8192})$/i
 

@@ -177,6 +177,17 @@ function soundRequest(chance: Chance, owner: Owner): FuzzedRequest {
   if (chance.isTrue(0.1)) request.target = printable(insert(request.target, chance))
   if (chance.isTrue(0.1)) request.target = detour(request.target, chance)
   if (chance.isTrue(0.05)) request.headers.push(chance.of(request.headers))
+  if (chance.isTrue(0.05)) {
+    // One character more or less in one header; buckets that are no client state leave it to the headers who asks.
+    const header = chance.of(request.headers)
+    const at = chance.below(header[1].length + 1)
+    const rest = header[1].slice(chance.isTrue(0.5) ? at : at + 1)
+    request.headers[request.headers.indexOf(header)] = [
+      header[0],
+      `${header[1].slice(0, at)}${chance.of(['', 'A', '-', '0'])}${rest}`,
+    ]
+    if (chance.isTrue(0.5)) request.target = request.target.replace(owner.bucket, 'default')
+  }
   return request
 }
 

@@ -72,6 +72,9 @@ describe('section 8: what clients send', () => {
     expectError(await list(user, { Authorization }), 401, 104)
     expectError(await list(user, { Authorization, 'X-KeyID': bridge.user.keyId }), 401, 104)
     expectError(await list(user, { Authorization, 'X-KeyID': 'nonsense' }), 401, 104)
+    const legacy = '/v1/buckets/default/collections/history/records'
+    const tooLong = { Authorization: `Bearer ${user.bearerToken()}`, 'X-KeyID': `${user.keyId}A` }
+    expectError(await bridge.ask(legacy, { as: null, headers: tooLong }), 401, 104)
     expect(exchanges()).toHaveLength(0)
   })
 
