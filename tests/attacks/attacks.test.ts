@@ -104,7 +104,7 @@ for (const [index, name] of ['directly', 'through HAProxy', 'through nginx'].ent
       )
 
       await expectNoHarm(route())
-    }, 30_000)
+    }, 60_000)
 
     it('strangers, and a user, who hold 200 large bodies just before their end', async () => {
       const slow = world.addUser(`slow-${index}`)
@@ -129,7 +129,7 @@ for (const [index, name] of ['directly', 'through HAProxy', 'through nginx'].ent
       for (const socket of sockets) socket.destroy()
       await Promise.all(holding)
       expect(world.peakMiB()).toBeLessThan(mostMiB)
-    }, 30_000)
+    }, 60_000)
 
     it('a user who asks for 64 lists and reads none', async () => {
       const greedy = world.addUser(`greedy-${index}`)
@@ -141,7 +141,7 @@ for (const [index, name] of ['directly', 'through HAProxy', 'through nginx'].ent
       )
 
       await expectNoHarm(route())
-    }, 30_000)
+    }, 60_000)
 
     // It is the bridge that holds what nobody reads; balancers only add what they buffer themselves.
     it.if(index === 0)(
@@ -184,7 +184,7 @@ for (const [index, name] of ['directly', 'through HAProxy', 'through nginx'].ent
       keepDoing(8, () => unlucky.ask(route(), 'GET', unlucky.path('tabs')))
 
       await expectNoHarm(route())
-    }, 30_000)
+    }, 60_000)
 
     it('one whom the token server asks to wait', async () => {
       world.detours.token = ({ headers }) =>
@@ -202,7 +202,7 @@ for (const [index, name] of ['directly', 'through HAProxy', 'through nginx'].ent
 
       // Who logs in now asks the token server, too.
       await expectNoHarm(route(), new Client(impatient.user))
-    }, 30_000)
+    }, 60_000)
 
     it('strangers whose root views ask a slow token server', async () => {
       world.detours.token = async ({ headers }) => {
@@ -219,6 +219,6 @@ for (const [index, name] of ['directly', 'through HAProxy', 'through nginx'].ent
 
       // Who logs in now asks the token server, too.
       await expectNoHarm(route(), new Client(bystander.user))
-    }, 30_000)
+    }, 60_000)
   })
 }

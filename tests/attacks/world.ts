@@ -65,7 +65,7 @@ export class Client {
         headers: { ...this.headers, Host: host, ...(body && { 'Content-Type': 'application/json' }) },
         ...(body && { body: JSON.stringify(body) }),
         tls: { rejectUnauthorized: false },
-        signal: AbortSignal.timeout(5000),
+        signal: AbortSignal.timeout(20_000),
       })
       await answer.arrayBuffer()
       return answer.status
