@@ -41,6 +41,7 @@ export interface Permit {
 }
 
 const busyShare = 0.8
+const othersAreRecentMs = 60_000
 // Half of the places at the token server.
 const maxRootViews = 16
 const mebibyte = 1024 * 1024
@@ -69,6 +70,8 @@ export class LoadShedder {
   /** The most that was in flight in this window, and how many requests began. */
   #peak = 0
   #begun = 0
+  #lastUser: string | null = null
+  #othersUntilMs = -Infinity
   #windowStartMs: number
   #windowStartCpuMs: number | null
   #busySinceMs: number | null = null
@@ -97,8 +100,11 @@ export class LoadShedder {
       return true
     }
     const isFull = this.#weight + 1 > this.#limit.value
-    if (isFull) this.#observeFull()
-    return isFull
+    if (!isFull) return false
+    // This may be another user, whom nobody knows yet: from now on the one who has everything gets a share.
+    this.#noteOthers()
+    this.#observeFull()
+    return true
   }
 
   /** Null: reject at once. Else a promise that resolves when it is time to. */
@@ -113,6 +119,7 @@ export class LoadShedder {
   acquire(user: string, requests = 1): Permit | null {
     // However large a batch is, it has to fit in when there is nothing else.
     const weight = Math.max(1, Math.min(requests, this.#limit.floor))
+    this.#noteUser(user)
     if (!this.#admits(user, weight)) return null
     this.#weight += weight
     this.#begun += 1
@@ -173,6 +180,17 @@ export class LoadShedder {
     this.#isShortOfMemory = (residentBytes() ?? 0) > shedAboveBytes * Math.max(1, maxRequests / usualRequests)
   }
 
+  /** Shares are for several users: one who has been alone for a while may have all there is. */
+  #noteUser(user: string): void {
+    if (user === this.#lastUser) return
+    if (this.#lastUser !== null) this.#noteOthers()
+    this.#lastUser = user
+  }
+
+  #noteOthers(): void {
+    this.#othersUntilMs = this.options.now() + othersAreRecentMs
+  }
+
   #admits(user: string, weight: number): boolean {
     const { maxRequestsOfUser, observeRejection } = this.options
     const isBusy = this.#weight + weight > busyShare * this.#limit.value
@@ -181,7 +199,9 @@ export class LoadShedder {
       this.#observeFull()
       return false
     }
-    if (maxRequestsOfUser === 0 || (this.#requestsOf.get(user) ?? 0) < maxRequestsOfUser) return true
+    const isAlone = this.options.now() >= this.#othersUntilMs
+    if (isAlone || maxRequestsOfUser === 0) return true
+    if ((this.#requestsOf.get(user) ?? 0) < maxRequestsOfUser) return true
     observeRejection('user')
     return false
   }

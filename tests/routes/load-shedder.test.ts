@@ -87,8 +87,34 @@ describe('LoadShedder', () => {
   })
 
   describe('one user', () => {
+    /** Another user has been there shortly before. */
+    const passBy = (clock: LoadClock) => leave(crowd(clock, 1, 'a passer-by'))
+
+    it('may have everything while there is no other', () => {
+      const clock = createLoadClock()
+
+      expect(crowd(clock, 100, 'only')).toHaveLength(100)
+      expect(clock.rejections).toMatchObject({ limit: 0, lag: 0, user: 0 })
+    })
+
+    it('gets a share as soon as another was turned away, and everything again after a minute alone', () => {
+      const clock = createLoadClock()
+      const all = crowd(clock, 100, 'only')
+
+      expect(arrive(clock, 'newcomer')).toBeNull()
+      leave(all.slice(0, 10))
+      expect(arrive(clock, 'only')).toBeNull()
+      expect(arrive(clock, 'newcomer')).not.toBeNull()
+      clock.pass(700)
+      leave(all)
+      expect(crowd(clock, 100, 'only')).toHaveLength(79)
+      clock.pass(700)
+      expect(crowd(clock, 19, 'only')).toHaveLength(19)
+    })
+
     it('may have everything while four fifths are not taken', () => {
       const clock = createLoadClock()
+      passBy(clock)
 
       expect(crowd(clock, 100, 'greedy')).toHaveLength(80)
       expect(clock.rejections).toMatchObject({ limit: 0, lag: 0, user: 20 })
@@ -96,6 +122,7 @@ describe('LoadShedder', () => {
 
     it('leaves the last fifth to those who have less than their share', () => {
       const clock = createLoadClock()
+      passBy(clock)
       crowd(clock, 100, 'greedy')
 
       expect(crowd(clock, 50, 'another')).toHaveLength(8)
