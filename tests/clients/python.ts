@@ -1,20 +1,23 @@
-import { existsSync, mkdtempSync, renameSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 
 export const kintoHttp = 'kinto-http==11.11.0'
 /** The last but one major version, which sends a body of `{}` with every GET and HEAD. */
 export const olderKintoHttp = 'kinto-http==10.9.0'
 
-/** The path of a Python with the package, installed once into a folder for temporary files; or why there is none. */
+// In the checkout: a name in a folder that all users share could belong to somebody else.
+const cache = join(import.meta.dir, '../../node_modules/.cache')
+
+/** The path of a Python with the package, installed once for each checkout; or why there is none. */
 export async function findPython(requirement = kintoHttp): Promise<{ path: string } | { reason: string }> {
   const system = Bun.which('python3')
   if (!system) return { reason: 'there is no python3 in PATH' }
-  const folder = join(tmpdir(), `sync-bridge-tests-${requirement.replace('==', '-')}`)
+  const folder = join(cache, `python-${requirement.replace('==', '-')}`)
   const path = join(folder, 'bin/python')
   if (existsSync(path)) return { path }
   // Made aside and put in place whole, so that a broken installation is never found by the next run.
-  const draft = mkdtempSync(join(tmpdir(), 'sync-bridge-python-'))
+  mkdirSync(cache, { recursive: true })
+  const draft = mkdtempSync(join(cache, 'python-'))
   try {
     const options = ['--quiet', '--disable-pip-version-check']
     const steps = [
