@@ -55,7 +55,7 @@ export function createApp(services: Services) {
 
   /** The one place for errors: foreseen or not, each is answered in the contract's shape. */
   function sendError(error: unknown, call: Call, request: Request): Response {
-    services.reportDefect(error)
+    services.reportError(error)
     return send(errorReply(error, settings), call, request)
   }
 

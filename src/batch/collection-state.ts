@@ -10,11 +10,11 @@ import type { CollectionPlan } from './plan.ts'
 import type { ProbeVerdict, VisibleStep } from './probe.ts'
 import type { CollectionView, CommittedPrefix, NumberedOperation, Rejection, Simulation } from './simulate.ts'
 
-/** What a transaction has done to one record, and what it takes to undo that. */
+/** What a transaction has done to one record, and what an undo needs to know. */
 export interface AppliedChange {
   /** The record as it was; null when there was none. */
   before: SyncRecord | null
-  /** The version that the transaction left, or null when it left none. */
+  /** The version that the transaction left; null when it left no record. */
   leftAt: Timestamp | null
   /** A ttl was written, so the earlier expiry is lost. */
   wroteTtl: boolean
@@ -24,24 +24,22 @@ export interface AppliedChange {
 }
 
 /**
- * What a transaction knows of one collection: how it was read, what has been carried out since, and what follows
- * from both for each operation. It does no I/O.
- *
- * Operations on a record are judged once: as soon as their effect is upstream they are settled, and what other
- * writers do later does not change their outcome any more.
+ * The state of one collection within a transaction: what was read, what has been applied since, and what follows from
+ * both for each operation. It does no I/O. An operation on a record is judged once: as soon as its effect is upstream it
+ * is settled, and later writes of others do not change its outcome.
  */
 export class CollectionState {
-  /** What has been done so far, by record id. */
+  /** The changes applied so far, by record id. */
   readonly applied = new Map<string, AppliedChange>()
   readonly #rejected = new Map<string, Rejection>()
   #failure: ServiceError | null = null
   #maxPayloadBytes = Number.POSITIVE_INFINITY
-  /** What follows from all this; null as soon as any of it changes. */
+  /** The simulation and its plan; null as soon as anything changes that they follow from. */
   #decided: { simulation: Simulation; plan: CollectionPlan } | null = null
   readonly #operations: NumberedOperation[]
   readonly #prefixes = new Map<string, CommittedPrefix[]>()
   readonly #writtenAt = new Map<string, Timestamp>()
-  /** Records with a version made by the commit of a staged batch, whatever was written of them. */
+  /** Records that got a new version from the commit of a staged batch, even if only their ttl was written. */
   readonly #stagedAt = new Map<string, Timestamp>()
   readonly #inherited = new Map<string, number>()
   #view: CollectionView
@@ -55,12 +53,12 @@ export class CollectionState {
     this.#since = view.timestamp
   }
 
-  /** The next write counts only while nobody else wrote after this moment. */
+  /** The condition of the next write: it counts only while no other writer has changed the collection after this moment. */
   get since(): Timestamp {
     return this.#since
   }
 
-  /** Whether somebody else may have written after our first step, so that what we wrote may be theirs by now. */
+  /** Whether another writer may have changed the collection after our first step, and overwritten what we wrote. */
   get mayHaveConcurrentWrites(): boolean {
     return this.#wasRefreshed || this.#since !== this.#committedAt
   }
@@ -70,12 +68,12 @@ export class CollectionState {
     return this.#committedAt !== null
   }
 
-  /** What has still to be done. */
+  /** The changes that remain. */
   get plan(): CollectionPlan {
     return this.#decide().plan
   }
 
-  /** Nothing more can be written. That decides over the operations that are not settled. */
+  /** No further write is possible. The error becomes the outcome of the operations that are not settled. */
   fail(error: ServiceError): void {
     this.#failure = error
     this.#decided = null
@@ -86,13 +84,13 @@ export class CollectionState {
     this.#decided = null
   }
 
-  /** The storage would not take these records. */
+  /** The storage refused these records. */
   reject(rejected: Map<string, Rejection>): void {
     for (const [id, reason] of rejected) this.#rejected.set(id, reason)
     this.#decided = null
   }
 
-  /** Begins again with a newer view. Only while nothing is visible. */
+  /** Starts over with a newer view. Called only while nothing is visible. */
   restart(view: CollectionView): void {
     this.#view = view
     this.#since = view.timestamp
@@ -100,12 +98,12 @@ export class CollectionState {
     this.#decided = null
   }
 
-  /** Nothing was there at that moment. Only before anything is written. */
+  /** The collection was empty at that moment. Called only before anything is written. */
   goOnFrom(at: Timestamp): void {
     this.#since = at
   }
 
-  /** Goes on with newer versions of the records whose operations aren't settled. */
+  /** Continues with newer versions of the records whose operations are not settled. */
   refresh(snapshot: Snapshot): void {
     this.#wasRefreshed = true
     this.#decided = null
@@ -113,14 +111,14 @@ export class CollectionState {
     this.#since = snapshot.timestamp
   }
 
-  /** Records that were written without a sortindex where none was seen. */
+  /** Records that were created without a sortindex. */
   get createdWithoutSortindex(): string[] {
     return [...this.applied].flatMap(([id, { before, leftAt, wroteSortindex }]) =>
       before === null && leftAt !== null && !wroteSortindex ? [id] : [],
     )
   }
 
-  /** Takes note of what the storage has made of records that were created. */
+  /** Records what the storage made of the records that were created. */
   noteCreated({ records }: Snapshot): void {
     for (const { id, lastModified, sortindex } of records.values()) {
       const isOurs = lastModified === this.#writtenAt.get(id)
@@ -128,12 +126,12 @@ export class CollectionState {
     }
   }
 
-  /** What a snapshot tells of a step whose answer was lost. */
+  /** What a snapshot shows about a step whose answer was lost. */
   judge(step: VisibleStep, probe: Snapshot): ProbeVerdict {
     return judgeProbe(step, this.#view.records, this.#since, probe)
   }
 
-  /** Takes note that a step is upstream, all of it but the refused ids. */
+  /** Records that a step is upstream, except for the refused ids. */
   settle(step: VisibleStep, at: Timestamp, refused: Map<string, Rejection>): void {
     const { plan } = this
     if (step.kind === 'remove') this.#settleRemoval(step.ids, plan)
@@ -143,16 +141,16 @@ export class CollectionState {
     this.#decided = null
   }
 
-  /** The collection's timestamp as the operation of that index sees it, once everything is settled. */
+  /** The collection's timestamp as the operation of that index sees it. Called once everything is settled. */
   timestampAt(index: number): Timestamp {
     const { effectiveFrom } = this.#decide().simulation
     return index > effectiveFrom ? (this.#committedAt ?? this.#view.timestamp) : this.#view.timestamp
   }
 
-  /** What comes of each operation, by its index, once everything is settled. */
+  /** The outcome of each operation, by its index. Called once everything is settled. */
   outcomes(): Map<number, OperationOutcome> {
     const collection = this.#committedAt ?? this.#view.timestamp
-    // What was created and deleted again never reached the storage; it would have been there after the snapshot.
+    // A record created and deleted inside the batch was never written; it gets the first timestamp after the snapshot.
     const moment = this.#committedAt ?? ((collection + resolutionMs) as Timestamp)
     const times = {
       collection,
@@ -191,7 +189,7 @@ export class CollectionState {
     const records = new Map(this.#view.records)
     for (const id of ids) records.delete(id)
     this.#view = { ...this.#view, records }
-    // Nothing else was due, so whatever was decided without a write happened at this moment.
+    // No other write was due, so everything that was decided without a write happened at this moment.
     if (resets.size === 0) this.#closeAllBut(new Set(deletes))
   }
 
@@ -225,7 +223,7 @@ export class CollectionState {
     this.#closeAllBut(new Set([...puts.map(({ id }) => id), ...deletes]))
   }
 
-  // What somebody else wrote after our first step is what an undo has to bring back.
+  // An undo restores what other writers made of the record after our first step.
   #before(id: string): SyncRecord | null {
     return this.#view.records.get(id) ?? this.applied.get(id)?.before ?? null
   }

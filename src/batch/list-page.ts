@@ -22,13 +22,13 @@ export type BaseList =
 export type Overlay = Map<string, SyncRecord | null>
 
 /**
- * What has to be asked of the storage so that `composePage` can make the page: enough records that after taking
- * out up to `overlaid` written ones, it is still known whether the page is the last.
+ * The list to request so that `composePage` can make the page: with enough records to know, after up to `overlaid`
+ * written ones were taken out, whether the page is the last.
  */
 export function baseOptions(options: ListOptions, overlaid: number): ListOptions {
   const { limit, position, ...base } = options
   if (position && readSkip(position) === null) return options
-  // Whether a limit counts the excluded records is the storage's business, so there the whole list is read.
+  // Storages differ in whether a limit counts excluded records, so the whole list is read then.
   if (limit === undefined || options.excludedIds?.size) return base
   return { ...base, limit: skipped(options) + limit + overlaid + 1 }
 }

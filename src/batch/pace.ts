@@ -2,9 +2,9 @@ import { UpstreamError } from '../domain/errors.ts'
 
 /** The time that a transaction has, and how it waits. */
 export interface PaceOptions {
-  /** On the clock of `now`, when the client has to have its answer. */
+  /** When the client must have its answer, on the clock of `now`. */
   deadlineAtMs: number
-  /** What is kept back of it for finishing, or undoing, what has become visible. */
+  /** The part of this time that is kept for finishing or undoing what has become visible. */
   commitReserveMs: number
   /** How long a commit, and then an undo, goes on at least, whatever the deadline; 10 s if absent. */
   patienceMs?: number
@@ -30,7 +30,7 @@ export class Pace {
     this.#endsAtMs = options.deadlineAtMs
   }
 
-  /** Throws when nothing new may be begun any more. To be asked only while nothing is visible upstream. */
+  /** Throws when it is too late to begin anything new. Called only while nothing is visible upstream. */
   requireTime(): void {
     const { now, deadlineAtMs, commitReserveMs } = this.#options
     if (now() < deadlineAtMs - commitReserveMs) return
@@ -54,7 +54,7 @@ export class Pace {
     return this.#options.now() < this.#endsAtMs
   }
 
-  /** Waits for a moment of random length, so that two writers that met don't meet again. */
+  /** Waits for a random time, so that two writers that collided don't collide again. */
   async pause(): Promise<void> {
     const { delay, random } = this.#options
     await delay(shortestPauseMs + random() * (longestPauseMs - shortestPauseMs))
@@ -65,8 +65,8 @@ export class Pace {
   }
 
   /**
-   * Waits after an attempt that failed, longer after each: a restart of the storage takes seconds. Never beyond the end,
-   * so that one more attempt is made at the last moment.
+   * Waits after a failed attempt, longer each time: a restart of the storage takes seconds. Never waits beyond the end,
+   * so that one last attempt is made there.
    */
   async backOff(failures: number): Promise<void> {
     const { delay, random, now } = this.#options
@@ -80,26 +80,26 @@ export class Pace {
   }
 }
 
-/** What a transaction tells of itself, for logs and metrics: no ids, no contents, no owners. */
+/** What a transaction reports to logs and metrics: no ids, no contents, no owners. */
 export type TransactionEvent =
   /** Nothing had to be written. */
   | { kind: 'read-only' }
   /** All is written, and visible. */
   | { kind: 'committed'; collections: number; records: number }
-  /** Somebody else wrote to the collection first; it is read and decided again. */
+  /** Another writer changed the collection first; it is read and decided again. */
   | { kind: 'moved-round'; collection: string }
-  /** The answer to a write was lost, and the storage is looked at. */
+  /** The answer to a write was lost; a snapshot is read to see whether it was applied. */
   | { kind: 'probed'; collection: string }
   /** A part was visible, and has been taken back. */
   | { kind: 'undone'; collections: string[] }
   /** A part is visible and could not be taken back. */
   | { kind: 'partial'; collections: string[] }
-  /** It can't be told whether the writes to these collections were carried out. */
+  /** It is unknown whether the writes to these collections were applied. */
   | { kind: 'unknown'; collections: string[] }
 
 /**
- * Runs the tasks, at most `limit` at a time. After the first failure no further task is started; the failure is
- * thrown once those under way have ended, so that nothing goes on behind the caller's back.
+ * Runs the tasks, at most `limit` at a time. After the first failure no further task is started; the failure is thrown
+ * once the tasks in flight have ended, so that nothing runs on unobserved.
  */
 export async function runBounded(tasks: (() => Promise<void>)[], limit = 8): Promise<void> {
   const waiting = [...tasks]
@@ -118,8 +118,8 @@ export async function runBounded(tasks: (() => Promise<void>)[], limit = 8): Pro
 }
 
 /**
- * In-process mutexes by name. They keep this process's own writers to one collection from disturbing one another;
- * writers elsewhere are kept apart by the storage's conditions.
+ * In-process mutexes by name. They keep writers of this process apart; the storage's conditions keep writers elsewhere
+ * apart.
  */
 export class Locks {
   readonly #tails = new Map<string, Promise<void>>()
@@ -130,9 +130,9 @@ export class Locks {
   }
 
   /**
-   * Waits until all the names are free, first come first served, and holds them until the function that comes
-   * back is called. Repeated calls of it do nothing. Names are taken in sorted order, so that two callers with
-   * the same names never wait for each other.
+   * Waits until all the names are free, first come first served, and locks them. The function that comes back unlocks
+   * them; further calls of it do nothing. Names are locked in sorted order, so that two callers with the same names can't
+   * wait for each other.
    */
   async acquire(names: Iterable<string>): Promise<() => void> {
     const releases: (() => void)[] = []

@@ -1,12 +1,12 @@
 import type { RecordWrite, StorageLimits } from '../domain/record-storage.ts'
 import type { Change } from './simulate.ts'
 
-/** What has still to be done to one collection, in this order. */
+/** The changes that one collection still needs, in this order. */
 export interface CollectionPlan {
-  /** Records to delete before they are written anew, each with the operation that made the old one go. */
+  /** Records to delete before they are created again, each with the index of the operation that deleted them. */
   resets: Map<string, number>
   puts: RecordWrite[]
-  /** Last, for a deletion is the hardest thing to take back. */
+  /** Deletions come last because they are the hardest to undo. */
   deletes: string[]
 }
 
@@ -24,7 +24,7 @@ export function planChanges(changes: Map<string, Change>): CollectionPlan {
   return plan
 }
 
-/** What every storage takes in one upload, also those that never say what they take. */
+/** What every storage accepts in one upload, those included that announce no limits. */
 export const smallestLimits: StorageLimits = {
   maxRequestBytes: 1_048_576,
   maxPostBytes: 1_000_000,
@@ -33,7 +33,10 @@ export const smallestLimits: StorageLimits = {
   batch: null,
 }
 
-/** Whether any storage takes the records in one upload, so that its limits needn't be asked for: one short record. */
+/**
+ * Whether every storage accepts the records in one upload, so that its limits need not be fetched: true for one short
+ * record.
+ */
 export function fitsAnyStorage(records: { payload?: string }[]): boolean {
   return (
     records.length <= 1 &&
@@ -41,14 +44,14 @@ export function fitsAnyStorage(records: { payload?: string }[]): boolean {
   )
 }
 
-/** Splits records into uploads that the storage takes. A record that is too long by itself gets its own. */
+/** Splits records into uploads that the storage accepts. A record that is too long gets an upload of its own. */
 export function splitIntoUploads(records: RecordWrite[], limits: StorageLimits): RecordWrite[][] {
   const uploads: RecordWrite[][] = []
   let postBytes = 0
   let requestBytes = 0
   for (const record of records) {
     const payloadBytes = Buffer.byteLength(record.payload ?? '')
-    // An upload names the ttl more briefly than we do, so this is no less than what is sent.
+    // The upload's name for the ttl is shorter than ours, so this is no less than what is sent.
     const textBytes = Buffer.byteLength(JSON.stringify(record)) + 2
     const current = uploads.at(-1)
     const fits =

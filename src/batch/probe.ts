@@ -5,7 +5,7 @@ import type { Timestamp } from '../domain/timestamp.ts'
 /** Two writes to one collection are at least so far apart; see Sync 1.5 API, "Timestamps". */
 export const resolutionMs = 10
 
-/** A step of a commit, as far as a look at the storage can tell whether it was carried out. */
+/** A step of a commit, with what a snapshot needs to show whether it was applied. */
 export type VisibleStep =
   /** `batch`: the staged batch that has the records, if they were staged. */
   { kind: 'write'; records: RecordWrite[]; batch?: string } | { kind: 'remove'; ids: string[] }
@@ -25,7 +25,7 @@ export type ProbeVerdict =
 
 /**
  * Judges a write by its traces. It was conditional on `since`, and `before` has the records as they were then; the
- * condition and the storage's own transaction make sure that all of it was carried out, or none.
+ * condition and the storage's own transaction guarantee that it was applied as a whole or not at all.
  */
 export function judgeProbe(
   step: VisibleStep,
@@ -52,7 +52,7 @@ function judgeWrite(
   const untouched = traces.filter(({ trace }) => trace === 'untouched').map(({ id }) => id)
   const certain = traces.flatMap((trace) => (trace.trace === 'certain' ? [trace.at] : []))
   const likely = traces.flatMap((trace) => (trace.trace === 'likely' ? [trace.at] : []))
-  // What we wrote is there, so what is untouched was not taken by the storage.
+  // Some of the written records are there, so the storage refused the untouched ones.
   if (certain.length > 0) return { verdict: 'applied', timestamp: earliest(certain), refused: untouched }
   if (untouched.length > 0) return { verdict: 'moved' }
   if (likely.length > 0) return { verdict: 'applied', timestamp: earliest(likely), refused: [] }
@@ -79,7 +79,7 @@ function traceOf(
     now.payload === (payload ?? before?.payload ?? '') &&
     (now.sortindex === (sortindex ?? before?.sortindex) || (sortindex === undefined && before === null))
   if (!isOurs) return { trace: 'covered' }
-  // A ciphertext that was not there before is nobody else's; anything less could be chance.
+  // A payload that was not there before proves that the write is ours; the other fields could be equal by chance.
   const isTelling = payload !== undefined && payload !== '' && payload !== before?.payload
   return { trace: isTelling ? 'certain' : 'likely', at: now.lastModified }
 }
@@ -96,8 +96,8 @@ function judgeRemoval(
 ): ProbeVerdict {
   const present = ids.filter((id) => probe.records.has(id))
   if (present.length === 0) {
-    // A deletion leaves no record that has its timestamp, and what is newest now may be somebody else's write, which
-    // a client that takes the one for the other would never fetch. The earliest possible moment hides nothing.
+    // A deletion leaves no record with its timestamp, and the newest timestamp may belong to another writer. A client
+    // that got that one would never fetch the other writer's change, so the earliest possible moment is answered.
     return { verdict: 'applied', timestamp: (since + resolutionMs) as Timestamp, refused: [] }
   }
   const isUntouched = present.some(

@@ -18,9 +18,9 @@ import type { BaseList } from './list-page.ts'
 import type { Pace } from './pace.ts'
 import type { CollectionView, NumberedOperation } from './simulate.ts'
 
-/** Reads what the operations on a collection are judged by, all of it as of the moment of a snapshot. */
+/** Reads everything that the operations on a collection are judged by, as of the moment of one snapshot. */
 export class CollectionReader {
-  /** Every record that the operations name and that their outcomes depend on: what a snapshot has to hold. */
+  /** The records that a snapshot must hold: every one that the operations name and that their outcomes depend on. */
   readonly ids: string[]
   readonly #storage: BulkStorage
   readonly #collection: string
@@ -43,7 +43,7 @@ export class CollectionReader {
     this.ids = [...new Set(operations.flatMap(({ operation }, place) => this.#idsOf(operation, place)))]
   }
 
-  /** Adds to a snapshot what it does not tell; null when the collection has changed since. */
+  /** Adds to a snapshot what it does not contain; null when the collection has changed since. */
   async read(snapshot: Snapshot): Promise<CollectionView | null> {
     const view: CollectionView = { ...snapshot, lists: new Map(), count: null }
     this.#budget.giveBack(this.#heldBytes)
@@ -57,7 +57,7 @@ export class CollectionReader {
         view.lists.set(index, listFromSnapshot(options.ids!, view))
         return []
       }
-      // A list that no write comes before is judged now; what is not shown is not read.
+      // A list that no write precedes is judged now; if its precondition fails, nothing is read.
       if (!isOverlaid && judgeCollection(precondition, view.timestamp)) return []
       return async () => {
         const list = await this.#readList(options, isOverlaid, view)
@@ -118,8 +118,8 @@ async function countOrRefusal(storage: BulkStorage, collection: string): Promise
 }
 
 /**
- * The reads of a collection that the transaction does not write to, as tasks that may run at the same time; each
- * hands over the outcomes of the operations that it has carried out.
+ * The reads of a collection that the transaction does not write to, as tasks that may run concurrently; each reports the
+ * outcomes of its operations.
  */
 export function readTasks(
   storage: BulkStorage,
@@ -228,7 +228,7 @@ export class AnswerBudget {
   constructor(bytes: number, pace: Pace, memory: AnswerMemory) {
     this.#memory = memory
     this.#leftBytes = bytes
-    // Lists are read anew when somebody else wrote first, and those that turn out too large have been read in part.
+    // Lists are read again when another writer was first, and a list that turns out too large has been read in part.
     this.#unreadBytes = 4 * bytes
     this.#pace = pace
   }
@@ -238,7 +238,7 @@ export class AnswerBudget {
     return this.#unreadBytes <= 0
   }
 
-  /** Throws when the time for the request is over, in which the next piece of a list was to come. */
+  /** Throws when the request's time for the next piece of a list is over. */
   requireTime(): void {
     if (this.#pace.hasTimeToRetry) return
     throw new UpstreamError('timeout', 'Cannot read a list: the time for the request is used up', {
@@ -246,7 +246,7 @@ export class AnswerBudget {
     })
   }
 
-  /** Whether there is room for so many more bytes that have been read, which are then taken. */
+  /** Reserves so many bytes that have been read; false when there is no room for them. */
   take(bytes: number): boolean {
     this.#unreadBytes -= bytes
     if (bytes > this.#leftBytes) return false
@@ -275,8 +275,8 @@ export interface ReadList {
 }
 
 /**
- * Reads a list into memory, as a page or, on demand, parsed. What comes back is the storage's verdict when the
- * precondition left nothing to read. A definite refusal (below 500, not 401) belongs to the list alone.
+ * Reads a list into memory, as a page or, on demand, parsed. Resolves to the storage's verdict when the precondition left
+ * nothing to read. A definite refusal (below 500, not 401) concerns this list alone.
  */
 export async function readList(
   storage: RecordStorage,
@@ -327,7 +327,7 @@ async function readBytes(
       length += value.byteLength
     }
   } finally {
-    // A storage that fails while it is told to stop has nothing to say that matters any more.
+    // An error while a list is cancelled no longer matters.
     if (!isWhole) await reader.cancel().catch(() => {})
     reader.releaseLock()
   }

@@ -15,50 +15,50 @@ export interface NumberedOperation {
   operation: Exclude<Operation, { kind: 'timestamps' }>
 }
 
-/** Why the storage would not take a record. */
+/** Why the storage refused a record. */
 export type Rejection = 'invalid' | 'too-large'
 
-/** What was read of one collection, all of it as of one moment. */
+/** One collection as it was read, as of one moment. */
 export interface CollectionView {
   timestamp: Timestamp
-  /** Every record that an operation names, if it exists. */
+  /** The existing ones among the records that operations name. */
   records: Map<string, SyncRecord>
   /** What the storage showed for each list, by the index of the operation. */
   lists: Map<number, BaseList>
-  /** How many records there are; null when no operation asks. */
+  /** The number of records; null when no operation asks for it. */
   count: number | ServiceError | null
 }
 
 /**
- * The operations on a record whose effect is upstream already: those with an index below `until`, judged when the record
- * was `base`. Later operations are judged against the view.
+ * The operations on a record whose effect is upstream already: those with an index below `until`, judged against `base`,
+ * the record as it was then. Later operations are judged against the view.
  */
 export interface CommittedPrefix {
   until: number
   base: SyncRecord | null
-  /** Whether the storage had refused the record by then. */
+  /** Why the storage had refused the record by then; null when it had not. */
   rejection: Rejection | null
 }
 
-/** What is known besides the view. */
+/** What is known beside the view. */
 interface CommittedState {
-  /** By record id, in the order of time. */
+  /** By record id, the oldest first. */
   prefixes: ReadonlyMap<string, CommittedPrefix[]>
-  /** Records that the storage would not take. */
+  /** Records that the storage refused. */
   rejected: ReadonlyMap<string, Rejection>
-  /** Why nothing can be written any more. */
+  /** Why no further write is possible; null while writes are. */
   failure: ServiceError | null
   maxPayloadBytes: number
 }
 
-/** What has still to be done to one record. */
+/** The change that one record still needs. */
 export type Change =
   | {
       kind: 'put'
       write: RecordWrite
       /**
-       * The index of the operation that made the stored record go before this one was put, when the stored one
-       * has to be deleted first: the storage merges and would keep a sortindex that the new record doesn't have.
+       * Set when the stored record must be deleted first, because the storage merges and would keep a sortindex that the
+       * new record does not have: the index of the operation that deleted it.
        */
       resetAt: number | null
     }
@@ -68,15 +68,15 @@ export type Change =
 interface CommitTimes {
   /** The collection's timestamp after the last change. */
   collection: Timestamp
-  /** The timestamp of a record's last change, be it written or deleted. */
+  /** The timestamp of a record's last change, written or deleted. */
   record(id: string): Timestamp
-  /** When a record of which only the ttl was written got a new version all the same; null when it did not. */
+  /** The new version that a write of only the ttl got nevertheless; null when it got none. */
   touched(id: string): Timestamp | null
   /** The sortindex that a record written without one got from an expired one; null when there is none. */
   inherited(id: string): number | null
 }
 
-/** What comes of an operation, once it is known when the changes became visible. */
+/** Makes the outcome of an operation once the times of the commit are known. */
 type Answer = (times: CommitTimes) => OperationOutcome
 
 export interface Simulation {
@@ -89,8 +89,8 @@ export interface Simulation {
 }
 
 /**
- * Decides the operations on one collection, one after the other, each seeing the effects of the earlier ones, as if
- * nobody else wrote meanwhile. Pure: nothing is read or written.
+ * Decides the operations on one collection one after the other, each seeing the effects of the earlier ones, as if there
+ * were no other writer. Pure: nothing is read or written.
  */
 export function simulate(
   operations: NumberedOperation[],
@@ -104,23 +104,23 @@ export function simulate(
 }
 
 /**
- * Stands for the timestamp that a write is going to get: newer than every version that a client can know, so a
- * condition on an older one fails.
+ * Stands for the timestamp that a write will get: newer than every version that a client can know, so that a condition on
+ * an older one fails.
  */
 const pending = Number.MAX_SAFE_INTEGER as Timestamp
 
-/** A record as operations see it. `isTouched`: since the version that it has, only its ttl was written. */
+/** A record as operations see it. `isTouched`: only its ttl was written since the version that it shows. */
 interface SeenRecord extends SyncRecord {
   isTouched?: boolean
 }
 
-/** One record on its way through the operations. */
+/** The state of one record between two operations. */
 interface RecordState {
-  /** What is visible of it now, at the beginning of the part that is decided, and before the first operation. */
+  /** What is visible of it: now, at the beginning of the undecided part, and before the first operation. */
   record: SeenRecord | null
   base: SyncRecord | null
   first: SyncRecord | null
-  /** Which prefix the operations belong to; the number of prefixes for those that are still open. */
+  /** The prefix that the operations belong to; the number of prefixes for those that are still open. */
   prefix: number
   isOpen: boolean
   rejection: Rejection | null
@@ -271,7 +271,7 @@ class Simulator {
   }
 }
 
-/** Puts the input over what is visible, the way the storage does: a field that is left out keeps its value. */
+/** Merges the input into the visible record as the storage does: a field that is left out keeps its value. */
 function put(state: RecordState, id: string, input: Put['input'], index: number): SeenRecord {
   const { record: before } = state
   const given: Put['input'] = {}
@@ -280,7 +280,7 @@ function put(state: RecordState, id: string, input: Put['input'], index: number)
   if (sortindex !== undefined) given.sortindex = sortindex
   if (ttlSeconds !== undefined) given.ttlSeconds = ttlSeconds
   if (before === null) {
-    // The storage may hold an expired row under that id, invisible, whose expiry an absent ttl would keep.
+    // The storage may hold an invisible expired row under that id, whose expiry would stay without a ttl.
     const write = { id, payload: '', ttlSeconds: fieldLimits.ttlSeconds, ...given }
     state.change = { kind: 'put', write, isFresh: true }
   } else {
@@ -291,7 +291,7 @@ function put(state: RecordState, id: string, input: Put['input'], index: number)
       isFresh: earlier?.isFresh ?? false,
     }
   }
-  // A ttl alone does not make a new version of the record.
+  // A write of only the ttl makes no new version of the record.
   const isNewVersion = before === null || payload !== undefined || sortindex !== undefined
   const stored: SeenRecord = {
     id,

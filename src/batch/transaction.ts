@@ -1,5 +1,5 @@
 import { errno, isRefusal, ServiceError } from '../domain/errors.ts'
-import { never } from '../domain/timestamp.ts'
+import { zeroTimestamp } from '../domain/timestamp.ts'
 import { Pace, runBounded } from './pace.ts'
 import { AnswerBudget, readTasks } from './reads.ts'
 import type { AnswerMemory } from './reads.ts'
@@ -23,7 +23,7 @@ export interface TransactionOptions extends PaceOptions {
   observe(event: TransactionEvent): void
   /** Shared by all transactions of the process. */
   answerMemory: AnswerMemory
-  /** How many bytes the lists and the records that are read may hold together in the answer; 16 MiB if absent. */
+  /** How many bytes the lists and records in the answer may hold together; 16 MiB if absent. */
   maxAnswerBytes?: number
 }
 
@@ -58,7 +58,7 @@ function lockName(storage: BulkStorage, collection: string): string {
   return JSON.stringify([storage.owner, collection])
 }
 
-/** What the transaction wants of one user's storage. */
+/** The operations of the transaction on one user's storage. */
 interface User {
   storage: BulkStorage
   collections: Map<string, { operations: NumberedOperation[]; isWritten: boolean }>
@@ -93,7 +93,7 @@ class Transaction {
   readonly #outcomes = new Map<number, OperationOutcome>()
   readonly #timestamps = new Map<User, Promise<CollectionTimestamps>>()
   readonly #limits = new Map<BulkStorage, Promise<StorageLimits>>()
-  /** Users whom their storage does not let in. */
+  /** Users whose storage refuses their credentials. */
   readonly #refusals = new Map<User, ServiceError>()
   readonly #written: { user: User; part: WrittenCollection }[] = []
   #isCommitting = false
@@ -116,7 +116,7 @@ class Transaction {
     }
   }
 
-  /** What it has read is answered, or of no use any more. */
+  /** Frees what was read for the answer. */
   releaseMemory(): void {
     this.#context.budget.release()
   }
@@ -142,7 +142,7 @@ class Transaction {
     return this.#answer()
   }
 
-  /** Reads all that the outcomes depend on, at the same time as far as possible. */
+  /** Reads everything that the outcomes depend on, concurrently as far as possible. */
   async #read(): Promise<void> {
     const tasks: (() => Promise<void>)[] = []
     for (const user of this.#users) {
@@ -203,14 +203,14 @@ class Transaction {
     return reading
   }
 
-  /** Brings the puts to the storage where that can be done invisibly and one write is not enough. */
+  /** Stages the puts where one write is not enough and the storage can stage. */
   async #prepare(changed: WrittenCollection[]): Promise<void> {
     const withPuts = changed.filter((part) => part.hasPuts)
     if (withPuts.length < 2 && !withPuts.some((part) => part.needsSeveralUploads)) return
     this.#pace.requireTime()
     await runBounded(withPuts.map((part) => () => this.#learnLimits(part)))
     this.#pace.requireTime()
-    // One of them can do without: it is written first of all, while the others can still be dropped.
+    // All but one collection are staged. The unstaged one commits first; if that fails the staged ones are abandoned.
     const plain = withPuts.findLast((part) => !part.needsSeveralUploads)
     await runBounded(withPuts.filter((part) => part !== plain).map((part) => () => part.stage()))
   }
@@ -236,7 +236,7 @@ class Transaction {
     this.#pace.requireTime()
     this.#beginCommit()
     if (changed.length > 1) {
-      // What could not be staged can still be refused, so it goes first, while the rest can be dropped.
+      // The unstaged collection can still be refused, so it commits first, while the staged ones can be abandoned.
       for (const part of changed) if (part.hasPuts && !part.isStaged) await part.commit('puts')
       await runAtOnce(changed.map((part) => () => part.commit('puts')))
     }
@@ -252,9 +252,9 @@ class Transaction {
 
   async #undo(changed: WrittenCollection[]): Promise<void> {
     const results = { untouched: [], undone: [], partial: [], unknown: [] } as Record<string, string[]>
-    // What only one write can have done is looked at once more; there is nothing to take back beside it.
+    // A single write has nothing beside it to undo, so its effect is only looked at once more.
     if (this.#context.isVisible || this.#context.isMultiCollection) this.#pace.beginUndo()
-    // At the same time, because the client waits, and a storage that hangs takes its time for each.
+    // Concurrently, because the client waits, and a storage that hangs takes its time for each.
     await Promise.all(
       changed.toReversed().map(async (part) => results[await part.undo()]!.push(part.collection)),
     )
@@ -286,7 +286,7 @@ class Transaction {
       const collections = new Map(base.collections)
       for (const part of written) {
         const timestamp = part.timestampAt(index)
-        if (timestamp > never) collections.set(part.collection, timestamp)
+        if (timestamp > zeroTimestamp) collections.set(part.collection, timestamp)
         else collections.delete(part.collection)
       }
       const timestamp = Math.max(base.timestamp, ...collections.values()) as Timestamp
@@ -294,7 +294,7 @@ class Transaction {
     }
   }
 
-  /** One large record may be asked for many times, each with an answer of its own. */
+  /** One large record may be read many times in a batch, and each answer repeats it. */
   #withinBudget(outcome: OperationOutcome): OperationOutcome {
     const shown =
       outcome.outcome === 'found' && 'record' in outcome

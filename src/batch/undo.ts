@@ -1,6 +1,6 @@
 import { isRefusal, UpstreamError } from '../domain/errors.ts'
 import { fieldLimits } from '../domain/record.ts'
-import { never } from '../domain/timestamp.ts'
+import { zeroTimestamp } from '../domain/timestamp.ts'
 import { smallestLimits, splitIntoUploads } from './plan.ts'
 import type {
   BulkStorage,
@@ -14,7 +14,7 @@ import type { Timestamp } from '../domain/timestamp.ts'
 import type { AppliedChange } from './collection-state.ts'
 import type { Pace } from './pace.ts'
 
-// A definite answer does not change by being asked for again and again.
+// A definite refusal does not change when the write is repeated.
 const maxRefusals = 5
 
 /** What a transaction has made visible in one collection. */
@@ -28,11 +28,10 @@ export interface VisibleChanges {
 }
 
 /**
- * Brings back the records as they were before the transaction. A record that somebody else has written since is
- * left to them. What can't be brought back: the time of the last change, and the expiry where a ttl was written or
- * the record deleted; such a record lives on without one.
- *
- * False when the storage kept failing, or would not take a record back. Never rejects.
+ * Restores the records as they were before the transaction. A record that another writer has changed since is left as it
+ * is. Two things can't be restored: the time of the last change, and the expiry where a ttl was written or the record
+ * deleted; such a record lives on without one. Resolves to false when the storage kept failing or refused a record. Never
+ * rejects.
  */
 export async function undoChanges(changes: VisibleChanges, pace: Pace): Promise<boolean> {
   const undo = new Undo(changes)
@@ -45,7 +44,7 @@ export async function undoChanges(changes: VisibleChanges, pace: Pace): Promise<
       if (end === 'refused') refusals += 1
       await pace.pause()
     } catch (error) {
-      // Whether the failed step was carried out shows in the snapshot that the next round begins with.
+      // The snapshot that begins the next round shows whether the failed step was applied.
       if (isRefusal(error)) refusals += 1
       failures += 1
       await pace.backOff(failures)
@@ -54,11 +53,11 @@ export async function undoChanges(changes: VisibleChanges, pace: Pace): Promise<
   return false
 }
 
-/** A record that has still to be brought back. */
+/** A record that is not restored yet. */
 interface Pending extends AppliedChange {
   /**
-   * It may have been deleted already, which comes first because a sortindex can't be taken away otherwise; the answer
-   * to that was lost.
+   * A sortindex can't be removed, so such a record is deleted first and written again. True when the answer to that
+   * deletion was lost.
    */
   isBeingReset: boolean
 }
@@ -71,7 +70,7 @@ class Undo {
 
   constructor(changes: VisibleChanges) {
     this.#changes = changes
-    this.#since = changes.since ?? never
+    this.#since = changes.since ?? zeroTimestamp
     this.#mustLook = changes.since === null
     for (const [id, change] of changes.applied) {
       const hadNothing = change.before === null && change.leftAt === null
@@ -79,12 +78,15 @@ class Undo {
     }
   }
 
-  /** One round. `moved`: somebody else wrote meanwhile. `refused`: the storage would not take a record back. */
+  /**
+   * One round. `moved`: another writer changed the collection meanwhile. `refused`: the storage did not take a record
+   * back.
+   */
   async run(): Promise<'done' | 'moved' | 'refused'> {
     const { storage, collection, limits } = this.#changes
     if (this.#mustLook)
       this.#dropConcurrentWrites(await storage.snapshot(collection, [...this.#pending.keys()]))
-    // Whatever ends this round early leaves the collection in an unknown state.
+    // If this round ends early, the state of the collection is unknown.
     this.#mustLook = true
 
     const resets = this.#idsWhere((change) => mustReset(change))
@@ -126,7 +128,7 @@ class Undo {
     return true
   }
 
-  /** Keeps only those that are still as the transaction left them. */
+  /** Keeps only the records that are still as the transaction left them. */
   #dropConcurrentWrites(snapshot: Snapshot): void {
     this.#since = snapshot.timestamp
     for (const [id, change] of this.#pending) {

@@ -1,5 +1,5 @@
 import { isRefusal, ServiceError, UpstreamError } from '../domain/errors.ts'
-import { never } from '../domain/timestamp.ts'
+import { zeroTimestamp } from '../domain/timestamp.ts'
 import { CollectionState } from './collection-state.ts'
 import { fitsOneBatch, fitsAnyStorage, smallestLimits, splitIntoUploads } from './plan.ts'
 import { resolutionMs } from './probe.ts'
@@ -36,13 +36,13 @@ export interface TransactionContext {
   writesOneCollection: boolean
   /** Whether other collections are changed too, so that giving up may mean undoing. */
   isMultiCollection: boolean
-  /** Whether a part of any collection is visible, so that giving up means undoing. */
+  /** Whether any part of the transaction is visible, so that giving up means undoing. */
   isVisible: boolean
-  /** Called when a storage that was asked to stage has written at once. */
+  /** The storage ignored the request to stage and committed at once; from here on an undo may be needed. */
   onUnexpectedCommit(): void
 }
 
-/** What became of the attempt to take a transaction back. */
+/** The result of undoing a transaction. */
 export type UndoResult = 'untouched' | 'undone' | 'partial' | 'unknown'
 
 /**
@@ -59,13 +59,13 @@ export class WrittenCollection {
   readonly #context: TransactionContext
   #state!: CollectionState
   #rounds = 0
-  /** Attempts that failed since the last one that did not. */
+  /** Failed attempts since the last successful one. */
   #failures = 0
   #isCommitting = false
   #wasNew = false
   #hasRemoved = false
   #stagedBatch: string | null = null
-  /** A step of which nobody knows whether it was carried out. */
+  /** A step of which it is unknown whether it was applied. */
   #doubt: Step | null = null
 
   constructor(
@@ -79,7 +79,7 @@ export class WrittenCollection {
     this.#context = context
   }
 
-  /** Whether what the client sent is so much that the storage's limits have to be known before it is judged. */
+  /** Whether the client sent so much that the storage's limits must be known before it is judged. */
   get needsLimits(): boolean {
     return !fitsAnyStorage(
       this.#operations.flatMap(({ operation }) => (operation.kind === 'put' ? [operation.input] : [])),
@@ -95,7 +95,7 @@ export class WrittenCollection {
     return resets.size + puts.length + deletes.length > 0
   }
 
-  /** Whether its puts wait at the storage, invisibly. */
+  /** Whether the puts wait at the storage, staged and invisible. */
   get isStaged(): boolean {
     return this.#stagedBatch !== null
   }
@@ -110,13 +110,13 @@ export class WrittenCollection {
     return this.#state.applied.size
   }
 
-  /** Takes the storage's limits into account. */
+  /** Judges the writes by the storage's limits. */
   applyLimits(limits: StorageLimits): void {
     this.limits = limits
     if (this.#state) this.#state.limitPayloads(limits.maxRecordPayloadBytes)
   }
 
-  /** Gives up all writes that have not been carried out. */
+  /** Gives up all writes that have not been applied. */
   fail(error: ServiceError): void {
     this.#state.fail(error)
   }
@@ -129,21 +129,22 @@ export class WrittenCollection {
   }
 
   /**
-   * Makes a collection exist that has never been written to, before the first record comes. PostgreSQL has no row yet that
-   * it could lock: two first writes at once would both succeed, and one be lost. On MariaDB one of them fails (500), and
-   * can be repeated. Deleting a record that nobody has makes the row; from then on writes are conditional on its timestamp.
+   * Creates the row of a collection that was never written to, before its first record comes. Without a row PostgreSQL
+   * has nothing to lock: two first writes at once would both succeed, and one be lost. On MariaDB one of them fails (500)
+   * and can be repeated. Deleting a record that does not exist makes the row; from then on writes are conditional on its
+   * timestamp.
    */
   async create(): Promise<void> {
     const { pace, writesOneCollection } = this.#context
-    while (this.#state.since === never && this.hasChanges) {
+    while (this.#state.since === zeroTimestamp && this.hasChanges) {
       pace.requireTime()
       const outcome = await this.#createRow()
       const isOurs = outcome?.outcome === 'committed'
-      // Whatever follows in the same step of the storage's clock would be refused.
+      // The storage refuses a second write within the same step of its clock.
       if (isOurs) await pace.pauseFor(resolutionMs)
       this.#wasNew = isOurs
-      // Who writes past this bridge may have been first. That is looked at where something was judged by what is there, in
-      // as far as a batch over several collections has calls left for it.
+      // Another writer, past this bridge, may have been first. Conditional operations need a second look then; a batch
+      // over several collections has no calls left for it.
       if (isOurs && !(writesOneCollection && this.#isConditional))
         return this.#state.goOnFrom(outcome.timestamp)
       this.#state.restart(await this.#readView())
@@ -153,7 +154,7 @@ export class WrittenCollection {
   /** Null when it is not known whether the row was made. */
   async #createRow(): Promise<CommitOutcome | null> {
     try {
-      return await this.storage.remove(this.collection, [idOfNobody], never)
+      return await this.storage.remove(this.collection, [idOfNobody], zeroTimestamp)
     } catch (error) {
       if (isRefusal(error)) throw error
       await this.#backOff(error)
@@ -165,7 +166,7 @@ export class WrittenCollection {
     return this.#operations.some(({ operation }) => operation.precondition.kind !== 'none')
   }
 
-  /** Brings all puts to the storage, invisibly, where they can be staged. */
+  /** Stages all puts where the storage can stage them. */
   async stage(): Promise<void> {
     for (;;) {
       const { puts } = this.#plan()
@@ -178,7 +179,7 @@ export class WrittenCollection {
           this.fail(error)
           return
         }
-        // What an attempt with an unknown end has left is not added to: some storages would mix up its records.
+        // A batch whose last upload has an unknown end is not continued: some storages would mix up its records.
         const mayHaveWorked = error instanceof UpstreamError && error.applied === 'unknown'
         if (!mayHaveWorked && !this.#context.isVisible) throw error
         await this.#backOff(error)
@@ -205,22 +206,21 @@ export class WrittenCollection {
   }
 
   /**
-   * Learns what has become of the records that were created without a sortindex: the storage still has the row of a record
-   * that has expired, which nobody sees, and keeps its sortindex. Not after deletes, which have taken the calls that there
-   * are for a collection.
+   * Reads the records that were created without a sortindex: the storage still has the invisible row of an expired
+   * record, and keeps its sortindex. Not done after deletes, which have used the calls that there are for a collection.
    */
   async readCreated(): Promise<void> {
     const ids = this.#wasNew || this.#hasRemoved ? [] : this.#state.createdWithoutSortindex
     if (ids.length === 0) return
-    // What was written stays so. Without this read the answer tells what the client sent.
+    // The write stands even if this read fails; then the answer shows what the client sent.
     const snapshot = await this.storage.snapshot(this.collection, ids).catch(() => null)
     if (snapshot) this.#state.noteCreated(snapshot)
   }
 
-  /** Takes back what is visible, as far as nobody else has written over it. */
+  /** Undoes what is visible, except where another writer has written over it. */
   async undo(): Promise<UndoResult> {
     if (!this.#state) return 'untouched'
-    // One last look at a step of which nobody knows whether it was carried out.
+    // One last look at a step of which it is unknown whether it was applied.
     const isClear = !this.#doubt || (await this.#look(this.#doubt)) !== 'unknown'
     if (!this.#state.isVisible) return isClear ? 'untouched' : 'unknown'
     const { applied, mayHaveConcurrentWrites } = this.#state
@@ -231,7 +231,7 @@ export class WrittenCollection {
     return isClear ? 'undone' : 'unknown'
   }
 
-  /** What comes of each operation, by its index. */
+  /** The outcome of each operation, by its index. */
   outcomes(): Map<number, OperationOutcome> {
     return this.#state.outcomes()
   }
@@ -261,7 +261,7 @@ export class WrittenCollection {
     return splitIntoUploads(puts, this.limits ?? smallestLimits)
   }
 
-  /** True when all is staged, or written at once; false when somebody else wrote first. */
+  /** True when all is staged, or written at once; false when another writer was first. */
   async #stageAll(puts: RecordWrite[]): Promise<boolean> {
     const { storage, collection } = this
     const limits = this.limits!
@@ -294,8 +294,8 @@ export class WrittenCollection {
   }
 
   /**
-   * Carries a step out once, whatever becomes of the answers; false when somebody else wrote first. A repetition
-   * can't write twice: it is conditional on the same moment as the attempt before it.
+   * Applies a step once, whatever happens to the answers; false when another writer was first. A repetition can't write
+   * twice: it has the same condition as the attempt before it.
    */
   async #execute(step: Step): Promise<boolean> {
     let isDoubtful = false
@@ -307,13 +307,13 @@ export class WrittenCollection {
       }
       isDoubtful ||= failure !== null && !isCertainlyWithoutEffect(failure)
       if (isDoubtful) {
-        // The attempt before may have been carried out, and then it is our own write that stands in the way.
+        // The attempt before may have been applied, and then the condition fails because of our own write.
         const verdict = await this.#probe(step, failure)
         if (verdict === 'applied') return true
         if (verdict === 'moved' || failure === null) return false
       } else if (failure === null) return false
       if (isStaged(step) && isUnknownBatch(failure)) {
-        // That is no fault of the client's: what the storage has forgotten is written again.
+        // The client is not at fault: a batch that the storage has forgotten is staged again.
         await this.#backOff(lostBatch(failure))
         this.#stagedBatch = null
         return true
@@ -325,7 +325,7 @@ export class WrittenCollection {
     }
   }
 
-  /** Waits before the next attempt at what has failed; throws the failure when there shall be none. */
+  /** Waits before the next attempt; throws the failure when no attempt is left. */
   async #backOff(failure: unknown): Promise<void> {
     this.#failures += 1
     const mayTryAgain = this.#context.isVisible || this.#failures <= maxRetries
@@ -359,7 +359,7 @@ export class WrittenCollection {
     else this.#hasRemoved = true
   }
 
-  /** Looks whether a step was carried out. Throws when that can't be told. */
+  /** Reads whether a step was applied. Throws when that can't be told. */
   async #probe(step: Step, failure: unknown): Promise<'applied' | 'moved' | 'unapplied'> {
     this.#context.observe({ kind: 'probed', collection: this.collection })
     const verdict = await this.#look(step)
@@ -381,7 +381,7 @@ export class WrittenCollection {
     return 'applied'
   }
 
-  /** Once, or, when a commit depends on it, as often as there is time. */
+  /** One attempt, or, when a commit depends on it, as many as there is time for. */
   async #snapshotPatiently(): Promise<Snapshot> {
     const { pace } = this.#context
     for (let failures = 1; ; failures += 1) {
@@ -394,7 +394,7 @@ export class WrittenCollection {
     }
   }
 
-  /** Somebody else wrote first: reads the collection again, as far as it is not settled. */
+  /** Another writer was first: reads the unsettled part of the collection again. */
   async #nextRound(): Promise<void> {
     await this.#spendRound()
     this.#stagedBatch = null
@@ -426,7 +426,7 @@ function isCertainlyWithoutEffect(failure: unknown): boolean {
   return failure instanceof ServiceError || (failure instanceof UpstreamError && failure.applied === 'no')
 }
 
-/** The failure of a write that a look at the storage has shown to have had no effect. */
+/** The failure of a write that a snapshot has shown to be without effect. */
 function withoutEffect(failure: unknown, collection: string): unknown {
   if (!(failure instanceof UpstreamError)) return failure
   const { retryAfterSeconds, status } = failure
@@ -442,7 +442,7 @@ function withoutEffect(failure: unknown, collection: string): unknown {
   )
 }
 
-// A refused identity concerns all that the user wants, not the half that was still to come.
+// A refused identity concerns all operations of the user, not only those that remained.
 function identityRefused(cause: ServiceError): UpstreamError {
   return new UpstreamError('refused', 'Cannot go on: the storage no longer lets the user in', {
     applied: 'no',

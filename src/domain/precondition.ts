@@ -41,7 +41,7 @@ export function judgeRead(precondition: Precondition, current: Timestamp | null)
 
 /**
  * Judges a read of a whole collection, or of all of them; null: it proceeds. They always exist, if need be empty and with
- * the timestamp `never`, so that "only if absent" has no effect on them.
+ * the timestamp 0, so that "only if absent" has no effect on them.
  */
 export function judgeCollection(
   precondition: Precondition,

@@ -89,7 +89,7 @@ export interface Notices {
  */
 export interface RecordStorage {
   readonly notices: Notices
-  /** A collection never written to is an empty list with the timestamp `never`. */
+  /** A collection never written to is an empty list with the timestamp 0. */
   list(collection: string, options: ListOptions, precondition: Precondition): Promise<ListOutcome>
   /** A precondition that failed costs one more read, for `existing`; null when that read failed. */
   get(collection: string, id: string, precondition: Precondition): Promise<GetOutcome>

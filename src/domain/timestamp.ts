@@ -6,7 +6,7 @@
 export type Timestamp = number & { readonly unit: 'ms of a storage timestamp' }
 
 /** The moment before everything: what the storage reports for a collection or record that does not exist. */
-export const never = 0 as Timestamp
+export const zeroTimestamp = 0 as Timestamp
 
 /** Brands a number of milliseconds; the caller answers for its being a non-negative safe integer. */
 export function timestamp(milliseconds: number): Timestamp {

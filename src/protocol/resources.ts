@@ -14,7 +14,7 @@ import type { Precondition } from '../domain/precondition.ts'
 import type { ListOptions, RecordPage } from '../domain/record-storage.ts'
 import { canonicalCollection, isRecordId } from '../domain/record.ts'
 import type { RecordInput, SyncRecord } from '../domain/record.ts'
-import { floored, fromEntityTag, never } from '../domain/timestamp.ts'
+import { floored, fromEntityTag, zeroTimestamp } from '../domain/timestamp.ts'
 import type { Timestamp } from '../domain/timestamp.ts'
 import { compileCheck, compileRequestCheck } from './check.ts'
 import type { RequestParts } from './check.ts'
@@ -256,7 +256,7 @@ const listRecords = declare({
         return pageReply(page, address, isWhole, settings)
       }
       case 'found': {
-        const timestamp = outcome.collections.get(collectionOf(params)) ?? never
+        const timestamp = outcome.collections.get(collectionOf(params)) ?? zeroTimestamp
         return conditionReply(input, timestamp) ?? pageReply(emptyPage(timestamp), address, isWhole, settings)
       }
       case 'not-modified':
@@ -299,7 +299,7 @@ const countRecords = declare({
       case 'found': {
         const { limit, position } = readListOptions(input.query, [])
         const isPage = limit !== undefined || position !== undefined
-        const current = outcome.collections.get(collectionOf(input.params)) ?? never
+        const current = outcome.collections.get(collectionOf(input.params)) ?? zeroTimestamp
         const timestamp = position?.firstTimestamp ?? current
         const counted = isPage ? emptyReply(200, versionHeaders(timestamp)) : countReply(0, timestamp)
         return conditionReply(input, current) ?? counted
@@ -355,7 +355,7 @@ const getCollection = declare({
   operation: readTimestamps,
   answer(outcome, input) {
     const collection = collectionOf(input.params)
-    const timestamp = found(outcome).collections.get(collection) ?? never
+    const timestamp = found(outcome).collections.get(collection) ?? zeroTimestamp
     return conditionReply(input, timestamp) ?? metadataReply(collection, timestamp)
   },
 })
@@ -460,10 +460,10 @@ function readPrecondition(headers: ConditionHeaders, problems: Problem[]): Preco
   }
   if (match !== undefined) {
     if (match === '*') return { kind: 'exists' }
-    return { kind: 'unmodified-since', timestamp: floored(fromEntityTag(match) ?? never) }
+    return { kind: 'unmodified-since', timestamp: floored(fromEntityTag(match) ?? zeroTimestamp) }
   }
   if (noneMatch === '*') return { kind: 'absent' }
-  return { kind: 'differs', timestamp: fromEntityTag(noneMatch!) ?? never }
+  return { kind: 'differs', timestamp: fromEntityTag(noneMatch!) ?? zeroTimestamp }
 }
 
 function collectionOf({ collection_id }: { collection_id: string }): string {

@@ -48,7 +48,7 @@ export interface Call extends Address {
 export function shedLoad(request: Request, services: Services): Reply | Promise<Reply> | null {
   const { load, settings } = services
   if (!isForData(request, services) || !load.rejectsAll()) return null
-  services.observeRefusal(request.method)
+  services.observeRejection(request.method)
   const turn = load.rejectionTurn()
   if (turn === null) return overloadReply(settings)
   discardBody(request)

@@ -97,11 +97,11 @@ export interface Services {
   streams: Pick<AnswerStreams, 'acquire' | 'send'>
   observe(summary: RequestSummary): void
   /** A request was rejected because of the load, before it was looked at. */
-  observeRefusal(method: string): void
+  observeRejection(method: string): void
   /** A batch was carried out; its sub-requests are described if anybody wants to know. */
   observeBatch(size: number, describe: (index: number) => SubRequestSummary): void
   /** The metrics as text, and its type; null when they are switched off. */
   metrics: (() => Promise<{ text: string; type: string }>) | null
   /** A defect: something was thrown that nobody foresaw. */
-  reportDefect(error: unknown): void
+  reportError(error: unknown): void
 }

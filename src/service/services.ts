@@ -134,9 +134,9 @@ export function createServices(
       now,
     }),
     observe: observers.request,
-    observeRefusal: observers.refused,
+    observeRejection: observers.refused,
     observeBatch: observers.batch,
-    reportDefect: observers.error,
+    reportError: observers.error,
   }
 }
 

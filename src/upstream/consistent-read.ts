@@ -1,6 +1,6 @@
 import { UpstreamError } from '../domain/errors.ts'
 import { isListed } from '../domain/list.ts'
-import { never } from '../domain/timestamp.ts'
+import { zeroTimestamp } from '../domain/timestamp.ts'
 import { jsonOf } from './answer.ts'
 import { readBso } from './bso.ts'
 import { readCollectionTimestamps, readCount, recordOf, recordRequest } from './record-reads.ts'
@@ -63,7 +63,10 @@ export async function countRecords(
   if (newer === undefined && older === undefined && !ids && !excludedIds?.size) {
     // The timestamp first: one that is older than the count makes a client ask again, a newer one would not.
     const { collections } = await readCollectionTimestamps(calls)
-    return { timestamp: collections.get(collection) ?? never, count: await readCount(calls, collection) }
+    return {
+      timestamp: collections.get(collection) ?? zeroTimestamp,
+      count: await readCount(calls, collection),
+    }
   }
   return await whileUnchanged(calls, collection, undefined, async (reads) => {
     let count = 0

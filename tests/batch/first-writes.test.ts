@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'bun:test'
-import { never } from '../../src/domain/timestamp.ts'
+import { zeroTimestamp } from '../../src/domain/timestamp.ts'
 import { ModelStorage } from '../support/model-storage.ts'
 import { list, onlyIfAbsent, onlyIfExists, put, transact } from './transact.ts'
 
 function unused(): ModelStorage {
   const storage = new ModelStorage()
-  storage.emptyTimestamp = never
+  storage.emptyTimestamp = zeroTimestamp
   return storage
 }
 

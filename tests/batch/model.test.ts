@@ -4,7 +4,7 @@ import { Locks } from '../../src/batch/pace.ts'
 import type { Operation, OperationOutcome } from '../../src/domain/operation.ts'
 import type { Precondition } from '../../src/domain/precondition.ts'
 import type { SyncRecord } from '../../src/domain/record.ts'
-import { never, timestamp } from '../../src/domain/timestamp.ts'
+import { zeroTimestamp, timestamp } from '../../src/domain/timestamp.ts'
 import { generousLimits, ModelStorage } from '../support/model-storage.ts'
 import type { AppliedWrite, ModelFault } from '../support/model-storage.ts'
 import { fresh, sequentially } from './sequential.ts'
@@ -165,7 +165,7 @@ async function play(drawn: Case) {
 
 function seeded({ seeds, hasNewCollections }: Case): ModelStorage {
   const storage = new ModelStorage()
-  if (hasNewCollections) storage.emptyTimestamp = never
+  if (hasNewCollections) storage.emptyTimestamp = zeroTimestamp
   for (const [place, { collection, id, sortindex }] of seeds.entries()) {
     storage.seed(collection, [{ id, payload: `seed${place}`, ...(sortindex ? { sortindex } : {}) }])
   }
@@ -325,7 +325,7 @@ function expectMoment(
   let expected = sequentially(mine, before, since, failed, staged)
   // A collection that was made to exist beforehand may have been seen before or after that.
   if (storage.created.has(log[first]!.collection) && !agrees(mine, expected, result, failed, log))
-    expected = sequentially(mine, before, never, failed, staged)
+    expected = sequentially(mine, before, zeroTimestamp, failed, staged)
   for (const { index } of mine) {
     expectOutcome(result.outcomes[index]!, expected.outcomes.get(index), failed.has(index), ownTimesOf(log))
   }
@@ -400,7 +400,9 @@ function expectSomeMoment(
   const moments = [
     ...log.map(({ before, since }) => ({ records: before, at: since })),
     { records: storage.visible(collection), at: storage.timestampOf(collection) },
-    ...(storage.created.has(collection) ? [{ records: new Map<string, SyncRecord>(), at: never }] : []),
+    ...(storage.created.has(collection)
+      ? [{ records: new Map<string, SyncRecord>(), at: zeroTimestamp }]
+      : []),
   ]
   const isWritten = mine.some(({ operation }) => operation.kind === 'put' || operation.kind === 'delete')
   // A count is read by itself, after its timestamp; a collection that is only read is read in several calls.

@@ -114,10 +114,10 @@ export function startCrowdedWorld(
     bodies,
     streams,
     observe: () => {},
-    observeRefusal: (method) => void refused.push(method),
+    observeRejection: (method) => void refused.push(method),
     observeBatch: () => {},
     metrics: () => Promise.resolve({ text: '', type: 'text/plain' }),
-    reportDefect: () => {},
+    reportError: () => {},
   })
   app.listen({ hostname: '127.0.0.1', port: 0, development: false })
   const url = `http://127.0.0.1:${app.server!.port}`

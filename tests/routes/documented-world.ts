@@ -85,10 +85,10 @@ function startDefectiveApp() {
     },
     bodies: new BodyBudget({ maxBytes: 4096, now: Date.now, observeDrop() {} }),
     streams: { acquire: () => ({ release() {} }), send: (body) => body },
-    observeRefusal: () => {},
+    observeRejection: () => {},
     observeBatch: () => {},
     metrics: () => Promise.resolve({ text: '', type: 'text/plain' }),
-    reportDefect: () => {},
+    reportError: () => {},
   })
   app.listen({ hostname: '127.0.0.1', port: 0 })
   const routes = app.routes.map(({ method, path }) => ({ method, path }))

@@ -1,7 +1,7 @@
 import { errno, ServiceError, UpstreamError } from '../../src/domain/errors.ts'
 import { judgeRead } from '../../src/domain/precondition.ts'
 import { toListDocument } from '../../src/domain/list.ts'
-import { never, timestamp } from '../../src/domain/timestamp.ts'
+import { zeroTimestamp, timestamp } from '../../src/domain/timestamp.ts'
 import type { Precondition } from '../../src/domain/precondition.ts'
 import type {
   BulkStorage,
@@ -115,7 +115,7 @@ export class ModelStorage implements BulkStorage {
   readonly calls: ModelCall[] = []
   readonly log: AppliedWrite[] = []
   maxima: StorageLimits = generousLimits
-  /** The timestamp of collections that nothing was put into: emptied long ago, or, with `never`, never written to. */
+  /** The timestamp of collections that nothing was put into: emptied long ago, or, with `zeroTimestamp`, never written to. */
   emptyTimestamp = timestamp(1_600_000_000_000)
   /** Ids that the storage will not take, and why. */
   readonly refusedIds = new Map<string, 'invalid' | 'too-large'>()
@@ -262,7 +262,7 @@ export class ModelStorage implements BulkStorage {
     if (ids.length === 0) throw new TypeError('Removing nothing would remove everything')
     return await this.#call('remove', collection, (call) => {
       if (this.timestampOf(collection) > unmodifiedSince) return { outcome: 'moved' }
-      if (unmodifiedSince === never) return this.#create(collection)
+      if (unmodifiedSince === zeroTimestamp) return this.#create(collection)
       return this.#drop(collection, ids, 'us', call.number)
     })
   }
@@ -449,7 +449,7 @@ export class ModelStorage implements BulkStorage {
 
   #open(name: string, by: 'us' | 'other' | null, deed: string): Collection {
     if (by === 'us' && !this.hasBegunCommit) this.earlyWrites.push(deed)
-    const collection = this.#collections.get(name) ?? { timestamp: never, rows: new Map() }
+    const collection = this.#collections.get(name) ?? { timestamp: zeroTimestamp, rows: new Map() }
     this.#collections.set(name, collection)
     const now = Math.floor(this.clock.nowMs / 10) * 10
     collection.timestamp = timestamp(Math.max(now, collection.timestamp + 10))

@@ -2,7 +2,7 @@ import { createServer } from 'node:net'
 import { afterEach, describe, expect, it } from 'bun:test'
 import { noPrecondition } from '../../src/domain/precondition.ts'
 import { toExposedJson } from '../../src/domain/record.ts'
-import { never, timestamp } from '../../src/domain/timestamp.ts'
+import { zeroTimestamp, timestamp } from '../../src/domain/timestamp.ts'
 import { failureOf, idsOf, pageOf, recordsOf, startRig } from './rig.ts'
 import type { Precondition } from '../../src/domain/precondition.ts'
 import type { BulkStorage, ListFilter, ListOptions } from '../../src/domain/record-storage.ts'
@@ -67,7 +67,7 @@ describe('list', () => {
     const { storage } = await start()
 
     expect(await listPage(storage)).toEqual({
-      timestamp: never,
+      timestamp: zeroTimestamp,
       document: new Uint8Array(Buffer.from('{"data":[]}')),
       count: 0,
       next: null,
@@ -452,7 +452,7 @@ describe('collectionTimestamps, count and limits', () => {
 
     expect(outcome).toEqual({ timestamp: history, collections })
     expect(await storage.count('tabs', {})).toEqual({ count: 3, timestamp: tabs })
-    expect(await storage.count('unknown', {})).toEqual({ count: 0, timestamp: never })
+    expect(await storage.count('unknown', {})).toEqual({ count: 0, timestamp: zeroTimestamp })
     expect(await storage.count('constructor', {})).toMatchObject({ count: 0 })
   })
 
@@ -467,7 +467,10 @@ describe('collectionTimestamps, count and limits', () => {
     expect(await count({ ids: ['a', 'b', 'x', 'd,e'], newer: times[0]! })).toBe(2)
     expect(await count({ ids: ['d,e'], older: times[3]! })).toBe(0)
     expect(await count({ ids: ['a', 'b'], excludedIds: new Set(['a', 'b']) })).toBe(0)
-    expect(await storage.count('unknown', { newer: times[0]! })).toEqual({ count: 0, timestamp: never })
+    expect(await storage.count('unknown', { newer: times[0]! })).toEqual({
+      count: 0,
+      timestamp: zeroTimestamp,
+    })
     expect(proxy.requests.some(({ query }) => query.has('full'))).toBe(false)
   })
 
@@ -475,7 +478,7 @@ describe('collectionTimestamps, count and limits', () => {
     const { storage, has, sandbox, proxy } = await start()
     has(numbered(30))
     sandbox.switches.listCap = 10
-    let changed = never
+    let changed = zeroTimestamp
     proxy.plan(({ index }) => {
       if (index === 1) changed = has([{ id: 'id30' }])
       return null
@@ -826,7 +829,7 @@ describe('refused credentials', () => {
     has(numbered(3))
     sandbox.reassign(user)
 
-    expect(await listPage(storage)).toMatchObject({ count: 0, timestamp: never })
+    expect(await listPage(storage)).toMatchObject({ count: 0, timestamp: zeroTimestamp })
   })
 
   it('refuse a snapshot of where the user has moved, on which a write would be judged', async () => {

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from 'bun:test'
 import { UpstreamError } from '../../src/domain/errors.ts'
-import { never, timestamp } from '../../src/domain/timestamp.ts'
+import { zeroTimestamp, timestamp } from '../../src/domain/timestamp.ts'
 import { failureOf, startRig } from './rig.ts'
 import type { BulkStorage, CommitOutcome, StageOutcome } from '../../src/domain/record-storage.ts'
 import type { Timestamp } from '../../src/domain/timestamp.ts'
@@ -74,8 +74,8 @@ describe('write', () => {
   it('creates a collection that was never used', async () => {
     const { storage } = await start()
 
-    expect(timestampOf(await storage.write('new', [{ id: 'a' }], never))).toBeGreaterThan(0)
-    expect(await storage.write('new', [{ id: 'a' }], never)).toEqual({ outcome: 'moved' })
+    expect(timestampOf(await storage.write('new', [{ id: 'a' }], zeroTimestamp))).toBeGreaterThan(0)
+    expect(await storage.write('new', [{ id: 'a' }], zeroTimestamp)).toEqual({ outcome: 'moved' })
   })
 
   it('does nothing when the collection has moved', async () => {
