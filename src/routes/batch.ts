@@ -5,7 +5,7 @@ import type { Identity } from '../domain/credentials.ts'
 import type { Problem } from '../domain/errors.ts'
 import type { Operation } from '../domain/operation.ts'
 import type { BulkStorage, Notices } from '../domain/record-storage.ts'
-import { errorReply } from '../protocol/error-reply.ts'
+import { errorReply, overloadReply } from '../protocol/error-reply.ts'
 import { majorVersion } from '../protocol/exposed.ts'
 import { readAnonymousIdentity, readIdentity, requireAuthorization } from '../protocol/identity.ts'
 import type { IdentityHeaders } from '../protocol/identity.ts'
@@ -30,7 +30,7 @@ import type { Call } from './guard.ts'
 import { userOf } from './load-shedding.ts'
 import { heartbeatReply, rootReplyFor } from './service.ts'
 import type { Services } from './services.ts'
-import { calls, deadlineOf, noteLegacyBucket, openStorage, receiveBody, withPermit } from './session.ts'
+import { admit, calls, deadlineOf, noteLegacyBucket, openStorage, receiveBody } from './session.ts'
 
 /** POST /batch: many requests, one transaction. */
 export function batchRoutes(services: Services) {
@@ -51,7 +51,9 @@ export function batchRoutes(services: Services) {
       const merged = readBatch(body.parse(sender, readJson), headers, services.settings)
       const pending = await Promise.all(merged.map((each) => prepare(each, storages, call, services)))
       const user = storages.opened[0]?.owner ?? sender
-      return await withPermit(services, { user, requests: merged.length }, async () => {
+      const admitted = await admit(services, { user, requests: merged.length })
+      if (!admitted) return overloadReply(services.settings)
+      try {
         const replies = await carryOut(pending, storages, call, services)
         services.observeBatch(replies.length, (index) => ({
           method: merged[index]!.method,
@@ -60,7 +62,9 @@ export function batchRoutes(services: Services) {
         }))
         const responses = replies.map((reply, index) => toSubResponse(merged[index]!, reply))
         return { ...jsonReply({}), body: `{"responses":[${responses.join(',')}]}` }
-      })
+      } finally {
+        admitted.end(null)
+      }
     },
     { parse: 'none', headers: batch.headers },
   )

@@ -47,7 +47,7 @@ export interface Call extends Address {
  */
 export function shedLoad(request: Request, services: Services): Reply | Promise<Reply> | null {
   const { load, settings } = services
-  if (!isForData(request, services) || !load.rejectsAll()) return null
+  if (!load.isFull || !isForData(request, services) || !load.rejectsAll()) return null
   services.observeRejection(request.method)
   const turn = load.rejectionTurn()
   if (turn === null) return overloadReply(settings)

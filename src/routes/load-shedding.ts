@@ -93,14 +93,18 @@ export class LoadShedder {
     return this.#backoffSeconds
   }
 
+  /** Whether there is no room for any request now. */
+  get isFull(): boolean {
+    return this.#isShortOfMemory || this.#weight + 1 > this.#limit.value
+  }
+
   /** Whether a request would be rejected now, whoever's it is: the cheap question, before anything is done for it. */
   rejectsAll(): boolean {
+    if (!this.isFull) return false
     if (this.#isShortOfMemory) {
       this.options.observeRejection('memory')
       return true
     }
-    const isFull = this.#weight + 1 > this.#limit.value
-    if (!isFull) return false
     // This may be another user, whom nobody knows yet: from now on the one who has everything gets a share.
     this.#noteOthers()
     this.#observeFull()

@@ -1,5 +1,6 @@
 import { Elysia } from 'elysia'
 import type { Problem } from '../domain/errors.ts'
+import { overloadReply } from '../protocol/error-reply.ts'
 import { readJson } from '../protocol/json.ts'
 import { requireNone } from '../protocol/list-query.ts'
 import { bucketResources, isEnabled, methodNotAllowed } from '../protocol/resources.ts'
@@ -8,7 +9,7 @@ import type { Reply } from '../protocol/reply.ts'
 import type { BulkStorage } from '../domain/record-storage.ts'
 import { discardBody } from './body.ts'
 import type { Call } from './guard.ts'
-import { execute, receiveBody, sessions, withPermit } from './session.ts'
+import { admit, execute, receiveBody, sessions } from './session.ts'
 import type { Services } from './services.ts'
 
 /** Buckets, collections and records: read what is asked, ask the storage, answer. */
@@ -74,7 +75,15 @@ async function answer(
   const problems: Problem[] = []
   const operation = resource.operation(input, problems)
   requireNone(problems)
-  return await withPermit(services, { user: storage.owner, isList: operation.kind === 'list' }, async () =>
-    resource.answer(await execute(operation, storage, call, services), input, services.settings),
-  )
+  const admission = { user: storage.owner, isList: operation.kind === 'list' }
+  const admitting = admit(services, admission)
+  const admitted = admitting instanceof Promise ? await admitting : admitting
+  if (!admitted) return overloadReply(services.settings)
+  let reply: Reply | null = null
+  try {
+    const outcome = await execute(operation, storage, call, services)
+    return (reply = resource.answer(outcome, input, services.settings))
+  } finally {
+    admitted.end(reply)
+  }
 }

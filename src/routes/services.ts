@@ -92,7 +92,7 @@ export interface Services {
   createRequestId(): string
   /** Whether this process is about to end, so that clients should look for another connection. */
   isStopping(): boolean
-  load: Pick<LoadShedder, 'rejectsAll' | 'rejectionTurn' | 'acquire' | 'backoffSeconds'>
+  load: Pick<LoadShedder, 'isFull' | 'rejectsAll' | 'rejectionTurn' | 'acquire' | 'backoffSeconds'>
   bodies: Pick<BodyBudget, 'receive'>
   streams: Pick<AnswerStreams, 'acquire' | 'send'>
   observe(summary: RequestSummary): void

@@ -4,7 +4,6 @@ import type { Operation, OperationOutcome } from '../domain/operation.ts'
 import { judgeCollection } from '../domain/precondition.ts'
 import type { BulkStorage } from '../domain/record-storage.ts'
 import { softAlert } from '../protocol/envelope.ts'
-import { overloadReply } from '../protocol/error-reply.ts'
 import { IdentityReader } from '../protocol/identity.ts'
 import type { Reply } from '../protocol/reply.ts'
 import { BucketPath, ReadHeaders } from '../protocol/schemas.ts'
@@ -12,13 +11,16 @@ import { beginCall, checkCall } from './guard.ts'
 import type { IncomingBody } from './body.ts'
 import type { Call } from './guard.ts'
 import { userOf } from './load-shedding.ts'
+import type { Permit } from './load-shedding.ts'
 import type { Services } from './services.ts'
 
 /** Gives every route its `call`: what is known of the request, checked before anything else is. */
 export function calls(services: Services) {
-  return new Elysia({ name: 'calls', seed: services })
-    .derive({ as: 'global' }, ({ request }) => ({ call: beginCall(request, services) }))
-    .onTransform({ as: 'global' }, ({ call, request }) => checkCall(call, request, services))
+  return new Elysia({ name: 'calls', seed: services }).derive({ as: 'global' }, ({ request }) => {
+    const call = beginCall(request, services)
+    checkCall(call, request, services)
+    return { call }
+  })
 }
 
 /** Gives the routes of buckets their `storage`: that of the user who asks. */
@@ -74,7 +76,7 @@ export function noteLegacyBucket(call: Call, { settings }: Services): void {
 }
 
 /** Carries out one operation. Lists stream as they come; a write is a transaction of one step. */
-export async function execute(
+export function execute(
   operation: Operation,
   storage: BulkStorage,
   call: Call,
@@ -86,16 +88,19 @@ export async function execute(
     case 'list':
       return storage.list(operation.collection, operation.options, operation.precondition)
     case 'timestamps':
-      return { outcome: 'found', ...(await storage.collectionTimestamps()) }
-    case 'count': {
-      const { count, timestamp } = await storage.count(operation.collection, operation.filter)
-      return judgeCollection(operation.precondition, timestamp) ?? { outcome: 'counted', count, timestamp }
-    }
+      return storage.collectionTimestamps().then((all) => ({ outcome: 'found', ...all }))
+    case 'count':
+      return storage
+        .count(operation.collection, operation.filter)
+        .then(
+          ({ count, timestamp }) =>
+            judgeCollection(operation.precondition, timestamp) ?? { outcome: 'counted', count, timestamp },
+        )
     case 'put':
-    case 'delete': {
-      const [outcome] = await services.transact([{ storage, operation }], deadlineOf(call, services))
-      return outcome!
-    }
+    case 'delete':
+      return services
+        .transact([{ storage, operation }], deadlineOf(call, services))
+        .then(([outcome]) => outcome!)
     default:
       return operation satisfies never
   }
@@ -111,30 +116,45 @@ export interface Admission {
   isList?: boolean
 }
 
+/** The right of a request to be in flight. */
+export class Admitted {
+  constructor(
+    private readonly permit: Permit,
+    private readonly listPermit: Permit | null,
+  ) {}
+
+  /** Gives it back: now, or when the last byte of a streamed answer was handed on. */
+  end(reply: Reply | null): void {
+    if (reply?.body instanceof ReadableStream) reply.ended = () => this.#release()
+    else this.#release()
+  }
+
+  #release(): void {
+    this.permit.release()
+    this.listPermit?.release()
+  }
+}
+
 /**
- * Answers a request while it holds a permit; rejects it with 503 when it gets none. A streamed answer holds its permits
- * until its last byte is handed on. To be called once body and credentials have proved good.
+ * Admits a request once body and credentials have proved good; null: it has to be rejected. Only a list may have to wait, for
+ * its turn among the lists of its user, and takes no place among the requests meanwhile.
  */
-export async function withPermit(
-  { load, streams, settings }: Pick<Services, 'load' | 'streams' | 'settings'>,
+export function admit(
+  services: Pick<Services, 'load' | 'streams'>,
   { user, requests = 1, isList = false }: Admission,
-  answer: () => Promise<Reply>,
-): Promise<Reply> {
-  // A list that waits for its turn takes nobody's place meanwhile.
-  const listPermit = isList ? await streams.acquire(user) : null
-  const permit = isList && !listPermit ? null : load.acquire(user, requests)
-  const release = () => {
-    permit?.release()
-    listPermit?.release()
-  }
-  let isStreamed = false
-  try {
-    if (!permit) return overloadReply(settings)
-    const reply = await answer()
-    isStreamed = reply.body instanceof ReadableStream
-    if (isStreamed) reply.ended = release
-    return reply
-  } finally {
-    if (!isStreamed) release()
-  }
+): Admitted | null | Promise<Admitted | null> {
+  if (isList) return admitList(services, user)
+  const permit = services.load.acquire(user, requests)
+  return permit && new Admitted(permit, null)
+}
+
+async function admitList(
+  { load, streams }: Pick<Services, 'load' | 'streams'>,
+  user: string,
+): Promise<Admitted | null> {
+  const listPermit = await streams.acquire(user)
+  const permit = listPermit && load.acquire(user)
+  if (permit) return new Admitted(permit, listPermit)
+  listPermit?.release()
+  return null
 }

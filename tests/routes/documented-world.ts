@@ -78,6 +78,7 @@ function startDefectiveApp() {
     isStopping: () => false,
     observe: () => {},
     load: {
+      isFull: false,
       rejectsAll: () => false,
       rejectionTurn: () => null,
       acquire: () => ({ release() {} }),
