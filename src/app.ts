@@ -30,7 +30,7 @@ import { calls } from './routes/session.ts'
 export function createApp(services: Services) {
   const { settings } = services
 
-  /** The one door out: turns every reply into a message, and tells that it was sent. */
+  /** The one door out: turns every reply into a message, and reports that it was sent. */
   function send(reply: Reply, call: Call, request: Request): Response {
     services.observe({
       method: call.method,
@@ -47,13 +47,13 @@ export function createApp(services: Services) {
     const body = services.streams.send(reply.body, request, () => reply.ended?.())
     const sent = { ...reply, body }
     const response = toResponse(sent, call, settings, services.now(), services.load.backoffSeconds)
-    // The rest of a body whose length nobody knows could be taken for another request, and be answered.
+    // The rest of a body of unknown length could be taken for another request, and be answered.
     const isCutOff = request.headers.has('transfer-encoding') && !call.body?.isWhole
     if (services.isStopping() || isCutOff) response.headers.set('Connection', 'close')
     return response
   }
 
-  /** The one place for errors: foreseen or not, each is answered in the contract's shape. */
+  /** The one place for errors: foreseen or not, each is answered in the contract's form. */
   function sendError(error: unknown, call: Call, request: Request): Response {
     services.reportError(error)
     return send(errorReply(error, settings), call, request)
@@ -82,7 +82,7 @@ export function createApp(services: Services) {
         const answer = isRelative(request) ? () => handle(withHost(request, settings)) : handle
         const isRefused = request.method === 'GET' || request.method === 'HEAD'
         if (isRefused || !request.headers.has('transfer-encoding')) return answer
-        // The server reads the beginning of the body first: were that broken, it would be answered a second time.
+        // The server reads the beginning of the body first: a broken one would be answered a second time.
         return () => Bun.sleep(0).then(() => answer(request))
       }
       const call = beginCall(request, services)

@@ -1,4 +1,4 @@
-/** Who asks, as the client said it; secret in every part, never logged. */
+/** What a client proves itself with. Secret in every part, never logged. */
 export interface Identity {
   scheme: 'BrowserID' | 'Bearer'
   /** The identity assertion or the OAuth access token. */
@@ -7,7 +7,7 @@ export interface Identity {
   clientState: string
   /** The X-KeyID header that goes with an access token: `<keys_changed_at>-<base64url client state>`. */
   keyId?: string
-  /** Its `identityKey`, where that was made already. */
+  /** Its `identityKey`, where it was computed already. */
   key?: string
 }
 
@@ -22,12 +22,12 @@ export interface SyncCredentials {
   expiresAtMs: number
 }
 
-/** An identity as one text, different for different identities. As secret as the identity is. */
+/** An identity as one text, different for different identities, and as secret as the identity. */
 export function identityKey({ scheme, assertion, clientState, keyId, key }: Identity): string {
   return key ?? joinFields(scheme, assertion, clientState, keyId)
 }
 
-/** Each field is preceded by its length, so that no text can move from one field into the next. */
+/** The length precedes each field, so that no text can move from one field into the next. */
 export function joinFields(...fields: (string | undefined)[]): string {
   let text = ''
   for (const field of fields) text += field === undefined ? '-' : `${field.length}:${field}`

@@ -37,7 +37,7 @@ export interface ServiceErrorExtras {
   cause?: unknown
 }
 
-/** An answer that we know how to give: it carries its status, its error number and a message for the client. */
+/** An error answer in our own words: its status, its error number and a message for the client. */
 export class ServiceError extends Error {
   override readonly name = 'ServiceError'
 
@@ -72,8 +72,8 @@ function compare(a: string, b: string): number {
 }
 
 /**
- * Whether an error is the storage's definite answer to what was asked: nothing was done, trying again would not
- * help, and the other operations are not concerned.
+ * Whether an error is a definite refusal by the storage: nothing was written, a retry would not help, and the other
+ * operations are not concerned.
  */
 export function isRefusal(error: unknown): error is ServiceError {
   return error instanceof ServiceError && error.status < 500

@@ -15,7 +15,7 @@ export function isListed(
   return !excludedIds?.has(id)
 }
 
-/** How records follow one another; those that are equal in this have no order of their own. */
+/** Compares two records in an order; 0 when they are equal in it. */
 export const orders: Record<SortOrder, (a: SyncRecord, b: SyncRecord) => number> = {
   newest: (a, b) => b.lastModified - a.lastModified,
   oldest: (a, b) => a.lastModified - b.lastModified,
@@ -29,12 +29,12 @@ function weight({ sortindex = Number.MIN_SAFE_INTEGER }: SyncRecord): number {
 
 const skipForm = /^skip:(\d{1,9})$/
 
-/** The position after so many records, for a list that has no offset of the storage. */
+/** The position behind so many records, for a list whose offsets are ours and not the storage's. */
 export function skipPosition(count: number, firstTimestamp: Timestamp): PagePosition {
   return { offset: `skip:${count}`, firstTimestamp }
 }
 
-/** How many records lie before such a position; null when its offset is one of the storage. */
+/** The number of records before such a position; null when its offset is one of the storage's. */
 export function readSkip({ offset }: PagePosition): number | null {
   const match = skipForm.exec(offset)
   return match ? Number(match[1]) : null

@@ -11,10 +11,10 @@ import type {
 } from './record-storage.ts'
 import type { Timestamp } from './timestamp.ts'
 
-/** One thing that a client wants of a storage, alone or as a part of a transaction. */
+/** One question or write of a client, alone or as a part of a transaction. */
 export type Operation =
   | { kind: 'list'; collection: string; options: ListOptions; precondition: Precondition }
-  /** How many records a list with this filter would hold. */
+  /** Counts the records that a list with this filter would hold. */
   | { kind: 'count'; collection: string; filter: ListFilter; precondition: Precondition }
   | { kind: 'get'; collection: string; id: string; precondition: Precondition }
   | { kind: 'put'; collection: string; id: string; input: RecordInput; precondition: Precondition }
@@ -31,7 +31,7 @@ export type PutOutcome =
   /** The record as it is stored now: fields that the client left out kept their value. */
   | { outcome: 'stored'; record: SyncRecord }
   | { outcome: 'precondition-failed'; existing: SyncRecord | null }
-  /** The storage would not take this one. */
+  /** The storage refused this record. */
   | { outcome: 'rejected'; reason: 'invalid' | 'too-large' }
 
 export type DeleteOutcome =
@@ -45,7 +45,7 @@ export interface FailedOutcome {
   error: ServiceError
 }
 
-/** A list that does not fit into the answer of a transaction. */
+/** The outcome of a list that does not fit into the answer of a transaction. */
 export interface TooLargeOutcome {
   outcome: 'too-large'
 }
@@ -61,7 +61,7 @@ export interface OutcomeOf {
 
 export type OperationOutcome = OutcomeOf[Operation['kind']]
 
-/** What a read of one record comes to, given the record or null. */
+/** The outcome of a read of one record, given the record or null. */
 export function judgeGet(precondition: Precondition, current: SyncRecord | null): GetOutcome {
   const verdict = judgeRead(precondition, current?.lastModified ?? null)
   if (current === null || verdict === 'missing') return { outcome: 'missing' }

@@ -18,7 +18,7 @@ export type Precondition =
 
 export const noPrecondition: Precondition = { kind: 'none' }
 
-/** What the method makes of a precondition, given the timestamp of the current version or null when missing. */
+/** The verdict of a precondition on a request, given the timestamp of the current version, or null when there is none. */
 export type Verdict = 'proceed' | 'not-modified' | 'failed' | 'missing'
 
 /** Judges a read of one record. */
@@ -40,8 +40,8 @@ export function judgeRead(precondition: Precondition, current: Timestamp | null)
 }
 
 /**
- * Judges a read of a whole collection, or of all of them; null: it proceeds. They always exist, if need be empty and with
- * the timestamp 0, so that "only if absent" has no effect on them.
+ * Judges a read of a collection, or of all of them; null: it proceeds. Collections always exist, if need be empty and with the
+ * timestamp 0, so that "only if absent" has no effect on them.
  */
 export function judgeCollection(
   precondition: Precondition,

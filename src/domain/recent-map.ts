@@ -1,6 +1,6 @@
-/** A map of bounded size: what was not asked for the longest time makes room for what is new. */
+/** A map of bounded size: a new entry displaces the one that was not used for the longest time. */
 export class RecentMap<Key, Value> {
-  // A Map remembers the order of insertion, so what is inserted anew at every use is ordered by last use.
+  // A Map keeps the order of insertion, so entries that are inserted again at every use are ordered by last use.
   readonly #entries = new Map<Key, Value>()
 
   constructor(readonly maxEntries: number) {}

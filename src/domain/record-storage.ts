@@ -40,7 +40,7 @@ export interface RecordPage {
    * a short list can't be taken for a whole one.
    */
   document: Uint8Array | ReadableStream<Uint8Array>
-  /** How many records there are, where that is known before the last one has been read. */
+  /** The number of records, where it is known before the last one has been read. */
   count: number | null
   next: PagePosition | null
 }
@@ -51,7 +51,7 @@ export type ListOutcome =
   | { outcome: 'precondition-failed'; timestamp: Timestamp }
 
 export type GetOutcome =
-  /** `json`: the record in the exposed form, where that was at hand without printing it anew. */
+  /** `json`: the record in the exposed form, where it was at hand without printing it anew. */
   | { outcome: 'found'; record: SyncRecord; json?: string }
   | { outcome: 'not-modified'; timestamp: Timestamp }
   | { outcome: 'precondition-failed'; existing: SyncRecord | null }
@@ -63,7 +63,7 @@ export interface CollectionTimestamps {
   collections: Map<string, Timestamp>
 }
 
-/** How many records there are, and the collection's timestamp at that moment or shortly before. */
+/** The number of records, and the collection's timestamp at that moment or shortly before. */
 export interface RecordCount {
   count: number
   timestamp: Timestamp
@@ -91,7 +91,7 @@ export interface RecordStorage {
   readonly notices: Notices
   /** A collection never written to is an empty list with the timestamp 0. */
   list(collection: string, options: ListOptions, precondition: Precondition): Promise<ListOutcome>
-  /** A precondition that failed costs one more read, for `existing`; null when that read failed. */
+  /** Where a precondition fails, `existing` costs one more read; it is null when that read failed. */
   get(collection: string, id: string, precondition: Precondition): Promise<GetOutcome>
   collectionTimestamps(): Promise<CollectionTimestamps>
   /** Counts what a list with these filters would hold, without reading payloads; 0 for a collection never written to. */
@@ -145,8 +145,8 @@ export interface BulkStorage extends RecordStorage {
   /** Names the user's storage, equal for equal storages; locks are held by it. Not for logs. */
   readonly owner: string
   /**
-   * From here on calls are bounded by the upstream timeout alone, no longer by the deadline of the client's request:
-   * what has been begun must be finished or undone before anything is answered.
+   * From here on only the upstream timeout bounds calls, and no longer the deadline of the client's request: a write that
+   * has begun must be finished or undone before the request is answered.
    */
   beginCommit(): void
   limits(): Promise<StorageLimits>

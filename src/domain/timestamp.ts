@@ -5,10 +5,10 @@
  */
 export type Timestamp = number & { readonly unit: 'ms of a storage timestamp' }
 
-/** The moment before everything: what the storage reports for a collection or record that does not exist. */
+/** The timestamp of a collection or record that does not exist. */
 export const zeroTimestamp = 0 as Timestamp
 
-/** Brands a number of milliseconds; the caller answers for its being a non-negative safe integer. */
+/** Brands a number of milliseconds; the caller has checked that it is a non-negative safe integer. */
 export function timestamp(milliseconds: number): Timestamp {
   return milliseconds as Timestamp
 }
@@ -54,19 +54,19 @@ export function fromEntityTag(text: string): Timestamp | null {
   return match ? timestamp(Number(match[1] ?? match[2])) : null
 }
 
-/** The timestamp floored to the 10 ms steps of the storage, towards the past, so that a change is never taken for none. */
+/** The timestamp rounded down to the storage's 10 ms steps, so that no change is overlooked. */
 export function floored(value: Timestamp): Timestamp {
   return timestamp(value - (value % 10))
 }
 
-/** The timestamp raised to the next 10 ms step of the storage. */
+/** The timestamp rounded up to the storage's next 10 ms step. */
 export function raised(value: Timestamp): Timestamp {
   return timestamp(Math.ceil(value / 10) * 10)
 }
 
 /** The timestamp as an HTTP date, truncated to the second; see RFC 9110, 5.6.7. */
 export function toHttpDate(value: Timestamp): string {
-  // Clients poll what has not changed, and writing a date costs as much as signing a call.
+  // Clients poll collections that have not changed, and formatting a date costs as much as signing a call.
   if (value !== lastDate.value) lastDate = { value, text: new Date(value).toUTCString() }
   return lastDate.text
 }

@@ -8,9 +8,9 @@ import type { Problem } from '../domain/errors.ts'
 
 export type Checked<T> = { value: T } | { problems: Problem[] }
 
-// A body of thousands of wrong members is not worth thousands of sentences.
+// A client can send thousands of wrong members; a few sentences are enough.
 const mostProblems = 20
-// A client chooses the names of members, and how long they are.
+// The client chooses the names of members, so their length is cut.
 const longestName = 64
 
 /**
@@ -18,7 +18,7 @@ const longestName = 64
  * problems, each once, by the dotted path of the member ("requests.0.path") and without the value found there.
  */
 export function compileCheck<S extends TSchema>(schema: S): (value: unknown) => Checked<Static<S>> {
-  // At the first body, because a start should not wait for it.
+  // Compiled at the first body, so that the start does not wait for it.
   let made: TypeCheck<S> | null = null
   return (value) => {
     const compiled = (made ??= TypeCompiler.Compile(schema))

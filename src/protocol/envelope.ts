@@ -4,20 +4,20 @@ import type { ExposedSettings } from './exposed.ts'
 import { emptyReply } from './reply.ts'
 import type { Reply } from './reply.ts'
 
-/** What an answer tells besides the reply: what is known of the request that it belongs to. */
+/** The headers of an answer beside the reply, made of what is known of the request. */
 export interface Circumstances {
   origin: string | null
   requestId: string
   notices: Notices | null
   /** Our own advice, as JSON text. */
   alert: string | null
-  /** Whether several users share the URL, so that nobody may store the answer. */
+  /** Whether several users share the URL, so that caches must not store the answer. */
   isLegacyBucket: boolean
 }
 
 /**
- * Turns a reply into the message that goes out, with everything that every answer carries. `ownBackoffSeconds` is how
- * long we want to be left alone ourselves, besides the operator and the storage.
+ * Turns a reply into the message that goes out, with the headers that every answer carries. `ownBackoffSeconds` is the
+ * pause that this process asks for, besides those of the operator and the storage.
  */
 export function toResponse(
   reply: Reply,
@@ -43,7 +43,7 @@ export function toResponse(
 
 const largeBodyBytes = 32_768
 
-/** A large body as a stream of one piece: it is sent from where it is, whereas bytes would be copied first. */
+/** A large body as a stream of one piece: the runtime sends it from where it is, whereas it would copy bytes first. */
 function sendable(body: Reply['body']): BodyInit | null {
   if (!(body instanceof Uint8Array)) return body
   if (body.length <= largeBodyBytes) return body as BodyInit
@@ -55,7 +55,7 @@ function sendable(body: Reply['body']): BodyInit | null {
   })
 }
 
-// Copied into each answer, which costs half of making them anew.
+// Copying these headers into each answer costs half of making them anew.
 const usualHeaders = new Headers({
   'Cache-Control': 'no-cache',
   Vary: 'Authorization, X-Client-State, X-KeyID, Origin',
@@ -87,7 +87,7 @@ export function noticeHeaders(
   return headers
 }
 
-/** The gravest of what is to be announced: the end of this service or of the storage before mere advice. */
+/** The most serious announcement: the end of this service or of the storage comes before mere advice. */
 function chooseAlert(
   status: number,
   upstream: string | null,
@@ -100,7 +100,7 @@ function chooseAlert(
     eosAlert(settings, nowMs),
     upstream ? wrapAlert(upstream) : null,
     advice,
-    // A storage that was closed down does not always say so in an alert.
+    // A storage that was closed down does not always send an alert.
     status === 410 ? alertText({ code: 'hard-eol', message: null, url: null }) : null,
   ]
   const given = alerts.filter((alert) => alert !== null)
@@ -114,7 +114,7 @@ export function eosAlert(settings: ExposedSettings, nowMs: number): string | nul
   return alertText({ code, message: settings.eosMessage, url: settings.eosUrl })
 }
 
-/** Our own advice to a client that calls in an outdated way. */
+/** Our own advice to a client that uses an outdated form of request. */
 export function softAlert(message: string, url: string | null): string {
   return alertText({ code: 'soft-eol', message, url })
 }
@@ -127,7 +127,7 @@ function wrapAlert(text: string): string {
       return alertText({ code: parsed.code, message: asText(parsed.message), url: asText(parsed.url) })
     }
   } catch {
-    // Not JSON: people's words, as older storages send them.
+    // Older storages send plain text instead of JSON.
   }
   return alertText({ code: 'soft-eol', message: text, url: null })
 }
@@ -146,7 +146,7 @@ function alertText(alert: { code: string; message: string | null; url: string | 
     ...(alert.message && { message: alert.message.slice(0, 400) }),
     ...(alert.url && { url: alert.url.slice(0, 400) }),
   }
-  // Headers are ASCII: whatever is not becomes an escape that JSON readers undo.
+  // Headers are ASCII, so other characters become escapes that JSON readers undo.
   return JSON.stringify(members).replace(
     /[^\x20-\x7e]/g,
     (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`,
@@ -181,7 +181,7 @@ const allowedHeaders = [
 
 const allowedMethods = 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS'
 
-/** The headers that let a page of that origin read the answer; none when it may not. */
+/** The headers that let a page of that origin read the answer; none when the operator does not allow it. */
 function corsHeaders(origin: string, settings: ExposedSettings): Record<string, string> {
   const allowOrigin = settings.corsOrigins === null ? '*' : settings.corsOrigins.has(origin) ? origin : null
   if (allowOrigin === null) return {}
@@ -190,7 +190,7 @@ function corsHeaders(origin: string, settings: ExposedSettings): Record<string, 
 
 const longestOrigin = 1024
 
-/** Refuses a request from a page that the operator does not let in. Throws `ServiceError` 400. */
+/** Refuses a request from a page whose origin the operator does not allow. Throws `ServiceError` 400. */
 export function checkOrigin(origin: string | null, settings: ExposedSettings): void {
   if (origin === null) return
   const isAllowed = settings.corsOrigins === null || settings.corsOrigins.has(origin)
@@ -210,7 +210,7 @@ export function preflightReply(requestedHeaders: string | null, settings: Expose
   })
 }
 
-// Names are listed one by one because a wildcard does not cover Authorization.
+// The names are listed one by one because a wildcard does not cover Authorization.
 function mergeHeaderNames(requested: string | null): string {
   const known = new Set(allowedHeaders.map((name) => name.toLowerCase()))
   const others = (requested ?? '')

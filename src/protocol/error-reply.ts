@@ -4,8 +4,8 @@ import type { ExposedSettings } from './exposed.ts'
 import type { Reply } from './reply.ts'
 
 /**
- * Turns whatever was thrown into an error answer. What was thrown is never serialised: the answer holds our own words
- * only, so that nothing internal and nothing that upstream wrote gets out.
+ * Turns a thrown value into an error answer. The value is never serialised: the answer holds our own words only, so that
+ * nothing internal and no text of upstream gets out.
  */
 export function errorReply(
   thrown: unknown,
@@ -62,7 +62,10 @@ const reasonPhrases: Record<number, string> = {
   503: 'Service Unavailable',
 }
 
-/** What a thrown value is answered as: itself, a 503 when upstream broke, and else a 500 that tells nothing. */
+/**
+ * What a thrown value is answered as: a `ServiceError` as itself, an upstream failure as 503, anything else as 500
+ * without details.
+ */
 export function asServiceError(thrown: unknown): ServiceError {
   if (thrown instanceof ServiceError) return thrown
   if (thrown instanceof UpstreamError) {
@@ -83,7 +86,7 @@ const explanations: Record<UpstreamFailure, string> = {
   overload: 'Too many requests are under way: try again later',
 }
 
-// Made once: there is no time for it when it is needed.
+// Made once and in advance, because there is no time for it under load.
 const overloadBody = JSON.stringify({
   code: 503,
   errno: errno.backend,

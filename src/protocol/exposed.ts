@@ -1,7 +1,7 @@
 /** The settings that shape what the exposed protocol says. */
 export interface ExposedSettings {
   projectName: string
-  /** Null: the pages that this service has itself. */
+  /** Null: the service's own pages. */
   projectDocs: string | null
   projectVersion: string
   errorInfoLink: string | null
@@ -13,7 +13,7 @@ export interface ExposedSettings {
   readonly: boolean
   writable: { put: ReadonlySet<string>; delete: ReadonlySet<string> }
   retryAfterSeconds: number
-  /** Seconds that clients are asked to stay away. */
+  /** Seconds of the pause that clients are asked for. */
   backoff: number | null
   /** End of service: as configured, and in ms since 1970. */
   eos: { text: string; atMs: number } | null
@@ -25,7 +25,7 @@ export interface ExposedSettings {
   maxRequestBytes: number
   docsEnabled: boolean
   explorerEnabled: boolean
-  /** Whether an empty list of changes carries the moment it was asked from as its ETag, not the collection's. */
+  /** Whether an empty list of changes has the moment of `_since` as its ETag, instead of the collection's. */
   flushSafeEtag: boolean
 }
 

@@ -3,14 +3,14 @@ import type { Identity } from '../domain/credentials.ts'
 import { RecentMap } from '../domain/recent-map.ts'
 import { errno, ServiceError } from '../domain/errors.ts'
 
-/** The headers of a request or a sub-request that tell who asks, by their lower-case names. */
+/** The headers of a request or a sub-request that identify the user, by their lower-case names. */
 export interface IdentityHeaders {
   authorization?: string
   'x-keyid'?: string
   'x-client-state'?: string
 }
 
-/** Who asks, and whether the bucket did not tell the client state, which is how old clients call. */
+/** The identity, and whether the client is an old one whose bucket does not name the client state. */
 export interface ReadIdentity {
   identity: Identity
   isLegacyBucket: boolean
@@ -18,16 +18,15 @@ export interface ReadIdentity {
 
 const clientStateForm = /^[0-9a-fA-F]{32}$/
 const legacyClientStateForm = /^[a-zA-Z0-9._-]{1,32}$/
-// A client state is 16 bytes; the token server can't keep a longer one, and answers as if it was out of order.
+// A client state is 16 bytes; the token server can't store a longer one, and fails like a server that is out of order.
 const keyIdForm = /^\d{1,19}-[\w-]{1,22}$/
-// Printable, without the comma and the blank: a comma is how a server joins two headers of one name.
+// Printable characters without comma and blank: servers join two headers of one name by a comma.
 const authorizationForm = /^(browserid|bearer) +([\x21-\x2b\x2d-\x7e]{1,8192})$/i
 
 /**
- * Reads who asks for a bucket from Authorization, X-KeyID and X-Client-State. A bucket of 32 characters is the client
- * state; for any other the headers tell it.
- *
- * Throws `ServiceError` 401 when the credentials are missing, unusable, or contradict each other.
+ * Reads the identity for a bucket from Authorization, X-KeyID and X-Client-State. A bucket of 32 characters is the client
+ * state; for any other the headers name it. Throws `ServiceError` 401 when the credentials are missing, unusable, or
+ * contradict each other.
  */
 export function readIdentity(headers: IdentityHeaders, bucket: string): ReadIdentity {
   const { scheme, assertion } = readAuthorization(headers)
@@ -45,10 +44,10 @@ export function readIdentity(headers: IdentityHeaders, bucket: string): ReadIden
   return { identity: identityOf(scheme, assertion, stated, keyId), isLegacyBucket: true }
 }
 
-/** How many identities are remembered, and how long the headers may be that one is remembered by. */
+/** The number of remembered identities, and the greatest length of the headers that one is remembered by. */
 const known = { identities: 1000, headerLength: 4096 }
 
-/** Reads who asks, and remembers it by the headers as they came: clients send the same ones for minutes. */
+/** Reads identities and remembers them by their raw headers: clients send the same ones for minutes. */
 export class IdentityReader {
   readonly #recent = new RecentMap<string, ReadIdentity>(known.identities)
 
@@ -65,8 +64,8 @@ export class IdentityReader {
 }
 
 /**
- * Reads who asks where no bucket is named: with the client state that the headers tell, or an empty one. Null when there
- * are no credentials, or none that could be used.
+ * Reads the identity where no bucket is named: with the client state that the headers name, or an empty one. Null when
+ * there are no usable credentials.
  */
 export function readAnonymousIdentity(headers: IdentityHeaders): Identity | null {
   try {
@@ -79,7 +78,7 @@ export function readAnonymousIdentity(headers: IdentityHeaders): Identity | null
   }
 }
 
-/** Throws `ServiceError` 401 when a request has no credentials of a form that could be used. */
+/** Throws `ServiceError` 401 when a request has no credentials of a usable form. */
 export function requireAuthorization(headers: IdentityHeaders): void {
   readAuthorization(headers)
 }

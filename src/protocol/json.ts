@@ -31,7 +31,7 @@ function decode(bytes: Uint8Array): string {
   }
 }
 
-/** Walks over the structure of a JSON text without building anything but the keys of the open objects. */
+/** Checks the structure of a JSON text; builds nothing but the keys of the open objects. */
 function checkShape(text: string): void {
   const keysOfOpenObjects: (Set<string> | null)[] = []
   let members = 0

@@ -15,7 +15,7 @@ const sortOrders: Record<string, SortOrder> = {
   '-sortindex': 'index',
 }
 
-// The storage counts limits in 32 bits; nobody has that many records.
+// Storages count limits in 32 bits; no collection has that many records.
 const largestLimit = 1_000_000_000
 
 /**
@@ -43,12 +43,12 @@ export function readListOptions(query: ListQuery, problems: Problem[]): ListOpti
   return options
 }
 
-/** The value of a parameter. Kinto clients write null for one that they do not mean to give. */
+/** The value of a parameter. Kinto clients write null for a parameter that they do not set. */
 export function given(value: string | undefined): string | undefined {
   return value === 'null' ? undefined : value
 }
 
-/** Two names for one parameter; giving both is fine as long as they agree. */
+/** Two names of one parameter; both may be given if they agree. */
 function readEither(
   query: ListQuery,
   name: '_since' | '_before',
@@ -79,7 +79,7 @@ function readIds(
 ): string[] | undefined {
   const value = query[name]
   if (value === undefined) return undefined
-  // One more than may be: how many more there are does not matter.
+  // One more than the limit, which is enough to see that there are too many.
   const parts = value.split(',', largestList + 1)
   const ids = parts.map((id) => id.trim()).filter((id) => id !== '')
   if (parts.length <= largestList && ids.length <= mostIds && ids.every(isRecordId)) return [...new Set(ids)]
@@ -87,7 +87,7 @@ function readIds(
   return undefined
 }
 
-// Empty items are dropped, but they cost time, too.
+// Empty items are dropped, but reading them costs time, so they count.
 const largestList = 2 * mostIds
 
 function intersection(a: string[] | undefined, b: string[] | undefined): string[] | undefined {
@@ -158,7 +158,7 @@ export function writePageToken(position: PagePosition): string {
   return Buffer.from(`1.${position.firstTimestamp}.${position.offset}`, 'utf8').toString('base64url')
 }
 
-// As long as the longest offset that is taken from a storage.
+// As long as the longest offset that is accepted from a storage.
 const tokenForm = /^1\.(\d{1,15})\.([!-~]{1,1024})$/
 
 /** Reads a `_token` that `writePageToken` wrote; null for anything else. */

@@ -16,13 +16,13 @@ export function publicOrigin(
   return `${settings.httpScheme ?? 'http'}://${settings.httpHost ?? requireHost(host)}`
 }
 
-/** Refuses a Host that is missing, doubled or no host at all. HTTP/1.0 may leave it out where ours is configured. */
+/** Refuses a Host that is missing, doubled or malformed. HTTP/1.0 may omit it where the settings name our host. */
 export function checkHost(host: string | null, settings: Pick<ExposedSettings, 'httpHost'>): void {
   if ((host === null || host === '') && settings.httpHost !== null) return
   requireHost(host)
 }
 
-// Nearly all requests name the same one.
+// Nearly all requests name the same host.
 let acceptedHost: string | null = null
 
 function requireHost(host: string | null): string {

@@ -15,9 +15,9 @@ export interface Reply {
   headers: Record<string, string>
   /** JSON text or bytes; null for an answer without a body. */
   body: string | Uint8Array | ReadableStream<Uint8Array> | null
-  /** The body that a batch shows for an answer that has none by itself. */
+  /** The body that a batch shows for an answer without a body. */
   tombstone?: object
-  /** To be called when the last byte was handed on, or when the client has left. */
+  /** Called when the last byte was handed on, or when the client has left. */
   ended?: () => void
   /** What the body of an error answer says, for logs. */
   errno?: Errno
@@ -43,7 +43,7 @@ export function notModifiedReply(timestamp: Timestamp): Reply {
   return emptyReply(304, versionHeaders(timestamp))
 }
 
-/** Where a request was sent: what a URL of the next page is made of. Path and query are as they came. */
+/** The address of a request, of which the URL of the next page is made. Path and query are as they came. */
 export interface Address {
   host: string | null
   path: string
@@ -51,7 +51,7 @@ export interface Address {
   query: string
 }
 
-/** A page of records. `isWhole`: the client did not ask for pages. */
+/** A page of records. `isWhole`: the client asked for the whole list. */
 export function pageReply(
   page: RecordPage,
   address: Address,
@@ -78,7 +78,7 @@ export function recordReply(record: SyncRecord, json = toExposedJson(record)): R
   return { status: 200, headers: versionHeaders(record.lastModified), body: `{"data":${json}}` }
 }
 
-/** The tombstone of a deleted record, for those who asked for a representation and inside batches. */
+/** The tombstone of a deleted record: for clients that asked for a representation, and inside batches. */
 export function tombstone(id: string, timestamp: Timestamp): { data: object } {
   return { data: { id, last_modified: timestamp, deleted: true } }
 }
@@ -104,7 +104,7 @@ export function nextPageUrl(here: string, query: string, token: string): string 
   return `${here}?${[...kept, `_token=${encodeURIComponent(token)}`].join('&')}`
 }
 
-/** What the service is and can do: the first thing that every client asks. */
+/** The root view: what the service is and can do. Every client asks for it first. */
 export function rootReply(origin: string, userId: string | null, settings: ExposedSettings): Reply {
   const url = `${origin}/v${majorVersion(settings)}`
   const docs = settings.projectDocs ?? (settings.docsEnabled ? `${url}/docs` : url)
@@ -127,8 +127,8 @@ export function rootReply(origin: string, userId: string | null, settings: Expos
   })
 }
 
-// Never the names of extensions that are not here (history, attachments, accounts, permissions_endpoint): clients that
-// see one call what it promises.
+// No names of extensions that are not here (history, attachments, accounts, permissions_endpoint): a client that sees
+// such a name calls what it stands for.
 function capabilities(url: string): Record<string, { description: string; url: string }> {
   return {
     sync_bridge: { description: 'The collections of a Firefox Sync storage, encrypted as they are', url },

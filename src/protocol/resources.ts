@@ -50,9 +50,9 @@ import type { ConditionHeaders } from './schemas.ts'
 
 export type Method = 'GET' | 'HEAD' | 'PUT' | 'POST' | 'DELETE'
 
-/** Something that this service answers, by one method. HEAD is answered wherever GET is, also where it is not declared. */
+/** One method of one resource. HEAD is answered wherever GET is, also where it is not declared. */
 export interface Resource {
-  /** What it is called in logs, metrics and the API document. */
+  /** Its name in logs, metrics and the API document. */
   name: ResourceName
   method: Method
   /** Below the version prefix. `:name` is one segment, `*` the rest of the path, as it was sent. */
@@ -60,7 +60,7 @@ export interface Resource {
   params: TObject
   query: TObject
   headers: TObject
-  /** All that is wrong with the parts of a request, or null. */
+  /** All problems of the parts of a request, or null. */
   check(parts: RequestParts): Problem[] | null
 }
 
@@ -92,11 +92,11 @@ export interface Input<Params, Query, Headers> {
 /** A resource in a user's bucket. It needs credentials, and becomes an operation on the storage. */
 export interface BucketResource extends Resource {
   /**
-   * What the request asks of the storage. What the schemas could not see is added to `problems`; then the operation is of
-   * no use. Throws `ServiceError` 400 for what is wrong with the body.
+   * Makes the operation on the storage. Problems that the schemas can't see are added to `problems`; then the operation must
+   * not be used. Throws `ServiceError` 400 for problems of the body.
    */
   operation(input: Input<object, object, object>, problems: Problem[]): Operation
-  /** Answers the outcome of that operation. Throws `ServiceError` where it is an error answer. */
+  /** Answers the outcome of that operation. Throws `ServiceError` for outcomes that are errors. */
   answer(outcome: OperationOutcome, input: Input<object, object, object>, settings: ExposedSettings): Reply
 }
 
@@ -129,7 +129,7 @@ function declare<P extends TObject, Q extends TObject, H extends TObject, K exte
   return { ...declaration, query, check: compileRequestCheck({ params, query, headers }) }
 }
 
-/** A resource of the service itself, which a handler of its own answers. */
+/** A resource of the service itself, with a handler of its own. */
 function declareService<H extends TObject, P extends TObject>(
   name: ResourceName,
   method: Method,
@@ -185,7 +185,7 @@ const putRecord = declare({
     kind: 'put',
     ...readRecordPath(params, problems),
     precondition: readPrecondition(headers, problems),
-    // The body comes last: its problems are told when there are no others.
+    // The body comes last: its problems are reported when there are no others.
     input: problems.length === 0 ? readRecordInput(body) : {},
   }),
   answer(outcome, { headers }) {
@@ -243,7 +243,7 @@ const listRecords = declare({
   operation({ params, query, headers }, problems): Extract<Operation, { kind: 'list' | 'timestamps' }> {
     const options = readListOptions(query, problems)
     const precondition = readPrecondition(headers, problems)
-    // Ids were asked for, and none named: the answer is known, all but the collection's timestamp.
+    // An empty list of ids was given: everything but the collection's timestamp is known.
     if (options.ids?.length === 0) return { kind: 'timestamps' }
     return { kind: 'list', collection: collectionOf(params), options, precondition }
   },
@@ -273,7 +273,10 @@ const listRecords = declare({
   },
 })
 
-/** HEAD of a list: how many records the list would hold, filters included. Of a page only the headers are told. */
+/**
+ * HEAD of a list: the number of records that the list would hold, filters included. For a page only the other headers are
+ * answered.
+ */
 const countRecords = declare({
   name: 'records',
   method: 'HEAD',
@@ -414,7 +417,7 @@ export function isBucketResource(resource: Resource): resource is BucketResource
 
 // --- Methods ---
 
-/** Whether the operator lets clients use this method; of a write, on the collection in its path. */
+/** Whether the operator lets clients use this method; for a write, on the collection in its path. */
 export function isEnabled(resource: Resource, params: object, settings: ExposedSettings): boolean {
   if (resource.method !== 'PUT' && resource.method !== 'DELETE') return true
   const collection = canonicalCollection((params as { collection_id?: string }).collection_id ?? '')
@@ -422,7 +425,8 @@ export function isEnabled(resource: Resource, params: object, settings: ExposedS
 }
 
 /**
- * 405 for a method that is not answered at a path. `others`: all resources of that path; `params`: what the path names.
+ * 405 for a method that a path does not answer. `others`: all resources of that path; `params`: the parameters in the
+ * path.
  */
 export function methodNotAllowed(
   method: string,
@@ -446,9 +450,8 @@ export function methodNotAllowed(
 // --- Reading ---
 
 /**
- * Reads If-Match and If-None-Match. The timestamp of If-Match is floored to the storage's 10 ms, towards the past, so that a
- * change is never taken for none; that of If-None-Match is compared as it came. If-Modified-Since and If-Unmodified-Since are
- * ignored.
+ * Reads If-Match and If-None-Match. The timestamp of If-Match is rounded down to the storage's 10 ms, so that no change
+ * is overlooked; that of If-None-Match is compared as it came. If-Modified-Since and If-Unmodified-Since are ignored.
  */
 function readPrecondition(headers: ConditionHeaders, problems: Problem[]): Precondition {
   const match = headers['if-match']
@@ -517,10 +520,7 @@ function found(outcome: OutcomeOf['timestamps']) {
   return outcome
 }
 
-/**
- * What the precondition makes of a collection that changed at that moment: 304, or null where the request proceeds. Throws
- * `ServiceError` 412.
- */
+/** Judges a collection that changed at that moment: 304, or null where the request proceeds. Throws `ServiceError` 412. */
 function conditionReply({ headers }: { headers: ConditionHeaders }, timestamp: Timestamp): Reply | null {
   const verdict = judgeCollection(readPrecondition(headers, []), timestamp)
   if (verdict?.outcome === 'precondition-failed') throw preconditionFailed(null, timestamp)
@@ -532,10 +532,10 @@ function emptyPage(timestamp: Timestamp): RecordPage {
 }
 
 /**
- * A deletion moves the collection's timestamp and leaves nothing to list. kinto.js takes "nothing new, and yet a newer
- * ETag" for a server that lost its data, and refuses to sync from then on. So a page that shows that nothing was
- * written since a moment gets that moment as its timestamp. Not when the page was narrowed down, where emptiness says
- * nothing of the collection, and never a later moment than the collection's own.
+ * Dates a page that shows that nothing was written since a moment by that moment. A deletion moves the collection's timestamp
+ * and leaves nothing to list, and kinto.js takes "nothing new, and yet a newer ETag" for a server that lost its data and refuses
+ * to sync from then on. Not for a page with filters, whose emptiness says nothing about the collection, and never later than the
+ * collection's own timestamp.
  */
 function withFlushSafeTimestamp(page: RecordPage, query: Static<typeof ListQuery>): RecordPage {
   const { newer, older, ids, excludedIds, position }: ListOptions = readListOptions(query, [])
@@ -553,8 +553,8 @@ function deletedReply({ id, timestamp }: { id: string; timestamp: Timestamp }, p
 }
 
 /**
- * An operation as a transaction can carry it out: there a count with filters has to see what the writes before it have done, and
- * is a list whose records are counted.
+ * The operation for a transaction: there a count with filters must see the writes before it, so it becomes a list whose
+ * records are counted.
  */
 export function asTransactionStep(operation: Operation): Operation {
   if (operation.kind !== 'count' || Object.keys(operation.filter).length === 0) return operation
@@ -567,7 +567,7 @@ function countElements({ document }: RecordPage): number {
   return readListDocument(document).length
 }
 
-/** 413 for what only a request of its own can be answered. */
+/** 413 for an answer that is too large for a batch; a request of its own gets it. */
 export function tooLargeForBatch(what = 'The list'): ServiceError {
   return new ServiceError(413, errno.requestTooLarge, `${what} is too large for a batch: ask for it alone`)
 }
@@ -582,7 +582,7 @@ function rejected(reason: 'invalid' | 'too-large'): ServiceError {
     : invalidRequest([{ location: 'path', name: 'record_id', description: 'is refused by the storage' }])
 }
 
-/** 412 with the stored record, without which clients could not settle the conflict. */
+/** 412 with the stored record, without which clients can't settle the conflict. */
 function preconditionFailed(
   existing: SyncRecord | null,
   timestamp: Timestamp | null = null,

@@ -2,7 +2,7 @@ import { Memoirist } from 'memoirist'
 import { decodeSegment, resources } from './resources.ts'
 import type { Resource } from './resources.ts'
 
-/** A resource that a path leads to, and the parameters in the path, as they were sent. */
+/** The resource at a path, and the parameters in the path, as they were sent. */
 export interface Match {
   resource: Resource
   params: Record<string, string>
@@ -10,7 +10,7 @@ export interface Match {
 
 let made: Memoirist<Resource> | null = null
 
-// The same library that the framework routes with, so that both agree on every path.
+// The framework routes with the same library, so that both agree on every path.
 function router(): Memoirist<Resource> {
   if (made) return made
   made = new Memoirist<Resource>()
@@ -26,7 +26,10 @@ export function findResource(method: string, path: string): Match | null {
 
 const methods = new Set(resources.map(({ method }) => method))
 
-/** The parameters in a path, with the names decoded as the framework does; what can't be decoded fails every schema. */
+/**
+ * The parameters in a path, with the names decoded as the framework does; a value that can't be decoded fails every
+ * schema.
+ */
 export function decodeNames(params: Match['params']): Match['params'] {
   const decoded = { ...params }
   for (const name in params) if (name !== '*') decoded[name] = decodeSegment(params[name]!) ?? '\ufffd'

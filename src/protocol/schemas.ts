@@ -23,7 +23,7 @@ const CollectionId = Type.String({
   examples: ['bookmarks'],
 })
 
-/** As it stands in the path: escapes are decoded, and the id is judged, by `recordId` in resources.ts. */
+/** The id as it stands in the path: `recordId` in resources.ts decodes and judges it. */
 const EscapedRecordId = Type.String({
   pattern: '^[ -~]{1,192}$',
   description: 'must be 1 to 64 printable ASCII characters, without "." or ".." between slashes',
@@ -51,7 +51,7 @@ const version = (meaning: string) =>
 
 const text = (description: string, more: object = {}) => Type.Optional(Type.String({ description, ...more }))
 
-// Who asks is judged by identity.ts, whose refusal is 401 and not 400.
+// identity.ts checks these headers, because a refusal of them is 401 and not 400.
 const credentials = { authorization: Type.Optional(Type.String()), 'x-keyid': Type.Optional(Type.String()) }
 
 const clientState = {
@@ -106,7 +106,7 @@ export const BatchHeaders = Type.Object(
 
 const sortOrders = ['newest', 'oldest', 'index', '-last_modified', 'last_modified', '-sortindex']
 
-// Kinto clients write null for a parameter that they do not mean to give. Among ids it is one like any other.
+// Kinto clients write null for a parameter that they do not set. In a list of ids it is an id like any other.
 const parameter = (pattern: string, description: string, more: object = {}) =>
   Type.Optional(Type.String({ pattern: `^(?:null|${pattern})$`, description, ...more }))
 

@@ -22,24 +22,23 @@ export type HeadersByName = Record<string, string | undefined>
 
 const checkBatchBody = compileCheck(BatchBody)
 
-// What a batch's own headers mean for its sub-requests. The others describe the message that carries the batch.
+// The batch's own headers that count for its sub-requests. The others describe the message that carries the batch.
 const inherited = ['authorization', 'x-client-state', 'x-keyid', 'prefer', 'if-match', 'if-none-match']
 
-/** What a sub-request may measure; defaults are copied into each, so that every bound holds for them, too. */
+/** The bounds of a sub-request. Defaults are copied into each, so they are bounded too. */
 const largest = {
   pathLength: 16 * 1024,
   headers: 100,
   headersLength: 16 * 1024,
   defaultMembers: 100,
-  // Paths and headers of all sub-requests with what defaults add: a short text can name thousands of ids a thousand times.
+  // Bounds paths and headers of all sub-requests, defaults included: otherwise a short text names thousands of ids a
+  // thousand times.
   allLength: 1024 * 1024,
 }
 
 /**
- * Reads the body of a batch. What a sub-request says outweighs `defaults`, which outweighs the batch's own headers;
- * bodies merge member by member, headers whatever their case.
- *
- * Throws `ServiceError` 400 with all problems.
+ * Reads the body of a batch. A sub-request's own values outweigh `defaults`, which outweigh the batch's own headers;
+ * bodies merge member by member, headers whatever their case. Throws `ServiceError` 400 with all problems.
  */
 export function readBatch(
   body: unknown,
@@ -79,7 +78,7 @@ export function readBatch(
   return merged
 }
 
-/** Says what of a sub-request is too large to be looked at. */
+/** The problems of a sub-request that is too large. */
 function measure(place: string, { path = '', headers = {} }: SubRequest): Problem[] {
   const problems: Problem[] = []
   if (path.length > largest.pathLength) {
@@ -105,7 +104,7 @@ function measureDefaultBody(body: object): Problem[] {
   return [bodyProblem('defaults.body', `must not have more than ${largest.defaultMembers} members`)]
 }
 
-/** Whether a value of JSON has more members, in all its levels, than that. */
+/** Whether a JSON value has more members than that, on all its levels. */
 function hasMoreMembers(value: unknown, most: number): boolean {
   let count = 0
   const open = [value]
@@ -133,7 +132,7 @@ function merge(
 ): MergedRequest {
   const question = target.indexOf('?')
   const sent = question === -1 ? target : target.slice(0, question)
-  // A sub-request can't be redirected, so slashes too many are overlooked; those of a record belong to its id.
+  // A sub-request can't be redirected, so surplus slashes are removed here; those of a record belong to its id.
   const path = recordForm.test(sent) ? sent : withoutTrailingSlashes(sent)
   const headers: HeadersByName = Object.assign(Object.create(null), own)
   for (const source of [defaults.headers, request.headers]) {
@@ -150,7 +149,7 @@ function merge(
 
 const recordForm = /\/records\/+[^/]/
 
-// A regular expression for this would look at each run of slashes once from each of its slashes.
+// No regular expression, because it would scan each run of slashes once from each of its slashes.
 export function withoutTrailingSlashes(path: string): string {
   let end = path.length
   while (end > 1 && path[end - 1] === '/') end -= 1
@@ -159,7 +158,7 @@ export function withoutTrailingSlashes(path: string): string {
 
 /** Whether a path, however it is spelled, leads to the batch itself. */
 function namesBatch(target: string): boolean {
-  // What no URL could hold names nothing.
+  // A path with broken escapes leads nowhere.
   const pathname = URL.parse(target, 'http://sub.request')?.pathname ?? target
   const decoded = pathname.replace(/%([0-7][0-9a-f])/gi, (_, hex: string) =>
     String.fromCharCode(parseInt(hex, 16)),

@@ -5,7 +5,7 @@ import { ErrorAnswer, InvalidRequestAnswer, PreconditionFailedAnswer } from '../
 import { schemaOrReference } from './openapi-schema.ts'
 import type { Json } from './openapi-schema.ts'
 
-/** A header that always comes with an answer, by its name. */
+/** A header that every such answer has, by its name. */
 const certain = {
   ETag: text('The timestamp in quotes', '"1700000000120"'),
   'Last-Modified': text('The timestamp as a date, in whole seconds', 'Tue, 14 Nov 2023 22:13:20 GMT'),
@@ -16,7 +16,7 @@ const certain = {
   'X-Request-Id': text('Names this answer in the logs of the service', '5f0c1e9a2b7d4c83'),
 } as const
 
-/** A header that comes with some answers only; `?` tells it from a certain one of that name. */
+/** A header that some answers have; the name ends in `?`. */
 const possible = {
   'ETag?': text('That of the stored version, if there is one', '"1700000000120"'),
   'Last-Modified?': text('That of the stored version, if there is one', 'Tue, 14 Nov 2023 22:13:20 GMT'),
@@ -41,10 +41,10 @@ const everywhere: HeaderName[] = ['X-Request-Id']
 
 const ofVersion: HeaderName[] = ['ETag', 'Last-Modified']
 
-/** The headers of every answer that holds something out of a bucket. */
+/** The headers of every answer with data of a bucket. */
 export const bucketHeaders: HeaderName[] = [...ofVersion, 'Quota-Remaining?', 'Backoff?', 'Alert?']
 
-/** The headers of answers that the storage has no part in. */
+/** The headers of answers without any part of the storage. */
 export const plainHeaders: HeaderName[] = ['Backoff?', 'Alert?']
 
 interface Failure {
@@ -55,7 +55,7 @@ interface Failure {
   example?: Json
 }
 
-/** By status. Each is a component that operations refer to. */
+/** The error answers by status. Each is a component that operations refer to. */
 const failures = {
   304: { name: 'NotModified', description: 'Not changed since that version', headers: bucketHeaders },
   400: {
@@ -168,13 +168,13 @@ const failures = {
 
 export type FailureStatus = keyof typeof failures
 
-/** What an operation answers when it works, or in words of its own. */
+/** The answer of an operation that succeeds. */
 export interface Answer {
   status: number
   description: string
   headers: HeaderName[]
   schema?: TSchema
-  /** Of a body that is not JSON. */
+  /** The media type of a body that is not JSON. */
   type?: string
   example?: Json
 }

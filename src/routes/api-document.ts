@@ -1,4 +1,4 @@
-/** The API document as a whole: what stands around its operations. */
+/** The API document as a whole: everything around its operations. */
 import type { TSchema } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { DocumentDecoration } from 'elysia'
@@ -119,8 +119,8 @@ function documentHead(settings: ExposedSettings) {
 }
 
 /**
- * The API document as JSON text: made from the declarations of the resources, with all that these settings serve. Its
- * framework is the plugin's; the page that reads it is ours.
+ * The API document as JSON text, made from the declarations of the resources with everything that these settings serve.
+ * The plugin makes its frame; the page that shows it is ours.
  */
 export async function writeApiDocument(settings: ExposedSettings, hasMetrics: boolean): Promise<string> {
   const { swagger } = await import('@elysiajs/swagger')
@@ -147,7 +147,7 @@ export async function writeApiDocument(settings: ExposedSettings, hasMetrics: bo
   return JSON.stringify(document)
 }
 
-// Those who ask are described by the security schemes.
+// The security schemes describe these headers.
 const undescribed = new Set(['authorization', 'x-keyid'])
 
 function parametersOf({ params, query, headers }: Resource): Parameter[] {

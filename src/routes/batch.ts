@@ -40,8 +40,8 @@ export function batchRoutes(services: Services) {
       requireAuthorization(headers)
       const body = receiveBody(request, call, services)
       const storages = new Storages(call, request, services)
-      // Nothing of the sub-requests is looked at before the envelope's identity proved good. An assertion that comes without a
-      // client state belongs to the buckets that are named inside, and can't be proved before.
+      // No sub-request is looked at before the envelope's identity proved good. An assertion without a client state
+      // belongs to the buckets that the sub-requests name, and can't be proved before.
       const identity = readAnonymousIdentity(headers)
       const envelope = identity && identity.clientState !== '' ? await storages.open(identity) : null
       if (envelope && 'reply' in envelope && isLarge(request.headers.get('content-length')))
@@ -70,13 +70,13 @@ export function batchRoutes(services: Services) {
   )
 }
 
-// With a refused envelope sub-requests may still carry credentials of their own. A stranger is not given the time that it takes to
-// look at a large body, or at one of unknown length.
+// With a refused envelope sub-requests may still carry credentials of their own. A large body, or one of unknown length,
+// is not parsed then: a stranger must not get the time that it costs.
 function isLarge(contentLength: string | null): boolean {
   return contentLength === null || Number(contentLength) > 65_536
 }
 
-/** A sub-request on its way: either its answer is known already, or it waits for the storage. */
+/** A sub-request that was read: its answer is known already, or it waits for the storage. */
 type Pending =
   | { reply: Reply }
   | {
@@ -91,7 +91,7 @@ type Opened = { storage: BulkStorage } | { reply: Reply }
 
 /** The storages of all identities in a batch. */
 class Storages {
-  /** All that could be opened. */
+  /** All storages that could be opened. */
   readonly opened: BulkStorage[] = []
   readonly #openings = new Map<string, Promise<Opened>>()
 
@@ -118,7 +118,7 @@ class Storages {
     return opening
   }
 
-  /** What all storages said besides their answers. */
+  /** The storages' notices, joined. */
   notices(): Notices {
     const merged: Notices = { backoffSeconds: null, alert: null, quotaRemaining: null }
     for (const { notices } of this.opened) {
@@ -132,7 +132,7 @@ class Storages {
   }
 }
 
-/** Reads a sub-request as far as it goes without its storage. What is wrong with it is its own answer. */
+/** Reads a sub-request as far as that needs no storage. Its own mistakes become its own answer. */
 async function prepare(
   merged: MergedRequest,
   storages: Storages,
@@ -175,7 +175,7 @@ function refusedMethod(method: string, path: string, { settings }: Services): Se
   return methodNotAllowed(method, others, found[0]!.params, settings)
 }
 
-/** What anybody may ask. Pages, documents and metrics have no place in a batch. */
+/** What needs no credentials. Pages, documents and metrics are left out of batches. */
 async function answerOpenly(
   resource: Resource,
   headers: IdentityHeaders,
@@ -196,7 +196,7 @@ async function answerOpenly(
   }
 }
 
-// A part that is down is a 503, and a 503 anywhere is one for the whole batch.
+// A heartbeat of a part that is down is a 503, and one 503 would make the whole batch a 503.
 async function successfulHeartbeat(services: Services): Promise<Reply> {
   const reply = await heartbeatReply(services)
   if (reply.status >= 500)
@@ -204,7 +204,10 @@ async function successfulHeartbeat(services: Services): Promise<Reply> {
   return reply
 }
 
-/** How much a batch answers to its reads. The same record a thousand times is a thousand times its length. */
+/**
+ * The most bytes that a batch answers to its reads: one record, asked for a thousand times, is a thousand times its
+ * length.
+ */
 const mostReadBytes = 16 * 1024 * 1024
 
 async function carryOut(
@@ -223,7 +226,7 @@ async function carryOut(
       const outcome = outcomes[next++]!
       try {
         const reply = one.resource.answer(outcome, one.input, services.settings)
-        // What a write did is told in any case; its answer is no longer than what was sent and stored.
+        // The outcome of a write is always answered; its answer is no longer than what was sent and stored.
         if (one.resource.method !== 'GET') return reply
         leftBytes -= reply.body instanceof ReadableStream ? 0 : (reply.body?.length ?? 0)
         if (leftBytes < 0) throw tooLargeForBatch('The answer')
@@ -237,7 +240,7 @@ async function carryOut(
   }
 }
 
-/** The answer of one sub-request that went wrong. What is not its own fault ends the whole batch. */
+/** The answer of one sub-request that failed. A failure that is not its own ends the whole batch. */
 function ownReply(error: unknown, { settings }: Services): Reply {
   if (error instanceof ServiceError && error.status < 500) return errorReply(error, settings)
   throw error

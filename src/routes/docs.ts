@@ -41,7 +41,7 @@ const serve = pageServer({
   'promises.md': textFile('promises.md', () => import('../../docs/promises.md', { with: { type: 'text' } })),
 })
 
-/** Which writes are enabled may change while the process runs, and is no part of the API document. */
+/** The enabled writes may change while the process runs, so they are no part of the API document. */
 function tellWrites(page: string, { readonly, writable }: ExposedSettings): string {
   const names = (collections: ReadonlySet<string>) => (readonly ? [] : [...collections]).join(' ')
   return page

@@ -17,33 +17,33 @@ import type { IncomingBody } from './body.ts'
 import type { ResourceName } from '../protocol/resources.ts'
 import type { Services, Work } from './services.ts'
 
-/** A request on its way: what is known of it before it is routed, and what it has cost so far. */
+/** One request: what is known of it before it is routed, and what it has cost so far. */
 export interface Call extends Address {
   method: string
   /** Wall clock, ms since 1970. */
   startedAtMs: number
   /** The same moment on a clock that never goes back. */
   monotonicStartMs: number
-  /** What the client calls this request, or what we do. */
+  /** The client's own `X-Request-Id`, or else one of ours. */
   requestId: string
   origin: string | null
-  /** What it was routed to; null where nothing is at its path. */
+  /** The resource that it was routed to; null where nothing is at its path. */
   route: ResourceName | null
-  /** Filled in as it is done. */
+  /** Added up while the request is carried out. */
   work: Work
-  /** What the storage said besides its answers; every answer repeats it, also an error. */
+  /** The storage's notices; every answer repeats them, errors too. */
   notices: Notices | null
   /** Our own advice to this client, as JSON text. */
   alert: string | null
   /** Whether several users share the URL of the bucket. */
   isLegacyBucket: boolean
-  /** What is received of the body; null for a request that needs none. */
+  /** The body that is being received; null for a request that needs none. */
   body: IncomingBody | null
 }
 
 /**
- * The answer for a request that is one too many, before the framework has seen it and without reading more of it than
- * is needed: a rejection has to cost a fraction of an answer. Null: go on. Only requests for somebody's data are shed.
+ * Rejects a request that exceeds the limits, before the framework has seen it and without reading more of it than needed:
+ * a rejection must cost a fraction of an answer. Null: the request proceeds. Only requests for users' data are rejected.
  */
 export function shedLoad(request: Request, services: Services): Reply | Promise<Reply> | null {
   const { load, settings } = services
@@ -62,7 +62,7 @@ function isForData({ method, url }: Request, { settings }: Services): boolean {
   return path.startsWith(`${start}buckets/`) || path === `${start}batch`
 }
 
-/** Begins a request. Nothing is refused yet, so that every answer can tell whose it is. */
+/** Begins a request. It refuses nothing, so that every answer has a request id. */
 export function beginCall({ headers, method, url }: Request, services: Services): Call {
   const { path, query } = splitUrl(url)
   return {
@@ -83,20 +83,17 @@ export function beginCall({ headers, method, url }: Request, services: Services)
   }
 }
 
-// Other characters could forge log lines or headers of those who read them.
+// Other characters could forge log lines, or headers of upstream calls.
 function readRequestId(given: string | null): string | null {
   return given !== null && /^[\w.-]{1,64}$/.test(given) ? given : null
 }
 
-/**
- * Looks at what a router does not: host, origin, framing, and whether the service has ended. Throws `ServiceError` for what
- * is refused.
- */
+/** Checks what a router does not: host, origin, framing, and whether the service has ended. Throws `ServiceError`. */
 export function checkCall(call: Call, { headers }: Request, { settings }: Services): void {
   checkHost(call.host, settings)
   checkOrigin(call.origin, settings)
   if (settings.eos !== null && call.method !== 'OPTIONS') refuseAfterEnd(call, settings.eos.atMs)
-  // A fragment is not for servers: those who cut it off and those who do not would see two different ids.
+  // Clients must not send a fragment: servers that cut it off and servers that keep it would see two different ids.
   if (call.path.includes('#') || call.query.includes('#')) {
     throw invalidRequest([{ location: 'path', name: 'path', description: 'must not have a fragment' }])
   }
@@ -121,18 +118,18 @@ function refuseAfterEnd(call: Call, endMs: number): void {
 
 const usualQueryLength = 200
 
-// The framework leaves escapes that are broken as they are, so that an id could be taken for another one; and it takes any
-// number of parameters.
+// The framework leaves broken escapes as they are, so that one id could pass for another, and it bounds no number of
+// parameters.
 function readStrictly(query: string): void {
   const problems: Problem[] = []
   readQuery(query, problems)
   requireNone(problems)
 }
 
-/** What a client in use sends with GET is {} and counts as no body. */
+/** Clients in use send {} with GET, which counts as no body. */
 const largestIgnoredBody = 1024
 
-// A body of unknown length where none belongs is how two servers come to disagree about where a request ends.
+// Servers that disagree about where such a body ends take its rest for another request (request smuggling).
 function checkFraming(method: string, headers: Headers): void {
   const name = headers.has('transfer-encoding') ? 'Transfer-Encoding' : 'Content-Length'
   if (name === 'Content-Length' && Number(headers.get('content-length') ?? 0) <= largestIgnoredBody) return
@@ -169,8 +166,8 @@ export function answerUnrouted(call: Call, request: Request, services: Services)
 
 const versionForm = /^\/v\d+(?=\/|$)/
 
-// Double slashes, backslashes, and escaped slashes, backslashes and control characters. A redirect must not repeat them, because a
-// client could take them for another origin.
+// Double slashes, backslashes, and escaped slashes, backslashes and control characters. A redirect must not repeat them,
+// because clients could read them as another origin.
 const unsafePath = /\/\/|\\|%(?:2f|5c|[01][0-9a-f]|7f)/i
 
 /** The resources that are also answered without the version prefix. */
@@ -178,7 +175,7 @@ export function isUnversioned(name: ResourceName): boolean {
   return name === 'heartbeat' || name === 'lbheartbeat'
 }
 
-/** 405 where something is at that path, and else 404. */
+/** 405 where some resource is at that path, otherwise 404. */
 function notAllowed(call: Call, path: string, { settings, metrics }: Services): ServiceError {
   const found = findResources(path).filter(({ resource }) =>
     isServed(resource.name, settings, metrics !== null),
@@ -193,7 +190,7 @@ function notAllowed(call: Call, path: string, { settings, metrics }: Services): 
   )
 }
 
-/** Whether a resource is there with these settings. */
+/** Whether these settings serve a resource. */
 export function isServed(
   name: ResourceName,
   { docsEnabled, explorerEnabled }: Services['settings'],
@@ -208,13 +205,14 @@ function redirect(call: Call, path: string, settings: Services['settings']): Rep
 }
 
 /**
- * Refuses a request whose path, query or headers its schemas do not accept: with all problems at once, where the framework
- * tells those of one place. Throws `ServiceError` 400, or 401 where the path is right and the credentials are missing.
+ * Refuses a request whose path, query or headers its schemas do not accept, with all problems at once, where the
+ * framework reports those of one place. Throws `ServiceError` 400, or 401 where the path is right and the credentials are
+ * missing.
  */
 export function refuseInvalid(call: Call, request: Request, { settings }: Services): Reply {
   const match = findResource(call.method, belowVersion(call, settings))
   if (!match) throw unknownPath()
-  // The rest of a record's path may be empty, and is then a slash too many behind the list.
+  // The rest of a record's path may be empty; then the list's path has a slash too many.
   if (match.params['*'] === '') return redirect(call, withoutTrailingSlashes(call.path), settings)
   const { resource } = match
   const params = decodeNames(match.params)
@@ -226,7 +224,8 @@ export function refuseInvalid(call: Call, request: Request, { settings }: Servic
     if (!problems.some(({ location }) => location === 'path')) {
       readIdentity(headers, (params as { bucket_id: string }).bucket_id)
     }
-    // What the schemas accept may be wrong together; what they refuse is left out, so that it is told once.
+    // Values that the schemas accept can contradict one another; refused ones are left out, so that each problem is
+    // reported once.
     for (const { location, name } of problems) {
       if (location === 'querystring') delete query[name]
       if (location === 'header') delete headers[name.toLowerCase()]
@@ -237,7 +236,7 @@ export function refuseInvalid(call: Call, request: Request, { settings }: Servic
   throw invalidRequest(problems)
 }
 
-/** What a request was routed to, for one that was answered before its handler ran. */
+/** The resource of a request that was answered before its handler ran. */
 export function routeOf(call: Call, settings: Services['settings']): ResourceName | null {
   const path = belowVersion(call, settings)
   return (findResource(call.method, path) ?? findResources(path)[0])?.resource.name ?? null
@@ -248,12 +247,12 @@ function belowVersion({ path }: Call, settings: Services['settings']): string {
   return path === prefix || path.startsWith(`${prefix}/`) ? path.slice(prefix.length) || '/' : path
 }
 
-/** 404 for a version that is not ours. */
+/** 404 for a version that is not served. */
 export function unknownVersion(): ServiceError {
   return new ServiceError(404, errno.unknownVersion, 'This version of the protocol is not served here')
 }
 
-/** 404 for a path that names nothing. */
+/** 404 for an unknown path. */
 export function unknownPath(): ServiceError {
   return new ServiceError(404, errno.unknownPath, 'There is nothing at this path')
 }

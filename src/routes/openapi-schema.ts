@@ -5,8 +5,8 @@ export type Json = Record<string, unknown>
 const kept = ['type', 'enum', 'required', 'minimum', 'maximum', 'minItems', 'pattern', 'additionalProperties']
 
 /**
- * A schema as the API document's dialect (OpenAPI 3.0) writes it, which is older than that of TypeBox. Schemas within it
- * that have a title are referred to by that: the document needs a component of each.
+ * Writes a schema in the API document's dialect (OpenAPI 3.0), which is older than TypeBox's. Schemas within it that have
+ * a title become references, and the document needs a component for each.
  */
 export function toOpenApiSchema(schema: TSchema): Json {
   const translated = described(schema)
@@ -35,7 +35,7 @@ function mapSchemas(properties: Record<string, TSchema>): Json {
   )
 }
 
-/** All the unions that we have are choices of literals. */
+/** All our unions are choices of literals. */
 function literals(choices: TSchema[]): Json {
   const type = typeof choices[0]!.const === 'number' ? 'integer' : typeof choices[0]!.const
   return { type, enum: choices.map((choice) => choice.const) }

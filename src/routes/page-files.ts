@@ -1,13 +1,13 @@
 import type { Reply } from '../protocol/reply.ts'
 import { unknownPath } from './guard.ts'
 
-/** A file of a page: where its text or bytes are, and the type it is served as. */
+/** A file of a page: where its text or bytes are, and its media type. */
 export interface PageFile {
   type: string
   read(): Promise<string | Uint8Array>
 }
 
-// Pages set styles by script only, so that not even those need an exception.
+// Pages set styles by script only, so not even styles need an exception.
 const pagePolicy =
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
   "frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
@@ -31,8 +31,8 @@ export function pageServer(files: Record<string, PageFile>, morePolicy = '') {
 }
 
 /**
- * A file that is embedded as text. Types and indentation are taken out of scripts when they are first asked for: the build
- * embeds the sources as they are.
+ * A file that is embedded as text. The build embeds the sources as they are; types and indentation are taken out of
+ * scripts at their first request.
  */
 export function textFile(name: string, load: () => Promise<unknown>): PageFile {
   let made: Promise<string> | null = null
@@ -51,6 +51,6 @@ export function textFile(name: string, load: () => Promise<unknown>): PageFile {
 
 function toScript(source: string): string {
   const transpiler = new Bun.Transpiler({ loader: 'ts', target: 'browser', minifyWhitespace: true })
-  // The explorer gets the same file that others are given to take, but not from where the repository has it.
+  // The explorer uses the file that users are given to take, which the repository has in another folder.
   return transpiler.transformSync(source).replaceAll('../../docs/examples/', './')
 }

@@ -12,7 +12,7 @@ import type { Call } from './guard.ts'
 import { admit, execute, receiveBody, sessions } from './session.ts'
 import type { Services } from './services.ts'
 
-/** Buckets, collections and records: read what is asked, ask the storage, answer. */
+/** Buckets, collections and records: read the request, ask the storage, answer. */
 export function bucketRoutes(services: Services) {
   const app = new Elysia().use(sessions(services))
   for (const resource of bucketResources) {
@@ -45,7 +45,7 @@ export function bucketRoutes(services: Services) {
           ...schemas,
           transform({ params, call, request }) {
             requireEnabled(resource, params, services)
-            // Before the framework asks for the storage, and waits for it.
+            // The body begins to arrive before the framework waits for the storage.
             if (method === 'PUT') receiveBody(request, call, services)
             else discardBody(request)
           },
@@ -56,9 +56,9 @@ export function bucketRoutes(services: Services) {
   return app
 }
 
-/** Refuses a write that the operator did not enable, before anybody is asked who they are and before anything else is read. */
+/** Refuses a write that the operator did not enable, before credentials and body are looked at. */
 function requireEnabled(resource: BucketResource, params: { '*'?: string }, { settings }: Services): void {
-  // An empty id is a slash too many behind the list, which is redirected whatever the method.
+  // With an empty id the path is the list's with a slash too many, which is redirected for every method.
   if (params['*'] === '' || isEnabled(resource, params, settings)) return
   const others = bucketResources.filter(({ path }) => path === resource.path)
   throw methodNotAllowed(resource.method, others, params, settings)

@@ -9,7 +9,7 @@ import type { Call } from './guard.ts'
 import type { Services } from './services.ts'
 import { calls } from './session.ts'
 
-/** What this service is, and whether it is well. */
+/** What this service is, and whether it works. */
 export function serviceRoutes(services: Services) {
   const app = new Elysia()
     .use(calls(services))
@@ -24,7 +24,7 @@ export function serviceRoutes(services: Services) {
   })
 }
 
-/** Whether the parts work, and whether this process does. These are also answered without the version prefix. */
+/** Whether this process and the services behind it work. These are also answered without the version prefix. */
 export function healthRoutes(services: Services) {
   return new Elysia()
     .use(calls(services))
@@ -32,14 +32,14 @@ export function healthRoutes(services: Services) {
     .get(lbheartbeat.path, () => emptyReply(200))
 }
 
-/** The root view. Credentials that are refused are no error here: the answer just names no user. */
+/** The root view. Refused credentials are no error here: the answer then names no user. */
 export async function rootReplyFor(headers: IdentityHeaders, call: Call, services: Services): Promise<Reply> {
   const identity = readAnonymousIdentity(headers)
   const userId = identity && (await services.identify(identity, call.requestId))
   return rootReply(publicOrigin(call.host, services.settings), userId, services.settings)
 }
 
-/** 200 when all parts answer, and else 503, with the same body. */
+/** 200 when all parts answer, otherwise 503 with the same body. */
 export async function heartbeatReply(services: Services): Promise<Reply> {
   const { storage, cache, permission } = await services.heartbeat()
   const isWell = storage && cache && permission

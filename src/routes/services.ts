@@ -6,26 +6,26 @@ import type { BodyBudget } from './body.ts'
 import type { LoadShedder } from './load-shedding.ts'
 import type { AnswerStreams } from './streams.ts'
 
-/** What a request of a client hands on to the storage. */
+/** A client's request, as far as the storage needs to know it. */
 export interface Caller {
   userAgent: string | null
-  /** Its signal fires when the client hangs up; reads are given up then, writes are not. */
+  /** Its signal fires when the client hangs up; reads are then given up, writes are not. */
   client: { readonly signal: AbortSignal }
-  /** Wall clock, ms since 1970, when the client is to be answered at the latest. */
+  /** Wall clock, ms since 1970, when the client must be answered. */
   deadlineAtMs: number
-  /** Goes along to the storage, and to the token server if it is asked. */
+  /** The request id, which the storage and the token server get too. */
   requestId: string
   work: Work
 }
 
-/** What a request has cost besides our own time. */
+/** The upstream cost of a request. */
 export interface Work {
   upstreamCalls: number
-  /** Until the answers began, added up. */
+  /** The time until the answers began, added up. */
   upstreamMs: number
-  /** What the storage answered last; null: nothing, or it was not asked. */
+  /** The status that the storage answered last; null: it was not asked or did not answer. */
   upstreamStatus: number | null
-  /** Whether its credentials were known without asking the token server for it; null: it needed none. */
+  /** Whether its credentials were known without a call to the token server; null: it needed none. */
   cached: boolean | null
 }
 
@@ -35,17 +35,17 @@ export interface Step {
   operation: Operation
 }
 
-/** What the parts that depend on this service say of themselves; see `__heartbeat__`. */
+/** The health of the services behind this one; see `__heartbeat__`. */
 export interface Heartbeat {
   storage: boolean
   cache: boolean
   permission: boolean
 }
 
-/** What one answered request was, for logs and metrics: nothing secret, no ids. */
+/** One answered request for logs and metrics: no secrets, no ids. */
 export interface RequestSummary {
   method: string
-  /** The kind of resource, or null when the target named none. */
+  /** The kind of resource; null for an unknown path. */
   route: string | null
   status: number
   /** Null unless it was answered with an error. */
@@ -55,31 +55,31 @@ export interface RequestSummary {
   work: Work
   /** Size of the body; null when it streams. */
   bytes(): number | null
-  /** As it was sent, of any length. */
+  /** As it was sent, whatever its length. */
   userAgent(): string | null
 }
 
-/** What one request within a batch was. */
+/** One request within a batch. */
 export interface SubRequestSummary {
   method: string
   status: number
   errno: number | null
 }
 
-/** Everything that the routes ask for; they know nothing of how it is done. */
+/** Everything that the routes use; they do not know how it is done. */
 export interface Services {
   settings: ExposedSettings
   /**
-   * The storage of the user who asks. Rejects with `ServiceError` 401 when the token server refuses them, with
-   * `UpstreamError` when it can't be used.
+   * Opens the storage of a user. Rejects with `ServiceError` 401 when the token server refuses the identity, with
+   * `UpstreamError` when the token server can't be used.
    */
   openStorage(identity: Identity, caller: Caller): BulkStorage | Promise<BulkStorage>
   /**
-   * A name for the user that the token server knows by this identity; null when it knows none. Throws `ServiceError` 503
-   * when too many ask at a time.
+   * The name by which the token server knows this identity's user; null when it knows none. Throws `ServiceError` 503
+   * when too many such questions are in flight.
    */
   identify(identity: Identity, requestId: string): Promise<string | null>
-  /** Carries out all steps, or none that could be seen: rejects when the storage broke. */
+  /** Carries out all steps, or none with a visible effect: rejects when the storage broke. */
   transact(steps: Step[], deadlineAtMs: number): Promise<OperationOutcome[]>
   heartbeat(): Promise<Heartbeat>
   version: { name: string; version: string; commit: string; source: string }
@@ -88,20 +88,20 @@ export interface Services {
   now(): number
   /** On a clock in ms that never goes back. */
   monotonicNow(): number
-  /** Names a request that came without a name; 16 hexadecimal digits. */
+  /** Makes the id of a request that came without one; 16 hexadecimal digits. */
   createRequestId(): string
-  /** Whether this process is about to end, so that clients should look for another connection. */
+  /** Whether this process is about to end, so that clients should open other connections. */
   isStopping(): boolean
   load: Pick<LoadShedder, 'isFull' | 'rejectsAll' | 'rejectionTurn' | 'acquire' | 'backoffSeconds'>
   bodies: Pick<BodyBudget, 'receive'>
   streams: Pick<AnswerStreams, 'acquire' | 'send'>
   observe(summary: RequestSummary): void
-  /** A request was rejected because of the load, before it was looked at. */
+  /** A request was rejected because of the load, before it was read. */
   observeRejection(method: string): void
-  /** A batch was carried out; its sub-requests are described if anybody wants to know. */
+  /** A batch was carried out; its sub-requests are described only if the log wants them. */
   observeBatch(size: number, describe: (index: number) => SubRequestSummary): void
   /** The metrics as text, and its type; null when they are switched off. */
   metrics: (() => Promise<{ text: string; type: string }>) | null
-  /** A defect: something was thrown that nobody foresaw. */
+  /** An error that was not foreseen: a defect, or an upstream failure. */
   reportError(error: unknown): void
 }

@@ -14,7 +14,7 @@ import { userOf } from './load-shedding.ts'
 import type { Permit } from './load-shedding.ts'
 import type { Services } from './services.ts'
 
-/** Gives every route its `call`: what is known of the request, checked before anything else is. */
+/** Gives every route its `call`: what is known of the request. Checks it before anything else. */
 export function calls(services: Services) {
   return new Elysia({ name: 'calls', seed: services }).derive({ as: 'global' }, ({ request }) => {
     const call = beginCall(request, services)
@@ -23,7 +23,7 @@ export function calls(services: Services) {
   })
 }
 
-/** Gives the routes of buckets their `storage`: that of the user who asks. */
+/** Gives the routes of buckets their `storage`: that of the user whose credentials the request carries. */
 export function sessions(services: Services) {
   const identities = new IdentityReader()
   return new Elysia({ name: 'sessions', seed: services })

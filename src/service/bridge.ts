@@ -26,7 +26,7 @@ export interface Bridge {
   announceStop(): void
   /** Refuses new connections and resolves once the requests in flight are answered, or `graceMs` have passed. */
   stop(graceMs: number): Promise<void>
-  /** Follows new settings where that needs no new start. */
+  /** Applies new settings where that needs no new process. */
   reload(settings: Settings): void
   /** The metrics of this process; empty when they are switched off. */
   families(): MetricFamily[]
@@ -35,7 +35,7 @@ export interface Bridge {
 export interface BridgeOptions {
   /** How long the commit of a batch, and then its undo, goes on at least; 10 s if absent. */
   commitPatienceMs?: number
-  /** Whether other processes may listen on the port too; the setting of that name decides when left out. */
+  /** Whether other processes may listen on the port too; if absent the setting of that name decides. */
   sharesPort?: boolean
   /** Lines of the log that were lost so far. */
   logLinesDropped?(): number
@@ -43,10 +43,10 @@ export interface BridgeOptions {
   allFamilies?(): Promise<MetricFamily[]>
 }
 
-// Above every deadline of ours, because the server cuts a request that it finds idle without an answer.
+// Longer than all our deadlines, because the server closes a request's connection that is idle for so long.
 const idleTimeoutSeconds = 240
 
-/** Makes all parts with their slices of the settings, joins them, and listens. Throws when the address can't be had. */
+/** Constructs all parts from their settings, joins them, and listens. Throws when the address can't be used. */
 export function startBridge(
   settings: Settings,
   host: BridgeHost,
@@ -92,7 +92,7 @@ export function startBridge(
       const unsent = host.processes?.unsentBytes(server.port!)
       return requests.map((request) => unsent?.get(server.requestIP(request)?.port ?? 0) ?? null)
     },
-    // The shortest idle timeout that the server knows: there is no other way to end a connection.
+    // The shortest idle timeout of the server: there is no other way to end a connection.
     cut: (request) => server.timeout(request, 1),
     observeRejection: observers.shed,
   })
@@ -121,7 +121,7 @@ export function startBridge(
     reusePort: options.sharesPort ?? settings.reusePort,
     development: false,
     idleTimeout: idleTimeoutSeconds,
-    // Larger bodies are refused by us, in JSON; this only bounds what the server would take in by itself.
+    // We refuse larger bodies ourselves, in JSON; this only bounds what the server reads by itself.
     maxRequestBodySize: settings.maxRequestBytes + 64 * 1024 * 1024,
     error: () => lastResort.clone(),
   })
@@ -132,7 +132,7 @@ export function startBridge(
       bodies.expire()
       streams.check()
     } catch (error) {
-      // What a timer throws would end the process.
+      // An error thrown by a timer would end the process.
       observers.error(error)
     }
   })
@@ -173,14 +173,14 @@ function startStatsd({ statsdUrl, statsdPrefix }: Settings): Statsd | null {
   })
 }
 
-/** A timer that keeps nothing alive. */
+/** A timer that does not keep the process alive. */
 function every(ms: number, handler: () => void): () => void {
   const timer = setInterval(handler, ms)
   timer.unref()
   return () => clearInterval(timer)
 }
 
-// What the server says when not even our own error answer could be made.
+// The server's answer when not even our own error answer could be made.
 const lastResort = new Response(
   JSON.stringify({
     code: 500,

@@ -12,19 +12,19 @@ import type { Upstream } from '../upstream/send.ts'
 import type { TokenServer } from '../upstream/token-server.ts'
 import type { Observers } from './observers.ts'
 
-/** The ways to the outside: token server, storage and cache. */
+/** The connections to token server, storage and cache. */
 export interface Connections {
   upstream: Upstream
   tokenServer: TokenServer
-  /** Null: every process remembers by itself. */
+  /** The store that processes share; null: every process remembers by itself. */
   store: CredentialStore | null
   /** The breakers that are not closed. */
   breakers(): BreakerCount[]
-  /** From now on certificates of the authorities that these settings name are trusted. */
+  /** Trusts the certificate authorities of these settings from now on. */
   setCertificateAuthorities(settings: Settings): void
 }
 
-/** So that loading the Redis client does not delay the first answers. */
+/** Loads the Redis client after the start, so that it does not delay the first answers. */
 const redisDelayMs = 25
 
 export function connect(
@@ -60,7 +60,7 @@ export function connect(
     store,
     breakers: () => breakers.counts(),
     setCertificateAuthorities({ certificateCaBundle }) {
-      // Circuit breakers and limits begin anew with it, so it happens only when there is a change.
+      // Circuit breakers and limits begin anew with it, so it happens only after a change.
       if (certificateCaBundle?.pem === ca) return
       ca = certificateCaBundle?.pem
       upstream.trust(ca)
@@ -81,7 +81,7 @@ async function openRedisStore(
   })
 }
 
-/** What a bridge needs of the process that it runs in. */
+/** The parts of the process that a bridge needs. */
 export interface BridgeHost {
   /** Wall clock, ms since 1970. */
   now(): number
@@ -93,12 +93,12 @@ export interface BridgeHost {
     cpuMs(): number
     /** Memory that this process holds. */
     residentBytes(): number
-    /** Bytes sent by a local port that are not acknowledged, by the port that they go to; null where nobody knows. */
+    /** Bytes sent by a local port that are not acknowledged, by the remote port; null where that is not known. */
     unsentBytes(localPort: number): ReadonlyMap<number, number> | null
   }
 }
 
-/** Loads the store `delayMs` after the start, because that takes longer than everything else. Calls before then wait. */
+/** Loads the store `delayMs` after the start, because loading it takes long. Calls before then wait. */
 function lazyStore(load: () => Promise<CredentialStore>, delayMs: number): CredentialStore {
   const store = Bun.sleep(delayMs).then(load)
   // Each call rejects by itself.
