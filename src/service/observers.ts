@@ -13,7 +13,7 @@ import type { RequestSummary, SubRequestSummary } from '../routes/services.ts'
 import type { BreakerEvent } from '../upstream/circuit-breaker.ts'
 import type { UpstreamCallSummary } from '../upstream/send.ts'
 
-/** Passes what happens on to the log, and to metrics and statsd where they are switched on. */
+/** Reports events to the log, and to metrics and statsd where they are switched on. */
 export interface Observers {
   request(summary: RequestSummary): void
   batch(size: number, describe: (index: number) => SubRequestSummary): void
@@ -24,10 +24,10 @@ export interface Observers {
   transaction(event: TransactionEvent): void
   /** A request was rejected because of the load. */
   shed(reason: RejectionReason): void
-  /** It was not even looked at. */
+  /** A request was rejected before it was read. */
   refused(method: string): void
   eventLoopLag(ms: number): void
-  /** A request failed by something that was thrown. */
+  /** A request failed because something was thrown. */
   error(thrown: unknown): void
   metrics: Metrics | null
 }
@@ -105,7 +105,7 @@ export function createObservers({ log, sources, statsd, now }: ObserversOptions)
     },
     eventLoopLag: (ms) => metrics?.eventLoopLag(ms),
     error(thrown) {
-      // Foreseen, whatever its status is.
+      // A foreseen error, whatever its status.
       if (thrown instanceof ServiceError) return
       if (thrown instanceof UpstreamError) {
         log.warning('upstream failed', { failure: thrown.failure, reason: thrown.message })
@@ -118,7 +118,7 @@ export function createObservers({ log, sources, statsd, now }: ObserversOptions)
   }
 }
 
-/** One request as a line of the log: nothing secret, no ids of records. */
+/** One request as a line of the log: no secrets, no ids of records. */
 function describeRequest(summary: RequestSummary): LogFields {
   const { method, route, status, errno, durationMs, requestId, work } = summary
   const bytes = summary.bytes()
@@ -153,7 +153,7 @@ function reportTransaction(event: TransactionEvent, log: Log): void {
   log[level](`batch.${event.kind}`, { collections })
 }
 
-// The stack names our files and lines; a message could repeat what a client sent.
+// The stack names our files and lines; the message could repeat what a client sent.
 function describeDefect(error: unknown): string {
   if (!(error instanceof Error)) return 'something was thrown that is no error'
   const frames = (error.stack ?? '').split('\n').filter((line) => line.trimStart().startsWith('at '))
@@ -163,7 +163,7 @@ function describeDefect(error: unknown): string {
     .join(' ')}`
 }
 
-// One line tells of a cache that is away, or of a flood; one for each request would drown everything else.
+// One line a minute reports a cache that is away, or a flood; one line for each request would bury everything else.
 function oncePerMinute<Args extends unknown[]>(now: () => number, report: (...args: Args) => void) {
   let quietUntilMs = 0
   return (...args: Args) => {

@@ -19,13 +19,13 @@ import type { StorageClient } from '../upstream/call.ts'
 import type { BridgeHost, Connections } from './connections.ts'
 import type { Observers } from './observers.ts'
 
-// Of the request's time, kept back for committing what a batch has prepared.
+// The part of a request's time that is kept for committing what a batch has prepared.
 const largestCommitReserveMs = 5000
 
-/** How the storages know us. */
+/** Our User-Agent at token server and storage. */
 const product = `${name}/${version}`
 
-/** What routes ask of the rest of the bridge; how the process itself is doing is for `startBridge` to add. */
+/** Everything that routes use, except for the state of the process, which `startBridge` adds. */
 export function createServices(
   settings: Settings,
   exposed: ExposedSettings,
@@ -140,11 +140,11 @@ export function createServices(
   }
 }
 
-/** Makes ids that no other process makes: 32 random bits of this process and a counter of 31, in hex. */
+/** Makes ids that are unique over all processes: 32 random bits of this process and a counter of 31, in hex. */
 function createIdGenerator(random: Uint8Array): () => string {
   const digits = Buffer.from(random).toString('hex')
   const start = digits.slice(0, 8)
-  // From the upper half alone, so that all have eight digits.
+  // Only the upper half of the numbers, so that all have eight digits.
   let next = (Number.parseInt(digits.slice(8), 16) | 0x80000000) >>> 0
   return () => {
     next = next === 0xffffffff ? 0x80000000 : next + 1

@@ -4,23 +4,25 @@ import { UpstreamError } from '../domain/errors.ts'
 export interface ByteSource {
   /** The next piece, or null at the end. Rejects with `UpstreamError` when it breaks. */
   read(): Promise<Uint8Array | null>
-  /** Not interested in the rest; harmless at the end. */
+  /** Cancels the rest of the body; harmless at its end. */
   cancel(): void
 }
 
-/** The body of an answer whose beginning has come. It is read to its end or cancelled, or else its call never ends. */
+/**
+ * The body of an answer whose beginning has come. It must be read to its end or cancelled, otherwise its call never ends.
+ */
 export interface BodyStream extends ByteSource {
-  /** Gives back the permit of its call: from now on the time that the body takes is its reader's affair. */
+  /** Releases the permit of its call: from now on the body takes as long as its reader. */
   releasePermit(): void
 }
 
-/** What upstream answered. */
+/** An answer of the token server or the storage. */
 export interface UpstreamAnswer {
   readonly status: number
   readonly headers: Headers
-  /** The whole body; of an error answer that is too long to say anything, none of it. */
+  /** The whole body; empty for an error answer that is too long to be understood. */
   readonly bytes: Uint8Array
-  /** In place of `bytes`, where a stream was asked for and the body is no short one. */
+  /** Set in place of `bytes` where a stream was asked for and the body is not short. */
   readonly stream: BodyStream | null
 }
 
@@ -55,7 +57,7 @@ export function announcedLength(headers: Headers): number | null {
   return length === null ? null : Number(length)
 }
 
-/** Reads a source to its end; null when it holds more than `maxBytes`, of which nothing beyond is read. */
+/** Reads a source to its end; null when it holds more than `maxBytes`, beyond which nothing is read. */
 export async function readBounded(source: ByteSource, maxBytes: number): Promise<Uint8Array | null> {
   const pieces: Uint8Array[] = []
   let length = 0
@@ -71,8 +73,8 @@ export async function readBounded(source: ByteSource, maxBytes: number): Promise
 }
 
 /**
- * What a rejection of `fetch`, or of a body it gave, says about the call. Only what happens before the first byte
- * of a request can be sent counts as `unreachable`. What isn't a failure of the network is passed on as it is.
+ * What a rejection of `fetch`, or of a body that it gave, means. Only a failure before the first byte of a request can be
+ * sent counts as `unreachable`. A rejection that is no network failure is passed on as it is.
  */
 export function toUpstreamError(error: unknown, host: string): unknown {
   if (error instanceof UpstreamError) return error
@@ -88,6 +90,6 @@ const neverSent =
 function codeOf(error: unknown): string | null {
   if (!(error instanceof Error)) return null
   if ('code' in error && typeof error.code === 'string') return error.code
-  // An abort without a reason of ours, or the runtime's own timeout, which is longer than ours.
+  // An abort that is not ours, or the runtime's own timeout, which is longer than ours.
   return error.name === 'AbortError' || error.name === 'TimeoutError' ? error.name : null
 }

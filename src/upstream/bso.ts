@@ -20,15 +20,15 @@ const secondsForm = /([1-9]\d{0,10})\.(\d\d)[,}]/y
 const exposedFields = new Set(['id', 'modified', 'payload', 'sortindex'])
 
 /**
- * The text of a Basic Storage Object with its timestamp put as the exposed form has it, which costs a tenth of
- * printing the parsed one. Null where more than the timestamp is different from that form. `value` is what the text
- * was parsed to, and `readBso` accepts it.
+ * The text of a Basic Storage Object with its timestamp in the exposed form, at a tenth of the cost of printing the
+ * parsed one. Null when more than the timestamp differs from that form. `value` is the parsed text, and `readBso` accepts
+ * it.
  */
 export function toExposedText(text: string, value: object): string | null {
   for (const name in value) {
     if (!exposedFields.has(name) || (value as Record<string, unknown>)[name] === null) return null
   }
-  // The token can't stand inside a JSON string, because quotes are escaped there.
+  // A JSON string can't hold the token, because quotes are escaped in it.
   const tokenAt = text.indexOf(modifiedToken)
   if (tokenAt === -1 || text.indexOf(modifiedToken, tokenAt + 1) !== -1) return null
   secondsForm.lastIndex = tokenAt + modifiedToken.length
@@ -53,7 +53,7 @@ export function writeBsos(records: RecordWrite[]): string {
   )
 }
 
-/** What became of an upload of several records. */
+/** The result of an upload of several records. */
 export interface UploadResult {
   timestamp: Timestamp | null
   batch: string | null
@@ -61,8 +61,8 @@ export interface UploadResult {
 }
 
 /**
- * Reads the answer to an upload of `ids`, null when it makes no sense. An id that is named neither as success nor
- * as failure counts as failed; see Sync 1.5 API, `POST storage/<collection>`.
+ * Reads the answer to an upload of `ids`; null when it is malformed. An id that is named neither as success nor as
+ * failure counts as failed; see Sync 1.5 API, `POST storage/<collection>`.
  */
 export function readUploadResult(value: unknown, ids: string[]): UploadResult | null {
   if (typeof value !== 'object' || value === null) return null

@@ -19,7 +19,7 @@ export interface LimitsCache {
 /** What the calls of all users share. */
 export interface StorageClient {
   upstream: Pick<Upstream, 'send' | 'acquireStream'>
-  /** Until an answer's headers. */
+  /** The time until an answer's headers. */
   timeoutMs: number
   limitsCache: LimitsCache
   /** Wall clock, ms since 1970. */
@@ -30,19 +30,19 @@ export interface StorageClient {
   delay(ms: number): Promise<void>
 }
 
-/** On whose behalf a storage is called. */
+/** The user and the client's request that a storage is called for. */
 export interface StorageCaller {
   credentials: SyncCredentials
-  /** Other credentials than those that the storage refused; asked once for each refusal. */
+  /** Fetches other credentials than those that the storage refused; called once for each refusal. */
   renew(refused: SyncCredentials): Promise<SyncCredentials>
   userAgent: string
-  /** Wall clock, ms since 1970, when the client's request has to be answered; null for no limit. */
+  /** Wall clock, ms since 1970, when the client's request must be answered; null for no limit. */
   deadlineAtMs: number | null
-  /** What the client's request is called; goes along as X-Request-Id. */
+  /** The id of the client's request; sent on as X-Request-Id. */
   requestId?: string
-  /** Hangs up: that ends reads, never writes. */
+  /** Fires when the client hangs up; this ends reads, never writes. */
   client?: Client
-  /** Where the calls are added up. */
+  /** The cost of the calls, added up. */
   tally?: CallTally
 }
 
@@ -51,15 +51,15 @@ export interface StorageRead {
   query?: Query
   headers?: Record<string, string>
   subject: Subject
-  /** The endpoint that this read belongs to, because it continues another one; see `StorageCalls.endpoint`. */
+  /** The endpoint that this read is bound to, because it continues another one; see `StorageCalls.endpoint`. */
   endpoint?: string
-  /** Whether 404 is an answer. */
+  /** Whether 404 is a valid answer. */
   mayBeMissing?: boolean
-  /** The longest answer that makes sense. */
+  /** The longest answer that is accepted. */
   maxBytes: number
-  /** Whether an answer that is not short is handed on as a stream. */
+  /** Whether a long answer is handed on as a stream. */
   isStreamed?: boolean
-  /** Whether the client's answer has begun, after which its deadline means nothing any more. */
+  /** Whether the client's answer has begun, after which its deadline no longer counts. */
   hasBegun?: boolean
 }
 
@@ -91,25 +91,30 @@ export class StorageCalls {
     this.#hasDeadline = caller.deadlineAtMs !== null
   }
 
-  /** The endpoint in use now. Timestamps of one endpoint say nothing at another. */
+  /** The endpoint in use. Timestamps of one endpoint mean nothing at another. */
   get endpoint(): string {
     return this.#credentials.endpoint
   }
 
-  /** What has been begun is to be ended: neither the client's deadline nor an open breaker stops a call any more. */
+  /**
+   * A started write must be finished or undone: neither the client's deadline nor an open breaker stops a call any more.
+   */
   beginCommit(): void {
     this.#hasDeadline = false
     this.#mustComplete = true
   }
 
-  /** Answers 200, 404 where it is foreseen, 304 and 412 where the headers ask for them. Throws all else. */
+  /**
+   * Resolves to 200, to 404 where it is foreseen, and to 304 and 412 where the headers ask for them. Every other answer
+   * is thrown.
+   */
   async read(request: StorageRead): Promise<UpstreamAnswer> {
     const answer = await this.#call('GET', request)
     if (isForeseen(answer.status, request)) return answer
     throw readStorageRefusal(answer, request.subject, this.client.now()).error
   }
 
-  /** Like `read`, and 202 is an answer too. Sent once, but for refusals that prove that nothing was done. */
+  /** Like `read`, and also resolves to 202. Sent once, except after refusals that prove that nothing was written. */
   async write(request: StorageWrite): Promise<UpstreamAnswer> {
     const { random, delay, now } = this.client
     let pausedMs = 0
@@ -124,7 +129,7 @@ export class StorageCalls {
     }
   }
 
-  /** Sends a signed call, and once more when the storage wants other credentials. */
+  /** Sends a signed call, and repeats it once when the storage refuses the credentials. */
   async #call(
     method: UpstreamRequest['method'],
     request: StorageRead & { body?: string },
@@ -138,7 +143,7 @@ export class StorageCalls {
       if (renewals === 1) {
         throw new ServiceError(401, errno.invalidCredentials, 'The storage does not accept these credentials')
       }
-      // Other calls of ours may have been refused as well, and have renewed them meanwhile or be about to.
+      // Concurrent calls may have been refused as well, and may have renewed the credentials already or be about to.
       if (this.#credentials === used) await (this.#renewing ??= this.#renew(used))
     }
   }
@@ -183,7 +188,7 @@ export class StorageCalls {
       this.#credentials = await this.#caller.renew(refused)
     } catch (error) {
       if (!(error instanceof UpstreamError)) throw error
-      // Whatever became of the token server: who is refused has written nothing.
+      // A refused call has written nothing, whatever the token server then answered.
       const { failure, message, retryAfterSeconds } = error
       throw new UpstreamError(failure, message, { retryAfterSeconds, applied: 'no', cause: error })
     } finally {
@@ -210,7 +215,7 @@ function isForeseen(status: number, { headers, mayBeMissing }: StorageRead): boo
   return status === 404 && mayBeMissing === true
 }
 
-/** A condition that was read from one store would hold by accident in another, for instance in an empty one. */
+/** A condition that was read from one store would hold in another by accident, for instance in an empty one. */
 function movedAway(): UpstreamError {
   return new UpstreamError('refused', 'Cannot go on: the storage of this user has moved', { applied: 'no' })
 }

@@ -3,10 +3,10 @@ import { readRetryAfter } from './wire.ts'
 import type { UpstreamTarget } from './concurrency-limits.ts'
 import type { Address } from './signed-address.ts'
 
-/** What the end of a call says about its target. `ignored`: nothing, for instance because its caller hung up. */
+/** What the end of a call says about its target. `ignored`: nothing, for instance because the client hung up. */
 export type CallResult = 'success' | 'failure' | 'ignored'
 
-/** `must-complete`: finishes or undoes a write that has begun. `probe`: only tells how the target is. */
+/** `must-complete`: finishes or undoes a started write. `probe`: only tests whether the target answers. */
 export type CallClass = 'normal' | 'must-complete' | 'probe'
 
 /** A breaker has opened, or closed again. */
@@ -16,7 +16,7 @@ export interface BreakerEvent {
   change: 'opened' | 'closed'
 }
 
-/** How many breakers of a kind let nothing through, or one call at a time. */
+/** The number of open breakers of a kind, and of half-open ones. */
 export interface BreakerCount {
   target: UpstreamTarget
   open: number
@@ -31,19 +31,19 @@ export interface BreakersOptions {
   observe?(event: BreakerEvent): void
 }
 
-/** What a breaker has to know of a call. */
+/** The properties of a call that its breaker needs. */
 export interface GuardedRequest {
   target: UpstreamTarget
   url: Address
-  /** Whose hanging up ends the call; only for what may be given up, that is reads. */
+  /** The request whose hanging up ends the call; only for reads, which may be given up. */
   client?: Client
   /** Whether an open breaker stops it; `normal` if absent. */
   callClass?: CallClass
-  /** Tells users apart, so that the failures of one don't count for all; not for logs. */
+  /** Tells users apart, so that the failures of one do not count for all; not for logs. */
   user?: string
 }
 
-/** A client's request. Its signal is asked for late, because a call that is over soon has no use for it. */
+/** A client's request. Its signal is read late, because a call that is over soon does not need it. */
 export interface Client {
   readonly signal: AbortSignal
 }
@@ -59,12 +59,12 @@ export interface Breakers {
   admits(request: GuardedRequest): boolean
   /** Throws like `acquire` when the breaker has opened while the call waited for its turn. */
   confirm(permit: Permit, request: GuardedRequest): void
-  /** The headers have come. Where the body is to follow as a whole its end counts, not they. */
+  /** The headers have come. Where the whole body is wanted, its end counts instead. */
   answered(permit: Permit, request: GuardedRequest, answer: Answered, isShort: boolean): void
-  /** Neither an answer nor the rest of one will come; null when all has come that was wanted. */
+  /** The call has ended by this error; null when everything that was wanted has come. */
   ended(permit: Permit, request: GuardedRequest, failure: unknown): void
   counts(): BreakerCount[]
-  /** Forgets everything that was learnt. */
+  /** Resets all breakers. */
   reset(): void
 }
 
@@ -73,12 +73,12 @@ interface Answered {
   headers: Headers
 }
 
-/** So many users have to meet failures, or pauses, until these count for everybody. */
+/** The number of users whose failures, or pauses, count for everybody. */
 const usersToBelieve = 3
 const longestPauseMs = 300_000
-/** A storage node's Retry-After may concern one user only, so it counts for no longer than that. */
+/** A storage node's Retry-After may concern a single user, so it counts for this time at most. */
 const longestNodePauseMs = 30_000
-/** A longer Retry-After is not about two writes that met; see `readStorageRefusal`. */
+/** A longer Retry-After is not about two writes that collided; see `readStorageRefusal`. */
 const longestConflictSeconds = 30
 /** Timeouts below this don't count as failures: the client's deadline, not the target, was at fault. */
 const shortestFairTimeoutMs = 900
@@ -86,7 +86,7 @@ const maxOwnBreakers = 1000
 
 interface Guarded {
   shared: CircuitBreaker
-  /** By user; only of those who have met failures lately. */
+  /** By user; only of users with recent failures. */
   own: Map<string, CircuitBreaker>
 }
 
@@ -152,7 +152,7 @@ export function createBreakers({ now, random, observe }: BreakersOptions): Break
     return made
   }
 
-  /** The user's own breaker, made where there is none yet; null for what no user asks for. */
+  /** The user's own breaker, made where there is none yet; null for a call without a user. */
   function ownBreakerOf(request: GuardedRequest): CircuitBreaker | null {
     const { user, callClass } = request
     if (user === undefined || callClass === 'probe') return null
@@ -176,7 +176,7 @@ export function createBreakers({ now, random, observe }: BreakersOptions): Break
     ownBreakerOf(request)?.acquire(callClass, user)?.end(result, openMs)
   }
 
-  /** The target has asked one user to wait. Once several are waiting it means all. */
+  /** The target has asked one user to wait. When several users wait, the pause is for all. */
   function pause(request: GuardedRequest, ms: number): void {
     const { shared, own } = guardedOf(request)
     ownBreakerOf(request)?.pause(ms)
@@ -217,7 +217,7 @@ function forget(nodes: Map<string, Guarded>): void {
   for (const [origin, { shared }] of nodes) if (shared.isForgotten) nodes.delete(origin)
 }
 
-/** A 503 without a time, or with a short one, may be about two writes that met, or about one client. */
+/** A 503 without a time, or with a short one, may be about two writes that collided, or about one client. */
 function isFailure(target: UpstreamTarget, status: number, pauseMs: number): boolean {
   if (status === 503) return target === 'storage' && pauseMs > longestConflictSeconds * 1000
   return status === 500 || status === 502 || status === 504
@@ -236,7 +236,7 @@ export interface CircuitBreakerOptions {
   /** From 0 up to, but not including, 1. */
   random(): number
   onChange(change: 'opened' | 'closed'): void
-  /** Failures of fewer users open it only while nobody else's calls succeed; 1 to 3. */
+  /** Failures of fewer users open it only while no other user's calls succeed; 1 to 3. */
   usersToOpen: number
 }
 
@@ -244,12 +244,12 @@ const failuresToOpen = 5
 const callsToOpen = 20
 const windowMs = 10_000
 const shortestOpenMs = 1000
-/** A target that is well again is in use within five seconds, whatever has gone before. */
+/** The longest open time, so that a target that works again is in use within five seconds. */
 const longestOpenMs = 4000
 /** A probe that has not ended by then no longer keeps others from being made. */
 const longestProbeMs = 30_000
 const forgottenAfterMs = 60_000
-/** More users than that need not be told apart. */
+/** The most users that are told apart. */
 const maxUsersSeen = 3
 
 /**
@@ -276,7 +276,7 @@ export class CircuitBreaker {
   #openMs = 0
   #openUntilMs = 0
   #pausedUntilMs = 0
-  /** While it is open because of a few users: who these are. Null: it is open for all. */
+  /** The users because of whom it is open; null: it is open for all. */
   #culprits: Set<string> | null = null
   /** Counts openings and closings. Results of calls from an earlier generation are ignored. */
   #generation = 0
@@ -288,7 +288,7 @@ export class CircuitBreaker {
     this.#options = options
   }
 
-  /** `half-open`: the next call tells, or the one that is in flight. */
+  /** `half-open`: the next call decides, or the one that is in flight. */
   get state(): 'closed' | 'open' | 'half-open' {
     if (!this.#isOpen) return 'closed'
     return this.openForMs > 0 ? 'open' : 'half-open'
@@ -303,13 +303,13 @@ export class CircuitBreaker {
     return this.#options.now() < this.#pausedUntilMs
   }
 
-  /** Whether nobody has called for a minute, or would have been let through. */
+  /** Whether no call came for a minute, or one would be permitted now. */
   get isForgotten(): boolean {
     const lastMs = Math.max(this.#endedAtMs, this.#openUntilMs)
     return this.#inFlight === 0 && this.#options.now() >= lastMs + forgottenAfterMs
   }
 
-  /** Permits one call; null when it may not be made. */
+  /** Permits one call; null when it is refused. */
   acquire(callClass: CallClass, user?: string): Permit | null {
     if (!this.admits(callClass, user)) return null
     const permit = new Permit(this, callClass, user, this.#generation, this.#options.now())
@@ -318,7 +318,7 @@ export class CircuitBreaker {
     return permit
   }
 
-  /** Whether such a call may be made now. */
+  /** Whether such a call would be permitted now. */
   admits(callClass: CallClass, user?: string): boolean {
     if (!this.#isOpen || callClass === 'must-complete') return true
     const nowMs = this.#options.now()
@@ -326,7 +326,7 @@ export class CircuitBreaker {
     return this.#isInnocent(user) || this.#isProbeDue(nowMs)
   }
 
-  /** Whether a call that was permitted, and then had to wait for its turn, may still be made. */
+  /** Whether a call that was permitted, and then waited for its turn, is still permitted. */
   stillAdmits({ callClass, user, generation }: Permit): boolean {
     return (
       !this.#isOpen || generation === this.#generation || callClass !== 'normal' || this.#isInnocent(user)
@@ -342,7 +342,7 @@ export class CircuitBreaker {
     this.#openUntilMs = Math.max(this.#openUntilMs, this.#pausedUntilMs)
   }
 
-  /** For permits alone: a call has ended. */
+  /** A call has ended; called by permits alone. */
   end(permit: Permit, result: CallResult, openMs: number): void {
     const isProbe = permit === this.#probe
     if (isProbe) this.#probe = null
@@ -378,7 +378,7 @@ export class CircuitBreaker {
     return this.#probe === null || nowMs >= this.#probe.acquiredAtMs + longestProbeMs
   }
 
-  /** Counts a call; whether failures are too many now, and of whom. */
+  /** Counts a call; the users because of whom the breaker opens, if failures are too many now. */
   #isTooMuch(hasFailed: boolean, user: string | undefined, nowMs: number): boolean {
     const { calls, failures } = this.#recent.add(hasFailed, user, nowMs)
     if (!hasFailed) {
@@ -406,7 +406,7 @@ export class CircuitBreaker {
     const { random, onChange } = this.#options
     const isNew = !this.#isOpen
     this.#openMs = isNew ? shortestOpenMs : Math.min(longestOpenMs, this.#openMs * 2)
-    // Random, so that processes that lost the same target don't come back to it at the same moment.
+    // Random, so that processes that lost the same target do not come back to it at the same moment.
     const randomMs = Math.min(longestOpenMs, this.#openMs * (0.75 + 0.5 * random()))
     this.#openUntilMs = nowMs + Math.max(randomMs, atLeastMs)
     if (!isNew) return
@@ -439,7 +439,7 @@ export class Permit {
     readonly acquiredAtMs: number,
   ) {}
 
-  /** When that opens the breaker it stays so for `openMs` at least. */
+  /** If that opens the breaker, it stays open for `openMs` at least. */
   end(result: CallResult, openMs = 0): void {
     if (this.hasEnded) return
     this.hasEnded = true

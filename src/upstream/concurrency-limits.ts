@@ -12,11 +12,11 @@ export interface CallLimits {
   storageNode: number
   /** Of all storage nodes together. */
   storage: number
-  /** Lists that are handed on to clients as they come, as slowly as these read. */
+  /** Lists that are handed on to clients at the pace of these. */
   streams: number
-  /** Answers of more than 64 KB that are read whole at a time: each of them takes several times its size. */
+  /** Answers of more than 64 KB that are read whole at a time: each takes several times its size. */
   largeAnswers: number
-  /** How many more may wait at each of these, and for how long. */
+  /** The number of calls that may wait at each limit, and for how long. */
   waiting: number
   waitMs: number
 }
@@ -26,7 +26,7 @@ const tokenSlots = 32
 const streamSlots = 64
 const storageSlots = fetchSlots - tokenSlots - streamSlots
 
-/** The limits of a process that serves so many requests at a time: each of them can wait for its turn. */
+/** The limits of a process with so many requests in flight: each of these may wait for its turn. */
 export function callLimitsFor(maxConcurrentRequests: number): CallLimits {
   return {
     token: tokenSlots,
@@ -40,7 +40,7 @@ export function callLimitsFor(maxConcurrentRequests: number): CallLimits {
   }
 }
 
-/** Gives back a permit; to be called once. */
+/** Releases a permit; called once. */
 export type Release = () => void
 
 /** One semaphore for the token server, one for each storage node, one for all of these, and one for streams. */
@@ -63,7 +63,7 @@ export class ConcurrencyLimits {
     this.#largeAnswers = this.#semaphore('the storage for one more large answer', limits.largeAnswers)
   }
 
-  /** A permit for one call, at once while there is room; later it is a promise, which rejects with `overload`. */
+  /** A permit for one call: at once where one is free, else a promise, which rejects with `overload`. */
   acquire(target: UpstreamTarget, origin: string): Release | Promise<Release> {
     if (target === 'token') {
       return this.#token.tryAcquire()
@@ -118,17 +118,17 @@ export class ConcurrencyLimits {
   }
 }
 
-/** Idle ones have nothing to remember. */
+/** Idle nodes have nothing to remember. */
 const maxIdleNodes = 1000
 
 interface Node {
   semaphore: Semaphore
-  /** Gives back a permit of the node and one of all nodes together. */
+  /** Releases a permit of the node and one of all nodes together. */
   release: Release
   releaseNode: Release
 }
 
-/** So many permits, and a queue of bounded length and patience for one of them. */
+/** A semaphore: permits, and a queue of bounded length and time. */
 class Semaphore {
   #free: number
   readonly #waiting: Waiting[] = []
@@ -143,7 +143,7 @@ class Semaphore {
     this.#free = capacity
   }
 
-  /** Nobody holds a permit or waits for one. */
+  /** Whether there is no permit held and no call waiting. */
   get isIdle(): boolean {
     return this.#free === this.capacity
   }
@@ -155,7 +155,7 @@ class Semaphore {
     return true
   }
 
-  /** Settles when there is a permit. Rejects with `overload`. */
+  /** Resolves when there is a permit. Rejects with `overload`. */
   acquire(): Promise<void> {
     if (this.tryAcquire()) return Promise.resolve()
     if (this.#waiting.length >= this.maxWaiting) return Promise.reject(this.#overload())
@@ -172,7 +172,7 @@ class Semaphore {
     else this.#free += 1
   }
 
-  /** One timer for all, because the call that has waited longest is the next whose time is over. */
+  /** One timer for all, because the call that has waited longest is the next to time out. */
   #watch(): void {
     const next = this.#waiting[0]
     if (!next || this.#timer) return

@@ -22,8 +22,8 @@ const maxListBytes = 64 * 1024 * 1024
 const maxRounds = 4
 
 /**
- * Reads any number of records by their ids as one consistent whole, in as many requests as that takes; at `endpoint` alone,
- * where a write shall follow, because a record that is missing at another node is not gone.
+ * Reads any number of records by their ids as one consistent whole, in as many requests as needed. Reads before a write
+ * go to `endpoint` alone, because a record that is missing at another node is not deleted.
  */
 export async function readConsistently(
   calls: StorageCalls,
@@ -39,11 +39,11 @@ export async function readConsistently(
       await reads.list({ ids: chunk }, true, (value) => {
         const record = readBso(value)
         if (!record) throw unusable('an element that is no record')
-        // Some storages compare ids without case and answer with another spelling: that is another record to us.
+        // Some storages compare ids without case and answer with another spelling, which is another record to us.
         if (requested.has(record.id)) records.set(record.id, record)
       })
     }
-    // The timestamp comes first: a change after it fails the write that relies on it.
+    // The timestamp is read first: a change after it makes the write that relies on it fail.
     if (listed.length === 0) await reads.begin()
     for (const id of single) {
       const record = await reads.record(id)
@@ -53,7 +53,7 @@ export async function readConsistently(
   })
 }
 
-/** Counts the records that a list with these filters would hold; of these only the ids are read. */
+/** Counts the records that a list with these filters would hold; only the ids are read. */
 export async function countRecords(
   calls: StorageCalls,
   collection: string,
@@ -61,7 +61,8 @@ export async function countRecords(
 ): Promise<RecordCount> {
   const { newer, older, ids, excludedIds } = filter
   if (newer === undefined && older === undefined && !ids && !excludedIds?.size) {
-    // The timestamp first: one that is older than the count makes a client ask again, a newer one would not.
+    // The timestamp is read first: one that is older than the count makes a client ask again; a newer one would hide a
+    // change.
     const { collections } = await readCollectionTimestamps(calls)
     return {
       timestamp: collections.get(collection) ?? zeroTimestamp,
@@ -88,7 +89,7 @@ export async function countRecords(
   })
 }
 
-/** Carries out reads that belong together; when the collection changes meanwhile, all of them again, three times at most. */
+/** Carries out reads that belong together; all of them again when the collection changes meanwhile, three times at most. */
 async function whileUnchanged<Result>(
   calls: StorageCalls,
   collection: string,
@@ -109,7 +110,7 @@ async function whileUnchanged<Result>(
 
 class CollectionChanged extends Error {}
 
-/** Reads of one collection; all but the first are conditional on its timestamp, and throw when that has changed. */
+/** Reads of one collection. All but the first are conditional on its timestamp, and throw when that has changed. */
 class ConsistentReads {
   #timestamp: Timestamp | null = null
   #endpoint: string | undefined

@@ -7,7 +7,7 @@ import type { ListOptions, ListOutcome } from '../domain/record-storage.ts'
 import type { SyncRecord } from '../domain/record.ts'
 import type { StorageCalls } from './call.ts'
 
-/** Lists records by more ids than one request can name: reads them all, then does here what the storage would. */
+/** Lists records by more ids than one request can name: reads them all, then filters and sorts them here. */
 export async function listMerged(
   calls: StorageCalls,
   collection: string,
@@ -41,7 +41,7 @@ export async function listMerged(
   }
 }
 
-/** Pages need the same order each time, also among records that are equal in the order asked for. */
+/** Pages need the same order each time, also among records that are equal in the requested order. */
 function byId(a: SyncRecord, b: SyncRecord): number {
   return a.id < b.id ? -1 : 1
 }

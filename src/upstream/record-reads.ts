@@ -15,8 +15,8 @@ const maxRecordBytes = 16 * 1024 * 1024
 const maxInfoBytes = 1024 * 1024
 
 /**
- * Reads one record and judges the precondition by it. The storage would judge expired records as well, and after
- * a failed precondition the record would have to be read anyway.
+ * Reads one record and judges the precondition here. The storage would judge expired records as well, and after a failed
+ * precondition the record would have to be read anyway.
  */
 export async function getRecord(
   calls: StorageCalls,
@@ -40,7 +40,7 @@ export function recordRequest(collection: string, id: string): StorageRead {
   }
 }
 
-/** The record of that very id in the answer to a request for it; null when there is none. */
+/** The record of exactly that id in the answer to a request for it; null when there is none. */
 export function recordOf(answer: UpstreamAnswer, id: string): SyncRecord | null {
   return printedRecord(answer, id)?.record ?? null
 }
@@ -59,12 +59,12 @@ function printedRecord(
   return null
 }
 
-/** Some storages hold ids that differ in these ways for one; the record has the spelling of its last writer. */
+/** Some storages take ids that differ in these ways for one; the record has the spelling of its last writer. */
 function fold(id: string): string {
   return id.trimEnd().toLowerCase()
 }
 
-/** The timestamps of all collections. Names that aren't canonical can't be asked for, and are left out. */
+/** The timestamps of all collections. Names that are not canonical can't be requested, and are left out. */
 export async function readCollectionTimestamps(calls: StorageCalls): Promise<CollectionTimestamps> {
   const answer = await calls.read({
     path: ['info', 'collections'],
@@ -81,7 +81,7 @@ export async function readCollectionTimestamps(calls: StorageCalls): Promise<Col
   return { timestamp, collections }
 }
 
-/** How many records a collection holds in all. */
+/** The number of records in a collection. */
 export async function readCount(calls: StorageCalls, collection: string): Promise<number> {
   const path = ['info', 'collection_counts']
   const answer = await calls.read({ path, subject: 'account', maxBytes: maxInfoBytes })

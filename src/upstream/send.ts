@@ -11,39 +11,41 @@ export interface UpstreamRequest extends GuardedRequest {
   method: 'GET' | 'PUT' | 'POST' | 'DELETE'
   headers: Record<string, string>
   body?: string
-  /** Until the answer has come, over all attempts; of a stream only its first piece, then no piece may stall. */
+  /**
+   * The time until the answer has come, over all attempts. For a stream: until its first piece; then no piece may stall.
+   */
   timeoutMs: number
-  /** The longest body that is read whole; more is `bad-response`. */
+  /** The longest body that is read whole; a longer one is `bad-response`. */
   maxBytes: number
-  /** Whether a body that is no short one is handed on as a stream, when the status is 200. */
+  /** Whether a long body is handed on as a stream when the status is 200. */
   isStreamed?: boolean
-  /** Where the calls that it takes are added up. */
+  /** The cost of its calls, added up. */
   tally?: CallTally
 }
 
-/** The calls that one request of a client has caused. */
+/** The upstream calls of one client request. */
 export interface CallTally {
   upstreamCalls: number
-  /** Until the answers began, added up. */
+  /** The time until the answers began, added up. */
   upstreamMs: number
-  /** What was answered last; null: nothing. */
+  /** The status that was answered last; null: there was no answer. */
   upstreamStatus: number | null
 }
 
-/** One call as metrics count it. Status and failure are null when it was given up by its signal. */
+/** One call as metrics count it. Status and failure are null when its signal ended it. */
 export interface UpstreamCallSummary {
   target: UpstreamTarget
   method: string
   status: number | null
   failure: UpstreamFailure | null
-  /** Until the answer's headers or the failure. */
+  /** The time until the answer's headers or the failure. */
   ms: number
 }
 
 export interface UpstreamOptions {
   limits: CallLimits
   breakers: Breakers
-  /** PEM text; when given, the only authorities that are trusted. */
+  /** PEM text; if given, the only trusted authorities. */
   ca?: string
   observe(call: UpstreamCallSummary): void
   /** A clock in ms. */
@@ -63,15 +65,15 @@ export interface Upstream {
    * redirections, which are never followed. A short body has come whole when this resolves.
    */
   send(request: UpstreamRequest): Promise<UpstreamAnswer>
-  /** A permit to hand on a stream as slowly as its reader likes; rejects with `overload`. */
+  /** A permit to hand on a stream at its reader's pace; rejects with `overload`. */
   acquireStream(): Promise<Release>
-  /** Trusts these authorities from now on. Calls in flight end as they began. */
+  /** Trusts these authorities from now on. Calls in flight end with the old ones. */
   trust(ca: string | undefined): void
 }
 
 /** Bodies up to this size arrive in one piece. */
 const shortBytes = 262_144
-/** Longer error bodies say nothing that we understand. */
+/** Longer error bodies are not understood. */
 const maxErrorBytes = 8192
 const nothing = new Uint8Array(0)
 
@@ -119,7 +121,7 @@ export function createUpstream(options: UpstreamOptions): Upstream {
     inFlight += 1
     try {
       const acquired = limits.acquire(target, url.origin)
-      // Nobody has to wait while there is room.
+      // No call waits while there is room.
       if (typeof acquired === 'function') call.release = acquired
       else {
         call.release = await acquired
@@ -137,7 +139,7 @@ export function createUpstream(options: UpstreamOptions): Upstream {
         signal: call.signal,
         redirect: 'manual',
         decompress: false,
-        // A pooled connection that dies makes the runtime send PUT and DELETE a second time by itself.
+        // When a pooled connection dies, the runtime sends PUT and DELETE a second time by itself.
         keepalive: method === 'GET',
         tls,
       })
@@ -145,7 +147,7 @@ export function createUpstream(options: UpstreamOptions): Upstream {
       checkUsable(response, url.host)
       isReported = true
       report(request, status, null, now() - permit.acquiredAtMs)
-      // Headers alone are no answer, so what time is left goes for the beginning of the body, too.
+      // Headers alone are no answer, so the beginning of the body has to come within the same time.
       if (deadlineMs - now() > stallMs) call.expectWithin(stallMs, stalled)
       const stream = request.isStreamed === true && status === 200 && !isShort(response)
       breakers.answered(permit, request, response, !stream)
@@ -200,11 +202,11 @@ export function createUpstream(options: UpstreamOptions): Upstream {
     patience: () => number,
   ): Promise<Uint8Array> {
     const { status } = response
-    // Nothing is made of these bodies but a code; a stream's length is bounded by nobody else.
+    // Only a code is read from these bodies; nothing else bounds the length of a stream.
     const saysLittle = status >= 400 || (isStreamed === true && status !== 200)
     const allowed = saysLittle ? maxErrorBytes : maxBytes
     const length = announcedLength(response.headers)
-    // Looking at `body` makes a stream, which a short answer has no use for.
+    // Reading `body` makes a stream, which a short answer does not need.
     if (length !== null && length <= Math.min(shortBytes, allowed)) return await response.bytes()
     if (length === null || length <= allowed) {
       if (response.body === null) return nothing
@@ -226,10 +228,10 @@ export function createUpstream(options: UpstreamOptions): Upstream {
   }
 }
 
-/** A client that hangs up is noticed after that time. Most calls are over by then, and never listen. */
+/** A client that hangs up is noticed after this time. Most calls are over by then, and never listen. */
 const hangUpMs = 50
 
-/** One call: what ends it early, and what has to be given back at its end. */
+/** One call: its deadline, its abort, and what it releases at its end. */
 class Call implements EventListenerObject {
   release: Release | null = null
   readonly #controller = new AbortController()
@@ -263,7 +265,7 @@ class Call implements EventListenerObject {
     this.#controller.abort(gaveUp())
   }
 
-  /** From now on so many ms are given; then the call is aborted with that error. */
+  /** Sets the deadline: after so many ms the call is aborted with that error. */
   expectWithin(ms: number, tooLate: (host: string) => UpstreamError): void {
     this.rest()
     this.#tooLate = tooLate
@@ -273,7 +275,7 @@ class Call implements EventListenerObject {
     this.#timer = setTimeout(wake, firstMs, this)
   }
 
-  /** Time has passed: for good, or so much that the client may have hung up. */
+  /** The deadline has passed, or it is time to listen for a client that hangs up. */
   wake(): void {
     this.#listen()
     if (this.#leftMs <= 0) this.#controller.abort(this.#tooLate!(this.host))
@@ -288,7 +290,7 @@ class Call implements EventListenerObject {
     else signal.addEventListener('abort', this)
   }
 
-  /** The other side is not waited for at the moment. */
+  /** Clears the deadline while the other side owes nothing. */
   rest(): void {
     if (this.#timer === null) return
     clearTimeout(this.#timer)
@@ -297,7 +299,7 @@ class Call implements EventListenerObject {
 
   abort(response: Response): void {
     this.#controller.abort()
-    // Nobody waits for the rejection that the abort causes in a body that was never read.
+    // The abort rejects the reads of a body, also where no reader waits.
     if (!response.bodyUsed) response.body?.cancel().catch(() => {})
   }
 
@@ -306,7 +308,7 @@ class Call implements EventListenerObject {
     this.release = null
   }
 
-  /** Tells the breaker; null: all has come that was wanted. Further calls do nothing. */
+  /** Reports the end to the breaker; null: everything that was wanted has come. Further calls do nothing. */
   end(failure: unknown): void {
     if (this.#hasEnded) return
     this.#hasEnded = true
@@ -318,8 +320,8 @@ class Call implements EventListenerObject {
 }
 
 /**
- * The body of an answer: a piece that does not come in time ends it; the time that the reader takes between two reads
- * doesn't count. The first read has the time that the call was given already.
+ * The body of an answer. A piece that does not come in time ends it; the reader's time between two reads does not count.
+ * The first read has the rest of the call's time.
  */
 class CallBody implements BodyStream {
   readonly #reader: ReadableStreamDefaultReader<Uint8Array>
@@ -329,7 +331,7 @@ class CallBody implements BodyStream {
   constructor(
     private readonly response: Response,
     private readonly call: Call,
-    /** In ms, for the next piece. */
+    /** The time for the next piece, in ms. */
     private readonly patience: () => number,
   ) {
     this.#reader = response.body!.getReader()

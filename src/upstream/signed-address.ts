@@ -3,19 +3,19 @@ import type { SyncCredentials } from '../domain/credentials.ts'
 /** Names and values of a query, in their order; a value is a list when it names several things. */
 export type Query = [name: string, value: string | string[]][]
 
-/** Where a request goes. A `URL` is one, and costs more to make. */
+/** The address of a request. A `URL` fits, but costs more to make. */
 export interface Address {
   href: string
   origin: string
   host: string
 }
 
-/** An address with the parts that a signature vouches for. */
+/** An address with the parts that a signature covers. */
 export interface StorageAddress extends Address {
-  /** Path and query, as they stand on the wire. */
+  /** Path and query, as they are sent. */
   target: string
   hostname: string
-  /** Also where it is the default one of the scheme. */
+  /** Always given, also where it is the scheme's default. */
   port: string
 }
 
@@ -33,9 +33,8 @@ export function readEndpoint(endpoint: string): StorageEndpoint {
 }
 
 /**
- * The address of a resource of the storage: each segment is percent-encoded once and stays one segment. Throws
- * for names of which URL parsing would make another address: a record's address must never turn into that of its
- * collection, or of the whole storage.
+ * The address of a resource of the storage: each segment is percent-encoded once and stays one segment. Throws for names
+ * that URL parsing would change: a record's address must never become that of its collection, or of the whole storage.
  */
 export function storageAddress(
   { origin, host, hostname, port, prefix }: StorageEndpoint,
@@ -48,7 +47,7 @@ export function storageAddress(
   return { href: origin + target, origin, host, hostname, port, target }
 }
 
-// What is left of a name in these characters means the same to every URL parser; the two dot segments do not.
+// A name of these characters means the same to every URL parser, except for the two dot segments.
 const unreserved = /^[\w.~-]+$/
 
 function encodeSegment(segment: string): string {
@@ -62,7 +61,10 @@ function encodeParameter([name, value]: Query[number]): string {
   return `${name}=${typeof value === 'string' ? encode(value) : value.map(encode).join(',')}`
 }
 
-/** Percent-encodes whatever is not unreserved; see RFC 3986, 2.3. Throws on text that isn't well-formed Unicode. */
+/**
+ * Percent-encodes every character that is not unreserved; see RFC 3986, 2.3. Throws on text that isn't well-formed
+ * Unicode.
+ */
 function encode(text: string): string {
   if (unreserved.test(text)) return text
   return encodeURIComponent(text).replace(
@@ -74,17 +76,17 @@ function encode(text: string): string {
 /** A Hawk key, ready to sign with: keying a hash costs more than using it. */
 export type HawkKey = Bun.CryptoHasher
 
-/** Takes the key as the bytes of its text; it is not decoded. */
+/** The key is the bytes of the text; it is not decoded. */
 export function hawkKey(key: string): HawkKey {
   return new Bun.CryptoHasher('sha256', key)
 }
 
-/** What a Hawk header vouches for: one request, at one time, by the holder of one key. */
+/** What a Hawk header covers: one request, at one time, by the holder of one key. */
 export interface HawkRequest {
   id: string
   key: HawkKey
   method: string
-  /** The storage signs the target as it stood on the wire, so it is written once, for the address and for this. */
+  /** The storage signs the target as it was sent, so it is written once, for the address and for the signature. */
   address: Pick<StorageAddress, 'target' | 'hostname' | 'port'>
   timestampSeconds: number
   nonce: string
@@ -101,14 +103,14 @@ export function hawkHeader({ id, key, method, address, timestampSeconds, nonce }
   return `Hawk id="${id}", ts="${timestampSeconds}", nonce="${nonce}", mac="${mac}"`
 }
 
-/** What every call with some credentials needs of them, made of them once. */
+/** Everything that calls derive from the credentials, made once. */
 export interface StorageAccess {
   id: string
   key: HawkKey
   endpoint: StorageEndpoint
 }
 
-// Keyed by the credentials themselves, so that an entry goes when the credentials are forgotten.
+// The credentials object is the key, so an entry goes when the credentials are forgotten.
 const accesses = new WeakMap<SyncCredentials, StorageAccess>()
 
 export function accessWith(credentials: SyncCredentials): StorageAccess {

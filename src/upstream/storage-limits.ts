@@ -7,7 +7,7 @@ import type { LimitsCache, StorageCalls } from './call.ts'
 const ttlMs = 600_000
 const maxEntries = 1000
 
-/** Remembers the limits of the 1000 nodes asked about last, for ten minutes. */
+/** Remembers the limits of the 1000 nodes asked last, for ten minutes. */
 export function createLimitsCache(now: () => number): LimitsCache {
   const entries = new RecentMap<string, { limits: StorageLimits; untilMs: number }>(maxEntries)
   return {
@@ -23,7 +23,7 @@ export function createLimitsCache(now: () => number): LimitsCache {
 
 const maxAnswerBytes = 262_144
 
-/** What the user's storage node accepts; see Sync 1.5 API, `info/configuration`. */
+/** The limits of the user's storage node; see Sync 1.5 API, `info/configuration`. */
 export async function readLimits(calls: StorageCalls): Promise<StorageLimits> {
   const cache = calls.client.limitsCache
   // All users of a node share its limits; the last segment of an endpoint is the user's number.
@@ -45,7 +45,7 @@ export async function readLimits(calls: StorageCalls): Promise<StorageLimits> {
   return limits
 }
 
-/** Absent limits are those of the servers that had no configuration to tell. */
+/** Absent limits are those of servers without this resource. */
 function toLimits(values: Record<string, unknown>): StorageLimits {
   const maxRequestBytes = readLimit(values.max_request_bytes) ?? 266_240
   const maxTotalBytes = readLimit(values.max_total_bytes)

@@ -4,23 +4,23 @@ import { readRetryAfter } from './wire.ts'
 import type { Problem } from '../domain/errors.ts'
 import type { UpstreamAnswer } from './answer.ts'
 
-/** What a request was about, so that a 400 can be told in the client's words. */
+/** The subject of a request, so that a 400 can be answered in the client's terms. */
 export type Subject = 'list' | 'page' | 'record' | 'upload' | 'staging' | 'account'
 
-/** Why the storage did not do what it was asked. */
+/** Why the storage refused a request. */
 export interface StorageRefusal {
   error: ServiceError | UpstreamError
-  /** Two writes met within the storage's clock step: nothing was done, and a moment later it would be. */
+  /** Two writes collided within a step of the storage's clock: nothing was written, and a later attempt would succeed. */
   isConflict: boolean
 }
 
 /** Codes in the bodies of error answers; see Sync 1.5 API, "Response codes". */
 const codes = { overQuota: 14, sizeLimit: 17 }
 
-/** A write conflict asks for about 10 s. A longer Retry-After has another reason. */
+/** For a write conflict storages ask for about 10 s. A longer Retry-After has another reason. */
 const longestConflictSeconds = 30
 
-/** Reads an answer of the storage that its request did not foresee. Its text is never repeated. */
+/** Reads an answer that the request did not foresee. Its text is never repeated. */
 export function readStorageRefusal(answer: UpstreamAnswer, subject: Subject, nowMs: number): StorageRefusal {
   const { status, headers } = answer
   const retryAfterSeconds = readRetryAfter(headers, nowMs)

@@ -8,11 +8,9 @@ import type { BulkStorage } from '../domain/record-storage.ts'
 import type { StorageCaller, StorageClient } from './call.ts'
 
 /**
- * One user's storage, spoken to in Sync 1.5, for the time of one client's request.
- *
- * When the storage refuses the credentials, others are asked for once, and the call is repeated. If they lead to
- * another storage only what stands alone goes there: a write, or the continuation of a read, would carry over
- * timestamps that mean nothing in that place, and is `refused`.
+ * One user's storage, spoken to in Sync 1.5, for one client request. When the storage refuses the credentials, others are
+ * fetched once, and the call is repeated. If these lead to another node, only independent reads go there: a write, or a
+ * read that continues another, would carry over timestamps that mean nothing there, and is `refused`.
  */
 export function createSyncStorage(client: StorageClient, caller: StorageCaller): BulkStorage {
   const calls = new StorageCalls(client, caller)

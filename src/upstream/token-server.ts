@@ -9,10 +9,10 @@ import type { UpstreamAnswer } from './answer.ts'
 import type { Upstream } from './send.ts'
 
 export interface TokenServerOptions {
-  /** With or without trailing slash or `/1.0/sync/1.5`; a path in front of these is kept. */
+  /** With or without trailing slash or `/1.0/sync/1.5`; a path before these is kept. */
   url: string
   send: Upstream['send']
-  /** Until an answer's headers. */
+  /** The time until an answer's headers. */
   timeoutMs: number
   /** Wall clock, ms since 1970. */
   now(): number
@@ -25,9 +25,12 @@ export interface TokenServer {
    * when the token server can't be used. `requestId` goes along as X-Request-Id.
    */
   exchange(identity: Identity, requestId?: string): Promise<SyncCredentials>
-  /** Seconds that it asked this identity to leave between requests, or everybody; null when it asked for nothing. */
+  /**
+   * The pause in seconds that it asked this identity, or everybody, to leave between requests; null when it asked for
+   * none.
+   */
   backoffSeconds(identity: Identity): number | null
-  /** Whether it is there and well; never rejects. */
+  /** Whether it answers and is well; never rejects. */
   heartbeat(timeoutMs: number): Promise<boolean>
 }
 
@@ -57,7 +60,7 @@ export function createTokenServer(options: TokenServerOptions): TokenServer {
     )
   }
 
-  /** Null when the body is no JSON, which a second request may cure. */
+  /** Null when the body is no JSON; a second request may get one. */
   async function exchangeOnce(identity: Identity, requestId?: string): Promise<SyncCredentials | null> {
     const requestedAtMs = now()
     const headers: Record<string, string> = {
@@ -113,10 +116,10 @@ function nameOf({ scheme, assertion, clientState }: Identity): string {
 }
 
 const maxBackoffs = 1000
-/** So many identities have to be asked for a pause until that counts for everybody. */
+/** The number of identities that must be asked for a pause until it counts for everybody. */
 const identitiesToBelieve = 3
 
-/** Pauses between requests that were asked for: each of its own identity, then of all. */
+/** The pauses between requests that were asked for: each for its own identity, or for all. */
 class Backoffs {
   readonly #ofIdentities = new Map<string, { seconds: number; untilMs: number }>()
   #ofAll = { seconds: 0, untilMs: 0 }
@@ -149,7 +152,7 @@ function identityHeaders({ scheme, assertion, clientState, keyId }: Identity): R
   const headers: Record<string, string> = { Authorization: `${scheme} ${assertion}` }
   switch (scheme) {
     case 'BrowserID':
-      // The root view asks who somebody is without knowing a client state.
+      // The root view asks for a user without knowing the client state.
       if (clientState) headers['X-Client-State'] = clientState
       return headers
     case 'Bearer':
@@ -161,8 +164,8 @@ function identityHeaders({ scheme, assertion, clientState, keyId }: Identity): R
 }
 
 /**
- * Checks what the token server answered and makes credentials of it; see Sync "Token Server API", response.
- * Rejects as `bad-response` whatever is missing, mistyped, or an address that credentials must not be sent to.
+ * Checks the token server's answer and makes credentials of it; see Sync "Token Server API", response. Throws `bad-
+ * response` for missing or mistyped members, and for an address that credentials must not be sent to.
  */
 function readCredentials(value: unknown, tokenServer: URL, requestedAtMs: number): SyncCredentials {
   tokenCheck ??= TypeCompiler.Compile(TokenAnswer)
@@ -175,7 +178,7 @@ function readCredentials(value: unknown, tokenServer: URL, requestedAtMs: number
   return { hawkId, hawkKey, endpoint, uid, expiresAtMs: requestedAtMs + duration * 1000 }
 }
 
-// Printable, and fit for the quoted strings of a Hawk header.
+// Printable characters that fit into the quoted strings of a Hawk header.
 const Quotable = Type.String({ pattern: '^[ !#-[\\]-~]{1,4096}$' })
 
 const TokenAnswer = Type.Object({
@@ -187,7 +190,7 @@ const TokenAnswer = Type.Object({
   api_endpoint: Type.String(),
 })
 
-// Compiled at the first answer, because a start should not wait for it.
+// Compiled at the first answer, so that the start does not wait for it.
 let tokenCheck: TypeCheck<typeof TokenAnswer> | null = null
 
 /** The address without its trailing slash. */
@@ -210,9 +213,8 @@ function unusable(what: string): UpstreamError {
 }
 
 /**
- * What an answer of the token server other than 200 means: the identity is refused (`ServiceError` 401, its cause
- * is the text `invalid-timestamp` when only the clock stands against it), or the server can't be used.
- * See Sync "Token Server API", error responses.
+ * What an answer other than 200 means: the identity is refused (`ServiceError` 401, whose cause is the text `invalid-
+ * timestamp` when only the clock is wrong), or the server can't be used. See Sync "Token Server API", error responses.
  */
 function readTokenRefusal(answer: UpstreamAnswer, nowMs: number): ServiceError | UpstreamError {
   const { status, headers } = answer

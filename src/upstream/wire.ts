@@ -5,13 +5,13 @@ import type { ListOptions, Notices } from '../domain/record-storage.ts'
 import type { Timestamp } from '../domain/timestamp.ts'
 import type { Query } from './signed-address.ts'
 
-/** Most ids that the storage takes in one query. */
+/** The most ids that the storage takes in one query. */
 const maxIds = 100
 
-/** Keeps the request line below the 4 KB that the strictest servers take. */
+/** Keeps the request line below 4 KB, which the strictest servers take. */
 const maxIdBytes = 3500
 
-/** The query of a list of whole records, or of their ids. The order is always named: without it some storages have none. */
+/** The query of a list of whole records, or of their ids. It always names the order: without it some storages have none. */
 export function listQuery(
   { newer, older, ids, sort, limit }: ListOptions,
   offset: string | null = null,
@@ -28,7 +28,7 @@ export function listQuery(
   return query
 }
 
-/** Whether a list of ids can name it: the storage splits the list at commas and trims what it finds between them. */
+/** Whether a list of ids can hold it: the storage splits the list at commas and trims the items. */
 export function isListable(id: string): boolean {
   return !id.includes(',') && id === id.trim()
 }
@@ -49,7 +49,7 @@ export function chunkIds(ids: string[]): string[][] {
   return chunks
 }
 
-/** The headers that make a read of several records conditional; what only matters to one record says nothing. */
+/** The headers that make a read of several records conditional; preconditions that concern a single record have none. */
 export function preconditionHeaders(precondition: Precondition): Record<string, string> {
   switch (precondition.kind) {
     case 'unmodified-since':
@@ -69,7 +69,7 @@ export function unmodifiedSinceHeader(since: Timestamp): Record<string, string> 
   return { 'X-If-Unmodified-Since': toSyncSeconds(since) }
 }
 
-/** The timestamp of what was asked for; an answer without a readable one is `bad-response`. */
+/** The timestamp of the resource that was read; an answer without a readable one is `bad-response`. */
 export function lastModifiedOf(headers: Headers): Timestamp {
   const value = fromSyncSeconds(headers.get('x-last-modified'))
   if (value === null)
@@ -77,7 +77,7 @@ export function lastModifiedOf(headers: Headers): Timestamp {
   return value
 }
 
-/** How many records an answer holds, where it says so. */
+/** The number of records in an answer, where the answer announces it. */
 export function recordCountOf(headers: Headers): number | null {
   const text = headers.get('x-weave-records')
   return text !== null && /^\d{1,12}$/.test(text) ? Number(text) : null
@@ -94,11 +94,11 @@ export function nextOffsetOf(headers: Headers): string | null {
   return offset
 }
 
-/** The offsets that a list is followed along, each to a page of its own: else a broken storage is followed for ever. */
+/** The offsets of a list's pages. Each may come once, or a broken storage would be followed for ever. */
 export class OffsetTrail {
   readonly #seen = new Set<string>()
 
-  /** Where the page after this one begins, which has brought so many records; null at the end. */
+  /** The offset of the page after one with so many records; null at the end. */
   next(headers: Headers, recordCount: number): string | null {
     const offset = nextOffsetOf(headers)
     if (offset === null) return null
@@ -117,7 +117,7 @@ export function roundInCircles(): UpstreamError {
 const longestUserAgent = 256
 const usualUserAgent = /^[!-~](?:[ -~]{0,254}[!-~])?$/
 
-/** A User-Agent that can be sent and does no harm where it is logged. */
+/** Makes a User-Agent that can be sent and is harmless in logs. */
 export function toUserAgent(text: string): string {
   if (usualUserAgent.test(text)) return text
   return (
@@ -131,8 +131,8 @@ export function toUserAgent(text: string): string {
 const maxSeconds = 86_400
 
 /**
- * The seconds that an answer asks to wait, rounded up and at most a day; null when it asks nothing or nothing
- * that makes sense. Numbers, also with a fraction, and HTTP dates; see RFC 9110, 10.2.3.
+ * The seconds that an answer asks to wait, rounded up and at most a day; null when it asks for none or can't be read.
+ * Numbers, also with a fraction, and HTTP dates; see RFC 9110, 10.2.3.
  */
 export function readRetryAfter(headers: Headers, nowMs: number): number | null {
   const text = headers.get('retry-after')
@@ -155,7 +155,7 @@ const numberForm = /^\d{1,15}(?:\.\d{1,15})?$/
 
 const longestAlert = 4096
 
-/** Adds what the headers of an answer tell besides it; whatever is no number, or too long, is dropped. */
+/** Collects the notices in the headers of an answer; a value that is no number, or too long, is dropped. */
 export function collectNotices(notices: Notices, headers: Headers): void {
   const backoffSeconds = readBackoff(headers)
   if (backoffSeconds !== null) notices.backoffSeconds = Math.max(notices.backoffSeconds ?? 0, backoffSeconds)
@@ -167,7 +167,7 @@ export function collectNotices(notices: Notices, headers: Headers): void {
 
 const quotaForm = /^\d{1,12}(?:\.\d{1,15})?$/
 
-/** The pause between requests that an answer asks for, in seconds; null when it asks none. */
+/** The pause between requests that an answer asks for, in seconds; null when it asks for none. */
 export function readBackoff(headers: Headers): number | null {
   const weave = readSeconds(headers.get('x-weave-backoff'))
   const plain = readSeconds(headers.get('x-backoff'))

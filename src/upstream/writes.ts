@@ -41,7 +41,7 @@ export async function stage(
   return { outcome: 'staged', batch: result.batch, rejected: result.rejected }
 }
 
-/** Makes a batch visible. Nothing is added with it: what the storage could not add would not undo the rest. */
+/** Makes a batch visible. No record is added with it, because a record that is refused then would not undo the rest. */
 export async function commitStaged(
   calls: StorageCalls,
   collection: string,
@@ -84,15 +84,15 @@ function committed({ status, headers }: UpstreamAnswer, result: UploadResult): C
   return { outcome: 'committed', timestamp, rejected: result.rejected }
 }
 
-/** The request may well have been carried out. */
+/** The failure of a request that may have been applied. */
 function unusable(what: string): UpstreamError {
   return new UpstreamError('bad-response', `Cannot use an answer to an upload: ${what}`)
 }
 
 /**
- * Deletes records by their ids, in as many requests as that takes, each conditional on the timestamp that the one
- * before left. Ids that such a request can't name are deleted one by one, conditional on their own timestamp. Throws when there are no
- * ids: the storage would take a request without ids for the whole collection.
+ * Deletes records by their ids, in as many requests as needed, each conditional on the timestamp that the one before
+ * left. Ids that such a request can't name are deleted one by one, conditional on their own timestamp. Throws when there
+ * are no ids: without ids the storage would delete the whole collection.
  */
 export async function removeRecords(
   calls: StorageCalls,
@@ -155,7 +155,7 @@ function readTimestamp(answer: UpstreamAnswer): Timestamp | null {
   throw new UpstreamError('bad-response', 'Cannot use an answer to a deletion: it tells no timestamp')
 }
 
-/** Whatever stopped the later requests, the earlier ones have been carried out. */
+/** A failure of a later request, after earlier ones have been applied. */
 function partly(cause: unknown): UpstreamError {
   const { retryAfterSeconds = null } = cause instanceof UpstreamError ? cause : {}
   return new UpstreamError('refused', 'Cannot delete all records: some are gone', {
