@@ -5,7 +5,7 @@ import type { SyncRecord } from '../domain/record.ts'
 import type { Timestamp } from '../domain/timestamp.ts'
 
 /** A page that has been read into memory. */
-export interface BufferedPage extends RecordPage {
+interface BufferedPage extends RecordPage {
   document: Uint8Array
 }
 

@@ -269,7 +269,7 @@ export class AnswerBudget {
 }
 
 /** A list read into memory, and the bytes of the budget that it holds. */
-export interface ReadList {
+interface ReadList {
   list: BaseList
   heldBytes: number
 }
@@ -278,7 +278,7 @@ export interface ReadList {
  * Reads a list into memory, as a page or, on demand, parsed. Resolves to the storage's verdict when the precondition left
  * nothing to read. A definite refusal (below 500, not 401) concerns this list alone.
  */
-export async function readList(
+async function readList(
   storage: RecordStorage,
   collection: string,
   options: ListOptions,

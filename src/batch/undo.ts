@@ -18,7 +18,7 @@ import type { Pace } from './pace.ts'
 const maxRefusals = 5
 
 /** What a transaction has made visible in one collection. */
-export interface VisibleChanges {
+interface VisibleChanges {
   storage: BulkStorage
   collection: string
   applied: ReadonlyMap<string, AppliedChange>

@@ -43,7 +43,7 @@ export interface TransactionContext {
 }
 
 /** The result of undoing a transaction. */
-export type UndoResult = 'untouched' | 'undone' | 'partial' | 'unknown'
+type UndoResult = 'untouched' | 'undone' | 'partial' | 'unknown'
 
 /**
  * One collection that a transaction writes to. The steps, in this order: `read`, then `stage` if wanted, then

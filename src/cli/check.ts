@@ -14,7 +14,7 @@ export interface Probes {
   close(): void | Promise<void>
 }
 
-export interface CheckOptions {
+interface CheckOptions {
   /** The settings file; null: the environment alone. */
   path: string | null
   /** Variables that widen the trust in certificates. */

@@ -1,9 +1,9 @@
 import { nearest } from '../settings/spelling.ts'
 
 /** How an option is given: alone, with a value, or with a value and several times. */
-export type OptionKind = 'flag' | 'value' | 'list'
+type OptionKind = 'flag' | 'value' | 'list'
 
-export type OptionKinds = Record<string, OptionKind>
+type OptionKinds = Record<string, OptionKind>
 
 /** What was given, by name without dashes. An option that was not given is absent; a flag has no values. */
 export type GivenOptions = Map<string, string[]>

@@ -36,7 +36,7 @@ export interface Output {
 }
 
 /** The real world, and a way to leave it: `drain` resolves once what was written has left the process. */
-export type ProcessHost = Host & { drain(timeoutMs: number): Promise<void> }
+type ProcessHost = Host & { drain(timeoutMs: number): Promise<void> }
 
 /** The real world: this process, its files and its signals. */
 export function processHost(): ProcessHost {

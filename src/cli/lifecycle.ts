@@ -20,7 +20,7 @@ export interface ServiceContext {
 }
 
 /** A service that listens, in this process or in several. */
-export interface RunningService {
+interface RunningService {
   url: string
   port: number
   workers: number
@@ -72,7 +72,7 @@ export function lifecycleSignals(host: Host): LifecycleSignals {
   }
 }
 
-export interface WorkerSignals {
+interface WorkerSignals {
   /** Resolves to how long the worker goes on before it stops listening, in ms. */
   stop: Promise<number>
   /** Resolves to the exit code. */

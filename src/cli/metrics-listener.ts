@@ -6,7 +6,7 @@ import type { Settings } from '../settings/settings.ts'
 import type { Host } from './host.ts'
 
 /** Metrics at an address of their own. */
-export interface MetricsListener {
+interface MetricsListener {
   stop(): Promise<void>
 }
 

@@ -47,7 +47,7 @@ export interface Supervisor {
 }
 
 /** The process that this one takes over from. */
-export interface Predecessor {
+interface Predecessor {
   /** Tells it that this process listens now. */
   announce(url: string): void
 }

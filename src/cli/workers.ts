@@ -3,7 +3,7 @@ import { countersOf, mergeFamilies } from '../observability/metric-families.ts'
 import type { MetricFamily } from '../observability/metric-families.ts'
 import type { FromWorker, Supervisor, ToWorker, WorkerProcess } from './processes.ts'
 
-export interface WorkersOptions {
+interface WorkersOptions {
   count: number
   /** Starts a worker that is to listen on `port`; null: on that of the settings. Throws when it can't be started. */
   start(port: number | null, take: (message: FromWorker) => void): WorkerProcess
@@ -19,7 +19,7 @@ export interface WorkersOptions {
 }
 
 /** All workers listen at `url`, or one could not be started and that is the exit code of the whole. */
-export type StartOutcome = { url: string; port: number } | { exitCode: number }
+type StartOutcome = { url: string; port: number } | { exitCode: number }
 
 const firstPauseMs = 100
 const longestPauseMs = 5000

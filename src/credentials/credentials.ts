@@ -48,13 +48,13 @@ export interface CredentialsOptions {
 }
 
 /** Credentials, and where they were found: in this process, in the shared store, or at the token server. */
-export interface Obtained {
+interface Obtained {
   credentials: SyncCredentials
   source: 'memory' | 'cache' | 'exchange'
 }
 
 /** The request that credentials are needed for. The token server is told its id. */
-export interface Requester {
+interface Requester {
   requestId: string
 }
 

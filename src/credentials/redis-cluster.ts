@@ -8,7 +8,7 @@ import type { RedisEndpoint } from './redis-address.ts'
 import type { AskOnce, RedisLink } from './redis-client.ts'
 import type { RedisTrouble } from './redis-connection.ts'
 
-export interface RedisClusterOptions {
+interface RedisClusterOptions {
   /** Members that are asked for the others. */
   seeds: RedisEndpoint[]
   /** A lasting connection to a member. */
@@ -185,7 +185,7 @@ export function keySlot(key: string): number {
 }
 
 /** A run of slots and the server that answers for it. */
-export interface SlotRange {
+interface SlotRange {
   first: number
   last: number
   master: RedisEndpoint

@@ -14,7 +14,7 @@ import type { RedisClient, RedisLink } from './redis-client.ts'
  */
 export type RedisTrouble = 'unreachable' | 'timeout' | 'refused' | 'suspended'
 
-export interface RedisConnectionOptions {
+interface RedisConnectionOptions {
   /** One attempt to connect; given up when the signal says so. Rejects with `RedisLoss` or `RedisRefusal`. */
   open(signal: AbortSignal): Promise<RedisClient>
   commandTimeoutMs: number

@@ -5,7 +5,7 @@ import { maxSealedLength } from './seal.ts'
 import type { Identity, SyncCredentials } from '../domain/credentials.ts'
 import type { Opened, Seal } from './seal.ts'
 
-export interface LocalCredentialsOptions {
+interface LocalCredentialsOptions {
   seal: Seal
   /** The longest that anything is remembered. */
   ttlMs: number
@@ -89,7 +89,7 @@ export interface CredentialStore {
  */
 export type SharedCredentialsEvent = 'store-error' | 'rejected-entry'
 
-export interface SharedCredentialsOptions {
+interface SharedCredentialsOptions {
   store: CredentialStore
   /** Seals what is stored. */
   seal: Seal

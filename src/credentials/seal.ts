@@ -2,7 +2,7 @@ import type * as Crypto from 'node:crypto'
 import { identityKey, joinFields } from '../domain/credentials.ts'
 import type { Identity, SyncCredentials } from '../domain/credentials.ts'
 
-export interface SealOptions {
+interface SealOptions {
   /** The operator's secret, 32 bytes. */
   secret: Uint8Array
   /** Credentials of one token server mean nothing to another, so its address is part of every key. */

@@ -28,7 +28,7 @@ export interface Problem {
 }
 
 /** What an error answer may tell besides its status and message. */
-export interface ServiceErrorExtras {
+interface ServiceErrorExtras {
   /** All problems found; the message describes the first. */
   problems?: Problem[]
   details?: Record<string, unknown>

@@ -22,31 +22,31 @@ export type Operation =
   /** When each collection changed last. A precondition is judged when the outcome is answered. */
   | { kind: 'timestamps' }
 
-export type CountOutcome =
+type CountOutcome =
   | { outcome: 'counted'; count: number; timestamp: Timestamp }
   | { outcome: 'not-modified'; timestamp: Timestamp }
   | { outcome: 'precondition-failed'; timestamp: Timestamp }
 
-export type PutOutcome =
+type PutOutcome =
   /** The record as it is stored now: fields that the client left out kept their value. */
   | { outcome: 'stored'; record: SyncRecord }
   | { outcome: 'precondition-failed'; existing: SyncRecord | null }
   /** The storage refused this record. */
   | { outcome: 'rejected'; reason: 'invalid' | 'too-large' }
 
-export type DeleteOutcome =
+type DeleteOutcome =
   | { outcome: 'deleted'; id: string; timestamp: Timestamp }
   | { outcome: 'precondition-failed'; existing: SyncRecord }
   | { outcome: 'missing' }
 
 /** This operation got an error answer of its own; the others of its transaction stand. */
-export interface FailedOutcome {
+interface FailedOutcome {
   outcome: 'failed'
   error: ServiceError
 }
 
 /** The outcome of a list that does not fit into the answer of a transaction. */
-export interface TooLargeOutcome {
+interface TooLargeOutcome {
   outcome: 'too-large'
 }
 

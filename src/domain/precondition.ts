@@ -19,7 +19,7 @@ export type Precondition =
 export const noPrecondition: Precondition = { kind: 'none' }
 
 /** The verdict of a precondition on a request, given the timestamp of the current version, or null when there is none. */
-export type Verdict = 'proceed' | 'not-modified' | 'failed' | 'missing'
+type Verdict = 'proceed' | 'not-modified' | 'failed' | 'missing'
 
 /** Judges a read of one record. */
 export function judgeRead(precondition: Precondition, current: Timestamp | null): Verdict {

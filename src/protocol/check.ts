@@ -6,7 +6,7 @@ import { ValueErrorType } from '@sinclair/typebox/errors'
 import type { ValueError } from '@sinclair/typebox/errors'
 import type { Problem } from '../domain/errors.ts'
 
-export type Checked<T> = { value: T } | { problems: Problem[] }
+type Checked<T> = { value: T } | { problems: Problem[] }
 
 // A client can send thousands of wrong members; a few sentences are enough.
 const mostProblems = 20
@@ -41,7 +41,7 @@ export interface RequestParts {
 }
 
 /** The schemas of these parts. */
-export interface RequestSchemas {
+interface RequestSchemas {
   params: TObject
   query: TObject
   headers: TObject

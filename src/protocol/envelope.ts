@@ -5,7 +5,7 @@ import { emptyReply } from './reply.ts'
 import type { Reply } from './reply.ts'
 
 /** The headers of an answer beside the reply, made of what is known of the request. */
-export interface Circumstances {
+interface Circumstances {
   origin: string | null
   requestId: string
   notices: Notices | null

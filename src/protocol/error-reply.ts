@@ -66,7 +66,7 @@ const reasonPhrases: Record<number, string> = {
  * What a thrown value is answered as: a `ServiceError` as itself, an upstream failure as 503, anything else as 500
  * without details.
  */
-export function asServiceError(thrown: unknown): ServiceError {
+function asServiceError(thrown: unknown): ServiceError {
   if (thrown instanceof ServiceError) return thrown
   if (thrown instanceof UpstreamError) {
     const extras =

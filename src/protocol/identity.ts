@@ -11,7 +11,7 @@ export interface IdentityHeaders {
 }
 
 /** The identity, and whether the client is an old one whose bucket does not name the client state. */
-export interface ReadIdentity {
+interface ReadIdentity {
   identity: Identity
   isLegacyBucket: boolean
 }

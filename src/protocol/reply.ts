@@ -96,7 +96,7 @@ export function collectionsReply(found: CollectionTimestamps): Reply {
 }
 
 /** Where the next page is: this request's address with its query as it was, and the token. */
-export function nextPageUrl(here: string, query: string, token: string): string {
+function nextPageUrl(here: string, query: string, token: string): string {
   const kept = query
     .replace(/^\?/, '')
     .split('&')

@@ -3,7 +3,7 @@ import { decodeSegment, resources } from './resources.ts'
 import type { Resource } from './resources.ts'
 
 /** The resource at a path, and the parameters in the path, as they were sent. */
-export interface Match {
+interface Match {
   resource: Resource
   params: Record<string, string>
 }

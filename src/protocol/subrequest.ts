@@ -18,7 +18,7 @@ export interface MergedRequest {
 }
 
 /** Headers by lower-case name. */
-export type HeadersByName = Record<string, string | undefined>
+type HeadersByName = Record<string, string | undefined>
 
 const checkBatchBody = compileCheck(BatchBody)
 

@@ -34,7 +34,7 @@ const possible = {
   ),
 } as const
 
-export type HeaderName = keyof typeof certain | keyof typeof possible
+type HeaderName = keyof typeof certain | keyof typeof possible
 
 /** Comes with every answer, and is not named again below. */
 const everywhere: HeaderName[] = ['X-Request-Id']
@@ -169,7 +169,7 @@ const failures = {
 export type FailureStatus = keyof typeof failures
 
 /** The answer of an operation that succeeds. */
-export interface Answer {
+interface Answer {
   status: number
   description: string
   headers: HeaderName[]

@@ -49,7 +49,7 @@ HEAD answers wherever GET does, and OPTIONS everywhere, for browsers that ask wh
 `.trim()
 
 /** The tag of the operations that are GET without the body. */
-export const headTag = 'Headers only'
+const headTag = 'Headers only'
 
 const tags = [
   { name: 'Records', description: 'What devices have stored' },

@@ -8,7 +8,7 @@ const decrease = 0.7
 const healthyWindows = 50
 const floor = 64
 
-export interface ConcurrencyLimitOptions {
+interface ConcurrencyLimitOptions {
   /** Requests in flight at most, while the event loop is on time. */
   maxRequests: number
   /** How late the event loop may be; 0: as late as it will. */

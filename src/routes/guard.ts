@@ -102,7 +102,7 @@ export function checkCall(call: Call, { headers }: Request, { settings }: Servic
 }
 
 /** Path and query of a request's URL, which is relative when the client sent no usable Host. */
-export function splitUrl(url: string): { path: string; query: string } {
+function splitUrl(url: string): { path: string; query: string } {
   const start = url.startsWith('/') ? 0 : url.indexOf('/', url.indexOf('://') + 3)
   const question = url.indexOf('?', start)
   if (question === -1) return { path: url.slice(start), query: '' }
@@ -171,7 +171,7 @@ const versionForm = /^\/v\d+(?=\/|$)/
 const unsafePath = /\/\/|\\|%(?:2f|5c|[01][0-9a-f]|7f)/i
 
 /** The resources that are also answered without the version prefix. */
-export function isUnversioned(name: ResourceName): boolean {
+function isUnversioned(name: ResourceName): boolean {
   return name === 'heartbeat' || name === 'lbheartbeat'
 }
 

@@ -107,7 +107,7 @@ export function execute(
 }
 
 /** What a request takes while it is in flight. */
-export interface Admission {
+interface Admission {
   /** Names the user, the same for all of their credentials. */
   user: string
   /** How many requests a batch consists of; one if absent. */
@@ -117,7 +117,7 @@ export interface Admission {
 }
 
 /** The right of a request to be in flight. */
-export class Admitted {
+class Admitted {
   constructor(
     private readonly permit: Permit,
     private readonly listPermit: Permit | null,

@@ -2,7 +2,7 @@ import type { Heartbeat } from '../routes/services.ts'
 
 const freshMs = 5000
 
-export interface HeartbeatOptions {
+interface HeartbeatOptions {
   tokenServer(timeoutMs: number): Promise<boolean>
   cache(): Promise<boolean>
   /** How long a probe may take. */

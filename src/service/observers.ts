@@ -32,7 +32,7 @@ export interface Observers {
   metrics: Metrics | null
 }
 
-export interface ObserversOptions {
+interface ObserversOptions {
   log: Log
   /** Null: no metrics. */
   sources: MetricsSources | null

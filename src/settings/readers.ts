@@ -3,7 +3,7 @@ import { quoteText } from '../observability/escape.ts'
 import type * as Crypto from 'node:crypto'
 
 /** What a setting's text means, or what is wrong with it and how to write it instead. */
-export type Reading<T> = { value: T } | { problem: string; remedy: string }
+type Reading<T> = { value: T } | { problem: string; remedy: string }
 
 /** What reading a setting may need besides its text. */
 export interface ReadingContext {

@@ -4,7 +4,7 @@ import { listClosing, listOpening } from '../domain/list.ts'
 import { toExposedJson } from '../domain/record.ts'
 import { readBso } from './bso.ts'
 
-export interface BsoRewriterOptions {
+interface BsoRewriterOptions {
   /** Only records with these ids; without it all, which is much faster because no line has to be parsed. */
   keep?(id: string): boolean
   /** So many of the records that would be kept are left out at the beginning. */

@@ -23,7 +23,7 @@ export interface BreakerCount {
   halfOpen: number
 }
 
-export interface BreakersOptions {
+interface BreakersOptions {
   /** A clock in ms that never goes back. */
   now(): number
   /** From 0 up to, but not including, 1. */
@@ -230,7 +230,7 @@ function circuitOpen({ url }: GuardedRequest, breaker: CircuitBreaker): Upstream
   })
 }
 
-export interface CircuitBreakerOptions {
+interface CircuitBreakerOptions {
   /** A clock in ms that never goes back. */
   now(): number
   /** From 0 up to, but not including, 1. */

@@ -11,7 +11,7 @@ export interface Address {
 }
 
 /** An address with the parts that a signature covers. */
-export interface StorageAddress extends Address {
+interface StorageAddress extends Address {
   /** Path and query, as they are sent. */
   target: string
   hostname: string
@@ -20,7 +20,7 @@ export interface StorageAddress extends Address {
 }
 
 /** The address of a user's storage, with its parts read once. */
-export type StorageEndpoint = Omit<StorageAddress, 'href' | 'target'> & { prefix: string }
+type StorageEndpoint = Omit<StorageAddress, 'href' | 'target'> & { prefix: string }
 
 export function readEndpoint(endpoint: string): StorageEndpoint {
   const { origin, protocol, host, hostname, port, pathname, search, hash, username, password } = new URL(
@@ -74,7 +74,7 @@ function encode(text: string): string {
 }
 
 /** A Hawk key, ready to sign with: keying a hash costs more than using it. */
-export type HawkKey = Bun.CryptoHasher
+type HawkKey = Bun.CryptoHasher
 
 /** The key is the bytes of the text; it is not decoded. */
 export function hawkKey(key: string): HawkKey {
@@ -82,7 +82,7 @@ export function hawkKey(key: string): HawkKey {
 }
 
 /** What a Hawk header covers: one request, at one time, by the holder of one key. */
-export interface HawkRequest {
+interface HawkRequest {
   id: string
   key: HawkKey
   method: string
@@ -104,7 +104,7 @@ export function hawkHeader({ id, key, method, address, timestampSeconds, nonce }
 }
 
 /** Everything that calls derive from the credentials, made once. */
-export interface StorageAccess {
+interface StorageAccess {
   id: string
   key: HawkKey
   endpoint: StorageEndpoint

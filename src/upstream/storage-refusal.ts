@@ -8,7 +8,7 @@ import type { UpstreamAnswer } from './answer.ts'
 export type Subject = 'list' | 'page' | 'record' | 'upload' | 'staging' | 'account'
 
 /** Why the storage refused a request. */
-export interface StorageRefusal {
+interface StorageRefusal {
   error: ServiceError | UpstreamError
   /** Two writes collided within a step of the storage's clock: nothing was written, and a later attempt would succeed. */
   isConflict: boolean

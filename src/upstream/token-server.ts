@@ -8,7 +8,7 @@ import type { Identity, SyncCredentials } from '../domain/credentials.ts'
 import type { UpstreamAnswer } from './answer.ts'
 import type { Upstream } from './send.ts'
 
-export interface TokenServerOptions {
+interface TokenServerOptions {
   /** With or without trailing slash or `/1.0/sync/1.5`; a path before these is kept. */
   url: string
   send: Upstream['send']

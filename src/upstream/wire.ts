@@ -146,7 +146,7 @@ export function readRetryAfter(headers: Headers, nowMs: number): number | null {
 const httpDateForm = /^[A-Z][a-z]{2,8},? .{8,40}$/
 
 /** Reads a number of seconds that upstream asks for, rounded up and at most a day; null for anything else. */
-export function readSeconds(text: string | null): number | null {
+function readSeconds(text: string | null): number | null {
   if (text === null || !numberForm.test(text)) return null
   return Math.min(maxSeconds, Math.ceil(Number(text)))
 }
