@@ -11,11 +11,11 @@ import {
   readArguments,
 } from './command-line.ts'
 import { loadSettings } from './load-settings.ts'
-import { realCommands } from './commands.ts'
 
+import type { Settings } from '../settings/settings.ts'
+import type { Probes } from './check.ts'
 import type { CommandName, GivenOptions } from './command-line.ts'
 import type { Host, Output } from './host.ts'
-import type { Commands } from './commands.ts'
 import type { SandboxOptions } from './sandbox.ts'
 import type { RereadSettings } from './lifecycle.ts'
 
@@ -69,7 +69,6 @@ async function start(
   implementations: Commands,
 ): Promise<number> {
   const value = (option: string) => options.get(option)?.[0] ?? null
-  // A command loads what it needs by itself, so that a health check every few seconds does not load a server.
   switch (command) {
     case 'init': {
       const { annotatedIni } = await import('../settings/settings-text.ts')
@@ -185,4 +184,27 @@ function readSandboxOptions(options: GivenOptions): SandboxOptions | string {
     storagePort: ports['storage-port']!,
     seed,
   }
+}
+
+/** The commands that start something or connect to others. They answer the exit code. */
+export interface Commands {
+  serve(settings: Settings, host: Host, reread: RereadSettings): Promise<number>
+  sandbox(options: SandboxOptions, host: Host): Promise<number>
+  createProbes(settings: Settings, host: Host): Promise<Probes>
+}
+
+// Each is loaded when it is run, so that a health check every few seconds does not load a server.
+const realCommands: Commands = {
+  async serve(settings, host, reread) {
+    const { serve } = await import('./serve.ts')
+    return serve(settings, host, reread)
+  },
+  async sandbox(options, host) {
+    const { sandbox } = await import('./sandbox.ts')
+    return sandbox(options, host)
+  },
+  async createProbes(settings, host) {
+    const { createProbes } = await import('./check.ts')
+    return createProbes(settings, host)
+  },
 }

@@ -259,16 +259,8 @@ const listRecords = declare({
         const timestamp = outcome.collections.get(collectionOf(params)) ?? zeroTimestamp
         return conditionReply(input, timestamp) ?? pageReply(emptyPage(timestamp), address, isWhole, settings)
       }
-      case 'not-modified':
-        return notModifiedReply(outcome.timestamp)
-      case 'precondition-failed':
-        throw preconditionFailed(null, outcome.timestamp)
-      case 'too-large':
-        throw tooLargeForBatch()
-      case 'failed':
-        throw outcome.error
       default:
-        return outcome satisfies never
+        return withoutListReply(outcome)
     }
   },
 })
@@ -307,16 +299,8 @@ const countRecords = declare({
         const counted = isPage ? emptyReply(200, versionHeaders(timestamp)) : countReply(0, timestamp)
         return conditionReply(input, current) ?? counted
       }
-      case 'not-modified':
-        return notModifiedReply(outcome.timestamp)
-      case 'precondition-failed':
-        throw preconditionFailed(null, outcome.timestamp)
-      case 'too-large':
-        throw tooLargeForBatch()
-      case 'failed':
-        throw outcome.error
       default:
-        return outcome satisfies never
+        return withoutListReply(outcome)
     }
   },
 })
@@ -565,6 +549,22 @@ export function asTransactionStep(operation: Operation): Operation {
 function countElements({ document }: RecordPage): number {
   if (!(document instanceof Uint8Array)) throw new TypeError('A streamed list can not be counted')
   return readListDocument(document).length
+}
+
+/** 304 for a list that is unchanged. Throws for the outcomes that are errors. */
+function withoutListReply(outcome: Exclude<OutcomeOf['list'], { outcome: 'page' }>): Reply {
+  switch (outcome.outcome) {
+    case 'not-modified':
+      return notModifiedReply(outcome.timestamp)
+    case 'precondition-failed':
+      throw preconditionFailed(null, outcome.timestamp)
+    case 'too-large':
+      throw tooLargeForBatch()
+    case 'failed':
+      throw outcome.error
+    default:
+      return outcome satisfies never
+  }
 }
 
 /** 413 for an answer that is too large for a batch; a request of its own gets it. */

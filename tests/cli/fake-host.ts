@@ -1,6 +1,6 @@
 import type { Host, Output } from '../../src/cli/host.ts'
 import type { Probes } from '../../src/cli/check.ts'
-import type { Commands } from '../../src/cli/commands.ts'
+import type { Commands } from '../../src/cli/run.ts'
 import type { SandboxOptions } from '../../src/cli/sandbox.ts'
 import type { Settings } from '../../src/settings/settings.ts'
 
