@@ -5,7 +5,7 @@ import { loadSettings } from './load-settings.ts'
 import type { Settings } from '../settings/settings.ts'
 import type { Host, Output } from './host.ts'
 
-/** Asks what the service depends on whether it answers: true, or a sentence about what is wrong. */
+/** Asks each service that this one depends on: true if it answers, or a sentence about what is wrong. */
 export interface Probes {
   tokenServer(): Promise<true | string>
   cache(): Promise<true | string>
@@ -17,13 +17,13 @@ export interface Probes {
 interface CheckOptions {
   /** The settings file; null: the environment alone. */
   path: string | null
-  /** Variables that widen the trust in certificates. */
+  /** Variables that add trusted certificates. */
   trusting: string[]
-  /** Asks nobody. */
+  /** Makes no connection. */
   isOffline: boolean
-  /** One JSON object in place of everything else. */
+  /** Prints one JSON object instead of everything else. */
   asJson: boolean
-  /** Only what is wrong. */
+  /** Prints problems only. */
   isQuiet: boolean
 }
 
@@ -77,7 +77,7 @@ function verdict(outcome: true | string, well: string): Verdicts[string] {
   return outcome === true ? { ok: true, detail: well } : { ok: false, detail: outcome }
 }
 
-/** What `check` asks the service's surroundings. */
+/** The questions that `check` asks of other services. */
 export async function createProbes(settings: Settings, host: Host): Promise<Probes> {
   const { connect } = await import('../service/connections.ts')
   let redisError: string | null = null
@@ -92,7 +92,7 @@ export async function createProbes(settings: Settings, host: Host): Promise<Prob
         await tokenServer.exchange(nobody)
         return true
       } catch (error) {
-        // Only a token server refuses credentials in its own words.
+        // Only a token server refuses credentials with errors of its protocol.
         if (error instanceof ServiceError && error.status === 401) return true
         if (error instanceof ServiceError || error instanceof UpstreamError)
           return `${error.message}${hint(error.message)}`
@@ -125,7 +125,7 @@ const hints: [RegExp, string][] = [
   [/ENOTFOUND|EAI_|DNS_/, ': the host is unknown; see service.token_server_url'],
 ]
 
-// A running instance of this service is no reason not to start its next process.
+// A running instance of this service does not keep its next process from starting.
 async function tryAddress(settings: Settings, { processes }: Host): Promise<Verdicts[string]> {
   const { host, port } = settings
   const problem =
@@ -151,7 +151,7 @@ async function runningVersion({ host, port }: Settings): Promise<string | null> 
   }
 }
 
-// A store connects in the background, so the first question may come too early.
+// A store connects in the background, so the first ping may come too early.
 async function answersSoon(ping: () => Promise<boolean>): Promise<boolean> {
   for (let attempt = 0; attempt < 20; attempt++) {
     if (await ping()) return true

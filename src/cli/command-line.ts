@@ -1,14 +1,14 @@
 import { nearest } from '../settings/spelling.ts'
 
-/** How an option is given: alone, with a value, or with a value and several times. */
+/** The form of an option: without a value, with one, or with a value and several times. */
 type OptionKind = 'flag' | 'value' | 'list'
 
 type OptionKinds = Record<string, OptionKind>
 
-/** What was given, by name without dashes. An option that was not given is absent; a flag has no values. */
+/** The options given, by name without dashes. An option that was not given is absent; a flag has no values. */
 export type GivenOptions = Map<string, string[]>
 
-/** Where the settings are when nothing else is said. */
+/** The settings file where no other is named. */
 export const usualSettingsFile = '/etc/sync-bridge/sync-bridge.ini'
 
 interface CommandDescription {
@@ -146,10 +146,7 @@ complete -o default -F _sync_bridge sync-bridge
 `
 }
 
-/**
- * Reads `--name value`, `--name=value` and `--name`. Everything else is an error, whose message says which argument
- * could not be used.
- */
+/** Reads `--name value`, `--name=value` and `--name`. Every other form is an error, whose message names the argument. */
 export function readArguments(
   args: string[],
   kinds: OptionKinds,

@@ -1,4 +1,5 @@
-// Credentials travel through these proxies, or are shown to anybody, if the environment says so: only the settings do.
+// Proxies would see users' credentials, and other variables show or expose them: only the settings decide where
+// credentials go.
 const removed = [
   ...['HTTP_PROXY', 'HTTPS_PROXY', 'ALL_PROXY', 'NO_PROXY'].flatMap((name) => [name, name.toLowerCase()]),
   'NODE_TLS_REJECT_UNAUTHORIZED',
@@ -9,7 +10,7 @@ const removed = [
   'BUN_CONFIG_VERBOSE_FETCH',
 ]
 
-/** Variables that the runtime has already read when our code begins, or that nobody sets without meaning them. */
+/** Variables that the runtime has read before our code begins, or whose only purpose is harmful. */
 const refused = [
   {
     name: 'NODE_TLS_REJECT_UNAUTHORIZED',
@@ -24,13 +25,13 @@ const refused = [
   },
 ]
 
-/** Certificates named by these were added to the trusted ones before our code began. */
+/** The certificates in these files are trusted before our code begins. */
 const trusting = ['NODE_EXTRA_CA_CERTS', 'SSL_CERT_FILE', 'SSL_CERT_DIR']
 
 /**
- * Takes variables out of the environment that would redirect, expose or weaken connections to upstream. Has to run
- * before the first connection. Answers the problems that are reason not to start, and the variables whose effect
- * could not be undone: they widen the trust in certificates as long as no bundle of our own is set.
+ * Removes variables from the environment that would redirect, expose or weaken connections to upstream. Called before the
+ * first connection. Returns the problems that stop the start, and the variables whose effect can't be undone: they add
+ * trusted certificates where no bundle of our own is set.
  */
 export function scrubEnvironment(environment: Record<string, string | undefined>): {
   problems: string[]

@@ -5,8 +5,9 @@ import type { Host } from './host.ts'
 const deadlineMs = 5000
 
 /**
- * Asks a running service whether it is alive, or with `isDeep` whether all that it depends on is well: 0 if it answers 200
- * within five seconds, otherwise 1 and the reason on stderr. `address` is where the service is, with or without the path.
+ * Asks a running service whether it is alive, or with `isDeep` whether the services that it depends on are well: 0 if it
+ * answers 200 within five seconds, otherwise 1 and the reason on stderr. `address` is where the service is, with or
+ * without the path.
  */
 export async function healthcheck(
   address: string,
@@ -35,7 +36,7 @@ function heartbeatUrl(address: string, isDeep: boolean): URL | null {
   return url
 }
 
-/** Null when the answer is 200, otherwise what went wrong. */
+/** Null when the answer is 200, otherwise the reason. */
 async function ask(url: URL, timeoutMs: number): Promise<string | null> {
   try {
     const { status } = await fetch(url, {

@@ -3,7 +3,7 @@ import { files, realProcesses } from './processes.ts'
 import type { BunFile, FileSink } from 'bun'
 import type { Processes } from './processes.ts'
 
-/** The world as a command sees it, so that tests can hand it another one. */
+/** The operating system as a command sees it, so that tests can replace it. */
 export interface Host {
   stdout: Output
   stderr: Output
@@ -20,13 +20,13 @@ export interface Host {
   /** Wall clock, ms since 1970. */
   now(): number
   randomBytes(length: number): Uint8Array
-  /** Calls the handler at every such signal, in place of the usual end of the process; the answer removes it again. */
+  /** Calls the handler at every such signal, which then no longer ends the process; returns a function that removes it. */
   onSignal(name: 'SIGTERM' | 'SIGINT' | 'SIGHUP' | 'SIGUSR2', handler: () => void): () => void
-  /** What there is to this process among others; absent in a world without processes. */
+  /** This process among others; absent in a test without processes. */
   processes?: Processes
 }
 
-/** A stream that a command writes to. Writing never throws, never blocks, and a reader that is gone is no error. */
+/** A stream that a command writes to. Writing never throws and never blocks, and a reader that has left is no error. */
 export interface Output {
   /** `written` is called once the text has left the process, or with the error that kept it from leaving. */
   write(text: string, written?: (error?: Error | null) => void): void
@@ -35,10 +35,10 @@ export interface Output {
   isJournal: boolean
 }
 
-/** The real world, and a way to leave it: `drain` resolves once what was written has left the process. */
+/** The real operating system, and `drain`, which resolves once everything written has left the process. */
 type ProcessHost = Host & { drain(timeoutMs: number): Promise<void> }
 
-/** The real world: this process, its files and its signals. */
+/** The real operating system: this process, its files and its signals. */
 export function processHost(): ProcessHost {
   const stdout = outputTo(Bun.stdout, 1, () => process.stdout.isTTY)
   const stderr = outputTo(Bun.stderr, 2, () => process.stderr.isTTY)
@@ -66,7 +66,7 @@ export function processHost(): ProcessHost {
 
 const maxFileBytes = 4 * 1024 * 1024
 
-// The runtime's own streams, process.stdout and process.stderr, would double the time that a start takes.
+// The runtime's own process.stdout and process.stderr would double the time of a start.
 function outputTo(
   file: BunFile,
   descriptor: 1 | 2,
@@ -81,7 +81,7 @@ function outputTo(
       await Promise.all([sink.write(text), sink.flush()])
       return null
     } catch (error) {
-      // A sink that has failed once would call everything after it a success.
+      // After an error a sink reports every later write as a success, so it is replaced.
       sink = null
       return error instanceof Error ? error : new Error('Cannot write')
     }
@@ -105,7 +105,7 @@ function outputTo(
   }
 }
 
-// The variable alone says too little: an output that was redirected is no longer the journal's; see systemd.exec(5).
+// The variable alone is not enough: it stays set when an output is redirected away from the journal; see systemd.exec(5).
 function isJournal(descriptor: number): boolean {
   const { JOURNAL_STREAM } = process.env
   if (!JOURNAL_STREAM) return false
@@ -118,7 +118,7 @@ function withPriorities(text: string): string {
   return text.replaceAll(/^.+$/gm, (line) => `<${line.startsWith('warning: ') ? 4 : 3}>${line}`)
 }
 
-// Read piece by piece, so that a device or a pipe without an end can't fill the memory.
+// Read in pieces, so that a device or a pipe without an end can't fill the memory.
 function readFile(path: string): string {
   const { openSync, readSync, closeSync } = files()
   const file = openSync(path, 'r')

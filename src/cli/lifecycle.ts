@@ -8,10 +8,10 @@ import type { Successor, Supervisor } from './processes.ts'
 import type { OutputLog } from './output-log.ts'
 import type { Notifier } from './linux.ts'
 
-/** Reads the settings again from where they came; null when they are bad. `report` is told every problem and warning. */
+/** Reads the settings again from their sources; null when they are bad. `report` gets every problem and warning. */
 export type RereadSettings = (report: (line: string) => void) => Settings | null
 
-/** What a service is started with. */
+/** The context that a service is started in. */
 export interface ServiceContext {
   settings: Settings
   host: Host
@@ -26,19 +26,22 @@ interface RunningService {
   workers: number
   /** Whether all of its processes have given a sign of life lately. */
   isResponsive(): boolean
-  /** Follows new settings as far as that needs no new process. */
+  /** Applies new settings where that needs no new process. */
   reload(settings: Settings): void
-  /** Goes on for `delayMs` while clients are sent away; resolves once the requests in flight are answered after that. */
+  /**
+   * Goes on for `delayMs` while clients are asked to close connections; resolves once the requests in flight are answered
+   * after that.
+   */
   stop(delayMs: number): Promise<void>
   /** Ends at once. */
   abort(): Promise<void>
 }
 
-/** What a service is told to do from outside. */
+/** The signals that a service obeys. */
 export interface LifecycleSignals {
   /** Resolves at the first SIGTERM or SIGINT: answer the requests in flight, and end. */
   stop: Promise<void>
-  /** Resolves at the second one, to the exit code of a process that is ended by it. */
+  /** Resolves at the second one, to the exit code of a process that a signal ends. */
   abort: Promise<number>
   /** Calls the handler at every SIGHUP. */
   onReload(handler: () => void): void
@@ -54,7 +57,7 @@ export function lifecycleSignals(host: Host): LifecycleSignals {
   let isStopping = false
   const reloadHandlers: (() => void)[] = []
   const replaceHandlers: (() => void)[] = []
-  // From the first moment on, because these signals end a process that does not listen for them.
+  // Listens from the first moment on, because these signals end a process without a handler.
   host.onSignal('SIGHUP', () => reloadHandlers.forEach((handler) => handler()))
   host.onSignal('SIGUSR2', () => replaceHandlers.forEach((handler) => handler()))
   for (const name of ['SIGTERM', 'SIGINT'] as const) {
@@ -73,7 +76,7 @@ export function lifecycleSignals(host: Host): LifecycleSignals {
 }
 
 interface WorkerSignals {
-  /** Resolves to how long the worker goes on before it stops listening, in ms. */
+  /** Resolves to the time in ms for which the worker goes on before it stops listening. */
   stop: Promise<number>
   /** Resolves to the exit code. */
   abort: Promise<number>
@@ -81,8 +84,8 @@ interface WorkerSignals {
 }
 
 /**
- * What a worker is told to do. A terminal or a service manager sends its signals to all processes, so to the supervisor
- * too: a signal is never a second order. Without its supervisor a worker ends.
+ * The orders that a worker obeys. A terminal or a service manager sends its signals to all processes, the supervisor
+ * included, so a signal is never a second order here. Without its supervisor a worker ends.
  */
 export function workerSignals(host: Host, supervisor: Supervisor, delayMs: number): WorkerSignals {
   const stop = Promise.withResolvers<number>()
@@ -103,14 +106,14 @@ export function workerSignals(host: Host, supervisor: Supervisor, delayMs: numbe
   }
 }
 
-/** A successor that does not listen by then is given up. */
+/** A successor that does not listen within this time is given up. */
 const successorTimeoutMs = 30_000
-/** Clients with open connections ask again within this time, mostly, and are told to close them. */
+/** Within this time most clients with open connections ask again, and are told to close them. */
 const leastTakeoverDelayMs = 1000
 
 /**
- * Runs a service that listens until a signal ends it or a successor has taken over, and keeps the service manager and the
- * log informed. Answers the exit code.
+ * Runs a service that listens until a signal ends it or a successor has taken over; reports to the service manager and
+ * the log. Returns the exit code.
  */
 export async function runUntilStopped(
   context: ServiceContext,
@@ -130,7 +133,7 @@ export async function runUntilStopped(
   log.info('listening', { url: service.url, ...(service.workers > 1 && { workers: service.workers }) })
   warnOfTakeovers(context)
   const predecessor = host.processes?.predecessor
-  // The service manager listens to the predecessor until that has named this process.
+  // The service manager listens to the predecessor until the predecessor has named this process.
   if (predecessor) predecessor.announce(service.url)
   else notifier.ready()
 
@@ -162,11 +165,11 @@ class Changes {
   readonly #onTakenOver: () => void
   #isBusy = false
   #isAskedAgain = false
-  /** Who has taken over. */
+  /** The successor that has taken over. */
   #heir: Successor | null = null
-  /** While it starts. */
+  /** The successor that is starting. */
   #successor: Successor | null = null
-  /** The settings that count now. */
+  /** The effective settings. */
   #running: Settings
 
   constructor(context: ServiceContext, service: RunningService, notifier: Notifier, onTakenOver: () => void) {
@@ -179,8 +182,8 @@ class Changes {
   }
 
   /**
-   * Follows the settings. Where that or a new executable needs a new process, and there is a service manager that lets
-   * the main process change, a successor takes over.
+   * Applies the settings file. Where settings or a new executable need a new process, and the service manager allows the
+   * main process to change, a successor takes over.
    */
   async reload(): Promise<void> {
     await this.#alone(async () => {
@@ -200,21 +203,21 @@ class Changes {
     })
   }
 
-  /** A successor takes over, with the executable and the settings as they are now. */
+  /** A successor takes over, with the present executable and settings. */
   async replace(): Promise<void> {
     await this.#alone(async () => {
       if (this.#reread()) await this.#startSuccessor()
     })
   }
 
-  /** The service ends: nobody takes over any more. */
+  /** The service ends, so no successor takes over any more. */
   cancel(): void {
     this.#successor?.kill()
   }
 
   async #alone(change: () => Promise<void>): Promise<void> {
     if (this.#isBusy) {
-      // What is read by now may be older than what this is about, so it is read once more at the end.
+      // The change in progress may have read the file before this request, so the file is read once more at the end.
       this.#isAskedAgain = true
       return this.#log.warning('a change is in progress already')
     }
@@ -271,6 +274,6 @@ class Changes {
 }
 
 function successorEnvironment({ settings, host }: ServiceContext, port: number) {
-  // A free port that was chosen stays the same.
+  // A free port that the system chose stays the same.
   return { ...host.environment, ...(settings.port === 0 && { SERVICE_PORT: String(port) }) }
 }

@@ -1,21 +1,21 @@
 import type { FFIFunction } from 'bun:ffi'
 import type { Host } from './host.ts'
 
-/** What the service manager is told; see sd_notify(3). */
+/** The messages to the service manager; see sd_notify(3). */
 export interface Notifier {
   ready(): void
   reloading(): void
   stopping(): void
-  /** From now on this process is the service. It has to be one of the unit's, and ready. */
+  /** Makes another process the main one. It must be one of the unit's, and ready. */
   handOver(pid: number): void
   /** Ends the signs of life. */
   close(): void
 }
 
 /**
- * Tells the service manager how this service is, if one asked for it in NOTIFY_SOCKET, and gives the signs of life that
- * WATCHDOG_USEC asks for, as long as `isResponsive` holds. `onFailure` is told why that is impossible; nothing else follows
- * from it.
+ * Reports the state of the service to the service manager, if NOTIFY_SOCKET names one, and gives the signs of life that
+ * WATCHDOG_USEC asks for while `isResponsive` holds. Where that is impossible, `onFailure` gets the reason, and nothing
+ * else changes.
  */
 export async function createNotifier(
   host: Host,
@@ -25,7 +25,7 @@ export async function createNotifier(
   const { NOTIFY_SOCKET: address, WATCHDOG_USEC: watchdogMicroseconds } = host.environment
   const open = address ? await openSender(address, onFailure) : null
   if (!open) return { ready() {}, reloading() {}, stopping() {}, handOver() {}, close() {} }
-  // Once another process is the service, the service manager does not listen to this one.
+  // The service manager does not listen to this process once another one is the main process.
   let isMain = true
   const send = (text: string) => void (isMain && open(text))
   const intervalMs = Number(watchdogMicroseconds) / 1000 / 2
@@ -37,7 +37,8 @@ export async function createNotifier(
     reloading: () => send('RELOADING=1'),
     stopping: () => send('STOPPING=1'),
     handOver(pid) {
-      // The sign of life is for processes that replace one another so fast that none lives until its first.
+      // Processes that replace one another fast may all end before their first sign of life, so this one gives it for its
+      // successor.
       send(`MAINPID=${pid}\nREADY=1\nWATCHDOG=1`)
       isMain = false
     },
@@ -55,7 +56,7 @@ async function openSender(
   onFailure: (reason: string) => void,
 ): Promise<((text: string) => void) | null> {
   const target = socketAddress(address)
-  // The runtime itself has no datagrams over unix sockets.
+  // The runtime itself can't send datagrams over unix sockets.
   const library =
     target &&
     (await openCLibrary({
@@ -82,7 +83,7 @@ function socketAddress(address: string): Uint8Array | null {
   return new Uint8Array(Buffer.concat([family, path]))
 }
 
-// By the names that glibc and musl give it.
+// The names of the C library in glibc and musl.
 const libraries = ['libc.so.6', 'libc.musl-x86_64.so.1', 'libc.musl-aarch64.so.1', 'libc.so']
 
 async function openCLibrary<Functions extends Record<string, FFIFunction>>(functions: Functions) {
@@ -91,16 +92,15 @@ async function openCLibrary<Functions extends Record<string, FFIFunction>>(funct
     try {
       return dlopen(name, functions).symbols
     } catch {
-      // Not this one.
+      // The other name may exist.
     }
   }
   return null
 }
 
 /**
- * Why connections can be reset when one process takes over the port from another, or null if they can't. A listening
- * socket that is closed resets the connections that wait in its queue, unless the kernel may move them to another socket
- * of the port.
+ * Why connections can be reset when one process takes over the port from another; null if they can't. Closing a listening
+ * socket resets the connections that wait in its queue, unless the kernel may move them to another socket of the port.
  */
 export function takeoverRisk(host: Pick<Host, 'readFile'>): string | null {
   try {

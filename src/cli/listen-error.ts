@@ -1,4 +1,4 @@
-/** An address to listen on, and where it comes from. */
+/** An address to listen on, and the setting that it comes from. */
 export interface ListeningAddress {
   hostname: string
   port: number
@@ -6,7 +6,7 @@ export interface ListeningAddress {
   setting: string
 }
 
-/** What is wrong with an address that can't be listened on, with the remedy; null when the error says something else. */
+/** Why an address can't be listened on, with the remedy; null for an error that is not about the address. */
 export async function describeAddressError(
   error: unknown,
   address: ListeningAddress,
@@ -15,7 +15,7 @@ export async function describeAddressError(
   const isAboutAddress = typeof code === 'string' || String(message).startsWith('Failed to listen')
   if (!isAboutAddress) return null
   const { hostname, port, setting } = address
-  // For a name that nobody knows the runtime gives whatever error was there before.
+  // For an unknown host name the runtime repeats whatever error came before.
   if (!(await isKnown(hostname))) return `the host is unknown: change ${setting}`
   switch (code) {
     case 'EADDRINUSE':

@@ -22,7 +22,7 @@ export async function listenForMetrics(
   if (!metricsListen || !metricsEnabled) return null
   const { host: hostname, port } = metricsListen
   const address = { hostname, port, setting: 'service.metrics_listen' }
-  // An instance of another service would be dealt half of the questions.
+  // The port is not shared, because an instance of another service would get half of the questions.
   const isShared = reusePort || Boolean(processes?.predecessor)
   const refuse = (problem: string) => {
     stderr.write(`sync-bridge: cannot serve metrics on ${hostname}:${port}: ${problem}\n`)
@@ -38,7 +38,7 @@ export async function listenForMetrics(
       port,
       reusePort: reusePort || processes?.canSharePorts === true,
       development: false,
-      // The second is what Prometheus asks of the public port.
+      // The second path is the one at the public port.
       routes: { '/__metrics__': { GET: answer }, '/v1/__metrics__': { GET: answer } },
       fetch: () => new Response('There is nothing at this path\n', { status: 404 }),
       error: () => new Response('The metrics can not be read\n', { status: 500 }),

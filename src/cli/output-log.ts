@@ -5,7 +5,7 @@ import type { Log } from '../observability/log.ts'
 import type { Settings } from '../settings/settings.ts'
 import type { Host, Output } from './host.ts'
 
-/** The log of a service, and what becomes of its lines. */
+/** The log of a service, and the fate of its lines. */
 export interface OutputLog {
   log: Log
   /** Resolves once all lines are out, or after half a second. */
@@ -14,10 +14,10 @@ export interface OutputLog {
   dropped(): number
 }
 
-// What a pipe takes in one piece, so that lines of several processes are never mixed; see pipe(7), PIPE_BUF.
+// The most that a pipe takes in one piece, so that lines of several processes are never mixed; see pipe(7), PIPE_BUF.
 const pieceBytes = 4096
 
-/** The log on an output, which a reader that stalls or goes away never holds up. */
+/** The log on an output; a reader that stalls or leaves never delays the service. */
 export function createOutputLog(settings: Settings, host: Host, output: Output): OutputLog {
   const writer = createLineWriter(output, {
     pieceBytes,

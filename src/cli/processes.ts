@@ -5,39 +5,39 @@ import type { MetricFamily } from '../observability/metric-families.ts'
 import type { ProcessUsage } from '../observability/metrics.ts'
 import type { ListeningAddress } from './listen-error.ts'
 
-/** This process and its relatives. */
+/** This process and those that it starts or was started by. */
 export interface Processes {
-  /** The process that this one works for; null when it is on its own. */
+  /** The supervisor of this worker; null for a process without one. */
   supervisor: Supervisor | null
   /** The process that this one takes over from. */
   predecessor: Predecessor | null
-  /** Whether the operating system deals the connections of a port to all processes of a user that listen on it. */
+  /** Whether the operating system spreads the connections of a port over all processes of a user that listen on it. */
   canSharePorts: boolean
-  /** Why nobody could listen here without sharing the port, with the remedy; null: it is free. */
+  /** Why the port can't be listened on alone, with the remedy; null: it is free. */
   addressProblem(address: ListeningAddress): Promise<string | null>
   /** Runs this program once more, with the same arguments, as a worker. Throws when that is impossible. */
   startWorker(
     environment: Record<string, string | undefined>,
     take: (message: FromWorker) => void,
   ): WorkerProcess
-  /** Whether another process may take this one's place; a container ends with its first process. */
+  /** Whether another process can replace this one; a container ends with its first process. */
   isReplaceable: boolean
-  /** Runs the executable that now has this one's name, with the same arguments, to take over. */
+  /** Starts the executable that now has this one's name, with the same arguments, to take over. */
   startSuccessor(environment: Record<string, string | undefined>): Successor
   /** Whether the executable was replaced since this process began. */
   hasNewExecutable(): boolean
   usage(): ProcessUsage
   /** Processor time that this process has used so far, in ms. */
   cpuMs(): number
-  /** How many files and sockets this process may have open at a time; null where that is not known. */
+  /** The most files and sockets that this process may have open; null where that is not known. */
   maxFileDescriptors(): number | null
   /** Memory that this process holds. */
   residentBytes(): number
-  /** Bytes sent by a local port that are not acknowledged, by the port that they go to; null where nobody knows. */
+  /** Bytes sent by a local port that are not acknowledged, by the remote port; null where that is not known. */
   unsentBytes(localPort: number): ReadonlyMap<number, number> | null
 }
 
-/** The process that a worker works for. */
+/** The supervisor, as its worker sees it. */
 export interface Supervisor {
   /** Does nothing when the supervisor is gone. */
   send(message: FromWorker): void
@@ -48,33 +48,36 @@ export interface Supervisor {
 
 /** The process that this one takes over from. */
 interface Predecessor {
-  /** Tells it that this process listens now. */
+  /** Reports that this process listens. */
   announce(url: string): void
 }
 
-/** A process that is to take over. */
+/** A new process that is to take over. */
 export interface Successor {
   pid: number
-  /** Where it listens, or why it never will. */
+  /** Resolves to where it listens, or to the reason why it never will. */
   started: Promise<{ url: string } | { failure: string }>
-  /** Has it read its settings again. */
+  /** Makes it read its settings again. */
   reload(): void
   kill(): void
 }
 
-/** What a supervisor tells a worker. `question` tells answers apart. */
+/** The messages of a supervisor to a worker. `question` pairs questions with answers. */
 export type ToWorker =
   /** Give a sign of life. */
   | { kind: 'ping' }
   | { kind: 'reload' }
-  /** Answer the requests in flight, and end; before that, go on for `delayMs` while clients are sent away. */
+  /**
+   * Answer the requests in flight, and end; before that, go on for `delayMs` while clients are asked to close
+   * connections.
+   */
   | { kind: 'stop'; delayMs: number }
   /** End at once. */
   | { kind: 'abort' }
   | { kind: 'tell-metrics'; question: number }
   | { kind: 'all-metrics'; question: number; families: MetricFamily[] }
 
-/** What a worker tells its supervisor. */
+/** The messages of a worker to its supervisor. */
 export type FromWorker =
   | { kind: 'pong' }
   | { kind: 'listening'; url: string; port: number }
@@ -91,7 +94,7 @@ export interface WorkerProcess {
   exited: Promise<number | null>
 }
 
-/** This process, as the operating system has it. */
+/** The processes of the real operating system. */
 export function realProcesses(): Processes {
   return {
     ...relatives(),
@@ -109,12 +112,12 @@ export function realProcesses(): Processes {
   }
 }
 
-/** Set in the environment of a process that another one has started, to what it is for that one. */
+/** Set in the environment of a process that this one starts, to the role of the new process. */
 const roleMark = 'SYNC_BRIDGE_ROLE'
 
 function relatives(): Pick<Processes, 'supervisor' | 'predecessor'> {
   const role = process.send && process.env[roleMark]
-  // What this process starts has a role of its own.
+  // Removed, because processes that this one starts have roles of their own.
   delete process.env[roleMark]
   return {
     supervisor: role === 'worker' ? supervisor : null,
@@ -179,7 +182,7 @@ function startSuccessor(environment: Record<string, string | undefined>): Succes
   }
 }
 
-// A file that takes the place of a running executable is another file.
+// The replaced executable has another inode.
 function hasNewExecutable(): boolean {
   try {
     const { ino, dev } = files().statSync(process.execPath)
@@ -241,7 +244,7 @@ function maxFileDescriptors(): number | null {
   }
 }
 
-// See proc(5), "/proc/net/tcp": addresses end in the port, and the length of the queue to send precedes a colon.
+// See proc(5), "/proc/net/tcp": an address ends in the port, and the length of the send queue precedes a colon.
 function unsentBytes(localPort: number): ReadonlyMap<number, number> | null {
   const unsent = new Map<number, number>()
   try {
@@ -259,7 +262,7 @@ function unsentBytes(localPort: number): ReadonlyMap<number, number> | null {
   }
 }
 
-/** Loaded at the first use, because that takes some ms. */
+/** Loaded at the first use, because loading takes some ms. */
 export function files(): typeof Files {
   return require('node:fs') as typeof Files
 }

@@ -20,8 +20,8 @@ import type { SandboxOptions } from './sandbox.ts'
 import type { RereadSettings } from './lifecycle.ts'
 
 /**
- * The whole program as a function: the arguments after the program's name, and the world. Answers the exit code:
- * 0 success, 1 failure, 2 called wrongly or with bad settings.
+ * The whole program as a function of the arguments after the program's name and of the operating system. Returns the exit
+ * code: 0 success, 1 failure, 2 wrong arguments or bad settings.
  */
 export async function run(
   args: string[],
@@ -113,7 +113,7 @@ async function start(
   }
 }
 
-/** Runs a command that connects to others; `trusting` are the variables that widened the trust in certificates. */
+/** Runs a command that makes connections; `trusting` are the variables that added trusted certificates. */
 async function withCleanEnvironment(
   host: Host,
   command: (trusting: string[]) => Promise<number> | number,
@@ -123,7 +123,7 @@ async function withCleanEnvironment(
   return problems.length > 0 ? 2 : command(trusting)
 }
 
-/** Reads the same settings later; what would go to stderr is reported line by line. */
+/** Reads the same settings again later; reports line by line what would go to stderr. */
 function rereadFrom(path: string | null, host: Host): RereadSettings {
   return (report) => {
     const stderr: Output = { isTty: false, isJournal: false, write: (text) => report(text.trimEnd()) }
@@ -131,7 +131,7 @@ function rereadFrom(path: string | null, host: Host): RereadSettings {
   }
 }
 
-/** 1 when the text can't be written. A reader that has gone away had enough. */
+/** 1 when the text can't be written; a reader that has left is no failure. */
 async function print(host: Host, text: string): Promise<number> {
   const { promise, resolve } = Promise.withResolvers<Error | null>()
   host.stdout.write(text, (error) => resolve(error ?? null))

@@ -16,14 +16,14 @@ import { describeAddressError } from './listen-error.ts'
 import { lifecycleSignals } from './lifecycle.ts'
 import { createOutputLog } from './output-log.ts'
 
-/** What the sandbox is to start. A port that is null is chosen by the operating system. */
+/** What the sandbox starts. The operating system chooses a port that is null. */
 export interface SandboxOptions {
   /** Only the storage and the token server, without the bridge. */
   upstreamOnly: boolean
   port: number | null
   tokenPort: number | null
   storagePort: number | null
-  /** How many sample records a collection gets, by its canonical name. */
+  /** The number of sample records for each collection, by its canonical name. */
   seed: Map<string, number>
 }
 
@@ -41,8 +41,8 @@ const writableCollections = [
 ]
 
 /**
- * Starts a storage with sample data, its token server, and unless told otherwise the bridge over them; prints how to
- * use them and runs until a signal. 1 when a port is taken.
+ * Starts a storage with sample data, its token server, and the bridge over them unless told otherwise; prints how to use
+ * them and runs until a signal. 1 when a port is taken.
  */
 export async function sandbox(options: SandboxOptions, host: Host): Promise<number> {
   let upstream: Sandbox
@@ -52,7 +52,7 @@ export async function sandbox(options: SandboxOptions, host: Host): Promise<numb
       ...(options.storagePort !== null && { storagePort: options.storagePort }),
     })
   } catch (error) {
-    // Which of the two it was is not told.
+    // The error does not tell which of the two ports it is about.
     const port = Math.min(options.tokenPort ?? Infinity, options.storagePort ?? Infinity)
     return complain(host, await describeFailure(error, port, '--token-port or --storage-port'))
   }
@@ -71,11 +71,11 @@ export async function sandbox(options: SandboxOptions, host: Host): Promise<numb
   }
 
   const info = describe(upstream, user, bridge)
-  // Exported, so that programs started from the shell that reads them know them too.
+  // Exported, so that programs started from the shell that reads the file see the variables too.
   const file = bridge ? writePrivately(environmentLines(info).replaceAll(/^(?=.)/gm, 'export ')) : null
   host.stdout.write(announce(info, file?.path ?? null))
   const signals = lifecycleSignals(host)
-  // A terminal that is closed ends it too.
+  // Closing the terminal ends the sandbox too.
   const hungUp = new Promise<void>((resolve) => signals.onReload(resolve))
   await Promise.race([signals.stop, hungUp])
   file?.remove()
@@ -84,7 +84,7 @@ export async function sandbox(options: SandboxOptions, host: Host): Promise<numb
   return 0
 }
 
-/** Writes a file that nobody else may read, in a folder of its own; null where there is no room for one. */
+/** Writes a file that only this user can read, in a folder of its own; null where that is impossible. */
 function writePrivately(text: string): { path: string; remove(): void } | null {
   try {
     const folder = mkdtempSync(join(tmpdir(), 'sync-bridge-'))
@@ -111,19 +111,19 @@ function startBridgeOver(upstream: Sandbox, { port }: SandboxOptions, host: Host
     return startAt(usualPort)
   } catch (error) {
     if ((error as { code?: unknown }).code !== 'EADDRINUSE') throw error
-    // The usual port is a courtesy to people; any free one will do.
+    // The usual port is only a convenience, so any free one will do.
     return startAt(0)
   }
 }
 
-/** Throws what is no failure to listen. */
+/** Throws an error that is not about listening. */
 async function describeFailure(error: unknown, port: number, setting: string): Promise<string> {
   const problem = await describeAddressError(error, { hostname: '127.0.0.1', port, setting })
   if (!problem) throw error
   return `cannot listen: ${problem}`
 }
 
-/** The settings of a bridge that needs nothing else on this machine and lets its user try writes. */
+/** The settings of a bridge that needs nothing else on this machine and allows writes. */
 function sandboxSettings(upstream: Sandbox, port: number, host: Host): Settings {
   const environment: Record<string, string> = {
     SERVICE_PORT: String(port),

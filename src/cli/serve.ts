@@ -35,7 +35,7 @@ async function serveAsMain(context: ServiceContext): Promise<number> {
   const { settings, host } = context
   const { processes } = host
   const signals = lifecycleSignals(host)
-  // Sockets share a port in silence, and an instance that was started by mistake would get half of the connections.
+  // Sockets share a port silently, and an instance started by mistake would get half of the connections.
   const isShared = settings.reusePort || Boolean(processes?.predecessor)
   const problem = isShared ? null : await processes?.addressProblem(addressOf(settings))
   if (problem) return refuse(context, problem)
@@ -62,7 +62,7 @@ async function serveAlone(context: ServiceContext, signals: LifecycleSignals): P
     isResponsive: () => true,
     reload: (changed: Settings) => bridge.reload(changed),
     stop(delayMs: number) {
-      // At once, so that a process that takes over is the one that is asked.
+      // Stops at once, so that the process that takes over is the one that is asked.
       void metrics?.stop()
       return drain(bridge, settings, delayMs)
     },
@@ -142,7 +142,7 @@ async function serveAsWorker(context: ServiceContext, supervisor: Supervisor): P
   const outcome = await listen(context, { sharesPort: true, allFamilies })
   if (typeof outcome === 'number') return outcome
   bridge = outcome
-  // The supervisor has told the log what there is to tell.
+  // The supervisor has logged the problems already.
   signals.onReload(() => {
     const changed = reread(() => {})
     if (changed) outcome.reload(changed)
@@ -163,7 +163,7 @@ function addressOf({ host, port }: Settings) {
   return { hostname: host, port, setting: 'service.host or service.port' }
 }
 
-/** The exit code when the address can't be used, and then stderr tells why. */
+/** The bridge, or the exit code when the address can't be used; stderr then has the reason. */
 async function listen(context: ServiceContext, options: BridgeOptions): Promise<Bridge | number> {
   const { startBridge } = await import('../service/bridge.ts')
   const { settings, host, output } = context

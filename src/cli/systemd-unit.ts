@@ -4,12 +4,12 @@ import { fileDescriptorsNeeded, readSettings } from '../settings/settings.ts'
 
 import type { Host } from './host.ts'
 
-/** More than the settings need unless they admit more than 16 256 requests at a time. */
+/** Enough for settings that admit up to 16 256 requests at a time. */
 const usualFileDescriptors = 65_536
 
 const usualExecutable = '/usr/local/bin/sync-bridge'
 
-/** A unit for systemd that runs this executable with the settings file, shut off from the rest of the machine. */
+/** A unit for systemd that runs this executable with the settings file, isolated from the rest of the machine. */
 export function systemdUnit(path: string, host: Host): string {
   const settingsFile = isAbsolute(path) ? path : join(host.cwd, path)
   if (!host.standalone) {
@@ -24,15 +24,15 @@ export function systemdUnit(path: string, host: Host): string {
   )
 }
 
-/** Any text that has the form of a secret; nothing is encrypted with it. */
+/** A text in the form of a secret; nothing is encrypted with it. */
 const anySecret = 'ab'.repeat(32)
 
-/** How many files a process opens with these settings; 0 while there are none that can be read. */
+/** How many files a process opens with these settings; 0 while they can't be read. */
 function neededBy(path: string, host: Host): number {
   try {
     const outcome = readSettings({
       file: { path, text: host.readFile(path) },
-      // The secret may be in a file of its own, which only the service can read.
+      // The secret may be in a file of its own that only the service can read.
       environment: { SERVICE_CACHE_HMAC_SECRET: anySecret },
       readFile: host.readFile,
     })

@@ -10,23 +10,23 @@ interface WorkersOptions {
   /** A clock in ms that never goes back. */
   now(): number
   delay(ms: number): Promise<void>
-  /** A worker that answers no ping for so long is killed and replaced. */
+  /** A worker that answers no ping for this time is killed and replaced. */
   timeoutMs: number
   /** A worker was silent for `timeoutMs` and is killed. */
   onHang(pid: number): void
-  /** A worker has ended although nobody asked it to; another one is started after the pause. */
+  /** A worker has ended without being asked to; another one is started after the pause. */
   onLoss(code: number | null, pauseMs: number): void
 }
 
-/** All workers listen at `url`, or one could not be started and that is the exit code of the whole. */
+/** All workers listen at `url`, or one could not start and the exit code is that of the whole. */
 type StartOutcome = { url: string; port: number } | { exitCode: number }
 
 const firstPauseMs = 100
 const longestPauseMs = 5000
-/** A worker that lived so long did not fail at its start. */
+/** A worker that lived for this time did not fail at its start. */
 const soundLifeMs = 10_000
 const metricsTimeoutMs = 500
-/** A worker is pinged so often before it is given up. */
+/** The number of unanswered pings after which a worker is given up. */
 const pingsPerTimeout = 5
 
 interface Member {
@@ -34,11 +34,11 @@ interface Member {
   place: Place
   hasListened: boolean
   unansweredPings: number
-  /** Its figures when they were last asked for. */
+  /** Its metrics as of its last answer. */
   lastTold: MetricFamily[]
 }
 
-/** Where one worker after the other runs. */
+/** One place for a worker; a replacement takes the place of the worker that ended. */
 interface Place {
   /** When a worker here last gave a sign of life. */
   seenAtMs: number
@@ -46,8 +46,8 @@ interface Place {
 }
 
 /**
- * Processes that share a port. One that dies is replaced. So is one that hangs, because the system goes on to deal it its
- * share of the connections.
+ * Processes that share a port. A worker that dies is replaced. So is one that hangs, because the system goes on to give
+ * it its share of the connections.
  */
 export class Workers {
   readonly #options: WorkersOptions
@@ -60,7 +60,7 @@ export class Workers {
   #isStarted = false
   #address: { url: string; port: number } | null = null
   #lastQuestion = 0
-  /** What workers that are gone have counted. */
+  /** The counters of workers that have ended. */
   #past: MetricFamily[] = []
 
   constructor(options: WorkersOptions) {
@@ -68,7 +68,7 @@ export class Workers {
   }
 
   /**
-   * Starts one worker, and when it listens the others, so that a port that is taken is told once and a free one is found
+   * Starts one worker, and the others when it listens, so that a port in use is reported once and a free port is chosen
    * once.
    */
   start(): Promise<StartOutcome> {
@@ -77,7 +77,7 @@ export class Workers {
     return this.#started.promise
   }
 
-  /** Whether each worker has given a sign of life within twice the timeout. */
+  /** Whether every worker has given a sign of life within twice the timeout. */
   get areResponsive(): boolean {
     const now = this.#options.now()
     return this.#places.every(({ seenAtMs }) => now - seenAtMs <= 2 * this.#options.timeoutMs)
@@ -95,12 +95,12 @@ export class Workers {
     await Promise.all(this.#places.map(({ vacated }) => vacated))
   }
 
-  /** After `stop`: does not wait for the requests in flight. */
+  /** Called after `stop`: does not wait for the requests in flight. */
   abort(): void {
     this.#tell({ kind: 'abort' })
   }
 
-  /** Ends those that do not even abort. */
+  /** Ends workers that ignore `abort`. */
   kill(): void {
     for (const { process } of this.#members) process.kill()
   }
@@ -145,7 +145,7 @@ export class Workers {
     return { code, hasListened: member.hasListened }
   }
 
-  // Pings are counted, not seconds: a supervisor that was itself stopped for a minute finds all workers silent.
+  // Pings are counted instead of seconds: after a pause of its own the supervisor would find all workers silent.
   async #watch(): Promise<void> {
     while (!this.#isStopping) {
       await Promise.race([
@@ -198,7 +198,7 @@ export class Workers {
     this.#started.resolve({ url, port })
   }
 
-  /** The figures of all. A worker that does not answer in time counts with the counters of its last answer. */
+  /** The metrics of all workers. A worker that does not answer in time counts with the counters of its last answer. */
   async families(): Promise<MetricFamily[]> {
     const question = ++this.#lastQuestion
     const answers = new Map<Member, MetricFamily[]>()
@@ -226,8 +226,8 @@ export class Workers {
 const answerTimeoutMs = 1000
 
 /**
- * The worker's end: answers what the supervisor asks. The function that it returns asks for the metrics of all workers; it
- * resolves to the worker's own when the supervisor does not answer within a second.
+ * The worker's side: answers the supervisor. The returned function asks for the metrics of all workers; it resolves to
+ * the worker's own when the supervisor does not answer within a second.
  */
 export function answerSupervisor(
   supervisor: Supervisor,
