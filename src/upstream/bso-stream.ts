@@ -14,14 +14,13 @@ interface BsoRewriterOptions {
 const maxLineBytes = 16 * 1024 * 1024
 
 const newline = 10
+const quote = 34
 const comma = 44
 const dot = 46
+const zero = 48
 const braceOpen = 123
 const braceClose = 125
 
-const shortBytes = 128
-
-const token = Buffer.from('"modified":')
 const exposedToken = Buffer.from('"last_modified":')
 
 /**
@@ -29,9 +28,8 @@ const exposedToken = Buffer.from('"last_modified":')
  * the exposed list: the elements of a JSON array without brackets, `modified` in decimal seconds become
  * `last_modified` in integer milliseconds. Takes the pieces as they come, lines may break off anywhere.
  *
- * A line of the usual form is copied around its token `"modified":`, after a look at its quotes; any other line is
- * parsed and printed. Inside a JSON string the token can't occur, because quotes are escaped there.
- * Throws `UpstreamError` for a line that is no record.
+ * A line of the usual form, which is recognised from its first byte to its last, is copied around its timestamp; any other
+ * line is parsed and printed. Throws `UpstreamError` for a line that is no record.
  */
 export class BsoRewriter {
   /** Records read so far. */
@@ -100,45 +98,56 @@ export class BsoRewriter {
     const end = chunk.lastIndexOf(newline) + 1
     if (end <= from) return from
     requireUtf8(chunk.subarray(from, end))
-    const lines = this.#keep === null ? new UsualRecords(chunk, end) : null
+    const lines = new UsualLines(chunk, end)
     let lineStart = from
-    let tokenAt = chunk.indexOf(token, from)
-    for (;;) {
-      const lineEnd = chunk.indexOf(newline, lineStart)
-      if (lineEnd === -1) return lineStart
-      if (tokenAt !== -1 && tokenAt < lineStart) tokenAt = chunk.indexOf(token, lineStart)
-      const nextTokenAt =
-        tokenAt === -1 || tokenAt > lineEnd ? tokenAt : chunk.indexOf(token, tokenAt + token.length)
-      const isOnce = tokenAt !== -1 && tokenAt < lineEnd && (nextTokenAt === -1 || nextTokenAt > lineEnd)
-      const decimalsEnd = isOnce && lines?.includes(lineStart, lineEnd) ? findDecimalsEnd(chunk, tokenAt) : -1
-      if (decimalsEnd === -1 || this.#skip > 0) this.#writeParsed(chunk, lineStart, lineEnd)
-      else this.#splice(chunk, lineStart, tokenAt, decimalsEnd, lineEnd)
+    // Usual lines that follow one another are copied with what lies between their timestamps in one go.
+    let copied = -1
+    while (lineStart < end) {
+      const isUsual = this.#keep === null && this.#skip === 0 && lines.read(lineStart)
+      const lineEnd = isUsual ? lines.end : chunk.indexOf(newline, lineStart)
+      if (isUsual) {
+        copied = this.#splice(chunk, copied, lineStart, lines.timestampAt)
+      } else {
+        if (copied !== -1) this.#copy(chunk, copied, lineStart - 1)
+        copied = -1
+        this.#writeParsed(chunk, lineStart, lineEnd)
+      }
       lineStart = lineEnd + 1
-      tokenAt = nextTokenAt
     }
+    if (copied !== -1) this.#copy(chunk, copied, end - 1)
+    return end
   }
 
-  /** Copies a line around its timestamp. */
-  #splice(chunk: Buffer, lineStart: number, tokenAt: number, decimalsEnd: number, lineEnd: number): void {
-    this.#reserve(lineEnd - lineStart + exposedToken.length)
+  /**
+   * Writes what is left of the usual line before, when there is one (`copied` is not -1), and this one up to its
+   * timestamp, this included. Returns up to where.
+   */
+  #splice(chunk: Buffer, copied: number, lineStart: number, timestampAt: number): number {
+    const start = copied === -1 ? lineStart : copied
+    this.#reserve(timestampAt - start + maxInsertedBytes)
     const out = this.#out
     let length = this.#outLength
-    if (this.keptCount > 0) out[length++] = comma
-    // A call costs as much as a hundred bytes that are copied here.
-    if (tokenAt - lineStart > shortBytes) length += chunk.copy(out, length, lineStart, tokenAt)
-    else for (let at = lineStart; at < tokenAt; at += 1) out[length++] = chunk[at]!
+    if (copied === -1 && this.keptCount > 0) out[length++] = comma
+    chunk.copy(out, length, start, timestampAt)
+    // In place of the line break.
+    if (copied !== -1) out[length + lineStart - 1 - copied] = comma
+    length += timestampAt - start
     for (let at = 0; at < exposedToken.length; at += 1) out[length++] = exposedToken[at]!
-    // 0.01 is 10 and not 0010, which is no JSON.
-    const numberStart = length
-    for (let at = tokenAt + token.length; at < decimalsEnd; at += 1) {
+    const secondsEnd = timestampAt + usualTimestampBytes
+    for (let at = timestampAt + tokenBytes; at < secondsEnd; at += 1) {
       const code = chunk[at]!
-      if (code !== dot && (code !== zero || length > numberStart)) out[length++] = code
+      if (code !== dot) out[length++] = code
     }
     out[length++] = zero
-    length += chunk.copy(out, length, decimalsEnd, lineEnd)
     this.#outLength = length
     this.recordCount += 1
     this.keptCount += 1
+    return secondsEnd
+  }
+
+  #copy(chunk: Buffer, start: number, end: number): void {
+    this.#reserve(end - start)
+    this.#outLength += chunk.copy(this.#out, this.#outLength, start, end)
   }
 
   #writeParsed(chunk: Buffer, lineStart: number, lineEnd: number): void {
@@ -200,63 +209,70 @@ export class BsoRewriter {
 /** Line breaks stand between records; all other control characters have to be escaped in JSON. */
 // oxlint-disable-next-line no-control-regex
 const controlCharacter = /[\x00-\x09\x0b-\x1f]/
+const usualHead = /\{"id":"[^"\\]+","modified":[1-9]\d{9}\.\d\d,"payload":"/y
+const usualTail = /(?:,"sortindex":(?:0|-?[1-9]\d{0,11}))?\}\n/y
 const escapeForm = /\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})/y
-const numberForm = /-?(?:0|[1-9]\d{0,11})(?:\.\d{1,3})?/y
-const quote = 34
-const letters = { i: 105, m: 109, p: 112, s: 115 } as const
+
+const tokenBytes = '"modified":'.length
+const usualTimestampBytes = '"modified":1234567890.12'.length
+const headAfterTimestamp = ',"payload":"'.length
+const maxInsertedBytes = 64
 
 /**
- * Tells which lines are JSON records of the usual form: objects of the known fields, each once, with values of their
- * types. Such a line may be copied as it is; any other has to be parsed. Only quotes and backslashes are looked at, so a
- * long payload costs hardly more than a short one.
+ * Reads lines of the form in which syncstorage-rs writes records: `id`, `modified`, `payload` and perhaps `sortindex`, without
+ * blanks. Such a line is valid JSON and may be copied as it is. Each of its bytes is looked at, but long runs only by
+ * searches of the engine, so a long payload costs hardly more than a short one.
  */
-class UsualRecords {
+class UsualLines {
+  /** Of the line that was read: the position of its line break, and that of `"modified":`. */
+  end = 0
+  timestampAt = 0
   /** One character for each byte, because in UTF-8 the marks of JSON stand for themselves alone. */
   readonly #text: string
   readonly #isPlain: boolean
-  /** Lines are looked at in their order, so the text is searched for backslashes only once. */
-  #escapeAt: number
+  /** Lines are read in their order, so the text is searched for backslashes only once. */
+  #escapeAt = -1
 
   constructor(chunk: Buffer, end: number) {
     this.#text = chunk.toString('latin1', 0, end)
     this.#isPlain = !controlCharacter.test(this.#text)
-    this.#escapeAt = nextEscape(this.#text, 0)
   }
 
-  includes(lineStart: number, lineEnd: number): boolean {
+  /** Whether the line that begins there has the usual form. */
+  read(lineStart: number): boolean {
+    if (!this.#isPlain) return false
+    usualHead.lastIndex = lineStart
+    if (!usualHead.test(this.#text)) return false
+    const payloadStart = usualHead.lastIndex
+    const payloadEnd = this.#endOfEncrypted(payloadStart)
+    if (payloadEnd === -1) return false
+    usualTail.lastIndex = payloadEnd
+    if (!usualTail.test(this.#text)) return false
+    this.end = usualTail.lastIndex - 1
+    // What has matched may hold a line break in a string, where it has no place.
+    if (this.#text.indexOf('\n', lineStart) !== this.end) return false
+    this.timestampAt = payloadStart - headAfterTimestamp - usualTimestampBytes
+    return true
+  }
+
+  /** Where a payload ends, behind its quote; made for those that Firefox encrypts. */
+  #endOfEncrypted(from: number): number {
     const text = this.#text
-    if (!this.#isPlain || text.charCodeAt(lineStart) !== braceOpen) return false
-    let at = lineStart + 1
-    let seen = 0
-    for (;;) {
-      const start = at
-      let field = 0
-      // One comparison for each field: the letter tells which of the names it could be.
-      switch (text.charCodeAt(start + 1)) {
-        case letters.p:
-          field = 1
-          if (text.startsWith('"payload":"', start)) at = this.#endOfString(start + 11)
-          break
-        case letters.i:
-          field = 2
-          if (text.startsWith('"id":"', start)) at = this.#endOfString(start + 6)
-          break
-        case letters.m:
-          field = 4
-          if (text.startsWith('"modified":', start)) at = endOfNumber(text, start + 11)
-          break
-        case letters.s:
-          field = 8
-          if (text.startsWith('"sortindex":', start)) at = endOfNumber(text, start + 12)
-      }
-      if (at === start) return false
-      if (at === -1 || at >= lineEnd || (seen & field) !== 0) return false
-      seen |= field
-      const mark = text.charCodeAt(at)
+    let at = from
+    let before = braceOpen
+    while (text.charCodeAt(at) === before) {
       at += 1
-      if (mark === braceClose) return at === lineEnd && (seen & 7) === 7
-      if (mark !== comma) return false
+      if (text.startsWith('\\"ciphertext\\":\\"', at)) at += 17
+      else if (text.startsWith('\\"IV\\":\\"', at)) at += 9
+      else if (text.startsWith('\\"hmac\\":\\"', at)) at += 11
+      else break
+      const quoteAt = text.indexOf('"', at)
+      if (text.indexOf('\\', at) !== quoteAt - 1) break
+      at = quoteAt + 1
+      if (text.charCodeAt(at) === braceClose && text.charCodeAt(at + 1) === quote) return at + 2
+      before = comma
     }
+    return this.#endOfString(from)
   }
 
   /** Where a string ends, behind its quote; -1 when it does not, or an escape in it makes no sense. */
@@ -286,33 +302,9 @@ function nextEscape(text: string, from: number): number {
   return at === -1 ? text.length : at
 }
 
-function endOfNumber(text: string, from: number): number {
-  numberForm.lastIndex = from
-  return numberForm.test(text) ? numberForm.lastIndex : -1
-}
-
 function requireUtf8(bytes: Uint8Array): void {
   if (isUtf8(bytes)) return
   throw new UpstreamError('bad-response', 'Cannot read a list of the storage: no UTF-8')
-}
-
-/** Where the two decimals of a line's timestamp end; -1 when its form is not the expected one. */
-function findDecimalsEnd(chunk: Buffer, tokenAt: number): number {
-  const before = chunk[tokenAt - 1]
-  if (before !== comma && before !== braceOpen) return -1
-  const digitsStart = tokenAt + token.length
-  let at = digitsStart
-  while (isDigit(chunk[at]!)) at += 1
-  const after = chunk[at + 3]
-  if (at === digitsStart || at - digitsStart > 11 || chunk[at] !== dot) return -1
-  if (!isDigit(chunk[at + 1]!) || !isDigit(chunk[at + 2]!)) return -1
-  return after === comma || after === braceClose ? at + 3 : -1
-}
-
-const zero = 48
-
-function isDigit(code: number): boolean {
-  return code >= zero && code <= 57
 }
 
 function parse(line: string): unknown {

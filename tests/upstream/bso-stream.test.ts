@@ -35,6 +35,12 @@ const lines = [
 ]
 const document = Buffer.from(lines.map((line) => `${line}\n`).join(''))
 
+function encrypted(order: ('ciphertext' | 'IV' | 'hmac')[]): string {
+  const parts = { ciphertext: 'a+b/c=', IV: 'Zm9v==', hmac: '0f9a' }
+  const payload = JSON.stringify(JSON.stringify(Object.fromEntries(order.map((name) => [name, parts[name]]))))
+  return `{"id":"a-Z_9","modified":1763700000.12,"payload":${payload},"sortindex":-20}`
+}
+
 describe('BsoRewriter', () => {
   it('makes milliseconds of decimal seconds, and leaves all other bytes alone', () => {
     const text = rewrite(Buffer.from(`${lines[0]}\n${lines[1]}\n`), 1000)
@@ -50,6 +56,21 @@ describe('BsoRewriter', () => {
 
     for (let size = 1; size <= document.length; size += 1) {
       expect(JSON.parse(`[${rewrite(document, size)}]`)).toEqual(expected)
+    }
+  })
+
+  it('agrees with parse and print on what Firefox encrypts, between lines of other forms', () => {
+    const texts = [
+      encrypted(['ciphertext', 'IV', 'hmac']),
+      encrypted(['IV', 'hmac', 'ciphertext']),
+      lines[3]!,
+      encrypted(['IV']).replace('Zm9v==', 'Z\\u0041\u00fc'),
+      encrypted(['hmac', 'ciphertext']).replace('0f9a', ''),
+    ]
+    const bytes = Buffer.from(texts.map((line) => `${line}\n`).join(''))
+
+    for (let size = 1; size <= bytes.length; size += 1) {
+      expect(JSON.parse(`[${rewrite(bytes, size)}]`)).toEqual(reference(texts))
     }
   })
 
@@ -121,11 +142,15 @@ describe('BsoRewriter', () => {
     expect(() => rewrite(bytes.subarray(0, -1), 1000)).toThrow(UpstreamError)
   })
 
-  it('makes JSON of every line with some byte changed, or no list at all', () => {
-    const line = Buffer.from(`${lines[0]!.replace('}"}', ',\\"\\u0041\\\\\\n}","sortindex":5}')}\n`)
+  it.each([
+    ['of any payload', `${lines[0]!.replace('}"}', ',\\"\\u0041\\\\\\n}","sortindex":5}')}\n`],
+    ['as the desktop encrypts', `${encrypted(['ciphertext', 'IV', 'hmac'])}\n`],
+    ['as phones encrypt', `${encrypted(['IV', 'hmac', 'ciphertext']).replace(',"sortindex":-20', '')}\n`],
+  ])('makes JSON of every line with some byte changed, or no list at all: %s', (_, text) => {
+    const line = Buffer.from(text)
     let listed = 0
     for (let at = 0; at < line.length - 1; at += 1) {
-      for (const byte of [0, 9, 32, 34, 44, 48, 58, 65, 91, 92, 93, 117, 123, 125, 195, 255]) {
+      for (const byte of [0, 9, 10, 32, 34, 44, 48, 58, 65, 91, 92, 93, 117, 123, 125, 195, 255]) {
         const changed = Buffer.concat([line, line])
         changed[at] = byte
         let text: string
