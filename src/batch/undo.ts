@@ -66,12 +66,12 @@ class Undo {
   readonly #changes: VisibleChanges
   readonly #pending = new Map<string, Pending>()
   #since: Timestamp
-  #mustLook: boolean
+  #isStale: boolean
 
   constructor(changes: VisibleChanges) {
     this.#changes = changes
     this.#since = changes.since ?? zeroTimestamp
-    this.#mustLook = changes.since === null
+    this.#isStale = changes.since === null
     for (const [id, change] of changes.applied) {
       const hadNothing = change.before === null && change.leftAt === null
       if (!hadNothing) this.#pending.set(id, { ...change, isBeingReset: false })
@@ -84,10 +84,10 @@ class Undo {
    */
   async run(): Promise<'done' | 'moved' | 'refused'> {
     const { storage, collection, limits } = this.#changes
-    if (this.#mustLook)
+    if (this.#isStale)
       this.#dropConcurrentWrites(await storage.snapshot(collection, [...this.#pending.keys()]))
     // If this round ends early, the state of the collection is unknown.
-    this.#mustLook = true
+    this.#isStale = true
 
     const resets = this.#idsWhere((change) => mustReset(change))
     if (resets.length > 0) {

@@ -25,7 +25,7 @@ const maxMovedRounds = 4
 const maxRetries = 2
 
 // A collection that has never been written to has no record of any id.
-const idOfNobody = 'none'
+const absentId = 'none'
 
 /** What the collections of a transaction share. */
 export interface TransactionContext {
@@ -154,7 +154,7 @@ export class WrittenCollection {
   /** Null when it is not known whether the row was made. */
   async #createRow(): Promise<CommitOutcome | null> {
     try {
-      return await this.storage.remove(this.collection, [idOfNobody], zeroTimestamp)
+      return await this.storage.remove(this.collection, [absentId], zeroTimestamp)
     } catch (error) {
       if (isRefusal(error)) throw error
       await this.#backOff(error)
@@ -221,7 +221,7 @@ export class WrittenCollection {
   async undo(): Promise<UndoResult> {
     if (!this.#state) return 'untouched'
     // One last look at a step of which it is unknown whether it was applied.
-    const isClear = !this.#doubt || (await this.#look(this.#doubt)) !== 'unknown'
+    const isClear = !this.#doubt || (await this.#probeOnce(this.#doubt)) !== 'unknown'
     if (!this.#state.isVisible) return isClear ? 'untouched' : 'unknown'
     const { applied, mayHaveConcurrentWrites } = this.#state
     const { storage, collection, limits } = this
@@ -362,14 +362,14 @@ export class WrittenCollection {
   /** Reads whether a step was applied. Throws when that can't be told. */
   async #probe(step: Step, failure: unknown): Promise<'applied' | 'moved' | 'unapplied'> {
     this.#context.observe({ kind: 'probed', collection: this.collection })
-    const verdict = await this.#look(step)
+    const verdict = await this.#probeOnce(step)
     if (verdict !== 'unknown') return verdict
     this.#doubt = step
     const message = `Cannot tell whether the write to "${this.collection}" was carried out: outcome unknown, read before repeating`
     throw new UpstreamError('connection-lost', message, { applied: 'unknown', cause: failure })
   }
 
-  async #look(step: Step): Promise<'applied' | 'moved' | 'unapplied' | 'unknown'> {
+  async #probeOnce(step: Step): Promise<'applied' | 'moved' | 'unapplied' | 'unknown'> {
     const snapshot = await this.#snapshotPatiently().catch(() => null)
     if (!snapshot) return 'unknown'
     const judged = this.#state.judge(step, snapshot)

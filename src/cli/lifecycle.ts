@@ -166,9 +166,9 @@ class Changes {
   #isBusy = false
   #isAskedAgain = false
   /** The successor that has taken over. */
-  #heir: Successor | null = null
+  #takenOverBy: Successor | null = null
   /** The successor that is starting. */
-  #successor: Successor | null = null
+  #startingSuccessor: Successor | null = null
   /** The effective settings. */
   #running: Settings
 
@@ -212,7 +212,7 @@ class Changes {
 
   /** The service ends, so no successor takes over any more. */
   cancel(): void {
-    this.#successor?.kill()
+    this.#startingSuccessor?.kill()
   }
 
   async #alone(change: () => Promise<void>): Promise<void> {
@@ -228,7 +228,7 @@ class Changes {
     this.#isBusy = false
     if (!this.#isAskedAgain) return
     this.#isAskedAgain = false
-    if (this.#heir) this.#heir.reload()
+    if (this.#takenOverBy) this.#takenOverBy.reload()
     else await this.reload()
   }
 
@@ -252,7 +252,7 @@ class Changes {
     }
     this.#log.info('starting a successor')
     const successor = processes.startSuccessor(successorEnvironment(this.#context, this.#service.port))
-    this.#successor = successor
+    this.#startingSuccessor = successor
     const late = Promise.withResolvers<{ failure: string }>()
     const timer = setTimeout(
       () => late.resolve({ failure: `it did not listen within ${successorTimeoutMs / 1000} s` }),
@@ -260,14 +260,14 @@ class Changes {
     )
     const outcome = await Promise.race([successor.started, late.promise])
     clearTimeout(timer)
-    this.#successor = null
+    this.#startingSuccessor = null
     if ('failure' in outcome) {
       successor.kill()
       this.#log.error('takeover failed', { reason: outcome.failure })
       return
     }
     this.#notifier.handOver(successor.pid)
-    this.#heir = successor
+    this.#takenOverBy = successor
     this.#log.info('taken over', { pid: successor.pid })
     this.#onTakenOver()
   }

@@ -26,8 +26,8 @@ export interface CredentialsOptions {
    */
   exchange(identity: Identity, requestId: string): Promise<SyncCredentials>
   /**
-   * Whether a refusal will still stand in a few seconds and may be remembered as long; all do when left out.
-   * One that blames a clock does not.
+   * Whether a refusal will still hold in a few seconds and may be remembered as long; if absent, every refusal does. One
+   * that is about a clock does not.
    */
   isLasting?(refusal: ServiceError): boolean
   /** Shared by several processes; null keeps everything in this one. */
@@ -37,7 +37,7 @@ export interface CredentialsOptions {
   /** Still opens what was sealed before the secret was changed. */
   previousSecret?: Uint8Array
   tokenServerUrl: string
-  /** No credentials are used for longer without asking the token server again. */
+  /** The longest use of credentials before the token server is asked again. */
   ttlSeconds: number
   /** Ms since 1970. */
   wallClock(): number
@@ -60,16 +60,16 @@ interface Requester {
 
 /** From identities to credentials, remembered for a few minutes. */
 export interface Credentials {
-  /** What this process remembers, without waiting for anything: the way of most requests. */
+  /** Credentials that this process remembers, without a wait: the way of most requests. */
   recall(identity: Identity): SyncCredentials | null
   /**
-   * Remembered credentials, or those of one call to the token server for all who wait. Rejects as `exchange` does.
-   * The call goes on when the client that caused it has hung up.
+   * Remembered credentials, or those of one call to the token server for all requests that wait. Rejects as `exchange`
+   * does. The call goes on when the client that caused it has hung up.
    */
   obtain(identity: Identity, requester: Requester): Promise<Obtained>
   /**
-   * After the storage answered 401 to `refused`: forgets them everywhere and asks the token server, once for all who
-   * wait. Newer ones that somebody else has fetched meanwhile are returned as they are.
+   * After the storage answered 401 to `refused`: forgets these credentials everywhere and asks the token server, once for
+   * all requests that wait. Newer credentials that were fetched meanwhile are returned as they are.
    */
   renew(identity: Identity, refused: SyncCredentials, requester: Requester): Promise<SyncCredentials>
 }
@@ -79,10 +79,10 @@ export function createCredentials(options: CredentialsOptions): Credentials {
 }
 
 const maxEntries = 10_000
-/** What another process has forgotten is used here for no longer than that. */
+/** What another process has forgotten is used here for this time at most. */
 const localTtlMs = 60_000
 const refusalTtlMs = 5000
-/** Requests under way must reach the storage before their credentials end. */
+/** Requests in flight must reach the storage before their credentials expire. */
 const expiryMarginMs = 10_000
 
 interface Lookup {
@@ -96,7 +96,7 @@ class RememberedCredentials implements Credentials {
   readonly #local: LocalCredentials
   readonly #shared: SharedCredentials | null
   readonly #refusals = new RecentMap<string, { refusal: ServiceError; monotonicEndMs: number }>(maxEntries)
-  /** By index, so that nobody is handed what was fetched for another identity. */
+  /** By index, so that no request gets what was fetched for another identity. */
   readonly #lookups = new Map<string, Lookup>()
 
   constructor(options: CredentialsOptions) {
@@ -132,7 +132,7 @@ class RememberedCredentials implements Credentials {
     const index = this.#seal.index(identity)
     for (let lookup = this.#lookups.get(index); lookup; lookup = this.#lookups.get(index)) {
       const { credentials } = await this.#counted('joined', lookup.result)
-      // A lookup that was under way may come back with the very credentials that were refused.
+      // A lookup in flight may return the very credentials that were refused.
       if (lookup.kind === 'renew' || !isSame(credentials, refused)) return credentials
     }
     const known = this.#local.recall(identity)
@@ -192,7 +192,7 @@ class RememberedCredentials implements Credentials {
     )
     if (expiresAtMs <= nowMs) return
     this.#local.remember(identity, { credentials, expiresAtMs })
-    // Nobody waits for this: a slow store must not delay an answer.
+    // Not awaited: a slow store must not delay an answer.
     void this.#shared?.keep(identity, { credentials, expiresAtMs })
   }
 

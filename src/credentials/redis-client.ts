@@ -11,12 +11,12 @@ export interface RedisClient {
   destroy(): void
 }
 
-/** What commands are given to: one server, or several that act as one. */
+/** The receiver of commands: one server, or several that act as one. */
 export interface RedisLink {
   /** Rejects in time; see `RedisClient.send`. Only commands without a key or with one, right after its name. */
   ask(command: string[]): Promise<unknown>
   close(): void
-  /** Until it has ended commands wait for it, all together at most 500 ms. */
+  /** Commands wait for it to end, all together 500 ms at most. */
   readonly firstAttempt: FirstAttempt
 }
 

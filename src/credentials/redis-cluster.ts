@@ -61,7 +61,7 @@ export class RedisCluster implements RedisLink {
     this.#owners = []
   }
 
-  /** The answer of one, when all answer: a cluster of which a part is away can't be relied upon. */
+  /** The answer of one, if all answer: a cluster with a part missing can't be relied upon. */
   async #askAll(command: string[]): Promise<unknown> {
     const answers = await Promise.all([...this.#masters.values()].map((master) => master.ask(command)))
     if (answers.length === 0) throw new RedisLoss(null, 'not connected')
@@ -84,7 +84,7 @@ export class RedisCluster implements RedisLink {
     }
   }
 
-  /** A slot on its way from one member to another is told of by ASK, and asked for with ASKING. */
+  /** ASK announces a slot that is on its way from one member to another, and ASKING requests it. */
   async #askOther(command: string[], endpoint: RedisEndpoint, code: string): Promise<unknown> {
     const other = this.#connected(endpoint)
     if (code !== 'ASK') return other.ask(command)
@@ -115,7 +115,7 @@ export class RedisCluster implements RedisLink {
     await Promise.all([...this.#masters.values()].map(({ firstAttempt }) => firstAttempt.ended))
   }
 
-  /** What the first member says that knows; several are asked at once, so that one that hangs costs nothing. */
+  /** The answer of the first member that has one; several are asked at once, so that one that hangs costs nothing. */
   async #discover(): Promise<SlotRange[]> {
     const { askOnce, random } = this.#options
     const shuffled = this.#members

@@ -30,8 +30,8 @@ const readOnlyRepliesToReconnect = 3
 const readOnlyReconnectIntervalMs = 2000
 
 /**
- * A connection that is made again for ever, in the background. While there is none commands are rejected at once, and
- * always within `commandTimeoutMs`; only those that come before the first attempt has ended wait for it.
+ * A connection that is made again for ever, in the background. Without a connection commands are rejected at once,
+ * otherwise within `commandTimeoutMs`; only commands before the end of the first attempt wait for it.
  */
 export class RedisConnection implements RedisLink {
   readonly firstAttempt = new FirstAttempt()
@@ -74,7 +74,7 @@ export class RedisConnection implements RedisLink {
   }
 
   async #stayConnected(): Promise<void> {
-    // Opening the first connection loads the client, which nothing that starts along with us should wait for.
+    // Opening the first connection loads the client, so other parts that start must not wait for it.
     await this.#pause(0)
     let failures = 0
     while (!this.#closing.signal.aborted) {
@@ -130,7 +130,7 @@ export class RedisConnection implements RedisLink {
     this.#options.onTrouble('suspended', null)
     this.#probing = setInterval(() => void this.#probe(), probeIntervalMs)
     this.#probing.unref()
-    // The unanswered commands go with the connection, so that nothing piles up.
+    // Unanswered commands end with the connection, so that they do not pile up.
     this.#drop()
   }
 

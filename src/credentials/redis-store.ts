@@ -148,7 +148,7 @@ async function openClient(
   signal?.addEventListener('abort', destroy, { once: true })
   void ended.then(() => {
     signal?.removeEventListener('abort', destroy)
-    // Only then does it let go of its timers.
+    // The client keeps its timers until then.
     client.destroy()
   })
   try {

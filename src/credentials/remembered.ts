@@ -14,7 +14,7 @@ interface LocalCredentialsOptions {
   monotonicClock(): number
 }
 
-/** Longer identities are known by their index, so that memory stays bounded. */
+/** Longer identities are stored under their index, so that memory stays bounded. */
 const maxKeyLength = 4096
 
 /** Opened credentials that this process remembers: the hot path, which costs no cryptography and no I/O. */
@@ -60,8 +60,8 @@ export class LocalCredentials {
 
 interface Entry {
   credentials: SyncCredentials
-  // Two ends: a wall clock that is set back must not lengthen a life, and a monotonic one may stand still while
-  // the machine sleeps.
+  // Two clocks: a wall clock that is set back must not lengthen a life, and a monotonic one may stand still while the
+  // machine sleeps.
   wallEndMs: number
   monotonicEndMs: number
 }
@@ -79,7 +79,7 @@ export interface CredentialStore {
   delete(key: string): Promise<void>
   /** Whether the store can be used right now; never rejects. */
   ping(): Promise<boolean>
-  /** Lets go of connections and timers. What is asked afterwards may be rejected. */
+  /** Closes connections and timers. Later calls may be rejected. */
   close(): Promise<void>
 }
 
@@ -95,18 +95,18 @@ interface SharedCredentialsOptions {
   seal: Seal
   /** Opens what was stored before the secret was changed. */
   previousSeal: Seal | null
-  /** The longest life that anything is granted. */
+  /** The longest life that entries are given. */
   ttlMs: number
   wallClock(): number
   observe(event: SharedCredentialsEvent): void
 }
 
-/** How far the clocks of the processes that share a store may be apart. */
+/** The greatest difference between the clocks of processes that share a store. */
 const clockToleranceMs = 30_000
 
 /**
- * Credentials kept sealed in a store that several processes share. The store is neither trusted nor relied upon:
- * all trouble with it, and anything strange in it, is as if it knew nothing. No method rejects.
+ * Credentials kept sealed in a store that several processes share. The store is neither trusted nor relied upon: every
+ * error of it, and every entry that is not ours, is a miss. No method rejects.
  */
 export class SharedCredentials {
   readonly #options: SharedCredentialsOptions
@@ -124,7 +124,7 @@ export class SharedCredentials {
       const text = await this.#options.store.get(key).catch(() => undefined)
       if (text === undefined) {
         this.#options.observe('store-error')
-        // Asking a failing store again would cost its timeout again.
+        // A failing store is not asked again, which would cost its timeout once more.
         return null
       }
       if (text === null) continue
@@ -159,7 +159,7 @@ export class SharedCredentials {
   #open(seal: Seal, identity: Identity, text: string): Opened | null {
     const nowMs = this.#options.wallClock()
     const opened = seal.open(identity, text, nowMs)
-    // A life longer than any we grant was measured by a clock that has been set back since.
+    // A longer life than ours was measured by a clock that has been set back since.
     return opened && opened.expiresAtMs - nowMs <= this.#options.ttlMs + clockToleranceMs ? opened : null
   }
 

@@ -11,7 +11,7 @@ interface SealOptions {
   randomBytes(count: number): Uint8Array
 }
 
-/** What a sealed text held. */
+/** The contents of a sealed text. */
 export interface Opened {
   credentials: SyncCredentials
   /** Wall clock, ms since 1970, after which they must not be used any more. */
@@ -19,19 +19,19 @@ export interface Opened {
 }
 
 /**
- * Turns credentials into text that only who shows the same identity again can open.
- * The encryption key is derived from the secret *and* the assertion, and the assertion is stored nowhere: neither
- * the secret nor the stored text, nor both together, give anything away.
+ * Turns credentials into text that only a holder of the same identity can open. The encryption key is derived from the
+ * secret *and* the assertion, and the assertion is stored nowhere: neither the secret nor the stored text, nor both
+ * together, give anything away.
  */
 export interface Seal {
   /** Where the credentials of an identity are kept: 43 characters that tell nothing about it. */
   index(identity: Identity): string
   seal(identity: Identity, contents: Opened): string
-  /** Null for whatever was not sealed for this very identity with this secret, was changed, or has expired. */
+  /** Null for a text that was not sealed for this very identity with this secret, was changed, or has expired. */
   open(identity: Identity, text: string, nowMs: number): Opened | null
 }
 
-/** Longer texts are none of ours and are not even looked at. */
+/** Longer texts are not ours, and are not read. */
 export const maxSealedLength = 8192
 
 const version = 'v1.'
@@ -102,7 +102,7 @@ function hmac(key: Uint8Array, message: Uint8Array): Buffer {
   return new Bun.CryptoHasher('sha256', key).update(message).digest()
 }
 
-// Loaded by whoever seals first: it takes a fifth of a start and an eighth of the memory of an idle process.
+// Loaded at the first seal: loading takes a fifth of a start and an eighth of the memory of an idle process.
 function ciphers(): typeof Crypto {
   return require('node:crypto') as typeof Crypto
 }
@@ -112,7 +112,7 @@ function readSealed(text: string): Buffer | null {
   if (text.length > maxSealedLength || !text.startsWith(version)) return null
   const encoded = text.slice(version.length)
   const bytes = Buffer.from(encoded, 'base64url')
-  // Decoders of base64url overlook strange characters and spare bits; a text has one spelling only.
+  // Decoders of base64url accept stray characters and spare bits, so only the one canonical spelling is valid.
   if (bytes.length <= nonceBytes + tagBytes || bytes.toString('base64url') !== encoded) return null
   return bytes
 }

@@ -1,4 +1,4 @@
-/** Rejection of a promise that took too long. */
+/** The rejection of a promise that took too long. */
 export class NoAnswer extends Error {
   override readonly name = 'NoAnswer'
 
@@ -7,7 +7,7 @@ export class NoAnswer extends Error {
   }
 }
 
-// A timer that comes so much too late tells that this process stood still, not that nobody answered.
+// A timer that fires so late shows that this process stood still, not that the other side did not answer.
 const latenessMs = 20
 const secondChanceMs = 25
 

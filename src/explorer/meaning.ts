@@ -167,8 +167,8 @@ export function devices(clients: Entry[], tabs: Entry[]): Device[] {
     tabsOf.delete(entry.wire.id)
     return [deviceOf(entry, fields, own)]
   })
-  const strangers = [...tabsOf.values()].map((entry) => deviceOf(entry, fieldsOf(entry)!, entry))
-  return [...known, ...strangers].toSorted((left, right) => right.seenMs - left.seenMs)
+  const withoutRecord = [...tabsOf.values()].map((entry) => deviceOf(entry, fieldsOf(entry)!, entry))
+  return [...known, ...withoutRecord].toSorted((left, right) => right.seenMs - left.seenMs)
 }
 
 function deviceOf(entry: Entry, fields: Fields, tabs: Entry | undefined): Device {

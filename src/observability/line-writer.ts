@@ -7,7 +7,7 @@ interface LineSink {
 interface LineWriter {
   /** Appends a line, given without its line break. Never blocks and never throws; a full queue drops the line. */
   write(line: string): void
-  /** Resolves once the queue is empty. With a reader that has stopped reading that is never: race it with a timer. */
+  /** Resolves once the queue is empty; never, if the reader has stopped: race it with a timer. */
   flush(): Promise<void>
   /** Lines dropped so far, because the queue was full or the sink failed. */
   readonly dropped: number

@@ -48,7 +48,7 @@ export interface Metrics {
   shed(reason: string): void
   /** A request was answered 503 before its path was looked at. */
   refused(method: string): void
-  /** An error that nobody foresaw: a defect of ours. */
+  /** An unforeseen error: a defect of ours. */
   defect(): void
   /** How late the event loop was, at each look. */
   eventLoopLag(ms: number): void
@@ -119,7 +119,7 @@ export function createMetrics(sources: MetricsSources): Metrics {
     'How late the event loop is, ten times a second',
     secondsBounds,
   )
-  // Prometheus sees an increase only of counters that it has seen before, so what alerts count is shown from the start.
+  // Prometheus sees an increase only of counters that it has seen before, so the counters of alerts exist from the start.
   defects()
   credentials('rejected-entry')
   for (const event of ['partial', 'unknown']) transactions(event)

@@ -13,7 +13,7 @@ export interface BodyBudgetOptions {
   firstByteMs?: number
 }
 
-/** A body on its way. It holds memory of the budget until it is released. */
+/** A body that is being received. It holds memory of the budget until it is released. */
 export interface IncomingBody {
   /**
    * Resolves when the whole body is there. Rejects with `ServiceError` 413 when it is too large, 400 when it does not arrive
@@ -21,14 +21,14 @@ export interface IncomingBody {
    */
   readonly arrived: Promise<void>
   /**
-   * Hands the bytes to `read`, once, and frees them. The memory stays reserved for what was made of them until the
-   * release, in the name of the owner: of whoever the credentials proved to stand for. It can't be taken away any more.
-   * Throws `ServiceError` 503 when the body was dropped before, because others needed the memory.
+   * Hands the bytes to `read`, once, and frees them. The memory stays reserved for the result until the release, now in
+   * the name of the user whom the credentials stand for, and can't be taken away any more. Throws `ServiceError` 503 when
+   * the body was dropped before, because others needed the memory.
    */
   parse<T>(owner: string, read: (bytes: Uint8Array) => T): T
-  /** Whether all of it has come. */
+  /** Whether all of it has arrived. */
   readonly isWhole: boolean
-  /** Gives it up, or what is left of it; further calls do nothing. */
+  /** Drops the body, or frees what is left of it; further calls do nothing. */
   release(): void
 }
 
@@ -38,11 +38,10 @@ const defaultFirstByteMs = 10_000
 const callersAtLeast = 4
 
 /**
- * Receives request bodies, and bounds the memory and the time that they take together. A body needs no permit of the
- * load shedder while it arrives: whoever sends slowly, or not at all, takes nobody's place.
- *
- * When the memory is full, the body is dropped that has cost most so far (bytes times age), among those whose senders
- * have not proved who they are. Large bodies that stall are dropped first; a small one that comes at once never is.
+ * Receives request bodies, and bounds the memory and the time that they take together. A body needs no permit of the load
+ * shedder while it arrives, so slow senders take no places. When the memory is full, the body that has cost most so far
+ * (bytes times age) is dropped, among those whose senders have not proved who they are. So large bodies that stall go
+ * first, and a small one that comes at once never goes.
  */
 export class BodyBudget {
   readonly #bodies = new Set<Body>()
@@ -62,10 +61,9 @@ export class BodyBudget {
   }
 
   /**
-   * Begins to receive the body of a request, before anything is waited for: the server keeps up to 2 MB of a body that
-   * nobody reads, which no budget bounds. `caller` tells one caller from others; nobody has checked it yet.
-   *
-   * Throws `ServiceError` 415 for a media type or an encoding that is not plain JSON, 413 for a length that is too large.
+   * Begins to receive the body of a request, before anything is waited for: the server keeps up to 2 MB of a body that is
+   * not read, which no budget bounds. `caller` tells callers apart; it is not verified yet. Throws `ServiceError` 415 for
+   * a media type or an encoding that is not plain JSON, 413 for a length that is too large.
    */
   receive(request: Request, caller: string, deadlineAtMs: number): IncomingBody {
     checkMediaType(request.headers)
@@ -78,18 +76,18 @@ export class BodyBudget {
     this.#bodies.add(body)
     const limits = { maxBytes, likelyBytes: announced === null ? maxBytes : Number(announced), deadlineAtMs }
     body.arrived = body.read(request.body.getReader(), limits)
-    // Who answers before the body is there does not wait for it.
+    // A request that is answered before its body has arrived does not wait for it.
     body.arrived.catch(() => body.release())
     return body
   }
 
-  /** Gives up bodies whose time is over; to be called several times a second. */
+  /** Drops bodies whose time is over; called several times a second. */
   expire(): void {
     const nowMs = this.options.now()
     for (const body of this.#bodies) if (body.dueAtMs <= nowMs) body.drop(notReceived())
   }
 
-  /** Takes so many bytes for a body, of others' if need be. Throws what the body is refused with. */
+  /** Reserves memory for a body, by dropping others if need be. Throws the error that the body is refused with. */
   reserve(body: Body, bytes: number): void {
     this.#checkShare(body, body.caller, bytes)
     while (this.#heldBytes + bytes > this.#totalBytes) this.#dropCostliest(body, () => true)
@@ -98,7 +96,7 @@ export class BodyBudget {
     this.#charge(body.caller, bytes)
   }
 
-  /** From now on a body counts as that of another name. Throws what the body is refused with. */
+  /** Counts a body under another name from now on. Throws the error that the body is refused with. */
   rename(body: Body, owner: string): void {
     if (owner === body.caller) return
     this.#checkShare(body, owner, body.heldBytes)
@@ -119,7 +117,7 @@ export class BodyBudget {
     else this.#bytesOf.set(caller, held)
   }
 
-  /** Takes back all that a body holds. */
+  /** Frees everything that a body holds. */
   free(body: Body): void {
     this.#bodies.delete(body)
     if (body.heldBytes === 0) return
@@ -144,7 +142,7 @@ class Body implements IncomingBody {
   arrived = Promise.resolve()
   heldBytes = 0
   isWhole = false
-  /** Whether the credentials that came with it proved good. */
+  /** Whether the credentials that came with it have proved good. */
   isProven = false
   #buffer = new ArrayBuffer(0)
   #size = 0
@@ -156,7 +154,7 @@ class Body implements IncomingBody {
     private readonly budget: BodyBudget,
     public caller: string,
     private readonly startedAtMs: number,
-    /** When it is given up; later once its first byte has come, never once it is whole. */
+    /** When it is dropped: later once its first byte has come, never once it is whole. */
     public dueAtMs: number,
   ) {}
 
@@ -176,7 +174,7 @@ class Body implements IncomingBody {
       }
     } catch (error) {
       if (error instanceof ServiceError) throw error
-      // The client has left, so nobody reads this answer.
+      // The client has left, so this answer has no reader.
       throw notReceived()
     }
     this.isWhole = !this.#isReleased
@@ -202,7 +200,7 @@ class Body implements IncomingBody {
 
   release(): void {
     this.#isReleased = true
-    // A body whose sender has left is broken already.
+    // The stream of a sender that has left is broken already.
     this.#reader?.cancel().catch(() => {})
     this.budget.free(this)
     this.#free()
@@ -212,13 +210,13 @@ class Body implements IncomingBody {
     return this.heldBytes * (nowMs - this.startedAtMs + 1)
   }
 
-  // At once, and not when the next garbage collection finds the buffer.
+  // Frees the buffer at once, instead of at the next garbage collection.
   #free(): void {
     this.#buffer = this.#buffer.transfer(0)
     this.#size = 0
   }
 
-  // One buffer that doubles: pieces of a few bytes would each cost a hundred more if they were kept as they come.
+  // One buffer that doubles: kept by themselves, pieces of a few bytes would each cost a hundred more.
   #append(piece: Uint8Array, likelyBytes: number): void {
     const needed = this.#size + piece.length
     if (needed > this.#buffer.byteLength) {
@@ -231,7 +229,7 @@ class Body implements IncomingBody {
   }
 }
 
-/** Lets the server throw away the body of a request that nobody is going to read. */
+/** Lets the server discard the body of a request that does not need it. */
 export function discardBody({ headers, body }: Request): void {
   if (headers.has('content-length') || headers.has('transfer-encoding')) body?.cancel().catch(() => {})
 }
@@ -251,7 +249,7 @@ function unsupported(name: string, description: string): ServiceError {
   return invalidRequest([{ location: 'header', name, description }], { status: 415 })
 }
 
-// What is left of the body stays unread, so the connection can't carry another request.
+// The rest of the body stays unread, so the connection can't carry another request.
 const closing = { Connection: 'close' }
 
 function tooLarge(maxBytes: number): ServiceError {

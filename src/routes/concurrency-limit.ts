@@ -1,7 +1,7 @@
-/** How long one look at the event loop lasts. */
+/** The length of one window, after which the event loop's lag is judged. */
 export const windowMs = 100
 
-// One slow turn, or a machine that stood still for a moment, is no overload.
+// A single slow turn, or a machine that stood still for a moment, is no overload.
 const lateWindows = 2
 const decrease = 0.7
 // From the lowest limit to the full one in five seconds.
@@ -11,7 +11,7 @@ const floor = 64
 interface ConcurrencyLimitOptions {
   /** Requests in flight at most, while the event loop is on time. */
   maxRequests: number
-  /** How late the event loop may be; 0: as late as it will. */
+  /** How late the event loop may be; 0: no limit. */
   maxLagMs: number
 }
 
@@ -41,7 +41,7 @@ export class AdaptiveConcurrencyLimit {
     return this.#floor
   }
 
-  /** Whether it is below what was configured. */
+  /** Whether it is below the configured limit. */
   get isLowered(): boolean {
     return this.#value < this.options.maxRequests
   }
@@ -68,19 +68,19 @@ export class AdaptiveConcurrencyLimit {
 const leastPerWindow = 100
 /** Rejections that may go out for each request that was admitted. */
 const share = 0.25
-/** Rejections that wait at most; those beyond go out at once. */
+/** Rejections that may wait; further ones go out at once. */
 const maxWaiting = 4096
 
 /**
- * Rejects a quarter as many requests as are admitted, or a thousand a second, and delays the other rejections. Clients
- * that ask again as soon as they are rejected would otherwise take the time that the admitted requests need, and HTTP
- * knows no other way to slow a sender down than to answer later.
+ * Delays rejections: a quarter as many as requests are admitted, or a thousand a second, go out at once. Clients that ask
+ * again as soon as they are rejected would otherwise take the time that the admitted requests need, and HTTP can slow a
+ * sender down only by a late answer.
  */
 export class RejectionThrottle {
   #left = leastPerWindow
   readonly #waiting: (() => void)[] = []
 
-  /** Null: reject at once. Else a promise that resolves when it is time to. */
+  /** Null: reject at once. Otherwise a promise that resolves when the rejection may go out. */
   turn(): Promise<void> | null {
     if (this.#left > 0) {
       this.#left -= 1

@@ -18,9 +18,9 @@ export type RejectionReason =
 export interface LoadOptions {
   /** Requests in flight at most. */
   maxRequests: number
-  /** Requests of one user in flight at most, while there is hardly any room left; 0: as many as there are. */
+  /** Requests of one user in flight at most, while hardly any room is left; 0: no limit. */
   maxRequestsOfUser: number
-  /** How late the event loop may be before fewer are admitted; 0: as late as it will. */
+  /** How late the event loop may be before fewer requests are admitted; 0: no limit. */
   maxLagMs: number
   /** On a clock in ms that never goes back. */
   now(): number
@@ -34,9 +34,9 @@ export interface LoadOptions {
   observeRejection(reason: RejectionReason): void
 }
 
-/** The right of one request to be in flight. */
+/** A permit: the right of one request to be in flight. */
 export interface Permit {
-  /** Gives it back; further calls do nothing. */
+  /** Releases the permit; further calls do nothing. */
   release(): void
 }
 
@@ -45,29 +45,30 @@ const othersAreRecentMs = 60_000
 // Half of the places at the token server.
 const maxRootViews = 16
 const mebibyte = 1024 * 1024
-// The unit for systemd grants 512 MiB. What is collected late lets the process grow far beyond what it uses.
+// Garbage is collected early, and new requests are shed, long before `MemoryMax=` of the unit: late collection lets the
+// process grow far beyond what it uses.
 const collectAboveBytes = 160 * mebibyte
 const collectEveryBytes = 32 * mebibyte
 const shedAboveBytes = 384 * mebibyte
-// The default of `max_concurrent_requests`; who admits more grants more memory, too.
+// The default of `max_concurrent_requests`; a larger one raises the memory in proportion.
 const usualRequests = 512
 const backoffAfterMs = 5000
 const backoffSeconds = 30
 
 /**
- * Decides whether a request for somebody's data may begin. Only requests whose body has arrived and whose credentials
- * proved good hold a permit, until the last byte of their answer is handed on: a stranger can't take anybody's place.
+ * Decides whether a request for user data may begin. Only requests whose body has arrived and whose credentials proved
+ * good hold a permit, until the last byte of their answer is handed on, so that a stranger can't take a place.
  */
 export class LoadShedder {
   readonly #limit: AdaptiveConcurrencyLimit
   readonly #throttle = new RejectionThrottle()
   readonly #requestsOf = new Map<string, number>()
   readonly #rootViewsOf = new Map<string, number>()
-  /** What is in flight; a batch weighs as much as all requests in it. */
+  /** The requests in flight; a batch weighs as much as all requests in it. */
   #weight = 0
   #isShortOfMemory = false
   #collectedAtBytes = 0
-  /** The most that was in flight in this window, and how many requests began. */
+  /** The most that was in flight in this window, and the number of requests that began. */
   #peak = 0
   #begun = 0
   #lastUser: string | null = null
@@ -88,7 +89,7 @@ export class LoadShedder {
     return this.#limit.value
   }
 
-  /** How long clients are to stay away; 0: they need not. */
+  /** The pause that clients are asked for; 0: none. */
   get backoffSeconds(): number {
     return this.#backoffSeconds
   }
@@ -98,30 +99,33 @@ export class LoadShedder {
     return this.#isShortOfMemory || this.#weight + 1 > this.#limit.value
   }
 
-  /** Whether a request would be rejected now, whoever's it is: the cheap question, before anything is done for it. */
+  /**
+   * Whether every request would be rejected now, whoever sent it. A cheap question, asked before any work is done for the
+   * request.
+   */
   rejectsAll(): boolean {
     if (!this.isFull) return false
     if (this.#isShortOfMemory) {
       this.options.observeRejection('memory')
       return true
     }
-    // This may be another user, whom nobody knows yet: from now on the one who has everything gets a share.
+    // This may be another user who is not known yet, so from now on the user who holds every place is limited to a share.
     this.#noteOthers()
     this.#observeFull()
     return true
   }
 
-  /** Null: reject at once. Else a promise that resolves when it is time to. */
+  /** Null: reject at once. Otherwise a promise that resolves when the rejection may go out. */
   rejectionTurn(): Promise<void> | null {
     return this.#throttle.turn()
   }
 
   /**
-   * A permit for a request of that user, or for a batch of so many; null: it has to be rejected. The user's name is as
-   * secret as the credentials, and forgotten with the last permit.
+   * A permit for a request of that user, or for a batch of so many; null: it must be rejected. The user's name is as
+   * secret as the credentials, and is forgotten with the last permit.
    */
   acquire(user: string, requests = 1): Permit | null {
-    // However large a batch is, it has to fit in when there is nothing else.
+    // A batch of any size must fit in when nothing else is in flight.
     const weight = Math.max(1, Math.min(requests, this.#limit.floor))
     this.#noteUser(user)
     if (!this.#admits(user, weight)) return null
@@ -138,9 +142,9 @@ export class LoadShedder {
   }
 
   /**
-   * A permit to ask the token server whose a root view with these credentials is; null: it has to be rejected. Anybody can
-   * make up credentials, and these questions must leave room at the token server for those who ask for data. Requests
-   * with the same credentials share one question.
+   * A permit for a root view to ask the token server for the user of these credentials; null: it must be rejected.
+   * Anybody can make up credentials, so these questions must leave room at the token server for requests for data.
+   * Requests with the same credentials share one question.
    */
   acquireRootView(credentials: string): Permit | null {
     const sharing = this.#rootViewsOf.get(credentials) ?? 0
@@ -153,7 +157,7 @@ export class LoadShedder {
     return { release: once(() => countDown(this.#rootViewsOf, credentials)) }
   }
 
-  /** To be called every `windowMs`: judges what happened since the last time, and lets delayed rejections go. */
+  /** Called every `windowMs`: judges the last window, and releases delayed rejections. */
   endWindow(): void {
     const nowMs = this.options.now()
     const cpuMs = this.options.cpuMs()
@@ -184,7 +188,7 @@ export class LoadShedder {
     this.#isShortOfMemory = (residentBytes() ?? 0) > shedAboveBytes * Math.max(1, maxRequests / usualRequests)
   }
 
-  /** Shares are for several users: one who has been alone for a while may have all there is. */
+  /** Shares are for several users: one who has been alone for a while may have every place. */
   #noteUser(user: string): void {
     if (user === this.#lastUser) return
     if (this.#lastUser !== null) this.#noteOthers()
@@ -215,14 +219,14 @@ export class LoadShedder {
   }
 }
 
-/** One fewer of that name; a name without any is forgotten. */
+/** Counts one down; a name at zero is forgotten. */
 export function countDown(counts: Map<string, number>, name: string): void {
   const others = counts.get(name)! - 1
   if (others === 0) counts.delete(name)
   else counts.set(name, others)
 }
 
-/** The same, of which only the first call counts. */
+/** The same function, of which only the first call counts. */
 export function once(action: () => void): () => void {
   let isDone = false
   return () => {
@@ -237,7 +241,7 @@ export function overloaded(): ServiceError {
   return new ServiceError(503, errno.backend, 'Too many requests are under way: try again later')
 }
 
-/** Tells the user of a request from others, before it is known whether the credentials are good: the assertion. */
+/** Tells users apart before their credentials are checked: by the assertion. */
 export function userOf({ headers }: Request): string {
   const authorization = headers.get('authorization') ?? ''
   return authorization.slice(authorization.lastIndexOf(' ') + 1)

@@ -13,29 +13,29 @@ export interface AnswerStreamsOptions {
   observeRejection(reason: 'list' | 'slow-reader'): void
   /** How long a list waits for its turn. */
   waitMs?: number
-  /** How long a reader may be slow, and how many bytes it has to take in that time. */
+  /** The time that a reader may be slow for, and the bytes that it must take in that time. */
   slowMs?: number
   slowBytes?: number
-  /** Bytes of whole answers that wait for their readers, all together. */
+  /** Bytes of whole answers that wait for their readers, in all. */
   maxHeldBytes?: number
 }
 
-// Lists in flight, from the question to the last byte. Each holds up to 2 MB of the storage's answer. They are fewer than the
-// 64 streams of `upstream`, so that none waits there, with a permit of its node, while readers stall.
+// Lists in flight, from the question to the last byte. Each holds up to 2 MB of the storage's answer. They are fewer than
+// the 64 streams of `upstream`, so that no list waits there, with a permit of its node, while readers stall.
 const maxLists = 48
 // Answers up to this size fit into the buffers of the operating system and are handed over at once.
 const largeBytes = 64 * 1024
-// The runtime holds one piece more than the operating system does, so those for slow readers are small.
+// The runtime holds one piece more than the operating system does, so slow readers get small pieces.
 const pieceBytes = 64 * 1024
 const slowPieceBytes = 16 * 1024
 const slowPieceAfterMs = 500
-// When nearly all places are taken, readers that are slow make room for others.
+// When nearly all places are taken, slow readers are ended to make room.
 const crowdedLists = 40
-/** The last places are for users who have hardly any. */
+/** The last places are for users with few lists. */
 const crowdedShare = 2
 const crowdedAfterMs = 3000
 const crowdedBytesPerMs = 16
-/** The operating system takes that much at once, whatever the reader does. */
+/** The operating system takes so much at once, whatever the reader does. */
 const bufferedBytes = 4 * 1024 * 1024
 
 /**
@@ -60,8 +60,8 @@ export class AnswerStreams {
   }
 
   /**
-   * The right to ask for a list and to send it to that user. One list too many waits for one of the others to end; null
-   * when none does in time. Of those that wait, the user with the fewest lists comes first.
+   * A permit to ask for a list and to send it to that user. A list over the limit waits for another one to end; null when
+   * none does in time. Of the waiting ones, the user with the fewest lists comes first.
    */
   acquire(user: string): Permit | Promise<Permit | null> {
     const { now, waitMs = 10_000 } = this.options
@@ -70,8 +70,8 @@ export class AnswerStreams {
   }
 
   /**
-   * A body as it is to be sent: as it is when it is small, else a stream that goes at the pace of its reader. `ended` is
-   * called once the last byte was handed on, or nobody wants it any more.
+   * A body as it is sent: unchanged when it is small, otherwise a stream at the pace of its reader. `ended` is called
+   * once the last byte was handed on, or the reader has left.
    */
   send(body: Body, request: Request, ended: () => void): Body {
     const isWhole = body !== null && !(body instanceof ReadableStream)
@@ -92,7 +92,7 @@ export class AnswerStreams {
     return stream.readable
   }
 
-  /** Ends readers that are too slow, and the waiting of lists; to be called several times a second. */
+  /** Ends slow readers, and lists that have waited too long; called several times a second. */
   check(): void {
     const nowMs = this.options.now()
     for (const waiting of this.#waiting) {
@@ -158,7 +158,7 @@ export class AnswerStreams {
     }
   }
 
-  /** Makes room for the answer that has just begun; false: there is nothing else to cut. */
+  /** Makes room for a new answer; false: there is no other to cut. */
   #cutCostliest(newcomer: Stream): boolean {
     const nowMs = this.options.now()
     let costliest: Stream | null = null
@@ -197,11 +197,11 @@ class Stream {
   /** What was read and is not handed on yet. */
   #rest: Uint8Array
   #handedOnBytes = 0
-  /** For how long pieces have waited for the reader, all together, and since when the current one does. */
+  /** The time that all pieces have waited for the reader, and since when the current one waits. */
   #waitedMs = 0
   #waitsSinceMs: number | null = null
-  /** Where things stood when the reader was looked at last. */
-  #look: { waitedMs: number; arrivedBytes: number } | null = null
+  /** The state when the reader was checked last. */
+  #lastCheck: { waitedMs: number; arrivedBytes: number } | null = null
 
   constructor(
     source: Uint8Array | ReadableStream<Uint8Array>,
@@ -217,7 +217,7 @@ class Stream {
       {
         start: (controller) => void (this.#controller = controller),
         pull: () => this.#pull(),
-        // The server cancels what it can't send, also when the client has left before the answer began.
+        // The server cancels a stream that it can't send, also when the client left before the answer began.
         cancel: (reason) => this.#end(reason),
       },
       { highWaterMark: 0 },
@@ -236,24 +236,24 @@ class Stream {
     return Math.max(0, this.#handedOnBytes - bufferedBytes) / this.ageMs(nowMs)
   }
 
-  /** Whether it has waited for its reader for so long, since it was looked at, that this has to be done again. */
+  /** Whether it has waited for its reader long enough since the last check to be checked again. */
   isDue(nowMs: number, slowMs: number): boolean {
     const waitedMs = this.#waitedUntil(nowMs)
-    return this.#look === null ? waitedMs >= slowMs / 6 : waitedMs - this.#look.waitedMs >= slowMs
+    return this.#lastCheck === null ? waitedMs >= slowMs / 6 : waitedMs - this.#lastCheck.waitedMs >= slowMs
   }
 
   /**
-   * Whether enough has arrived at the reader since the last look. The runtime asks for another piece when the operating
-   * system has room, which may be a megabyte later; so what the system holds tells more.
+   * Whether the reader has taken enough since the last check. The runtime asks for another piece only when the operating
+   * system has room, which may be a megabyte later, so the bytes that the system holds are counted too.
    */
   isFastEnough(nowMs: number, unsentBytes: number, slowBytes: number): boolean {
     const arrivedBytes = this.#handedOnBytes - unsentBytes
-    const isFastEnough = this.#look === null || arrivedBytes - this.#look.arrivedBytes >= slowBytes
-    this.#look = { waitedMs: this.#waitedUntil(nowMs), arrivedBytes }
+    const isFastEnough = this.#lastCheck === null || arrivedBytes - this.#lastCheck.arrivedBytes >= slowBytes
+    this.#lastCheck = { waitedMs: this.#waitedUntil(nowMs), arrivedBytes }
     return isFastEnough
   }
 
-  /** Gives it up: what has been sent must not look whole. */
+  /** Cuts the answer: what has been sent must not look whole. */
   abort(): void {
     const reason = new Error('The reader is too slow')
     this.#controller.error(reason)

@@ -30,7 +30,7 @@ interface Row {
 }
 
 /** Later than any clock: the expiry of a record that has none. */
-const never = Number.MAX_SAFE_INTEGER
+const noExpiry = Number.MAX_SAFE_INTEGER
 
 // A row never changes: a write inserts a new one and removes the old one. While a list is being sent, removed rows are
 // only marked as gone, so that a slow reader gets the records as they were when it asked, without a copy of them.
@@ -137,7 +137,7 @@ export class Storage {
     const [key, bytes, quoted] = [this.keyOf(id), Buffer.byteLength(payload), JSON.stringify(payload)]
     this.database
       .query(sql)
-      .run(uid, collection, key, id, modified, sortindex ?? null, expiry ?? never, bytes, quoted)
+      .run(uid, collection, key, id, modified, sortindex ?? null, expiry ?? noExpiry, bytes, quoted)
   }
 
   /** Sets the collection's timestamp, creating the collection if need be. */
@@ -211,5 +211,5 @@ export class Storage {
 
 function toRecord({ id, modified, quoted, sortindex, expiry }: Row): StoredRecord {
   const payload = JSON.parse(quoted) as string
-  return { id, modified, payload, sortindex, expiry: expiry === never ? null : expiry }
+  return { id, modified, payload, sortindex, expiry: expiry === noExpiry ? null : expiry }
 }

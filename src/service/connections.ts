@@ -63,7 +63,7 @@ export function connect(
       // Circuit breakers and limits begin anew with it, so it happens only after a change.
       if (certificateCaBundle?.pem === ca) return
       ca = certificateCaBundle?.pem
-      upstream.trust(ca)
+      upstream.setCertificateAuthorities(ca)
     },
   }
 }

@@ -114,7 +114,7 @@ export const udpAddress: Reader<{ host: string; port: number }> = (given) => {
   return { problem: `${quoteUnlessSecret(given)} is not a UDP address`, remedy: 'write udp://HOST:PORT' }
 }
 
-// What stands before an @ in a URL may be a password.
+// The part of a URL before an @ may be a password.
 function quoteUnlessSecret(given: string): string {
   return given.includes('@') ? 'the value' : quote(given)
 }

@@ -5,7 +5,7 @@ import type * as Crypto from 'node:crypto'
 /** What a setting's text means, or what is wrong with it and how to write it instead. */
 type Reading<T> = { value: T } | { problem: string; remedy: string }
 
-/** What reading a setting may need besides its text. */
+/** What reading a setting may need beside its text. */
 export interface ReadingContext {
   /** Folder of the settings file: relative file names start there. Null: in the current directory. */
   folder: string | null
@@ -96,7 +96,7 @@ const publishedSecrets = [
   'b4c96a8692291d88fe5a97dd91846eb4',
 ]
 
-/** 32 bytes as 64 hexadecimal characters. Refuses what is obviously not random; never quotes what was given. */
+/** 32 bytes as 64 hexadecimal characters. Refuses values that are obviously not random; never quotes the value. */
 export const secretBytes: Reader<Uint8Array> = (given) => {
   const remedy = 'write 64 hexadecimal characters without quotes; "sync-bridge init" makes a fresh secret'
   if (given === '') return { problem: 'is empty', remedy }
@@ -189,7 +189,7 @@ const noFiles: ReadingContext = {
   readFile: () => '',
 }
 
-// The 30th of February may parse, as a day in March.
+// The 30th of February parses as a day in March.
 function isCalendarDay(day: string): boolean {
   const date = new Date(`${day}T00:00:00Z`)
   return Number.isFinite(date.getTime()) && date.toISOString().startsWith(day)

@@ -20,8 +20,8 @@ export function maskedValue({ name, text, secret }: EffectiveSetting): string | 
 }
 
 /**
- * A settings file to begin with: every setting explained and commented out at its default, and a secret. What an
- * administrator has to add is commented out as well, so that reading the file tells that it is missing.
+ * A settings file to begin with: every setting explained and commented out at its default, and a secret. Settings that
+ * the operator must add are commented out as well, so that reading the file reports that they are missing.
  */
 export function annotatedIni(secretHex: string): string {
   const paragraphs = settings.map(([name, setting]) => {

@@ -78,8 +78,8 @@ export function readSettings(sources: SettingsSources): SettingsOutcome {
 }
 
 /**
- * Applies settings that were read again to the running ones, as far as that needs no restart: whoever holds `running`
- * sees them from the next request on. Answers the names, as in a file, of the settings that have changed, and of those
+ * Applies settings that were read again to the running ones, as far as that needs no restart: every holder of `running`
+ * sees them from the next request on. Returns the names, as in a file, of the settings that have changed, and of those
  * that wait for a restart.
  */
 export function takeOver(running: Settings, read: Settings): { changed: string[]; waiting: string[] } {
@@ -146,7 +146,7 @@ function lineOf({ where }: SettingsProblem): number {
   return line === undefined ? Number.MAX_SAFE_INTEGER : Number(line)
 }
 
-/** Settings of collections that Firefox does not have. Other programs may have some, so this is no problem. */
+/** Settings of collections that Firefox does not have. Other programs may have them, so this is no problem. */
 function collectionWarnings(given: Map<string, { name: string; source: string }>): string[] {
   const known = new Set<string>(firefoxCollections)
   return [...given.values()].flatMap(({ name, source }) => {
@@ -168,7 +168,7 @@ export function fileDescriptorsNeeded({
   return 4 * maxConcurrentRequests + 512
 }
 
-/** Settings that are allowed, but seldom meant. */
+/** Settings that are allowed, but rarely intended. */
 function settingWarnings(settings: Settings): string[] {
   const doubtful: string[] = []
   const loopback = /^(127\.|::1$|localhost\.?$)/i.test(settings.host)

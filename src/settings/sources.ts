@@ -24,21 +24,21 @@ export interface SettingsSources {
   credentialsDirectory?: string
 }
 
-/** A setting that somebody gave, before its value is looked at. */
+/** A setting that was given, before its value is read. */
 interface GivenSetting {
   name: string
   text: string
   source: string
 }
 
-/** What was given, by name, and what is wrong with it or may be a mistake. */
+/** The settings given, by name, their problems, and what may be a mistake. */
 interface CollectedSettings {
   given: Map<string, GivenSetting>
   problems: SettingsProblem[]
   warnings: string[]
 }
 
-/** Collects what was given. The environment outweighs the file, and the file outweighs the credentials directory. */
+/** Collects the settings given. The environment outweighs the file, and the file outweighs the credentials directory. */
 export function collectSettings(sources: SettingsSources): CollectedSettings {
   const problems: SettingsProblem[] = []
   const warnings: string[] = []
@@ -150,7 +150,7 @@ function withoutPrefix(key: string): string {
   return name.toLowerCase()
 }
 
-// In any case, because the settings in a section that is not recognised would silently stay at their defaults.
+// In any case of letters, because settings in a section that is not recognised would silently keep their defaults.
 function isServiceSection(section: string | null): boolean {
   return section?.toLowerCase() === 'service'
 }

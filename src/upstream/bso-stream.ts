@@ -5,9 +5,9 @@ import { toExposedJson } from '../domain/record.ts'
 import { readBso } from './bso.ts'
 
 interface BsoRewriterOptions {
-  /** Only records with these ids; without it all, which is much faster because no line has to be parsed. */
+  /** Only records with these ids. Without it all, which is much faster because no line is parsed. */
   keep?(id: string): boolean
-  /** So many of the records that would be kept are left out at the beginning. */
+  /** The number of records to leave out at the beginning, of those that would be kept. */
   skip?: number
 }
 
@@ -34,15 +34,15 @@ const exposedToken = Buffer.from('"last_modified":')
 export class BsoRewriter {
   /** Records read so far. */
   recordCount = 0
-  /** Those that were written. */
+  /** Records written so far. */
   keptCount = 0
-  /** Whether some may be left out. */
+  /** Whether records may be left out. */
   readonly isSelective: boolean
 
   readonly #keep: ((id: string) => boolean) | null
   #skip: number
 
-  /** The beginning of a line whose end has not come yet. */
+  /** The beginning of a line whose end has not arrived. */
   #carry = Buffer.alloc(0)
   #carryLength = 0
 
@@ -72,7 +72,7 @@ export class BsoRewriter {
     return this.#taken()
   }
 
-  /** The end of one storage list; a last line without its line break counts if it is whole. */
+  /** Ends one storage list; a last line without a line break counts if it is whole. */
   end(): Uint8Array {
     this.#begin(this.#carryLength)
     requireUtf8(this.#carry.subarray(0, this.#carryLength))
@@ -129,7 +129,7 @@ export class BsoRewriter {
     let length = this.#outLength
     if (copied === -1 && this.keptCount > 0) out[length++] = comma
     chunk.copy(out, length, start, timestampAt)
-    // In place of the line break.
+    // The comma takes the place of the line break.
     if (copied !== -1) out[length + lineStart - 1 - copied] = comma
     length += timestampAt - start
     for (let at = 0; at < exposedToken.length; at += 1) out[length++] = exposedToken[at]!
@@ -187,7 +187,7 @@ export class BsoRewriter {
     this.#carryLength = length
   }
 
-  /** A buffer of its own for each piece: it is handed out, and the next piece must not write into it. */
+  /** Each piece gets a buffer of its own: it is handed out, and the next piece must not overwrite it. */
   #begin(pieceLength: number): void {
     this.#out = Buffer.allocUnsafeSlow(pieceLength + (pieceLength >> 6) + 64)
     this.#outLength = 0
@@ -206,7 +206,7 @@ export class BsoRewriter {
   }
 }
 
-/** Line breaks stand between records; all other control characters have to be escaped in JSON. */
+/** Line breaks stand between records; JSON escapes all other control characters. */
 // oxlint-disable-next-line no-control-regex
 const controlCharacter = /[\x00-\x09\x0b-\x1f]/
 const usualHead = /\{"id":"[^"\\]+","modified":[1-9]\d{9}\.\d\d,"payload":"/y
@@ -227,7 +227,7 @@ class UsualLines {
   /** Of the line that was read: the position of its line break, and that of `"modified":`. */
   end = 0
   timestampAt = 0
-  /** One character for each byte, because in UTF-8 the marks of JSON stand for themselves alone. */
+  /** One character for each byte: in UTF-8 the bytes of JSON's marks have no other meaning. */
   readonly #text: string
   readonly #isPlain: boolean
   /** Lines are read in their order, so the text is searched for backslashes only once. */
@@ -249,13 +249,13 @@ class UsualLines {
     usualTail.lastIndex = payloadEnd
     if (!usualTail.test(this.#text)) return false
     this.end = usualTail.lastIndex - 1
-    // What has matched may hold a line break in a string, where it has no place.
+    // The match may hold a line break inside a string, which is no valid JSON.
     if (this.#text.indexOf('\n', lineStart) !== this.end) return false
     this.timestampAt = payloadStart - headAfterTimestamp - usualTimestampBytes
     return true
   }
 
-  /** Where a payload ends, behind its quote; made for those that Firefox encrypts. */
+  /** Where a payload ends, behind its quote; fast for the payloads that Firefox encrypts. */
   #endOfEncrypted(from: number): number {
     const text = this.#text
     let at = from
@@ -275,7 +275,7 @@ class UsualLines {
     return this.#endOfString(from)
   }
 
-  /** Where a string ends, behind its quote; -1 when it does not, or an escape in it makes no sense. */
+  /** Where a string ends, behind its quote; -1 when it does not end, or has an invalid escape. */
   #endOfString(from: number): number {
     const text = this.#text
     let escapeAt = this.#escapeAt
@@ -296,7 +296,7 @@ class UsualLines {
   }
 }
 
-/** Where the next backslash stands; behind the text when there is none. */
+/** The position of the next backslash; behind the text when there is none. */
 function nextEscape(text: string, from: number): number {
   const at = text.indexOf('\\', from)
   return at === -1 ? text.length : at

@@ -136,7 +136,7 @@ export class StorageCalls {
   ): Promise<UpstreamAnswer> {
     for (let renewals = 0; ; renewals += 1) {
       const used = this.#credentials
-      if (request.endpoint !== undefined && request.endpoint !== used.endpoint) throw movedAway()
+      if (request.endpoint !== undefined && request.endpoint !== used.endpoint) throw endpointChanged()
       const answer = await this.client.upstream.send(this.#signed(method, request, used))
       collectNotices(this.notices, answer.headers)
       if (answer.status !== 401) return answer
@@ -216,6 +216,6 @@ function isForeseen(status: number, { headers, mayBeMissing }: StorageRead): boo
 }
 
 /** A condition that was read from one store would hold in another by accident, for instance in an empty one. */
-function movedAway(): UpstreamError {
+function endpointChanged(): UpstreamError {
   return new UpstreamError('refused', 'Cannot go on: the storage of this user has moved', { applied: 'no' })
 }

@@ -21,13 +21,13 @@ import type { BodyStream, ByteSource, UpstreamAnswer } from './answer.ts'
 import type { StorageCalls, StorageRead } from './call.ts'
 import type { Release } from './concurrency-limits.ts'
 
-/** Bounds the lists of storages that know JSON arrays only, which have to fit into memory. */
+/** The most bytes of a list of a storage that knows JSON arrays only: it has to fit into memory. */
 const maxArrayBytes = 64 * 1024 * 1024
 const bracketOpen = 91
 
 /**
- * Lists records: in one request where there is a limit, else in as many as the storage makes of it. The beginning
- * has been read when this settles, so that a storage that fails at once is an error and no broken stream.
+ * Lists records: in one request where there is a limit, otherwise in as many as the storage has pages. The first piece
+ * has been read when this resolves, so that a storage that fails at once is an error and no broken stream.
  */
 export async function listRecords(
   calls: StorageCalls,
@@ -42,7 +42,7 @@ export async function listRecords(
   const outcome = await listing.begin(precondition)
   const isOtherVersion = precondition.kind === 'differs' && outcome.outcome === 'not-modified'
   if (!isOtherVersion || outcome.timestamp === precondition.timestamp) return outcome
-  // The storage answers 304 for older versions, too; for clients it means the very version that they named.
+  // The storage answers 304 for older versions, too; clients get 304 only for the very version that they named.
   return await listing.begin(noPrecondition)
 }
 
@@ -61,10 +61,10 @@ class Listing {
     this.#offset = skip === null ? position!.offset : null
   }
 
-  /** Asks for the list, and once more when its stream breaks off before any of it was handed on. */
+  /** Requests the list, and once more when its stream breaks off before any of it was handed on. */
   async begin(precondition: Precondition, isRepeated = false): Promise<ListOutcome> {
     const { limit, position } = this.options
-    // What is skipped has to be asked for.
+    // Records that are skipped here have to be requested too.
     const reach = limit === undefined ? {} : { limit: limit + this.#skip }
     const query = listQuery({ ...this.options, ...reach }, this.#offset)
     const answer = await this.calls.read(this.#request(query, preconditionHeaders(precondition)))
@@ -128,7 +128,10 @@ class Listing {
     return { document, count: isCounted ? recordCountOf(answer.headers) : null }
   }
 
-  /** All further pages belong to the collection as it was on the first: when it changes, the list is cut short. */
+  /**
+   * Reads the further pages under the condition that the collection has not changed since the first; otherwise the list
+   * is cut.
+   */
   #followUp(first: UpstreamAnswer): NextPage {
     const trail = new OffsetTrail()
     const headers = unmodifiedSinceHeader(lastModifiedOf(first.headers))
@@ -168,7 +171,7 @@ class Listing {
   }
 }
 
-/** Asks for the page after this answer, which held so many records; null when it was the last. */
+/** Requests the page after this answer, which held so many records; null when it was the last. */
 type NextPage = (answer: UpstreamAnswer, recordCount: number) => Promise<UpstreamAnswer | null>
 
 function isConnectionLost(error: unknown): boolean {
@@ -224,7 +227,7 @@ class ListPages implements ByteSource {
     try {
       this.#lines ??= await openLines(this.#answer)
       const piece = await this.#lines.read()
-      // A client that reads slowly must not hold a permit that others need; the stream has one of its own kind.
+      // A client that reads slowly must not hold a permit that others need, so a stream has a permit of its own kind.
       this.#answer.stream?.releasePermit()
       return piece ? this.rewriter.push(piece) : await this.#endPage()
     } catch (error) {
@@ -242,15 +245,15 @@ class ListPages implements ByteSource {
     this.#lines = null
     if (!next) this.#end()
     else this.#answer = next
-    // The reader may have left while the next page was asked for.
+    // The reader may have left while the next page was requested.
     if (this.#isCancelled) next?.stream?.cancel()
     return last
   }
 }
 
 /**
- * The body of a list as lines, which is how it is asked for. A storage that knows JSON arrays only is understood as
- * well, but its list has to fit into memory.
+ * The body of a list as lines, which is the form that we ask for. A storage that answers with a JSON array is understood
+ * as well, but its list has to fit into memory.
  */
 async function openLines({ bytes, stream }: UpstreamAnswer): Promise<ByteSource> {
   if (stream === null) return pieces(toLines(bytes), ended)
@@ -262,7 +265,7 @@ async function openLines({ bytes, stream }: UpstreamAnswer): Promise<ByteSource>
   return pieces(toLines(whole), ended)
 }
 
-/** One piece, and then what another source has. */
+/** One piece, followed by the pieces of another source. */
 function pieces(first: Uint8Array | null, rest: Pick<BodyStream, 'read' | 'cancel'>): ByteSource {
   let isFirst = true
   return {
@@ -277,7 +280,7 @@ function pieces(first: Uint8Array | null, rest: Pick<BodyStream, 'read' | 'cance
 
 const ended: ByteSource = { read: async () => null, cancel() {} }
 
-/** The records of a list that has come whole, one in each line. */
+/** The records of a list that has come whole, one on each line. */
 function toLines(bytes: Uint8Array): Uint8Array {
   if (bytes[0] !== bracketOpen) return bytes
   const values = jsonOf({ bytes })
@@ -287,8 +290,8 @@ function toLines(bytes: Uint8Array): Uint8Array {
 }
 
 /**
- * Throws for a list whose end could not be told from a lost connection: one that announces neither its length nor the
- * number of its records, and does not come in chunks.
+ * Throws for a list whose end can't be told from a lost connection: it announces neither its length nor the number of its
+ * records, and is not chunked.
  */
 function requireVisibleEnd({ headers }: UpstreamAnswer): void {
   if (headers.has('content-length') || recordCountOf(headers) !== null) return
@@ -296,7 +299,7 @@ function requireVisibleEnd({ headers }: UpstreamAnswer): void {
   throw new UpstreamError('bad-response', 'Cannot use a list of the storage: nothing tells where it ends')
 }
 
-/** Throws when another number of records came than the answer announces. */
+/** Throws when the number of records is another than announced. */
 function checkCount({ headers }: UpstreamAnswer, count: number): void {
   const announced = recordCountOf(headers)
   if (announced === null || announced === count) return

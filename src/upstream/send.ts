@@ -68,7 +68,7 @@ export interface Upstream {
   /** A permit to hand on a stream at its reader's pace; rejects with `overload`. */
   acquireStream(): Promise<Release>
   /** Trusts these authorities from now on. Calls in flight end with the old ones. */
-  trust(ca: string | undefined): void
+  setCertificateAuthorities(ca: string | undefined): void
 }
 
 /** Bodies up to this size arrive in one piece. */
@@ -87,7 +87,7 @@ export function createUpstream(options: UpstreamOptions): Upstream {
   return {
     send,
     acquireStream: () => limits.acquireStream(),
-    trust(ca) {
+    setCertificateAuthorities(ca) {
       tls = ca === undefined ? undefined : { ca }
       breakers.reset()
     },
@@ -126,11 +126,11 @@ export function createUpstream(options: UpstreamOptions): Upstream {
       else {
         call.release = await acquired
         breakers.confirm(permit, request)
-        if (client?.signal.aborted) throw gaveUp()
+        if (client?.signal.aborted) throw clientLeft()
       }
       if (inFlight > 1) await batcher.endOfTick()
       const leftMs = Math.max(1, deadlineMs - now())
-      call.expectWithin(leftMs, tooSlow)
+      call.setDeadline(leftMs, tooSlow)
       headers['Accept-Encoding'] = 'identity'
       response = await fetch(url.href, {
         method,
@@ -148,7 +148,7 @@ export function createUpstream(options: UpstreamOptions): Upstream {
       isReported = true
       report(request, status, null, now() - permit.acquiredAtMs)
       // Headers alone are no answer, so the beginning of the body has to come within the same time.
-      if (deadlineMs - now() > stallMs) call.expectWithin(stallMs, stalled)
+      if (deadlineMs - now() > stallMs) call.setDeadline(stallMs, stalled)
       const stream = request.isStreamed === true && status === 200 && !isShort(response)
       breakers.answered(permit, request, response, !stream)
       if (stream) {
@@ -159,8 +159,8 @@ export function createUpstream(options: UpstreamOptions): Upstream {
           stream: new CallBody(response, call, () => stallMs),
         }
       }
-      const patience = () => Math.min(stallMs, Math.max(1, deadlineMs - now()))
-      const bytes = await readWhole(response, call, request, patience)
+      const pieceTimeoutMs = () => Math.min(stallMs, Math.max(1, deadlineMs - now()))
+      const bytes = await readWhole(response, call, request, pieceTimeoutMs)
       call.end(null)
       return { status, headers: response.headers, bytes, stream: null }
     } catch (error) {
@@ -199,7 +199,7 @@ export function createUpstream(options: UpstreamOptions): Upstream {
     response: Response,
     call: Call,
     { maxBytes, isStreamed }: UpstreamRequest,
-    patience: () => number,
+    pieceTimeoutMs: () => number,
   ): Promise<Uint8Array> {
     const { status } = response
     // Only a code is read from these bodies; nothing else bounds the length of a stream.
@@ -212,7 +212,7 @@ export function createUpstream(options: UpstreamOptions): Upstream {
       if (response.body === null) return nothing
       const release = await limits.acquireLargeAnswer()
       try {
-        const bytes = await readBounded(new CallBody(response, call, patience), allowed)
+        const bytes = await readBounded(new CallBody(response, call, pieceTimeoutMs), allowed)
         if (bytes !== null) return bytes
       } finally {
         release()
@@ -262,12 +262,12 @@ class Call implements EventListenerObject {
 
   /** The caller has hung up. */
   handleEvent(): void {
-    this.#controller.abort(gaveUp())
+    this.#controller.abort(clientLeft())
   }
 
   /** Sets the deadline: after so many ms the call is aborted with that error. */
-  expectWithin(ms: number, tooLate: (host: string) => UpstreamError): void {
-    this.rest()
+  setDeadline(ms: number, tooLate: (host: string) => UpstreamError): void {
+    this.clearDeadline()
     this.#tooLate = tooLate
     const listensLater = this.request.client !== undefined && this.#listensTo === null
     const firstMs = listensLater ? Math.min(ms, hangUpMs) : ms
@@ -279,7 +279,7 @@ class Call implements EventListenerObject {
   wake(): void {
     this.#listen()
     if (this.#leftMs <= 0) this.#controller.abort(this.#tooLate!(this.host))
-    else this.expectWithin(this.#leftMs, this.#tooLate!)
+    else this.setDeadline(this.#leftMs, this.#tooLate!)
   }
 
   #listen(): void {
@@ -291,7 +291,7 @@ class Call implements EventListenerObject {
   }
 
   /** Clears the deadline while the other side owes nothing. */
-  rest(): void {
+  clearDeadline(): void {
     if (this.#timer === null) return
     clearTimeout(this.#timer)
     this.#timer = null
@@ -312,7 +312,7 @@ class Call implements EventListenerObject {
   end(failure: unknown): void {
     if (this.#hasEnded) return
     this.#hasEnded = true
-    this.rest()
+    this.clearDeadline()
     this.#listensTo?.removeEventListener('abort', this)
     this.releasePermit()
     this.breakers.ended(this.permit, this.request, failure)
@@ -332,7 +332,7 @@ class CallBody implements BodyStream {
     private readonly response: Response,
     private readonly call: Call,
     /** The time for the next piece, in ms. */
-    private readonly patience: () => number,
+    private readonly pieceTimeoutMs: () => number,
   ) {
     this.#reader = response.body!.getReader()
   }
@@ -344,11 +344,11 @@ class CallBody implements BodyStream {
   async read(): Promise<Uint8Array | null> {
     if (this.#failure !== null) throw this.#failure
     if (this.call.hasEnded) return null
-    if (!this.#isFirst) this.call.expectWithin(this.patience(), stalled)
+    if (!this.#isFirst) this.call.setDeadline(this.pieceTimeoutMs(), stalled)
     this.#isFirst = false
     try {
       const { value } = await this.#reader.read()
-      this.call.rest()
+      this.call.clearDeadline()
       if (!value) this.call.end(null)
       return value ?? null
     } catch (error) {
@@ -400,7 +400,7 @@ function stalled(host: string): UpstreamError {
   return new UpstreamError('timeout', `Cannot read the answer of "${host}": it stalled`)
 }
 
-function gaveUp(): UpstreamError {
+function clientLeft(): UpstreamError {
   return new UpstreamError('connection-lost', 'Gave up a call: nobody waits for it any more')
 }
 
