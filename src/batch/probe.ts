@@ -12,10 +12,10 @@ export type VisibleStep =
 
 /**
  * What a snapshot tells of a conditional write whose answer was lost:
- * - `unapplied`: nobody has written since, so it was not carried out so far
- * - `applied`: it was, and got that timestamp; `refused` names records that the storage left out
- * - `moved`: somebody else wrote first, so it was not carried out and never will be
- * - `unclear`: every trace that it could have left is covered by what somebody else wrote
+ * - `unapplied`: the collection is unchanged, so it has not been applied so far
+ * - `applied`: it got that timestamp; `refused` names records that the storage refused
+ * - `moved`: another writer was first, so it was not applied and never will be
+ * - `unclear`: another writer has overwritten every trace that it could have left
  */
 export type ProbeVerdict =
   | { verdict: 'unapplied' }

@@ -28,7 +28,7 @@ export interface TransactionOptions extends PaceOptions {
 }
 
 /**
- * Carries out operations as if they were done one after the other at one moment, and nobody else wrote meanwhile:
+ * Carries out operations as if they came one after the other at one moment, without other writers:
  * each sees the effects of the earlier ones. Their outcomes come back in order; a write that the storage refuses
  * fails alone.
  *

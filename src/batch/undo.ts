@@ -22,7 +22,7 @@ interface VisibleChanges {
   storage: BulkStorage
   collection: string
   applied: ReadonlyMap<string, AppliedChange>
-  /** When the last change became visible; null when somebody else may have written after it. */
+  /** When the last change became visible; null when another writer may have been there since. */
   since: Timestamp | null
   limits: StorageLimits | null
 }

@@ -193,8 +193,8 @@ interface SlotRange {
 }
 
 /**
- * Reads the answer to CLUSTER SLOTS. Servers that don't know their own host name leave it out: it is that of the one
- * who answered. Throws when it isn't such an answer.
+ * Reads the answer to CLUSTER SLOTS. Servers that don't know their own host name leave it out: it is that of the server
+ * that answered. Throws when it isn't such an answer.
  */
 export function readSlots(reply: unknown, answeredBy: RedisEndpoint): SlotRange[] {
   const ranges = reply as [number, number, ...[string | null, number][]][]

@@ -32,7 +32,7 @@ const patienceMs = 500
 
 /**
  * The time until a connection has been tried for once. Those who ask before wait for its end, because a moment after the
- * start there is no connection yet where there soon will be one; but nobody waits once somebody has waited in vain.
+ * start there is no connection yet where there soon will be one; but no call waits once another one has waited in vain.
  */
 export class FirstAttempt {
   /** Resolves when it has succeeded, failed or lasted too long. */

@@ -39,7 +39,7 @@ const names = ['BEARER_TOKEN', 'KEY_ID', 'BUCKET'] as const
 /** Who asks, by the names that the sandbox and the recipe for Firefox use. */
 export type Identity = Record<(typeof names)[number], string>
 
-// A collection that no device looks into: what is tried out there harms nobody.
+// A collection that no device reads, so that trying out does no harm.
 const scratch = 'scratch'
 // A bookmark folder that every account has.
 const known = 'menu'

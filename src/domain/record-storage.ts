@@ -78,7 +78,7 @@ export interface Notices {
   backoffSeconds: number | null
   /** The storage's announcement of its end, as it was sent. */
   alert: string | null
-  /** What is left of the user's quota in KB: a number, with the decimals that were sent. */
+  /** The rest of the user's quota in KB: a number, with the decimals that were sent. */
   quotaRemaining: string | null
 }
 
@@ -111,8 +111,8 @@ export interface RecordWrite extends RecordInput {
 
 /**
  * What became of a write that was conditional on the collection's timestamp.
- * `moved`: somebody else wrote to the collection first, and nothing was done.
- * `rejected` in `committed`: ids that the storage would not take, with its reason class; the others stand.
+ * `moved`: another writer changed the collection first, and nothing was written.
+ * `rejected` in `committed`: ids that the storage refused, with its class of reason; the others stand.
  */
 export type CommitOutcome =
   | { outcome: 'committed'; timestamp: Timestamp; rejected: Map<string, 'invalid' | 'too-large'> }
@@ -134,7 +134,7 @@ export interface StorageLimits {
 
 /**
  * The storage's primitives for writing, all conditional on the collection's timestamp (`unmodifiedSince`: the
- * write counts only while nobody else wrote to the collection after that moment).
+ * write counts only if no other writer has changed the collection after that moment).
  *
  * A write is sent at most once. Its rejection tells what is known of its effect: `UpstreamError.applied` is
  * `no` (certainly nothing was written) or `unknown` (a snapshot tells). The storage's own brief write conflicts

@@ -1,7 +1,7 @@
 import { collectionKeys, decryptRecord, keyPairFromHex } from '../../docs/examples/sync-crypto.js'
 import type { ClearRecord, KeyPair } from '../../docs/examples/sync-crypto.js'
 
-/** What somebody has to know to read their data. */
+/** The values that reading an account's data takes. */
 export interface Credentials {
   token: string
   keyId: string
@@ -28,7 +28,7 @@ export interface Entry {
 
 export type TroubleKind = 'credentials' | 'expired' | 'key' | 'empty' | 'unavailable'
 
-/** What keeps somebody from seeing their data, in words that help. */
+/** Why the data can't be shown, in words that help. */
 export class Trouble extends Error {
   constructor(
     readonly kind: TroubleKind,
@@ -70,7 +70,7 @@ export async function openAccount(given: Credentials): Promise<Account> {
       for (let query = `?_limit=${pageSize}`; query !== '';) {
         const { body, headers } = await ask(credentials, path + query)
         onEntries(await Promise.all(body.data.map((wire: WireRecord) => open(collection, wire, keyPair))))
-        // Of the next page's address only the query: the page asks nobody but the bridge that it comes from.
+        // Of the next page's address only the query: the page asks only the bridge that it comes from.
         const next = headers.get('Next-Page')
         query = next === null ? '' : new URL(next).search
       }

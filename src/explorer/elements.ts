@@ -37,7 +37,7 @@ export function byId<T extends HTMLElement>(id: string): T {
   return document.getElementById(id) as T
 }
 
-/** A letter on a colour, both of the site: a picture that nobody has to be asked for. */
+/** A letter on a colour, both derived from the site: a picture that needs no request. */
 export function avatar(name: string): HTMLElement {
   const letter = /[\p{L}\p{N}]/u.exec(name)?.[0].toUpperCase() ?? '·'
   const badge = make('span', { class: 'avatar', 'aria-hidden': 'true' }, letter)

@@ -1,5 +1,5 @@
 /**
- * A page that shows somebody's own data: asks the bridge that it comes from for encrypted records and decrypts them in
+ * A page that shows users their own data: asks the bridge that it comes from for encrypted records and decrypts them in
  * the tab. Identity and key are kept in this module's variables, and nowhere else.
  *
  * `account.ts` asks and decrypts, `meaning.ts` says what records mean, `views.ts` draws them with `elements.ts`.

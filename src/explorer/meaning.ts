@@ -11,7 +11,7 @@ export interface Item {
   text: string
 }
 
-/** A bookmark with what is in it. */
+/** A bookmark or a folder with its contents. */
 export interface TreeNode extends Item {
   kind: 'folder' | 'bookmark' | 'separator'
   children: TreeNode[]
@@ -34,7 +34,7 @@ export interface Device {
 
 type Fields = Record<string, unknown>
 
-/** An address that may become a link: synced data is somebody's input. */
+/** An address that may become a link: synced data may come from anybody. */
 export function webAddress(value: unknown): string | null {
   return typeof value === 'string' && /^https?:\/\//i.test(value) ? value : null
 }

@@ -31,7 +31,7 @@ export interface View {
   id: string
   title: string
   collections: string[]
-  /** How much there is, of what is searched for. */
+  /** The number of items, or of those that match the search. */
   count(shown: Shown): number
   draw(shown: Shown): HTMLElement
   empty: string
@@ -213,7 +213,7 @@ function drawBookmarks(shown: Shown): HTMLElement {
   return list
 }
 
-/** A folder makes what is in it when it is first opened. */
+/** A folder makes its contents when it is first opened. */
 function branch(shown: Shown, node: TreeNode, isOpen: boolean): HTMLElement {
   if (node.kind === 'separator') return make('hr')
   if (node.kind === 'bookmark') return row(shown, node)
@@ -438,7 +438,7 @@ function titleOf(clear: Record<string, unknown>): string {
   return typeof found === 'string' ? found : String(clear.id)
 }
 
-// The payload is JSON in a JSON string, which nobody reads gladly.
+// The payload is JSON in a JSON string, which is hard to read.
 function readable({ payload, ...wire }: Entry['wire']): object {
   try {
     return { ...wire, payload: JSON.parse(payload ?? '') as unknown }

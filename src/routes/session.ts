@@ -57,14 +57,14 @@ export function openStorage(
 }
 
 /**
- * Begins to receive the body of a request, for which there is what is left of the request's time. To be called before
- * anything is waited for. Throws `ServiceError` 413 or 415.
+ * Begins to receive the body of a request, within what is left of the request's time. Called before anything is waited for.
+ * Throws `ServiceError` 413 or 415.
  */
 export function receiveBody(request: Request, call: Call, services: Services): IncomingBody {
   return (call.body = services.bodies.receive(request, userOf(request), deadlineOf(call, services)))
 }
 
-/** Wall clock, ms since 1970, when a request is to be answered at the latest. */
+/** Wall clock, ms since 1970, when a request must be answered. */
 export function deadlineOf(call: Call, { requestTimeoutMs }: Services): number {
   return call.startedAtMs + requestTimeoutMs
 }
@@ -106,24 +106,24 @@ export function execute(
   }
 }
 
-/** What a request takes while it is in flight. */
+/** The permits that a request needs. */
 interface Admission {
-  /** Names the user, the same for all of their credentials. */
+  /** Names the user, alike for all of the user's credentials. */
   user: string
-  /** How many requests a batch consists of; one if absent. */
+  /** The number of requests in a batch; one if absent. */
   requests?: number
-  /** Lists are also bounded by how many of them a user gets at a time. */
+  /** Whether it is a list: those in flight are also bounded for each user. */
   isList?: boolean
 }
 
-/** The right of a request to be in flight. */
+/** The permits of an admitted request. */
 class Admitted {
   constructor(
     private readonly permit: Permit,
     private readonly listPermit: Permit | null,
   ) {}
 
-  /** Gives it back: now, or when the last byte of a streamed answer was handed on. */
+  /** Releases the permits: now, or when the last byte of a streamed answer was handed on. */
   end(reply: Reply | null): void {
     if (reply?.body instanceof ReadableStream) reply.ended = () => this.#release()
     else this.#release()
@@ -136,8 +136,8 @@ class Admitted {
 }
 
 /**
- * Admits a request once body and credentials have proved good; null: it has to be rejected. Only a list may have to wait, for
- * its turn among the lists of its user, and takes no place among the requests meanwhile.
+ * Admits a request once body and credentials have proved good; null: it must be rejected. Only a list may have to wait for its
+ * turn among the lists of its user, and it holds no permit meanwhile.
  */
 export function admit(
   services: Pick<Services, 'load' | 'streams'>,

@@ -1,11 +1,10 @@
-import { randomBytes } from 'node:crypto'
+import { createHash, randomBytes } from 'node:crypto'
 import { Accounts } from './accounts.ts'
 import { Batches } from './batches.ts'
 import { createTokens } from './hawk.ts'
 import { listen } from './http.ts'
 import { initialSwitches, postgres, type SandboxOptions, type Switches } from './options.ts'
 import { SandboxUser, type UserOptions } from './sandbox-user.ts'
-import { type SeedOptions, seedRecords } from './seed.ts'
 import { createStorageServer } from './storage-server.ts'
 import { Storage, type TimedRecord } from './storage.ts'
 import { createClock, quantumMs } from './timestamps.ts'
@@ -39,6 +38,14 @@ export interface Sandbox {
   /** Moves the account elsewhere: it gets another uid and an empty store, and the tokens it has are void. */
   reassign(user: SandboxUser): void
   stop(): Promise<void>
+}
+
+/** What made-up records are like. */
+interface SeedOptions {
+  /** Size of each payload. @default 400 */
+  payloadBytes?: number
+  /** How many neighbours share a timestamp, as the records of one upload do. @default 1 */
+  recordsPerTimestamp?: number
 }
 
 /** A record for `write`. */
@@ -136,4 +143,46 @@ export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbo
       storage.close()
     },
   }
+}
+
+const smallestPayloadBytes = 160
+
+/**
+ * Made-up records that look encrypted but aren't. The records of an empty collection have the same ids each time. Their
+ * timestamps are 10 ms apart, begin at `earliest` or later, and end at `now` if there is room.
+ */
+function* seedRecords(
+  count: number,
+  { earliest, now }: { earliest: number; now: number },
+  { payloadBytes = 400, recordsPerTimestamp = 1 }: SeedOptions = {},
+): Generator<TimedRecord> {
+  const groups = Math.ceil(count / recordsPerTimestamp)
+  const first = Math.max(earliest, now - groups * quantumMs)
+  const noise = createNoise(Math.max(payloadBytes, smallestPayloadBytes))
+  for (let index = 0; index < count; index += 1) {
+    const digest = createHash('sha256').update(`${earliest} ${index}`).digest()
+    yield {
+      id: digest.subarray(0, 9).toString('base64url'),
+      payload: fakePayload(digest, noise, payloadBytes),
+      sortindex: digest.readUInt16BE(9) % 10_000,
+      modified: first + Math.floor(index / recordsPerTimestamp) * quantumMs,
+    }
+  }
+}
+
+function fakePayload(digest: Buffer, noise: string, payloadBytes: number): string {
+  const iv = digest.subarray(0, 16).toString('base64')
+  const frame = `{"ciphertext":"","IV":"${iv}","hmac":"${digest.toString('hex')}"}`
+  const room = Math.max(0, payloadBytes - frame.length)
+  const start = digest.readUInt16BE(16) % 1000
+  return `{"ciphertext":"${noise.slice(start, start + room)}","IV":"${iv}","hmac":"${digest.toString('hex')}"}`
+}
+
+// One long text that every ciphertext is a piece of, since making each anew would take most of the time.
+function createNoise(length: number): string {
+  let text = ''
+  for (let index = 0; text.length < length + 1000; index += 1) {
+    text += createHash('sha512').update(`noise ${index}`).digest('base64').slice(0, 84)
+  }
+  return text
 }

@@ -7,13 +7,12 @@ import { overloaded } from '../routes/load-shedding.ts'
 import { createLimitsCache } from '../upstream/storage-limits.ts'
 import { createSyncStorage } from '../upstream/sync-storage.ts'
 import { commit, name, source, version } from '../version.ts'
-import { createHeartbeat } from './heartbeat.ts'
 
 import type { ExposedSettings } from '../protocol/exposed.ts'
 import type { LoadShedder } from '../routes/load-shedding.ts'
 import type { Identity, SyncCredentials } from '../domain/credentials.ts'
 import type { BulkStorage } from '../domain/record-storage.ts'
-import type { Caller, Services } from '../routes/services.ts'
+import type { Caller, Heartbeat, Services } from '../routes/services.ts'
 import type { Settings } from '../settings/settings.ts'
 import type { StorageClient } from '../upstream/call.ts'
 import type { BridgeHost, Connections } from './connections.ts'
@@ -21,6 +20,8 @@ import type { Observers } from './observers.ts'
 
 // The part of a request's time that is kept for committing what a batch has prepared.
 const largestCommitReserveMs = 5000
+
+const heartbeatFreshMs = 5000
 
 /** Our User-Agent at token server and storage. */
 const product = `${name}/${version}`
@@ -149,5 +150,48 @@ function createIdGenerator(random: Uint8Array): () => string {
   return () => {
     next = next === 0xffffffff ? 0x80000000 : next + 1
     return start + next.toString(16)
+  }
+}
+
+interface HeartbeatOptions {
+  tokenServer(timeoutMs: number): Promise<boolean>
+  cache(): Promise<boolean>
+  /** How long a probe may take. */
+  timeoutMs: number
+  /** A clock in ms. */
+  now(): number
+}
+
+/**
+ * Probes what the service depends on, at most once in 5 s however often it is asked, so that a health check can't be
+ * used to hammer others. Never rejects; a probe without an answer in time counts as failed.
+ */
+function createHeartbeat({ tokenServer, cache, timeoutMs, now }: HeartbeatOptions): () => Promise<Heartbeat> {
+  let last: { probe: Promise<Heartbeat>; untilMs: number } | null = null
+
+  async function probe(): Promise<Heartbeat> {
+    const [storage, cacheAnswers] = await Promise.all([
+      withDeadline(tokenServer(timeoutMs), timeoutMs),
+      withDeadline(cache(), timeoutMs),
+    ])
+    return { storage, cache: cacheAnswers, permission: true }
+  }
+
+  return () => {
+    if (last && now() < last.untilMs) return last.probe
+    const current = { probe: probe(), untilMs: Infinity }
+    void current.probe.then(() => (current.untilMs = now() + heartbeatFreshMs))
+    last = current
+    return current.probe
+  }
+}
+
+async function withDeadline(probe: Promise<boolean>, timeoutMs: number): Promise<boolean> {
+  const { promise: late, resolve } = Promise.withResolvers<boolean>()
+  const timer = setTimeout(() => resolve(false), timeoutMs)
+  try {
+    return await Promise.race([probe.catch(() => false), late])
+  } finally {
+    clearTimeout(timer)
   }
 }
