@@ -26,7 +26,6 @@ export interface RecordInput {
 
 /** Ranges of the storage's record fields; see Sync 1.5 API, "Basic Storage Object". */
 export const fieldLimits = {
-  idBytes: 64,
   sortindex: 999_999_999,
   ttlSeconds: 999_999_999,
 } as const
