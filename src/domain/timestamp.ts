@@ -1,7 +1,7 @@
 /**
  * A moment of the storage, in integer milliseconds since 1970. The storage keeps 10 ms steps, so every timestamp that it gave
- * out is a multiple of 10. Its wire forms (entity tag, Sync seconds, HTTP date) are written and read here; only
- * `upstream/bso-stream.ts` rewrites them as bytes.
+ * out is a multiple of 10. Its wire forms (entity tag, Sync seconds, HTTP date) are written and read here;
+ * `upstream/bso.ts` and `bso-stream.ts` read the numbers in the storage's JSON.
  */
 export type Timestamp = number & { readonly unit: 'ms of a storage timestamp' }
 

@@ -5,7 +5,7 @@ import { emptyReply } from './reply.ts'
 import type { Reply } from './reply.ts'
 
 /** The headers of an answer beside the reply, made of what is known of the request. */
-interface Circumstances {
+interface ReplyContext {
   origin: string | null
   requestId: string
   notices: Notices | null
@@ -21,12 +21,12 @@ interface Circumstances {
  */
 export function toResponse(
   reply: Reply,
-  circumstances: Circumstances,
+  context: ReplyContext,
   settings: ExposedSettings,
   nowMs: number,
   ownBackoffSeconds = 0,
 ): Response {
-  const { origin, requestId, isLegacyBucket } = circumstances
+  const { origin, requestId, isLegacyBucket } = context
   const body = sendable(reply.body)
   const response = new Response(body, {
     status: reply.status,
@@ -35,7 +35,7 @@ export function toResponse(
   const { headers } = response
   if (origin !== null) setAll(headers, corsHeaders(origin, settings))
   if (isLegacyBucket) headers.set('Cache-Control', 'no-cache, no-store')
-  setAll(headers, noticeHeaders(reply.status, circumstances, settings, nowMs, ownBackoffSeconds))
+  setAll(headers, noticeHeaders(reply.status, context, settings, nowMs, ownBackoffSeconds))
   setAll(headers, reply.headers)
   headers.set('X-Request-Id', requestId)
   return response
@@ -72,7 +72,7 @@ function setAll(headers: Headers, more: Record<string, string>): void {
 /** Backoff, Alert and Quota-Remaining of an answer. */
 export function noticeHeaders(
   status: number,
-  { notices, alert: advice }: Pick<Circumstances, 'notices' | 'alert'>,
+  { notices, alert: advice }: Pick<ReplyContext, 'notices' | 'alert'>,
   settings: ExposedSettings,
   nowMs: number,
   ownBackoffSeconds = 0,
