@@ -2,11 +2,13 @@
  * Measures the executable beside its peers and writes RESULTS.md and its pictures. What is said in NOTES.md, why a
  * figure is what it is, goes to the end of the page.
  *
- * Usage: bun bench/run.ts [path of the executable]. FULL=1: a million requests in the last part.
+ * Usage: bun bench/run.ts [path of the executable]. FULL=1: a million requests in the last part. QUICK=1: a look at
+ * everything in a minute, written nowhere. BEFORE: an executable of the commit that writes are compared with.
  */
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
+import { buildBefore } from './before.ts'
 import { loadScript } from './load.ts'
 import { describeMachine, installTools } from './machine.ts'
 import { measureBatch } from './measurements/batch.ts'
@@ -14,6 +16,8 @@ import { measureDownloads, measureSlowReaders } from './measurements/download.ts
 import { measureEndurance } from './measurements/endurance.ts'
 import { measureStartUp } from './measurements/start-up.ts'
 import { measureThroughput } from './measurements/throughput.ts'
+import { countLines, measureWays } from './measurements/ways.ts'
+import { measureWrites } from './measurements/writes.ts'
 import { cores, stop, stopAll } from './processes.ts'
 import { drawCharts, readTargets, summarise, writePage } from './report.ts'
 import { writeSampleData } from './sample-data.ts'
@@ -29,6 +33,10 @@ import type { Results } from './report.ts'
 
 const executable = resolve(process.argv[2] ?? 'dist/sync-bridge')
 const isFull = process.env.FULL === '1'
+const isQuick = process.env.QUICK === '1'
+const rounds = isQuick ? 1 : 5
+const seconds = isQuick ? 1 : 2
+const warmUp = (full: number) => (isQuick ? 1 : full)
 const folder = mkdtempSync(join(tmpdir(), 'sync-bridge-bench-'))
 // The workers of nginx are somebody else.
 chmodSync(folder, 0o755)
@@ -38,11 +46,16 @@ try {
   const results = await measure()
   const targets = readTargets(results)
   const notes = await Bun.file(join(import.meta.dir, 'NOTES.md')).text()
-  writeFileSync(join(import.meta.dir, 'RESULTS.md'), `${writePage(results, targets)}\n${notes}`)
-  for (const [name, picture] of Object.entries(drawCharts(results))) {
-    writeFileSync(join(import.meta.dir, name), picture)
+  const page = `${writePage(results, targets)}\n${notes}`
+  if (isQuick) {
+    process.stdout.write(page.slice(0, page.indexOf('## One record')))
+  } else {
+    writeFileSync(join(import.meta.dir, 'RESULTS.md'), page)
+    for (const [name, picture] of Object.entries(drawCharts(results))) {
+      writeFileSync(join(import.meta.dir, name), picture)
+    }
+    await Bun.$`${process.execPath} fmt ${import.meta.dir}`.quiet()
   }
-  await Bun.$`${process.execPath} fmt ${import.meta.dir}`.quiet()
   process.stdout.write(`\n${summarise(targets)}`)
 } finally {
   await stopAll()
@@ -68,10 +81,10 @@ async function measure(): Promise<Results> {
   const upstream = await startUpstream(folder)
 
   say('Start-up')
-  const startUp = await measureStartUp({ bare, framework, straight, bridge: executable }, 9)
+  const startUp = await measureStartUp({ bare, framework, straight, bridge: executable }, isQuick ? 1 : 5)
 
   say('One record')
-  const options = { rounds: 5, seconds: 2, warmUpSeconds: 8, script }
+  const options = { rounds, seconds, warmUpSeconds: warmUp(5), script }
   const nginx = await startNginxProxy(folder, upstream.origin)
   const passing = await startPeer('pass-through', passThrough, upstream.origin)
   const printing = await startPeer('parse and print', parseAndPrint, upstream.origin)
@@ -111,7 +124,7 @@ async function measure(): Promise<Results> {
   const rewriting = await startPeer('rewritten by a stream', rewrite, upstream.origin)
   const list = await measureThroughput(
     [nginx, passing, rewriting, printing, framed, bridge].map((server) => server.of('list100')),
-    { ...options, warmUpSeconds: 4, connections: 32 },
+    { ...options, warmUpSeconds: warmUp(4), connections: 32 },
   )
   await Promise.all(
     [bridge, passing, printing, framed, direct, rewriting].map((server) => stop(server.process)),
@@ -126,7 +139,7 @@ async function measure(): Promise<Results> {
   ] as const
   const downloads = await measureDownloads(
     fresh.map((server) => server.of('list100k')),
-    7,
+    isQuick ? 1 : 9,
   )
   await Promise.all(fresh.map((server) => stop(server.process)))
   const patient = await startBridge(executable, upstream.origin)
@@ -134,7 +147,11 @@ async function measure(): Promise<Results> {
   await stop(patient.process)
 
   say('Writes')
-  const batch = await measureBatch(executable, 5)
+  const batch = await measureBatch(executable, isQuick ? 1 : 5)
+  const before = await buildBefore(folder)
+  if (before === null) say('The commit before can not be built, so writes are compared with nothing')
+  const writes = before === null ? [] : await measureWrites({ before, bridge: executable }, isQuick ? 1 : 5)
+  const ways = await measureWays(folder)
 
   say('Processes')
   const workers = await measureWorkers(script)
@@ -142,8 +159,8 @@ async function measure(): Promise<Results> {
   say('Endurance')
   const enduring = await startBridge(executable, upstream.origin)
   const endurance = await measureEndurance(enduring.of('record'), {
-    requests: isFull ? 1_000_000 : 400_000,
-    seconds: isFull ? 900 : 45,
+    requests: isFull ? 1_000_000 : isQuick ? 20_000 : 300_000,
+    seconds: isFull ? 900 : 30,
     script,
   })
   const machine = await describeMachine(executable)
@@ -158,6 +175,9 @@ async function measure(): Promise<Results> {
     downloads,
     slowReaders,
     batch,
+    writes,
+    ways,
+    lines: countLines(),
     workers,
     endurance,
   }
@@ -172,7 +192,7 @@ async function measureWorkers(script: string): Promise<Results['workers']> {
     await startBridge(executable, tokenServerUrl, { name: '2 workers', core, settings: { workers: '2' } }),
   ]
   const subjects = servers.map((server) => server.of('record'))
-  const options = { connections: 64, rounds: 5, seconds: 2, warmUpSeconds: 4, script, core }
+  const options = { connections: 64, rounds, seconds, warmUpSeconds: warmUp(4), script, core }
   const workers = await measureThroughput(subjects, options)
   await Promise.all([...servers, upstream].map((server) => stop(server.process)))
   return workers

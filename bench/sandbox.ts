@@ -1,12 +1,15 @@
-/** The storage of the sandbox in a process of its own, with 20 ms before each answer; prints how to reach it. */
+/**
+ * The storage of the sandbox in a process of its own, with so many ms before each answer (20 if none are given) and so many
+ * users (1); prints how to reach it.
+ */
 import { startSandbox } from '../src/sandbox/sandbox.ts'
 
-const sandbox = await startSandbox({ latencyMs: 20 })
-const user = sandbox.addUser('somebody')
-const { clientState, keyId, uid } = user
+const [latencyMs = '20', count = '1'] = process.argv.slice(2)
+const sandbox = await startSandbox({ latencyMs: Number(latencyMs) })
+const users = Array.from({ length: Number(count) }, (_, index) => {
+  const user = sandbox.addUser(`somebody-${index}`)
+  const { clientState, keyId, uid } = user
+  return { clientState, keyId, uid, authorization: `Bearer ${user.bearerToken()}` }
+})
 const { tokenServerUrl, storageUrl } = sandbox
-const authorization = `Bearer ${user.bearerToken()}`
-await Bun.write(
-  Bun.stdout,
-  `${JSON.stringify({ tokenServerUrl, storageUrl, clientState, keyId, uid, authorization })}\n`,
-)
+await Bun.write(Bun.stdout, `${JSON.stringify({ tokenServerUrl, storageUrl, ...users[0], users })}\n`)

@@ -1,10 +1,12 @@
 /** One figure with what is expected of it. */
 export interface Target {
   what: string
+  /** The figure before requests were declared once and travelled one way; empty where none was taken. */
+  was: string
   figure: number
   bound: 'at least' | 'at most'
   limit: number
-  unit: '' | ' MB' | ' ms'
+  unit: '' | ' MB' | ' ms' | ' files' | ' lines'
 }
 
 export function isMet({ figure, bound, limit }: Target): boolean {
@@ -12,5 +14,6 @@ export function isMet({ figure, bound, limit }: Target): boolean {
 }
 
 export function describeFigure({ figure, unit }: Target): string {
+  if (unit === ' files' || unit === ' lines') return `${figure.toLocaleString('en')}${unit}`
   return unit === '' ? figure.toFixed(2) : `${figure.toFixed(1)}${unit}`
 }
