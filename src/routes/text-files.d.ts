@@ -1,9 +1,0 @@
-/** Files that are imported as text. */
-declare module '*.css' {
-  const text: string
-  export default text
-}
-declare module '*.md' {
-  const text: string
-  export default text
-}
