@@ -342,21 +342,19 @@ describe('createSend', () => {
     }
   })
 
-  it.each([206, 404, 500])('reads little of what comes with %d in place of a stream', async (status) => {
-    let pieces = 0
+  it.each([206, 404, 500])('ends what comes without an end with %d in place of a stream', async (status) => {
+    const ended = Promise.withResolvers<void>()
     const endless = () =>
       new ReadableStream({
-        pull(controller) {
-          pieces += 1
-          controller.enqueue(Buffer.alloc(1000))
-        },
+        pull: (controller) => controller.enqueue(Buffer.alloc(1000)),
+        cancel: () => ended.resolve(),
       })
     const { send } = await start(() => new Response(endless(), { status }))
 
     const answer = await send({ method: 'POST', body: '', maxBytes: Infinity, isStreamed: true })
 
     expect([answer.status, answer.bytes.length, answer.stream]).toEqual([status, 0, null])
-    expect(pieces).toBeLessThan(10_000)
+    await ended.promise
   })
 
   it('trusts only the given authority', async () => {
