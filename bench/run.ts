@@ -3,7 +3,7 @@
  * figure is what it is, goes to the end of the page.
  *
  * Usage: bun bench/run.ts [path of the executable]. FULL=1: a million requests in the last part. QUICK=1: a look at
- * everything in a minute, written nowhere. BEFORE: an executable of the commit that writes are compared with.
+ * everything in two minutes, written nowhere. BEFORE: an executable of the commit that writes are compared with.
  */
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
