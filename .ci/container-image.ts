@@ -14,7 +14,7 @@ import { gzipSync } from 'node:zlib'
 
 import { run } from './run-command.ts'
 
-export interface ContainerImage {
+interface ContainerImage {
   version: string
   commit: string
   description: string

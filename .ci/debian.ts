@@ -4,7 +4,7 @@ import { gzipSync } from 'node:zlib'
 
 import { run } from './run-command.ts'
 
-export interface DebianPackage {
+interface DebianPackage {
   version: string
   architecture: 'amd64' | 'arm64'
   /** The built executable. */

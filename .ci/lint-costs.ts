@@ -8,7 +8,7 @@ import { isDisjointWith, JS, NFA } from 'refa'
 import { analyse } from 'scslre'
 
 /** Something that costs too much, and where. */
-export interface Finding {
+interface Finding {
   line: number
   message: string
 }

@@ -30,9 +30,9 @@ import type { Product } from './sbom.ts'
 /** What is built, by the runtime's name of the platform. */
 export const platforms = ['linux-x64', 'linux-arm64', 'linux-x64-musl', 'darwin-arm64'] as const
 
-export type Platform = (typeof platforms)[number]
+type Platform = (typeof platforms)[number]
 
-export interface ReleaseOptions {
+interface ReleaseOptions {
   /** Made if it isn't there, and emptied if it is. */
   folder: string
   /** Of the runtime's `build`: all but target and output. */

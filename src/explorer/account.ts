@@ -11,7 +11,7 @@ export interface Credentials {
 }
 
 /** A record as the bridge sends it. */
-export interface WireRecord {
+interface WireRecord {
   id: string
   last_modified: number
   payload?: string
@@ -26,7 +26,7 @@ export interface Entry {
   problem: string | null
 }
 
-export type TroubleKind = 'credentials' | 'expired' | 'key' | 'empty' | 'unavailable'
+type TroubleKind = 'credentials' | 'expired' | 'key' | 'empty' | 'unavailable'
 
 /** Why the data can't be shown, in words that help. */
 export class Trouble extends Error {

@@ -14,7 +14,7 @@ import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 import type { Sandbox } from '../../src/sandbox/sandbox.ts'
 
 /** What lies between the bridges and the sandbox; answers of its own in place of the sandbox's, or null. */
-export interface Detours {
+interface Detours {
   token(request: Request): Promise<Response | null> | Response | null
   storage(request: Request): Promise<Response | null> | Response | null
 }

@@ -4,7 +4,7 @@ import type { Commands } from '../../src/cli/run.ts'
 import type { SandboxOptions } from '../../src/cli/sandbox.ts'
 import type { Settings } from '../../src/settings/settings.ts'
 
-export interface FakeHost extends Host {
+interface FakeHost extends Host {
   /** All that was written. */
   out: string
   err: string

@@ -5,7 +5,7 @@ import { seal, unseal } from './sealed.ts'
 import type { Bookmark } from './sealed.ts'
 
 /** A record of kinto.js, which has no types for all its versions. */
-export interface LocalRecord {
+interface LocalRecord {
   id: string
   title?: string
   /** Published, and pulled, as an encrypted tombstone. Such records may stay in the local database. */
@@ -22,7 +22,7 @@ export interface Conflict {
   remote: LocalRecord | null
 }
 
-export interface SyncResult {
+interface SyncResult {
   ok: boolean
   lastModified: number | null
   errors: { type: string; message?: string }[]
@@ -34,7 +34,7 @@ export interface SyncResult {
 
 export type Strategy = 'manual' | 'client_wins' | 'server_wins' | 'pull_only'
 
-export interface SyncOptions {
+interface SyncOptions {
   strategy?: Strategy
   headers?: Record<string, string>
   ignoreBackoff?: boolean
@@ -42,7 +42,7 @@ export interface SyncOptions {
 }
 
 /** The part that the versions have in common. */
-export interface OfflineCollection {
+interface OfflineCollection {
   lastModified: number | null
   create(record: LocalRecord, options: { useRecordId: true }): Promise<unknown>
   update(record: LocalRecord): Promise<unknown>

@@ -1,7 +1,7 @@
 import type { Socket } from 'bun'
 
 /** A server that speaks just enough of Redis to be slow or silent on purpose. */
-export interface ScriptedRedis {
+interface ScriptedRedis {
   readonly url: string
   /** How long it takes to answer a command other than the greeting; infinite for never. */
   delayMs: number

@@ -8,7 +8,7 @@ import type { CredentialStore } from '../../src/credentials/remembered.ts'
 import type { Credentials, CredentialsEvent, CredentialsOptions } from '../../src/credentials/credentials.ts'
 import type { Identity, SyncCredentials } from '../../src/domain/credentials.ts'
 
-export interface WorldOptions extends Partial<Omit<CredentialsOptions, 'store'>> {
+interface WorldOptions extends Partial<Omit<CredentialsOptions, 'store'>> {
   /** Nothing shared unless given; the words make one. */
   store?: 'memory' | 'broken' | 'never-writes' | CredentialStore
   /** What the token server of this world calls its credentials: `<name>-1`, `<name>-2`. */
@@ -16,7 +16,7 @@ export interface WorldOptions extends Partial<Omit<CredentialsOptions, 'store'>>
 }
 
 /** Credentials for a request that nobody asks the id of. */
-export interface PlainCredentials {
+interface PlainCredentials {
   obtain(identity: Identity): Promise<SyncCredentials>
   renew(identity: Identity, refused: SyncCredentials): Promise<SyncCredentials>
 }

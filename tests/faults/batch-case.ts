@@ -12,7 +12,7 @@ export interface Shape {
 export type Content = Record<string, Record<string, { payload: string; sortindex: number | null }>>
 
 /** A batch, what is stored when it arrives, and what is stored when all of it was carried out. */
-export interface BatchCase {
+interface BatchCase {
   before: Content
   after: Content
   /** The sub-requests, without `/v1`. */

@@ -1,7 +1,7 @@
 import { connect, type Socket } from 'node:net'
 
 /** The remote control of a Firefox: scripts that run with all its privileges, one after the other. */
-export interface Marionette {
+interface Marionette {
   /** Runs the body of an async function with `args`, and resolves to what it returns. */
   run<T>(body: string, ...args: unknown[]): Promise<T>
   /** Ends Firefox as its menu does. */

@@ -30,7 +30,7 @@ export interface SealedRecord {
 }
 
 /** What came of a sync. */
-export interface SyncOutcome {
+interface SyncOutcome {
   service: string
   outcome: string
   /** Names of engines with trouble, and records that could not be applied or sent. */
@@ -129,7 +129,7 @@ export async function startWorld(): Promise<World> {
 }
 
 /** The part of a kinto.js collection that is used here. */
-export interface LocalCollection {
+interface LocalCollection {
   list(): Promise<{ data: (ClearRecord & { last_modified: number })[] }>
   update(record: ClearRecord): Promise<unknown>
   sync(): Promise<{ ok: boolean; errors: unknown[]; conflicts: unknown[] }>

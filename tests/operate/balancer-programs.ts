@@ -23,7 +23,7 @@ export interface Site {
 type Change = [from: string, to: string]
 
 /** A program in front of two bridges, configured as our documentation says. */
-export interface Balancer {
+interface Balancer {
   name: string
   /** Has the configuration checked, and starts with it; with changes to what is documented. */
   start(site: Site, changes?: Change[]): Promise<Program>

@@ -5,7 +5,7 @@ import { readAnswer } from '../spec/raw-http.ts'
 import type { RawAnswer } from '../spec/raw-http.ts'
 
 /** A connection to a balancer on which exactly these bytes are sent. */
-export interface TlsConnection {
+interface TlsConnection {
   write(bytes: string): void
   /** All that has come once the connection is closed, by either side; after 5 s it is closed by ours. */
   answer: Promise<RawAnswer>

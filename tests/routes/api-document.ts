@@ -7,7 +7,7 @@ export interface ApiDocument {
   components: Record<string, Record<string, unknown>> & { schemas: Record<string, ApiSchema> }
 }
 
-export interface ApiOperation {
+interface ApiOperation {
   operationId: string
   tags: string[]
   summary: string

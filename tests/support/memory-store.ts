@@ -2,7 +2,7 @@ import { RecentMap } from '../../src/domain/recent-map.ts'
 
 import type { CredentialStore } from '../../src/credentials/remembered.ts'
 
-export interface MemoryStoreOptions {
+interface MemoryStoreOptions {
   /** A monotonic clock, in ms. */
   clock(): number
   /** The least recently used entry makes room for one too many. 10 000 when left out. */

@@ -33,7 +33,7 @@ export class ModelClock {
   }
 }
 
-export type CallName =
+type CallName =
   | 'limits'
   | 'snapshot'
   | 'write'

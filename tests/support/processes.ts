@@ -68,7 +68,7 @@ export async function runProgram(
 }
 
 /** The path of a program; administrators' ones too. */
-export function findProgram(name: string): string {
+function findProgram(name: string): string {
   const path = Bun.which(name, { PATH: `${process.env.PATH}:/usr/sbin:/sbin` })
   if (path) return path
   throw new Error(`Cannot test with "${name}": it is not installed; "make test" installs its Debian package`)

@@ -28,7 +28,7 @@ export interface RedisServer {
   [Symbol.asyncDispose](): Promise<void>
 }
 
-export interface RedisServerOptions {
+interface RedisServerOptions {
   /** Further command line arguments, for example `['--requirepass', 'x']`. */
   args?: string[]
   /** Listens on a unix socket instead of a loopback port. */

@@ -5,7 +5,7 @@ import { postgres, type Quirks } from '../../src/sandbox/options.ts'
 export type { WrittenRecord } from '../../src/sandbox/sandbox.ts'
 
 /** Which of the four storage implementations the sandbox behaves like, where they differ. */
-export type Mode = Quirks['kind']
+type Mode = Quirks['kind']
 
 export interface SandboxOptions extends PlainOptions {
   /** @default 'postgres' */
@@ -25,7 +25,7 @@ export interface LoggedRequest {
 }
 
 /** What a server was asked, oldest first, at most the last 10 000. */
-export interface RequestLog {
+interface RequestLog {
   readonly entries: readonly LoggedRequest[]
   clear(): void
 }

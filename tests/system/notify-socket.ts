@@ -1,7 +1,7 @@
 import { dlopen } from 'bun:ffi'
 
 /** The receiving end of what sd_notify(3) describes, in the abstract namespace or at a path. */
-export interface NotifySocket {
+interface NotifySocket {
   /** What came, in order. */
   messages: string[]
   close(): void

@@ -10,7 +10,7 @@ export const executablePath =
   process.env.SYNC_BRIDGE_EXECUTABLE ?? join(import.meta.dir, '../../dist/sync-bridge')
 
 /** Throws with the remedy when the executable has not been built. */
-export function requireExecutable(): void {
+function requireExecutable(): void {
   if (existsSync(executablePath)) return
   throw new Error(`Cannot test the executable: there is no "${executablePath}"; run "make build" first`)
 }
@@ -25,7 +25,7 @@ export function makeFolder(files: Record<string, string> = {}): string {
   return folder
 }
 
-export interface ProcessOptions {
+interface ProcessOptions {
   cwd?: string
   /** Besides PATH. */
   environment?: Record<string, string>
