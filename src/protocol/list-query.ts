@@ -4,6 +4,7 @@ import { floored, fromEntityTag, raised, timestamp } from '../domain/timestamp.t
 import type { Problem } from '../domain/errors.ts'
 import type { ListOptions, PagePosition, SortOrder } from '../domain/record-storage.ts'
 import type { Timestamp } from '../domain/timestamp.ts'
+import { decodeSegment } from './request-parts.ts'
 import { ListQuery, mostIds } from './schemas.ts'
 
 const sortOrders: Record<string, SortOrder> = {
@@ -129,23 +130,7 @@ export function readQuery(search: string, problems: Problem[]): Record<string, s
 }
 
 function decodeQuery(text: string): string | null {
-  if (!text.includes('%') && !text.includes('+')) return text
-  try {
-    return decodeURIComponent(text.replaceAll('+', ' '))
-  } catch {
-    return null
-  }
-}
-
-/** Whether all escapes of a text are whole and make UTF-8. */
-export function isDecodable(text: string): boolean {
-  if (!text.includes('%')) return true
-  try {
-    decodeURIComponent(text)
-    return true
-  } catch {
-    return false
-  }
+  return decodeSegment(text.includes('+') ? text.replaceAll('+', ' ') : text)
 }
 
 /** Throws `ServiceError` 400 with all problems, if there are any. */

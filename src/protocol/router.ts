@@ -1,5 +1,6 @@
 import { Memoirist } from 'memoirist'
-import { decodeSegment, resources } from './resources.ts'
+import { decodeSegment } from './request-parts.ts'
+import { resources } from './resources.ts'
 import type { Resource } from './resources.ts'
 
 /** The resource at a path, and the parameters in the path, as they were sent. */

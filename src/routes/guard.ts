@@ -5,7 +5,8 @@ import { checkOrigin, preflightReply } from '../protocol/envelope.ts'
 import { overloadReply } from '../protocol/error-reply.ts'
 import { majorVersion } from '../protocol/exposed.ts'
 import { readIdentity } from '../protocol/identity.ts'
-import { isDecodable, readQuery, requireNone } from '../protocol/list-query.ts'
+import { readQuery, requireNone } from '../protocol/list-query.ts'
+import { decodeSegment } from '../protocol/request-parts.ts'
 import { checkHost, publicOrigin } from '../protocol/public-address.ts'
 import { emptyReply } from '../protocol/reply.ts'
 import type { Address, Reply } from '../protocol/reply.ts'
@@ -97,7 +98,7 @@ export function checkCall(call: Call, { headers }: Request, { settings }: Servic
   if (call.path.includes('#') || call.query.includes('#')) {
     throw invalidRequest([{ location: 'path', name: 'path', description: 'must not have a fragment' }])
   }
-  if (call.query.length > usualQueryLength || !isDecodable(call.query)) readStrictly(call.query)
+  if (call.query.length > usualQueryLength || decodeSegment(call.query) === null) readStrictly(call.query)
   if (call.method === 'GET' || call.method === 'HEAD') checkFraming(call.method, headers)
 }
 
