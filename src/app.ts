@@ -5,23 +5,21 @@
  * 2. `routes/guard.ts`         what no router looks at: host, origin, framing; and what no route matched
  * 3. `protocol/resources.ts`   the declarations: path, schemas, operation, answer. The framework routes and validates by them
  * 4. `routes/session.ts`       whose storage it is
- * 5. `routes/records.ts`, `batch.ts`, `service.ts`, `pages.ts`: read, ask, answer
+ * 5. `routes/records.ts`, `batch.ts`, `service.ts`: read, ask, answer
  * 6. `batch/`                  every write: many operations, one transaction
  * 7. `upstream/`               the storage and the token server behind it all
  *
  * Whatever comes back, a reply or something thrown, becomes a message in `send` below and nowhere else.
  */
 import { Elysia } from 'elysia'
-import { toResponse } from './protocol/envelope.ts'
-import { errorReply } from './protocol/error-reply.ts'
-import { majorVersion } from './protocol/exposed.ts'
+import { majorVersion, toResponse } from './protocol/reply.ts'
 import type { Reply } from './protocol/reply.ts'
+import { errorReply } from './protocol/error-reply.ts'
 import { batchRoutes } from './routes/batch.ts'
-import { docsRoutes, exploreRoutes } from './routes/pages.ts'
 import { answerUnrouted, beginCall, refuseInvalid, routeOf, shedLoad } from './routes/guard.ts'
 import type { Call } from './routes/guard.ts'
 import { bucketRoutes } from './routes/records.ts'
-import { healthRoutes, serviceRoutes } from './routes/service.ts'
+import { docsRoutes, exploreRoutes, healthRoutes, serviceRoutes } from './routes/service.ts'
 import type { Services } from './routes/services.ts'
 import { calls } from './routes/session.ts'
 

@@ -1,7 +1,6 @@
 import { errno, ServiceError, UpstreamError } from '../domain/errors.ts'
 import type { UpstreamFailure } from '../domain/errors.ts'
-import type { ExposedSettings } from './exposed.ts'
-import type { Reply } from './reply.ts'
+import type { ExposedSettings, Reply } from './reply.ts'
 
 /**
  * Turns a thrown value into an error answer. The value is never serialised: the answer holds our own words only, so that

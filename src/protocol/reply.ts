@@ -1,13 +1,45 @@
+/** An answer: what a handler makes, and the message that it becomes with the headers that every answer carries. */
+import { invalidRequest } from '../domain/errors.ts'
 import type { Errno } from '../domain/errors.ts'
-import { toExposedJson } from '../domain/record.ts'
-import type { SyncRecord } from '../domain/record.ts'
-import type { CollectionTimestamps, RecordPage } from '../domain/record-storage.ts'
+import type { Notices } from '../domain/record-storage.ts'
 import { toEntityTag, toHttpDate } from '../domain/timestamp.ts'
 import type { Timestamp } from '../domain/timestamp.ts'
-import { majorVersion } from './exposed.ts'
-import type { ExposedSettings } from './exposed.ts'
-import { writePageToken } from './list-query.ts'
-import { publicOrigin } from './public-address.ts'
+
+/** The settings that shape what the exposed protocol says. */
+export interface ExposedSettings {
+  projectName: string
+  /** Null: the service's own pages. */
+  projectDocs: string | null
+  projectVersion: string
+  errorInfoLink: string | null
+  /** As configured, "1.5": the part before the dot is the version in every path. */
+  httpApiVersion: string
+  httpScheme: string | null
+  httpHost: string | null
+  batchMaxRequests: number
+  readonly: boolean
+  writable: { put: ReadonlySet<string>; delete: ReadonlySet<string> }
+  retryAfterSeconds: number
+  /** Seconds of the pause that clients are asked for. */
+  backoff: number | null
+  /** End of service: as configured, and in ms since 1970. */
+  eos: { text: string; atMs: number } | null
+  eosMessage: string | null
+  eosUrl: string | null
+  /** Origins that browsers may call from, or null for all. */
+  corsOrigins: ReadonlySet<string> | null
+  corsMaxAgeSeconds: number
+  maxRequestBytes: number
+  docsEnabled: boolean
+  explorerEnabled: boolean
+  /** Whether an empty list of changes has the moment of `_since` as its ETag, instead of the collection's. */
+  flushSafeEtag: boolean
+}
+
+/** The version that is part of every path: "1" of "1.5". */
+export function majorVersion(settings: Pick<ExposedSettings, 'httpApiVersion'>): string {
+  return settings.httpApiVersion.split('.')[0]!
+}
 
 /** An answer before it becomes a message: the envelope adds what every answer carries. */
 export interface Reply {
@@ -43,99 +75,254 @@ export function notModifiedReply(timestamp: Timestamp): Reply {
   return emptyReply(304, versionHeaders(timestamp))
 }
 
-/** The address of a request, of which the URL of the next page is made. Path and query are as they came. */
-export interface Address {
-  host: string | null
-  path: string
-  /** With the question mark, or empty. */
-  query: string
+/** The headers of an answer beside the reply, made of what is known of the request. */
+interface ReplyContext {
+  origin: string | null
+  requestId: string
+  notices: Notices | null
+  /** Our own advice, as JSON text. */
+  alert: string | null
+  /** Whether several users share the URL, so that caches must not store the answer. */
+  isLegacyBucket: boolean
 }
 
-/** A page of records. `isWhole`: the client asked for the whole list. */
-export function pageReply(
-  page: RecordPage,
-  address: Address,
-  isWhole: boolean,
+/**
+ * Turns a reply into the message that goes out, with the headers that every answer carries. `ownBackoffSeconds` is the
+ * pause that this process asks for, besides those of the operator and the storage.
+ */
+export function toResponse(
+  reply: Reply,
+  context: ReplyContext,
   settings: ExposedSettings,
-): Reply {
-  const headers = versionHeaders(page.timestamp)
-  if (page.next) {
-    const here = publicOrigin(address.host, settings) + address.path
-    headers['Next-Page'] = nextPageUrl(here, address.query, writePageToken(page.next))
-  }
-  if (isWhole && page.count !== null) headers['Total-Records'] = String(page.count)
-  return { status: 200, headers, body: page.document }
+  nowMs: number,
+  ownBackoffSeconds = 0,
+): Response {
+  const { origin, requestId, isLegacyBucket } = context
+  const body = sendable(reply.body)
+  const response = new Response(body, {
+    status: reply.status,
+    headers: body === null ? usualHeaders : usualJsonHeaders,
+  })
+  const { headers } = response
+  if (origin !== null) setAll(headers, corsHeaders(origin, settings))
+  if (isLegacyBucket) headers.set('Cache-Control', 'no-cache, no-store')
+  setAll(headers, noticeHeaders(reply.status, context, settings, nowMs, ownBackoffSeconds))
+  setAll(headers, reply.headers)
+  headers.set('X-Request-Id', requestId)
+  return response
 }
 
-/** The size of a collection, as headers: what HEAD of a list answers. */
-export function countReply(count: number, timestamp: Timestamp): Reply {
-  const total = String(count)
-  return emptyReply(200, { ...versionHeaders(timestamp), 'Total-Records': total, 'Total-Objects': total })
-}
+const largeBodyBytes = 32_768
 
-/** One record, also as stored by a PUT. */
-export function recordReply(record: SyncRecord, json = toExposedJson(record)): Reply {
-  return { status: 200, headers: versionHeaders(record.lastModified), body: `{"data":${json}}` }
-}
-
-/** The tombstone of a deleted record: for clients that asked for a representation, and inside batches. */
-export function tombstone(id: string, timestamp: Timestamp): { data: object } {
-  return { data: { id, last_modified: timestamp, deleted: true } }
-}
-
-/** A bucket or a collection: its name and when it last changed. */
-export function metadataReply(id: string, timestamp: Timestamp): Reply {
-  return jsonReply({ data: { id, last_modified: timestamp } }, versionHeaders(timestamp))
-}
-
-/** All collections of a bucket with their timestamps. */
-export function collectionsReply(found: CollectionTimestamps): Reply {
-  const data = [...found.collections].map(([id, last_modified]) => ({ id, last_modified }))
-  const headers = { ...versionHeaders(found.timestamp), 'Total-Records': String(data.length) }
-  return jsonReply({ data }, headers)
-}
-
-/** Where the next page is: this request's address with its query as it was, and the token. */
-function nextPageUrl(here: string, query: string, token: string): string {
-  const kept = query
-    .replace(/^\?/, '')
-    .split('&')
-    .filter((part) => part !== '' && !/^_token(=|$)/.test(part))
-  return `${here}?${[...kept, `_token=${encodeURIComponent(token)}`].join('&')}`
-}
-
-/** The root view: what the service is and can do. Every client asks for it first. */
-export function rootReply(origin: string, userId: string | null, settings: ExposedSettings): Reply {
-  const url = `${origin}/v${majorVersion(settings)}`
-  const docs = settings.projectDocs ?? (settings.docsEnabled ? `${url}/docs` : url)
-  return jsonReply({
-    project_name: settings.projectName,
-    project_docs: docs,
-    project_version: settings.projectVersion,
-    http_api_version: settings.httpApiVersion,
-    toolkit_protocol_version: '2',
-    cliquet_protocol_version: '2',
-    url,
-    ...(settings.eos && { eos: settings.eos.text }),
-    settings: {
-      batch_max_requests: settings.batchMaxRequests,
-      readonly: settings.readonly,
-      'cliquet.batch_max_requests': settings.batchMaxRequests,
+/** A large body as a stream of one piece: the runtime sends it from where it is, whereas it would copy bytes first. */
+function sendable(body: Reply['body']): BodyInit | null {
+  if (!(body instanceof Uint8Array)) return body
+  if (body.length <= largeBodyBytes) return body as BodyInit
+  return new ReadableStream<Uint8Array>({
+    start(controller) {
+      controller.enqueue(body)
+      controller.close()
     },
-    capabilities: capabilities(docs),
-    ...(userId !== null && { user: { id: userId } }),
   })
 }
 
-// No names of extensions that are not here (history, attachments, accounts, permissions_endpoint): a client that sees
-// such a name calls what it stands for.
-function capabilities(url: string): Record<string, { description: string; url: string }> {
-  return {
-    sync_bridge: { description: 'The collections of a Firefox Sync storage, encrypted as they are', url },
-    bearer_authentication: { description: 'OAuth access tokens, with the key id in X-KeyID', url },
-    browserid_authentication: {
-      description: 'Identity assertions, for token servers that still take them',
-      url,
-    },
+// Copying these headers into each answer costs half of making them anew.
+const usualHeaders = new Headers({
+  'Cache-Control': 'no-cache',
+  Vary: 'Authorization, X-Client-State, X-KeyID, Origin',
+  'X-Content-Type-Options': 'nosniff',
+  'Content-Security-Policy': "default-src 'none'; frame-ancestors 'none'",
+})
+const usualJsonHeaders = new Headers(usualHeaders)
+usualJsonHeaders.set('Content-Type', 'application/json; charset=utf-8')
+
+function setAll(headers: Headers, more: Record<string, string>): void {
+  for (const name in more) headers.set(name, more[name]!)
+}
+
+/** Backoff, Alert and Quota-Remaining of an answer. */
+export function noticeHeaders(
+  status: number,
+  { notices, alert: advice }: Pick<ReplyContext, 'notices' | 'alert'>,
+  settings: ExposedSettings,
+  nowMs: number,
+  ownBackoffSeconds = 0,
+): Record<string, string> {
+  const headers: Record<string, string> = {}
+  const alert = chooseAlert(status, notices?.alert ?? null, advice, settings, nowMs)
+  if (alert !== null) headers.Alert = alert
+  if (status >= 400) return headers
+  const backoff = Math.max(settings.backoff ?? 0, notices?.backoffSeconds ?? 0, ownBackoffSeconds)
+  if (backoff > 0) headers.Backoff = String(Math.ceil(backoff))
+  if (notices && notices.quotaRemaining !== null) headers['Quota-Remaining'] = notices.quotaRemaining
+  return headers
+}
+
+/** The most serious announcement: the end of this service or of the storage comes before mere advice. */
+function chooseAlert(
+  status: number,
+  upstream: string | null,
+  advice: string | null,
+  settings: ExposedSettings,
+  nowMs: number,
+): string | null {
+  if (settings.eos === null && !upstream && advice === null && status !== 410) return null
+  const alerts = [
+    eosAlert(settings, nowMs),
+    upstream ? wrapAlert(upstream) : null,
+    advice,
+    // A storage that was closed down does not always send an alert.
+    status === 410 ? alertText({ code: 'hard-eol', message: null, url: null }) : null,
+  ]
+  const given = alerts.filter((alert) => alert !== null)
+  return given.find((alert) => alert.includes('"hard-eol"')) ?? given[0] ?? null
+}
+
+/** The announcement of the configured end of service; null when none is configured. */
+export function eosAlert(settings: ExposedSettings, nowMs: number): string | null {
+  if (settings.eos === null) return null
+  const code = settings.eos.atMs <= nowMs ? 'hard-eol' : 'soft-eol'
+  return alertText({ code, message: settings.eosMessage, url: settings.eosUrl })
+}
+
+/** Our own advice to a client that uses an outdated form of request. */
+export function softAlert(message: string, url: string | null): string {
+  return alertText({ code: 'soft-eol', message, url })
+}
+
+/** The storage's alert with the members that the protocol knows; plain text becomes the message of a soft one. */
+function wrapAlert(text: string): string {
+  try {
+    const parsed: unknown = JSON.parse(text)
+    if (isObject(parsed) && (parsed.code === 'soft-eol' || parsed.code === 'hard-eol')) {
+      return alertText({ code: parsed.code, message: asText(parsed.message), url: asText(parsed.url) })
+    }
+  } catch {
+    // Older storages send plain text instead of JSON.
   }
+  return alertText({ code: 'soft-eol', message: text, url: null })
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null
+}
+
+function asText(value: unknown): string | null {
+  return typeof value === 'string' ? value : null
+}
+
+function alertText(alert: { code: string; message: string | null; url: string | null }): string {
+  const members = {
+    code: alert.code,
+    ...(alert.message && { message: alert.message.slice(0, 400) }),
+    ...(alert.url && { url: alert.url.slice(0, 400) }),
+  }
+  // Headers are ASCII, so other characters become escapes that JSON readers undo.
+  return JSON.stringify(members).replace(
+    /[^\x20-\x7e]/g,
+    (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  )
+}
+
+// --- Who may ask, and by which address ---
+
+const hostForm = /^(?:[A-Za-z0-9](?:[A-Za-z0-9._-]{0,252})|\[[0-9A-Fa-f:.]{2,45}\])(?::(\d{1,5}))?$/
+
+/**
+ * The origin under which clients know this service, "https://sync.example.org": as configured, or else from the request's
+ * own Host. Headers such as X-Forwarded-Host are not believed: clients send their credentials wherever we point them.
+ *
+ * Throws `ServiceError` 400 when the request has no usable Host.
+ */
+export function publicOrigin(
+  host: string | null,
+  settings: Pick<ExposedSettings, 'httpHost' | 'httpScheme'>,
+): string {
+  return `${settings.httpScheme ?? 'http'}://${settings.httpHost ?? requireHost(host)}`
+}
+
+/** Refuses a Host that is missing, doubled or malformed. HTTP/1.0 may omit it where the settings name our host. */
+export function checkHost(host: string | null, settings: Pick<ExposedSettings, 'httpHost'>): void {
+  if ((host === null || host === '') && settings.httpHost !== null) return
+  requireHost(host)
+}
+
+// Nearly all requests name the same host.
+let acceptedHost: string | null = null
+
+function requireHost(host: string | null): string {
+  if (host !== null && host === acceptedHost) return host
+  const match = hostForm.exec(host ?? '')
+  if (match && Number(match[1] ?? 0) <= 65_535) return (acceptedHost = host!)
+  throw invalidRequest(
+    [{ location: 'header', name: 'Host', description: 'must be one host name with an optional port' }],
+    {
+      headers: { Connection: 'close' },
+    },
+  )
+}
+
+const exposedHeaders = [
+  'ETag',
+  'Last-Modified',
+  'Next-Page',
+  'Total-Records',
+  'Total-Objects',
+  'Quota-Remaining',
+  'Backoff',
+  'Retry-After',
+  'Alert',
+  'Content-Length',
+  'WWW-Authenticate',
+].join(', ')
+
+const allowedHeaders = [
+  'Authorization',
+  'Content-Type',
+  'If-Match',
+  'If-None-Match',
+  'X-Client-State',
+  'X-KeyID',
+  'Prefer',
+]
+
+const allowedMethods = 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS'
+
+/** The headers that let a page of that origin read the answer; none when the operator does not allow it. */
+function corsHeaders(origin: string, settings: ExposedSettings): Record<string, string> {
+  const allowOrigin = settings.corsOrigins === null ? '*' : settings.corsOrigins.has(origin) ? origin : null
+  if (allowOrigin === null) return {}
+  return { 'Access-Control-Allow-Origin': allowOrigin, 'Access-Control-Expose-Headers': exposedHeaders }
+}
+
+const longestOrigin = 1024
+
+/** Refuses a request from a page whose origin the operator does not allow. Throws `ServiceError` 400. */
+export function checkOrigin(origin: string | null, settings: ExposedSettings): void {
+  if (origin === null) return
+  const isAllowed = settings.corsOrigins === null || settings.corsOrigins.has(origin)
+  if (isAllowed && origin.length <= longestOrigin) return
+  throw invalidRequest([
+    { location: 'header', name: 'Origin', description: 'is not one that this service answers' },
+  ])
+}
+
+/** Answers OPTIONS: what a browser may send, to any path, without credentials. */
+export function preflightReply(requestedHeaders: string | null, settings: ExposedSettings): Reply {
+  return emptyReply(204, {
+    'Access-Control-Allow-Methods': allowedMethods,
+    'Access-Control-Allow-Headers': mergeHeaderNames(requestedHeaders),
+    'Access-Control-Max-Age': String(settings.corsMaxAgeSeconds),
+    Allow: allowedMethods,
+  })
+}
+
+// The names are listed one by one because a wildcard does not cover Authorization.
+function mergeHeaderNames(requested: string | null): string {
+  const known = new Set(allowedHeaders.map((name) => name.toLowerCase()))
+  const others = (requested ?? '')
+    .split(',')
+    .map((name) => name.trim())
+    .filter((name) => /^[\w!#$%&'*+.^`|~-]{1,64}$/.test(name) && !known.has(name.toLowerCase()))
+  return [...allowedHeaders, ...new Set(others.slice(0, 50))].join(', ')
 }

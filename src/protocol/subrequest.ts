@@ -1,9 +1,8 @@
 import { invalidRequest } from '../domain/errors.ts'
 import type { Problem } from '../domain/errors.ts'
 import { compileCheck } from './check.ts'
-import type { ExposedSettings } from './exposed.ts'
-import { majorVersion } from './exposed.ts'
-import type { Reply } from './reply.ts'
+import { majorVersion } from './reply.ts'
+import type { ExposedSettings, Reply } from './reply.ts'
 import { BatchBody } from './schemas.ts'
 import type { SubRequest } from './schemas.ts'
 

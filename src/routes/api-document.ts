@@ -3,8 +3,10 @@ import type { TSchema } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { DocumentDecoration } from 'elysia'
 import { canonicalNames } from '../protocol/check.ts'
-import { majorVersion } from '../protocol/exposed.ts'
-import type { ExposedSettings } from '../protocol/exposed.ts'
+import type { Resource } from '../protocol/record-resources.ts'
+import { majorVersion } from '../protocol/reply.ts'
+import type { ExposedSettings } from '../protocol/reply.ts'
+import { resources } from '../protocol/resources.ts'
 import {
   ApiDocumentAnswer,
   BatchAnswer,
@@ -25,8 +27,6 @@ import {
   VersionAnswer,
 } from '../protocol/answer-schemas.ts'
 import { BatchBody, RecordBody, RecordFields, SubRequest } from '../protocol/schemas.ts'
-import { resources } from '../protocol/resources.ts'
-import type { Resource } from '../protocol/resources.ts'
 import { answerComponents } from './api-answers.ts'
 import { operations } from './api-operations.ts'
 import { isServed } from './guard.ts'

@@ -1,28 +1,29 @@
 import { Elysia } from 'elysia'
-import { ServiceError, UpstreamError } from '../domain/errors.ts'
+import { invalidRequest, ServiceError, UpstreamError } from '../domain/errors.ts'
 import { identityKey } from '../domain/credentials.ts'
 import type { Identity } from '../domain/credentials.ts'
 import type { Problem } from '../domain/errors.ts'
 import type { Operation } from '../domain/operation.ts'
 import type { BulkStorage, Notices } from '../domain/record-storage.ts'
 import { errorReply, overloadReply } from '../protocol/error-reply.ts'
-import { majorVersion } from '../protocol/exposed.ts'
-import { readAnonymousIdentity, readIdentity, requireAuthorization } from '../protocol/identity.ts'
-import type { IdentityHeaders } from '../protocol/identity.ts'
-import { readJson } from '../protocol/json.ts'
-import { readQuery, requireNone } from '../protocol/list-query.ts'
-import { emptyReply, jsonReply } from '../protocol/reply.ts'
+import { tooLargeForBatch } from '../protocol/list-resources.ts'
+import type { BucketResource, Input, Resource } from '../protocol/record-resources.ts'
+import { emptyReply, jsonReply, majorVersion } from '../protocol/reply.ts'
 import type { Reply } from '../protocol/reply.ts'
 import {
   asTransactionStep,
   batch,
+  decodeNames,
+  findResource,
+  findResources,
   isBucketResource,
   isEnabled,
   methodNotAllowed,
-  tooLargeForBatch,
+  readQuery,
 } from '../protocol/resources.ts'
-import type { BucketResource, Input, Resource } from '../protocol/resources.ts'
-import { decodeNames, findResource, findResources } from '../protocol/router.ts'
+import { readAnonymousIdentity, readIdentity, requireAuthorization } from '../protocol/identity.ts'
+import type { IdentityHeaders } from '../protocol/identity.ts'
+import { readJson } from '../protocol/json.ts'
 import { readBatch, toSubResponse } from '../protocol/subrequest.ts'
 import type { MergedRequest } from '../protocol/subrequest.ts'
 import { unknownPath, unknownVersion } from './guard.ts'
@@ -153,13 +154,13 @@ async function prepare(
     const problems: Problem[] = []
     const query = readQuery(merged.query, problems)
     problems.push(...(resource.check({ params, query, headers }) ?? []))
-    requireNone(problems)
+    if (problems.length > 0) throw invalidRequest(problems)
     if (!isBucketResource(resource)) return { reply: await answerOpenly(resource, headers, call, services) }
 
     const { identity, isLegacyBucket } = readIdentity(headers, (params as { bucket_id: string }).bucket_id)
     const input = { params, query, headers, body, address: { host: call.host, path, query: merged.query } }
     const operation = asTransactionStep(resource.operation(input, problems))
-    requireNone(problems)
+    if (problems.length > 0) throw invalidRequest(problems)
     if (isLegacyBucket) noteLegacyBucket(call, services)
     const opened = await storages.open(identity)
     return 'storage' in opened ? { resource, input, operation, storage: opened.storage } : opened

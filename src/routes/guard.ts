@@ -1,21 +1,30 @@
 import type { Notices } from '../domain/record-storage.ts'
 import { errno, invalidRequest, ServiceError } from '../domain/errors.ts'
 import type { Problem } from '../domain/errors.ts'
-import { checkOrigin, preflightReply } from '../protocol/envelope.ts'
+import { decodeSegment } from '../protocol/record-resources.ts'
+import type { Address, ResourceName } from '../protocol/record-resources.ts'
+import {
+  checkHost,
+  checkOrigin,
+  emptyReply,
+  majorVersion,
+  preflightReply,
+  publicOrigin,
+} from '../protocol/reply.ts'
+import type { Reply } from '../protocol/reply.ts'
+import {
+  decodeNames,
+  findResource,
+  findResources,
+  isBucketResource,
+  methodNotAllowed,
+  readQuery,
+} from '../protocol/resources.ts'
 import { overloadReply } from '../protocol/error-reply.ts'
-import { majorVersion } from '../protocol/exposed.ts'
 import { readIdentity } from '../protocol/identity.ts'
-import { readQuery, requireNone } from '../protocol/list-query.ts'
-import { decodeSegment } from '../protocol/request-parts.ts'
-import { checkHost, publicOrigin } from '../protocol/public-address.ts'
-import { emptyReply } from '../protocol/reply.ts'
-import type { Address, Reply } from '../protocol/reply.ts'
-import { isBucketResource, methodNotAllowed } from '../protocol/resources.ts'
-import { decodeNames, findResource, findResources } from '../protocol/router.ts'
 import { withoutTrailingSlashes } from '../protocol/subrequest.ts'
 import { discardBody } from './body.ts'
 import type { IncomingBody } from './body.ts'
-import type { ResourceName } from '../protocol/resources.ts'
 import type { Services, Work } from './services.ts'
 
 /** One request: what is known of it before it is routed, and what it has cost so far. */
@@ -124,7 +133,7 @@ const usualQueryLength = 200
 function readStrictly(query: string): void {
   const problems: Problem[] = []
   readQuery(query, problems)
-  requireNone(problems)
+  if (problems.length > 0) throw invalidRequest(problems)
 }
 
 /** Clients in use send {} with GET, which counts as no body. */

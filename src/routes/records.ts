@@ -1,11 +1,11 @@
 import { Elysia } from 'elysia'
+import { invalidRequest } from '../domain/errors.ts'
 import type { Problem } from '../domain/errors.ts'
 import { overloadReply } from '../protocol/error-reply.ts'
 import { readJson } from '../protocol/json.ts'
-import { requireNone } from '../protocol/list-query.ts'
-import { bucketResources, isEnabled, methodNotAllowed } from '../protocol/resources.ts'
-import type { BucketResource, Input } from '../protocol/resources.ts'
+import type { BucketResource, Input } from '../protocol/record-resources.ts'
 import type { Reply } from '../protocol/reply.ts'
+import { bucketResources, isEnabled, methodNotAllowed } from '../protocol/resources.ts'
 import type { BulkStorage } from '../domain/record-storage.ts'
 import { discardBody } from './body.ts'
 import type { Call } from './guard.ts'
@@ -74,7 +74,7 @@ async function answer(
   call.route = resource.name
   const problems: Problem[] = []
   const operation = resource.operation(input, problems)
-  requireNone(problems)
+  if (problems.length > 0) throw invalidRequest(problems)
   const admission = { user: storage.owner, isList: operation.kind === 'list' }
   const admitting = admit(services, admission)
   const admitted = admitting instanceof Promise ? await admitting : admitting

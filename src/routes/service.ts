@@ -1,10 +1,25 @@
 import { Elysia } from 'elysia'
+import stylesheetPath from 'swagger-ui-dist/swagger-ui.css' with { type: 'file' }
+import scriptPath from 'swagger-ui-dist/swagger-ui-bundle.js' with { type: 'file' }
+import iconPath from 'swagger-ui-dist/favicon-32x32.png' with { type: 'file' }
 import type { IdentityHeaders } from '../protocol/identity.ts'
 import { readAnonymousIdentity } from '../protocol/identity.ts'
-import { publicOrigin } from '../protocol/public-address.ts'
-import { emptyReply, jsonReply, rootReply } from '../protocol/reply.ts'
-import type { Reply } from '../protocol/reply.ts'
-import { heartbeat, lbheartbeat, metrics, root, version } from '../protocol/resources.ts'
+import { emptyReply, jsonReply, publicOrigin } from '../protocol/reply.ts'
+import type { ExposedSettings, Reply } from '../protocol/reply.ts'
+import {
+  docs,
+  docsFile,
+  explore,
+  exploreFile,
+  heartbeat,
+  lbheartbeat,
+  metrics,
+  openapi,
+  root,
+  rootReply,
+  version,
+} from '../protocol/resources.ts'
+import { unknownPath } from './guard.ts'
 import type { Call } from './guard.ts'
 import type { Services } from './services.ts'
 import { calls } from './session.ts'
@@ -47,4 +62,129 @@ export async function heartbeatReply(services: Services): Promise<Reply> {
     ? {}
     : { 'Retry-After': String(Math.max(services.settings.retryAfterSeconds, 1)) }
   return jsonReply({ storage, cache, permission }, headers, isWell ? 200 : 503)
+}
+
+// --- Pages ---
+
+/**
+ * GET /__api__ and GET /docs: the API document, made from the declarations of the resources, and a page to read and try it
+ * with. The page and all that it loads come out of the executable.
+ */
+export function docsRoutes({ settings, metrics }: Services) {
+  let made: Promise<string> | null = null
+  const app = new Elysia().get(openapi.path, async () => {
+    // Loaded at the first request for the document, because it would make every start longer.
+    made ??= import('./api-document.ts').then(({ writeApiDocument }) =>
+      writeApiDocument(settings, metrics !== null),
+    )
+    return { status: 200, headers: {}, body: await made }
+  })
+  if (!settings.docsEnabled) return app
+  const serve = pageServer(docsFiles)
+  return app
+    .get(docs.path, () => serve('page.html', (page) => tellWrites(page, settings)))
+    .get(docsFile.path, ({ params: { file } }) => serve(file), { params: docsFile.params })
+}
+
+/** The enabled writes may change while the process runs, so they are no part of the API document. */
+function tellWrites(page: string, { readonly, writable }: ExposedSettings): string {
+  const names = (collections: ReadonlySet<string>) => (readonly ? [] : [...collections]).join(' ')
+  return page
+    .replace('data-put=""', `data-put="${names(writable.put)}"`)
+    .replace('data-delete=""', `data-delete="${names(writable.delete)}"`)
+}
+
+/** GET /explore: a page that shows users their own data, decrypted in the browser. The executable holds it. */
+export function exploreRoutes({ settings }: Services) {
+  if (!settings.explorerEnabled) return new Elysia()
+  const files = Object.entries(explorerSources).map(([name, load]) => [name, textFile(name, load)] as const)
+  const serve = pageServer(Object.fromEntries(files), noMarkup)
+  return new Elysia()
+    .get(explore.path, () => serve('explore.html'))
+    .get(exploreFile.path, ({ params: { file } }) => serve(file), { params: exploreFile.params })
+}
+
+const docsFiles: Record<string, PageFile> = {
+  'page.html': textFile('page.html', () => import('../docs/page.html', { with: { type: 'text' } })),
+  'page.css': textFile('page.css', () => import('../docs/page.css', { with: { type: 'text' } })),
+  'page.js': textFile('page.js', () => import('../docs/page.ts', { with: { type: 'text' } })),
+  'swagger-ui.css': bytesFile('text/css', stylesheetPath),
+  'swagger-ui-bundle.js': bytesFile('text/javascript', scriptPath),
+  'favicon.png': bytesFile('image/png', iconPath),
+  'connect.md': textFile('connect.md', () => import('../../docs/connect.md', { with: { type: 'text' } })),
+  'clients.md': textFile('clients.md', () => import('../../docs/clients.md', { with: { type: 'text' } })),
+  'promises.md': textFile('promises.md', () => import('../../docs/promises.md', { with: { type: 'text' } })),
+}
+
+// Imported as text. The files of TypeScript keep their names: browsers go by the type that a file is served as.
+const explorerSources: Record<string, () => Promise<unknown>> = {
+  'explore.html': () => import('../explorer/explore.html', { with: { type: 'text' } }),
+  'explore.css': () => import('../explorer/explore.css', { with: { type: 'text' } }),
+  'main.ts': () => import('../explorer/main.ts', { with: { type: 'text' } }),
+  'account.ts': () => import('../explorer/account.ts', { with: { type: 'text' } }),
+  'meaning.ts': () => import('../explorer/meaning.ts', { with: { type: 'text' } }),
+  'elements.ts': () => import('../explorer/elements.ts', { with: { type: 'text' } }),
+  'views.ts': () => import('../explorer/views.ts', { with: { type: 'text' } }),
+  'sync-crypto.js': () => import('../../docs/examples/sync-crypto.js', { with: { type: 'text' } }),
+}
+
+// Titles come from web pages. The page only ever sets text, and this policy makes the browser refuse anything else.
+const noMarkup = "; require-trusted-types-for 'script'; trusted-types 'none'"
+
+/** A file of a page: where its text or bytes are, and its media type. */
+interface PageFile {
+  type: string
+  read(): Promise<string | Uint8Array>
+}
+
+// Pages set styles by script only, so not even styles need an exception.
+const pagePolicy =
+  "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
+  "frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+
+/** Serves the files of a page by name, under a policy that lets it load from its own origin only. Throws 404. */
+function pageServer(files: Record<string, PageFile>, morePolicy = '') {
+  return async (name: string, edit: (text: string) => string = (text) => text): Promise<Reply> => {
+    if (!Object.hasOwn(files, name)) throw unknownPath()
+    const { type, read } = files[name]!
+    const body = await read()
+    return {
+      status: 200,
+      headers: {
+        'Content-Type': type.startsWith('text/') ? `${type}; charset=utf-8` : type,
+        'Content-Security-Policy': pagePolicy + morePolicy,
+        'Referrer-Policy': 'no-referrer',
+      },
+      body: typeof body === 'string' ? edit(body) : body,
+    }
+  }
+}
+
+/**
+ * A file that is embedded as text. The build embeds the sources as they are; types and indentation are taken out of
+ * scripts at their first request.
+ */
+function textFile(name: string, load: () => Promise<unknown>): PageFile {
+  let made: Promise<string> | null = null
+  const type = { html: 'text/html', css: 'text/css', md: 'text/plain' }[name.replace(/^.*\./, '')]
+  const read = async () => {
+    const { default: source } = (await load()) as { default: string }
+    if (type === undefined) return toScript(source)
+    if (type === 'text/plain') return source
+    const flat = source.replaceAll(/^ +/gm, '')
+    return type === 'text/html'
+      ? flat
+      : flat.replaceAll(/ ?([;{},])\n/g, '$1').replaceAll(/([;{][a-z-]+): /g, '$1:')
+  }
+  return { type: type ?? 'text/javascript', read: () => (made ??= read()) }
+}
+
+function toScript(source: string): string {
+  const transpiler = new Bun.Transpiler({ loader: 'ts', target: 'browser', minifyWhitespace: true })
+  // The explorer uses the file that users are given to take, which the repository has in another folder.
+  return transpiler.transformSync(source).replaceAll('../../docs/examples/', './')
+}
+
+function bytesFile(type: string, path: string): PageFile {
+  return { type, read: () => Bun.file(path).bytes() }
 }

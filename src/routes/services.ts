@@ -1,7 +1,7 @@
 import type { Identity } from '../domain/credentials.ts'
 import type { Operation, OperationOutcome } from '../domain/operation.ts'
 import type { BulkStorage } from '../domain/record-storage.ts'
-import type { ExposedSettings } from '../protocol/exposed.ts'
+import type { ExposedSettings } from '../protocol/reply.ts'
 import type { BodyBudget } from './body.ts'
 import type { LoadShedder } from './load-shedding.ts'
 import type { AnswerStreams } from './streams.ts'

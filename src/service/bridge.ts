@@ -1,7 +1,6 @@
 import { createApp } from '../app.ts'
 import { BodyBudget } from '../routes/body.ts'
-import { windowMs } from '../routes/concurrency-limit.ts'
-import { LoadShedder } from '../routes/load-shedding.ts'
+import { LoadShedder, windowMs } from '../routes/load-shedding.ts'
 import { AnswerStreams } from '../routes/streams.ts'
 import { expositionType, renderFamilies } from '../observability/metric-families.ts'
 import { createStatsd } from '../observability/statsd.ts'

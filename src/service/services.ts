@@ -8,7 +8,7 @@ import { createLimitsCache } from '../upstream/storage-limits.ts'
 import { createSyncStorage } from '../upstream/sync-storage.ts'
 import { commit, name, source, version } from '../version.ts'
 
-import type { ExposedSettings } from '../protocol/exposed.ts'
+import type { ExposedSettings } from '../protocol/reply.ts'
 import type { LoadShedder } from '../routes/load-shedding.ts'
 import type { Identity, SyncCredentials } from '../domain/credentials.ts'
 import type { BulkStorage } from '../domain/record-storage.ts'

@@ -2,8 +2,7 @@ import { describe, expect, it } from 'bun:test'
 import { ServiceError } from '../../src/domain/errors.ts'
 import { readBatch, toSubResponse as toText } from '../../src/protocol/subrequest.ts'
 import type { MergedRequest } from '../../src/protocol/subrequest.ts'
-import type { ExposedSettings } from '../../src/protocol/exposed.ts'
-import type { Reply } from '../../src/protocol/reply.ts'
+import type { ExposedSettings, Reply } from '../../src/protocol/reply.ts'
 import { RandomTexts } from './random.ts'
 
 const settings = { httpApiVersion: '1.5', batchMaxRequests: 3 } as ExposedSettings

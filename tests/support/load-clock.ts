@@ -1,5 +1,4 @@
-import { windowMs } from '../../src/routes/concurrency-limit.ts'
-import { LoadShedder } from '../../src/routes/load-shedding.ts'
+import { LoadShedder, windowMs } from '../../src/routes/load-shedding.ts'
 
 import type { LoadOptions, RejectionReason } from '../../src/routes/load-shedding.ts'
 

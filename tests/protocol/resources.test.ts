@@ -1,7 +1,12 @@
 import { describe, expect, it } from 'bun:test'
 import type { Problem } from '../../src/domain/errors.ts'
-import { isBucketResource, resources } from '../../src/protocol/resources.ts'
-import { decodeNames, findResource, findResources } from '../../src/protocol/router.ts'
+import {
+  decodeNames,
+  findResource,
+  findResources,
+  isBucketResource,
+  resources,
+} from '../../src/protocol/resources.ts'
 import { RandomTexts } from './random.ts'
 
 /** The operation that a path is read into; null where nothing is at it, or where it is refused. */

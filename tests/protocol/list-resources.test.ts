@@ -2,8 +2,8 @@ import { describe, expect, it } from 'bun:test'
 import type { Problem } from '../../src/domain/errors.ts'
 import type { ListOptions } from '../../src/domain/record-storage.ts'
 import { timestamp } from '../../src/domain/timestamp.ts'
-import { readListOptions, readPageToken, readQuery, writePageToken } from '../../src/protocol/list-query.ts'
-import { findResource } from '../../src/protocol/router.ts'
+import { readListOptions, readPageToken, writePageToken } from '../../src/protocol/list-resources.ts'
+import { findResource, readQuery } from '../../src/protocol/resources.ts'
 import { RandomTexts } from './random.ts'
 
 const { resource } = findResource('GET', '/buckets/b/collections/c/records')!
