@@ -16,7 +16,7 @@ import { majorVersion, toResponse } from './protocol/reply.ts'
 import type { Reply } from './protocol/reply.ts'
 import { errorReply } from './protocol/error-reply.ts'
 import { batchRoutes } from './routes/batch.ts'
-import { answerUnrouted, beginCall, refuseInvalid, routeOf, shedLoad } from './routes/guard.ts'
+import { answerUnrouted, beginCall, readHeaders, refuseInvalid, routeOf, shedLoad } from './routes/guard.ts'
 import type { Call } from './routes/guard.ts'
 import { bucketRoutes } from './routes/records.ts'
 import { docsRoutes, exploreRoutes, healthRoutes, serviceRoutes } from './routes/service.ts'
@@ -38,14 +38,14 @@ export function createApp(services: Services) {
       requestId: call.requestId,
       work: call.work,
       bytes: () => bodyBytes(reply),
-      userAgent: () => request.headers.get('user-agent'),
+      userAgent: call.headers['user-agent'] ?? null,
     })
     call.body?.release()
     const body = services.streams.send(reply.body, request, () => reply.ended?.())
     const sent = { ...reply, body }
     const response = toResponse(sent, call, settings, services.now(), services.load.backoffSeconds)
     // The rest of a body of unknown length could be taken for another request, and be answered.
-    const isCutOff = request.headers.has('transfer-encoding') && !call.body?.isWhole
+    const isCutOff = call.headers['transfer-encoding'] !== undefined && !call.body?.isWhole
     if (services.isStopping() || isCutOff) response.headers.set('Connection', 'close')
     return response
   }
@@ -58,7 +58,7 @@ export function createApp(services: Services) {
 
   function sendUnrouted(call: Call, request: Request): Response {
     try {
-      return send(answerUnrouted(call, request, services), call, request)
+      return send(answerUnrouted(call, services), call, request)
     } catch (error) {
       return sendError(error, call, request)
     }
@@ -82,15 +82,15 @@ export function createApp(services: Services) {
         // The server reads the beginning of the body first: a broken one would be answered a second time.
         return () => Bun.sleep(0).then(() => answer(request))
       }
-      const call = beginCall(request, services)
+      const call = beginCall(request, readHeaders(request), services)
       return () => Promise.resolve(rejection).then((reply) => send(reply, call, request))
     })
     .use(calls(services))
-    .onError(({ request, error, code, call = beginCall(request, services) }) => {
+    .onError(({ request, error, code, call = beginCall(request, readHeaders(request), services) }) => {
       if (code === 'NOT_FOUND') return sendUnrouted(call, request)
       if (code !== 'VALIDATION') return sendError(error, call, request)
       try {
-        return send(refuseInvalid(call, request, services), call, request)
+        return send(refuseInvalid(call, services), call, request)
       } catch (problem) {
         return sendError(problem, call, request)
       }

@@ -56,7 +56,7 @@ export interface RequestSummary {
   /** Size of the body; null when it streams. */
   bytes(): number | null
   /** As it was sent, whatever its length. */
-  userAgent(): string | null
+  userAgent: string | null
 }
 
 /** One request within a batch. */

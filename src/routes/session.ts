@@ -16,9 +16,9 @@ import type { Services } from './services.ts'
 
 /** Gives every route its `call`: what is known of the request. Checks it before anything else. */
 export function calls(services: Services) {
-  return new Elysia({ name: 'calls', seed: services }).derive({ as: 'global' }, ({ request }) => {
-    const call = beginCall(request, services)
-    checkCall(call, request, services)
+  return new Elysia({ name: 'calls', seed: services }).derive({ as: 'global' }, ({ request, headers }) => {
+    const call = beginCall(request, headers, services)
+    checkCall(call, services)
     return { call }
   })
 }
@@ -48,7 +48,7 @@ export function openStorage(
   services: Services,
 ): BulkStorage | Promise<BulkStorage> {
   return services.openStorage(identity, {
-    userAgent: request.headers.get('user-agent'),
+    userAgent: call.headers['user-agent'] ?? null,
     client: request,
     deadlineAtMs: deadlineOf(call, services),
     requestId: call.requestId,

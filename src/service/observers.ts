@@ -120,9 +120,8 @@ export function createObservers({ log, sources, statsd, now }: ObserversOptions)
 
 /** One request as a line of the log: no secrets, no ids of records. */
 function describeRequest(summary: RequestSummary): LogFields {
-  const { method, route, status, errno, durationMs, requestId, work } = summary
+  const { method, route, status, errno, durationMs, requestId, userAgent, work } = summary
   const bytes = summary.bytes()
-  const userAgent = summary.userAgent()
   return {
     method,
     route,
