@@ -1,4 +1,4 @@
-import { quoteText } from '../observability/escape.ts'
+import { quoteText } from '../observability/log.ts'
 
 import type { Host } from './host.ts'
 

@@ -1,7 +1,10 @@
-/** A map of bounded size: a new entry displaces the one that was not used for the longest time. */
+/**
+ * A map of bounded size. A new entry displaces the oldest one that was not used since it was entered or last spared: being
+ * used spares an entry once. So a lookup only marks its entry, and the order of entries changes only when there is one too many.
+ */
 export class RecentMap<Key, Value> {
-  // A Map keeps the order of insertion, so entries that are inserted again at every use are ordered by last use.
-  readonly #entries = new Map<Key, Value>()
+  // A Map keeps the order of insertion.
+  readonly #entries = new Map<Key, { value: Value; wasUsed: boolean }>()
 
   constructor(readonly maxEntries: number) {}
 
@@ -10,24 +13,28 @@ export class RecentMap<Key, Value> {
   }
 
   get(key: Key): Value | undefined {
-    const value = this.#entries.get(key)
-    if (value === undefined) return undefined
-    this.#entries.delete(key)
-    this.#entries.set(key, value)
-    return value
+    const entry = this.#entries.get(key)
+    if (entry === undefined) return undefined
+    entry.wasUsed = true
+    return entry.value
   }
 
   set(key: Key, value: Value): void {
     this.#entries.delete(key)
-    this.#entries.set(key, value)
-    if (this.#entries.size <= this.maxEntries) return
-    for (const oldest of this.#entries.keys()) {
-      this.#entries.delete(oldest)
-      return
-    }
+    if (this.#entries.size >= this.maxEntries) this.#displaceOne()
+    this.#entries.set(key, { value, wasUsed: false })
   }
 
   delete(key: Key): void {
     this.#entries.delete(key)
+  }
+
+  #displaceOne(): void {
+    for (const [key, entry] of this.#entries) {
+      this.#entries.delete(key)
+      if (!entry.wasUsed) return
+      entry.wasUsed = false
+      this.#entries.set(key, entry)
+    }
   }
 }

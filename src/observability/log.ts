@@ -1,5 +1,3 @@
-import { cutText, escapeInvisible, quoteText } from './escape.ts'
-
 type LogLevel = 'debug' | 'info' | 'warning' | 'error'
 
 export type LogFields = Record<string, string | number | boolean | null>
@@ -30,12 +28,16 @@ export interface LogOptions {
 
 /** A log of events: JSON with `time`, `level`, `event` and the fields, or text for people. */
 export function createLog({ renderer, level, write, now, colour, priorities }: LogOptions): Log {
-  const render = renderer === 'json' ? renderJson : (...event: LogEvent) => renderText(colour, ...event)
-  const prefix = (own: LogLevel) => (priorities ? `<${journalPriority[own]}>` : '')
   const logger =
     (own: LogLevel) =>
     (event: string, fields: LogFields = {}) => {
-      if (isLogged(log, own)) write(prefix(own) + render(now(), own, event, fields))
+      if (!isLogged(log, own)) return
+      const time = new Date(now()).toISOString()
+      const line =
+        renderer === 'json'
+          ? renderJson(time, own, event, fields)
+          : renderText(time, own, event, fields, colour)
+      write(priorities ? `<${journalPriority[own]}>${line}` : line)
     }
   const log: Log = {
     level,
@@ -56,37 +58,59 @@ const gravity: Record<LogLevel, number> = { debug: 0, info: 1, warning: 2, error
 const journalPriority: Record<LogLevel, number> = { debug: 7, info: 6, warning: 4, error: 3 }
 const maxValueLength = 256
 
-type LogEvent = [timeMs: number, level: LogLevel, event: string, fields: LogFields]
-
-function renderJson(...[timeMs, level, event, fields]: LogEvent): string {
-  const cut: LogFields = {
-    time: new Date(timeMs).toISOString(),
-    level,
-    event: cutText(event, maxValueLength),
-  }
-  for (const [name, value] of Object.entries(fields)) {
+function renderJson(time: string, level: LogLevel, event: string, fields: LogFields): string {
+  const line: LogFields = { time, level, event: cutText(event, maxValueLength) }
+  for (const name in fields) {
+    const value = fields[name]!
     // A field must not replace the event's own time, level or name.
-    const key = Object.hasOwn(cut, name) ? `${name}_` : name
-    cut[key] = typeof value === 'string' ? cutText(value, maxValueLength) : value
+    line[Object.hasOwn(line, name) ? `${name}_` : name] =
+      typeof value === 'string' ? cutText(value, maxValueLength) : value
   }
-  return escapeInvisible(JSON.stringify(cut))
+  return escapeInvisible(JSON.stringify(line))
 }
 
 const colours: Record<LogLevel, number> = { debug: 90, info: 32, warning: 33, error: 31 }
 
-function renderText(colour: boolean, ...[timeMs, level, event, fields]: LogEvent): string {
+function renderText(
+  time: string,
+  level: LogLevel,
+  event: string,
+  fields: LogFields,
+  colour: boolean,
+): string {
   const paint = (code: number, text: string) => (colour ? `\x1b[${code}m${text}\x1b[0m` : text)
-  const time = new Date(timeMs).toISOString()
   const pairs = Object.entries(fields).map(([name, value]) => `${paint(36, plain(name))}=${plain(value)}`)
-  return [paint(90, time), paint(colours[level], level.padEnd(7)), plainEvent(event), ...pairs].join(' ')
-}
-
-function plainEvent(event: string): string {
-  return /^[\x20-\x7e]{1,256}$/.test(event) ? event : quoteText(event, maxValueLength)
+  const name = /^[\x20-\x7e]{1,256}$/.test(event) ? event : quoteText(event, maxValueLength)
+  return [paint(90, time), paint(colours[level], level.padEnd(7)), name, ...pairs].join(' ')
 }
 
 /** The value itself where that can't be misread, otherwise quoted. */
 function plain(value: LogFields[string]): string {
   if (typeof value !== 'string') return String(value)
   return /^[\w./:@+*%,;?&~<>()[\]{}$-]{1,256}$/.test(value) ? value : quoteText(value, maxValueLength)
+}
+
+/**
+ * Quotes a text for one line of output, as JSON does, and besides escapes what would end the line, move the cursor or
+ * turn the writing direction. Longer texts are cut.
+ */
+export function quoteText(text: string, maxLength: number): string {
+  return escapeInvisible(JSON.stringify(cutText(text, maxLength)))
+}
+
+/** The text itself, or its beginning and an ellipsis when it is longer. */
+function cutText(text: string, maxLength: number): string {
+  return text.length > maxLength ? `${text.slice(0, maxLength)}…` : text
+}
+
+const invisible = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu
+
+/** Replaces control and format characters and line separators by the escapes of JSON; for text inside JSON strings. */
+function escapeInvisible(json: string): string {
+  return json.replace(invisible, (character) =>
+    character
+      .split('')
+      .map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`)
+      .join(''),
+  )
 }

@@ -1,4 +1,4 @@
-import { quoteText } from '../observability/escape.ts'
+import { quoteText } from '../observability/log.ts'
 
 import type * as Crypto from 'node:crypto'
 

@@ -1,4 +1,4 @@
-import { quoteText } from '../observability/escape.ts'
+import { quoteText } from '../observability/log.ts'
 import { collectionSettings, required, settingsSchema } from './schema.ts'
 
 import type { EffectiveSetting } from './settings.ts'
