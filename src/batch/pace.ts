@@ -60,10 +60,6 @@ export class Pace {
     await delay(shortestPauseMs + random() * (longestPauseMs - shortestPauseMs))
   }
 
-  async pauseFor(ms: number): Promise<void> {
-    await this.#options.delay(ms)
-  }
-
   /**
    * Waits after a failed attempt, longer each time: a restart of the storage takes seconds. Never waits beyond the end,
    * so that one last attempt is made there.

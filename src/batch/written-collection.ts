@@ -2,7 +2,6 @@ import { isRefusal, ServiceError, UpstreamError } from '../domain/errors.ts'
 import { zeroTimestamp } from '../domain/timestamp.ts'
 import { CollectionState } from './collection-state.ts'
 import { fitsOneBatch, fitsAnyStorage, smallestLimits, splitIntoUploads } from './plan.ts'
-import { resolutionMs } from './probe.ts'
 import { CollectionReader } from './reads.ts'
 import { undoChanges } from './undo.ts'
 import type { OperationOutcome } from '../domain/operation.ts'
@@ -140,8 +139,6 @@ export class WrittenCollection {
       pace.requireTime()
       const outcome = await this.#createRow()
       const isOurs = outcome?.outcome === 'committed'
-      // The storage refuses a second write within the same step of its clock.
-      if (isOurs) await pace.pauseFor(resolutionMs)
       this.#wasNew = isOurs
       // Another writer, past this bridge, may have been first. Conditional operations need a second look then; a batch
       // over several collections has no calls left for it.

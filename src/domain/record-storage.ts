@@ -137,8 +137,8 @@ export interface StorageLimits {
  * write counts only if no other writer has changed the collection after that moment).
  *
  * A write is sent at most once. Its rejection tells what is known of its effect: `UpstreamError.applied` is
- * `no` (certainly nothing was written) or `unknown` (a snapshot tells). The storage's own brief write conflicts
- * are retried inside, a few times within 150 ms.
+ * `no` (certainly nothing was written) or `unknown` (a snapshot tells). A write that follows another within one step of the
+ * storage's clock waits for the next step; brief write conflicts are retried inside, a few times within 150 ms.
  * A `ServiceError` (403 quota, 413 too large, 400, 401) means that nothing was written.
  */
 export interface BulkStorage extends RecordStorage {

@@ -169,6 +169,7 @@ class ConsistentReads {
     if (answer.status === 412) throw new CollectionChanged()
     if (this.#timestamp !== null) return
     this.#timestamp = lastModifiedOf(answer.headers)
+    this.calls.noteChange(this.collection, answer.headers)
     this.#endpoint = this.calls.endpoint
   }
 

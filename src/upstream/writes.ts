@@ -68,7 +68,8 @@ async function post(
   const path = ['storage', collection]
   const headers = unmodifiedSinceHeader(unmodifiedSince)
   const body = writeBsos(records)
-  return await calls.write({ method: 'POST', path, query, headers, body, subject, maxBytes: maxResultBytes })
+  const maxBytes = maxResultBytes
+  return await calls.write(collection, { method: 'POST', path, query, headers, body, subject, maxBytes })
 }
 
 function readResult(answer: UpstreamAnswer, records: RecordWrite[]): UploadResult {
@@ -105,7 +106,7 @@ export async function removeRecords(
   let hasRemoved = false
   for (const request of deletions(collection, ids)) {
     try {
-      const answer = await calls.write({ ...request, headers: unmodifiedSinceHeader(timestamp) })
+      const answer = await calls.write(collection, { ...request, headers: unmodifiedSinceHeader(timestamp) })
       if (answer.status === 412) {
         if (!hasRemoved) return { outcome: 'moved' }
         throw new UpstreamError('refused', 'Cannot delete all records: the collection changed', {

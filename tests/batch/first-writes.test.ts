@@ -95,16 +95,6 @@ describe('runTransaction: the first write to a collection', () => {
     expect(several.calls.length).toBeLessThanOrEqual(12)
   })
 
-  it('is waited out: two writes within one step of the clock would be refused', async () => {
-    const storage = unused()
-    const moments: number[] = []
-    storage.onCall = () => moments.push(storage.clock.now())
-
-    await transact(storage, [put('tabs', 'a', { payload: 'x' })])
-
-    expect(moments[2]! - moments[1]!).toBeGreaterThanOrEqual(10)
-  })
-
   it('shows lists of the same transaction as if one had come after the other', async () => {
     const storage = unused()
 

@@ -111,14 +111,49 @@ describe('write', () => {
   })
 
   it('waits a moment for its turn after a brief conflict', async () => {
-    const { storage, before, pauses, clock } = await start()
+    const { storage, open, before, pauses, clock } = await start()
     const first = timestampOf(await storage.write('tabs', [{ id: 'a' }], before))
     clock.nowMs = Math.floor(clock.nowMs / 10) * 10
 
-    const second = await storage.write('tabs', [{ id: 'a', payload: 'again' }], first)
+    const second = await (await open()).write('tabs', [{ id: 'a', payload: 'again' }], first)
 
     expect(timestampOf(second)).toBeGreaterThan(first)
     expect(pauses).toEqual([37.5])
+  })
+
+  it('waits for the next step of the clock where it knows that this one is taken', async () => {
+    const { storage, open, before, pauses, proxy } = await start()
+
+    const first = timestampOf(await storage.write('tabs', [{ id: 'a' }], before))
+    const second = timestampOf(await storage.remove('tabs', ['a'], first))
+    const other = await open()
+    const { timestamp: read } = await other.snapshot('tabs', ['b'])
+    const third = timestampOf(await other.write('tabs', [{ id: 'b', payload: 'again' }], read))
+
+    expect([first, second, read].toSorted()).toEqual([first, second, second])
+    expect(third).toBeGreaterThan(second)
+    expect(pauses).toEqual([10, 10])
+    expect(proxy.requests.map(({ method }) => method)).toEqual(['POST', 'DELETE', 'GET', 'POST'])
+  })
+
+  it('waits for the next step of the clock after a collection was made to exist', async () => {
+    const { storage, pauses, proxy } = await start()
+
+    const made = timestampOf(await storage.remove('forms', ['none'], zeroTimestamp))
+    const written = timestampOf(await storage.write('forms', [{ id: 'a', payload: 'x' }], made))
+
+    expect(written).toBeGreaterThanOrEqual(made + 10)
+    expect(pauses).toEqual([10])
+    expect(proxy.requests).toHaveLength(2)
+  })
+
+  it('waits for no step of the clock that another collection was written in', async () => {
+    const { storage, before, pauses } = await start()
+
+    await storage.write('tabs', [{ id: 'a' }], before)
+    await storage.write('forms', [{ id: 'a', payload: 'x' }], zeroTimestamp)
+
+    expect(pauses).toEqual([])
   })
 
   it.each([
