@@ -1,12 +1,13 @@
+import { identityKey } from '../domain/credentials.ts'
 import { ServiceError } from '../domain/errors.ts'
 import { RecentMap } from '../domain/recent-map.ts'
 import { assertionExpiry } from './assertion-expiry.ts'
-import { LocalCredentials, SharedCredentials } from './remembered.ts'
-import { createSeal } from './seal.ts'
+import { Seal } from './seal.ts'
+import { SharedCredentials } from './shared-credentials.ts'
 
 import type { Identity, SyncCredentials } from '../domain/credentials.ts'
-import type { CredentialStore, SharedCredentialsEvent } from './remembered.ts'
-import type { Opened, Seal } from './seal.ts'
+import type { Opened } from './seal.ts'
+import type { CredentialStore, SharedCredentialsEvent } from './shared-credentials.ts'
 
 /**
  * What is worth counting:
@@ -21,15 +22,12 @@ export type CredentialsEvent =
 
 export interface CredentialsOptions {
   /**
-   * One call to the token server, with a deadline of its own. Rejects with `ServiceError` 401 when the identity is
-   * refused and with `UpstreamError` when it can't be told.
+   * One call to the token server, with a deadline of its own; it is told which request caused it. Rejects with
+   * `ServiceError` 401 when the identity is refused and with `UpstreamError` when it can't be told.
    */
   exchange(identity: Identity, requestId: string): Promise<SyncCredentials>
-  /**
-   * Whether a refusal will still hold in a few seconds and may be remembered as long; if absent, every refusal does. One
-   * that is about a clock does not.
-   */
-  isLasting?(refusal: ServiceError): boolean
+  /** Whether a refusal will still hold in a few seconds and may be remembered as long. One that is about a clock does not. */
+  isLasting(refusal: ServiceError): boolean
   /** Shared by several processes; null keeps everything in this one. */
   store: CredentialStore | null
   /** 32 bytes; seals and opens. */
@@ -53,29 +51,12 @@ interface Obtained {
   source: 'memory' | 'cache' | 'exchange'
 }
 
-/** The request that credentials are needed for. The token server is told its id. */
-interface Requester {
-  requestId: string
-}
-
-/** From identities to credentials, remembered for a few minutes. */
-export interface Credentials {
-  /** Credentials that this process remembers, without a wait: the way of most requests. */
-  recall(identity: Identity): SyncCredentials | null
-  /**
-   * Remembered credentials, or those of one call to the token server for all requests that wait. Rejects as `exchange`
-   * does. The call goes on when the client that caused it has hung up.
-   */
-  obtain(identity: Identity, requester: Requester): Promise<Obtained>
-  /**
-   * After the storage answered 401 to `refused`: forgets these credentials everywhere and asks the token server, once for
-   * all requests that wait. Newer credentials that were fetched meanwhile are returned as they are.
-   */
-  renew(identity: Identity, refused: SyncCredentials, requester: Requester): Promise<SyncCredentials>
-}
-
-export function createCredentials(options: CredentialsOptions): Credentials {
-  return new RememberedCredentials(options)
+interface Remembered {
+  credentials: SyncCredentials
+  // Two clocks: a wall clock that is set back must not lengthen a life, and a monotonic one may stand still while the
+  // machine sleeps.
+  wallEndMs: number
+  monotonicEndMs: number
 }
 
 const maxEntries = 10_000
@@ -84,94 +65,116 @@ const localTtlMs = 60_000
 const refusalTtlMs = 5000
 /** Requests in flight must reach the storage before their credentials expire. */
 const expiryMarginMs = 10_000
+/** Longer identities are remembered by their index, so that memory stays bounded. */
+const maxKeyLength = 4096
 
-interface Lookup {
-  kind: 'obtain' | 'renew'
-  result: Promise<Obtained>
-}
-
-class RememberedCredentials implements Credentials {
+/** From identities to credentials, remembered for a few minutes. */
+export class Credentials {
   readonly #options: CredentialsOptions
   readonly #seal: Seal
-  readonly #local: LocalCredentials
   readonly #shared: SharedCredentials | null
+  readonly #longestLocalMs: number
+  readonly #remembered = new RecentMap<string, Remembered>(maxEntries)
   readonly #refusals = new RecentMap<string, { refusal: ServiceError; monotonicEndMs: number }>(maxEntries)
   /** By index, so that no request gets what was fetched for another identity. */
-  readonly #lookups = new Map<string, Lookup>()
+  readonly #lookups = new Map<string, { isRenewal: boolean; result: Promise<Obtained> }>()
 
   constructor(options: CredentialsOptions) {
-    const { store, secret, previousSecret, tokenServerUrl, randomBytes } = options
+    const { store, previousSecret } = options
     const ttlMs = options.ttlSeconds * 1000
-    const seal = createSeal({ secret, tokenServerUrl, randomBytes })
-    const previousSeal = previousSecret
-      ? createSeal({ secret: previousSecret, tokenServerUrl, randomBytes })
-      : null
-    const longestLocalMs = store ? Math.min(ttlMs, localTtlMs) : ttlMs
     this.#options = options
-    this.#seal = seal
-    this.#local = new LocalCredentials({ ...options, seal, ttlMs: longestLocalMs, maxEntries })
-    this.#shared = store ? new SharedCredentials({ ...options, store, seal, previousSeal, ttlMs }) : null
+    this.#seal = new Seal(options)
+    const previous = previousSecret ? [new Seal({ ...options, secret: previousSecret })] : []
+    this.#shared =
+      store && new SharedCredentials({ ...options, store, ttlMs, seals: [this.#seal, ...previous] })
+    this.#longestLocalMs = store ? Math.min(ttlMs, localTtlMs) : ttlMs
   }
 
+  /** Credentials that this process remembers, without a wait: the way of most requests. */
   recall(identity: Identity): SyncCredentials | null {
-    const known = this.#local.recall(identity)
+    const known = this.#known(identity)
     return known && this.#counted('hit-local', known)
   }
 
-  async obtain(identity: Identity, requester: Requester): Promise<Obtained> {
+  /**
+   * Remembered credentials, or those of one call to the token server for all requests that wait. Rejects as `exchange`
+   * does. The call goes on when the client that caused it has hung up.
+   */
+  async obtain(identity: Identity, requestId: string): Promise<Obtained> {
     const known = this.recall(identity)
     if (known) return { credentials: known, source: 'memory' }
     const index = this.#seal.index(identity)
     const lookup = this.#lookups.get(index)
     if (lookup) return this.#counted('joined', lookup.result)
-    this.#throwIfRefused(index)
-    return this.#start(index, 'obtain', () => this.#find(identity, index, requester))
+    return this.#lookUp(identity, index, requestId, null)
   }
 
-  async renew(identity: Identity, refused: SyncCredentials, requester: Requester): Promise<SyncCredentials> {
+  /**
+   * After the storage answered 401 to `refused`: forgets these credentials everywhere and asks the token server, once for
+   * all requests that wait. Newer credentials that were fetched meanwhile are returned as they are.
+   */
+  async renew(identity: Identity, refused: SyncCredentials, requestId: string): Promise<SyncCredentials> {
     const index = this.#seal.index(identity)
     for (let lookup = this.#lookups.get(index); lookup; lookup = this.#lookups.get(index)) {
       const { credentials } = await this.#counted('joined', lookup.result)
       // A lookup in flight may return the very credentials that were refused.
-      if (lookup.kind === 'renew' || !isSame(credentials, refused)) return credentials
+      if (lookup.isRenewal || !isSame(credentials, refused)) return credentials
     }
-    const known = this.#local.recall(identity)
+    const known = this.#known(identity)
     if (known && !isSame(known, refused)) return this.#counted('hit-local', known)
-    this.#local.forget(identity)
-    this.#throwIfRefused(index)
-    const renewed = this.#start(index, 'renew', () => this.#replace(identity, index, refused, requester))
-    return (await renewed).credentials
+    this.#remembered.delete(this.#keyOf(identity))
+    return (await this.#lookUp(identity, index, requestId, refused)).credentials
   }
 
-  #start(index: string, kind: Lookup['kind'], work: () => Promise<Obtained>): Promise<Obtained> {
-    const result = work().finally(() => this.#lookups.delete(index))
-    this.#lookups.set(index, { kind, result })
+  /** Null when there are none that may still be used. */
+  #known(identity: Identity): SyncCredentials | null {
+    const key = this.#keyOf(identity)
+    const known = this.#remembered.get(key)
+    if (!known) return null
+    const { wallClock, monotonicClock } = this.#options
+    if (wallClock() < known.wallEndMs && monotonicClock() < known.monotonicEndMs) return known.credentials
+    this.#remembered.delete(key)
+    return null
+  }
+
+  #remember(identity: Identity, { credentials, expiresAtMs }: Opened): void {
+    const nowMs = this.#options.wallClock()
+    const lifeMs = Math.min(expiresAtMs - nowMs, this.#longestLocalMs)
+    const monotonicEndMs = this.#options.monotonicClock() + lifeMs
+    this.#remembered.set(this.#keyOf(identity), { credentials, wallEndMs: nowMs + lifeMs, monotonicEndMs })
+  }
+
+  #keyOf(identity: Identity): string {
+    const key = identityKey(identity)
+    return key.length <= maxKeyLength ? key : this.#seal.index(identity)
+  }
+
+  /** Rejects at once when the identity was refused a moment ago. */
+  #lookUp(
+    identity: Identity,
+    index: string,
+    requestId: string,
+    refused: SyncCredentials | null,
+  ): Promise<Obtained> {
+    this.#throwIfRefused(index)
+    const result = this.#find(identity, index, requestId, refused).finally(() => this.#lookups.delete(index))
+    this.#lookups.set(index, { isRenewal: refused !== null, result })
     return result
   }
 
-  async #find(identity: Identity, index: string, requester: Requester): Promise<Obtained> {
-    const found = await this.#shared?.find(identity)
-    return found ? this.#adopt(identity, found) : this.#exchange(identity, index, requester)
-  }
-
-  async #replace(
+  /** From the shared store, unless it has only what was refused; otherwise from the token server. */
+  async #find(
     identity: Identity,
     index: string,
-    refused: SyncCredentials,
-    requester: Requester,
+    requestId: string,
+    refused: SyncCredentials | null,
   ): Promise<Obtained> {
     const found = await this.#shared?.find(identity)
-    if (found && !isSame(found.credentials, refused)) return this.#adopt(identity, found)
-    void this.#shared?.forget(identity)
-    return this.#exchange(identity, index, requester)
-  }
-
-  #adopt(identity: Identity, found: Opened): Obtained {
-    this.#local.remember(identity, found)
-    return this.#counted('hit-shared', { credentials: found.credentials, source: 'cache' })
-  }
-
-  async #exchange(identity: Identity, index: string, { requestId }: Requester): Promise<Obtained> {
+    if (found && !(refused && isSame(found.credentials, refused))) {
+      this.#remember(identity, found)
+      return this.#counted('hit-shared', { credentials: found.credentials, source: 'cache' })
+    }
+    if (refused) void this.#shared?.forget(identity)
     this.#options.observe('exchange')
     try {
       const credentials = await this.#options.exchange(identity, requestId)
@@ -191,14 +194,13 @@ class RememberedCredentials implements Credentials {
       credentials.expiresAtMs - expiryMarginMs,
     )
     if (expiresAtMs <= nowMs) return
-    this.#local.remember(identity, { credentials, expiresAtMs })
+    this.#remember(identity, { credentials, expiresAtMs })
     // Not awaited: a slow store must not delay an answer.
     void this.#shared?.keep(identity, { credentials, expiresAtMs })
   }
 
   #noteRefusal(index: string, error: unknown): void {
-    if (!(error instanceof ServiceError) || error.status !== 401) return
-    if (this.#options.isLasting && !this.#options.isLasting(error)) return
+    if (!(error instanceof ServiceError) || error.status !== 401 || !this.#options.isLasting(error)) return
     const monotonicEndMs = this.#options.monotonicClock() + refusalTtlMs
     this.#refusals.set(index, { refusal: error, monotonicEndMs })
   }

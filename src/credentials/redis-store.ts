@@ -4,7 +4,7 @@ import { RedisConnection } from './redis-connection.ts'
 import { answerWithin, NoAnswer } from './within-time.ts'
 
 import type * as redisPackage from 'redis'
-import type { CredentialStore } from './remembered.ts'
+import type { CredentialStore } from './shared-credentials.ts'
 import type { RedisAddress, RedisEndpoint, RedisGreeting } from './redis-address.ts'
 import type { AskOnce, RedisClient, RedisLink } from './redis-client.ts'
 import type { RedisTrouble } from './redis-connection.ts'

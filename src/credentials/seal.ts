@@ -18,19 +18,6 @@ export interface Opened {
   expiresAtMs: number
 }
 
-/**
- * Turns credentials into text that only a holder of the same identity can open. The encryption key is derived from the
- * secret *and* the assertion, and the assertion is stored nowhere: neither the secret nor the stored text, nor both
- * together, give anything away.
- */
-export interface Seal {
-  /** Where the credentials of an identity are kept: 43 characters that tell nothing about it. */
-  index(identity: Identity): string
-  seal(identity: Identity, contents: Opened): string
-  /** Null for a text that was not sealed for this very identity with this secret, was changed, or has expired. */
-  open(identity: Identity, text: string, nowMs: number): Opened | null
-}
-
 /** Longer texts are not ours, and are not read. */
 export const maxSealedLength = 8192
 
@@ -38,57 +25,67 @@ const version = 'v1.'
 const nonceBytes = 12
 const tagBytes = 16
 
-/** Seals with AES-256-GCM (NIST SP 800-38D) under keys derived with HKDF-SHA-256 (RFC 5869). */
-export function createSeal({ secret, tokenServerUrl, randomBytes }: SealOptions): Seal {
-  const indexKey = deriveKey(secret, 'sync-bridge credentials: index')
+/**
+ * Turns credentials into text that only a holder of the same identity can open. The encryption key is derived from the
+ * secret *and* the assertion, and the assertion is stored nowhere: neither the secret nor the stored text, nor both
+ * together, give anything away. AES-256-GCM (NIST SP 800-38D) under keys derived with HKDF-SHA-256 (RFC 5869).
+ */
+export class Seal {
+  readonly #options: SealOptions
+  readonly #indexKey: Buffer
 
-  function index(identity: Identity): string {
-    return new Bun.CryptoHasher('sha256', indexKey)
+  constructor(options: SealOptions) {
+    this.#options = options
+    this.#indexKey = deriveKey(options.secret, 'sync-bridge credentials: index')
+  }
+
+  /** Where the credentials of an identity are kept: 43 characters that tell nothing about it. */
+  index(identity: Identity): string {
+    return new Bun.CryptoHasher('sha256', this.#indexKey)
       .update(identityKey(identity))
-      .update(joinFields(tokenServerUrl))
+      .update(joinFields(this.#options.tokenServerUrl))
       .digest('base64url')
   }
 
-  function encryptionKey({ scheme, assertion, clientState, keyId }: Identity): Buffer {
+  seal(identity: Identity, { credentials, expiresAtMs }: Opened): string {
+    const { hawkId, hawkKey, endpoint, uid } = credentials
+    const contents = JSON.stringify([hawkId, hawkKey, endpoint, uid, credentials.expiresAtMs, expiresAtMs])
+    const nonce = this.#options.randomBytes(nonceBytes)
+    const cipher = ciphers().createCipheriv('aes-256-gcm', this.#encryptionKey(identity), nonce)
+    cipher.setAAD(this.#place(identity))
+    const encrypted = [cipher.update(contents), cipher.final()]
+    return version + Buffer.concat([nonce, ...encrypted, cipher.getAuthTag()]).toString('base64url')
+  }
+
+  /** Null for a text that was not sealed for this very identity with this secret, was changed, or has expired. */
+  open(identity: Identity, text: string, nowMs: number): Opened | null {
+    const bytes = readSealed(text)
+    if (!bytes) return null
+    const nonce = bytes.subarray(0, nonceBytes)
+    const decipher = ciphers().createDecipheriv('aes-256-gcm', this.#encryptionKey(identity), nonce)
+    decipher.setAAD(this.#place(identity))
+    decipher.setAuthTag(bytes.subarray(-tagBytes))
+    try {
+      const contents = [decipher.update(bytes.subarray(nonceBytes, -tagBytes)), decipher.final()]
+      const opened = readContents(Buffer.concat(contents).toString())
+      return nowMs < opened.expiresAtMs ? opened : null
+    } catch {
+      return null
+    }
+  }
+
+  #encryptionKey({ scheme, assertion, clientState, keyId }: Identity): Buffer {
+    const { secret, tokenServerUrl } = this.#options
     const material = Buffer.concat([secret, Buffer.from(joinFields(scheme, assertion))])
     // HKDF takes at most 1024 bytes of context, and a client chooses the length of its key id.
-    const context = Bun.CryptoHasher.hash(
-      'sha256',
-      joinFields(clientState, keyId, tokenServerUrl),
-      'base64url',
-    )
+    const whose = joinFields(clientState, keyId, tokenServerUrl)
+    const context = Bun.CryptoHasher.hash('sha256', whose, 'base64url')
     return deriveKey(material, `sync-bridge credentials: encryption ${context}`)
   }
 
   // An entry that was copied to another key, or that claims another version, does not open.
-  function place(identity: Identity): Buffer {
-    return Buffer.from(version + index(identity))
-  }
-
-  return {
-    index,
-    seal(identity, contents) {
-      const nonce = randomBytes(nonceBytes)
-      const cipher = ciphers().createCipheriv('aes-256-gcm', encryptionKey(identity), nonce)
-      cipher.setAAD(place(identity))
-      const encrypted = [cipher.update(writeContents(contents)), cipher.final()]
-      return version + Buffer.concat([nonce, ...encrypted, cipher.getAuthTag()]).toString('base64url')
-    },
-    open(identity, text, nowMs) {
-      const bytes = readSealed(text)
-      if (!bytes) return null
-      const nonce = bytes.subarray(0, nonceBytes)
-      const decipher = ciphers().createDecipheriv('aes-256-gcm', encryptionKey(identity), nonce)
-      decipher.setAAD(place(identity))
-      decipher.setAuthTag(bytes.subarray(-tagBytes))
-      try {
-        const contents = [decipher.update(bytes.subarray(nonceBytes, -tagBytes)), decipher.final()]
-        const opened = readContents(Buffer.concat(contents).toString())
-        return opened && nowMs < opened.expiresAtMs ? opened : null
-      } catch {
-        return null
-      }
-    },
+  #place(identity: Identity): Buffer {
+    return Buffer.from(version + this.index(identity))
   }
 }
 
@@ -117,17 +114,15 @@ function readSealed(text: string): Buffer | null {
   return bytes
 }
 
-function writeContents({ credentials, expiresAtMs }: Opened): string {
-  const { hawkId, hawkKey, endpoint, uid } = credentials
-  return JSON.stringify([hawkId, hawkKey, endpoint, uid, credentials.expiresAtMs, expiresAtMs])
-}
-
-function readContents(text: string): Opened | null {
-  const fields: unknown = JSON.parse(text)
-  if (!Array.isArray(fields)) return null
-  const [hawkId, hawkKey, endpoint, uid, credentialsExpireAtMs, expiresAtMs]: unknown[] = fields
-  if (typeof hawkId !== 'string' || typeof hawkKey !== 'string' || typeof endpoint !== 'string') return null
-  if (typeof uid !== 'number' || typeof credentialsExpireAtMs !== 'number') return null
-  if (typeof expiresAtMs !== 'number') return null
+/** The tag has proved that these are the fields that `seal` wrote. */
+function readContents(text: string): Opened {
+  const [hawkId, hawkKey, endpoint, uid, credentialsExpireAtMs, expiresAtMs] = JSON.parse(text) as [
+    hawkId: string,
+    hawkKey: string,
+    endpoint: string,
+    uid: number,
+    credentialsExpireAtMs: number,
+    expiresAtMs: number,
+  ]
   return { credentials: { hawkId, hawkKey, endpoint, uid, expiresAtMs: credentialsExpireAtMs }, expiresAtMs }
 }

@@ -4,7 +4,7 @@ import { createUpstream } from '../upstream/send.ts'
 import { createTokenServer } from '../upstream/token-server.ts'
 import { name, version } from '../version.ts'
 
-import type { CredentialStore } from '../credentials/remembered.ts'
+import type { CredentialStore } from '../credentials/shared-credentials.ts'
 import type { ProcessUsage } from '../observability/metrics.ts'
 import type { Settings } from '../settings/settings.ts'
 import type { BreakerCount } from '../upstream/circuit-breaker.ts'

@@ -1,7 +1,7 @@
 import { Locks } from '../batch/pace.ts'
 import { AnswerMemory } from '../batch/reads.ts'
 import { runTransaction } from '../batch/transaction.ts'
-import { createCredentials } from '../credentials/credentials.ts'
+import { Credentials } from '../credentials/credentials.ts'
 import { identityKey } from '../domain/credentials.ts'
 import { overloaded } from '../routes/load-shedding.ts'
 import { createLimitsCache } from '../upstream/storage-limits.ts'
@@ -38,7 +38,7 @@ export function createServices(
 ): Omit<Services, 'isStopping' | 'metrics' | 'load' | 'bodies' | 'streams'> {
   const { upstream, tokenServer, store } = connections
   const { now } = host
-  const credentials = createCredentials({
+  const credentials = new Credentials({
     exchange: (identity, requestId) => tokenServer.exchange(identity, requestId),
     isLasting: (refusal) => refusal.cause !== 'invalid-timestamp',
     store,
@@ -71,7 +71,7 @@ export function createServices(
   ): BulkStorage {
     const storage = createSyncStorage(storageClient, {
       credentials: known,
-      renew: (refused) => credentials.renew(identity, refused, { requestId }),
+      renew: (refused) => credentials.renew(identity, refused, requestId),
       userAgent: userAgent === null ? product : `${userAgent} ${product}`,
       deadlineAtMs,
       requestId,
@@ -86,7 +86,7 @@ export function createServices(
     const { work, requestId } = caller
     const wasCached = work.cached
     work.cached = false
-    const obtained = await credentials.obtain(identity, { requestId })
+    const obtained = await credentials.obtain(identity, requestId)
     work.cached = wasCached !== false && obtained.source !== 'exchange'
     return storageOf(identity, obtained.credentials, caller)
   }
@@ -108,7 +108,7 @@ export function createServices(
       const permit = load.acquireRootView(identityKey(identity))
       if (!permit) throw overloaded()
       try {
-        const { credentials: found } = await credentials.obtain(identity, { requestId })
+        const { credentials: found } = await credentials.obtain(identity, requestId)
         return String(found.uid)
       } catch {
         return null

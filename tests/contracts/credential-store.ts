@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
 
-import type { CredentialStore } from '../../src/credentials/remembered.ts'
+import type { CredentialStore } from '../../src/credentials/shared-credentials.ts'
 
 /** A store under test. */
 export interface StoreFixture {

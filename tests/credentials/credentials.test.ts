@@ -2,7 +2,7 @@ import { describe, expect, it } from 'bun:test'
 import * as fc from 'fast-check'
 
 import { createMemoryStore } from '../support/memory-store.ts'
-import { createSeal } from '../../src/credentials/seal.ts'
+import { Seal } from '../../src/credentials/seal.ts'
 import { errno, ServiceError, UpstreamError } from '../../src/domain/errors.ts'
 import {
   identities,
@@ -43,12 +43,9 @@ describe('Credentials.obtain', () => {
     const other = startCredentials({ store: one.store!, exchange })
 
     const all = [
-      ...(await Promise.all([
-        one.obtain(someIdentity(), { requestId: 'first' }),
-        one.obtain(someIdentity(), { requestId: 'second' }),
-      ])),
-      await one.obtain(someIdentity(), { requestId: 'third' }),
-      await other.obtain(someIdentity(), { requestId: 'fourth' }),
+      ...(await Promise.all([one.obtain(someIdentity(), 'first'), one.obtain(someIdentity(), 'second')])),
+      await one.obtain(someIdentity(), 'third'),
+      await other.obtain(someIdentity(), 'fourth'),
     ]
 
     expect(all.map(({ source }) => source)).toEqual(['exchange', 'exchange', 'memory', 'cache'])
@@ -312,7 +309,7 @@ describe('credentials in a shared store', () => {
 
   it('are not used when they claim a longer life than any is granted', async () => {
     const { credentials, exchanges, store, events } = startCredentials({ store: 'memory', ttlSeconds: 300 })
-    const seal = createSeal({ secret, tokenServerUrl, randomBytes: (count) => new Uint8Array(count) })
+    const seal = new Seal({ secret, tokenServerUrl, randomBytes: (count) => new Uint8Array(count) })
     const text = seal.seal(someIdentity(), {
       credentials: someCredentials(),
       expiresAtMs: nowMs + 331_000,
@@ -349,7 +346,7 @@ describe('credentials in a shared store', () => {
   it('are a miss when they are anything but ours', async () => {
     for (const value of ['', '{"hawkId":"x"}', 'v1.', 'v1.AAAA', 'x'.repeat(102_400)]) {
       const { credentials, exchanges, store, writes, events } = startCredentials({ store: 'memory' })
-      const seal = createSeal({ secret, tokenServerUrl, randomBytes: (count) => new Uint8Array(count) })
+      const seal = new Seal({ secret, tokenServerUrl, randomBytes: (count) => new Uint8Array(count) })
       await store!.set(seal.index(someIdentity()), value, 300_000)
       writes.length = 0
 

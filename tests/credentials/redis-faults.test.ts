@@ -2,14 +2,14 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 
 import { readRedisAddress } from '../../src/credentials/redis-address.ts'
 import { createRedisStore } from '../../src/credentials/redis-store.ts'
-import { createSeal } from '../../src/credentials/seal.ts'
+import { Seal } from '../../src/credentials/seal.ts'
 import { eventually } from '../support/eventually.ts'
 import { createRedisServer, startRedisServer } from '../support/redis-server.ts'
 import { secret, someIdentity, tokenServerUrl } from './identities.ts'
 import { outcomeSoFar } from './outcome.ts'
 import { startCredentials } from './world.ts'
 
-import type { CredentialStore } from '../../src/credentials/remembered.ts'
+import type { CredentialStore } from '../../src/credentials/shared-credentials.ts'
 import type { RedisStoreOptions, RedisTrouble } from '../../src/credentials/redis-store.ts'
 import type { RedisServer } from '../support/redis-server.ts'
 import type { World } from './world.ts'
@@ -221,7 +221,7 @@ describe('credentials over a Redis in trouble', () => {
   })
 
   it('are exchanged when it holds rubbish under their key, which is replaced', async () => {
-    const seal = createSeal({ secret, tokenServerUrl, randomBytes: (count) => new Uint8Array(count) })
+    const seal = new Seal({ secret, tokenServerUrl, randomBytes: (count) => new Uint8Array(count) })
     const rubbish: [string, ...string[]][] = [
       ['SET', 'KEY', 'garbage'],
       ['SET', 'KEY', '{"hawkId":"x","hawkKey":"y"}'],
@@ -250,7 +250,7 @@ describe('credentials over a Redis in trouble', () => {
   })
 
   it('are exchanged when it serves what belongs to another identity, or to another time', async () => {
-    const seal = createSeal({ secret, tokenServerUrl, randomBytes: (count) => new Uint8Array(count) })
+    const seal = new Seal({ secret, tokenServerUrl, randomBytes: (count) => new Uint8Array(count) })
     const [alice, bob] = [someIdentity({ assertion: 'alice' }), someIdentity({ assertion: 'bob' })]
     await world.credentials.obtain(alice)
     await world.credentials.obtain(bob)

@@ -7,7 +7,7 @@ import { createRedisServer, startRedisServer } from '../support/redis-server.ts'
 import { outcomeSoFar } from './outcome.ts'
 import { startScriptedRedis } from './scripted-redis.ts'
 
-import type { CredentialStore } from '../../src/credentials/remembered.ts'
+import type { CredentialStore } from '../../src/credentials/shared-credentials.ts'
 import type { RedisStoreOptions, RedisTrouble } from '../../src/credentials/redis-store.ts'
 import type { RedisServer } from '../support/redis-server.ts'
 

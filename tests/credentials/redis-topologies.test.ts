@@ -11,7 +11,7 @@ import { someIdentity } from './identities.ts'
 import { isInSlotsOf, startCluster, startWatched, tlsArguments } from './redis-topologies.ts'
 import { startCredentials } from './world.ts'
 
-import type { CredentialStore } from '../../src/credentials/remembered.ts'
+import type { CredentialStore } from '../../src/credentials/shared-credentials.ts'
 import type { RedisStoreOptions } from '../../src/credentials/redis-store.ts'
 import type { Certificates } from '../support/certificates.ts'
 import type { RedisServer } from '../support/redis-server.ts'

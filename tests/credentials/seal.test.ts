@@ -2,7 +2,7 @@ import { describe, expect, it } from 'bun:test'
 import * as fc from 'fast-check'
 import { createDecipheriv, createHash, createHmac, hkdfSync, randomBytes } from 'node:crypto'
 
-import { createSeal, maxSealedLength } from '../../src/credentials/seal.ts'
+import { Seal, maxSealedLength } from '../../src/credentials/seal.ts'
 import {
   identities,
   isSameIdentity,
@@ -14,7 +14,7 @@ import {
   tokenServerUrl,
 } from './identities.ts'
 
-const seal = createSeal({ secret, tokenServerUrl, randomBytes })
+const seal = new Seal({ secret, tokenServerUrl, randomBytes })
 const contents = { credentials: someCredentials(), expiresAtMs: nowMs + 300_000 }
 
 describe('Seal', () => {
@@ -41,8 +41,8 @@ describe('Seal', () => {
       someIdentity({ keyId: '' }),
       someIdentity(),
     ]
-    const withOtherSecret = createSeal({ secret: otherSecret, tokenServerUrl, randomBytes })
-    const ofOtherServer = createSeal({ secret, tokenServerUrl: 'https://other.example', randomBytes })
+    const withOtherSecret = new Seal({ secret: otherSecret, tokenServerUrl, randomBytes })
+    const ofOtherServer = new Seal({ secret, tokenServerUrl: 'https://other.example', randomBytes })
 
     expect(others.map((identity) => seal.open(identity, text, nowMs))).toEqual(others.map(() => null))
     expect(withOtherSecret.open(someIdentity({ keyId: '1-a' }), text, nowMs)).toBeNull()
@@ -192,7 +192,7 @@ describe('Seal', () => {
 
   it('takes every nonce from the randomness that it is given, 12 bytes each', () => {
     const asked: number[] = []
-    const counting = createSeal({
+    const counting = new Seal({
       secret,
       tokenServerUrl,
       randomBytes(count) {

@@ -1,11 +1,11 @@
 import { randomBytes } from 'node:crypto'
 
 import { createMemoryStore } from '../support/memory-store.ts'
-import { createCredentials } from '../../src/credentials/credentials.ts'
+import { Credentials } from '../../src/credentials/credentials.ts'
 import { nowMs, secret, someCredentials, tokenServerUrl } from './identities.ts'
 
-import type { CredentialStore } from '../../src/credentials/remembered.ts'
-import type { Credentials, CredentialsEvent, CredentialsOptions } from '../../src/credentials/credentials.ts'
+import type { CredentialStore } from '../../src/credentials/shared-credentials.ts'
+import type { CredentialsEvent, CredentialsOptions } from '../../src/credentials/credentials.ts'
 import type { Identity, SyncCredentials } from '../../src/domain/credentials.ts'
 
 interface WorldOptions extends Partial<Omit<CredentialsOptions, 'store'>> {
@@ -45,13 +45,14 @@ export function startCredentials({ store: kind, name = 'hawk', ...options }: Wor
   const store = typeof kind === 'string' ? recording(makeStore(kind, clock), writes) : (kind ?? null)
   const exchange =
     options.exchange ?? (async () => someCredentials({ hawkId: `${name}-${exchanges.length}` }))
-  const real = createCredentials({
+  const real = new Credentials({
     secret,
     tokenServerUrl,
     ttlSeconds: 300,
     wallClock: () => clock.wallMs,
     monotonicClock: () => clock.monotonicMs,
     randomBytes: (count) => randomBytes(count),
+    isLasting: () => true,
     observe: (event) => events.push(event),
     ...options,
     store,
@@ -60,14 +61,13 @@ export function startCredentials({ store: kind, name = 'hawk', ...options }: Wor
       return exchange(identity, requestId)
     },
   })
-  const requester = { requestId: 'a-request' }
   const credentials: PlainCredentials = {
-    obtain: async (identity) => (await real.obtain(identity, requester)).credentials,
-    renew: (identity, refused) => real.renew(identity, refused, requester),
+    obtain: async (identity) => (await real.obtain(identity, 'a-request')).credentials,
+    renew: (identity, refused) => real.renew(identity, refused, 'a-request'),
   }
   return {
     credentials,
-    obtain: (identity, given) => real.obtain(identity, given),
+    obtain: (identity, requestId) => real.obtain(identity, requestId),
     store,
     exchanges,
     events,

@@ -1,6 +1,6 @@
 import { RecentMap } from '../../src/domain/recent-map.ts'
 
-import type { CredentialStore } from '../../src/credentials/remembered.ts'
+import type { CredentialStore } from '../../src/credentials/shared-credentials.ts'
 
 interface MemoryStoreOptions {
   /** A monotonic clock, in ms. */

@@ -1,70 +1,7 @@
-import { identityKey } from '../domain/credentials.ts'
-import { RecentMap } from '../domain/recent-map.ts'
 import { maxSealedLength } from './seal.ts'
 
-import type { Identity, SyncCredentials } from '../domain/credentials.ts'
+import type { Identity } from '../domain/credentials.ts'
 import type { Opened, Seal } from './seal.ts'
-
-interface LocalCredentialsOptions {
-  seal: Seal
-  /** The longest that anything is remembered. */
-  ttlMs: number
-  maxEntries: number
-  wallClock(): number
-  monotonicClock(): number
-}
-
-/** Longer identities are stored under their index, so that memory stays bounded. */
-const maxKeyLength = 4096
-
-/** Opened credentials that this process remembers: the hot path, which costs no cryptography and no I/O. */
-export class LocalCredentials {
-  readonly #options: LocalCredentialsOptions
-  readonly #entries: RecentMap<string, Entry>
-
-  constructor(options: LocalCredentialsOptions) {
-    this.#options = options
-    this.#entries = new RecentMap(options.maxEntries)
-  }
-
-  /** Null when there are none that may still be used. */
-  recall(identity: Identity): SyncCredentials | null {
-    const key = this.#keyOf(identity)
-    const entry = this.#entries.get(key)
-    if (!entry) return null
-    const { wallClock, monotonicClock } = this.#options
-    if (wallClock() < entry.wallEndMs && monotonicClock() < entry.monotonicEndMs) return entry.credentials
-    this.#entries.delete(key)
-    return null
-  }
-
-  remember(identity: Identity, { credentials, expiresAtMs }: Opened): void {
-    const nowMs = this.#options.wallClock()
-    const lifeMs = Math.min(expiresAtMs - nowMs, this.#options.ttlMs)
-    this.#entries.set(this.#keyOf(identity), {
-      credentials,
-      wallEndMs: nowMs + lifeMs,
-      monotonicEndMs: this.#options.monotonicClock() + lifeMs,
-    })
-  }
-
-  forget(identity: Identity): void {
-    this.#entries.delete(this.#keyOf(identity))
-  }
-
-  #keyOf(identity: Identity): string {
-    const text = identityKey(identity)
-    return text.length <= maxKeyLength ? text : this.#options.seal.index(identity)
-  }
-}
-
-interface Entry {
-  credentials: SyncCredentials
-  // Two clocks: a wall clock that is set back must not lengthen a life, and a monotonic one may stand still while the
-  // machine sleeps.
-  wallEndMs: number
-  monotonicEndMs: number
-}
 
 /**
  * Keeps sealed credentials for a while. It may lose any of them at any time, and what it returns is not trusted:
@@ -91,10 +28,8 @@ export type SharedCredentialsEvent = 'store-error' | 'rejected-entry'
 
 interface SharedCredentialsOptions {
   store: CredentialStore
-  /** Seals what is stored. */
-  seal: Seal
-  /** Opens what was stored before the secret was changed. */
-  previousSeal: Seal | null
+  /** The first one seals what is stored; the others open what was stored before the secret was changed. */
+  seals: Seal[]
   /** The longest life that entries are given. */
   ttlMs: number
   wallClock(): number
@@ -110,50 +45,49 @@ const clockToleranceMs = 30_000
  */
 export class SharedCredentials {
   readonly #options: SharedCredentialsOptions
-  /** In the order in which they are tried. */
-  readonly #seals: Seal[]
 
   constructor(options: SharedCredentialsOptions) {
     this.#options = options
-    this.#seals = options.previousSeal ? [options.seal, options.previousSeal] : [options.seal]
   }
 
   async find(identity: Identity): Promise<Opened | null> {
-    for (const seal of this.#seals) {
+    const { store, seals, observe } = this.#options
+    for (const seal of seals) {
       const key = seal.index(identity)
-      const text = await this.#options.store.get(key).catch(() => undefined)
+      const text = await store.get(key).catch(() => undefined)
       if (text === undefined) {
-        this.#options.observe('store-error')
+        observe('store-error')
         // A failing store is not asked again, which would cost its timeout once more.
         return null
       }
       if (text === null) continue
       const opened = this.#open(seal, identity, text)
       if (!opened) {
-        this.#options.observe('rejected-entry')
+        observe('rejected-entry')
         void this.#delete(key)
         continue
       }
-      if (seal !== this.#options.seal) void this.keep(identity, opened)
+      if (seal !== seals[0]) void this.keep(identity, opened)
       return opened
     }
     return null
   }
 
   async keep(identity: Identity, opened: Opened): Promise<void> {
-    const { store, seal, ttlMs, wallClock } = this.#options
+    const { store, seals, ttlMs, wallClock, observe } = this.#options
+    const seal = seals[0]!
     const lifeMs = Math.min(opened.expiresAtMs - wallClock(), ttlMs)
     try {
       const text = seal.seal(identity, opened)
       // A text that is too long would be refused at every lookup.
       if (text.length <= maxSealedLength && lifeMs >= 1) await store.set(seal.index(identity), text, lifeMs)
     } catch {
-      this.#options.observe('store-error')
+      observe('store-error')
     }
   }
 
   async forget(identity: Identity): Promise<void> {
-    await Promise.all(this.#seals.map((seal) => this.#delete(seal.index(identity))))
+    await Promise.all(this.#options.seals.map((seal) => this.#delete(seal.index(identity))))
   }
 
   #open(seal: Seal, identity: Identity, text: string): Opened | null {
