@@ -2,7 +2,29 @@ import { Type } from '@sinclair/typebox'
 import { errno } from '../domain/errors.ts'
 import { Payload, SortIndex } from './schemas.ts'
 
-/** The shapes of answers. Loaded by the API document alone: making them all would be a tenth of a start. */
+/** The shapes of answers: bodies and headers. Loaded by the API document alone: making them all would be a tenth of a start. */
+
+/** What headers of answers mean, each with an example. A name that ends in `?` is that of a header that only some answers have. */
+export const answerHeaders = {
+  ETag: ['The timestamp in quotes', '"1700000000120"'],
+  'ETag?': ['That of the stored version, if there is one', '"1700000000120"'],
+  'Last-Modified': ['The timestamp as a date, in whole seconds', 'Tue, 14 Nov 2023 22:13:20 GMT'],
+  'Last-Modified?': ['That of the stored version, if there is one', 'Tue, 14 Nov 2023 22:13:20 GMT'],
+  'Preference-Applied': ['The preference that was followed', 'return=representation'],
+  'WWW-Authenticate': ['The schemes that are accepted', 'BrowserID, Bearer'],
+  Allow: ['The methods that are enabled here', 'GET, HEAD, OPTIONS'],
+  'Retry-After': ['Seconds to wait before trying again', 30],
+  'X-Request-Id': ['Names this answer in the logs of the service', '5f0c1e9a2b7d4c83'],
+  'Next-Page?': ['The URL of the next page, to be used as it is; absent at the end', 'https://…&_token=…'],
+  'Total-Objects?': ['The same, as some clients call it', 2],
+  'Total-Records?': ['How many records these are, where that is known beforehand', 2],
+  'Quota-Remaining?': ['What is left of the quota, in KB', 51_200],
+  'Backoff?': ['Seconds to stay away after this answer', 60],
+  'Alert?': [
+    'The end of this service or of the storage, or advice: JSON with `code`, `message` and `url`',
+    '{"code":"soft-eol","message":"…","url":"https://…"}',
+  ],
+} as const
 
 const Timestamp = Type.Integer({ description: 'Milliseconds since 1970', examples: [1700000000120] })
 const RecordId = Type.String({ examples: ['dsIy9rXpTVQb'] })

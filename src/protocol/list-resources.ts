@@ -35,6 +35,14 @@ export const listRecords = declare({
   params: CollectionPath,
   query: ListQuery,
   headers: ReadHeaders,
+  id: 'listRecords',
+  summary: 'List the records of a collection',
+  description:
+    'All of them in one answer, streamed as they come. With `_limit` in pages, where every page has the ETag of the first: ' +
+    'follow `Next-Page` until it is absent, then ask again with that ETag as `_since` for what has changed meanwhile.',
+  answers: {
+    200: { description: 'The records', body: 'ListAnswer', headers: ['Next-Page?', 'Total-Records?'] },
+  },
   operation({ params, query, headers }, problems): Extract<Operation, { kind: 'list' | 'timestamps' }> {
     const options = readListOptions(query, problems)
     const precondition = readPrecondition(headers, problems)
@@ -71,6 +79,16 @@ export const countRecords = declare({
   params: CollectionPath,
   query: ListQuery,
   headers: ReadHeaders,
+  id: 'countRecords',
+  summary: 'Count the records of a collection',
+  description:
+    'What GET would list, filters included. With `_limit` or `_token` nothing is counted, and only the timestamp is told.',
+  answers: {
+    200: {
+      description: 'The size and the timestamp, as headers',
+      headers: ['Total-Records?', 'Total-Objects?'],
+    },
+  },
   operation(
     { params, query, headers },
     problems,
@@ -108,6 +126,10 @@ export const getBucket = declare({
   path: '/buckets/:bucket_id',
   params: BucketPath,
   headers: ReadHeaders,
+  id: 'getBucket',
+  summary: 'See when a bucket last changed',
+  description: 'A bucket is all that one user has encrypted with one key.',
+  answers: { 200: { description: 'The bucket', body: 'MetadataAnswer' } },
   operation: readTimestamps,
   answer(outcome, input) {
     const { timestamp } = found(outcome)
@@ -121,6 +143,12 @@ export const listCollections = declare({
   path: '/buckets/:bucket_id/collections',
   params: BucketPath,
   headers: ReadHeaders,
+  id: 'listCollections',
+  summary: 'List the collections of a bucket',
+  description: 'With when each of them last changed: the cheapest way to see whether anything has.',
+  answers: {
+    200: { description: 'The collections', body: 'CollectionsAnswer', headers: ['Total-Records?'] },
+  },
   operation: readTimestamps,
   answer(outcome, input) {
     const all = found(outcome)
@@ -134,6 +162,10 @@ export const getCollection = declare({
   path: collectionPath,
   params: CollectionPath,
   headers: ReadHeaders,
+  id: 'getCollection',
+  summary: 'See when a collection last changed',
+  description: 'One that was never used is there too, with the timestamp 0.',
+  answers: { 200: { description: 'The collection', body: 'MetadataAnswer' } },
   operation: readTimestamps,
   answer(outcome, input) {
     const collection = collectionOf(input.params)

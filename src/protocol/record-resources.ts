@@ -13,6 +13,7 @@ import { isRecordId, toExposedJson } from '../domain/record.ts'
 import type { RecordInput, SyncRecord } from '../domain/record.ts'
 import { floored, fromEntityTag, zeroTimestamp } from '../domain/timestamp.ts'
 import type { Timestamp } from '../domain/timestamp.ts'
+import type * as answerSchemas from './answer-schemas.ts'
 import { compileCheck, compileRequestCheck } from './check.ts'
 import type { RequestParts } from './check.ts'
 import { emptyReply, jsonReply, notModifiedReply, versionHeaders } from './reply.ts'
@@ -22,8 +23,29 @@ import type { ConditionHeaders } from './schemas.ts'
 
 export type Method = 'GET' | 'HEAD' | 'PUT' | 'POST' | 'DELETE'
 
+/** What a resource is to readers of the API document. */
+interface Described {
+  /** The name of the operation. */
+  id: string
+  summary: string
+  description?: string
+  /** Its own answers by status; the error answers that all have in common are added. */
+  answers: Record<number, Answer>
+}
+
+export interface Answer {
+  description: string
+  /** The shape of the body by its name in answer-schemas.ts, or the media type of a body that is not JSON. */
+  body?: Exclude<keyof typeof answerSchemas, 'answerHeaders'> | `${string}/${string}`
+  /** The headers besides those that all answers of its kind have. */
+  headers?: AnswerHeader[]
+  example?: object
+}
+
+export type AnswerHeader = keyof typeof answerSchemas.answerHeaders
+
 /** One method of one resource. HEAD is answered wherever GET is, also where it is not declared. */
-export interface Resource {
+export interface Resource extends Described {
   /** Its name in logs, metrics and the API document. */
   name: ResourceName
   method: Method
@@ -32,6 +54,8 @@ export interface Resource {
   params: TObject
   query: TObject
   headers: TObject
+  /** The body of a request; it is checked when it is read. */
+  body?: TObject
   /** All problems of the parts of a request, or null. */
   check(parts: RequestParts): Problem[] | null
 }
@@ -83,13 +107,19 @@ export interface BucketResource extends Resource {
 /** The schema of a query or of headers that nothing is read of. */
 export const anything = Type.Object({}, { additionalProperties: true })
 
-interface Declaration<P extends TObject, Q extends TObject, H extends TObject, K extends Operation['kind']> {
+interface Declaration<
+  P extends TObject,
+  Q extends TObject,
+  H extends TObject,
+  K extends Operation['kind'],
+> extends Described {
   name: ResourceName
   method: Method
   path: string
   params: P
   query?: Q
   headers: H
+  body?: TObject
   operation(
     input: Input<Static<P>, Static<Q>, Static<H>>,
     problems: Problem[],
@@ -118,6 +148,9 @@ export const getRecord = declare({
   path: recordPath,
   params: RecordPath,
   headers: ReadHeaders,
+  id: 'getRecord',
+  summary: 'Read a record',
+  answers: { 200: { description: 'The record', body: 'RecordAnswer' } },
   operation: ({ params, headers }, problems) => ({
     kind: 'get',
     ...readRecordPath(params, problems),
@@ -147,6 +180,13 @@ export const putRecord = declare({
   path: recordPath,
   params: RecordPath,
   headers: PutHeaders,
+  body: RecordBody,
+  id: 'putRecord',
+  summary: 'Create or change a record',
+  description:
+    'Fields that are left out keep their stored value. With `If-Match` it counts only while nobody else has changed the ' +
+    'record. Only in collections where the operator has enabled it.',
+  answers: { 200: { description: 'The record as it is stored now', body: 'RecordAnswer' } },
   operation: ({ params, headers, body }, problems) => ({
     kind: 'put',
     ...readRecordPath(params, problems),
@@ -176,6 +216,19 @@ export const deleteRecord = declare({
   path: recordPath,
   params: RecordPath,
   headers: DeleteHeaders,
+  id: 'deleteRecord',
+  summary: 'Delete a record',
+  description:
+    'The devices of the user do not notice: to delete there too, PUT an encrypted tombstone instead. Only in collections ' +
+    'where the operator has enabled it.',
+  answers: {
+    200: {
+      description: 'It is gone, and this is its tombstone: what `Prefer: return=representation` asks for',
+      body: 'TombstoneAnswer',
+      headers: ['Preference-Applied'],
+    },
+    204: { description: 'It is gone' },
+  },
   operation: ({ params, headers }, problems) => ({
     kind: 'delete',
     ...readRecordPath(params, problems),

@@ -19,10 +19,10 @@ import {
   queryProblem,
 } from './list-resources.ts'
 import { anything, decodeSegment, deleteRecord, getRecord, putRecord } from './record-resources.ts'
-import type { BucketResource, Method, Resource, ResourceName } from './record-resources.ts'
+import type { BucketResource, Resource } from './record-resources.ts'
 import { jsonReply, majorVersion } from './reply.ts'
 import type { ExposedSettings, Reply } from './reply.ts'
-import { BatchHeaders, ListQuery, RootHeaders } from './schemas.ts'
+import { BatchBody, BatchHeaders, ListQuery, RootHeaders } from './schemas.ts'
 
 const nothing = Type.Object({})
 
@@ -30,15 +30,21 @@ const FilePath = Type.Object({ file: Type.String({ description: 'The name of the
 
 /** A resource of the service itself, with a handler of its own. */
 function declareService<H extends TObject, P extends TObject>(
-  name: ResourceName,
-  method: Method,
-  path: string,
-  headers: H,
-  params: P,
+  declaration: Omit<Resource, 'query' | 'check' | 'headers' | 'params'> & { headers: H; params: P },
 ) {
-  const schemas = { params, query: anything, headers }
-  return { name, method, path, ...schemas, check: compileRequestCheck(schemas) } satisfies Resource
+  const { params, headers } = declaration
+  return { ...declaration, query: anything, check: compileRequestCheck({ params, query: anything, headers }) }
 }
+
+/** Is read without credentials and parameters. */
+const open = { method: 'GET', headers: anything, params: nothing } as const
+
+const fileOfPage = {
+  ...open,
+  params: FilePath,
+  summary: 'Load a part of that page',
+  answers: { 200: { description: 'The file', body: '*/*' } },
+} as const
 
 export const bucketResources: BucketResource[] = [
   getBucket,
@@ -51,17 +57,120 @@ export const bucketResources: BucketResource[] = [
   deleteRecord,
 ]
 
-export const batch = declareService('batch', 'POST', '/batch', BatchHeaders, nothing)
-export const root = declareService('root', 'GET', '/', RootHeaders, nothing)
-export const heartbeat = declareService('heartbeat', 'GET', '/__heartbeat__', anything, nothing)
-export const lbheartbeat = declareService('lbheartbeat', 'GET', '/__lbheartbeat__', anything, nothing)
-export const version = declareService('version', 'GET', '/__version__', anything, nothing)
-export const openapi = declareService('openapi', 'GET', '/__api__', anything, nothing)
-export const metrics = declareService('metrics', 'GET', '/__metrics__', anything, nothing)
-export const docs = declareService('docs', 'GET', '/docs', anything, nothing)
-export const docsFile = declareService('docs', 'GET', '/docs/:file', anything, FilePath)
-export const explore = declareService('explore', 'GET', '/explore', anything, nothing)
-export const exploreFile = declareService('explore', 'GET', '/explore/:file', anything, FilePath)
+export const batch = declareService({
+  name: 'batch',
+  method: 'POST',
+  path: '/batch',
+  headers: BatchHeaders,
+  params: nothing,
+  body: BatchBody,
+  id: 'batch',
+  summary: 'Send many requests as one transaction',
+  description:
+    'Each sub-request sees what the earlier ones did, and one that is refused leaves the others standing. If the storage ' +
+    'breaks, the answer is 503 and none of them has had any effect. `defaults` are merged under each of them, and the ' +
+    'conditional headers of the batch itself count for those that have none.',
+  answers: { 200: { description: 'An answer to each sub-request, in order', body: 'BatchAnswer' } },
+})
+
+export const root = declareService({
+  ...open,
+  name: 'root',
+  path: '/',
+  headers: RootHeaders,
+  id: 'getRoot',
+  summary: 'See what this service is',
+  description: 'With credentials that the token server accepts, `user` tells whose they are.',
+  answers: { 200: { description: 'The root view', body: 'RootAnswer' } },
+})
+
+export const heartbeat = declareService({
+  ...open,
+  name: 'heartbeat',
+  path: '/__heartbeat__',
+  id: 'getHeartbeat',
+  summary: 'See whether the token server and the cache answer',
+  description: 'Also answered without the version prefix.',
+  answers: {
+    200: { description: 'They do', body: 'HeartbeatAnswer' },
+    503: {
+      description: 'One of them does not',
+      body: 'HeartbeatAnswer',
+      headers: ['Retry-After'],
+      example: { storage: false, cache: true, permission: true },
+    },
+  },
+})
+
+export const lbheartbeat = declareService({
+  ...open,
+  name: 'lbheartbeat',
+  path: '/__lbheartbeat__',
+  id: 'getLbheartbeat',
+  summary: 'See whether this process answers',
+  description: 'For load balancers. Also answered without the version prefix.',
+  answers: { 200: { description: 'It does; the body is empty' } },
+})
+
+export const version = declareService({
+  ...open,
+  name: 'version',
+  path: '/__version__',
+  id: 'getVersion',
+  summary: 'See which build this is',
+  answers: { 200: { description: 'The version', body: 'VersionAnswer' } },
+})
+
+export const openapi = declareService({
+  ...open,
+  name: 'openapi',
+  path: '/__api__',
+  id: 'getApi',
+  summary: 'Read this document',
+  answers: { 200: { description: 'An OpenAPI 3 document', body: 'ApiDocumentAnswer' } },
+})
+
+export const metrics = declareService({
+  ...open,
+  name: 'metrics',
+  path: '/__metrics__',
+  id: 'getMetrics',
+  summary: 'Read the metrics',
+  description: 'In the text format of Prometheus. No name, label or figure tells of users or their records.',
+  answers: { 200: { description: 'The metrics', body: 'text/plain' } },
+})
+
+export const docs = declareService({
+  ...open,
+  name: 'docs',
+  path: '/docs',
+  id: 'getDocs',
+  summary: 'Open the page of this document',
+  answers: { 200: { description: 'The page', body: 'text/html' } },
+})
+
+export const docsFile = declareService({
+  ...fileOfPage,
+  name: 'docs',
+  path: '/docs/:file',
+  id: 'getDocsFile',
+})
+
+export const explore = declareService({
+  ...open,
+  name: 'explore',
+  path: '/explore',
+  id: 'getExplorer',
+  summary: 'Open a page to look at your own data',
+  answers: { 200: { description: 'The page', body: 'text/html' } },
+})
+
+export const exploreFile = declareService({
+  ...fileOfPage,
+  name: 'explore',
+  path: '/explore/:file',
+  id: 'getExplorerFile',
+})
 
 export const resources: Resource[] = [
   ...bucketResources,

@@ -9,12 +9,15 @@ import { versionPattern } from '../domain/timestamp.ts'
  * schema one that others refer to in the document.
  */
 
+const exampleBucket = '0123456789abcdef0123456789abcdef'
+const examplePayload = '{"ciphertext":"c2VjcmV0","IV":"dmVjdG9y","hmac":"6d6163"}'
+
 // --- Paths ---
 
 const BucketId = Type.String({
   pattern: '^(?!\\.{1,2}$)[^\\x00-\\x1f\\x7f-\\x9f\\ufffd]{1,256}$',
   description: 'must be the client state of 32 characters: the second half of X-KeyID, in hex',
-  examples: ['0123456789abcdef0123456789abcdef'],
+  examples: [exampleBucket],
 })
 
 const CollectionId = Type.String({
@@ -157,7 +160,7 @@ const ignored = (what: string) =>
 
 export const Payload = Type.String({
   description: "The client's ciphertext, kept as it is; never with a NUL character",
-  examples: ['{"ciphertext":"c2VjcmV0","IV":"dmVjdG9y","hmac":"6d6163"}'],
+  examples: [examplePayload],
 })
 
 export const SortIndex = Type.Integer({
@@ -187,7 +190,18 @@ export const RecordFields = Type.Object(
 
 export const RecordBody = Type.Object(
   { data: RecordFields, permissions: ignored('the storage has one user') },
-  { title: 'RecordBody', additionalProperties: false },
+  {
+    title: 'RecordBody',
+    additionalProperties: false,
+    examples: {
+      whole: { summary: 'A record', value: { data: { payload: examplePayload, sortindex: 100 } } },
+      weight: { summary: 'Another sortindex, the same payload', value: { data: { sortindex: 200 } } },
+      fleeting: {
+        summary: 'A record that is gone after a day',
+        value: { data: { payload: examplePayload, ttl: 86_400 } },
+      },
+    },
+  },
 )
 export type RecordBody = Static<typeof RecordBody>
 
@@ -208,7 +222,7 @@ const subRequestMembers = {
     Type.String({
       pattern: '^/(?![/\\\\])[^#]*$',
       description: 'With or without the version prefix, with its query',
-      examples: ['/buckets/0123456789abcdef0123456789abcdef/collections/bookmarks/records'],
+      examples: [`/buckets/${exampleBucket}/collections/bookmarks/records`],
     }),
   ),
   headers: Type.Optional(SubRequestHeaders),
@@ -228,6 +242,37 @@ export const BatchBody = Type.Object(
     defaults: Type.Optional(SubRequest),
     requests: Type.Array(SubRequest, { description: 'Carried out in this order, as one transaction' }),
   },
-  { title: 'BatchBody', additionalProperties: false },
+  {
+    title: 'BatchBody',
+    additionalProperties: false,
+    examples: {
+      read: {
+        summary: 'Read two things',
+        value: {
+          requests: [
+            { path: `/buckets/${exampleBucket}/collections` },
+            { path: `/buckets/${exampleBucket}/collections/bookmarks/records?_limit=2` },
+          ],
+        },
+      },
+      write: {
+        summary: 'Create a record, and delete another',
+        value: {
+          defaults: { headers: { 'If-None-Match': '*' } },
+          requests: [
+            {
+              method: 'PUT',
+              path: `/buckets/${exampleBucket}/collections/bookmarks/records/dsIy9rXpTVQb`,
+              body: { data: { payload: examplePayload } },
+            },
+            {
+              method: 'DELETE',
+              path: `/buckets/${exampleBucket}/collections/bookmarks/records/Yk2xqkmyy5Oa`,
+            },
+          ],
+        },
+      },
+    },
+  },
 )
 export type BatchBody = Static<typeof BatchBody>
