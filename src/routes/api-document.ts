@@ -16,6 +16,9 @@ import { isServed } from './guard.ts'
 
 type Json = Record<string, unknown>
 
+const { answerHeaders, ...bodies } = { ...answerSchemas }
+const answerBodies: Record<string, TSchema> = bodies
+
 const introduction = `
 The collections of a Firefox Sync storage as JSON records, encrypted as they are: this service never holds the key.
 
@@ -79,10 +82,10 @@ export async function writeApiDocument(settings: ExposedSettings, hasMetrics: bo
     const hasHead = served.some((other) => other.path === path && other.method === 'HEAD')
     if (method === 'GET' && !hasHead) add('HEAD')
   }
-  const named = Object.values<unknown>({ ...answerSchemas, ...requestSchemas }).filter(
+  const named = Object.values<unknown>({ ...answerBodies, ...requestSchemas }).filter(
     (schema): schema is TSchema => 'title' in Object(schema),
   )
-  const headers = Object.entries(answerSchemas.answerHeaders)
+  const headers = Object.entries(answerHeaders)
   const documentation: object = {
     info: { title: settings.projectName, version: settings.projectVersion, description: introduction },
     servers: [{ url: `/v${majorVersion(settings)}` }],
@@ -159,9 +162,9 @@ function responsesOf(resource: Resource, isHead: boolean): Json {
   const statuses = failureStatuses(resource)
   const shared = failures
     .filter(({ status }) => statuses.includes(status))
-    .map(({ status, name, response: { content: _, ...bodiless } }) => [
+    .map(({ status, name, response: { description, headers } }) => [
       status,
-      isHead ? bodiless : { $ref: `#/components/responses/${name}` },
+      isHead ? { description, headers } : { $ref: `#/components/responses/${name}` },
     ])
   return Object.fromEntries([...own, ...shared])
 }
@@ -182,11 +185,9 @@ function failureStatuses(resource: Resource): number[] {
   if (name === 'batch') return [400, 401, 410, 413, 415, 500, 503]
   if (name === 'heartbeat' || name === 'lbheartbeat') return [400]
   if (!isBucketResource(resource)) return path.endsWith(':file') ? [400, 404, 410] : [400, 410]
-  return [
-    ...[400, 401, 403, 410, 412, 429, 500, 503],
-    ...(method === 'PUT' || method === 'DELETE' ? [405, 409] : [304]),
-    ...(method === 'PUT' ? [413, 415] : name === 'record' ? [404] : []),
-  ]
+  const ofMethod = method === 'PUT' || method === 'DELETE' ? [405, 409] : [304]
+  const ofRecord = method === 'PUT' ? [413, 415] : name === 'record' ? [404] : []
+  return [400, 401, 403, 410, 412, 429, 500, 503, ...ofMethod, ...ofRecord]
 }
 
 const record = { id: 'dsIy9rXpTVQb', lastModified: timestamp(1_700_000_000_120) }
@@ -285,8 +286,8 @@ function toResponse({ description, body, headers = [], example }: Answer): Json 
 }
 
 function contentOf(body: NonNullable<Answer['body']>, example: unknown): Json {
-  if (!(body in answerSchemas)) return { [body]: { schema: { type: 'string' } } }
-  const schema = answerSchemas[body as keyof typeof answerSchemas] as TSchema
+  const schema = answerBodies[body]
+  if (!schema) return { [body]: { schema: { type: 'string' } } }
   return { 'application/json': { schema: schemaOrReference(schema), example } }
 }
 
