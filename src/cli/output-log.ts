@@ -28,8 +28,8 @@ export function createOutputLog(settings: Settings, host: Host, output: Output):
     level: settings.loggingLevel,
     write: (line) => writer.write(line),
     now: host.now,
-    // See no-color.org.
-    colour: output.isTty && !host.environment.NO_COLOR,
+    // See no-color.org. Whether it is a terminal takes the runtime some ms to tell, so only a text for people asks.
+    colour: settings.loggingRenderer === 'text' && output.isTty && !host.environment.NO_COLOR,
     priorities: output.isJournal,
   })
   return { log, flush: () => Promise.race([writer.flush(), Bun.sleep(500)]), dropped: () => writer.dropped }
