@@ -16,11 +16,10 @@ import { majorVersion, toResponse } from './protocol/reply.ts'
 import type { Reply } from './protocol/reply.ts'
 import { errorReply } from './protocol/error-reply.ts'
 import { batchRoutes } from './routes/batch.ts'
-import { answerUnrouted, beginCall, readHeaders, refuseInvalid, routeOf, shedLoad } from './routes/guard.ts'
-import type { Call } from './routes/guard.ts'
+import { answerUnrouted, beginCall, refuseInvalid, routeOf, shedLoad } from './routes/guard.ts'
 import { bucketRoutes } from './routes/records.ts'
 import { docsRoutes, exploreRoutes, healthRoutes, serviceRoutes } from './routes/service.ts'
-import type { Services } from './routes/services.ts'
+import type { Call, Services } from './routes/services.ts'
 import { calls } from './routes/session.ts'
 
 /** Composes the routes into an app that is ready to listen. */
@@ -28,22 +27,12 @@ export function createApp(services: Services) {
   const { settings } = services
 
   /** The one door out: turns every reply into a message, and reports that it was sent. */
-  function send(reply: Reply, call: Call, request: Request): Response {
-    services.observe({
-      method: call.method,
-      route: call.route ?? routeOf(call, settings),
-      status: reply.status,
-      errno: reply.errno ?? null,
-      durationMs: services.monotonicNow() - call.monotonicStartMs,
-      requestId: call.requestId,
-      work: call.work,
-      bytes: () => bodyBytes(reply),
-      userAgent: call.headers['user-agent'] ?? null,
-    })
+  function send(reply: Reply, call: Call): Response {
+    call.route ??= routeOf(call, settings)
+    services.observe(call, reply, services.monotonicNow() - call.monotonicStartMs)
     call.body?.release()
-    const body = services.streams.send(reply.body, request, () => reply.ended?.())
-    const sent = { ...reply, body }
-    const response = toResponse(sent, call, settings, services.now(), services.load.backoffSeconds)
+    const body = services.streams.send(reply.body, call.request, () => reply.ended?.())
+    const response = toResponse({ ...reply, body }, call, settings, services.load.backoffSeconds)
     // The rest of a body of unknown length could be taken for another request, and be answered.
     const isCutOff = call.headers['transfer-encoding'] !== undefined && !call.body?.isWhole
     if (services.isStopping() || isCutOff) response.headers.set('Connection', 'close')
@@ -51,16 +40,16 @@ export function createApp(services: Services) {
   }
 
   /** The one place for errors: foreseen or not, each is answered in the contract's form. */
-  function sendError(error: unknown, call: Call, request: Request): Response {
+  function sendError(error: unknown, call: Call): Response {
     services.reportError(error)
-    return send(errorReply(error, settings), call, request)
+    return send(errorReply(error, settings), call)
   }
 
-  function sendUnrouted(call: Call, request: Request): Response {
+  function sendUnrouted(call: Call): Response {
     try {
-      return send(answerUnrouted(call, services), call, request)
+      return send(answerUnrouted(call, services), call)
     } catch (error) {
-      return sendError(error, call, request)
+      return sendError(error, call)
     }
   }
 
@@ -82,21 +71,21 @@ export function createApp(services: Services) {
         // The server reads the beginning of the body first: a broken one would be answered a second time.
         return () => Bun.sleep(0).then(() => answer(request))
       }
-      const call = beginCall(request, readHeaders(request), services)
-      return () => Promise.resolve(rejection).then((reply) => send(reply, call, request))
+      const call = beginCall(request, services)
+      return () => Promise.resolve(rejection).then((reply) => send(reply, call))
     })
     .use(calls(services))
-    .onError(({ request, error, code, call = beginCall(request, readHeaders(request), services) }) => {
-      if (code === 'NOT_FOUND') return sendUnrouted(call, request)
-      if (code !== 'VALIDATION') return sendError(error, call, request)
+    .onError(({ request, error, code, call = beginCall(request, services) }) => {
+      if (code === 'NOT_FOUND') return sendUnrouted(call)
+      if (code !== 'VALIDATION') return sendError(error, call)
       try {
-        return send(refuseInvalid(call, services), call, request)
+        return send(refuseInvalid(call, services), call)
       } catch (problem) {
-        return sendError(problem, call, request)
+        return sendError(problem, call)
       }
     })
-    .mapResponse(({ request, response, call }) =>
-      response instanceof Response ? response : send(response as Reply, call, request),
+    .mapResponse(({ response, call }) =>
+      response instanceof Response ? response : send(response as Reply, call),
     )
     .use(healthRoutes(services))
     .group(`/v${majorVersion(settings)}`, (app) =>
@@ -117,10 +106,4 @@ function isRelative(request: Request): boolean {
 
 function withHost(request: Request, { httpHost }: Services['settings']): Request {
   return new Request(`http://${httpHost ?? 'localhost'}${request.url}`, request)
-}
-
-function bodyBytes({ body }: Reply): number | null {
-  if (body === null) return 0
-  if (typeof body === 'string') return Buffer.byteLength(body)
-  return body instanceof Uint8Array ? body.length : null
 }

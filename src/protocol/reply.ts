@@ -75,13 +75,13 @@ export function notModifiedReply(timestamp: Timestamp): Reply {
   return emptyReply(304, versionHeaders(timestamp))
 }
 
-/** The headers of an answer beside the reply, made of what is known of the request. */
+/** What is known of a request, and told in the headers of its answer. */
 interface ReplyContext {
   origin: string | null
   requestId: string
+  /** Wall clock, ms since 1970. */
+  startedAtMs: number
   notices: Notices | null
-  /** Our own advice, as JSON text. */
-  alert: string | null
   /** Whether several users share the URL, so that caches must not store the answer. */
   isLegacyBucket: boolean
 }
@@ -94,7 +94,6 @@ export function toResponse(
   reply: Reply,
   context: ReplyContext,
   settings: ExposedSettings,
-  nowMs: number,
   ownBackoffSeconds = 0,
 ): Response {
   const { origin, requestId, isLegacyBucket } = context
@@ -106,7 +105,7 @@ export function toResponse(
   const { headers } = response
   if (origin !== null) setAll(headers, corsHeaders(origin, settings))
   if (isLegacyBucket) headers.set('Cache-Control', 'no-cache, no-store')
-  setAll(headers, noticeHeaders(reply.status, context, settings, nowMs, ownBackoffSeconds))
+  setNotices(headers, reply.status, context, settings, ownBackoffSeconds)
   setAll(headers, reply.headers)
   headers.set('X-Request-Id', requestId)
   return response
@@ -140,67 +139,56 @@ function setAll(headers: Headers, more: Record<string, string>): void {
   for (const name in more) headers.set(name, more[name]!)
 }
 
-/** Backoff, Alert and Quota-Remaining of an answer. */
-export function noticeHeaders(
+function setNotices(
+  headers: Headers,
   status: number,
-  { notices, alert: advice }: Pick<ReplyContext, 'notices' | 'alert'>,
+  context: ReplyContext,
   settings: ExposedSettings,
-  nowMs: number,
-  ownBackoffSeconds = 0,
-): Record<string, string> {
-  const headers: Record<string, string> = {}
-  const alert = chooseAlert(status, notices?.alert ?? null, advice, settings, nowMs)
-  if (alert !== null) headers.Alert = alert
-  if (status >= 400) return headers
+  ownBackoffSeconds: number,
+): void {
+  const { notices } = context
+  const alert = chooseAlert(status, context, settings)
+  if (alert !== null) headers.set('Alert', toAlertText(alert))
+  if (status >= 400) return
   const backoff = Math.max(settings.backoff ?? 0, notices?.backoffSeconds ?? 0, ownBackoffSeconds)
-  if (backoff > 0) headers.Backoff = String(Math.ceil(backoff))
-  if (notices && notices.quotaRemaining !== null) headers['Quota-Remaining'] = notices.quotaRemaining
-  return headers
+  if (backoff > 0) headers.set('Backoff', String(Math.ceil(backoff)))
+  if (notices && notices.quotaRemaining !== null) headers.set('Quota-Remaining', notices.quotaRemaining)
+}
+
+// --- Alerts ---
+
+interface Alert {
+  code: 'soft-eol' | 'hard-eol'
+  message?: string | null
+  url?: string | null
 }
 
 /** The most serious announcement: the end of this service or of the storage comes before mere advice. */
-function chooseAlert(
-  status: number,
-  upstream: string | null,
-  advice: string | null,
-  settings: ExposedSettings,
-  nowMs: number,
-): string | null {
-  if (settings.eos === null && !upstream && advice === null && status !== 410) return null
-  const alerts = [
-    eosAlert(settings, nowMs),
-    upstream ? wrapAlert(upstream) : null,
-    advice,
-    // A storage that was closed down does not always send an alert.
-    status === 410 ? alertText({ code: 'hard-eol', message: null, url: null }) : null,
-  ]
-  const given = alerts.filter((alert) => alert !== null)
-  return given.find((alert) => alert.includes('"hard-eol"')) ?? given[0] ?? null
+function chooseAlert(status: number, context: ReplyContext, settings: ExposedSettings): Alert | null {
+  const upstream = context.notices?.alert
+  const { eos, eosMessage: message, eosUrl: url, projectDocs } = settings
+  const alerts: Alert[] = []
+  if (eos) alerts.push({ code: eos.atMs <= context.startedAtMs ? 'hard-eol' : 'soft-eol', message, url })
+  if (upstream) alerts.push(readAlert(upstream))
+  if (context.isLegacyBucket) alerts.push({ code: 'soft-eol', message: legacyAdvice, url: projectDocs })
+  // A storage that was closed down does not always send an alert.
+  if (status === 410) alerts.push({ code: 'hard-eol' })
+  return alerts.find(({ code }) => code === 'hard-eol') ?? alerts[0] ?? null
 }
 
-/** The announcement of the configured end of service; null when none is configured. */
-export function eosAlert(settings: ExposedSettings, nowMs: number): string | null {
-  if (settings.eos === null) return null
-  const code = settings.eos.atMs <= nowMs ? 'hard-eol' : 'soft-eol'
-  return alertText({ code, message: settings.eosMessage, url: settings.eosUrl })
-}
-
-/** Our own advice to a client that uses an outdated form of request. */
-export function softAlert(message: string, url: string | null): string {
-  return alertText({ code: 'soft-eol', message, url })
-}
+const legacyAdvice = 'Use the client state as the bucket id, not X-Client-State'
 
 /** The storage's alert with the members that the protocol knows; plain text becomes the message of a soft one. */
-function wrapAlert(text: string): string {
+function readAlert(text: string): Alert {
   try {
     const parsed: unknown = JSON.parse(text)
     if (isObject(parsed) && (parsed.code === 'soft-eol' || parsed.code === 'hard-eol')) {
-      return alertText({ code: parsed.code, message: asText(parsed.message), url: asText(parsed.url) })
+      return { code: parsed.code, message: asText(parsed.message), url: asText(parsed.url) }
     }
   } catch {
     // Older storages send plain text instead of JSON.
   }
-  return alertText({ code: 'soft-eol', message: text, url: null })
+  return { code: 'soft-eol', message: text }
 }
 
 function isObject(value: unknown): value is Record<string, unknown> {
@@ -211,11 +199,11 @@ function asText(value: unknown): string | null {
   return typeof value === 'string' ? value : null
 }
 
-function alertText(alert: { code: string; message: string | null; url: string | null }): string {
+function toAlertText({ code, message, url }: Alert): string {
   const members = {
-    code: alert.code,
-    ...(alert.message && { message: alert.message.slice(0, 400) }),
-    ...(alert.url && { url: alert.url.slice(0, 400) }),
+    code,
+    ...(message && { message: message.slice(0, 400) }),
+    ...(url && { url: url.slice(0, 400) }),
   }
   // Headers are ASCII, so other characters become escapes that JSON readers undo.
   return JSON.stringify(members).replace(

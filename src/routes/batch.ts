@@ -15,10 +15,8 @@ import {
   batch,
   decodeNames,
   findResource,
-  findResources,
   isBucketResource,
   isEnabled,
-  methodNotAllowed,
   readQuery,
 } from '../protocol/resources.ts'
 import { readAnonymousIdentity, readIdentity, requireAuthorization } from '../protocol/identity.ts'
@@ -26,45 +24,39 @@ import type { IdentityHeaders } from '../protocol/identity.ts'
 import { readJson } from '../protocol/json.ts'
 import { readBatch, toSubResponse } from '../protocol/subrequest.ts'
 import type { MergedRequest } from '../protocol/subrequest.ts'
-import { unknownPath, unknownVersion } from './guard.ts'
-import type { Call } from './guard.ts'
+import { refusedMethod, unknownPath, unknownVersion } from './guard.ts'
 import { userOf } from './load-shedding.ts'
 import { heartbeatReply, rootReplyFor } from './service.ts'
-import type { Services } from './services.ts'
-import { admit, calls, deadlineOf, noteLegacyBucket, openStorage, receiveBody } from './session.ts'
+import type { Call, Services } from './services.ts'
+import { calls, receiveBody } from './session.ts'
 
 /** POST /batch: many requests, one transaction. */
 export function batchRoutes(services: Services) {
   return new Elysia().use(calls(services)).post(
     batch.path,
-    async ({ headers, call, request }) => {
+    async ({ headers, call }) => {
       requireAuthorization(headers)
-      const body = receiveBody(request, call, services)
-      const storages = new Storages(call, request, services)
+      const body = receiveBody(call, services)
+      const storages = new Storages(call, services)
       // No sub-request is looked at before the envelope's identity proved good. An assertion without a client state
       // belongs to the buckets that the sub-requests name, and can't be proved before.
       const identity = readAnonymousIdentity(headers)
       const envelope = identity && identity.clientState !== '' ? await storages.open(identity) : null
-      if (envelope && 'reply' in envelope && isLarge(request.headers.get('content-length')))
-        return envelope.reply
+      if (envelope && 'reply' in envelope && isLarge(call.headers['content-length'])) return envelope.reply
       await body.arrived
-      const sender = storages.opened[0]?.owner ?? userOf(request)
+      const sender = storages.opened[0]?.owner ?? userOf(call.request)
       const merged = readBatch(body.parse(sender, readJson), headers, services.settings)
       const pending = await Promise.all(merged.map((each) => prepare(each, storages, call, services)))
       const user = storages.opened[0]?.owner ?? sender
-      const admitted = await admit(services, { user, requests: merged.length })
-      if (!admitted) return overloadReply(services.settings)
+      const permit = services.load.acquire(user, merged.length)
+      if (!permit) return overloadReply(services.settings)
       try {
         const replies = await carryOut(pending, storages, call, services)
-        services.observeBatch(replies.length, (index) => ({
-          method: merged[index]!.method,
-          status: replies[index]!.status,
-          errno: replies[index]!.errno ?? null,
-        }))
+        services.observeBatch(merged, replies)
         const responses = replies.map((reply, index) => toSubResponse(merged[index]!, reply))
         return { ...jsonReply({}), body: `{"responses":[${responses.join(',')}]}` }
       } finally {
-        admitted.end(null)
+        permit.release()
       }
     },
     { parse: 'none', headers: batch.headers },
@@ -73,8 +65,8 @@ export function batchRoutes(services: Services) {
 
 // With a refused envelope sub-requests may still carry credentials of their own. A large body, or one of unknown length,
 // is not parsed then: a stranger must not get the time that it costs.
-function isLarge(contentLength: string | null): boolean {
-  return contentLength === null || Number(contentLength) > 65_536
+function isLarge(contentLength: string | undefined): boolean {
+  return contentLength === undefined || Number(contentLength) > 65_536
 }
 
 /** A sub-request that was read: its answer is known already, or it waits for the storage. */
@@ -98,7 +90,6 @@ class Storages {
 
   constructor(
     private readonly call: Call,
-    private readonly request: Request,
     private readonly services: Services,
   ) {}
 
@@ -107,8 +98,8 @@ class Storages {
     const key = identityKey(identity)
     const known = this.#openings.get(key)
     if (known) return known
-    const { call, request, services } = this
-    const opening = Promise.try(() => openStorage(identity, call, request, services)).then(
+    const { call, services } = this
+    const opening = Promise.try(() => services.openStorage(identity, call)).then(
       (storage) => {
         this.opened.push(storage)
         return { storage }
@@ -161,19 +152,12 @@ async function prepare(
     const input = { params, query, headers, body, address: { host: call.host, path, query: merged.query } }
     const operation = asTransactionStep(resource.operation(input, problems))
     if (problems.length > 0) throw invalidRequest(problems)
-    if (isLegacyBucket) noteLegacyBucket(call, services)
+    if (isLegacyBucket) call.isLegacyBucket = true
     const opened = await storages.open(identity)
     return 'storage' in opened ? { resource, input, operation, storage: opened.storage } : opened
   } catch (error) {
     return { reply: ownReply(error, services) }
   }
-}
-
-function refusedMethod(method: string, path: string, { settings }: Services): ServiceError {
-  const found = findResources(path)
-  if (found.length === 0) return unknownPath()
-  const others = found.map(({ resource }) => resource)
-  return methodNotAllowed(method, others, found[0]!.params, settings)
 }
 
 /** What needs no credentials. Pages, documents and metrics are left out of batches. */
@@ -219,7 +203,7 @@ async function carryOut(
 ): Promise<Reply[]> {
   const steps = pending.flatMap((one) => ('storage' in one ? [one] : []))
   try {
-    const outcomes = steps.length === 0 ? [] : await services.transact(steps, deadlineOf(call, services))
+    const outcomes = steps.length === 0 ? [] : await services.transact(steps, call.deadlineAtMs)
     let next = 0
     let leftBytes = mostReadBytes
     return pending.map((one) => {

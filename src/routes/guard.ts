@@ -1,8 +1,7 @@
-import type { Notices } from '../domain/record-storage.ts'
 import { errno, invalidRequest, ServiceError } from '../domain/errors.ts'
 import type { Problem } from '../domain/errors.ts'
 import { decodeSegment } from '../protocol/record-resources.ts'
-import type { Address, ResourceName } from '../protocol/record-resources.ts'
+import type { ResourceName } from '../protocol/record-resources.ts'
 import {
   checkHost,
   checkOrigin,
@@ -24,37 +23,7 @@ import { overloadReply } from '../protocol/error-reply.ts'
 import { readIdentity } from '../protocol/identity.ts'
 import { withoutTrailingSlashes } from '../protocol/subrequest.ts'
 import { discardBody } from './body.ts'
-import type { IncomingBody } from './body.ts'
-import type { Services, Work } from './services.ts'
-
-/** Headers by their lower-case names. */
-type RequestHeaders = Record<string, string | undefined>
-
-/** One request: what is known of it before it is routed, and what it has cost so far. */
-export interface Call extends Address {
-  method: string
-  /** All of them, read at once: each single look into those of the runtime costs as much as half a microsecond. */
-  headers: RequestHeaders
-  /** Wall clock, ms since 1970. */
-  startedAtMs: number
-  /** The same moment on a clock that never goes back. */
-  monotonicStartMs: number
-  /** The client's own `X-Request-Id`, or else one of ours. */
-  requestId: string
-  origin: string | null
-  /** The resource that it was routed to; null where nothing is at its path. */
-  route: ResourceName | null
-  /** Added up while the request is carried out. */
-  work: Work
-  /** The storage's notices; every answer repeats them, errors too. */
-  notices: Notices | null
-  /** Our own advice to this client, as JSON text. */
-  alert: string | null
-  /** Whether several users share the URL of the bucket. */
-  isLegacyBucket: boolean
-  /** The body that is being received; null for a request that needs none. */
-  body: IncomingBody | null
-}
+import type { Call, RequestHeaders, Services } from './services.ts'
 
 /**
  * Rejects a request that exceeds the limits, before the framework has seen it and without reading more of it than needed:
@@ -77,28 +46,32 @@ function isForData({ method, url }: Request, { settings }: Services): boolean {
   return path.startsWith(`${start}buckets/`) || path === `${start}batch`
 }
 
-/** The headers of a request that the framework has not read. */
-export function readHeaders({ headers }: Request): RequestHeaders {
-  return headers.toJSON() as RequestHeaders
-}
-
-/** Begins a request. It refuses nothing, so that every answer has a request id. */
-export function beginCall({ method, url }: Request, headers: RequestHeaders, services: Services): Call {
-  const { path, query } = splitUrl(url)
+/**
+ * Begins a request. It refuses nothing, so that every answer has a request id. `headers`: all of them, where the framework has
+ * read them.
+ */
+export function beginCall(
+  request: Request,
+  services: Services,
+  headers: RequestHeaders = request.headers.toJSON(),
+): Call {
+  const { path, query } = splitUrl(request.url)
+  const startedAtMs = services.now()
   return {
-    method,
+    request,
+    method: request.method,
     path,
     query,
     headers,
     host: headers.host ?? null,
-    startedAtMs: services.now(),
+    startedAtMs,
     monotonicStartMs: services.monotonicNow(),
+    deadlineAtMs: startedAtMs + services.requestTimeoutMs,
     requestId: readRequestId(headers['x-request-id']) ?? services.createRequestId(),
     origin: headers.origin ?? null,
     route: null,
     work: { upstreamCalls: 0, upstreamMs: 0, upstreamStatus: null, cached: null },
     notices: null,
-    alert: null,
     isLegacyBucket: false,
     body: null,
   }
@@ -175,7 +148,7 @@ export function answerUnrouted(call: Call, services: Services): Reply {
   const version = versionForm.exec(path)
   if (!version) {
     if (findResources(path).some(({ resource }) => isUnversioned(resource.name)))
-      throw notAllowed(call, path, services)
+      throw refusedMethod(method, path, services)
     return redirect(call, prefix + path, settings)
   }
   if (version[0] !== prefix) {
@@ -183,7 +156,7 @@ export function answerUnrouted(call: Call, services: Services): Reply {
   }
   if (path.endsWith('/') && path !== `${prefix}/`)
     return redirect(call, withoutTrailingSlashes(path), settings)
-  throw notAllowed(call, path.slice(prefix.length) || '/', services)
+  throw refusedMethod(method, path.slice(prefix.length) || '/', services)
 }
 
 const versionForm = /^\/v\d+(?=\/|$)/
@@ -197,19 +170,14 @@ function isUnversioned(name: ResourceName): boolean {
   return name === 'heartbeat' || name === 'lbheartbeat'
 }
 
-/** 405 where some resource is at that path, otherwise 404. */
-function notAllowed(call: Call, path: string, { settings, metrics }: Services): ServiceError {
+/** What a method that is not answered at a path is refused with: 405 where there are others, otherwise 404. */
+export function refusedMethod(method: string, path: string, { settings, metrics }: Services): ServiceError {
   const found = findResources(path).filter(({ resource }) =>
     isServed(resource.name, settings, metrics !== null),
   )
   if (found.length === 0) return unknownPath()
-  call.route = found[0]!.resource.name
-  return methodNotAllowed(
-    call.method,
-    found.map(({ resource }) => resource),
-    found[0]!.params,
-    settings,
-  )
+  const others = found.map(({ resource }) => resource)
+  return methodNotAllowed(method, others, found[0]!.params, settings)
 }
 
 /** Whether these settings serve a resource. */

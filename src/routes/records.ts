@@ -8,9 +8,9 @@ import type { Reply } from '../protocol/reply.ts'
 import { bucketResources, isEnabled, methodNotAllowed } from '../protocol/resources.ts'
 import type { BulkStorage } from '../domain/record-storage.ts'
 import { discardBody } from './body.ts'
-import type { Call } from './guard.ts'
-import { admit, execute, receiveBody, sessions } from './session.ts'
-import type { Services } from './services.ts'
+import type { Permit } from './load-shedding.ts'
+import { execute, receiveBody, sessions } from './session.ts'
+import type { Call, Services } from './services.ts'
 
 /** Buckets, collections and records: read the request, ask the storage, answer. */
 export function bucketRoutes(services: Services) {
@@ -43,11 +43,11 @@ export function bucketRoutes(services: Services) {
         },
         {
           ...schemas,
-          transform({ params, call, request }) {
+          transform({ params, call }) {
             requireEnabled(resource, params, services)
             // The body begins to arrive before the framework waits for the storage.
-            if (method === 'PUT') receiveBody(request, call, services)
-            else discardBody(request)
+            if (method === 'PUT') receiveBody(call, services)
+            else discardBody(call.request)
           },
         },
       )
@@ -57,11 +57,11 @@ export function bucketRoutes(services: Services) {
 }
 
 /** Refuses a write that the operator did not enable, before credentials and body are looked at. */
-function requireEnabled(resource: BucketResource, params: { '*'?: string }, { settings }: Services): void {
+function requireEnabled(resource: BucketResource, params: { '*'?: string }, services: Services): void {
   // With an empty id the path is the list's with a slash too many, which is redirected for every method.
-  if (params['*'] === '' || isEnabled(resource, params, settings)) return
+  if (params['*'] === '' || isEnabled(resource, params, services.settings)) return
   const others = bucketResources.filter(({ path }) => path === resource.path)
-  throw methodNotAllowed(resource.method, others, params, settings)
+  throw methodNotAllowed(resource.method, others, params, services.settings)
 }
 
 async function answer(
@@ -75,15 +75,32 @@ async function answer(
   const problems: Problem[] = []
   const operation = resource.operation(input, problems)
   if (problems.length > 0) throw invalidRequest(problems)
-  const admission = { user: storage.owner, isList: operation.kind === 'list' }
-  const admitting = admit(services, admission)
-  const admitted = admitting instanceof Promise ? await admitting : admitting
-  if (!admitted) return overloadReply(services.settings)
+  const { owner } = storage
+  // Only a list may have to wait for its turn, and nothing else pays for a wait.
+  const permit = operation.kind === 'list' ? await acquireList(owner, services) : services.load.acquire(owner)
+  if (!permit) return overloadReply(services.settings)
   let reply: Reply | null = null
   try {
     const outcome = await execute(operation, storage, call, services)
     return (reply = resource.answer(outcome, input, services.settings))
   } finally {
-    admitted.end(reply)
+    // A list is in flight until the last byte of it was handed on.
+    if (reply?.body instanceof ReadableStream) reply.ended = () => permit.release()
+    else permit.release()
   }
+}
+
+/** A permit for a list, which waits for its turn among the lists of its user; null: it must be rejected. */
+async function acquireList(user: string, { load, streams }: Services): Promise<Permit | null> {
+  const turn = await streams.acquire(user)
+  const permit = turn && load.acquire(user)
+  if (!permit) turn?.release()
+  return (
+    permit && {
+      release() {
+        permit.release()
+        turn.release()
+      },
+    }
+  )
 }

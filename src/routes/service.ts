@@ -20,8 +20,7 @@ import {
   version,
 } from '../protocol/resources.ts'
 import { unknownPath } from './guard.ts'
-import type { Call } from './guard.ts'
-import type { Services } from './services.ts'
+import type { Call, Services } from './services.ts'
 import { calls } from './session.ts'
 
 /** What this service is, and whether it works. */

@@ -1,21 +1,41 @@
 import type { Identity } from '../domain/credentials.ts'
 import type { Operation, OperationOutcome } from '../domain/operation.ts'
-import type { BulkStorage } from '../domain/record-storage.ts'
-import type { ExposedSettings } from '../protocol/reply.ts'
-import type { BodyBudget } from './body.ts'
+import type { BulkStorage, Notices } from '../domain/record-storage.ts'
+import type { Address, ResourceName } from '../protocol/record-resources.ts'
+import type { ExposedSettings, Reply } from '../protocol/reply.ts'
+import type { BodyBudget, IncomingBody } from './body.ts'
 import type { LoadShedder } from './load-shedding.ts'
 import type { AnswerStreams } from './streams.ts'
 
-/** A client's request, as far as the storage needs to know it. */
-export interface Caller {
-  userAgent: string | null
+/** Headers by their lower-case names. */
+export type RequestHeaders = Record<string, string | undefined>
+
+/** One request: what is known of it before it is routed, and what it has cost so far. */
+export interface Call extends Address {
   /** Its signal fires when the client hangs up; reads are then given up, writes are not. */
-  client: { readonly signal: AbortSignal }
+  request: Request
+  method: string
+  /** All of them, read at once: each single look into those of the runtime costs as much as half a microsecond. */
+  headers: RequestHeaders
+  /** Wall clock, ms since 1970. */
+  startedAtMs: number
+  /** The same moment on a clock that never goes back. */
+  monotonicStartMs: number
   /** Wall clock, ms since 1970, when the client must be answered. */
   deadlineAtMs: number
-  /** The request id, which the storage and the token server get too. */
+  /** The client's own `X-Request-Id`, or else one of ours; the storage and the token server get it too. */
   requestId: string
+  origin: string | null
+  /** The resource that it was routed to; null where nothing is at its path. */
+  route: ResourceName | null
+  /** Added up while the request is carried out. */
   work: Work
+  /** The storage's notices; every answer repeats them, errors too. */
+  notices: Notices | null
+  /** Whether several users share the URL of the bucket. */
+  isLegacyBucket: boolean
+  /** The body that is being received; null for a request that needs none. */
+  body: IncomingBody | null
 }
 
 /** The upstream cost of a request. */
@@ -42,30 +62,6 @@ export interface Heartbeat {
   permission: boolean
 }
 
-/** One answered request for logs and metrics: no secrets, no ids. */
-export interface RequestSummary {
-  method: string
-  /** The kind of resource; null for an unknown path. */
-  route: string | null
-  status: number
-  /** Null unless it was answered with an error. */
-  errno: number | null
-  durationMs: number
-  requestId: string
-  work: Work
-  /** Size of the body; null when it streams. */
-  bytes(): number | null
-  /** As it was sent, whatever its length. */
-  userAgent: string | null
-}
-
-/** One request within a batch. */
-export interface SubRequestSummary {
-  method: string
-  status: number
-  errno: number | null
-}
-
 /** Everything that the routes use; they do not know how it is done. */
 export interface Services {
   settings: ExposedSettings
@@ -73,7 +69,7 @@ export interface Services {
    * Opens the storage of a user. Rejects with `ServiceError` 401 when the token server refuses the identity, with
    * `UpstreamError` when the token server can't be used.
    */
-  openStorage(identity: Identity, caller: Caller): BulkStorage | Promise<BulkStorage>
+  openStorage(identity: Identity, call: Call): BulkStorage | Promise<BulkStorage>
   /**
    * The name by which the token server knows this identity's user; null when it knows none. Throws `ServiceError` 503
    * when too many such questions are in flight.
@@ -95,11 +91,12 @@ export interface Services {
   load: Pick<LoadShedder, 'isFull' | 'rejectsAll' | 'rejectionTurn' | 'acquire' | 'backoffSeconds'>
   bodies: Pick<BodyBudget, 'receive'>
   streams: Pick<AnswerStreams, 'acquire' | 'send'>
-  observe(summary: RequestSummary): void
+  /** A request was answered: for logs and metrics, which tell no secrets and no ids. */
+  observe(call: Call, reply: Reply, durationMs: number): void
   /** A request was rejected because of the load, before it was read. */
   observeRejection(method: string): void
-  /** A batch was carried out; its sub-requests are described only if the log wants them. */
-  observeBatch(size: number, describe: (index: number) => SubRequestSummary): void
+  /** A batch was carried out, and this was answered to each of its sub-requests. */
+  observeBatch(requests: readonly { method: string }[], replies: readonly Reply[]): void
   /** The metrics as text, and its type; null when they are switched off. */
   metrics: (() => Promise<{ text: string; type: string }>) | null
   /** An error that was not foreseen: a defect, or an upstream failure. */

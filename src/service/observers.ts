@@ -9,14 +9,15 @@ import type { RejectionReason } from '../routes/load-shedding.ts'
 import type { Log, LogFields } from '../observability/log.ts'
 import type { Metrics, MetricsSources } from '../observability/metrics.ts'
 import type { Statsd } from '../observability/statsd.ts'
-import type { RequestSummary, SubRequestSummary } from '../routes/services.ts'
+import type { Reply } from '../protocol/reply.ts'
+import type { Call } from '../routes/services.ts'
 import type { BreakerEvent } from '../upstream/circuit-breaker.ts'
 import type { UpstreamCallSummary } from '../upstream/send.ts'
 
 /** Reports events to the log, and to metrics and statsd where they are switched on. */
 export interface Observers {
-  request(summary: RequestSummary): void
-  batch(size: number, describe: (index: number) => SubRequestSummary): void
+  request(call: Call, reply: Reply, durationMs: number): void
+  batch(requests: readonly { method: string }[], replies: readonly Reply[]): void
   upstreamCall(call: UpstreamCallSummary): void
   breaker(event: BreakerEvent): void
   credentials(event: CredentialsEvent): void
@@ -49,21 +50,21 @@ export function createObservers({ log, sources, statsd, now }: ObserversOptions)
   const warnOfLoad = oncePerMinute(now, (reason: RejectionReason) => log.warning('load shed', { reason }))
   return {
     metrics,
-    request(summary) {
-      const { method, route, status, durationMs } = summary
-      metrics?.request(route ?? 'none', method, status, durationMs)
+    request(call, reply, durationMs) {
+      const route = call.route ?? 'none'
+      metrics?.request(route, call.method, reply.status, durationMs)
       if (statsd) {
-        statsd.time(`request.${route ?? 'none'}`, durationMs)
-        statsd.count(`response.${status}`)
+        statsd.time(`request.${route}`, durationMs)
+        statsd.count(`response.${reply.status}`)
       }
-      if (isLogged(log, 'info')) log.info('request', describeRequest(summary))
+      if (isLogged(log, 'info')) log.info('request', describeRequest(call, reply, durationMs))
     },
-    batch(size, describe) {
-      metrics?.batch(size)
+    batch(requests, replies) {
+      metrics?.batch(requests.length)
       if (!isLogged(log, 'debug')) return
-      for (let index = 0; index < size; index++) {
-        const { method, status, errno } = describe(index)
-        log.debug('sub-request', { index, method, status, ...(errno !== null && { errno }) })
+      for (const [index, { status, errno }] of replies.entries()) {
+        const { method } = requests[index]!
+        log.debug('sub-request', { index, method, status, ...(errno !== undefined && { errno }) })
       }
     },
     upstreamCall({ target, method, status, failure, ms }) {
@@ -119,14 +120,15 @@ export function createObservers({ log, sources, statsd, now }: ObserversOptions)
 }
 
 /** One request as a line of the log: no secrets, no ids of records. */
-function describeRequest(summary: RequestSummary): LogFields {
-  const { method, route, status, errno, durationMs, requestId, userAgent, work } = summary
-  const bytes = summary.bytes()
+function describeRequest(call: Call, { status, errno, body }: Reply, durationMs: number): LogFields {
+  const { method, route, requestId, work } = call
+  const userAgent = call.headers['user-agent']
+  const bytes = sizeOf(body)
   return {
     method,
     route,
     status,
-    ...(errno !== null && { errno }),
+    ...(errno !== undefined && { errno }),
     ms: toTenths(durationMs),
     ...(bytes !== null && { bytes }),
     ...(work.cached !== null && {
@@ -136,8 +138,14 @@ function describeRequest(summary: RequestSummary): LogFields {
       cached: work.cached,
     }),
     requestId,
-    ...(userAgent !== null && { userAgent: userAgent.slice(0, 256) }),
+    ...(userAgent !== undefined && { userAgent: userAgent.slice(0, 256) }),
   }
+}
+
+/** Null: it streams. */
+function sizeOf(body: Reply['body']): number | null {
+  if (body === null || typeof body === 'string') return Buffer.byteLength(body ?? '')
+  return body instanceof Uint8Array ? body.length : null
 }
 
 function toTenths(ms: number): number {

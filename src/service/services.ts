@@ -12,7 +12,7 @@ import type { ExposedSettings } from '../protocol/reply.ts'
 import type { LoadShedder } from '../routes/load-shedding.ts'
 import type { Identity, SyncCredentials } from '../domain/credentials.ts'
 import type { BulkStorage } from '../domain/record-storage.ts'
-import type { Caller, Heartbeat, Services } from '../routes/services.ts'
+import type { Call, Heartbeat, Services } from '../routes/services.ts'
 import type { Settings } from '../settings/settings.ts'
 import type { StorageClient } from '../upstream/call.ts'
 import type { BridgeHost, Connections } from './connections.ts'
@@ -67,12 +67,13 @@ export function createServices(
   function storageOf(
     identity: Identity,
     known: SyncCredentials,
-    { userAgent, client, deadlineAtMs, requestId, work }: Caller,
+    { headers, request: client, deadlineAtMs, requestId, work }: Call,
   ): BulkStorage {
+    const userAgent = headers['user-agent']
     const storage = createSyncStorage(storageClient, {
       credentials: known,
       renew: (refused) => credentials.renew(identity, refused, requestId),
-      userAgent: userAgent === null ? product : `${userAgent} ${product}`,
+      userAgent: userAgent === undefined ? product : `${userAgent} ${product}`,
       deadlineAtMs,
       requestId,
       client,
@@ -82,13 +83,13 @@ export function createServices(
     return storage
   }
 
-  async function obtainStorage(identity: Identity, caller: Caller): Promise<BulkStorage> {
-    const { work, requestId } = caller
+  async function obtainStorage(identity: Identity, call: Call): Promise<BulkStorage> {
+    const { work, requestId } = call
     const wasCached = work.cached
     work.cached = false
     const obtained = await credentials.obtain(identity, requestId)
     work.cached = wasCached !== false && obtained.source !== 'exchange'
-    return storageOf(identity, obtained.credentials, caller)
+    return storageOf(identity, obtained.credentials, call)
   }
 
   return {
@@ -98,11 +99,11 @@ export function createServices(
     monotonicNow: () => performance.now(),
     createRequestId: createIdGenerator(host.randomBytes(8)),
     version: { name, version, commit, source },
-    openStorage(identity, caller) {
+    openStorage(identity, call) {
       const known = credentials.recall(identity)
-      if (known === null) return obtainStorage(identity, caller)
-      caller.work.cached ??= true
-      return storageOf(identity, known, caller)
+      if (known === null) return obtainStorage(identity, call)
+      call.work.cached ??= true
+      return storageOf(identity, known, call)
     },
     async identify(identity, requestId) {
       const permit = load.acquireRootView(identityKey(identity))

@@ -1,14 +1,6 @@
 import { describe, expect, it } from 'bun:test'
-import {
-  checkHost,
-  eosAlert,
-  noticeHeaders,
-  publicOrigin,
-  softAlert,
-  toResponse,
-} from '../../src/protocol/reply.ts'
+import { checkHost, publicOrigin, toResponse } from '../../src/protocol/reply.ts'
 import type { ExposedSettings, Reply } from '../../src/protocol/reply.ts'
-import type { Notices } from '../../src/domain/record-storage.ts'
 import { RandomTexts } from './random.ts'
 
 const settings = {
@@ -20,49 +12,55 @@ const settings = {
 } as unknown as ExposedSettings
 
 const reply = (more: Partial<Reply> = {}): Reply => ({ status: 200, headers: {}, body: null, ...more })
-const nobody = { origin: null, requestId: 'r', notices: null, alert: null, isLegacyBucket: false }
+const nobody = { origin: null, requestId: 'r', startedAtMs: 1000, notices: null, isLegacyBucket: false }
 const quiet = { backoffSeconds: null, alert: null, quotaRemaining: null }
-const silent = { notices: null, alert: null }
-const alertOf = (
-  { status = 200, ...told }: { status?: number; alert?: string; notices?: Notices },
-  more: Partial<ExposedSettings> = {},
-) => {
-  const { Alert } = noticeHeaders(status, { ...silent, ...told }, { ...settings, ...more }, 1000)
-  return Alert === undefined ? null : (JSON.parse(Alert) as unknown)
+
+/** The notices of an answer: Alert, Backoff and Quota-Remaining. */
+function noticesOf(status: number, context: object, more: Partial<ExposedSettings> = {}) {
+  const { headers } = toResponse(reply({ status }), { ...nobody, ...context }, { ...settings, ...more })
+  const names = ['Alert', 'Backoff', 'Quota-Remaining'].filter((name) => headers.has(name))
+  return Object.fromEntries(names.map((name) => [name, headers.get(name)!]))
 }
 
-describe('noticeHeaders', () => {
-  it('says nothing when there is nothing to say', () => {
-    expect(noticeHeaders(200, silent, settings, 0)).toEqual({})
-    expect(noticeHeaders(200, { ...silent, notices: quiet }, settings, 0)).toEqual({})
+function alertOf(context: object, more: Partial<ExposedSettings> = {}, status = 200): unknown {
+  const { Alert } = noticesOf(status, context, more)
+  return Alert === undefined ? null : JSON.parse(Alert)
+}
+
+describe('the notices of an answer', () => {
+  const advised = { isLegacyBucket: true }
+
+  it('are absent when there is nothing to say', () => {
+    expect(noticesOf(200, {})).toEqual({})
+    expect(noticesOf(200, { notices: quiet })).toEqual({})
   })
 
-  it('chooses the gravest alert, and else that of this service before that of the storage before advice', () => {
+  it('tell the gravest alert, and else that of this service before that of the storage before advice', () => {
     const eos = { text: '2000', atMs: 2000 }
     const notices = { ...quiet, alert: 'words' }
-    const own = softAlert('advice', null)
+    const grave = { ...quiet, alert: '{"code":"hard-eol"}' }
 
-    expect(alertOf({ alert: own })).toEqual({ code: 'soft-eol', message: 'advice' })
-    expect(alertOf({ alert: own, notices })).toEqual({ code: 'soft-eol', message: 'words' })
-    expect(alertOf({ alert: own, notices }, { eos, eosMessage: 'end' })).toEqual({
+    expect(alertOf(advised, { projectDocs: 'https://d.example/' })).toEqual({
+      code: 'soft-eol',
+      message: 'Use the client state as the bucket id, not X-Client-State',
+      url: 'https://d.example/',
+    })
+    expect(alertOf({ ...advised, notices })).toEqual({ code: 'soft-eol', message: 'words' })
+    expect(alertOf({ ...advised, notices }, { eos, eosMessage: 'end' })).toEqual({
       code: 'soft-eol',
       message: 'end',
     })
-    expect(alertOf({ alert: own, notices: { ...quiet, alert: '{"code":"hard-eol"}' } }, { eos })).toEqual({
-      code: 'hard-eol',
-    })
-    expect(alertOf({ status: 410, notices })).toEqual({ code: 'hard-eol' })
+    expect(alertOf({ ...advised, notices: grave }, { eos })).toEqual({ code: 'hard-eol' })
+    expect(alertOf({ notices }, {}, 410)).toEqual({ code: 'hard-eol' })
   })
 
-  it('is not talked into gravity by words', () => {
-    expect(
-      alertOf({ notices: { ...quiet, alert: 'no "hard-eol" yet' }, alert: softAlert('advice', null) }),
-    ).toMatchObject({
-      code: 'soft-eol',
-    })
+  it('are not talked into gravity by words', () => {
+    const notices = { ...quiet, alert: 'no "hard-eol" yet' }
+
+    expect(alertOf({ ...advised, notices })).toMatchObject({ code: 'soft-eol' })
   })
 
-  it('writes alerts as short printable ASCII, whatever they say', () => {
+  it('have alerts of short printable ASCII, whatever they say', () => {
     for (const text of [
       '\u00e9\u{1f600}',
       'a\r\nb',
@@ -70,65 +68,54 @@ describe('noticeHeaders', () => {
       'x'.repeat(4000),
       '{"code":"soft-eol","message":"\\u2028\\n"}',
     ]) {
-      const { Alert } = noticeHeaders(200, { ...silent, notices: { ...quiet, alert: text } }, settings, 0)
+      const { Alert } = noticesOf(200, { notices: { ...quiet, alert: text } })
 
       expect(Alert).toMatch(/^[ -~]{1,3000}$/)
       expect(JSON.parse(Alert!)).toMatchObject({ code: 'soft-eol' })
     }
   })
 
-  it('tells Backoff as a whole number, below 400 only', () => {
-    const told = { ...silent, notices: { ...quiet, backoffSeconds: 2.1, quotaRemaining: '9.9' } }
+  it('tell Backoff as a whole number, below 400 only', () => {
+    const told = { notices: { ...quiet, backoffSeconds: 2.1, quotaRemaining: '9.9' } }
 
-    expect(noticeHeaders(200, told, settings, 0)).toEqual({ Backoff: '3', 'Quota-Remaining': '9.9' })
-    expect(noticeHeaders(304, told, settings, 0)).toMatchObject({ Backoff: '3' })
-    expect(noticeHeaders(400, told, settings, 0)).toEqual({})
-    expect(noticeHeaders(200, told, { ...settings, backoff: 7 }, 0)).toMatchObject({
-      Backoff: '7',
-    })
+    expect(noticesOf(200, told)).toEqual({ Backoff: '3', 'Quota-Remaining': '9.9' })
+    expect(noticesOf(304, told)).toMatchObject({ Backoff: '3' })
+    expect(noticesOf(400, told)).toEqual({})
+    expect(noticesOf(200, told, { backoff: 7 })).toMatchObject({ Backoff: '7' })
   })
-})
 
-describe('eosAlert', () => {
-  it('turns from soft to hard at the moment itself', () => {
-    const ending = {
-      ...settings,
-      eos: { text: 'x', atMs: 1000 },
-      eosMessage: 'm',
-      eosUrl: 'https://u.example/',
-    }
+  it('announce the end of service, softly until the moment itself', () => {
+    const ending = { eos: { text: 'x', atMs: 1000 }, eosMessage: 'm', eosUrl: 'https://u.example/' }
 
-    expect(JSON.parse(eosAlert(ending, 999)!)).toEqual({
+    expect(alertOf({ startedAtMs: 999 }, ending)).toEqual({
       code: 'soft-eol',
       message: 'm',
       url: 'https://u.example/',
     })
-    expect(JSON.parse(eosAlert(ending, 1000)!)).toMatchObject({ code: 'hard-eol' })
-    expect(eosAlert(settings, 1000)).toBeNull()
+    expect(alertOf({ startedAtMs: 1000 }, ending)).toMatchObject({ code: 'hard-eol' })
+    expect(alertOf({ startedAtMs: 1000 })).toBeNull()
   })
 })
 
 describe('toResponse', () => {
   it('lets nobody store what belongs to one of several users of a URL', () => {
     const cacheControl = (isLegacyBucket: boolean) =>
-      toResponse(reply(), { ...nobody, isLegacyBucket }, settings, 0).headers.get('cache-control')
+      toResponse(reply(), { ...nobody, isLegacyBucket }, settings).headers.get('cache-control')
 
     expect([cacheControl(false), cacheControl(true)]).toEqual(['no-cache', 'no-cache, no-store'])
   })
 
   it('gives a type to bodies only, and lets the reply have its own', () => {
-    expect(toResponse(reply(), nobody, settings, 0).headers.has('content-type')).toBe(false)
-    expect(toResponse(reply({ body: '{}' }), nobody, settings, 0).headers.get('content-type')).toContain(
-      'json',
-    )
-    const own = toResponse(reply({ body: '', headers: { 'Content-Type': 'text/css' } }), nobody, settings, 0)
+    expect(toResponse(reply(), nobody, settings).headers.has('content-type')).toBe(false)
+    expect(toResponse(reply({ body: '{}' }), nobody, settings).headers.get('content-type')).toContain('json')
+    const own = toResponse(reply({ body: '', headers: { 'Content-Type': 'text/css' } }), nobody, settings)
     expect(own.headers.get('content-type')).toBe('text/css')
   })
 
   it('lets an origin read the answer only where it may', () => {
     const strict = { ...settings, corsOrigins: new Set(['https://a.example']) }
     const allowed = (origin: string | null) =>
-      toResponse(reply(), { ...nobody, origin }, strict, 0).headers.get('access-control-allow-origin')
+      toResponse(reply(), { ...nobody, origin }, strict).headers.get('access-control-allow-origin')
 
     expect([allowed('https://a.example'), allowed('https://b.example'), allowed(null)]).toEqual([
       'https://a.example',
