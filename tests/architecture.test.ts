@@ -39,7 +39,7 @@ const allowed: Record<string, string[]> = {
 // One door for each outside thing: only these files may import or call it.
 const doors: { what: RegExp; where: RegExp }[] = [
   { what: /from 'elysia'|from '@elysiajs\//, where: /^(app\.ts|routes\/)/ },
-  { what: /from 'redis'/, where: /^credentials\/redis-store\.ts$/ },
+  { what: /from 'redis'/, where: /^credentials\/redis-client\.ts$/ },
   {
     what: /(await|return|=>|=) fetch\(/,
     where: /^(upstream\/send\.ts$|explorer\/|docs\/|cli\/(healthcheck|check)\.ts$)/,

@@ -190,7 +190,7 @@ export class Credentials {
     const nowMs = this.#options.wallClock()
     const expiresAtMs = Math.min(
       nowMs + this.#options.ttlSeconds * 1000,
-      assertionExpiry(identity) ?? Infinity,
+      assertionExpiry(identity),
       credentials.expiresAtMs - expiryMarginMs,
     )
     if (expiresAtMs <= nowMs) return

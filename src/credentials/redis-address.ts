@@ -16,11 +16,8 @@ export interface RedisGreeting {
  * - `sentinel`: processes that know which server is the master of that name
  * - `cluster`: some of the servers that share the keys among them
  */
-export type RedisAddress = RedisGreeting &
-  (
-    | { kind: 'server'; endpoint: RedisEndpoint }
-    | { kind: 'sentinel'; sentinels: RedisEndpoint[]; master: string }
-    | { kind: 'cluster'; seeds: RedisEndpoint[] }
+export type RedisAddress = RedisGreeting & { endpoints: RedisEndpoint[] } & (
+    { kind: 'server' | 'cluster' } | { kind: 'sentinel'; master: string }
   )
 
 /**
@@ -71,7 +68,7 @@ function readUnixAddress(url: string): RedisAddress | null {
   const [, username, password, path, database] = match
   return {
     kind: 'server',
-    endpoint: { path: decodeURIComponent(path!) },
+    endpoints: [{ path: decodeURIComponent(path!) }],
     ...readLogin(username, password),
     database: Number(database ?? 0),
     tls: false,
@@ -94,17 +91,21 @@ function readNetworkAddress(url: string): RedisAddress | null {
   const master = topology === 'sentinel' ? decodeURIComponent(segments.shift() ?? '') : ''
   const [database = '', ...rest] = segments
   if (!databaseForm.test(database) || rest.length > 0) return null
-  const greeting: RedisGreeting = {
+  const common = {
+    endpoints,
     ...readLogin(username, password),
     database: Number(database),
-    tls: secure ? { ...(ca !== undefined && { ca: decodeURIComponent(ca) }) } : false,
+    tls: secure ? { ...(ca !== undefined && { ca: decodeURIComponent(ca) }) } : (false as const),
   }
-  if (topology === 'sentinel')
-    return master === '' ? null : { kind: 'sentinel', sentinels: endpoints, master, ...greeting }
-  // A cluster has no databases.
-  if (topology === 'cluster')
-    return greeting.database === 0 ? { kind: 'cluster', seeds: endpoints, ...greeting } : null
-  return endpoints.length === 1 ? { kind: 'server', endpoint: endpoints[0]!, ...greeting } : null
+  switch (topology) {
+    case 'sentinel':
+      return master === '' ? null : { kind: 'sentinel', master, ...common }
+    case 'cluster':
+      // A cluster has no databases.
+      return common.database === 0 ? { kind: 'cluster', ...common } : null
+    default:
+      return endpoints.length === 1 ? { kind: 'server', ...common } : null
+  }
 }
 
 function readLogin(username?: string, password?: string): Pick<RedisGreeting, 'username' | 'password'> {

@@ -1,22 +1,22 @@
 import { setTimeout as delay } from 'node:timers/promises'
 
 import { endpointText, readEndpoint } from './redis-address.ts'
-import { RedisLoss, RedisRefusal, troubleCode } from './redis-client.ts'
-import { answerWithin, FirstAttempt, reconnectDelayMs } from './within-time.ts'
+import { answerWithin, askOnce, openClient, RedisError, RedisRefusal, troubleCode } from './redis-client.ts'
+import { FirstAttempt, reconnectDelayMs, RedisConnection } from './redis-connection.ts'
 
-import type { RedisEndpoint } from './redis-address.ts'
-import type { AskOnce, RedisLink } from './redis-client.ts'
-import type { RedisTrouble } from './redis-connection.ts'
+import type { RedisAddress, RedisEndpoint } from './redis-address.ts'
+import type { RedisConnectionOptions, RedisLink } from './redis-connection.ts'
 
-interface RedisClusterOptions {
-  /** Members that are asked for the others. */
-  seeds: RedisEndpoint[]
-  /** A lasting connection to a member. */
-  connect(endpoint: RedisEndpoint, onTrouble: (trouble: RedisTrouble, code: string | null) => void): RedisLink
-  askOnce: AskOnce
-  commandTimeoutMs: number
-  random(): number
-  onTrouble(trouble: RedisTrouble, code: string | null): void
+interface RedisClusterOptions extends Omit<RedisConnectionOptions, 'open'> {
+  /** Names members that are asked for the others. */
+  address: RedisAddress
+  connectTimeoutMs: number
+}
+
+/** A member that has slots, and the connection to it. */
+interface Master {
+  endpoint: RedisEndpoint
+  link: RedisLink
 }
 
 /** How many members are asked at once which slots are whose. */
@@ -31,17 +31,17 @@ export class RedisCluster implements RedisLink {
   readonly firstAttempt = new FirstAttempt()
   readonly #options: RedisClusterOptions
   readonly #closing = new AbortController()
-  readonly #masters = new Map<string, RedisLink>()
+  readonly #masters = new Map<string, Master>()
   /** Who can be asked about the slots. */
   #members: RedisEndpoint[]
-  /** The master of each slot, as text. */
-  #owners: string[] = []
+  /** The master of each slot. */
+  #owners: Master[] = []
   /** Resolves when there is a reason to ask about the slots. */
   #doubt = Promise.withResolvers<void>()
 
   constructor(options: RedisClusterOptions) {
     this.#options = options
-    this.#members = options.seeds
+    this.#members = options.address.endpoints
     void this.#stayInformed()
   }
 
@@ -56,40 +56,37 @@ export class RedisCluster implements RedisLink {
     this.#closing.abort()
     this.firstAttempt.end()
     this.#doubt.resolve()
-    for (const master of this.#masters.values()) master.close()
+    for (const { link } of this.#masters.values()) link.close()
     this.#masters.clear()
     this.#owners = []
   }
 
   /** The answer of one, if all answer: a cluster with a part missing can't be relied upon. */
   async #askAll(command: string[]): Promise<unknown> {
-    const answers = await Promise.all([...this.#masters.values()].map((master) => master.ask(command)))
-    if (answers.length === 0) throw new RedisLoss(null, 'not connected')
+    const answers = await Promise.all(Array.from(this.#masters.values(), ({ link }) => link.ask(command)))
+    if (answers.length === 0) throw new RedisError(null, 'not connected')
     return answers[0]
   }
 
   async #askOwner(command: string[], slot: number): Promise<unknown> {
     const owner = this.#owners[slot]
-    const master = owner === undefined ? undefined : this.#masters.get(owner)
-    if (owner === undefined || !master) throw new RedisLoss(null, 'not connected')
+    if (!owner) throw new RedisError(null, 'not connected')
     try {
-      return await master.ask(command)
+      return await owner.link.ask(command)
     } catch (error) {
       if (!(error instanceof RedisRefusal) || error.redirect === null) throw error
       this.#doubt.resolve()
-      const other = redirection(error.redirect, owner)
-      if (!other) throw error
-      if (error.code === 'MOVED') this.#owners[slot] = endpointText(other)
-      return this.#askOther(command, other, error.code)
+      const endpoint = redirection(error.redirect, owner.endpoint)
+      if (!endpoint) throw error
+      const other = this.#connected(endpoint)
+      if (error.code === 'MOVED') this.#owners[slot] = other
+      // ASK announces a slot that is on its way from one member to another, and ASKING requests it.
+      const [, answer] = await Promise.all([
+        error.code === 'ASK' ? other.link.ask(['ASKING']) : null,
+        other.link.ask(command),
+      ])
+      return answer
     }
-  }
-
-  /** ASK announces a slot that is on its way from one member to another, and ASKING requests it. */
-  async #askOther(command: string[], endpoint: RedisEndpoint, code: string): Promise<unknown> {
-    const other = this.#connected(endpoint)
-    if (code !== 'ASK') return other.ask(command)
-    const [, answer] = await Promise.all([other.ask(['ASKING']), other.ask(command)])
-    return answer
   }
 
   async #stayInformed(): Promise<void> {
@@ -99,7 +96,8 @@ export class RedisCluster implements RedisLink {
       try {
         this.#adopt(await this.#discover())
         failures = 0
-        void this.#connectedOnce().then(() => this.firstAttempt.end())
+        const attempts = Array.from(this.#masters.values(), ({ link }) => link.firstAttempt.ended)
+        void Promise.all(attempts).then(() => this.firstAttempt.end())
         await this.#doubt.promise
         await this.#pause(leastRefreshIntervalMs)
       } catch (error) {
@@ -111,20 +109,15 @@ export class RedisCluster implements RedisLink {
     }
   }
 
-  async #connectedOnce(): Promise<void> {
-    await Promise.all([...this.#masters.values()].map(({ firstAttempt }) => firstAttempt.ended))
-  }
-
   /** The answer of the first member that has one; several are asked at once, so that one that hangs costs nothing. */
   async #discover(): Promise<SlotRange[]> {
-    const { askOnce, random } = this.#options
-    const shuffled = this.#members
-      .map((member) => ({ member, order: random() }))
-      .toSorted((a, b) => a.order - b.order)
-      .map(({ member }) => member)
+    const { address, connectTimeoutMs, random } = this.#options
+    const start = Math.floor(random() * this.#members.length)
+    const asked = [...this.#members.slice(start), ...this.#members.slice(0, start)].slice(0, askedAtOnce)
     return Promise.any(
-      shuffled.slice(0, askedAtOnce).map(async (member) => {
-        const ranges = readSlots(await askOnce(member, ['CLUSTER', 'SLOTS'], true), member)
+      asked.map(async (member) => {
+        const reply = await askOnce(member, address, connectTimeoutMs, ['CLUSTER', 'SLOTS'])
+        const ranges = readSlots(reply, member)
         if (ranges.length === 0) throw new RedisRefusal('CLUSTERDOWN')
         return ranges
       }),
@@ -134,34 +127,39 @@ export class RedisCluster implements RedisLink {
   #adopt(ranges: SlotRange[]): void {
     if (this.#closing.signal.aborted) return
     const members = [
-      ...this.#options.seeds,
+      ...this.#options.address.endpoints,
       ...ranges.flatMap(({ master, replicas }) => [master, ...replicas]),
     ]
     this.#members = [...new Map(members.map((member) => [endpointText(member), member])).values()]
     this.#owners = []
     for (const { first, last, master } of ranges) {
-      this.#connected(master)
-      for (let slot = first; slot <= last; slot++) this.#owners[slot] = endpointText(master)
+      const owner = this.#connected(master)
+      for (let slot = first; slot <= last; slot++) this.#owners[slot] = owner
     }
-    const masters = new Set(ranges.map(({ master }) => endpointText(master)))
-    for (const [name, connection] of this.#masters) {
-      if (masters.has(name)) continue
-      connection.close()
+    const owners = new Set(this.#owners)
+    for (const [name, master] of this.#masters) {
+      if (owners.has(master)) continue
+      master.link.close()
       this.#masters.delete(name)
     }
   }
 
-  #connected(endpoint: RedisEndpoint): RedisLink {
+  #connected(endpoint: RedisEndpoint): Master {
     const name = endpointText(endpoint)
     const known = this.#masters.get(name)
     if (known) return known
-    const { connect, onTrouble } = this.#options
-    const made = connect(endpoint, (trouble, code) => {
-      onTrouble(trouble, code)
-      if (trouble === 'unreachable' || trouble === 'suspended') this.#doubt.resolve()
+    const { address, connectTimeoutMs } = this.#options
+    const link = new RedisConnection({
+      ...this.#options,
+      open: (signal) => openClient(endpoint, address, connectTimeoutMs, signal),
+      onTrouble: (trouble, code) => {
+        this.#options.onTrouble(trouble, code)
+        if (trouble === 'unreachable' || trouble === 'suspended') this.#doubt.resolve()
+      },
     })
-    this.#masters.set(name, made)
-    return made
+    const master = { endpoint, link }
+    this.#masters.set(name, master)
+    return master
   }
 
   #pause(ms: number): Promise<void> {
@@ -170,9 +168,8 @@ export class RedisCluster implements RedisLink {
 }
 
 /** Where a redirection leads: a member that does not know its own host leaves it out, and means that of the other. */
-function redirection(text: string, from: string): RedisEndpoint | null {
-  const origin = readEndpoint(from, 0)
-  return readEndpoint(text.startsWith(':') && origin && 'host' in origin ? origin.host + text : text, 0)
+function redirection(text: string, from: RedisEndpoint): RedisEndpoint | null {
+  return readEndpoint(text.startsWith(':') ? endpointText(from).replace(/:\d{1,5}$/, text) : text, 0)
 }
 
 const slotCount = 16_384
@@ -180,8 +177,8 @@ const slotCount = 16_384
 /** The slot of a cluster that a key belongs to; see the Redis cluster specification, "Key distribution model". */
 export function keySlot(key: string): number {
   // Keys with the same part in braces share a slot, and the prefix of ours may have one.
-  const tag = /^\{([^}]+)\}/.exec(key.slice(firstBrace(key)))
-  return crc16(new TextEncoder().encode(tag?.[1] ?? key)) % slotCount
+  const tag = /^[^{]*\{([^}]+)\}/.exec(key)
+  return crc16(Buffer.from(tag?.[1] ?? key)) % slotCount
 }
 
 /** A run of slots and the server that answers for it. */
@@ -207,10 +204,6 @@ export function readSlots(reply: unknown, answeredBy: RedisEndpoint): SlotRange[
     if (!master) throw new Error('A range of slots has no master')
     return { first, last, master, replicas }
   })
-}
-
-function firstBrace(key: string): number {
-  return Math.max(0, key.indexOf('{'))
 }
 
 /** CRC-16/XMODEM. */

@@ -1,9 +1,17 @@
 import { setTimeout as delay } from 'node:timers/promises'
 
-import { RedisLoss, RedisRefusal, troubleCode } from './redis-client.ts'
-import { answerWithin, FirstAttempt, NoAnswer, reconnectDelayMs } from './within-time.ts'
+import { answerWithin, NoAnswer, RedisError, RedisRefusal, troubleCode } from './redis-client.ts'
 
-import type { RedisClient, RedisLink } from './redis-client.ts'
+import type { RedisClient } from './redis-client.ts'
+
+/** The receiver of commands: one server, or several that act as one. */
+export interface RedisLink {
+  /** Rejects in time; see `RedisClient.send`. Only commands without a key or with one, right after its name. */
+  ask(command: string[]): Promise<unknown>
+  close(): void
+  /** Commands wait for it to end, all together 500 ms at most. */
+  readonly firstAttempt: FirstAttempt
+}
 
 /**
  * What can be wrong with Redis:
@@ -14,8 +22,8 @@ import type { RedisClient, RedisLink } from './redis-client.ts'
  */
 export type RedisTrouble = 'unreachable' | 'timeout' | 'refused' | 'suspended'
 
-interface RedisConnectionOptions {
-  /** One attempt to connect; given up when the signal says so. Rejects with `RedisLoss` or `RedisRefusal`. */
+export interface RedisConnectionOptions {
+  /** One attempt to connect; given up when the signal says so. Rejects with `RedisError`. */
   open(signal: AbortSignal): Promise<RedisClient>
   commandTimeoutMs: number
   /** From 0 up to but not including 1. */
@@ -42,8 +50,8 @@ export class RedisConnection implements RedisLink {
   /** Runs while Redis is suspended. */
   #probing: Timer | null = null
   #readOnlyReplies = 0
-  /** Runs for a while after a reconnect that read-only replies caused. */
-  #readOnlyPause: Timer | null = null
+  /** Until then no other reconnect is caused by read-only replies. */
+  #readOnlyPauseEndsAtMs = -Infinity
 
   constructor(options: RedisConnectionOptions) {
     this.#options = options
@@ -53,7 +61,7 @@ export class RedisConnection implements RedisLink {
   async ask(command: string[]): Promise<unknown> {
     await this.firstAttempt.wait()
     const client = this.#client
-    if (this.#probing || !client) throw new RedisLoss(null, 'not connected')
+    if (this.#probing || !client) throw new RedisError(null, 'not connected')
     try {
       const reply = await answerWithin(client.send(command), this.#options.commandTimeoutMs)
       this.#timeoutsInARow = 0
@@ -69,7 +77,6 @@ export class RedisConnection implements RedisLink {
     this.#closing.abort()
     this.firstAttempt.end()
     this.#resume()
-    if (this.#readOnlyPause) clearTimeout(this.#readOnlyPause)
     this.#drop()
   }
 
@@ -118,10 +125,10 @@ export class RedisConnection implements RedisLink {
   /** After a failover the name may already stand for another server, while this one stays behind as a replica. */
   #noteReadOnly(): void {
     this.#readOnlyReplies += 1
-    if (this.#readOnlyReplies < readOnlyRepliesToReconnect || this.#readOnlyPause) return
+    const nowMs = performance.now()
+    if (this.#readOnlyReplies < readOnlyRepliesToReconnect || nowMs < this.#readOnlyPauseEndsAtMs) return
     this.#readOnlyReplies = 0
-    this.#readOnlyPause = setTimeout(() => (this.#readOnlyPause = null), readOnlyReconnectIntervalMs)
-    this.#readOnlyPause.unref()
+    this.#readOnlyPauseEndsAtMs = nowMs + readOnlyReconnectIntervalMs
     this.#drop()
   }
 
@@ -162,4 +169,44 @@ export class RedisConnection implements RedisLink {
   #pause(ms: number): Promise<void> {
     return delay(ms, undefined, { signal: this.#closing.signal }).catch(() => {})
   }
+}
+
+const patienceMs = 500
+
+/**
+ * The time until a connection has been tried for once. Those who ask before wait for its end, because a moment after the
+ * start there is no connection yet where there soon will be one; but no call waits once another one has waited in vain.
+ */
+export class FirstAttempt {
+  /** Resolves when it has succeeded, failed or lasted too long. */
+  readonly ended: Promise<void>
+  readonly #resolve: () => void
+  #isOver = false
+
+  constructor() {
+    const { promise, resolve } = Promise.withResolvers<void>()
+    this.ended = promise
+    this.#resolve = resolve
+  }
+
+  end(): void {
+    this.#isOver = true
+    this.#resolve()
+  }
+
+  /** Resolves at its end, after 500 ms at the latest. */
+  async wait(): Promise<void> {
+    if (!this.#isOver) await answerWithin(this.ended, patienceMs).catch(() => this.end())
+  }
+}
+
+const firstDelayMs = 50
+const maxDelayMs = 2000
+
+/**
+ * How long to wait before the next attempt to connect, in ms, after so many that failed: 50 doubling to 2000, less up
+ * to a quarter by chance (`random` is from 0 up to 1), so that many processes don't come back at the same moment.
+ */
+export function reconnectDelayMs(failures: number, random: number): number {
+  return Math.min(maxDelayMs, firstDelayMs * 2 ** failures) * (1 - 0.25 * random)
 }

@@ -1,7 +1,7 @@
 import { readRedisAddress } from '../credentials/redis-address.ts'
 import { caBundle, quote } from './readers.ts'
 
-import type { RedisAddress, RedisEndpoint } from '../credentials/redis-address.ts'
+import type { RedisAddress } from '../credentials/redis-address.ts'
 import type { Reader } from './readers.ts'
 
 /** An address to listen on: a host name, an IPv4 or an IPv6 address, the last with or without brackets. */
@@ -55,7 +55,7 @@ export const tokenServerUrl: Reader<string> = (given) => {
 /** Where the shared cache is. Never quoted in a problem: it may contain a password. `?cacert=` names a PEM file. */
 export const cacheUrl: Reader<RedisAddress> = (given, context) => {
   const address = readRedisAddress(given)
-  if (!address || !endpointsOf(address).every((endpoint) => 'path' in endpoint || isHost(endpoint.host))) {
+  if (!address || !address.endpoints.every((endpoint) => 'path' in endpoint || isHost(endpoint.host))) {
     const remedy =
       'write redis://HOST:PORT/DATABASE, rediss://HOST:PORT/DATABASE for TLS, unix:///PATH, ' +
       'redis+sentinel://HOST:PORT,HOST:PORT/MASTER/DATABASE or redis+cluster://HOST:PORT,HOST:PORT'
@@ -67,19 +67,6 @@ export const cacheUrl: Reader<RedisAddress> = (given, context) => {
   const remedy =
     'name a PEM file with at least one certificate, or leave cacert out to trust the usual authorities'
   return { problem: `cacert: ${reading.problem}`, remedy }
-}
-
-function endpointsOf(address: RedisAddress): RedisEndpoint[] {
-  switch (address.kind) {
-    case 'server':
-      return [address.endpoint]
-    case 'sentinel':
-      return address.sentinels
-    case 'cluster':
-      return address.seeds
-    default:
-      return address satisfies never
-  }
 }
 
 /** The origins of web pages that may ask, separated by commas or blanks; null for `*`, all of them. */

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'bun:test'
 
-import { reconnectDelayMs } from '../../src/credentials/within-time.ts'
+import { reconnectDelayMs } from '../../src/credentials/redis-connection.ts'
 
 describe('reconnectDelayMs', () => {
   it('doubles from 50 ms to 2 s and stays there for ever', () => {

@@ -7,34 +7,34 @@ import type { RedisAddress } from '../../src/credentials/redis-address.ts'
 describe('readRedisAddress', () => {
   it('reads every form', () => {
     const local = { host: '127.0.0.1', port: 6379 }
-    const plain = { kind: 'server', endpoint: local, database: 0, tls: false } as const
+    const plain: RedisAddress = { kind: 'server', endpoints: [local], database: 0, tls: false }
     const forms: Record<string, RedisAddress> = {
       'redis://127.0.0.1:6379/0': plain,
       'redis://127.0.0.1': plain,
       'redis://127.0.0.1/': plain,
       'redis://cache.example:7000/12': {
         ...plain,
-        endpoint: { host: 'cache.example', port: 7000 },
+        endpoints: [{ host: 'cache.example', port: 7000 }],
         database: 12,
       },
-      'redis://[::1]:7000/1': { ...plain, endpoint: { host: '::1', port: 7000 }, database: 1 },
-      'redis://[2001:db8::7]': { ...plain, endpoint: { host: '2001:db8::7', port: 6379 } },
+      'redis://[::1]:7000/1': { ...plain, endpoints: [{ host: '::1', port: 7000 }], database: 1 },
+      'redis://[2001:db8::7]': { ...plain, endpoints: [{ host: '2001:db8::7', port: 6379 }] },
       'redis://:p%40ss@127.0.0.1': { ...plain, password: 'p@ss' },
       'redis://user:p%2Fss@127.0.0.1/3': { ...plain, username: 'user', password: 'p/ss', database: 3 },
       'rediss://127.0.0.1': { ...plain, tls: {} },
       'rediss://127.0.0.1?cacert=-----BEGIN%20X%0A': { ...plain, tls: { ca: '-----BEGIN X\n' } },
       'rediss://127.0.0.1/2?cacert=x': { ...plain, tls: { ca: 'x' }, database: 2 },
-      'unix:///run/redis.sock': { ...plain, endpoint: { path: '/run/redis.sock' } },
-      'redis+unix:///run/a%20b.sock?db=4': { ...plain, endpoint: { path: '/run/a b.sock' }, database: 4 },
+      'unix:///run/redis.sock': { ...plain, endpoints: [{ path: '/run/redis.sock' }] },
+      'redis+unix:///run/a%20b.sock?db=4': { ...plain, endpoints: [{ path: '/run/a b.sock' }], database: 4 },
       'unix://user:p%40ss@/run/redis.sock': {
         ...plain,
-        endpoint: { path: '/run/redis.sock' },
+        endpoints: [{ path: '/run/redis.sock' }],
         username: 'user',
         password: 'p@ss',
       },
       'redis+sentinel://:p@a:26380,[::1],b/the%20master/7': {
         kind: 'sentinel',
-        sentinels: [
+        endpoints: [
           { host: 'a', port: 26380 },
           { host: '::1', port: 26379 },
           { host: 'b', port: 26379 },
@@ -46,14 +46,14 @@ describe('readRedisAddress', () => {
       },
       'rediss+sentinel://a/m?cacert=x': {
         kind: 'sentinel',
-        sentinels: [{ host: 'a', port: 26379 }],
+        endpoints: [{ host: 'a', port: 26379 }],
         master: 'm',
         database: 0,
         tls: { ca: 'x' },
       },
       'redis+cluster://u:p@a,b:7000': {
         kind: 'cluster',
-        seeds: [
+        endpoints: [
           { host: 'a', port: 6379 },
           { host: 'b', port: 7000 },
         ],
@@ -64,7 +64,7 @@ describe('readRedisAddress', () => {
       },
       'rediss+cluster://a/': {
         kind: 'cluster',
-        seeds: [{ host: 'a', port: 6379 }],
+        endpoints: [{ host: 'a', port: 6379 }],
         database: 0,
         tls: {},
       },

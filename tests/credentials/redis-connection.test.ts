@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, jest, spyOn } from 'bun:test'
 
 import { RedisConnection } from '../../src/credentials/redis-connection.ts'
-import { RedisLoss } from '../../src/credentials/redis-client.ts'
+import { RedisError } from '../../src/credentials/redis-client.ts'
 import { outcomeSoFar } from './outcome.ts'
 
 import type { RedisClient } from '../../src/credentials/redis-client.ts'
@@ -44,7 +44,7 @@ afterEach(() => {
 
 async function open(): Promise<RedisClient> {
   attempts.atMs.push(performance.now())
-  if (attempts.outcome === 'refused') throw new RedisLoss('ECONNREFUSED')
+  if (attempts.outcome === 'refused') throw new RedisError('ECONNREFUSED')
   if (attempts.outcome === 'never') return new Promise(() => {})
   const { promise: ended, resolve } = Promise.withResolvers<string | null>()
   const broken = Promise.withResolvers<never>()
@@ -53,7 +53,7 @@ async function open(): Promise<RedisClient> {
     waiting: [],
     isDestroyed: false,
     lose(code) {
-      broken.reject(new RedisLoss(code))
+      broken.reject(new RedisError(code))
       resolve(code)
     },
   }

@@ -61,7 +61,7 @@ describe('readSettings', () => {
       requestTimeoutSeconds: 30,
       certificateCaBundle: null,
       cacheBackend: 'redis',
-      cacheUrl: { kind: 'server', endpoint: { host: '127.0.0.1', port: 6379 }, database: 0, tls: false },
+      cacheUrl: { kind: 'server', endpoints: [{ host: '127.0.0.1', port: 6379 }], database: 0, tls: false },
       cachePrefix: 'sync-bridge:',
       cacheHmacSecret: Uint8Array.fromHex(secret),
       cacheHmacSecretPrevious: null,
@@ -196,7 +196,7 @@ service.record_a_put_enabled_delete_enabled = 1
       {
         cacheUrl: {
           kind: 'server',
-          endpoint: { host: '::1', port: 6380 },
+          endpoints: [{ host: '::1', port: 6380 }],
           password: 'p@ss',
           database: 0,
           tls: {},
