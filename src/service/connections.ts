@@ -1,4 +1,4 @@
-import { createBreakers } from '../upstream/circuit-breaker.ts'
+import { Breakers } from '../upstream/circuit-breaker.ts'
 import { callLimitsFor } from '../upstream/concurrency-limits.ts'
 import { createUpstream } from '../upstream/send.ts'
 import { createTokenServer } from '../upstream/token-server.ts'
@@ -34,7 +34,7 @@ export function connect(
 ): Connections {
   const clock = { now: () => performance.now(), random: Math.random }
   let ca = settings.certificateCaBundle?.pem
-  const breakers = createBreakers({ ...clock, observe: observers.breaker })
+  const breakers = new Breakers({ ...clock, observe: observers.breaker })
   const upstream = createUpstream({
     limits: callLimitsFor(settings.maxConcurrentRequests),
     breakers,

@@ -5,7 +5,6 @@ import { collectNotices, toUserAgent } from './wire.ts'
 import type { SyncCredentials } from '../domain/credentials.ts'
 import type { Notices, StorageLimits } from '../domain/record-storage.ts'
 import type { UpstreamAnswer } from './answer.ts'
-import type { Client } from './circuit-breaker.ts'
 import type { CallTally, Upstream, UpstreamRequest } from './send.ts'
 import type { Subject } from './storage-refusal.ts'
 import type { Query } from './signed-address.ts'
@@ -41,7 +40,7 @@ export interface StorageCaller {
   /** The id of the client's request; sent on as X-Request-Id. */
   requestId?: string
   /** Fires when the client hangs up; this ends reads, never writes. */
-  client?: Client
+  client?: UpstreamRequest['client']
   /** The cost of the calls, added up. */
   tally?: CallTally
 }

@@ -3,11 +3,23 @@ import { readRetryAfter } from './wire.ts'
 import type { UpstreamTarget } from './concurrency-limits.ts'
 import type { Address } from './signed-address.ts'
 
-/** What the end of a call says about its target. `ignored`: nothing, for instance because the client hung up. */
-export type CallResult = 'success' | 'failure' | 'ignored'
-
-/** `must-complete`: finishes or undoes a started write. `probe`: only tests whether the target answers. */
-export type CallClass = 'normal' | 'must-complete' | 'probe'
+/** The properties of a call that its breaker needs. */
+export interface GuardedRequest {
+  target: UpstreamTarget
+  url: Address
+  /**
+   * The request whose hanging up ends the call; only for reads, which may be given up. Its signal is read late, because a
+   * call that is over soon does not need it.
+   */
+  client?: Pick<Request, 'signal'>
+  /**
+   * `must-complete`: finishes or undoes a started write, so no breaker stops it. `probe`: only tests whether the target
+   * answers. `normal` if absent.
+   */
+  callClass?: 'normal' | 'must-complete' | 'probe'
+  /** Tells users apart, so that the failures of one do not count for all; not for logs. */
+  user?: string
+}
 
 /** A breaker has opened, or closed again. */
 export interface BreakerEvent {
@@ -31,195 +43,138 @@ interface BreakersOptions {
   observe?(event: BreakerEvent): void
 }
 
-/** The properties of a call that its breaker needs. */
-export interface GuardedRequest {
-  target: UpstreamTarget
-  url: Address
-  /** The request whose hanging up ends the call; only for reads, which may be given up. */
-  client?: Client
-  /** Whether an open breaker stops it; `normal` if absent. */
-  callClass?: CallClass
-  /** Tells users apart, so that the failures of one do not count for all; not for logs. */
-  user?: string
-}
-
-/** A client's request. Its signal is read late, because a call that is over soon does not need it. */
-export interface Client {
-  readonly signal: AbortSignal
-}
-
-/**
- * A breaker for the token server, and one for each storage node that was called lately. Users whose calls fail have one
- * of their own besides, so that a user who alone meets failures is refused alone.
- */
-export interface Breakers {
-  /** Permits one call. Throws `refused`, with `applied: 'no'`, when the breaker is open. */
-  acquire(request: GuardedRequest): Permit
-  /** Whether `acquire` would permit it now. */
-  admits(request: GuardedRequest): boolean
-  /** Throws like `acquire` when the breaker has opened while the call waited for its turn. */
-  confirm(permit: Permit, request: GuardedRequest): void
-  /** The headers have come. Where the whole body is wanted, its end counts instead. */
-  answered(permit: Permit, request: GuardedRequest, answer: Answered, isShort: boolean): void
-  /** The call has ended by this error; null when everything that was wanted has come. */
-  ended(permit: Permit, request: GuardedRequest, failure: unknown): void
-  counts(): BreakerCount[]
-  /** Resets all breakers. */
-  reset(): void
-}
-
-interface Answered {
-  status: number
-  headers: Headers
-}
-
 /** The number of users whose failures, or pauses, count for everybody. */
 const usersToBelieve = 3
 const longestPauseMs = 300_000
 /** A storage node's Retry-After may concern a single user, so it counts for this time at most. */
 const longestNodePauseMs = 30_000
 /** A longer Retry-After is not about two writes that collided; see `readStorageRefusal`. */
-const longestConflictSeconds = 30
+const longestConflictMs = 30_000
 /** Timeouts below this don't count as failures: the client's deadline, not the target, was at fault. */
 const shortestFairTimeoutMs = 900
 const maxOwnBreakers = 1000
 
+/** The breakers of one target: that for all, and those of users with recent failures. */
 interface Guarded {
   shared: CircuitBreaker
-  /** By user; only of users with recent failures. */
-  own: Map<string, CircuitBreaker>
+  own: Map<string | undefined, CircuitBreaker>
 }
 
-export function createBreakers({ now, random, observe }: BreakersOptions): Breakers {
-  const all = { token: new Map<string, Guarded>(), storage: new Map<string, Guarded>() }
+/**
+ * A breaker for the token server, and one for each storage node that was called lately. Users whose calls fail have one
+ * of their own besides, so that a user who alone meets failures is refused alone.
+ */
+export class Breakers {
+  readonly #targets = { token: new Map<string, Guarded>(), storage: new Map<string, Guarded>() }
 
-  return {
-    acquire(request) {
-      const { shared, own } = guardedOf(request)
-      const callClass = request.callClass ?? 'normal'
-      const { user } = request
-      const ownBreaker = user === undefined || own.size === 0 ? undefined : own.get(user)
-      if (ownBreaker && !ownBreaker.admits(callClass)) throw circuitOpen(request, ownBreaker)
-      const permit = shared.acquire(callClass, user)
-      if (!permit) throw circuitOpen(request, shared)
-      permit.own = ownBreaker?.acquire(callClass, user) ?? null
-      return permit
-    },
-    admits(request) {
-      const { shared, own } = guardedOf(request)
-      const { user, callClass = 'normal' } = request
-      const ownBreaker = user === undefined ? undefined : own.get(user)
-      return ownBreaker?.admits(callClass) !== false && shared.admits(callClass, user)
-    },
-    confirm(permit, request) {
-      const refusing = [permit.own, permit].find((it) => it && !it.breaker.stillAdmits(it))
-      if (refusing) throw circuitOpen(request, refusing.breaker)
-    },
-    answered(permit, request, { status, headers }, isShort) {
-      if (status < 500 && status !== 429) {
-        if (!isShort) end(permit, request, 'success')
-        return
-      }
-      const pauseMs = 1000 * (readRetryAfter(headers, Date.parse(headers.get('date') ?? '')) || 0)
-      if (request.target === 'token' && pauseMs > 0) {
-        pause(request, Math.min(pauseMs, longestPauseMs))
-        end(permit, request, 'ignored')
-      } else if (isFailure(request.target, status, pauseMs))
-        end(permit, request, 'failure', Math.min(pauseMs, longestNodePauseMs))
-      else end(permit, request, status === 429 ? 'success' : 'ignored')
-    },
-    ended(permit, request, failure) {
-      if (failure === null) end(permit, request, 'success')
-      else if (!(failure instanceof UpstreamError) || request.client?.signal.aborted)
-        end(permit, request, 'ignored')
-      else end(permit, request, countsAsFailure(failure, permit) ? 'failure' : 'ignored')
-    },
-    counts: () => [count('token'), count('storage')],
-    reset() {
-      all.token.clear()
-      all.storage.clear()
-    },
+  constructor(private readonly options: BreakersOptions) {}
+
+  /** Why a call may not be made now, with `applied: 'no'`; null when it may. */
+  refusal(request: GuardedRequest): UpstreamError | null {
+    const { shared, own } = this.#targetOf(request)
+    const ownBreaker = own.get(request.user)
+    if (ownBreaker && !ownBreaker.admits(request)) return circuitOpen(request, ownBreaker)
+    return shared.admits(request) ? null : circuitOpen(request, shared)
   }
 
-  function guardedOf({ target, url }: GuardedRequest): Guarded {
-    const known = all[target].get(url.origin)
+  /** Permits one call. Throws its refusal. */
+  acquire(request: GuardedRequest): Permit {
+    const refusal = this.refusal(request)
+    if (refusal) throw refusal
+    const { shared, own } = this.#targetOf(request)
+    return shared.acquire(request, own.get(request.user)?.acquire(request))
+  }
+
+  /** A call has failed. To be told once of each call, by this or by `answered`. */
+  failed(permit: Permit, error: unknown): void {
+    this.#end(permit, this.#isFault(error, permit) ? 'failure' : 'ignored')
+  }
+
+  /** Everything that was wanted of an answer has come. */
+  answered(permit: Permit, { status, headers }: Pick<Response, 'status' | 'headers'>): void {
+    if (status < 500 && status !== 429) return this.#end(permit, 'success')
+    const { request } = permit
+    const pauseMs = 1000 * (readRetryAfter(headers, Date.parse(headers.get('date') ?? '')) || 0)
+    if (request.target === 'token' && pauseMs > 0) {
+      this.#pause(request, Math.min(pauseMs, longestPauseMs))
+      this.#end(permit, 'ignored')
+    } else if (isFailure(request.target, status, pauseMs))
+      this.#end(permit, 'failure', Math.min(pauseMs, longestNodePauseMs))
+    else this.#end(permit, status === 429 ? 'success' : 'ignored')
+  }
+
+  counts(): BreakerCount[] {
+    return (['token', 'storage'] as const).map((target) => {
+      forget(this.#targets[target])
+      const states = Array.from(this.#targets[target].values(), ({ shared }) => shared.state)
+      const count = (state: CircuitBreaker['state']) => states.filter((it) => it === state).length
+      return { target, open: count('open'), halfOpen: count('half-open') }
+    })
+  }
+
+  reset(): void {
+    this.#targets.token.clear()
+    this.#targets.storage.clear()
+  }
+
+  #targetOf({ target, url }: GuardedRequest): Guarded {
+    const known = this.#targets[target].get(url.origin)
     if (known) return known
-    forget(all[target])
+    forget(this.#targets[target])
+    const { observe } = this.options
     const onChange = (change: BreakerEvent['change']) => observe?.({ target, host: url.host, change })
-    const shared = new CircuitBreaker({ now, random, onChange, usersToOpen: usersToBelieve })
-    const made = { shared, own: new Map<string, CircuitBreaker>() }
-    all[target].set(url.origin, made)
+    const shared = new CircuitBreaker({ ...this.options, onChange, usersToOpen: usersToBelieve })
+    const made: Guarded = { shared, own: new Map() }
+    this.#targets[target].set(url.origin, made)
     return made
   }
 
   /** The user's own breaker, made where there is none yet; null for a call without a user. */
-  function ownBreakerOf(request: GuardedRequest): CircuitBreaker | null {
+  #ownBreakerOf(request: GuardedRequest): CircuitBreaker | null {
     const { user, callClass } = request
     if (user === undefined || callClass === 'probe') return null
-    const { own } = guardedOf(request)
+    const { own } = this.#targetOf(request)
     const known = own.get(user)
     if (known) return known
     for (const [other, breaker] of own) {
       if (own.size < maxOwnBreakers && !breaker.isForgotten) break
       own.delete(other)
     }
-    const made = new CircuitBreaker({ now, random, onChange() {}, usersToOpen: 1 })
+    const made = new CircuitBreaker({ ...this.options, usersToOpen: 1 })
     own.set(user, made)
     return made
   }
 
-  function end(permit: Permit, request: GuardedRequest, result: CallResult, openMs = 0): void {
-    if (permit.hasEnded) return
-    permit.end(result, openMs)
-    if (permit.own || result !== 'failure') return
-    const { user, callClass = 'normal' } = request
-    ownBreakerOf(request)?.acquire(callClass, user)?.end(result, openMs)
+  #end(permit: Permit, result: CallResult, openMs = 0): void {
+    const { breaker, request } = permit
+    breaker.end(permit, result, openMs)
+    const own = permit.own ?? (result === 'failure' ? this.#ownBreakerOf(request)?.acquire(request) : null)
+    own?.breaker.end(own, result, openMs)
   }
 
   /** The target has asked one user to wait. When several users wait, the pause is for all. */
-  function pause(request: GuardedRequest, ms: number): void {
-    const { shared, own } = guardedOf(request)
-    ownBreakerOf(request)?.pause(ms)
-    let paused = 0
-    for (const breaker of own.values()) if (breaker.isPaused) paused += 1
-    if (paused >= usersToBelieve) shared.pause(ms)
+  #pause(request: GuardedRequest, ms: number): void {
+    const { shared, own } = this.#targetOf(request)
+    this.#ownBreakerOf(request)?.pause(ms)
+    const paused = Array.from(own.values()).filter(({ isPaused }) => isPaused)
+    if (paused.length >= usersToBelieve) shared.pause(ms)
   }
 
-  function countsAsFailure({ failure }: UpstreamError, { acquiredAtMs }: Permit): boolean {
-    switch (failure) {
-      case 'unreachable':
-      case 'connection-lost':
-      case 'bad-response':
-        return true
-      case 'timeout':
-        return now() - acquiredAtMs >= shortestFairTimeoutMs
-      case 'overload':
-      case 'refused':
-        return false
-      default:
-        return failure satisfies never
-    }
-  }
-
-  function count(target: UpstreamTarget): BreakerCount {
-    forget(all[target])
-    const states = Array.from(all[target].values(), ({ shared }) => shared.state)
-    return {
-      target,
-      open: states.filter((state) => state === 'open').length,
-      halfOpen: states.filter((state) => state === 'half-open').length,
-    }
+  #isFault(error: unknown, { request, acquiredAtMs }: Permit): boolean {
+    if (!(error instanceof UpstreamError) || request.client?.signal.aborted) return false
+    if (error.failure === 'timeout') return this.options.now() - acquiredAtMs >= shortestFairTimeoutMs
+    return error.failure !== 'overload' && error.failure !== 'refused'
   }
 }
 
 /** Users' nodes come and go. */
-function forget(nodes: Map<string, Guarded>): void {
-  for (const [origin, { shared }] of nodes) if (shared.isForgotten) nodes.delete(origin)
+function forget(targets: Map<string, Guarded>): void {
+  for (const [origin, { shared }] of targets) if (shared.isForgotten) targets.delete(origin)
 }
 
 /** A 503 without a time, or with a short one, may be about two writes that collided, or about one client. */
 function isFailure(target: UpstreamTarget, status: number, pauseMs: number): boolean {
-  if (status === 503) return target === 'storage' && pauseMs > longestConflictSeconds * 1000
+  if (status === 503) return target === 'storage' && pauseMs > longestConflictMs
   return status === 500 || status === 502 || status === 504
 }
 
@@ -230,13 +185,22 @@ function circuitOpen({ url }: GuardedRequest, breaker: CircuitBreaker): Upstream
   })
 }
 
-interface CircuitBreakerOptions {
-  /** A clock in ms that never goes back. */
-  now(): number
-  /** From 0 up to, but not including, 1. */
-  random(): number
-  onChange(change: 'opened' | 'closed'): void
-  /** Failures of fewer users open it only while no other user's calls succeed; 1 to 3. */
+/** One call that a breaker let through. */
+export interface Permit {
+  readonly breaker: CircuitBreaker
+  readonly request: GuardedRequest
+  /** Of the user's own breaker, where there is one. */
+  readonly own: Permit | null
+  readonly generation: number
+  readonly acquiredAtMs: number
+}
+
+/** What the end of a call says about its target. `ignored`: nothing, for instance because the client hung up. */
+export type CallResult = 'success' | 'failure' | 'ignored'
+
+interface CircuitBreakerOptions extends Pick<BreakersOptions, 'now' | 'random'> {
+  onChange?(change: BreakerEvent['change']): void
+  /** Failures of fewer users open it only while no other user's calls succeed. */
   usersToOpen: number
 }
 
@@ -249,8 +213,6 @@ const longestOpenMs = 4000
 /** A probe that has not ended by then no longer keeps others from being made. */
 const longestProbeMs = 30_000
 const forgottenAfterMs = 60_000
-/** The most users that are told apart. */
-const maxUsersSeen = 3
 
 /**
  * Stops the calls to a target that keeps failing: after 5 failures in a row, or when half of at least 20 calls within
@@ -258,7 +220,7 @@ const maxUsersSeen = 3
  * through, until one succeeds.
  *
  * A user's own troubles must not close a target to all others. Failures of fewer than `usersToOpen` users open it only
- * when nobody else has succeeded within the window, and even then users who have not failed are let through.
+ * when the last success within 10 s was not another user's, and even then users whose calls did not fail are let through.
  *
  * Calls that finish or undo a started commit bypass an open breaker; refusing them would turn a short outage into a
  * partial write. Their results count like any other, except that they make no open time longer, because they are
@@ -268,25 +230,31 @@ const maxUsersSeen = 3
  * succeed, so it only lets the next call try before its time.
  */
 export class CircuitBreaker {
-  readonly #options: CircuitBreakerOptions
-  readonly #recent = new RecentCalls()
   #failuresInARow = 0
-  readonly #usersInARow = new Set<string>()
+  /** The calls of the last 5 to 10 s, in two halves. */
+  #current = { calls: 0, failures: 0 }
+  #earlier = { calls: 0, failures: 0 }
+  /** When the current half began. */
+  #sinceMs = -Infinity
+  /** The users whose last call failed, and when; not more than open it for all. */
+  readonly #failing = new Map<string, number>()
+  /** The user of the last call that succeeded. */
+  #succeeding: string | undefined
+  #succeededAtMs = -Infinity
+
   #isOpen = false
+  /** Whether it is open for all, or only for `#failing`. */
+  #isForAll = false
   #openMs = 0
   #openUntilMs = 0
   #pausedUntilMs = 0
-  /** The users because of whom it is open; null: it is open for all. */
-  #culprits: Set<string> | null = null
   /** Counts openings and closings. Results of calls from an earlier generation are ignored. */
   #generation = 0
   #probe: Permit | null = null
   #inFlight = 0
   #endedAtMs = 0
 
-  constructor(options: CircuitBreakerOptions) {
-    this.#options = options
-  }
+  constructor(private readonly options: CircuitBreakerOptions) {}
 
   /** `half-open`: the next call decides, or the one that is in flight. */
   get state(): 'closed' | 'open' | 'half-open' {
@@ -296,201 +264,126 @@ export class CircuitBreaker {
 
   /** How long normal calls will be refused; 0 also while a half-open breaker waits for its call. */
   get openForMs(): number {
-    return this.#isOpen ? Math.max(0, this.#openUntilMs - this.#options.now()) : 0
+    return this.#isOpen ? Math.max(0, this.#openUntilMs - this.options.now()) : 0
   }
 
   get isPaused(): boolean {
-    return this.#options.now() < this.#pausedUntilMs
+    return this.options.now() < this.#pausedUntilMs
   }
 
   /** Whether no call came for a minute, or one would be permitted now. */
   get isForgotten(): boolean {
     const lastMs = Math.max(this.#endedAtMs, this.#openUntilMs)
-    return this.#inFlight === 0 && this.#options.now() >= lastMs + forgottenAfterMs
+    return this.#inFlight === 0 && this.options.now() >= lastMs + forgottenAfterMs
   }
 
-  /** Permits one call; null when it is refused. */
-  acquire(callClass: CallClass, user?: string): Permit | null {
-    if (!this.admits(callClass, user)) return null
-    const permit = new Permit(this, callClass, user, this.#generation, this.#options.now())
-    if (callClass !== 'probe' && this.#isProbeDue(permit.acquiredAtMs)) this.#probe = permit
+  /** Whether such a call would be permitted now. */
+  admits({ callClass, user }: GuardedRequest): boolean {
+    if (!this.#isOpen || callClass === 'must-complete') return true
+    if (callClass === 'probe') return !this.isPaused
+    const isInnocent = !this.#isForAll && user !== undefined && !this.#failing.has(user)
+    return isInnocent || this.#isProbeDue(this.options.now())
+  }
+
+  /** Permits a call that it admits. Its end has to be told. */
+  acquire(request: GuardedRequest, own: Permit | null = null): Permit {
+    const acquiredAtMs = this.options.now()
+    const permit: Permit = { breaker: this, request, own, generation: this.#generation, acquiredAtMs }
+    if (this.#isOpen && request.callClass !== 'probe' && this.#isProbeDue(acquiredAtMs)) this.#probe = permit
     this.#inFlight += 1
     return permit
   }
 
-  /** Whether such a call would be permitted now. */
-  admits(callClass: CallClass, user?: string): boolean {
-    if (!this.#isOpen || callClass === 'must-complete') return true
-    const nowMs = this.#options.now()
-    if (callClass === 'probe') return nowMs >= this.#pausedUntilMs
-    return this.#isInnocent(user) || this.#isProbeDue(nowMs)
-  }
-
-  /** Whether a call that was permitted, and then waited for its turn, is still permitted. */
-  stillAdmits({ callClass, user, generation }: Permit): boolean {
-    return (
-      !this.#isOpen || generation === this.#generation || callClass !== 'normal' || this.#isInnocent(user)
-    )
-  }
-
   /** The target has asked for a pause. */
   pause(ms: number): void {
-    const nowMs = this.#options.now()
+    const nowMs = this.options.now()
     if (!this.#isOpen) this.#open(nowMs)
-    this.#culprits = null
+    this.#isForAll = true
     this.#pausedUntilMs = Math.max(this.#pausedUntilMs, nowMs + ms)
     this.#openUntilMs = Math.max(this.#openUntilMs, this.#pausedUntilMs)
   }
 
-  /** A call has ended; called by permits alone. */
-  end(permit: Permit, result: CallResult, openMs: number): void {
+  /** A call has ended. If that opens the breaker, it stays open for `openMs` at least. */
+  end(permit: Permit, result: CallResult, openMs = 0): void {
+    const nowMs = this.options.now()
     const isProbe = permit === this.#probe
     if (isProbe) this.#probe = null
-    const nowMs = this.#options.now()
     this.#inFlight -= 1
     this.#endedAtMs = nowMs
     if (result === 'ignored') return
-    if (permit.callClass === 'probe') {
+    const { callClass, user } = permit.request
+    if (callClass === 'probe') {
       if (result === 'success')
         this.#openUntilMs = Math.min(this.#openUntilMs, Math.max(nowMs, this.#pausedUntilMs))
-    } else if (permit.generation === this.#generation) {
-      if (!this.#isOpen) {
-        if (this.#isTooMuch(result === 'failure', permit.user, nowMs)) this.#open(nowMs, openMs)
-      } else if (result === 'success') this.#close()
-      else {
-        this.#accuse(permit.user)
-        if (isProbe) this.#open(nowMs, openMs)
-      }
+    } else if (permit.generation !== this.#generation) return
+    else if (result === 'success') this.#succeed(user, nowMs)
+    else if (this.#fail(user, nowMs) || isProbe) this.#open(nowMs, openMs)
+  }
+
+  #succeed(user: string | undefined, nowMs: number): void {
+    if (this.#isOpen) this.#close()
+    this.#count(nowMs).calls += 1
+    this.#failuresInARow = 0
+    this.#succeeding = user
+    this.#succeededAtMs = nowMs
+    if (user !== undefined && this.#failing.size > 0) this.#failing.delete(user)
+  }
+
+  /** Counts a failure; whether the breaker has to open because of it. */
+  #fail(user: string | undefined, nowMs: number): boolean {
+    const { usersToOpen } = this.options
+    for (const [other, failedAtMs] of this.#failing) {
+      if (!this.#isOpen && nowMs >= failedAtMs + windowMs) this.#failing.delete(other)
     }
+    if (user !== undefined && this.#failing.size < usersToOpen) this.#failing.set(user, nowMs)
+    const isForAll = this.#failing.size >= usersToOpen
+    this.#isForAll = isForAll || (this.#isOpen && this.#isForAll)
+    if (this.#isOpen) return false
+    const counted = this.#count(nowMs)
+    counted.calls += 1
+    counted.failures += 1
+    this.#failuresInARow += 1
+    const calls = counted.calls + this.#earlier.calls
+    const failures = counted.failures + this.#earlier.failures
+    const isTooMuch =
+      this.#failuresInARow >= failuresToOpen || (calls >= callsToOpen && failures * 2 >= calls)
+    const other = nowMs < this.#succeededAtMs + windowMs ? this.#succeeding : undefined
+    const othersSucceed = other !== undefined && !this.#failing.has(other)
+    return isTooMuch && (isForAll || !othersSucceed)
   }
 
-  #isInnocent(user: string | undefined): boolean {
-    return this.#culprits !== null && user !== undefined && !this.#culprits.has(user)
-  }
-
-  #accuse(user: string | undefined): void {
-    if (user !== undefined) this.#culprits?.add(user)
-    if (this.#culprits !== null && this.#culprits.size >= this.#options.usersToOpen) this.#culprits = null
+  /** The current half of the window. */
+  #count(nowMs: number): { calls: number; failures: number } {
+    if (nowMs >= this.#sinceMs + windowMs / 2) {
+      this.#earlier = nowMs < this.#sinceMs + windowMs ? this.#current : { calls: 0, failures: 0 }
+      this.#current = { calls: 0, failures: 0 }
+      this.#sinceMs = nowMs
+    }
+    return this.#current
   }
 
   #isProbeDue(nowMs: number): boolean {
-    if (!this.#isOpen || nowMs < this.#openUntilMs) return false
+    if (nowMs < this.#openUntilMs) return false
     return this.#probe === null || nowMs >= this.#probe.acquiredAtMs + longestProbeMs
   }
 
-  /** Counts a call; the users because of whom the breaker opens, if failures are too many now. */
-  #isTooMuch(hasFailed: boolean, user: string | undefined, nowMs: number): boolean {
-    const { calls, failures } = this.#recent.add(hasFailed, user, nowMs)
-    if (!hasFailed) {
-      this.#failuresInARow = 0
-      if (this.#usersInARow.size > 0) this.#usersInARow.clear()
-      return false
-    }
-    this.#failuresInARow += 1
-    see(this.#usersInARow, user)
-    const isRow = this.#failuresInARow >= failuresToOpen
-    const isShare = calls >= callsToOpen && failures * 2 >= calls
-    return (
-      (isRow && this.#isBelieved(this.#usersInARow)) || (isShare && this.#isBelieved(this.#recent.failing()))
-    )
-  }
-
-  #isBelieved(users: Set<string>): boolean {
-    if (users.size >= this.#options.usersToOpen) this.#culprits = null
-    else if (this.#recent.hasSuccessOfOthers(users)) return false
-    else this.#culprits = new Set(users)
-    return true
-  }
-
   #open(nowMs: number, atLeastMs = 0): void {
-    const { random, onChange } = this.#options
-    const isNew = !this.#isOpen
-    this.#openMs = isNew ? shortestOpenMs : Math.min(longestOpenMs, this.#openMs * 2)
+    const { random, onChange } = this.options
+    this.#openMs = this.#isOpen ? Math.min(longestOpenMs, this.#openMs * 2) : shortestOpenMs
     // Random, so that processes that lost the same target do not come back to it at the same moment.
     const randomMs = Math.min(longestOpenMs, this.#openMs * (0.75 + 0.5 * random()))
     this.#openUntilMs = nowMs + Math.max(randomMs, atLeastMs)
-    if (!isNew) return
+    if (this.#isOpen) return
     this.#isOpen = true
     this.#generation += 1
-    onChange('opened')
+    onChange?.('opened')
   }
 
   #close(): void {
     this.#isOpen = false
     this.#generation += 1
-    this.#failuresInARow = 0
-    this.#usersInARow.clear()
-    this.#recent.clear()
-    this.#options.onChange('closed')
-  }
-}
-
-/** One call that a breaker let through. Call `end` at least once; later calls are no-ops. */
-export class Permit {
-  hasEnded = false
-  /** Of the user's own breaker, where there is one. */
-  own: Permit | null = null
-
-  constructor(
-    readonly breaker: CircuitBreaker,
-    readonly callClass: CallClass,
-    readonly user: string | undefined,
-    readonly generation: number,
-    readonly acquiredAtMs: number,
-  ) {}
-
-  /** If that opens the breaker, it stays open for `openMs` at least. */
-  end(result: CallResult, openMs = 0): void {
-    if (this.hasEnded) return
-    this.hasEnded = true
-    this.breaker.end(this, result, openMs)
-    this.own?.end(result, openMs)
-  }
-}
-
-/** One half of the window. */
-class CallCounts {
-  calls = 0
-  failures = 0
-  readonly failing = new Set<string>()
-  readonly succeeding = new Set<string>()
-}
-
-/** Counts the calls of the last 5 to 10 s. */
-class RecentCalls {
-  #current = new CallCounts()
-  #earlier = new CallCounts()
-  /** When the current half of the window began. */
-  #sinceMs = -Infinity
-
-  add(hasFailed: boolean, user: string | undefined, nowMs: number): { calls: number; failures: number } {
-    if (nowMs >= this.#sinceMs + windowMs / 2) {
-      this.#earlier = nowMs < this.#sinceMs + windowMs ? this.#current : new CallCounts()
-      this.#current = new CallCounts()
-      this.#sinceMs = nowMs
-    }
-    this.#current.calls += 1
-    if (hasFailed) this.#current.failures += 1
-    see(hasFailed ? this.#current.failing : this.#current.succeeding, user)
-    return {
-      calls: this.#earlier.calls + this.#current.calls,
-      failures: this.#earlier.failures + this.#current.failures,
-    }
-  }
-
-  failing(): Set<string> {
-    return new Set([...this.#earlier.failing, ...this.#current.failing])
-  }
-
-  hasSuccessOfOthers(users: Set<string>): boolean {
-    return [...this.#earlier.succeeding, ...this.#current.succeeding].some((user) => !users.has(user))
-  }
-
-  clear(): void {
     this.#sinceMs = -Infinity
+    this.#failing.clear()
+    this.options.onChange?.('closed')
   }
-}
-
-function see(users: Set<string>, user: string | undefined): void {
-  if (user !== undefined && users.size < maxUsersSeen) users.add(user)
 }

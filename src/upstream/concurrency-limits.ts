@@ -43,93 +43,49 @@ export function callLimitsFor(maxConcurrentRequests: number): CallLimits {
 /** Releases a permit; called once. */
 export type Release = () => void
 
-/** One semaphore for the token server, one for each storage node, one for all of these, and one for streams. */
-export class ConcurrencyLimits {
-  readonly #limits: CallLimits
-  readonly #token: Semaphore
-  readonly #storage: Semaphore
-  readonly #streams: Semaphore
-  readonly #largeAnswers: Semaphore
-  readonly #nodes = new Map<string, Node>()
-  readonly #releaseToken = () => this.#token.release()
-  readonly #releaseStream = () => this.#streams.release()
-  readonly #releaseLargeAnswer = () => this.#largeAnswers.release()
-
-  constructor(limits: CallLimits) {
-    this.#limits = limits
-    this.#token = this.#semaphore('the token server', limits.token)
-    this.#storage = this.#semaphore('the storage', limits.storage)
-    this.#streams = this.#semaphore('the storage for one more list', limits.streams)
-    this.#largeAnswers = this.#semaphore('the storage for one more large answer', limits.largeAnswers)
-  }
-
-  /** A permit for one call: at once where one is free, else a promise, which rejects with `overload`. */
-  acquire(target: UpstreamTarget, origin: string): Release | Promise<Release> {
-    if (target === 'token') {
-      return this.#token.tryAcquire()
-        ? this.#releaseToken
-        : this.#token.acquire().then(() => this.#releaseToken)
-    }
-    const node = this.#nodes.get(origin) ?? this.#addNode(origin)
-    if (!node.semaphore.tryAcquire()) return node.semaphore.acquire().then(() => this.#acquireStorage(node))
-    return this.#storage.tryAcquire() ? node.release : this.#acquireStorage(node)
-  }
-
-  /** A permit for one stream; rejects with `overload`. */
-  async acquireStream(): Promise<Release> {
-    await this.#streams.acquire()
-    return this.#releaseStream
-  }
-
-  /** A permit to read one large answer whole; rejects with `overload`. */
-  async acquireLargeAnswer(): Promise<Release> {
-    await this.#largeAnswers.acquire()
-    return this.#releaseLargeAnswer
-  }
-
-  async #acquireStorage({ release, releaseNode }: Node): Promise<Release> {
-    try {
-      await this.#storage.acquire()
-      return release
-    } catch (error) {
-      releaseNode()
-      throw error
-    }
-  }
-
-  #addNode(origin: string): Node {
-    // Users' nodes come and go.
-    if (this.#nodes.size >= maxIdleNodes) {
-      for (const [other, { semaphore }] of this.#nodes) if (semaphore.isIdle) this.#nodes.delete(other)
-    }
-    const semaphore = this.#semaphore(`"${origin}"`, this.#limits.storageNode)
-    const releaseNode = () => semaphore.release()
-    const release = () => {
-      this.#storage.release()
-      semaphore.release()
-    }
-    const node = { semaphore, release, releaseNode }
-    this.#nodes.set(origin, node)
-    return node
-  }
-
-  #semaphore(name: string, capacity: number): Semaphore {
-    return new Semaphore(name, capacity, this.#limits.waiting, this.#limits.waitMs)
-  }
-}
-
 /** Idle nodes have nothing to remember. */
 const maxIdleNodes = 1000
 
-interface Node {
-  semaphore: Semaphore
-  /** Releases a permit of the node and one of all nodes together. */
-  release: Release
-  releaseNode: Release
+/** One semaphore for the token server, one for each storage node, one for all of these, and one for streams. */
+export class ConcurrencyLimits {
+  readonly streams: Semaphore
+  readonly largeAnswers: Semaphore
+  readonly #token: Semaphore
+  readonly #storage: Semaphore
+  readonly #nodes = new Map<string, Semaphore>()
+
+  constructor(private readonly limits: CallLimits) {
+    this.#token = new Semaphore('the token server', limits.token, limits)
+    this.#storage = new Semaphore('the storage', limits.storage, limits)
+    this.streams = new Semaphore('the storage for one more list', limits.streams, limits)
+    this.largeAnswers = new Semaphore('the storage for one more large answer', limits.largeAnswers, limits)
+  }
+
+  /** The semaphore of the calls to a target. */
+  of(target: UpstreamTarget, origin: string): Semaphore {
+    if (target === 'token') return this.#token
+    return this.#nodes.get(origin) ?? this.#addNode(origin)
+  }
+
+  #addNode(origin: string): Semaphore {
+    // Users' nodes come and go.
+    if (this.#nodes.size >= maxIdleNodes) {
+      for (const [other, node] of this.#nodes) if (node.isIdle) this.#nodes.delete(other)
+    }
+    const node = new Semaphore(`"${origin}"`, this.limits.storageNode, this.limits, this.#storage)
+    this.#nodes.set(origin, node)
+    return node
+  }
 }
 
-/** A semaphore: permits, and a queue of bounded length and time. */
-class Semaphore {
+interface Waiting {
+  admit(): void
+  refuse(error: UpstreamError): void
+  untilMs: number
+}
+
+/** Permits, and a queue of bounded length and time. */
+export class Semaphore {
   #free: number
   readonly #waiting: Waiting[] = []
   #timer: ReturnType<typeof setTimeout> | null = null
@@ -137,8 +93,9 @@ class Semaphore {
   constructor(
     private readonly name: string,
     private readonly capacity: number,
-    private readonly maxWaiting: number,
-    private readonly maxWaitMs: number,
+    private readonly queue: Pick<CallLimits, 'waiting' | 'waitMs'>,
+    /** Each permit holds one of these besides. */
+    private readonly whole: Semaphore | null = null,
   ) {
     this.#free = capacity
   }
@@ -148,54 +105,62 @@ class Semaphore {
     return this.#free === this.capacity
   }
 
-  /** Takes a permit if one is free. */
-  tryAcquire(): boolean {
-    if (this.#free === 0) return false
+  /** A permit if one is free. */
+  tryAcquire(): Release | null {
+    if (this.#free === 0 || this.whole?.tryAcquire() === null) return null
     this.#free -= 1
-    return true
+    return this.release
   }
 
-  /** Resolves when there is a permit. Rejects with `overload`. */
-  acquire(): Promise<void> {
-    if (this.tryAcquire()) return Promise.resolve()
-    if (this.#waiting.length >= this.maxWaiting) return Promise.reject(this.#overload())
-    return new Promise((admit, refuse) => {
-      this.#waiting.push({ admit, refuse, untilMs: performance.now() + this.maxWaitMs })
-      this.#watch()
-    })
+  /** A permit as soon as there is one. Rejects with `overload`. */
+  async acquire(): Promise<Release> {
+    if (this.#free > 0) this.#free -= 1
+    else await this.#wait()
+    try {
+      await this.whole?.acquire()
+    } catch (error) {
+      this.#giveBack()
+      throw error
+    }
+    return this.release
+  }
+
+  readonly release: Release = () => {
+    this.whole?.release()
+    this.#giveBack()
   }
 
   /** Gives the permit to the call that has waited longest. */
-  release(): void {
+  #giveBack(): void {
     const next = this.#waiting.shift()
     if (next) next.admit()
     else this.#free += 1
+  }
+
+  #wait(): Promise<void> {
+    if (this.#waiting.length >= this.queue.waiting) return Promise.reject(this.#overload())
+    return new Promise((admit, refuse) => {
+      this.#waiting.push({ admit, refuse, untilMs: performance.now() + this.queue.waitMs })
+      this.#watch()
+    })
   }
 
   /** One timer for all, because the call that has waited longest is the next to time out. */
   #watch(): void {
     const next = this.#waiting[0]
     if (!next || this.#timer) return
-    this.#timer = setTimeout(
-      () => {
-        this.#timer = null
-        const nowMs = performance.now()
-        while (this.#waiting[0] && this.#waiting[0].untilMs <= nowMs) {
-          this.#waiting.shift()!.refuse(this.#overload())
-        }
-        this.#watch()
-      },
-      Math.max(0, next.untilMs - performance.now()),
-    )
+    const expire = () => {
+      this.#timer = null
+      const nowMs = performance.now()
+      while (this.#waiting[0] && this.#waiting[0].untilMs <= nowMs) {
+        this.#waiting.shift()!.refuse(this.#overload())
+      }
+      this.#watch()
+    }
+    this.#timer = setTimeout(expire, Math.max(0, next.untilMs - performance.now()))
   }
 
   #overload(): UpstreamError {
     return new UpstreamError('overload', `Cannot call ${this.name}: ${this.capacity} calls are in flight`)
   }
-}
-
-interface Waiting {
-  admit(): void
-  refuse(error: UpstreamError): void
-  untilMs: number
 }

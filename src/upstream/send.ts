@@ -4,7 +4,7 @@ import { ConcurrencyLimits } from './concurrency-limits.ts'
 import { readRetryAfter } from './wire.ts'
 import type { UpstreamFailure } from '../domain/errors.ts'
 import type { BodyStream, UpstreamAnswer } from './answer.ts'
-import type { Breakers, Client, GuardedRequest, Permit } from './circuit-breaker.ts'
+import type { Breakers, GuardedRequest, Permit } from './circuit-breaker.ts'
 import type { CallLimits, Release, UpstreamTarget } from './concurrency-limits.ts'
 
 export interface UpstreamRequest extends GuardedRequest {
@@ -57,42 +57,39 @@ export interface UpstreamOptions {
   stallMs?: number
 }
 
-/** The only door to the token server and the storage. */
-export interface Upstream {
-  /**
-   * Sends one request, and a GET once more after what a second attempt may cure. Rejects with `UpstreamError`, without
-   * having sent anything while the target's breaker is open; every status that HTTP knows is an answer, except for
-   * redirections, which are never followed. A short body has come whole when this resolves.
-   */
-  send(request: UpstreamRequest): Promise<UpstreamAnswer>
-  /** A permit to hand on a stream at its reader's pace; rejects with `overload`. */
-  acquireStream(): Promise<Release>
-  /** Trusts these authorities from now on. Calls in flight end with the old ones. */
-  setCertificateAuthorities(ca: string | undefined): void
-}
+export type Upstream = ReturnType<typeof createUpstream>
 
 /** Bodies up to this size arrive in one piece. */
 const shortBytes = 262_144
 /** Longer error bodies are not understood. */
 const maxErrorBytes = 8192
+const longestStallMs = 30_000
 const nothing = new Uint8Array(0)
 
-export function createUpstream(options: UpstreamOptions): Upstream {
-  const { breakers, observe, now, random, delay, stallMs = 30_000 } = options
+/** The only door to the token server and the storage. */
+export function createUpstream(options: UpstreamOptions) {
+  const { breakers, observe, now, random, delay, stallMs = longestStallMs } = options
   const limits = new ConcurrencyLimits(options.limits)
-  const batcher = new TickBatcher()
   let tls = options.ca === undefined ? undefined : { ca: options.ca }
   let inFlight = 0
+  let tick: Promise<void> | null = null
 
   return {
     send,
-    acquireStream: () => limits.acquireStream(),
-    setCertificateAuthorities(ca) {
+    /** A permit to hand on a stream at its reader's pace; rejects with `overload`. */
+    acquireStream: () => limits.streams.acquire(),
+    /** Trusts these authorities from now on. Calls in flight end with the old ones. */
+    setCertificateAuthorities(ca: string | undefined) {
       tls = ca === undefined ? undefined : { ca }
       breakers.reset()
     },
   }
 
+  /**
+   * Sends one request, and a GET once more after what a second attempt may cure. Rejects with `UpstreamError`, without
+   * having sent anything while the target's breaker is open; every status that HTTP knows is an answer, except for
+   * redirections, which are never followed. A short body has come whole when this resolves.
+   */
   async function send(request: UpstreamRequest): Promise<UpstreamAnswer> {
     const deadlineMs = now() + request.timeoutMs
     if (request.method !== 'GET') return await attempt(request, deadlineMs)
@@ -100,7 +97,7 @@ export function createUpstream(options: UpstreamOptions): Upstream {
       const answer = await attempt(request, deadlineMs)
       if (!isTransient(answer) || !(await mayRetry(request, deadlineMs))) return answer
     } catch (error) {
-      if (!isCurable(error, request.client) || !(await mayRetry(request, deadlineMs))) throw error
+      if (!isCurable(error, request) || !(await mayRetry(request, deadlineMs))) throw error
     }
     return await attempt(request, deadlineMs)
   }
@@ -109,30 +106,29 @@ export function createUpstream(options: UpstreamOptions): Upstream {
     const pauseMs = 50 + random() * 100
     if (now() + pauseMs >= deadlineMs) return false
     await delay(pauseMs)
-    return breakers.admits(request)
+    return breakers.refusal(request) === null
   }
 
   async function attempt(request: UpstreamRequest, deadlineMs: number): Promise<UpstreamAnswer> {
-    const { target, url, method, headers, body, client } = request
-    const permit = breakers.acquire(request)
-    const call = new Call(request, permit, breakers)
-    let response: Response | null = null
+    const refusal = breakers.refusal(request)
+    if (refusal) throw refusal
+    const { target, url, method, headers, body } = request
+    const startedAtMs = now()
+    const call = new Call(request, deadlineMs, { breakers, now, stallMs })
     let isReported = false
     inFlight += 1
     try {
-      const acquired = limits.acquire(target, url.origin)
-      // No call waits while there is room.
-      if (typeof acquired === 'function') call.release = acquired
-      else {
-        call.release = await acquired
-        breakers.confirm(permit, request)
-        if (client?.signal.aborted) throw clientLeft()
+      call.setDeadline(Math.max(1, deadlineMs - startedAtMs), tooSlow)
+      const semaphore = limits.of(target, url.origin)
+      call.release = semaphore.tryAcquire()
+      if (call.release === null) {
+        call.release = await semaphore.acquire()
+        call.signal.throwIfAborted()
       }
-      if (inFlight > 1) await batcher.endOfTick()
-      const leftMs = Math.max(1, deadlineMs - now())
-      call.setDeadline(leftMs, tooSlow)
+      call.permit = breakers.acquire(request)
+      if (inFlight > 1) await endOfTick()
       headers['Accept-Encoding'] = 'identity'
-      response = await fetch(url.href, {
+      const response = await fetch(url.href, {
         method,
         headers,
         body,
@@ -143,37 +139,27 @@ export function createUpstream(options: UpstreamOptions): Upstream {
         keepalive: method === 'GET',
         tls,
       })
+      call.response = response
       const { status } = response
       checkUsable(response, url.host)
+      const answeredAtMs = now()
       isReported = true
-      report(request, status, null, now() - permit.acquiredAtMs)
+      report(request, status, null, answeredAtMs - startedAtMs)
       // Headers alone are no answer, so the beginning of the body has to come within the same time.
-      if (deadlineMs - now() > stallMs) call.setDeadline(stallMs, stalled)
-      const stream = request.isStreamed === true && status === 200 && !isShort(response)
-      breakers.answered(permit, request, response, !stream)
-      if (stream) {
-        return {
-          status,
-          headers: response.headers,
-          bytes: nothing,
-          stream: new CallBody(response, call, () => stallMs),
-        }
+      if (deadlineMs - answeredAtMs > stallMs) call.setDeadline(stallMs, stalled)
+      if (request.isStreamed === true && status === 200 && !isShort(response)) {
+        return { status, headers: response.headers, bytes: nothing, stream: call.toStream() }
       }
-      const pieceTimeoutMs = () => Math.min(stallMs, Math.max(1, deadlineMs - now()))
-      const bytes = await readWhole(response, call, request, pieceTimeoutMs)
+      const bytes = await readWhole(response, call, request)
       call.end(null)
       return { status, headers: response.headers, bytes, stream: null }
     } catch (error) {
       const failure = toUpstreamError(error, url.host)
       call.end(failure)
-      if (response) call.abort(response)
+      call.abort()
       if (!isReported && failure instanceof UpstreamError) {
-        report(
-          request,
-          failure.status,
-          client?.signal.aborted ? null : failure.failure,
-          now() - permit.acquiredAtMs,
-        )
+        const cause = request.client?.signal.aborted ? null : failure.failure
+        report(request, failure.status, cause, now() - startedAtMs)
       }
       throw failure
     } finally {
@@ -195,11 +181,23 @@ export function createUpstream(options: UpstreamOptions): Upstream {
     observe({ target, method, status, failure, ms })
   }
 
+  /**
+   * Delays calls to the end of the tick, so that the fetches of concurrent requests start together: one wake-up of the
+   * network thread instead of one each.
+   */
+  function endOfTick(): Promise<void> {
+    return (tick ??= new Promise((resolve) => {
+      setImmediate(() => {
+        tick = null
+        resolve()
+      })
+    }))
+  }
+
   async function readWhole(
     response: Response,
     call: Call,
     { maxBytes, isStreamed }: UpstreamRequest,
-    pieceTimeoutMs: () => number,
   ): Promise<Uint8Array> {
     const { status } = response
     // Only a code is read from these bodies; nothing else bounds the length of a stream.
@@ -210,18 +208,16 @@ export function createUpstream(options: UpstreamOptions): Upstream {
     if (length !== null && length <= Math.min(shortBytes, allowed)) return await response.bytes()
     if (length === null || length <= allowed) {
       if (response.body === null) return nothing
-      const release = await limits.acquireLargeAnswer()
+      const release = await limits.largeAnswers.acquire()
       try {
-        const bytes = await readBounded(new CallBody(response, call, pieceTimeoutMs), allowed)
+        const bytes = await readBounded(call, allowed)
         if (bytes !== null) return bytes
       } finally {
         release()
       }
     }
-    if (saysLittle) {
-      call.abort(response)
-      return nothing
-    }
+    call.abort()
+    if (saysLittle) return nothing
     throw new UpstreamError('bad-response', `Cannot read an answer: larger than ${maxBytes} bytes`, {
       status,
     })
@@ -231,43 +227,37 @@ export function createUpstream(options: UpstreamOptions): Upstream {
 /** A client that hangs up is noticed after this time. Most calls are over by then, and never listen. */
 const hangUpMs = 50
 
-/** One call: its deadline, its abort, and what it releases at its end. */
-class Call implements EventListenerObject {
+/**
+ * One call: its deadline, its end, and the body of its answer. A piece of the body that does not come in time ends it; the
+ * reader's time between two reads does not count.
+ */
+class Call implements BodyStream, EventListenerObject {
   release: Release | null = null
+  permit: Permit | null = null
+  response: Response | null = null
   readonly #controller = new AbortController()
   #timer: ReturnType<typeof setTimeout> | null = null
   #leftMs = 0
-  #tooLate: ((host: string) => UpstreamError) | null = null
+  #tooLate = tooSlow
   #listensTo: AbortSignal | null = null
+  #reader: ReadableStreamDefaultReader<Uint8Array> | null = null
+  #failure: unknown = null
   #hasEnded = false
 
   constructor(
     private readonly request: UpstreamRequest,
-    private readonly permit: Permit,
-    private readonly breakers: Breakers,
+    private deadlineMs: number,
+    private readonly upstream: { breakers: Breakers; now(): number; stallMs: number },
   ) {}
-
-  get host(): string {
-    return this.request.url.host
-  }
 
   /** Aborts what the call does. */
   get signal(): AbortSignal {
     return this.#controller.signal
   }
 
-  get hasEnded(): boolean {
-    return this.#hasEnded
-  }
-
-  /** The caller has hung up. */
-  handleEvent(): void {
-    this.#controller.abort(clientLeft())
-  }
-
   /** Sets the deadline: after so many ms the call is aborted with that error. */
   setDeadline(ms: number, tooLate: (host: string) => UpstreamError): void {
-    this.clearDeadline()
+    this.#clearDeadline()
     this.#tooLate = tooLate
     const listensLater = this.request.client !== undefined && this.#listensTo === null
     const firstMs = listensLater ? Math.min(ms, hangUpMs) : ms
@@ -278,8 +268,8 @@ class Call implements EventListenerObject {
   /** The deadline has passed, or it is time to listen for a client that hangs up. */
   wake(): void {
     this.#listen()
-    if (this.#leftMs <= 0) this.#controller.abort(this.#tooLate!(this.host))
-    else this.setDeadline(this.#leftMs, this.#tooLate!)
+    if (this.#leftMs > 0) this.setDeadline(this.#leftMs, this.#tooLate)
+    else this.#controller.abort(this.#tooLate(this.request.url.host))
   }
 
   #listen(): void {
@@ -290,17 +280,58 @@ class Call implements EventListenerObject {
     else signal.addEventListener('abort', this)
   }
 
+  /** The client has hung up. */
+  handleEvent(): void {
+    const message = 'Gave up a call: nobody waits for it any more'
+    this.#controller.abort(new UpstreamError('connection-lost', message))
+  }
+
   /** Clears the deadline while the other side owes nothing. */
-  clearDeadline(): void {
+  #clearDeadline(): void {
     if (this.#timer === null) return
     clearTimeout(this.#timer)
     this.#timer = null
   }
 
-  abort(response: Response): void {
+  /** The call as a body that takes as long as its reader. For the breaker the call has ended. */
+  toStream(): BodyStream {
+    this.#judge(null)
+    this.deadlineMs = Infinity
+    return this
+  }
+
+  async read(): Promise<Uint8Array | null> {
+    if (this.#failure !== null) throw this.#failure
+    if (this.#hasEnded) return null
+    const { now, stallMs } = this.upstream
+    // The first read has the rest of the call's time.
+    if (this.#reader !== null)
+      this.setDeadline(Math.max(1, Math.min(stallMs, this.deadlineMs - now())), stalled)
+    this.#reader ??= this.response!.body!.getReader()
+    try {
+      const { value } = await this.#reader.read()
+      this.#clearDeadline()
+      if (!value) this.end(null)
+      return value ?? null
+    } catch (error) {
+      const failure = toUpstreamError(error, this.request.url.host)
+      this.end(failure)
+      throw failure
+    }
+  }
+
+  cancel(): void {
+    if (this.#hasEnded) return
+    this.end(null)
+    this.abort()
+  }
+
+  /** Stops what is left of the call. */
+  abort(): void {
     this.#controller.abort()
     // The abort rejects the reads of a body, also where no reader waits.
-    if (!response.bodyUsed) response.body?.cancel().catch(() => {})
+    const body = this.#reader ?? (this.response?.bodyUsed === false ? this.response.body : null)
+    body?.cancel().catch(() => {})
   }
 
   releasePermit(): void {
@@ -308,78 +339,24 @@ class Call implements EventListenerObject {
     this.release = null
   }
 
-  /** Reports the end to the breaker; null: everything that was wanted has come. Further calls do nothing. */
+  /** Ends the call; null: everything that was wanted has come. Further calls do nothing. */
   end(failure: unknown): void {
     if (this.#hasEnded) return
     this.#hasEnded = true
-    this.clearDeadline()
+    this.#failure = failure
+    this.#clearDeadline()
     this.#listensTo?.removeEventListener('abort', this)
     this.releasePermit()
-    this.breakers.ended(this.permit, this.request, failure)
-  }
-}
-
-/**
- * The body of an answer. A piece that does not come in time ends it; the reader's time between two reads does not count.
- * The first read has the rest of the call's time.
- */
-class CallBody implements BodyStream {
-  readonly #reader: ReadableStreamDefaultReader<Uint8Array>
-  #failure: unknown = null
-  #isFirst = true
-
-  constructor(
-    private readonly response: Response,
-    private readonly call: Call,
-    /** The time for the next piece, in ms. */
-    private readonly pieceTimeoutMs: () => number,
-  ) {
-    this.#reader = response.body!.getReader()
+    this.#judge(failure)
   }
 
-  releasePermit(): void {
-    this.call.releasePermit()
-  }
-
-  async read(): Promise<Uint8Array | null> {
-    if (this.#failure !== null) throw this.#failure
-    if (this.call.hasEnded) return null
-    if (!this.#isFirst) this.call.setDeadline(this.pieceTimeoutMs(), stalled)
-    this.#isFirst = false
-    try {
-      const { value } = await this.#reader.read()
-      this.call.clearDeadline()
-      if (!value) this.call.end(null)
-      return value ?? null
-    } catch (error) {
-      this.#failure = toUpstreamError(error, this.call.host)
-      this.call.end(this.#failure)
-      throw this.#failure
-    }
-  }
-
-  cancel(): void {
-    if (this.call.hasEnded) return
-    this.call.end(null)
-    this.call.abort(this.response)
-    this.#reader.cancel().catch(() => {})
-  }
-}
-
-/**
- * Delays calls to the end of the tick, so that the fetches of concurrent requests start together: one wake-up of the
- * network thread instead of one each.
- */
-class TickBatcher {
-  #tick: Promise<void> | null = null
-
-  endOfTick(): Promise<void> {
-    return (this.#tick ??= new Promise((resolve) => {
-      setImmediate(() => {
-        this.#tick = null
-        resolve()
-      })
-    }))
+  /** Tells the breaker, once, how the call went. */
+  #judge(failure: unknown): void {
+    const { permit } = this
+    this.permit = null
+    if (permit === null) return
+    if (failure === null) this.upstream.breakers.answered(permit, this.response!)
+    else this.upstream.breakers.failed(permit, failure)
   }
 }
 
@@ -398,10 +375,6 @@ function tooSlow(host: string): UpstreamError {
 
 function stalled(host: string): UpstreamError {
   return new UpstreamError('timeout', `Cannot read the answer of "${host}": it stalled`)
-}
-
-function clientLeft(): UpstreamError {
-  return new UpstreamError('connection-lost', 'Gave up a call: nobody waits for it any more')
 }
 
 function checkUsable({ status, headers }: Response, host: string): void {
@@ -424,7 +397,7 @@ function isTransient({ status, headers }: UpstreamAnswer): boolean {
   return readRetryAfter(headers, 0) === null
 }
 
-function isCurable(error: unknown, client: Client | undefined): boolean {
+function isCurable(error: unknown, { client }: UpstreamRequest): boolean {
   if (!(error instanceof UpstreamError) || client?.signal.aborted) return false
   return error.failure === 'unreachable' || error.failure === 'connection-lost'
 }

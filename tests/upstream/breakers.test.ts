@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, it } from 'bun:test'
 import { UpstreamError } from '../../src/domain/errors.ts'
-import { createBreakers } from '../../src/upstream/circuit-breaker.ts'
+import { readBounded } from '../../src/upstream/answer.ts'
+import { Breakers } from '../../src/upstream/circuit-breaker.ts'
 import { startFaultProxy } from '../support/fault-proxy.ts'
 import { failureOf, newUpstream } from './rig.ts'
 import type { BreakerEvent, GuardedRequest } from '../../src/upstream/circuit-breaker.ts'
@@ -16,27 +17,20 @@ afterEach(async () => {
 function startBreakers() {
   const clock = { nowMs: 1000 }
   const events: BreakerEvent[] = []
-  const breakers = createBreakers({
+  const breakers = new Breakers({
     now: () => clock.nowMs,
     random: () => 0.5,
     observe: (event) => events.push(event),
   })
   const answer = (request: GuardedRequest, status: number, headers: Record<string, string> = {}) =>
-    breakers.answered(breakers.acquire(request), request, { status, headers: new Headers(headers) }, false)
+    breakers.answered(breakers.acquire(request), { status, headers: new Headers(headers) })
   const fail = (request: GuardedRequest, failure: unknown, afterMs = 0) => {
     const permit = breakers.acquire(request)
     clock.nowMs += afterMs
-    breakers.ended(permit, request, failure)
+    breakers.failed(permit, failure)
   }
   /** Why a call may not be made, or null. */
-  const refusalOf = (request: GuardedRequest) => {
-    try {
-      breakers.acquire(request).end('ignored')
-      return null
-    } catch (error) {
-      return error as UpstreamError
-    }
-  }
+  const refusalOf = (request: GuardedRequest) => breakers.refusal(request)
   return { breakers, clock, events, answer, fail, refusalOf }
 }
 
@@ -49,7 +43,7 @@ function by(user: string, target: UpstreamTarget = 'storage'): GuardedRequest {
   return at(target, undefined, user)
 }
 
-describe('createBreakers', () => {
+describe('Breakers', () => {
   it.each<[UpstreamTarget, number, Record<string, string>]>([
     ['token', 500, {}],
     ['token', 502, {}],
@@ -334,7 +328,7 @@ describe('createBreakers', () => {
 
     // While it was remembered only one call was let through.
     const together = [breakers.acquire(at('storage')), breakers.acquire(at('storage'))]
-    for (const permit of together) permit.end('success')
+    for (const permit of together) breakers.answered(permit, new Response())
     expect(breakers.counts()[1]).toEqual({ target: 'storage', open: 0, halfOpen: 0 })
   })
 })
@@ -473,14 +467,16 @@ describe('createSend, towards a target that keeps failing', () => {
       waiting: 1,
       waitMs: 5000,
     }
-    const breakers = createBreakers({ now: () => performance.now() + skipped.ms, random: () => 0.5 })
+    const breakers = new Breakers({ now: () => performance.now() + skipped.ms, random: () => 0.5 })
     const { proxy, skipped, text } = await start({ limits, breakers })
     proxy.plan(({ index }) => (index === 0 ? { kind: 'hang' } : null))
     const first = text()
     await proxy.waitFor(({ index }) => index === 0)
     const second = failureOf(text())
 
-    for (let count = 0; count < 5; count += 1) breakers.acquire(at('storage', proxy.url)).end('failure')
+    for (let count = 0; count < 5; count += 1) {
+      breakers.answered(breakers.acquire(at('storage', proxy.url)), new Response(null, { status: 500 }))
+    }
     proxy.release()
 
     expect(await first).toBe(100)
@@ -517,6 +513,18 @@ describe('createSend, towards a target that keeps failing', () => {
     expect(await text()).toBe(100)
 
     probe.stream!.cancel()
+  })
+
+  it('has judged a stream by its beginning, however it ends', async () => {
+    const { proxy, send, text } = await start({}, () => new Response('x'.repeat(1_000_000)))
+    proxy.plan(({ index }) => (index < 6 ? { kind: 'reset-mid-body', afterBytes: 300_000 } : null))
+
+    for (let count = 0; count < 6; count += 1) {
+      const { stream } = await send({ isStreamed: true })
+      expect(await failureOf(readBounded(stream!, 2_000_000))).toMatchObject({ failure: 'connection-lost' })
+    }
+
+    expect(await text({ maxBytes: 2_000_000 })).toBe(1_000_000)
   })
 
   it('learns nothing from a caller who hangs up', async () => {

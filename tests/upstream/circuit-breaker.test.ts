@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'bun:test'
 import { CircuitBreaker } from '../../src/upstream/circuit-breaker.ts'
-import type { CallClass, CallResult } from '../../src/upstream/circuit-breaker.ts'
+import type { CallResult, GuardedRequest } from '../../src/upstream/circuit-breaker.ts'
 
 /** A breaker whose open times are exact unless chance is to be tried. */
 function start(random = 0.5) {
@@ -12,15 +12,24 @@ function start(random = 0.5) {
     onChange: (change) => changes.push(change),
     usersToOpen: 3,
   })
-  const call = (result: CallResult, callClass: CallClass = 'normal') => {
-    const permit = breaker.acquire(callClass)
-    permit?.end(result)
-    return permit !== null
+  /** A call that ends when it is told so. */
+  const begin = (callClass?: GuardedRequest['callClass']) => {
+    const permit = breaker.acquire(requestOf(callClass))
+    return { end: (result: CallResult, openMs?: number) => breaker.end(permit, result, openMs) }
+  }
+  const passes = (callClass?: GuardedRequest['callClass']) => breaker.admits(requestOf(callClass))
+  const call = (result: CallResult, callClass?: GuardedRequest['callClass']) => {
+    if (!passes(callClass)) return false
+    begin(callClass).end(result)
+    return true
   }
   const calls = (pattern: string) =>
     [...pattern].forEach((mark) => call(mark === 'f' ? 'failure' : mark === 'w' ? 'success' : 'ignored'))
-  const passes = () => breaker.admits('normal')
-  return { breaker, clock, changes, call, calls, passes }
+  return { breaker, clock, changes, begin, call, calls, passes }
+}
+
+function requestOf(callClass?: GuardedRequest['callClass']): GuardedRequest {
+  return { target: 'storage', url: new URL('http://node.example'), callClass }
 }
 
 function opened(random?: number) {
@@ -159,16 +168,15 @@ describe('CircuitBreaker, open', () => {
   })
 
   it('ignores calls that began before: they neither close it nor keep it open', () => {
-    const { breaker, calls, changes, passes } = start()
-    const [slow, slower, slowest] = [1, 2, 3].map(() => breaker.acquire('normal')!)
+    const { breaker, calls, changes, passes, begin } = start()
+    const [slow, slower, slowest] = [begin(), begin(), begin()]
     calls('fffff')
 
-    slow!.end('success')
+    slow.end('success')
     expect(passes()).toBe(false)
-    slower!.end('failure')
+    slower.end('failure')
     expect(breaker.openForMs).toBe(1000)
-    expect(breaker.stillAdmits(slowest!)).toBe(false)
-    slowest!.end('failure')
+    slowest.end('failure')
 
     expect(changes).toEqual(['opened'])
   })
@@ -176,13 +184,12 @@ describe('CircuitBreaker, open', () => {
 
 describe('CircuitBreaker, half-open', () => {
   it('lets one call through at a time, and all when that went well', () => {
-    const { breaker, clock, call, changes, passes } = opened()
+    const { breaker, clock, call, changes, passes, begin } = opened()
     clock.nowMs += 1000
 
     expect([breaker.state, passes()]).toEqual(['half-open', true])
-    const probe = breaker.acquire('normal')!
+    const probe = begin()
     expect([breaker.state, call('success'), breaker.openForMs]).toEqual(['half-open', false, 0])
-    expect(breaker.stillAdmits(probe)).toBe(true)
     probe.end('success')
 
     expect([breaker.state, call('success'), call('success')]).toEqual(['closed', true, true])
@@ -210,9 +217,9 @@ describe('CircuitBreaker, half-open', () => {
   })
 
   it('does not wait for ever for a probe', () => {
-    const { breaker, clock, call, passes } = opened()
+    const { breaker, clock, call, passes, begin } = opened()
     clock.nowMs += 1000
-    const lost = breaker.acquire('normal')!
+    const lost = begin()
 
     clock.nowMs += 29_999
     expect(passes()).toBe(false)
@@ -224,10 +231,10 @@ describe('CircuitBreaker, half-open', () => {
   })
 
   it('takes no failure for its own of a call that began before', () => {
-    const { breaker, clock, calls, call, changes } = start()
-    const early = Array.from({ length: 5 }, () => breaker.acquire('normal')!)
+    const { clock, calls, call, changes, begin } = start()
+    const early = Array.from({ length: 5 }, () => begin())
     calls('fffff')
-    const late = Array.from({ length: 5 }, () => breaker.acquire('must-complete')!)
+    const late = Array.from({ length: 5 }, () => begin('must-complete'))
     clock.nowMs += 1000
     call('success')
 
@@ -239,11 +246,9 @@ describe('CircuitBreaker, half-open', () => {
 
 describe('CircuitBreaker, for what settles', () => {
   it('is never closed to it, and closes when it goes well', () => {
-    const { breaker, call, calls, changes, passes } = start()
-    const early = breaker.acquire('must-complete')!
+    const { call, calls, changes, passes } = start()
     calls('fffff')
 
-    expect(breaker.stillAdmits(early)).toBe(true)
     expect(call('success', 'must-complete')).toBe(true)
 
     expect(passes()).toBe(true)
@@ -259,10 +264,10 @@ describe('CircuitBreaker, for what settles', () => {
   })
 
   it('takes it for the probe when one is due', () => {
-    const { breaker, clock, passes } = opened()
+    const { breaker, clock, passes, begin } = opened()
     clock.nowMs += 1000
 
-    const settling = breaker.acquire('must-complete')!
+    const settling = begin('must-complete')
     expect(passes()).toBe(false)
     settling.end('failure')
 
@@ -282,7 +287,7 @@ describe('CircuitBreaker, for a look', () => {
   })
 
   it('learns nothing from it else', () => {
-    const { breaker, call, clock, passes } = start()
+    const { breaker, call, clock, passes, begin } = start()
 
     for (let count = 0; count < 30; count += 1) call('failure', 'probe')
     expect(passes()).toBe(true)
@@ -294,13 +299,13 @@ describe('CircuitBreaker, for a look', () => {
     call('failure', 'probe')
     expect(breaker.openForMs).toBe(1000)
     clock.nowMs += 1000
-    breaker.acquire('probe')
+    begin('probe')
     expect(passes()).toBe(true)
   })
 
   it('is closed to it while the target wants to be left alone', () => {
-    const { breaker, call, clock } = opened()
-    const early = breaker.acquire('probe')!
+    const { breaker, call, clock, begin } = opened()
+    const early = begin('probe')
     breaker.pause(60_000)
 
     early.end('success')
@@ -327,8 +332,8 @@ describe('CircuitBreaker.pause', () => {
   })
 
   it('makes no later open time longer, however many calls were told', () => {
-    const { breaker, clock, call } = start()
-    const permits = Array.from({ length: 5 }, () => breaker.acquire('normal')!)
+    const { breaker, clock, call, begin } = start()
+    const permits = Array.from({ length: 5 }, () => begin())
     for (const permit of permits) {
       breaker.pause(10_000)
       permit.end('ignored')
@@ -341,30 +346,16 @@ describe('CircuitBreaker.pause', () => {
   })
 })
 
-describe('Permit.end', () => {
-  it('counts once', () => {
-    const { breaker, calls, passes } = start()
-    const permit = breaker.acquire('normal')!
-
-    permit.end('failure')
-    permit.end('success')
-    permit.end('failure')
-    calls('fff')
-    expect(passes()).toBe(true)
-    calls('f')
-
-    expect(passes()).toBe(false)
-  })
-
+describe('CircuitBreaker.end', () => {
   it('can make the open time longer that it brings about, and no other', () => {
-    const { breaker, calls } = start()
+    const { breaker, calls, begin } = start()
 
-    breaker.acquire('normal')!.end('failure', 20_000)
+    begin().end('failure', 20_000)
     calls('fff')
-    breaker.acquire('normal')!.end('failure', 20_000)
+    begin().end('failure', 20_000)
 
     expect(breaker.openForMs).toBe(20_000)
-    breaker.acquire('must-complete')!.end('failure', 30_000)
+    begin('must-complete').end('failure', 30_000)
     expect(breaker.openForMs).toBe(20_000)
   })
 })
@@ -385,12 +376,11 @@ describe('CircuitBreaker.isForgotten', () => {
   })
 
   it('never while a call is under way', () => {
-    const { breaker, clock } = start()
-    const permit = breaker.acquire('normal')!
+    const { breaker, clock, begin } = start()
+    const permit = begin()
     clock.nowMs += 10 * 60_000
 
     expect(breaker.isForgotten).toBe(false)
-    permit.end('ignored')
     permit.end('ignored')
     clock.nowMs += 60_000
 

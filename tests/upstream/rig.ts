@@ -1,4 +1,4 @@
-import { createBreakers } from '../../src/upstream/circuit-breaker.ts'
+import { Breakers } from '../../src/upstream/circuit-breaker.ts'
 import { callLimitsFor } from '../../src/upstream/concurrency-limits.ts'
 import { createUpstream } from '../../src/upstream/send.ts'
 import { createLimitsCache } from '../../src/upstream/storage-limits.ts'
@@ -88,7 +88,7 @@ export function newUpstream(options: Partial<UpstreamOptions> = {}) {
   const { now = () => performance.now(), random = () => 0.5 } = options
   return createUpstream({
     limits: callLimitsFor(512),
-    breakers: createBreakers({ now, random }),
+    breakers: new Breakers({ now, random }),
     observe: () => {},
     delay: async () => {},
     now,
