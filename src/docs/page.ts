@@ -3,16 +3,10 @@
  * session storage, so that it survives a reload, and is gone with the tab.
  */
 
-interface Parameter {
-  in: string
-  name: string
-  example?: unknown
-}
-
 interface Operation {
   summary: string
   description?: string
-  parameters?: Parameter[]
+  parameters?: { name: string; example?: string }[]
   requestBody?: unknown
 }
 
@@ -21,23 +15,19 @@ interface ApiDocument {
   paths: Record<string, Record<string, Operation>>
 }
 
-interface SwaggerUi {
+/** What this page uses of Swagger UI, which is loaded before it. */
+declare function SwaggerUIBundle(options: object): {
   preauthorizeApiKey(scheme: string, value: string): void
   layoutActions: { show(thing: string[], isShown: boolean): void }
 }
-
-type Component = (properties: { children?: unknown }) => unknown
 
 interface Wrapped {
   React: { createElement(component: unknown, properties: object, ...children: unknown[]): unknown }
 }
 
-declare function SwaggerUIBundle(options: object): SwaggerUi
-
-const headTag = 'Headers only'
 const names = ['BEARER_TOKEN', 'KEY_ID', 'BUCKET'] as const
 /** Who asks, by the names that the sandbox and the recipe for Firefox use. */
-export type Identity = Record<(typeof names)[number], string>
+export type Identity = Partial<Record<(typeof names)[number], string>>
 
 // A collection that no device reads, so that trying out does no harm.
 const scratch = 'scratch'
@@ -46,18 +36,20 @@ const known = 'menu'
 const largestHighlighted = 100_000
 
 const form = document.getElementById('identity') as HTMLFormElement
-const field = (name: string) => form.elements.namedItem(name) as HTMLInputElement
-const state = document.getElementById('state')!
 
 /** What the link holds, which the sandbox has made, or what this tab has been told before. */
-function readIdentity(): Partial<Identity> {
+function readIdentity(): Identity {
   const given = new URLSearchParams(location.hash.slice(1))
   if (!given.has('BEARER_TOKEN')) return JSON.parse(sessionStorage.getItem('identity') ?? '{}')
   // Out of sight, and out of what is copied from the address bar.
   history.replaceState(null, '', location.pathname + location.search)
-  const identity = Object.fromEntries(names.map((name) => [name, given.get(name) ?? '']))
+  return Object.fromEntries(names.map((name) => [name, given.get(name) ?? '']))
+}
+
+/** Fills in the form; a reload finds the identity again. */
+function remember(identity: Identity): void {
+  for (const name of names) (form.elements.namedItem(name) as HTMLInputElement).value = identity[name] ?? ''
   sessionStorage.setItem('identity', JSON.stringify(identity))
-  return identity
 }
 
 function bucketOf(keyId: string): string {
@@ -71,9 +63,8 @@ function bucketOf(keyId: string): string {
 function fitted(source: ApiDocument, bucket: string): ApiDocument {
   const [{ url: prefix } = { url: '' }] = source.servers
   const text = JSON.stringify(source)
-  const own = JSON.parse(
-    bucket ? text.replaceAll('0123456789abcdef0123456789abcdef', bucket) : text,
-  ) as ApiDocument
+  const example = '0123456789abcdef0123456789abcdef'
+  const own = JSON.parse(text.replaceAll(example, bucket || example)) as ApiDocument
   const paths = Object.entries(own.paths).map(([path, methods]) => {
     for (const [method, operation] of Object.entries(methods)) fit(method, operation)
     return [prefix + path, methods]
@@ -92,19 +83,17 @@ function fit(method: string, operation: Operation): void {
     const example = examples[parameter.name]
     if (example !== undefined) parameter.example = example
   }
-  if (operation.requestBody) {
+  if (method === 'post') {
     const body = JSON.stringify(operation.requestBody)
-    operation.requestBody = JSON.parse(
-      method === 'post' ? body.replace(/(collections\/)bookmarks(\/records\/)/g, `$1${scratch}$2`) : body,
-    )
+    operation.requestBody = JSON.parse(body.replaceAll('/bookmarks/records/', `/${scratch}/records/`))
   }
   if (!isWrite) return
   const collections = (document.body.dataset[method] ?? '').split(' ').filter(Boolean)
-  if (collections.length === 0) operation.summary += ' (not enabled here)'
-  const enabled =
-    collections.length === 0
-      ? '**Not enabled here**: the operator has opened no collection to it.'
-      : `**Enabled here** in ${collections.map((name) => `\`${name}\``).join(', ')}.`
+  let enabled = `**Enabled here** in ${collections.map((name) => `\`${name}\``).join(', ')}.`
+  if (collections.length === 0) {
+    operation.summary += ' (not enabled here)'
+    enabled = '**Not enabled here**: the operator has opened no collection to it.'
+  }
   operation.description = `${enabled}\n\n${operation.description ?? ''}`
 }
 
@@ -112,29 +101,24 @@ function fit(method: string, operation: Operation): void {
 const largeAnswers = {
   wrapComponents: {
     SyntaxHighlighter:
-      (original: Component, { React }: Wrapped): Component =>
-      (properties) => {
-        const { children } = properties
-        if (typeof children !== 'string' || children.length <= largestHighlighted) {
+      (original: unknown, { React }: Wrapped) =>
+      (properties: { children?: unknown }): unknown => {
+        const { children: text } = properties
+        if (typeof text !== 'string' || text.length <= largestHighlighted)
           return React.createElement(original, properties)
-        }
-        const rest = `\n… ${(children.length - largestHighlighted).toLocaleString()} more characters: Download has them all.`
-        return React.createElement(
-          'pre',
-          { className: 'microlight' },
-          children.slice(0, largestHighlighted) + rest,
-        )
+        const rest = (text.length - largestHighlighted).toLocaleString()
+        const shown = `${text.slice(0, largestHighlighted)}\n… ${rest} more characters: Download has them all.`
+        return React.createElement('pre', { className: 'microlight' }, shown)
       },
   },
 }
 
-function draw(source: ApiDocument, identity: Partial<Identity>): void {
-  const { BEARER_TOKEN, KEY_ID, BUCKET } = identity
+function draw(source: ApiDocument, { BEARER_TOKEN, KEY_ID, BUCKET = '' }: Identity): void {
   // A place of its own for each drawing, because the library does not let go of one that it has drawn in.
   const place = document.createElement('div')
   document.getElementById('page')!.replaceChildren(place)
   const ui = SwaggerUIBundle({
-    spec: fitted(source, BUCKET ?? ''),
+    spec: fitted(source, BUCKET),
     domNode: place,
     deepLinking: true,
     docExpansion: 'list',
@@ -144,20 +128,14 @@ function draw(source: ApiDocument, identity: Partial<Identity>): void {
     validatorUrl: null,
     plugins: [largeAnswers],
     onComplete() {
-      ui.layoutActions.show(['operations-tag', headTag], false)
+      ui.layoutActions.show(['operations-tag', 'Headers only'], false)
       if (!BEARER_TOKEN || !KEY_ID) return
       ui.preauthorizeApiKey('bearer', BEARER_TOKEN)
       ui.preauthorizeApiKey('keyId', KEY_ID)
-      state.textContent =
+      document.getElementById('state')!.textContent =
         'Every request below is filled in and authorised. It stays so until you close this tab.'
     },
   })
-}
-
-function showLink(id: string, href: string): void {
-  const link = document.getElementById(id) as HTMLAnchorElement
-  link.href = href
-  link.hidden = false
 }
 
 function followColours(): void {
@@ -169,17 +147,21 @@ function followColours(): void {
 
 followColours()
 const identity = readIdentity()
-for (const name of names) field(name).value = identity[name] ?? ''
+remember(identity)
 const source = (await (await fetch('__api__')).json()) as ApiDocument
 document.getElementById('prefix')!.textContent = source.servers[0]?.url ?? ''
-if ('/explore' in source.paths) showLink('explorer', 'explore')
+if ('/explore' in source.paths) {
+  const link = document.getElementById('explorer') as HTMLAnchorElement
+  link.href = 'explore'
+  link.hidden = false
+}
 draw(source, identity)
 
 form.addEventListener('submit', (event) => {
   event.preventDefault()
-  const given = Object.fromEntries(names.map((name) => [name, field(name).value.trim()])) as Identity
-  given.BUCKET ||= bucketOf(given.KEY_ID)
-  field('BUCKET').value = given.BUCKET
-  sessionStorage.setItem('identity', JSON.stringify(given))
+  const values = new FormData(form)
+  const given: Identity = Object.fromEntries(names.map((name) => [name, `${values.get(name)}`.trim()]))
+  given.BUCKET ||= bucketOf(given.KEY_ID ?? '')
+  remember(given)
   draw(source, given)
 })

@@ -1,7 +1,7 @@
 import { collectionKeys, decryptRecord, keyPairFromHex } from '../../docs/examples/sync-crypto.js'
 import type { ClearRecord, KeyPair } from '../../docs/examples/sync-crypto.js'
 
-/** The values that reading an account's data takes. */
+/** The values that reading an account's data takes; fields of the form have their names. */
 export interface Credentials {
   token: string
   keyId: string
@@ -21,6 +21,8 @@ interface WireRecord {
 /** A record with its meaning; `clear` is null, and `problem` tells why, where the key does not open it. */
 export interface Entry {
   collection: string
+  /** Where the bridge has it. */
+  path: string
   wire: WireRecord
   clear: ClearRecord | null
   problem: string | null
@@ -33,15 +35,14 @@ export class Trouble extends Error {
   constructor(
     readonly kind: TroubleKind,
     message: string,
-    readonly retryAfterSeconds: number | null = null,
   ) {
     super(message)
   }
 }
 
 export interface Account {
-  /** The collections of the account, and when each last changed; without that of the keys. */
-  collections: { id: string; last_modified: number }[]
+  /** The names of the account's collections, without that of the keys. */
+  collections: string[]
   /** Calls back with the records of a collection as they come. */
   read(collection: string, onEntries: (entries: Entry[]) => void): Promise<void>
 }
@@ -49,8 +50,8 @@ export interface Account {
 const pageSize = 1000
 
 /** Opens an account at the bridge that this page comes from. Rejects with `Trouble`. */
-export async function openAccount(given: Credentials): Promise<Account> {
-  const credentials = checkCredentials(given)
+export async function openAccount(form: FormData): Promise<Account> {
+  const credentials = readCredentials(form)
   const listed = await ask(credentials, '/collections')
   const keysRecord = await ask(credentials, '/collections/crypto/records/keys').catch((error: Trouble) => {
     const none = 'This account has no keys in its storage: has a Firefox of it synced yet?'
@@ -62,14 +63,19 @@ export async function openAccount(given: Credentials): Promise<Account> {
       'This sync key does not open the account: it belongs to another one, or is an old one.',
     )
   })
+  const ids: string[] = listed.body.data.map(({ id }: WireRecord) => id)
   return {
-    collections: listed.body.data.filter(({ id }: { id: string }) => id !== 'crypto'),
+    collections: ids.filter((id) => id !== 'crypto'),
     async read(collection, onEntries) {
       const keyPair = await keysOf(collection)
-      const path = `/collections/${encodeURIComponent(collection)}/records`
+      const records = `/collections/${encodeURIComponent(collection)}/records`
+      async function entryOf(wire: WireRecord): Promise<Entry> {
+        const path = `/v1/buckets/${credentials.bucket}${records}/${encodeURIComponent(wire.id)}`
+        return { collection, path, wire, ...(await decrypted(collection, wire, keyPair)) }
+      }
       for (let query = `?_limit=${pageSize}`; query !== '';) {
-        const { body, headers } = await ask(credentials, path + query)
-        onEntries(await Promise.all(body.data.map((wire: WireRecord) => open(collection, wire, keyPair))))
+        const { body, headers } = await ask(credentials, records + query)
+        onEntries(await Promise.all(body.data.map(entryOf)))
         // Of the next page's address only the query: the page asks only the bridge that it comes from.
         const next = headers.get('Next-Page')
         query = next === null ? '' : new URL(next).search
@@ -78,16 +84,20 @@ export async function openAccount(given: Credentials): Promise<Account> {
   }
 }
 
-async function open(collection: string, wire: WireRecord, keyPair: KeyPair): Promise<Entry> {
+type Content = Pick<Entry, 'clear' | 'problem'>
+
+async function decrypted(
+  collection: string,
+  { id, payload = '' }: WireRecord,
+  keyPair: KeyPair,
+): Promise<Content> {
   try {
     // `meta` is the one collection that is not encrypted.
     const clear =
-      collection === 'meta'
-        ? { id: wire.id, ...JSON.parse(wire.payload ?? '') }
-        : await decryptRecord(keyPair, { id: wire.id, payload: wire.payload ?? '' })
-    return { collection, wire, clear, problem: null }
+      collection === 'meta' ? { id, ...JSON.parse(payload) } : await decryptRecord(keyPair, { id, payload })
+    return { clear, problem: null }
   } catch (error) {
-    return { collection, wire, clear: null, problem: reasonOf(error) }
+    return { clear: null, problem: reasonOf(error) }
   }
 }
 
@@ -122,25 +132,32 @@ function troubleOf(
 ): Trouble {
   const message = body?.message ?? `The bridge answers ${status}.`
   // 104: something is missing or contradicts itself, which another token would not cure.
-  if (status === 401 && body?.errno !== 104)
-    return new Trouble('expired', 'The access token is not accepted (any more).')
+  if (status === 401 && body?.errno !== 104) return new Trouble('expired', expired)
   if (status === 404) return new Trouble('empty', message)
   if (status === 400 || status === 401) return new Trouble('credentials', message)
-  return new Trouble('unavailable', message, Number(headers.get('Retry-After')) || null)
+  const seconds = Number(headers.get('Retry-After'))
+  return new Trouble('unavailable', seconds > 0 ? `${message} Try again in ${seconds} s.` : message)
 }
 
-function checkCredentials({ token, keyId, bucket, syncKey }: Credentials): Credentials {
+const expired =
+  'The access token is not accepted (any more). Tokens live for some hours at most: ' +
+  'get a new one the way you got this, and paste it here.'
+
+function readCredentials(form: FormData): Credentials {
+  const value = (name: keyof Credentials) => `${form.get(name)}`.trim()
   const refuse = (message: string) => new Trouble('credentials', message)
+  const token = value('token')
   if (!/^\S+$/.test(token)) throw refuse('The access token is missing.')
+  const keyId = value('keyId')
   if (!/^\d+-[\w-]{22}={0,2}$/.test(keyId)) {
     throw refuse(
       'The key id is a number, a hyphen and 22 characters, like 1700000000000-AbCdEfGhIjKlMnOpQrStUv.',
     )
   }
-  const key = hexKey(syncKey)
-  if (key === null)
+  const syncKey = hexKey(value('syncKey'))
+  if (syncKey === null)
     throw refuse('The sync key is 64 bytes: 128 hexadecimal digits, or 86 characters of base64url.')
-  return { token, keyId, bucket: bucket || bucketOf(keyId), syncKey: key }
+  return { token, keyId, bucket: value('bucket') || bucketOf(keyId), syncKey }
 }
 
 /** The bucket that a key id names: the part behind the hyphen as hexadecimal digits; empty when it is none. */

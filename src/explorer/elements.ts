@@ -20,6 +20,16 @@ export function make<Tag extends keyof HTMLElementTagNameMap>(
   return element
 }
 
+/** A button that sends no form. */
+export function button(properties: Properties, ...children: Child[]): HTMLButtonElement {
+  return make('button', { type: 'button', ...properties }, ...children)
+}
+
+/** A link that tells the site nothing about this page. */
+export function link(href: string, properties: Properties, ...children: Child[]): HTMLAnchorElement {
+  return make('a', { href, target: '_blank', rel: 'noopener noreferrer', ...properties }, ...children)
+}
+
 const svgSpace = 'http://www.w3.org/2000/svg'
 
 /** One of the page's own icons. */
@@ -47,61 +57,71 @@ export function avatar(name: string): HTMLElement {
   return badge
 }
 
-/** A part of a long list: its rows are made when it comes near the window. */
-export interface Section {
-  title: string | null
-  rows: number
-  fill(): HTMLElement[]
-}
+const partRows = 60
 
-/** A list of any length that scrolls smoothly: rows are of one height, and those far away are not made yet. */
-export function longList(sections: Section[], label: string): HTMLElement {
-  const fills = new Map<Element, () => HTMLElement[]>()
+/**
+ * A list of any length that scrolls smoothly: rows are of one height, and are made, some at a time, when they come near
+ * the window.
+ */
+export function longList<T>(
+  label: string,
+  groups: { title: string | null; items: T[] }[],
+  row: (item: T) => HTMLElement,
+): HTMLElement {
+  const itemsIn = new Map<Element, T[]>()
   const observer = new IntersectionObserver(
     (seen) => {
       for (const { isIntersecting, target } of seen) {
         if (!isIntersecting) continue
-        target.append(...fills.get(target)!())
+        target.append(...itemsIn.get(target)!.map(row))
         observer.unobserve(target)
       }
     },
     { rootMargin: '1000px' },
   )
-  const parts = sections.map(({ title, rows, fill }) => {
-    const body = make('div', { class: 'rows' })
-    body.style.setProperty('--rows', String(rows))
-    fills.set(body, fill)
-    observer.observe(body)
-    return make('section', {}, title === null ? null : make('h2', {}, title), body)
-  })
-  const list = make('div', { class: 'list', role: 'group', 'aria-label': label }, ...parts)
-  list.addEventListener('keydown', (event) => moveFocus(event, list))
+  const list = make('div', { class: 'list', role: 'group', 'aria-label': label, onkeydown: moveFocus })
+  for (const { title, items } of groups) {
+    for (let start = 0; start < items.length; start += partRows) {
+      const part = items.slice(start, start + partRows)
+      const body = make('div', { class: 'rows' })
+      body.style.setProperty('--rows', String(part.length))
+      itemsIn.set(body, part)
+      observer.observe(body)
+      list.append(make('section', {}, title !== null && start === 0 && make('h2', {}, title), body))
+    }
+  }
   return list
 }
 
-const sectionRows = 60
-
-/** Cuts many rows into sections, of which the first has the title. */
-export function inSections<T>(title: string | null, items: T[], row: (item: T) => HTMLElement): Section[] {
-  const sections: Section[] = []
-  for (let start = 0; start < items.length; start += sectionRows) {
-    const part = items.slice(start, start + sectionRows)
-    sections.push({ title: start === 0 ? title : null, rows: part.length, fill: () => part.map(row) })
-  }
-  return sections
-}
-
-/** Arrow keys go from row to row, without a stop at everything that is in one. */
-export function moveFocus(event: KeyboardEvent, list: HTMLElement): void {
-  const step = { ArrowDown: 1, ArrowUp: -1 }[event.key]
+/** For `onkeydown`: arrow keys go from row to row, without a stop at everything that is in one. */
+export function moveFocus(event: Event): void {
+  const { key, currentTarget } = event as KeyboardEvent
+  const step = { ArrowDown: 1, ArrowUp: -1 }[key]
   if (step === undefined) return
-  const rows = [...list.querySelectorAll<HTMLElement>('[data-row]')].filter(
+  const rows = [...(currentTarget as HTMLElement).querySelectorAll<HTMLElement>('[data-row]')].filter(
     (row) => row.offsetParent !== null,
   )
-  const current = rows.indexOf(document.activeElement as HTMLElement)
-  const next = rows[Math.max(0, current + step)]
+  const next = rows[Math.max(0, rows.indexOf(document.activeElement as HTMLElement) + step)]
   if (!next) return
   event.preventDefault()
   next.focus()
   next.scrollIntoView({ block: 'nearest' })
+}
+
+let silence = 0
+
+/** Tells something in passing. */
+export function say(text: string): void {
+  const status = byId('status')
+  status.textContent = text
+  status.classList.add('said')
+  clearTimeout(silence)
+  silence = window.setTimeout(() => status.classList.remove('said'), 2500)
+}
+
+export function copy(text: string): void {
+  void navigator.clipboard.writeText(text).then(
+    () => say('Copied'),
+    () => say('This browser does not let the page copy'),
+  )
 }

@@ -6,18 +6,26 @@
  */
 import { bucketOf, openAccount, readLines, Trouble } from './account.ts'
 import type { Account, Credentials, Entry } from './account.ts'
-import { byId, icon, make } from './elements.ts'
-import { bookmarksFile, bookmarkTree, everythingFile } from './meaning.ts'
-import { drawDetails, otherView, unreadableView, views } from './views.ts'
-import type { Shown, View } from './views.ts'
+import { button, byId, copy, icon, make, say } from './elements.ts'
+import { bookmarksFile, bookmarkTree, everythingFile, readable } from './meaning.ts'
+import type { Group } from './meaning.ts'
+import { countOf, drawView, matching, otherView, unreadableView, views } from './views.ts'
+import type { View } from './views.ts'
+
+/** A view and what it shows. */
+interface Content {
+  view: View
+  groups: Group[]
+}
 
 const form = byId<HTMLFormElement>('credentials')
-const view = byId('view')
+const main = byId('view')
 const search = byId<HTMLInputElement>('search')
 const details = byId<HTMLDialogElement>('details')
 
-let credentials: Credentials = { token: '', keyId: '', bucket: '', syncKey: '' }
 let entries = new Map<string, Entry[]>()
+/** Made once for what has been read so far, because a search looks through it with every letter. */
+let contents: Content[] | null = null
 let chosen = 'devices'
 let reading = new Set<string>()
 /** What kept a collection from being read. */
@@ -25,31 +33,14 @@ const failures = new Map<string, string>()
 /** Counts connections, so that the answers of one that was left are not shown in the next. */
 let connection = 0
 
-const shown: Shown = {
-  entriesOf: (collection) => entries.get(collection) ?? [],
-  search: '',
-  openDetails(entry) {
-    details.replaceChildren(...drawDetails(entry, credentials.bucket, () => details.close()))
-    details.showModal()
-  },
-  copy(text) {
-    void navigator.clipboard.writeText(text).then(
-      () => say('Copied'),
-      () => say('This browser does not let the page copy'),
-    )
-  },
-}
-
-const unreadable = unreadableView(() => [...entries.values()].flat().filter(({ clear }) => clear === null))
-
 function start(): void {
   const given = readLines(location.hash.slice(1).replaceAll('&', '\n'))
   // The link's secrets go out of sight, and out of what is copied from the address bar.
   if (location.hash !== '') history.replaceState(null, '', location.pathname + location.search)
   fillIn(given)
   if (!given.token || !given.keyId || !given.syncKey) return showConnect(null)
-  view.replaceChildren(make('p', { class: 'nothing' }, 'Asking the bridge …'))
-  byId('explorer').hidden = false
+  main.replaceChildren(nothing('Asking the bridge …'))
+  show('explorer')
   void connect()
 }
 
@@ -62,43 +53,34 @@ function field(name: string): HTMLInputElement {
   return form.elements.namedItem(name) as HTMLInputElement
 }
 
+function show(part: 'connect' | 'explorer'): void {
+  byId('connect').hidden = part !== 'connect'
+  byId('explorer').hidden = part !== 'explorer'
+}
+
 function showConnect(trouble: Trouble | null): void {
   const place = byId('trouble')
   place.hidden = trouble === null
-  place.textContent = trouble === null ? '' : adviceFor(trouble)
-  byId('connect').hidden = false
-  byId('explorer').hidden = true
+  place.textContent = trouble?.message ?? ''
+  show('connect')
   byId('back').hidden = entries.size === 0
   byId<HTMLButtonElement>('open').disabled = false
-  const first = trouble?.kind === 'key' ? 'syncKey' : 'token'
-  field(first).focus()
+  field(trouble?.kind === 'key' ? 'syncKey' : 'token').focus()
   if (trouble?.kind === 'expired') field('token').select()
-}
-
-function adviceFor({ kind, message, retryAfterSeconds }: Trouble): string {
-  if (kind === 'expired') {
-    return `${message} Tokens live for some hours at most: get a new one the way you got this, and paste it here.`
-  }
-  return retryAfterSeconds === null ? message : `${message} Try again in ${retryAfterSeconds} s.`
 }
 
 /** Reads everything with what the form holds; what was shown before stays until the new answers come. */
 async function connect(): Promise<void> {
   const current = ++connection
-  credentials = Object.fromEntries(
-    ['token', 'keyId', 'bucket', 'syncKey'].map((name) => [name, field(name).value.trim()]),
-  ) as unknown as Credentials
-  credentials.bucket ||= bucketOf(credentials.keyId)
   byId<HTMLButtonElement>('open').disabled = true
   try {
-    const account = await openAccount(credentials)
+    const account = await openAccount(new FormData(form))
     if (current !== connection) return
-    entries = new Map()
-    reading = new Set(account.collections.map(({ id }) => id))
-    byId('connect').hidden = true
-    byId('explorer').hidden = false
-    draw()
+    setEntries(new Map())
+    reading = new Set(account.collections)
     failures.clear()
+    show('explorer')
+    draw()
     const waiting = [...reading]
     await Promise.all(Array.from({ length: readsAtOnce }, () => readSome(account, waiting, current)))
   } catch (error) {
@@ -113,36 +95,48 @@ const readsAtOnce = 3
 
 /** Reads collections until none is waiting. One that fails leaves the others readable; a token that is refused ends it. */
 async function readSome(account: Account, waiting: string[], current: number): Promise<void> {
-  for (let collection = waiting.shift(); collection !== undefined; collection = waiting.shift()) {
-    const id = collection
+  for (let id = waiting.shift(); id !== undefined; id = waiting.shift()) {
+    const collection = id
     try {
-      await account.read(id, (more) => {
-        if (current === connection) entries.set(id, [...(entries.get(id) ?? []), ...more])
+      await account.read(collection, (more) => {
+        if (current === connection) setEntries(entries.set(collection, [...entriesOf(collection), ...more]))
       })
     } catch (error) {
       if (!(error instanceof Trouble) || error.kind === 'expired') throw error
-      failures.set(id, adviceFor(error))
+      failures.set(collection, error.message)
     }
     if (current !== connection) return
-    reading.delete(id)
+    reading.delete(collection)
     drawSoon()
   }
 }
 
+function entriesOf(collection: string): Entry[] {
+  return entries.get(collection) ?? []
+}
+
+function setEntries(all: Map<string, Entry[]>): void {
+  entries = all
+  contents = null
+}
+
 function leave(): void {
   connection += 1
-  credentials = { token: '', keyId: '', bucket: '', syncKey: '' }
-  entries = new Map()
+  setEntries(new Map())
   form.reset()
-  for (const part of [view, details, byId('nav')]) part.replaceChildren()
+  for (const part of [main, details, byId('nav')]) part.replaceChildren()
   showConnect(null)
 }
 
-function allViews(): View[] {
+function readContents(): Content[] {
   const known = new Set(['crypto', ...views.flatMap(({ collections }) => collections)])
   const others = [...entries.keys()].filter((collection) => !known.has(collection)).toSorted()
-  const problems = unreadable.count({ ...shown, search: '' }) > 0 ? [unreadable] : []
-  return [...views, ...others.map(otherView), ...problems]
+  const unreadable = [...entries.values()].flat().filter(({ clear }) => clear === null)
+  const problems = unreadable.length > 0 ? [unreadableView(unreadable)] : []
+  return [...views, ...others.map(otherView), ...problems].map((view) => ({
+    view,
+    groups: view.groups(...view.collections.map((collection) => readable(entriesOf(collection)))),
+  }))
 }
 
 let isDrawing = false
@@ -158,60 +152,58 @@ function drawSoon(): void {
 }
 
 function draw(): void {
-  const all = allViews()
-  const current = all.find(({ id }) => id === chosen) ?? all[0]!
+  contents ??= readContents()
+  const word = search.value.trim().toLowerCase()
+  const found = contents.map(({ view, groups }) => ({ view, groups: matching(groups, word) }))
+  const { view, groups } = found.find((each) => each.view.id === chosen) ?? found[0]!
   const focused = document.activeElement?.getAttribute('data-view')
-  byId('nav').replaceChildren(...all.map((each) => navigationButton(each, each === current)))
+  byId('nav').replaceChildren(...found.map((each) => navigationButton(each, each.view === view)))
   if (focused) focusNavigation(focused)
-  const isReading = current.collections.some((collection) => reading.has(collection))
-  const count = current.count(shown)
-  const title = make('h1', {}, current.title)
-  view.replaceChildren(title, ...notices(current))
-  if (count > 0) view.append(current.draw(shown))
-  else if (isReading) view.append(make('p', { class: 'nothing' }, 'Reading and decrypting …'))
-  else view.append(make('p', { class: 'nothing' }, nothingFound(current)))
-  view.setAttribute('aria-busy', String(isReading))
+  main.replaceChildren(make('h1', {}, view.title), ...notices(view))
+  if (countOf(view, groups) > 0) main.append(drawView(view, groups))
+  else if (isReading(view)) main.append(nothing('Reading and decrypting …'))
+  else main.append(nothing(word === '' ? view.empty : nothingFound(view)))
+  main.setAttribute('aria-busy', String(isReading(view)))
 }
 
-function nothingFound({ title, empty }: View): string {
-  return shown.search === '' ? empty : `Nothing in ${title.toLowerCase()} has “${search.value.trim()}” in it.`
+function isReading({ collections }: View): boolean {
+  return collections.some((collection) => reading.has(collection))
+}
+
+function nothing(text: string): HTMLElement {
+  return make('p', { class: 'nothing' }, text)
+}
+
+function nothingFound({ title }: View): string {
+  return `Nothing in ${title.toLowerCase()} has “${search.value.trim()}” in it.`
 }
 
 function notices({ collections }: View): HTMLElement[] {
   const failed = collections.flatMap((collection) => failures.get(collection) ?? [])
   if (failed.length > 0) return [notice(`Not everything could be read. ${failed[0]}`, 'Try again', connect)]
-  const problems = collections
-    .flatMap((collection) => shown.entriesOf(collection))
-    .filter(({ clear }) => !clear)
+  const problems = collections.flatMap(entriesOf).filter(({ clear }) => clear === null)
   if (problems.length === 0) return []
-  const text =
-    problems.length === 1 ? '1 record here can’t be read.' : `${problems.length} records here can’t be read.`
-  return [notice(text, 'Which?', () => choose(unreadable.id))]
+  const records = problems.length === 1 ? '1 record' : `${problems.length} records`
+  return [notice(`${records} here can’t be read.`, 'Which?', () => choose('unreadable'))]
 }
 
 function notice(text: string, label: string, act: () => unknown): HTMLElement {
-  const button = make('button', { class: 'link', type: 'button', onclick: () => void act() }, label)
-  return make('p', { class: 'notice' }, icon('unreadable'), make('span', {}, text), button)
+  const more = button({ class: 'link', onclick: () => void act() }, label)
+  return make('p', { class: 'notice' }, icon('unreadable'), make('span', {}, text), more)
 }
 
-function navigationButton(each: View, isCurrent: boolean): HTMLElement {
-  const image = ['devices', 'bookmarks', 'history', 'passwords', 'forms', 'prefs', 'unreadable'].includes(
-    each.id,
-  )
-  const isReading = each.collections.some((collection) => reading.has(collection))
-  const count = each.count(shown)
-  return make(
-    'button',
+function navigationButton({ view, groups }: Content, isCurrent: boolean): HTMLElement {
+  const count = countOf(view, groups)
+  return button(
     {
-      type: 'button',
-      class: shown.search !== '' && count === 0 ? 'faint' : '',
+      class: search.value.trim() !== '' && count === 0 ? 'faint' : '',
       'aria-current': isCurrent ? 'page' : null,
-      'data-view': each.id,
-      onclick: () => choose(each.id),
+      'data-view': view.id,
+      onclick: () => choose(view.id),
     },
-    icon(image ? each.id : 'other'),
-    make('span', {}, each.title),
-    make('small', {}, isReading ? '…' : count.toLocaleString()),
+    icon(view.icon ?? view.id),
+    make('span', {}, view.title),
+    make('small', {}, isReading(view) ? '…' : count.toLocaleString()),
   )
 }
 
@@ -223,19 +215,9 @@ function choose(id: string): void {
 }
 
 function focusNavigation(id: string): void {
-  const button = document.querySelector<HTMLElement>(`[data-view="${CSS.escape(id)}"]`)
-  button?.focus({ preventScroll: true })
-  button?.scrollIntoView({ block: 'nearest', inline: 'nearest' })
-}
-
-let silence = 0
-
-function say(text: string): void {
-  const status = byId('status')
-  status.textContent = text
-  status.classList.add('said')
-  clearTimeout(silence)
-  silence = window.setTimeout(() => status.classList.remove('said'), 2500)
+  const found = document.querySelector<HTMLElement>(`[data-view="${CSS.escape(id)}"]`)
+  found?.focus({ preventScroll: true })
+  found?.scrollIntoView({ block: 'nearest', inline: 'nearest' })
 }
 
 function save(name: string, type: string, text: string): void {
@@ -259,29 +241,23 @@ form.addEventListener('paste', (event) => {
 field('keyId').addEventListener('input', () => {
   field('bucket').value = bucketOf(field('keyId').value.trim()) || field('bucket').value
 })
-byId('copy-recipe').addEventListener('click', () => shown.copy(byId('recipe').textContent ?? ''))
-byId('leave').addEventListener('click', leave)
-byId('back').addEventListener('click', () => {
-  byId('connect').hidden = true
-  byId('explorer').hidden = false
-})
-byId('refresh').addEventListener('click', () => void connect())
-byId('save-bookmarks').addEventListener('click', () =>
-  save('bookmarks.html', 'text/html', bookmarksFile(bookmarkTree(shown.entriesOf('bookmarks')))),
-)
-byId('save-everything').addEventListener('click', () =>
-  save('firefox-sync.json', 'application/json', everythingFile([...entries.values()].flat(), new Date())),
-)
-search.addEventListener('input', () => {
-  shown.search = search.value.trim().toLowerCase()
-  drawSoon()
-})
+for (const [id, act] of Object.entries({
+  'copy-recipe': () => copy(byId('recipe').textContent ?? ''),
+  leave,
+  back: () => show('explorer'),
+  refresh: connect,
+  'save-bookmarks': () =>
+    save('bookmarks.html', 'text/html', bookmarksFile(bookmarkTree(readable(entriesOf('bookmarks'))))),
+  'save-everything': () =>
+    save('firefox-sync.json', 'application/json', everythingFile([...entries.values()].flat(), new Date())),
+})) {
+  byId(id).addEventListener('click', act)
+}
+search.addEventListener('input', drawSoon)
 document.addEventListener('keydown', (event) => {
-  const isTyping = event.target instanceof HTMLInputElement
-  if (event.key === '/' && !isTyping && !byId('explorer').hidden) {
-    event.preventDefault()
-    search.focus()
-  }
+  if (event.key !== '/' || event.target instanceof HTMLInputElement || byId('explorer').hidden) return
+  event.preventDefault()
+  search.focus()
 })
 document.addEventListener('click', (event) => {
   const menu = byId<HTMLDetailsElement>('download')

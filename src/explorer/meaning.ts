@@ -1,6 +1,14 @@
+import type { ClearRecord } from '../../docs/examples/sync-crypto.js'
 import type { Entry } from './account.ts'
 
-/** What a list shows of a record. */
+/** A record that can be read and is no deletion. */
+export type Readable = Entry & { clear: ClearRecord }
+
+export function readable(entries: Entry[]): Readable[] {
+  return entries.filter((entry): entry is Readable => entry.clear !== null && entry.clear.deleted !== true)
+}
+
+/** What a row shows of a record. */
 export interface Item {
   entry: Entry
   title: string
@@ -9,27 +17,28 @@ export interface Item {
   url: string | null
   /** What a search looks through, in lower case. */
   text: string
+  /** What the row ends with, which may depend on the time of day. */
+  meta?: () => string
+  /** A password, which is hidden until somebody asks for it. */
+  secret?: string
+}
+
+/** Items that belong together. */
+export interface Group {
+  /** A number is a day: the moment it begins. */
+  title: string | number | null
+  items: Item[]
+  /** The device that the items are tabs of. */
+  device?: { kind: 'phone' | 'tablet' | 'desktop'; about: string; seenMs: number; entry: Entry }
+  /** The folders of bookmarks, while no search cuts them. */
+  tree?: TreeNode[]
 }
 
 /** A bookmark or a folder with its contents. */
 export interface TreeNode extends Item {
+  entry: Readable
   kind: 'folder' | 'bookmark' | 'separator'
   children: TreeNode[]
-}
-
-/** The visits to one page on one day. */
-export interface Visit extends Item {
-  atMs: number
-  count: number
-}
-
-export interface Device {
-  name: string
-  kind: 'phone' | 'tablet' | 'desktop'
-  about: string
-  seenMs: number
-  entry: Entry
-  tabs: (Item & { usedMs: number })[]
 }
 
 type Fields = Record<string, unknown>
@@ -43,13 +52,34 @@ export function hostOf(address: string): string {
   return URL.canParse(address) ? new URL(address).hostname.replace(/^www\./, '') : ''
 }
 
-/** The fields of a record, or none where it cannot be read or is a deletion. */
-function fieldsOf({ clear }: Entry): Fields | null {
-  return clear === null || clear.deleted === true ? null : clear
-}
-
 function textOf(value: unknown): string {
   return typeof value === 'string' ? value : ''
+}
+
+function listOf<T>(value: unknown): T[] {
+  return Array.isArray(value) ? value : []
+}
+
+function tagsOf({ tags }: Fields): string[] {
+  return listOf(tags).filter((tag) => typeof tag === 'string')
+}
+
+function isMoment(ms: number): boolean {
+  return ms > 0 && ms < 8.64e15
+}
+
+function grouped<Key, T>(items: T[], keyOf: (item: T) => Key): Map<Key, T[]> {
+  const groups = new Map<Key, T[]>()
+  for (const item of items) {
+    const group = groups.get(keyOf(item))
+    if (group) group.push(item)
+    else groups.set(keyOf(item), [item])
+  }
+  return groups
+}
+
+export function byTitle(left: Item, right: Item): number {
+  return left.title.localeCompare(right.title)
 }
 
 function itemOf(entry: Entry, title: string, subtitle: string, address: unknown = null): Item {
@@ -69,19 +99,16 @@ const rootTitles: Record<string, string> = {
  * Bookmarks as their folders have them: a folder's `children` decides about order. What no folder lists is shown in
  * the folder that it names, and what names none that exists at the end.
  */
-export function bookmarkTree(entries: Entry[]): TreeNode[] {
-  const nodes = new Map<string, { node: TreeNode; fields: Fields }>()
-  for (const entry of entries) {
-    const fields = fieldsOf(entry)
-    if (fields) nodes.set(entry.wire.id, { node: nodeOf(entry, fields), fields })
-  }
-  const parentOf = new Map<string, string | null>()
-  for (const id of ['places', ...Object.keys(rootTitles)]) parentOf.set(id, null)
-  function place(parent: TreeNode, id: string): void {
+export function bookmarkTree(entries: Readable[]): TreeNode[] {
+  const nodes = new Map(entries.map((entry) => [entry.wire.id, nodeOf(entry)]))
+  const rootIds = Object.keys(rootTitles)
+  const parentOf = new Map<string, string | null>(['places', ...rootIds].map((id) => [id, null]))
+  function place(id: string, parent: TreeNode | undefined): void {
     const child = nodes.get(id)
-    if (child === undefined || parentOf.has(id) || isWithin(parent.entry.wire.id, id)) return
+    if (child === undefined || parentOf.has(id) || parent?.kind !== 'folder') return
+    if (isWithin(parent.entry.wire.id, id)) return
     parentOf.set(id, parent.entry.wire.id)
-    parent.children.push(child.node)
+    parent.children.push(child)
   }
   // Two folders that hold each other would never end.
   function isWithin(inner: string, outer: string): boolean {
@@ -89,163 +116,167 @@ export function bookmarkTree(entries: Entry[]): TreeNode[] {
     while (above !== null && above !== outer) above = parentOf.get(above) ?? null
     return above === outer
   }
-  const folders = [...nodes.values()].filter(({ node }) => node.kind === 'folder')
-  for (const { node, fields } of folders) {
-    for (const id of Array.isArray(fields.children) ? fields.children : []) place(node, String(id))
+  for (const node of nodes.values()) {
+    for (const id of listOf(node.entry.clear.children)) place(String(id), node)
   }
-  for (const [id, { fields }] of nodes) {
-    const parent = nodes.get(textOf(fields.parentid))
-    if (parent?.node.kind === 'folder') place(parent.node, id)
-  }
-  const roots = Object.keys(rootTitles).flatMap((id) => nodes.get(id)?.node ?? [])
-  const lost = [...nodes].filter(([id]) => !parentOf.has(id)).map(([, { node }]) => node)
-  return [...roots, ...lost]
+  for (const [id, { entry }] of nodes) place(id, nodes.get(textOf(entry.clear.parentid)))
+  return [
+    ...rootIds.flatMap((id) => nodes.get(id) ?? []),
+    ...[...nodes].flatMap(([id, node]) => (parentOf.has(id) ? [] : [node])),
+  ]
 }
 
-function nodeOf(entry: Entry, fields: Fields): TreeNode {
-  const { id } = entry.wire
-  const kind = fields.type === 'folder' || fields.type === 'separator' ? fields.type : 'bookmark'
-  const title = textOf(fields.title) || rootTitles[id] || ''
-  const address = textOf(fields.bmkUri)
-  const tags = Array.isArray(fields.tags) ? fields.tags.filter((tag) => typeof tag === 'string') : []
-  const subtitle = [hostOf(address), ...tags.map((tag) => `#${tag}`)].filter(Boolean).join('  ')
-  return { ...itemOf(entry, title, subtitle, address), kind, children: [] }
-}
-
-/** How many bookmarks there are in a folder and all below. */
-export function countBookmarks({ kind, children }: TreeNode): number {
-  return kind === 'bookmark' ? 1 : children.reduce((sum, child) => sum + countBookmarks(child), 0)
+function nodeOf(entry: Readable): TreeNode {
+  const { type, title, bmkUri } = entry.clear
+  const tags = tagsOf(entry.clear).map((tag) => `#${tag}`)
+  const subtitle = [hostOf(textOf(bmkUri)), ...tags].filter(Boolean).join('  ')
+  const item = itemOf(entry, textOf(title) || rootTitles[entry.wire.id] || '', subtitle, textOf(bmkUri))
+  return { ...item, entry, kind: type === 'folder' || type === 'separator' ? type : 'bookmark', children: [] }
 }
 
 /** All bookmarks of a tree, each with the path to it. */
 export function flatten(nodes: TreeNode[], path = ''): Item[] {
   return nodes.flatMap((node) => {
+    if (node.kind === 'separator') return []
     if (node.kind === 'folder') return flatten(node.children, path ? `${path} / ${node.title}` : node.title)
-    return node.kind === 'bookmark'
-      ? [{ ...node, subtitle: [path, node.subtitle].filter(Boolean).join('  ·  ') }]
-      : []
+    return [{ ...node, subtitle: [path, node.subtitle].filter(Boolean).join('  ·  ') }]
   })
 }
 
 /** Visits by day, the latest first: each page once for every day on which it was visited. */
-export function historyByDay(entries: Entry[]): { day: number; visits: Visit[] }[] {
-  const days = new Map<number, Visit[]>()
-  for (const entry of entries) {
-    const fields = fieldsOf(entry)
-    if (!fields) continue
-    const item = itemOf(entry, textOf(fields.title), hostOf(textOf(fields.histUri)), fields.histUri)
-    for (const [day, { atMs, count }] of visitsByDay(fields.visits, entry.wire.last_modified)) {
-      const visits = days.get(day) ?? []
-      if (visits.length === 0) days.set(day, visits)
-      visits.push({ ...item, atMs, count })
-    }
-  }
-  return [...days]
-    .toSorted(([left], [right]) => right - left)
-    .map(([day, visits]) => ({ day, visits: visits.toSorted((left, right) => right.atMs - left.atMs) }))
+export function historyByDay(entries: Readable[]): Group[] {
+  const visits = entries.flatMap((entry) => {
+    const { title, histUri } = entry.clear
+    const item = itemOf(entry, textOf(title), hostOf(textOf(histUri)), histUri)
+    const moments = visitTimes(entry.clear)
+    const days = grouped(moments.length > 0 ? moments : [entry.wire.last_modified], startOfDay)
+    return [...days].map(([day, times]) => ({ day, atMs: times[0]!, item: visitOf(item, times) }))
+  })
+  const latestFirst = visits.toSorted((left, right) => right.atMs - left.atMs)
+  return [...grouped(latestFirst, ({ day }) => day)].map(([title, found]) => ({
+    title,
+    items: found.map(({ item }) => item),
+  }))
 }
 
-function visitsByDay(visits: unknown, modifiedMs: number): Map<number, { atMs: number; count: number }> {
-  const found = new Map<number, { atMs: number; count: number }>()
-  const moments = (Array.isArray(visits) ? visits : []).map((visit: Fields) => Number(visit?.date) / 1000)
-  const known = moments.filter((moment) => moment > 0 && moment < 8.64e15)
-  for (const atMs of known.length > 0 ? known : [modifiedMs]) {
-    const day = new Date(atMs).setHours(0, 0, 0, 0)
-    const { atMs: latest = 0, count = 0 } = found.get(day) ?? {}
-    found.set(day, { atMs: Math.max(latest, atMs), count: count + 1 })
-  }
-  return found
+function visitOf(page: Item, times: number[]): Item {
+  const count = times.length > 1 ? `${times.length}×  ` : ''
+  return { ...page, meta: () => count + timeForm.format(times[0]) }
+}
+
+/** When a page was visited, the latest first. */
+function visitTimes({ visits }: Fields): number[] {
+  return listOf<Fields | null>(visits)
+    .map((visit) => Number(visit?.date) / 1000)
+    .filter(isMoment)
+    .toSorted((left, right) => right - left)
+}
+
+function startOfDay(moment: number): number {
+  return new Date(moment).setHours(0, 0, 0, 0)
 }
 
 /** Devices with their open tabs; one that was seen last comes first. */
-export function devices(clients: Entry[], tabs: Entry[]): Device[] {
-  const tabsOf = new Map(tabs.flatMap((entry) => (fieldsOf(entry) ? [[entry.wire.id, entry] as const] : [])))
-  const known = clients.flatMap((entry) => {
-    const fields = fieldsOf(entry)
-    if (!fields) return []
-    const own = tabsOf.get(entry.wire.id)
-    tabsOf.delete(entry.wire.id)
-    return [deviceOf(entry, fields, own)]
-  })
-  const withoutRecord = [...tabsOf.values()].map((entry) => deviceOf(entry, fieldsOf(entry)!, entry))
-  return [...known, ...withoutRecord].toSorted((left, right) => right.seenMs - left.seenMs)
+export function devices(clients: Readable[], tabs: Readable[]): Group[] {
+  const tabsOf = new Map(tabs.map((own) => [own.wire.id, own]))
+  const known = new Set(clients.map(({ wire }) => wire.id))
+  const strangers = tabs.filter(({ wire }) => !known.has(wire.id))
+  return [...clients, ...strangers]
+    .map((entry) => deviceOf(entry, tabsOf.get(entry.wire.id)))
+    .toSorted((left, right) => right.device.seenMs - left.device.seenMs)
 }
 
-function deviceOf(entry: Entry, fields: Fields, tabs: Entry | undefined): Device {
-  const form = `${textOf(fields.formfactor)} ${textOf(fields.type)}`
+function deviceOf(entry: Readable, tabs: Readable | undefined) {
+  const { formfactor, type, os, version, name, clientName } = entry.clear
+  const form = `${textOf(formfactor)} ${textOf(type)}`
   const kind = form.includes('tablet') ? 'tablet' : /phone|mobile/.test(form) ? 'phone' : 'desktop'
-  const version = textOf(fields.version)
-  const about = [textOf(fields.os), version && `Firefox ${version}`].filter(Boolean).join(' · ')
-  const open = tabs?.clear?.tabs
+  const about = [textOf(os), textOf(version) && `Firefox ${textOf(version)}`].filter(Boolean).join(' · ')
+  const seenMs = Math.max(entry.wire.last_modified, tabs?.wire.last_modified ?? 0)
   return {
-    name: textOf(fields.name) || textOf(fields.clientName) || entry.wire.id,
-    kind,
-    about,
-    seenMs: Math.max(entry.wire.last_modified, tabs?.wire.last_modified ?? 0),
-    entry,
-    tabs: (Array.isArray(open) ? open : []).flatMap((tab: Fields) => tabOf(tabs!, tab)),
+    title: textOf(name) || textOf(clientName) || entry.wire.id,
+    items: listOf<Fields | null>(tabs?.clear.tabs).flatMap((tab) => tabOf(tabs!, tab)),
+    device: { kind, about, seenMs, entry } as const,
   }
 }
 
-function tabOf(entry: Entry, tab: Fields): (Item & { usedMs: number })[] {
-  const address: unknown = Array.isArray(tab?.urlHistory) ? tab.urlHistory[0] : null
+function tabOf(entry: Readable, tab: Fields | null): Item[] {
+  const [address] = listOf(tab?.urlHistory)
   if (typeof address !== 'string') return []
-  const item = itemOf(entry, textOf(tab.title), hostOf(address), address)
-  return [{ ...item, usedMs: (Number(tab.lastUsed) || 0) * 1000 }]
+  const usedMs = Number(tab?.lastUsed) * 1000
+  const item = itemOf(entry, textOf(tab?.title), hostOf(address), address)
+  return [{ ...item, meta: () => (usedMs > 0 ? ago(usedMs) : '') }]
 }
 
-/** Logins by site. */
-export function logins(entries: Entry[]): (Item & { username: string; password: string })[] {
-  const found = entries.flatMap((entry) => {
-    const fields = fieldsOf(entry)
-    if (!fields) return []
-    const username = textOf(fields.username)
-    const site = textOf(fields.hostname)
-    const item = itemOf(entry, hostOf(site) || site, username, site)
-    return [{ ...item, username, password: textOf(fields.password) }]
-  })
-  return found.toSorted((left, right) => left.title.localeCompare(right.title))
+export function login(entry: Readable): Item {
+  const site = textOf(entry.clear.hostname)
+  const item = itemOf(entry, hostOf(site) || site, textOf(entry.clear.username), site)
+  return { ...item, secret: textOf(entry.clear.password) }
 }
 
 /** What was typed into forms, by the name of the field. */
-export function formEntries(entries: Entry[]): { field: string; items: Item[] }[] {
-  const fields = new Map<string, Item[]>()
-  for (const entry of entries) {
-    const clear = fieldsOf(entry)
-    if (!clear) continue
-    const field = textOf(clear.name) || '(no name)'
-    const items = fields.get(field) ?? []
-    if (items.length === 0) fields.set(field, items)
-    const item = itemOf(entry, textOf(clear.value), '')
-    items.push({ ...item, text: `${field.toLowerCase()}\n${item.text}` })
-  }
-  return [...fields]
-    .map(([field, items]) => ({ field, items: items.toSorted((a, b) => a.title.localeCompare(b.title)) }))
+export function formEntries(entries: Readable[]): Group[] {
+  return [...grouped(entries, ({ clear }) => textOf(clear.name) || '(no name)')]
+    .map(([title, found]) => ({
+      title,
+      items: found.map((entry) => formEntry(title, entry)).toSorted(byTitle),
+    }))
     .toSorted((left, right) => right.items.length - left.items.length)
 }
 
-/** Preferences by name, each with its value as JSON. */
-export function preferences(entries: Entry[]): Item[] {
-  const found = entries.flatMap((entry) => {
-    const { value } = fieldsOf(entry) ?? {}
-    if (typeof value !== 'object' || value === null) return []
-    return Object.entries(value).map(([name, set]) => itemOf(entry, name, JSON.stringify(set) ?? ''))
-  })
-  return found.toSorted((left, right) => left.title.localeCompare(right.title))
+function formEntry(field: string, entry: Readable): Item {
+  const item = itemOf(entry, textOf(entry.clear.value), '')
+  return { ...item, text: `${field.toLowerCase()}\n${item.text}` }
 }
 
-/** Records of any other collection, named as well as can be. */
-export function otherRecords(entries: Entry[]): Item[] {
-  return entries.flatMap((entry) => {
-    const fields = fieldsOf(entry)
-    if (!fields) return []
-    const inner = (
-      typeof fields.entry === 'object' && fields.entry !== null ? fields.entry : fields
-    ) as Fields
-    const named = ['title', 'name', 'cc-name', 'addonID', 'extId', 'guid'].map((key) => textOf(inner[key]))
-    const item = itemOf(entry, named.find(Boolean) ?? entry.wire.id, entry.wire.id)
-    return [{ ...item, text: `${item.text}\n${JSON.stringify(inner).toLowerCase()}` }]
+/** The preferences of a record by name, each with its value as JSON. */
+export function preferences(entry: Readable): Item[] {
+  return Object.entries(asFields(entry.clear.value) ?? {}).map(([name, set]) => {
+    const value = JSON.stringify(set)
+    return { ...itemOf(entry, name, ''), text: `${name}\n${value}`.toLowerCase(), meta: () => value }
   })
+}
+
+/** A record of any other collection, named as well as can be. */
+export function otherRecord(entry: Readable): Item {
+  const inner = asFields(entry.clear.entry) ?? entry.clear
+  const named = ['title', 'name', 'cc-name', 'addonID', 'extId', 'guid'].map((key) => textOf(inner[key]))
+  const item = itemOf(entry, named.find(Boolean) ?? entry.wire.id, entry.wire.id)
+  return { ...item, text: `${item.text}\n${JSON.stringify(inner).toLowerCase()}` }
+}
+
+function asFields(value: unknown): Fields | null {
+  return typeof value === 'object' ? (value as Fields | null) : null
+}
+
+/** A record that the key does not open. */
+export function unreadableRecord(entry: Entry): Item {
+  const item = itemOf(entry, entry.wire.id, entry.problem ?? '')
+  return { ...item, text: `${entry.collection} ${item.title}`.toLowerCase(), meta: () => entry.collection }
+}
+
+const dayForm = new Intl.DateTimeFormat(undefined, {
+  weekday: 'long',
+  day: 'numeric',
+  month: 'long',
+  year: 'numeric',
+})
+const timeForm = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit' })
+const agoForm = new Intl.RelativeTimeFormat(undefined, { numeric: 'auto' })
+
+/** A day in words: the weekday for the last week, the date for all. */
+export function dayName(day: number): string {
+  const days = Math.round((startOfDay(new Date().getTime()) - day) / 86_400_000)
+  const name = dayForm.format(day)
+  if (days > 1 || days < 0) return name
+  const word = agoForm.format(-days, 'day')
+  return `${word[0]!.toUpperCase()}${word.slice(1)} · ${name}`
+}
+
+export function ago(moment: number): string {
+  const minutes = Math.round((moment - new Date().getTime()) / 60_000)
+  if (minutes > -60) return agoForm.format(Math.min(0, minutes), 'minute')
+  if (minutes > -60 * 36) return agoForm.format(Math.round(minutes / 60), 'hour')
+  return agoForm.format(Math.round(minutes / 1440), 'day')
 }
 
 /** Something that a record says, in words; a number is a moment, in ms since 1970. */
@@ -254,8 +285,8 @@ export interface Fact {
   value: string | number
 }
 
-// How people call the fields that Firefox writes, and what its moments are counted in: parts of a millisecond, or many.
-const factNames: Record<string, string> = {
+// How people call the fields that Firefox writes.
+const textNames = {
   bmkUri: 'Address',
   histUri: 'Address',
   hostname: 'Site',
@@ -267,7 +298,7 @@ const factNames: Record<string, string> = {
   name: 'Name',
   value: 'Value',
 }
-const momentNames: Record<string, string> = {
+const momentNames = {
   dateAdded: 'Added',
   timeCreated: 'Created',
   timeLastUsed: 'Last used',
@@ -277,61 +308,58 @@ const mostVisits = 8
 
 /** What a record says, as people would say it, as far as that is known. */
 export function factsOf(clear: Fields): Fact[] {
-  const texts = Object.entries(factNames).map(([field, name]) => ({ name, value: textOf(clear[field]) }))
-  const tags = Array.isArray(clear.tags) ? clear.tags.join(', ') : ''
+  const texts = Object.entries(textNames).map(([field, name]) => ({ name, value: textOf(clear[field]) }))
+  const tags = { name: 'Tags', value: tagsOf(clear).join(', ') }
   const moments = Object.entries(momentNames).map(([field, name]) => ({ name, value: Number(clear[field]) }))
-  const visits = (Array.isArray(clear.visits) ? clear.visits : [])
-    .map((visit: Fields) => Number(visit?.date) / 1000)
-    .toSorted((left, right) => right - left)
-    .slice(0, mostVisits)
-    .map((value) => ({ name: 'Visited', value }))
-  const isMoment = ({ value }: Fact) => Number(value) > 0 && Number(value) < 8.64e15
+  const visits = visitTimes(clear).slice(0, mostVisits)
   return [
-    ...texts.filter(({ value }) => value !== ''),
-    ...(tags === '' ? [] : [{ name: 'Tags', value: tags }]),
-    ...[...moments, ...visits].filter(isMoment),
+    ...[...texts, tags].filter(({ value }) => value !== ''),
+    ...moments.filter(({ value }) => isMoment(value)),
+    ...visits.map((value) => ({ name: 'Visited', value })),
   ]
 }
 
 /** The file that every browser imports. */
 export function bookmarksFile(roots: TreeNode[]): string {
-  const lines = [
+  return [
     '<!DOCTYPE NETSCAPE-Bookmark-file-1>',
     '<META HTTP-EQUIV="Content-Type" CONTENT="text/html; charset=UTF-8">',
     '<TITLE>Bookmarks</TITLE>',
     '<H1>Bookmarks Menu</H1>',
     '',
     '<DL><p>',
-  ]
-  for (const root of roots) write(root, 1)
-  return [...lines, '</DL>', ''].join('\n')
+    ...linesOf(roots, '    '),
+    '</DL>',
+    '',
+  ].join('\n')
+}
 
-  function write(node: TreeNode, depth: number): void {
-    const indent = '    '.repeat(depth)
-    const clear: Fields = node.entry.clear ?? {}
-    const added =
-      Number(clear.dateAdded) > 0 ? ` ADD_DATE="${Math.floor(Number(clear.dateAdded) / 1000)}"` : ''
-    if (node.kind === 'separator') lines.push(`${indent}<HR>`)
-    if (node.kind === 'bookmark' && typeof clear.bmkUri === 'string') {
-      const tags =
-        Array.isArray(clear.tags) && clear.tags.length > 0 ? ` TAGS="${escape(clear.tags.join(','))}"` : ''
-      const keyword = textOf(clear.keyword) && ` SHORTCUTURL="${escape(textOf(clear.keyword))}"`
-      lines.push(
-        `${indent}<DT><A HREF="${escape(clear.bmkUri)}"${added}${tags}${keyword}>${escape(node.title)}</A>`,
-      )
+const rootRoles: Record<string, object> = {
+  toolbar: { PERSONAL_TOOLBAR_FOLDER: true },
+  unfiled: { UNFILED_BOOKMARKS_FOLDER: true },
+}
+
+function linesOf(nodes: TreeNode[], indent: string): string[] {
+  return nodes.flatMap(({ entry, kind, title, children }) => {
+    const { dateAdded, bmkUri, keyword } = entry.clear
+    if (kind === 'separator') return [`${indent}<HR>`]
+    const added = Number(dateAdded) > 0 && { ADD_DATE: Math.floor(Number(dateAdded) / 1000) }
+    if (kind === 'folder') {
+      const heading = tag('H3', { ...added, ...rootRoles[entry.wire.id] }, title)
+      const inner = linesOf(children, `${indent}    `)
+      return [`${indent}<DT>${heading}`, `${indent}<DL><p>`, ...inner, `${indent}</DL><p>`]
     }
-    if (node.kind !== 'folder') return
-    const { id } = node.entry.wire
-    const role =
-      id === 'toolbar'
-        ? ' PERSONAL_TOOLBAR_FOLDER="true"'
-        : id === 'unfiled'
-          ? ' UNFILED_BOOKMARKS_FOLDER="true"'
-          : ''
-    lines.push(`${indent}<DT><H3${added}${role}>${escape(node.title)}</H3>`, `${indent}<DL><p>`)
-    for (const child of node.children) write(child, depth + 1)
-    lines.push(`${indent}</DL><p>`)
-  }
+    if (typeof bmkUri !== 'string') return []
+    const tags = tagsOf(entry.clear)
+    const tagged = tags.length > 0 && { TAGS: tags.join(',') }
+    const named = textOf(keyword) !== '' && { SHORTCUTURL: keyword }
+    return [`${indent}<DT>${tag('A', { HREF: bmkUri, ...added, ...tagged, ...named }, title)}`]
+  })
+}
+
+function tag(name: string, attributes: object, text: string): string {
+  const written = Object.entries(attributes).map(([key, value]) => ` ${key}="${escape(String(value))}"`)
+  return `<${name}${written.join('')}>${escape(text)}</${name}>`
 }
 
 function escape(text: string): string {

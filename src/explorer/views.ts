@@ -1,51 +1,40 @@
+import type { ClearRecord } from '../../docs/examples/sync-crypto.js'
 import type { Entry } from './account.ts'
-import { avatar, icon, inSections, longList, make, moveFocus } from './elements.ts'
-import type { Section } from './elements.ts'
+import { avatar, button, byId, copy, icon, link, longList, make, moveFocus } from './elements.ts'
 import {
+  ago,
   bookmarkTree,
-  countBookmarks,
+  byTitle,
+  dayName,
   devices,
   factsOf,
   flatten,
   formEntries,
   historyByDay,
   hostOf,
-  logins,
-  otherRecords,
+  login,
+  otherRecord,
   preferences,
+  unreadableRecord,
   webAddress,
 } from './meaning.ts'
-import type { Device, Fact, Item, TreeNode, Visit } from './meaning.ts'
-
-/** What the views show, and what they can make happen. */
-export interface Shown {
-  entriesOf(collection: string): Entry[]
-  /** In lower case; empty: no search. */
-  search: string
-  openDetails(entry: Entry): void
-  copy(text: string): void
-}
+import type { Group, Item, Readable, TreeNode } from './meaning.ts'
 
 /** A kind of data: how it is called, what it is made of, and how it is shown. */
 export interface View {
   id: string
   title: string
+  /** @default the id */
+  icon?: string
   collections: string[]
-  /** The number of items, or of those that match the search. */
-  count(shown: Shown): number
-  draw(shown: Shown): HTMLElement
   empty: string
+  /** All that there is to show, out of the readable records of each collection. */
+  groups(...records: Readable[][]): Group[]
+  /** @default the number of items */
+  count?(groups: Group[]): number
+  /** @default a list of rows, each with a letter for its site */
+  draw?(groups: Group[]): HTMLElement
 }
-
-const dayForm = new Intl.DateTimeFormat(undefined, {
-  weekday: 'long',
-  day: 'numeric',
-  month: 'long',
-  year: 'numeric',
-})
-const timeForm = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit' })
-const momentForm = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short' })
-const agoForm = new Intl.RelativeTimeFormat(undefined, { numeric: 'auto' })
 
 /** The views in the order of the navigation. Any other collection gets one of its own. */
 export const views: View[] = [
@@ -53,393 +42,284 @@ export const views: View[] = [
     id: 'devices',
     title: 'Devices & tabs',
     collections: ['clients', 'tabs'],
-    count: (shown) => devicesOf(shown).length,
-    draw: drawDevices,
     empty: 'No device has synced yet.',
+    groups: devices,
+    count: (groups) => groups.length,
+    draw: drawDevices,
   },
   {
     id: 'bookmarks',
     title: 'Bookmarks',
     collections: ['bookmarks'],
-    count: (shown) => matching(shown, derived(shown.entriesOf('bookmarks'), allBookmarks)).length,
-    draw: drawBookmarks,
     empty: 'There are no bookmarks.',
+    groups(records) {
+      const tree = bookmarkTree(records)
+      return [{ title: null, items: flatten(tree), tree }]
+    },
+    draw: drawBookmarks,
   },
   {
     id: 'history',
     title: 'History',
     collections: ['history'],
-    count: (shown) => new Set(visitsOf(shown).flatMap(({ visits }) => visits.map(({ entry }) => entry))).size,
-    draw: drawHistory,
     empty: 'There is no history.',
+    groups: historyByDay,
+    count: (groups) => new Set(groups.flatMap(({ items }) => items.map(({ entry }) => entry))).size,
   },
   {
     id: 'passwords',
     title: 'Passwords',
     collections: ['passwords'],
-    count: (shown) => matching(shown, logins(shown.entriesOf('passwords'))).length,
-    draw: drawPasswords,
     empty: 'There are no passwords.',
+    groups: (records) => together(records.map(login).toSorted(byTitle)),
   },
   {
     id: 'forms',
     title: 'Form entries',
     collections: ['forms'],
-    count: (shown) => formsOf(shown).reduce((sum, { items }) => sum + items.length, 0),
-    draw: drawForms,
     empty: 'There are no form entries.',
+    groups: formEntries,
+    draw: (groups) => drawList('Form entries', groups, (item) => drawRow(item, null)),
   },
   {
     id: 'prefs',
     title: 'Preferences',
     collections: ['prefs'],
-    count: (shown) => matching(shown, preferences(shown.entriesOf('prefs'))).length,
-    draw: drawPreferences,
     empty: 'There are no preferences.',
+    groups: (records) => together(records.flatMap(preferences).toSorted(byTitle)),
+    draw: (groups) => drawList('Preferences', groups, (item) => drawRow(item, null, 'row code')),
   },
 ]
 
 /** The view of a collection that has none of its own. */
 export function otherView(collection: string): View {
-  const items = (shown: Shown) => matching(shown, otherRecords(shown.entriesOf(collection)))
   return {
     id: collection,
     title: collection[0]!.toUpperCase() + collection.slice(1),
+    icon: 'other',
     collections: [collection],
-    count: (shown) => items(shown).length,
-    draw: (shown) =>
-      longList(
-        inSections(null, items(shown), (item) => row(shown, item)),
-        collection,
-      ),
     empty: 'There is nothing in this collection.',
+    groups: (records) => together(records.map(otherRecord)),
   }
 }
 
 /** What could not be read, over all collections. */
-export function unreadableView(entries: () => Entry[]): View {
-  const items = ({ search }: Shown) =>
-    entries().filter(({ collection, wire }) => `${collection} ${wire.id}`.toLowerCase().includes(search))
+export function unreadableView(entries: Entry[]): View {
+  const note =
+    'Records that this key does not open exist in most accounts: what an old key encrypted, or a program that is ' +
+    'not Firefox. Firefox skips them, and so does this page. Downloads name them.'
+  const row = (item: Item) => drawRow(item, icon('unreadable'))
   return {
     id: 'unreadable',
     title: 'Unreadable',
     collections: [],
-    count: (shown) => items(shown).length,
-    draw: (shown) =>
-      make(
-        'div',
-        {},
-        make(
-          'p',
-          { class: 'note' },
-          'Records that this key does not open exist in most accounts: what an old key encrypted, or a program that is ',
-          'not Firefox. Firefox skips them, and so does this page. Downloads name them.',
-        ),
-        longList(
-          inSections(null, items(shown), (entry) =>
-            rowOf(shown, entry, {
-              mark: icon('unreadable'),
-              title: entry.wire.id,
-              subtitle: entry.problem ?? '',
-              meta: entry.collection,
-            }),
-          ),
-          'Unreadable records',
-        ),
-      ),
     empty: 'Everything can be read.',
+    groups: () => together(entries.map(unreadableRecord)),
+    draw: (groups) =>
+      make('div', {}, make('p', { class: 'note' }, note), drawList('Unreadable records', groups, row)),
   }
 }
 
-const derivedFrom = new WeakMap<Entry[], Map<unknown, unknown>>()
-
-/** What a function makes of entries, made once: with every letter of a search it would be made anew. */
-function derived<T>(entries: Entry[], derive: (entries: Entry[]) => T): T {
-  const known = derivedFrom.get(entries) ?? new Map<unknown, unknown>()
-  derivedFrom.set(entries, known)
-  if (!known.has(derive)) known.set(derive, derive(entries))
-  return known.get(derive) as T
+function together(items: Item[]): Group[] {
+  return [{ title: null, items }]
 }
 
-const allBookmarks = (entries: Entry[]) => flatten(derived(entries, bookmarkTree))
-
-function matching<T extends Item>({ search }: Shown, items: T[]): T[] {
-  return search === '' ? items : items.filter(({ text }) => text.includes(search))
+/** What a search finds of these groups; all, if it is empty. It is in lower case. */
+export function matching(groups: Group[], search: string): Group[] {
+  if (search === '') return groups
+  return groups
+    .map(({ title, items, device }) => ({
+      title,
+      items: items.filter(({ text }) => text.includes(search)),
+      device,
+    }))
+    .filter(
+      ({ title, items, device }) => items.length > 0 || (device && `${title}`.toLowerCase().includes(search)),
+    )
 }
 
-function devicesOf(shown: Shown): Device[] {
-  const all = devices(shown.entriesOf('clients'), shown.entriesOf('tabs'))
-  if (shown.search === '') return all
-  return all
-    .map((device) => ({ ...device, tabs: matching(shown, device.tabs) }))
-    .filter(({ name, tabs }) => tabs.length > 0 || name.toLowerCase().includes(shown.search))
+/** The number of what groups hold, as the navigation shows it. */
+export function countOf({ count }: View, groups: Group[]): number {
+  return count ? count(groups) : groups.reduce((sum, { items }) => sum + items.length, 0)
 }
 
-function drawDevices(shown: Shown): HTMLElement {
-  const cards = devicesOf(shown).map((device) => {
-    const { name, kind, about, seenMs, entry, tabs } = device
-    const open = `${tabs.length} ${tabs.length === 1 ? 'tab' : 'tabs'}`
+/** Draws groups that are not empty. */
+export function drawView({ title, draw }: View, groups: Group[]): HTMLElement {
+  return draw ? draw(groups) : drawList(title, groups)
+}
+
+function drawList(label: string, groups: Group[], row = (item: Item) => drawRow(item)): HTMLElement {
+  const titled = groups.map(({ title, items }) => ({
+    title: typeof title === 'number' ? dayName(title) : title,
+    items,
+  }))
+  return longList(label, titled, row)
+}
+
+function drawDevices(groups: Group[]): HTMLElement {
+  const cards = groups.map(({ title, items, device }) => {
+    const { kind, about, seenMs, entry } = device!
+    const open = `${items.length} ${items.length === 1 ? 'tab' : 'tabs'}`
+    const state = [about, open, `synced ${ago(seenMs)}`].filter(Boolean).join(' · ')
     const head = make(
       'header',
       {},
       make('span', { class: 'device-icon' }, icon(kind)),
-      make(
-        'div',
-        {},
-        make('h2', {}, name),
-        make('p', {}, [about, open, `synced ${ago(seenMs)}`].filter(Boolean).join(' · ')),
-      ),
-      make('button', { class: 'quiet', type: 'button', onclick: () => shown.openDetails(entry) }, 'Record'),
+      make('div', {}, make('h2', {}, `${title}`), make('p', {}, state)),
+      button({ class: 'quiet', onclick: () => openDetails(entry) }, 'Record'),
     )
-    const rows = inSections(null, tabs, (tab) => row(shown, tab, tab.usedMs > 0 ? ago(tab.usedMs) : ''))
-    return make('article', { class: 'card device' }, head, longList(rows, `Tabs of ${name}`))
+    return make('article', { class: 'card device' }, head, drawList(`Tabs of ${title}`, together(items)))
   })
   return make('div', { class: 'devices' }, ...cards)
 }
 
-function drawBookmarks(shown: Shown): HTMLElement {
-  const entries = shown.entriesOf('bookmarks')
-  const tree = derived(entries, bookmarkTree)
-  if (shown.search !== '') {
-    const found = matching(shown, derived(entries, allBookmarks))
-    return longList(
-      inSections(null, found, (item) => row(shown, item)),
-      'Bookmarks found',
-    )
-  }
-  const filled = tree.filter((root) => root.children.length > 0 || root.kind !== 'folder')
-  const list = make('div', { class: 'tree' }, ...filled.map((root) => branch(shown, root, filled.length < 6)))
-  list.addEventListener('keydown', (event) => moveFocus(event, list))
-  return list
+function drawBookmarks(groups: Group[]): HTMLElement {
+  const [{ tree } = {}] = groups
+  if (tree === undefined) return drawList('Bookmarks found', groups)
+  const filled = tree.filter(({ kind, children }) => children.length > 0 || kind !== 'folder')
+  const branches = filled.map((root) => drawBranch(root, filled.length < 6))
+  return make('div', { class: 'tree', onkeydown: moveFocus }, ...branches)
 }
 
 /** A folder makes its contents when it is first opened. */
-function branch(shown: Shown, node: TreeNode, isOpen: boolean): HTMLElement {
+function drawBranch(node: TreeNode, isOpen: boolean): HTMLElement {
   if (node.kind === 'separator') return make('hr')
-  if (node.kind === 'bookmark') return row(shown, node)
+  if (node.kind === 'bookmark') return drawRow(node)
   const body = make('div', { class: 'branch' })
-  const folder = make(
-    'details',
-    { open: isOpen },
-    make(
-      'summary',
-      { 'data-row': true },
-      icon('chevron'),
-      icon('folder'),
-      make('span', {}, node.title || '(no title)'),
-      make('small', {}, String(countBookmarks(node))),
-    ),
-    body,
+  const summary = make(
+    'summary',
+    { 'data-row': true },
+    icon('chevron'),
+    icon('folder'),
+    make('span', {}, node.title || '(no title)'),
+    make('small', {}, String(flatten(node.children).length)),
   )
-  const fill = () => {
+  const folder = make('details', { open: isOpen, ontoggle: fill }, summary, body)
+  function fill(): void {
     if (!folder.open || body.childElementCount > 0) return
-    const children = node.children.map((child) => branch(shown, child, false))
+    const children = node.children.map((child) => drawBranch(child, false))
     body.append(...(children.length > 0 ? children : [make('p', { class: 'nothing' }, 'Empty')]))
   }
-  folder.addEventListener('toggle', fill)
   fill()
   return folder
 }
 
-function visitsOf(shown: Shown): { day: number; visits: Visit[] }[] {
-  return derived(shown.entriesOf('history'), historyByDay)
-    .map(({ day, visits }) => ({ day, visits: matching(shown, visits) }))
-    .filter(({ visits }) => visits.length > 0)
-}
-
-function drawHistory(shown: Shown): HTMLElement {
-  const days = visitsOf(shown).flatMap(({ day, visits }): Section[] =>
-    inSections(dayName(day), visits, (visit) => {
-      const times = visit.count > 1 ? `${visit.count}×  ` : ''
-      return row(shown, visit, times + timeForm.format(visit.atMs))
-    }),
+function drawRow(item: Item, mark: Node | null = avatarOf(item), look = 'row'): HTMLElement {
+  const { entry, title, subtitle, meta, url, secret } = item
+  const end = meta?.() ?? ''
+  const main = button(
+    { class: 'row-main', 'data-row': true, onclick: () => openDetails(entry) },
+    mark,
+    make(
+      'span',
+      { class: 'row-text' },
+      make('span', { class: 'row-title' }, title),
+      subtitle !== '' && make('span', { class: 'row-subtitle' }, subtitle),
+    ),
+    end !== '' && make('span', { class: 'row-meta' }, end),
   )
-  return longList(days, 'History')
-}
-
-function drawPasswords(shown: Shown): HTMLElement {
-  const rows = inSections(null, matching(shown, logins(shown.entriesOf('passwords'))), (login) => {
-    const secret = make('span', { class: 'secret' }, mask)
-    const reveal = make(
-      'button',
-      { class: 'icon-button', type: 'button', 'aria-pressed': 'false' },
-      icon('eye'),
-    )
-    const name = `password of ${login.username || 'this login'} at ${login.title}`
-    reveal.setAttribute('aria-label', `Show the ${name}`)
-    reveal.addEventListener('click', () => {
-      const isShown = reveal.getAttribute('aria-pressed') === 'true'
-      reveal.setAttribute('aria-pressed', String(!isShown))
-      secret.textContent = isShown ? mask : login.password
-    })
-    const copy = make(
-      'button',
-      {
-        class: 'icon-button',
-        type: 'button',
-        'aria-label': `Copy the ${name}`,
-        onclick: () => shown.copy(login.password),
-      },
-      icon('copy'),
-    )
-    const line = row(shown, login)
-    line.querySelector('.row-main')!.after(secret, reveal, copy)
-    return line
-  })
-  return longList(rows, 'Passwords')
-}
-
-const mask = '••••••••'
-
-function formsOf(shown: Shown): { field: string; items: Item[] }[] {
-  return formEntries(shown.entriesOf('forms'))
-    .map(({ field, items }) => ({ field, items: matching(shown, items) }))
-    .filter(({ items }) => items.length > 0)
-}
-
-function drawForms(shown: Shown): HTMLElement {
-  const fields = formsOf(shown).flatMap(({ field, items }) =>
-    inSections(field, items, (item) => row(shown, item, '', null)),
-  )
-  return longList(fields, 'Form entries')
-}
-
-function drawPreferences(shown: Shown): HTMLElement {
-  const items = matching(shown, preferences(shown.entriesOf('prefs')))
-  const rows = inSections(null, items, (item) => {
-    const line = row(shown, { ...item, subtitle: '' }, item.subtitle, null)
-    line.classList.add('code')
-    return line
-  })
-  return longList(rows, 'Preferences')
-}
-
-function row(shown: Shown, item: Item, meta = '', mark: Node | null = avatarOf(item)): HTMLElement {
-  const { entry, title, subtitle, url } = item
-  const line = rowOf(shown, entry, { mark, title, subtitle, meta })
-  if (url === null) return line
-  const attributes = { href: url, target: '_blank', rel: 'noopener noreferrer', class: 'icon-button' }
-  line.append(make('a', { ...attributes, 'aria-label': `Open ${title}`, title: url }, icon('leave')))
-  return line
+  const controls = secret === undefined ? [] : secretOf(secret, item)
+  if (url !== null) {
+    const leave = { class: 'icon-button', 'aria-label': `Open ${title}`, title: url }
+    controls.push(link(url, leave, icon('leave')))
+  }
+  return make('div', { class: look }, main, ...controls)
 }
 
 function avatarOf({ url, title }: Item): HTMLElement {
   return avatar(url === null ? title : hostOf(url))
 }
 
-interface RowText {
-  mark: Node | null
-  title: string
-  subtitle: string
-  meta: string
-}
+const mask = '••••••••'
 
-function rowOf(shown: Shown, entry: Entry, { mark, title, subtitle, meta }: RowText): HTMLElement {
-  return make(
-    'div',
-    { class: 'row' },
-    make(
-      'button',
-      { class: 'row-main', type: 'button', 'data-row': true, onclick: () => shown.openDetails(entry) },
-      mark,
-      make(
-        'span',
-        { class: 'row-text' },
-        make('span', { class: 'row-title' }, title),
-        subtitle !== '' && make('span', { class: 'row-subtitle' }, subtitle),
-      ),
-      meta !== '' && make('span', { class: 'row-meta' }, meta),
-    ),
+/** A password that is hidden, a button to show it, and one to copy it. */
+function secretOf(secret: string, { title, subtitle }: Item): HTMLElement[] {
+  const name = `password of ${subtitle || 'this login'} at ${title}`
+  const text = make('span', { class: 'secret' }, mask)
+  const reveal = button(
+    { class: 'icon-button', 'aria-pressed': 'false', 'aria-label': `Show the ${name}`, onclick: toggle },
+    icon('eye'),
   )
+  function toggle(): void {
+    const isShown = reveal.getAttribute('aria-pressed') === 'true'
+    reveal.setAttribute('aria-pressed', String(!isShown))
+    text.textContent = isShown ? mask : secret
+  }
+  const take = { class: 'icon-button', 'aria-label': `Copy the ${name}`, onclick: () => copy(secret) }
+  return [text, reveal, button(take, icon('copy'))]
 }
 
-/** A day in words: the weekday for the last week, the date for all. */
-function dayName(day: number): string {
-  const today = new Date().setHours(0, 0, 0, 0)
-  const days = Math.round((today - day) / 86_400_000)
-  const name = dayForm.format(day)
-  if (days > 1 || days < 0) return name
-  const word = agoForm.format(-days, 'day')
-  return `${word[0]!.toUpperCase()}${word.slice(1)} · ${name}`
-}
+const momentForm = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short' })
 
-function ago(moment: number): string {
-  const minutes = Math.round((moment - new Date().getTime()) / 60_000)
-  if (minutes > -60) return agoForm.format(Math.min(0, minutes), 'minute')
-  if (minutes > -60 * 36) return agoForm.format(Math.round(minutes / 60), 'hour')
-  return agoForm.format(Math.round(minutes / 1440), 'day')
-}
-
-/** A record twice: as it travels and lies in the storage, and as it is meant. */
-export function drawDetails(entry: Entry, bucket: string, close: () => void): HTMLElement[] {
-  const { collection, wire, clear, problem } = entry
-  const path = `/v1/buckets/${bucket}/collections/${collection}/records/${encodeURIComponent(wire.id)}`
-  const title = clear === null ? wire.id : titleOf(clear)
+/** Shows a record twice: as it travels and lies in the storage, and as it is meant. */
+function openDetails({ collection, path, wire, clear, problem }: Entry): void {
+  const details = byId<HTMLDialogElement>('details')
   const head = make(
     'header',
     {},
-    make('div', {}, make('p', {}, collection), make('h2', { id: 'details-title' }, title)),
     make(
-      'button',
-      { class: 'icon-button', type: 'button', 'aria-label': 'Close', onclick: close },
-      icon('close'),
+      'div',
+      {},
+      make('p', {}, collection),
+      make('h2', { id: 'details-title' }, clear === null ? wire.id : titleOf(clear)),
     ),
+    button({ class: 'icon-button', 'aria-label': 'Close', onclick: () => details.close() }, icon('close')),
   )
   const meaning = make(
     'section',
     {},
     make('h3', {}, 'What it means'),
     make('p', { class: 'hint' }, 'only in this tab'),
+    ...(clear === null
+      ? [make('p', { class: 'trouble' }, `This record can't be read. ${problem}.`)]
+      : [drawFacts(clear), ...drawClear(clear)]),
   )
-  if (clear === null)
-    meaning.append(make('p', { class: 'trouble' }, `This record can't be read. ${problem}.`))
-  else meaning.append(drawFacts(factsOf(clear)), ...drawClear(clear))
   const onWire = make(
     'section',
     { class: 'wire' },
     make('h3', {}, 'On the wire'),
     make('p', { class: 'hint' }, 'what the bridge and the storage see'),
     make('pre', { class: 'path', tabindex: 0 }, `GET ${path}`),
-    make('pre', { tabindex: 0 }, ...json(readable(wire))),
+    make('pre', { tabindex: 0 }, ...json(unwrapped(wire))),
     make('p', { class: 'hint' }, `changed ${momentForm.format(wire.last_modified)}`),
   )
-  return [head, make('div', { class: 'sides' }, meaning, onWire)]
+  details.replaceChildren(head, make('div', { class: 'sides' }, meaning, onWire))
+  details.showModal()
 }
 
-function drawFacts(facts: Fact[]): HTMLElement {
-  const rows = facts.flatMap(({ name, value }) => {
+function drawFacts(clear: ClearRecord): HTMLElement {
+  const rows = factsOf(clear).flatMap(({ name, value }) => {
     const url = webAddress(value)
-    const link = { href: url, target: '_blank', rel: 'noopener noreferrer' }
     const text = typeof value === 'number' ? momentForm.format(value) : value
-    return [make('dt', {}, name), make('dd', {}, url === null ? text : make('a', link, text))]
+    return [make('dt', {}, name), make('dd', {}, url === null ? text : link(url, {}, text))]
   })
   return make('dl', {}, ...rows)
 }
 
 const secretField = /^(password|cc-number.*|cc-exp.*)$/
 
-function drawClear(clear: Record<string, unknown>): HTMLElement[] {
+function drawClear(clear: ClearRecord): HTMLElement[] {
   const hidden = (key: string, value: unknown): unknown =>
     secretField.test(key) && value !== '' && value !== null ? mask : value
   const masked = JSON.parse(JSON.stringify(clear, hidden)) as Record<string, unknown>
   const text = make('pre', { tabindex: 0 }, ...json(masked))
   if (JSON.stringify(masked) === JSON.stringify(clear)) return [text]
-  const reveal = make('button', { class: 'quiet', type: 'button' }, 'Show what is hidden')
-  reveal.addEventListener('click', () => {
+  const reveal = button({ class: 'quiet', onclick: show }, 'Show what is hidden')
+  function show(): void {
     text.replaceChildren(...json(clear))
     reveal.remove()
-  })
+  }
   return [text, reveal]
 }
 
-function titleOf(clear: Record<string, unknown>): string {
+function titleOf(clear: ClearRecord): string {
   const named = ['title', 'name', 'clientName', 'hostname', 'histUri', 'value'].map((key) => clear[key])
   const found = named.find((value) => typeof value === 'string' && value !== '')
-  return typeof found === 'string' ? found : String(clear.id)
+  return String(found ?? clear.id)
 }
 
 // The payload is JSON in a JSON string, which is hard to read.
-function readable({ payload, ...wire }: Entry['wire']): object {
+function unwrapped({ payload, ...wire }: Entry['wire']): object {
   try {
     return { ...wire, payload: JSON.parse(payload ?? '') as unknown }
   } catch {

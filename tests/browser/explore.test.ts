@@ -272,9 +272,12 @@ describe('/v1/explore in Chromium', () => {
     await choose(page, 'bookmarks')
     await page.keyboard.press('/')
     await page.keyboard.type('A script')
-    await page.waitForFunction(() => document.querySelectorAll('.row').length === 1)
+    const only = await page.waitForFunction(() => {
+      const rows = [...document.querySelectorAll('.row-title')].map(({ textContent }) => textContent)
+      return rows.length === 1 && rows
+    })
+    const found = await only.jsonValue()
 
-    const found = await titles(page)
     await page.fill('#search', 'no such thing anywhere')
     const nothing = await page.locator('#view .nothing', { hasText: 'no such' }).innerText()
     await page.close()

@@ -4,24 +4,26 @@ import type { Entry } from '../../src/explorer/account.ts'
 import {
   bookmarksFile,
   bookmarkTree,
-  countBookmarks,
   devices,
   everythingFile,
   factsOf,
   flatten,
   historyByDay,
-  otherRecords,
+  otherRecord,
   preferences,
+  readable,
   webAddress,
 } from '../../src/explorer/meaning.ts'
-import type { TreeNode } from '../../src/explorer/meaning.ts'
+import type { Readable, TreeNode } from '../../src/explorer/meaning.ts'
 
-function entry(clear: { id: string; [field: string]: unknown }, collection = 'bookmarks'): Entry {
-  return { collection, wire: { id: clear.id, last_modified: 1_700_000_000_000 }, clear, problem: null }
+function entry(clear: { id: string; [field: string]: unknown }, collection = 'bookmarks'): Readable {
+  const wire = { id: clear.id, last_modified: 1_700_000_000_000 }
+  return { collection, path: `/${clear.id}`, wire, clear, problem: null }
 }
 
 const unreadable: Entry = {
   collection: 'bookmarks',
+  path: '/foreign',
   wire: { id: 'foreign', last_modified: 1 },
   clear: null,
   problem: 'It was encrypted with another key',
@@ -53,15 +55,14 @@ describe('bookmarkTree', () => {
     ])
 
     expect(shape(tree)).toBe('menu(second inner(deep line) first)')
-    expect(countBookmarks(tree[0]!)).toBe(3)
+    expect(flatten(tree)).toHaveLength(3)
   })
 
   it('shows at the end what no folder has, and nothing that is deleted or unreadable', () => {
     const tree = bookmarkTree([
       folder('toolbar', 'places', ['gone', 'foreign', 'absent']),
       bookmark('stray', 'nowhere'),
-      entry({ id: 'gone', deleted: true }),
-      unreadable,
+      ...readable([entry({ id: 'gone', deleted: true }), unreadable]),
     ])
 
     expect(shape(tree)).toBe('toolbar() stray')
@@ -135,9 +136,15 @@ describe('historyByDay', () => {
     ])
 
     const [latest, before, unknown] = days
-    expect(latest!.visits).toMatchObject([{ title: 'visited', atMs: noon + 60_000, count: 2 }])
-    expect(before!.visits).toMatchObject([{ title: 'visited', atMs: noon - dayMs, count: 1 }])
-    expect(unknown!.visits).toMatchObject([{ title: 'strange', atMs: 1_700_000_000_000 }])
+    const rows = [latest!, before!, unknown!].map(({ title, items }) => [
+      new Date(Number(title)).getDate(),
+      items.map((item) => `${item.title} ${item.meta!()}`),
+    ])
+    expect(rows).toEqual([
+      [20, [expect.stringMatching(/^visited 2×  12:01/)]],
+      [19, [expect.stringMatching(/^visited 12:00/)]],
+      [new Date(1_700_000_000_000).getDate(), [expect.stringMatching(/^strange \d/)]],
+    ])
   })
 })
 
@@ -152,22 +159,25 @@ describe('devices', () => {
         'tabs',
       ),
       entry({ id: 'b', clientName: 'Stranger', tabs: 'none' }, 'tabs'),
-      unreadable,
     ]
 
     expect(devices(clients, tabs)).toMatchObject([
-      { name: 'Desk', kind: 'desktop', about: 'Linux · Firefox 153.0', tabs: [{ title: 't' }] },
-      { name: 'Stranger', tabs: [] },
+      {
+        title: 'Desk',
+        items: [{ title: 't' }],
+        device: { kind: 'desktop', about: 'Linux · Firefox 153.0' },
+      },
+      { title: 'Stranger', items: [] },
     ])
   })
 })
 
 describe('what else there is', () => {
   it('is shown whatever it looks like', () => {
-    const odd = [entry({ id: 'x', value: null }), entry({ id: 'y', value: { a: 1 } }), unreadable]
+    const odd = [entry({ id: 'x', value: null }), entry({ id: 'y', value: { a: 1 } })]
 
-    expect(preferences(odd).map(({ title, subtitle }) => [title, subtitle])).toEqual([['a', '1']])
-    expect(otherRecords([entry({ id: 'x', entry: { name: 'Named' } })])[0]!.title).toBe('Named')
+    expect(odd.flatMap(preferences).map(({ title, meta }) => [title, meta!()])).toEqual([['a', '1']])
+    expect(otherRecord(entry({ id: 'x', entry: { name: 'Named' } })).title).toBe('Named')
     expect(factsOf({ id: 'x', bmkUri: 7, dateAdded: 'never', visits: 'none', tags: ['a', 'b'] })).toEqual([
       { name: 'Tags', value: 'a, b' },
     ])
