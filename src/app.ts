@@ -15,12 +15,12 @@ import { Elysia } from 'elysia'
 import { majorVersion, toResponse } from './protocol/reply.ts'
 import type { Reply } from './protocol/reply.ts'
 import { errorReply } from './protocol/error-reply.ts'
-import { batchRoutes } from './routes/batch.ts'
+import { addBatchRoute } from './routes/batch.ts'
 import { answerUnrouted, beginCall, refuseInvalid, routeOf, shedLoad } from './routes/guard.ts'
-import { bucketRoutes } from './routes/records.ts'
-import { docsRoutes, exploreRoutes, healthRoutes, serviceRoutes } from './routes/service.ts'
+import { addBucketRoutes } from './routes/records.ts'
+import { addDocsRoutes, addExploreRoutes, addHealthRoutes, addServiceRoutes } from './routes/service.ts'
 import type { Call, Services } from './routes/services.ts'
-import { calls } from './routes/session.ts'
+import { withCalls } from './routes/session.ts'
 
 /** Composes the routes into an app that is ready to listen. */
 export function createApp(services: Services) {
@@ -55,47 +55,46 @@ export function createApp(services: Services) {
 
   // Handlers are compiled at their first request: all of them at once would double the time that a start takes.
   // A Host of less than four characters would confuse the framework's router if it took hosts to be standard ones.
-  return new Elysia({
+  const bare = new Elysia({
     normalize: false,
     aot: true,
     precompile: false,
     strictPath: true,
     handler: { standardHostname: false },
+  }).wrap((handle, request) => {
+    const rejection = shedLoad(request, services)
+    if (rejection === null) {
+      const answer = isRelative(request) ? () => handle(withHost(request, settings)) : handle
+      const isRefused = request.method === 'GET' || request.method === 'HEAD'
+      if (isRefused || !request.headers.has('transfer-encoding')) return answer
+      // The server reads the beginning of the body first: a broken one would be answered a second time.
+      return () => Bun.sleep(0).then(() => answer(request))
+    }
+    const call = beginCall(request, services)
+    return () => Promise.resolve(rejection).then((reply) => send(reply, call))
   })
-    .wrap((handle, request) => {
-      const rejection = shedLoad(request, services)
-      if (rejection === null) {
-        const answer = isRelative(request) ? () => handle(withHost(request, settings)) : handle
-        const isRefused = request.method === 'GET' || request.method === 'HEAD'
-        if (isRefused || !request.headers.has('transfer-encoding')) return answer
-        // The server reads the beginning of the body first: a broken one would be answered a second time.
-        return () => Bun.sleep(0).then(() => answer(request))
-      }
-      const call = beginCall(request, services)
-      return () => Promise.resolve(rejection).then((reply) => send(reply, call))
-    })
-    .use(calls(services))
-    .onError(({ request, error, code, call = beginCall(request, services) }) => {
-      if (code === 'NOT_FOUND') return sendUnrouted(call)
-      if (code !== 'VALIDATION') return sendError(error, call)
-      try {
-        return send(refuseInvalid(call, services), call)
-      } catch (problem) {
-        return sendError(problem, call)
-      }
-    })
-    .mapResponse(({ response, call }) =>
-      response instanceof Response ? response : send(response as Reply, call),
-    )
-    .use(healthRoutes(services))
-    .group(`/v${majorVersion(settings)}`, (app) =>
-      app
-        .use(serviceRoutes(services))
-        .use(bucketRoutes(services))
-        .use(batchRoutes(services))
-        .use(exploreRoutes(services))
-        .use(docsRoutes(services)),
-    )
+  const app = withCalls(bare, services)
+  app.onError(({ request, error, code, call = beginCall(request, services) }) => {
+    if (code === 'NOT_FOUND') return sendUnrouted(call)
+    if (code !== 'VALIDATION') return sendError(error, call)
+    try {
+      return send(refuseInvalid(call, services), call)
+    } catch (problem) {
+      return sendError(problem, call)
+    }
+  })
+  app.mapResponse(({ response, call }) =>
+    response instanceof Response ? response : send(response as Reply, call),
+  )
+  const prefix = `/v${majorVersion(settings)}`
+  addHealthRoutes(app, '', services)
+  addHealthRoutes(app, prefix, services)
+  addServiceRoutes(app, prefix, services)
+  addBatchRoute(app, prefix, services)
+  addExploreRoutes(app, prefix, services)
+  addDocsRoutes(app, prefix, services)
+  addBucketRoutes(app, prefix, services)
+  return app
 }
 
 // Without a Host, as HTTP/1.0 allows it, a URL is relative, and the framework's router would look for its path behind the second

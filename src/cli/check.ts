@@ -39,7 +39,7 @@ export async function check(
   const { path, trusting, isOffline, asJson, isQuiet } = options
   const lines: string[] = []
   const kept: Output = { ...host.stderr, write: (text) => void lines.push(...text.trimEnd().split('\n')) }
-  const loaded = loadSettings(path, asJson ? { ...host, stderr: kept } : host, trusting)
+  const loaded = await loadSettings(path, asJson ? { ...host, stderr: kept } : host, trusting)
   if (loaded && !asJson && !isQuiet) host.stdout.write(`${maskedSettings(loaded.effective).join('\n')}\n`)
 
   const checks = loaded && !isOffline ? await probe(await createProbes(loaded.settings, host)) : {}

@@ -9,7 +9,7 @@ import type { OutputLog } from './output-log.ts'
 import type { Notifier } from './linux.ts'
 
 /** Reads the settings again from their sources; null when they are bad. `report` gets every problem and warning. */
-export type RereadSettings = (report: (line: string) => void) => Settings | null
+export type RereadSettings = (report: (line: string) => void) => Promise<Settings | null>
 
 /** The context that a service is started in. */
 export interface ServiceContext {
@@ -187,7 +187,7 @@ class Changes {
    */
   async reload(): Promise<void> {
     await this.#alone(async () => {
-      const settings = this.#reread()
+      const settings = await this.#reread()
       if (!settings) return
       const { host } = this.#context
       const reloaded = { ...this.#running }
@@ -206,7 +206,7 @@ class Changes {
   /** A successor takes over, with the present executable and settings. */
   async replace(): Promise<void> {
     await this.#alone(async () => {
-      if (this.#reread()) await this.#startSuccessor()
+      if (await this.#reread()) await this.#startSuccessor()
     })
   }
 
@@ -233,9 +233,9 @@ class Changes {
   }
 
   /** Null when they are bad; the log tells why. */
-  #reread(): Settings | null {
+  async #reread(): Promise<Settings | null> {
     const lines: string[] = []
-    const settings = this.#context.reread((line) => void lines.push(line))
+    const settings = await this.#context.reread((line) => void lines.push(line))
     for (const line of lines) {
       if (settings) this.#log.warning('settings warning', { problem: line })
       else this.#log.error('settings refused', { problem: line })

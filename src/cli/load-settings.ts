@@ -8,11 +8,11 @@ import type { Host } from './host.ts'
  * Reads the settings from a file, or from the environment alone when it is null. Warnings go to stderr; so do
  * problems, one per line and all of them, and then the answer is null.
  */
-export function loadSettings(
+export async function loadSettings(
   path: string | null,
   host: Host,
   trusting: string[],
-): { settings: Settings; effective: EffectiveSetting[] } | null {
+): Promise<{ settings: Settings; effective: EffectiveSetting[] } | null> {
   const file = path === null ? null : readSettingsFile(path, host)
   if (file && 'problem' in file) {
     host.stderr.write(`${path}: ${file.problem}\n`)
@@ -33,20 +33,20 @@ export function loadSettings(
   }
 
   const { settings, effective } = outcome
+  // The supervisor has read the same settings and has warned already.
+  if (host.processes?.supervisor) return { settings, effective }
   const warnings = [
     ...outcome.warnings,
     ...exposedSecret(path, effective, host),
     ...widerTrust(settings, trusting),
-    ...fewFileDescriptors(settings, host),
+    ...(await fewFileDescriptors(settings, host)),
   ]
-  // The supervisor has read the same settings and has warned already.
-  if (host.processes?.supervisor) return { settings, effective }
   for (const warning of warnings) host.stderr.write(`warning: ${warning}\n`)
   return { settings, effective }
 }
 
-function fewFileDescriptors(settings: Settings, host: Host): string[] {
-  const limit = host.processes?.maxFileDescriptors() ?? Infinity
+async function fewFileDescriptors(settings: Settings, host: Host): Promise<string[]> {
+  const limit = (await host.processes?.maxFileDescriptors()) ?? Infinity
   const needed = fileDescriptorsNeeded(settings)
   if (limit >= needed) return []
   const remedy = `raise LimitNOFILE= or "ulimit -n" to ${needed}, or lower the setting`

@@ -30,7 +30,7 @@ export interface Processes {
   /** Processor time that this process has used so far, in ms. */
   cpuMs(): number
   /** The most files and sockets that this process may have open; null where that is not known. */
-  maxFileDescriptors(): number | null
+  maxFileDescriptors(): Promise<number | null>
   /** Memory that this process holds. */
   residentBytes(): number
   /** Bytes sent by a local port that are not acknowledged, by the remote port; null where that is not known. */
@@ -234,9 +234,10 @@ function usage(): ProcessUsage {
   return { cpuSeconds: cpuMs() / 1000, residentBytes: rss, heapBytes: heapUsed, startedAtSeconds }
 }
 
-function maxFileDescriptors(): number | null {
+// Not by node:fs, which would be loaded at every start.
+async function maxFileDescriptors(): Promise<number | null> {
   try {
-    const limits = files().readFileSync('/proc/self/limits', 'latin1')
+    const limits = await Bun.file('/proc/self/limits').text()
     const [, soft] = /^Max open files +(\d+)/m.exec(limits) ?? []
     return soft === undefined ? null : Number(soft)
   } catch {

@@ -87,8 +87,8 @@ async function start(
       return withCleanEnvironment(host, () => healthcheck(url, options.has('deep'), host))
     }
     case 'serve':
-      return withCleanEnvironment(host, (trusting) => {
-        const loaded = loadSettings(value('config'), host, trusting)
+      return withCleanEnvironment(host, async (trusting) => {
+        const loaded = await loadSettings(value('config'), host, trusting)
         return loaded ? implementations.serve(loaded.settings, host, rereadFrom(value('config'), host)) : 2
       })
     case 'check':
@@ -125,9 +125,10 @@ async function withCleanEnvironment(
 
 /** Reads the same settings again later; reports line by line what would go to stderr. */
 function rereadFrom(path: string | null, host: Host): RereadSettings {
-  return (report) => {
+  return async (report) => {
     const stderr: Output = { isTty: false, isJournal: false, write: (text) => report(text.trimEnd()) }
-    return loadSettings(path, { ...host, stderr }, [])?.settings ?? null
+    const loaded = await loadSettings(path, { ...host, stderr }, [])
+    return loaded?.settings ?? null
   }
 }
 

@@ -143,8 +143,8 @@ async function serveAsWorker(context: ServiceContext, supervisor: Supervisor): P
   if (typeof outcome === 'number') return outcome
   bridge = outcome
   // The supervisor has logged the problems already.
-  signals.onReload(() => {
-    const changed = reread(() => {})
+  signals.onReload(async () => {
+    const changed = await reread(() => {})
     if (changed) outcome.reload(changed)
   })
   supervisor.send({ kind: 'listening', url: bridge.url, port: bridge.port })

@@ -1,4 +1,3 @@
-import { Elysia } from 'elysia'
 import { invalidRequest, ServiceError, UpstreamError } from '../domain/errors.ts'
 import { identityKey } from '../domain/credentials.ts'
 import type { Identity } from '../domain/credentials.ts'
@@ -28,12 +27,13 @@ import { refusedMethod, unknownPath, unknownVersion } from './guard.ts'
 import { userOf } from './load-shedding.ts'
 import { heartbeatReply, rootReplyFor } from './service.ts'
 import type { Call, Services } from './services.ts'
-import { calls, receiveBody } from './session.ts'
+import { receiveBody } from './session.ts'
+import type { App } from './session.ts'
 
 /** POST /batch: many requests, one transaction. */
-export function batchRoutes(services: Services) {
-  return new Elysia().use(calls(services)).post(
-    batch.path,
+export function addBatchRoute(app: App, prefix: string, services: Services): void {
+  app.post(
+    prefix + batch.path,
     async ({ headers, call }) => {
       requireAuthorization(headers)
       const body = receiveBody(call, services)

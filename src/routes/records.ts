@@ -1,4 +1,3 @@
-import { Elysia } from 'elysia'
 import { invalidRequest } from '../domain/errors.ts'
 import type { Problem } from '../domain/errors.ts'
 import { overloadReply } from '../protocol/error-reply.ts'
@@ -9,17 +8,19 @@ import { bucketResources, isEnabled, methodNotAllowed } from '../protocol/resour
 import type { BulkStorage } from '../domain/record-storage.ts'
 import { discardBody } from './body.ts'
 import type { Permit } from './load-shedding.ts'
-import { execute, receiveBody, sessions } from './session.ts'
+import { execute, receiveBody, withStorage } from './session.ts'
+import type { App } from './session.ts'
 import type { Call, Services } from './services.ts'
 
-/** Buckets, collections and records: read the request, ask the storage, answer. */
-export function bucketRoutes(services: Services) {
-  const app = new Elysia().use(sessions(services))
+/** Buckets, collections and records: read the request, ask the storage, answer. Routes that are added later need credentials too. */
+export function addBucketRoutes(app: App, prefix: string, services: Services): void {
+  const bucketApp = withStorage(app, services)
   for (const resource of bucketResources) {
-    const { method, path, params, query, headers } = resource
+    const { method, params, query, headers } = resource
+    const path = prefix + resource.path
     const schemas = { params, query, headers, parse: 'none' } as const
     if (method === 'GET' || method === 'HEAD') {
-      app.route(
+      bucketApp.route(
         method,
         path,
         ({ params, query, headers, storage, call }) =>
@@ -27,7 +28,7 @@ export function bucketRoutes(services: Services) {
         schemas,
       )
     } else {
-      app.route(
+      bucketApp.route(
         method,
         path,
         async ({ params, query, headers, storage, call }) => {
@@ -53,7 +54,6 @@ export function bucketRoutes(services: Services) {
       )
     }
   }
-  return app
 }
 
 /** Refuses a write that the operator did not enable, before credentials and body are looked at. */

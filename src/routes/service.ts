@@ -1,4 +1,3 @@
-import { Elysia } from 'elysia'
 import stylesheetPath from 'swagger-ui-dist/swagger-ui.css' with { type: 'file' }
 import scriptPath from 'swagger-ui-dist/swagger-ui-bundle.js' with { type: 'file' }
 import iconPath from 'swagger-ui-dist/favicon-32x32.png' with { type: 'file' }
@@ -21,29 +20,26 @@ import {
 } from '../protocol/resources.ts'
 import { unknownPath } from './guard.ts'
 import type { Call, Services } from './services.ts'
-import { calls } from './session.ts'
+import type { App } from './session.ts'
 
 /** What this service is, and whether it works. */
-export function serviceRoutes(services: Services) {
-  const app = new Elysia()
-    .use(calls(services))
-    .get(root.path, ({ headers, call }) => rootReplyFor(headers, call, services), { headers: root.headers })
-    .get(version.path, () => jsonReply(services.version))
-    .use(healthRoutes(services))
-  if (!services.metrics) return app
+export function addServiceRoutes(app: App, prefix: string, services: Services): void {
+  app.get(prefix + root.path, ({ headers, call }) => rootReplyFor(headers, call, services), {
+    headers: root.headers,
+  })
+  app.get(prefix + version.path, () => jsonReply(services.version))
+  if (!services.metrics) return
   const { metrics: read } = services
-  return app.get(metrics.path, async () => {
+  app.get(prefix + metrics.path, async () => {
     const { text, type } = await read()
     return { status: 200, headers: { 'Content-Type': type }, body: text }
   })
 }
 
 /** Whether this process and the services behind it work. These are also answered without the version prefix. */
-export function healthRoutes(services: Services) {
-  return new Elysia()
-    .use(calls(services))
-    .get(heartbeat.path, () => heartbeatReply(services))
-    .get(lbheartbeat.path, () => emptyReply(200))
+export function addHealthRoutes(app: App, prefix: string, services: Services): void {
+  app.get(prefix + heartbeat.path, () => heartbeatReply(services))
+  app.get(prefix + lbheartbeat.path, () => emptyReply(200))
 }
 
 /** The root view. Refused credentials are no error here: the answer then names no user. */
@@ -69,20 +65,19 @@ export async function heartbeatReply(services: Services): Promise<Reply> {
  * GET /__api__ and GET /docs: the API document, made from the declarations of the resources, and a page to read and try it
  * with. The page and all that it loads come out of the executable.
  */
-export function docsRoutes({ settings, metrics }: Services) {
+export function addDocsRoutes(app: App, prefix: string, { settings, metrics }: Services): void {
   let made: Promise<string> | null = null
-  const app = new Elysia().get(openapi.path, async () => {
+  app.get(prefix + openapi.path, async () => {
     // Loaded at the first request for the document, because it would make every start longer.
     made ??= import('./api-document.ts').then(({ writeApiDocument }) =>
       writeApiDocument(settings, metrics !== null),
     )
     return { status: 200, headers: {}, body: await made }
   })
-  if (!settings.docsEnabled) return app
+  if (!settings.docsEnabled) return
   const serve = pageServer(docsFiles)
-  return app
-    .get(docs.path, () => serve('page.html', (page) => tellWrites(page, settings)))
-    .get(docsFile.path, ({ params: { file } }) => serve(file), { params: docsFile.params })
+  app.get(prefix + docs.path, () => serve('page.html', (page) => tellWrites(page, settings)))
+  app.get(prefix + docsFile.path, ({ params }) => serve(params.file), { params: docsFile.params })
 }
 
 /** The enabled writes may change while the process runs, so they are no part of the API document. */
@@ -94,13 +89,12 @@ function tellWrites(page: string, { readonly, writable }: ExposedSettings): stri
 }
 
 /** GET /explore: a page that shows users their own data, decrypted in the browser. The executable holds it. */
-export function exploreRoutes({ settings }: Services) {
-  if (!settings.explorerEnabled) return new Elysia()
+export function addExploreRoutes(app: App, prefix: string, { settings }: Services): void {
+  if (!settings.explorerEnabled) return
   const files = Object.entries(explorerSources).map(([name, load]) => [name, textFile(name, load)] as const)
   const serve = pageServer(Object.fromEntries(files), noMarkup)
-  return new Elysia()
-    .get(explore.path, () => serve('explore.html'))
-    .get(exploreFile.path, ({ params: { file } }) => serve(file), { params: exploreFile.params })
+  app.get(prefix + explore.path, () => serve('explore.html'))
+  app.get(prefix + exploreFile.path, ({ params }) => serve(params.file), { params: exploreFile.params })
 }
 
 const docsFiles: Record<string, PageFile> = {

@@ -1,38 +1,38 @@
-import { Elysia } from 'elysia'
+import type { Elysia } from 'elysia'
 import type { Operation, OperationOutcome } from '../domain/operation.ts'
 import { judgeCollection } from '../domain/precondition.ts'
 import type { BulkStorage } from '../domain/record-storage.ts'
 import { IdentityReader } from '../protocol/identity.ts'
-import { BucketPath, ReadHeaders } from '../protocol/schemas.ts'
 import { beginCall, checkCall } from './guard.ts'
 import type { IncomingBody } from './body.ts'
 import { userOf } from './load-shedding.ts'
 import type { Call, Services } from './services.ts'
 
+/** The app, whose routes all have a `call`. They are added to this one instance: plugins would add each three times. */
+export type App = ReturnType<typeof withCalls>
+
 /** Gives every route its `call`: what is known of the request. Checks it before anything else. */
-export function calls(services: Services) {
-  return new Elysia({ name: 'calls', seed: services }).derive({ as: 'global' }, ({ request, headers }) => {
+export function withCalls(app: Elysia, services: Services) {
+  return app.derive(({ request, headers }) => {
     const call = beginCall(request, services, headers)
     checkCall(call, services)
     return { call }
   })
 }
 
-/** Gives the routes of buckets their `storage`: that of the user whose credentials the request carries. */
-export function sessions(services: Services) {
+/** Gives the routes that follow, those of buckets, their `storage`: that of the user whose credentials the request carries. */
+export function withStorage(app: App, services: Services) {
   const identities = new IdentityReader()
-  return new Elysia({ name: 'sessions', seed: services })
-    .use(calls(services))
-    .guard({ params: BucketPath, headers: ReadHeaders })
-    .resolve({ as: 'scoped' }, async ({ params, headers, call }) => {
-      const { identity, isLegacyBucket } = identities.read(headers, params.bucket_id ?? '')
-      if (isLegacyBucket) call.isLegacyBucket = true
-      const opened = services.openStorage(identity, call)
-      // Remembered credentials are at hand, and most requests have them: nothing is waited for then.
-      const storage = opened instanceof Promise ? await opened : opened
-      call.notices = storage.notices
-      return { storage }
-    })
+  return app.resolve(async ({ params, headers, call }) => {
+    const { bucket_id = '' }: Record<string, string> = params
+    const { identity, isLegacyBucket } = identities.read(headers, bucket_id)
+    if (isLegacyBucket) call.isLegacyBucket = true
+    const opened = services.openStorage(identity, call)
+    // Remembered credentials are at hand, and most requests have them: nothing is waited for then.
+    const storage = opened instanceof Promise ? await opened : opened
+    call.notices = storage.notices
+    return { storage }
+  })
 }
 
 /**
