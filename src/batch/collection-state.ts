@@ -1,9 +1,10 @@
 import { judgeProbe, resolutionMs } from './probe.ts'
 import { planChanges } from './plan.ts'
+import { zeroTimestamp } from '../domain/timestamp.ts'
 import { simulate } from './simulate.ts'
 import type { ServiceError } from '../domain/errors.ts'
 import type { OperationOutcome } from '../domain/operation.ts'
-import type { Snapshot } from '../domain/record-storage.ts'
+import type { Snapshot, StorageLimits } from '../domain/record-storage.ts'
 import type { SyncRecord } from '../domain/record.ts'
 import type { Timestamp } from '../domain/timestamp.ts'
 import type { CollectionPlan } from './plan.ts'
@@ -33,7 +34,7 @@ export class CollectionState {
   readonly applied = new Map<string, AppliedChange>()
   readonly #rejected = new Map<string, Rejection>()
   #failure: ServiceError | null = null
-  #maxPayloadBytes = Number.POSITIVE_INFINITY
+  #limits: StorageLimits | null = null
   /** The simulation and its plan; null as soon as anything changes that they follow from. */
   #decided: { simulation: Simulation; plan: CollectionPlan } | null = null
   readonly #operations: NumberedOperation[]
@@ -42,15 +43,18 @@ export class CollectionState {
   /** Records that got a new version from the commit of a staged batch, even if only their ttl was written. */
   readonly #stagedAt = new Map<string, Timestamp>()
   readonly #inherited = new Map<string, number>()
-  #view: CollectionView
-  #since: Timestamp
+  #view: CollectionView = { timestamp: zeroTimestamp, records: new Map(), lists: new Map(), count: null }
+  #since = zeroTimestamp
   #committedAt: Timestamp | null = null
   #wasRefreshed = false
 
-  constructor(operations: NumberedOperation[], view: CollectionView) {
+  constructor(operations: NumberedOperation[]) {
     this.#operations = operations
-    this.#view = view
-    this.#since = view.timestamp
+  }
+
+  /** What the storage accepts; null while it is not known. */
+  get limits(): StorageLimits | null {
+    return this.#limits
   }
 
   /** The condition of the next write: it counts only while no other writer has changed the collection after this moment. */
@@ -79,8 +83,9 @@ export class CollectionState {
     this.#decided = null
   }
 
-  limitPayloads(maxBytes: number): void {
-    this.#maxPayloadBytes = maxBytes
+  /** Judges and plans the writes by the storage's limits. */
+  applyLimits(limits: StorageLimits): void {
+    this.#limits = limits
     this.#decided = null
   }
 
@@ -90,7 +95,7 @@ export class CollectionState {
     this.#decided = null
   }
 
-  /** Starts over with a newer view. Called only while nothing is visible. */
+  /** Starts, or starts over with a newer view. Called only while nothing is visible. */
   restart(view: CollectionView): void {
     this.#view = view
     this.#since = view.timestamp
@@ -169,9 +174,9 @@ export class CollectionState {
       prefixes: this.#prefixes,
       rejected: this.#rejected,
       failure: this.#failure,
-      maxPayloadBytes: this.#maxPayloadBytes,
+      maxPayloadBytes: this.#limits?.maxRecordPayloadBytes ?? Number.POSITIVE_INFINITY,
     })
-    return (this.#decided = { simulation, plan: planChanges(simulation.changes) })
+    return (this.#decided = { simulation, plan: planChanges(simulation.changes, this.#limits) })
   }
 
   #settleRemoval(ids: string[], { resets, deletes }: CollectionPlan): void {

@@ -6,13 +6,15 @@ export interface CollectionPlan {
   /** Records to delete before they are created again, each with the index of the operation that deleted them. */
   resets: Map<string, number>
   puts: RecordWrite[]
+  /** The puts in portions that the storage accepts. */
+  uploads: RecordWrite[][]
   /** Deletions come last because they are the hardest to undo. */
   deletes: string[]
 }
 
-/** Sorts changes into the order in which they are carried out. */
-export function planChanges(changes: Map<string, Change>): CollectionPlan {
-  const plan: CollectionPlan = { resets: new Map(), puts: [], deletes: [] }
+/** Sorts changes into the order in which they are carried out. Limits are null while they are not known. */
+export function planChanges(changes: Map<string, Change>, limits: StorageLimits | null): CollectionPlan {
+  const plan: CollectionPlan = { resets: new Map(), puts: [], uploads: [], deletes: [] }
   for (const [id, change] of changes) {
     if (change.kind === 'delete') {
       plan.deletes.push(id)
@@ -21,11 +23,12 @@ export function planChanges(changes: Map<string, Change>): CollectionPlan {
     plan.puts.push(change.write)
     if (change.resetAt !== null) plan.resets.set(id, change.resetAt)
   }
+  plan.uploads = splitIntoUploads(plan.puts, limits)
   return plan
 }
 
 /** What every storage accepts in one upload, those included that announce no limits. */
-export const smallestLimits: StorageLimits = {
+const smallestLimits: StorageLimits = {
   maxRequestBytes: 1_048_576,
   maxPostBytes: 1_000_000,
   maxPostRecords: 100,
@@ -45,7 +48,12 @@ export function fitsAnyStorage(records: { payload?: string }[]): boolean {
 }
 
 /** Splits records into uploads that the storage accepts. A record that is too long gets an upload of its own. */
-export function splitIntoUploads(records: RecordWrite[], limits: StorageLimits): RecordWrite[][] {
+export function splitIntoUploads(records: RecordWrite[], limits: StorageLimits | null): RecordWrite[][] {
+  const { maxRequestBytes, maxPostBytes, maxPostRecords } = limits ?? smallestLimits
+  // Printing every record would cost as much as the upload, so those that fit in any case are not measured.
+  const mostBytes = sum(records.map(mostTextBytes))
+  const fitsOne = records.length <= maxPostRecords && mostBytes <= Math.min(maxRequestBytes, maxPostBytes)
+  if (fitsOne) return records.length === 0 ? [] : [records]
   const uploads: RecordWrite[][] = []
   let postBytes = 0
   let requestBytes = 0
@@ -56,9 +64,9 @@ export function splitIntoUploads(records: RecordWrite[], limits: StorageLimits):
     const current = uploads.at(-1)
     const fits =
       current &&
-      current.length < limits.maxPostRecords &&
-      postBytes + payloadBytes <= limits.maxPostBytes &&
-      requestBytes + textBytes <= limits.maxRequestBytes
+      current.length < maxPostRecords &&
+      postBytes + payloadBytes <= maxPostBytes &&
+      requestBytes + textBytes <= maxRequestBytes
     if (fits) {
       current.push(record)
       postBytes += payloadBytes
@@ -70,6 +78,11 @@ export function splitIntoUploads(records: RecordWrite[], limits: StorageLimits):
     }
   }
   return uploads
+}
+
+/** No record takes more: names and numbers have 100 bytes at most, and a character that JSON escapes has 6. */
+function mostTextBytes({ id, payload = '' }: RecordWrite): number {
+  return 100 + 6 * (id.length + payload.length)
 }
 
 /** Whether the storage stages, and one staged batch can hold the records. */

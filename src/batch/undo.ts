@@ -1,7 +1,7 @@
 import { isRefusal, UpstreamError } from '../domain/errors.ts'
 import { fieldLimits } from '../domain/record.ts'
 import { zeroTimestamp } from '../domain/timestamp.ts'
-import { smallestLimits, splitIntoUploads } from './plan.ts'
+import { splitIntoUploads } from './plan.ts'
 import type {
   BulkStorage,
   CommitOutcome,
@@ -95,7 +95,7 @@ class Undo {
       for (const id of resets) Object.assign(this.#pending.get(id)!, { leftAt: null, wroteSortindex: false })
     }
     const restored = [...this.#pending].flatMap(([id, change]) => restoration(id, change) ?? [])
-    for (const records of splitIntoUploads(restored, limits ?? smallestLimits)) {
+    for (const records of splitIntoUploads(restored, limits)) {
       if (!this.#note(await storage.write(collection, records, this.#since), records)) return 'moved'
     }
     const created = this.#idsWhere(({ before }) => before === null)

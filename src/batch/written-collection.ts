@@ -1,7 +1,7 @@
 import { isRefusal, ServiceError, UpstreamError } from '../domain/errors.ts'
 import { zeroTimestamp } from '../domain/timestamp.ts'
 import { CollectionState } from './collection-state.ts'
-import { fitsOneBatch, fitsAnyStorage, smallestLimits, splitIntoUploads } from './plan.ts'
+import { fitsOneBatch, fitsAnyStorage } from './plan.ts'
 import { CollectionReader } from './reads.ts'
 import { undoChanges } from './undo.ts'
 import type { OperationOutcome } from '../domain/operation.ts'
@@ -14,7 +14,6 @@ import type {
 } from '../domain/record-storage.ts'
 import type { Timestamp } from '../domain/timestamp.ts'
 import type { Pace, TransactionEvent } from './pace.ts'
-import type { CollectionPlan } from './plan.ts'
 import type { VisibleStep as Step } from './probe.ts'
 import type { AnswerBudget } from './reads.ts'
 import type { CollectionView, NumberedOperation } from './simulate.ts'
@@ -52,11 +51,10 @@ type UndoResult = 'untouched' | 'undone' | 'partial' | 'unknown'
  * reading. Definite refusals of a write become the outcomes of the operations concerned.
  */
 export class WrittenCollection {
-  limits: StorageLimits | null = null
   readonly #operations: NumberedOperation[]
   readonly #reader: CollectionReader
   readonly #context: TransactionContext
-  #state!: CollectionState
+  readonly #state: CollectionState
   #rounds = 0
   /** Failed attempts since the last successful one. */
   #failures = 0
@@ -75,6 +73,7 @@ export class WrittenCollection {
   ) {
     this.#operations = operations
     this.#reader = new CollectionReader(storage, collection, operations, context.budget)
+    this.#state = new CollectionState(operations)
     this.#context = context
   }
 
@@ -86,11 +85,11 @@ export class WrittenCollection {
   }
 
   get hasPuts(): boolean {
-    return this.#plan().puts.length > 0
+    return this.#state.plan.puts.length > 0
   }
 
   get hasChanges(): boolean {
-    const { resets, puts, deletes } = this.#plan()
+    const { resets, puts, deletes } = this.#state.plan
     return resets.size + puts.length + deletes.length > 0
   }
 
@@ -101,7 +100,7 @@ export class WrittenCollection {
 
   /** Whether the puts take more than one upload. */
   get needsSeveralUploads(): boolean {
-    return this.#uploads(this.#plan().puts).length > 1
+    return this.#state.plan.uploads.length > 1
   }
 
   /** How many records have been changed. */
@@ -109,10 +108,14 @@ export class WrittenCollection {
     return this.#state.applied.size
   }
 
+  /** What the storage accepts; null while it is not known. */
+  get limits(): StorageLimits | null {
+    return this.#state.limits
+  }
+
   /** Judges the writes by the storage's limits. */
   applyLimits(limits: StorageLimits): void {
-    this.limits = limits
-    if (this.#state) this.#state.limitPayloads(limits.maxRecordPayloadBytes)
+    this.#state.applyLimits(limits)
   }
 
   /** Gives up all writes that have not been applied. */
@@ -122,9 +125,7 @@ export class WrittenCollection {
 
   /** Reads what the operations are judged by. */
   async read(): Promise<void> {
-    const view = await this.#readView()
-    this.#state = new CollectionState(this.#operations, view)
-    if (this.limits) this.applyLimits(this.limits)
+    this.#state.restart(await this.#readView())
   }
 
   /**
@@ -166,10 +167,11 @@ export class WrittenCollection {
   /** Stages all puts where the storage can stage them. */
   async stage(): Promise<void> {
     for (;;) {
-      const { puts } = this.#plan()
-      if (puts.length === 0 || this.#stagedBatch !== null || !this.#canStage(puts)) return
+      const { puts, uploads } = this.#state.plan
+      const canStage = this.limits !== null && fitsOneBatch(puts, this.limits)
+      if (puts.length === 0 || this.#stagedBatch !== null || !canStage) return
       try {
-        if (await this.#stageAll(puts)) return
+        if (await this.#stageAll(uploads)) return
         await this.#nextRound()
       } catch (error) {
         if (isRefusal(error)) {
@@ -216,7 +218,6 @@ export class WrittenCollection {
 
   /** Undoes what is visible, except where another writer has written over it. */
   async undo(): Promise<UndoResult> {
-    if (!this.#state) return 'untouched'
     // One last look at a step of which it is unknown whether it was applied.
     const isClear = !this.#doubt || (await this.#probeOnce(this.#doubt)) !== 'unknown'
     if (!this.#state.isVisible) return isClear ? 'untouched' : 'unknown'
@@ -246,29 +247,16 @@ export class WrittenCollection {
     }
   }
 
-  #plan(): CollectionPlan {
-    return this.#state.plan
-  }
-
-  #canStage(puts: RecordWrite[]): boolean {
-    return this.limits !== null && fitsOneBatch(puts, this.limits)
-  }
-
-  #uploads(puts: RecordWrite[]): RecordWrite[][] {
-    return splitIntoUploads(puts, this.limits ?? smallestLimits)
-  }
-
   /** True when all is staged, or written at once; false when another writer was first. */
-  async #stageAll(puts: RecordWrite[]): Promise<boolean> {
+  async #stageAll(uploads: RecordWrite[][]): Promise<boolean> {
     const { storage, collection } = this
-    const limits = this.limits!
     let batch: string | undefined
-    for (const records of this.#uploads(puts)) {
+    for (const records of uploads) {
       const outcome = await storage.stage(collection, records, this.#state.since, batch)
       if (outcome.outcome === 'moved') return false
       if (outcome.outcome === 'committed') {
         this.#context.onUnexpectedCommit()
-        this.limits = { ...limits, batch: null }
+        this.applyLimits({ ...this.limits!, batch: null })
         this.#settle({ kind: 'write', records }, outcome.timestamp, outcome.rejected)
         return true
       }
@@ -280,12 +268,12 @@ export class WrittenCollection {
   }
 
   #nextStep(through: 'puts' | 'deletes'): Step | null {
-    const { resets, puts, deletes } = this.#plan()
+    const { resets, puts, uploads, deletes } = this.#state.plan
     if (resets.size > 0) return { kind: 'remove', ids: [...resets.keys()] }
     if (puts.length > 0 && this.#stagedBatch !== null) {
       return { kind: 'write', records: puts, batch: this.#stagedBatch }
     }
-    if (puts.length > 0) return { kind: 'write', records: this.#uploads(puts)[0]! }
+    if (puts.length > 0) return { kind: 'write', records: uploads[0]! }
     if (through === 'deletes' && deletes.length > 0) return { kind: 'remove', ids: deletes }
     return null
   }

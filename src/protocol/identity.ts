@@ -50,9 +50,18 @@ const known = { identities: 1000, headerLength: 4096 }
 /** Reads identities and remembers them by their raw headers: clients send the same ones for minutes. */
 export class IdentityReader {
   readonly #recent = new RecentMap<string, ReadIdentity>(known.identities)
+  #last: { headers: IdentityHeaders; bucket: string; read: ReadIdentity } | null = null
 
   /** The same as `readIdentity`. */
   read(headers: IdentityHeaders, bucket: string): ReadIdentity {
+    // The sub-requests of a batch come one after the other with the same headers.
+    if (this.#last?.bucket === bucket && areAlike(this.#last.headers, headers)) return this.#last.read
+    const read = this.#recall(headers, bucket)
+    this.#last = { headers, bucket, read }
+    return read
+  }
+
+  #recall(headers: IdentityHeaders, bucket: string): ReadIdentity {
     const raw = `${bucket}\n${headers['x-keyid'] ?? ''}\n${headers['x-client-state'] ?? ''}\n${headers.authorization ?? ''}`
     const remembered = this.#recent.get(raw)
     if (remembered) return remembered
@@ -61,6 +70,14 @@ export class IdentityReader {
     if (raw.length <= known.headerLength) this.#recent.set(raw, read)
     return read
   }
+}
+
+function areAlike(one: IdentityHeaders, other: IdentityHeaders): boolean {
+  return (
+    one.authorization === other.authorization &&
+    one['x-keyid'] === other['x-keyid'] &&
+    one['x-client-state'] === other['x-client-state']
+  )
 }
 
 /**

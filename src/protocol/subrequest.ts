@@ -157,6 +157,8 @@ export function withoutTrailingSlashes(path: string): string {
 
 /** Whether a path, however it is spelled, leads to the batch itself. */
 function namesBatch(target: string): boolean {
+  // Others would have to be parsed: those that are escaped, and those with characters that parsing drops.
+  if (!/batch|[%\t\n\r]/i.test(target)) return false
   // A path with broken escapes leads nowhere.
   const pathname = URL.parse(target, 'http://sub.request')?.pathname ?? target
   const decoded = pathname.replace(/%([0-7][0-9a-f])/gi, (_, hex: string) =>

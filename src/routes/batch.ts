@@ -18,7 +18,7 @@ import {
   isEnabled,
   readQuery,
 } from '../protocol/resources.ts'
-import { readAnonymousIdentity, readIdentity, requireAuthorization } from '../protocol/identity.ts'
+import { IdentityReader, readAnonymousIdentity, requireAuthorization } from '../protocol/identity.ts'
 import type { IdentityHeaders } from '../protocol/identity.ts'
 import { readJson } from '../protocol/json.ts'
 import { readBatch, toSubResponse } from '../protocol/subrequest.ts'
@@ -86,6 +86,7 @@ type Opened = { storage: BulkStorage } | { reply: Reply }
 class Storages {
   /** All storages that could be opened. */
   readonly opened: BulkStorage[] = []
+  readonly identities = new IdentityReader()
   readonly #openings = new Map<string, Promise<Opened>>()
 
   constructor(
@@ -148,7 +149,10 @@ async function prepare(
     if (problems.length > 0) throw invalidRequest(problems)
     if (!isBucketResource(resource)) return { reply: await answerOpenly(resource, headers, call, services) }
 
-    const { identity, isLegacyBucket } = readIdentity(headers, (params as { bucket_id: string }).bucket_id)
+    const { identity, isLegacyBucket } = storages.identities.read(
+      headers,
+      (params as { bucket_id: string }).bucket_id,
+    )
     const input = { params, query, headers, body, address: { host: call.host, path, query: merged.query } }
     const operation = asTransactionStep(resource.operation(input, problems))
     if (problems.length > 0) throw invalidRequest(problems)
