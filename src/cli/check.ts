@@ -1,3 +1,4 @@
+import { createIdentity } from '../domain/credentials.ts'
 import { ServiceError, UpstreamError } from '../domain/errors.ts'
 import { maskedSettings, maskedValue } from '../settings/settings-text.ts'
 import { loadSettings } from './load-settings.ts'
@@ -108,7 +109,11 @@ export async function createProbes(settings: Settings, host: Host): Promise<Prob
   }
 }
 
-const nobody = { scheme: 'Bearer', assertion: 'sync-bridge-check', clientState: '0'.repeat(32) } as const
+const nobody = createIdentity({
+  scheme: 'Bearer',
+  assertion: 'sync-bridge-check',
+  clientState: '0'.repeat(32),
+})
 
 function hint(message: string): string {
   return hints.find(([pattern]) => pattern.test(message))?.[1] ?? ''

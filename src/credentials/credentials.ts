@@ -1,4 +1,3 @@
-import { identityKey } from '../domain/credentials.ts'
 import { ServiceError } from '../domain/errors.ts'
 import { RecentMap } from '../domain/recent-map.ts'
 import { assertionExpiry } from './assertion-expiry.ts'
@@ -145,8 +144,7 @@ export class Credentials {
   }
 
   #keyOf(identity: Identity): string {
-    const key = identityKey(identity)
-    return key.length <= maxKeyLength ? key : this.#seal.index(identity)
+    return identity.key.length <= maxKeyLength ? identity.key : this.#seal.index(identity)
   }
 
   /** Rejects at once when the identity was refused a moment ago. */

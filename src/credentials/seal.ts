@@ -1,5 +1,5 @@
 import type * as Crypto from 'node:crypto'
-import { identityKey, joinFields } from '../domain/credentials.ts'
+import { joinFields } from '../domain/credentials.ts'
 import type { Identity, SyncCredentials } from '../domain/credentials.ts'
 
 interface SealOptions {
@@ -42,7 +42,7 @@ export class Seal {
   /** Where the credentials of an identity are kept: 43 characters that tell nothing about it. */
   index(identity: Identity): string {
     return new Bun.CryptoHasher('sha256', this.#indexKey)
-      .update(identityKey(identity))
+      .update(identity.key)
       .update(joinFields(this.#options.tokenServerUrl))
       .digest('base64url')
   }

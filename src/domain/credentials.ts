@@ -7,8 +7,8 @@ export interface Identity {
   clientState: string
   /** The X-KeyID header that goes with an access token: `<keys_changed_at>-<base64url client state>`. */
   keyId?: string
-  /** Its `identityKey`, where it was computed already. */
-  key?: string
+  /** All of these as one text, different for different identities. */
+  key: string
 }
 
 /** What the token server exchanges an identity for; enough to read and write one user's storage. */
@@ -22,9 +22,9 @@ export interface SyncCredentials {
   expiresAtMs: number
 }
 
-/** An identity as one text, different for different identities, and as secret as the identity. */
-export function identityKey({ scheme, assertion, clientState, keyId, key }: Identity): string {
-  return key ?? joinFields(scheme, assertion, clientState, keyId)
+export function createIdentity(parts: Omit<Identity, 'key'>): Identity {
+  const { scheme, assertion, clientState, keyId } = parts
+  return { ...parts, key: joinFields(scheme, assertion, clientState, keyId) }
 }
 
 /** The length precedes each field, so that no text can move from one field into the next. */

@@ -1,4 +1,4 @@
-import { identityKey } from '../domain/credentials.ts'
+import { createIdentity } from '../domain/credentials.ts'
 import type { Identity } from '../domain/credentials.ts'
 import { RecentMap } from '../domain/recent-map.ts'
 import { errno, ServiceError } from '../domain/errors.ts'
@@ -65,8 +65,7 @@ export class IdentityReader {
     const raw = `${bucket}\n${headers['x-keyid'] ?? ''}\n${headers['x-client-state'] ?? ''}\n${headers.authorization ?? ''}`
     const remembered = this.#recent.get(raw)
     if (remembered) return remembered
-    const { identity, isLegacyBucket } = readIdentity(headers, bucket)
-    const read = { identity: { ...identity, key: identityKey(identity) }, isLegacyBucket }
+    const read = readIdentity(headers, bucket)
     if (raw.length <= known.headerLength) this.#recent.set(raw, read)
     return read
   }
@@ -118,13 +117,13 @@ function identityOf(
   clientState: string,
   keyId: string | null,
 ): Identity {
-  if (scheme === 'BrowserID') return { scheme, assertion, clientState }
+  if (scheme === 'BrowserID') return createIdentity({ scheme, assertion, clientState })
   if (keyId === null) throw unauthenticated('X-KeyID in header: is missing, and an access token needs it')
   const named = clientStateOf(keyId)
   if (named !== clientState.toLowerCase()) {
     throw unauthenticated('X-KeyID in header: names another client state than the bucket id')
   }
-  return { scheme, assertion, clientState: named, keyId }
+  return createIdentity({ scheme, assertion, clientState: named, keyId })
 }
 
 function readKeyId(headers: IdentityHeaders): string | null {

@@ -1,5 +1,4 @@
 import { invalidRequest, ServiceError, UpstreamError } from '../domain/errors.ts'
-import { identityKey } from '../domain/credentials.ts'
 import type { Identity } from '../domain/credentials.ts'
 import type { Problem } from '../domain/errors.ts'
 import type { Operation } from '../domain/operation.ts'
@@ -96,8 +95,7 @@ class Storages {
 
   /** Asks for each identity once. Rejects when the token server can't be used, which ends the whole batch. */
   open(identity: Identity): Promise<Opened> {
-    const key = identityKey(identity)
-    const known = this.#openings.get(key)
+    const known = this.#openings.get(identity.key)
     if (known) return known
     const { call, services } = this
     const opening = Promise.try(() => services.openStorage(identity, call)).then(
@@ -107,7 +105,7 @@ class Storages {
       },
       (error: unknown) => ({ reply: ownReply(error, services) }),
     )
-    this.#openings.set(key, opening)
+    this.#openings.set(identity.key, opening)
     return opening
   }
 

@@ -2,7 +2,6 @@ import { Locks } from '../batch/pace.ts'
 import { AnswerMemory } from '../batch/reads.ts'
 import { runTransaction } from '../batch/transaction.ts'
 import { Credentials } from '../credentials/credentials.ts'
-import { identityKey } from '../domain/credentials.ts'
 import { overloaded } from '../routes/load-shedding.ts'
 import { createLimitsCache } from '../upstream/storage-limits.ts'
 import { createSyncStorage } from '../upstream/sync-storage.ts'
@@ -106,7 +105,7 @@ export function createServices(
       return storageOf(identity, known, call)
     },
     async identify(identity, requestId) {
-      const permit = load.acquireRootView(identityKey(identity))
+      const permit = load.acquireRootView(identity.key)
       if (!permit) throw overloaded()
       try {
         const { credentials: found } = await credentials.obtain(identity, requestId)

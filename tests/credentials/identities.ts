@@ -1,5 +1,6 @@
 import * as fc from 'fast-check'
 
+import { createIdentity } from '../../src/domain/credentials.ts'
 import type { Identity, SyncCredentials } from '../../src/domain/credentials.ts'
 
 export const nowMs = Date.parse('2024-05-01T12:00:00Z')
@@ -7,13 +8,13 @@ export const tokenServerUrl = 'https://token.example'
 export const secret = new Uint8Array(32).fill(7)
 export const otherSecret = new Uint8Array(32).fill(8)
 
-export function someIdentity(changes: Partial<Identity> = {}): Identity {
-  return {
+export function someIdentity(changes: Partial<Omit<Identity, 'key'>> = {}): Identity {
+  return createIdentity({
     scheme: 'BrowserID',
     assertion: 'certificate~assertion',
     clientState: '0123456789abcdef0123456789abcdef',
     ...changes,
-  }
+  })
 }
 
 export function someCredentials(changes: Partial<SyncCredentials> = {}): SyncCredentials {
@@ -39,15 +40,17 @@ export function toBase64Url(text: string): string {
 /** Short texts of few characters, so that shifted boundaries and equal fields are frequent. */
 const tightText = fc.string({ unit: fc.constantFrom('a', 'b', '1', '3', ':', '-', '~'), maxLength: 5 })
 
-export const identities: fc.Arbitrary<Identity> = fc.record(
-  {
-    scheme: fc.constantFrom('BrowserID', 'Bearer'),
-    assertion: tightText,
-    clientState: tightText,
-    keyId: tightText,
-  },
-  { requiredKeys: ['scheme', 'assertion', 'clientState'] },
-)
+export const identities: fc.Arbitrary<Identity> = fc
+  .record(
+    {
+      scheme: fc.constantFrom('BrowserID' as const, 'Bearer' as const),
+      assertion: tightText,
+      clientState: tightText,
+      keyId: tightText,
+    },
+    { requiredKeys: ['scheme', 'assertion', 'clientState'] },
+  )
+  .map(createIdentity)
 
 export function isSameIdentity(a: Identity, b: Identity): boolean {
   return (

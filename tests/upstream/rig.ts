@@ -6,6 +6,7 @@ import { createSyncStorage } from '../../src/upstream/sync-storage.ts'
 import { createTokenServer } from '../../src/upstream/token-server.ts'
 import { startSandbox } from '../support/sandbox.ts'
 import { startFaultProxy } from '../support/fault-proxy.ts'
+import { createIdentity } from '../../src/domain/credentials.ts'
 import type { Identity, SyncCredentials } from '../../src/domain/credentials.ts'
 import type { BulkStorage, ListOutcome, RecordPage } from '../../src/domain/record-storage.ts'
 import type { UpstreamCallSummary, UpstreamOptions } from '../../src/upstream/send.ts'
@@ -79,7 +80,11 @@ export async function startRig(options: SandboxOptions = {}) {
   }
 
   function identity(): Identity {
-    return { scheme: 'BrowserID', assertion: user.assertion(), clientState: user.clientState }
+    return createIdentity({
+      scheme: 'BrowserID',
+      assertion: user.assertion(),
+      clientState: user.clientState,
+    })
   }
 }
 

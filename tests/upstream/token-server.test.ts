@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, it } from 'bun:test'
+import { createIdentity } from '../../src/domain/credentials.ts'
 import { UpstreamError } from '../../src/domain/errors.ts'
 import { createTokenServer } from '../../src/upstream/token-server.ts'
 import { startSandbox } from '../support/sandbox.ts'
@@ -26,11 +27,11 @@ async function start(options: SandboxOptions & { suffix?: string; user?: UserOpt
   const { send } = newUpstream({ now })
   const url = proxy.url + (options.suffix ?? '')
   const tokenServer = createTokenServer({ url, send, timeoutMs: 20_000, now })
-  const identity: Identity = {
+  const identity = createIdentity({
     scheme: 'BrowserID',
     assertion: user.assertion(),
     clientState: user.clientState,
-  }
+  })
   return { sandbox, proxy, user, clock, tokenServer, identity }
 }
 
@@ -81,12 +82,9 @@ describe('exchange', () => {
     const { proxy, tokenServer, user } = await start()
     const { clientState, keyId } = user
 
-    const credentials = await tokenServer.exchange({
-      scheme: 'Bearer',
-      assertion: user.bearerToken(),
-      clientState,
-      keyId,
-    })
+    const credentials = await tokenServer.exchange(
+      createIdentity({ scheme: 'Bearer', assertion: user.bearerToken(), clientState, keyId }),
+    )
 
     expect(credentials.uid).toBe(user.uid)
     expect(proxy.requests[0]!.headers.get('authorization')).toStartWith('Bearer ')
@@ -350,7 +348,7 @@ describe('exchange', () => {
       timeoutMs: 1,
       now: () => 0,
     })
-    const identity = { scheme: 'BrowserID', assertion: 'a', clientState: 'b' } as const
+    const identity = createIdentity({ scheme: 'BrowserID', assertion: 'a', clientState: 'b' })
 
     expect(await failureOf(tokenServer.exchange(identity))).toMatchObject({ failure: 'bad-response' })
   })
