@@ -35,7 +35,7 @@ export function createApp(services: Services) {
     const response = toResponse({ ...reply, body }, call, settings, services.load.backoffSeconds)
     // The rest of a body of unknown length could be taken for another request, and be answered.
     const isCutOff = call.headers['transfer-encoding'] !== undefined && !call.body?.isWhole
-    if (services.isStopping() || isCutOff) response.headers.set('Connection', 'close')
+    if (services.isStopping || isCutOff) response.headers.set('Connection', 'close')
     return response
   }
 

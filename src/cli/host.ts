@@ -19,6 +19,8 @@ export interface Host {
   cwd: string
   /** Wall clock, ms since 1970. */
   now(): number
+  /** Ms since some moment; never goes back. */
+  monotonicNow(): number
   randomBytes(length: number): Uint8Array
   /** Calls the handler at every such signal, which then no longer ends the process; returns a function that removes it. */
   onSignal(name: 'SIGTERM' | 'SIGINT' | 'SIGHUP' | 'SIGUSR2', handler: () => void): () => void
@@ -52,6 +54,7 @@ export function processHost(): ProcessHost {
     standalone: Bun.isStandaloneExecutable,
     cwd: process.cwd(),
     now: () => Date.now(),
+    monotonicNow: () => performance.now(),
     randomBytes: (length) => crypto.getRandomValues(new Uint8Array(length)),
     onSignal(name, handler) {
       process.on(name, handler)

@@ -86,7 +86,7 @@ async function supervise(
   const workers = new Workers({
     count: settings.workers,
     start: (port, take) => processes.startWorker(workerEnvironment(host.environment, port), take),
-    now: () => performance.now(),
+    now: host.monotonicNow,
     delay: Bun.sleep,
     timeoutMs,
     onHang: (pid) => log.error('worker hangs', { pid, silentSeconds: settings.workerTimeoutSeconds }),

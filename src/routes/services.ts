@@ -87,7 +87,7 @@ export interface Services {
   /** Makes the id of a request that came without one; 16 hexadecimal digits. */
   createRequestId(): string
   /** Whether this process is about to end, so that clients should open other connections. */
-  isStopping(): boolean
+  isStopping: boolean
   load: Pick<LoadShedder, 'isFull' | 'rejectsAll' | 'rejectionTurn' | 'acquire' | 'backoffSeconds'>
   bodies: Pick<BodyBudget, 'receive'>
   streams: Pick<AnswerStreams, 'acquire' | 'send'>

@@ -13,6 +13,7 @@ import { createServices } from './services.ts'
 import type { Log } from '../observability/log.ts'
 import type { MetricFamily } from '../observability/metric-families.ts'
 import type { Settings } from '../settings/settings.ts'
+import type { Services } from '../routes/services.ts'
 import type { DatagramSocket, Statsd } from '../observability/statsd.ts'
 import type { BridgeHost } from './connections.ts'
 
@@ -72,12 +73,11 @@ export function startBridge(
   const families = () => observers.metrics?.families() ?? []
   // A copy, because a reload changes it while others compare with the settings of the start.
   const exposed = { ...settings, projectVersion: version }
-  const lifecycle = { isStopping: false }
   const load = new LoadShedder({
     maxRequests: settings.maxConcurrentRequests,
     maxRequestsOfUser: settings.maxConcurrentRequestsPerUser,
     maxLagMs: settings.maxEventLoopLagMs,
-    now: () => performance.now(),
+    now: host.monotonicNow,
     cpuMs: () => host.processes?.cpuMs() ?? null,
     residentBytes: () => host.processes?.residentBytes() ?? null,
     collectGarbage: () => Bun.gc(true),
@@ -86,7 +86,7 @@ export function startBridge(
   })
   const streams = new AnswerStreams({
     maxOfUser: settings.maxConcurrentRequestsPerUser,
-    now: () => performance.now(),
+    now: host.monotonicNow,
     unsentBytes(requests) {
       const unsent = host.processes?.unsentBytes(server.port!)
       return requests.map((request) => unsent?.get(server.requestIP(request)?.port ?? 0) ?? null)
@@ -101,12 +101,12 @@ export function startBridge(
     observeDrop: () => observers.shed('body-memory'),
   })
   const connections = connect(settings, host, observers)
-  const app = createApp({
+  const services: Services = {
     ...createServices(settings, exposed, connections, observers, host, load, options.commitPatienceMs),
     load,
     bodies,
     streams,
-    isStopping: () => lifecycle.isStopping,
+    isStopping: false,
     metrics:
       settings.metricsListen || !observers.metrics
         ? null
@@ -114,7 +114,8 @@ export function startBridge(
             const all = options.allFamilies ? await options.allFamilies() : families()
             return { text: renderFamilies(all), type: expositionType }
           },
-  }).listen({
+  }
+  const app = createApp(services).listen({
     hostname: settings.host,
     port: settings.port,
     reusePort: options.sharesPort ?? settings.reusePort,
@@ -138,9 +139,9 @@ export function startBridge(
   return {
     url: `http://${server.hostname}:${server.port}`,
     port: server.port!,
-    announceStop: () => void (lifecycle.isStopping = true),
+    announceStop: () => void (services.isStopping = true),
     async stop(graceMs) {
-      lifecycle.isStopping = true
+      services.isStopping = true
       const timer = setTimeout(() => void server.stop(true), graceMs)
       await server.stop(false)
       clearTimeout(timer)

@@ -29,10 +29,10 @@ const redisDelayMs = 25
 
 export function connect(
   settings: Settings,
-  host: Pick<BridgeHost, 'now'>,
+  host: Pick<BridgeHost, 'now' | 'monotonicNow'>,
   observers: Pick<Observers, 'upstreamCall' | 'breaker' | 'redisTrouble'>,
 ): Connections {
-  const clock = { now: () => performance.now(), random: Math.random }
+  const clock = { now: host.monotonicNow, random: Math.random }
   let ca = settings.certificateCaBundle?.pem
   const breakers = new Breakers({ ...clock, observe: observers.breaker })
   const upstream = createUpstream({
@@ -85,6 +85,8 @@ async function openRedisStore(
 export interface BridgeHost {
   /** Wall clock, ms since 1970. */
   now(): number
+  /** Ms since some moment; never goes back. */
+  monotonicNow(): number
   randomBytes(length: number): Uint8Array
   /** Absent where nothing is known about the process. */
   processes?: {

@@ -46,7 +46,7 @@ export function createServices(
     tokenServerUrl: settings.tokenServerUrl,
     ttlSeconds: settings.cacheCredentialsTtlSeconds,
     wallClock: now,
-    monotonicClock: () => performance.now(),
+    monotonicClock: host.monotonicNow,
     randomBytes: host.randomBytes,
     observe: observers.credentials,
   })
@@ -95,7 +95,7 @@ export function createServices(
     settings: exposed,
     requestTimeoutMs,
     now,
-    monotonicNow: () => performance.now(),
+    monotonicNow: host.monotonicNow,
     createRequestId: createIdGenerator(host.randomBytes(8)),
     version: { name, version, commit, source },
     openStorage(identity, call) {

@@ -109,7 +109,7 @@ export function startCrowdedWorld(
     now,
     monotonicNow: () => performance.now(),
     createRequestId: () => '0123456789abcdef',
-    isStopping: () => false,
+    isStopping: false,
     load: clock.load,
     bodies,
     streams,

@@ -75,7 +75,7 @@ function startDefectiveApp() {
     now: Date.now,
     monotonicNow: () => performance.now(),
     createRequestId: () => '0123456789abcdef',
-    isStopping: () => false,
+    isStopping: false,
     observe: () => {},
     load: {
       isFull: false,

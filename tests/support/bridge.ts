@@ -154,6 +154,7 @@ function testHost(now: () => number): Host {
     standalone: false,
     cwd: '/',
     now,
+    monotonicNow: () => performance.now(),
     randomBytes: (length) => new Uint8Array(randomBytes(length)),
     onSignal: () => () => {},
   }
