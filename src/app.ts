@@ -4,23 +4,21 @@
  * 1. `routes/load-shedding.ts` a request that is one too many is rejected before the framework sees it
  * 2. `routes/guard.ts`         what no router looks at: host, origin, framing; and what no route matched
  * 3. `protocol/resources.ts`   the declarations: path, schemas, operation, answer. The framework routes and validates by them
- * 4. `routes/session.ts`       whose storage it is
- * 5. `routes/records.ts`, `batch.ts`, `service.ts`: read, ask, answer
- * 6. `batch/`                  every write: many operations, one transaction
- * 7. `upstream/`               the storage and the token server behind it all
+ * 4. `routes/records.ts`, `batch.ts`, `service.ts`: read, ask, answer
+ * 5. `batch/`                  every write: many operations, one transaction
+ * 6. `upstream/`               the storage and the token server behind it all
  *
  * Whatever comes back, a reply or something thrown, becomes a message in `send` below and nowhere else.
  */
 import { Elysia } from 'elysia'
-import { majorVersion, toResponse } from './protocol/reply.ts'
+import { isLarge, majorVersion, toResponse } from './protocol/reply.ts'
 import type { Reply } from './protocol/reply.ts'
 import { errorReply } from './protocol/error-reply.ts'
 import { addBatchRoute } from './routes/batch.ts'
-import { answerUnrouted, beginCall, refuseInvalid, routeOf, shedLoad } from './routes/guard.ts'
+import { answerUnrouted, beginCall, refuseInvalid, routeOf, shedLoad, withCalls } from './routes/guard.ts'
 import { addBucketRoutes } from './routes/records.ts'
 import { addDocsRoutes, addExploreRoutes, addHealthRoutes, addServiceRoutes } from './routes/service.ts'
 import type { Call, Services } from './routes/services.ts'
-import { withCalls } from './routes/session.ts'
 
 /** Composes the routes into an app that is ready to listen. */
 export function createApp(services: Services) {
@@ -31,8 +29,9 @@ export function createApp(services: Services) {
     call.route ??= routeOf(call, settings)
     services.observe(call, reply, services.monotonicNow() - call.monotonicStartMs)
     call.body?.release()
-    const body = services.streams.send(reply.body, call.request, () => reply.ended?.())
-    const response = toResponse({ ...reply, body }, call, settings, services.load.backoffSeconds)
+    const { body, ended } = reply
+    const sent = isLarge(body) ? { ...reply, body: services.streams.send(body, call.request, ended) } : reply
+    const response = toResponse(sent, call, settings, services.load.backoffSeconds)
     // The rest of a body of unknown length could be taken for another request, and be answered.
     const isCutOff = call.headers['transfer-encoding'] !== undefined && !call.body?.isWhole
     if (services.isStopping || isCutOff) response.headers.set('Connection', 'close')

@@ -93,15 +93,18 @@ export interface Input<Params, Query, Headers> {
   address: Address
 }
 
+/** Every path of such a resource names the bucket; its schema is what the types can't see. */
+export type BucketInput = Input<{ bucket_id?: string }, object, object>
+
 /** A resource in a user's bucket. It needs credentials, and becomes an operation on the storage. */
 export interface BucketResource extends Resource {
   /**
    * Makes the operation on the storage. Problems that the schemas can't see are added to `problems`; then the operation must
    * not be used. Throws `ServiceError` 400 for problems of the body.
    */
-  operation(input: Input<object, object, object>, problems: Problem[]): Operation
+  operation(input: BucketInput, problems: Problem[]): Operation
   /** Answers the outcome of that operation. Throws `ServiceError` for outcomes that are errors. */
-  answer(outcome: OperationOutcome, input: Input<object, object, object>, settings: ExposedSettings): Reply
+  answer(outcome: OperationOutcome, input: BucketInput, settings: ExposedSettings): Reply
 }
 
 /** The schema of a query or of headers that nothing is read of. */
@@ -112,14 +115,10 @@ interface Declaration<
   Q extends TObject,
   H extends TObject,
   K extends Operation['kind'],
-> extends Described {
-  name: ResourceName
-  method: Method
-  path: string
+> extends Omit<Resource, 'query' | 'check'> {
   params: P
   query?: Q
   headers: H
-  body?: TObject
   operation(
     input: Input<Static<P>, Static<Q>, Static<H>>,
     problems: Problem[],

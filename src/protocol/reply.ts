@@ -111,12 +111,22 @@ export function toResponse(
   return response
 }
 
-const largeBodyBytes = 32_768
+const largeBytes = 64 * 1024
 
-/** A large body as a stream of one piece: the runtime sends it from where it is, whereas it would copy bytes first. */
+/**
+ * Whether a body has to be sent at the pace of its reader. One up to 64 KB fits into the buffers of the operating system and is
+ * handed over at once.
+ */
+export function isLarge(body: Reply['body']): body is NonNullable<Reply['body']> {
+  return body !== null && (body instanceof ReadableStream || body.length > largeBytes)
+}
+
+const largeCopyBytes = 32 * 1024
+
+/** A body of many bytes as a stream of one piece: the runtime sends it from where it is, whereas it would copy bytes first. */
 function sendable(body: Reply['body']): BodyInit | null {
   if (!(body instanceof Uint8Array)) return body
-  if (body.length <= largeBodyBytes) return body as BodyInit
+  if (body.length <= largeCopyBytes) return body as BodyInit
   return new ReadableStream<Uint8Array>({
     start(controller) {
       controller.enqueue(body)

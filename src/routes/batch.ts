@@ -5,7 +5,7 @@ import type { Operation } from '../domain/operation.ts'
 import type { BulkStorage, Notices } from '../domain/record-storage.ts'
 import { errorReply, overloadReply } from '../protocol/error-reply.ts'
 import { tooLargeForBatch } from '../protocol/list-resources.ts'
-import type { BucketResource, Input, Resource } from '../protocol/record-resources.ts'
+import type { BucketInput, BucketResource, Resource } from '../protocol/record-resources.ts'
 import { emptyReply, jsonReply, majorVersion } from '../protocol/reply.ts'
 import type { Reply } from '../protocol/reply.ts'
 import {
@@ -22,12 +22,11 @@ import type { IdentityHeaders } from '../protocol/identity.ts'
 import { readJson } from '../protocol/json.ts'
 import { readBatch, toSubResponse } from '../protocol/subrequest.ts'
 import type { MergedRequest } from '../protocol/subrequest.ts'
-import { refusedMethod, unknownPath, unknownVersion } from './guard.ts'
+import { receiveBody, refusedMethod, unknownPath, unknownVersion } from './guard.ts'
+import type { App } from './guard.ts'
 import { userOf } from './load-shedding.ts'
 import { heartbeatReply, rootReplyFor } from './service.ts'
 import type { Call, Services } from './services.ts'
-import { receiveBody } from './session.ts'
-import type { App } from './session.ts'
 
 /** POST /batch: many requests, one transaction. */
 export function addBatchRoute(app: App, prefix: string, services: Services): void {
@@ -73,7 +72,7 @@ type Pending =
   | { reply: Reply }
   | {
       resource: BucketResource
-      input: Input<object, object, object>
+      input: BucketInput
       operation: Operation
       storage: BulkStorage
     }
@@ -147,10 +146,7 @@ async function prepare(
     if (problems.length > 0) throw invalidRequest(problems)
     if (!isBucketResource(resource)) return { reply: await answerOpenly(resource, headers, call, services) }
 
-    const { identity, isLegacyBucket } = storages.identities.read(
-      headers,
-      (params as { bucket_id: string }).bucket_id,
-    )
+    const { identity, isLegacyBucket } = storages.identities.read(headers, params.bucket_id ?? '')
     const input = { params, query, headers, body, address: { host: call.host, path, query: merged.query } }
     const operation = asTransactionStep(resource.operation(input, problems))
     if (problems.length > 0) throw invalidRequest(problems)

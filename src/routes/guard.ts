@@ -1,3 +1,4 @@
+import type { Elysia } from 'elysia'
 import { errno, invalidRequest, ServiceError } from '../domain/errors.ts'
 import type { Problem } from '../domain/errors.ts'
 import { decodeSegment } from '../protocol/record-resources.ts'
@@ -23,7 +24,29 @@ import { overloadReply } from '../protocol/error-reply.ts'
 import { readIdentity } from '../protocol/identity.ts'
 import { withoutTrailingSlashes } from '../protocol/subrequest.ts'
 import { discardBody } from './body.ts'
+import type { IncomingBody } from './body.ts'
+import { userOf } from './load-shedding.ts'
 import type { Call, RequestHeaders, Services } from './services.ts'
+
+/** The app, whose routes all have a `call`. They are added to this one instance: plugins would add each three times. */
+export type App = ReturnType<typeof withCalls>
+
+/** Gives every route its `call`: what is known of the request. Checks it before anything else. */
+export function withCalls(app: Elysia, services: Services) {
+  return app.derive(({ request, headers }) => {
+    const call = beginCall(request, services, headers)
+    checkCall(call, services)
+    return { call }
+  })
+}
+
+/**
+ * Begins to receive the body of a request, within what is left of the request's time. Called before anything is waited for.
+ * Throws `ServiceError` 413 or 415.
+ */
+export function receiveBody(call: Call, services: Services): IncomingBody {
+  return (call.body = services.bodies.receive(call.request, userOf(call.request), call.deadlineAtMs))
+}
 
 /**
  * Rejects a request that exceeds the limits, before the framework has seen it and without reading more of it than needed:
@@ -212,7 +235,7 @@ export function refuseInvalid(call: Call, { settings }: Services): Reply {
   problems.push(...(resource.check({ params, query, headers }) ?? []))
   if (isBucketResource(resource)) {
     if (!problems.some(({ location }) => location === 'path')) {
-      readIdentity(headers, (params as { bucket_id: string }).bucket_id)
+      readIdentity(headers, params.bucket_id ?? '')
     }
     // Values that the schemas accept can contradict one another; refused ones are left out, so that each problem is
     // reported once.

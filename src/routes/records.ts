@@ -1,77 +1,77 @@
 import { invalidRequest } from '../domain/errors.ts'
 import type { Problem } from '../domain/errors.ts'
+import type { Operation, OperationOutcome } from '../domain/operation.ts'
+import { judgeCollection } from '../domain/precondition.ts'
+import type { BulkStorage } from '../domain/record-storage.ts'
 import { overloadReply } from '../protocol/error-reply.ts'
+import { IdentityReader } from '../protocol/identity.ts'
 import { readJson } from '../protocol/json.ts'
-import type { BucketResource, Input } from '../protocol/record-resources.ts'
+import type { BucketInput, BucketResource } from '../protocol/record-resources.ts'
 import type { Reply } from '../protocol/reply.ts'
 import { bucketResources, isEnabled, methodNotAllowed } from '../protocol/resources.ts'
-import type { BulkStorage } from '../domain/record-storage.ts'
 import { discardBody } from './body.ts'
+import { receiveBody } from './guard.ts'
+import type { App } from './guard.ts'
 import type { Permit } from './load-shedding.ts'
-import { execute, receiveBody, withStorage } from './session.ts'
-import type { App } from './session.ts'
 import type { Call, Services } from './services.ts'
 
-/** Buckets, collections and records: read the request, ask the storage, answer. Routes that are added later need credentials too. */
+/** Buckets, collections and records: read the request, ask the storage of its user, answer. */
 export function addBucketRoutes(app: App, prefix: string, services: Services): void {
-  const bucketApp = withStorage(app, services)
+  const identities = new IdentityReader()
   for (const resource of bucketResources) {
-    const { method, params, query, headers } = resource
-    const path = prefix + resource.path
-    const schemas = { params, query, headers, parse: 'none' } as const
-    if (method === 'GET' || method === 'HEAD') {
-      bucketApp.route(
-        method,
-        path,
-        ({ params, query, headers, storage, call }) =>
-          answer(resource, { params, query, headers, address: call }, storage, call, services),
-        schemas,
-      )
-    } else {
-      bucketApp.route(
-        method,
-        path,
-        async ({ params, query, headers, storage, call }) => {
-          await call.body?.arrived
-          const body = call.body?.parse(storage.owner, readJson)
-          return await answer(
-            resource,
-            { params, query, headers, body, address: call },
-            storage,
-            call,
-            services,
-          )
-        },
-        {
-          ...schemas,
+    const { name, method, path, params, query, headers } = resource
+    const isWrite = method === 'PUT' || method === 'DELETE'
+    app.route(
+      method,
+      prefix + path,
+      async ({ params, query, headers, call }) => {
+        call.route = name
+        const input: BucketInput = { params, query, headers, address: call }
+        const { identity, isLegacyBucket } = identities.read(call.headers, input.params.bucket_id ?? '')
+        call.isLegacyBucket = isLegacyBucket
+        const opened = services.openStorage(identity, call)
+        // Remembered credentials are at hand, and most requests have them: nothing is waited for then.
+        const storage = opened instanceof Promise ? await opened : opened
+        call.notices = storage.notices
+        if (call.body) {
+          await call.body.arrived
+          input.body = call.body.parse(storage.owner, readJson)
+        }
+        return await answer(resource, input, storage, call, services)
+      },
+      {
+        params,
+        query,
+        headers,
+        parse: 'none',
+        ...(isWrite && {
           transform({ params, call }) {
             requireEnabled(resource, params, services)
-            // The body begins to arrive before the framework waits for the storage.
+            // The body begins to arrive before anything is waited for.
             if (method === 'PUT') receiveBody(call, services)
             else discardBody(call.request)
           },
-        },
-      )
-    }
+        }),
+      },
+    )
   }
 }
 
 /** Refuses a write that the operator did not enable, before credentials and body are looked at. */
-function requireEnabled(resource: BucketResource, params: { '*'?: string }, services: Services): void {
+function requireEnabled(resource: BucketResource, params: object, services: Services): void {
   // With an empty id the path is the list's with a slash too many, which is redirected for every method.
-  if (params['*'] === '' || isEnabled(resource, params, services.settings)) return
+  if (('*' in params && params['*'] === '') || isEnabled(resource, params, services.settings)) return
   const others = bucketResources.filter(({ path }) => path === resource.path)
   throw methodNotAllowed(resource.method, others, params, services.settings)
 }
 
 async function answer(
   resource: BucketResource,
-  input: Input<object, object, object>,
+  input: BucketInput,
   storage: BulkStorage,
   call: Call,
   services: Services,
 ): Promise<Reply> {
-  call.route = resource.name
   const problems: Problem[] = []
   const operation = resource.operation(input, problems)
   if (problems.length > 0) throw invalidRequest(problems)
@@ -103,4 +103,33 @@ async function acquireList(user: string, { load, streams }: Services): Promise<P
       },
     }
   )
+}
+
+/** Carries out one operation. Lists stream as they come; a write is a transaction of one step. */
+function execute(
+  operation: Operation,
+  storage: BulkStorage,
+  call: Call,
+  services: Services,
+): Promise<OperationOutcome> {
+  switch (operation.kind) {
+    case 'get':
+      return storage.get(operation.collection, operation.id, operation.precondition)
+    case 'list':
+      return storage.list(operation.collection, operation.options, operation.precondition)
+    case 'timestamps':
+      return storage.collectionTimestamps().then((all) => ({ outcome: 'found', ...all }))
+    case 'count':
+      return storage
+        .count(operation.collection, operation.filter)
+        .then(
+          ({ count, timestamp }) =>
+            judgeCollection(operation.precondition, timestamp) ?? { outcome: 'counted', count, timestamp },
+        )
+    case 'put':
+    case 'delete':
+      return services.transact([{ storage, operation }], call.deadlineAtMs).then(([outcome]) => outcome!)
+    default:
+      return operation satisfies never
+  }
 }

@@ -19,8 +19,8 @@ import {
   version,
 } from '../protocol/resources.ts'
 import { unknownPath } from './guard.ts'
+import type { App } from './guard.ts'
 import type { Call, Services } from './services.ts'
-import type { App } from './session.ts'
 
 /** What this service is, and whether it works. */
 export function addServiceRoutes(app: App, prefix: string, services: Services): void {

@@ -23,8 +23,6 @@ export interface AnswerStreamsOptions {
 // Lists in flight, from the question to the last byte. Each holds up to 2 MB of the storage's answer. They are fewer than
 // the 64 streams of `upstream`, so that no list waits there, with a permit of its node, while readers stall.
 const maxLists = 48
-// Answers up to this size fit into the buffers of the operating system and are handed over at once.
-const largeBytes = 64 * 1024
 // The runtime holds one piece more than the operating system does, so slow readers get small pieces.
 const pieceBytes = 64 * 1024
 const slowPieceBytes = 16 * 1024
@@ -70,16 +68,11 @@ export class AnswerStreams {
   }
 
   /**
-   * A body as it is sent: unchanged when it is small, otherwise a stream at the pace of its reader. `ended` is called
-   * once the last byte was handed on, or the reader has left.
+   * A large body as a stream at the pace of its reader. `ended` is called once the last byte was handed on, or the reader has
+   * left.
    */
-  send(body: Body, request: Request, ended: () => void): Body {
-    const isWhole = body !== null && !(body instanceof ReadableStream)
-    if (body === null || (isWhole && body.length <= largeBytes)) {
-      ended()
-      return body
-    }
-    const source = isWhole ? (typeof body === 'string' ? new TextEncoder().encode(body) : body) : body
+  send(body: Body, request: Request, ended = () => {}): ReadableStream<Uint8Array> {
+    const source = typeof body === 'string' ? new TextEncoder().encode(body) : body
     const stream = new Stream(source, request, this.options.now, () => {
       if (!this.#streams.delete(stream)) return
       this.#heldBytes -= stream.heldBytes
@@ -178,7 +171,7 @@ export class AnswerStreams {
   }
 }
 
-type Body = string | Uint8Array | ReadableStream<Uint8Array> | null
+type Body = string | Uint8Array | ReadableStream<Uint8Array>
 
 interface WaitingList {
   user: string

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'bun:test'
-import { checkHost, publicOrigin, toResponse } from '../../src/protocol/reply.ts'
+import { checkHost, isLarge, publicOrigin, toResponse } from '../../src/protocol/reply.ts'
 import type { ExposedSettings, Reply } from '../../src/protocol/reply.ts'
 import { RandomTexts } from './random.ts'
 
@@ -94,6 +94,21 @@ describe('the notices of an answer', () => {
     })
     expect(alertOf({ startedAtMs: 1000 }, ending)).toMatchObject({ code: 'hard-eol' })
     expect(alertOf({ startedAtMs: 1000 })).toBeNull()
+  })
+})
+
+describe('isLarge', () => {
+  it('is what the buffers of the operating system do not hold', () => {
+    const bodies = [
+      null,
+      '',
+      'x'.repeat(65_536),
+      'x'.repeat(65_537),
+      new Uint8Array(65_537),
+      new ReadableStream(),
+    ]
+
+    expect(bodies.map(isLarge)).toEqual([false, false, false, true, true, true])
   })
 })
 

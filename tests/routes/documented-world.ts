@@ -85,7 +85,7 @@ function startDefectiveApp() {
       backoffSeconds: 0,
     },
     bodies: new BodyBudget({ maxBytes: 4096, now: Date.now, observeDrop() {} }),
-    streams: { acquire: () => ({ release() {} }), send: (body) => body },
+    streams: { acquire: () => ({ release() {} }), send: (body) => new Response(body as BodyInit).body! },
     observeRejection: () => {},
     observeBatch: () => {},
     metrics: () => Promise.resolve({ text: '', type: 'text/plain' }),
