@@ -15,12 +15,16 @@ const forbiddenKeys = new Set(['__proto__', 'constructor', 'prototype'])
  */
 export function readJson(bytes: Uint8Array): unknown {
   const text = decode(bytes)
-  checkShape(text)
+  const keys = checkShape(text)
+  let value: unknown
   try {
-    return JSON.parse(text)
+    value = JSON.parse(text)
   } catch {
     throw invalidBody('is not valid JSON')
   }
+  // Of a key that comes twice only the last value is left.
+  if (countKeys(value) !== keys) throw invalidBody('names a key twice in one object')
+  return value
 }
 
 function decode(bytes: Uint8Array): string {
@@ -31,34 +35,48 @@ function decode(bytes: Uint8Array): string {
   }
 }
 
-/** Checks the structure of a JSON text; builds nothing but the keys of the open objects. */
-function checkShape(text: string): void {
-  const keysOfOpenObjects: (Set<string> | null)[] = []
+/** Checks the structure of a JSON text, and counts its keys. */
+function checkShape(text: string): number {
+  let depth = 0
   let members = 0
+  let keys = 0
   for (let at = 0; at < text.length; at++) {
     switch (text.charCodeAt(at)) {
-      case quote: {
-        const end = endOfString(text, at)
-        const keys = keysOfOpenObjects.at(-1)
-        if (keys && isKey(text, end)) noteKey(keys, text.slice(at, end + 1))
-        at = end
+      case quote:
+        at = endOfString(text, at)
+        if (isKey(text, at)) keys++
         break
-      }
       case openBrace:
       case openBracket:
-        keysOfOpenObjects.push(text.charCodeAt(at) === openBrace ? new Set() : null)
-        if (keysOfOpenObjects.length > limits.depth)
-          throw invalidBody(`is nested deeper than ${limits.depth} levels`)
+        if (++depth > limits.depth) throw invalidBody(`is nested deeper than ${limits.depth} levels`)
         break
       case closeBrace:
       case closeBracket:
-        keysOfOpenObjects.pop()
+        depth--
         break
       case comma:
         if (++members > limits.members) throw invalidBody(`has more than ${limits.members} members`)
         break
     }
   }
+  return keys
+}
+
+/** Counts the keys of all objects in a value; throws when one of them would reach a prototype. */
+function countKeys(value: unknown): number {
+  if (typeof value !== 'object' || value === null) return 0
+  let count = 0
+  if (Array.isArray(value)) {
+    for (const item of value) count += countKeys(item)
+    return count
+  }
+  for (const key in value) {
+    if (forbiddenKeys.has(key)) {
+      throw invalidRequest([{ location: 'body', name: key, description: 'is not allowed as a key' }])
+    }
+    count += 1 + countKeys((value as Record<string, unknown>)[key])
+  }
+  return count
 }
 
 const quote = 34
@@ -85,23 +103,6 @@ function isKey(text: string, endOfName: number): boolean {
   let at = endOfName + 1
   while (text.charCodeAt(at) <= 32) at++
   return text[at] === ':'
-}
-
-function noteKey(keys: Set<string>, quoted: string): void {
-  const key = unquote(quoted)
-  if (forbiddenKeys.has(key))
-    throw invalidRequest([{ location: 'body', name: key, description: 'is not allowed as a key' }])
-  if (keys.has(key)) throw invalidBody('names a key twice in one object')
-  keys.add(key)
-}
-
-function unquote(quoted: string): string {
-  if (!quoted.includes('\\')) return quoted.slice(1, -1)
-  try {
-    return JSON.parse(quoted)
-  } catch {
-    throw invalidBody('is not valid JSON')
-  }
 }
 
 function invalidBody(description: string): ServiceError {

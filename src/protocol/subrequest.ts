@@ -51,7 +51,7 @@ export function readBatch(
     const description = `must not be more than ${settings.batchMaxRequests}`
     throw invalidRequest([bodyProblem('requests', description)])
   }
-  const own: HeadersByName = {}
+  const own: HeadersByName = Object.create(null)
   for (const name of inherited) if (envelope[name] !== undefined) own[name] = envelope[name]
   const problems = [...measure('defaults', defaults), ...measureDefaultBody(defaults.body ?? {})]
   let allLength = 0
@@ -133,9 +133,11 @@ function merge(
   const sent = question === -1 ? target : target.slice(0, question)
   // A sub-request can't be redirected, so surplus slashes are removed here; those of a record belong to its id.
   const path = recordForm.test(sent) ? sent : withoutTrailingSlashes(sent)
-  const headers: HeadersByName = Object.assign(Object.create(null), own)
+  let headers = own
   for (const source of [defaults.headers, request.headers]) {
-    for (const [name, value] of Object.entries(source ?? {})) headers[name.toLowerCase()] = value.trim()
+    if (source === undefined) continue
+    headers = Object.assign(Object.create(null), headers) as HeadersByName
+    for (const [name, value] of Object.entries(source)) headers[name.toLowerCase()] = value.trim()
   }
   return {
     method: (request.method ?? defaults.method ?? 'GET') as string,
