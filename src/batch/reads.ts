@@ -1,7 +1,6 @@
 import { isRefusal, UpstreamError } from '../domain/errors.ts'
 import { readListDocument, readSkip } from '../domain/list.ts'
-import { judgeGet } from '../domain/operation.ts'
-import { judgeCollection } from '../domain/precondition.ts'
+import { judgeCollection, judgeGet } from '../domain/precondition.ts'
 import { baseOptions, composePage } from './list-page.ts'
 import { runBounded } from './pace.ts'
 import type { ServiceError } from '../domain/errors.ts'

@@ -1,5 +1,4 @@
-import { judgeGet } from '../domain/operation.ts'
-import { judgeCollection, judgeDelete, judgePut } from '../domain/precondition.ts'
+import { allowsDelete, allowsPut, judgeCollection, judgeGet } from '../domain/precondition.ts'
 import { fieldLimits } from '../domain/record.ts'
 import { composePage } from './list-page.ts'
 import type { ServiceError } from '../domain/errors.ts'
@@ -213,7 +212,7 @@ class Simulator {
     if (input.payload !== undefined && Buffer.byteLength(input.payload) > this.#committed.maxPayloadBytes) {
       return () => ({ outcome: 'rejected', reason: 'too-large' })
     }
-    if (judgePut(precondition, before?.lastModified ?? null) === 'failed') {
+    if (!allowsPut(precondition, before?.lastModified ?? null)) {
       return (times) => ({ outcome: 'precondition-failed', existing: shown(before, times) })
     }
     if (rejection) return () => ({ outcome: 'rejected', reason: rejection })
@@ -228,9 +227,8 @@ class Simulator {
     const state = this.#stateOf(id, index)
     state.isWritten = true
     const { record: before } = state
-    const verdict = judgeDelete(precondition, before?.lastModified ?? null)
-    if (before === null || verdict === 'missing') return () => ({ outcome: 'missing' })
-    if (verdict === 'failed') {
+    if (before === null) return () => ({ outcome: 'missing' })
+    if (!allowsDelete(precondition, before.lastModified)) {
       return (times) => ({ outcome: 'precondition-failed', existing: shown(before, times) })
     }
     const { failure } = this.#committed

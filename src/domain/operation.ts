@@ -1,13 +1,12 @@
-import { judgeRead } from './precondition.ts'
 import type { ServiceError } from './errors.ts'
-import type { Precondition } from './precondition.ts'
+import type { GetOutcome, Precondition, UnmetRead } from './precondition.ts'
 import type { RecordInput, SyncRecord } from './record.ts'
 import type {
   CollectionTimestamps,
-  GetOutcome,
   ListFilter,
   ListOptions,
   ListOutcome,
+  RecordCount,
 } from './record-storage.ts'
 import type { Timestamp } from './timestamp.ts'
 
@@ -22,10 +21,7 @@ export type Operation =
   /** When each collection changed last. A precondition is judged when the outcome is answered. */
   | { kind: 'timestamps' }
 
-type CountOutcome =
-  | { outcome: 'counted'; count: number; timestamp: Timestamp }
-  | { outcome: 'not-modified'; timestamp: Timestamp }
-  | { outcome: 'precondition-failed'; timestamp: Timestamp }
+type CountOutcome = ({ outcome: 'counted' } & RecordCount) | UnmetRead
 
 type PutOutcome =
   /** The record as it is stored now: fields that the client left out kept their value. */
@@ -60,19 +56,3 @@ export interface OutcomeOf {
 }
 
 export type OperationOutcome = OutcomeOf[Operation['kind']]
-
-/** The outcome of a read of one record, given the record or null. */
-export function judgeGet(precondition: Precondition, current: SyncRecord | null): GetOutcome {
-  const verdict = judgeRead(precondition, current?.lastModified ?? null)
-  if (current === null || verdict === 'missing') return { outcome: 'missing' }
-  switch (verdict) {
-    case 'proceed':
-      return { outcome: 'found', record: current }
-    case 'failed':
-      return { outcome: 'precondition-failed', existing: current }
-    case 'not-modified':
-      return { outcome: 'not-modified', timestamp: current.lastModified }
-    default:
-      return verdict satisfies never
-  }
-}

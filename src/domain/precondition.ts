@@ -1,3 +1,4 @@
+import type { SyncRecord } from './record.ts'
 import type { Timestamp } from './timestamp.ts'
 
 /**
@@ -18,72 +19,77 @@ export type Precondition =
 
 export const noPrecondition: Precondition = { kind: 'none' }
 
-/** The verdict of a precondition on a request, given the timestamp of the current version, or null when there is none. */
-type Verdict = 'proceed' | 'not-modified' | 'failed' | 'missing'
+/** A read that is not answered with what is stored: its precondition spares that, or rules it out. */
+export interface UnmetRead {
+  outcome: 'not-modified' | 'precondition-failed'
+  /** Of the current version. */
+  timestamp: Timestamp
+}
 
-/** Judges a read of one record. */
-export function judgeRead(precondition: Precondition, current: Timestamp | null): Verdict {
-  if (current === null) return 'missing'
+/** Judges a read of one record, or of a collection, whose current version has that timestamp; null: it proceeds. */
+function judgeRead(precondition: Precondition, current: Timestamp): UnmetRead['outcome'] | null {
   switch (precondition.kind) {
     case 'none':
     case 'exists':
-      return 'proceed'
+      return null
     case 'absent':
       return 'not-modified'
     case 'unmodified-since':
-      return current > precondition.timestamp ? 'failed' : 'proceed'
+      return current > precondition.timestamp ? 'precondition-failed' : null
     case 'differs':
-      return current === precondition.timestamp ? 'not-modified' : 'proceed'
+      return current === precondition.timestamp ? 'not-modified' : null
     default:
       return precondition satisfies never
   }
+}
+
+export type GetOutcome =
+  /** `json`: the record in the exposed form, where it was at hand without printing it anew. */
+  | { outcome: 'found'; record: SyncRecord; json?: string }
+  | { outcome: 'not-modified'; timestamp: Timestamp }
+  | { outcome: 'precondition-failed'; existing: SyncRecord | null }
+  | { outcome: 'missing' }
+
+/** The outcome of a read of one record, given the record or null. */
+export function judgeGet(precondition: Precondition, current: SyncRecord | null): GetOutcome {
+  if (current === null) return { outcome: 'missing' }
+  const outcome = judgeRead(precondition, current.lastModified)
+  if (outcome === null) return { outcome: 'found', record: current }
+  if (outcome === 'not-modified') return { outcome, timestamp: current.lastModified }
+  return { outcome, existing: current }
 }
 
 /**
  * Judges a read of a collection, or of all of them; null: it proceeds. Collections always exist, if need be empty and with the
  * timestamp 0, so that "only if absent" has no effect on them.
  */
-export function judgeCollection(
-  precondition: Precondition,
-  current: Timestamp,
-):
-  | { outcome: 'not-modified'; timestamp: Timestamp }
-  | { outcome: 'precondition-failed'; timestamp: Timestamp }
-  | null {
+export function judgeCollection(precondition: Precondition, current: Timestamp): UnmetRead | null {
   if (precondition.kind === 'absent') return null
-  switch (judgeRead(precondition, current)) {
-    case 'not-modified':
-      return { outcome: 'not-modified', timestamp: current }
-    case 'failed':
-      return { outcome: 'precondition-failed', timestamp: current }
-    default:
-      return null
-  }
+  const outcome = judgeRead(precondition, current)
+  return outcome && { outcome, timestamp: current }
 }
 
-/** Judges a write of one record. A missing record is created, unless the client said that it knows a version. */
-export function judgePut(precondition: Precondition, current: Timestamp | null): 'proceed' | 'failed' {
+/**
+ * Whether a write of one record may go on, given the timestamp of the current version, or null when there is none. A
+ * missing record is created, unless the client said that it knows a version.
+ */
+export function allowsPut(precondition: Precondition, current: Timestamp | null): boolean {
   switch (precondition.kind) {
     case 'none':
     case 'differs':
-      return 'proceed'
+      return true
     case 'exists':
-      return current === null ? 'failed' : 'proceed'
+      return current !== null
     case 'absent':
-      return current === null ? 'proceed' : 'failed'
+      return current === null
     case 'unmodified-since':
-      return current === null || current > precondition.timestamp ? 'failed' : 'proceed'
+      return current !== null && current <= precondition.timestamp
     default:
       return precondition satisfies never
   }
 }
 
-/** Judges the deletion of one record. */
-export function judgeDelete(
-  precondition: Precondition,
-  current: Timestamp | null,
-): Exclude<Verdict, 'not-modified'> {
-  if (current === null) return 'missing'
-  if (precondition.kind === 'unmodified-since' && current > precondition.timestamp) return 'failed'
-  return 'proceed'
+/** Whether the deletion of an existing record may go on. */
+export function allowsDelete(precondition: Precondition, current: Timestamp): boolean {
+  return precondition.kind !== 'unmodified-since' || current <= precondition.timestamp
 }

@@ -1,4 +1,4 @@
-import type { Precondition } from './precondition.ts'
+import type { GetOutcome, Precondition, UnmetRead } from './precondition.ts'
 import type { RecordInput, SyncRecord } from './record.ts'
 import type { Timestamp } from './timestamp.ts'
 
@@ -45,17 +45,7 @@ export interface RecordPage {
   next: PagePosition | null
 }
 
-export type ListOutcome =
-  | { outcome: 'page'; page: RecordPage }
-  | { outcome: 'not-modified'; timestamp: Timestamp }
-  | { outcome: 'precondition-failed'; timestamp: Timestamp }
-
-export type GetOutcome =
-  /** `json`: the record in the exposed form, where it was at hand without printing it anew. */
-  | { outcome: 'found'; record: SyncRecord; json?: string }
-  | { outcome: 'not-modified'; timestamp: Timestamp }
-  | { outcome: 'precondition-failed'; existing: SyncRecord | null }
-  | { outcome: 'missing' }
+export type ListOutcome = { outcome: 'page'; page: RecordPage } | UnmetRead
 
 /** The timestamps of a user's collections, and the latest of them. */
 export interface CollectionTimestamps {

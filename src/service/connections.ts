@@ -1,7 +1,7 @@
 import { Breakers } from '../upstream/circuit-breaker.ts'
 import { callLimitsFor } from '../upstream/concurrency-limits.ts'
 import { createUpstream } from '../upstream/send.ts'
-import { createTokenServer } from '../upstream/token-server.ts'
+import { TokenServer } from '../upstream/token-server.ts'
 import { name, version } from '../version.ts'
 
 import type { CredentialStore } from '../credentials/shared-credentials.ts'
@@ -9,7 +9,6 @@ import type { ProcessUsage } from '../observability/metrics.ts'
 import type { Settings } from '../settings/settings.ts'
 import type { BreakerCount } from '../upstream/circuit-breaker.ts'
 import type { Upstream } from '../upstream/send.ts'
-import type { TokenServer } from '../upstream/token-server.ts'
 import type { Observers } from './observers.ts'
 
 /** The connections to token server, storage and cache. */
@@ -43,7 +42,7 @@ export function connect(
     observe: observers.upstreamCall,
     delay: Bun.sleep,
   })
-  const tokenServer = createTokenServer({
+  const tokenServer = new TokenServer({
     url: settings.tokenServerUrl,
     send: upstream.send,
     timeoutMs: settings.upstreamTimeoutSeconds * 1000,

@@ -78,7 +78,7 @@ export function createServices(
       client,
       tally: work,
     })
-    storage.notices.backoffSeconds = tokenServer.backoffSeconds(identity)
+    storage.notices.backoffSeconds = tokenServer.backoffs?.secondsOf(identity) ?? null
     return storage
   }
 

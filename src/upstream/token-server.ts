@@ -6,7 +6,7 @@ import { readBackoff, readRetryAfter } from './wire.ts'
 import type { TypeCheck } from '@sinclair/typebox/compiler'
 import type { Identity, SyncCredentials } from '../domain/credentials.ts'
 import type { UpstreamAnswer } from './answer.ts'
-import type { Upstream } from './send.ts'
+import type { Upstream, UpstreamRequest } from './send.ts'
 
 interface TokenServerOptions {
   /** With or without trailing slash or `/1.0/sync/1.5`; a path before these is kept. */
@@ -19,40 +19,28 @@ interface TokenServerOptions {
   userAgent?: string
 }
 
-export interface TokenServer {
+const exchangePath = '/1.0/sync/1.5'
+const maxAnswerBytes = 65_536
+
+export class TokenServer {
+  /** The pauses between requests that it asked for; null until it asks for one. */
+  backoffs: Backoffs | null = null
+  readonly #exchangeUrl: URL
+  readonly #heartbeatUrl: URL
+
+  constructor(private readonly options: TokenServerOptions) {
+    const base = options.url.replace(/\/{1,16}$/, '').replace(/\/1\.0\/sync\/1\.5$/, '')
+    this.#exchangeUrl = new URL(base + exchangePath)
+    this.#heartbeatUrl = new URL(base + '/__heartbeat__')
+  }
+
   /**
    * Credentials for an identity. Rejects with `ServiceError` 401 when the identity is refused, with `UpstreamError`
    * when the token server can't be used. `requestId` goes along as X-Request-Id.
    */
-  exchange(identity: Identity, requestId?: string): Promise<SyncCredentials>
-  /**
-   * The pause in seconds that it asked this identity, or everybody, to leave between requests; null when it asked for
-   * none.
-   */
-  backoffSeconds(identity: Identity): number | null
-  /** Whether it answers and is well; never rejects. */
-  heartbeat(timeoutMs: number): Promise<boolean>
-}
-
-const exchangePath = '/1.0/sync/1.5'
-const maxAnswerBytes = 65_536
-
-export function createTokenServer(options: TokenServerOptions): TokenServer {
-  const { send, timeoutMs, now, userAgent = 'sync-bridge' } = options
-  const base = options.url.replace(/\/{1,16}$/, '').replace(/\/1\.0\/sync\/1\.5$/, '')
-  const exchangeUrl = new URL(base + exchangePath)
-  const heartbeatUrl = new URL(base + '/__heartbeat__')
-
-  const backoffs = new Backoffs(now)
-
-  return { exchange, heartbeat, backoffSeconds }
-
-  function backoffSeconds(identity: Identity): number | null {
-    return backoffs.isEmpty ? null : backoffs.of(nameOf(identity))
-  }
-
-  async function exchange(identity: Identity, requestId?: string): Promise<SyncCredentials> {
-    const credentials = (await exchangeOnce(identity, requestId)) ?? (await exchangeOnce(identity, requestId))
+  async exchange(identity: Identity, requestId?: string): Promise<SyncCredentials> {
+    const credentials =
+      (await this.#exchangeOnce(identity, requestId)) ?? (await this.#exchangeOnce(identity, requestId))
     if (credentials) return credentials
     throw new UpstreamError(
       'bad-response',
@@ -61,52 +49,44 @@ export function createTokenServer(options: TokenServerOptions): TokenServer {
   }
 
   /** Null when the body is no JSON; a second request may get one. */
-  async function exchangeOnce(identity: Identity, requestId?: string): Promise<SyncCredentials | null> {
+  async #exchangeOnce(identity: Identity, requestId?: string): Promise<SyncCredentials | null> {
+    const { timeoutMs, now } = this.options
+    const { scheme, assertion, clientState, keyId } = identity
     const requestedAtMs = now()
-    const headers: Record<string, string> = {
-      Accept: 'application/json',
-      'User-Agent': userAgent,
-      ...identityHeaders(identity),
-    }
+    const headers: Record<string, string> = { Authorization: `${scheme} ${assertion}` }
+    // The root view asks for a user without knowing the client state.
+    if (scheme === 'BrowserID' && clientState) headers['X-Client-State'] = clientState
+    if (scheme === 'Bearer' && keyId !== undefined) headers['X-KeyID'] = keyId
     if (requestId !== undefined) headers['X-Request-Id'] = requestId
     const user = nameOf(identity)
-    const answer = await send({
-      target: 'token',
-      method: 'GET',
-      url: exchangeUrl,
-      headers,
-      timeoutMs,
-      maxBytes: maxAnswerBytes,
-      user,
-    })
+    const answer = await this.#get({ url: this.#exchangeUrl, timeoutMs, headers, user })
     if (answer.status !== 200) throw readTokenRefusal(answer, now())
     if (answer.headers.get('content-type')?.startsWith('text/html')) {
       throw new UpstreamError('bad-response', wrongAddress(200), { status: 200 })
     }
     const value = jsonOf(answer)
     if (value === undefined) return null
-    const credentials = readCredentials(value, exchangeUrl, requestedAtMs)
-    const pauseSeconds = readBackoff(answer.headers)
-    if (pauseSeconds !== null) backoffs.add(user, pauseSeconds)
+    const credentials = readCredentials(value, this.#exchangeUrl, requestedAtMs)
+    const seconds = readBackoff(answer.headers)
+    if (seconds !== null) (this.backoffs ??= new Backoffs(now)).add(user, seconds)
     return credentials
   }
 
-  async function heartbeat(heartbeatTimeoutMs: number): Promise<boolean> {
-    const headers = { Accept: 'application/json', 'User-Agent': userAgent }
-    try {
-      const answer = await send({
-        target: 'token',
-        method: 'GET',
-        url: heartbeatUrl,
-        headers,
-        timeoutMs: heartbeatTimeoutMs,
-        maxBytes: maxAnswerBytes,
-        callClass: 'probe',
-      })
-      return answer.status === 200
-    } catch {
-      return false
-    }
+  /** Whether it answers and is well; never rejects. */
+  async heartbeat(timeoutMs: number): Promise<boolean> {
+    const request = { url: this.#heartbeatUrl, timeoutMs, headers: {}, callClass: 'probe' } as const
+    return await this.#get(request).then(
+      ({ status }) => status === 200,
+      () => false,
+    )
+  }
+
+  #get(
+    request: Pick<UpstreamRequest, 'url' | 'timeoutMs' | 'headers' | 'user' | 'callClass'>,
+  ): Promise<UpstreamAnswer> {
+    const { send, userAgent = 'sync-bridge' } = this.options
+    const headers = { Accept: 'application/json', 'User-Agent': userAgent, ...request.headers }
+    return send({ ...request, target: 'token', method: 'GET', headers, maxBytes: maxAnswerBytes })
   }
 }
 
@@ -126,40 +106,22 @@ class Backoffs {
 
   constructor(private readonly now: () => number) {}
 
-  get isEmpty(): boolean {
-    return this.#ofIdentities.size === 0
-  }
-
-  add(identity: string, seconds: number): void {
+  add(name: string, seconds: number): void {
     const nowMs = this.now()
     const backoff = { seconds, untilMs: nowMs + seconds * 1000 }
-    this.#ofIdentities.delete(identity)
+    this.#ofIdentities.delete(name)
     for (const [other, { untilMs }] of this.#ofIdentities) {
       if (untilMs <= nowMs || this.#ofIdentities.size >= maxBackoffs) this.#ofIdentities.delete(other)
     }
-    this.#ofIdentities.set(identity, backoff)
+    this.#ofIdentities.set(name, backoff)
     if (this.#ofIdentities.size >= identitiesToBelieve) this.#ofAll = backoff
   }
 
-  of(identity: string): number | null {
-    const own = this.#ofIdentities.get(identity)
+  /** The pause in seconds that this identity, or everybody, is to leave; null when there is none. */
+  secondsOf(identity: Identity): number | null {
+    const own = this.#ofIdentities.get(nameOf(identity))
     const backoff = own && own.untilMs > this.#ofAll.untilMs ? own : this.#ofAll
     return this.now() < backoff.untilMs ? backoff.seconds : null
-  }
-}
-
-function identityHeaders({ scheme, assertion, clientState, keyId }: Identity): Record<string, string> {
-  const headers: Record<string, string> = { Authorization: `${scheme} ${assertion}` }
-  switch (scheme) {
-    case 'BrowserID':
-      // The root view asks for a user without knowing the client state.
-      if (clientState) headers['X-Client-State'] = clientState
-      return headers
-    case 'Bearer':
-      if (keyId !== undefined) headers['X-KeyID'] = keyId
-      return headers
-    default:
-      return scheme satisfies never
   }
 }
 
@@ -218,15 +180,18 @@ function unusable(what: string): UpstreamError {
  */
 function readTokenRefusal(answer: UpstreamAnswer, nowMs: number): ServiceError | UpstreamError {
   const { status, headers } = answer
-  const { reason, isAboutHeader, isObject } = readReason(jsonOf(answer))
   const retryAfterSeconds = readRetryAfter(headers, nowMs)
   if (status >= 500 || status === 429) {
     const message = `Cannot get credentials: the token server answered ${status}`
     return new UpstreamError('refused', message, { status, retryAfterSeconds, applied: 'no' })
   }
-  if (isObject && (status === 401 || status === 403)) return refusedIdentity(reason)
-  if (status === 401) return refusedIdentity('')
-  if (status === 400 && isAboutHeader) return refusedIdentity(reason)
+  const body = jsonOf(answer)
+  const isObject = typeof body === 'object' && body !== null
+  const { status: code, errors }: { status?: unknown; errors?: unknown } = isObject ? body : {}
+  const error: { location?: unknown; description?: unknown } | null = Array.isArray(errors) ? errors[0] : null
+  const isRefused =
+    status === 401 || (status === 403 && isObject) || (status === 400 && error?.location === 'header')
+  if (isRefused) return refusedIdentity(error?.description === 'Unsupported' ? 'unsupported' : code)
   return new UpstreamError('bad-response', wrongAddress(status), { status, retryAfterSeconds, applied: 'no' })
 }
 
@@ -234,14 +199,14 @@ function wrongAddress(status: number): string {
   return `Cannot get credentials: the token server answered ${status}, token_server_url is probably wrong`
 }
 
-function refusedIdentity(reason: string): ServiceError {
+function refusedIdentity(reason: unknown): ServiceError {
   const message = explanations.get(reason) ?? 'The token server does not accept these credentials'
   const cause = reason === 'invalid-timestamp' ? reason : undefined
   return new ServiceError(401, errno.invalidCredentials, message, { cause })
 }
 
 /** By the `status` of the token server's error. Its own descriptions are never shown. */
-const explanations = new Map([
+const explanations = new Map<unknown, string>([
   ['invalid-credentials', 'The token server cannot verify this assertion or access token'],
   ['invalid-timestamp', 'The token server says that this assertion has expired, or that the clocks disagree'],
   ['invalid-generation', 'The password changed since this assertion was made: sign in again'],
@@ -251,15 +216,3 @@ const explanations = new Map([
   ['new-users-disabled', 'The token server does not admit new users'],
   ['unsupported', 'The token server does not support this authentication scheme'],
 ])
-
-function readReason(body: unknown): { reason: string; isAboutHeader: boolean; isObject: boolean } {
-  if (typeof body !== 'object' || body === null) return { reason: '', isAboutHeader: false, isObject: false }
-  const { status, errors } = body as { status?: unknown; errors?: unknown }
-  const first = (Array.isArray(errors) ? errors[0] : null) as {
-    location?: unknown
-    description?: unknown
-  } | null
-  const isUnsupported = first?.description === 'Unsupported'
-  const reason = isUnsupported ? 'unsupported' : typeof status === 'string' ? status : ''
-  return { reason, isAboutHeader: first?.location === 'header', isObject: true }
-}

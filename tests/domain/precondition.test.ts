@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'bun:test'
-import { judgeDelete, judgePut, judgeRead } from '../../src/domain/precondition.ts'
-import type { Precondition } from '../../src/domain/precondition.ts'
+import { allowsDelete, allowsPut, judgeCollection, judgeGet } from '../../src/domain/precondition.ts'
+import type { GetOutcome, Precondition } from '../../src/domain/precondition.ts'
 import { timestamp } from '../../src/domain/timestamp.ts'
 
 const current = timestamp(2000)
@@ -14,28 +14,43 @@ const conditions: Record<string, Precondition> = {
   'modified since it': { kind: 'differs', timestamp: current },
 }
 
-// What is judged of a version that exists, and of none, by reading, putting and deleting.
-const verdicts: [name: string, existing: [string, string, string], missing: [string, string, string]][] = [
-  ['none', ['proceed', 'proceed', 'proceed'], ['missing', 'proceed', 'missing']],
-  ['exists', ['proceed', 'proceed', 'proceed'], ['missing', 'failed', 'missing']],
-  ['absent', ['not-modified', 'failed', 'proceed'], ['missing', 'proceed', 'missing']],
-  ['unmodified since before it', ['failed', 'failed', 'failed'], ['missing', 'failed', 'missing']],
-  ['unmodified since it', ['proceed', 'proceed', 'proceed'], ['missing', 'failed', 'missing']],
-  ['modified since before it', ['proceed', 'proceed', 'proceed'], ['missing', 'proceed', 'missing']],
-  ['modified since it', ['not-modified', 'proceed', 'proceed'], ['missing', 'proceed', 'missing']],
+type Verdicts = [get: GetOutcome['outcome'], put: boolean, remove: boolean]
+
+// What is judged of a version that exists, and of none, by reading and putting; and of one that exists by deleting.
+const verdicts: [name: string, existing: Verdicts, missing: boolean][] = [
+  ['none', ['found', true, true], true],
+  ['exists', ['found', true, true], false],
+  ['absent', ['not-modified', false, true], true],
+  ['unmodified since before it', ['precondition-failed', false, false], false],
+  ['unmodified since it', ['found', true, true], false],
+  ['modified since before it', ['found', true, true], true],
+  ['modified since it', ['not-modified', true, true], true],
 ]
 
-describe('judgeRead, judgePut, judgeDelete', () => {
-  it.each(verdicts)('judge "%s"', (name, existing, missing) => {
+describe('judgeGet, allowsPut, allowsDelete', () => {
+  it.each(verdicts)('judge "%s"', (name, existing, isCreated) => {
     const condition = conditions[name]!
+    const record = { id: 'a', lastModified: current, payload: '' }
 
-    const judge = (version: typeof current | null): string[] => [
-      judgeRead(condition, version),
-      judgePut(condition, version),
-      judgeDelete(condition, version),
+    const verdict: Verdicts = [
+      judgeGet(condition, record).outcome,
+      allowsPut(condition, current),
+      allowsDelete(condition, current),
     ]
 
-    expect(judge(current)).toEqual(existing)
-    expect(judge(null)).toEqual(missing)
+    expect(verdict).toEqual(existing)
+    expect(judgeGet(condition, null)).toEqual({ outcome: 'missing' })
+    expect(allowsPut(condition, null)).toBe(isCreated)
   })
+})
+
+describe('judgeCollection', () => {
+  it.each(verdicts)(
+    'judges "%s" like a read of a record, but no collection is ever absent',
+    (name, [get]) => {
+      const verdict = judgeCollection(conditions[name]!, current)
+
+      expect(verdict?.outcome ?? 'found').toBe(name === 'absent' ? 'found' : get)
+    },
+  )
 })

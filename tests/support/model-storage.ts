@@ -1,13 +1,12 @@
 import { errno, ServiceError, UpstreamError } from '../../src/domain/errors.ts'
-import { judgeRead } from '../../src/domain/precondition.ts'
+import { judgeCollection, judgeGet } from '../../src/domain/precondition.ts'
 import { toListDocument } from '../../src/domain/list.ts'
 import { zeroTimestamp, timestamp } from '../../src/domain/timestamp.ts'
-import type { Precondition } from '../../src/domain/precondition.ts'
+import type { GetOutcome, Precondition } from '../../src/domain/precondition.ts'
 import type {
   BulkStorage,
   CollectionTimestamps,
   CommitOutcome,
-  GetOutcome,
   ListFilter,
   ListOptions,
   ListOutcome,
@@ -273,9 +272,8 @@ export class ModelStorage implements BulkStorage {
         throw new ServiceError(400, errno.invalidParameters, 'Cannot read _token')
       }
       const current = this.timestampOf(collection)
-      const verdict = precondition.kind === 'absent' ? 'proceed' : judgeRead(precondition, current)
-      if (verdict === 'not-modified') return { outcome: 'not-modified', timestamp: current }
-      if (verdict === 'failed') return { outcome: 'precondition-failed', timestamp: current }
+      const verdict = judgeCollection(precondition, current)
+      if (verdict) return verdict
       const all = listed([...this.visible(collection).values()], options)
       const start = Number(options.position?.offset ?? 0)
       const end = options.limit === undefined ? all.length : start + options.limit
@@ -288,14 +286,9 @@ export class ModelStorage implements BulkStorage {
   }
 
   async get(collection: string, id: string, precondition: Precondition): Promise<GetOutcome> {
-    return await this.#call('get', collection, () => {
-      const record = this.visible(collection).get(id)
-      if (!record) return { outcome: 'missing' }
-      const verdict = judgeRead(precondition, record.lastModified)
-      if (verdict === 'not-modified') return { outcome: 'not-modified', timestamp: record.lastModified }
-      if (verdict === 'failed') return { outcome: 'precondition-failed', existing: record }
-      return { outcome: 'found', record }
-    })
+    return await this.#call('get', collection, () =>
+      judgeGet(precondition, this.visible(collection).get(id) ?? null),
+    )
   }
 
   async collectionTimestamps(): Promise<CollectionTimestamps> {

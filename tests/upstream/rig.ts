@@ -3,7 +3,7 @@ import { callLimitsFor } from '../../src/upstream/concurrency-limits.ts'
 import { createUpstream } from '../../src/upstream/send.ts'
 import { createLimitsCache } from '../../src/upstream/storage-limits.ts'
 import { createSyncStorage } from '../../src/upstream/sync-storage.ts'
-import { createTokenServer } from '../../src/upstream/token-server.ts'
+import { TokenServer } from '../../src/upstream/token-server.ts'
 import { startSandbox } from '../support/sandbox.ts'
 import { startFaultProxy } from '../support/fault-proxy.ts'
 import { createIdentity } from '../../src/domain/credentials.ts'
@@ -32,7 +32,7 @@ export async function startRig(options: SandboxOptions = {}) {
   const now = () => clock.nowMs
   const upstream = newUpstream({ observe: (it) => exchanges.push(it), random, delay })
   const { send } = upstream
-  const tokenServer = createTokenServer({ url: sandbox.tokenServerUrl, send, timeoutMs: 5000, now })
+  const tokenServer = new TokenServer({ url: sandbox.tokenServerUrl, send, timeoutMs: 5000, now })
   const renewals: SyncCredentials[] = []
   let nonces = 0
 

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from 'bun:test'
 import { createIdentity } from '../../src/domain/credentials.ts'
 import { UpstreamError } from '../../src/domain/errors.ts'
-import { createTokenServer } from '../../src/upstream/token-server.ts'
+import { TokenServer } from '../../src/upstream/token-server.ts'
 import { startSandbox } from '../support/sandbox.ts'
 import { startFaultProxy } from '../support/fault-proxy.ts'
 import { failureOf, newUpstream } from './rig.ts'
@@ -26,7 +26,7 @@ async function start(options: SandboxOptions & { suffix?: string; user?: UserOpt
   const user = sandbox.addUser('somebody', options.user)
   const { send } = newUpstream({ now })
   const url = proxy.url + (options.suffix ?? '')
-  const tokenServer = createTokenServer({ url, send, timeoutMs: 20_000, now })
+  const tokenServer = new TokenServer({ url, send, timeoutMs: 20_000, now })
   const identity = createIdentity({
     scheme: 'BrowserID',
     assertion: user.assertion(),
@@ -224,10 +224,10 @@ describe('exchange', () => {
 
     await tokenServer.exchange(identity)
 
-    expect(tokenServer.backoffSeconds(identity)).toBe(60)
-    expect(tokenServer.backoffSeconds({ ...identity, assertion: 'another' })).toBeNull()
+    expect(tokenServer.backoffs!.secondsOf(identity)).toBe(60)
+    expect(tokenServer.backoffs!.secondsOf({ ...identity, assertion: 'another' })).toBeNull()
     clock.nowMs += 60_000
-    expect(tokenServer.backoffSeconds(identity)).toBeNull()
+    expect(tokenServer.backoffs!.secondsOf(identity)).toBeNull()
   })
 
   it('asks everybody for a pause once three identities were asked for one', async () => {
@@ -240,7 +240,7 @@ describe('exchange', () => {
     const heard: (number | null)[] = []
     for (const user of others) {
       await tokenServer.exchange({ ...identity, assertion: user.assertion(), clientState: user.clientState })
-      heard.push(tokenServer.backoffSeconds(stranger))
+      heard.push(tokenServer.backoffs!.secondsOf(stranger))
     }
 
     expect(heard).toEqual([null, 60])
@@ -342,7 +342,7 @@ describe('exchange', () => {
       bytes: Buffer.from(JSON.stringify(value)),
       stream: null,
     })
-    const tokenServer = createTokenServer({
+    const tokenServer = new TokenServer({
       url: 'https://token.example.com',
       send,
       timeoutMs: 1,
