@@ -1,4 +1,4 @@
-import { hawkHeader, hawkKey, readEndpoint, storageAddress } from '../../src/upstream/signed-address.ts'
+import { hawkHeader, hawkKey, readEndpoint, storageAddress } from '../../src/upstream/request.ts'
 import { cores, start } from '../processes.ts'
 import { interleave, median, ratio } from '../statistics.ts'
 import { startBridge } from '../subjects.ts'

@@ -1,4 +1,7 @@
 import { UpstreamError } from '../domain/errors.ts'
+import { fromSyncSeconds } from '../domain/timestamp.ts'
+import type { Notices } from '../domain/record-storage.ts'
+import type { Timestamp } from '../domain/timestamp.ts'
 
 /** Bytes that arrive piece by piece. */
 export interface ByteSource {
@@ -92,4 +95,95 @@ function codeOf(error: unknown): string | null {
   if ('code' in error && typeof error.code === 'string') return error.code
   // An abort that is not ours, or the runtime's own timeout, which is longer than ours.
   return error.name === 'AbortError' || error.name === 'TimeoutError' ? error.name : null
+}
+
+/** The timestamp of the resource that was read; an answer without a readable one is `bad-response`. */
+export function lastModifiedOf(headers: Headers): Timestamp {
+  const value = fromSyncSeconds(headers.get('x-last-modified'))
+  if (value === null)
+    throw new UpstreamError('bad-response', 'Cannot use an answer: no readable X-Last-Modified')
+  return value
+}
+
+/** The number of records in an answer, where the answer announces it. */
+export function recordCountOf(headers: Headers): number | null {
+  const text = headers.get('x-weave-records')
+  return text !== null && /^\d{1,12}$/.test(text) ? Number(text) : null
+}
+
+const longestOffset = 1024
+
+/** Where the next page begins, opaque; null at the end. */
+export function nextOffsetOf(headers: Headers): string | null {
+  const offset = headers.get('x-weave-next-offset')
+  if (offset === null || offset === '') return null
+  if (offset.length > longestOffset)
+    throw new UpstreamError('bad-response', 'Cannot use an answer: endless offset')
+  return offset
+}
+
+/** The offsets of a list's pages. Each may come once, or a broken storage would be followed for ever. */
+export class OffsetTrail {
+  readonly #seen = new Set<string>()
+
+  /** The offset of the page after one with so many records; null at the end. */
+  next(headers: Headers, recordCount: number): string | null {
+    const offset = nextOffsetOf(headers)
+    if (offset === null) return null
+    if (recordCount === 0 || this.#seen.has(offset)) {
+      throw roundInCircles()
+    }
+    this.#seen.add(offset)
+    return offset
+  }
+}
+
+export function roundInCircles(): UpstreamError {
+  return new UpstreamError('bad-response', 'Cannot use a list of the storage: it goes round in circles')
+}
+
+const maxSeconds = 86_400
+
+/**
+ * The seconds that an answer asks to wait, rounded up and at most a day; null when it asks for none or can't be read.
+ * Numbers, also with a fraction, and HTTP dates; see RFC 9110, 10.2.3.
+ */
+export function readRetryAfter(headers: Headers, nowMs: number): number | null {
+  const text = headers.get('retry-after')
+  if (text === null) return null
+  const seconds = readSeconds(text)
+  if (seconds !== null) return seconds
+  const atMs = httpDateForm.test(text) ? Date.parse(text) : Number.NaN
+  return Number.isNaN(atMs) ? null : Math.min(maxSeconds, Math.max(0, Math.ceil((atMs - nowMs) / 1000)))
+}
+
+const httpDateForm = /^[A-Z][a-z]{2,8},? .{8,40}$/
+
+/** Reads a number of seconds that upstream asks for, rounded up and at most a day; null for anything else. */
+function readSeconds(text: string | null): number | null {
+  if (text === null || !numberForm.test(text)) return null
+  return Math.min(maxSeconds, Math.ceil(Number(text)))
+}
+
+const numberForm = /^\d{1,15}(?:\.\d{1,15})?$/
+
+const longestAlert = 4096
+
+/** Collects the notices in the headers of an answer; a value that is no number, or too long, is dropped. */
+export function collectNotices(notices: Notices, headers: Headers): void {
+  const backoffSeconds = readBackoff(headers)
+  if (backoffSeconds !== null) notices.backoffSeconds = Math.max(notices.backoffSeconds ?? 0, backoffSeconds)
+  const alert = headers.get('x-weave-alert')
+  if (alert !== null && alert.length > 0 && alert.length <= longestAlert) notices.alert = alert
+  const quota = headers.get('x-weave-quota-remaining')
+  if (quota !== null && quotaForm.test(quota)) notices.quotaRemaining = quota
+}
+
+const quotaForm = /^\d{1,12}(?:\.\d{1,15})?$/
+
+/** The pause between requests that an answer asks for, in seconds; null when it asks for none. */
+export function readBackoff(headers: Headers): number | null {
+  const weave = readSeconds(headers.get('x-weave-backoff'))
+  const plain = readSeconds(headers.get('x-backoff'))
+  return weave === null && plain === null ? null : Math.max(weave ?? 0, plain ?? 0)
 }

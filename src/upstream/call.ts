@@ -1,13 +1,13 @@
 import { errno, ServiceError, UpstreamError } from '../domain/errors.ts'
-import { accessWith, hawkHeader, storageAddress } from './signed-address.ts'
+import { collectNotices } from './answer.ts'
+import { accessWith, hawkHeader, storageAddress, toUserAgent } from './request.ts'
 import { readStorageRefusal } from './storage-refusal.ts'
-import { collectNotices, toUserAgent } from './wire.ts'
 import type { SyncCredentials } from '../domain/credentials.ts'
 import type { Notices, StorageLimits } from '../domain/record-storage.ts'
 import type { UpstreamAnswer } from './answer.ts'
+import type { Query } from './request.ts'
 import type { CallTally, Upstream, UpstreamRequest } from './send.ts'
 import type { Subject } from './storage-refusal.ts'
-import type { Query } from './signed-address.ts'
 
 /** Remembers what storage nodes accept. */
 export interface LimitsCache {

@@ -1,7 +1,7 @@
 import { UpstreamError } from '../domain/errors.ts'
-import { readRetryAfter } from './wire.ts'
+import { readRetryAfter } from './answer.ts'
 import type { UpstreamTarget } from './concurrency-limits.ts'
-import type { Address } from './signed-address.ts'
+import type { Address } from './request.ts'
 
 /** The properties of a call that its breaker needs. */
 export interface GuardedRequest {

@@ -1,17 +1,10 @@
 import { UpstreamError } from '../domain/errors.ts'
 import { isListed } from '../domain/list.ts'
 import { zeroTimestamp } from '../domain/timestamp.ts'
-import { jsonOf } from './answer.ts'
+import { jsonOf, lastModifiedOf, OffsetTrail } from './answer.ts'
+import { chunkIds, isListable, listQuery, unmodifiedSinceHeader } from './request.ts'
 import { readBso } from './bso.ts'
 import { readCollectionTimestamps, readCount, recordOf, recordRequest } from './record-reads.ts'
-import {
-  chunkIds,
-  isListable,
-  lastModifiedOf,
-  listQuery,
-  OffsetTrail,
-  unmodifiedSinceHeader,
-} from './wire.ts'
 import type { ListFilter, RecordCount, Snapshot } from '../domain/record-storage.ts'
 import type { SyncRecord } from '../domain/record.ts'
 import type { Timestamp } from '../domain/timestamp.ts'

@@ -1,20 +1,18 @@
 import { UpstreamError } from '../domain/errors.ts'
 import { listClosing, listOpening, readSkip } from '../domain/list.ts'
 import { noPrecondition } from '../domain/precondition.ts'
-import { jsonOf, readBounded } from './answer.ts'
-import { BsoRewriter } from './bso-stream.ts'
-import { listMerged } from './list-by-ids.ts'
 import {
-  chunkIds,
+  jsonOf,
   lastModifiedOf,
-  listQuery,
   nextOffsetOf,
   OffsetTrail,
-  preconditionHeaders,
+  readBounded,
   recordCountOf,
   roundInCircles,
-  unmodifiedSinceHeader,
-} from './wire.ts'
+} from './answer.ts'
+import { chunkIds, listQuery, preconditionHeaders, unmodifiedSinceHeader } from './request.ts'
+import { BsoRewriter } from './bso-stream.ts'
+import { listMerged } from './list-by-ids.ts'
 import type { Precondition } from '../domain/precondition.ts'
 import type { ListOptions, ListOutcome, RecordPage } from '../domain/record-storage.ts'
 import type { BodyStream, ByteSource, UpstreamAnswer } from './answer.ts'

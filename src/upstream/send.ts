@@ -1,7 +1,6 @@
 import { UpstreamError } from '../domain/errors.ts'
-import { announcedLength, readBounded, toUpstreamError } from './answer.ts'
+import { announcedLength, readBounded, readRetryAfter, toUpstreamError } from './answer.ts'
 import { ConcurrencyLimits } from './concurrency-limits.ts'
-import { readRetryAfter } from './wire.ts'
 import type { UpstreamFailure } from '../domain/errors.ts'
 import type { BodyStream, UpstreamAnswer } from './answer.ts'
 import type { Breakers, GuardedRequest, Permit } from './circuit-breaker.ts'

@@ -1,6 +1,5 @@
 import { errno, invalidRequest, ServiceError, UpstreamError } from '../domain/errors.ts'
-import { jsonOf } from './answer.ts'
-import { readRetryAfter } from './wire.ts'
+import { jsonOf, readRetryAfter } from './answer.ts'
 import type { Problem } from '../domain/errors.ts'
 import type { UpstreamAnswer } from './answer.ts'
 

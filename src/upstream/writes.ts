@@ -1,14 +1,14 @@
 import { UpstreamError } from '../domain/errors.ts'
 import { fromSyncSeconds } from '../domain/timestamp.ts'
 import { jsonOf } from './answer.ts'
+import { chunkIds, isListable, unmodifiedSinceHeader } from './request.ts'
 import { readModified, readUploadResult, writeBsos } from './bso.ts'
-import { chunkIds, isListable, unmodifiedSinceHeader } from './wire.ts'
 import type { CommitOutcome, RecordWrite, StageOutcome } from '../domain/record-storage.ts'
 import type { Timestamp } from '../domain/timestamp.ts'
 import type { UpstreamAnswer } from './answer.ts'
+import type { Query } from './request.ts'
 import type { UploadResult } from './bso.ts'
 import type { StorageCalls, StorageWrite } from './call.ts'
-import type { Query } from './signed-address.ts'
 
 const maxResultBytes = 4 * 1024 * 1024
 

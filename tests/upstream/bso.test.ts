@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'bun:test'
 import * as fc from 'fast-check'
 import { toExposedJson } from '../../src/domain/record.ts'
-import { readBso, toExposedText } from '../../src/upstream/bso.ts'
+import { timestamp } from '../../src/domain/timestamp.ts'
+import { readBso, readUploadResult, toExposedText, writeBsos } from '../../src/upstream/bso.ts'
 
 const expose = (text: string) => toExposedText(text, JSON.parse(text))
 
@@ -60,4 +61,93 @@ describe('toExposedText', () => {
       { numRuns: 500 },
     )
   })
+})
+
+describe('readBso', () => {
+  it('reads a record', () => {
+    expect(readBso({ id: 'a', modified: 1_444_385_059.19, payload: 'x', sortindex: -3 })).toEqual({
+      id: 'a',
+      lastModified: timestamp(1_444_385_059_190),
+      payload: 'x',
+      sortindex: -3,
+    })
+    expect(readBso({ id: 'a', modified: 1, payload: 'x', sortindex: null, ttl: null })).toEqual({
+      id: 'a',
+      lastModified: timestamp(1000),
+      payload: 'x',
+    })
+  })
+
+  it.each([
+    null,
+    [[]],
+    'a',
+    {},
+    { id: 'a', payload: '' },
+    { id: '', modified: 1, payload: '' },
+    { id: 7, modified: 1, payload: '' },
+    { id: 'a', modified: '1', payload: '' },
+    { id: 'a', modified: -1, payload: '' },
+    { id: 'a', modified: 1e99, payload: '' },
+    { id: 'a', modified: Number.NaN, payload: '' },
+    { id: 'a', modified: 1, payload: {} },
+    { id: 'a', modified: 1, payload: '', sortindex: 1.5 },
+    { id: 'a', modified: 1, payload: '', sortindex: '1' },
+  ])('finds no record in %j', (value) => {
+    expect(readBso(value)).toBeNull()
+  })
+
+  it('is exact for two-decimal seconds', () => {
+    for (let hundredths = 120_000_000_000; hundredths < 120_000_100_000; hundredths += 1) {
+      const seconds = JSON.parse(
+        `${Math.floor(hundredths / 100)}.${String(hundredths % 100).padStart(2, '0')}`,
+      )
+
+      if (readBso({ id: 'a', modified: seconds })?.lastModified !== hundredths * 10) {
+        expect().fail(`${seconds} is not exact`)
+      }
+    }
+  })
+})
+
+describe('writeBsos', () => {
+  it('leaves out the fields that keep what is stored', () => {
+    const text = writeBsos([
+      { id: 'a', payload: 'x', sortindex: 0, ttlSeconds: 60 },
+      { id: 'b', sortindex: 3 },
+      { id: 'c' },
+    ])
+
+    expect(text).toBe('[{"id":"a","payload":"x","sortindex":0,"ttl":60},{"id":"b","sortindex":3},{"id":"c"}]')
+  })
+})
+
+describe('readUploadResult', () => {
+  it('tells what was refused, and why', () => {
+    const failed = { b: 'invalid bso', c: ['retry bytes'] }
+
+    const result = readUploadResult({ modified: 12.34, success: ['a'], failed }, ['a', 'b', 'c', 'd'])
+
+    expect(result).toEqual({
+      timestamp: timestamp(12_340),
+      batch: null,
+      rejected: new Map([
+        ['b', 'invalid'],
+        ['c', 'too-large'],
+        ['d', 'invalid'],
+      ]),
+    })
+  })
+
+  it('tells the name of a batch, whether it is text or a number', () => {
+    expect(readUploadResult({ batch: 'MTI=', success: [], failed: {} }, [])?.batch).toBe('MTI=')
+    expect(readUploadResult({ batch: 12, success: [], failed: {} }, [])?.batch).toBe('12')
+  })
+
+  it.each([undefined, null, 0, [[]], {}, { success: 'a' }, { success: [], failed: 'x' }])(
+    'finds none in %j',
+    (value) => {
+      expect(readUploadResult(value, ['a'])).toBeNull()
+    },
+  )
 })

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'bun:test'
 import hawk from 'hawk'
-import { hawkHeader, hawkKey } from '../../src/upstream/signed-address.ts'
+import { hawkHeader, hawkKey } from '../../src/upstream/request.ts'
 
 const key = 'dSi3EoZyHwgDp-O9OG1jRHtmbGl2M1bwcWsi04C4F58='
 const collection = 'http://localhost:5000/storage/1.5/1/storage/col2'

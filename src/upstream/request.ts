@@ -1,4 +1,8 @@
+import { toSyncSeconds } from '../domain/timestamp.ts'
 import type { SyncCredentials } from '../domain/credentials.ts'
+import type { Precondition } from '../domain/precondition.ts'
+import type { ListOptions } from '../domain/record-storage.ts'
+import type { Timestamp } from '../domain/timestamp.ts'
 
 /** Names and values of a query, in their order; a value is a list when it names several things. */
 export type Query = [name: string, value: string | string[]][]
@@ -120,4 +124,82 @@ export function accessWith(credentials: SyncCredentials): StorageAccess {
   const made = { id, key: hawkKey(key), endpoint: readEndpoint(endpoint) }
   accesses.set(credentials, made)
   return made
+}
+
+/** The most ids that the storage takes in one query. */
+const maxIds = 100
+
+/** Keeps the request line below 4 KB, which the strictest servers take. */
+const maxIdBytes = 3500
+
+/** The query of a list of whole records, or of their ids. It always names the order: without it some storages have none. */
+export function listQuery(
+  { newer, older, ids, sort, limit }: ListOptions,
+  offset: string | null = null,
+  isFull = true,
+): Query {
+  if (ids?.length === 0) throw new RangeError('Cannot list no ids: the storage would take that for all')
+  const query: Query = [['sort', sort]]
+  if (isFull) query.unshift(['full', '1'])
+  if (newer !== undefined) query.push(['newer', toSyncSeconds(newer)])
+  if (older !== undefined) query.push(['older', toSyncSeconds(older)])
+  if (ids) query.push(['ids', ids])
+  if (limit !== undefined) query.push(['limit', String(limit)])
+  if (offset !== null) query.push(['offset', offset])
+  return query
+}
+
+/** Whether a list of ids can hold it: the storage splits the list at commas and trims the items. */
+export function isListable(id: string): boolean {
+  return !id.includes(',') && id === id.trim()
+}
+
+/** The ids in portions that fit into one query each. */
+export function chunkIds(ids: string[]): string[][] {
+  const chunks: string[][] = []
+  let bytes = Infinity
+  for (const id of ids) {
+    const size = encodeURIComponent(id).length + 1
+    if (bytes + size > maxIdBytes || chunks.at(-1)!.length >= maxIds) {
+      chunks.push([])
+      bytes = 0
+    }
+    chunks.at(-1)!.push(id)
+    bytes += size
+  }
+  return chunks
+}
+
+/** The headers that make a read of several records conditional; preconditions that concern a single record have none. */
+export function preconditionHeaders(precondition: Precondition): Record<string, string> {
+  switch (precondition.kind) {
+    case 'unmodified-since':
+      return unmodifiedSinceHeader(precondition.timestamp)
+    case 'differs':
+      return { 'X-If-Modified-Since': toSyncSeconds(precondition.timestamp) }
+    case 'none':
+    case 'exists':
+    case 'absent':
+      return {}
+    default:
+      return precondition satisfies never
+  }
+}
+
+export function unmodifiedSinceHeader(since: Timestamp): Record<string, string> {
+  return { 'X-If-Unmodified-Since': toSyncSeconds(since) }
+}
+
+const longestUserAgent = 256
+const usualUserAgent = /^[!-~](?:[ -~]{0,254}[!-~])?$/
+
+/** Makes a User-Agent that can be sent and is harmless in logs. */
+export function toUserAgent(text: string): string {
+  if (usualUserAgent.test(text)) return text
+  return (
+    text
+      .slice(0, longestUserAgent)
+      .replace(/[^ -~]/g, '?')
+      .trim() || '?'
+  )
 }

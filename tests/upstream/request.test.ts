@@ -1,5 +1,13 @@
 import { describe, expect, it } from 'bun:test'
-import { readEndpoint, storageAddress } from '../../src/upstream/signed-address.ts'
+import { timestamp } from '../../src/domain/timestamp.ts'
+import {
+  chunkIds,
+  listQuery,
+  preconditionHeaders,
+  readEndpoint,
+  storageAddress,
+  toUserAgent,
+} from '../../src/upstream/request.ts'
 
 const base = 'https://node.example.com/1.5/7'
 const endpoint = readEndpoint(base)
@@ -123,3 +131,81 @@ function* combinations(parts: string[]): Generator<string[]> {
     }
   }
 }
+
+describe('listQuery', () => {
+  it('asks for whole records and always names the order', () => {
+    expect(listQuery({ sort: 'index' })).toEqual([
+      ['full', '1'],
+      ['sort', 'index'],
+    ])
+  })
+
+  it('writes moments as seconds with two decimals, rounded down', () => {
+    const query = listQuery(
+      {
+        sort: 'newest',
+        newer: timestamp(1_234_567_890_129),
+        older: timestamp(1_234_567_891_000),
+        ids: ['a', 'b'],
+        limit: 5,
+      },
+      '12:3',
+    )
+
+    expect(query.slice(2)).toEqual([
+      ['newer', '1234567890.12'],
+      ['older', '1234567891.00'],
+      ['ids', ['a', 'b']],
+      ['limit', '5'],
+      ['offset', '12:3'],
+    ])
+  })
+
+  it('refuses an empty list of ids, which the storage would take for all', () => {
+    expect(() => listQuery({ sort: 'newest', ids: [] })).toThrow(RangeError)
+  })
+})
+
+describe('chunkIds', () => {
+  it('makes portions of at most 100 ids, in order', () => {
+    const ids = Array.from({ length: 250 }, (_, index) => `id${index}`)
+
+    const chunks = chunkIds(ids)
+
+    expect(chunks.map((chunk) => chunk.length)).toEqual([100, 100, 50])
+    expect(chunks.flat()).toEqual(ids)
+  })
+
+  it('makes smaller ones of long ids, so that a request line stays below 4 KB', () => {
+    const ids = Array.from({ length: 100 }, (_, index) => `{${index}}`.padEnd(64, ' '))
+
+    const chunks = chunkIds(ids)
+
+    expect(chunks.flat()).toEqual(ids)
+    expect(Math.max(...chunks.map((chunk) => encodeURIComponent(chunk.join('')).length))).toBeLessThan(3600)
+  })
+
+  it('makes none of none', () => {
+    expect(chunkIds([])).toEqual([])
+  })
+})
+
+describe('preconditionHeaders', () => {
+  it.each([
+    [{ kind: 'unmodified-since', timestamp: timestamp(20_029) }, { 'X-If-Unmodified-Since': '20.02' }],
+    [{ kind: 'differs', timestamp: timestamp(20_000) }, { 'X-If-Modified-Since': '20.00' }],
+    [{ kind: 'none' }, {}],
+    [{ kind: 'exists' }, {}],
+    [{ kind: 'absent' }, {}],
+  ] as const)('%o', (precondition, headers) => {
+    expect(preconditionHeaders(precondition)).toEqual(headers)
+  })
+})
+
+describe('toUserAgent', () => {
+  it('keeps printable ASCII, at most 256 characters', () => {
+    expect(toUserAgent('Firefox/1.0\r\nX: y\u00e9\x7f')).toBe('Firefox/1.0??X: y??')
+    expect(toUserAgent('x'.repeat(300))).toHaveLength(256)
+    expect(toUserAgent('')).toBe('?')
+  })
+})
