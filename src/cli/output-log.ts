@@ -1,4 +1,4 @@
-import { createLineWriter } from '../observability/line-writer.ts'
+import { LineWriter } from '../observability/line-writer.ts'
 import { createLog } from '../observability/log.ts'
 
 import type { Log } from '../observability/log.ts'
@@ -19,7 +19,7 @@ const pieceBytes = 4096
 
 /** The log on an output; a reader that stalls or leaves never delays the service. */
 export function createOutputLog(settings: Settings, host: Host, output: Output): OutputLog {
-  const writer = createLineWriter(output, {
+  const writer = new LineWriter(output, {
     pieceBytes,
     onRecovered: (lost) => log.warning('log lines dropped', { lines: lost }),
   })

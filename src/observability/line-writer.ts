@@ -4,20 +4,11 @@ interface LineSink {
   write(text: string, written: (error?: Error | null) => void): void
 }
 
-interface LineWriter {
-  /** Appends a line, given without its line break. Never blocks and never throws; a full queue drops the line. */
-  write(line: string): void
-  /** Resolves once the queue is empty; never, if the reader has stopped: race it with a timer. */
-  flush(): Promise<void>
-  /** Lines dropped so far, because the queue was full or the sink failed. */
-  readonly dropped: number
-}
-
 interface LineWriterOptions {
-  /** Bytes given to the sink at once at most; a longer line is given by itself. Without it there is no limit. */
-  pieceBytes?: number
+  /** Bytes given to the sink at once at most; a longer line is given by itself. */
+  pieceBytes: number
   /** Called after lines were dropped, once the queue is empty, with their number. May write a line about it. */
-  onRecovered?: (dropped: number) => void
+  onRecovered(dropped: number): void
 }
 
 /** Bytes that may wait for a slow reader. */
@@ -28,78 +19,74 @@ const maxQueuedBytes = 1024 * 1024
  * newest lines are dropped and counted. One text is in flight at a time, because what a stream has been given can be
  * neither counted nor taken back.
  */
-export function createLineWriter(
-  sink: LineSink,
-  { pieceBytes = Infinity, onRecovered }: LineWriterOptions = {},
-): LineWriter {
-  let queue: string[] = []
-  let queuedBytes = 0
-  let bytesInFlight = 0
-  let busy = false
-  let dropped = 0
-  let unreported = 0
-  const waiting: (() => void)[] = []
+export class LineWriter {
+  /** Lines dropped so far, because the queue was full or the sink failed. */
+  dropped = 0
+  readonly #sink: LineSink
+  readonly #options: LineWriterOptions
+  #queue: string[] = []
+  /** Of the queue and of the text in flight. */
+  #bytes = 0
+  #unreported = 0
+  /** Resolved when nothing is left to write; null when that is so. */
+  #emptied: PromiseWithResolvers<void> | null = null
 
-  function drop(lines: number): void {
-    dropped += lines
-    unreported += lines
+  constructor(sink: LineSink, options: LineWriterOptions) {
+    this.#sink = sink
+    this.#options = options
   }
 
-  function pump(): void {
-    busy = true
-    const lines = takePiece()
-    sink.write(`${lines.join('\n')}\n`, (error) => {
-      bytesInFlight = 0
-      if (error) drop(lines.length)
+  /** Appends a line, given without its line break. Never blocks and never throws; a full queue drops the line. */
+  write(line: string): void {
+    const bytes = Buffer.byteLength(line) + 1
+    if (this.#bytes + bytes > maxQueuedBytes) return this.#drop(1)
+    this.#queue.push(line)
+    this.#bytes += bytes
+    if (this.#emptied) return
+    this.#emptied = Promise.withResolvers()
+    this.#writePiece()
+  }
+
+  /** Resolves once the queue is empty; never, if the reader has stopped: race it with a timer. */
+  async flush(): Promise<void> {
+    await this.#emptied?.promise
+  }
+
+  #writePiece(): void {
+    const { lines, bytes } = this.#takePiece()
+    this.#sink.write(`${lines.join('\n')}\n`, (error) => {
+      this.#bytes -= bytes
+      if (error) this.#drop(lines.length)
       // The dropped lines came after the queued ones, so their number is reported after these.
-      else if (unreported > 0 && queue.length === 0) report()
-      if (queue.length > 0) pump()
-      else rest()
+      else if (this.#unreported > 0 && this.#queue.length === 0) this.#report()
+      if (this.#queue.length > 0) return this.#writePiece()
+      this.#emptied?.resolve()
+      this.#emptied = null
     })
   }
 
-  function takePiece(): string[] {
+  #takePiece(): { lines: string[]; bytes: number } {
     let count = 0
-    bytesInFlight = 0
-    while (count < queue.length) {
-      const bytes = Buffer.byteLength(queue[count]!) + 1
-      if (count > 0 && bytesInFlight + bytes > pieceBytes) break
-      bytesInFlight += bytes
+    let bytes = 0
+    while (count < this.#queue.length) {
+      const added = Buffer.byteLength(this.#queue[count]!) + 1
+      if (count > 0 && bytes + added > this.#options.pieceBytes) break
+      bytes += added
       count += 1
     }
-    queuedBytes -= bytesInFlight
-    const lines = count === queue.length ? queue : queue.slice(0, count)
-    queue = count === queue.length ? [] : queue.slice(count)
-    return lines
+    const lines = this.#queue
+    this.#queue = lines.splice(count)
+    return { lines, bytes }
   }
 
-  function report(): void {
-    const lines = unreported
-    unreported = 0
-    onRecovered?.(lines)
+  #drop(lines: number): void {
+    this.dropped += lines
+    this.#unreported += lines
   }
 
-  function rest(): void {
-    busy = false
-    for (const resolve of waiting.splice(0)) resolve()
-  }
-
-  return {
-    write(line) {
-      const bytes = Buffer.byteLength(line) + 1
-      if (bytesInFlight + queuedBytes + bytes > maxQueuedBytes) return drop(1)
-      queue.push(line)
-      queuedBytes += bytes
-      if (!busy) pump()
-    },
-    flush() {
-      const { promise, resolve } = Promise.withResolvers<void>()
-      if (busy) waiting.push(resolve)
-      else resolve()
-      return promise
-    },
-    get dropped() {
-      return dropped
-    },
+  #report(): void {
+    const lines = this.#unreported
+    this.#unreported = 0
+    this.#options.onRecovered(lines)
   }
 }

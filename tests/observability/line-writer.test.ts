@@ -1,6 +1,8 @@
 import { describe, expect, it } from 'bun:test'
 
-import { createLineWriter } from '../../src/observability/line-writer.ts'
+import { LineWriter } from '../../src/observability/line-writer.ts'
+
+const usual = { pieceBytes: Infinity, onRecovered() {} }
 
 /** A sink whose reader takes a text when it is told to. */
 function slowSink() {
@@ -18,10 +20,10 @@ function slowSink() {
   }
 }
 
-describe('createLineWriter', () => {
+describe('LineWriter', () => {
   it('gives the sink whole lines, as many as fit into a piece', () => {
     const { sink, texts, take } = slowSink()
-    const writer = createLineWriter(sink, { pieceBytes: 8 })
+    const writer = new LineWriter(sink, { ...usual, pieceBytes: 8 })
 
     for (const line of ['a', 'bb', 'ccc', 'dd', 'e'.repeat(20), 'f']) writer.write(line)
     for (let pieces = 0; pieces < 5; pieces++) take()
@@ -31,7 +33,7 @@ describe('createLineWriter', () => {
 
   it('writes lines in order, those that had to wait at once', () => {
     const { sink, texts, take } = slowSink()
-    const writer = createLineWriter(sink)
+    const writer = new LineWriter(sink, usual)
 
     for (const line of ['a', 'b', 'c']) writer.write(line)
     take()
@@ -44,7 +46,10 @@ describe('createLineWriter', () => {
 
   it('drops the newest lines when the reader has stopped, and says so when it reads again', () => {
     const { sink, texts, take } = slowSink()
-    const writer = createLineWriter(sink, { onRecovered: (lost) => writer.write(`-${lost}`) })
+    const writer: LineWriter = new LineWriter(sink, {
+      ...usual,
+      onRecovered: (lost) => writer.write(`-${lost}`),
+    })
     const half = 'x'.repeat(512 * 1024)
 
     for (const line of ['a', half, half, half, 'b']) writer.write(line)
@@ -58,7 +63,7 @@ describe('createLineWriter', () => {
 
   it('counts bytes, not characters', () => {
     const { sink } = slowSink()
-    const writer = createLineWriter(sink)
+    const writer = new LineWriter(sink, usual)
 
     writer.write('€'.repeat(350_000))
 
@@ -68,7 +73,7 @@ describe('createLineWriter', () => {
   it('counts the lines of a text that could not be written, and goes on', () => {
     const { sink, texts, take } = slowSink()
     const lost: number[] = []
-    const writer = createLineWriter(sink, { onRecovered: (count) => lost.push(count) })
+    const writer = new LineWriter(sink, { ...usual, onRecovered: (count) => lost.push(count) })
 
     for (const line of ['a', 'b', 'c']) writer.write(line)
     take(new Error('EPIPE'))
@@ -83,12 +88,13 @@ describe('createLineWriter', () => {
 
   it('works with a sink that writes at once', async () => {
     const texts: string[] = []
-    const writer = createLineWriter({
-      write(text, written) {
+    const sink = {
+      write(text: string, written: (error?: Error | null) => void) {
         texts.push(text)
         written(texts.length === 1 ? new Error('ENOSPC') : null)
       },
-    })
+    }
+    const writer = new LineWriter(sink, usual)
 
     for (const line of ['a', 'b']) writer.write(line)
     await writer.flush()
@@ -99,7 +105,7 @@ describe('createLineWriter', () => {
 
   it('is flushed once everything has left', async () => {
     const { sink, take } = slowSink()
-    const writer = createLineWriter(sink)
+    const writer = new LineWriter(sink, usual)
     const states: string[] = []
 
     writer.write('a')
