@@ -14,22 +14,14 @@ interface BsoRewriterOptions {
 const maxLineBytes = 16 * 1024 * 1024
 
 const newline = 10
-const quote = 34
-const comma = 44
-const dot = 46
-const zero = 48
-const braceOpen = 123
-const braceClose = 125
-
-const exposedToken = Buffer.from('"last_modified":')
 
 /**
  * Turns the bytes of storage lists (`application/newlines`: one Basic Storage Object per line) into the bytes of
  * the exposed list: the elements of a JSON array without brackets, `modified` in decimal seconds become
  * `last_modified` in integer milliseconds. Takes the pieces as they come, lines may break off anywhere.
  *
- * A line of the usual form, which is recognised from its first byte to its last, is copied around its timestamp; any other
- * line is parsed and printed. Throws `UpstreamError` for a line that is no record.
+ * Lines of the usual form are copied many bytes at a time by `usual-lines.wat`, which looks at each byte; any other line is
+ * parsed and printed. Throws `UpstreamError` for a line that is no record.
  */
 export class BsoRewriter {
   /** Records read so far. */
@@ -98,56 +90,41 @@ export class BsoRewriter {
     const end = chunk.lastIndexOf(newline) + 1
     if (end <= from) return from
     requireUtf8(chunk.subarray(from, end))
-    const lines = new UsualLines(chunk, end)
-    let lineStart = from
-    // Usual lines that follow one another are copied with what lies between their timestamps in one go.
-    let copied = -1
-    while (lineStart < end) {
-      const isUsual = this.#keep === null && this.#skip === 0 && lines.read(lineStart)
-      const lineEnd = isUsual ? lines.end : chunk.indexOf(newline, lineStart)
-      if (isUsual) {
-        copied = this.#splice(chunk, copied, lineStart, lines.timestampAt)
+    for (let start = from; start < end;) {
+      let next = chunk.lastIndexOf(newline, Math.min(start + windowBytes, end) - 1) + 1
+      if (next > start && this.#keep === null) {
+        this.#writeWindow(chunk, start, next)
       } else {
-        if (copied !== -1) this.#copy(chunk, copied, lineStart - 1)
-        copied = -1
-        this.#writeParsed(chunk, lineStart, lineEnd)
+        next = chunk.indexOf(newline, start) + 1
+        this.#writeParsed(chunk, start, next)
       }
-      lineStart = lineEnd + 1
+      start = next
     }
-    if (copied !== -1) this.#copy(chunk, copied, end - 1)
     return end
   }
 
-  /**
-   * Writes what is left of the usual line before, when there is one (`copied` is not -1), and this one up to its
-   * timestamp, this included. Returns up to where.
-   */
-  #splice(chunk: Buffer, copied: number, lineStart: number, timestampAt: number): number {
-    const start = copied === -1 ? lineStart : copied
-    this.#reserve(timestampAt - start + maxInsertedBytes)
-    const out = this.#out
-    let length = this.#outLength
-    if (copied === -1 && this.keptCount > 0) out[length++] = comma
-    chunk.copy(out, length, start, timestampAt)
-    // The comma takes the place of the line break.
-    if (copied !== -1) out[length + lineStart - 1 - copied] = comma
-    length += timestampAt - start
-    for (let at = 0; at < exposedToken.length; at += 1) out[length++] = exposedToken[at]!
-    const secondsEnd = timestampAt + usualTimestampBytes
-    for (let at = timestampAt + tokenBytes; at < secondsEnd; at += 1) {
-      const code = chunk[at]!
-      if (code !== dot) out[length++] = code
+  /** Writes whole lines that fit into the memory of the copier. */
+  #writeWindow(chunk: Buffer, start: number, end: number): void {
+    const { memory, copyLines, written, count } = (copier ??= createCopier())
+    memory.set(chunk.subarray(start, end), inputAt)
+    const inputEnd = inputAt + end - start
+    for (let at = inputAt; at < inputEnd;) {
+      if (this.#skip === 0) {
+        at = copyLines(at, inputEnd, outputAt)
+        if (count.value > 0) {
+          // Each record comes with a comma before it.
+          const firstAt = this.keptCount === 0 ? outputAt + 1 : outputAt
+          this.#write(memory.subarray(firstAt, written.value))
+          this.recordCount += count.value
+          this.keptCount += count.value
+        }
+      }
+      if (at === inputEnd) return
+      const lineStart = start + at - inputAt
+      const lineEnd = chunk.indexOf(newline, lineStart) + 1
+      this.#writeParsed(chunk, lineStart, lineEnd)
+      at += lineEnd - lineStart
     }
-    out[length++] = zero
-    this.#outLength = length
-    this.recordCount += 1
-    this.keptCount += 1
-    return secondsEnd
-  }
-
-  #copy(chunk: Buffer, start: number, end: number): void {
-    this.#reserve(end - start)
-    this.#outLength += chunk.copy(this.#out, this.#outLength, start, end)
   }
 
   #writeParsed(chunk: Buffer, lineStart: number, lineEnd: number): void {
@@ -206,100 +183,32 @@ export class BsoRewriter {
   }
 }
 
-/** Line breaks stand between records; JSON escapes all other control characters. */
-// oxlint-disable-next-line no-control-regex
-const controlCharacter = /[\x00-\x09\x0b-\x1f]/
-const usualHead = /\{"id":"[^"\\]+","modified":[1-9]\d{9}\.\d\d,"payload":"/y
-const usualTail = /(?:,"sortindex":(?:0|-?[1-9]\d{0,11}))?\}\n/y
-const escapeForm = /\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})/y
-
-const tokenBytes = '"modified":'.length
-const usualTimestampBytes = '"modified":1234567890.12'.length
-const headAfterTimestamp = ',"payload":"'.length
-const maxInsertedBytes = 64
-
-/**
- * Reads lines of the form in which syncstorage-rs writes records: `id`, `modified`, `payload` and perhaps `sortindex`, without
- * blanks. Such a line is valid JSON and may be copied as it is. Each of its bytes is looked at, but long runs only by
- * searches of the engine, so a long payload costs hardly more than a short one.
- */
-class UsualLines {
-  /** Of the line that was read: the position of its line break, and that of `"modified":`. */
-  end = 0
-  timestampAt = 0
-  /** One character for each byte: in UTF-8 the bytes of JSON's marks have no other meaning. */
-  readonly #text: string
-  readonly #isPlain: boolean
-  /** Lines are read in their order, so the text is searched for backslashes only once. */
-  #escapeAt = -1
-
-  constructor(chunk: Buffer, end: number) {
-    this.#text = chunk.toString('latin1', 0, end)
-    this.#isPlain = !controlCharacter.test(this.#text)
-  }
-
-  /** Whether the line that begins there has the usual form. */
-  read(lineStart: number): boolean {
-    if (!this.#isPlain) return false
-    usualHead.lastIndex = lineStart
-    if (!usualHead.test(this.#text)) return false
-    const payloadStart = usualHead.lastIndex
-    const payloadEnd = this.#endOfEncrypted(payloadStart)
-    if (payloadEnd === -1) return false
-    usualTail.lastIndex = payloadEnd
-    if (!usualTail.test(this.#text)) return false
-    this.end = usualTail.lastIndex - 1
-    // The match may hold a line break inside a string, which is no valid JSON.
-    if (this.#text.indexOf('\n', lineStart) !== this.end) return false
-    this.timestampAt = payloadStart - headAfterTimestamp - usualTimestampBytes
-    return true
-  }
-
-  /** Where a payload ends, behind its quote; fast for the payloads that Firefox encrypts. */
-  #endOfEncrypted(from: number): number {
-    const text = this.#text
-    let at = from
-    let before = braceOpen
-    while (text.charCodeAt(at) === before) {
-      at += 1
-      if (text.startsWith('\\"ciphertext\\":\\"', at)) at += 17
-      else if (text.startsWith('\\"IV\\":\\"', at)) at += 9
-      else if (text.startsWith('\\"hmac\\":\\"', at)) at += 11
-      else break
-      const quoteAt = text.indexOf('"', at)
-      if (text.indexOf('\\', at) !== quoteAt - 1) break
-      at = quoteAt + 1
-      if (text.charCodeAt(at) === braceClose && text.charCodeAt(at + 1) === quote) return at + 2
-      before = comma
-    }
-    return this.#endOfString(from)
-  }
-
-  /** Where a string ends, behind its quote; -1 when it does not end, or has an invalid escape. */
-  #endOfString(from: number): number {
-    const text = this.#text
-    let escapeAt = this.#escapeAt
-    if (escapeAt < from) escapeAt = nextEscape(text, from)
-    let quoteAt = text.indexOf('"', from)
-    while (escapeAt < quoteAt) {
-      let at = escapeAt + 2
-      if (text.charCodeAt(escapeAt + 1) !== quote) {
-        escapeForm.lastIndex = escapeAt
-        if (!escapeForm.test(text)) return -1
-        at = escapeForm.lastIndex
-      }
-      escapeAt = nextEscape(text, at)
-      if (quoteAt < at) quoteAt = text.indexOf('"', at)
-    }
-    this.#escapeAt = escapeAt
-    return quoteAt === -1 ? -1 : quoteAt + 1
-  }
+/** What `usual-lines.wat` exports. */
+interface Copier {
+  memory: Uint8Array
+  /** Copies the lines of that part of the memory to another part; returns where the first line of another form begins. */
+  copyLines(start: number, end: number, outputAt: number): number
+  /** The end of what was written last, and the number of records in it. */
+  written: WebAssembly.Global<'i32'>
+  count: WebAssembly.Global<'i32'>
 }
 
-/** The position of the next backslash; behind the text when there is none. */
-function nextEscape(text: string, from: number): number {
-  const at = text.indexOf('\\', from)
-  return at === -1 ? text.length : at
+// The memory of the copier. Records grow by 5 bytes and have at least 49; 16 bytes are read and written at once.
+const inputAt = 128
+const windowBytes = 64 * 1024
+const outputAt = inputAt + windowBytes + 128
+
+/** Lists share it, because nothing stays in it from one piece to the next. Most processes never need it. */
+let copier: Copier | null = null
+
+/** `usual-lines.wat`, compiled by `bun .ci/compile-copier.ts`. */
+const compiledCopier =
+  'AGFzbQEAAAABGwVgA39/fwF/YAABf2ACf38Bf2ABfwBgAXsBewMJCAABAgMBAQEEBQQBAQMDBhUEfwFBAAt/AUEAC38BQQALfwFBAAsHKAQGbWVtb3J5AgAHd3JpdHRlbgMCBWNvdW50AwMJY29weUxpbmVzAAAK1QUIOwAgACQAIAIkASACJAJBACQDA0AgACABRgRAIAAPCxABRQRAIAAPCyMAIQAjASQCIwNBAWokAwwACwALjAIBAXsjAUEsOgAAIwFBAWokAUEAQQcQAkUEQEEADwtBBxADIwAtAABBIkYEQEEADwsQBEUEQEEADwtBEEEMEAJFBEBBAA8LIwBBDGokACMA/QAEACEAQf83Qf8/IAAQB/1kcUcEQEEADwsgAP0WAEEwRgRAQQAPCyAA/RYKQS5HBEBBAA8LIwFB0AD9AAQA/QsEACMBQTo6ABAjASAA/QsEESMBIwAvAQs7ARsjAUEwOgAdIwBBDWokACMBQR5qJAFBIEEMEAJFBEBBAA8LQQwQAxAERQRAQQAPC0EwQQ0QAgRAQQ0QAxAGRQRAQQAPCwtBwABBAhACRQRAQQAPC0EBEAMjAEEBaiQAQQELHgBB//8DIwD9AAQAIAD9AAQA/SP9ZHNBICABa3RFCxwAIwEjAP0ABAD9CwQAIwAgAGokACMBIABqJAELcwIBewN/A0AjAP0ABAAhACAAQSL9D/0jIABB3AD9D/0j/VAgAEEg/Q/9Jv1Q/WQhASABRQRAQRAQAwwBCyABaBADIwAtAAAhAiACQSJGBEBBARADQQEPCyACQdwARwRAQQAPCxAFIQMgAxADIAMNAAtBAAtxAgF7AX8jAC0AASEBIAFBIkYEQEECDwsgAUH1AEYEQCMA/QAEACEAQQZBAEE8QTwgABAHIABBIP0P/VBB4QD9D/1xQQb9D/0m/VD9ZHFGGw8LQQJBACAB/Q/9DFwvYmZucnRcXFxcXFxcXFz9I/1TGwtWAQF/IwAtAABBLUYEQEEBEAMjAC0AAEEwRgRAQQAPCwtBfyMA/QAEABAH/WRzaCEAIABBDEsEQEEADwsjAC0AAEEwRiAAQQFHcQRAQQAPCyAAEAMgAAsQACAAQTD9D/1xQQr9D/0mCwtgBgBBAAsHeyJpZCI6IgBBEAsMLCJtb2RpZmllZCI6AEEgCwwsInBheWxvYWQiOiIAQTALDSwic29ydGluZGV4IjoAQcAACwJ9CgBB0AALESwibGFzdF9tb2RpZmllZCI6'
+
+function createCopier(): Copier {
+  const module = new WebAssembly.Module(Buffer.from(compiledCopier, 'base64'))
+  const { memory, ...rest } = new WebAssembly.Instance(module).exports
+  return { memory: new Uint8Array((memory as WebAssembly.Memory).buffer), ...rest } as Copier
 }
 
 function requireUtf8(bytes: Uint8Array): void {

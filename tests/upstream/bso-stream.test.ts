@@ -1,5 +1,7 @@
 import { describe, expect, it } from 'bun:test'
+import { join } from 'node:path'
 import * as fc from 'fast-check'
+import { compileCopier } from '../../.ci/compile-copier.ts'
 import { UpstreamError } from '../../src/domain/errors.ts'
 import { BsoRewriter } from '../../src/upstream/bso-stream.ts'
 
@@ -43,10 +45,13 @@ function encrypted(order: ('ciphertext' | 'IV' | 'hmac')[]): string {
 
 describe('BsoRewriter', () => {
   it('makes milliseconds of decimal seconds, and leaves all other bytes alone', () => {
-    const text = rewrite(Buffer.from(`${lines[0]}\n${lines[1]}\n`), 1000)
+    const escaped = '{"id":"a","modified":1234567890.12,"payload":"\\u0041\\/","sortindex":-5}'
+
+    const text = rewrite(Buffer.from(`${lines[0]}\n${escaped}\n${lines[1]}\n`), 1000)
 
     expect(text).toBe(
       '{"id":"a","last_modified":1234567890120,"payload":"{\\"ciphertext\\":\\"AAAA\\"}"},' +
+        '{"id":"a","last_modified":1234567890120,"payload":"\\u0041\\/","sortindex":-5},' +
         '{"id":"b","last_modified":10,"payload":"","sortindex":-5}',
     )
   })
@@ -72,6 +77,29 @@ describe('BsoRewriter', () => {
     for (let size = 1; size <= bytes.length; size += 1) {
       expect(JSON.parse(`[${rewrite(bytes, size)}]`)).toEqual(reference(texts))
     }
+  })
+
+  it('agrees with parse and print on lines of any length, among many', () => {
+    const texts = Array.from({ length: 400 }, (_, index) => {
+      const length = index % 50 === 0 ? 70_000 + index : (index * 37) % 3000
+      const payload = `${'x'.repeat(length)}${index % 7 === 0 ? '\\u00fc' : ''}`
+      const line = `{"id":"i${index}","modified":1763700000.12,"payload":"${payload}","sortindex":${index - 9}}`
+      return index % 11 === 0 ? line.replace('"payload":', '"payload": ') : line
+    })
+    const bytes = Buffer.from(texts.map((line) => `${line}\n`).join(''))
+
+    for (const size of [1000, 65_536, 100_000, 262_144, bytes.length]) {
+      expect(JSON.parse(`[${rewrite(bytes, size)}]`)).toEqual(reference(texts))
+    }
+    expect(JSON.parse(Buffer.from(new BsoRewriter().pushWhole(bytes)).toString())).toEqual({
+      data: reference(texts),
+    })
+  })
+
+  it('copies by what `usual-lines.wat` says', async () => {
+    const source = await Bun.file(join(import.meta.dir, '../../src/upstream/bso-stream.ts')).text()
+
+    expect(source).toContain(`'${await compileCopier()}'`)
   })
 
   it('agrees with parse and print on any records', () => {
