@@ -11,7 +11,7 @@
  * Whatever comes back, a reply or something thrown, becomes a message in `send` below and nowhere else.
  */
 import { Elysia } from 'elysia'
-import { isLarge, majorVersion, toResponse } from './protocol/reply.ts'
+import { isLarge, versionPrefix, toResponse } from './protocol/reply.ts'
 import type { Reply } from './protocol/reply.ts'
 import { errorReply } from './protocol/error-reply.ts'
 import { addBatchRoute } from './routes/batch.ts'
@@ -85,7 +85,7 @@ export function createApp(services: Services) {
   app.mapResponse(({ response, call }) =>
     response instanceof Response ? response : send(response as Reply, call),
   )
-  const prefix = `/v${majorVersion(settings)}`
+  const prefix = versionPrefix(settings)
   addHealthRoutes(app, '', services)
   addHealthRoutes(app, prefix, services)
   addServiceRoutes(app, prefix, services)

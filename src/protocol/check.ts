@@ -48,14 +48,14 @@ interface RequestSchemas {
 }
 
 /**
- * Compiles the schemas of a request into one check over path, query and headers. The check answers null for a request that
- * they accept, and else all problems, described by the schemas' own words.
+ * Compiles the schemas of a request into one check over path, query and headers. The check answers all problems,
+ * described by the schemas' own words.
  */
-export function compileRequestCheck(schemas: RequestSchemas): (parts: RequestParts) => Problem[] | null {
+export function compileRequestCheck(schemas: RequestSchemas): (parts: RequestParts) => Problem[] {
   let made: TypeCheck<TObject> | null = null
   return (parts) => {
     const compiled = (made ??= TypeCompiler.Compile(Type.Object({ ...schemas })))
-    if (compiled.Check(parts)) return null
+    if (compiled.Check(parts)) return []
     const problems: Problem[] = []
     for (const { path, schema } of compiled.Errors(parts)) {
       const [, part, ...rest] = path.split('/')
@@ -91,6 +91,10 @@ function describe(error: ValueError): string {
       return 'is required'
     case ValueErrorType.ObjectAdditionalProperties:
       return 'is not a member that belongs here'
+    case ValueErrorType.StringMaxLength:
+      return `must not be longer than ${error.schema.maxLength} characters`
+    case ValueErrorType.ObjectMaxProperties:
+      return `must not be more than ${error.schema.maxProperties}`
     case ValueErrorType.StringPattern:
       return 'does not have the form that belongs here'
     case ValueErrorType.Union:

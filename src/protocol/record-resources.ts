@@ -56,8 +56,8 @@ export interface Resource extends Described {
   headers: TObject
   /** The body of a request; it is checked when it is read. */
   body?: TObject
-  /** All problems of the parts of a request, or null. */
-  check(parts: RequestParts): Problem[] | null
+  /** All problems of the parts of a request. */
+  check(parts: RequestParts): Problem[]
 }
 
 export type ResourceName =

@@ -36,9 +36,9 @@ export interface ExposedSettings {
   flushSafeEtag: boolean
 }
 
-/** The version that is part of every path: "1" of "1.5". */
-export function majorVersion(settings: Pick<ExposedSettings, 'httpApiVersion'>): string {
-  return settings.httpApiVersion.split('.')[0]!
+/** What every path begins with: "/v1" for the version "1.5". */
+export function versionPrefix({ httpApiVersion }: Pick<ExposedSettings, 'httpApiVersion'>): string {
+  return `/v${httpApiVersion.split('.')[0]!}`
 }
 
 /** An answer before it becomes a message: the envelope adds what every answer carries. */

@@ -20,7 +20,7 @@ import {
 } from './list-resources.ts'
 import { anything, decodeSegment, deleteRecord, getRecord, putRecord } from './record-resources.ts'
 import type { BucketResource, Resource } from './record-resources.ts'
-import { jsonReply, majorVersion } from './reply.ts'
+import { jsonReply, versionPrefix } from './reply.ts'
 import type { ExposedSettings, Reply } from './reply.ts'
 import { BatchBody, BatchHeaders, ListQuery, RootHeaders } from './schemas.ts'
 
@@ -193,43 +193,40 @@ export function isBucketResource(resource: Resource): resource is BucketResource
 
 // --- Finding a resource ---
 
-/** The resource at a path, and the parameters in the path, as they were sent. */
+/** What is at a path, by method, and the parameters in the path. */
 interface Match {
-  resource: Resource
+  resources: Resource[]
   params: Record<string, string>
 }
 
-let made: Memoirist<Resource> | null = null
+let made: Memoirist<Resource[]> | null = null
 
 // The framework routes with the same library, so that both agree on every path.
-function router(): Memoirist<Resource> {
+function router(): Memoirist<Resource[]> {
   if (made) return made
-  made = new Memoirist<Resource>()
-  for (const resource of resources) made.add(resource.method, resource.path, resource)
+  made = new Memoirist()
+  for (const [path, found] of Map.groupBy(resources, (resource) => resource.path)) made.add('', path, found)
   return made
 }
 
-/** The resource that answers a method at a path below the version prefix; HEAD is answered like GET. */
-export function findResource(method: string, path: string): Match | null {
-  const found = router().find(method, path) ?? (method === 'HEAD' ? router().find('GET', path) : null)
-  return found && { resource: found.store, params: found.params }
-}
-
-const methods = new Set(resources.map(({ method }) => method))
-
 /**
- * The parameters in a path, with the names decoded as the framework does; a value that can't be decoded fails every
- * schema.
+ * Finds what is at a path below the version prefix. Names in the path are decoded as the framework does; one that can't be
+ * decoded fails every schema.
  */
-export function decodeNames(params: Match['params']): Match['params'] {
-  const decoded = { ...params }
-  for (const name in params) if (name !== '*') decoded[name] = decodeSegment(params[name]!) ?? '\ufffd'
-  return decoded
+export function findResources(path: string): Match | null {
+  const found = router().find('', path)
+  if (!found) return null
+  const params = { ...found.params }
+  for (const name in params) if (name !== '*') params[name] = decodeSegment(params[name]!) ?? '\ufffd'
+  return { resources: found.store, params }
 }
 
-/** All resources at a path, whatever the method. */
-export function findResources(path: string): Match[] {
-  return [...methods].flatMap((method) => findResource(method, path) ?? [])
+/** Which of the resources at a path answers a method; HEAD is answered like GET. */
+export function resourceFor(method: string, { resources: all }: Match): Resource | undefined {
+  return (
+    all.find((resource) => resource.method === method) ??
+    (method === 'HEAD' ? all.find((resource) => resource.method === 'GET') : undefined)
+  )
 }
 
 const mostParameters = 100
@@ -276,23 +273,19 @@ export function isEnabled(resource: Resource, params: object, settings: ExposedS
   )
 }
 
-/**
- * 405 for a method that a path does not answer. `others`: all resources of that path; `params`: the parameters in the
- * path.
- */
+/** 405 for a method that is not answered at a path. */
 export function methodNotAllowed(
   method: string,
-  others: Resource[],
-  params: object,
+  { resources: all, params }: Match,
   settings: ExposedSettings,
 ): ServiceError {
   const methods = new Set<string>()
-  for (const resource of others) {
+  for (const resource of all) {
     if (!isEnabled(resource, params, settings)) continue
     methods.add(resource.method)
     if (resource.method === 'GET') methods.add('HEAD')
   }
-  const message = others.some((resource) => resource.method === method)
+  const message = all.some((resource) => resource.method === method)
     ? 'Method not allowed: the operator has not enabled this write'
     : 'Method not allowed on this resource'
   const headers = { Allow: [...methods, 'OPTIONS'].join(', ') }
@@ -311,7 +304,7 @@ export function asTransactionStep(operation: Operation): Operation {
 
 /** The root view: what the service is and can do. Every client asks for it first. */
 export function rootReply(origin: string, userId: string | null, settings: ExposedSettings): Reply {
-  const url = `${origin}/v${majorVersion(settings)}`
+  const url = origin + versionPrefix(settings)
   const docs = settings.projectDocs ?? (settings.docsEnabled ? `${url}/docs` : url)
   return jsonReply({
     project_name: settings.projectName,

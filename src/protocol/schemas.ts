@@ -213,7 +213,10 @@ const Method = Type.Union(
 const SubRequestHeaders = Type.Record(
   Type.String(),
   Type.String({ pattern: '^[^\\u0000-\\u0008\\u000a-\\u001f\\u007f]*$' }),
-  { description: 'Outweigh those of `defaults`, which outweigh those of the batch itself' },
+  {
+    maxProperties: 100,
+    description: 'Outweigh those of `defaults`, which outweigh those of the batch itself',
+  },
 )
 
 const subRequestMembers = {
@@ -221,6 +224,7 @@ const subRequestMembers = {
   path: Type.Optional(
     Type.String({
       pattern: '^/(?![/\\\\])[^#]*$',
+      maxLength: 16 * 1024,
       description: 'With or without the version prefix, with its query',
       examples: [`/buckets/${exampleBucket}/collections/bookmarks/records`],
     }),

@@ -1,7 +1,7 @@
 import { invalidRequest } from '../domain/errors.ts'
 import type { Problem } from '../domain/errors.ts'
 import { compileCheck } from './check.ts'
-import { majorVersion } from './reply.ts'
+import { versionPrefix } from './reply.ts'
 import type { ExposedSettings, Reply } from './reply.ts'
 import { BatchBody } from './schemas.ts'
 import type { SubRequest } from './schemas.ts'
@@ -24,10 +24,8 @@ const checkBatchBody = compileCheck(BatchBody)
 // The batch's own headers that count for its sub-requests. The others describe the message that carries the batch.
 const inherited = ['authorization', 'x-client-state', 'x-keyid', 'prefer', 'if-match', 'if-none-match']
 
-/** The bounds of a sub-request. Defaults are copied into each, so they are bounded too. */
+/** The bounds that the schemas do not have. Defaults are copied into each sub-request, so they are bounded too. */
 const largest = {
-  pathLength: 16 * 1024,
-  headers: 100,
   headersLength: 16 * 1024,
   defaultMembers: 100,
   // Bounds paths and headers of all sub-requests, defaults included: otherwise a short text names thousands of ids a
@@ -53,10 +51,10 @@ export function readBatch(
   }
   const own: HeadersByName = Object.create(null)
   for (const name of inherited) if (envelope[name] !== undefined) own[name] = envelope[name]
-  const problems = [...measure('defaults', defaults), ...measureDefaultBody(defaults.body ?? {})]
+  const problems = [...measureHeaders('defaults', defaults), ...measureDefaultBody(defaults.body ?? {})]
   let allLength = 0
   for (const [index, request] of requests.entries()) {
-    problems.push(...measure(`requests.${index}`, request))
+    problems.push(...measureHeaders(`requests.${index}`, request))
     allLength += (request.path ?? defaults.path ?? '').length
     allLength += lengthOf(request.headers) + lengthOf(defaults.headers)
     if (request.path === undefined && defaults.path === undefined) {
@@ -77,19 +75,10 @@ export function readBatch(
   return merged
 }
 
-/** The problems of a sub-request that is too large. */
-function measure(place: string, { path = '', headers = {} }: SubRequest): Problem[] {
-  const problems: Problem[] = []
-  if (path.length > largest.pathLength) {
-    problems.push(bodyProblem(`${place}.path`, `must not be longer than ${largest.pathLength} characters`))
-  }
-  if (Object.keys(headers).length > largest.headers) {
-    problems.push(bodyProblem(`${place}.headers`, `must not be more than ${largest.headers}`))
-  } else if (lengthOf(headers) > largest.headersLength) {
-    const description = `must not be longer than ${largest.headersLength} characters in all`
-    problems.push(bodyProblem(`${place}.headers`, description))
-  }
-  return problems
+function measureHeaders(place: string, { headers }: SubRequest): Problem[] {
+  if (lengthOf(headers) <= largest.headersLength) return []
+  const description = `must not be longer than ${largest.headersLength} characters in all`
+  return [bodyProblem(`${place}.headers`, description)]
 }
 
 function lengthOf(headers: Readonly<Record<string, string>> = {}): number {
@@ -141,7 +130,7 @@ function merge(
   }
   return {
     method: (request.method ?? defaults.method ?? 'GET') as string,
-    path: /^\/v\d+(\/|$)/.test(path) ? path : `/v${majorVersion(settings)}${path === '/' ? '' : path}`,
+    path: /^\/v\d+(\/|$)/.test(path) ? path : versionPrefix(settings) + (path === '/' ? '' : path),
     query: question === -1 ? '' : target.slice(question),
     headers,
     body: mergeDeeply(defaults.body ?? {}, request.body ?? {}),

@@ -8,7 +8,7 @@ import { canonicalNames } from '../protocol/check.ts'
 import { errorReply } from '../protocol/error-reply.ts'
 import { preconditionFailed } from '../protocol/record-resources.ts'
 import type { Answer, AnswerHeader, Resource } from '../protocol/record-resources.ts'
-import { majorVersion } from '../protocol/reply.ts'
+import { versionPrefix } from '../protocol/reply.ts'
 import type { ExposedSettings } from '../protocol/reply.ts'
 import { isBucketResource, resources } from '../protocol/resources.ts'
 import * as requestSchemas from '../protocol/schemas.ts'
@@ -88,7 +88,7 @@ export async function writeApiDocument(settings: ExposedSettings, hasMetrics: bo
   const headers = Object.entries(answerHeaders)
   const documentation: object = {
     info: { title: settings.projectName, version: settings.projectVersion, description: introduction },
-    servers: [{ url: `/v${majorVersion(settings)}` }],
+    servers: [{ url: versionPrefix(settings) }],
     tags: Object.entries(tags).map(([name, description]) => ({ name, description })),
     components: {
       schemas: Object.fromEntries(named.map((schema) => [schema.title, toOpenApiSchema(schema)])),
@@ -302,7 +302,10 @@ function componentName(header: string): string {
 
 // --- Schemas ---
 
-const kept = ['type', 'enum', 'required', 'minimum', 'maximum', 'minItems', 'pattern', 'additionalProperties']
+const kept =
+  'type enum required minimum maximum minItems maxLength maxProperties pattern additionalProperties'.split(
+    ' ',
+  )
 
 /** Writes a schema in the document's dialect (OpenAPI 3.0), which is older than TypeBox's. */
 function toOpenApiSchema(schema: TSchema): Json {

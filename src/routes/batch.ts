@@ -6,16 +6,16 @@ import type { BulkStorage, Notices } from '../domain/record-storage.ts'
 import { errorReply, overloadReply } from '../protocol/error-reply.ts'
 import { tooLargeForBatch } from '../protocol/list-resources.ts'
 import type { BucketInput, BucketResource, Resource } from '../protocol/record-resources.ts'
-import { emptyReply, jsonReply, majorVersion } from '../protocol/reply.ts'
+import { emptyReply, jsonReply, versionPrefix } from '../protocol/reply.ts'
 import type { Reply } from '../protocol/reply.ts'
 import {
   asTransactionStep,
   batch,
-  decodeNames,
-  findResource,
+  findResources,
   isBucketResource,
   isEnabled,
   readQuery,
+  resourceFor,
 } from '../protocol/resources.ts'
 import { IdentityReader, readAnonymousIdentity, requireAuthorization } from '../protocol/identity.ts'
 import type { IdentityHeaders } from '../protocol/identity.ts'
@@ -132,17 +132,17 @@ async function prepare(
   const { settings } = services
   const { method, path, headers, body } = merged
   try {
-    const prefix = `/v${majorVersion(settings)}`
+    const prefix = versionPrefix(settings)
     if (path !== prefix && !path.startsWith(`${prefix}/`)) throw unknownVersion()
     const below = path.slice(prefix.length) || '/'
-    const match = findResource(method, below)
-    if (!match) throw refusedMethod(method, below, services)
-    const { resource } = match
-    const params = decodeNames(match.params)
-    if (!isEnabled(resource, params, settings)) throw refusedMethod(method, below, services)
+    const found = findResources(below)
+    const resource = found && resourceFor(method, found)
+    if (!resource || !isEnabled(resource, found.params, settings))
+      throw refusedMethod(method, below, services)
+    const { params } = found
     const problems: Problem[] = []
     const query = readQuery(merged.query, problems)
-    problems.push(...(resource.check({ params, query, headers }) ?? []))
+    problems.push(...resource.check({ params, query, headers }))
     if (problems.length > 0) throw invalidRequest(problems)
     if (!isBucketResource(resource)) return { reply: await answerOpenly(resource, headers, call, services) }
 

@@ -7,17 +7,16 @@ import {
   checkHost,
   checkOrigin,
   emptyReply,
-  majorVersion,
+  versionPrefix,
   preflightReply,
   publicOrigin,
 } from '../protocol/reply.ts'
 import type { Reply } from '../protocol/reply.ts'
 import {
-  decodeNames,
-  findResource,
   findResources,
   isBucketResource,
   methodNotAllowed,
+  resourceFor,
   readQuery,
 } from '../protocol/resources.ts'
 import { overloadReply } from '../protocol/error-reply.ts'
@@ -65,7 +64,7 @@ export function shedLoad(request: Request, services: Services): Reply | Promise<
 function isForData({ method, url }: Request, { settings }: Services): boolean {
   if (method === 'OPTIONS') return false
   const { path } = splitUrl(url)
-  const start = `/v${majorVersion(settings)}/`
+  const start = `${versionPrefix(settings)}/`
   return path.startsWith(`${start}buckets/`) || path === `${start}batch`
 }
 
@@ -126,7 +125,7 @@ function splitUrl(url: string): { path: string; query: string } {
   return { path: url.slice(start, question), query: url.slice(question) }
 }
 
-const heartbeatPath = /\/__(?:lb)?heartbeat__$/
+const heartbeatPath = /^(?:\/v\d+)?\/__(?:lb)?heartbeat__$/
 
 function refuseAfterEnd(call: Call, endMs: number): void {
   if (endMs > call.startedAtMs || heartbeatPath.test(call.path)) return
@@ -166,12 +165,11 @@ export function answerUnrouted(call: Call, services: Services): Reply {
     return preflightReply(call.headers['access-control-request-headers'] ?? null, settings)
   }
   if (unsafePath.test(path)) throw unknownPath()
-  const prefix = `/v${majorVersion(settings)}`
+  const prefix = versionPrefix(settings)
   if (path === '/swagger' || path === `${prefix}/swagger`) return redirect(call, `${prefix}/docs`, settings)
   const version = versionForm.exec(path)
   if (!version) {
-    if (findResources(path).some(({ resource }) => isUnversioned(resource.name)))
-      throw refusedMethod(method, path, services)
+    if (heartbeatPath.test(path)) throw refusedMethod(method, path, services)
     return redirect(call, prefix + path, settings)
   }
   if (version[0] !== prefix) {
@@ -188,19 +186,11 @@ const versionForm = /^\/v\d+(?=\/|$)/
 // because clients could read them as another origin.
 const unsafePath = /\/\/|\\|%(?:2f|5c|[01][0-9a-f]|7f)/i
 
-/** The resources that are also answered without the version prefix. */
-function isUnversioned(name: ResourceName): boolean {
-  return name === 'heartbeat' || name === 'lbheartbeat'
-}
-
-/** What a method that is not answered at a path is refused with: 405 where there are others, otherwise 404. */
+/** What a method that is not answered at a path is refused with: 405 where others are, otherwise 404. */
 export function refusedMethod(method: string, path: string, { settings, metrics }: Services): ServiceError {
-  const found = findResources(path).filter(({ resource }) =>
-    isServed(resource.name, settings, metrics !== null),
-  )
-  if (found.length === 0) return unknownPath()
-  const others = found.map(({ resource }) => resource)
-  return methodNotAllowed(method, others, found[0]!.params, settings)
+  const found = findResources(path)
+  const isThere = found?.resources.some(({ name }) => isServed(name, settings, metrics !== null))
+  return isThere ? methodNotAllowed(method, found!, settings) : unknownPath()
 }
 
 /** Whether these settings serve a resource. */
@@ -223,16 +213,16 @@ function redirect(call: Call, path: string, settings: Services['settings']): Rep
  * missing.
  */
 export function refuseInvalid(call: Call, { settings }: Services): Reply {
-  const match = findResource(call.method, belowVersion(call, settings))
-  if (!match) throw unknownPath()
+  const found = findResources(belowVersion(call, settings))
+  const resource = found && resourceFor(call.method, found)
+  if (!resource) throw unknownPath()
+  const { params } = found
   // The rest of a record's path may be empty; then the list's path has a slash too many.
-  if (match.params['*'] === '') return redirect(call, withoutTrailingSlashes(call.path), settings)
-  const { resource } = match
-  const params = decodeNames(match.params)
+  if (params['*'] === '') return redirect(call, withoutTrailingSlashes(call.path), settings)
   const headers = { ...call.headers }
   const problems: Problem[] = []
   const query = readQuery(call.query, problems)
-  problems.push(...(resource.check({ params, query, headers }) ?? []))
+  problems.push(...resource.check({ params, query, headers }))
   if (isBucketResource(resource)) {
     if (!problems.some(({ location }) => location === 'path')) {
       readIdentity(headers, params.bucket_id ?? '')
@@ -251,12 +241,11 @@ export function refuseInvalid(call: Call, { settings }: Services): Reply {
 
 /** The resource of a request that was answered before its handler ran. */
 export function routeOf(call: Call, settings: Services['settings']): ResourceName | null {
-  const path = belowVersion(call, settings)
-  return (findResource(call.method, path) ?? findResources(path)[0])?.resource.name ?? null
+  return findResources(belowVersion(call, settings))?.resources[0]?.name ?? null
 }
 
-function belowVersion({ path }: Call, settings: Services['settings']): string {
-  const prefix = `/v${majorVersion(settings)}`
+export function belowVersion({ path }: Call, settings: Services['settings']): string {
+  const prefix = versionPrefix(settings)
   return path === prefix || path.startsWith(`${prefix}/`) ? path.slice(prefix.length) || '/' : path
 }
 

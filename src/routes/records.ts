@@ -6,11 +6,11 @@ import type { BulkStorage } from '../domain/record-storage.ts'
 import { overloadReply } from '../protocol/error-reply.ts'
 import { IdentityReader } from '../protocol/identity.ts'
 import { readJson } from '../protocol/json.ts'
-import type { BucketInput, BucketResource } from '../protocol/record-resources.ts'
+import type { BucketInput, BucketResource, Resource } from '../protocol/record-resources.ts'
 import type { Reply } from '../protocol/reply.ts'
-import { bucketResources, isEnabled, methodNotAllowed } from '../protocol/resources.ts'
+import { bucketResources, isEnabled } from '../protocol/resources.ts'
 import { discardBody } from './body.ts'
-import { receiveBody } from './guard.ts'
+import { belowVersion, receiveBody, refusedMethod } from './guard.ts'
 import type { App } from './guard.ts'
 import type { Permit } from './load-shedding.ts'
 import type { Call, Services } from './services.ts'
@@ -46,7 +46,7 @@ export function addBucketRoutes(app: App, prefix: string, services: Services): v
         parse: 'none',
         ...(isWrite && {
           transform({ params, call }) {
-            requireEnabled(resource, params, services)
+            requireEnabled(resource, params, call, services)
             // The body begins to arrive before anything is waited for.
             if (method === 'PUT') receiveBody(call, services)
             else discardBody(call.request)
@@ -58,11 +58,10 @@ export function addBucketRoutes(app: App, prefix: string, services: Services): v
 }
 
 /** Refuses a write that the operator did not enable, before credentials and body are looked at. */
-function requireEnabled(resource: BucketResource, params: object, services: Services): void {
+function requireEnabled(resource: Resource, params: object, call: Call, services: Services): void {
   // With an empty id the path is the list's with a slash too many, which is redirected for every method.
   if (('*' in params && params['*'] === '') || isEnabled(resource, params, services.settings)) return
-  const others = bucketResources.filter(({ path }) => path === resource.path)
-  throw methodNotAllowed(resource.method, others, params, services.settings)
+  throw refusedMethod(call.method, belowVersion(call, services.settings), services)
 }
 
 async function answer(

@@ -2,18 +2,22 @@ import { describe, expect, it } from 'bun:test'
 import type { Problem } from '../../src/domain/errors.ts'
 import type { ListOptions } from '../../src/domain/record-storage.ts'
 import { timestamp } from '../../src/domain/timestamp.ts'
-import { readListOptions, readPageToken, writePageToken } from '../../src/protocol/list-resources.ts'
-import { findResource, readQuery } from '../../src/protocol/resources.ts'
+import {
+  listRecords,
+  readListOptions,
+  readPageToken,
+  writePageToken,
+} from '../../src/protocol/list-resources.ts'
+import { readQuery } from '../../src/protocol/resources.ts'
 import { RandomTexts } from './random.ts'
 
-const { resource } = findResource('GET', '/buckets/b/collections/c/records')!
 const params = { bucket_id: 'b', collection_id: 'c' }
 
 /** Reads a query string as a sub-request's is: strictly, and checked by the schemas of a list. */
 function read(search: string): { options: ListOptions; problems: Problem[] } {
   const problems: Problem[] = []
   const query = readQuery(search, problems)
-  problems.push(...(resource.check({ params, query, headers: {} }) ?? []))
+  problems.push(...listRecords.check({ params, query, headers: {} }))
   for (const { name } of problems) delete query[name]
   return { options: readListOptions(query, problems), problems }
 }

@@ -1,25 +1,20 @@
 import { describe, expect, it } from 'bun:test'
 import type { Problem } from '../../src/domain/errors.ts'
-import {
-  decodeNames,
-  findResource,
-  findResources,
-  isBucketResource,
-  resources,
-} from '../../src/protocol/resources.ts'
+import { findResources, isBucketResource, resourceFor, resources } from '../../src/protocol/resources.ts'
 import { RandomTexts } from './random.ts'
 
 /** The operation that a path is read into; null where nothing is at it, or where it is refused. */
 function operationOf(method: string, path: string) {
-  const match = findResource(method, path)
-  if (!match || !isBucketResource(match.resource)) return null
-  const input = { params: decodeNames(match.params), query: {}, headers: {}, body: { data: {} } }
-  const problems: Problem[] = match.resource.check(input) ?? []
-  const operation = match.resource.operation({ ...input, address: { host: 'h', path, query: '' } }, problems)
+  const found = findResources(path)
+  const resource = found && resourceFor(method, found)
+  if (!resource || !isBucketResource(resource)) return null
+  const input = { params: found.params, query: {}, headers: {}, body: { data: {} } }
+  const problems: Problem[] = resource.check(input)
+  const operation = resource.operation({ ...input, address: { host: 'h', path, query: '' } }, problems)
   return problems.length === 0 ? operation : null
 }
 
-describe('findResource', () => {
+describe('findResources', () => {
   it.each([
     ['/', 'root'],
     ['/__heartbeat__', 'heartbeat'],
@@ -32,8 +27,10 @@ describe('findResource', () => {
     ['/buckets/b/collections/c/records/R%20r', 'record'],
     ['/buckets/b/collections/c/records/a/b==', 'record'],
   ])('finds at %s the resource %s', (path, name) => {
-    expect(findResource('GET', path)?.resource.name).toBe(name as never)
-    expect(findResource('HEAD', path)?.resource.name).toBe(name as never)
+    const found = findResources(path)!
+
+    expect(resourceFor('GET', found)?.name).toBe(name as never)
+    expect(resourceFor('HEAD', found)?.name).toBe(name as never)
   })
 
   it.each([
@@ -44,13 +41,13 @@ describe('findResource', () => {
     '/Batch',
     '/constructor',
   ])('finds nothing at %s', (path) => {
-    expect(findResources(path)).toEqual([])
+    expect(findResources(path)).toBeNull()
   })
 
   it('knows every declaration, once', () => {
     for (const resource of resources) {
       const path = resource.path.replaceAll(/:\w+|\*/g, 'x')
-      expect(findResource(resource.method, path)?.resource).toBe(resource)
+      expect(resourceFor(resource.method, findResources(path)!)).toBe(resource)
     }
   })
 })
