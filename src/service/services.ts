@@ -3,7 +3,6 @@ import { AnswerMemory } from '../batch/reads.ts'
 import { runTransaction } from '../batch/transaction.ts'
 import { Credentials } from '../credentials/credentials.ts'
 import { overloaded } from '../routes/load-shedding.ts'
-import { createLimitsCache } from '../upstream/storage-limits.ts'
 import { createSyncStorage } from '../upstream/sync-storage.ts'
 import { commit, name, source, version } from '../version.ts'
 
@@ -53,7 +52,7 @@ export function createServices(
   const storageClient: StorageClient = {
     upstream,
     timeoutMs: settings.upstreamTimeoutSeconds * 1000,
-    limitsCache: createLimitsCache(now),
+    limitsOfNodes: new Map(),
     now,
     nonce: createIdGenerator(host.randomBytes(8)),
     random: Math.random,

@@ -9,18 +9,13 @@ import type { Query } from './request.ts'
 import type { CallTally, Upstream, UpstreamRequest } from './send.ts'
 import type { Subject } from './storage-refusal.ts'
 
-/** Remembers what storage nodes accept. */
-export interface LimitsCache {
-  get(node: string): StorageLimits | null
-  set(node: string, limits: StorageLimits): void
-}
-
 /** What the calls of all users share. */
 export interface StorageClient {
   upstream: Pick<Upstream, 'send' | 'acquireStream'>
   /** The time until an answer's headers. */
   timeoutMs: number
-  limitsCache: LimitsCache
+  /** What storage nodes accept, as far as they were asked lately. */
+  limitsOfNodes: Map<string, { limits: StorageLimits; untilMs: number }>
   /** Wall clock, ms since 1970. */
   now(): number
   nonce(): string

@@ -3,38 +3,29 @@ import { UpstreamError } from '../domain/errors.ts'
 /** One of the two services that we call. */
 export type UpstreamTarget = 'token' | 'storage'
 
-/**
- * How many calls may be in flight. The runtime's `fetch` has 256 slots per process, so the token server, the storage and
- * the streams have shares of their own: none of them can take the slots of the others.
- */
-export interface CallLimits {
-  token: number
-  storageNode: number
-  /** Of all storage nodes together. */
-  storage: number
-  /** Lists that are handed on to clients at the pace of these. */
-  streams: number
-  /** Answers of more than 64 KB that are read whole at a time: each takes several times its size. */
-  largeAnswers: number
-  /** The number of calls that may wait at each limit, and for how long. */
-  waiting: number
-  waitMs: number
-}
-
 const fetchSlots = 256
 const tokenSlots = 32
 const streamSlots = 64
 const storageSlots = fetchSlots - tokenSlots - streamSlots
 
-/** The limits of a process with so many requests in flight: each of these may wait for its turn. */
-export function callLimitsFor(maxConcurrentRequests: number): CallLimits {
+export type CallLimits = ReturnType<typeof callLimitsFor>
+
+/**
+ * How many calls a process with so many requests in flight may make at a time. The runtime's `fetch` has 256 slots per
+ * process, so the token server, the storage and the streams have shares of their own: none of them can take the slots of
+ * the others.
+ */
+export function callLimitsFor(maxConcurrentRequests: number) {
   return {
     token: tokenSlots,
     storageNode: Math.min(storageSlots, Math.max(64, Math.ceil(maxConcurrentRequests / 8))),
+    /** Of all storage nodes together. */
     storage: storageSlots,
+    /** Lists that are handed on to clients at the pace of these. */
     streams: streamSlots,
+    /** Answers of more than 256 KB that are read whole at a time: each takes several times its size. */
     largeAnswers: 8,
-    // A batch makes several calls at a time.
+    /** The number of calls that may wait at each limit: a batch makes several calls at a time. */
     waiting: 4 * maxConcurrentRequests,
     waitMs: 5000,
   }
@@ -78,17 +69,11 @@ export class ConcurrencyLimits {
   }
 }
 
-interface Waiting {
-  admit(): void
-  refuse(error: UpstreamError): void
-  untilMs: number
-}
-
 /** Permits, and a queue of bounded length and time. */
 export class Semaphore {
   #free: number
-  readonly #waiting: Waiting[] = []
-  #timer: ReturnType<typeof setTimeout> | null = null
+  /** Admits the calls that wait, in their order. */
+  readonly #waiting = new Set<() => void>()
 
   constructor(
     private readonly name: string,
@@ -132,32 +117,27 @@ export class Semaphore {
 
   /** Gives the permit to the call that has waited longest. */
   #giveBack(): void {
-    const next = this.#waiting.shift()
-    if (next) next.admit()
-    else this.#free += 1
-  }
-
-  #wait(): Promise<void> {
-    if (this.#waiting.length >= this.queue.waiting) return Promise.reject(this.#overload())
-    return new Promise((admit, refuse) => {
-      this.#waiting.push({ admit, refuse, untilMs: performance.now() + this.queue.waitMs })
-      this.#watch()
-    })
-  }
-
-  /** One timer for all, because the call that has waited longest is the next to time out. */
-  #watch(): void {
-    const next = this.#waiting[0]
-    if (!next || this.#timer) return
-    const expire = () => {
-      this.#timer = null
-      const nowMs = performance.now()
-      while (this.#waiting[0] && this.#waiting[0].untilMs <= nowMs) {
-        this.#waiting.shift()!.refuse(this.#overload())
-      }
-      this.#watch()
+    const [next] = this.#waiting.size === 0 ? [] : this.#waiting
+    if (!next) this.#free += 1
+    else {
+      this.#waiting.delete(next)
+      next()
     }
-    this.#timer = setTimeout(expire, Math.max(0, next.untilMs - performance.now()))
+  }
+
+  async #wait(): Promise<void> {
+    if (this.#waiting.size >= this.queue.waiting) throw this.#overload()
+    const { promise, resolve, reject } = Promise.withResolvers<void>()
+    const timer = setTimeout(() => {
+      this.#waiting.delete(resolve)
+      reject(this.#overload())
+    }, this.queue.waitMs)
+    this.#waiting.add(resolve)
+    try {
+      await promise
+    } finally {
+      clearTimeout(timer)
+    }
   }
 
   #overload(): UpstreamError {

@@ -146,12 +146,23 @@ export function createUpstream(options: UpstreamOptions) {
       report(request, status, null, answeredAtMs - startedAtMs)
       // Headers alone are no answer, so the beginning of the body has to come within the same time.
       if (deadlineMs - answeredAtMs > stallMs) call.setDeadline(stallMs, stalled)
-      if (request.isStreamed === true && status === 200 && !isShort(response)) {
+      const length = announcedLength(response.headers)
+      const isShort = length === null ? response.body === null : length <= shortBytes
+      if (request.isStreamed === true && status === 200 && !isShort) {
         return { status, headers: response.headers, bytes: nothing, stream: call.toStream() }
       }
-      const bytes = await readWhole(response, call, request)
+      // Only a code is read from these bodies; nothing else bounds the length of a stream.
+      const saysLittle = status >= 400 || (request.isStreamed === true && status !== 200)
+      const allowed = saysLittle ? maxErrorBytes : request.maxBytes
+      // Reading `body` makes a stream, which a short answer does not need.
+      const isRead = isShort && (length ?? 0) <= allowed
+      const bytes = isRead ? await response.bytes() : await readLong(call, length ?? 0, allowed)
+      if (bytes === null) {
+        call.abort()
+        if (!saysLittle) throw tooLong(url.host, status)
+      }
       call.end(null)
-      return { status, headers: response.headers, bytes, stream: null }
+      return { status, headers: response.headers, bytes: bytes ?? nothing, stream: null }
     } catch (error) {
       const failure = toUpstreamError(error, url.host)
       call.end(failure)
@@ -193,33 +204,15 @@ export function createUpstream(options: UpstreamOptions) {
     }))
   }
 
-  async function readWhole(
-    response: Response,
-    call: Call,
-    { maxBytes, isStreamed }: UpstreamRequest,
-  ): Promise<Uint8Array> {
-    const { status } = response
-    // Only a code is read from these bodies; nothing else bounds the length of a stream.
-    const saysLittle = status >= 400 || (isStreamed === true && status !== 200)
-    const allowed = saysLittle ? maxErrorBytes : maxBytes
-    const length = announcedLength(response.headers)
-    // Reading `body` makes a stream, which a short answer does not need.
-    if (length !== null && length <= Math.min(shortBytes, allowed)) return await response.bytes()
-    if (length === null || length <= allowed) {
-      if (response.body === null) return nothing
-      const release = await limits.largeAnswers.acquire()
-      try {
-        const bytes = await readBounded(call, allowed)
-        if (bytes !== null) return bytes
-      } finally {
-        release()
-      }
+  /** Reads a body piece by piece; null when it holds more than is allowed. */
+  async function readLong(call: Call, length: number, allowed: number): Promise<Uint8Array | null> {
+    if (length > allowed) return null
+    const release = await limits.largeAnswers.acquire()
+    try {
+      return await readBounded(call, allowed)
+    } finally {
+      release()
     }
-    call.abort()
-    if (saysLittle) return nothing
-    throw new UpstreamError('bad-response', `Cannot read an answer: larger than ${maxBytes} bytes`, {
-      status,
-    })
   }
 }
 
@@ -359,11 +352,6 @@ class Call implements BodyStream, EventListenerObject {
   }
 }
 
-function isShort({ headers, body }: Response): boolean {
-  const length = announcedLength(headers)
-  return length === null ? body === null : length <= shortBytes
-}
-
 function wake(call: Call): void {
   call.wake()
 }
@@ -374,6 +362,10 @@ function tooSlow(host: string): UpstreamError {
 
 function stalled(host: string): UpstreamError {
   return new UpstreamError('timeout', `Cannot read the answer of "${host}": it stalled`)
+}
+
+function tooLong(host: string, status: number): UpstreamError {
+  return new UpstreamError('bad-response', `Cannot read the answer of "${host}": too long`, { status })
 }
 
 function checkUsable({ status, headers }: Response, host: string): void {

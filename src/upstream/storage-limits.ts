@@ -1,35 +1,21 @@
 import { UpstreamError } from '../domain/errors.ts'
-import { RecentMap } from '../domain/recent-map.ts'
 import { jsonOf } from './answer.ts'
 import type { StorageLimits } from '../domain/record-storage.ts'
-import type { LimitsCache, StorageCalls } from './call.ts'
+import type { StorageCalls } from './call.ts'
 
+/** For how long the limits of a node are remembered. */
 const ttlMs = 600_000
-const maxEntries = 1000
-
-/** Remembers the limits of the 1000 nodes asked last, for ten minutes. */
-export function createLimitsCache(now: () => number): LimitsCache {
-  const entries = new RecentMap<string, { limits: StorageLimits; untilMs: number }>(maxEntries)
-  return {
-    get(node) {
-      const entry = entries.get(node)
-      return entry && entry.untilMs > now() ? entry.limits : null
-    },
-    set(node, limits) {
-      entries.set(node, { limits, untilMs: now() + ttlMs })
-    },
-  }
-}
+const maxNodes = 1000
 
 const maxAnswerBytes = 262_144
 
 /** The limits of the user's storage node; see Sync 1.5 API, `info/configuration`. */
 export async function readLimits(calls: StorageCalls): Promise<StorageLimits> {
-  const cache = calls.client.limitsCache
+  const { limitsOfNodes, now } = calls.client
   // All users of a node share its limits; the last segment of an endpoint is the user's number.
   const node = calls.endpoint.slice(0, calls.endpoint.lastIndexOf('/'))
-  const known = cache.get(node)
-  if (known) return known
+  const known = limitsOfNodes.get(node)
+  if (known && known.untilMs > now()) return known.limits
   const answer = await calls.read({
     path: ['info', 'configuration'],
     subject: 'account',
@@ -41,7 +27,8 @@ export async function readLimits(calls: StorageCalls): Promise<StorageLimits> {
     throw new UpstreamError('bad-response', 'Cannot use the configuration of the storage: no object')
   }
   const limits = toLimits(value as Record<string, unknown>)
-  cache.set(node, limits)
+  if (limitsOfNodes.size >= maxNodes) limitsOfNodes.clear()
+  limitsOfNodes.set(node, { limits, untilMs: now() + ttlMs })
   return limits
 }
 

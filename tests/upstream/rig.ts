@@ -1,7 +1,6 @@
 import { Breakers } from '../../src/upstream/circuit-breaker.ts'
 import { callLimitsFor } from '../../src/upstream/concurrency-limits.ts'
 import { createUpstream } from '../../src/upstream/send.ts'
-import { createLimitsCache } from '../../src/upstream/storage-limits.ts'
 import { createSyncStorage } from '../../src/upstream/sync-storage.ts'
 import { TokenServer } from '../../src/upstream/token-server.ts'
 import { startSandbox } from '../support/sandbox.ts'
@@ -55,7 +54,7 @@ export async function startRig(options: SandboxOptions = {}) {
         nonce: () => `nonce${(nonces += 1)}`,
         random,
         delay,
-        limitsCache: createLimitsCache(now),
+        limitsOfNodes: new Map(),
         ...overrides,
       }
       return createSyncStorage(client, {
