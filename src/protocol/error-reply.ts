@@ -34,16 +34,6 @@ export function errorReply(
   return reply
 }
 
-/** 503 for a request that was not begun, because too many are under way. */
-export function overloadReply({ retryAfterSeconds }: Pick<ExposedSettings, 'retryAfterSeconds'>): Reply {
-  return {
-    status: 503,
-    headers: { 'Retry-After': String(Math.max(retryAfterSeconds, 1)) },
-    body: overloadBody,
-    errno: errno.backend,
-  }
-}
-
 // See RFC 9110, 15. The list of node:http would double the time that a start takes.
 const reasonPhrases: Record<number, string> = {
   400: 'Bad Request',
@@ -85,10 +75,5 @@ const explanations: Record<UpstreamFailure, string> = {
   overload: 'Too many requests are under way: try again later',
 }
 
-// Made once and in advance, because there is no time for it under load.
-const overloadBody = JSON.stringify({
-  code: 503,
-  errno: errno.backend,
-  error: reasonPhrases[503],
-  message: explanations.overload,
-})
+/** A request was not begun, because too many are under way. Made once: there is no time for a stack under load. */
+export const overload = new ServiceError(503, errno.backend, explanations.overload)

@@ -3,7 +3,7 @@ import type { Identity } from '../domain/credentials.ts'
 import type { Problem } from '../domain/errors.ts'
 import type { Operation } from '../domain/operation.ts'
 import type { BulkStorage, Notices } from '../domain/record-storage.ts'
-import { errorReply, overloadReply } from '../protocol/error-reply.ts'
+import { errorReply, overload } from '../protocol/error-reply.ts'
 import { tooLargeForBatch } from '../protocol/list-resources.ts'
 import type { BucketInput, BucketResource, Resource } from '../protocol/record-resources.ts'
 import { emptyReply, jsonReply, versionPrefix } from '../protocol/reply.ts'
@@ -22,9 +22,8 @@ import type { IdentityHeaders } from '../protocol/identity.ts'
 import { readJson } from '../protocol/json.ts'
 import { readBatch, toSubResponse } from '../protocol/subrequest.ts'
 import type { MergedRequest } from '../protocol/subrequest.ts'
-import { receiveBody, refusedMethod, unknownPath, unknownVersion } from './guard.ts'
+import { receiveBody, refusedMethod, senderOf, unknownPath, unknownVersion } from './guard.ts'
 import type { App } from './guard.ts'
-import { userOf } from './load-shedding.ts'
 import { heartbeatReply, rootReplyFor } from './service.ts'
 import type { Call, Services } from './services.ts'
 
@@ -42,12 +41,12 @@ export function addBatchRoute(app: App, prefix: string, services: Services): voi
       const envelope = identity && identity.clientState !== '' ? await storages.open(identity) : null
       if (envelope && 'reply' in envelope && isLarge(call.headers['content-length'])) return envelope.reply
       await body.arrived
-      const sender = storages.opened[0]?.owner ?? userOf(call.request)
+      const sender = storages.opened[0]?.owner ?? senderOf(call)
       const merged = readBatch(body.parse(sender, readJson), headers, services.settings)
       const pending = await Promise.all(merged.map((each) => prepare(each, storages, call, services)))
       const user = storages.opened[0]?.owner ?? sender
       const permit = services.load.acquire(user, merged.length)
-      if (!permit) return overloadReply(services.settings)
+      if (!permit) throw overload
       try {
         const replies = await carryOut(pending, storages, call, services)
         services.observeBatch(merged, replies)

@@ -13,25 +13,6 @@ export interface BodyBudgetOptions {
   firstByteMs?: number
 }
 
-/** A body that is being received. It holds memory of the budget until it is released. */
-export interface IncomingBody {
-  /**
-   * Resolves when the whole body is there. Rejects with `ServiceError` 413 when it is too large, 400 when it does not arrive
-   * in time, 503 when there is no memory for it; then the connection has to be closed, because the rest was not read.
-   */
-  readonly arrived: Promise<void>
-  /**
-   * Hands the bytes to `read`, once, and frees them. The memory stays reserved for the result until the release, now in
-   * the name of the user whom the credentials stand for, and can't be taken away any more. Throws `ServiceError` 503 when
-   * the body was dropped before, because others needed the memory.
-   */
-  parse<T>(owner: string, read: (bytes: Uint8Array) => T): T
-  /** Whether all of it has arrived. */
-  readonly isWhole: boolean
-  /** Drops the body, or frees what is left of it; further calls do nothing. */
-  release(): void
-}
-
 const defaultTotalBytes = 64 * 1024 * 1024
 const defaultFirstByteMs = 10_000
 /** One caller gets a quarter of the memory at most. */
@@ -44,7 +25,7 @@ const callersAtLeast = 4
  * first, and a small one that comes at once never goes.
  */
 export class BodyBudget {
-  readonly #bodies = new Set<Body>()
+  readonly #bodies = new Set<IncomingBody>()
   readonly #bytesOf = new Map<string, number>()
   readonly #totalBytes: number
   readonly #firstByteMs: number
@@ -71,7 +52,7 @@ export class BodyBudget {
     const announced = request.headers.get('content-length')
     if (Number(announced ?? 0) > maxBytes) throw tooLarge(maxBytes)
     const nowMs = now()
-    const body = new Body(this, caller, nowMs, Math.min(deadlineAtMs, nowMs + this.#firstByteMs))
+    const body = new IncomingBody(this, caller, nowMs, Math.min(deadlineAtMs, nowMs + this.#firstByteMs))
     if (!request.body) return body
     this.#bodies.add(body)
     const limits = { maxBytes, likelyBytes: announced === null ? maxBytes : Number(announced), deadlineAtMs }
@@ -88,7 +69,7 @@ export class BodyBudget {
   }
 
   /** Reserves memory for a body, by dropping others if need be. Throws the error that the body is refused with. */
-  reserve(body: Body, bytes: number): void {
+  reserve(body: IncomingBody, bytes: number): void {
     this.#checkShare(body, body.caller, bytes)
     while (this.#heldBytes + bytes > this.#totalBytes) this.#dropCostliest(body, () => true)
     body.heldBytes += bytes
@@ -97,7 +78,7 @@ export class BodyBudget {
   }
 
   /** Counts a body under another name from now on. Throws the error that the body is refused with. */
-  rename(body: Body, owner: string): void {
+  rename(body: IncomingBody, owner: string): void {
     if (owner === body.caller) return
     this.#checkShare(body, owner, body.heldBytes)
     this.#charge(body.caller, -body.heldBytes)
@@ -105,7 +86,7 @@ export class BodyBudget {
     body.caller = owner
   }
 
-  #checkShare(body: Body, caller: string, bytes: number): void {
+  #checkShare(body: IncomingBody, caller: string, bytes: number): void {
     while ((this.#bytesOf.get(caller) ?? 0) + bytes > this.#totalBytes / callersAtLeast) {
       this.#dropCostliest(body, (other) => other.caller === caller)
     }
@@ -118,7 +99,7 @@ export class BodyBudget {
   }
 
   /** Frees everything that a body holds. */
-  free(body: Body): void {
+  free(body: IncomingBody): void {
     this.#bodies.delete(body)
     if (body.heldBytes === 0) return
     this.#heldBytes -= body.heldBytes
@@ -126,7 +107,7 @@ export class BodyBudget {
     body.heldBytes = 0
   }
 
-  #dropCostliest(newcomer: Body, isEligible: (body: Body) => boolean): void {
+  #dropCostliest(newcomer: IncomingBody, isEligible: (body: IncomingBody) => boolean): void {
     const nowMs = this.options.now()
     let costliest = newcomer
     for (const body of this.#bodies) {
@@ -138,9 +119,15 @@ export class BodyBudget {
   }
 }
 
-class Body implements IncomingBody {
+/** A body that is being received. It holds memory of the budget until it is released. */
+export class IncomingBody {
+  /**
+   * Resolves when the whole body is there. Rejects with `ServiceError` 413 when it is too large, 400 when it does not arrive
+   * in time, 503 when there is no memory for it; then the connection has to be closed, because the rest was not read.
+   */
   arrived = Promise.resolve()
   heldBytes = 0
+  /** Whether all of it has arrived. */
   isWhole = false
   /** Whether the credentials that came with it have proved good. */
   isProven = false
@@ -182,6 +169,11 @@ class Body implements IncomingBody {
     this.dueAtMs = Infinity
   }
 
+  /**
+   * Hands the bytes to `read`, once, and frees them. The memory stays reserved for the result until the release, now in
+   * the name of the user whom the credentials stand for, and can't be taken away any more. Throws `ServiceError` 503 when
+   * the body was dropped before, because others needed the memory.
+   */
   parse<T>(owner: string, read: (bytes: Uint8Array) => T): T {
     if (this.#dropped) throw this.#dropped
     this.budget.rename(this, owner)
@@ -198,6 +190,7 @@ class Body implements IncomingBody {
     this.release()
   }
 
+  /** Drops the body, or frees what is left of it; further calls do nothing. */
   release(): void {
     this.#isReleased = true
     // The stream of a sender that has left is broken already.

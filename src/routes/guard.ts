@@ -19,12 +19,11 @@ import {
   resourceFor,
   readQuery,
 } from '../protocol/resources.ts'
-import { overloadReply } from '../protocol/error-reply.ts'
+import { errorReply, overload } from '../protocol/error-reply.ts'
 import { readIdentity } from '../protocol/identity.ts'
 import { withoutTrailingSlashes } from '../protocol/subrequest.ts'
 import { discardBody } from './body.ts'
 import type { IncomingBody } from './body.ts'
-import { userOf } from './load-shedding.ts'
 import type { Call, RequestHeaders, Services } from './services.ts'
 
 /** The app, whose routes all have a `call`. They are added to this one instance: plugins would add each three times. */
@@ -44,7 +43,13 @@ export function withCalls(app: Elysia, services: Services) {
  * Throws `ServiceError` 413 or 415.
  */
 export function receiveBody(call: Call, services: Services): IncomingBody {
-  return (call.body = services.bodies.receive(call.request, userOf(call.request), call.deadlineAtMs))
+  return (call.body = services.bodies.receive(call.request, senderOf(call), call.deadlineAtMs))
+}
+
+/** Tells users apart before their credentials are checked: by the assertion. */
+export function senderOf({ headers }: Call): string {
+  const { authorization = '' } = headers
+  return authorization.slice(authorization.lastIndexOf(' ') + 1)
 }
 
 /**
@@ -56,9 +61,9 @@ export function shedLoad(request: Request, services: Services): Reply | Promise<
   if (!load.isFull || !isForData(request, services) || !load.rejectsAll()) return null
   services.observeRejection(request.method)
   const turn = load.rejectionTurn()
-  if (turn === null) return overloadReply(settings)
+  if (turn === null) return errorReply(overload, settings)
   discardBody(request)
-  return turn.then(() => overloadReply(settings))
+  return turn.then(() => errorReply(overload, settings))
 }
 
 function isForData({ method, url }: Request, { settings }: Services): boolean {

@@ -1,5 +1,3 @@
-import { errno, ServiceError } from '../domain/errors.ts'
-
 /**
  * Why a request was rejected:
  * - `limit`: as many as were configured are in flight
@@ -337,15 +335,4 @@ export function once(action: () => void): () => void {
     isDone = true
     action()
   }
-}
-
-/** 503 for a request that was not begun, because too many are in flight. */
-export function overloaded(): ServiceError {
-  return new ServiceError(503, errno.backend, 'Too many requests are under way: try again later')
-}
-
-/** Tells users apart before their credentials are checked: by the assertion. */
-export function userOf({ headers }: Request): string {
-  const authorization = headers.get('authorization') ?? ''
-  return authorization.slice(authorization.lastIndexOf(' ') + 1)
 }

@@ -3,7 +3,7 @@ import type { Problem } from '../domain/errors.ts'
 import type { Operation, OperationOutcome } from '../domain/operation.ts'
 import { judgeCollection } from '../domain/precondition.ts'
 import type { BulkStorage } from '../domain/record-storage.ts'
-import { overloadReply } from '../protocol/error-reply.ts'
+import { overload } from '../protocol/error-reply.ts'
 import { IdentityReader } from '../protocol/identity.ts'
 import { readJson } from '../protocol/json.ts'
 import type { BucketInput, BucketResource, Resource } from '../protocol/record-resources.ts'
@@ -77,7 +77,7 @@ async function answer(
   const { owner } = storage
   // Only a list may have to wait for its turn, and nothing else pays for a wait.
   const permit = operation.kind === 'list' ? await acquireList(owner, services) : services.load.acquire(owner)
-  if (!permit) return overloadReply(services.settings)
+  if (!permit) throw overload
   let reply: Reply | null = null
   try {
     const outcome = await execute(operation, storage, call, services)

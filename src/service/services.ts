@@ -2,7 +2,7 @@ import { Locks } from '../batch/pace.ts'
 import { AnswerMemory } from '../batch/reads.ts'
 import { runTransaction } from '../batch/transaction.ts'
 import { Credentials } from '../credentials/credentials.ts'
-import { overloaded } from '../routes/load-shedding.ts'
+import { overload } from '../protocol/error-reply.ts'
 import { createSyncStorage } from '../upstream/sync-storage.ts'
 import { commit, name, source, version } from '../version.ts'
 
@@ -105,7 +105,7 @@ export function createServices(
     },
     async identify(identity, requestId) {
       const permit = load.acquireRootView(identity.key)
-      if (!permit) throw overloaded()
+      if (!permit) throw overload
       try {
         const { credentials: found } = await credentials.obtain(identity, requestId)
         return String(found.uid)
