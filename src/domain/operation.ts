@@ -47,12 +47,12 @@ interface TooLargeOutcome {
 }
 
 export interface OutcomeOf {
-  list: ListOutcome | TooLargeOutcome | FailedOutcome
-  count: CountOutcome | FailedOutcome
-  get: GetOutcome | FailedOutcome
-  put: PutOutcome | FailedOutcome
-  delete: DeleteOutcome | FailedOutcome
-  timestamps: ({ outcome: 'found' } & CollectionTimestamps) | FailedOutcome
+  list: ListOutcome | TooLargeOutcome
+  count: CountOutcome
+  get: GetOutcome
+  put: PutOutcome
+  delete: DeleteOutcome
+  timestamps: { outcome: 'found' } & CollectionTimestamps
 }
 
-export type OperationOutcome = OutcomeOf[Operation['kind']]
+export type OperationOutcome = OutcomeOf[Operation['kind']] | FailedOutcome

@@ -131,10 +131,8 @@ export const getBucket = declare({
   description: 'A bucket is all that one user has encrypted with one key.',
   answers: { 200: { description: 'The bucket', body: 'MetadataAnswer' } },
   operation: readTimestamps,
-  answer(outcome, input) {
-    const { timestamp } = found(outcome)
-    return conditionReply(input, timestamp) ?? metadataReply(input.params.bucket_id, timestamp)
-  },
+  answer: ({ timestamp }, input) =>
+    conditionReply(input, timestamp) ?? metadataReply(input.params.bucket_id, timestamp),
 })
 
 export const listCollections = declare({
@@ -150,10 +148,7 @@ export const listCollections = declare({
     200: { description: 'The collections', body: 'CollectionsAnswer', headers: ['Total-Records?'] },
   },
   operation: readTimestamps,
-  answer(outcome, input) {
-    const all = found(outcome)
-    return conditionReply(input, all.timestamp) ?? collectionsReply(all)
-  },
+  answer: (all, input) => conditionReply(input, all.timestamp) ?? collectionsReply(all),
 })
 
 export const getCollection = declare({
@@ -167,9 +162,9 @@ export const getCollection = declare({
   description: 'One that was never used is there too, with the timestamp 0.',
   answers: { 200: { description: 'The collection', body: 'MetadataAnswer' } },
   operation: readTimestamps,
-  answer(outcome, input) {
+  answer({ collections }, input) {
     const collection = collectionOf(input.params)
-    const timestamp = found(outcome).collections.get(collection) ?? zeroTimestamp
+    const timestamp = collections.get(collection) ?? zeroTimestamp
     return conditionReply(input, timestamp) ?? metadataReply(collection, timestamp)
   },
 })
@@ -333,11 +328,6 @@ function collectionsReply(found: CollectionTimestamps): Reply {
   return jsonReply({ data }, headers)
 }
 
-function found(outcome: OutcomeOf['timestamps']) {
-  if (outcome.outcome === 'failed') throw outcome.error
-  return outcome
-}
-
 /** Judges a collection that changed at that moment: 304, or null where the request proceeds. Throws `ServiceError` 412. */
 function conditionReply({ headers }: { headers: ConditionHeaders }, timestamp: Timestamp): Reply | null {
   const verdict = judgeCollection(readPrecondition(headers, []), timestamp)
@@ -376,8 +366,6 @@ function withoutListReply(outcome: Exclude<OutcomeOf['list'], { outcome: 'page' 
       throw preconditionFailed(null, outcome.timestamp)
     case 'too-large':
       throw tooLargeForBatch()
-    case 'failed':
-      throw outcome.error
     default:
       return outcome satisfies never
   }

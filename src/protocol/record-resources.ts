@@ -6,7 +6,7 @@ import type { Static, TObject } from '@sinclair/typebox'
 import { Type } from '@sinclair/typebox'
 import { errno, invalidRequest, ServiceError } from '../domain/errors.ts'
 import type { Problem } from '../domain/errors.ts'
-import type { Operation, OperationOutcome, OutcomeOf } from '../domain/operation.ts'
+import type { Operation, OutcomeOf } from '../domain/operation.ts'
 import { noPrecondition } from '../domain/precondition.ts'
 import type { Precondition } from '../domain/precondition.ts'
 import { isRecordId, toExposedJson } from '../domain/record.ts'
@@ -104,7 +104,7 @@ export interface BucketResource extends Resource {
    */
   operation(input: BucketInput, problems: Problem[]): Operation
   /** Answers the outcome of that operation. Throws `ServiceError` for outcomes that are errors. */
-  answer(outcome: OperationOutcome, input: BucketInput, settings: ExposedSettings): Reply
+  answer(outcome: OutcomeOf[Operation['kind']], input: BucketInput, settings: ExposedSettings): Reply
 }
 
 /** The schema of a query or of headers that nothing is read of. */
@@ -165,8 +165,6 @@ export const getRecord = declare({
         throw preconditionFailed(outcome.existing)
       case 'missing':
         throw unknownRecord()
-      case 'failed':
-        throw outcome.error
       default:
         return outcome satisfies never
     }
@@ -201,8 +199,6 @@ export const putRecord = declare({
         throw preconditionFailed(outcome.existing, null, headers['if-none-match'] !== undefined)
       case 'rejected':
         throw rejected(outcome.reason)
-      case 'failed':
-        throw outcome.error
       default:
         return outcome satisfies never
     }
@@ -241,8 +237,6 @@ export const deleteRecord = declare({
         throw preconditionFailed(outcome.existing)
       case 'missing':
         throw unknownRecord()
-      case 'failed':
-        throw outcome.error
       default:
         return outcome satisfies never
     }

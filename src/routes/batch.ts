@@ -207,6 +207,7 @@ async function carryOut(
       if ('reply' in one) return one.reply
       const outcome = outcomes[next++]!
       try {
+        if (outcome.outcome === 'failed') throw outcome.error
         const reply = one.resource.answer(outcome, one.input, services.settings)
         // The outcome of a write is always answered; its answer is no longer than what was sent and stored.
         if (one.resource.method !== 'GET') return reply

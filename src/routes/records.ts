@@ -81,6 +81,7 @@ async function answer(
   let reply: Reply | null = null
   try {
     const outcome = await execute(operation, storage, call, services)
+    if (outcome.outcome === 'failed') throw outcome.error
     return (reply = resource.answer(outcome, input, services.settings))
   } finally {
     // A list is in flight until the last byte of it was handed on.
