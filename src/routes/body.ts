@@ -17,6 +17,11 @@ const defaultTotalBytes = 64 * 1024 * 1024
 const defaultFirstByteMs = 10_000
 /** One caller gets a quarter of the memory at most. */
 const callersAtLeast = 4
+/**
+ * A body of up to so many bytes is received whole: for each stream of a body the runtime allocates 256 KB. Its pieces are not
+ * seen then, so all of it has the time of the first byte, and as long again as it takes at the slowest rate.
+ */
+const small = { bytes: 65_536, slowestBytesPerMs: 2 }
 
 /**
  * Receives request bodies, and bounds the memory and the time that they take together. A body needs no permit of the load
@@ -53,10 +58,16 @@ export class BodyBudget {
     if (Number(announced ?? 0) > maxBytes) throw tooLarge(maxBytes)
     const nowMs = now()
     const body = new IncomingBody(this, caller, nowMs, Math.min(deadlineAtMs, nowMs + this.#firstByteMs))
-    if (!request.body) return body
-    this.#bodies.add(body)
-    const limits = { maxBytes, likelyBytes: announced === null ? maxBytes : Number(announced), deadlineAtMs }
-    body.arrived = body.read(request.body.getReader(), limits)
+    const length = announced === null ? null : Number(announced)
+    if (length !== null && length > 0 && length <= small.bytes) {
+      body.dueAtMs = Math.min(deadlineAtMs, body.dueAtMs + length / small.slowestBytesPerMs)
+      this.#bodies.add(body)
+      body.arrived = body.readWhole(request, length)
+    } else if (request.body) {
+      this.#bodies.add(body)
+      const limits = { maxBytes, likelyBytes: length ?? maxBytes, deadlineAtMs }
+      body.arrived = body.read(request.body.getReader(), limits)
+    }
     // A request that is answered before its body has arrived does not wait for it.
     body.arrived.catch(() => body.release())
     return body
@@ -136,6 +147,8 @@ export class IncomingBody {
   #dropped: ServiceError | null = null
   #isReleased = false
   #reader: ReadableStreamDefaultReader<Uint8Array> | null = null
+  /** Ends the wait for a body that is received whole. */
+  #stopWaiting: (() => void) | null = null
 
   constructor(
     private readonly budget: BodyBudget,
@@ -169,6 +182,21 @@ export class IncomingBody {
     this.dueAtMs = Infinity
   }
 
+  async readWhole(request: Request, length: number): Promise<void> {
+    this.budget.reserve(this, length)
+    const { promise: released, resolve } = Promise.withResolvers<null>()
+    this.#stopWaiting = () => resolve(null)
+    // The client has left when this fails, so the answer has no reader.
+    const receiving = request.arrayBuffer().catch(() => Promise.reject(notReceived()))
+    const buffer = await Promise.race([receiving, released])
+    if (this.#dropped) throw this.#dropped
+    if (buffer === null || this.#isReleased) return
+    this.#buffer = buffer
+    this.#size = buffer.byteLength
+    this.isWhole = true
+    this.dueAtMs = Infinity
+  }
+
   /**
    * Hands the bytes to `read`, once, and frees them. The memory stays reserved for the result until the release, now in
    * the name of the user whom the credentials stand for, and can't be taken away any more. Throws `ServiceError` 503 when
@@ -195,6 +223,7 @@ export class IncomingBody {
     this.#isReleased = true
     // The stream of a sender that has left is broken already.
     this.#reader?.cancel().catch(() => {})
+    this.#stopWaiting?.()
     this.budget.free(this)
     this.#free()
   }

@@ -245,6 +245,85 @@ describe('BodyBudget', () => {
     expect([slow.isCancelled(), budget.heldBytes]).toEqual([true, 0])
   })
 
+  it('receives a small body whole, and reserves its memory at once', async () => {
+    const { budget } = createBudget()
+    const slow = slowBody()
+    const receiving = receive(budget, post(slow.stream, { 'Content-Length': '9' }), 'somebody', farFuture)
+    expect(budget.heldBytes).toBe(9)
+    slow.send('{"data"')
+    slow.send(':1')
+    slow.end()
+
+    const body = await receiving
+
+    expect([body.isWhole, textOf(body)]).toEqual([true, '{"data":1'])
+    body.release()
+    expect(budget.heldBytes).toBe(0)
+  })
+
+  it('gives up a small body that does not come at 2 KB/s, after the time of the first byte', async () => {
+    const { budget, pass } = createBudget()
+    const slow = slowBody()
+    const receiving = receive(budget, post(slow.stream, { 'Content-Length': '100' }), 'somebody', 30_000)
+    slow.send('x')
+    await settle()
+
+    pass(10_049)
+    expect(budget.heldBytes).toBe(100)
+    pass(1)
+
+    await expect(receiving).rejects.toMatchObject({
+      status: 400,
+      message: 'body: was not received in time',
+      extras: { headers: { Connection: 'close' } },
+    })
+    expect(budget.heldBytes).toBe(0)
+  })
+
+  it('gives up a small body at the deadline of its request', async () => {
+    const { budget, pass } = createBudget()
+    const slow = slowBody()
+    const receiving = receive(budget, post(slow.stream, { 'Content-Length': '100' }), 'somebody', 1000)
+
+    pass(1000)
+
+    await expect(receiving).rejects.toMatchObject({ status: 400, errno: 109 })
+  })
+
+  it('frees the memory of a small body whose sender has left, or that nobody waits for', async () => {
+    const { budget } = createBudget()
+    const [left, released] = [slowBody(), slowBody()]
+    const init = { 'Content-Length': '100' }
+    const leaving = receive(budget, post(left.stream, init), 'somebody', farFuture)
+    const body = budget.receive(post(released.stream, init), 'another', farFuture)
+    left.send('x')
+    expect(budget.heldBytes).toBe(200)
+
+    left.break()
+    body.release()
+
+    await expect(leaving).rejects.toMatchObject({ status: 400, errno: 109 })
+    await body.arrived
+    expect([body.isWhole, budget.heldBytes]).toEqual([false, 0])
+  })
+
+  it('drops a small body that has cost most when the memory is full', async () => {
+    const { budget, pass } = createBudget()
+    const slow = slowBody()
+    const length = { 'Content-Length': '100' }
+    const stalled = receive(budget, post(slow.stream, length), 'stranger', farFuture)
+    stalled.catch(() => {})
+    pass(1000)
+    const others = [1, 2, 3].map((user) =>
+      receive(budget, post('x'.repeat(100), length), `user ${user}`, farFuture),
+    )
+    await Promise.all(others)
+
+    await receive(budget, post('{}', { 'Content-Length': '2' }), 'another', farFuture)
+
+    await expect(stalled).rejects.toMatchObject({ status: 503, errno: 201 })
+  })
+
   it('holds a body that comes byte by byte in little more memory than it has', async () => {
     const { budget } = createBudget({ maxBytes: 100_000, totalBytes: 1_000_000 })
     const slow = slowBody()
