@@ -191,18 +191,14 @@ const legacyAdvice = 'Use the client state as the bucket id, not X-Client-State'
 /** The storage's alert with the members that the protocol knows; plain text becomes the message of a soft one. */
 function readAlert(text: string): Alert {
   try {
-    const parsed: unknown = JSON.parse(text)
-    if (isObject(parsed) && (parsed.code === 'soft-eol' || parsed.code === 'hard-eol')) {
-      return { code: parsed.code, message: asText(parsed.message), url: asText(parsed.url) }
+    const { code, message, url } = JSON.parse(text) as Record<string, unknown>
+    if (code === 'soft-eol' || code === 'hard-eol') {
+      return { code, message: asText(message), url: asText(url) }
     }
   } catch {
     // Older storages send plain text instead of JSON.
   }
   return { code: 'soft-eol', message: text }
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null
 }
 
 function asText(value: unknown): string | null {
@@ -252,37 +248,19 @@ function requireHost(host: string | null): string {
   if (host !== null && host === acceptedHost) return host
   const match = hostForm.exec(host ?? '')
   if (match && Number(match[1] ?? 0) <= 65_535) return (acceptedHost = host!)
-  throw invalidRequest(
-    [{ location: 'header', name: 'Host', description: 'must be one host name with an optional port' }],
-    {
-      headers: { Connection: 'close' },
-    },
-  )
+  const description = 'must be one host name with an optional port'
+  throw invalidRequest([{ location: 'header', name: 'Host', description }], {
+    headers: { Connection: 'close' },
+  })
 }
 
-const exposedHeaders = [
-  'ETag',
-  'Last-Modified',
-  'Next-Page',
-  'Total-Records',
-  'Total-Objects',
-  'Quota-Remaining',
-  'Backoff',
-  'Retry-After',
-  'Alert',
-  'Content-Length',
-  'WWW-Authenticate',
-].join(', ')
+const exposedHeaders =
+  'ETag, Last-Modified, Next-Page, Total-Records, Total-Objects, Quota-Remaining, Backoff, Retry-After, Alert, ' +
+  'Content-Length, WWW-Authenticate'
 
-const allowedHeaders = [
-  'Authorization',
-  'Content-Type',
-  'If-Match',
-  'If-None-Match',
-  'X-Client-State',
-  'X-KeyID',
-  'Prefer',
-]
+// The names are listed one by one because a wildcard does not cover Authorization.
+const allowedHeaders =
+  'Authorization, Content-Type, If-Match, If-None-Match, X-Client-State, X-KeyID, Prefer'.split(', ')
 
 const allowedMethods = 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS'
 
@@ -315,7 +293,6 @@ export function preflightReply(requestedHeaders: string | null, settings: Expose
   })
 }
 
-// The names are listed one by one because a wildcard does not cover Authorization.
 function mergeHeaderNames(requested: string | null): string {
   const known = new Set(allowedHeaders.map((name) => name.toLowerCase()))
   const others = (requested ?? '')

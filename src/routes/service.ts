@@ -91,26 +91,28 @@ function tellWrites(page: string, { readonly, writable }: ExposedSettings): stri
 /** GET /explore: a page that shows users their own data, decrypted in the browser. The executable holds it. */
 export function addExploreRoutes(app: App, prefix: string, { settings }: Services): void {
   if (!settings.explorerEnabled) return
-  const files = Object.entries(explorerSources).map(([name, load]) => [name, textFile(name, load)] as const)
-  const serve = pageServer(Object.fromEntries(files), noMarkup)
+  const serve = pageServer(explorerFiles, noMarkup)
   app.get(prefix + explore.path, () => serve('explore.html'))
   app.get(prefix + exploreFile.path, ({ params }) => serve(params.file), { params: exploreFile.params })
 }
 
-const docsFiles: Record<string, PageFile> = {
-  'page.html': textFile('page.html', () => import('../docs/page.html', { with: { type: 'text' } })),
-  'page.css': textFile('page.css', () => import('../docs/page.css', { with: { type: 'text' } })),
-  'page.js': textFile('page.js', () => import('../docs/page.ts', { with: { type: 'text' } })),
-  'swagger-ui.css': bytesFile('text/css', stylesheetPath),
-  'swagger-ui-bundle.js': bytesFile('text/javascript', scriptPath),
-  'favicon.png': bytesFile('image/png', iconPath),
-  'connect.md': textFile('connect.md', () => import('../../docs/connect.md', { with: { type: 'text' } })),
-  'clients.md': textFile('clients.md', () => import('../../docs/clients.md', { with: { type: 'text' } })),
-  'promises.md': textFile('promises.md', () => import('../../docs/promises.md', { with: { type: 'text' } })),
+/** The files of a page by their names: modules with the text of a source of ours, or the bytes of a file of a library. */
+type PageFiles = Record<string, () => Promise<unknown>>
+
+const docsFiles: PageFiles = {
+  'page.html': () => import('../docs/page.html', { with: { type: 'text' } }),
+  'page.css': () => import('../docs/page.css', { with: { type: 'text' } }),
+  'page.js': () => import('../docs/page.ts', { with: { type: 'text' } }),
+  'swagger-ui.css': () => Bun.file(stylesheetPath).bytes(),
+  'swagger-ui-bundle.js': () => Bun.file(scriptPath).bytes(),
+  'favicon.png': () => Bun.file(iconPath).bytes(),
+  'connect.md': () => import('../../docs/connect.md', { with: { type: 'text' } }),
+  'clients.md': () => import('../../docs/clients.md', { with: { type: 'text' } }),
+  'promises.md': () => import('../../docs/promises.md', { with: { type: 'text' } }),
 }
 
-// Imported as text. The files of TypeScript keep their names: browsers go by the type that a file is served as.
-const explorerSources: Record<string, () => Promise<unknown>> = {
+// The files of TypeScript keep their names: browsers go by the type that a file is served as.
+const explorerFiles: PageFiles = {
   'explore.html': () => import('../explorer/explore.html', { with: { type: 'text' } }),
   'explore.css': () => import('../explorer/explore.css', { with: { type: 'text' } }),
   'main.ts': () => import('../explorer/main.ts', { with: { type: 'text' } }),
@@ -124,27 +126,31 @@ const explorerSources: Record<string, () => Promise<unknown>> = {
 // Titles come from web pages. The page only ever sets text, and this policy makes the browser refuse anything else.
 const noMarkup = "; require-trusted-types-for 'script'; trusted-types 'none'"
 
-/** A file of a page: where its text or bytes are, and its media type. */
-interface PageFile {
-  type: string
-  read(): Promise<string | Uint8Array>
-}
-
 // Pages set styles by script only, so not even styles need an exception.
 const pagePolicy =
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
   "frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 
+/** By the end of a file's name; the other files are scripts. */
+const mediaTypes: Record<string, string> = {
+  html: 'text/html; charset=utf-8',
+  css: 'text/css; charset=utf-8',
+  md: 'text/plain; charset=utf-8',
+  png: 'image/png',
+}
+
 /** Serves the files of a page by name, under a policy that lets it load from its own origin only. Throws 404. */
-function pageServer(files: Record<string, PageFile>, morePolicy = '') {
+function pageServer(files: PageFiles, morePolicy = '') {
+  const made = new Map<string, Promise<string | Uint8Array>>()
   return async (name: string, edit: (text: string) => string = (text) => text): Promise<Reply> => {
     if (!Object.hasOwn(files, name)) throw unknownPath()
-    const { type, read } = files[name]!
-    const body = await read()
+    const extension = name.slice(name.lastIndexOf('.') + 1)
+    if (!made.has(name)) made.set(name, makeFile(files[name]!, extension))
+    const body = await made.get(name)!
     return {
       status: 200,
       headers: {
-        'Content-Type': type.startsWith('text/') ? `${type}; charset=utf-8` : type,
+        'Content-Type': mediaTypes[extension] ?? 'text/javascript; charset=utf-8',
         'Content-Security-Policy': pagePolicy + morePolicy,
         'Referrer-Policy': 'no-referrer',
       },
@@ -153,31 +159,14 @@ function pageServer(files: Record<string, PageFile>, morePolicy = '') {
   }
 }
 
-/**
- * A file that is embedded as text. The build embeds the sources as they are; types and indentation are taken out of
- * scripts at their first request.
- */
-function textFile(name: string, load: () => Promise<unknown>): PageFile {
-  let made: Promise<string> | null = null
-  const type = { html: 'text/html', css: 'text/css', md: 'text/plain' }[name.replace(/^.*\./, '')]
-  const read = async () => {
-    const { default: source } = (await load()) as { default: string }
-    if (type === undefined) return toScript(source)
-    if (type === 'text/plain') return source
-    const flat = source.replaceAll(/^ +/gm, '')
-    return type === 'text/html'
-      ? flat
-      : flat.replaceAll(/ ?([;{},])\n/g, '$1').replaceAll(/([;{][a-z-]+): /g, '$1:')
-  }
-  return { type: type ?? 'text/javascript', read: () => (made ??= read()) }
-}
-
-function toScript(source: string): string {
+// The build embeds our sources as they are: types and indentation are taken out at the first request for a file.
+async function makeFile(load: PageFiles[string], extension: string): Promise<string | Uint8Array> {
+  const loaded = await load()
+  if (loaded instanceof Uint8Array) return loaded
+  const { default: source } = loaded as { default: string }
+  if (extension === 'md') return source
+  if (extension in mediaTypes) return source.replaceAll(/^ +/gm, '')
   const transpiler = new Bun.Transpiler({ loader: 'ts', target: 'browser', minifyWhitespace: true })
   // The explorer uses the file that users are given to take, which the repository has in another folder.
   return transpiler.transformSync(source).replaceAll('../../docs/examples/', './')
-}
-
-function bytesFile(type: string, path: string): PageFile {
-  return { type, read: () => Bun.file(path).bytes() }
 }
