@@ -184,9 +184,10 @@ function serverOf(
 export async function compilePeer(name: string, folder: string): Promise<string> {
   mkdirSync(folder, { recursive: true })
   const outfile = join(folder, name)
-  const flags = ['--compile', '--bytecode', '--format=esm', '--define', 'process.env.NODE_ENV="production"']
+  const flags = ['--compile', '--bytecode', '--format=esm', '--splitting', '--sourcemap=inline']
+  const define = ['--define', 'process.env.NODE_ENV="production"']
   const autoload = ['--no-compile-autoload-dotenv', '--no-compile-autoload-bunfig']
   const source = join(import.meta.dir, 'peers', `${name}.ts`)
-  await Bun.$`${process.execPath} build ${flags} ${autoload} --outfile=${outfile} ${source}`.quiet()
+  await Bun.$`${process.execPath} build ${flags} ${define} ${autoload} --outfile=${outfile} ${source}`.quiet()
   return outfile
 }

@@ -67,7 +67,8 @@ export async function measureStartUp(
   })
 }
 
-async function firstAnswer(url: string): Promise<void> {
+/** Resolves once something answers there, whatever it answers. */
+export async function firstAnswer(url: string): Promise<void> {
   for (;;) {
     try {
       await fetch(url)

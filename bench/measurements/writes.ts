@@ -19,11 +19,20 @@ interface User {
   authorization: string
 }
 
-/** PUTs, and batches of them, by some users at once, each of whom waits for their answer. The storage is the sandbox. */
-export async function measureWrites(
-  executables: { before: string; bridge: string },
-  rounds: number,
-): Promise<WriteCost[]> {
+interface Write {
+  name: string
+  /** How often each user asks for it in one round. */
+  count: number
+  send(origin: string, user: User): Promise<void>
+}
+
+export const writes: Write[] = [
+  { name: 'one PUT', count: 20, send: put },
+  { name: `a batch of ${writesOfBatch} PUTs`, count: 5, send: batch },
+]
+
+/** Bridges over one storage, which is the sandbox, and its users. */
+export async function startWriters(executables: string[]) {
   const sandbox = start([process.execPath, `${import.meta.dir}/../sandbox.ts`, '0', '16'], {
     core: cores.load,
     stdout: 'pipe',
@@ -32,29 +41,43 @@ export async function measureWrites(
   const access = JSON.parse(Buffer.from(value!).toString()) as { tokenServerUrl: string; users: User[] }
   const settings = { record_tabs_put_enabled: 'true' }
   const bridges = await Promise.all(
-    [executables.before, executables.bridge].map((executable) =>
-      startBridge(executable, access.tokenServerUrl, { settings }),
-    ),
+    executables.map((executable) => startBridge(executable, access.tokenServerUrl, { settings })),
   )
-  const ways = [
-    { name: 'one PUT', count: 20, write: put },
-    { name: `a batch of ${writesOfBatch} PUTs`, count: 5, write: batch },
-  ]
+  return { sandbox, users: access.users, bridges }
+}
+
+/** Writes so many times as each of the users at once, each of whom waits for their answer; returns how many that were. */
+export async function writeAll(
+  { send }: Write,
+  origin: string,
+  users: User[],
+  count: number,
+): Promise<number> {
+  await Promise.all(
+    users.map(async (user) => {
+      for (let done = 0; done < count; done += 1) await send(origin, user)
+    }),
+  )
+  return count * users.length
+}
+
+/** PUTs, and batches of them, at two executables in turn. */
+export async function measureWrites(
+  executables: { before: string; bridge: string },
+  rounds: number,
+): Promise<WriteCost[]> {
+  const { sandbox, users, bridges } = await startWriters([executables.before, executables.bridge])
   const costs: WriteCost[] = []
-  for (const { name, count, write } of ways) {
+  for (const write of writes) {
     const cost = async ({ origin, pids }: (typeof bridges)[number]) => {
       const before = cpuMicroseconds(pids)
-      await Promise.all(
-        access.users.map(async (user) => {
-          for (let done = 0; done < count; done += 1) await write(origin, user)
-        }),
-      )
-      return (cpuMicroseconds(pids) - before) / count / access.users.length
+      const written = await writeAll(write, origin, users, write.count)
+      return (cpuMicroseconds(pids) - before) / written
     }
     for (const bridge of bridges) for (let warm = 0; warm < 3; warm += 1) await cost(bridge)
     const [before, now] = await interleave(bridges, rounds, cost)
     costs.push({
-      name,
+      name: write.name,
       microseconds: median(now!),
       microsecondsBefore: median(before!),
       ratioToBefore: ratio(now!, before!),
