@@ -1,6 +1,7 @@
 import { createIdentity } from '../domain/credentials.ts'
 import { ServiceError, UpstreamError } from '../domain/errors.ts'
 import { maskedSettings, maskedValue } from '../settings/settings-text.ts'
+import { describeAddressError, publicAddress, requireFree } from './listening.ts'
 import { loadSettings } from './load-settings.ts'
 
 import type { Settings } from '../settings/settings.ts'
@@ -104,7 +105,7 @@ export async function createProbes(settings: Settings, host: Host): Promise<Prob
       if (store === null || (await answersSoon(() => store.ping()))) return true
       return `no answer (${redisError ?? 'in time'}): see service.cache_url`
     },
-    address: () => tryAddress(settings, host),
+    address: () => tryAddress(settings),
     close: () => store?.close(),
   }
 }
@@ -131,15 +132,18 @@ const hints: [RegExp, string][] = [
 ]
 
 // A running instance of this service does not keep its next process from starting.
-async function tryAddress(settings: Settings, { processes }: Host): Promise<Verdicts[string]> {
-  const { host, port } = settings
-  const problem =
-    (await processes?.addressProblem({ hostname: host, port, setting: 'service.host or service.port' })) ??
-    null
-  if (problem === null) return { ok: true, detail: 'is free' }
-  const running = problem.startsWith('the port is in use') ? await runningVersion(settings) : null
-  if (running) return { ok: true, detail: `in use by sync-bridge ${running}` }
-  return { ok: false, detail: `cannot listen on ${host}:${port}: ${problem}` }
+async function tryAddress(settings: Settings): Promise<Verdicts[string]> {
+  const address = publicAddress(settings)
+  try {
+    requireFree(address)
+    return { ok: true, detail: 'is free' }
+  } catch (error) {
+    const problem = await describeAddressError(error, address)
+    if (problem === null) throw error
+    const running = problem.startsWith('the port is in use') ? await runningVersion(settings) : null
+    if (running) return { ok: true, detail: `in use by sync-bridge ${running}` }
+    return { ok: false, detail: `cannot listen on ${address.hostname}:${address.port}: ${problem}` }
+  }
 }
 
 async function runningVersion({ host, port }: Settings): Promise<string | null> {

@@ -22,8 +22,8 @@ export interface Host {
   /** Ms since some moment; never goes back. */
   monotonicNow(): number
   randomBytes(length: number): Uint8Array
-  /** Calls the handler at every such signal, which then no longer ends the process; returns a function that removes it. */
-  onSignal(name: 'SIGTERM' | 'SIGINT' | 'SIGHUP' | 'SIGUSR2', handler: () => void): () => void
+  /** Calls the handler at every such signal too, which then no longer ends the process. */
+  onSignal(name: 'SIGTERM' | 'SIGINT' | 'SIGHUP' | 'SIGUSR2', handler: () => void): void
   /** This process among others; absent in a test without processes. */
   processes?: Processes
 }
@@ -56,10 +56,7 @@ export function processHost(): ProcessHost {
     now: () => Date.now(),
     monotonicNow: () => performance.now(),
     randomBytes: (length) => crypto.getRandomValues(new Uint8Array(length)),
-    onSignal(name, handler) {
-      process.on(name, handler)
-      return () => process.off(name, handler)
-    },
+    onSignal: (name, handler) => void process.on(name, handler),
     processes: realProcesses(),
     async drain(timeoutMs) {
       await Promise.race([Promise.all([stdout.drained(), stderr.drained()]), Bun.sleep(timeoutMs)])

@@ -37,73 +37,53 @@ interface RunningService {
   abort(): Promise<void>
 }
 
-/** The signals that a service obeys. */
-export interface LifecycleSignals {
-  /** Resolves at the first SIGTERM or SIGINT: answer the requests in flight, and end. */
-  stop: Promise<void>
-  /** Resolves at the second one, to the exit code of a process that a signal ends. */
+/** The orders to end. */
+export interface StopOrders {
+  /** Answer the requests in flight, and end; resolves to the ms for which the service goes on before it stops listening. */
+  stop: Promise<number>
+  /** End at once; resolves to the exit code of a process that a signal ends. */
   abort: Promise<number>
-  /** Calls the handler at every SIGHUP. */
-  onReload(handler: () => void): void
-  /** Calls the handler at every SIGUSR2. */
-  onReplace(handler: () => void): void
 }
 
 const signalNumbers = { SIGTERM: 15, SIGINT: 2 } as const
 
-export function lifecycleSignals(host: Host): LifecycleSignals {
-  const stop = Promise.withResolvers<void>()
+/** The first SIGTERM or SIGINT stops a service, and a second one aborts it. */
+export function stopSignals(host: Host, delayMs: number): StopOrders {
+  const stop = Promise.withResolvers<number>()
   const abort = Promise.withResolvers<number>()
   let isStopping = false
-  const reloadHandlers: (() => void)[] = []
-  const replaceHandlers: (() => void)[] = []
-  // Listens from the first moment on, because these signals end a process without a handler.
-  host.onSignal('SIGHUP', () => reloadHandlers.forEach((handler) => handler()))
-  host.onSignal('SIGUSR2', () => replaceHandlers.forEach((handler) => handler()))
+  // From the first moment on, because these signals end a process without a handler.
+  for (const name of ['SIGHUP', 'SIGUSR2'] as const) host.onSignal(name, () => {})
   for (const name of ['SIGTERM', 'SIGINT'] as const) {
     host.onSignal(name, () => {
       if (isStopping) abort.resolve(128 + signalNumbers[name])
       isStopping = true
-      stop.resolve()
+      stop.resolve(delayMs)
     })
   }
-  return {
-    stop: stop.promise,
-    abort: abort.promise,
-    onReload: (handler) => void reloadHandlers.push(handler),
-    onReplace: (handler) => void replaceHandlers.push(handler),
-  }
-}
-
-interface WorkerSignals {
-  /** Resolves to the time in ms for which the worker goes on before it stops listening. */
-  stop: Promise<number>
-  /** Resolves to the exit code. */
-  abort: Promise<number>
-  onReload(handler: () => void): void
+  return { stop: stop.promise, abort: abort.promise }
 }
 
 /**
  * The orders that a worker obeys. A terminal or a service manager sends its signals to all processes, the supervisor
  * included, so a signal is never a second order here. Without its supervisor a worker ends.
  */
-export function workerSignals(host: Host, supervisor: Supervisor, delayMs: number): WorkerSignals {
+export function workerOrders(host: Host, supervisor: Supervisor, delayMs: number): StopOrders {
   const stop = Promise.withResolvers<number>()
   const abort = Promise.withResolvers<number>()
-  const reloadHandlers: (() => void)[] = []
   host.onSignal('SIGTERM', () => stop.resolve(delayMs))
   for (const name of ['SIGINT', 'SIGHUP', 'SIGUSR2'] as const) host.onSignal(name, () => {})
   supervisor.onLoss(() => stop.resolve(delayMs))
   supervisor.onMessage((message) => {
     if (message.kind === 'stop') stop.resolve(message.delayMs)
     if (message.kind === 'abort') abort.resolve(128 + signalNumbers.SIGTERM)
-    if (message.kind === 'reload') for (const handler of reloadHandlers) handler()
   })
-  return {
-    stop: stop.promise,
-    abort: abort.promise,
-    onReload: (handler) => void reloadHandlers.push(handler),
-  }
+  return { stop: stop.promise, abort: abort.promise }
+}
+
+/** For how long a service goes on after SIGTERM before it stops listening. */
+export function stopDelayMs({ shutdownDelaySeconds }: Settings): number {
+  return shutdownDelaySeconds * 1000
 }
 
 /** A successor that does not listen within this time is given up. */
@@ -118,17 +98,19 @@ const leastTakeoverDelayMs = 1000
 export async function runUntilStopped(
   context: ServiceContext,
   service: RunningService,
-  signals: LifecycleSignals,
+  orders: StopOrders,
 ): Promise<number> {
   const { settings, host } = context
   const { log } = context.output
   const notifier = await createNotifier(host, service.isResponsive, (reason) =>
     log.debug('not notified', { reason }),
   )
-  const takenOver = Promise.withResolvers<void>()
-  const changes = new Changes(context, service, notifier, takenOver.resolve)
-  signals.onReload(() => void changes.reload())
-  signals.onReplace(() => void changes.replace())
+  const takenOver = Promise.withResolvers<number>()
+  const changes = new Changes(context, service, notifier, () =>
+    takenOver.resolve(Math.max(stopDelayMs(settings), leastTakeoverDelayMs)),
+  )
+  host.onSignal('SIGHUP', () => void changes.reload())
+  host.onSignal('SIGUSR2', () => void changes.replace())
 
   log.info('listening', { url: service.url, ...(service.workers > 1 && { workers: service.workers }) })
   warnOfTakeovers(context)
@@ -137,13 +119,11 @@ export async function runUntilStopped(
   if (predecessor) predecessor.announce(service.url)
   else notifier.ready()
 
-  const isReplaced = await Promise.race([signals.stop.then(() => false), takenOver.promise.then(() => true)])
-  if (!isReplaced) changes.cancel()
-  const configuredMs = settings.shutdownDelaySeconds * 1000
-  const delayMs = isReplaced ? Math.max(configuredMs, leastTakeoverDelayMs) : configuredMs
+  const delayMs = await Promise.race([orders.stop, takenOver.promise])
+  changes.cancel()
   notifier.stopping()
   log.info('stopping', { graceSeconds: settings.shutdownGraceSeconds })
-  const code = await Promise.race([service.stop(delayMs).then(() => 0), signals.abort])
+  const code = await Promise.race([service.stop(delayMs).then(() => 0), orders.abort])
   await service.abort()
   log.info('stopped')
   notifier.close()
@@ -158,11 +138,7 @@ function warnOfTakeovers({ settings, host, output }: ServiceContext): void {
 
 /** Changes a running service: by new settings, or by a new process. One change at a time. */
 class Changes {
-  readonly #context: ServiceContext
   readonly #log: Log
-  readonly #service: RunningService
-  readonly #notifier: Notifier
-  readonly #onTakenOver: () => void
   #isBusy = false
   #isAskedAgain = false
   /** The successor that has taken over. */
@@ -172,12 +148,13 @@ class Changes {
   /** The effective settings. */
   #running: Settings
 
-  constructor(context: ServiceContext, service: RunningService, notifier: Notifier, onTakenOver: () => void) {
-    this.#context = context
+  constructor(
+    private readonly context: ServiceContext,
+    private readonly service: RunningService,
+    private readonly notifier: Notifier,
+    private readonly onTakenOver: () => void,
+  ) {
     this.#log = context.output.log
-    this.#service = service
-    this.#notifier = notifier
-    this.#onTakenOver = onTakenOver
     this.#running = context.settings
   }
 
@@ -189,14 +166,14 @@ class Changes {
     await this.#alone(async () => {
       const settings = await this.#reread()
       if (!settings) return
-      const { host } = this.#context
+      const { host } = this.context
       const reloaded = { ...this.#running }
       const { changed, waiting } = takeOver(reloaded, settings)
       const isOutdated = waiting.length > 0 || host.processes?.hasNewExecutable() === true
       const isManaged = Boolean(host.environment.NOTIFY_SOCKET) && host.processes?.isReplaceable
       if (isOutdated && isManaged) return this.#startSuccessor()
 
-      this.#service.reload(settings)
+      this.service.reload(settings)
       this.#running = reloaded
       if (waiting.length > 0) this.#log.warning('settings need a restart', { settings: waiting.join(', ') })
       this.#log.info('settings reloaded', { changed: changed.join(', ') })
@@ -222,9 +199,9 @@ class Changes {
       return this.#log.warning('a change is in progress already')
     }
     this.#isBusy = true
-    this.#notifier.reloading()
+    this.notifier.reloading()
     await change()
-    this.#notifier.ready()
+    this.notifier.ready()
     this.#isBusy = false
     if (!this.#isAskedAgain) return
     this.#isAskedAgain = false
@@ -235,7 +212,7 @@ class Changes {
   /** Null when they are bad; the log tells why. */
   async #reread(): Promise<Settings | null> {
     const lines: string[] = []
-    const settings = await this.#context.reread((line) => void lines.push(line))
+    const settings = await this.context.reread((line) => void lines.push(line))
     for (const line of lines) {
       if (settings) this.#log.warning('settings warning', { problem: line })
       else this.#log.error('settings refused', { problem: line })
@@ -245,13 +222,13 @@ class Changes {
   }
 
   async #startSuccessor(): Promise<void> {
-    const { processes } = this.#context.host
+    const { processes } = this.context.host
     if (!processes?.isReplaceable) {
       this.#log.error('takeover failed', { reason: 'the first process of a container can not be replaced' })
       return
     }
     this.#log.info('starting a successor')
-    const successor = processes.startSuccessor(successorEnvironment(this.#context, this.#service.port))
+    const successor = processes.startSuccessor(successorEnvironment(this.context, this.service.port))
     this.#startingSuccessor = successor
     const late = Promise.withResolvers<{ failure: string }>()
     const timer = setTimeout(
@@ -266,10 +243,10 @@ class Changes {
       this.#log.error('takeover failed', { reason: outcome.failure })
       return
     }
-    this.#notifier.handOver(successor.pid)
+    this.notifier.handOver(successor.pid)
     this.#takenOverBy = successor
     this.#log.info('taken over', { pid: successor.pid })
-    this.#onTakenOver()
+    this.onTakenOver()
   }
 }
 

@@ -1,9 +1,6 @@
-import { describeAddressError } from './listen-error.ts'
-
 import type * as Files from 'node:fs'
 import type { MetricFamily } from '../observability/metric-families.ts'
 import type { ProcessUsage } from '../observability/metrics.ts'
-import type { ListeningAddress } from './listen-error.ts'
 
 /** This process and those that it starts or was started by. */
 export interface Processes {
@@ -13,8 +10,6 @@ export interface Processes {
   predecessor: Predecessor | null
   /** Whether the operating system spreads the connections of a port over all processes of a user that listen on it. */
   canSharePorts: boolean
-  /** Why the port can't be listened on alone, with the remedy; null: it is free. */
-  addressProblem(address: ListeningAddress): Promise<string | null>
   /** Runs this program once more, with the same arguments, as a worker. Throws when that is impossible. */
   startWorker(
     environment: Record<string, string | undefined>,
@@ -99,7 +94,6 @@ export function realProcesses(): Processes {
   return {
     ...relatives(),
     canSharePorts: process.platform === 'linux',
-    addressProblem,
     startWorker,
     isReplaceable: process.pid !== 1,
     startSuccessor,
@@ -190,16 +184,6 @@ function hasNewExecutable(): boolean {
     return ino !== running.ino || dev !== running.dev
   } catch {
     return false
-  }
-}
-
-async function addressProblem(address: ListeningAddress): Promise<string | null> {
-  const { hostname, port } = address
-  try {
-    Bun.listen({ hostname, port, socket: { data() {} } }).stop(true)
-    return null
-  } catch (error) {
-    return describeAddressError(error, address)
   }
 }
 

@@ -1,7 +1,6 @@
 import { canonicalCollection } from '../domain/record.ts'
 import { nearest } from '../settings/spelling.ts'
 import { commit, name, version } from '../version.ts'
-import { scrubEnvironment } from './environment.ts'
 import {
   bashCompletion,
   commandHelp,
@@ -10,7 +9,7 @@ import {
   usualSettingsFile,
   readArguments,
 } from './command-line.ts'
-import { loadSettings } from './load-settings.ts'
+import { loadSettings, scrubEnvironment } from './load-settings.ts'
 
 import type { Settings } from '../settings/settings.ts'
 import type { Probes } from './check.ts'

@@ -12,8 +12,8 @@ import type { SandboxUser } from '../sandbox/sandbox-user.ts'
 import { startBridge } from '../service/bridge.ts'
 import type { Bridge } from '../service/bridge.ts'
 import type { Host } from './host.ts'
-import { describeAddressError } from './listen-error.ts'
-import { lifecycleSignals } from './lifecycle.ts'
+import { describeAddressError } from './listening.ts'
+import { stopSignals } from './lifecycle.ts'
 import { createOutputLog } from './output-log.ts'
 
 /** What the sandbox starts. The operating system chooses a port that is null. */
@@ -74,10 +74,10 @@ export async function sandbox(options: SandboxOptions, host: Host): Promise<numb
   // Exported, so that programs started from the shell that reads the file see the variables too.
   const file = bridge ? writePrivately(environmentLines(info).replaceAll(/^(?=.)/gm, 'export ')) : null
   host.stdout.write(announce(info, file?.path ?? null))
-  const signals = lifecycleSignals(host)
+  const { stop } = stopSignals(host, 0)
   // Closing the terminal ends the sandbox too.
-  const hungUp = new Promise<void>((resolve) => signals.onReload(resolve))
-  await Promise.race([signals.stop, hungUp])
+  const hungUp = new Promise<void>((resolve) => host.onSignal('SIGHUP', resolve))
+  await Promise.race([stop, hungUp])
   file?.remove()
   await bridge?.stop(1000)
   await upstream.stop()

@@ -1,6 +1,5 @@
-import { lifecycleSignals, runUntilStopped, workerSignals } from './lifecycle.ts'
-import { describeAddressError } from './listen-error.ts'
-import { listenForMetrics } from './metrics-listener.ts'
+import { runUntilStopped, stopDelayMs, stopSignals, workerOrders } from './lifecycle.ts'
+import { listenAt, listenForMetrics, publicAddress, requireFree, sharesAddresses } from './listening.ts'
 import { createOutputLog } from './output-log.ts'
 import { answerSupervisor, Workers } from './workers.ts'
 
@@ -9,7 +8,7 @@ import type { Settings } from '../settings/settings.ts'
 import type { Bridge, BridgeOptions } from '../service/bridge.ts'
 import type { Host } from './host.ts'
 import type { Processes, Supervisor } from './processes.ts'
-import type { LifecycleSignals, RereadSettings, ServiceContext } from './lifecycle.ts'
+import type { RereadSettings, ServiceContext, StopOrders } from './lifecycle.ts'
 
 /** The time that a worker gets beyond that of its requests. */
 const patienceMs = 2000
@@ -34,22 +33,24 @@ export async function serve(settings: Settings, host: Host, reread: RereadSettin
 async function serveAsMain(context: ServiceContext): Promise<number> {
   const { settings, host } = context
   const { processes } = host
-  const signals = lifecycleSignals(host)
-  // Sockets share a port silently, and an instance started by mistake would get half of the connections.
-  const isShared = settings.reusePort || Boolean(processes?.predecessor)
-  const problem = isShared ? null : await processes?.addressProblem(addressOf(settings))
-  if (problem) return refuse(context, problem)
+  const orders = stopSignals(host, stopDelayMs(settings))
+  const address = publicAddress(settings)
+  const isUsable = await listenAt(address, 'listen', host, () => {
+    if (!sharesAddresses(settings, host)) requireFree(address)
+    return true
+  })
+  if (!isUsable) return 1
   return processes && settings.workers > 1
-    ? supervise(context, processes, signals)
-    : serveAlone(context, signals)
+    ? supervise(context, processes, orders)
+    : serveAlone(context, orders)
 }
 
-async function serveAlone(context: ServiceContext, signals: LifecycleSignals): Promise<number> {
+async function serveAlone(context: ServiceContext, orders: StopOrders): Promise<number> {
   const { settings, host } = context
   const bridge = await listen(context, {
     sharesPort: settings.reusePort || host.processes?.canSharePorts === true,
   })
-  if (typeof bridge === 'number') return bridge
+  if (!bridge) return 1
   const metrics = await listenForMetrics(settings, host, async () => bridge.families())
   if (metrics === 'failed') {
     await bridge.stop(0)
@@ -68,18 +69,14 @@ async function serveAlone(context: ServiceContext, signals: LifecycleSignals): P
     },
     abort: async () => {},
   }
-  return runUntilStopped(context, service, signals)
+  return runUntilStopped(context, service, orders)
 }
 
 /**
  * Runs the service in several processes that share a port, and none of it in this one. The exit code is that of `serve`;
  * that of a worker which could not start in the beginning.
  */
-async function supervise(
-  context: ServiceContext,
-  processes: Processes,
-  signals: LifecycleSignals,
-): Promise<number> {
+async function supervise(context: ServiceContext, processes: Processes, orders: StopOrders): Promise<number> {
   const { settings, host } = context
   const { log } = context.output
   const timeoutMs = settings.workerTimeoutSeconds * 1000
@@ -93,7 +90,7 @@ async function supervise(
     onLoss: (code, pauseMs) => log.error('worker lost', { code, pauseMs }),
   })
 
-  const outcome = await Promise.race([workers.start(), signals.stop.then(() => ({ exitCode: 0 }))])
+  const outcome = await Promise.race([workers.start(), orders.stop.then(() => ({ exitCode: 0 }))])
   const giveUp = async (code: number) => {
     await Promise.race([workers.stop(0), Bun.sleep(patienceMs)])
     workers.kill()
@@ -121,7 +118,7 @@ async function supervise(
       workers.kill()
     },
   }
-  return runUntilStopped(context, service, signals)
+  return runUntilStopped(context, service, orders)
 }
 
 function workerEnvironment(
@@ -135,22 +132,21 @@ function workerEnvironment(
 
 async function serveAsWorker(context: ServiceContext, supervisor: Supervisor): Promise<number> {
   const { settings, host, reread } = context
-  const signals = workerSignals(host, supervisor, settings.shutdownDelaySeconds * 1000)
+  const orders = workerOrders(host, supervisor, stopDelayMs(settings))
   const own = (): MetricFamily[] => bridge?.families() ?? []
   const allFamilies = answerSupervisor(supervisor, own, Bun.sleep)
   let bridge: Bridge | null = null
-  const outcome = await listen(context, { sharesPort: true, allFamilies })
-  if (typeof outcome === 'number') return outcome
-  bridge = outcome
+  bridge = await listen(context, { sharesPort: true, allFamilies })
+  if (!bridge) return 1
   // The supervisor has logged the problems already.
-  signals.onReload(async () => {
-    const changed = await reread(() => {})
-    if (changed) outcome.reload(changed)
+  supervisor.onMessage(async ({ kind }) => {
+    const changed = kind === 'reload' ? await reread(() => {}) : null
+    if (changed) bridge.reload(changed)
   })
   supervisor.send({ kind: 'listening', url: bridge.url, port: bridge.port })
 
-  const delayMs = await signals.stop
-  return Promise.race([drain(bridge, settings, delayMs).then(() => 0), signals.abort])
+  const delayMs = await orders.stop
+  return Promise.race([drain(bridge, settings, delayMs).then(() => 0), orders.abort])
 }
 
 async function drain(bridge: Bridge, settings: Settings, delayMs: number): Promise<void> {
@@ -159,24 +155,11 @@ async function drain(bridge: Bridge, settings: Settings, delayMs: number): Promi
   await bridge.stop(settings.shutdownGraceSeconds * 1000)
 }
 
-function addressOf({ host, port }: Settings) {
-  return { hostname: host, port, setting: 'service.host or service.port' }
-}
-
-/** The bridge, or the exit code when the address can't be used; stderr then has the reason. */
-async function listen(context: ServiceContext, options: BridgeOptions): Promise<Bridge | number> {
+/** The bridge; null when the address can't be used, and stderr tells why. */
+async function listen(context: ServiceContext, options: BridgeOptions): Promise<Bridge | null> {
   const { startBridge } = await import('../service/bridge.ts')
   const { settings, host, output } = context
-  try {
-    return startBridge(settings, host, output.log, { logLinesDropped: output.dropped, ...options })
-  } catch (error) {
-    const problem = await describeAddressError(error, addressOf(settings))
-    if (!problem) throw error
-    return refuse(context, problem)
-  }
-}
-
-function refuse({ settings, host }: ServiceContext, problem: string): number {
-  host.stderr.write(`sync-bridge: cannot listen on ${settings.host}:${settings.port}: ${problem}\n`)
-  return 1
+  return listenAt(publicAddress(settings), 'listen', host, () =>
+    startBridge(settings, host, output.log, { logLinesDropped: output.dropped, ...options }),
+  )
 }

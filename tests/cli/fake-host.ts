@@ -33,7 +33,7 @@ export function fakeHost(
     now: () => Date.UTC(2026, 0, 1),
     monotonicNow: () => performance.now(),
     randomBytes: (length) => Uint8Array.from({ length }, (_, index) => 3 * index + 1),
-    onSignal: () => () => {},
+    onSignal: () => {},
     ...more,
   }
   return host

@@ -156,6 +156,6 @@ function testHost(now: () => number): Host {
     now,
     monotonicNow: () => performance.now(),
     randomBytes: (length) => new Uint8Array(randomBytes(length)),
-    onSignal: () => () => {},
+    onSignal: () => {},
   }
 }

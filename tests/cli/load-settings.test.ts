@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'bun:test'
 
-import { scrubEnvironment } from '../../src/cli/environment.ts'
+import { scrubEnvironment } from '../../src/cli/load-settings.ts'
 import { run } from '../../src/cli/run.ts'
 import { fakeHost, fakeCommands, leastIni } from './fake-host.ts'
 

@@ -1,0 +1,119 @@
+import { expositionType, renderFamilies } from '../observability/metric-families.ts'
+
+import type { MetricFamily } from '../observability/metric-families.ts'
+import type { Settings } from '../settings/settings.ts'
+import type { Host } from './host.ts'
+
+/** An address to listen on, and the settings that it comes from. */
+interface ListeningAddress {
+  hostname: string
+  port: number
+  setting: string
+}
+
+/** The address that clients ask. */
+export function publicAddress({ host: hostname, port }: Settings): ListeningAddress {
+  return { hostname, port, setting: 'service.host or service.port' }
+}
+
+/** What `listen` returns; null when the address can't be used, which stderr tells then. */
+export async function listenAt<T>(
+  address: ListeningAddress,
+  purpose: 'listen' | 'serve metrics',
+  { stderr }: Host,
+  listen: () => T,
+): Promise<T | null> {
+  try {
+    return listen()
+  } catch (error) {
+    const problem = await describeAddressError(error, address)
+    if (problem === null) throw error
+    stderr.write(`sync-bridge: cannot ${purpose} on ${address.hostname}:${address.port}: ${problem}\n`)
+    return null
+  }
+}
+
+/** Throws when anybody listens at the address, or it can't be listened on. */
+export function requireFree({ hostname, port }: ListeningAddress): void {
+  Bun.listen({ hostname, port, socket: { data() {} } }).stop(true)
+}
+
+/**
+ * Whether another process may listen at the same addresses. Sockets share a port silently, and an instance started by mistake
+ * would get half of the connections, so elsewhere the address has to be free.
+ */
+export function sharesAddresses({ reusePort }: Settings, { processes }: Host): boolean {
+  return reusePort || Boolean(processes?.predecessor)
+}
+
+/** Why an address can't be listened on, with the remedy; null for an error that is not about the address. */
+export async function describeAddressError(
+  error: unknown,
+  { hostname, port, setting }: ListeningAddress,
+): Promise<string | null> {
+  const { code, message } = error as { code?: unknown; message?: unknown }
+  const isAboutAddress = typeof code === 'string' || String(message).startsWith('Failed to listen')
+  if (!isAboutAddress) return null
+  // For an unknown host name the runtime repeats whatever error came before.
+  if (!(await isKnown(hostname))) return `the host is unknown: change ${setting}`
+  switch (code) {
+    case 'EADDRINUSE':
+      return `the port is in use: change ${setting}, or stop the program that uses it`
+    case 'EADDRNOTAVAIL':
+      return `the address is not one of this machine: change ${setting}`
+    case 'EINVAL':
+      return `that is no address to listen on: change ${setting}`
+    case 'EACCES':
+    case 'EPERM':
+      return port > 0 && port < 1024
+        ? `ports below 1024 are for root: change ${setting}, or set the sysctl net.ipv4.ip_unprivileged_port_start=${port}`
+        : 'the operating system does not allow it'
+    default:
+      return null
+  }
+}
+
+async function isKnown(hostname: string): Promise<boolean> {
+  const { isIP } = await import('node:net')
+  if (isIP(hostname) !== 0) return true
+  return Bun.dns.lookup(hostname).then(
+    (addresses) => addresses.length > 0,
+    () => false,
+  )
+}
+
+/** Metrics at an address of their own. */
+interface MetricsListener {
+  stop(): Promise<void>
+}
+
+/**
+ * Serves `/__metrics__` at `service.metrics_listen` and nothing else; null when that is not set. `families` are those of
+ * all processes of the service. `failed` when the address can not be used; stderr tells it then.
+ */
+export async function listenForMetrics(
+  settings: Settings,
+  host: Host,
+  families: () => Promise<MetricFamily[]>,
+): Promise<MetricsListener | null | 'failed'> {
+  const { metricsListen, metricsEnabled, reusePort } = settings
+  if (!metricsListen || !metricsEnabled) return null
+  const { host: hostname, port } = metricsListen
+  const address = { hostname, port, setting: 'service.metrics_listen' }
+  const answer = async () =>
+    new Response(renderFamilies(await families()), { headers: { 'Content-Type': expositionType } })
+  const server = await listenAt(address, 'serve metrics', host, () => {
+    if (!sharesAddresses(settings, host)) requireFree(address)
+    return Bun.serve({
+      hostname,
+      port,
+      reusePort: reusePort || host.processes?.canSharePorts === true,
+      development: false,
+      // The second path is the one at the public port.
+      routes: { '/__metrics__': { GET: answer }, '/v1/__metrics__': { GET: answer } },
+      fetch: () => new Response('There is nothing at this path\n', { status: 404 }),
+      error: () => new Response('The metrics can not be read\n', { status: 500 }),
+    })
+  })
+  return server ?? 'failed'
+}
