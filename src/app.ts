@@ -38,20 +38,6 @@ export function createApp(services: Services) {
     return response
   }
 
-  /** The one place for errors: foreseen or not, each is answered in the contract's form. */
-  function sendError(error: unknown, call: Call): Response {
-    services.reportError(error)
-    return send(errorReply(error, settings), call)
-  }
-
-  function sendUnrouted(call: Call): Response {
-    try {
-      return send(answerUnrouted(call, services), call)
-    } catch (error) {
-      return sendError(error, call)
-    }
-  }
-
   // Handlers are compiled at their first request: all of them at once would double the time that a start takes.
   // A Host of less than four characters would confuse the framework's router if it took hosts to be standard ones.
   const bare = new Elysia({
@@ -73,13 +59,15 @@ export function createApp(services: Services) {
     return () => Promise.resolve(rejection).then((reply) => send(reply, call))
   })
   const app = withCalls(bare, services)
+  // The one place for errors: foreseen or not, each is answered in the contract's form.
   app.onError(({ request, error, code, call = beginCall(request, services) }) => {
-    if (code === 'NOT_FOUND') return sendUnrouted(call)
-    if (code !== 'VALIDATION') return sendError(error, call)
     try {
-      return send(refuseInvalid(call, services), call)
-    } catch (problem) {
-      return sendError(problem, call)
+      if (code === 'NOT_FOUND') return send(answerUnrouted(call, services), call)
+      if (code === 'VALIDATION') return send(refuseInvalid(call, services), call)
+      throw error
+    } catch (thrown) {
+      services.reportError(thrown)
+      return send(errorReply(thrown, settings), call)
     }
   })
   app.mapResponse(({ response, call }) =>
