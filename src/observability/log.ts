@@ -1,6 +1,7 @@
 type LogLevel = 'debug' | 'info' | 'warning' | 'error'
 
-export type LogFields = Record<string, string | number | boolean | null>
+/** A field that is undefined is left out. */
+export type LogFields = Record<string, string | number | boolean | null | undefined>
 
 /** Writes each event as exactly one line, whatever its fields contain. Field values are cut to 256 characters. */
 export interface Log {
@@ -61,7 +62,7 @@ const maxValueLength = 256
 function renderJson(time: string, level: LogLevel, event: string, fields: LogFields): string {
   const line: LogFields = { time, level, event: cutText(event, maxValueLength) }
   for (const name in fields) {
-    const value = fields[name]!
+    const value = fields[name]
     // A field must not replace the event's own time, level or name.
     line[Object.hasOwn(line, name) ? `${name}_` : name] =
       typeof value === 'string' ? cutText(value, maxValueLength) : value
@@ -79,7 +80,9 @@ function renderText(
   colour: boolean,
 ): string {
   const paint = (code: number, text: string) => (colour ? `\x1b[${code}m${text}\x1b[0m` : text)
-  const pairs = Object.entries(fields).map(([name, value]) => `${paint(36, plain(name))}=${plain(value)}`)
+  const pairs = Object.entries(fields)
+    .filter(([, value]) => value !== undefined)
+    .map(([name, value]) => `${paint(36, plain(name))}=${plain(value)}`)
   const name = /^[\x20-\x7e]{1,256}$/.test(event) ? event : quoteText(event, maxValueLength)
   return [paint(90, time), paint(colours[level], level.padEnd(7)), name, ...pairs].join(' ')
 }

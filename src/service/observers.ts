@@ -64,7 +64,7 @@ export function createObservers({ log, sources, statsd, now }: ObserversOptions)
       if (!isLogged(log, 'debug')) return
       for (const [index, { status, errno }] of replies.entries()) {
         const { method } = requests[index]!
-        log.debug('sub-request', { index, method, status, ...(errno !== undefined && { errno }) })
+        log.debug('sub-request', { index, method, status, errno })
       }
     },
     upstreamCall({ target, method, status, failure, ms }) {
@@ -122,30 +122,28 @@ export function createObservers({ log, sources, statsd, now }: ObserversOptions)
 /** One request as a line of the log: no secrets, no ids of records. */
 function describeRequest(call: Call, { status, errno, body }: Reply, durationMs: number): LogFields {
   const { method, route, requestId, work } = call
-  const userAgent = call.headers['user-agent']
-  const bytes = sizeOf(body)
   return {
     method,
     route,
     status,
-    ...(errno !== undefined && { errno }),
+    errno,
     ms: toTenths(durationMs),
-    ...(bytes !== null && { bytes }),
+    bytes: sizeOf(body),
     ...(work.cached !== null && {
       upstreamCalls: work.upstreamCalls,
       upstreamMs: toTenths(work.upstreamMs),
-      ...(work.upstreamStatus !== null && { upstreamStatus: work.upstreamStatus }),
+      upstreamStatus: work.upstreamStatus ?? undefined,
       cached: work.cached,
     }),
     requestId,
-    ...(userAgent !== undefined && { userAgent: userAgent.slice(0, 256) }),
+    userAgent: call.headers['user-agent']?.slice(0, 256),
   }
 }
 
-/** Null: it streams. */
-function sizeOf(body: Reply['body']): number | null {
+/** Undefined: it streams. */
+function sizeOf(body: Reply['body']): number | undefined {
   if (body === null || typeof body === 'string') return Buffer.byteLength(body ?? '')
-  return body instanceof Uint8Array ? body.length : null
+  return body instanceof Uint8Array ? body.length : undefined
 }
 
 function toTenths(ms: number): number {
