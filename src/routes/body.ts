@@ -9,12 +9,11 @@ export interface BodyBudgetOptions {
   observeDrop(): void
   /** Bytes of all bodies together. */
   totalBytes?: number
-  /** How long the first byte of a body may take. */
-  firstByteMs?: number
 }
 
 const defaultTotalBytes = 64 * 1024 * 1024
-const defaultFirstByteMs = 10_000
+/** How long the first byte of a body may take. */
+const firstByteMs = 10_000
 /** One caller gets a quarter of the memory at most. */
 const callersAtLeast = 4
 /**
@@ -33,12 +32,10 @@ export class BodyBudget {
   readonly #bodies = new Set<IncomingBody>()
   readonly #bytesOf = new Map<string, number>()
   readonly #totalBytes: number
-  readonly #firstByteMs: number
   #heldBytes = 0
 
   constructor(private readonly options: BodyBudgetOptions) {
     this.#totalBytes = Math.max(options.totalBytes ?? defaultTotalBytes, callersAtLeast * options.maxBytes)
-    this.#firstByteMs = options.firstByteMs ?? defaultFirstByteMs
   }
 
   /** Bytes of memory that bodies hold now. */
@@ -57,7 +54,7 @@ export class BodyBudget {
     const announced = request.headers.get('content-length')
     if (Number(announced ?? 0) > maxBytes) throw tooLarge(maxBytes)
     const nowMs = now()
-    const body = new IncomingBody(this, caller, nowMs, Math.min(deadlineAtMs, nowMs + this.#firstByteMs))
+    const body = new IncomingBody(this, caller, nowMs, Math.min(deadlineAtMs, nowMs + firstByteMs))
     const length = announced === null ? null : Number(announced)
     if (length !== null && length > 0 && length <= small.bytes) {
       body.dueAtMs = Math.min(deadlineAtMs, body.dueAtMs + length / small.slowestBytesPerMs)

@@ -11,11 +11,6 @@ export interface AnswerStreamsOptions {
   /** Ends the connection of a request without sending anything more. */
   cut(request: Request): void
   observeRejection(reason: 'list' | 'slow-reader'): void
-  /** How long a list waits for its turn. */
-  waitMs?: number
-  /** The time that a reader may be slow for, and the bytes that it must take in that time. */
-  slowMs?: number
-  slowBytes?: number
   /** Bytes of whole answers that wait for their readers, in all. */
   maxHeldBytes?: number
 }
@@ -27,6 +22,11 @@ const maxLists = 48
 const pieceBytes = 64 * 1024
 const slowPieceBytes = 16 * 1024
 const slowPieceAfterMs = 500
+// How long a list waits for its turn.
+const waitMs = 10_000
+// The time that a reader may be slow for, and the bytes that it must take in that time.
+const slowMs = 30_000
+const slowBytes = 30 * 1024
 // When nearly all places are taken, slow readers are ended to make room.
 const crowdedLists = 40
 /** The last places are for users with few lists. */
@@ -44,13 +44,10 @@ export class AnswerStreams {
   readonly #listsOf = new Map<string, number>()
   readonly #waiting = new Set<WaitingList>()
   readonly #streams = new Set<Stream>()
-  readonly #slowMs: number
   #lists = 0
   #heldBytes = 0
 
-  constructor(private readonly options: AnswerStreamsOptions) {
-    this.#slowMs = options.slowMs ?? 30_000
-  }
+  constructor(private readonly options: AnswerStreamsOptions) {}
 
   /** Answers that are being sent piece by piece. */
   get active(): number {
@@ -62,7 +59,7 @@ export class AnswerStreams {
    * none does in time. Of the waiting ones, the user with the fewest lists comes first.
    */
   acquire(user: string): Permit | Promise<Permit | null> {
-    const { now, waitMs = 10_000 } = this.options
+    const { now } = this.options
     if (this.#mayBegin(user)) return this.#begin(user)
     return new Promise((resolve) => void this.#waiting.add({ user, resolve, untilMs: now() + waitMs }))
   }
@@ -94,7 +91,7 @@ export class AnswerStreams {
       this.options.observeRejection('list')
       waiting.resolve(null)
     }
-    const suspects = [...this.#streams].filter((stream) => stream.isDue(nowMs, this.#slowMs))
+    const suspects = [...this.#streams].filter((stream) => stream.isDue(nowMs))
     if (suspects.length > 0) this.#judge(suspects, nowMs)
     if (this.#lists >= crowdedLists) this.#makeRoom(nowMs)
   }
@@ -134,10 +131,10 @@ export class AnswerStreams {
   }
 
   #judge(suspects: Stream[], nowMs: number): void {
-    const { unsentBytes, slowBytes = 30 * 1024 } = this.options
+    const { unsentBytes } = this.options
     const unsent = unsentBytes(suspects.map(({ request }) => request))
     for (const [index, stream] of suspects.entries()) {
-      if (!stream.isFastEnough(nowMs, unsent[index] ?? 0, slowBytes)) this.#cut(stream)
+      if (!stream.isFastEnough(nowMs, unsent[index] ?? 0)) this.#cut(stream)
     }
   }
 
@@ -230,7 +227,7 @@ class Stream {
   }
 
   /** Whether it has waited for its reader long enough since the last check to be checked again. */
-  isDue(nowMs: number, slowMs: number): boolean {
+  isDue(nowMs: number): boolean {
     const waitedMs = this.#waitedUntil(nowMs)
     return this.#lastCheck === null ? waitedMs >= slowMs / 6 : waitedMs - this.#lastCheck.waitedMs >= slowMs
   }
@@ -239,7 +236,7 @@ class Stream {
    * Whether the reader has taken enough since the last check. The runtime asks for another piece only when the operating
    * system has room, which may be a megabyte later, so the bytes that the system holds are counted too.
    */
-  isFastEnough(nowMs: number, unsentBytes: number, slowBytes: number): boolean {
+  isFastEnough(nowMs: number, unsentBytes: number): boolean {
     const arrivedBytes = this.#handedOnBytes - unsentBytes
     const isFastEnough = this.#lastCheck === null || arrivedBytes - this.#lastCheck.arrivedBytes >= slowBytes
     this.#lastCheck = { waitedMs: this.#waitedUntil(nowMs), arrivedBytes }
