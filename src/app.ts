@@ -11,7 +11,7 @@
  * Whatever comes back, a reply or something thrown, becomes a message in `send` below and nowhere else.
  */
 import { Elysia } from 'elysia'
-import { isLarge, versionPrefix, toResponse } from './protocol/reply.ts'
+import { isLarge, toResponse, versionPrefix } from './protocol/reply.ts'
 import type { Reply } from './protocol/reply.ts'
 import { errorReply } from './protocol/error-reply.ts'
 import { addBatchRoute } from './routes/batch.ts'

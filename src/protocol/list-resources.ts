@@ -28,13 +28,17 @@ import type { ExposedSettings, Reply } from './reply.ts'
 import { BucketPath, CollectionPath, ListQuery, mostIds, ReadHeaders } from './schemas.ts'
 import type { ConditionHeaders } from './schemas.ts'
 
-export const listRecords = declare({
+const ofRecords = {
   name: 'records',
-  method: 'GET',
   path: `${collectionPath}/records`,
   params: CollectionPath,
   query: ListQuery,
   headers: ReadHeaders,
+} as const
+
+export const listRecords = declare({
+  ...ofRecords,
+  method: 'GET',
   id: 'listRecords',
   summary: 'List the records of a collection',
   description:
@@ -73,12 +77,8 @@ export const listRecords = declare({
  * answered.
  */
 export const countRecords = declare({
-  name: 'records',
+  ...ofRecords,
   method: 'HEAD',
-  path: `${collectionPath}/records`,
-  params: CollectionPath,
-  query: ListQuery,
-  headers: ReadHeaders,
   id: 'countRecords',
   summary: 'Count the records of a collection',
   description:
@@ -120,48 +120,44 @@ export const countRecords = declare({
 
 // --- Names and timestamps ---
 
+const ofTimestamps = { method: 'GET', headers: ReadHeaders, operation: readTimestamps } as const
+
 export const getBucket = declare({
+  ...ofTimestamps,
   name: 'bucket',
-  method: 'GET',
   path: '/buckets/:bucket_id',
   params: BucketPath,
-  headers: ReadHeaders,
   id: 'getBucket',
   summary: 'See when a bucket last changed',
   description: 'A bucket is all that one user has encrypted with one key.',
   answers: { 200: { description: 'The bucket', body: 'MetadataAnswer' } },
-  operation: readTimestamps,
   answer: ({ timestamp }, input) =>
     conditionReply(input, timestamp) ?? metadataReply(input.params.bucket_id, timestamp),
 })
 
 export const listCollections = declare({
+  ...ofTimestamps,
   name: 'collections',
-  method: 'GET',
   path: '/buckets/:bucket_id/collections',
   params: BucketPath,
-  headers: ReadHeaders,
   id: 'listCollections',
   summary: 'List the collections of a bucket',
   description: 'With when each of them last changed: the cheapest way to see whether anything has.',
   answers: {
     200: { description: 'The collections', body: 'CollectionsAnswer', headers: ['Total-Records?'] },
   },
-  operation: readTimestamps,
   answer: (all, input) => conditionReply(input, all.timestamp) ?? collectionsReply(all),
 })
 
 export const getCollection = declare({
+  ...ofTimestamps,
   name: 'collection',
-  method: 'GET',
   path: collectionPath,
   params: CollectionPath,
-  headers: ReadHeaders,
   id: 'getCollection',
   summary: 'See when a collection last changed',
   description: 'One that was never used is there too, with the timestamp 0.',
   answers: { 200: { description: 'The collection', body: 'MetadataAnswer' } },
-  operation: readTimestamps,
   answer({ collections }, input) {
     const collection = collectionOf(input.params)
     const timestamp = collections.get(collection) ?? zeroTimestamp

@@ -139,13 +139,11 @@ export function declare<P extends TObject, Q extends TObject, H extends TObject,
 }
 
 export const collectionPath = '/buckets/:bucket_id/collections/:collection_id'
-const recordPath = `${collectionPath}/records/*`
+const ofRecord = { name: 'record', path: `${collectionPath}/records/*`, params: RecordPath } as const
 
 export const getRecord = declare({
-  name: 'record',
+  ...ofRecord,
   method: 'GET',
-  path: recordPath,
-  params: RecordPath,
   headers: ReadHeaders,
   id: 'getRecord',
   summary: 'Read a record',
@@ -172,10 +170,8 @@ export const getRecord = declare({
 })
 
 export const putRecord = declare({
-  name: 'record',
+  ...ofRecord,
   method: 'PUT',
-  path: recordPath,
-  params: RecordPath,
   headers: PutHeaders,
   body: RecordBody,
   id: 'putRecord',
@@ -206,10 +202,8 @@ export const putRecord = declare({
 })
 
 export const deleteRecord = declare({
-  name: 'record',
+  ...ofRecord,
   method: 'DELETE',
-  path: recordPath,
-  params: RecordPath,
   headers: DeleteHeaders,
   id: 'deleteRecord',
   summary: 'Delete a record',

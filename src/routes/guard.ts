@@ -7,17 +7,17 @@ import {
   checkHost,
   checkOrigin,
   emptyReply,
-  versionPrefix,
   preflightReply,
   publicOrigin,
+  versionPrefix,
 } from '../protocol/reply.ts'
 import type { Reply } from '../protocol/reply.ts'
 import {
   findResources,
   isBucketResource,
   methodNotAllowed,
-  resourceFor,
   readQuery,
+  resourceFor,
 } from '../protocol/resources.ts'
 import { errorReply, overload } from '../protocol/error-reply.ts'
 import { readIdentity } from '../protocol/identity.ts'
