@@ -106,10 +106,8 @@ export class StorageCalls {
    * Resolves to 200, to 404 where it is foreseen, and to 304 and 412 where the headers ask for them. Every other answer
    * is thrown.
    */
-  async read(request: StorageRead): Promise<UpstreamAnswer> {
-    const answer = await this.#call('GET', request)
-    if (isForeseen(answer.status, request)) return answer
-    throw readStorageRefusal(answer, request.subject, this.client.now()).error
+  read(request: StorageRead): Promise<UpstreamAnswer> {
+    return this.#call('GET', request)
   }
 
   /**
@@ -124,40 +122,50 @@ export class StorageCalls {
 
   /** Like `read`, and also resolves to 202. Sent once, except after refusals that prove that nothing was written. */
   async write(collection: string, request: StorageWrite): Promise<UpstreamAnswer> {
-    const { random, delay, now } = this.client
+    const { delay, now } = this.client
     const waitMs = (this.#stepEndsAtMs.get(collection) ?? 0) - now()
     if (waitMs > 0) await delay(waitMs)
-    let pausedMs = 0
-    for (let retries = 0; ; retries += 1) {
-      const answer = await this.#call(request.method, { ...request, endpoint: this.owner })
-      if (answer.status === 202 || isForeseen(answer.status, request)) {
-        this.noteChange(collection, answer.headers)
-        return answer
-      }
-      const { error, isConflict } = readStorageRefusal(answer, request.subject, now())
-      const pauseMs = 15 + random() * 45
-      if (!isConflict || retries === conflictRetries || pausedMs + pauseMs > conflictPatienceMs) throw error
-      pausedMs += pauseMs
-      await delay(pauseMs)
-    }
+    const answer = await this.#call(request.method, { ...request, endpoint: this.owner })
+    this.noteChange(collection, answer.headers)
+    return answer
   }
 
-  /** Sends a signed call, and repeats it once when the storage refuses the credentials. */
+  /**
+   * Sends a signed call. Repeats it once when the storage refuses the credentials, and a write a few times when it collided
+   * with another.
+   */
   async #call(
     method: UpstreamRequest['method'],
     request: StorageRead & { body?: string },
   ): Promise<UpstreamAnswer> {
-    for (let renewals = 0; ; renewals += 1) {
+    const { upstream, random, delay, now } = this.client
+    let hasRenewed = false
+    let pausedMs = 0
+    for (let conflicts = 0; ;) {
       const used = this.#credentials
       if (request.endpoint !== undefined && request.endpoint !== used.endpoint) throw endpointChanged()
-      const answer = await this.client.upstream.send(this.#signed(method, request, used))
+      const answer = await upstream.send(this.#signed(method, request, used))
       collectNotices(this.notices, answer.headers)
-      if (answer.status !== 401) return answer
-      if (renewals === 1) {
-        throw new ServiceError(401, errno.invalidCredentials, 'The storage does not accept these credentials')
+      if (isForeseen(method, answer.status, request)) return answer
+      if (answer.status === 401) {
+        if (hasRenewed)
+          throw new ServiceError(
+            401,
+            errno.invalidCredentials,
+            'The storage does not accept these credentials',
+          )
+        hasRenewed = true
+        // Concurrent calls may have been refused as well, and may have renewed the credentials already or be about to.
+        if (this.#credentials === used) await (this.#renewing ??= this.#renew(used))
+        continue
       }
-      // Concurrent calls may have been refused as well, and may have renewed the credentials already or be about to.
-      if (this.#credentials === used) await (this.#renewing ??= this.#renew(used))
+      const { error, isConflict } = readStorageRefusal(answer, request.subject, now())
+      const pauseMs = 15 + random() * 45
+      pausedMs += pauseMs
+      conflicts += 1
+      if (method === 'GET' || !isConflict || conflicts > conflictRetries || pausedMs > conflictPatienceMs)
+        throw error
+      await delay(pauseMs)
     }
   }
 
@@ -221,8 +229,8 @@ export class StorageCalls {
   }
 }
 
-function isForeseen(status: number, { headers, mayBeMissing }: StorageRead): boolean {
-  if (status === 200) return true
+function isForeseen(method: string, status: number, { headers, mayBeMissing }: StorageRead): boolean {
+  if (status === 200 || (status === 202 && method !== 'GET')) return true
   if (status === 304) return headers !== undefined && 'X-If-Modified-Since' in headers
   if (status === 412) return headers !== undefined && 'X-If-Unmodified-Since' in headers
   return status === 404 && mayBeMissing === true
