@@ -28,13 +28,11 @@ export interface Entry {
   problem: string | null
 }
 
-type TroubleKind = 'credentials' | 'expired' | 'key' | 'empty' | 'unavailable'
-
 /** Why the data can't be shown, in words that help. */
 export class Trouble extends Error {
   constructor(
-    readonly kind: TroubleKind,
     message: string,
+    readonly kind: 'expired' | 'key' | 'empty' | 'other' = 'other',
   ) {
     super(message)
   }
@@ -55,13 +53,10 @@ export async function openAccount(form: FormData): Promise<Account> {
   const listed = await ask(credentials, '/collections')
   const keysRecord = await ask(credentials, '/collections/crypto/records/keys').catch((error: Trouble) => {
     const none = 'This account has no keys in its storage: has a Firefox of it synced yet?'
-    throw error.kind === 'empty' ? new Trouble('empty', none) : error
+    throw error.kind === 'empty' ? new Trouble(none, 'empty') : error
   })
   const keysOf = await collectionKeys(keyPairFromHex(credentials.syncKey), keysRecord.body.data).catch(() => {
-    throw new Trouble(
-      'key',
-      'This sync key does not open the account: it belongs to another one, or is an old one.',
-    )
+    throw new Trouble(otherKey, 'key')
   })
   const ids: string[] = listed.body.data.map(({ id }: WireRecord) => id)
   return {
@@ -119,7 +114,7 @@ async function ask(
   try {
     answer = await fetch(url, { headers, cache: 'no-store', credentials: 'omit' })
   } catch {
-    throw new Trouble('unavailable', 'The bridge does not answer. Is it still running?')
+    throw new Trouble('The bridge does not answer. Is it still running?')
   }
   const body = await answer.json().catch(() => null)
   if (answer.ok && body !== null) return { body, headers: answer.headers }
@@ -132,31 +127,30 @@ function troubleOf(
 ): Trouble {
   const message = body?.message ?? `The bridge answers ${status}.`
   // 104: something is missing or contradicts itself, which another token would not cure.
-  if (status === 401 && body?.errno !== 104) return new Trouble('expired', expired)
-  if (status === 404) return new Trouble('empty', message)
-  if (status === 400 || status === 401) return new Trouble('credentials', message)
+  if (status === 401 && body?.errno !== 104) return new Trouble(expired, 'expired')
+  if (status === 404) return new Trouble(message, 'empty')
   const seconds = Number(headers.get('Retry-After'))
-  return new Trouble('unavailable', seconds > 0 ? `${message} Try again in ${seconds} s.` : message)
+  return new Trouble(seconds > 0 ? `${message} Try again in ${seconds} s.` : message)
 }
 
+const otherKey = 'This sync key does not open the account: it belongs to another one, or is an old one.'
 const expired =
   'The access token is not accepted (any more). Tokens live for some hours at most: ' +
   'get a new one the way you got this, and paste it here.'
 
 function readCredentials(form: FormData): Credentials {
   const value = (name: keyof Credentials) => `${form.get(name)}`.trim()
-  const refuse = (message: string) => new Trouble('credentials', message)
   const token = value('token')
-  if (!/^\S+$/.test(token)) throw refuse('The access token is missing.')
+  if (!/^\S+$/.test(token)) throw new Trouble('The access token is missing.')
   const keyId = value('keyId')
   if (!/^\d+-[\w-]{22}={0,2}$/.test(keyId)) {
-    throw refuse(
+    throw new Trouble(
       'The key id is a number, a hyphen and 22 characters, like 1700000000000-AbCdEfGhIjKlMnOpQrStUv.',
     )
   }
   const syncKey = hexKey(value('syncKey'))
   if (syncKey === null)
-    throw refuse('The sync key is 64 bytes: 128 hexadecimal digits, or 86 characters of base64url.')
+    throw new Trouble('The sync key is 64 bytes: 128 hexadecimal digits, or 86 characters of base64url.')
   return { token, keyId, bucket: value('bucket') || bucketOf(keyId), syncKey }
 }
 

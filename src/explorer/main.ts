@@ -86,7 +86,7 @@ async function connect(): Promise<void> {
   } catch (error) {
     if (current !== connection) return
     connection += 1
-    showConnect(error instanceof Trouble ? error : new Trouble('unavailable', String(error)))
+    showConnect(error instanceof Trouble ? error : new Trouble(String(error)))
   }
 }
 
@@ -124,7 +124,7 @@ function leave(): void {
   connection += 1
   setEntries(new Map())
   form.reset()
-  for (const part of [main, details, byId('nav')]) part.replaceChildren()
+  for (const part of [main, byId('nav')]) part.replaceChildren()
   showConnect(null)
 }
 
@@ -246,6 +246,7 @@ for (const [id, act] of Object.entries({
   leave,
   back: () => show('explorer'),
   refresh: connect,
+  'close-details': () => details.close(),
   'save-bookmarks': () =>
     save('bookmarks.html', 'text/html', bookmarksFile(bookmarkTree(readable(entriesOf('bookmarks'))))),
   'save-everything': () =>
@@ -254,6 +255,10 @@ for (const [id, act] of Object.entries({
   byId(id).addEventListener('click', act)
 }
 search.addEventListener('input', drawSoon)
+// What was decrypted goes with the dialog.
+details.addEventListener('close', () => {
+  for (const part of details.querySelectorAll('[id^=details-]')) part.replaceChildren()
+})
 document.addEventListener('keydown', (event) => {
   if (event.key !== '/' || event.target instanceof HTMLInputElement || byId('explorer').hidden) return
   event.preventDefault()

@@ -68,16 +68,6 @@ function isMoment(ms: number): boolean {
   return ms > 0 && ms < 8.64e15
 }
 
-function grouped<Key, T>(items: T[], keyOf: (item: T) => Key): Map<Key, T[]> {
-  const groups = new Map<Key, T[]>()
-  for (const item of items) {
-    const group = groups.get(keyOf(item))
-    if (group) group.push(item)
-    else groups.set(keyOf(item), [item])
-  }
-  return groups
-}
-
 export function byTitle(left: Item, right: Item): number {
   return left.title.localeCompare(right.title)
 }
@@ -149,11 +139,11 @@ export function historyByDay(entries: Readable[]): Group[] {
     const { title, histUri } = entry.clear
     const item = itemOf(entry, textOf(title), hostOf(textOf(histUri)), histUri)
     const moments = visitTimes(entry.clear)
-    const days = grouped(moments.length > 0 ? moments : [entry.wire.last_modified], startOfDay)
+    const days = Map.groupBy(moments.length > 0 ? moments : [entry.wire.last_modified], startOfDay)
     return [...days].map(([day, times]) => ({ day, atMs: times[0]!, item: visitOf(item, times) }))
   })
   const latestFirst = visits.toSorted((left, right) => right.atMs - left.atMs)
-  return [...grouped(latestFirst, ({ day }) => day)].map(([title, found]) => ({
+  return [...Map.groupBy(latestFirst, ({ day }) => day)].map(([title, found]) => ({
     title,
     items: found.map(({ item }) => item),
   }))
@@ -215,7 +205,7 @@ export function login(entry: Readable): Item {
 
 /** What was typed into forms, by the name of the field. */
 export function formEntries(entries: Readable[]): Group[] {
-  return [...grouped(entries, ({ clear }) => textOf(clear.name) || '(no name)')]
+  return [...Map.groupBy(entries, ({ clear }) => textOf(clear.name) || '(no name)')]
     .map(([title, found]) => ({
       title,
       items: found.map((entry) => formEntry(title, entry)).toSorted(byTitle),

@@ -253,38 +253,19 @@ const momentForm = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', tim
 
 /** Shows a record twice: as it travels and lies in the storage, and as it is meant. */
 function openDetails({ collection, path, wire, clear, problem }: Entry): void {
-  const details = byId<HTMLDialogElement>('details')
-  const head = make(
-    'header',
-    {},
-    make(
-      'div',
-      {},
-      make('p', {}, collection),
-      make('h2', { id: 'details-title' }, clear === null ? wire.id : titleOf(clear)),
-    ),
-    button({ class: 'icon-button', 'aria-label': 'Close', onclick: () => details.close() }, icon('close')),
-  )
-  const meaning = make(
-    'section',
-    {},
-    make('h3', {}, 'What it means'),
-    make('p', { class: 'hint' }, 'only in this tab'),
-    ...(clear === null
-      ? [make('p', { class: 'trouble' }, `This record can't be read. ${problem}.`)]
-      : [drawFacts(clear), ...drawClear(clear)]),
-  )
-  const onWire = make(
-    'section',
-    { class: 'wire' },
-    make('h3', {}, 'On the wire'),
-    make('p', { class: 'hint' }, 'what the bridge and the storage see'),
-    make('pre', { class: 'path', tabindex: 0 }, `GET ${path}`),
-    make('pre', { tabindex: 0 }, ...json(unwrapped(wire))),
-    make('p', { class: 'hint' }, `changed ${momentForm.format(wire.last_modified)}`),
-  )
-  details.replaceChildren(head, make('div', { class: 'sides' }, meaning, onWire))
-  details.showModal()
+  const parts: Record<string, (Node | string)[]> = {
+    collection: [collection],
+    title: [clear === null ? wire.id : titleOf(clear)],
+    meaning:
+      clear === null
+        ? [make('p', { class: 'trouble' }, `This record can't be read. ${problem}.`)]
+        : [drawFacts(clear), ...drawClear(clear)],
+    path: [`GET ${path}`],
+    wire: json(unwrapped(wire)),
+    changed: [`changed ${momentForm.format(wire.last_modified)}`],
+  }
+  for (const [part, shown] of Object.entries(parts)) byId(`details-${part}`).replaceChildren(...shown)
+  byId<HTMLDialogElement>('details').showModal()
 }
 
 function drawFacts(clear: ClearRecord): HTMLElement {
