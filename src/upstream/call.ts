@@ -176,14 +176,13 @@ export class StorageCalls {
   ): UpstreamRequest {
     const { now, nonce } = this.client
     const { userAgent, requestId, client, tally } = this.#caller
-    const { id, key, endpoint } = accessWith(credentials)
-    const address = storageAddress(endpoint, path, query)
+    const access = accessWith(credentials)
+    const address = storageAddress(access, path, query)
     const nowMs = now()
-    const timestampSeconds = Math.floor(nowMs / 1000)
     const all: Record<string, string> = {
       Accept: 'application/json',
       'User-Agent': toUserAgent(userAgent),
-      Authorization: hawkHeader({ id, key, method, address, timestampSeconds, nonce: nonce() }),
+      Authorization: hawkHeader(access, method, address.target, Math.floor(nowMs / 1000), nonce()),
     }
     if (requestId !== undefined) all['X-Request-Id'] = requestId
     if (body !== undefined) all['Content-Type'] = 'application/json'

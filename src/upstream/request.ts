@@ -14,41 +14,56 @@ export interface Address {
   host: string
 }
 
-/** An address with the parts that a signature covers. */
-interface StorageAddress extends Address {
-  /** Path and query, as they are sent. */
-  target: string
+type SigningCredentials = Pick<SyncCredentials, 'hawkId' | 'hawkKey' | 'endpoint'>
+
+/** What calls need of credentials: the parts of the storage's address, and the key, ready to sign with. */
+interface StorageAccess extends Omit<Address, 'href'> {
   hostname: string
   /** Always given, also where it is the scheme's default. */
   port: string
+  /** The path to the user's storage. */
+  prefix: string
+  hawkId: string
+  /** Keying a hash costs more than using it. The key is the bytes of the text; it is not decoded. */
+  hawkKey: Bun.CryptoHasher
 }
 
-/** The address of a user's storage, with its parts read once. */
-type StorageEndpoint = Omit<StorageAddress, 'href' | 'target'> & { prefix: string }
+// The credentials object is the key, so an entry goes when the credentials are forgotten.
+const accesses = new WeakMap<SigningCredentials, StorageAccess>()
 
-export function readEndpoint(endpoint: string): StorageEndpoint {
-  const { origin, protocol, host, hostname, port, pathname, search, hash, username, password } = new URL(
-    endpoint,
-  )
-  if (search !== '' || hash !== '' || username !== '' || password !== '') {
-    throw new RangeError('Cannot address a resource of the storage: its endpoint is more than an address')
+/** Made once for the same object. */
+export function accessWith(credentials: SigningCredentials): StorageAccess {
+  const known = accesses.get(credentials)
+  if (known) return known
+  const { hawkId, hawkKey, endpoint } = credentials
+  const { origin, protocol, host, hostname, port, pathname: prefix } = new URL(endpoint)
+  const made = {
+    origin,
+    host,
+    hostname,
+    port: port || (protocol === 'https:' ? '443' : '80'),
+    prefix,
+    hawkId,
+    hawkKey: new Bun.CryptoHasher('sha256', hawkKey),
   }
-  return { origin, host, hostname, port: port || (protocol === 'https:' ? '443' : '80'), prefix: pathname }
+  accesses.set(credentials, made)
+  return made
 }
 
 /**
- * The address of a resource of the storage: each segment is percent-encoded once and stays one segment. Throws for names
- * that URL parsing would change: a record's address must never become that of its collection, or of the whole storage.
+ * The address of a resource of the storage, and the part of it that is sent and signed: each segment is percent-encoded
+ * once and stays one segment. Throws for names that URL parsing would change: a record's address must never become that of
+ * its collection, or of the whole storage.
  */
 export function storageAddress(
-  { origin, host, hostname, port, prefix }: StorageEndpoint,
+  { origin, host, prefix }: StorageAccess,
   segments: readonly string[],
   query: Query = [],
-): StorageAddress {
+): Address & { target: string } {
   let target = prefix
   for (const segment of segments) target += `/${encodeSegment(segment)}`
   if (query.length > 0) target += `?${query.map(encodeParameter).join('&')}`
-  return { href: origin + target, origin, host, hostname, port, target }
+  return { href: origin + target, origin, host, target }
 }
 
 // A name of these characters means the same to every URL parser, except for the two dot segments.
@@ -77,53 +92,20 @@ function encode(text: string): string {
   )
 }
 
-/** A Hawk key, ready to sign with: keying a hash costs more than using it. */
-type HawkKey = Bun.CryptoHasher
-
-/** The key is the bytes of the text; it is not decoded. */
-export function hawkKey(key: string): HawkKey {
-  return new Bun.CryptoHasher('sha256', key)
-}
-
-/** What a Hawk header covers: one request, at one time, by the holder of one key. */
-interface HawkRequest {
-  id: string
-  key: HawkKey
-  method: string
-  /** The storage signs the target as it was sent, so it is written once, for the address and for the signature. */
-  address: Pick<StorageAddress, 'target' | 'hostname' | 'port'>
-  timestampSeconds: number
-  nonce: string
-}
-
 /**
  * The `Authorization` value of a request without payload hash, `ext`, `app` or `dlg`; see Sync 1.5 API,
  * "Authentication", and Hawk 1. The scheme is spelled `Hawk`, because the storage compares it letter by letter.
  */
-export function hawkHeader({ id, key, method, address, timestampSeconds, nonce }: HawkRequest): string {
-  const { target, hostname, port } = address
-  const signed = `hawk.1.header\n${timestampSeconds}\n${nonce}\n${method.toUpperCase()}\n${target}\n${hostname}\n${port}\n\n\n`
-  const mac = key.copy().update(signed).digest('base64')
-  return `Hawk id="${id}", ts="${timestampSeconds}", nonce="${nonce}", mac="${mac}"`
-}
-
-/** Everything that calls derive from the credentials, made once. */
-interface StorageAccess {
-  id: string
-  key: HawkKey
-  endpoint: StorageEndpoint
-}
-
-// The credentials object is the key, so an entry goes when the credentials are forgotten.
-const accesses = new WeakMap<SyncCredentials, StorageAccess>()
-
-export function accessWith(credentials: SyncCredentials): StorageAccess {
-  const known = accesses.get(credentials)
-  if (known) return known
-  const { hawkId: id, hawkKey: key, endpoint } = credentials
-  const made = { id, key: hawkKey(key), endpoint: readEndpoint(endpoint) }
-  accesses.set(credentials, made)
-  return made
+export function hawkHeader(
+  { hawkId, hawkKey, hostname, port }: StorageAccess,
+  method: string,
+  target: string,
+  timestampSeconds: number,
+  nonce: string,
+): string {
+  const signed = `hawk.1.header\n${timestampSeconds}\n${nonce}\n${method}\n${target}\n${hostname}\n${port}\n\n\n`
+  const mac = hawkKey.copy().update(signed).digest('base64')
+  return `Hawk id="${hawkId}", ts="${timestampSeconds}", nonce="${nonce}", mac="${mac}"`
 }
 
 /** The most ids that the storage takes in one query. */

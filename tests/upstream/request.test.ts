@@ -1,27 +1,28 @@
 import { describe, expect, it } from 'bun:test'
 import { timestamp } from '../../src/domain/timestamp.ts'
 import {
+  accessWith,
   chunkIds,
   listQuery,
   preconditionHeaders,
-  readEndpoint,
   storageAddress,
   toUserAgent,
 } from '../../src/upstream/request.ts'
 
 const base = 'https://node.example.com/1.5/7'
-const endpoint = readEndpoint(base)
+const accessTo = (endpoint: string) => accessWith({ hawkId: 'an-id', hawkKey: 'a-key', endpoint })
+const access = accessTo(base)
 
 describe('storageAddress', () => {
   it('encodes each segment once', () => {
-    const url = storageAddress(endpoint, ['storage', 'passwords', "{a}/b?c#d%2e'(*)"])
+    const url = storageAddress(access, ['storage', 'passwords', "{a}/b?c#d%2e'(*)"])
 
     expect(url.href).toBe(`${base}/storage/passwords/%7Ba%7D%2Fb%3Fc%23d%252e%27%28%2A%29`)
   })
 
   it('encodes the values of a query, and leaves the commas between the items of a list', () => {
     const url = storageAddress(
-      endpoint,
+      access,
       ['storage', 'tabs'],
       [
         ['full', '1'],
@@ -34,18 +35,18 @@ describe('storageAddress', () => {
   })
 
   it('keeps the prefix and the port of an endpoint', () => {
-    const url = storageAddress(readEndpoint('http://127.0.0.1:5000/sync/1.5/7'), ['info', 'collections'])
+    const url = storageAddress(accessTo('http://127.0.0.1:5000/sync/1.5/7'), ['info', 'collections'])
 
     expect(url.href).toBe('http://127.0.0.1:5000/sync/1.5/7/info/collections')
   })
 
   it.each(['.', '..', ''])('refuses the segment "%s", which URL parsers remove', (segment) => {
-    expect(() => storageAddress(endpoint, ['storage', 'tabs', segment])).toThrow(RangeError)
-    expect(() => storageAddress(endpoint, ['storage', segment, 'storage'])).toThrow(RangeError)
+    expect(() => storageAddress(access, ['storage', 'tabs', segment])).toThrow(RangeError)
+    expect(() => storageAddress(access, ['storage', segment, 'storage'])).toThrow(RangeError)
   })
 
   it('refuses text that is no Unicode', () => {
-    expect(() => storageAddress(endpoint, ['storage', 'tabs', '\ud800'])).toThrow()
+    expect(() => storageAddress(access, ['storage', 'tabs', '\ud800'])).toThrow()
   })
 
   it('keeps whatever is in an id within one segment', () => {
@@ -100,7 +101,7 @@ describe('storageAddress', () => {
       for (const id of ids) {
         if (id === '.' || id === '..') continue
         tried += 1
-        const { href } = storageAddress(endpoint, ['storage', 'tabs', id])
+        const { href } = storageAddress(access, ['storage', 'tabs', id])
         const url = new URL(href)
         const rest = url.pathname.slice(prefix.length)
         const isKept =
