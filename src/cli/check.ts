@@ -81,7 +81,7 @@ function verdict(outcome: true | string, well: string): Verdicts[string] {
 
 /** The questions that `check` asks of other services. */
 export async function createProbes(settings: Settings, host: Host): Promise<Probes> {
-  const { connect } = await import('../service/connections.ts')
+  const { connect } = await import('../service/services.ts')
   let redisError: string | null = null
   const { tokenServer, store } = connect(settings, host, {
     upstreamCall() {},

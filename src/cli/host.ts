@@ -1,10 +1,11 @@
 import { files, realProcesses } from './processes.ts'
 
 import type { BunFile, FileSink } from 'bun'
+import type { BridgeHost } from '../service/services.ts'
 import type { Processes } from './processes.ts'
 
 /** The operating system as a command sees it, so that tests can replace it. */
-export interface Host {
+export interface Host extends BridgeHost {
   stdout: Output
   stderr: Output
   environment: Record<string, string | undefined>
@@ -17,11 +18,6 @@ export interface Host {
   /** Whether this is the built executable. */
   standalone: boolean
   cwd: string
-  /** Wall clock, ms since 1970. */
-  now(): number
-  /** Ms since some moment; never goes back. */
-  monotonicNow(): number
-  randomBytes(length: number): Uint8Array
   /** Calls the handler at every such signal too, which then no longer ends the process. */
   onSignal(name: 'SIGTERM' | 'SIGINT' | 'SIGHUP' | 'SIGUSR2', handler: () => void): void
   /** This process among others; absent in a test without processes. */

@@ -1,9 +1,10 @@
 import type * as Files from 'node:fs'
 import type { MetricFamily } from '../observability/metric-families.ts'
 import type { ProcessUsage } from '../observability/metrics.ts'
+import type { ProcessFigures } from '../service/services.ts'
 
 /** This process and those that it starts or was started by. */
-export interface Processes {
+export interface Processes extends ProcessFigures {
   /** The supervisor of this worker; null for a process without one. */
   supervisor: Supervisor | null
   /** The process that this one takes over from. */
@@ -21,15 +22,8 @@ export interface Processes {
   startSuccessor(environment: Record<string, string | undefined>): Successor
   /** Whether the executable was replaced since this process began. */
   hasNewExecutable(): boolean
-  usage(): ProcessUsage
-  /** Processor time that this process has used so far, in ms. */
-  cpuMs(): number
   /** The most files and sockets that this process may have open; null where that is not known. */
   maxFileDescriptors(): Promise<number | null>
-  /** Memory that this process holds. */
-  residentBytes(): number
-  /** Bytes sent by a local port that are not acknowledged, by the remote port; null where that is not known. */
-  unsentBytes(localPort: number): ReadonlyMap<number, number> | null
 }
 
 /** The supervisor, as its worker sees it. */

@@ -76,9 +76,27 @@ export function answerWithin<Answer>(answer: Promise<Answer>, timeoutMs: number)
   return promise
 }
 
+/** Resolves after so many ms, or at the signal. Not by node:timers/promises, which every start would load then. */
+export function pause(ms: number, signal: AbortSignal): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const end = () => {
+    clearTimeout(timer)
+    signal.removeEventListener('abort', end)
+    resolve()
+  }
+  const timer = setTimeout(end, ms)
+  signal.addEventListener('abort', end)
+  if (signal.aborted) end()
+  return promise
+}
+
 /** An idle connection is asked for a sign of life so often, and given up after so long without any. */
 const pingIntervalMs = 1000
 const silenceTimeoutMs = 1500
+
+// A service with the memory store never pays for the package, and no first answer waits until it is loaded.
+const loadingDelayMs = 25
+let library: Promise<typeof import('redis')> | null = null
 
 /** Connects once, until the signal says that nobody waits any more. Rejects with `RedisError`. */
 export async function openClient(
@@ -87,8 +105,7 @@ export async function openClient(
   connectTimeoutMs: number,
   signal?: AbortSignal,
 ): Promise<RedisClient> {
-  // Loaded when it is first needed: a service with the memory store never pays for it, and no start waits for it.
-  const redis = await import('redis')
+  const redis = await (library ??= Bun.sleep(loadingDelayMs).then(() => import('redis')))
   const client = redis.createClient({
     ...(username !== undefined && { username }),
     ...(password !== undefined && { password }),

@@ -1,7 +1,13 @@
-import { setTimeout as delay } from 'node:timers/promises'
-
 import { endpointText, readEndpoint } from './redis-address.ts'
-import { answerWithin, askOnce, openClient, RedisError, RedisRefusal, troubleCode } from './redis-client.ts'
+import {
+  answerWithin,
+  askOnce,
+  openClient,
+  pause,
+  RedisError,
+  RedisRefusal,
+  troubleCode,
+} from './redis-client.ts'
 import { FirstAttempt, reconnectDelayMs, RedisConnection } from './redis-connection.ts'
 
 import type { RedisAddress, RedisEndpoint } from './redis-address.ts'
@@ -99,11 +105,11 @@ export class RedisCluster implements RedisLink {
         const attempts = Array.from(this.#masters.values(), ({ link }) => link.firstAttempt.ended)
         void Promise.all(attempts).then(() => this.firstAttempt.end())
         await this.#doubt.promise
-        await this.#pause(leastRefreshIntervalMs)
+        await pause(leastRefreshIntervalMs, this.#closing.signal)
       } catch (error) {
         this.firstAttempt.end()
         this.#options.onTrouble('unreachable', troubleCode(error))
-        await this.#pause(reconnectDelayMs(failures, this.#options.random()))
+        await pause(reconnectDelayMs(failures, this.#options.random()), this.#closing.signal)
         failures += 1
       }
     }
@@ -160,10 +166,6 @@ export class RedisCluster implements RedisLink {
     const master = { endpoint, link }
     this.#masters.set(name, master)
     return master
-  }
-
-  #pause(ms: number): Promise<void> {
-    return delay(ms, undefined, { signal: this.#closing.signal }).catch(() => {})
   }
 }
 

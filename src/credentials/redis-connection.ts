@@ -1,6 +1,4 @@
-import { setTimeout as delay } from 'node:timers/promises'
-
-import { answerWithin, NoAnswer, RedisError, RedisRefusal, troubleCode } from './redis-client.ts'
+import { answerWithin, NoAnswer, pause, RedisError, RedisRefusal, troubleCode } from './redis-client.ts'
 
 import type { RedisClient } from './redis-client.ts'
 
@@ -82,11 +80,11 @@ export class RedisConnection implements RedisLink {
 
   async #stayConnected(): Promise<void> {
     // Opening the first connection loads the client, so other parts that start must not wait for it.
-    await this.#pause(0)
+    await pause(0, this.#closing.signal)
     let failures = 0
     while (!this.#closing.signal.aborted) {
       failures = (await this.#connectOnce()) ? 0 : failures + 1
-      await this.#pause(reconnectDelayMs(Math.max(0, failures - 1), this.#options.random()))
+      await pause(reconnectDelayMs(Math.max(0, failures - 1), this.#options.random()), this.#closing.signal)
     }
   }
 
@@ -164,10 +162,6 @@ export class RedisConnection implements RedisLink {
     const client = this.#client
     this.#client = null
     client?.destroy()
-  }
-
-  #pause(ms: number): Promise<void> {
-    return delay(ms, undefined, { signal: this.#closing.signal }).catch(() => {})
   }
 }
 

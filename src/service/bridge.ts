@@ -6,16 +6,15 @@ import { expositionType, renderFamilies } from '../observability/metric-families
 import { createStatsd } from '../observability/statsd.ts'
 import { takeOver } from '../settings/settings.ts'
 import { commit, version } from '../version.ts'
-import { connect } from './connections.ts'
 import { createObservers } from './observers.ts'
-import { createServices } from './services.ts'
+import { connect, createServices } from './services.ts'
 
 import type { Log } from '../observability/log.ts'
 import type { MetricFamily } from '../observability/metric-families.ts'
 import type { Settings } from '../settings/settings.ts'
 import type { Services } from '../routes/services.ts'
 import type { DatagramSocket, Statsd } from '../observability/statsd.ts'
-import type { BridgeHost } from './connections.ts'
+import type { BridgeHost } from './services.ts'
 
 /** A bridge that listens. */
 export interface Bridge {

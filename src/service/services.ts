@@ -2,8 +2,13 @@ import { Locks } from '../batch/pace.ts'
 import { AnswerMemory } from '../batch/reads.ts'
 import { runTransaction } from '../batch/transaction.ts'
 import { Credentials } from '../credentials/credentials.ts'
+import { createRedisStore } from '../credentials/redis-store.ts'
 import { overload } from '../protocol/error-reply.ts'
+import { Breakers } from '../upstream/circuit-breaker.ts'
+import { callLimitsFor } from '../upstream/concurrency-limits.ts'
+import { createUpstream } from '../upstream/send.ts'
 import { createSyncStorage } from '../upstream/sync-storage.ts'
+import { TokenServer } from '../upstream/token-server.ts'
 import { commit, name, source, version } from '../version.ts'
 
 import type { ExposedSettings } from '../protocol/reply.ts'
@@ -11,10 +16,35 @@ import type { LoadShedder } from '../routes/load-shedding.ts'
 import type { Identity, SyncCredentials } from '../domain/credentials.ts'
 import type { BulkStorage } from '../domain/record-storage.ts'
 import type { Call, Heartbeat, Services } from '../routes/services.ts'
+import type { CredentialStore } from '../credentials/shared-credentials.ts'
+import type { ProcessUsage } from '../observability/metrics.ts'
 import type { Settings } from '../settings/settings.ts'
 import type { StorageClient } from '../upstream/call.ts'
-import type { BridgeHost, Connections } from './connections.ts'
+import type { BreakerCount } from '../upstream/circuit-breaker.ts'
+import type { Upstream } from '../upstream/send.ts'
 import type { Observers } from './observers.ts'
+
+/** The operating system as a bridge sees it. */
+export interface BridgeHost {
+  /** Wall clock, ms since 1970. */
+  now(): number
+  /** A clock in ms that never goes back. */
+  monotonicNow(): number
+  randomBytes(length: number): Uint8Array
+  /** Absent where nothing is known about the process. */
+  processes?: ProcessFigures
+}
+
+/** What a process knows about itself. */
+export interface ProcessFigures {
+  usage(): ProcessUsage
+  /** Processor time that this process has used so far, in ms. */
+  cpuMs(): number
+  /** Memory that this process holds. */
+  residentBytes(): number
+  /** Bytes sent by a local port that are not acknowledged, by the remote port; null where that is not known. */
+  unsentBytes(localPort: number): ReadonlyMap<number, number> | null
+}
 
 // The part of a request's time that is kept for committing what a batch has prepared.
 const largestCommitReserveMs = 5000
@@ -127,16 +157,69 @@ export function createServices(
         answerMemory,
         observe: observers.transaction,
       }),
-    heartbeat: createHeartbeat({
-      tokenServer: (timeoutMs) => tokenServer.heartbeat(timeoutMs),
-      cache: async () => store === null || (await store.ping()),
-      timeoutMs: settings.tokenServerHeartbeatTimeoutSeconds * 1000,
-      now,
-    }),
+    heartbeat: createHeartbeat(connections, settings.tokenServerHeartbeatTimeoutSeconds * 1000, now),
     observe: observers.request,
     observeRejection: observers.refused,
     observeBatch: observers.batch,
     reportError: observers.error,
+  }
+}
+
+/** The connections to token server, storage and cache. */
+export interface Connections {
+  upstream: Upstream
+  tokenServer: TokenServer
+  /** The store that processes share; null: every process remembers by itself. */
+  store: CredentialStore | null
+  /** The breakers that are not closed. */
+  breakers(): BreakerCount[]
+  /** Trusts the certificate authorities of these settings from now on. */
+  setCertificateAuthorities(settings: Settings): void
+}
+
+export function connect(
+  settings: Settings,
+  host: Pick<BridgeHost, 'now' | 'monotonicNow'>,
+  observers: Pick<Observers, 'upstreamCall' | 'breaker' | 'redisTrouble'>,
+): Connections {
+  const clock = { now: host.monotonicNow, random: Math.random }
+  let ca = settings.certificateCaBundle?.pem
+  const breakers = new Breakers({ ...clock, observe: observers.breaker })
+  const upstream = createUpstream({
+    limits: callLimitsFor(settings.maxConcurrentRequests),
+    breakers,
+    ...(ca !== undefined && { ca }),
+    ...clock,
+    observe: observers.upstreamCall,
+    delay: Bun.sleep,
+  })
+  const tokenServer = new TokenServer({
+    url: settings.tokenServerUrl,
+    send: upstream.send,
+    timeoutMs: settings.upstreamTimeoutSeconds * 1000,
+    now: host.now,
+    userAgent: product,
+  })
+  const store =
+    settings.cacheBackend === 'memory'
+      ? null
+      : createRedisStore({
+          address: settings.cacheUrl,
+          prefix: settings.cachePrefix,
+          random: Math.random,
+          onTrouble: observers.redisTrouble,
+        })
+  return {
+    upstream,
+    tokenServer,
+    store,
+    breakers: () => breakers.counts(),
+    setCertificateAuthorities({ certificateCaBundle }) {
+      // Circuit breakers and limits begin anew with it, so it happens only after a change.
+      if (certificateCaBundle?.pem === ca) return
+      ca = certificateCaBundle?.pem
+      upstream.setCertificateAuthorities(ca)
+    },
   }
 }
 
@@ -152,28 +235,19 @@ function createIdGenerator(random: Uint8Array): () => string {
   }
 }
 
-interface HeartbeatOptions {
-  tokenServer(timeoutMs: number): Promise<boolean>
-  cache(): Promise<boolean>
-  /** How long a probe may take. */
-  timeoutMs: number
-  /** A clock in ms. */
-  now(): number
-}
-
 /**
  * Probes what the service depends on, at most once in 5 s however often it is asked, so that a health check can't be
  * used to hammer others. Never rejects; a probe without an answer in time counts as failed.
  */
-function createHeartbeat({ tokenServer, cache, timeoutMs, now }: HeartbeatOptions): () => Promise<Heartbeat> {
+function createHeartbeat({ tokenServer, store }: Connections, timeoutMs: number, now: () => number) {
   let last: { probe: Promise<Heartbeat>; untilMs: number } | null = null
 
   async function probe(): Promise<Heartbeat> {
-    const [storage, cacheAnswers] = await Promise.all([
-      withDeadline(tokenServer(timeoutMs), timeoutMs),
-      withDeadline(cache(), timeoutMs),
+    const [storage, cache] = await Promise.all([
+      withDeadline(tokenServer.heartbeat(timeoutMs), timeoutMs),
+      store === null || withDeadline(store.ping(), timeoutMs),
     ])
-    return { storage, cache: cacheAnswers, permission: true }
+    return { storage, cache, permission: true }
   }
 
   return () => {
