@@ -96,7 +96,7 @@ const silenceTimeoutMs = 1500
 
 // A service with the memory store never pays for the package, and no first answer waits until it is loaded.
 const loadingDelayMs = 25
-let library: Promise<typeof import('redis')> | null = null
+let library: Promise<typeof redisPackage> | null = null
 
 /** Connects once, until the signal says that nobody waits any more. Rejects with `RedisError`. */
 export async function openClient(
