@@ -43,7 +43,11 @@ export function readSettings(sources: SettingsSources): SettingsOutcome {
   const settings = { writable } as Settings
   const effective: EffectiveSetting[] = []
   const missing: SettingsProblem[] = []
-  for (const [name, setting] of Object.entries<AnySetting>(settingsSchema)) {
+  // Each collection has settings of its own, booleans like this one.
+  const gates = [...given.keys()]
+    .filter(collectionGate)
+    .map((name) => [name, settingsSchema.readonly] as const)
+  for (const [name, setting] of [...Object.entries<AnySetting>(settingsSchema), ...gates]) {
     const found = given.get(name)
     const text = found ? found.text : setting.initial
     if (text === required) {
@@ -53,22 +57,14 @@ export function readSettings(sources: SettingsSources): SettingsOutcome {
     const value = readValue(text, setting, context, (message, remedy) => {
       problems.push({ where: found?.source ?? 'default', key: `service.${name}`, message, remedy })
     })
-    Object.assign(settings, { [camelCase(name)]: value })
+    const gate = collectionGate(name)
+    if (!gate) Object.assign(settings, { [camelCase(name)]: value })
+    else if (value === true) writable[gate.method].add(gate.collection)
     effective.push({ name, text, source: found?.source ?? 'default', secret: setting.secret === true })
   }
 
-  for (const { name, text, source } of given.values()) {
-    const gate = collectionGate(name)
-    if (!gate) continue
-    const opened = readValue(text, gateSetting, context, (message, remedy) => {
-      problems.push({ where: source, key: `service.${name}`, message, remedy })
-    })
-    if (opened === true) writable[gate.method].add(gate.collection)
-    effective.push({ name, text, source, secret: false })
-  }
-
   if (problems.length > 0 || missing.length > 0) {
-    return { problems: [...problems.toSorted(byPlace), ...missing] }
+    return { problems: [...problems.toSorted((a, b) => lineOf(a) - lineOf(b)), ...missing] }
   }
   return {
     settings,
@@ -109,9 +105,6 @@ export function renderProblem({ where, key, message, remedy }: SettingsProblem):
   return [where, key, message, remedy].filter((part) => part !== null).join(': ')
 }
 
-// Settings of collections are booleans like this one.
-const gateSetting = settingsSchema.readonly
-
 function missingSetting(name: string, setting: AnySetting, file: SettingsSources['file']): SettingsProblem {
   const example = setting.secret
     ? 'and 64 hexadecimal characters ("sync-bridge init" makes them)'
@@ -135,10 +128,6 @@ function readValue(
   const hint = commented ? ', and comments on lines of their own' : ''
   report(reading.problem, reading.remedy + hint)
   return null
-}
-
-function byPlace(a: SettingsProblem, b: SettingsProblem): number {
-  return lineOf(a) - lineOf(b)
 }
 
 function lineOf({ where }: SettingsProblem): number {
