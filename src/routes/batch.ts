@@ -29,12 +29,13 @@ import type { Call, Services } from './services.ts'
 
 /** POST /batch: many requests, one transaction. */
 export function addBatchRoute(app: App, prefix: string, services: Services): void {
+  const identities = new IdentityReader()
   app.post(
     prefix + batch.path,
     async ({ headers, call }) => {
       requireAuthorization(headers)
       const body = receiveBody(call, services)
-      const storages = new Storages(call, services)
+      const storages = new Storages(identities, call, services)
       // No sub-request is looked at before the envelope's identity proved good. An assertion without a client state
       // belongs to the buckets that the sub-requests name, and can't be proved before.
       const identity = readAnonymousIdentity(headers)
@@ -83,10 +84,10 @@ type Opened = { storage: BulkStorage } | { reply: Reply }
 class Storages {
   /** All storages that could be opened. */
   readonly opened: BulkStorage[] = []
-  readonly identities = new IdentityReader()
   readonly #openings = new Map<string, Promise<Opened>>()
 
   constructor(
+    readonly identities: IdentityReader,
     private readonly call: Call,
     private readonly services: Services,
   ) {}
