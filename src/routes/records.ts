@@ -24,20 +24,9 @@ export function addBucketRoutes(app: App, prefix: string, services: Services): v
     app.route(
       method,
       prefix + path,
-      async ({ params, query, headers, call }) => {
+      ({ params, query, headers, call }) => {
         call.route = name
-        const input: BucketInput = { params, query, headers, address: call }
-        const { identity, isLegacyBucket } = identities.read(call.headers, input.params.bucket_id ?? '')
-        call.isLegacyBucket = isLegacyBucket
-        const opened = services.openStorage(identity, call)
-        // Remembered credentials are at hand, and most requests have them: nothing is waited for then.
-        const storage = opened instanceof Promise ? await opened : opened
-        call.notices = storage.notices
-        if (call.body) {
-          await call.body.arrived
-          input.body = call.body.parse(storage.owner, readJson)
-        }
-        return await answer(resource, input, storage, call, services)
+        return answer(resource, { params, query, headers, address: call }, call, identities, services)
       },
       {
         params,
@@ -67,14 +56,24 @@ function requireEnabled(resource: Resource, params: object, call: Call, services
 async function answer(
   resource: BucketResource,
   input: BucketInput,
-  storage: BulkStorage,
   call: Call,
+  identities: IdentityReader,
   services: Services,
 ): Promise<Reply> {
+  const { identity, isLegacyBucket } = identities.read(call.headers, input.params.bucket_id ?? '')
+  call.isLegacyBucket = isLegacyBucket
+  const opened = services.openStorage(identity, call)
+  // Remembered credentials are at hand, and most requests have them: nothing is waited for then.
+  const storage = opened instanceof Promise ? await opened : opened
+  const { owner } = storage
+  call.notices = storage.notices
+  if (call.body) {
+    await call.body.arrived
+    input.body = call.body.parse(owner, readJson)
+  }
   const problems: Problem[] = []
   const operation = resource.operation(input, problems)
   if (problems.length > 0) throw invalidRequest(problems)
-  const { owner } = storage
   // Only a list may have to wait for its turn, and nothing else pays for a wait.
   const permit = operation.kind === 'list' ? await acquireList(owner, services) : services.load.acquire(owner)
   if (!permit) throw overload
