@@ -129,17 +129,13 @@ export function readTasks(
   const gets = operations.flatMap(({ index, operation }) =>
     operation.kind === 'get' ? [{ index, operation }] : [],
   )
-  const others = operations.filter(({ operation }) => operation.kind !== 'get')
+  const areTogether = gets.length > 1
+  const others = operations.filter(({ operation }) => !areTogether || operation.kind !== 'get')
   const tasks = others.map(({ index, operation }) => ({
     indices: [index],
     run: async () => [await readOne(storage, operation, budget)],
   }))
-  if (gets.length === 1) {
-    const { index, operation } = gets[0]!
-    const run = async () => [await storage.get(collection, operation.id, operation.precondition)]
-    return [...tasks, { indices: [index], run }]
-  }
-  if (gets.length === 0) return tasks
+  if (!areTogether) return tasks
   const run = async () => {
     const ids = [...new Set(gets.map(({ operation }) => operation.id))]
     const { records } = await storage.snapshot(collection, ids)
@@ -154,6 +150,8 @@ async function readOne(
   budget: AnswerBudget,
 ): Promise<OperationOutcome> {
   switch (operation.kind) {
+    case 'get':
+      return await storage.get(operation.collection, operation.id, operation.precondition)
     case 'list':
       return await readWholeList(storage, operation, budget)
     case 'count': {
@@ -317,7 +315,7 @@ async function readBytes(
       budget.requireTime()
       const { done, value } = await reader.read()
       isWhole = done
-      if (done) return joined(chunks, length)
+      if (done) return Buffer.concat(chunks, length)
       if (!budget.take(value.byteLength)) {
         budget.giveBack(length)
         return null
@@ -330,14 +328,4 @@ async function readBytes(
     if (!isWhole) await reader.cancel().catch(() => {})
     reader.releaseLock()
   }
-}
-
-function joined(chunks: Uint8Array[], length: number): Uint8Array {
-  const bytes = new Uint8Array(length)
-  let position = 0
-  for (const chunk of chunks) {
-    bytes.set(chunk, position)
-    position += chunk.byteLength
-  }
-  return bytes
 }
