@@ -37,6 +37,8 @@ export class CollectionState {
   #limits: StorageLimits | null = null
   /** The simulation and its plan; null as soon as anything changes that they follow from. */
   #decided: { simulation: Simulation; plan: CollectionPlan } | null = null
+  /** Whether all changes are upstream, so that nothing is decided any more. */
+  #isSettled = false
   readonly #operations: NumberedOperation[]
   readonly #prefixes = new Map<string, CommittedPrefix[]>()
   readonly #writtenAt = new Map<string, Timestamp>()
@@ -80,13 +82,13 @@ export class CollectionState {
   /** No further write is possible. The error becomes the outcome of the operations that are not settled. */
   fail(error: ServiceError): void {
     this.#failure = error
-    this.#decided = null
+    this.#reconsider()
   }
 
   /** Judges and plans the writes by the storage's limits. */
   applyLimits(limits: StorageLimits): void {
     this.#limits = limits
-    this.#decided = null
+    this.#reconsider()
   }
 
   /** The storage refused these records. */
@@ -111,7 +113,7 @@ export class CollectionState {
   /** Continues with newer versions of the records whose operations are not settled. */
   refresh(snapshot: Snapshot): void {
     this.#wasRefreshed = true
-    this.#decided = null
+    this.#reconsider()
     this.#view = { ...this.#view, records: snapshot.records }
     this.#since = snapshot.timestamp
   }
@@ -138,12 +140,13 @@ export class CollectionState {
 
   /** Records that a step is upstream, except for the refused ids. */
   settle(step: VisibleStep, at: Timestamp, refused: Map<string, Rejection>): void {
-    const { plan } = this
+    const { simulation, plan } = this.#decide()
+    this.#isSettled = refused.size === 0 && isLast(step, plan)
     if (step.kind === 'remove') this.#settleRemoval(step.ids, plan)
     else this.#settleWrite(step, at, refused, plan)
     this.#since = at
     this.#committedAt = at
-    this.#decided = null
+    this.#decided = this.#isSettled ? { simulation, plan: planChanges(new Map(), this.#limits) } : null
   }
 
   /** The collection's timestamp as the operation of that index sees it. Called once everything is settled. */
@@ -177,6 +180,10 @@ export class CollectionState {
       maxPayloadBytes: this.#limits?.maxRecordPayloadBytes ?? Number.POSITIVE_INFINITY,
     })
     return (this.#decided = { simulation, plan: planChanges(simulation.changes, this.#limits) })
+  }
+
+  #reconsider(): void {
+    if (!this.#isSettled) this.#decided = null
   }
 
   #settleRemoval(ids: string[], { resets, deletes }: CollectionPlan): void {
@@ -242,9 +249,16 @@ export class CollectionState {
   }
 
   #closePrefix(id: string, until: number): void {
+    if (this.#isSettled) return
     const prefixes = this.#prefixes.get(id) ?? []
     if (prefixes.at(-1)?.until === Number.POSITIVE_INFINITY) return
     const base = this.#view.records.get(id) ?? null
     this.#prefixes.set(id, [...prefixes, { until, base, rejection: this.#rejected.get(id) ?? null }])
   }
+}
+
+/** Whether the plan has nothing beside this step. */
+function isLast(step: VisibleStep, { resets, puts, deletes }: CollectionPlan): boolean {
+  if (resets.size > 0) return false
+  return step.kind === 'remove' || (deletes.length === 0 && step.records.length === puts.length)
 }
