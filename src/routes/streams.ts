@@ -18,10 +18,15 @@ export interface AnswerStreamsOptions {
 // Lists in flight, from the question to the last byte. Each holds up to 2 MB of the storage's answer. They are fewer than
 // the 64 streams of `upstream`, so that no list waits there, with a permit of its node, while readers stall.
 const maxLists = 48
-// The runtime holds one piece more than the operating system does, so slow readers get small pieces.
-const pieceBytes = 64 * 1024
+// The runtime holds one piece more than the operating system does. So slow readers get small pieces, and nobody gets a large one
+// before it is known how fast the reader is.
+const pieceBytes = 128 * 1024
+const secondPieceBytes = 64 * 1024
 const slowPieceBytes = 16 * 1024
 const slowPieceAfterMs = 500
+// The runtime sends its last headers together with a first piece of up to 16 KB. Before a larger one it makes a system call for each
+// of their names, colons, values and line breaks.
+const firstPieceBytes = 8 * 1024
 // How long a list waits for its turn.
 const waitMs = 10_000
 // The time that a reader may be slow for, and the bytes that it must take in that time.
@@ -270,11 +275,18 @@ class Stream {
       this.ended()
       throw error
     }
-    const length = this.#waitedMs > slowPieceAfterMs ? slowPieceBytes : pieceBytes
+    const isFirst = this.#handedOnBytes === 0
+    if (isFirst) this.#handOn(firstPieceBytes)
+    const isSlow = this.#waitedMs > slowPieceAfterMs
+    this.#handOn(isSlow ? slowPieceBytes : isFirst ? secondPieceBytes : pieceBytes)
+    this.#waitsSinceMs = this.now()
+  }
+
+  #handOn(length: number): void {
+    if (this.#rest.length === 0) return
     const piece = this.#rest.subarray(0, length)
     this.#rest = this.#rest.subarray(length)
     this.#handedOnBytes += piece.length
-    this.#waitsSinceMs = this.now()
     this.#controller.enqueue(piece)
   }
 

@@ -135,6 +135,16 @@ describe('AnswerStreams.send', () => {
     expect([endings, world.streams.active]).toEqual([1, 0])
   })
 
+  it('hands over first what fits beside the head, and large pieces to those who take them', async () => {
+    const { reader } = send(createStreams(), new Uint8Array(300_000))
+
+    const lengths: number[] = []
+    for (let piece = await reader.read(); !piece.done; piece = await reader.read())
+      lengths.push(piece.value.length)
+
+    expect(lengths).toEqual([8192, 65_536, 131_072, 300_000 - 8192 - 65_536 - 131_072])
+  })
+
   it('passes on a stream that breaks', async () => {
     const world = createStreams()
     const broken = new ReadableStream<Uint8Array>({ pull: () => Promise.reject(new Error('gone')) })
