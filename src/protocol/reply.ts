@@ -121,15 +121,17 @@ export function isLarge(body: Reply['body']): body is NonNullable<Reply['body']>
   return body !== null && (body instanceof ReadableStream || body.length > largeBytes)
 }
 
-const largeCopyBytes = 32 * 1024
+const oneWriteBytes = 12 * 1024
 
-/** A body of many bytes as a stream of one piece: the runtime sends it from where it is, whereas it would copy bytes first. */
+/**
+ * A body that is larger than the runtime's buffer for a head and its body as a stream of one piece. Otherwise the runtime makes
+ * a system call for each name, colon, value and line break of the head, and copies the bytes.
+ */
 function sendable(body: Reply['body']): BodyInit | null {
-  if (!(body instanceof Uint8Array)) return body
-  if (body.length <= largeCopyBytes) return body as BodyInit
+  if (body === null || body instanceof ReadableStream || body.length <= oneWriteBytes) return body as BodyInit
   return new ReadableStream<Uint8Array>({
     start(controller) {
-      controller.enqueue(body)
+      controller.enqueue(typeof body === 'string' ? new TextEncoder().encode(body) : body)
       controller.close()
     },
   })
