@@ -46,15 +46,15 @@ export function addBatchRoute(app: App, prefix: string, services: Services): voi
       const merged = readBatch(body.parse(sender, readJson), headers, services.settings)
       const pending = await Promise.all(merged.map((each) => prepare(each, storages, call, services)))
       const user = storages.opened[0]?.owner ?? sender
-      const permit = services.load.acquire(user, merged.length)
-      if (!permit) throw overload
+      const release = services.load.acquire(user, merged.length)
+      if (!release) throw overload
       try {
         const replies = await carryOut(pending, storages, call, services)
         services.observeBatch(merged, replies)
         const responses = replies.map((reply, index) => toSubResponse(merged[index]!, reply))
         return { ...jsonReply({}), body: `{"responses":[${responses.join(',')}]}` }
       } finally {
-        permit.release()
+        release()
       }
     },
     { parse: 'none', headers: batch.headers },

@@ -31,11 +31,8 @@ export interface LoadOptions {
   observeRejection(reason: RejectionReason): void
 }
 
-/** A permit: the right of one request to be in flight. */
-export interface Permit {
-  /** Releases the permit; further calls do nothing. */
-  release(): void
-}
+/** Releases a permit, the right of one request to be in flight; called once. */
+export type Release = () => void
 
 /** The length of one window, after which the event loop's lag is judged. */
 export const windowMs = 100
@@ -124,7 +121,7 @@ export class LoadShedder {
    * A permit for a request of that user, or for a batch of so many; null: it must be rejected. The user's name is as
    * secret as the credentials, and is forgotten with the last permit.
    */
-  acquire(user: string, requests = 1): Permit | null {
+  acquire(user: string, requests = 1): Release | null {
     // A batch of any size must fit in when nothing else is in flight.
     const weight = Math.max(1, Math.min(requests, this.#limit.floor))
     this.#noteUser(user)
@@ -133,11 +130,9 @@ export class LoadShedder {
     this.#begun += 1
     if (this.#weight > this.#peak) this.#peak = this.#weight
     this.#requestsOf.set(user, (this.#requestsOf.get(user) ?? 0) + 1)
-    return {
-      release: once(() => {
-        this.#weight -= weight
-        countDown(this.#requestsOf, user)
-      }),
+    return () => {
+      this.#weight -= weight
+      countDown(this.#requestsOf, user)
     }
   }
 
@@ -146,7 +141,7 @@ export class LoadShedder {
    * Anybody can make up credentials, so these questions must leave room at the token server for requests for data.
    * Requests with the same credentials share one question.
    */
-  acquireRootView(credentials: string): Permit | null {
+  acquireRootView(credentials: string): Release | null {
     const sharing = this.#rootViewsOf.get(credentials) ?? 0
     const isFull = sharing === 0 && this.#rootViewsOf.size >= maxRootViews
     if (isFull || this.#weight >= this.#limit.value) {
@@ -154,7 +149,7 @@ export class LoadShedder {
       return null
     }
     this.#rootViewsOf.set(credentials, sharing + 1)
-    return { release: once(() => countDown(this.#rootViewsOf, credentials)) }
+    return () => countDown(this.#rootViewsOf, credentials)
   }
 
   /** Called every `windowMs`: judges the last window, and releases delayed rejections. */
@@ -325,14 +320,4 @@ export function countDown(counts: Map<string, number>, name: string): void {
   const others = counts.get(name)! - 1
   if (others === 0) counts.delete(name)
   else counts.set(name, others)
-}
-
-/** The same function, of which only the first call counts. */
-export function once(action: () => void): () => void {
-  let isDone = false
-  return () => {
-    if (isDone) return
-    isDone = true
-    action()
-  }
 }

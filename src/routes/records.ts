@@ -12,7 +12,7 @@ import { bucketResources, isEnabled } from '../protocol/resources.ts'
 import { discardBody } from './body.ts'
 import { belowVersion, receiveBody, refusedMethod } from './guard.ts'
 import type { App } from './guard.ts'
-import type { Permit } from './load-shedding.ts'
+import type { Release } from './load-shedding.ts'
 import type { Call, Services } from './services.ts'
 
 /** Buckets, collections and records: read the request, ask the storage of its user, answer. */
@@ -75,8 +75,9 @@ async function answer(
   const operation = resource.operation(input, problems)
   if (problems.length > 0) throw invalidRequest(problems)
   // Only a list may have to wait for its turn, and nothing else pays for a wait.
-  const permit = operation.kind === 'list' ? await acquireList(owner, services) : services.load.acquire(owner)
-  if (!permit) throw overload
+  const release =
+    operation.kind === 'list' ? await acquireList(owner, services) : services.load.acquire(owner)
+  if (!release) throw overload
   let reply: Reply | null = null
   try {
     const outcome = await execute(operation, storage, call, services)
@@ -84,24 +85,24 @@ async function answer(
     return (reply = resource.answer(outcome, input, services.settings))
   } finally {
     // A list is in flight until the last byte of it was handed on.
-    if (reply?.body instanceof ReadableStream) reply.ended = () => permit.release()
-    else permit.release()
+    if (reply?.body instanceof ReadableStream) reply.ended = release
+    else release()
   }
 }
 
 /** A permit for a list, which waits for its turn among the lists of its user; null: it must be rejected. */
-async function acquireList(user: string, { load, streams }: Services): Promise<Permit | null> {
-  const turn = await streams.acquire(user)
-  const permit = turn && load.acquire(user)
-  if (!permit) turn?.release()
-  return (
-    permit && {
-      release() {
-        permit.release()
-        turn.release()
-      },
-    }
-  )
+async function acquireList(user: string, { load, streams }: Services): Promise<Release | null> {
+  const endTurn = await streams.acquire(user)
+  if (!endTurn) return null
+  const release = load.acquire(user)
+  if (!release) {
+    endTurn()
+    return null
+  }
+  return () => {
+    release()
+    endTurn()
+  }
 }
 
 /** Carries out one operation. Lists stream as they come; a write is a transaction of one step. */

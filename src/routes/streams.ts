@@ -1,5 +1,5 @@
-import { countDown, once } from './load-shedding.ts'
-import type { Permit } from './load-shedding.ts'
+import { countDown } from './load-shedding.ts'
+import type { Release } from './load-shedding.ts'
 
 export interface AnswerStreamsOptions {
   /** Lists of one user in flight at most, from the question to the last byte; 0: as many as there are. */
@@ -63,7 +63,7 @@ export class AnswerStreams {
    * A permit to ask for a list and to send it to that user. A list over the limit waits for another one to end; null when
    * none does in time. Of the waiting ones, the user with the fewest lists comes first.
    */
-  acquire(user: string): Permit | Promise<Permit | null> {
+  acquire(user: string): Release | Promise<Release | null> {
     const { now } = this.options
     if (this.#mayBegin(user)) return this.#begin(user)
     return new Promise((resolve) => void this.#waiting.add({ user, resolve, untilMs: now() + waitMs }))
@@ -112,15 +112,13 @@ export class AnswerStreams {
     return this.#listsOf.get(user) ?? 0
   }
 
-  #begin(user: string): Permit {
+  #begin(user: string): Release {
     this.#lists += 1
     this.#listsOf.set(user, (this.#listsOf.get(user) ?? 0) + 1)
-    return {
-      release: once(() => {
-        this.#lists -= 1
-        countDown(this.#listsOf, user)
-        this.#admitNext()
-      }),
+    return () => {
+      this.#lists -= 1
+      countDown(this.#listsOf, user)
+      this.#admitNext()
     }
   }
 
@@ -177,7 +175,7 @@ type Body = string | Uint8Array | ReadableStream<Uint8Array>
 
 interface WaitingList {
   user: string
-  resolve(permit: Permit | null): void
+  resolve(release: Release | null): void
   untilMs: number
 }
 

@@ -134,15 +134,15 @@ export function createServices(
       return storageOf(identity, known, call)
     },
     async identify(identity, requestId) {
-      const permit = load.acquireRootView(identity.key)
-      if (!permit) throw overload
+      const release = load.acquireRootView(identity.key)
+      if (!release) throw overload
       try {
         const { credentials: found } = await credentials.obtain(identity, requestId)
         return String(found.uid)
       } catch {
         return null
       } finally {
-        permit.release()
+        release()
       }
     },
     transact: (steps, deadlineAtMs) =>

@@ -182,7 +182,7 @@ describe('a batch', () => {
 describe('a user who has much under way', () => {
   it('is refused when there is hardly any room left, and nobody else is', async () => {
     const world = start({ maxRequests: 20, maxRequestsOfUser: 4 })
-    world.clock.load.acquire('a passer-by')!.release()
+    world.clock.load.acquire('a passer-by')!()
     const greedy = await world.crowd(16, 'greedy')
 
     expect((await world.ask('greedy', one)).status).toBe(503)
@@ -222,7 +222,7 @@ describe('what is under way', () => {
 
   it('counts a streamed list until its end, as one of its user’s too', async () => {
     const world = start({ maxRequests: 5, maxRequestsOfUser: 4 })
-    world.clock.load.acquire('a passer-by')!.release()
+    world.clock.load.acquire('a passer-by')!()
     world.answerAll()
     const readers = []
     for (let count = 0; count < 4; count++) readers.push(await beginList(world))
@@ -238,7 +238,7 @@ describe('what is under way', () => {
 
   it('does not count a list that broke off', async () => {
     const world = start({ maxRequests: 5, maxRequestsOfUser: 4 })
-    world.clock.load.acquire('a passer-by')!.release()
+    world.clock.load.acquire('a passer-by')!()
     world.answerAll()
     const readers = []
     for (let count = 0; count < 4; count++) readers.push(await beginList(world))
@@ -252,7 +252,7 @@ describe('what is under way', () => {
 
   it('does not count a list whose reader has left', async () => {
     const world = start({ maxRequests: 5, maxRequestsOfUser: 4 })
-    world.clock.load.acquire('a passer-by')!.release()
+    world.clock.load.acquire('a passer-by')!()
     world.answerAll()
     const leaving = new AbortController()
     for (let count = 0; count < 4; count++) await beginList(world, leaving.signal)

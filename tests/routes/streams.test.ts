@@ -6,7 +6,7 @@ import { eventually } from '../support/eventually.ts'
 import { one, startCrowdedWorld } from './crowded-world.ts'
 
 import type { Socket } from 'node:net'
-import type { Permit } from '../../src/routes/load-shedding.ts'
+import type { Release } from '../../src/routes/load-shedding.ts'
 import type { AnswerStreamsOptions } from '../../src/routes/streams.ts'
 import type { CrowdedWorld } from './crowded-world.ts'
 
@@ -82,8 +82,7 @@ describe('AnswerStreams.acquire', () => {
     await Promise.resolve()
     expect(hasBegun).toBe(false)
     const [first] = await Promise.all(permits)
-    first!.release()
-    first!.release()
+    first!()
 
     expect(await ninth).not.toBeNull()
     expect(streams.acquire('greedy')).toBeInstanceOf(Promise)
@@ -114,7 +113,7 @@ describe('AnswerStreams.acquire', () => {
 
     const modest = Array.from({ length: 8 }, (_, index) => streams.acquire(`modest ${index}`))
     const late = streams.acquire('late')
-    ;(modest[0] as Permit).release()
+    ;(modest[0] as Release)()
 
     expect(modest.some((permit) => permit instanceof Promise)).toBe(false)
     expect(late).toBeInstanceOf(Promise)
@@ -222,8 +221,8 @@ describe('AnswerStreams.send', () => {
   it('makes room for others when nearly all places are taken by readers that are slow', async () => {
     const world = createStreams()
     const all = Array.from({ length: 48 }, (_, index) => {
-      const permit = world.streams.acquire(`user ${index % 24}`) as Permit
-      return send(world, endless(1_000_000).stream, () => permit.release())
+      const release = world.streams.acquire(`user ${index % 24}`) as Release
+      return send(world, endless(1_000_000).stream, release)
     })
     for (const [index, { reader }] of all.entries()) {
       // The last ten have taken much more than the buffers of the operating system hold.
