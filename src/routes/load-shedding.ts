@@ -31,7 +31,7 @@ export interface LoadOptions {
   observeRejection(reason: RejectionReason): void
 }
 
-/** Releases a permit, the right of one request to be in flight; called once. */
+/** Releases a permit, the right of one request to be in flight; further calls do nothing. */
 export type Release = () => void
 
 /** The length of one window, after which the event loop's lag is judged. */
@@ -130,10 +130,10 @@ export class LoadShedder {
     this.#begun += 1
     if (this.#weight > this.#peak) this.#peak = this.#weight
     this.#requestsOf.set(user, (this.#requestsOf.get(user) ?? 0) + 1)
-    return () => {
+    return once(() => {
       this.#weight -= weight
       countDown(this.#requestsOf, user)
-    }
+    })
   }
 
   /**
@@ -149,7 +149,7 @@ export class LoadShedder {
       return null
     }
     this.#rootViewsOf.set(credentials, sharing + 1)
-    return () => countDown(this.#rootViewsOf, credentials)
+    return once(() => countDown(this.#rootViewsOf, credentials))
   }
 
   /** Called every `windowMs`: judges the last window, and releases delayed rejections. */
@@ -320,4 +320,14 @@ export function countDown(counts: Map<string, number>, name: string): void {
   const others = counts.get(name)! - 1
   if (others === 0) counts.delete(name)
   else counts.set(name, others)
+}
+
+/** The same function, of which only the first call counts. */
+export function once(action: () => void): () => void {
+  let isDone = false
+  return () => {
+    if (isDone) return
+    isDone = true
+    action()
+  }
 }

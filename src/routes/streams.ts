@@ -1,4 +1,4 @@
-import { countDown } from './load-shedding.ts'
+import { countDown, once } from './load-shedding.ts'
 import type { Release } from './load-shedding.ts'
 
 export interface AnswerStreamsOptions {
@@ -115,11 +115,11 @@ export class AnswerStreams {
   #begin(user: string): Release {
     this.#lists += 1
     this.#listsOf.set(user, (this.#listsOf.get(user) ?? 0) + 1)
-    return () => {
+    return once(() => {
       this.#lists -= 1
       countDown(this.#listsOf, user)
       this.#admitNext()
-    }
+    })
   }
 
   #admitNext(): void {

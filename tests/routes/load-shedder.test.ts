@@ -33,6 +33,15 @@ describe('LoadShedder', () => {
     expect(crowd(clock, 2)).toHaveLength(1)
   })
 
+  it('takes a permit that is released twice for one', () => {
+    const clock = createLoadClock()
+    const [first] = crowd(clock, 100)
+
+    leave([first!, first!])
+
+    expect(crowd(clock, 2)).toHaveLength(1)
+  })
+
   it('rejects whoever gets no permit although there seemed to be room before', () => {
     const { load, rejections } = createLoadClock()
     const admitted = Array.from({ length: 150 }, (_, index) => load.acquire(`user ${index}`))

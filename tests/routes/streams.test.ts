@@ -83,6 +83,7 @@ describe('AnswerStreams.acquire', () => {
     expect(hasBegun).toBe(false)
     const [first] = await Promise.all(permits)
     first!()
+    first!()
 
     expect(await ninth).not.toBeNull()
     expect(streams.acquire('greedy')).toBeInstanceOf(Promise)
