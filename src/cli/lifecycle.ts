@@ -1,11 +1,14 @@
+import { LineWriter } from '../observability/line-writer.ts'
+import { createLog } from '../observability/log.ts'
 import { takeOver } from '../settings/settings.ts'
+import { listenForMetrics } from './listening.ts'
 import { createNotifier, takeoverRisk } from './linux.ts'
 
+import type { MetricFamily } from '../observability/metric-families.ts'
 import type { Log } from '../observability/log.ts'
 import type { Settings } from '../settings/settings.ts'
-import type { Host } from './host.ts'
+import type { Host, Output } from './host.ts'
 import type { Successor, Supervisor } from './processes.ts'
-import type { OutputLog } from './output-log.ts'
 import type { Notifier } from './linux.ts'
 
 /** Reads the settings again from their sources; null when they are bad. `report` gets every problem and warning. */
@@ -26,6 +29,8 @@ interface RunningService {
   workers: number
   /** Whether all of its processes have given a sign of life lately. */
   isResponsive(): boolean
+  /** The metrics of all of its processes. */
+  families(): Promise<MetricFamily[]>
   /** Applies new settings where that needs no new process. */
   reload(settings: Settings): void
   /**
@@ -35,6 +40,36 @@ interface RunningService {
   stop(delayMs: number): Promise<void>
   /** Ends at once. */
   abort(): Promise<void>
+}
+
+/** The log of a service, and the fate of its lines. */
+interface OutputLog {
+  log: Log
+  /** Resolves once all lines are out, or after half a second. */
+  flush(): Promise<void>
+  /** Lines lost so far. */
+  dropped(): number
+}
+
+// The most that a pipe takes in one piece, so that lines of several processes are never mixed; see pipe(7), PIPE_BUF.
+const pieceBytes = 4096
+
+/** The log on an output; a reader that stalls or leaves never delays the service. */
+export function createOutputLog(settings: Settings, host: Host, output: Output): OutputLog {
+  const writer = new LineWriter(output, {
+    pieceBytes,
+    onRecovered: (lost) => log.warning('log lines dropped', { lines: lost }),
+  })
+  const log: Log = createLog({
+    renderer: settings.loggingRenderer,
+    level: settings.loggingLevel,
+    write: (line) => writer.write(line),
+    now: host.now,
+    // See no-color.org. Whether it is a terminal takes the runtime some ms to tell, so only a text for people asks.
+    colour: settings.loggingRenderer === 'text' && output.isTty && !host.environment.NO_COLOR,
+    priorities: output.isJournal,
+  })
+  return { log, flush: () => Promise.race([writer.flush(), Bun.sleep(500)]), dropped: () => writer.dropped }
 }
 
 /** The orders to end. */
@@ -102,6 +137,11 @@ export async function runUntilStopped(
 ): Promise<number> {
   const { settings, host } = context
   const { log } = context.output
+  const metrics = await listenForMetrics(settings, host, service.families)
+  if (metrics === 'failed') {
+    await service.abort()
+    return 1
+  }
   const notifier = await createNotifier(host, service.isResponsive, (reason) =>
     log.debug('not notified', { reason }),
   )
@@ -122,6 +162,8 @@ export async function runUntilStopped(
   const delayMs = await Promise.race([orders.stop, takenOver.promise])
   changes.cancel()
   notifier.stopping()
+  // Stops at once, so that the process that takes over is the one that is asked.
+  void metrics?.stop()
   log.info('stopping', { graceSeconds: settings.shutdownGraceSeconds })
   const code = await Promise.race([service.stop(delayMs).then(() => 0), orders.abort])
   await service.abort()

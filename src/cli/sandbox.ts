@@ -13,8 +13,7 @@ import { startBridge } from '../service/bridge.ts'
 import type { Bridge } from '../service/bridge.ts'
 import type { Host } from './host.ts'
 import { describeAddressError } from './listening.ts'
-import { stopSignals } from './lifecycle.ts'
-import { createOutputLog } from './output-log.ts'
+import { createOutputLog, stopSignals } from './lifecycle.ts'
 
 /** What the sandbox starts. The operating system chooses a port that is null. */
 export interface SandboxOptions {

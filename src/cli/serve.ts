@@ -1,6 +1,5 @@
-import { runUntilStopped, stopDelayMs, stopSignals, workerOrders } from './lifecycle.ts'
-import { listenAt, listenForMetrics, publicAddress, requireFree, sharesAddresses } from './listening.ts'
-import { createOutputLog } from './output-log.ts'
+import { createOutputLog, runUntilStopped, stopDelayMs, stopSignals, workerOrders } from './lifecycle.ts'
+import { listenAt, publicAddress, requireFree, sharesAddresses } from './listening.ts'
 import { answerSupervisor, Workers } from './workers.ts'
 
 import type { MetricFamily } from '../observability/metric-families.ts'
@@ -51,22 +50,14 @@ async function serveAlone(context: ServiceContext, orders: StopOrders): Promise<
     sharesPort: settings.reusePort || host.processes?.canSharePorts === true,
   })
   if (!bridge) return 1
-  const metrics = await listenForMetrics(settings, host, async () => bridge.families())
-  if (metrics === 'failed') {
-    await bridge.stop(0)
-    return 1
-  }
   const service = {
     url: bridge.url,
     port: bridge.port,
     workers: 1,
     isResponsive: () => true,
+    families: async () => bridge.families(),
     reload: (changed: Settings) => bridge.reload(changed),
-    stop(delayMs: number) {
-      // Stops at once, so that the process that takes over is the one that is asked.
-      void metrics?.stop()
-      return drain(bridge, settings, delayMs)
-    },
+    stop: (delayMs: number) => drain(bridge, settings, delayMs),
     abort: async () => {},
   }
   return runUntilStopped(context, service, orders)
@@ -91,24 +82,21 @@ async function supervise(context: ServiceContext, processes: Processes, orders: 
   })
 
   const outcome = await Promise.race([workers.start(), orders.stop.then(() => ({ exitCode: 0 }))])
-  const giveUp = async (code: number) => {
+  if ('exitCode' in outcome) {
     await Promise.race([workers.stop(0), Bun.sleep(patienceMs)])
     workers.kill()
-    return code
+    return outcome.exitCode
   }
-  if ('exitCode' in outcome) return giveUp(outcome.exitCode)
-  const metrics = await listenForMetrics(settings, host, () => workers.families())
-  if (metrics === 'failed') return giveUp(1)
   const service = {
     ...outcome,
     workers: settings.workers,
     isResponsive: () => workers.areResponsive,
+    families: () => workers.families(),
     reload(changed: ServiceContext['settings']) {
       log.level = changed.loggingLevel
       workers.reload()
     },
     async stop(delayMs: number) {
-      void metrics?.stop()
       const latestMs = delayMs + settings.shutdownGraceSeconds * 1000 + patienceMs
       await Promise.race([workers.stop(delayMs), Bun.sleep(latestMs)])
     },

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'bun:test'
 
-import { createOutputLog } from '../../src/cli/output-log.ts'
+import { createOutputLog } from '../../src/cli/lifecycle.ts'
 import { fakeHost } from './fake-host.ts'
 
 import type { Settings } from '../../src/settings/settings.ts'
