@@ -71,16 +71,21 @@ function outputTo(
   const pending = new Set<Promise<void>>()
   let sink: FileSink | null = null
 
-  async function send(text: string): Promise<Error | null> {
+  function send(text: string): Error | null | Promise<Error | null> {
     try {
       sink ??= file.writer()
-      await Promise.all([sink.write(text), sink.flush()])
-      return null
+      const steps = [sink.write(text), sink.flush()]
+      // Numbers tell that the system has taken the text, as it does while its reader keeps up.
+      return steps.some((step) => step instanceof Promise) ? Promise.all(steps).then(() => null, fail) : null
     } catch (error) {
-      // After an error a sink reports every later write as a success, so it is replaced.
-      sink = null
-      return error instanceof Error ? error : new Error('Cannot write')
+      return fail(error)
     }
+  }
+
+  function fail(error: unknown): Error {
+    // After an error a sink reports every later write as a success, so it is replaced.
+    sink = null
+    return error instanceof Error ? error : new Error('Cannot write')
   }
 
   return {
@@ -91,7 +96,9 @@ function outputTo(
       return isJournal(descriptor)
     },
     write(text, written) {
-      const sent = send(descriptor === 2 && isJournal(2) ? withPriorities(text) : text).then((error) => {
+      const outcome = send(descriptor === 2 && isJournal(2) ? withPriorities(text) : text)
+      if (!(outcome instanceof Promise)) return written?.(outcome)
+      const sent = outcome.then((error) => {
         pending.delete(sent)
         written?.(error)
       })

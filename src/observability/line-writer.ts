@@ -28,7 +28,8 @@ export class LineWriter {
   /** Of the queue and of the text in flight. */
   #bytes = 0
   #unreported = 0
-  /** Resolved when nothing is left to write; null when that is so. */
+  #isWriting = false
+  /** Resolved when nothing is left to write; null while nobody waits for that. */
   #emptied: PromiseWithResolvers<void> | null = null
 
   constructor(sink: LineSink, options: LineWriterOptions) {
@@ -42,17 +43,16 @@ export class LineWriter {
     if (this.#bytes + bytes > maxQueuedBytes) return this.#drop(1)
     this.#queue.push(line)
     this.#bytes += bytes
-    if (this.#emptied) return
-    this.#emptied = Promise.withResolvers()
-    this.#writePiece()
+    if (!this.#isWriting) this.#writePiece()
   }
 
   /** Resolves once the queue is empty; never, if the reader has stopped: race it with a timer. */
   async flush(): Promise<void> {
-    await this.#emptied?.promise
+    if (this.#isWriting) await (this.#emptied ??= Promise.withResolvers()).promise
   }
 
   #writePiece(): void {
+    this.#isWriting = true
     const { lines, bytes } = this.#takePiece()
     this.#sink.write(`${lines.join('\n')}\n`, (error) => {
       this.#bytes -= bytes
@@ -60,6 +60,7 @@ export class LineWriter {
       // The dropped lines came after the queued ones, so their number is reported after these.
       else if (this.#unreported > 0 && this.#queue.length === 0) this.#report()
       if (this.#queue.length > 0) return this.#writePiece()
+      this.#isWriting = false
       this.#emptied?.resolve()
       this.#emptied = null
     })
