@@ -4,9 +4,8 @@ import { TypeCompiler } from '@sinclair/typebox/compiler'
 import type { TypeCheck } from '@sinclair/typebox/compiler'
 import { ValueErrorType } from '@sinclair/typebox/errors'
 import type { ValueError } from '@sinclair/typebox/errors'
+import { invalidRequest } from '../domain/errors.ts'
 import type { Problem } from '../domain/errors.ts'
-
-type Checked<T> = { value: T } | { problems: Problem[] }
 
 // A client can send thousands of wrong members; a few sentences are enough.
 const mostProblems = 20
@@ -14,22 +13,20 @@ const mostProblems = 20
 const longestName = 64
 
 /**
- * Compiles a schema into a check of request bodies. The check coerces nothing, strips nothing and reports all
- * problems, each once, by the dotted path of the member ("requests.0.path") and without the value found there.
+ * Compiles a schema into a check of request bodies. The check coerces nothing, strips nothing and answers the value itself, or
+ * throws `ServiceError` 400 with all problems: each once, by the dotted path of the member ("requests.0.path") and without the
+ * value found there.
  */
-export function compileCheck<S extends TSchema>(schema: S): (value: unknown) => Checked<Static<S>> {
-  // Compiled at the first body, so that the start does not wait for it.
-  let made: TypeCheck<S> | null = null
+export function compileBodyCheck<S extends TSchema>(schema: S): (value: unknown) => Static<S> {
+  const problemsOf = compileCheck(schema, (error) => ({
+    location: 'body',
+    name: error.path.slice(1, 1 + longestName).replaceAll('/', '.') || 'body',
+    description: describe(error),
+  }))
   return (value) => {
-    const compiled = (made ??= TypeCompiler.Compile(schema))
-    if (compiled.Check(value)) return { value }
-    const problems = new Map<string, Problem>()
-    for (const error of compiled.Errors(value)) {
-      const name = error.path.slice(1, 1 + longestName).replaceAll('/', '.') || 'body'
-      if (!problems.has(name)) problems.set(name, { location: 'body', name, description: describe(error) })
-      if (problems.size === mostProblems) break
-    }
-    return { problems: [...problems.values()] }
+    const problems = problemsOf(value)
+    if (problems.length > 0) throw invalidRequest(problems)
+    return value as Static<S>
   }
 }
 
@@ -40,44 +37,47 @@ export interface RequestParts {
   headers: object
 }
 
-/** The schemas of these parts. */
-interface RequestSchemas {
-  params: TObject
-  query: TObject
-  headers: TObject
-}
-
 /**
  * Compiles the schemas of a request into one check over path, query and headers. The check answers all problems,
  * described by the schemas' own words.
  */
-export function compileRequestCheck(schemas: RequestSchemas): (parts: RequestParts) => Problem[] {
-  let made: TypeCheck<TObject> | null = null
-  return (parts) => {
-    const compiled = (made ??= TypeCompiler.Compile(Type.Object({ ...schemas })))
-    if (compiled.Check(parts)) return []
-    const problems: Problem[] = []
-    for (const { path, schema } of compiled.Errors(parts)) {
-      const [, part, ...rest] = path.split('/')
-      const name = nameOf(rest.join('/').replaceAll('~1', '/'))
-      if (problems.some((problem) => problem.name === name)) continue
-      const description =
-        (schema.description as string | undefined) ?? 'does not have the form that belongs here'
-      problems.push({ location: locations[part as keyof RequestParts], name, description })
-      if (problems.length === mostProblems) break
+export function compileRequestCheck(
+  schemas: Record<keyof RequestParts, TObject>,
+): (parts: RequestParts) => Problem[] {
+  return compileCheck(Type.Object({ ...schemas }), ({ path, schema }) => {
+    const [, part, ...rest] = path.split('/')
+    return {
+      location: locations[part as keyof RequestParts],
+      name: parameterName(rest.join('/').replaceAll('~1', '/')),
+      description: (schema.description as string | undefined) ?? 'does not have the form that belongs here',
     }
-    return problems
-  }
+  })
 }
 
 const locations = { params: 'path', query: 'querystring', headers: 'header' } as const
 
+function compileCheck(schema: TSchema, toProblem: (error: ValueError) => Problem) {
+  // Compiled at the first use, so that the start does not wait for it.
+  let made: TypeCheck<TSchema> | null = null
+  return (value: unknown): Problem[] => {
+    const compiled = (made ??= TypeCompiler.Compile(schema))
+    if (compiled.Check(value)) return []
+    const problems = new Map<string, Problem>()
+    for (const error of compiled.Errors(value)) {
+      const problem = toProblem(error)
+      if (!problems.has(problem.name)) problems.set(problem.name, problem)
+      if (problems.size === mostProblems) break
+    }
+    return [...problems.values()]
+  }
+}
+
 /** What clients call a parameter: headers in their canonical case, and the rest of a record's path by its meaning. */
-function nameOf(key: string): string {
+export function parameterName(key: string): string {
   return canonicalNames[key] ?? key
 }
 
-export const canonicalNames: Record<string, string> = {
+const canonicalNames: Record<string, string> = {
   '*': 'record_id',
   'if-match': 'If-Match',
   'if-none-match': 'If-None-Match',

@@ -14,7 +14,7 @@ import type { RecordInput, SyncRecord } from '../domain/record.ts'
 import { floored, fromEntityTag, zeroTimestamp } from '../domain/timestamp.ts'
 import type { Timestamp } from '../domain/timestamp.ts'
 import type * as answerSchemas from './answer-schemas.ts'
-import { compileCheck, compileRequestCheck } from './check.ts'
+import { compileBodyCheck, compileRequestCheck } from './check.ts'
 import type { RequestParts } from './check.ts'
 import { emptyReply, jsonReply, notModifiedReply, versionHeaders } from './reply.ts'
 import type { ExposedSettings, Reply } from './reply.ts'
@@ -280,12 +280,10 @@ export function decodeSegment(raw: string): string | null {
   }
 }
 
-const checkRecordBody = compileCheck(RecordBody)
+const checkRecordBody = compileBodyCheck(RecordBody)
 
 export function readRecordInput(body: unknown): RecordInput {
-  const checked = checkRecordBody(body)
-  if ('problems' in checked) throw invalidRequest(checked.problems)
-  const { payload, sortindex, ttl } = checked.value.data
+  const { payload, sortindex, ttl } = checkRecordBody(body).data
   if (payload !== undefined && !payload.isWellFormed()) {
     throw invalidPayload('holds half a surrogate pair, which UTF-8 can not carry')
   }

@@ -1,6 +1,6 @@
 import { invalidRequest } from '../domain/errors.ts'
 import type { Problem } from '../domain/errors.ts'
-import { compileCheck } from './check.ts'
+import { compileBodyCheck } from './check.ts'
 import { versionPrefix } from './reply.ts'
 import type { ExposedSettings, Reply } from './reply.ts'
 import { BatchBody } from './schemas.ts'
@@ -19,7 +19,7 @@ export interface MergedRequest {
 /** Headers by lower-case name. */
 type HeadersByName = Record<string, string | undefined>
 
-const checkBatchBody = compileCheck(BatchBody)
+const checkBatchBody = compileBodyCheck(BatchBody)
 
 // The batch's own headers that count for its sub-requests. The others describe the message that carries the batch.
 const inherited = ['authorization', 'x-client-state', 'x-keyid', 'prefer', 'if-match', 'if-none-match']
@@ -42,9 +42,7 @@ export function readBatch(
   envelope: HeadersByName,
   settings: ExposedSettings,
 ): MergedRequest[] {
-  const checked = checkBatchBody(body)
-  if ('problems' in checked) throw invalidRequest(checked.problems)
-  const { defaults = {}, requests } = checked.value
+  const { defaults = {}, requests } = checkBatchBody(body)
   if (requests.length > settings.batchMaxRequests) {
     const description = `must not be more than ${settings.batchMaxRequests}`
     throw invalidRequest([bodyProblem('requests', description)])

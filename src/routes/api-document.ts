@@ -4,7 +4,7 @@ import { Elysia } from 'elysia'
 import { errno, invalidRequest, ServiceError } from '../domain/errors.ts'
 import { timestamp } from '../domain/timestamp.ts'
 import * as answerSchemas from '../protocol/answer-schemas.ts'
-import { canonicalNames } from '../protocol/check.ts'
+import { parameterName } from '../protocol/check.ts'
 import { errorReply } from '../protocol/error-reply.ts'
 import { preconditionFailed } from '../protocol/record-resources.ts'
 import type { Answer, AnswerHeader, Resource } from '../protocol/record-resources.ts'
@@ -142,7 +142,7 @@ function parametersOf(place: string, { properties }: TObject): Json[] {
     const { description, example, ...rest } = toOpenApiSchema(schema)
     return {
       in: place,
-      name: canonicalNames[key] ?? key,
+      name: parameterName(key),
       ...(place === 'path' && { required: true }),
       ...(schema.deprecated === true && { deprecated: true }),
       description,
