@@ -71,7 +71,8 @@ export async function measureStartUp(
 export async function firstAnswer(url: string): Promise<void> {
   for (;;) {
     try {
-      await fetch(url)
+      // A port of which nobody listens yet can be connected to itself, which then never answers.
+      await fetch(url, { signal: AbortSignal.timeout(1000) })
       return
     } catch {
       await Bun.sleep(0)
