@@ -21,18 +21,7 @@ import type { ExposedSettings, Reply } from './reply.ts'
 import { DeleteHeaders, PutHeaders, ReadHeaders, RecordBody, RecordPath } from './schemas.ts'
 import type { ConditionHeaders } from './schemas.ts'
 
-export type Method = 'GET' | 'HEAD' | 'PUT' | 'POST' | 'DELETE'
-
-/** What a resource is to readers of the API document. */
-interface Described {
-  /** The name of the operation. */
-  id: string
-  summary: string
-  description?: string
-  /** Its own answers by status; the error answers that all have in common are added. */
-  answers: Record<number, Answer>
-}
-
+/** An answer as the API document shows it. */
 export interface Answer {
   description: string
   /** The shape of the body by its name in answer-schemas.ts, or the media type of a body that is not JSON. */
@@ -45,10 +34,16 @@ export interface Answer {
 export type AnswerHeader = keyof typeof answerSchemas.answerHeaders
 
 /** One method of one resource. HEAD is answered wherever GET is, also where it is not declared. */
-export interface Resource extends Described {
-  /** Its name in logs, metrics and the API document. */
-  name: ResourceName
-  method: Method
+export interface Resource {
+  /** The name of the operation in the API document. */
+  id: string
+  summary: string
+  description?: string
+  /** Its own answers by status; the error answers that all have in common are added. */
+  answers: Record<number, Answer>
+  /** Its name in logs and metrics, which all methods of its path have. */
+  name: string
+  method: 'GET' | 'HEAD' | 'PUT' | 'POST' | 'DELETE'
   /** Below the version prefix. `:name` is one segment, `*` the rest of the path, as it was sent. */
   path: string
   params: TObject
@@ -60,22 +55,6 @@ export interface Resource extends Described {
   check(parts: RequestParts): Problem[]
 }
 
-export type ResourceName =
-  | 'root'
-  | 'heartbeat'
-  | 'lbheartbeat'
-  | 'version'
-  | 'openapi'
-  | 'metrics'
-  | 'docs'
-  | 'explore'
-  | 'batch'
-  | 'bucket'
-  | 'collections'
-  | 'collection'
-  | 'records'
-  | 'record'
-
 /** The address of a request, of which the URL of the next page is made. Path and query are as they came. */
 export interface Address {
   host: string | null
@@ -85,7 +64,7 @@ export interface Address {
 }
 
 /** The parts of a request that have been validated. `body`: the parsed body of a PUT. */
-export interface Input<Params, Query, Headers> {
+interface Input<Params, Query, Headers> {
   params: Params
   query: Query
   headers: Headers

@@ -29,7 +29,6 @@ export interface ExposedSettings {
   /** Origins that browsers may call from, or null for all. */
   corsOrigins: ReadonlySet<string> | null
   corsMaxAgeSeconds: number
-  maxRequestBytes: number
   docsEnabled: boolean
   explorerEnabled: boolean
   /** Whether an empty list of changes has the moment of `_since` as its ETag, instead of the collection's. */
@@ -41,7 +40,7 @@ export function versionPrefix({ httpApiVersion }: Pick<ExposedSettings, 'httpApi
   return `/v${httpApiVersion.split('.')[0]!}`
 }
 
-/** An answer before it becomes a message: the envelope adds what every answer carries. */
+/** An answer before it becomes a message: `toResponse` adds what every answer carries. */
 export interface Reply {
   status: number
   headers: Record<string, string>

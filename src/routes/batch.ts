@@ -12,10 +12,14 @@ import {
   asTransactionStep,
   batch,
   findResources,
+  heartbeat,
   isBucketResource,
   isEnabled,
+  lbheartbeat,
   readQuery,
   resourceFor,
+  root,
+  version,
 } from '../protocol/resources.ts'
 import { IdentityReader, readAnonymousIdentity, requireAuthorization } from '../protocol/identity.ts'
 import type { IdentityHeaders } from '../protocol/identity.ts'
@@ -165,14 +169,14 @@ async function answerOpenly(
   call: Call,
   services: Services,
 ): Promise<Reply> {
-  switch (resource.name) {
-    case 'root':
+  switch (resource) {
+    case root:
       return rootReplyFor(headers, call, services)
-    case 'heartbeat':
+    case heartbeat:
       return successfulHeartbeat(services)
-    case 'lbheartbeat':
+    case lbheartbeat:
       return emptyReply(200)
-    case 'version':
+    case version:
       return jsonReply(services.version)
     default:
       throw unknownPath()

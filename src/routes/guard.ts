@@ -2,7 +2,6 @@ import type { Elysia } from 'elysia'
 import { errno, invalidRequest, ServiceError } from '../domain/errors.ts'
 import type { Problem } from '../domain/errors.ts'
 import { decodeSegment } from '../protocol/record-resources.ts'
-import type { ResourceName } from '../protocol/record-resources.ts'
 import {
   checkHost,
   checkOrigin,
@@ -200,7 +199,7 @@ export function refusedMethod(method: string, path: string, { settings, metrics 
 
 /** Whether these settings serve a resource. */
 export function isServed(
-  name: ResourceName,
+  name: string,
   { docsEnabled, explorerEnabled }: Services['settings'],
   hasMetrics: boolean,
 ): boolean {
@@ -245,7 +244,7 @@ export function refuseInvalid(call: Call, { settings }: Services): Reply {
 }
 
 /** The resource of a request that was answered before its handler ran. */
-export function routeOf(call: Call, settings: Services['settings']): ResourceName | null {
+export function routeOf(call: Call, settings: Services['settings']): string | null {
   return findResources(belowVersion(call, settings))?.resources[0]?.name ?? null
 }
 

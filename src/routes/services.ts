@@ -1,7 +1,7 @@
 import type { Identity } from '../domain/credentials.ts'
 import type { Operation, OperationOutcome } from '../domain/operation.ts'
 import type { BulkStorage, Notices } from '../domain/record-storage.ts'
-import type { Address, ResourceName } from '../protocol/record-resources.ts'
+import type { Address } from '../protocol/record-resources.ts'
 import type { ExposedSettings, Reply } from '../protocol/reply.ts'
 import type { BodyBudget, IncomingBody } from './body.ts'
 import type { LoadShedder } from './load-shedding.ts'
@@ -27,7 +27,7 @@ export interface Call extends Address {
   requestId: string
   origin: string | null
   /** The resource that it was routed to; null where nothing is at its path. */
-  route: ResourceName | null
+  route: string | null
   /** Added up while the request is carried out. */
   work: Work
   /** The storage's notices; every answer repeats them, errors too. */

@@ -29,8 +29,8 @@ describe('findResources', () => {
   ])('finds at %s the resource %s', (path, name) => {
     const found = findResources(path)!
 
-    expect(resourceFor('GET', found)?.name).toBe(name as never)
-    expect(resourceFor('HEAD', found)?.name).toBe(name as never)
+    expect(resourceFor('GET', found)?.name).toBe(name)
+    expect(resourceFor('HEAD', found)?.name).toBe(name)
   })
 
   it.each([
