@@ -22,11 +22,10 @@ export type CredentialsEvent =
 export interface CredentialsOptions {
   /**
    * One call to the token server, with a deadline of its own; it is told which request caused it. Rejects with
-   * `ServiceError` 401 when the identity is refused and with `UpstreamError` when it can't be told.
+   * `ServiceError` 401 when the identity is refused, with the cause `invalid-timestamp` where that is about a clock, and
+   * with `UpstreamError` when it can't be told.
    */
   exchange(identity: Identity, requestId: string): Promise<SyncCredentials>
-  /** Whether a refusal will still hold in a few seconds and may be remembered as long. One that is about a clock does not. */
-  isLasting(refusal: ServiceError): boolean
   /** Shared by several processes; null keeps everything in this one. */
   store: CredentialStore | null
   /** 32 bytes; seals and opens. */
@@ -198,7 +197,9 @@ export class Credentials {
   }
 
   #noteRefusal(index: string, error: unknown): void {
-    if (!(error instanceof ServiceError) || error.status !== 401 || !this.#options.isLasting(error)) return
+    if (!(error instanceof ServiceError) || error.status !== 401) return
+    // What is refused because of a clock may be accepted in a second.
+    if (error.cause === 'invalid-timestamp') return
     const monotonicEndMs = this.#options.monotonicClock() + refusalTtlMs
     this.#refusals.set(index, { refusal: error, monotonicEndMs })
   }

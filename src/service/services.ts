@@ -68,7 +68,6 @@ export function createServices(
   const { now } = host
   const credentials = new Credentials({
     exchange: (identity, requestId) => tokenServer.exchange(identity, requestId),
-    isLasting: (refusal) => refusal.cause !== 'invalid-timestamp',
     store,
     secret: settings.cacheHmacSecret,
     ...(settings.cacheHmacSecretPrevious && { previousSecret: settings.cacheHmacSecretPrevious }),

@@ -426,14 +426,12 @@ describe('a refused identity', () => {
     expect(exchanges).toHaveLength(2)
   })
 
-  it('is asked about again at once when the refusal does not last', async () => {
-    const { credentials, exchanges } = startCredentials({
-      exchange: refuse,
-      isLasting: (error) => error !== refusal,
-    })
+  it('is asked about again at once when the refusal was about a clock', async () => {
+    const early = new ServiceError(401, errno.invalidCredentials, 'Refused', { cause: 'invalid-timestamp' })
+    const { credentials, exchanges } = startCredentials({ exchange: () => Promise.reject(early) })
 
-    await expect(credentials.obtain(someIdentity())).rejects.toBe(refusal)
-    await expect(credentials.obtain(someIdentity())).rejects.toBe(refusal)
+    await expect(credentials.obtain(someIdentity())).rejects.toBe(early)
+    await expect(credentials.obtain(someIdentity())).rejects.toBe(early)
 
     expect(exchanges).toHaveLength(2)
   })

@@ -52,7 +52,6 @@ export function startCredentials({ store: kind, name = 'hawk', ...options }: Wor
     wallClock: () => clock.wallMs,
     monotonicClock: () => clock.monotonicMs,
     randomBytes: (count) => randomBytes(count),
-    isLasting: () => true,
     observe: (event) => events.push(event),
     ...options,
     store,
