@@ -79,6 +79,11 @@ export class CollectionState {
     return this.#decide().plan
   }
 
+  get hasChanges(): boolean {
+    const { resets, puts, deletes } = this.plan
+    return resets.size + puts.length + deletes.length > 0
+  }
+
   /** No further write is possible. The error becomes the outcome of the operations that are not settled. */
   fail(error: ServiceError): void {
     this.#failure = error

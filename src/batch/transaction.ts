@@ -1,6 +1,7 @@
 import { errno, isRefusal, ServiceError } from '../domain/errors.ts'
 import { zeroTimestamp } from '../domain/timestamp.ts'
 import { Pace, runBounded } from './pace.ts'
+import { fitsAnyStorage } from './plan.ts'
 import { AnswerBudget, readTasks } from './reads.ts'
 import type { AnswerMemory } from './reads.ts'
 import { WrittenCollection } from './written-collection.ts'
@@ -58,18 +59,30 @@ function lockName(storage: BulkStorage, collection: string): string {
   return JSON.stringify([storage.owner, collection])
 }
 
-/** The operations of the transaction on one user's storage. */
+/** What the transaction does with one user's storage. */
 interface User {
   storage: BulkStorage
   collections: Map<string, { operations: NumberedOperation[]; isWritten: boolean }>
   /** The indices of the operations that ask for the timestamps of all collections. */
   timestampReads: number[]
+  timestamps: CollectionTimestamps | null
+  /** The collections that are written to, once they have been read. */
+  written: WrittenCollection[]
+  /** Why the storage refuses the user's credentials. */
+  refusal: ServiceError | null
 }
 
 function groupByUser(steps: Step[]): User[] {
   const users = new Map<string, User>()
   for (const [index, { storage, operation }] of steps.entries()) {
-    const user: User = users.get(storage.owner) ?? { storage, collections: new Map(), timestampReads: [] }
+    const user: User = users.get(storage.owner) ?? {
+      storage,
+      collections: new Map(),
+      timestampReads: [],
+      timestamps: null,
+      written: [],
+      refusal: null,
+    }
     users.set(storage.owner, user)
     if (operation.kind === 'timestamps') {
       user.timestampReads.push(index)
@@ -91,11 +104,9 @@ class Transaction {
   readonly #pace: Pace
   readonly #context: TransactionContext
   readonly #outcomes = new Map<number, OperationOutcome>()
-  readonly #timestamps = new Map<User, Promise<CollectionTimestamps>>()
   readonly #limits = new Map<BulkStorage, Promise<StorageLimits>>()
-  /** Users whose storage refuses their credentials. */
-  readonly #refusals = new Map<User, ServiceError>()
-  readonly #written: { user: User; part: WrittenCollection }[] = []
+  /** Whether the client writes so much that the storage's limits must be known before it is judged. */
+  readonly #needsLimits: boolean
   #isCommitting = false
 
   constructor(steps: Step[], users: User[], options: TransactionOptions) {
@@ -103,6 +114,9 @@ class Transaction {
     this.#users = users
     this.#options = options
     this.#pace = new Pace(options)
+    this.#needsLimits = !fitsAnyStorage(
+      steps.flatMap(({ operation }) => (operation.kind === 'put' ? [operation.input] : [])),
+    )
     this.#context = {
       pace: this.#pace,
       budget: new AnswerBudget(options.maxAnswerBytes ?? 16 * 1024 * 1024, this.#pace, options.answerMemory),
@@ -122,8 +136,9 @@ class Transaction {
   }
 
   async run(): Promise<OperationOutcome[]> {
-    await this.#read()
-    const changed = this.#written.map(({ part }) => part).filter((part) => part.hasChanges)
+    await runBounded(this.#users.flatMap((user) => this.#reads(user)))
+    const admitted = this.#users.filter(({ refusal }) => refusal === null)
+    const changed = admitted.flatMap(({ written }) => written.filter(({ state }) => state.hasChanges))
     if (changed.length === 0) {
       this.#options.observe({ kind: 'read-only' })
       return this.#answer()
@@ -137,107 +152,83 @@ class Transaction {
       throw error
     }
     await runAtOnce(changed.map((part) => () => part.readCreated()))
-    const records = changed.reduce((total, { changedRecords }) => total + changedRecords, 0)
+    const records = changed.reduce((total, { state }) => total + state.applied.size, 0)
     this.#options.observe({ kind: 'committed', collections: changed.length, records })
     return this.#answer()
   }
 
-  /** Reads everything that the outcomes depend on, concurrently as far as possible. */
-  async #read(): Promise<void> {
+  /** The reads of everything that the user's outcomes depend on, as tasks that may run concurrently. */
+  #reads(user: User): (() => Promise<void>)[] {
+    const { storage, collections, timestampReads } = user
     const tasks: (() => Promise<void>)[] = []
-    for (const user of this.#users) {
-      const { storage } = user
-      for (const [collection, { operations, isWritten }] of user.collections) {
-        if (isWritten) tasks.push(this.#writtenTask(user, collection, operations))
-        else {
-          for (const { indices, run } of readTasks(storage, collection, operations, this.#context.budget)) {
-            const task = async () => {
-              const outcomes = await run()
-              for (const [place, index] of indices.entries()) this.#outcomes.set(index, outcomes[place]!)
-            }
-            tasks.push(() => this.#attempt(user, indices, task))
-          }
-        }
+    for (const [collection, { operations, isWritten }] of collections) {
+      if (isWritten) {
+        const indices = operations.map(({ index }) => index)
+        tasks.push(() => this.#attempt(user, indices, () => this.#readWritten(user, collection, operations)))
+        continue
       }
-      if (user.timestampReads.length > 0) {
-        tasks.push(() =>
-          this.#attempt(user, user.timestampReads, async () => void (await this.#readTimestamps(user))),
-        )
+      for (const { indices, run } of readTasks(storage, collection, operations, this.#context.budget)) {
+        const read = async () => {
+          const outcomes = await run()
+          for (const [place, index] of indices.entries()) this.#outcomes.set(index, outcomes[place]!)
+        }
+        tasks.push(() => this.#attempt(user, indices, read))
       }
     }
-    await runBounded(tasks)
-    const admitted = this.#written.filter(({ user }) => !this.#refusals.has(user))
-    this.#written.splice(0, this.#written.length, ...admitted)
+    if (timestampReads.length > 0) {
+      const read = async () => void (user.timestamps = await storage.collectionTimestamps())
+      tasks.push(() => this.#attempt(user, timestampReads, read))
+    }
+    return tasks
   }
 
-  #writtenTask(user: User, collection: string, operations: NumberedOperation[]): () => Promise<void> {
+  async #readWritten(user: User, collection: string, operations: NumberedOperation[]): Promise<void> {
+    const { storage } = user
     this.#pace.requireTime()
-    const part = new WrittenCollection(user.storage, collection, operations, this.#context)
-    const indices = operations.map(({ index }) => index)
-    const read = async () => {
-      const readLimits = async () => part.applyLimits(await this.#readLimits(user.storage))
-      await runBounded([() => part.read(), ...(part.needsLimits ? [readLimits] : [])])
-      await part.create()
-      this.#written.push({ user, part })
+    const part = new WrittenCollection(storage, collection, operations, this.#context)
+    const readLimits = async () => {
+      const reading = this.#limits.get(storage) ?? storage.limits()
+      this.#limits.set(storage, reading)
+      part.state.applyLimits(await reading)
     }
-    return () => this.#attempt(user, indices, read)
+    const hasPuts = operations.some(({ operation }) => operation.kind === 'put')
+    await runBounded([() => part.read(), ...(hasPuts && this.#needsLimits ? [readLimits] : [])])
+    await part.create()
+    user.written.push(part)
   }
 
   /** A refusal of what the task asks is the outcome of its operations; one of the credentials, of all of the user's. */
   async #attempt(user: User, indices: number[], task: () => Promise<void>): Promise<void> {
-    if (this.#refusals.has(user)) return
+    if (user.refusal) return
     try {
       await task()
     } catch (error) {
       if (!isRefusal(error)) throw error
-      if (error.status === 401) this.#refusals.set(user, error)
+      if (error.status === 401) user.refusal = error
       for (const index of indices) this.#outcomes.set(index, { outcome: 'failed', error })
     }
   }
 
-  #readTimestamps(user: User): Promise<CollectionTimestamps> {
-    const known = this.#timestamps.get(user)
-    if (known) return known
-    const reading = user.storage.collectionTimestamps()
-    this.#timestamps.set(user, reading)
-    return reading
-  }
-
   /** Stages the puts where one write is not enough and the storage can stage. */
   async #prepare(changed: WrittenCollection[]): Promise<void> {
-    const withPuts = changed.filter((part) => part.hasPuts)
-    if (withPuts.length < 2 && !withPuts.some((part) => part.needsSeveralUploads)) return
-    this.#pace.requireTime()
-    await runBounded(withPuts.map((part) => () => this.#learnLimits(part)))
+    const withPuts = changed.filter(({ state }) => state.plan.puts.length > 0)
+    const fitOneUpload = withPuts.filter(({ state }) => state.plan.uploads.length === 1)
+    if (withPuts.length < 2 && fitOneUpload.length === withPuts.length) return
     this.#pace.requireTime()
     // All but one collection are staged. The unstaged one commits first; if that fails the staged ones are abandoned.
-    const plain = withPuts.findLast((part) => !part.needsSeveralUploads)
+    const plain = fitOneUpload.at(-1)
     await runBounded(withPuts.filter((part) => part !== plain).map((part) => () => part.stage()))
   }
 
-  #readLimits(storage: BulkStorage): Promise<StorageLimits> {
-    const reading = this.#limits.get(storage) ?? storage.limits()
-    this.#limits.set(storage, reading)
-    return reading
-  }
-
-  async #learnLimits(part: WrittenCollection): Promise<void> {
-    if (part.limits) return
-    try {
-      part.applyLimits(await this.#readLimits(part.storage))
-    } catch (error) {
-      if (!isRefusal(error)) throw error
-      part.fail(error)
-    }
-  }
-
   async #commit(changed: WrittenCollection[]): Promise<void> {
-    if (!changed.some((part) => part.hasChanges)) return
+    if (!changed.some(({ state }) => state.hasChanges)) return
     this.#pace.requireTime()
     this.#beginCommit()
     if (changed.length > 1) {
       // The unstaged collection can still be refused, so it commits first, while the staged ones can be abandoned.
-      for (const part of changed) if (part.hasPuts && !part.isStaged) await part.commit('puts')
+      for (const part of changed) {
+        if (part.state.plan.puts.length > 0 && !part.isStaged) await part.commit('puts')
+      }
       await runAtOnce(changed.map((part) => () => part.commit('puts')))
     }
     await runAtOnce(changed.map((part) => () => part.commit('deletes')))
@@ -251,47 +242,33 @@ class Transaction {
   }
 
   async #undo(changed: WrittenCollection[]): Promise<void> {
-    const results = { untouched: [], undone: [], partial: [], unknown: [] } as Record<string, string[]>
     // A single write has nothing beside it to undo, so its effect is only looked at once more.
     if (this.#context.isVisible || this.#context.isMultiCollection) this.#pace.beginUndo()
     // Concurrently, because the client waits, and a storage that hangs takes its time for each.
-    await Promise.all(
-      changed.toReversed().map(async (part) => results[await part.undo()]!.push(part.collection)),
+    const results = await Promise.all(
+      changed.toReversed().map(async (part) => ({ part, result: await part.undo() })),
     )
     for (const kind of ['undone', 'partial', 'unknown'] as const) {
-      const collections = results[kind]!
+      const collections = results.flatMap(({ part, result }) => (result === kind ? [part.collection] : []))
       if (collections.length > 0) this.#options.observe({ kind, collections })
     }
   }
 
-  async #answer(): Promise<OperationOutcome[]> {
+  #answer(): OperationOutcome[] {
     for (const user of this.#users) {
-      const written = this.#written.filter((entry) => entry.user === user).map(({ part }) => part)
-      for (const part of written) {
-        for (const [index, outcome] of part.outcomes()) {
+      for (const { state } of user.written) {
+        for (const [index, outcome] of state.outcomes()) {
           if (!this.#outcomes.has(index)) this.#outcomes.set(index, outcome)
         }
       }
-      await this.#answerTimestamps(user, written)
-      const error = this.#refusals.get(user)
-      if (error) this.#failAll(user, error)
-    }
-    return this.#steps.map((_, index) => this.#withinBudget(this.#outcomes.get(index)!))
-  }
-
-  async #answerTimestamps(user: User, written: WrittenCollection[]): Promise<void> {
-    for (const index of user.timestampReads) {
-      if (this.#outcomes.has(index) || this.#refusals.has(user)) continue
-      const base = await this.#readTimestamps(user)
-      const collections = new Map(base.collections)
-      for (const part of written) {
-        const timestamp = part.timestampAt(index)
-        if (timestamp > zeroTimestamp) collections.set(part.collection, timestamp)
-        else collections.delete(part.collection)
+      for (const index of user.timestampReads) {
+        if (!this.#outcomes.has(index) && !user.refusal) this.#outcomes.set(index, timestampsAt(index, user))
       }
-      const timestamp = Math.max(base.timestamp, ...collections.values()) as Timestamp
-      this.#outcomes.set(index, { outcome: 'found', timestamp, collections })
     }
+    return this.#steps.map(({ storage }, index) => {
+      const refusal = this.#users.find(({ storage: { owner } }) => owner === storage.owner)!.refusal
+      return refusal ? { outcome: 'failed', error: refusal } : this.#withinBudget(this.#outcomes.get(index)!)
+    })
   }
 
   /** One large record may be read many times in a batch, and each answer repeats it. */
@@ -306,12 +283,19 @@ class Transaction {
     const message = 'The record is too large for a batch: ask for it alone'
     return { outcome: 'failed', error: new ServiceError(413, errno.requestTooLarge, message) }
   }
+}
 
-  #failAll(user: User, error: ServiceError): void {
-    for (const [index, { storage }] of this.#steps.entries()) {
-      if (storage.owner === user.storage.owner) this.#outcomes.set(index, { outcome: 'failed', error })
-    }
+/** The timestamps of a user's collections as the operation of that index sees them. */
+function timestampsAt(index: number, { timestamps, written }: User): OperationOutcome {
+  const { collections, timestamp } = timestamps!
+  const seen = new Map(collections)
+  for (const { collection, state } of written) {
+    const changedAt = state.timestampAt(index)
+    if (changedAt > zeroTimestamp) seen.set(collection, changedAt)
+    else seen.delete(collection)
   }
+  const latest = Math.max(timestamp, ...seen.values()) as Timestamp
+  return { outcome: 'found', timestamp: latest, collections: seen }
 }
 
 async function runAtOnce(tasks: (() => Promise<void>)[]): Promise<void> {

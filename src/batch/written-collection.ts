@@ -1,17 +1,10 @@
 import { isRefusal, ServiceError, UpstreamError } from '../domain/errors.ts'
 import { zeroTimestamp } from '../domain/timestamp.ts'
 import { CollectionState } from './collection-state.ts'
-import { fitsOneBatch, fitsAnyStorage } from './plan.ts'
+import { fitsOneBatch } from './plan.ts'
 import { CollectionReader } from './reads.ts'
 import { undoChanges } from './undo.ts'
-import type { OperationOutcome } from '../domain/operation.ts'
-import type {
-  BulkStorage,
-  CommitOutcome,
-  RecordWrite,
-  Snapshot,
-  StorageLimits,
-} from '../domain/record-storage.ts'
+import type { BulkStorage, CommitOutcome, RecordWrite, Snapshot } from '../domain/record-storage.ts'
 import type { Timestamp } from '../domain/timestamp.ts'
 import type { Pace, TransactionEvent } from './pace.ts'
 import type { VisibleStep as Step } from './probe.ts'
@@ -54,7 +47,7 @@ export class WrittenCollection {
   readonly #operations: NumberedOperation[]
   readonly #reader: CollectionReader
   readonly #context: TransactionContext
-  readonly #state: CollectionState
+  readonly state: CollectionState
   #rounds = 0
   /** Failed attempts since the last successful one. */
   #failures = 0
@@ -73,24 +66,8 @@ export class WrittenCollection {
   ) {
     this.#operations = operations
     this.#reader = new CollectionReader(storage, collection, operations, context.budget)
-    this.#state = new CollectionState(operations)
+    this.state = new CollectionState(operations)
     this.#context = context
-  }
-
-  /** Whether the client sent so much that the storage's limits must be known before it is judged. */
-  get needsLimits(): boolean {
-    return !fitsAnyStorage(
-      this.#operations.flatMap(({ operation }) => (operation.kind === 'put' ? [operation.input] : [])),
-    )
-  }
-
-  get hasPuts(): boolean {
-    return this.#state.plan.puts.length > 0
-  }
-
-  get hasChanges(): boolean {
-    const { resets, puts, deletes } = this.#state.plan
-    return resets.size + puts.length + deletes.length > 0
   }
 
   /** Whether the puts wait at the storage, staged and invisible. */
@@ -98,34 +75,9 @@ export class WrittenCollection {
     return this.#stagedBatch !== null
   }
 
-  /** Whether the puts take more than one upload. */
-  get needsSeveralUploads(): boolean {
-    return this.#state.plan.uploads.length > 1
-  }
-
-  /** How many records have been changed. */
-  get changedRecords(): number {
-    return this.#state.applied.size
-  }
-
-  /** What the storage accepts; null while it is not known. */
-  get limits(): StorageLimits | null {
-    return this.#state.limits
-  }
-
-  /** Judges the writes by the storage's limits. */
-  applyLimits(limits: StorageLimits): void {
-    this.#state.applyLimits(limits)
-  }
-
-  /** Gives up all writes that have not been applied. */
-  fail(error: ServiceError): void {
-    this.#state.fail(error)
-  }
-
   /** Reads what the operations are judged by. */
   async read(): Promise<void> {
-    this.#state.restart(await this.#readView())
+    this.state.restart(await this.#readView())
   }
 
   /**
@@ -136,7 +88,7 @@ export class WrittenCollection {
    */
   async create(): Promise<void> {
     const { pace, writesOneCollection } = this.#context
-    while (this.#state.since === zeroTimestamp && this.hasChanges) {
+    while (this.state.since === zeroTimestamp && this.state.hasChanges) {
       pace.requireTime()
       const outcome = await this.#createRow()
       const isOurs = outcome?.outcome === 'committed'
@@ -144,8 +96,8 @@ export class WrittenCollection {
       // Another writer, past this bridge, may have been first. Conditional operations need a second look then; a batch
       // over several collections has no calls left for it.
       if (isOurs && !(writesOneCollection && this.#isConditional))
-        return this.#state.goOnFrom(outcome.timestamp)
-      this.#state.restart(await this.#readView())
+        return this.state.goOnFrom(outcome.timestamp)
+      this.state.restart(await this.#readView())
     }
   }
 
@@ -167,15 +119,15 @@ export class WrittenCollection {
   /** Stages all puts where the storage can stage them. */
   async stage(): Promise<void> {
     for (;;) {
-      const { puts, uploads } = this.#state.plan
-      const canStage = this.limits !== null && fitsOneBatch(puts, this.limits)
+      const { puts, uploads } = this.state.plan
+      const canStage = this.state.limits !== null && fitsOneBatch(puts, this.state.limits)
       if (puts.length === 0 || this.#stagedBatch !== null || !canStage) return
       try {
         if (await this.#stageAll(uploads)) return
         await this.#nextRound()
       } catch (error) {
         if (isRefusal(error)) {
-          this.fail(error)
+          this.state.fail(error)
           return
         }
         // A batch whose last upload has an unknown end is not continued: some storages would mix up its records.
@@ -190,16 +142,16 @@ export class WrittenCollection {
   async commit(through: 'puts' | 'deletes'): Promise<void> {
     this.#isCommitting = true
     for (;;) {
-      if (this.#stagedBatch === null && this.needsSeveralUploads) await this.stage()
+      if (this.#stagedBatch === null && this.state.plan.uploads.length > 1) await this.stage()
       const step = this.#nextStep(through)
       if (!step) return
       try {
         if (!(await this.#execute(step))) await this.#nextRound()
       } catch (error) {
         if (!isRefusal(error)) throw error
-        if (error.status === 401 && (this.#context.isMultiCollection || this.#state.isVisible))
+        if (error.status === 401 && (this.#context.isMultiCollection || this.state.isVisible))
           throw identityRefused(error)
-        this.fail(error)
+        this.state.fail(error)
       }
     }
   }
@@ -209,34 +161,25 @@ export class WrittenCollection {
    * record, and keeps its sortindex. Not done after deletes, which have used the calls that there are for a collection.
    */
   async readCreated(): Promise<void> {
-    const ids = this.#wasNew || this.#hasRemoved ? [] : this.#state.createdWithoutSortindex
+    const ids = this.#wasNew || this.#hasRemoved ? [] : this.state.createdWithoutSortindex
     if (ids.length === 0) return
     // The write stands even if this read fails; then the answer shows what the client sent.
     const snapshot = await this.storage.snapshot(this.collection, ids).catch(() => null)
-    if (snapshot) this.#state.noteCreated(snapshot)
+    if (snapshot) this.state.noteCreated(snapshot)
   }
 
   /** Undoes what is visible, except where another writer has written over it. */
   async undo(): Promise<UndoResult> {
     // One last look at a step of which it is unknown whether it was applied.
     const isClear = !this.#doubt || (await this.#probeOnce(this.#doubt)) !== 'unknown'
-    if (!this.#state.isVisible) return isClear ? 'untouched' : 'unknown'
-    const { applied, mayHaveConcurrentWrites } = this.#state
-    const { storage, collection, limits } = this
-    const since = mayHaveConcurrentWrites ? null : this.#state.since
+    if (!this.state.isVisible) return isClear ? 'untouched' : 'unknown'
+    const { applied, mayHaveConcurrentWrites } = this.state
+    const { storage, collection } = this
+    const { limits } = this.state
+    const since = mayHaveConcurrentWrites ? null : this.state.since
     const isUndone = await undoChanges({ storage, collection, applied, since, limits }, this.#context.pace)
     if (!isUndone) return 'partial'
     return isClear ? 'undone' : 'unknown'
-  }
-
-  /** The outcome of each operation, by its index. */
-  outcomes(): Map<number, OperationOutcome> {
-    return this.#state.outcomes()
-  }
-
-  /** The collection's timestamp as the operation of that index sees it. */
-  timestampAt(index: number): Timestamp {
-    return this.#state.timestampAt(index)
   }
 
   async #readView(): Promise<CollectionView> {
@@ -252,23 +195,23 @@ export class WrittenCollection {
     const { storage, collection } = this
     let batch: string | undefined
     for (const records of uploads) {
-      const outcome = await storage.stage(collection, records, this.#state.since, batch)
+      const outcome = await storage.stage(collection, records, this.state.since, batch)
       if (outcome.outcome === 'moved') return false
       if (outcome.outcome === 'committed') {
         this.#context.onUnexpectedCommit()
-        this.applyLimits({ ...this.limits!, batch: null })
+        this.state.applyLimits({ ...this.state.limits!, batch: null })
         this.#settle({ kind: 'write', records }, outcome.timestamp, outcome.rejected)
         return true
       }
       batch = outcome.batch
-      if (outcome.rejected.size > 0) this.#state.reject(outcome.rejected)
+      if (outcome.rejected.size > 0) this.state.reject(outcome.rejected)
     }
     this.#stagedBatch = batch ?? null
     return true
   }
 
   #nextStep(through: 'puts' | 'deletes'): Step | null {
-    const { resets, puts, uploads, deletes } = this.#state.plan
+    const { resets, puts, uploads, deletes } = this.state.plan
     if (resets.size > 0) return { kind: 'remove', ids: [...resets.keys()] }
     if (puts.length > 0 && this.#stagedBatch !== null) {
       return { kind: 'write', records: puts, batch: this.#stagedBatch }
@@ -322,7 +265,7 @@ export class WrittenCollection {
     step: Step,
   ): Promise<{ outcome: CommitOutcome; failure: null } | { outcome: null; failure: unknown }> {
     const { storage, collection } = this
-    const { since } = this.#state
+    const { since } = this.state
     try {
       if (step.kind === 'remove') {
         return { outcome: await storage.remove(collection, step.ids, since), failure: null }
@@ -337,7 +280,7 @@ export class WrittenCollection {
   }
 
   #settle(step: Step, at: Timestamp, refused: Map<string, 'invalid' | 'too-large'>): void {
-    this.#state.settle(step, at, refused)
+    this.state.settle(step, at, refused)
     this.#context.isVisible = true
     this.#failures = 0
     if (step.kind === 'write') this.#stagedBatch = null
@@ -357,12 +300,12 @@ export class WrittenCollection {
   async #probeOnce(step: Step): Promise<'applied' | 'moved' | 'unapplied' | 'unknown'> {
     const snapshot = await this.#snapshotPatiently().catch(() => null)
     if (!snapshot) return 'unknown'
-    const judged = this.#state.judge(step, snapshot)
+    const judged = this.state.judge(step, snapshot)
     if (judged.verdict === 'unclear') return 'unknown'
     if (judged.verdict !== 'applied') return judged.verdict
     const refused = new Map(judged.refused.map((id) => [id, 'invalid'] as const))
     this.#settle(step, judged.timestamp, refused)
-    this.#state.refresh(snapshot)
+    this.state.refresh(snapshot)
     return 'applied'
   }
 
@@ -383,11 +326,11 @@ export class WrittenCollection {
   async #nextRound(): Promise<void> {
     await this.#spendRound()
     this.#stagedBatch = null
-    if (!this.#state.isVisible) {
-      this.#state.restart(await this.#readView())
+    if (!this.state.isVisible) {
+      this.state.restart(await this.#readView())
       return
     }
-    this.#state.refresh(await this.#snapshotPatiently())
+    this.state.refresh(await this.#snapshotPatiently())
   }
 
   async #spendRound(): Promise<void> {
