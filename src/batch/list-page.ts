@@ -1,5 +1,5 @@
 import { isListed, orders, readSkip, skipPosition, toListDocument } from '../domain/list.ts'
-import type { ServiceError } from '../domain/errors.ts'
+import type { FailedOutcome, OutcomeOf } from '../domain/operation.ts'
 import type { ListOptions, PagePosition, RecordPage } from '../domain/record-storage.ts'
 import type { SyncRecord } from '../domain/record.ts'
 import type { Timestamp } from '../domain/timestamp.ts'
@@ -9,17 +9,23 @@ interface BufferedPage extends RecordPage {
   document: Uint8Array
 }
 
-/** What the storage showed for a list, before the transaction's own writes. */
-export type BaseList =
-  /** The page as it is: no write of the transaction comes before it. */
-  | { kind: 'page'; page: BufferedPage }
-  /** Records in the storage's order, to be merged with what the transaction wrote; `next` when there are more. */
-  | { kind: 'records'; records: SyncRecord[]; next: PagePosition | null }
-  | { kind: 'too-large' }
-  | { kind: 'failed'; error: ServiceError }
+/** Records in the storage's order, to be merged with what the transaction wrote; `next` when there are more. */
+interface BaseRecords {
+  outcome: 'records'
+  records: SyncRecord[]
+  next: PagePosition | null
+}
+
+/** What the storage showed for a list: its outcome where no write of the transaction comes before it, else records. */
+export type BaseList = BaseRecords | OutcomeOf['list'] | FailedOutcome
 
 /** The records that a transaction has written so far by their id; null for those that are gone. */
 export type Overlay = Map<string, SyncRecord | null>
+
+/** Whether the transaction cuts the page out of a list itself, because a page before it was cut so. */
+export function hasOwnPosition({ position }: ListOptions): boolean {
+  return position !== undefined && readSkip(position) !== null
+}
 
 /**
  * The list to request so that `composePage` can make the page: with enough records to know, after up to `overlaid`
@@ -36,7 +42,7 @@ export function baseOptions(options: ListOptions, overlaid: number): ListOptions
 /** The page that the storage would show had the overlay been written; `timestamp` is the collection's then. */
 export function composePage(
   options: ListOptions,
-  base: { records: SyncRecord[]; next: PagePosition | null },
+  base: Omit<BaseRecords, 'outcome'>,
   overlay: Overlay,
   timestamp: Timestamp,
 ): BufferedPage {

@@ -1,18 +1,11 @@
 import { isRefusal, UpstreamError } from '../domain/errors.ts'
-import { readListDocument, readSkip } from '../domain/list.ts'
+import { readListDocument } from '../domain/list.ts'
 import { judgeCollection, judgeGet } from '../domain/precondition.ts'
-import { baseOptions, composePage } from './list-page.ts'
+import { baseOptions, composePage, hasOwnPosition } from './list-page.ts'
 import { runBounded } from './pace.ts'
 import type { ServiceError } from '../domain/errors.ts'
 import type { Operation, OperationOutcome } from '../domain/operation.ts'
-import type { Precondition } from '../domain/precondition.ts'
-import type {
-  BulkStorage,
-  ListOptions,
-  ListOutcome,
-  RecordStorage,
-  Snapshot,
-} from '../domain/record-storage.ts'
+import type { BulkStorage, ListOptions, RecordStorage, Snapshot } from '../domain/record-storage.ts'
 import type { BaseList } from './list-page.ts'
 import type { Pace } from './pace.ts'
 import type { CollectionView, NumberedOperation } from './simulate.ts'
@@ -74,15 +67,12 @@ export class CollectionReader {
   }
 
   async #readList(options: ListOptions, isOverlaid: boolean, view: CollectionView): Promise<BaseList | null> {
-    const hasOwnPosition = options.position !== undefined && readSkip(options.position) !== null
-    const isLocal = isOverlaid || hasOwnPosition
-    const asked = isLocal ? baseOptions(options, this.ids.length) : options
     const condition = { kind: 'unmodified-since', timestamp: view.timestamp } as const
-    const form = isLocal ? 'records' : 'page'
-    const read = await readList(this.#storage, this.#collection, asked, condition, this.#budget, form)
-    if (!('list' in read)) return null
-    this.#heldBytes += read.heldBytes
-    return read.list
+    const overlaid = isOverlaid ? this.ids.length : null
+    const list = { collection: this.#collection, options, precondition: condition }
+    const { base, heldBytes } = await readList(this.#storage, list, this.#budget, overlaid)
+    this.#heldBytes += heldBytes
+    return base.outcome === 'precondition-failed' ? null : base
   }
 
   #idsOf(operation: NumberedOperation['operation'], place: number): string[] {
@@ -98,13 +88,13 @@ function isWrite(operation: NumberedOperation['operation']): boolean {
 }
 
 /** Whether a list that follows a write can be made of the snapshot alone. */
-function isListedById({ ids, position }: ListOptions): boolean {
-  return ids !== undefined && (!position || readSkip(position) !== null)
+function isListedById(options: ListOptions): boolean {
+  return options.ids !== undefined && (!options.position || hasOwnPosition(options))
 }
 
 function listFromSnapshot(ids: string[], view: CollectionView): BaseList {
   const records = ids.flatMap((id) => view.records.get(id) ?? [])
-  return { kind: 'records', records, next: null }
+  return { outcome: 'records', records, next: null }
 }
 
 async function countOrRefusal(storage: BulkStorage, collection: string): Promise<number | ServiceError> {
@@ -166,29 +156,13 @@ async function readOne(
 
 async function readWholeList(
   storage: BulkStorage,
-  { collection, options, precondition }: Extract<Operation, { kind: 'list' }>,
+  list: List,
   budget: AnswerBudget,
 ): Promise<OperationOutcome> {
-  const isLocal = options.position !== undefined && readSkip(options.position) !== null
-  const asked = isLocal ? baseOptions(options, 0) : options
-  const read = await readList(storage, collection, asked, precondition, budget, isLocal ? 'records' : 'page')
-  if (!('list' in read)) return read
-  const { list } = read
-  switch (list.kind) {
-    case 'page':
-      return { outcome: 'page', page: list.page }
-    case 'records':
-      return {
-        outcome: 'page',
-        page: composePage(options, list, new Map(), options.position!.firstTimestamp),
-      }
-    case 'too-large':
-      return { outcome: 'too-large' }
-    case 'failed':
-      return { outcome: 'failed', error: list.error }
-    default:
-      return list satisfies never
-  }
+  const { base } = await readList(storage, list, budget, null)
+  if (base.outcome !== 'records') return base
+  const { options } = list
+  return { outcome: 'page', page: composePage(options, base, new Map(), options.position!.firstTimestamp) }
 }
 
 /** How many bytes the answers of all transactions in flight may hold together. */
@@ -265,39 +239,33 @@ export class AnswerBudget {
   }
 }
 
-/** A list read into memory, and the bytes of the budget that it holds. */
-interface ReadList {
-  list: BaseList
-  heldBytes: number
-}
+type List = Pick<Extract<Operation, { kind: 'list' }>, 'collection' | 'options' | 'precondition'>
 
 /**
- * Reads a list into memory, as a page or, on demand, parsed. Resolves to the storage's verdict when the precondition left
- * nothing to read. A definite refusal (below 500, not 401) concerns this list alone.
+ * Reads a list into memory, with the bytes of the budget that it holds: as records, where the page is cut out of it here or up
+ * to `overlaid` written records come in between. A definite refusal (below 500, not 401) concerns this list alone.
  */
 async function readList(
   storage: RecordStorage,
-  collection: string,
-  options: ListOptions,
-  precondition: Precondition,
+  { collection, options, precondition }: List,
   budget: AnswerBudget,
-  form: 'page' | 'records',
-): Promise<ReadList | Exclude<ListOutcome, { outcome: 'page' }>> {
-  if (budget.isSpent) return { list: { kind: 'too-large' }, heldBytes: 0 }
+  overlaid: number | null,
+): Promise<{ base: BaseList; heldBytes: number }> {
+  if (budget.isSpent) return { base: { outcome: 'too-large' }, heldBytes: 0 }
+  const isCutHere = overlaid !== null || hasOwnPosition(options)
+  const asked = isCutHere ? baseOptions(options, overlaid ?? 0) : options
   try {
-    const outcome = await storage.list(collection, options, precondition)
-    if (outcome.outcome !== 'page') return outcome
-    const { page } = outcome
+    const base = await storage.list(collection, asked, precondition)
+    if (base.outcome !== 'page') return { base, heldBytes: 0 }
+    const { page } = base
     const bytes = await readBytes(page.document, budget)
-    if (bytes === null) return { list: { kind: 'too-large' }, heldBytes: 0 }
+    if (bytes === null) return { base: { outcome: 'too-large' }, heldBytes: 0 }
     const heldBytes = bytes.byteLength
-    if (form === 'page') return { list: { kind: 'page', page: { ...page, document: bytes } }, heldBytes }
-    return { list: { kind: 'records', records: readListDocument(bytes), next: page.next }, heldBytes }
+    if (!isCutHere) return { base: { outcome: 'page', page: { ...page, document: bytes } }, heldBytes }
+    return { base: { outcome: 'records', records: readListDocument(bytes), next: page.next }, heldBytes }
   } catch (error) {
-    if (isRefusal(error) && error.status !== 401) {
-      return { list: { kind: 'failed', error }, heldBytes: 0 }
-    }
-    throw error
+    if (!isRefusal(error) || error.status === 401) throw error
+    return { base: { outcome: 'failed', error }, heldBytes: 0 }
   }
 }
 

@@ -176,16 +176,14 @@ class Simulator {
   }
 
   #applyList({ options, precondition }: Extract<Operation, { kind: 'list' }>, index: number): Answer {
-    const base = this.#view.lists.get(index)
+    const base = this.#view.lists.get(index) ?? ({ outcome: 'too-large' } as const)
     const overlay: Overlay = new Map()
     for (const [id, { isWritten, record }] of this.#states) if (isWritten) overlay.set(id, record)
     return (times) => {
       const timestamp = this.#collectionAt(index, times)
       const verdict = judgeCollection(precondition, timestamp)
       if (verdict) return verdict
-      if (!base || base.kind === 'too-large') return { outcome: 'too-large' }
-      if (base.kind === 'failed') return { outcome: 'failed', error: base.error }
-      if (base.kind === 'page') return { outcome: 'page', page: base.page }
+      if (base.outcome !== 'records') return base
       const written: Overlay = new Map()
       for (const [id, record] of overlay) written.set(id, shown(record, times))
       return { outcome: 'page', page: composePage(options, base, written, timestamp) }

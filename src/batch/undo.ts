@@ -1,31 +1,14 @@
 import { isRefusal, UpstreamError } from '../domain/errors.ts'
 import { fieldLimits } from '../domain/record.ts'
-import { zeroTimestamp } from '../domain/timestamp.ts'
 import { splitIntoUploads } from './plan.ts'
-import type {
-  BulkStorage,
-  CommitOutcome,
-  RecordWrite,
-  Snapshot,
-  StorageLimits,
-} from '../domain/record-storage.ts'
+import type { BulkStorage, CommitOutcome, RecordWrite, Snapshot } from '../domain/record-storage.ts'
 import type { SyncRecord } from '../domain/record.ts'
 import type { Timestamp } from '../domain/timestamp.ts'
-import type { AppliedChange } from './collection-state.ts'
+import type { AppliedChange, CollectionState } from './collection-state.ts'
 import type { Pace } from './pace.ts'
 
 // A definite refusal does not change when the write is repeated.
 const maxRefusals = 5
-
-/** What a transaction has made visible in one collection. */
-interface VisibleChanges {
-  storage: BulkStorage
-  collection: string
-  applied: ReadonlyMap<string, AppliedChange>
-  /** When the last change became visible; null when another writer may have been there since. */
-  since: Timestamp | null
-  limits: StorageLimits | null
-}
 
 /**
  * Restores the records as they were before the transaction. A record that another writer has changed since is left as it
@@ -33,8 +16,13 @@ interface VisibleChanges {
  * deleted; such a record lives on without one. Resolves to false when the storage kept failing or refused a record. Never
  * rejects.
  */
-export async function undoChanges(changes: VisibleChanges, pace: Pace): Promise<boolean> {
-  const undo = new Undo(changes)
+export async function undoChanges(
+  storage: BulkStorage,
+  collection: string,
+  state: CollectionState,
+  pace: Pace,
+): Promise<boolean> {
+  const undo = new Undo(storage, collection, state)
   let failures = 0
   let refusals = 0
   do {
@@ -63,16 +51,18 @@ interface Pending extends AppliedChange {
 }
 
 class Undo {
-  readonly #changes: VisibleChanges
   readonly #pending = new Map<string, Pending>()
   #since: Timestamp
   #isStale: boolean
 
-  constructor(changes: VisibleChanges) {
-    this.#changes = changes
-    this.#since = changes.since ?? zeroTimestamp
-    this.#isStale = changes.since === null
-    for (const [id, change] of changes.applied) {
+  constructor(
+    private readonly storage: BulkStorage,
+    private readonly collection: string,
+    private readonly state: CollectionState,
+  ) {
+    this.#since = state.since
+    this.#isStale = state.mayHaveConcurrentWrites
+    for (const [id, change] of state.applied) {
       const hadNothing = change.before === null && change.leftAt === null
       if (!hadNothing) this.#pending.set(id, { ...change, isBeingReset: false })
     }
@@ -83,7 +73,7 @@ class Undo {
    * back.
    */
   async run(): Promise<'done' | 'moved' | 'refused'> {
-    const { storage, collection, limits } = this.#changes
+    const { storage, collection } = this
     if (this.#isStale)
       this.#dropConcurrentWrites(await storage.snapshot(collection, [...this.#pending.keys()]))
     // If this round ends early, the state of the collection is unknown.
@@ -95,7 +85,7 @@ class Undo {
       for (const id of resets) Object.assign(this.#pending.get(id)!, { leftAt: null, wroteSortindex: false })
     }
     const restored = [...this.#pending].flatMap(([id, change]) => restoration(id, change) ?? [])
-    for (const records of splitIntoUploads(restored, limits)) {
+    for (const records of splitIntoUploads(restored, this.state.limits)) {
       if (!this.#note(await storage.write(collection, records, this.#since), records)) return 'moved'
     }
     const created = this.#idsWhere(({ before }) => before === null)
@@ -107,9 +97,8 @@ class Undo {
   }
 
   async #removeForReset(ids: string[]): Promise<CommitOutcome> {
-    const { storage, collection } = this.#changes
     try {
-      return await storage.remove(collection, ids, this.#since)
+      return await this.storage.remove(this.collection, ids, this.#since)
     } catch (error) {
       const mayHaveWorked = !(error instanceof UpstreamError) || error.applied === 'unknown'
       if (mayHaveWorked) for (const id of ids) this.#pending.get(id)!.isBeingReset = true

@@ -173,11 +173,7 @@ export class WrittenCollection {
     // One last look at a step of which it is unknown whether it was applied.
     const isClear = !this.#doubt || (await this.#probeOnce(this.#doubt)) !== 'unknown'
     if (!this.state.isVisible) return isClear ? 'untouched' : 'unknown'
-    const { applied, mayHaveConcurrentWrites } = this.state
-    const { storage, collection } = this
-    const { limits } = this.state
-    const since = mayHaveConcurrentWrites ? null : this.state.since
-    const isUndone = await undoChanges({ storage, collection, applied, since, limits }, this.#context.pace)
+    const isUndone = await undoChanges(this.storage, this.collection, this.state, this.#context.pace)
     if (!isUndone) return 'partial'
     return isClear ? 'undone' : 'unknown'
   }

@@ -36,7 +36,7 @@ type DeleteOutcome =
   | { outcome: 'missing' }
 
 /** This operation got an error answer of its own; the others of its transaction stand. */
-interface FailedOutcome {
+export interface FailedOutcome {
   outcome: 'failed'
   error: ServiceError
 }
