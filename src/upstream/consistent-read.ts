@@ -27,21 +27,13 @@ export async function readConsistently(
   return await whileUnchanged(calls, collection, endpoint, async (reads) => {
     const records = new Map<string, SyncRecord>()
     const requested = new Set(ids)
-    const [listed, single] = partition(ids, isListable)
-    for (const chunk of chunkIds(listed)) {
-      await reads.list({ ids: chunk }, true, (value) => {
-        const record = readBso(value)
-        if (!record) throw unusable('an element that is no record')
-        // Some storages compare ids without case and answer with another spelling, which is another record to us.
-        if (requested.has(record.id)) records.set(record.id, record)
-      })
+    const takeElement = (value: unknown) => {
+      const record = readBso(value)
+      if (!record) throw unusable('an element that is no record')
+      // Some storages compare ids without case and answer with another spelling, which is another record to us.
+      if (requested.has(record.id)) records.set(record.id, record)
     }
-    // The timestamp is read first: a change after it makes the write that relies on it fail.
-    if (listed.length === 0) await reads.begin()
-    for (const id of single) {
-      const record = await reads.record(id)
-      if (record) records.set(id, record)
-    }
+    await reads.byIds(ids, {}, true, takeElement, (record) => records.set(record.id, record))
     return { timestamp: reads.timestamp, records }
   })
 }
@@ -64,20 +56,17 @@ export async function countRecords(
   }
   return await whileUnchanged(calls, collection, undefined, async (reads) => {
     let count = 0
-    const [listed, single] = partition(ids?.filter((id) => !excludedIds?.has(id)) ?? [], isListable)
-    const requested = ids && new Set(listed)
+    const wanted = ids?.filter((id) => !excludedIds?.has(id))
+    const requested = wanted && new Set(wanted)
     const countId = (id: unknown) => {
       if (typeof id !== 'string') throw unusable('an element that is no id')
       if (requested?.has(id) !== false && !excludedIds?.has(id)) count += 1
     }
-    for (const chunk of ids ? chunkIds(listed) : [undefined]) {
-      await reads.list({ newer, older, ...(chunk && { ids: chunk }) }, false, countId)
+    const countRecord = (record: SyncRecord) => {
+      if (isListed(record, filter)) count += 1
     }
-    if (ids && listed.length === 0) await reads.begin()
-    for (const id of single) {
-      const record = await reads.record(id)
-      if (record && isListed(record, filter)) count += 1
-    }
+    if (!wanted) await reads.list({ newer, older }, false, countId)
+    else await reads.byIds(wanted, { newer, older }, false, countId, countRecord)
     return { timestamp: reads.timestamp, count }
   })
 }
@@ -143,14 +132,28 @@ class ConsistentReads {
     } while (offset !== null)
   }
 
-  async record(id: string): Promise<SyncRecord | null> {
-    const answer = await this.calls.read({ ...recordRequest(this.collection, id), ...this.#condition() })
-    if (answer.status === 412) throw new CollectionChanged()
-    return recordOf(answer, id)
+  /** Takes the elements of lists of these ids, and, one by one, the records whose ids no list can name. */
+  async byIds(
+    ids: string[],
+    filter: ListFilter,
+    isFull: boolean,
+    takeElement: (value: unknown) => void,
+    takeRecord: (record: SyncRecord) => void,
+  ): Promise<void> {
+    const listed = ids.filter(isListable)
+    for (const chunk of chunkIds(listed)) await this.list({ ...filter, ids: chunk }, isFull, takeElement)
+    // The timestamp is read first: a change after it makes the write that relies on it fail.
+    if (listed.length === 0) await this.#readTimestamp()
+    for (const id of ids) {
+      if (isListable(id)) continue
+      const answer = await this.calls.read({ ...recordRequest(this.collection, id), ...this.#condition() })
+      if (answer.status === 412) throw new CollectionChanged()
+      const record = recordOf(answer, id)
+      if (record) takeRecord(record)
+    }
   }
 
-  /** Reads the timestamp alone. */
-  async begin(): Promise<void> {
+  async #readTimestamp(): Promise<void> {
     const path = ['storage', this.collection]
     const query = listQuery({ sort: 'newest', limit: 1 }, null, false)
     this.#begin(
@@ -170,13 +173,6 @@ class ConsistentReads {
     if (this.#timestamp === null) return { endpoint: this.#endpoint }
     return { headers: unmodifiedSinceHeader(this.#timestamp), endpoint: this.#endpoint }
   }
-}
-
-function partition<Item>(items: Item[], isFirst: (item: Item) => boolean): [Item[], Item[]] {
-  const first: Item[] = []
-  const second: Item[] = []
-  for (const item of items) (isFirst(item) ? first : second).push(item)
-  return [first, second]
 }
 
 function unusable(what: string): UpstreamError {

@@ -30,6 +30,7 @@ export function readStorageRefusal(answer: UpstreamAnswer, subject: Subject, now
       code === 0 &&
       retryAfterSeconds !== null &&
       retryAfterSeconds <= longestConflictSeconds)
+  const refused = status === 400 ? refusedParts[subject] : null
   const retry = retryAfterSeconds === null ? {} : { retryAfterSeconds }
   return { error: toError(), isConflict }
 
@@ -44,7 +45,7 @@ export function readStorageRefusal(answer: UpstreamAnswer, subject: Subject, now
     if (status === 413 || code === codes.sizeLimit) {
       return new ServiceError(413, errno.requestTooLarge, 'The storage does not take a request of this size')
     }
-    if (status === 400) return refusedRequest(subject)
+    if (refused) return invalidRequest([{ ...refused, description: 'the storage refuses it' }])
     if (status === 409)
       return new ServiceError(409, errno.conflict, 'Other writes keep getting in the way', retry)
     if (status === 429)
@@ -52,32 +53,18 @@ export function readStorageRefusal(answer: UpstreamAnswer, subject: Subject, now
     if (status === 513)
       return new ServiceError(410, errno.serviceEnded, 'This storage has been closed down', retry)
     const message = `Cannot use the storage: it answered ${status}`
-    if (status < 500) return new UpstreamError('bad-response', message, { status, ...retry, applied: 'no' })
-    return new UpstreamError('refused', message, { status, ...retry, applied: isConflict ? 'no' : 'unknown' })
+    const failure = status === 400 || status >= 500 ? 'refused' : 'bad-response'
+    const applied = status < 500 || isConflict ? 'no' : 'unknown'
+    return new UpstreamError(failure, message, { status, ...retry, applied })
   }
 }
 
-function refusedRequest(subject: Subject): ServiceError | UpstreamError {
-  switch (subject) {
-    case 'page':
-      return invalidRequest([refused('querystring', '_token')])
-    case 'list':
-      return invalidRequest([refused('querystring', '_since')])
-    case 'record':
-      return invalidRequest([refused('path', 'record_id')])
-    case 'upload':
-      return invalidRequest([refused('body', 'data')])
-    case 'staging':
-    case 'account':
-      return new UpstreamError('refused', 'Cannot use the storage: it answered 400', {
-        status: 400,
-        applied: 'no',
-      })
-    default:
-      return subject satisfies never
-  }
-}
-
-function refused(location: Problem['location'], name: string): Problem {
-  return { location, name, description: 'the storage refuses it' }
+/** What a client sent that a storage refuses with 400; null for what no client sent. */
+const refusedParts: Record<Subject, Pick<Problem, 'location' | 'name'> | null> = {
+  page: { location: 'querystring', name: '_token' },
+  list: { location: 'querystring', name: '_since' },
+  record: { location: 'path', name: 'record_id' },
+  upload: { location: 'body', name: 'data' },
+  staging: null,
+  account: null,
 }
