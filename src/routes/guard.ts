@@ -57,9 +57,9 @@ export function senderOf({ headers }: Call): string {
  */
 export function shedLoad(request: Request, services: Services): Reply | Promise<Reply> | null {
   const { load, settings } = services
-  if (!load.isFull || !isForData(request, services) || !load.rejectsAll()) return null
+  if (!load.isFull || !isForData(request, services)) return null
   services.observeRejection(request.method)
-  const turn = load.rejectionTurn()
+  const turn = load.reject()
   if (turn === null) return errorReply(overload, settings)
   discardBody(request)
   return turn.then(() => errorReply(overload, settings))

@@ -91,29 +91,22 @@ export class LoadShedder {
     return this.#backoffSeconds
   }
 
-  /** Whether there is no room for any request now. */
+  /**
+   * Whether there is no room for any request now, whoever sent it. A cheap question, asked before any work is done for the
+   * request.
+   */
   get isFull(): boolean {
     return this.#isShortOfMemory || this.#weight + 1 > this.#limit.value
   }
 
-  /**
-   * Whether every request would be rejected now, whoever sent it. A cheap question, asked before any work is done for the
-   * request.
-   */
-  rejectsAll(): boolean {
-    if (!this.isFull) return false
-    if (this.#isShortOfMemory) {
-      this.options.observeRejection('memory')
-      return true
+  /** Counts a request that comes while there is no room. Null: reject it at once; otherwise, when the promise resolves. */
+  reject(): Promise<void> | null {
+    if (this.#isShortOfMemory) this.options.observeRejection('memory')
+    else {
+      // This may be another user who is not known yet, so from now on the user who holds every place is limited to a share.
+      this.#noteOthers()
+      this.#observeFull()
     }
-    // This may be another user who is not known yet, so from now on the user who holds every place is limited to a share.
-    this.#noteOthers()
-    this.#observeFull()
-    return true
-  }
-
-  /** Null: reject at once. Otherwise a promise that resolves when the rejection may go out. */
-  rejectionTurn(): Promise<void> | null {
     return this.#throttle.turn()
   }
 

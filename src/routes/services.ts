@@ -88,7 +88,7 @@ export interface Services {
   createRequestId(): string
   /** Whether this process is about to end, so that clients should open other connections. */
   isStopping: boolean
-  load: Pick<LoadShedder, 'isFull' | 'rejectsAll' | 'rejectionTurn' | 'acquire' | 'backoffSeconds'>
+  load: Pick<LoadShedder, 'isFull' | 'reject' | 'acquire' | 'backoffSeconds'>
   bodies: Pick<BodyBudget, 'receive'>
   streams: Pick<AnswerStreams, 'acquire' | 'send'>
   /** A request was answered: for logs and metrics, which tell no secrets and no ids. */

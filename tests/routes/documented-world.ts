@@ -79,8 +79,7 @@ function startDefectiveApp() {
     observe: () => {},
     load: {
       isFull: false,
-      rejectsAll: () => false,
-      rejectionTurn: () => null,
+      reject: () => null,
       acquire: () => () => {},
       backoffSeconds: 0,
     },

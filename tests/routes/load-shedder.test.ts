@@ -8,7 +8,9 @@ import type { LoadClock } from '../support/load-clock.ts'
 
 /** A request, or a batch of so many, that comes in: its permit, or null when it is rejected. */
 function arrive({ load }: LoadClock, user = 'somebody', requests = 1): Release | null {
-  return load.rejectsAll() ? null : load.acquire(user, requests)
+  if (!load.isFull) return load.acquire(user, requests)
+  void load.reject()
+  return null
 }
 
 /** So many requests, each of a user of its own unless told otherwise; the permits of those that were admitted. */
@@ -286,7 +288,7 @@ describe('LoadShedder', () => {
 
   it('releases rejections that wait with each window, a quarter as many as have begun in it', async () => {
     const clock = createLoadClock({ maxRequests: 800 })
-    const turns = Array.from({ length: 1000 }, () => clock.load.rejectionTurn())
+    const turns = Array.from({ length: 1000 }, () => clock.load.reject())
     let released = 0
     for (const turn of turns) void turn?.then(() => (released += 1))
     const permits = crowd(clock, 800)
