@@ -54,6 +54,11 @@ export function parseJson(text: string): unknown {
   }
 }
 
+/** The failure of an answer that the protocol does not know; a write may have been applied. */
+export function unusable(what: string): UpstreamError {
+  return new UpstreamError('bad-response', `Cannot use an answer of the storage: ${what}`)
+}
+
 /** The length that an answer announces for its body; null when it announces none. */
 export function announcedLength(headers: Headers): number | null {
   const length = headers.get('content-length')
@@ -100,8 +105,7 @@ function codeOf(error: unknown): string | null {
 /** The timestamp of the resource that was read; an answer without a readable one is `bad-response`. */
 export function lastModifiedOf(headers: Headers): Timestamp {
   const value = fromSyncSeconds(headers.get('x-last-modified'))
-  if (value === null)
-    throw new UpstreamError('bad-response', 'Cannot use an answer: no readable X-Last-Modified')
+  if (value === null) throw unusable('no readable X-Last-Modified')
   return value
 }
 
@@ -117,8 +121,7 @@ const longestOffset = 1024
 export function nextOffsetOf(headers: Headers): string | null {
   const offset = headers.get('x-weave-next-offset')
   if (offset === null || offset === '') return null
-  if (offset.length > longestOffset)
-    throw new UpstreamError('bad-response', 'Cannot use an answer: endless offset')
+  if (offset.length > longestOffset) throw unusable('endless offset')
   return offset
 }
 
@@ -130,16 +133,14 @@ export class OffsetTrail {
   next(headers: Headers, recordCount: number): string | null {
     const offset = nextOffsetOf(headers)
     if (offset === null) return null
-    if (recordCount === 0 || this.#seen.has(offset)) {
-      throw roundInCircles()
-    }
+    if (recordCount === 0 || this.#seen.has(offset)) throw roundInCircles()
     this.#seen.add(offset)
     return offset
   }
 }
 
 export function roundInCircles(): UpstreamError {
-  return new UpstreamError('bad-response', 'Cannot use a list of the storage: it goes round in circles')
+  return unusable('a list that goes round in circles')
 }
 
 const maxSeconds = 86_400

@@ -1,5 +1,5 @@
+import { unusable } from './answer.ts'
 import { isUtf8 } from 'node:buffer'
-import { UpstreamError } from '../domain/errors.ts'
 import { listClosing, listOpening } from '../domain/list.ts'
 import { toExposedJson } from '../domain/record.ts'
 import { readBso } from './bso.ts'
@@ -131,8 +131,7 @@ export class BsoRewriter {
     const line = chunk.toString('utf8', lineStart, lineEnd)
     if (line.trim() === '') return
     const record = readBso(parse(line))
-    if (!record)
-      throw new UpstreamError('bad-response', 'Cannot read a list of the storage: a line is no record')
+    if (!record) throw unusable('a line is no record')
     this.recordCount += 1
     if (this.#keep && !this.#keep(record.id)) return
     if (this.#skip > 0) {
@@ -153,8 +152,7 @@ export class BsoRewriter {
 
   #hold(chunk: Buffer, start: number, end: number): void {
     const length = this.#carryLength + end - start
-    if (length > maxLineBytes)
-      throw new UpstreamError('bad-response', 'Cannot read a list of the storage: endless line')
+    if (length > maxLineBytes) throw unusable('endless line')
     if (length > this.#carry.length) {
       const grown = Buffer.allocUnsafeSlow(Math.max(4096, length * 2))
       this.#carry.copy(grown, 0, 0, this.#carryLength)
@@ -213,7 +211,7 @@ function createCopier(): Copier {
 
 function requireUtf8(bytes: Uint8Array): void {
   if (isUtf8(bytes)) return
-  throw new UpstreamError('bad-response', 'Cannot read a list of the storage: no UTF-8')
+  throw unusable('no UTF-8')
 }
 
 function parse(line: string): unknown {

@@ -1,7 +1,7 @@
 import { UpstreamError } from '../domain/errors.ts'
 import { isListed } from '../domain/list.ts'
 import { zeroTimestamp } from '../domain/timestamp.ts'
-import { jsonOf, lastModifiedOf, OffsetTrail } from './answer.ts'
+import { jsonOf, lastModifiedOf, OffsetTrail, unusable } from './answer.ts'
 import { chunkIds, isListable, listQuery, unmodifiedSinceHeader } from './request.ts'
 import { readBso } from './bso.ts'
 import { readCollectionTimestamps, readCount, recordOf, recordRequest } from './record-reads.ts'
@@ -173,8 +173,4 @@ class ConsistentReads {
     if (this.#timestamp === null) return { endpoint: this.#endpoint }
     return { headers: unmodifiedSinceHeader(this.#timestamp), endpoint: this.#endpoint }
   }
-}
-
-function unusable(what: string): UpstreamError {
-  return new UpstreamError('bad-response', `Cannot use a list of the storage: ${what}`)
 }

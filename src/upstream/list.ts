@@ -9,6 +9,7 @@ import {
   readBounded,
   recordCountOf,
   roundInCircles,
+  unusable,
 } from './answer.ts'
 import { chunkIds, listQuery, preconditionHeaders, unmodifiedSinceHeader } from './request.ts'
 import { BsoRewriter } from './bso-stream.ts'
@@ -258,8 +259,7 @@ async function openLines({ bytes, stream }: UpstreamAnswer): Promise<ByteSource>
   const first = await stream.read()
   if (first?.[0] !== bracketOpen) return pieces(first, stream)
   const whole = await readBounded(pieces(first, stream), maxArrayBytes)
-  if (whole === null)
-    throw new UpstreamError('bad-response', 'Cannot use a list of the storage: an array too large')
+  if (whole === null) throw unusable('an array too large')
   return pieces(toLines(whole), ended)
 }
 
@@ -282,8 +282,7 @@ const ended: ByteSource = { read: async () => null, cancel() {} }
 function toLines(bytes: Uint8Array): Uint8Array {
   if (bytes[0] !== bracketOpen) return bytes
   const values = jsonOf({ bytes })
-  if (!Array.isArray(values))
-    throw new UpstreamError('bad-response', 'Cannot use a list of the storage: no list')
+  if (!Array.isArray(values)) throw unusable('no list')
   return Buffer.from(values.map((value) => `${JSON.stringify(value)}\n`).join(''))
 }
 
@@ -294,7 +293,7 @@ function toLines(bytes: Uint8Array): Uint8Array {
 function requireVisibleEnd({ headers }: UpstreamAnswer): void {
   if (headers.has('content-length') || recordCountOf(headers) !== null) return
   if (headers.get('transfer-encoding')?.toLowerCase() === 'chunked') return
-  throw new UpstreamError('bad-response', 'Cannot use a list of the storage: nothing tells where it ends')
+  throw unusable('nothing tells where a list ends')
 }
 
 /** Throws when the number of records is another than announced. */

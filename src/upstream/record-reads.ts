@@ -1,7 +1,6 @@
-import { UpstreamError } from '../domain/errors.ts'
 import { judgeGet } from '../domain/precondition.ts'
 import { canonicalCollection } from '../domain/record.ts'
-import { jsonOf, lastModifiedOf, parseJson, textOf } from './answer.ts'
+import { jsonOf, lastModifiedOf, parseJson, textOf, unusable } from './answer.ts'
 import { readBso, readModified, toExposedText } from './bso.ts'
 import type { GetOutcome, Precondition } from '../domain/precondition.ts'
 import type { CollectionTimestamps } from '../domain/record-storage.ts'
@@ -92,8 +91,4 @@ export async function readCount(calls: StorageCalls, collection: string): Promis
 function entriesOf(value: unknown): [string, unknown][] {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) throw unusable('no object')
   return Object.entries(value)
-}
-
-function unusable(what: string): UpstreamError {
-  return new UpstreamError('bad-response', `Cannot use an answer of the storage: ${what}`)
 }

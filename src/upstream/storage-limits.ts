@@ -1,5 +1,4 @@
-import { UpstreamError } from '../domain/errors.ts'
-import { jsonOf } from './answer.ts'
+import { jsonOf, unusable } from './answer.ts'
 import type { StorageLimits } from '../domain/record-storage.ts'
 import type { StorageCalls } from './call.ts'
 
@@ -23,9 +22,7 @@ export async function readLimits(calls: StorageCalls): Promise<StorageLimits> {
     maxBytes: maxAnswerBytes,
   })
   const value = answer.status === 404 ? {} : jsonOf(answer)
-  if (typeof value !== 'object' || value === null) {
-    throw new UpstreamError('bad-response', 'Cannot use the configuration of the storage: no object')
-  }
+  if (typeof value !== 'object' || value === null) throw unusable('a configuration that is no object')
   const limits = toLimits(value as Record<string, unknown>)
   if (limitsOfNodes.size >= maxNodes) limitsOfNodes.clear()
   limitsOfNodes.set(node, { limits, untilMs: now() + ttlMs })

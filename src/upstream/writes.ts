@@ -1,6 +1,6 @@
 import { UpstreamError } from '../domain/errors.ts'
 import { fromSyncSeconds } from '../domain/timestamp.ts'
-import { jsonOf } from './answer.ts'
+import { jsonOf, unusable } from './answer.ts'
 import { chunkIds, isListable, unmodifiedSinceHeader } from './request.ts'
 import { readModified, readUploadResult, writeBsos } from './bso.ts'
 import type { CommitOutcome, RecordWrite, StageOutcome } from '../domain/record-storage.ts'
@@ -85,11 +85,6 @@ function committed({ status, headers }: UpstreamAnswer, result: UploadResult): C
   return { outcome: 'committed', timestamp, rejected: result.rejected }
 }
 
-/** The failure of a request that may have been applied. */
-function unusable(what: string): UpstreamError {
-  return new UpstreamError('bad-response', `Cannot use an answer to an upload: ${what}`)
-}
-
 /**
  * Deletes records by their ids, in as many requests as needed, each conditional on the timestamp that the one before
  * left. Ids that such a request can't name are deleted one by one, conditional on their own timestamp. Throws when there
@@ -153,7 +148,7 @@ function readTimestamp(answer: UpstreamAnswer): Timestamp | null {
     typeof value === 'object' && value !== null ? (value as { modified?: unknown }).modified : value
   const timestamp = readModified(modified) ?? fromSyncSeconds(answer.headers.get('x-last-modified'))
   if (answer.status === 200 && timestamp) return timestamp
-  throw new UpstreamError('bad-response', 'Cannot use an answer to a deletion: it tells no timestamp')
+  throw unusable('a deletion without a timestamp')
 }
 
 /** A failure of a later request, after earlier ones have been applied. */
