@@ -30,8 +30,8 @@ export function createApp(services: Services) {
     services.observe(call, reply, services.monotonicNow() - call.monotonicStartMs)
     call.body?.release()
     const { body, ended } = reply
-    const sent = isLarge(body) ? { ...reply, body: services.streams.send(body, call.request, ended) } : reply
-    const response = toResponse(sent, call, settings, services.load.backoffSeconds)
+    const stream = isLarge(body) ? services.streams.send(body, call.request, ended) : null
+    const response = toResponse(reply, call, settings, services.load.backoffSeconds, stream)
     // The rest of a body of unknown length could be taken for another request, and be answered.
     const isCutOff = call.headers['transfer-encoding'] !== undefined && !call.body?.isWhole
     if (services.isStopping || isCutOff) response.headers.set('Connection', 'close')

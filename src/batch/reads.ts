@@ -5,7 +5,13 @@ import { baseOptions, composePage, hasOwnPosition } from './list-page.ts'
 import { runBounded } from './pace.ts'
 import type { ServiceError } from '../domain/errors.ts'
 import type { Operation, OperationOutcome } from '../domain/operation.ts'
-import type { BulkStorage, ListOptions, RecordStorage, Snapshot } from '../domain/record-storage.ts'
+import type {
+  BulkStorage,
+  ByteSource,
+  ListOptions,
+  RecordStorage,
+  Snapshot,
+} from '../domain/record-storage.ts'
 import type { BaseList } from './list-page.ts'
 import type { Pace } from './pace.ts'
 import type { CollectionView, NumberedOperation } from './simulate.ts'
@@ -270,30 +276,25 @@ async function readList(
 }
 
 async function readBytes(
-  document: Uint8Array | ReadableStream<Uint8Array>,
+  document: Uint8Array | ByteSource,
   budget: AnswerBudget,
 ): Promise<Uint8Array | null> {
   if (document instanceof Uint8Array) return budget.take(document.byteLength) ? document : null
   const chunks: Uint8Array[] = []
   let length = 0
-  const reader = document.getReader()
-  let isWhole = false
   try {
     for (;;) {
       budget.requireTime()
-      const { done, value } = await reader.read()
-      isWhole = done
-      if (done) return Buffer.concat(chunks, length)
-      if (!budget.take(value.byteLength)) {
+      const piece = await document.read()
+      if (piece === null) return Buffer.concat(chunks, length)
+      if (!budget.take(piece.byteLength)) {
         budget.giveBack(length)
         return null
       }
-      chunks.push(value)
-      length += value.byteLength
+      chunks.push(piece)
+      length += piece.byteLength
     }
   } finally {
-    // An error while a list is cancelled no longer matters.
-    if (!isWhole) await reader.cancel().catch(() => {})
-    reader.releaseLock()
+    document.cancel()
   }
 }

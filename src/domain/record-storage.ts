@@ -31,15 +31,23 @@ export interface PagePosition {
   firstTimestamp: Timestamp
 }
 
+/** Bytes that arrive piece by piece. */
+export interface ByteSource {
+  /** The next piece, or null at the end. Rejects when it breaks. */
+  read(): Promise<Uint8Array | null>
+  /** Cancels the rest; harmless at the end. */
+  cancel(): void
+}
+
 /** A page of a list, or the whole of it. */
 export interface RecordPage {
   /** The collection's timestamp, on every page of one pagination that of the first page. */
   timestamp: Timestamp
   /**
-   * The records in the exposed form, as the JSON document `{"data":[…]}`. A stream fails when the storage does, so that
-   * a short list can't be taken for a whole one.
+   * The records in the exposed form, as the JSON document `{"data":[…]}`. A source breaks when the storage does, so that a
+   * short list can't be taken for a whole one.
    */
-  document: Uint8Array | ReadableStream<Uint8Array>
+  document: Uint8Array | ByteSource
   /** The number of records, where it is known before the last one has been read. */
   count: number | null
   next: PagePosition | null

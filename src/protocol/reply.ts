@@ -1,7 +1,7 @@
 /** An answer: what a handler makes, and the message that it becomes with the headers that every answer carries. */
 import { invalidRequest } from '../domain/errors.ts'
 import type { Errno } from '../domain/errors.ts'
-import type { Notices } from '../domain/record-storage.ts'
+import type { ByteSource, Notices } from '../domain/record-storage.ts'
 import { toEntityTag, toHttpDate } from '../domain/timestamp.ts'
 import type { Timestamp } from '../domain/timestamp.ts'
 
@@ -45,7 +45,7 @@ export interface Reply {
   status: number
   headers: Record<string, string>
   /** JSON text or bytes; null for an answer without a body. */
-  body: string | Uint8Array | ReadableStream<Uint8Array> | null
+  body: string | Uint8Array | ByteSource | null
   /** The body that a batch shows for an answer without a body. */
   tombstone?: object
   /** Called when the last byte was handed on, or when the client has left. */
@@ -87,16 +87,17 @@ interface ReplyContext {
 
 /**
  * Turns a reply into the message that goes out, with the headers that every answer carries. `ownBackoffSeconds` is the
- * pause that this process asks for, besides those of the operator and the storage.
+ * pause that this process asks for, besides those of the operator and the storage; `stream` sends the body where it is large.
  */
 export function toResponse(
   reply: Reply,
   context: ReplyContext,
   settings: ExposedSettings,
   ownBackoffSeconds = 0,
+  stream: ReadableStream<Uint8Array> | null = null,
 ): Response {
   const { origin, requestId, isLegacyBucket } = context
-  const body = sendable(reply.body)
+  const body = stream ?? sendable(reply.body)
   const response = new Response(body, {
     status: reply.status,
     headers: body === null ? usualHeaders : usualJsonHeaders,
@@ -117,7 +118,12 @@ const largeBytes = 64 * 1024
  * handed over at once.
  */
 export function isLarge(body: Reply['body']): body is NonNullable<Reply['body']> {
-  return body !== null && (body instanceof ReadableStream || body.length > largeBytes)
+  return body !== null && (isSource(body) || body.length > largeBytes)
+}
+
+/** Whether a body arrives piece by piece. */
+export function isSource(body: Reply['body']): body is ByteSource {
+  return body !== null && typeof body === 'object' && 'read' in body
 }
 
 const oneWriteBytes = 12 * 1024
@@ -127,7 +133,8 @@ const oneWriteBytes = 12 * 1024
  * a system call for each name, colon, value and line break of the head, and copies the bytes.
  */
 function sendable(body: Reply['body']): BodyInit | null {
-  if (body === null || body instanceof ReadableStream || body.length <= oneWriteBytes) return body as BodyInit
+  if (body === null || isSource(body)) return null
+  if (body.length <= oneWriteBytes) return body as BodyInit
   return new ReadableStream<Uint8Array>({
     start(controller) {
       controller.enqueue(typeof body === 'string' ? new TextEncoder().encode(body) : body)

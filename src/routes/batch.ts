@@ -6,7 +6,7 @@ import type { BulkStorage, Notices } from '../domain/record-storage.ts'
 import { errorReply, overload } from '../protocol/error-reply.ts'
 import { tooLargeForBatch } from '../protocol/list-resources.ts'
 import type { BucketInput, BucketResource, Resource } from '../protocol/record-resources.ts'
-import { emptyReply, jsonReply, versionPrefix } from '../protocol/reply.ts'
+import { emptyReply, isSource, jsonReply, versionPrefix } from '../protocol/reply.ts'
 import type { Reply } from '../protocol/reply.ts'
 import {
   asTransactionStep,
@@ -216,7 +216,7 @@ async function carryOut(
         const reply = one.resource.answer(outcome, one.input, services.settings)
         // The outcome of a write is always answered; its answer is no longer than what was sent and stored.
         if (one.resource.method !== 'GET') return reply
-        leftBytes -= reply.body instanceof ReadableStream ? 0 : (reply.body?.length ?? 0)
+        leftBytes -= isSource(reply.body) ? 0 : (reply.body?.length ?? 0)
         if (leftBytes < 0) throw tooLargeForBatch('The answer')
         return reply
       } catch (error) {

@@ -7,6 +7,7 @@ import { overload } from '../protocol/error-reply.ts'
 import { IdentityReader } from '../protocol/identity.ts'
 import { readJson } from '../protocol/json.ts'
 import type { BucketInput, BucketResource, Resource } from '../protocol/record-resources.ts'
+import { isSource } from '../protocol/reply.ts'
 import type { Reply } from '../protocol/reply.ts'
 import { bucketResources, isEnabled } from '../protocol/resources.ts'
 import { discardBody } from './body.ts'
@@ -85,7 +86,7 @@ async function answer(
     return (reply = resource.answer(outcome, input, services.settings))
   } finally {
     // A list is in flight until the last byte of it was handed on.
-    if (reply?.body instanceof ReadableStream) reply.ended = release
+    if (reply && isSource(reply.body)) reply.ended = release
     else release()
   }
 }

@@ -1,3 +1,4 @@
+import type { ByteSource } from '../domain/record-storage.ts'
 import { countDown, once } from './load-shedding.ts'
 import type { Release } from './load-shedding.ts'
 
@@ -171,7 +172,7 @@ export class AnswerStreams {
   }
 }
 
-type Body = string | Uint8Array | ReadableStream<Uint8Array>
+type Body = string | Uint8Array | ByteSource
 
 interface WaitingList {
   user: string
@@ -186,7 +187,7 @@ class Stream {
   readonly heldBytes: number
   readonly #startedAtMs: number
   #controller!: ReadableStreamDefaultController<Uint8Array>
-  #source: ReadableStreamDefaultReader<Uint8Array> | null
+  #source: ByteSource | null
   /** What was read and is not handed on yet. */
   #rest: Uint8Array
   #handedOnBytes = 0
@@ -197,13 +198,13 @@ class Stream {
   #lastCheck: { waitedMs: number; arrivedBytes: number } | null = null
 
   constructor(
-    source: Uint8Array | ReadableStream<Uint8Array>,
+    source: Uint8Array | ByteSource,
     readonly request: Request,
     private readonly now: () => number,
     private readonly ended: () => void,
   ) {
     this.#startedAtMs = now()
-    this.#source = source instanceof Uint8Array ? null : source.getReader()
+    this.#source = source instanceof Uint8Array ? null : source
     this.#rest = source instanceof Uint8Array ? source : new Uint8Array()
     this.heldBytes = this.#rest.length
     this.readable = new ReadableStream(
@@ -211,7 +212,7 @@ class Stream {
         start: (controller) => void (this.#controller = controller),
         pull: () => this.#pull(),
         // The server cancels a stream that it can't send, also when the client left before the answer began.
-        cancel: (reason) => this.#end(reason),
+        cancel: () => this.#end(),
       },
       { highWaterMark: 0 },
     )
@@ -250,7 +251,7 @@ class Stream {
   abort(): void {
     const reason = new Error('The reader is too slow')
     this.#controller.error(reason)
-    void this.#end(reason)
+    this.#end()
   }
 
   #waitedUntil(nowMs: number): number {
@@ -262,12 +263,12 @@ class Stream {
     this.#waitsSinceMs = null
     try {
       while (this.#rest.length === 0) {
-        const next = await this.#source?.read()
-        if (!next || next.done) {
+        const piece = await this.#source?.read()
+        if (!piece) {
           this.ended()
           return this.#controller.close()
         }
-        this.#rest = next.value
+        this.#rest = piece
       }
     } catch (error) {
       this.ended()
@@ -288,11 +289,11 @@ class Stream {
     this.#controller.enqueue(piece)
   }
 
-  async #end(reason: unknown): Promise<void> {
+  #end(): void {
     this.ended()
     const source = this.#source
     this.#source = null
     this.#rest = new Uint8Array()
-    await source?.cancel(reason).catch(() => {})
+    source?.cancel()
   }
 }

@@ -1,15 +1,7 @@
 import { UpstreamError } from '../domain/errors.ts'
 import { fromSyncSeconds } from '../domain/timestamp.ts'
-import type { Notices } from '../domain/record-storage.ts'
+import type { ByteSource, Notices } from '../domain/record-storage.ts'
 import type { Timestamp } from '../domain/timestamp.ts'
-
-/** Bytes that arrive piece by piece. */
-export interface ByteSource {
-  /** The next piece, or null at the end. Rejects with `UpstreamError` when it breaks. */
-  read(): Promise<Uint8Array | null>
-  /** Cancels the rest of the body; harmless at its end. */
-  cancel(): void
-}
 
 /**
  * The body of an answer whose beginning has come. It must be read to its end or cancelled, otherwise its call never ends.

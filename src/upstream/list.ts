@@ -15,8 +15,8 @@ import { chunkIds, listQuery, preconditionHeaders, unmodifiedSinceHeader } from 
 import { BsoRewriter } from './bso-stream.ts'
 import { listMerged } from './list-by-ids.ts'
 import type { Precondition } from '../domain/precondition.ts'
-import type { ListOptions, ListOutcome, RecordPage } from '../domain/record-storage.ts'
-import type { BodyStream, ByteSource, UpstreamAnswer } from './answer.ts'
+import type { ByteSource, ListOptions, ListOutcome, RecordPage } from '../domain/record-storage.ts'
+import type { UpstreamAnswer } from './answer.ts'
 import type { StorageCalls, StorageRead } from './call.ts'
 import type { Release } from './concurrency-limits.ts'
 
@@ -102,29 +102,10 @@ class Listing {
     const rewriter = this.#rewriter()
     const nextPage = isFollowed ? this.#followUp(answer) : noNextPage
     const pages = new ListPages(answer, rewriter, nextPage, release)
-    let first = await pages.read()
-    if (first === null)
-      return { document: Buffer.concat([listOpening, listClosing]), count: rewriter.keptCount }
-    const document = new ReadableStream<Uint8Array>(
-      {
-        async pull(controller) {
-          if (first) {
-            controller.enqueue(listOpening)
-            controller.enqueue(first)
-            first = null
-            return
-          }
-          const piece = await pages.read()
-          if (piece) return controller.enqueue(piece)
-          controller.enqueue(listClosing)
-          controller.close()
-        },
-        cancel: () => pages.cancel(),
-      },
-      { highWaterMark: 0 },
-    )
+    const first = await pages.read()
+    if (pages.isDone) return { document: first!, count: rewriter.keptCount }
     const isCounted = nextOffsetOf(answer.headers) === null && !rewriter.isSelective
-    return { document, count: isCounted ? recordCountOf(answer.headers) : null }
+    return { document: pieces(first, pages), count: isCounted ? recordCountOf(answer.headers) : null }
   }
 
   /**
@@ -182,13 +163,14 @@ async function noNextPage(): Promise<null> {
 }
 
 /**
- * The elements of a list over one or several pages of the storage, in the exposed form. Fails when a page holds
- * another number of records than it announces, and when the next page can't be had.
+ * The document of a list over one or several pages of the storage. Breaks when a page holds another number of records than it
+ * announces, and when the next page can't be had.
  */
 class ListPages implements ByteSource {
   #answer: UpstreamAnswer
   #lines: ByteSource | null = null
   #countBefore = 0
+  #hasBegun = false
   #isCancelled = false
   #isDone = false
 
@@ -202,12 +184,26 @@ class ListPages implements ByteSource {
     this.#answer = first
   }
 
+  /** Whether all of it was read. */
+  get isDone(): boolean {
+    return this.#isDone
+  }
+
   async read(): Promise<Uint8Array | null> {
     while (!this.#isDone) {
       const piece = await this.#readPiece()
-      if (piece.length > 0) return piece
+      if (piece.length > 0 || this.#isDone) return this.#framed(piece)
     }
     return null
+  }
+
+  /** Records with what stands before the first and after the last one. */
+  #framed(records: Uint8Array): Uint8Array {
+    const parts = [records]
+    if (!this.#hasBegun) parts.unshift(listOpening)
+    if (this.#isDone) parts.push(listClosing)
+    this.#hasBegun = true
+    return parts.length === 1 ? records : Buffer.concat(parts)
   }
 
   cancel(): void {
@@ -264,7 +260,7 @@ async function openLines({ bytes, stream }: UpstreamAnswer): Promise<ByteSource>
 }
 
 /** One piece, followed by the pieces of another source. */
-function pieces(first: Uint8Array | null, rest: Pick<BodyStream, 'read' | 'cancel'>): ByteSource {
+function pieces(first: Uint8Array | null, rest: ByteSource): ByteSource {
   let isFirst = true
   return {
     async read() {

@@ -246,11 +246,10 @@ describe('runTransaction: lists', () => {
     storage.list = async (...call) => {
       const outcome = await read.apply(storage, call)
       if (outcome.outcome !== 'page') return outcome
-      const document = new ReadableStream<Uint8Array>({
-        pull(controller) {
-          controller.error(new UpstreamError('connection-lost', 'Cut off'))
-        },
-      })
+      const document = {
+        read: () => Promise.reject(new UpstreamError('connection-lost', 'Cut off')),
+        cancel() {},
+      }
       return { ...outcome, page: { ...outcome.page, document } }
     }
 

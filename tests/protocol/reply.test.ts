@@ -105,7 +105,7 @@ describe('isLarge', () => {
       'x'.repeat(65_536),
       'x'.repeat(65_537),
       new Uint8Array(65_537),
-      new ReadableStream(),
+      { read: async () => null, cancel() {} },
     ]
 
     expect(bodies.map(isLarge)).toEqual([false, false, false, true, true, true])

@@ -3,6 +3,7 @@ import { BodyBudget } from '../../src/routes/body.ts'
 import { AnswerStreams } from '../../src/routes/streams.ts'
 import { timestamp } from '../../src/domain/timestamp.ts'
 import { readSettings } from '../../src/settings/settings.ts'
+import { sourceOf } from '../support/byte-source.ts'
 import { request } from '../support/bridge.ts'
 import { createLoadClock } from '../support/load-clock.ts'
 import { eventually } from '../support/eventually.ts'
@@ -90,7 +91,7 @@ export function startCrowdedWorld(
       })
       return {
         outcome: 'page',
-        page: { timestamp: record.lastModified, document, count: null, next: null },
+        page: { timestamp: record.lastModified, document: sourceOf(document), count: null, next: null },
       }
     },
   } as unknown as BulkStorage

@@ -2,6 +2,7 @@ import { afterEach, describe, expect, it } from 'bun:test'
 import { connect } from 'node:net'
 
 import { AnswerStreams } from '../../src/routes/streams.ts'
+import { sourceOf } from '../support/byte-source.ts'
 import { eventually } from '../support/eventually.ts'
 import { one, startCrowdedWorld } from './crowded-world.ts'
 
@@ -50,7 +51,7 @@ function endless(bytes = 100_000) {
     },
     { highWaterMark: 0 },
   )
-  return { stream, isCancelled: () => isCancelled }
+  return { stream: sourceOf(stream), isCancelled: () => isCancelled }
 }
 
 /** Sends a body, and what its reader does. */
@@ -149,7 +150,7 @@ describe('AnswerStreams.send', () => {
     const world = createStreams()
     const broken = new ReadableStream<Uint8Array>({ pull: () => Promise.reject(new Error('gone')) })
 
-    const { reader, endings } = send(world, broken)
+    const { reader, endings } = send(world, sourceOf(broken))
 
     await expect(reader.read()).rejects.toThrow('gone')
     expect([endings(), world.streams.active]).toEqual([1, 0])
@@ -205,7 +206,7 @@ describe('AnswerStreams.send', () => {
     const world = createStreams()
     let controller!: ReadableStreamDefaultController<Uint8Array>
     const slow = new ReadableStream<Uint8Array>({ start: (given) => void (controller = given) })
-    const { reader } = send(world, slow)
+    const { reader } = send(world, sourceOf(slow))
 
     for (let minute = 0; minute < 10; minute++) {
       const piece = reader.read()

@@ -2,6 +2,7 @@ import { errno, ServiceError, UpstreamError } from '../../src/domain/errors.ts'
 import { judgeCollection, judgeGet } from '../../src/domain/precondition.ts'
 import { toListDocument } from '../../src/domain/list.ts'
 import { zeroTimestamp, timestamp } from '../../src/domain/timestamp.ts'
+import { sourceOf } from './byte-source.ts'
 import type { GetOutcome, Precondition } from '../../src/domain/precondition.ts'
 import type {
   BulkStorage,
@@ -280,7 +281,8 @@ export class ModelStorage implements BulkStorage {
       const timestamp = options.position?.firstTimestamp ?? current
       const bytes = toListDocument(all.slice(start, end))
       const next = end < all.length ? { offset: String(end), firstTimestamp: timestamp } : null
-      const document = this.streamChunkBytes === null ? bytes : this.#stream(bytes, this.streamChunkBytes)
+      const document =
+        this.streamChunkBytes === null ? bytes : sourceOf(this.#stream(bytes, this.streamChunkBytes))
       return { outcome: 'page', page: { timestamp, document, count: null, next } }
     })
   }

@@ -3,6 +3,7 @@ import { callLimitsFor } from '../../src/upstream/concurrency-limits.ts'
 import { createUpstream } from '../../src/upstream/send.ts'
 import { createSyncStorage } from '../../src/upstream/sync-storage.ts'
 import { TokenServer } from '../../src/upstream/token-server.ts'
+import { readText } from '../support/byte-source.ts'
 import { startSandbox } from '../support/sandbox.ts'
 import { startFaultProxy } from '../support/fault-proxy.ts'
 import { createIdentity } from '../../src/domain/credentials.ts'
@@ -116,8 +117,7 @@ export function pageOf(listed: ListOutcome): RecordPage {
 
 /** Reads a page to its end. */
 export async function recordsOf({ document }: RecordPage): Promise<ExposedRecord[]> {
-  const text = await new Response(document as Uint8Array<ArrayBuffer> | ReadableStream).text()
-  return JSON.parse(text).data
+  return JSON.parse(await readText(document)).data
 }
 
 export async function idsOf(page: RecordPage): Promise<string[]> {
