@@ -18,11 +18,14 @@ const longestName = 64
  * value found there.
  */
 export function compileBodyCheck<S extends TSchema>(schema: S): (value: unknown) => Static<S> {
-  const problemsOf = compileCheck(schema, (error) => ({
-    location: 'body',
-    name: error.path.slice(1, 1 + longestName).replaceAll('/', '.') || 'body',
-    description: describe(error),
-  }))
+  const problemsOf = lazyCheck(
+    () => schema,
+    (error) => ({
+      location: 'body',
+      name: error.path.slice(1, 1 + longestName).replaceAll('/', '.') || 'body',
+      description: describe(error),
+    }),
+  )
   return (value) => {
     const problems = problemsOf(value)
     if (problems.length > 0) throw invalidRequest(problems)
@@ -44,23 +47,26 @@ export interface RequestParts {
 export function compileRequestCheck(
   schemas: Record<keyof RequestParts, TObject>,
 ): (parts: RequestParts) => Problem[] {
-  return compileCheck(Type.Object({ ...schemas }), ({ path, schema }) => {
-    const [, part, ...rest] = path.split('/')
-    return {
-      location: locations[part as keyof RequestParts],
-      name: parameterName(rest.join('/').replaceAll('~1', '/')),
-      description: (schema.description as string | undefined) ?? 'does not have the form that belongs here',
-    }
-  })
+  return lazyCheck(
+    () => Type.Object({ ...schemas }),
+    ({ path, schema }) => {
+      const [, part, ...rest] = path.split('/')
+      return {
+        location: locations[part as keyof RequestParts],
+        name: parameterName(rest.join('/').replaceAll('~1', '/')),
+        description: (schema.description as string | undefined) ?? 'does not have the form that belongs here',
+      }
+    },
+  )
 }
 
 const locations = { params: 'path', query: 'querystring', headers: 'header' } as const
 
-function compileCheck(schema: TSchema, toProblem: (error: ValueError) => Problem) {
-  // Compiled at the first use, so that the start does not wait for it.
+// Schemas are compiled at their first use, so that the start does not wait for it.
+function lazyCheck(schemaOf: () => TSchema, toProblem: (error: ValueError) => Problem) {
   let made: TypeCheck<TSchema> | null = null
   return (value: unknown): Problem[] => {
-    const compiled = (made ??= TypeCompiler.Compile(schema))
+    const compiled = (made ??= TypeCompiler.Compile(schemaOf()))
     if (compiled.Check(value)) return []
     const problems = new Map<string, Problem>()
     for (const error of compiled.Errors(value)) {
