@@ -53,22 +53,16 @@ export function startBridge(
   options: BridgeOptions = {},
 ): Bridge {
   const statsd = startStatsd(settings)
-  const observers = createObservers({
-    log,
-    statsd,
-    now: host.now,
-    sources: settings.metricsEnabled
-      ? {
-          version,
-          commit,
-          requestsInFlight: () => server.pendingRequests,
-          breakers: () => connections.breakers(),
-          requestsAdmitted: () => load.limit,
-          logLinesDropped: options.logLinesDropped ?? (() => 0),
-          usage: () => host.processes?.usage() ?? null,
-        }
-      : null,
-  })
+  const sources = {
+    version,
+    commit,
+    requestsInFlight: () => server.pendingRequests,
+    breakers: () => connections.breakers.counts(),
+    requestsAdmitted: () => load.limit,
+    logLinesDropped: options.logLinesDropped ?? (() => 0),
+    usage: () => host.processes?.usage() ?? null,
+  }
+  const observers = createObservers(log, settings.metricsEnabled ? sources : null, statsd, host.now)
   const families = () => observers.metrics?.families() ?? []
   // A copy, because a reload changes it while others compare with the settings of the start.
   const exposed = { ...settings, projectVersion: version }
@@ -151,7 +145,7 @@ export function startBridge(
     reload(changed) {
       takeOver(exposed, changed)
       log.level = changed.loggingLevel
-      connections.setCertificateAuthorities(changed)
+      connections.upstream.setCertificateAuthorities(changed.certificateCaBundle?.pem)
     },
     families,
   }

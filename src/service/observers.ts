@@ -7,50 +7,32 @@ import type { CredentialsEvent } from '../credentials/credentials.ts'
 import type { RedisTrouble } from '../credentials/redis-store.ts'
 import type { RejectionReason } from '../routes/load-shedding.ts'
 import type { Log, LogFields } from '../observability/log.ts'
-import type { Metrics, MetricsSources } from '../observability/metrics.ts'
+import type { MetricsSources } from '../observability/metrics.ts'
 import type { Statsd } from '../observability/statsd.ts'
 import type { Reply } from '../protocol/reply.ts'
 import type { Call } from '../routes/services.ts'
 import type { BreakerEvent } from '../upstream/circuit-breaker.ts'
 import type { UpstreamCallSummary } from '../upstream/send.ts'
 
-/** Reports events to the log, and to metrics and statsd where they are switched on. */
-export interface Observers {
-  request(call: Call, reply: Reply, durationMs: number): void
-  batch(requests: readonly { method: string }[], replies: readonly Reply[]): void
-  upstreamCall(call: UpstreamCallSummary): void
-  breaker(event: BreakerEvent): void
-  credentials(event: CredentialsEvent): void
-  redisTrouble(trouble: RedisTrouble, code: string | null): void
-  transaction(event: TransactionEvent): void
-  /** A request was rejected because of the load. */
-  shed(reason: RejectionReason): void
-  /** A request was rejected before it was read. */
-  refused(method: string): void
-  eventLoopLag(ms: number): void
-  /** A request failed because something was thrown. */
-  error(thrown: unknown): void
-  metrics: Metrics | null
-}
+export type Observers = ReturnType<typeof createObservers>
 
-interface ObserversOptions {
-  log: Log
-  /** Null: no metrics. */
-  sources: MetricsSources | null
-  statsd: Statsd | null
-  /** Wall clock, ms since 1970. */
-  now(): number
-}
-
-export function createObservers({ log, sources, statsd, now }: ObserversOptions): Observers {
+/** Reports events to the log, and to metrics and statsd where they are switched on: null if they are not. */
+export function createObservers(
+  log: Log,
+  sources: MetricsSources | null,
+  statsd: Statsd | null,
+  wallClock: () => number,
+) {
   const metrics = sources && createMetrics(sources)
-  const warnOfRedis = oncePerMinute(now, (trouble: RedisTrouble, code: string | null) =>
+  const warnOfRedis = oncePerMinute(wallClock, (trouble: RedisTrouble, code: string | null) =>
     log.warning('redis error', { reason: trouble, code }),
   )
-  const warnOfLoad = oncePerMinute(now, (reason: RejectionReason) => log.warning('load shed', { reason }))
+  const warnOfLoad = oncePerMinute(wallClock, (reason: RejectionReason) =>
+    log.warning('load shed', { reason }),
+  )
   return {
     metrics,
-    request(call, reply, durationMs) {
+    request(call: Call, reply: Reply, durationMs: number) {
       const route = call.route ?? 'none'
       metrics?.request(route, call.method, reply.status, durationMs)
       if (statsd) {
@@ -59,7 +41,7 @@ export function createObservers({ log, sources, statsd, now }: ObserversOptions)
       }
       if (isLogged(log, 'info')) log.info('request', describeRequest(call, reply, durationMs))
     },
-    batch(requests, replies) {
+    batch(requests: readonly { method: string }[], replies: readonly Reply[]) {
       metrics?.batch(requests.length)
       if (!isLogged(log, 'debug')) return
       for (const [index, { status, errno }] of replies.entries()) {
@@ -67,7 +49,7 @@ export function createObservers({ log, sources, statsd, now }: ObserversOptions)
         log.debug('sub-request', { index, method, status, errno })
       }
     },
-    upstreamCall({ target, method, status, failure, ms }) {
+    upstreamCall({ target, method, status, failure, ms }: UpstreamCallSummary) {
       metrics?.upstreamCall(target, method, status, failure, ms)
       if (statsd) {
         statsd.time(`upstream.${target}`, ms)
@@ -76,36 +58,39 @@ export function createObservers({ log, sources, statsd, now }: ObserversOptions)
       if (isLogged(log, 'debug'))
         log.debug('upstream', { target, method, status, failure, ms: Math.round(ms) })
     },
-    breaker({ target, host, change }) {
+    breaker({ target, host, change }: BreakerEvent) {
       if (change === 'opened') metrics?.circuitOpened(target)
       statsd?.count(`breaker.${target}.${change}`)
       log[change === 'opened' ? 'warning' : 'info'](`circuit breaker ${change}`, { target, host })
     },
-    credentials(event) {
+    credentials(event: CredentialsEvent) {
       metrics?.credentials(event)
       statsd?.count(`credentials.${event}`)
     },
-    redisTrouble(trouble, code) {
+    redisTrouble(trouble: RedisTrouble, code: string | null) {
       metrics?.redisError(trouble)
       statsd?.count(`redis.${trouble}`)
       warnOfRedis(trouble, code)
     },
-    transaction(event) {
+    transaction(event: TransactionEvent) {
       metrics?.transaction(event.kind)
       statsd?.count(`batch.${event.kind}`)
       reportTransaction(event, log)
     },
-    shed(reason) {
+    /** A request was rejected because of the load. */
+    shed(reason: RejectionReason) {
       metrics?.shed(reason)
       statsd?.count(`shed.${reason}`)
       warnOfLoad(reason)
     },
-    refused(method) {
+    /** A request was rejected before it was read. */
+    refused(method: string) {
       metrics?.refused(method)
       statsd?.count('response.503')
     },
-    eventLoopLag: (ms) => metrics?.eventLoopLag(ms),
-    error(thrown) {
+    eventLoopLag: (ms: number) => metrics?.eventLoopLag(ms),
+    /** A request failed because something was thrown. */
+    error(thrown: unknown) {
       // A foreseen error, whatever its status.
       if (thrown instanceof ServiceError) return
       if (thrown instanceof UpstreamError) {

@@ -16,12 +16,9 @@ import type { LoadShedder } from '../routes/load-shedding.ts'
 import type { Identity, SyncCredentials } from '../domain/credentials.ts'
 import type { BulkStorage } from '../domain/record-storage.ts'
 import type { Call, Heartbeat, Services } from '../routes/services.ts'
-import type { CredentialStore } from '../credentials/shared-credentials.ts'
 import type { ProcessUsage } from '../observability/metrics.ts'
 import type { Settings } from '../settings/settings.ts'
 import type { StorageClient } from '../upstream/call.ts'
-import type { BreakerCount } from '../upstream/circuit-breaker.ts'
-import type { Upstream } from '../upstream/send.ts'
 import type { Observers } from './observers.ts'
 
 /** The operating system as a bridge sees it. */
@@ -164,30 +161,20 @@ export function createServices(
   }
 }
 
-/** The connections to token server, storage and cache. */
-export interface Connections {
-  upstream: Upstream
-  tokenServer: TokenServer
-  /** The store that processes share; null: every process remembers by itself. */
-  store: CredentialStore | null
-  /** The breakers that are not closed. */
-  breakers(): BreakerCount[]
-  /** Trusts the certificate authorities of these settings from now on. */
-  setCertificateAuthorities(settings: Settings): void
-}
+export type Connections = ReturnType<typeof connect>
 
+/** The connections to token server, storage and cache. */
 export function connect(
   settings: Settings,
   host: Pick<BridgeHost, 'now' | 'monotonicNow'>,
   observers: Pick<Observers, 'upstreamCall' | 'breaker' | 'redisTrouble'>,
-): Connections {
+) {
   const clock = { now: host.monotonicNow, random: Math.random }
-  let ca = settings.certificateCaBundle?.pem
   const breakers = new Breakers({ ...clock, observe: observers.breaker })
   const upstream = createUpstream({
     limits: callLimitsFor(settings.maxConcurrentRequests),
     breakers,
-    ...(ca !== undefined && { ca }),
+    ca: settings.certificateCaBundle?.pem,
     ...clock,
     observe: observers.upstreamCall,
     delay: Bun.sleep,
@@ -199,6 +186,7 @@ export function connect(
     now: host.now,
     userAgent: product,
   })
+  // The store that processes share; null: every process remembers by itself.
   const store =
     settings.cacheBackend === 'memory'
       ? null
@@ -208,18 +196,7 @@ export function connect(
           random: Math.random,
           onTrouble: observers.redisTrouble,
         })
-  return {
-    upstream,
-    tokenServer,
-    store,
-    breakers: () => breakers.counts(),
-    setCertificateAuthorities({ certificateCaBundle }) {
-      // Circuit breakers and limits begin anew with it, so it happens only after a change.
-      if (certificateCaBundle?.pem === ca) return
-      ca = certificateCaBundle?.pem
-      upstream.setCertificateAuthorities(ca)
-    },
-  }
+  return { breakers, upstream, tokenServer, store }
 }
 
 /** Makes ids that are unique over all processes: 32 random bits of this process and a counter of 31, in hex. */

@@ -79,6 +79,8 @@ export function createUpstream(options: UpstreamOptions) {
     acquireStream: () => limits.streams.acquire(),
     /** Trusts these authorities from now on. Calls in flight end with the old ones. */
     setCertificateAuthorities(ca: string | undefined) {
+      // Circuit breakers begin anew, so nothing happens without a change.
+      if (ca === tls?.ca) return
       tls = ca === undefined ? undefined : { ca }
       breakers.reset()
     },
