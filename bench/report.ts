@@ -3,7 +3,9 @@ import { percentiles } from './load.ts'
 import { describeFigure, isMet } from './targets.ts'
 import type { BatchTimes } from './measurements/batch.ts'
 import type { Download, SlowReaders } from './measurements/download.ts'
+import { kinds } from './measurements/profile.ts'
 import type { Endurance } from './measurements/endurance.ts'
+import type { Profile } from './measurements/profile.ts'
 import type { StartUp } from './measurements/start-up.ts'
 import type { Throughput } from './measurements/throughput.ts'
 import type { Way } from './measurements/ways.ts'
@@ -30,6 +32,8 @@ export interface Results {
   lines: number
   startUp: StartUp[]
   endurance: Endurance
+  /** Empty without the program perf. */
+  profiles: { requests: Profile[]; starts: Profile[] }
 }
 
 const bridgeName = 'Sync Bridge'
@@ -193,11 +197,12 @@ export function writePage(results: Results, targets: Target[]): string {
     lines,
     startUp,
     endurance,
+    profiles,
   } = results
   const [early, late] = [endurance.megabytes.early, endurance.megabytes.late]
   return `# Performance
 
-\`make bench\` measures this on any Debian in about eight minutes and writes this page; \`make bench FULL=1\` asks a
+\`make bench\` measures this on any Debian in about ten minutes and writes this page; \`make bench FULL=1\` asks a
 million requests in the last part. Everything runs on loopback. Each figure is a ratio to a peer measured in the same
 run: the subjects take turns, ${record[0]!.runs.length} rounds of them, and what counts is the median of the rounds. The
 measured process has one core for itself; the storage (nginx with fixed answers) and the load (wrk) share another.
@@ -308,7 +313,38 @@ ${table(
 Memory was ${early.toFixed(0)} MB after 10 000 requests, and ${late.toFixed(0)} MB after ${endurance.requests.toLocaleString('en')}.
 
 ![memory over many requests](endurance.svg)
+
+## Where the instructions go
+
+Counted by sampling every millionth, because instructions vary by 2 % where time varies by much more. Of the main thread:
+what the runtime's own code does (engine, headers, bodies, sockets, collector), what our code and the framework were
+compiled to, and the kernel. The network thread is the runtime's, for calls to the storage; others compile and clean up.
+
+${profileTables(profiles)}
 `
+}
+
+/** What profiles show, requests and starts. */
+export function profileTables({ requests, starts }: Results['profiles']): string {
+  if (requests.length === 0) return 'Not counted: perf is missing, or cannot count here.'
+  const cells = ({ name, instructions }: Profile, decimals: number) => {
+    const counts = kinds.map((kind) => instructions[kind])
+    const all = counts.reduce((sum, count) => sum + count, 0)
+    return [name, ...[all, ...counts].map((count) => count.toFixed(decimals))]
+  }
+  const ofRequests = table(
+    ['thousands a request', 'all', ...kinds],
+    requests.map((profile) => cells(profile, 0)),
+  )
+  const ofStarts = table(
+    ['millions to the first answer', 'all', ...kinds, 'MB of files', 'MB of its own'],
+    starts.map((profile) => [
+      ...cells(profile, 1),
+      profile.megabytes?.files.toFixed(1) ?? '',
+      profile.megabytes?.own.toFixed(1) ?? '',
+    ]),
+  )
+  return `${ofRequests}\n\n${ofStarts}`
 }
 
 /** The pictures by their file names. */

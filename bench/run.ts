@@ -14,6 +14,7 @@ import { describeMachine, installTools } from './machine.ts'
 import { measureBatch } from './measurements/batch.ts'
 import { measureDownloads, measureSlowReaders } from './measurements/download.ts'
 import { measureEndurance } from './measurements/endurance.ts'
+import { measureProfiles } from './measurements/profile.ts'
 import { measureStartUp } from './measurements/start-up.ts'
 import { measureThroughput } from './measurements/throughput.ts'
 import { countLines, measureWays } from './measurements/ways.ts'
@@ -163,6 +164,11 @@ async function measure(): Promise<Results> {
     seconds: isFull ? 900 : 30,
     script,
   })
+  await stop(enduring.process)
+
+  say('Where the instructions go')
+  const none = { requests: [], starts: [] }
+  const profiles = isQuick ? none : await measureProfiles(executable, folder, script)
   const machine = await describeMachine(executable)
   return {
     machine,
@@ -180,6 +186,7 @@ async function measure(): Promise<Results> {
     lines: countLines(),
     workers,
     endurance,
+    profiles,
   }
 }
 
