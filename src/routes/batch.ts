@@ -43,8 +43,8 @@ export function addBatchRoute(app: App, prefix: string, services: Services): voi
       // No sub-request is looked at before the envelope's identity proved good. An assertion without a client state
       // belongs to the buckets that the sub-requests name, and can't be proved before.
       const identity = readAnonymousIdentity(headers)
-      const envelope = identity && identity.clientState !== '' ? await storages.open(identity) : null
-      if (envelope && 'reply' in envelope && isLarge(call.headers['content-length'])) return envelope.reply
+      const refusal = identity && identity.clientState !== '' ? await storages.refusalOf(identity) : null
+      if (refusal && isLarge(call.headers['content-length'])) return refusal
       await body.arrived
       const sender = storages.opened[0]?.owner ?? senderOf(call)
       const merged = readBatch(body.parse(sender, readJson), headers, services.settings)
@@ -81,14 +81,11 @@ type Pending =
       storage: BulkStorage
     }
 
-/** The storage of an identity, or the 401 of the sub-requests that carry it. */
-type Opened = { storage: BulkStorage } | { reply: Reply }
-
 /** The storages of all identities in a batch. */
 class Storages {
   /** All storages that could be opened. */
   readonly opened: BulkStorage[] = []
-  readonly #openings = new Map<string, Promise<Opened>>()
+  readonly #openings = new Map<string, Promise<BulkStorage>>()
 
   constructor(
     readonly identities: IdentityReader,
@@ -96,20 +93,24 @@ class Storages {
     private readonly services: Services,
   ) {}
 
-  /** Asks for each identity once. Rejects when the token server can't be used, which ends the whole batch. */
-  open(identity: Identity): Promise<Opened> {
+  /** The storage of an identity, which is asked for once. Rejects with `ServiceError` 401 when the identity is refused. */
+  open(identity: Identity): Promise<BulkStorage> {
     const known = this.#openings.get(identity.key)
     if (known) return known
-    const { call, services } = this
-    const opening = Promise.try(() => services.openStorage(identity, call)).then(
-      (storage) => {
-        this.opened.push(storage)
-        return { storage }
-      },
-      (error: unknown) => ({ reply: ownReply(error, services) }),
-    )
+    const opening = Promise.try(() => this.services.openStorage(identity, this.call)).then((storage) => {
+      this.opened.push(storage)
+      return storage
+    })
     this.#openings.set(identity.key, opening)
     return opening
+  }
+
+  /** The 401 of an identity that is refused. Rejects when the token server can't be used, which ends the whole batch. */
+  refusalOf(identity: Identity): Promise<Reply | null> {
+    return this.open(identity).then(
+      () => null,
+      (error: unknown) => ownReply(error, this.services),
+    )
   }
 
   /** The storages' notices, joined. */
@@ -155,8 +156,7 @@ async function prepare(
     const operation = asTransactionStep(resource.operation(input, problems))
     if (problems.length > 0) throw invalidRequest(problems)
     if (isLegacyBucket) call.isLegacyBucket = true
-    const opened = await storages.open(identity)
-    return 'storage' in opened ? { resource, input, operation, storage: opened.storage } : opened
+    return { resource, input, operation, storage: await storages.open(identity) }
   } catch (error) {
     return { reply: ownReply(error, services) }
   }
