@@ -171,27 +171,9 @@ async function readWholeList(
   return { outcome: 'page', page: composePage(options, base, new Map(), options.position!.firstTimestamp) }
 }
 
-/** How many bytes the answers of all transactions in flight may hold together. */
+/** How many bytes the answers of all transactions in flight may still take. */
 export class AnswerMemory {
-  #leftBytes: number
-
-  constructor(bytes = 48 * 1024 * 1024) {
-    this.#leftBytes = bytes
-  }
-
-  /** Throws `UpstreamError` (overload) when there is no room for so many more. */
-  take(bytes: number): void {
-    if (bytes > this.#leftBytes) {
-      throw new UpstreamError('overload', 'Cannot read a list: those of other batches hold the memory', {
-        applied: 'no',
-      })
-    }
-    this.#leftBytes -= bytes
-  }
-
-  giveBack(bytes: number): void {
-    this.#leftBytes += bytes
-  }
+  constructor(public leftBytes = 48 * 1024 * 1024) {}
 }
 
 /** How many bytes the answers of one transaction may hold together, and how many of lists may be read for them. */
@@ -223,11 +205,17 @@ export class AnswerBudget {
     })
   }
 
-  /** Reserves so many bytes that have been read; false when there is no room for them. */
+  /**
+   * Reserves so many bytes that have been read; false when they are too many for this answer. Throws `UpstreamError`
+   * (overload) when other answers hold the memory.
+   */
   take(bytes: number): boolean {
     this.#unreadBytes -= bytes
     if (bytes > this.#leftBytes) return false
-    this.#memory.take(bytes)
+    if (bytes > this.#memory.leftBytes) {
+      throw new UpstreamError('overload', 'Cannot read a list: those of other batches hold the memory')
+    }
+    this.#memory.leftBytes -= bytes
     this.#leftBytes -= bytes
     this.#heldBytes += bytes
     return true
@@ -236,7 +224,7 @@ export class AnswerBudget {
   giveBack(bytes: number): void {
     this.#leftBytes += bytes
     this.#heldBytes -= bytes
-    this.#memory.giveBack(bytes)
+    this.#memory.leftBytes += bytes
   }
 
   /** Gives back all that is held: the transaction has ended. */

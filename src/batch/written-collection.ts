@@ -353,17 +353,8 @@ function isCertainlyWithoutEffect(failure: unknown): boolean {
 /** The failure of a write that a snapshot has shown to be without effect. */
 function withoutEffect(failure: unknown, collection: string): unknown {
   if (!(failure instanceof UpstreamError)) return failure
-  const { retryAfterSeconds, status } = failure
-  return new UpstreamError(
-    failure.failure,
-    `Cannot write to "${collection}": the storage broke and wrote nothing`,
-    {
-      applied: 'no',
-      retryAfterSeconds,
-      ...(status === null ? {} : { status }),
-      cause: failure,
-    },
-  )
+  const message = `Cannot write to "${collection}": the storage broke and wrote nothing`
+  return new UpstreamError(failure.failure, message, { ...failure, applied: 'no', cause: failure })
 }
 
 // A refused identity concerns all operations of the user, not only those that remained.

@@ -107,7 +107,7 @@ export class UpstreamError extends Error {
     message: string,
     options: {
       retryAfterSeconds?: number | null
-      status?: number
+      status?: number | null
       applied?: 'no' | 'unknown'
       cause?: unknown
     } = {},
