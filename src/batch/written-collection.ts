@@ -149,8 +149,11 @@ export class WrittenCollection {
         if (!(await this.#execute(step))) await this.#nextRound()
       } catch (error) {
         if (!isRefusal(error)) throw error
-        if (error.status === 401 && (this.#context.isMultiCollection || this.state.isVisible))
-          throw identityRefused(error)
+        if (error.status === 401 && (this.#context.isMultiCollection || this.state.isVisible)) {
+          // A refused identity concerns all operations of the user, not only those that remained.
+          const options = { applied: 'no', status: 401, cause: error } as const
+          throw new UpstreamError('refused', 'Cannot go on: the storage no longer lets the user in', options)
+        }
         this.state.fail(error)
       }
     }
@@ -224,11 +227,15 @@ export class WrittenCollection {
   async #execute(step: Step): Promise<boolean> {
     let isDoubtful = false
     for (;;) {
-      const { outcome, failure } = await this.#attempt(step)
-      if (outcome?.outcome === 'committed') {
-        this.#settle(step, outcome.timestamp, outcome.rejected)
+      const result = await this.#send(step).catch((failure: unknown) => ({
+        outcome: 'broken' as const,
+        failure,
+      }))
+      if (result.outcome === 'committed') {
+        this.#settle(step, result.timestamp, result.rejected)
         return true
       }
+      const failure = result.outcome === 'broken' ? result.failure : null
       isDoubtful ||= failure !== null && !isCertainlyWithoutEffect(failure)
       if (isDoubtful) {
         // The attempt before may have been applied, and then the condition fails because of our own write.
@@ -236,9 +243,11 @@ export class WrittenCollection {
         if (verdict === 'applied') return true
         if (verdict === 'moved' || failure === null) return false
       } else if (failure === null) return false
-      if (isStaged(step) && isUnknownBatch(failure)) {
+      const isStaged = step.kind === 'write' && step.batch !== undefined
+      if (isStaged && isUnknownBatch(failure)) {
         // The client is not at fault: a batch that the storage has forgotten is staged again.
-        await this.#backOff(lostBatch(failure))
+        const message = 'Cannot commit: the storage no longer knows the staged batch'
+        await this.#backOff(new UpstreamError('refused', message, { applied: 'no', cause: failure }))
         this.#stagedBatch = null
         return true
       }
@@ -257,22 +266,12 @@ export class WrittenCollection {
     await this.#context.pace.backOff(this.#failures)
   }
 
-  async #attempt(
-    step: Step,
-  ): Promise<{ outcome: CommitOutcome; failure: null } | { outcome: null; failure: unknown }> {
+  async #send(step: Step): Promise<CommitOutcome> {
     const { storage, collection } = this
     const { since } = this.state
-    try {
-      if (step.kind === 'remove') {
-        return { outcome: await storage.remove(collection, step.ids, since), failure: null }
-      }
-      if (step.batch === undefined) {
-        return { outcome: await storage.write(collection, step.records, since), failure: null }
-      }
-      return { outcome: await storage.commitStaged(collection, step.batch, since), failure: null }
-    } catch (failure) {
-      return { outcome: null, failure }
-    }
+    if (step.kind === 'remove') return await storage.remove(collection, step.ids, since)
+    if (step.batch === undefined) return await storage.write(collection, step.records, since)
+    return await storage.commitStaged(collection, step.batch, since)
   }
 
   #settle(step: Step, at: Timestamp, refused: Map<string, 'invalid' | 'too-large'>): void {
@@ -357,26 +356,6 @@ function withoutEffect(failure: unknown, collection: string): unknown {
   return new UpstreamError(failure.failure, message, { ...failure, applied: 'no', cause: failure })
 }
 
-// A refused identity concerns all operations of the user, not only those that remained.
-function identityRefused(cause: ServiceError): UpstreamError {
-  return new UpstreamError('refused', 'Cannot go on: the storage no longer lets the user in', {
-    applied: 'no',
-    status: 401,
-    cause,
-  })
-}
-
-function isStaged(step: Step): boolean {
-  return step.kind === 'write' && step.batch !== undefined
-}
-
 function isUnknownBatch(failure: unknown): failure is ServiceError {
   return failure instanceof ServiceError && (failure.status === 400 || failure.status === 404)
-}
-
-function lostBatch(cause: ServiceError): UpstreamError {
-  return new UpstreamError('refused', 'Cannot commit: the storage no longer knows the staged batch', {
-    applied: 'no',
-    cause,
-  })
 }
