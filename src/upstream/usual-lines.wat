@@ -101,37 +101,57 @@
 
   ;; Copies the rest of a string up to its closing quote; 0: it is broken.
   (func $copyString (result i32)
+    (local $in i32)
+    (local $out i32)
     (local $bytes v128)
+    (local $isQuote v128)
+    (local $isBackslash v128)
     (local $marks i32)
-    (local $mark i32)
     (local $length i32)
+    (local.set $in (global.get $in))
+    (local.set $out (global.get $out))
     (loop $next
-      (local.set $bytes (v128.load (global.get $in)))
-      ;; Which of the bytes are quotes, backslashes or control characters.
+      (local.set $bytes (v128.load (local.get $in)))
+      (v128.store (local.get $out) (local.get $bytes))
+      (local.set $isQuote
+        (i8x16.eq (local.get $bytes) (v128.const i64x2 0x2222222222222222 0x2222222222222222)))
+      (local.set $isBackslash
+        (i8x16.eq (local.get $bytes) (v128.const i64x2 0x5c5c5c5c5c5c5c5c 0x5c5c5c5c5c5c5c5c)))
+      ;; One bit for each byte that is a quote, a backslash or a control character.
       (local.set $marks (i8x16.bitmask (v128.or
-        (v128.or (i8x16.eq (local.get $bytes) (i8x16.splat (i32.const 34)))
-                 (i8x16.eq (local.get $bytes) (i8x16.splat (i32.const 92))))
-        (i8x16.lt_u (local.get $bytes) (i8x16.splat (i32.const 32))))))
+        (v128.or (local.get $isQuote) (local.get $isBackslash))
+        (i8x16.lt_u (local.get $bytes) (v128.const i64x2 0x2020202020202020 0x2020202020202020)))))
+      ;; Escaped quotes are by far the most frequent marks and need no closer look: the two bits of each are cleared. Of two
+      ;; backslashes before a quote the first keeps its bit, so that the look begins there.
+      (if (local.get $marks)
+        (then
+          (local.set $marks (i32.xor (local.get $marks) (i32.mul (i32.const 3)
+            (i32.and (i8x16.bitmask (local.get $isBackslash))
+                     (i32.shr_u (i8x16.bitmask (local.get $isQuote)) (i32.const 1))))))))
       (if (i32.eqz (local.get $marks))
         (then
-          (call $copy (i32.const 16))
+          (local.set $in (i32.add (local.get $in) (i32.const 16)))
+          (local.set $out (i32.add (local.get $out) (i32.const 16)))
           (br $next)))
-      (call $copy (i32.ctz (local.get $marks)))
-      (local.set $mark (i32.load8_u (global.get $in)))
-      (if (i32.eq (local.get $mark) (i32.const 34))
+      (local.set $length (i32.ctz (local.get $marks)))
+      (global.set $in (i32.add (local.get $in) (local.get $length)))
+      (global.set $out (i32.add (local.get $out) (local.get $length)))
+      (if (i32.eq (i32.load8_u (global.get $in)) (i32.const 34 (; quote ;)))
         (then
           (call $copy (i32.const 1))
           (return (i32.const 1))))
-      (if (i32.ne (local.get $mark) (i32.const 92)) (then (return (i32.const 0))))
       (local.set $length (call $escapeLength))
       (call $copy (local.get $length))
+      (local.set $in (global.get $in))
+      (local.set $out (global.get $out))
       (br_if $next (local.get $length)))
     (i32.const 0))
 
-  ;; The length of the escape that begins here, `\n` or `\u00fc`; 0: it is none.
+  ;; The length of the escape that begins here, like `\n` or `\u00fc`; 0: it is none.
   (func $escapeLength (result i32)
     (local $bytes v128)
     (local $letter i32)
+    (if (i32.ne (i32.load8_u (global.get $in)) (i32.const 92 (; backslash ;))) (then (return (i32.const 0))))
     (local.set $letter (i32.load8_u offset=1 (global.get $in)))
     (if (i32.eq (local.get $letter) (i32.const 34 (; quote ;))) (then (return (i32.const 2))))
     (if (i32.eq (local.get $letter) (i32.const 117 (; u ;)))
