@@ -159,9 +159,9 @@ function responsesOf(resource: Resource, isHead: boolean): Json {
     const headers = [...(answer.headers ?? []), ...usualHeaders(resource, Number(status))]
     return [status, toResponse({ ...answer, headers, ...(isHead && { body: undefined }) })]
   })
-  const statuses = failureStatuses(resource)
+  const statuses = new Set(failureStatuses(resource))
   const shared = failures
-    .filter(({ status }) => statuses.includes(status))
+    .filter(({ status }) => statuses.has(status))
     .map(({ status, name, response: { description, headers } }) => [
       status,
       isHead ? { description, headers } : { $ref: `#/components/responses/${name}` },
