@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, jest, spyOn } from 'bun:test'
 
-import { RedisConnection } from '../../src/credentials/redis-connection.ts'
+import { reconnectDelayMs, RedisConnection } from '../../src/credentials/redis-connection.ts'
 import { RedisError } from '../../src/credentials/redis-client.ts'
 import { outcomeSoFar } from './outcome.ts'
 
@@ -238,5 +238,18 @@ describe('RedisConnection to a server that does not even greet', () => {
     expect(await outcomeSoFar(first)).toBe('Cannot use the credential cache: not connected')
     expect(await outcomeSoFar(second)).toBe('Cannot use the credential cache: not connected')
     expect(await outcomeSoFar(get())).toBe('Cannot use the credential cache: not connected')
+  })
+})
+
+describe('reconnectDelayMs', () => {
+  it('doubles from 50 ms to 2 s and stays there for ever', () => {
+    const delays = [0, 1, 2, 3, 4, 5, 6, 7, 1000, 1e6].map((failures) => reconnectDelayMs(failures, 0))
+
+    expect(delays).toEqual([50, 100, 200, 400, 800, 1600, 2000, 2000, 2000, 2000])
+  })
+
+  it('is shortened by up to a quarter', () => {
+    expect(reconnectDelayMs(1000, 0.5)).toBe(1750)
+    expect(reconnectDelayMs(0, 1)).toBe(37.5)
   })
 })
