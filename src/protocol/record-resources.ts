@@ -261,7 +261,7 @@ export function decodeSegment(raw: string): string | null {
 
 const checkRecordBody = compileBodyCheck(RecordBody)
 
-export function readRecordInput(body: unknown): RecordInput {
+function readRecordInput(body: unknown): RecordInput {
   const { payload, sortindex, ttl } = checkRecordBody(body).data
   if (payload !== undefined && !payload.isWellFormed()) {
     throw invalidPayload('holds half a surrogate pair, which UTF-8 can not carry')

@@ -109,7 +109,7 @@ function readRequestId(given: string | undefined): string | null {
 }
 
 /** Checks what a router does not: host, origin, framing, and whether the service has ended. Throws `ServiceError`. */
-export function checkCall(call: Call, { settings }: Services): void {
+function checkCall(call: Call, { settings }: Services): void {
   checkHost(call.host, settings)
   checkOrigin(call.origin, settings)
   if (settings.eos !== null && call.method !== 'OPTIONS') refuseAfterEnd(call, settings.eos.atMs)

@@ -161,7 +161,7 @@ export function createServices(
   }
 }
 
-export type Connections = ReturnType<typeof connect>
+type Connections = ReturnType<typeof connect>
 
 /** The connections to token server, storage and cache. */
 export function connect(

@@ -29,7 +29,7 @@ export interface BreakerEvent {
 }
 
 /** The number of open breakers of a kind, and of half-open ones. */
-export interface BreakerCount {
+interface BreakerCount {
   target: UpstreamTarget
   open: number
   halfOpen: number

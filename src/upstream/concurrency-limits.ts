@@ -70,7 +70,7 @@ export class ConcurrencyLimits {
 }
 
 /** Permits, and a queue of bounded length and time. */
-export class Semaphore {
+class Semaphore {
   #free: number
   /** Admits the calls that wait, in their order. */
   readonly #waiting = new Set<() => void>()
