@@ -7,14 +7,7 @@ import { loadSettings } from './load-settings.ts'
 import type { Settings } from '../settings/settings.ts'
 import type { Host, Output } from './host.ts'
 
-/** Asks each service that this one depends on: true if it answers, or a sentence about what is wrong. */
-export interface Probes {
-  tokenServer(): Promise<true | string>
-  cache(): Promise<true | string>
-  /** The address to listen on. */
-  address(): Promise<{ ok: boolean; detail: string }>
-  close(): void | Promise<void>
-}
+export type Probes = Awaited<ReturnType<typeof createProbes>>
 
 interface CheckOptions {
   /** The settings file; null: the environment alone. */
@@ -79,8 +72,8 @@ function verdict(outcome: true | string, well: string): Verdicts[string] {
   return outcome === true ? { ok: true, detail: well } : { ok: false, detail: outcome }
 }
 
-/** The questions that `check` asks of other services. */
-export async function createProbes(settings: Settings, host: Host): Promise<Probes> {
+/** Asks each service that this one depends on: true if it answers, or a sentence about what is wrong. */
+export async function createProbes(settings: Settings, host: Host) {
   const { connect } = await import('../service/services.ts')
   let redisError: string | null = null
   const { tokenServer, store } = connect(settings, host, {
@@ -89,7 +82,7 @@ export async function createProbes(settings: Settings, host: Host): Promise<Prob
     redisTrouble: (trouble, code) => void (redisError = code ?? trouble),
   })
   return {
-    async tokenServer() {
+    async tokenServer(): Promise<true | string> {
       try {
         await tokenServer.exchange(nobody)
         return true
@@ -101,12 +94,13 @@ export async function createProbes(settings: Settings, host: Host): Promise<Prob
         throw error
       }
     },
-    async cache() {
+    async cache(): Promise<true | string> {
       if (store === null || (await answersSoon(() => store.ping()))) return true
       return `no answer (${redisError ?? 'in time'}): see service.cache_url`
     },
+    /** The address to listen on. */
     address: () => tryAddress(settings),
-    close: () => store?.close(),
+    close: async () => store?.close(),
   }
 }
 

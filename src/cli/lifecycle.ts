@@ -42,20 +42,16 @@ interface RunningService {
   abort(): Promise<void>
 }
 
-/** The log of a service, and the fate of its lines. */
-interface OutputLog {
-  log: Log
-  /** Resolves once all lines are out, or after half a second. */
-  flush(): Promise<void>
-  /** Lines lost so far. */
-  dropped(): number
-}
+type OutputLog = ReturnType<typeof createOutputLog>
 
 // The most that a pipe takes in one piece, so that lines of several processes are never mixed; see pipe(7), PIPE_BUF.
 const pieceBytes = 4096
 
-/** The log on an output; a reader that stalls or leaves never delays the service. */
-export function createOutputLog(settings: Settings, host: Host, output: Output): OutputLog {
+/**
+ * The log on an output; a reader that stalls or leaves never delays the service. `flush` resolves once all lines are out, or
+ * after half a second; `dropped` tells how many were lost so far.
+ */
+export function createOutputLog(settings: Settings, host: Host, output: Output) {
   const writer = new LineWriter(output, {
     pieceBytes,
     onRecovered: (lost) => log.warning('log lines dropped', { lines: lost }),

@@ -1,47 +1,39 @@
 import type { FFIFunction } from 'bun:ffi'
 import type { Host } from './host.ts'
 
-/** The messages to the service manager; see sd_notify(3). */
-export interface Notifier {
-  ready(): void
-  reloading(): void
-  stopping(): void
-  /** Makes another process the main one. It must be one of the unit's, and ready. */
-  handOver(pid: number): void
-  /** Ends the signs of life. */
-  close(): void
-}
+export type Notifier = Awaited<ReturnType<typeof createNotifier>>
 
 /**
  * Reports the state of the service to the service manager, if NOTIFY_SOCKET names one, and gives the signs of life that
- * WATCHDOG_USEC asks for while `isResponsive` holds. Where that is impossible, `onFailure` gets the reason, and nothing
- * else changes.
+ * WATCHDOG_USEC asks for while `isResponsive` holds; see sd_notify(3). Where that is impossible, `onFailure` gets the reason,
+ * and nothing else changes.
  */
 export async function createNotifier(
   host: Host,
   isResponsive: () => boolean,
   onFailure: (reason: string) => void,
-): Promise<Notifier> {
+) {
   const { NOTIFY_SOCKET: address, WATCHDOG_USEC: watchdogMicroseconds } = host.environment
   const open = address ? await openSender(address, onFailure) : null
-  if (!open) return { ready() {}, reloading() {}, stopping() {}, handOver() {}, close() {} }
   // The service manager does not listen to this process once another one is the main process.
   let isMain = true
-  const send = (text: string) => void (isMain && open(text))
+  const send = (text: string) => void (isMain && open?.(text))
   const intervalMs = Number(watchdogMicroseconds) / 1000 / 2
   const giveSign = () => void (isResponsive() && send('WATCHDOG=1'))
-  const watchdog = intervalMs >= 1 ? setInterval(giveSign, intervalMs) : null
+  const watchdog = open && intervalMs >= 1 ? setInterval(giveSign, intervalMs) : null
   watchdog?.unref()
   return {
     ready: () => send('READY=1'),
     reloading: () => send('RELOADING=1'),
     stopping: () => send('STOPPING=1'),
-    handOver(pid) {
+    /** Makes another process the main one. It must be one of the unit's, and ready. */
+    handOver(pid: number) {
       // Processes that replace one another fast may all end before their first sign of life, so this one gives it for its
       // successor.
       send(`MAINPID=${pid}\nREADY=1\nWATCHDOG=1`)
       isMain = false
     },
+    /** Ends the signs of life. */
     close: () => void (watchdog && clearInterval(watchdog)),
   }
 }

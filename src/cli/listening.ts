@@ -82,11 +82,6 @@ async function isKnown(hostname: string): Promise<boolean> {
   )
 }
 
-/** Metrics at an address of their own. */
-interface MetricsListener {
-  stop(): Promise<void>
-}
-
 /**
  * Serves `/__metrics__` at `service.metrics_listen` and nothing else; null when that is not set. `families` are those of
  * all processes of the service. `failed` when the address can not be used; stderr tells it then.
@@ -95,7 +90,7 @@ export async function listenForMetrics(
   settings: Settings,
   host: Host,
   families: () => Promise<MetricFamily[]>,
-): Promise<MetricsListener | null | 'failed'> {
+) {
   const { metricsListen, metricsEnabled, reusePort } = settings
   if (!metricsListen || !metricsEnabled) return null
   const { host: hostname, port } = metricsListen

@@ -1,55 +1,36 @@
 import type * as Files from 'node:fs'
 import type { MetricFamily } from '../observability/metric-families.ts'
 import type { ProcessUsage } from '../observability/metrics.ts'
-import type { ProcessFigures } from '../service/services.ts'
+
+export type Processes = ReturnType<typeof realProcesses>
 
 /** This process and those that it starts or was started by. */
-export interface Processes extends ProcessFigures {
-  /** The supervisor of this worker; null for a process without one. */
-  supervisor: Supervisor | null
-  /** The process that this one takes over from. */
-  predecessor: Predecessor | null
-  /** Whether the operating system spreads the connections of a port over all processes of a user that listen on it. */
-  canSharePorts: boolean
-  /** Runs this program once more, with the same arguments, as a worker. Throws when that is impossible. */
-  startWorker(
-    environment: Record<string, string | undefined>,
-    take: (message: FromWorker) => void,
-  ): WorkerProcess
-  /** Whether another process can replace this one; a container ends with its first process. */
-  isReplaceable: boolean
-  /** Starts the executable that now has this one's name, with the same arguments, to take over. */
-  startSuccessor(environment: Record<string, string | undefined>): Successor
-  /** Whether the executable was replaced since this process began. */
-  hasNewExecutable(): boolean
-  /** The most files and sockets that this process may have open; null where that is not known. */
-  maxFileDescriptors(): Promise<number | null>
+export function realProcesses() {
+  const role = process.send && process.env[roleMark]
+  // Removed, because processes that this one starts have roles of their own.
+  delete process.env[roleMark]
+  return {
+    /** The supervisor of this worker; null for a process without one. */
+    supervisor: role === 'worker' ? supervisor : null,
+    /** The process that this one takes over from. */
+    predecessor: role === 'successor' ? predecessor : null,
+    /** Whether the operating system spreads the connections of a port over all processes of a user that listen on it. */
+    canSharePorts: process.platform === 'linux',
+    /** Whether another process can replace this one; a container ends with its first process. */
+    isReplaceable: process.pid !== 1,
+    startWorker,
+    startSuccessor,
+    hasNewExecutable,
+    maxFileDescriptors,
+    usage,
+    cpuMs,
+    residentBytes: () => process.memoryUsage.rss(),
+    unsentBytes,
+  }
 }
 
-/** The supervisor, as its worker sees it. */
-export interface Supervisor {
-  /** Does nothing when the supervisor is gone. */
-  send(message: FromWorker): void
-  onMessage(handler: (message: ToWorker) => void): void
-  /** Calls the handler when the supervisor is gone. */
-  onLoss(handler: () => void): void
-}
-
-/** The process that this one takes over from. */
-interface Predecessor {
-  /** Reports that this process listens. */
-  announce(url: string): void
-}
-
-/** A new process that is to take over. */
-export interface Successor {
-  pid: number
-  /** Resolves to where it listens, or to the reason why it never will. */
-  started: Promise<{ url: string } | { failure: string }>
-  /** Makes it read its settings again. */
-  reload(): void
-  kill(): void
-}
+/** Set in the environment of a process that this one starts, to the role of the new process. */
+const roleMark = 'SYNC_BRIDGE_ROLE'
 
 /** The messages of a supervisor to a worker. `question` pairs questions with answers. */
 export type ToWorker =
@@ -83,46 +64,20 @@ export interface WorkerProcess {
   exited: Promise<number | null>
 }
 
-/** The processes of the real operating system. */
-export function realProcesses(): Processes {
-  return {
-    ...relatives(),
-    canSharePorts: process.platform === 'linux',
-    startWorker,
-    isReplaceable: process.pid !== 1,
-    startSuccessor,
-    hasNewExecutable,
-    usage,
-    cpuMs,
-    maxFileDescriptors,
-    residentBytes: () => process.memoryUsage.rss(),
-    unsentBytes,
-  }
-}
+export type Supervisor = typeof supervisor
 
-/** Set in the environment of a process that this one starts, to the role of the new process. */
-const roleMark = 'SYNC_BRIDGE_ROLE'
-
-function relatives(): Pick<Processes, 'supervisor' | 'predecessor'> {
-  const role = process.send && process.env[roleMark]
-  // Removed, because processes that this one starts have roles of their own.
-  delete process.env[roleMark]
-  return {
-    supervisor: role === 'worker' ? supervisor : null,
-    predecessor: role === 'successor' ? predecessor : null,
-  }
-}
-
-const supervisor: Supervisor = {
-  send(message) {
+const supervisor = {
+  /** Does nothing when the supervisor is gone. */
+  send(message: FromWorker): void {
     if (process.connected) process.send?.(message)
   },
-  onMessage: (handler) => void process.on('message', handler),
-  onLoss: (handler) => void process.on('disconnect', handler),
+  onMessage: (handler: (message: ToWorker) => void): void => void process.on('message', handler),
+  onLoss: (handler: () => void): void => void process.on('disconnect', handler),
 }
 
-const predecessor: Predecessor = {
-  announce(url) {
+const predecessor = {
+  /** Reports that this process listens. */
+  announce(url: string): void {
     if (!process.connected) return
     process.send?.({ url })
     process.disconnect?.()
@@ -143,6 +98,17 @@ function startRelative(
   })
 }
 
+/** A new process that is to take over. */
+export interface Successor {
+  pid: number
+  /** Resolves to where it listens, or to the reason why it never will. */
+  started: Promise<{ url: string } | { failure: string }>
+  /** Makes it read its settings again. */
+  reload(): void
+  kill(): void
+}
+
+/** Starts the executable that now has this one's name, with the same arguments, to take over. */
 function startSuccessor(environment: Record<string, string | undefined>): Successor {
   const started = Promise.withResolvers<{ url: string } | { failure: string }>()
   let child: ReturnType<typeof startRelative>
@@ -170,7 +136,7 @@ function startSuccessor(environment: Record<string, string | undefined>): Succes
   }
 }
 
-// The replaced executable has another inode.
+/** Whether the executable was replaced since this process began: the new one has another inode. */
 function hasNewExecutable(): boolean {
   try {
     const { ino, dev } = files().statSync(process.execPath)
@@ -181,6 +147,7 @@ function hasNewExecutable(): boolean {
   }
 }
 
+/** Runs this program once more, with the same arguments, as a worker. Throws when that is impossible. */
 function startWorker(
   environment: Record<string, string | undefined>,
   take: (message: FromWorker) => void,
@@ -212,7 +179,7 @@ function usage(): ProcessUsage {
   return { cpuSeconds: cpuMs() / 1000, residentBytes: rss, heapBytes: heapUsed, startedAtSeconds }
 }
 
-// Not by node:fs, which would be loaded at every start.
+/** The most files and sockets that this process may have open; null where that is not known. Every start asks, so node:fs is not loaded. */
 async function maxFileDescriptors(): Promise<number | null> {
   try {
     const limits = await Bun.file('/proc/self/limits').text()

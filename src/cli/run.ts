@@ -12,7 +12,6 @@ import {
 import { loadSettings, scrubEnvironment } from './load-settings.ts'
 
 import type { Settings } from '../settings/settings.ts'
-import type { Probes } from './check.ts'
 import type { CommandName, GivenOptions } from './command-line.ts'
 import type { Host, Output } from './host.ts'
 import type { SandboxOptions } from './sandbox.ts'
@@ -186,24 +185,22 @@ function readSandboxOptions(options: GivenOptions): SandboxOptions | string {
   }
 }
 
-/** The commands that start something or connect to others. They answer the exit code. */
-export interface Commands {
-  serve(settings: Settings, host: Host, reread: RereadSettings): Promise<number>
-  sandbox(options: SandboxOptions, host: Host): Promise<number>
-  createProbes(settings: Settings, host: Host): Promise<Probes>
-}
+export type Commands = typeof realCommands
 
-// Each is loaded when it is run, so that a health check every few seconds does not load a server.
-const realCommands: Commands = {
-  async serve(settings, host, reread) {
+/**
+ * The commands that start something or connect to others. They answer the exit code. Each is loaded when it is run, so that
+ * a health check every few seconds does not load a server.
+ */
+const realCommands = {
+  async serve(settings: Settings, host: Host, reread: RereadSettings) {
     const { serve } = await import('./serve.ts')
     return serve(settings, host, reread)
   },
-  async sandbox(options, host) {
+  async sandbox(options: SandboxOptions, host: Host) {
     const { sandbox } = await import('./sandbox.ts')
     return sandbox(options, host)
   },
-  async createProbes(settings, host) {
+  async createProbes(settings: Settings, host: Host) {
     const { createProbes } = await import('./check.ts')
     return createProbes(settings, host)
   },

@@ -65,7 +65,7 @@ export function fakeCommands(probes: Partial<Probes> = {}) {
       return 7
     },
     async createProbes() {
-      const close = () => void programs.closed++
+      const close = async () => void programs.closed++
       const address = async () => ({ ok: true, detail: 'is free' })
       return { tokenServer: async () => true, cache: async () => true, address, close, ...probes }
     },
