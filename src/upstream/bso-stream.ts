@@ -1,7 +1,7 @@
-import { unusable } from './answer.ts'
 import { isUtf8 } from 'node:buffer'
 import { listClosing, listOpening } from '../domain/list.ts'
 import { toExposedJson } from '../domain/record.ts'
+import { unusable } from './answer.ts'
 import { readBso } from './bso.ts'
 
 interface BsoRewriterOptions {

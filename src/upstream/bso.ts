@@ -12,12 +12,13 @@ export function readBso(value: unknown): SyncRecord | null {
   if (payload !== undefined && payload !== null && typeof payload !== 'string') return null
   const record: SyncRecord = { id, lastModified, payload: payload ?? '' }
   if (sortindex === undefined || sortindex === null) return record
-  return Number.isSafeInteger(sortindex) ? { ...record, sortindex: sortindex as number } : null
+  if (!Number.isSafeInteger(sortindex)) return null
+  record.sortindex = sortindex as number
+  return record
 }
 
 const modifiedToken = '"modified":'
 const secondsForm = /([1-9]\d{0,10})\.(\d\d)[,}]/y
-const exposedFields = new Set(['id', 'modified', 'payload', 'sortindex'])
 
 /**
  * The text of a Basic Storage Object with its timestamp in the exposed form, at a tenth of the cost of printing the
@@ -25,15 +26,16 @@ const exposedFields = new Set(['id', 'modified', 'payload', 'sortindex'])
  * it.
  */
 export function toExposedText(text: string, value: object): string | null {
-  for (const name in value) {
-    if (!exposedFields.has(name) || (value as Record<string, unknown>)[name] === null) return null
-  }
+  const { payload, sortindex }: { payload?: unknown; sortindex?: unknown } = value
+  if (typeof payload !== 'string' || sortindex === null) return null
+  // Besides these there are `id` and `modified`; any other field must not be shown.
+  if (Object.keys(value).length !== (sortindex === undefined ? 3 : 4)) return null
   // A JSON string can't hold the token, because quotes are escaped in it.
   const tokenAt = text.indexOf(modifiedToken)
   if (tokenAt === -1 || text.indexOf(modifiedToken, tokenAt + 1) !== -1) return null
   secondsForm.lastIndex = tokenAt + modifiedToken.length
   const match = secondsForm.exec(text)
-  if (!match || !('payload' in value)) return null
+  if (!match) return null
   const rest = text.slice(secondsForm.lastIndex - 1)
   return `${text.slice(0, tokenAt)}"last_modified":${match[1]}${match[2]}0${rest}`
 }

@@ -26,7 +26,8 @@ export async function getRecord(
   if (!found) return { outcome: 'missing' }
   const { record, json } = found
   const outcome = judgeGet(precondition, record)
-  return json !== null && outcome.outcome === 'found' ? { ...outcome, json } : outcome
+  if (json !== null && outcome.outcome === 'found') outcome.json = json
+  return outcome
 }
 
 export function recordRequest(collection: string, id: string): StorageRead {
