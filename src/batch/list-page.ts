@@ -1,13 +1,9 @@
-import { isListed, orders, readSkip, skipPosition, toListDocument } from '../domain/list.ts'
+import { cutPage, isListed, orders, readSkip, toListDocument } from '../domain/list.ts'
+import type { BufferedPage } from '../domain/list.ts'
 import type { FailedOutcome, OutcomeOf } from '../domain/operation.ts'
-import type { ListOptions, PagePosition, RecordPage } from '../domain/record-storage.ts'
+import type { ListOptions, PagePosition } from '../domain/record-storage.ts'
 import type { SyncRecord } from '../domain/record.ts'
 import type { Timestamp } from '../domain/timestamp.ts'
-
-/** A page that has been read into memory. */
-interface BufferedPage extends RecordPage {
-  document: Uint8Array
-}
 
 /** Records in the storage's order, to be merged with what the transaction wrote; `next` when there are more. */
 interface BaseRecords {
@@ -33,10 +29,11 @@ export function hasOwnPosition({ position }: ListOptions): boolean {
  */
 export function baseOptions(options: ListOptions, overlaid: number): ListOptions {
   const { limit, position, ...base } = options
-  if (position && readSkip(position) === null) return options
+  const skip = readSkip(position)
+  if (skip === null) return options
   // Storages differ in whether a limit counts excluded records, so the whole list is read then.
   if (limit === undefined || options.excludedIds?.size) return base
-  return { ...base, limit: skipped(options) + limit + overlaid + 1 }
+  return { ...base, limit: skip + limit + overlaid + 1 }
 }
 
 /** The page that the storage would show had the overlay been written; `timestamp` is the collection's then. */
@@ -52,24 +49,16 @@ export function composePage(
     (record): record is SyncRecord => record !== null && isListed(record, options, ids),
   )
   const firstTimestamp = options.position?.firstTimestamp ?? timestamp
-  if (options.position && readSkip(options.position) === null) {
+  const skip = readSkip(options.position)
+  if (skip === null) {
     // Written records are the newest now: before this page when the newest come first, else after the last one.
     const isLast = base.next === null && options.sort !== 'newest'
-    return bufferedPage(isLast ? [...untouched, ...written] : untouched, firstTimestamp, base.next)
+    const records = isLast ? [...untouched, ...written] : untouched
+    const document = toListDocument(records)
+    return { timestamp: firstTimestamp, document, count: records.length, next: base.next }
   }
   const merged = [...untouched, ...written].sort(orders[options.sort])
   const known = base.next === null ? merged : merged.slice(0, merged.lastIndexOf(untouched.at(-1)!) + 1)
-  const start = skipped(options)
-  const shown = known.slice(start, options.limit === undefined ? undefined : start + options.limit)
-  const end = start + shown.length
-  const isCut = end < known.length || base.next !== null
-  return bufferedPage(shown, firstTimestamp, isCut ? skipPosition(end, firstTimestamp) : null)
-}
-
-function skipped(options: ListOptions): number {
-  return options.position ? (readSkip(options.position) ?? 0) : 0
-}
-
-function bufferedPage(records: SyncRecord[], timestamp: Timestamp, next: PagePosition | null): BufferedPage {
-  return { timestamp, document: toListDocument(records), count: records.length, next }
+  const { limit } = options
+  return cutPage(known, { skip, limit, timestamp: firstTimestamp, goesOn: base.next !== null })
 }

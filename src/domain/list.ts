@@ -1,5 +1,5 @@
 import { toExposedJson } from './record.ts'
-import type { ListFilter, PagePosition, SortOrder } from './record-storage.ts'
+import type { ListFilter, PagePosition, RecordPage, SortOrder } from './record-storage.ts'
 import type { SyncRecord } from './record.ts'
 import type { Timestamp } from './timestamp.ts'
 
@@ -29,15 +29,28 @@ function weight({ sortindex = Number.MIN_SAFE_INTEGER }: SyncRecord): number {
 
 const skipForm = /^skip:(\d{1,9})$/
 
-/** The position behind so many records, for a list whose offsets are ours and not the storage's. */
-export function skipPosition(count: number, firstTimestamp: Timestamp): PagePosition {
-  return { offset: `skip:${count}`, firstTimestamp }
+/** The number of records before a page that `cutPage` has cut; null when the offset of its position is the storage's. */
+export function readSkip(position: PagePosition | undefined): number | null {
+  if (position === undefined) return 0
+  const match = skipForm.exec(position.offset)
+  return match ? Number(match[1]) : null
 }
 
-/** The number of records before such a position; null when its offset is one of the storage's. */
-export function readSkip({ offset }: PagePosition): number | null {
-  const match = skipForm.exec(offset)
-  return match ? Number(match[1]) : null
+/** A page that has been read into memory. */
+export interface BufferedPage extends RecordPage {
+  document: Uint8Array
+}
+
+/** Cuts a page out of a list in memory. Where it `goesOn`, more records follow than these. */
+export function cutPage(
+  records: SyncRecord[],
+  cut: { skip: number; limit: number | undefined; timestamp: Timestamp; goesOn: boolean },
+): BufferedPage {
+  const { skip, limit, timestamp, goesOn } = cut
+  const shown = records.slice(skip, limit === undefined ? undefined : skip + limit)
+  const end = skip + shown.length
+  const next = goesOn || end < records.length ? { offset: `skip:${end}`, firstTimestamp: timestamp } : null
+  return { timestamp, document: toListDocument(shown), count: shown.length, next }
 }
 
 /** What stands before and after the records of a list in its JSON document. */

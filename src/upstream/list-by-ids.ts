@@ -1,4 +1,4 @@
-import { isListed, orders, readSkip, skipPosition, toListDocument } from '../domain/list.ts'
+import { cutPage, isListed, orders, readSkip } from '../domain/list.ts'
 import { invalidRequest } from '../domain/errors.ts'
 import { judgeCollection } from '../domain/precondition.ts'
 import { readConsistently } from './consistent-read.ts'
@@ -15,7 +15,7 @@ export async function listMerged(
   precondition: Precondition,
 ): Promise<ListOutcome> {
   const { ids = [], sort, limit, position } = options
-  const skip = position ? readSkip(position) : 0
+  const skip = readSkip(position)
   if (skip === null) {
     throw invalidRequest([
       { location: 'querystring', name: '_token', description: 'it belongs to another list' },
@@ -27,18 +27,8 @@ export async function listMerged(
   const selected = [...records.values()]
     .filter((record) => isListed(record, options))
     .toSorted((a, b) => orders[sort](a, b) || byId(a, b))
-  const end = limit === undefined ? selected.length : skip + limit
-  const page = selected.slice(skip, end)
   const timestamp = position?.firstTimestamp ?? current
-  return {
-    outcome: 'page',
-    page: {
-      timestamp,
-      document: toListDocument(page),
-      count: page.length,
-      next: end < selected.length ? skipPosition(end, timestamp) : null,
-    },
-  }
+  return { outcome: 'page', page: cutPage(selected, { skip, limit, timestamp, goesOn: false }) }
 }
 
 /** Pages need the same order each time, also among records that are equal in the requested order. */

@@ -55,7 +55,7 @@ class Listing {
     private readonly options: ListOptions,
   ) {
     const { position } = options
-    const skip = position ? readSkip(position) : 0
+    const skip = readSkip(position)
     this.#skip = skip ?? 0
     this.#offset = skip === null ? position!.offset : null
   }
