@@ -129,7 +129,8 @@ export const getRecord = declare({
   answers: { 200: { description: 'The record', body: 'RecordAnswer' } },
   operation: ({ params, headers }, problems) => ({
     kind: 'get',
-    ...readRecordPath(params, problems),
+    collection: collectionOf(params),
+    id: readRecordId(params, problems),
     precondition: readPrecondition(headers, problems),
   }),
   answer(outcome) {
@@ -161,7 +162,8 @@ export const putRecord = declare({
   answers: { 200: { description: 'The record as it is stored now', body: 'RecordAnswer' } },
   operation: ({ params, headers, body }, problems) => ({
     kind: 'put',
-    ...readRecordPath(params, problems),
+    collection: collectionOf(params),
+    id: readRecordId(params, problems),
     precondition: readPrecondition(headers, problems),
     // The body comes last: its problems are reported when there are no others.
     input: problems.length === 0 ? readRecordInput(body) : {},
@@ -199,7 +201,8 @@ export const deleteRecord = declare({
   },
   operation: ({ params, headers }, problems) => ({
     kind: 'delete',
-    ...readRecordPath(params, problems),
+    collection: collectionOf(params),
+    id: readRecordId(params, problems),
     precondition: readPrecondition(headers, problems),
   }),
   answer(outcome, { headers }) {
@@ -240,13 +243,13 @@ export function collectionOf({ collection_id }: { collection_id: string }): stri
   return collection_id.toLowerCase()
 }
 
-export function readRecordPath(params: RecordPath, problems: Problem[]): { collection: string; id: string } {
+export function readRecordId(params: RecordPath, problems: Problem[]): string {
   const id = decodeSegment(params['*'])
   if (id === null || !isRecordId(id)) {
     const { description } = RecordPath.properties['*']
     problems.push({ location: 'path', name: 'record_id', description: description! })
   }
-  return { collection: collectionOf(params), id: id ?? '' }
+  return id ?? ''
 }
 
 /** Decodes percent-escapes once; null when they are broken or not UTF-8. */

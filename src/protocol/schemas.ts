@@ -26,7 +26,7 @@ const CollectionId = Type.String({
   examples: ['bookmarks'],
 })
 
-/** The id as it stands in the path: `readRecordPath` decodes and judges it. */
+/** The id as it stands in the path: `readRecordId` decodes and judges it. */
 const EscapedRecordId = Type.String({
   pattern: '^[ -~]{1,192}$',
   description: 'must be 1 to 64 printable ASCII characters, without "." or ".." between slashes',

@@ -54,6 +54,7 @@ function requireEnabled(resource: Resource, params: object, call: Call, services
   throw refusedMethod(call.method, belowVersion(call, services.settings), services)
 }
 
+/** Finds the storage, asks it and answers: the way of every request in a bucket. */
 async function answer(
   resource: BucketResource,
   input: BucketInput,
