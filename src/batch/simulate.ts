@@ -270,20 +270,16 @@ class Simulator {
 /** Merges the input into the visible record as the storage does: a field that is left out keeps its value. */
 function put(state: RecordState, id: string, input: Put['input'], index: number): SeenRecord {
   const { record: before } = state
-  const given: Put['input'] = {}
   const { payload, sortindex, ttlSeconds } = input
-  if (payload !== undefined) given.payload = payload
-  if (sortindex !== undefined) given.sortindex = sortindex
-  if (ttlSeconds !== undefined) given.ttlSeconds = ttlSeconds
   if (before === null) {
     // The storage may hold an invisible expired row under that id, whose expiry would stay without a ttl.
-    const write = { id, payload: '', ttlSeconds: fieldLimits.ttlSeconds, ...given }
+    const write = { id, payload: '', ttlSeconds: fieldLimits.ttlSeconds, ...input }
     state.change = { kind: 'put', write, isFresh: true }
   } else {
     const earlier = state.change?.kind === 'put' ? state.change : null
     state.change = {
       kind: 'put',
-      write: { id, ...earlier?.write, ...given },
+      write: { id, ...earlier?.write, ...input },
       isFresh: earlier?.isFresh ?? false,
     }
   }

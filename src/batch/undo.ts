@@ -2,7 +2,6 @@ import { isRefusal, UpstreamError } from '../domain/errors.ts'
 import { fieldLimits } from '../domain/record.ts'
 import { splitIntoUploads } from './plan.ts'
 import type { BulkStorage, CommitOutcome, RecordWrite, Snapshot } from '../domain/record-storage.ts'
-import type { SyncRecord } from '../domain/record.ts'
 import type { Timestamp } from '../domain/timestamp.ts'
 import type { AppliedChange, CollectionState } from './collection-state.ts'
 import type { Pace } from './pace.ts'
@@ -138,9 +137,5 @@ function restoration(id: string, change: Pending): RecordWrite | null {
   if (before === null) return null
   const expiry = wroteTtl || leftAt === null ? { ttlSeconds: fieldLimits.ttlSeconds } : {}
   if (!wroteVersion && leftAt !== null) return { id, ...expiry }
-  return { id, ...contentOf(before), ...expiry }
-}
-
-function contentOf({ payload, sortindex }: SyncRecord): Pick<RecordWrite, 'payload' | 'sortindex'> {
-  return { payload, ...(sortindex === undefined ? {} : { sortindex }) }
+  return { id, payload: before.payload, sortindex: before.sortindex, ...expiry }
 }
