@@ -77,7 +77,7 @@ export class StorageCalls {
   #hasDeadline: boolean
   #mustComplete = false
   /** Wall clock, ms since 1970, when the step of the storage's clock ends in which a collection changed last. */
-  readonly #stepEndsAtMs = new Map<string, number>()
+  #stepEndsAtMs: Map<string, number> | null = null
 
   constructor(
     readonly client: StorageClient,
@@ -117,13 +117,14 @@ export class StorageCalls {
   noteChange(collection: string, headers: Headers): void {
     const changedAt = headers.get('x-last-modified')
     if (changedAt === null || changedAt !== headers.get('x-weave-timestamp')) return
+    this.#stepEndsAtMs ??= new Map()
     this.#stepEndsAtMs.set(collection, this.client.now() + clockStepMs)
   }
 
   /** Like `read`, and also resolves to 202. Sent once, except after refusals that prove that nothing was written. */
   async write(collection: string, request: StorageWrite): Promise<UpstreamAnswer> {
     const { delay, now } = this.client
-    const waitMs = (this.#stepEndsAtMs.get(collection) ?? 0) - now()
+    const waitMs = (this.#stepEndsAtMs?.get(collection) ?? 0) - now()
     if (waitMs > 0) await delay(waitMs)
     const answer = await this.#call(request.method, { ...request, endpoint: this.owner })
     this.noteChange(collection, answer.headers)

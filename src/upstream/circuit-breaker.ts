@@ -71,18 +71,15 @@ export class Breakers {
 
   /** Why a call may not be made now, with `applied: 'no'`; null when it may. */
   refusal(request: GuardedRequest): UpstreamError | null {
-    const { shared, own } = this.#targetOf(request)
-    const ownBreaker = own.get(request.user)
-    if (ownBreaker && !ownBreaker.admits(request)) return circuitOpen(request, ownBreaker)
-    return shared.admits(request) ? null : circuitOpen(request, shared)
+    return refusalBy(this.#targetOf(request), request)
   }
 
   /** Permits one call. Throws its refusal. */
   acquire(request: GuardedRequest): Permit {
-    const refusal = this.refusal(request)
+    const target = this.#targetOf(request)
+    const refusal = refusalBy(target, request)
     if (refusal) throw refusal
-    const { shared, own } = this.#targetOf(request)
-    return shared.acquire(request, own.get(request.user)?.acquire(request))
+    return target.shared.acquire(request, target.own.get(request.user)?.acquire(request))
   }
 
   /** A call has failed. To be told once of each call, by this or by `answered`. */
@@ -176,6 +173,12 @@ function forget(targets: Map<string, Guarded>): void {
 function isFailure(target: UpstreamTarget, status: number, pauseMs: number): boolean {
   if (status === 503) return target === 'storage' && pauseMs > longestConflictMs
   return status === 500 || status === 502 || status === 504
+}
+
+function refusalBy({ shared, own }: Guarded, request: GuardedRequest): UpstreamError | null {
+  const ownBreaker = own.get(request.user)
+  if (ownBreaker && !ownBreaker.admits(request)) return circuitOpen(request, ownBreaker)
+  return shared.admits(request) ? null : circuitOpen(request, shared)
 }
 
 function circuitOpen({ url }: GuardedRequest, breaker: CircuitBreaker): UpstreamError {
