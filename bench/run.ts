@@ -82,7 +82,8 @@ async function measure(): Promise<Results> {
   const upstream = await startUpstream(folder)
 
   say('Start-up')
-  const startUp = await measureStartUp({ bare, framework, straight, bridge: executable }, isQuick ? 1 : 5)
+  const started = { bare, framework, straight, bridge: executable }
+  const startUp = await measureStartUp(started, isQuick ? 1 : 5, folder)
 
   say('One record')
   const options = { rounds, seconds, warmUpSeconds: warmUp(5), script }

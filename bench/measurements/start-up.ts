@@ -1,3 +1,5 @@
+import { copyFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { cores, familyOf, freePort, residentMegabytes, start, stop } from '../processes.ts'
 import { interleave, median, ratio } from '../statistics.ts'
 import { bridgeEnvironment } from '../subjects.ts'
@@ -12,19 +14,29 @@ export interface StartUp {
 
 /**
  * From starting the process to its first answer, and its memory a second later: a server that does nothing, the
- * framework with two routes, one record written straight, and ours.
+ * framework with two routes, one record written straight, and ours. All are copies made now, because how much of an executable
+ * is resident depends on how it came into the system's cache: of one file that is 37 or 41 MB.
  */
 export async function measureStartUp(
   executables: { bare: string; framework: string; straight: string; bridge: string },
   rounds: number,
+  folder: string,
 ): Promise<StartUp[]> {
+  const copyOf = (executable: string, name: string) => {
+    const copy = join(folder, `start-${name}`)
+    copyFileSync(executable, copy)
+    return copy
+  }
   const peer = (name: string, executable: string) => ({
     name,
     command: [executable],
     path: '/',
     environment: (port: number) => ({ PORT: `${port}` }),
   })
-  const { bare, framework, straight, bridge } = executables
+  const bare = copyOf(executables.bare, 'bare')
+  const framework = copyOf(executables.framework, 'framework')
+  const straight = copyOf(executables.straight, 'straight')
+  const bridge = copyOf(executables.bridge, 'bridge')
   const subjects = [
     peer('bare Bun.serve', bare),
     peer('framework alone', framework),
