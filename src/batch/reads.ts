@@ -52,7 +52,8 @@ export class CollectionReader {
       const { options, precondition } = operation
       const isOverlaid = place > this.#firstWrite
       if (isOverlaid && isListedById(options)) {
-        view.lists.set(index, listFromSnapshot(options.ids!, view))
+        const records = options.ids!.flatMap((id) => view.records.get(id) ?? [])
+        view.lists.set(index, { outcome: 'records', records, next: null })
         return []
       }
       // A list that no write precedes is judged now; if its precondition fails, nothing is read.
@@ -96,11 +97,6 @@ function isWrite(operation: NumberedOperation['operation']): boolean {
 /** Whether a list that follows a write can be made of the snapshot alone. */
 function isListedById(options: ListOptions): boolean {
   return options.ids !== undefined && (!options.position || hasOwnPosition(options))
-}
-
-function listFromSnapshot(ids: string[], view: CollectionView): BaseList {
-  const records = ids.flatMap((id) => view.records.get(id) ?? [])
-  return { outcome: 'records', records, next: null }
 }
 
 async function countOrRefusal(storage: BulkStorage, collection: string): Promise<number | ServiceError> {

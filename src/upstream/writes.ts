@@ -118,25 +118,13 @@ export async function removeRecords(
 }
 
 function deletions(collection: string, ids: string[]): StorageWrite[] {
-  const listed = ids.filter(isListable)
-  const single = ids.filter((id) => !isListable(id))
   const path = ['storage', collection]
-  const method = 'DELETE'
+  const deletion = { method: 'DELETE', path, subject: 'record', maxBytes: maxResultBytes } as const
+  const listed = chunkIds(ids.filter(isListable))
+  const single = ids.filter((id) => !isListable(id))
   return [
-    ...chunkIds(listed).map((chunk): StorageWrite => ({
-      method,
-      path,
-      query: [['ids', chunk]],
-      subject: 'record',
-      maxBytes: maxResultBytes,
-    })),
-    ...single.map((id): StorageWrite => ({
-      method,
-      path: [...path, id],
-      subject: 'record',
-      maxBytes: maxResultBytes,
-      mayBeMissing: true,
-    })),
+    ...listed.map((chunk): StorageWrite => ({ ...deletion, query: [['ids', chunk]] })),
+    ...single.map((id) => ({ ...deletion, path: [...path, id], mayBeMissing: true })),
   ]
 }
 
