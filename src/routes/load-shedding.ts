@@ -57,6 +57,8 @@ const backoffSeconds = 30
  * good hold a permit, until the last byte of their answer is handed on, so that a stranger can't take a place.
  */
 export class LoadShedder {
+  /** The pause that clients are asked for; 0: none. */
+  backoffSeconds = 0
   readonly #limit: AdaptiveConcurrencyLimit
   readonly #throttle = new RejectionThrottle()
   readonly #requestsOf = new Map<string, number>()
@@ -73,7 +75,6 @@ export class LoadShedder {
   #windowStartMs: number
   #windowStartCpuMs: number | null
   #busySinceMs: number | null = null
-  #backoffSeconds = 0
 
   constructor(private readonly options: LoadOptions) {
     this.#limit = new AdaptiveConcurrencyLimit(options)
@@ -84,11 +85,6 @@ export class LoadShedder {
   /** How many requests may be in flight now. */
   get limit(): number {
     return this.#limit.value
-  }
-
-  /** The pause that clients are asked for; 0: none. */
-  get backoffSeconds(): number {
-    return this.#backoffSeconds
   }
 
   /**
@@ -154,7 +150,7 @@ export class LoadShedder {
     const wasBusy = this.#peak > busyShare * this.#limit.value
     this.#busySinceMs = wasBusy ? (this.#busySinceMs ?? this.#windowStartMs) : null
     const isBusyForLong = this.#busySinceMs !== null && nowMs - this.#busySinceMs >= backoffAfterMs
-    this.#backoffSeconds = isBusyForLong ? backoffSeconds : 0
+    this.backoffSeconds = isBusyForLong ? backoffSeconds : 0
     this.#limit.note(lagMs, usedMs)
     this.options.observeLag(lagMs)
     this.#watchMemory()
@@ -212,44 +208,29 @@ const lateWindows = 2
 const decrease = 0.7
 // From the lowest limit to the full one in five seconds.
 const healthyWindows = 50
-const floor = 64
-
-interface ConcurrencyLimitOptions {
-  /** Requests in flight at most, while the event loop is on time. */
-  maxRequests: number
-  /** How late the event loop may be; 0: no limit. */
-  maxLagMs: number
-}
+const lowestLimit = 64
 
 /**
  * The adaptive concurrency limit: fewer requests may be in flight while the event loop is late because of our own work,
  * so that the admitted ones are answered soon. Additive increase, multiplicative decrease (AIMD), never below 64.
  */
 export class AdaptiveConcurrencyLimit {
-  #value: number
-  #lateWindows = 0
-  readonly #floor: number
-  readonly #step: number
-
-  constructor(private readonly options: ConcurrencyLimitOptions) {
-    const { maxRequests } = options
-    this.#value = maxRequests
-    this.#floor = Math.min(floor, maxRequests)
-    this.#step = Math.max(1, Math.ceil((maxRequests - this.#floor) / healthyWindows))
-  }
-
-  get value(): number {
-    return this.#value
-  }
-
+  value: number
   /** The limit never falls below this. */
-  get floor(): number {
-    return this.#floor
+  readonly floor: number
+  readonly #step: number
+  #lateWindows = 0
+
+  constructor(private readonly options: Pick<LoadOptions, 'maxRequests' | 'maxLagMs'>) {
+    const { maxRequests } = options
+    this.value = maxRequests
+    this.floor = Math.min(lowestLimit, maxRequests)
+    this.#step = Math.max(1, Math.ceil((maxRequests - this.floor) / healthyWindows))
   }
 
   /** Whether it is below the configured limit. */
   get isLowered(): boolean {
-    return this.#value < this.options.maxRequests
+    return this.value < this.options.maxRequests
   }
 
   /**
@@ -261,12 +242,12 @@ export class AdaptiveConcurrencyLimit {
     const isOurs = busyMs !== null && busyMs >= (windowMs + lagMs) / 2
     if (maxLagMs === 0 || lagMs <= maxLagMs || !isOurs) {
       this.#lateWindows = 0
-      this.#value = Math.min(maxRequests, this.#value + this.#step)
+      this.value = Math.min(maxRequests, this.value + this.#step)
       return
     }
     this.#lateWindows += 1
     if (this.#lateWindows < lateWindows) return
-    this.#value = Math.max(this.#floor, Math.floor(this.#value * decrease))
+    this.value = Math.max(this.floor, Math.floor(this.value * decrease))
   }
 }
 
