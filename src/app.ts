@@ -18,7 +18,7 @@ import { addBatchRoute } from './routes/batch.ts'
 import { answerUnrouted, beginCall, refuseInvalid, routeOf, shedLoad, withCalls } from './routes/guard.ts'
 import { addBucketRoutes } from './routes/records.ts'
 import { addDocsRoutes, addExploreRoutes, addHealthRoutes, addServiceRoutes } from './routes/service.ts'
-import type { Call, Services } from './routes/services.ts'
+import type { Call, Services } from './routes/context.ts'
 
 /** Composes the routes into an app that is ready to listen. */
 export function createApp(services: Services) {

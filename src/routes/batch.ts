@@ -29,7 +29,7 @@ import type { MergedRequest } from '../protocol/subrequest.ts'
 import { receiveBody, refusedMethod, senderOf, unknownPath, unknownVersion } from './guard.ts'
 import type { App } from './guard.ts'
 import { heartbeatReply, rootReplyFor } from './service.ts'
-import type { Call, Services } from './services.ts'
+import type { Call, Services } from './context.ts'
 
 /** POST /batch: many requests, one transaction. */
 export function addBatchRoute(app: App, prefix: string, services: Services): void {

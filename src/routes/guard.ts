@@ -23,7 +23,7 @@ import { readIdentity } from '../protocol/identity.ts'
 import { withoutTrailingSlashes } from '../protocol/subrequest.ts'
 import { discardBody } from './body.ts'
 import type { IncomingBody } from './body.ts'
-import type { Call, RequestHeaders, Services } from './services.ts'
+import type { Call, RequestHeaders, Services } from './context.ts'
 
 /** The app, whose routes all have a `call`. They are added to this one instance: plugins would add each three times. */
 export type App = ReturnType<typeof withCalls>

@@ -14,7 +14,7 @@ import { discardBody } from './body.ts'
 import { belowVersion, receiveBody, refusedMethod } from './guard.ts'
 import type { App } from './guard.ts'
 import type { Release } from './load-shedding.ts'
-import type { Call, Services } from './services.ts'
+import type { Call, Services } from './context.ts'
 
 /** Buckets, collections and records: read the request, ask the storage of its user, answer. */
 export function addBucketRoutes(app: App, prefix: string, services: Services): void {

@@ -20,7 +20,7 @@ import {
 } from '../protocol/resources.ts'
 import { unknownPath } from './guard.ts'
 import type { App } from './guard.ts'
-import type { Call, Services } from './services.ts'
+import type { Call, Services } from './context.ts'
 
 /** What this service is, and whether it works. */
 export function addServiceRoutes(app: App, prefix: string, services: Services): void {

@@ -11,7 +11,7 @@ import { eventually } from '../support/eventually.ts'
 import type { BulkStorage, ListOutcome } from '../../src/domain/record-storage.ts'
 import type { OperationOutcome } from '../../src/domain/operation.ts'
 import type { LoadOptions } from '../../src/routes/load-shedding.ts'
-import type { Step } from '../../src/routes/services.ts'
+import type { Step } from '../../src/routes/context.ts'
 import type { Answer } from '../support/bridge.ts'
 import type { LoadClock } from '../support/load-clock.ts'
 

@@ -1,3 +1,4 @@
+/** What every route has at hand: the request as a call, and the services that it is answered with. */
 import type { Identity } from '../domain/credentials.ts'
 import type { Operation, OperationOutcome } from '../domain/operation.ts'
 import type { BulkStorage, Notices } from '../domain/record-storage.ts'
