@@ -265,8 +265,9 @@ class Transaction {
         if (!this.#outcomes.has(index) && !user.refusal) this.#outcomes.set(index, timestampsAt(index, user))
       }
     }
+    const refusals = new Map(this.#users.map(({ storage, refusal }) => [storage.owner, refusal]))
     return this.#steps.map(({ storage }, index) => {
-      const refusal = this.#users.find(({ storage: { owner } }) => owner === storage.owner)!.refusal
+      const refusal = refusals.get(storage.owner)
       return refusal ? { outcome: 'failed', error: refusal } : this.#withinBudget(this.#outcomes.get(index)!)
     })
   }
