@@ -103,10 +103,10 @@ class Listing {
     const rewriter = this.#rewriter()
     const nextPage = isFollowed ? this.#followUp(answer) : noNextPage
     const pages = new ListPages(answer, rewriter, nextPage, release)
-    const first = await pages.read()
-    if (pages.isDone) return { document: first!, count: rewriter.keptCount }
+    const first = await pages.begin()
+    if (pages.isDone) return { document: first, count: rewriter.keptCount }
     const isCounted = nextOffsetOf(answer.headers) === null && !rewriter.isSelective
-    return { document: pieces(first, pages), count: isCounted ? recordCountOf(answer.headers) : null }
+    return { document: pages, count: isCounted ? recordCountOf(answer.headers) : null }
   }
 
   /**
@@ -170,6 +170,7 @@ async function noNextPage(): Promise<null> {
 class ListPages implements ByteSource {
   #answer: UpstreamAnswer
   #lines: ByteSource | null = null
+  #first: Uint8Array | null = null
   #countBefore = 0
   #hasBegun = false
   #isCancelled = false
@@ -190,12 +191,38 @@ class ListPages implements ByteSource {
     return this.#isDone
   }
 
+  /** Reads the first piece, which `read` then gives. */
+  async begin(): Promise<Uint8Array> {
+    return (this.#first = (await this.read())!)
+  }
+
   async read(): Promise<Uint8Array | null> {
-    while (!this.#isDone) {
-      const piece = await this.#readPiece()
-      if (piece.length > 0 || this.#isDone) return this.#framed(piece)
+    if (this.#first) {
+      const first = this.#first
+      this.#first = null
+      return first
     }
-    return null
+    try {
+      while (!this.#isDone) {
+        const piece = this.#lines ? await this.#lines.read() : await this.#open()
+        // A client that reads slowly must not hold a permit that others need, so a stream has a permit of its own kind.
+        this.#answer.stream?.releasePermit()
+        const records = piece ? this.rewriter.push(piece) : await this.#endPage()
+        if (piece) freeMemory(piece)
+        if (records.length > 0 || this.#isDone) return this.#framed(records)
+      }
+      return null
+    } catch (error) {
+      this.cancel()
+      throw error
+    }
+  }
+
+  /** Begins to read the answer; resolves to its first piece. */
+  async #open(): Promise<Uint8Array | null> {
+    const { first, rest } = await openLines(this.#answer)
+    this.#lines = rest
+    return first
   }
 
   /** Records with what stands before the first and after the last one. */
@@ -219,22 +246,6 @@ class ListPages implements ByteSource {
     this.release()
   }
 
-  async #readPiece(): Promise<Uint8Array> {
-    try {
-      this.#lines ??= await openLines(this.#answer)
-      const piece = await this.#lines.read()
-      // A client that reads slowly must not hold a permit that others need, so a stream has a permit of its own kind.
-      this.#answer.stream?.releasePermit()
-      if (piece === null) return await this.#endPage()
-      const records = this.rewriter.push(piece)
-      freeMemory(piece)
-      return records
-    } catch (error) {
-      this.cancel()
-      throw error
-    }
-  }
-
   async #endPage(): Promise<Uint8Array> {
     const last = this.rewriter.end()
     const recordCount = this.rewriter.recordCount - this.#countBefore
@@ -254,27 +265,18 @@ class ListPages implements ByteSource {
  * The body of a list as lines, which is the form that we ask for. A storage that answers with a JSON array is understood
  * as well, but its list has to fit into memory.
  */
-async function openLines({ bytes, stream }: UpstreamAnswer): Promise<ByteSource> {
-  if (stream === null) return pieces(toLines(bytes), ended)
+async function openLines({ bytes, stream }: UpstreamAnswer): Promise<Lines> {
+  if (stream === null) return { first: toLines(bytes), rest: ended }
   const first = await stream.read()
-  if (first?.[0] !== bracketOpen) return pieces(first, stream)
-  const whole = await readBounded(pieces(first, stream), maxArrayBytes)
-  if (whole === null) throw unusable('an array too large')
-  return pieces(toLines(whole), ended)
+  if (first?.[0] !== bracketOpen) return { first, rest: stream }
+  const rest = await readBounded(stream, maxArrayBytes)
+  if (rest === null) throw unusable('an array too large')
+  return { first: toLines(Buffer.concat([first, rest])), rest: ended }
 }
 
-/** One piece, followed by the pieces of another source. */
-function pieces(first: Uint8Array | null, rest: ByteSource): ByteSource {
-  const isEmpty = first === null
-  return {
-    async read() {
-      const piece = first
-      first = null
-      if (piece && piece.length > 0) return piece
-      return isEmpty ? null : await rest.read()
-    },
-    cancel: () => rest.cancel(),
-  }
+interface Lines {
+  first: Uint8Array | null
+  rest: ByteSource
 }
 
 const ended: ByteSource = { read: async () => null, cancel() {} }
