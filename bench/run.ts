@@ -86,7 +86,8 @@ async function measure(): Promise<Results> {
   const startUp = await measureStartUp(started, isQuick ? 1 : 5, folder)
 
   say('One record')
-  const options = { rounds, seconds, warmUpSeconds: warmUp(5), script }
+  // The compilers work for some hundred thousand requests.
+  const options = { rounds, seconds, warmUpSeconds: warmUp(10), script }
   const nginx = await startNginxProxy(folder, upstream.origin)
   const passing = await startPeer('pass-through', passThrough, upstream.origin)
   const printing = await startPeer('parse and print', parseAndPrint, upstream.origin)

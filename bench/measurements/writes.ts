@@ -11,6 +11,8 @@ export interface WriteCost {
 }
 
 const writesOfBatch = 25
+/** Rounds before anything counts: some thousand writes, so that the compilers are nearly done. */
+const warmUpRounds = 10
 const record = { data: { payload: 'x'.repeat(1400) } }
 
 interface User {
@@ -74,7 +76,7 @@ export async function measureWrites(
       const written = await writeAll(write, origin, users, write.count)
       return (cpuMicroseconds(pids) - before) / written
     }
-    for (const bridge of bridges) for (let warm = 0; warm < 3; warm += 1) await cost(bridge)
+    for (const bridge of bridges) for (let warm = 0; warm < warmUpRounds; warm += 1) await cost(bridge)
     const [before, now] = await interleave(bridges, rounds, cost)
     costs.push({
       name: write.name,
