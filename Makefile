@@ -40,12 +40,11 @@ format: node_modules ## formats everything
 build: dist/sync-bridge ## the executable
 
 # Not minified: the framework reads the source of its handlers. The autoload flags keep the executable from running a
-# bunfig.toml or reading a .env that happens to lie in the current directory. The start runs most code once, so the compilers
-# of the runtime wait until the bridge listens (setJITPolicy in src/service/bridge.ts).
+# bunfig.toml or reading a .env that happens to lie in the current directory.
 BUILD_FLAGS := --compile --bytecode --format=esm --splitting --sourcemap=inline \
 	--define process.env.NODE_ENV='"production"' --define SYNC_BRIDGE_COMMIT='"$(COMMIT)"' \
 	--define SYNC_BRIDGE_SOURCE='"$(SOURCE)"' \
-	--no-compile-autoload-dotenv --no-compile-autoload-bunfig --compile-jit-policy=20
+	--no-compile-autoload-dotenv --no-compile-autoload-bunfig
 
 dist/sync-bridge: node_modules package.json $(shell find src -type f)
 	@mkdir -p dist

@@ -180,7 +180,7 @@ function serverOf(
   }
 }
 
-/** Compiles one of our peers with the flags of the bridge, but for the one that makes the compilers wait until it listens. */
+/** Compiles one of our peers with the flags of the bridge. */
 export async function compilePeer(name: string, folder: string): Promise<string> {
   mkdirSync(folder, { recursive: true })
   const outfile = join(folder, name)

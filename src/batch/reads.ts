@@ -169,7 +169,7 @@ async function readWholeList(
 
 /** How many bytes the answers of all transactions in flight may still take. */
 export class AnswerMemory {
-  constructor(public leftBytes = 48 * 1024 * 1024) {}
+  constructor(public leftBytes = 32 * 1024 * 1024) {}
 }
 
 /** How many bytes the answers of one transaction may hold together, and how many of lists may be read for them. */

@@ -118,8 +118,6 @@ export function startBridge(
     maxRequestBodySize: settings.maxRequestBytes + 64 * 1024 * 1024,
     error: () => lastResort.clone(),
   })
-  // The build makes the compilers of the runtime wait during the start, whose code runs once.
-  Bun.unsafe.setJITPolicy(1)
   const server = app.server!
   const stopWatching = every(windowMs, () => {
     try {
