@@ -1,69 +1,48 @@
 import { errno, invalidRequest, ServiceError } from '../domain/errors.ts'
+import { limits } from './limits.ts'
+import type { MemoryBudget, RequestMemory } from './memory.ts'
 
-export interface BodyBudgetOptions {
+export interface BodiesOptions {
   /** Bytes of one body at most. */
   maxBytes: number
+  memory: MemoryBudget
   /** Wall clock, ms since 1970. */
   now(): number
-  /** A body was dropped because others needed its memory. */
+  /** A body was refused or dropped because there was no memory for it. */
   observeDrop(): void
-  /** Bytes of all bodies together. */
-  totalBytes?: number
 }
 
-const defaultTotalBytes = 64 * 1024 * 1024
-/** How long the first byte of a body may take. */
-const firstByteMs = 10_000
-/** One caller gets a quarter of the memory at most. */
-const callersAtLeast = 4
 /**
- * A body of up to so many bytes is received whole: for each stream of a body the runtime allocates 256 KB. Its pieces are not
- * seen then, so all of it has the time of the first byte, and as long again as it takes at the slowest rate.
+ * Receives request bodies, and bounds the memory and the time that they take. A body needs no permit while it arrives, so slow
+ * senders take no places. When there is no memory for another one, the oldest body gives way whose sender has not proved who
+ * they are: strangers who send large bodies slowly keep nobody else from sending.
  */
-const small = { bytes: 65_536, slowestBytesPerMs: 2 }
-
-/**
- * Receives request bodies, and bounds the memory and the time that they take together. A body needs no permit of the load
- * shedder while it arrives, so slow senders take no places. When the memory is full, the body that has cost most so far
- * (bytes times age) is dropped, among those whose senders have not proved who they are. So large bodies that stall go
- * first, and a small one that comes at once never goes.
- */
-export class BodyBudget {
+export class Bodies {
+  /** Those that have not been released, the oldest first. */
   readonly #bodies = new Set<IncomingBody>()
-  readonly #bytesOf = new Map<string, number>()
-  readonly #totalBytes: number
-  #heldBytes = 0
 
-  constructor(private readonly options: BodyBudgetOptions) {
-    this.#totalBytes = Math.max(options.totalBytes ?? defaultTotalBytes, callersAtLeast * options.maxBytes)
-  }
-
-  /** Bytes of memory that bodies hold now. */
-  get heldBytes(): number {
-    return this.#heldBytes
-  }
+  constructor(private readonly options: BodiesOptions) {}
 
   /**
    * Begins to receive the body of a request, before anything is waited for: the server keeps up to 2 MB of a body that is
-   * not read, which no budget bounds. `caller` tells callers apart; it is not verified yet. Throws `ServiceError` 415 for
-   * a media type or an encoding that is not plain JSON, 413 for a length that is too large.
+   * not read, which no budget bounds. The memory is that of the request. Throws `ServiceError` 415 for a media type or an
+   * encoding that is not plain JSON, 413 for a length that is too large.
    */
-  receive(request: Request, caller: string, deadlineAtMs: number): IncomingBody {
+  receive(request: Request, memory: RequestMemory, deadlineAtMs: number): IncomingBody {
     checkMediaType(request.headers)
     const { maxBytes, now } = this.options
     const announced = request.headers.get('content-length')
-    if (Number(announced ?? 0) > maxBytes) throw tooLarge(maxBytes)
-    const nowMs = now()
-    const body = new IncomingBody(this, caller, nowMs, Math.min(deadlineAtMs, nowMs + firstByteMs))
     const length = announced === null ? null : Number(announced)
-    if (length !== null && length > 0 && length <= small.bytes) {
-      body.dueAtMs = Math.min(deadlineAtMs, body.dueAtMs + length / small.slowestBytesPerMs)
+    if ((length ?? 0) > maxBytes) throw tooLarge(maxBytes)
+    const body = new IncomingBody(this, memory, Math.min(deadlineAtMs, now() + limits.firstByteMs))
+    if (length !== null && length > 0 && length <= limits.smallBodyBytes) {
+      body.dueAtMs = Math.min(deadlineAtMs, body.dueAtMs + length / limits.smallBodyBytesPerMs)
       this.#bodies.add(body)
       body.arrived = body.readWhole(request, length)
     } else if (request.body) {
       this.#bodies.add(body)
-      const limits = { maxBytes, likelyBytes: length ?? maxBytes, deadlineAtMs }
-      body.arrived = body.read(request.body.getReader(), limits)
+      const bounds = { maxBytes, likelyBytes: length ?? maxBytes, deadlineAtMs }
+      body.arrived = body.read(request.body.getReader(), bounds)
     }
     // A request that is answered before its body has arrived does not wait for it.
     body.arrived.catch(() => body.release())
@@ -76,65 +55,33 @@ export class BodyBudget {
     for (const body of this.#bodies) if (body.dueAtMs <= nowMs) body.drop(notReceived())
   }
 
-  /** Reserves memory for a body, by dropping others if need be. Throws the error that the body is refused with. */
+  /** Has memory for a body, if need be that of others. Throws the error that the body is refused with. */
   reserve(body: IncomingBody, bytes: number): void {
-    this.#checkShare(body, body.caller, bytes)
-    while (this.#heldBytes + bytes > this.#totalBytes) this.#dropCostliest(body, () => true)
-    body.heldBytes += bytes
-    this.#heldBytes += bytes
-    this.#charge(body.caller, bytes)
-  }
-
-  /** Counts a body under another name from now on. Throws the error that the body is refused with. */
-  rename(body: IncomingBody, owner: string): void {
-    if (owner === body.caller) return
-    this.#checkShare(body, owner, body.heldBytes)
-    this.#charge(body.caller, -body.heldBytes)
-    this.#charge(owner, body.heldBytes)
-    body.caller = owner
-  }
-
-  #checkShare(body: IncomingBody, caller: string, bytes: number): void {
-    while ((this.#bytesOf.get(caller) ?? 0) + bytes > this.#totalBytes / callersAtLeast) {
-      this.#dropCostliest(body, (other) => other.caller === caller)
+    while (!body.memory.tryGrow(bytes)) {
+      this.options.observeDrop()
+      const oldest = this.#oldestUnproven() ?? body
+      oldest.drop(noMemory())
+      if (oldest === body) throw noMemory()
     }
   }
 
-  #charge(caller: string, bytes: number): void {
-    const held = (this.#bytesOf.get(caller) ?? 0) + bytes
-    if (held === 0) this.#bytesOf.delete(caller)
-    else this.#bytesOf.set(caller, held)
-  }
-
-  /** Frees everything that a body holds. */
-  free(body: IncomingBody): void {
+  forget(body: IncomingBody): void {
     this.#bodies.delete(body)
-    if (body.heldBytes === 0) return
-    this.#heldBytes -= body.heldBytes
-    this.#charge(body.caller, -body.heldBytes)
-    body.heldBytes = 0
   }
 
-  #dropCostliest(newcomer: IncomingBody, isEligible: (body: IncomingBody) => boolean): void {
-    const nowMs = this.options.now()
-    let costliest = newcomer
-    for (const body of this.#bodies) {
-      if (!body.isProven && isEligible(body) && body.cost(nowMs) > costliest.cost(nowMs)) costliest = body
-    }
-    costliest.drop(noMemory())
-    this.options.observeDrop()
-    if (costliest === newcomer) throw noMemory()
+  #oldestUnproven(): IncomingBody | null {
+    for (const body of this.#bodies) if (!body.isProven) return body
+    return null
   }
 }
 
-/** A body that is being received. It holds memory of the budget until it is released. */
+/** A body that is being received. It holds memory until it is released. */
 export class IncomingBody {
   /**
    * Resolves when the whole body is there. Rejects with `ServiceError` 413 when it is too large, 400 when it does not arrive
    * in time, 503 when there is no memory for it; then the connection has to be closed, because the rest was not read.
    */
   arrived = Promise.resolve()
-  heldBytes = 0
   /** Whether all of it has arrived. */
   isWhole = false
   /** Whether the credentials that came with it have proved good. */
@@ -148,9 +95,8 @@ export class IncomingBody {
   #stopWaiting: (() => void) | null = null
 
   constructor(
-    private readonly budget: BodyBudget,
-    public caller: string,
-    private readonly startedAtMs: number,
+    private readonly bodies: Bodies,
+    readonly memory: RequestMemory,
     /** When it is dropped: later once its first byte has come, never once it is whole. */
     public dueAtMs: number,
   ) {}
@@ -179,8 +125,9 @@ export class IncomingBody {
     this.dueAtMs = Infinity
   }
 
+  /** For each stream of a body the runtime allocates 256 KB, so a small body is received at once; its progress can't be seen. */
   async readWhole(request: Request, length: number): Promise<void> {
-    this.budget.reserve(this, length)
+    this.bodies.reserve(this, length)
     const { promise: released, resolve } = Promise.withResolvers<null>()
     this.#stopWaiting = () => resolve(null)
     // The client has left when this fails, so the answer has no reader.
@@ -195,13 +142,13 @@ export class IncomingBody {
   }
 
   /**
-   * Hands the bytes to `read`, once, and frees them. The memory stays reserved for the result until the release, now in
+   * Hands the bytes to `read`, once, and frees them. Their memory stays held for the result until the request ends, now in
    * the name of the user whom the credentials stand for, and can't be taken away any more. Throws `ServiceError` 503 when
-   * the body was dropped before, because others needed the memory.
+   * there is no memory for it.
    */
   parse<T>(owner: string, read: (bytes: Uint8Array) => T): T {
+    if (!this.#dropped && !this.memory.moveTo(owner)) this.drop(noMemory())
     if (this.#dropped) throw this.#dropped
-    this.budget.rename(this, owner)
     this.isProven = true
     try {
       return read(new Uint8Array(this.#buffer, 0, this.#size))
@@ -212,6 +159,7 @@ export class IncomingBody {
 
   drop(reason: ServiceError): void {
     this.#dropped ??= reason
+    this.memory.release()
     this.release()
   }
 
@@ -221,12 +169,8 @@ export class IncomingBody {
     // The stream of a sender that has left is broken already.
     this.#reader?.cancel().catch(() => {})
     this.#stopWaiting?.()
-    this.budget.free(this)
+    this.bodies.forget(this)
     this.#free()
-  }
-
-  cost(nowMs: number): number {
-    return this.heldBytes * (nowMs - this.startedAtMs + 1)
   }
 
   // Frees the buffer at once, instead of at the next garbage collection.
@@ -240,7 +184,7 @@ export class IncomingBody {
     const needed = this.#size + piece.length
     if (needed > this.#buffer.byteLength) {
       const length = Math.max(needed, Math.min(2 * this.#buffer.byteLength, likelyBytes))
-      this.budget.reserve(this, length - this.#buffer.byteLength)
+      this.bodies.reserve(this, length - this.#buffer.byteLength)
       this.#buffer = this.#buffer.transfer(length)
     }
     new Uint8Array(this.#buffer).set(piece, this.#size)

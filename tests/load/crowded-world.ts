@@ -1,19 +1,21 @@
 import { createApp } from '../../src/app.ts'
-import { BodyBudget } from '../../src/routes/body.ts'
-import { AnswerStreams } from '../../src/routes/streams.ts'
+import { Bodies } from '../../src/load/bodies.ts'
+import { MemoryBudget } from '../../src/load/memory.ts'
+import { AnswerStreams } from '../../src/load/streams.ts'
+import { limits } from '../../src/load/limits.ts'
 import { timestamp } from '../../src/domain/timestamp.ts'
 import { readSettings } from '../../src/settings/settings.ts'
 import { sourceOf } from '../support/byte-source.ts'
 import { request } from '../support/bridge.ts'
-import { createLoadClock } from '../support/load-clock.ts'
+import { createLoadClock } from './load-clock.ts'
 import { eventually } from '../support/eventually.ts'
 
 import type { BulkStorage, ListOutcome } from '../../src/domain/record-storage.ts'
 import type { OperationOutcome } from '../../src/domain/operation.ts'
-import type { LoadOptions } from '../../src/routes/load-shedding.ts'
+import type { AdmissionOptions } from '../../src/load/admission.ts'
 import type { Step } from '../../src/routes/context.ts'
 import type { Answer } from '../support/bridge.ts'
-import type { LoadClock } from '../support/load-clock.ts'
+import type { LoadClock } from './load-clock.ts'
 
 /** An app on a real socket whose storage answers when it is told to, and whose time passes when it is told to. */
 export interface CrowdedWorld {
@@ -24,8 +26,8 @@ export interface CrowdedWorld {
   wallClock: { pass(ms: number): void }
   /** How many requests have reached the storage so far. */
   reached(): number
-  /** The methods of requests that were refused before they were looked at. */
-  refused: string[]
+  /** The statuses of all answers, as logs and metrics are told them. */
+  observed: number[]
   /** How many steps of transactions were carried out. */
   transacted(): number
   /** From now on the storage answers at once, and so do the calls that wait. */
@@ -45,7 +47,7 @@ const bucket = '0123456789abcdef0123456789abcdef'
 const record = { id: 'a', payload: 'p', lastModified: timestamp(1_700_000_000_000) }
 
 export function startCrowdedWorld(
-  options: Partial<LoadOptions> = {},
+  options: Partial<AdmissionOptions> = {},
   settings: Record<string, string> = {},
   { endlessLists = false } = {},
 ): CrowdedWorld {
@@ -53,19 +55,19 @@ export function startCrowdedWorld(
   const read = readTestSettings(settings)
   let aheadMs = 0
   const now = () => Date.now() + aheadMs
-  const bodies = new BodyBudget({ maxBytes: read.maxRequestBytes, now, observeDrop() {} })
+  const memory = new MemoryBudget(limits.memoryBytes)
+  const bodies = new Bodies({ maxBytes: read.maxRequestBytes, memory, now, observeDrop() {} })
   const streams = new AnswerStreams({
-    maxOfUser: options.maxRequestsOfUser ?? 8,
     now: () => performance.now() + aheadMs,
     unsentBytes: (requests) => requests.map(() => null),
     cut: (request) => app.server!.timeout(request, 1),
-    observeRejection: (reason) => void (clock.rejections[reason] += 1),
+    observeRejection: (reason) => void clock.rejections.push(reason),
   })
   let gate = Promise.withResolvers<void>()
   let reached = 0
   let transacted = 0
   const asked: Promise<Answer>[] = []
-  const refused: string[] = []
+  const observed: number[] = []
   const lists = new Set<ReadableStreamDefaultController<Uint8Array>>()
   async function reach(): Promise<void> {
     reached += 1
@@ -96,7 +98,7 @@ export function startCrowdedWorld(
     },
   } as unknown as BulkStorage
   const app = createApp({
-    settings: { ...read, projectVersion: '1.2.3' },
+    settings: read,
     openStorage: ({ assertion }) => Promise.resolve({ ...storage, owner: assertion }),
     identify: () => Promise.resolve(null),
     async transact(steps: Step[]): Promise<OperationOutcome[]> {
@@ -112,10 +114,11 @@ export function startCrowdedWorld(
     createRequestId: () => '0123456789abcdef',
     isStopping: false,
     load: clock.load,
+    memory,
     bodies,
     streams,
-    observe: () => {},
-    observeRejection: (method) => void refused.push(method),
+    observe: (_, { status }) => void observed.push(status),
+    observeBrokenList: () => {},
     observeBatch: () => {},
     metrics: () => Promise.resolve({ text: '', type: 'text/plain' }),
     reportError: () => {},
@@ -142,7 +145,7 @@ export function startCrowdedWorld(
       },
     },
     reached: () => reached,
-    refused,
+    observed,
     transacted: () => transacted,
     answerAll: () => gate.resolve(),
     endLists(error) {

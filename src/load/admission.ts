@@ -1,0 +1,258 @@
+import { limits } from './limits.ts'
+
+/**
+ * Why a request was refused:
+ * - `limit`: as many as were configured are in flight
+ * - `lag`: as many as the event loop can serve in time are in flight
+ * - `user`: there is hardly any room left, and that user has a share of it already
+ * - `memory`: the process holds nearly as much memory as it should
+ * - `root-view`: as many root views as may ask the token server do
+ * - `body-memory`: there was no memory for a body
+ * - `slow-reader`: the connection was ended because its reader took too little, or its place was needed
+ */
+export type RejectionReason =
+  'limit' | 'lag' | 'user' | 'memory' | 'root-view' | 'body-memory' | 'slow-reader'
+
+export interface AdmissionOptions {
+  /** Requests in flight at most. */
+  maxRequests: number
+  /** Requests of one user in flight at most, while hardly any room is left; 0: no limit. */
+  maxRequestsOfUser: number
+  /** How late the event loop may be before fewer requests are admitted; 0: no limit. */
+  maxLagMs: number
+  /** Root views that ask the token server at most. */
+  maxRootViews: number
+  /** On a clock in ms that never goes back. */
+  now(): number
+  /** Processor time that this process has used so far, in ms; null where that is not known. */
+  cpuMs(): number | null
+  /** Memory that this process holds, in bytes; null where that is not known. */
+  residentBytes(): number | null
+  collectGarbage(): void
+  /** How late the event loop was in each window. */
+  observeLag(ms: number): void
+  observeRejection(reason: RejectionReason): void
+}
+
+/** Releases a permit, the right of one request to be in flight; further calls do nothing. */
+export type Release = () => void
+
+/** The length of one window, after which the event loop's lag is judged. */
+export const windowMs = 100
+
+// The default of `max_concurrent_requests`; a larger one raises the memory in proportion.
+const usualRequests = 2048
+
+/** What one user has in flight: requests, and their weight, where a batch counts as all requests in it. */
+interface InFlight {
+  requests: number
+  weight: number
+}
+
+/**
+ * Decides whether a request for user data may begin. Only requests whose body has arrived and whose credentials proved
+ * good hold a permit, until the last byte of their answer is handed on, so that a stranger can't take a place. One user who is
+ * alone may have every place; another who comes then finds room nevertheless.
+ */
+export class Admission {
+  /** The pause that clients are asked for; 0: none. */
+  backoffSeconds = 0
+  readonly #limit: AdaptiveConcurrencyLimit
+  readonly #users = new Map<string, InFlight>()
+  /** Those who hold more than their share of the places. */
+  readonly #large = new Set<InFlight>()
+  #weight = 0
+  readonly #rootViewsOf = new Map<string, number>()
+  #isShortOfMemory = false
+  #collectedAtBytes = 0
+  /** The most that was in flight in this window. */
+  #peak = 0
+  #windowStartMs: number
+  #windowStartCpuMs: number | null
+  #busySinceMs: number | null = null
+
+  constructor(private readonly options: AdmissionOptions) {
+    this.#limit = new AdaptiveConcurrencyLimit(options)
+    this.#windowStartMs = options.now()
+    this.#windowStartCpuMs = options.cpuMs()
+  }
+
+  /** How many requests may be in flight now. */
+  get limit(): number {
+    return this.#limit.value
+  }
+
+  /** Whether there is no room for anybody: a cheap question, asked before any work is done for a request. */
+  get isFull(): boolean {
+    return this.#isShortOfMemory || this.#weightFor(null) + 1 > this.#limit.value
+  }
+
+  /** Counts a request that is rejected because there is no room for anybody. */
+  refuse(): void {
+    if (this.#isShortOfMemory) this.options.observeRejection('memory')
+    else this.#observeFull()
+  }
+
+  /**
+   * A permit for a request of that user, or for a batch of so many; null: it must be rejected. The user's name is as
+   * secret as the credentials, and is forgotten with the last permit.
+   */
+  acquire(name: string, requests = 1): Release | null {
+    // A batch of any size must fit in when nothing else is in flight.
+    const weight = Math.max(1, Math.min(requests, this.#limit.floor))
+    const known = this.#users.get(name)
+    if (!this.#admits(known ?? null, weight)) return null
+    const user = known ?? { requests: 0, weight: 0 }
+    if (!known) this.#users.set(name, user)
+    this.#weight += weight
+    if (this.#weight > this.#peak) this.#peak = this.#weight
+    this.#count(user, 1, weight)
+    let isReleased = false
+    return () => {
+      if (isReleased) return
+      isReleased = true
+      this.#weight -= weight
+      this.#count(user, -1, -weight)
+      if (user.requests === 0) this.#users.delete(name)
+    }
+  }
+
+  /**
+   * A permit for a root view to ask the token server for the user of these credentials; null: it must be rejected. Anybody can
+   * make up credentials, so these questions must leave room at the token server for requests for data. Requests with the same
+   * credentials share one question.
+   */
+  acquireRootView(credentials: string): Release | null {
+    const sharing = this.#rootViewsOf.get(credentials) ?? 0
+    const isFull = sharing === 0 && this.#rootViewsOf.size >= this.options.maxRootViews
+    if (isFull || this.#weight >= this.#limit.value) {
+      this.options.observeRejection('root-view')
+      return null
+    }
+    this.#rootViewsOf.set(credentials, sharing + 1)
+    return () => {
+      const others = this.#rootViewsOf.get(credentials)! - 1
+      if (others === 0) this.#rootViewsOf.delete(credentials)
+      else this.#rootViewsOf.set(credentials, others)
+    }
+  }
+
+  /** Called every `windowMs`: judges the last window. */
+  endWindow(): void {
+    const nowMs = this.options.now()
+    const cpuMs = this.options.cpuMs()
+    const lagMs = Math.max(0, nowMs - this.#windowStartMs - windowMs)
+    const usedMs = cpuMs === null || this.#windowStartCpuMs === null ? null : cpuMs - this.#windowStartCpuMs
+    const wasBusy = this.#peak > limits.busyShare * this.#limit.value
+    this.#busySinceMs = wasBusy ? (this.#busySinceMs ?? this.#windowStartMs) : null
+    const isBusyForLong = this.#busySinceMs !== null && nowMs - this.#busySinceMs >= limits.backoffAfterMs
+    this.backoffSeconds = isBusyForLong ? limits.backoffSeconds : 0
+    const before = this.#limit.value
+    this.#limit.note(lagMs, usedMs)
+    if (this.#limit.value !== before) for (const user of this.#users.values()) this.#count(user, 0, 0)
+    this.options.observeLag(lagMs)
+    this.#watchMemory()
+    this.#peak = this.#weight
+    this.#windowStartMs = nowMs
+    this.#windowStartCpuMs = cpuMs
+  }
+
+  /** Garbage is collected early, because late collection lets the process grow far beyond what it uses. */
+  #watchMemory(): void {
+    const { residentBytes, collectGarbage, maxRequests } = this.options
+    const usedBytes = residentBytes() ?? 0
+    if (usedBytes < this.#collectedAtBytes) this.#collectedAtBytes = usedBytes
+    const hasGrown = usedBytes - this.#collectedAtBytes > limits.collectEveryBytes
+    if (usedBytes > limits.collectAboveBytes && hasGrown) {
+      collectGarbage()
+      this.#collectedAtBytes = residentBytes() ?? 0
+    }
+    const mostBytes = limits.shedAboveBytes * Math.max(1, maxRequests / usualRequests)
+    this.#isShortOfMemory = (residentBytes() ?? 0) > mostBytes
+  }
+
+  #admits(user: InFlight | null, weight: number): boolean {
+    const { maxRequestsOfUser, observeRejection } = this.options
+    const wanted = this.#weightFor(user) + weight
+    if (wanted > this.#limit.value) {
+      this.#observeFull()
+      return false
+    }
+    const isAlone = user !== null && this.#users.size === 1
+    const isBusy = wanted > limits.busyShare * this.#limit.value
+    if (!isBusy || isAlone || maxRequestsOfUser === 0) return true
+    if ((user?.requests ?? 0) < maxRequestsOfUser) return true
+    observeRejection('user')
+    return false
+  }
+
+  /** The weight in flight as it counts for that user; null: for one who has nothing in flight. */
+  #weightFor(user: InFlight | null): number {
+    if (this.#large.size === 0) return this.#weight
+    let counted = this.#weight
+    for (const large of this.#large) if (large !== user) counted -= large.weight - this.#share
+    return counted
+  }
+
+  get #share(): number {
+    return Math.max(1, Math.floor(limits.userShare * this.#limit.value))
+  }
+
+  #count(user: InFlight, requests: number, weight: number): void {
+    user.requests += requests
+    user.weight += weight
+    if (user.weight > this.#share) this.#large.add(user)
+    else if (this.#large.size > 0) this.#large.delete(user)
+  }
+
+  #observeFull(): void {
+    this.options.observeRejection(this.#limit.isLowered ? 'lag' : 'limit')
+  }
+}
+
+// A single slow turn, or a machine that stood still for a moment, is no overload.
+const lateWindows = 2
+const decrease = 0.7
+// From the lowest limit to the full one in five seconds.
+const healthyWindows = 50
+
+/**
+ * The adaptive concurrency limit: fewer requests may be in flight while the event loop is late because of our own work,
+ * so that the admitted ones are answered soon. Additive increase, multiplicative decrease (AIMD), never below 64.
+ */
+class AdaptiveConcurrencyLimit {
+  value: number
+  /** The limit never falls below this. */
+  readonly floor: number
+  readonly #step: number
+  #lateWindows = 0
+
+  constructor(private readonly options: Pick<AdmissionOptions, 'maxRequests' | 'maxLagMs'>) {
+    const { maxRequests } = options
+    this.value = maxRequests
+    this.floor = Math.min(limits.leastRequests, maxRequests)
+    this.#step = Math.max(1, Math.ceil((maxRequests - this.floor) / healthyWindows))
+  }
+
+  /** Whether it is below the configured limit. */
+  get isLowered(): boolean {
+    return this.value < this.options.maxRequests
+  }
+
+  /**
+   * A window has ended `lagMs` late, and this process has spent `busyMs` of it on a processor. Null where that is not
+   * known: then the lag may be another process's fault, and does not count.
+   */
+  note(lagMs: number, busyMs: number | null): void {
+    const { maxRequests, maxLagMs } = this.options
+    const isOurs = busyMs !== null && busyMs >= (windowMs + lagMs) / 2
+    if (maxLagMs === 0 || lagMs <= maxLagMs || !isOurs) {
+      this.#lateWindows = 0
+      this.value = Math.min(maxRequests, this.value + this.#step)
+      return
+    }
+    this.#lateWindows += 1
+    if (this.#lateWindows < lateWindows) return
+    this.value = Math.max(this.floor, Math.floor(this.value * decrease))
+  }
+}

@@ -1,0 +1,72 @@
+const kibibyte = 1024
+const mebibyte = 1024 * kibibyte
+
+/**
+ * Every limit of what one process and one user may take that no setting names. `docs/operate.md` shows them, and a test holds
+ * that it does.
+ */
+export const limits = {
+  /** Calls in flight that the runtime's `fetch` carries out, where `BUN_CONFIG_MAX_HTTP_REQUESTS` names no other number. */
+  fetchSlots: 256,
+  /** Calls to the token server in flight: one of so many slots. Others are left when strangers make up tokens. */
+  slotsForTokenCall: 8,
+  /** Root views that ask the token server at a time: one for so many of its calls. */
+  tokenCallsForRootView: 2,
+  /** The share of the calls to storages that those to one node may have. */
+  nodeShare: 0.7,
+  /** Lists in flight, from the question to the last byte; each holds up to 2 MB of the storage's answer. */
+  lists: 48,
+  /** How long a call waits for its turn. */
+  callWaitMs: 5000,
+  /** How long a list waits for its turn. */
+  listWaitMs: 10_000,
+  /** Calls that wait, for each request that may be in flight: a batch makes several calls at a time. */
+  callsWaitingForRequest: 4,
+
+  /** Bytes held for all requests together: bodies, answers that are not streamed, and lists that batches read. */
+  memoryBytes: 96 * mebibyte,
+  /** Bytes of stored records and lists in the answer of one batch. */
+  batchAnswerBytes: 16 * mebibyte,
+  /** Resident memory above which garbage is collected, and how much more it grows until the next collection. */
+  collectAboveBytes: 160 * mebibyte,
+  collectEveryBytes: 32 * mebibyte,
+  /** Resident memory above which nothing new is admitted; proportionally more for more than 2048 requests in flight. */
+  shedAboveBytes: 384 * mebibyte,
+
+  /** How long the first byte of a body may take. */
+  firstByteMs: 10_000,
+  /** Bodies up to this size are received whole, and at least at this rate. */
+  smallBodyBytes: 64 * kibibyte,
+  smallBodyBytesPerMs: 2,
+
+  /** How much of a large answer a reader takes at least, over this time. */
+  slowReaderBytes: 30 * kibibyte,
+  slowReaderMs: 30_000,
+  /** When so many lists are in flight, readers that take less than this are ended to make room. */
+  crowdedLists: 40,
+  crowdedBytesPerMs: 16,
+  crowdedAfterMs: 3000,
+
+  /** Above this share of the requests in flight, one user has no more than `max_concurrent_requests_per_user`. */
+  busyShare: 0.8,
+  /** What one user holds beyond this share does not count against others. */
+  userShare: 0.25,
+  /** The fewest requests in flight that a late event loop leaves. */
+  leastRequests: 64,
+  /** After so long above `busyShare`, clients are asked to stay away for this time. */
+  backoffAfterMs: 5000,
+  backoffSeconds: 30,
+} as const
+
+/** The calls in flight that the slots of `fetch` allow, so that token server, lists and storages can't take one another's. */
+export function callLimits(fetchSlots: number): {
+  token: number
+  lists: number
+  storage: number
+  node: number
+} {
+  const token = Math.ceil(fetchSlots / limits.slotsForTokenCall)
+  const lists = Math.min(limits.lists, Math.ceil(fetchSlots / 4))
+  const storage = Math.max(2, fetchSlots - token - lists)
+  return { token, lists, storage, node: Math.ceil(limits.nodeShare * storage) }
+}

@@ -1,0 +1,85 @@
+import { UpstreamError } from '../domain/errors.ts'
+import type { HeldMemory } from '../domain/record-storage.ts'
+
+/**
+ * The memory that may be held for all requests together. One owner holds at most as much as is then left for others, so one alone
+ * gets half of it, two a third each, and there is always room for a small request of another.
+ */
+export class MemoryBudget {
+  readonly #heldBy = new Map<string, number>()
+  #freeBytes: number
+
+  constructor(private readonly bytes: number) {
+    this.#freeBytes = bytes
+  }
+
+  /** Bytes that are held now. */
+  get heldBytes(): number {
+    return this.bytes - this.#freeBytes
+  }
+
+  /** The memory of one request, which holds nothing yet. The owner's name is as secret as the credentials, and is not kept longer. */
+  open(owner: string): RequestMemory {
+    return new RequestMemory(this, owner)
+  }
+
+  /** Holds so many bytes more for an owner; false when that would be too many. */
+  tryTake(owner: string, bytes: number): boolean {
+    const held = (this.#heldBy.get(owner) ?? 0) + bytes
+    const leftBytes = this.#freeBytes - bytes
+    if (held > leftBytes) return false
+    this.#heldBy.set(owner, held)
+    this.#freeBytes = leftBytes
+    return true
+  }
+
+  giveBack(owner: string, bytes: number): void {
+    const held = this.#heldBy.get(owner)! - bytes
+    if (held === 0) this.#heldBy.delete(owner)
+    else this.#heldBy.set(owner, held)
+    this.#freeBytes += bytes
+  }
+}
+
+/** What one request holds of the budget, until it is released. */
+export class RequestMemory implements HeldMemory {
+  #bytes = 0
+
+  constructor(
+    private readonly budget: MemoryBudget,
+    private owner: string,
+  ) {}
+
+  get bytes(): number {
+    return this.#bytes
+  }
+
+  /** Holds so many bytes more; false when there is no room for them. */
+  tryGrow(bytes: number): boolean {
+    if (bytes === 0) return true
+    if (!this.budget.tryTake(this.owner, bytes)) return false
+    this.#bytes += bytes
+    return true
+  }
+
+  grow(bytes: number): void {
+    if (this.tryGrow(bytes)) return
+    throw new UpstreamError('overload', 'Cannot hold an answer: other requests hold the memory')
+  }
+
+  /** Counts all of it for another owner from now on; false when he would hold too much. */
+  moveTo(owner: string): boolean {
+    if (owner === this.owner) return true
+    const bytes = this.#bytes
+    this.release()
+    this.owner = owner
+    return this.tryGrow(bytes)
+  }
+
+  /** Gives everything back; it can be used again. */
+  release(): void {
+    if (this.#bytes === 0) return
+    this.budget.giveBack(this.owner, this.#bytes)
+    this.#bytes = 0
+  }
+}

@@ -1,0 +1,344 @@
+import { afterEach, describe, expect, it } from 'bun:test'
+import { connect } from 'node:net'
+
+import { Bodies } from '../../src/load/bodies.ts'
+import { MemoryBudget } from '../../src/load/memory.ts'
+import { eventually } from '../support/eventually.ts'
+import { one, startCrowdedWorld } from './crowded-world.ts'
+
+import type { Socket } from 'node:net'
+import type { IncomingBody } from '../../src/load/bodies.ts'
+import type { CrowdedWorld } from './crowded-world.ts'
+
+const farFuture = 1_000_000
+
+/** Bodies whose time passes when it is told to, with 800 bytes of memory, of which one sender may have half. */
+function createBodies({ maxBytes = 100, totalBytes = 800 } = {}) {
+  let nowMs = 0
+  let drops = 0
+  const memory = new MemoryBudget(totalBytes)
+  const bodies = new Bodies({ maxBytes, memory, now: () => nowMs, observeDrop: () => void (drops += 1) })
+  return {
+    memory,
+    drops: () => drops,
+    begin(request: Request, sender: string, deadlineAtMs: number): IncomingBody {
+      return bodies.receive(request, memory.open(sender), deadlineAtMs)
+    },
+    pass(ms: number) {
+      nowMs += ms
+      bodies.expire()
+    },
+  }
+}
+
+const jsonType = { 'Content-Type': 'application/json' }
+
+function post(body: BodyInit, headers: Record<string, string> = {}): Request {
+  return new Request('http://bridge/', { method: 'POST', body, headers: { ...jsonType, ...headers } })
+}
+
+/** A body that comes piece by piece, when it is told to. */
+function slowBody() {
+  let controller!: ReadableStreamDefaultController<Uint8Array>
+  let isCancelled = false
+  const stream = new ReadableStream<Uint8Array>({
+    start: (given) => void (controller = given),
+    cancel: () => void (isCancelled = true),
+  })
+  return {
+    stream,
+    send: (piece: string) => controller.enqueue(new TextEncoder().encode(piece)),
+    end: () => controller.close(),
+    break: () => controller.error(new Error('The client has left')),
+    isCancelled: () => isCancelled,
+  }
+}
+
+/** The pieces that were sent have been read. */
+async function settle(): Promise<void> {
+  for (let turn = 0; turn < 20; turn++) await Promise.resolve()
+}
+
+async function receive(
+  bodies: ReturnType<typeof createBodies>,
+  request: Request,
+  sender: string,
+  deadlineAtMs = farFuture,
+): Promise<IncomingBody> {
+  const body = bodies.begin(request, sender, deadlineAtMs)
+  await body.arrived
+  return body
+}
+
+const textOf = (body: IncomingBody, owner = 'somebody') =>
+  body.parse(owner, (bytes) => new TextDecoder().decode(bytes))
+
+describe('Bodies', () => {
+  it('reads a body in pieces up to the limit, and holds its memory until the request ends', async () => {
+    const bodies = createBodies({ maxBytes: 7 })
+    const slow = slowBody()
+    const receiving = receive(bodies, post(slow.stream), 'somebody')
+    for (const piece of ['{"a"', ':1', '}']) slow.send(piece)
+    slow.end()
+
+    const body = await receiving
+
+    expect(bodies.memory.heldBytes).toBe(7)
+    expect(textOf(body)).toBe('{"a":1}')
+    body.release()
+    expect(bodies.memory.heldBytes).toBe(7)
+    body.memory.release()
+    expect(bodies.memory.heldBytes).toBe(0)
+  })
+
+  it('refuses one that is a byte too long with 413, and stops reading', async () => {
+    const bodies = createBodies({ maxBytes: 7 })
+    const slow = slowBody()
+    const announced = receive(bodies, post('', { 'Content-Length': '8' }), 'somebody')
+    await expect(announced).rejects.toMatchObject({ status: 413, errno: 113 })
+
+    const receiving = receive(bodies, post(slow.stream), 'somebody')
+    slow.send('1234567')
+    slow.send('8')
+
+    await expect(receiving).rejects.toMatchObject({
+      status: 413,
+      extras: { headers: { Connection: 'close' } },
+    })
+    expect(slow.isCancelled()).toBe(true)
+  })
+
+  it('is empty where there is none', async () => {
+    const body = await receive(createBodies(), new Request('http://bridge/', { method: 'PUT' }), 'x')
+
+    expect(textOf(body)).toBe('')
+  })
+
+  it('gives up a body whose first byte does not come within ten seconds', async () => {
+    const bodies = createBodies()
+    const slow = slowBody()
+    const receiving = receive(bodies, post(slow.stream), 'somebody', 30_000)
+
+    bodies.pass(9999)
+    expect(slow.isCancelled()).toBe(false)
+    bodies.pass(1)
+
+    await expect(receiving).rejects.toMatchObject({ status: 400, errno: 109 })
+    expect(slow.isCancelled()).toBe(true)
+  })
+
+  it('gives up a body at the deadline of its request, however it drips', async () => {
+    const bodies = createBodies()
+    const slow = slowBody()
+    const receiving = receive(bodies, post(slow.stream), 'somebody', 30_000)
+
+    for (let second = 0; second < 29; second++) {
+      slow.send('x')
+      await settle()
+      bodies.pass(1000)
+    }
+    expect([slow.isCancelled(), bodies.memory.heldBytes > 0]).toEqual([false, true])
+    bodies.pass(1000)
+
+    await expect(receiving).rejects.toMatchObject({
+      status: 400,
+      message: 'body: was not received in time',
+      extras: { headers: { Connection: 'close' } },
+    })
+    expect(bodies.memory.heldBytes).toBe(0)
+  })
+
+  it('gives up a small body that does not come at 2 KB/s, after the time of the first byte', async () => {
+    const bodies = createBodies()
+    const slow = slowBody()
+    const receiving = receive(bodies, post(slow.stream, { 'Content-Length': '100' }), 'somebody', 30_000)
+    slow.send('x')
+    await settle()
+
+    bodies.pass(10_049)
+    expect(bodies.memory.heldBytes).toBe(100)
+    bodies.pass(1)
+
+    await expect(receiving).rejects.toMatchObject({ status: 400, errno: 109 })
+    expect(bodies.memory.heldBytes).toBe(0)
+  })
+
+  it('gives up a small body at the deadline of its request', async () => {
+    const bodies = createBodies()
+    const receiving = receive(bodies, post(slowBody().stream, { 'Content-Length': '100' }), 'somebody', 1000)
+
+    bodies.pass(1000)
+
+    await expect(receiving).rejects.toMatchObject({ status: 400, errno: 109 })
+  })
+
+  it.each<Record<string, string>>([{}, { 'Content-Length': '100' }])(
+    'gives up a body whose sender has left: %j',
+    async (headers) => {
+      const slow = slowBody()
+      const receiving = receive(createBodies(), post(slow.stream, headers), 'somebody')
+      slow.send('x'.repeat(50))
+      await settle()
+
+      slow.break()
+
+      await expect(receiving).rejects.toMatchObject({ status: 400, errno: 109 })
+    },
+  )
+
+  it.each<Record<string, string>>([{}, { 'Content-Length': '100' }])(
+    'lets go of one that nobody waits for: %j',
+    async (headers) => {
+      const bodies = createBodies()
+      const slow = slowBody()
+      const body = bodies.begin(post(slow.stream, headers), 'somebody', farFuture)
+      slow.send('x'.repeat(50))
+      await settle()
+
+      body.release()
+      await settle()
+
+      expect([body.isWhole, bodies.drops()]).toEqual([false, 0])
+      await body.arrived
+    },
+  )
+
+  it('drops the oldest bodies of strangers when the memory is full, so that others come in', async () => {
+    const bodies = createBodies()
+    const stalled = Array.from({ length: 8 }, (_, index) => {
+      const headers: Record<string, string> = index % 2 === 0 ? {} : { 'Content-Length': '100' }
+      const slow = slowBody()
+      const receiving = receive(bodies, post(slow.stream, headers), `stranger ${index}`)
+      receiving.catch(() => {})
+      slow.send('x'.repeat(99))
+      return receiving
+    })
+    await settle()
+
+    for (let index = 0; index < 100; index++) {
+      const body = await receive(bodies, post('{"data":{}}'), `user ${index}`)
+      expect(textOf(body, `user ${index}`)).toBe('{"data":{}}')
+      body.release()
+      body.memory.release()
+    }
+
+    for (const receiving of stalled.slice(0, bodies.drops())) {
+      await expect(receiving).rejects.toMatchObject({
+        status: 503,
+        errno: 201,
+        extras: { headers: { Connection: 'close' } },
+      })
+    }
+    expect(bodies.drops()).toBeGreaterThan(0)
+    expect(bodies.drops()).toBeLessThan(8)
+  })
+
+  it('also drops one that has arrived while its credentials are unproven, never one that is being used', async () => {
+    const bodies = createBodies({ totalBytes: 300 })
+    const used = await receive(bodies, post('x'.repeat(100)), 'user')
+    textOf(used, 'user')
+    const unproven = await receive(bodies, post('x'.repeat(60)), 'stranger')
+
+    const late = await receive(bodies, post('x'.repeat(90)), 'another')
+
+    expect(() => textOf(unproven)).toThrow(expect.objectContaining({ status: 503 }))
+    expect(textOf(late, 'another')).toHaveLength(90)
+    expect(bodies.memory.heldBytes).toBe(190)
+    await expect(receive(bodies, post('x'.repeat(99)), 'one more')).rejects.toMatchObject({ status: 503 })
+  })
+
+  it('counts what strangers sent as that of the user whom their credentials stand for', async () => {
+    const bodies = createBodies({ maxBytes: 100, totalBytes: 400 })
+    const [first, second, third] = await Promise.all(
+      ['first', 'second', 'third'].map((name) => receive(bodies, post('x'.repeat(80)), `token ${name}`)),
+    )
+    textOf(first!, 'greedy')
+    textOf(second!, 'greedy')
+
+    expect(() => textOf(third!, 'greedy')).toThrow(expect.objectContaining({ status: 503 }))
+
+    expect(bodies.memory.heldBytes).toBe(160)
+  })
+
+  it('holds a body that comes byte by byte in little more memory than it has', async () => {
+    const bodies = createBodies({ maxBytes: 100_000, totalBytes: 1_000_000 })
+    const slow = slowBody()
+    const receiving = receive(bodies, post(slow.stream), 'somebody')
+    for (let byte = 0; byte < 3000; byte++) slow.send('x')
+    slow.end()
+
+    const body = await receiving
+
+    expect(textOf(body)).toHaveLength(3000)
+    expect(bodies.memory.heldBytes).toBeLessThan(6000)
+  })
+})
+
+describe('bodies under way', () => {
+  const worlds: CrowdedWorld[] = []
+  const sockets: Socket[] = []
+  afterEach(async () => {
+    for (const socket of sockets.splice(0)) socket.destroy()
+    await Promise.all(worlds.splice(0).map((world) => world.stop()))
+  })
+
+  function start(...options: Parameters<typeof startCrowdedWorld>): CrowdedWorld {
+    const world = startCrowdedWorld(...options)
+    worlds.push(world)
+    return world
+  }
+
+  /** Sends the head of a PUT and the beginning of its body; what comes back, once the connection is closed. */
+  function stall(world: CrowdedWorld, beginning: string, authorization = 'Bearer anybody'): Promise<string> {
+    const { hostname, port, host } = new URL(world.url)
+    const socket = connect(Number(port), hostname)
+    sockets.push(socket)
+    const path = `/v1/buckets/0123456789abcdef0123456789abcdef${one}`
+    const head = [
+      `PUT ${path} HTTP/1.1`,
+      `Host: ${host}`,
+      `Authorization: ${authorization}`,
+      'X-KeyID: 1-ASNFZ4mrze8BI0VniavN7w',
+      'Content-Type: application/json',
+      'Content-Length: 1000',
+    ]
+    socket.write(`${head.join('\r\n')}\r\n\r\n${beginning}`)
+    return new Promise((resolve) => {
+      let received = ''
+      socket.on('data', (data: Buffer) => (received += data))
+      socket.on('close', () => resolve(received))
+      socket.on('error', () => {})
+    })
+  }
+
+  it('take nobody’s place, however many stall', async () => {
+    const world = start({ maxRequests: 5, maxRequestsOfUser: 1 })
+    world.answerAll()
+    const stalled = Array.from({ length: 50 }, (_, index) => stall(world, '{', `Bearer stranger-${index}`))
+    await eventually('all are under way', () => Promise.resolve(world.server.pendingRequests === 50))
+
+    const answers = await Promise.all([1, 2, 3].map((user) => world.ask(`user-${user}`, one)))
+
+    expect(answers.map(({ status }) => status)).toEqual([200, 200, 200])
+    expect(world.clock.rejections).toEqual([])
+    world.wallClock.pass(30_000)
+    for (const received of await Promise.all(stalled)) expect(received).toStartWith('HTTP/1.1 400 ')
+  })
+
+  it('are answered at the deadline of the request, and the connection is closed', async () => {
+    const world = start({}, { request_timeout_seconds: '1' })
+    const answer = stall(world, '{"data":')
+    await eventually('it is under way', () => Promise.resolve(world.server.pendingRequests === 1))
+
+    world.wallClock.pass(1000)
+
+    const received = await answer
+    expect(received).toStartWith('HTTP/1.1 400 ')
+    expect(received).toMatch(/^Connection: close\r$/im)
+    expect(received).toMatch(/^X-Request-Id: /im)
+    expect(JSON.parse(received.slice(received.indexOf('\r\n\r\n')))).toMatchObject({
+      errno: 109,
+      details: [{ location: 'body', name: 'body', description: 'was not received in time' }],
+    })
+  })
+})

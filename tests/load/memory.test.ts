@@ -1,0 +1,49 @@
+import { describe, expect, it } from 'bun:test'
+import { UpstreamError } from '../../src/domain/errors.ts'
+import { MemoryBudget } from '../../src/load/memory.ts'
+
+describe('MemoryBudget', () => {
+  it('gives one owner at most as much as is then left for others', () => {
+    const budget = new MemoryBudget(100)
+
+    expect(budget.open('a').tryGrow(51)).toBe(false)
+    expect(budget.open('a').tryGrow(50)).toBe(true)
+    expect(budget.open('a').tryGrow(1)).toBe(false)
+    expect(budget.open('b').tryGrow(25)).toBe(true)
+    expect(budget.open('c').tryGrow(12)).toBe(true)
+    expect(budget.heldBytes).toBe(87)
+  })
+
+  it('takes back what a request held', () => {
+    const budget = new MemoryBudget(100)
+    const memory = budget.open('a')
+    memory.grow(30)
+    memory.grow(10)
+
+    memory.release()
+    memory.release()
+
+    expect(budget.heldBytes).toBe(0)
+    memory.grow(50)
+    expect(memory.bytes).toBe(50)
+  })
+
+  it('says so when there is none', () => {
+    const memory = new MemoryBudget(100).open('a')
+
+    expect(() => memory.grow(60)).toThrow(UpstreamError)
+    expect(memory.bytes).toBe(0)
+  })
+
+  it('moves all to another owner, unless that one would hold too much', () => {
+    const budget = new MemoryBudget(100)
+    budget.open('greedy').grow(30)
+    const [small, large] = [budget.open('token 1'), budget.open('token 2')]
+    small.grow(5)
+    large.grow(30)
+
+    expect(small.moveTo('greedy')).toBe(true)
+    expect(large.moveTo('greedy')).toBe(false)
+    expect([small.bytes, large.bytes, budget.heldBytes]).toEqual([5, 0, 35])
+  })
+})

@@ -1,0 +1,82 @@
+import { describe, expect, it } from 'bun:test'
+import type { UpstreamError } from '../../src/domain/errors.ts'
+import { FairSemaphore } from '../../src/load/semaphore.ts'
+import type { Holder, SemaphoreOptions } from '../../src/load/semaphore.ts'
+
+const create = (options: Partial<SemaphoreOptions> = {}) =>
+  new FairSemaphore({ name: 'calls', permits: 64, waitMs: 60_000, waiting: 1000, ...options })
+
+/** As many permits as a holder gets at once. */
+function takeAll(semaphore: FairSemaphore, name: string): Holder[] {
+  const permits: Holder[] = []
+  for (let permit = semaphore.tryAcquire(name); permit; permit = semaphore.tryAcquire(name))
+    permits.push(permit)
+  return permits
+}
+
+/** Who gets the permits that become free, in their order. */
+function queueUp(semaphore: FairSemaphore, names: string[]): string[] {
+  const served: string[] = []
+  for (const name of names)
+    semaphore.acquire(name).then(
+      () => served.push(name),
+      // Nobody waits for those whose turn has not come.
+      () => {},
+    )
+  return served
+}
+
+describe('FairSemaphore', () => {
+  it('gives one holder three quarters, a second one three quarters of the rest, and always one to another', () => {
+    const semaphore = create()
+
+    const taken = ['a', 'b', 'c', 'd'].map((name) => takeAll(semaphore, name).length)
+
+    expect(taken).toEqual([48, 12, 3, 1])
+  })
+
+  it('gives three holders who ask by turns nearly a third each', () => {
+    const semaphore = create()
+    const held = { a: 0, b: 0, c: 0 }
+
+    for (let turn = 0; turn < 64; turn += 1) {
+      for (const name of ['a', 'b', 'c'] as const) if (semaphore.tryAcquire(name)) held[name] += 1
+    }
+
+    expect(held).toEqual({ a: 19, b: 19, c: 19 })
+  })
+
+  it('serves first who holds least, and those who hold as much by turns', async () => {
+    const semaphore = create({ permits: 4 })
+    const greedy = takeAll(semaphore, 'greedy')
+    expect(semaphore.tryAcquire('modest')).not.toBeNull()
+    const served = queueUp(semaphore, ['greedy', 'greedy', 'modest', 'new', 'other', 'new'])
+
+    for (const permit of greedy.splice(0)) semaphore.release(permit)
+    await Bun.sleep(0)
+
+    expect(served).toEqual(['new', 'other', 'greedy'])
+  })
+
+  it('gives nobody more than the permits of one, however many are free', () => {
+    expect(takeAll(create({ permitsOfOne: 8 }), 'only')).toHaveLength(8)
+  })
+
+  it('refuses after the wait, and when too many wait, but never who is patient', async () => {
+    const semaphore = create({ permits: 1, waitMs: 5, waiting: 1 })
+    const permit = semaphore.tryAcquire('a')!
+    const patient = semaphore.acquire('a', true)
+
+    const failures = await Promise.all(
+      ['b', 'c'].map((name) => semaphore.acquire(name).catch((error: UpstreamError) => error)),
+    )
+    semaphore.release(permit)
+
+    expect(failures).toMatchObject([
+      { failure: 'overload', applied: 'no' },
+      { failure: 'overload', applied: 'no' },
+    ])
+    semaphore.release(await patient)
+    expect(semaphore.isIdle).toBe(true)
+  })
+})
