@@ -87,10 +87,21 @@ export function isRefusal(error: unknown): error is ServiceError {
  * - `refused`: it answered that it can't now (5xx, 429), or is left alone for a while because it kept failing or asked for
  *   that; `applied` says what this means for a write
  * - `bad-response`: it answered something that the protocol does not know
- * - `overload`: we did not even send, because too many calls to that host are under way
+ * - `conflict`: it answered that another write got in the way; certainly not applied
+ * - `abandoned`: a read was given up, because its client has hung up
+ * - `overload`: we did not even send, because too many calls to that host are in flight, or there is no memory for the answer
  */
 export type UpstreamFailure =
-  'unreachable' | 'connection-lost' | 'timeout' | 'refused' | 'bad-response' | 'overload'
+  | 'unreachable'
+  | 'connection-lost'
+  | 'timeout'
+  | 'refused'
+  | 'bad-response'
+  | 'conflict'
+  | 'abandoned'
+  | 'overload'
+
+const neverApplied = new Set<UpstreamFailure>(['unreachable', 'conflict', 'overload'])
 
 /** The token server or the storage broke. Always answered 503; what upstream wrote is never shown. */
 export class UpstreamError extends Error {
@@ -115,6 +126,11 @@ export class UpstreamError extends Error {
     super(message, { cause: options.cause })
     this.retryAfterSeconds = options.retryAfterSeconds ?? null
     this.status = options.status ?? null
-    this.applied = options.applied ?? (failure === 'unreachable' || failure === 'overload' ? 'no' : 'unknown')
+    this.applied = options.applied ?? (neverApplied.has(failure) ? 'no' : 'unknown')
   }
+}
+
+/** Whether a write that ended with this error was certainly not carried out. */
+export function isWithoutEffect(error: unknown): boolean {
+  return error instanceof ServiceError || (error instanceof UpstreamError && error.applied === 'no')
 }

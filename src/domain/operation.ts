@@ -23,12 +23,15 @@ export type Operation =
 
 type CountOutcome = ({ outcome: 'counted' } & RecordCount) | UnmetRead
 
+/** Why the storage refused a record; `unstorable`: it fails at this payload while it takes others. */
+export type Rejection = 'invalid' | 'too-large' | 'unstorable'
+
 type PutOutcome =
   /** The record as it is stored now: fields that the client left out kept their value. */
   | { outcome: 'stored'; record: SyncRecord }
   | { outcome: 'precondition-failed'; existing: SyncRecord | null }
   /** The storage refused this record. */
-  | { outcome: 'rejected'; reason: 'invalid' | 'too-large' }
+  | { outcome: 'rejected'; reason: Rejection }
 
 type DeleteOutcome =
   | { outcome: 'deleted'; id: string; timestamp: Timestamp }

@@ -5,6 +5,8 @@
 export class RecentMap<Key, Value> {
   // A Map keeps the order of insertion.
   readonly #entries = new Map<Key, { value: Value; wasUsed: boolean }>()
+  /** The next to be displaced. Kept, because a search from the start walks over all that have been deleted there. */
+  #hand = this.#entries.entries()
 
   constructor(readonly maxEntries: number) {}
 
@@ -30,7 +32,13 @@ export class RecentMap<Key, Value> {
   }
 
   #displaceOne(): void {
-    for (const [key, entry] of this.#entries) {
+    for (;;) {
+      const next = this.#hand.next()
+      if (next.done) {
+        this.#hand = this.#entries.entries()
+        continue
+      }
+      const [key, entry] = next.value
       this.#entries.delete(key)
       if (!entry.wasUsed) return
       entry.wasUsed = false

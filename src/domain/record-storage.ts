@@ -39,6 +39,12 @@ export interface ByteSource {
   cancel(): void
 }
 
+/** The memory that one request holds; it is given back when the request has been answered. */
+export interface HeldMemory {
+  /** Holds so many bytes more. Throws `UpstreamError` (overload) when there is no room for them. */
+  grow(bytes: number): void
+}
+
 /** A page of a list, or the whole of it. */
 export interface RecordPage {
   /** The collection's timestamp, on every page of one pagination that of the first page. */
@@ -136,12 +142,14 @@ export interface StorageLimits {
  *
  * A write is sent at most once. Its rejection tells what is known of its effect: `UpstreamError.applied` is
  * `no` (certainly nothing was written) or `unknown` (a snapshot tells). A write that follows another within one step of the
- * storage's clock waits for the next step; brief write conflicts are retried inside, a few times within 150 ms.
+ * storage's clock waits for the next step; a write conflict is a `conflict`: nothing was written, and a later attempt can succeed.
  * A `ServiceError` (403 quota, 413 too large, 400, 401) means that nothing was written.
  */
 export interface BulkStorage extends RecordStorage {
   /** Names the user's storage, equal for equal storages; locks are held by it. Not for logs. */
   readonly owner: string
+  /** Names the storage node, which many users share. */
+  readonly node: string
   /**
    * From here on only the upstream timeout bounds calls, and no longer the deadline of the client's request: a write that
    * has begun must be finished or undone before the request is answered.
@@ -157,10 +165,17 @@ export interface BulkStorage extends RecordStorage {
     collection: string,
     records: RecordWrite[],
     unmodifiedSince: Timestamp,
-    batch?: string,
+    batch: string | null,
   ): Promise<StageOutcome>
   /** Makes a staged batch visible, all records with one timestamp. */
   commitStaged(collection: string, batch: string, unmodifiedSince: Timestamp): Promise<CommitOutcome>
-  /** Deletes the named records at once; unknown ids are no error. At least one id; any number. */
+  /** Deletes the named records and their rows, at once if `removesAtOnce`; unknown ids are no error. At least one id; any number. */
   remove(collection: string, ids: string[], unmodifiedSince: Timestamp): Promise<CommitOutcome>
+  /** Whether one request can delete so many records of these ids. */
+  removesAtOnce(ids: string[]): boolean
+  /**
+   * Which of these records, all invisible, somebody has written after that moment. The row of a deleted record keeps its expiry, so
+   * that a new record in it is not seen until its ttl is written.
+   */
+  rewrittenSince(collection: string, ids: string[], since: Timestamp): Promise<string[]>
 }

@@ -15,8 +15,10 @@ export interface BodyStream extends ByteSource {
 export interface UpstreamAnswer {
   readonly status: number
   readonly headers: Headers
-  /** The whole body; empty for an error answer that is too long to be understood. */
+  /** The whole body; empty for one that is too long. */
   readonly bytes: Uint8Array
+  /** Whether there was more than is read: of an error answer, or where that was foreseen. */
+  readonly isTooLong: boolean
   /** Set in place of `bytes` where a stream was asked for and the body is not short. */
   readonly stream: BodyStream | null
 }
@@ -57,8 +59,15 @@ export function announcedLength(headers: Headers): number | null {
   return length === null ? null : Number(length)
 }
 
-/** Reads a source to its end; null when it holds more than `maxBytes`, beyond which nothing is read. */
-export async function readBounded(source: ByteSource, maxBytes: number): Promise<Uint8Array | null> {
+/**
+ * Reads a source to its end; null when it holds more than `maxBytes`, beyond which nothing is read. `hold` is told of the
+ * bytes before they are kept; when it throws, the source is cancelled.
+ */
+export async function readBounded(
+  source: ByteSource,
+  maxBytes: number,
+  hold: (bytes: number) => void = () => {},
+): Promise<Uint8Array | null> {
   const pieces: Uint8Array[] = []
   let length = 0
   for (let piece = await source.read(); piece; piece = await source.read()) {
@@ -67,6 +76,7 @@ export async function readBounded(source: ByteSource, maxBytes: number): Promise
       source.cancel()
       return null
     }
+    hold(piece.length)
     pieces.push(piece)
   }
   return pieces.length === 1 ? pieces[0]! : Buffer.concat(pieces, length)
@@ -85,9 +95,10 @@ export function toUpstreamError(error: unknown, host: string): unknown {
 }
 
 const neverSent =
-  /^(ECONNREFUSED|ConnectionRefused|FailedToOpenSocket|E(HOST|NET)(UNREACH|DOWN)|ENOTFOUND|EAI_|EDNS|DNS_|.*CERT|.*_ISSUER|ERR_TLS_|HOSTNAME_MISMATCH|CRL_|INVALID_CA|INVALID_PURPOSE)/
+  /^(ECONNREFUSED|ConnectionRefused|EPROTO|FailedToOpenSocket|E(HOST|NET)(UNREACH|DOWN)|ENOTFOUND|EAI_|EDNS|DNS_|.*CERT|.*_ISSUER|ERR_TLS_|HOSTNAME_MISMATCH|CRL_|INVALID_CA|INVALID_PURPOSE)/
 
-function codeOf(error: unknown): string | null {
+/** The code of what the runtime has thrown; null when it is no network failure. */
+export function codeOf(error: unknown): string | null {
   if (!(error instanceof Error)) return null
   if ('code' in error && typeof error.code === 'string') return error.code
   // An abort that is not ours, or the runtime's own timeout, which is longer than ours.

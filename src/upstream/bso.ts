@@ -60,6 +60,8 @@ export interface UploadResult {
   timestamp: Timestamp | null
   batch: string | null
   rejected: Map<string, 'invalid' | 'too-large'>
+  /** Whether the storage's database has failed. Then it says so of every record, whichever was at fault. */
+  isBroken: boolean
 }
 
 /**
@@ -73,9 +75,11 @@ export function readUploadResult(value: unknown, ids: string[]): UploadResult | 
   const stored = new Set<unknown>(success)
   const rejected: UploadResult['rejected'] = new Map()
   for (const id of ids) if (!stored.has(id)) rejected.set(id, 'invalid')
+  let isBroken = false
   for (const [id, reason] of Object.entries(failed)) {
+    isBroken ||= reason === 'db error'
     rejected.set(id, JSON.stringify(reason).includes('bytes') ? 'too-large' : 'invalid')
   }
   const name = typeof batch === 'string' || typeof batch === 'number' ? String(batch) : null
-  return { timestamp: readModified(modified), batch: name, rejected }
+  return { timestamp: readModified(modified), batch: name, rejected, isBroken }
 }

@@ -3,7 +3,7 @@ import { collectNotices } from './answer.ts'
 import { accessWith, hawkHeader, storageAddress, toUserAgent } from './request.ts'
 import { readStorageRefusal } from './storage-refusal.ts'
 import type { SyncCredentials } from '../domain/credentials.ts'
-import type { Notices, StorageLimits } from '../domain/record-storage.ts'
+import type { HeldMemory, Notices, StorageLimits } from '../domain/record-storage.ts'
 import type { UpstreamAnswer } from './answer.ts'
 import type { Query } from './request.ts'
 import type { CallTally, Upstream, UpstreamRequest } from './send.ts'
@@ -11,7 +11,7 @@ import type { Subject } from './storage-refusal.ts'
 
 /** What the calls of all users share. */
 export interface StorageClient {
-  upstream: Pick<Upstream, 'send' | 'acquireStream'>
+  upstream: Pick<Upstream, 'send' | 'lists'>
   /** The time until an answer's headers. */
   timeoutMs: number
   /** What storage nodes accept, as far as they were asked lately. */
@@ -38,6 +38,8 @@ export interface StorageCaller {
   client?: UpstreamRequest['client']
   /** The cost of the calls, added up. */
   tally?: CallTally
+  /** Holds the memory of long answers, until the client's request ends. */
+  memory?: HeldMemory
 }
 
 export interface StorageRead {
@@ -51,6 +53,8 @@ export interface StorageRead {
   mayBeMissing?: boolean
   /** The longest answer that is accepted. */
   maxBytes: number
+  /** Whether a longer answer is no error. */
+  mayBeTooLong?: boolean
   /** Whether a long answer is handed on as a stream. */
   isStreamed?: boolean
   /** Whether the client's answer has begun, after which its deadline no longer counts. */
@@ -62,8 +66,6 @@ export interface StorageWrite extends StorageRead {
   body?: string
 }
 
-const conflictRetries = 4
-const conflictPatienceMs = 150
 /** One step of the storage's clock. It refuses a second write to a collection within the same step. */
 const clockStepMs = 10
 
@@ -87,6 +89,11 @@ export class StorageCalls {
     this.#credentials = caller.credentials
     this.owner = caller.credentials.endpoint
     this.#hasDeadline = caller.deadlineAtMs !== null
+  }
+
+  /** The address of the storage node. */
+  get node(): string {
+    return accessWith(this.#credentials).origin
   }
 
   /** The endpoint in use. Timestamps of one endpoint mean nothing at another. */
@@ -116,67 +123,66 @@ export class StorageCalls {
    */
   noteChange(collection: string, headers: Headers): void {
     const changedAt = headers.get('x-last-modified')
-    if (changedAt === null || changedAt !== headers.get('x-weave-timestamp')) return
+    if (changedAt !== null && changedAt === headers.get('x-weave-timestamp')) this.#noteStep(collection)
+  }
+
+  #noteStep(collection: string): void {
     this.#stepEndsAtMs ??= new Map()
     this.#stepEndsAtMs.set(collection, this.client.now() + clockStepMs)
   }
 
-  /** Like `read`, and also resolves to 202. Sent once, except after refusals that prove that nothing was written. */
+  /** Like `read`, and also resolves to 202. Sent once, except when refused credentials prove that nothing was written. */
   async write(collection: string, request: StorageWrite): Promise<UpstreamAnswer> {
     const { delay, now } = this.client
     const waitMs = (this.#stepEndsAtMs?.get(collection) ?? 0) - now()
     if (waitMs > 0) await delay(waitMs)
     const answer = await this.#call(request.method, { ...request, endpoint: this.owner })
-    this.noteChange(collection, answer.headers)
+    // The deletion of one record is answered with when that was changed, and not the collection.
+    if (request.method === 'DELETE') this.#noteStep(collection)
+    else this.noteChange(collection, answer.headers)
     return answer
   }
 
-  /**
-   * Sends a signed call. Repeats it once when the storage refuses the credentials, and a write a few times when it collided
-   * with another.
-   */
+  /** Sends a signed call. Repeats it once when the storage refuses the credentials. */
   async #call(
     method: UpstreamRequest['method'],
     request: StorageRead & { body?: string },
+    hasRenewed = false,
   ): Promise<UpstreamAnswer> {
-    const { upstream, random, delay, now } = this.client
-    let hasRenewed = false
-    let pausedMs = 0
-    for (let conflicts = 0; ;) {
-      const used = this.#credentials
-      if (request.endpoint !== undefined && request.endpoint !== used.endpoint) throw endpointChanged()
-      const answer = await upstream.send(this.#signed(method, request, used))
-      collectNotices(this.notices, answer.headers)
-      if (isForeseen(method, answer.status, request)) return answer
-      if (answer.status === 401) {
-        if (hasRenewed)
-          throw new ServiceError(
-            401,
-            errno.invalidCredentials,
-            'The storage does not accept these credentials',
-          )
-        hasRenewed = true
-        // Concurrent calls may have been refused as well, and may have renewed the credentials already or be about to.
-        if (this.#credentials === used) await (this.#renewing ??= this.#renew(used))
-        continue
-      }
-      const { error, isConflict } = readStorageRefusal(answer, request.subject, now())
-      const pauseMs = 15 + random() * 45
-      pausedMs += pauseMs
-      conflicts += 1
-      if (method === 'GET' || !isConflict || conflicts > conflictRetries || pausedMs > conflictPatienceMs)
-        throw error
-      await delay(pauseMs)
+    const { upstream, now } = this.client
+    const used = this.#credentials
+    if (request.endpoint !== undefined && request.endpoint !== used.endpoint) throw endpointChanged()
+    const answer = await upstream.send(this.#signed(method, request, used))
+    collectNotices(this.notices, answer.headers)
+    if (isForeseen(method, answer.status, request)) return answer
+    if (answer.status !== 401) {
+      throw readStorageRefusal(answer, { subject: request.subject, isWrite: method !== 'GET' }, now())
     }
+    if (hasRenewed) {
+      const message = 'The storage does not accept these credentials'
+      throw new ServiceError(401, errno.invalidCredentials, message)
+    }
+    // Concurrent calls may have been refused as well, and may have renewed the credentials already or be about to.
+    if (this.#credentials === used) await (this.#renewing ??= this.#renew(used))
+    return await this.#call(method, request, true)
   }
 
   #signed(
     method: UpstreamRequest['method'],
-    { path, query, headers, body, maxBytes, isStreamed, hasBegun }: StorageRead & { body?: string },
+    {
+      path,
+      query,
+      headers,
+      body,
+      maxBytes,
+      mayBeTooLong,
+      isStreamed,
+      hasBegun,
+    }: StorageRead & { body?: string },
     credentials: SyncCredentials,
   ): UpstreamRequest {
     const { now, nonce } = this.client
-    const { userAgent, requestId, client, tally } = this.#caller
+    const { userAgent, requestId, client, tally, memory } = this.#caller
     const access = accessWith(credentials)
     const address = storageAddress(access, path, query)
     const nowMs = now()
@@ -196,7 +202,10 @@ export class StorageCalls {
       body,
       timeoutMs: this.#timeoutMs(hasBegun === true, nowMs),
       maxBytes,
+      mayBeTooLong,
       isStreamed,
+      // A write that has begun must not fail because others hold the memory.
+      memory: this.#mustComplete ? undefined : memory,
       client: method === 'GET' ? client : undefined,
       callClass: this.#mustComplete ? 'must-complete' : 'normal',
       user: this.owner,

@@ -1,146 +1,101 @@
-import { UpstreamError } from '../domain/errors.ts'
-
-/** One of the two services that we call. */
-export type UpstreamTarget = 'token' | 'storage'
-
-const fetchSlots = 256
-const tokenSlots = 32
-const streamSlots = 64
-const storageSlots = fetchSlots - tokenSlots - streamSlots
-
-export type CallLimits = ReturnType<typeof callLimitsFor>
-
-/**
- * How many calls a process with so many requests in flight may make at a time. The runtime's `fetch` has 256 slots per
- * process, so the token server, the storage and the streams have shares of their own: none of them can take the slots of
- * the others.
- */
-export function callLimitsFor(maxConcurrentRequests: number) {
-  return {
-    token: tokenSlots,
-    storageNode: Math.min(storageSlots, Math.max(64, Math.ceil(maxConcurrentRequests / 8))),
-    /** Of all storage nodes together. */
-    storage: storageSlots,
-    /** Lists that are handed on to clients at the pace of these. */
-    streams: streamSlots,
-    /** Answers of more than 256 KB that are read whole at a time: each takes several times its size. */
-    largeAnswers: 8,
-    /** The number of calls that may wait at each limit: a batch makes several calls at a time. */
-    waiting: 4 * maxConcurrentRequests,
-    waitMs: 5000,
-  }
-}
-
-/** Releases a permit; called once. */
-export type Release = () => void
+import { FairSemaphore } from '../load/semaphore.ts'
+import { callLimits, limits } from '../load/limits.ts'
+import type { Holder } from '../load/semaphore.ts'
+import type { GuardedRequest } from './circuit-breaker.ts'
 
 /** Idle nodes have nothing to remember. */
 const maxIdleNodes = 1000
 
-/** One semaphore for the token server, one for each storage node, one for all of these, and one for streams. */
+/** The permits for calls: of the token server, of each storage node among its users, and of all nodes among one another. */
 export class ConcurrencyLimits {
-  readonly streams: Semaphore
-  readonly largeAnswers: Semaphore
-  readonly #token: Semaphore
-  readonly #storage: Semaphore
-  readonly #nodes = new Map<string, Semaphore>()
+  /** Permits for lists, from the question to the last byte, among users. */
+  readonly lists: FairSemaphore
+  readonly #token: FairSemaphore
+  readonly #storage: FairSemaphore
+  readonly #nodes = new Map<string, FairSemaphore>()
+  readonly #permits: ReturnType<typeof callLimits>
+  readonly #queue: { waiting: number; waitMs: number }
 
-  constructor(private readonly limits: CallLimits) {
-    this.#token = new Semaphore('the token server', limits.token, limits)
-    this.#storage = new Semaphore('the storage', limits.storage, limits)
-    this.streams = new Semaphore('the storage for one more list', limits.streams, limits)
-    this.largeAnswers = new Semaphore('the storage for one more large answer', limits.largeAnswers, limits)
+  constructor(
+    fetchSlots: number,
+    { maxRequests, maxListsOfUser }: { maxRequests: number; maxListsOfUser: number },
+  ) {
+    this.#permits = callLimits(fetchSlots)
+    this.#queue = { waiting: limits.callsWaitingForRequest * maxRequests, waitMs: limits.callWaitMs }
+    this.#token = this.#semaphore('calls to the token server', this.#permits.token)
+    this.#storage = this.#semaphore('calls to the storage', this.#permits.storage)
+    const { lists: permits } = this.#permits
+    const lists = { name: 'lists', permits, waiting: maxRequests, waitMs: limits.listWaitMs }
+    this.lists = new FairSemaphore({
+      ...lists,
+      ...(maxListsOfUser > 0 && { permitsOfOne: maxListsOfUser }),
+    })
   }
 
-  /** The semaphore of the calls to a target. */
-  of(target: UpstreamTarget, origin: string): Semaphore {
-    if (target === 'token') return this.#token
-    return this.#nodes.get(origin) ?? this.#addNode(origin)
+  /** A permit for a call if one is free. */
+  tryAcquire(request: GuardedRequest): CallPermit | null {
+    const { target, user, url } = request
+    if (target === 'token') return CallPermit.of(this.#token, this.#token.tryAcquire(user))
+    const node = this.#nodeOf(request)
+    const holder = node.tryAcquire(user)
+    if (holder === null) return null
+    const permit = CallPermit.of(this.#storage, this.#storage.tryAcquire(url.origin), { node, holder })
+    if (permit === null) node.release(holder)
+    return permit
   }
 
-  #addNode(origin: string): Semaphore {
+  /** A permit as soon as there is one. Rejects with `overload`; not for a call that finishes what has begun. */
+  async acquire(request: GuardedRequest): Promise<CallPermit> {
+    const { target, user, url, callClass } = request
+    const isPatient = callClass === 'must-complete'
+    if (target === 'token') return new CallPermit(this.#token, await this.#token.acquire(user, isPatient))
+    const node = this.#nodeOf(request)
+    const holder = await node.acquire(user, isPatient)
+    try {
+      const whole = await this.#storage.acquire(url.origin, isPatient)
+      return new CallPermit(this.#storage, whole, { node, holder })
+    } catch (error) {
+      node.release(holder)
+      throw error
+    }
+  }
+
+  #nodeOf({ url }: GuardedRequest): FairSemaphore {
+    const known = this.#nodes.get(url.origin)
+    if (known) return known
     // Users' nodes come and go.
     if (this.#nodes.size >= maxIdleNodes) {
       for (const [other, node] of this.#nodes) if (node.isIdle) this.#nodes.delete(other)
     }
-    const node = new Semaphore(`"${origin}"`, this.limits.storageNode, this.limits, this.#storage)
-    this.#nodes.set(origin, node)
+    const node = this.#semaphore('calls to the storage node', this.#permits.node)
+    this.#nodes.set(url.origin, node)
     return node
+  }
+
+  #semaphore(name: string, permits: number): FairSemaphore {
+    return new FairSemaphore({ name, permits, ...this.#queue })
   }
 }
 
-/** Permits, and a queue of bounded length and time. */
-class Semaphore {
-  #free: number
-  /** Admits the calls that wait, in their order. */
-  readonly #waiting = new Set<() => void>()
-
+/** The right of one call to be in flight: a permit of its target, and of its node where it has one. */
+export class CallPermit {
   constructor(
-    private readonly name: string,
-    private readonly capacity: number,
-    private readonly queue: Pick<CallLimits, 'waiting' | 'waitMs'>,
-    /** Each permit holds one of these besides. */
-    private readonly whole: Semaphore | null = null,
-  ) {
-    this.#free = capacity
+    private readonly whole: FairSemaphore,
+    private readonly holder: Holder,
+    private readonly ofNode: { node: FairSemaphore; holder: Holder } | null = null,
+  ) {}
+
+  static of(
+    whole: FairSemaphore,
+    holder: Holder | null,
+    ofNode: { node: FairSemaphore; holder: Holder } | null = null,
+  ): CallPermit | null {
+    return holder && new CallPermit(whole, holder, ofNode)
   }
 
-  /** Whether there is no permit held and no call waiting. */
-  get isIdle(): boolean {
-    return this.#free === this.capacity
-  }
-
-  /** A permit if one is free. */
-  tryAcquire(): Release | null {
-    if (this.#free === 0 || this.whole?.tryAcquire() === null) return null
-    this.#free -= 1
-    return this.release
-  }
-
-  /** A permit as soon as there is one. Rejects with `overload`. */
-  async acquire(): Promise<Release> {
-    if (this.#free > 0) this.#free -= 1
-    else await this.#wait()
-    try {
-      await this.whole?.acquire()
-    } catch (error) {
-      this.#giveBack()
-      throw error
-    }
-    return this.release
-  }
-
-  readonly release: Release = () => {
-    this.whole?.release()
-    this.#giveBack()
-  }
-
-  /** Gives the permit to the call that has waited longest. */
-  #giveBack(): void {
-    const [next] = this.#waiting.size === 0 ? [] : this.#waiting
-    if (!next) this.#free += 1
-    else {
-      this.#waiting.delete(next)
-      next()
-    }
-  }
-
-  async #wait(): Promise<void> {
-    if (this.#waiting.size >= this.queue.waiting) throw this.#overload()
-    const { promise, resolve, reject } = Promise.withResolvers<void>()
-    const timer = setTimeout(() => {
-      this.#waiting.delete(resolve)
-      reject(this.#overload())
-    }, this.queue.waitMs)
-    this.#waiting.add(resolve)
-    try {
-      await promise
-    } finally {
-      clearTimeout(timer)
-    }
-  }
-
-  #overload(): UpstreamError {
-    return new UpstreamError('overload', `Cannot call ${this.name}: ${this.capacity} calls are in flight`)
+  /** To be called once. */
+  release(): void {
+    this.whole.release(this.holder)
+    this.ofNode?.node.release(this.ofNode.holder)
   }
 }

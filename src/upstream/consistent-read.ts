@@ -1,22 +1,26 @@
-import { UpstreamError } from '../domain/errors.ts'
+import { errno, ServiceError, UpstreamError } from '../domain/errors.ts'
 import { isListed } from '../domain/list.ts'
+import { runBounded } from '../domain/run-bounded.ts'
 import { zeroTimestamp } from '../domain/timestamp.ts'
-import { jsonOf, lastModifiedOf, OffsetTrail, unusable } from './answer.ts'
+import { jsonOf, lastModifiedOf, OffsetTrail, parseJson, unusable } from './answer.ts'
 import { chunkIds, isListable, listQuery, unmodifiedSinceHeader } from './request.ts'
 import { readBso } from './bso.ts'
+import { openLines } from './list-pages.ts'
 import { readCollectionTimestamps, readCount, recordOf, recordRequest } from './record-reads.ts'
-import type { ListFilter, RecordCount, Snapshot } from '../domain/record-storage.ts'
+import type { ListFilter, RecordCount, Snapshot, SortOrder } from '../domain/record-storage.ts'
 import type { SyncRecord } from '../domain/record.ts'
 import type { Timestamp } from '../domain/timestamp.ts'
 import type { UpstreamAnswer } from './answer.ts'
-import type { StorageCalls } from './call.ts'
+import type { StorageCalls, StorageRead } from './call.ts'
 
-const maxListBytes = 64 * 1024 * 1024
+/** The most bytes of records that are read at once. */
+const maxSnapshotBytes = 64 * 1024 * 1024
 const maxRounds = 4
 
 /**
  * Reads any number of records by their ids as one consistent whole, in as many requests as needed. Reads before a write
- * go to `endpoint` alone, because a record that is missing at another node is not deleted.
+ * go to `endpoint` alone, because a record that is missing at another node is not deleted. Throws `ServiceError` 413 when they are
+ * too large to be read at once.
  */
 export async function readConsistently(
   calls: StorageCalls,
@@ -25,17 +29,32 @@ export async function readConsistently(
   endpoint?: string,
 ): Promise<Snapshot> {
   return await whileUnchanged(calls, collection, endpoint, async (reads) => {
-    const records = new Map<string, SyncRecord>()
-    const requested = new Set(ids)
-    const takeElement = (value: unknown) => {
-      const record = readBso(value)
-      if (!record) throw unusable('an element that is no record')
+    const snapshot = await readRecords(reads, ids, maxSnapshotBytes)
+    if (snapshot) return snapshot
+    const message = 'The records are too large together: ask for fewer at once'
+    throw new ServiceError(413, errno.requestTooLarge, message)
+  })
+}
+
+/** The records of these ids; null when they have more bytes than that. Then the timestamp is known nevertheless. */
+export async function readRecords(
+  reads: ConsistentReads,
+  ids: string[],
+  maxBytes: number,
+): Promise<Snapshot | null> {
+  const records = new Map<string, SyncRecord>()
+  const requested = new Set(ids)
+  reads.leftBytes = maxBytes
+  try {
+    await reads.records(ids, (record) => {
       // Some storages compare ids without case and answer with another spelling, which is another record to us.
       if (requested.has(record.id)) records.set(record.id, record)
-    }
-    await reads.byIds(ids, {}, true, takeElement, (record) => records.set(record.id, record))
+    })
     return { timestamp: reads.timestamp, records }
-  })
+  } catch (error) {
+    if (error instanceof TooLarge) return null
+    throw error
+  }
 }
 
 /** Counts the records that a list with these filters would hold; only the ids are read. */
@@ -56,23 +75,27 @@ export async function countRecords(
   }
   return await whileUnchanged(calls, collection, undefined, async (reads) => {
     let count = 0
-    const wanted = ids?.filter((id) => !excludedIds?.has(id))
-    const requested = wanted && new Set(wanted)
-    const countId = (id: unknown) => {
-      if (typeof id !== 'string') throw unusable('an element that is no id')
+    const requested = ids && new Set(ids)
+    const countId = (id: string) => {
       if (requested?.has(id) !== false && !excludedIds?.has(id)) count += 1
     }
-    const countRecord = (record: SyncRecord) => {
-      if (isListed(record, filter)) count += 1
+    if (!ids) await reads.ids({ newer, older }, 'newest', countId)
+    else {
+      const listed = ids.filter(isListable)
+      for (const chunk of chunkIds(listed)) await reads.ids({ newer, older, ids: chunk }, 'newest', countId)
+      await reads.single(
+        ids.filter((id) => !isListable(id)),
+        (record) => {
+          if (isListed(record, filter)) count += 1
+        },
+      )
     }
-    if (!wanted) await reads.list({ newer, older }, false, countId)
-    else await reads.byIds(wanted, { newer, older }, false, countId, countRecord)
     return { timestamp: reads.timestamp, count }
   })
 }
 
 /** Carries out reads that belong together; all of them again when the collection changes meanwhile, three times at most. */
-async function whileUnchanged<Result>(
+export async function whileUnchanged<Result>(
   calls: StorageCalls,
   collection: string,
   endpoint: string | undefined,
@@ -92,8 +115,12 @@ async function whileUnchanged<Result>(
 
 class CollectionChanged extends Error {}
 
+class TooLarge extends Error {}
+
 /** Reads of one collection. All but the first are conditional on its timestamp, and throw when that has changed. */
-class ConsistentReads {
+export class ConsistentReads {
+  /** How many bytes of records may still be read. */
+  leftBytes = maxSnapshotBytes
   #timestamp: Timestamp | null = null
   #endpoint: string | undefined
 
@@ -110,67 +137,108 @@ class ConsistentReads {
     return this.#timestamp!
   }
 
-  /** Takes the elements of a list: whole records, or their ids. */
-  async list(filter: ListFilter, isFull: boolean, take: (value: unknown) => void): Promise<void> {
-    const path = ['storage', this.collection]
+  /** Takes the ids of a list, in its order, as they come. */
+  async ids(filter: ListFilter, sort: SortOrder, take: (id: string) => void): Promise<void> {
     const trail = new OffsetTrail()
     let offset: string | null = null
     do {
-      const query = listQuery({ ...filter, sort: 'newest' }, offset, isFull)
-      const answer = await this.calls.read({
-        path,
-        query,
-        subject: 'list',
-        maxBytes: maxListBytes,
-        ...this.#condition(),
+      const query = listQuery({ ...filter, sort }, offset, false)
+      const headers = { Accept: 'application/newlines' }
+      const answer = await this.#read({ ...this.#list(query), headers, maxBytes: Infinity, isStreamed: true })
+      let count = 0
+      await eachLine(answer, (line) => {
+        const id = parseJson(line)
+        if (typeof id !== 'string') throw unusable('an element that is no id')
+        count += 1
+        take(id)
       })
-      this.#begin(answer)
+      offset = trail.next(answer.headers, count)
+    } while (offset !== null)
+  }
+
+  /** Takes the records of these ids. Throws `TooLarge` when they have more than `leftBytes`. */
+  async records(ids: string[], take: (record: SyncRecord) => void): Promise<void> {
+    const [first, ...others] = chunkIds(ids.filter(isListable))
+    // The timestamp is read first: a change after it makes the write that relies on it fail.
+    if (first) await this.#part(first, take)
+    else
+      await this.#read({
+        ...this.#list(listQuery({ sort: 'newest', limit: 1 }, null, false)),
+        maxBytes: 65_536,
+      })
+    await runBounded(others.map((part) => () => this.#part(part, take)))
+    await this.single(
+      ids.filter((id) => !isListable(id)),
+      take,
+    )
+  }
+
+  /** Takes records whose ids no list can name, one by one. */
+  async single(ids: string[], take: (record: SyncRecord) => void): Promise<void> {
+    for (const id of ids) {
+      const answer = await this.#read(recordRequest(this.collection, id))
+      this.#count(answer)
+      const record = recordOf(answer, id)
+      if (record) take(record)
+    }
+  }
+
+  async #part(ids: string[], take: (record: SyncRecord) => void): Promise<void> {
+    const trail = new OffsetTrail()
+    let offset: string | null = null
+    do {
+      const query = listQuery({ ids, sort: 'newest' }, offset)
+      const answer = await this.#read({ ...this.#list(query), maxBytes: this.leftBytes, mayBeTooLong: true })
+      this.#count(answer)
       const values = jsonOf(answer)
       if (!Array.isArray(values)) throw unusable('no list')
-      values.forEach(take)
+      for (const value of values) {
+        const record = readBso(value)
+        if (!record) throw unusable('an element that is no record')
+        take(record)
+      }
       offset = trail.next(answer.headers, values.length)
     } while (offset !== null)
   }
 
-  /** Takes the elements of lists of these ids, and, one by one, the records whose ids no list can name. */
-  async byIds(
-    ids: string[],
-    filter: ListFilter,
-    isFull: boolean,
-    takeElement: (value: unknown) => void,
-    takeRecord: (record: SyncRecord) => void,
-  ): Promise<void> {
-    const listed = ids.filter(isListable)
-    for (const chunk of chunkIds(listed)) await this.list({ ...filter, ids: chunk }, isFull, takeElement)
-    // The timestamp is read first: a change after it makes the write that relies on it fail.
-    if (listed.length === 0) await this.#readTimestamp()
-    for (const id of ids) {
-      if (isListable(id)) continue
-      const answer = await this.calls.read({ ...recordRequest(this.collection, id), ...this.#condition() })
-      if (answer.status === 412) throw new CollectionChanged()
-      const record = recordOf(answer, id)
-      if (record) takeRecord(record)
-    }
+  #count({ bytes, isTooLong }: UpstreamAnswer): void {
+    this.leftBytes -= bytes.length
+    if (isTooLong || this.leftBytes < 0) throw new TooLarge()
   }
 
-  async #readTimestamp(): Promise<void> {
-    const path = ['storage', this.collection]
-    const query = listQuery({ sort: 'newest', limit: 1 }, null, false)
-    this.#begin(
-      await this.calls.read({ path, query, subject: 'list', maxBytes: maxListBytes, ...this.#condition() }),
-    )
+  #list(query: StorageRead['query']): Pick<StorageRead, 'path' | 'query' | 'subject'> {
+    return { path: ['storage', this.collection], query, subject: 'list' }
   }
 
-  #begin(answer: UpstreamAnswer): void {
+  async #read(request: StorageRead): Promise<UpstreamAnswer> {
+    const condition = this.#timestamp === null ? {} : unmodifiedSinceHeader(this.#timestamp)
+    const headers = { ...request.headers, ...condition }
+    const answer = await this.calls.read({ ...request, headers, endpoint: this.#endpoint })
     if (answer.status === 412) throw new CollectionChanged()
-    if (this.#timestamp !== null) return
+    if (this.#timestamp !== null) return answer
     this.#timestamp = lastModifiedOf(answer.headers)
     this.calls.noteChange(this.collection, answer.headers)
     this.#endpoint = this.calls.endpoint
-  }
-
-  #condition(): { headers?: Record<string, string>; endpoint?: string } {
-    if (this.#timestamp === null) return { endpoint: this.#endpoint }
-    return { headers: unmodifiedSinceHeader(this.#timestamp), endpoint: this.#endpoint }
+    return answer
   }
 }
+
+/** Takes the lines of a list as they come. */
+async function eachLine(answer: UpstreamAnswer, take: (line: string) => void): Promise<void> {
+  const { first, rest } = await openLines(answer)
+  const decoder = new TextDecoder('utf-8', { fatal: true })
+  let carry = ''
+  try {
+    for (let piece = first; piece; piece = await rest.read()) {
+      const lines = (carry + decoder.decode(piece, { stream: true })).split('\n')
+      carry = lines.pop()!
+      if (carry.length > maxIdLine) throw unusable('an endless line')
+      for (const line of lines) if (line !== '') take(line)
+    }
+  } finally {
+    rest.cancel()
+  }
+  if (carry !== '') take(carry)
+}
+
+const maxIdLine = 1024

@@ -1,37 +1,138 @@
+import { UpstreamError } from '../domain/errors.ts'
 import { cutPage, isListed, orders, readSkip } from '../domain/list.ts'
 import { invalidRequest } from '../domain/errors.ts'
 import { judgeCollection } from '../domain/precondition.ts'
-import { readConsistently } from './consistent-read.ts'
+import { readRecords, whileUnchanged } from './consistent-read.ts'
+import { BsoRewriter } from './bso-stream.ts'
+import { ListPages, requireVisibleEnd } from './list-pages.ts'
+import { recordRequest } from './record-reads.ts'
+import { chunkIds, isListable, listQuery, unmodifiedSinceHeader } from './request.ts'
 import type { Precondition } from '../domain/precondition.ts'
-import type { ListOptions, ListOutcome } from '../domain/record-storage.ts'
+import type { ListOptions, ListOutcome, Snapshot } from '../domain/record-storage.ts'
 import type { SyncRecord } from '../domain/record.ts'
+import type { Timestamp } from '../domain/timestamp.ts'
+import type { UpstreamAnswer } from './answer.ts'
 import type { StorageCalls } from './call.ts'
+import type { ConsistentReads } from './consistent-read.ts'
 
-/** Lists records by more ids than one request can name: reads them all, then filters and sorts them here. */
-export async function listMerged(
+/** Records up to this size together are read at once and sorted here. */
+const smallBytes = 1024 * 1024
+
+/**
+ * Lists records by more ids than one request can name, in constant memory. A few small records are read and sorted here. Otherwise the
+ * storage tells the order of its ids, and the records stream in that order, one request after the other.
+ */
+export async function listByIds(
   calls: StorageCalls,
   collection: string,
   options: ListOptions,
   precondition: Precondition,
 ): Promise<ListOutcome> {
-  const { ids = [], sort, limit, position } = options
+  const { limit, position } = options
   const skip = readSkip(position)
   if (skip === null) {
     throw invalidRequest([
       { location: 'querystring', name: '_token', description: 'it belongs to another list' },
     ])
   }
-  const { timestamp: current, records } = await readConsistently(calls, collection, ids)
-  const verdict = judgeCollection(precondition, current)
-  if (verdict) return verdict
-  const selected = [...records.values()]
+  return await whileUnchanged(calls, collection, undefined, async (reads): Promise<ListOutcome> => {
+    const snapshot = await readRecords(reads, options.ids!, smallBytes)
+    const verdict = judgeCollection(precondition, reads.timestamp)
+    if (verdict) return verdict
+    const timestamp = position?.firstTimestamp ?? reads.timestamp
+    if (snapshot) {
+      const cut = { skip, limit, timestamp, goesOn: false }
+      return { outcome: 'page', page: cutPage(sorted(snapshot, options), cut) }
+    }
+    const ids = await orderedIds(reads, options)
+    const shown = ids.slice(skip, limit === undefined ? undefined : skip + limit)
+    const end = skip + shown.length
+    const next = end < ids.length ? { offset: `skip:${end}`, firstTimestamp: timestamp } : null
+    const document = await stream(calls, collection, shown, options, reads.timestamp)
+    return { outcome: 'page', page: { timestamp, next, document, count: shown.length } }
+  })
+}
+
+function sorted({ records }: Snapshot, options: ListOptions): SyncRecord[] {
+  return [...records.values()]
     .filter((record) => isListed(record, options))
-    .toSorted((a, b) => orders[sort](a, b) || byId(a, b))
-  const timestamp = position?.firstTimestamp ?? current
-  return { outcome: 'page', page: cutPage(selected, { skip, limit, timestamp, goesOn: false }) }
+    .toSorted((a, b) => orders[options.sort](a, b) || byId(a, b))
 }
 
 /** Pages need the same order each time, also among records that are equal in the requested order. */
 function byId(a: SyncRecord, b: SyncRecord): number {
   return a.id < b.id ? -1 : 1
+}
+
+/** Those of the ids that the list holds, in its order. Only the storage knows it without a look at all the records. */
+async function orderedIds(reads: ConsistentReads, options: ListOptions): Promise<string[]> {
+  const { newer, older, sort, excludedIds } = options
+  const wanted = new Set(options.ids)
+  for (const id of excludedIds ?? []) wanted.delete(id)
+  const ordered: string[] = []
+  await reads.ids({ newer, older }, sort, (id) => {
+    if (wanted.delete(id)) ordered.push(id)
+  })
+  return ordered
+}
+
+/** A record whose id no list can name is a part by itself. */
+function partsOf(ids: string[]): string[][] {
+  const parts: string[][] = []
+  let listable: string[] = []
+  for (const id of ids) {
+    if (isListable(id)) {
+      listable.push(id)
+      continue
+    }
+    parts.push(...chunkIds(listable), [id])
+    listable = []
+  }
+  return [...parts, ...chunkIds(listable)]
+}
+
+/** The records of these ids as one document, in their order. It breaks off when the collection changes. */
+async function stream(
+  calls: StorageCalls,
+  collection: string,
+  ids: string[],
+  { sort }: ListOptions,
+  since: Timestamp,
+): Promise<Uint8Array | ListPages> {
+  const parts = partsOf(ids)
+  const headers = unmodifiedSinceHeader(since)
+  const { endpoint } = calls
+  let hasBegun = false
+  const nextPart = async (): Promise<UpstreamAnswer | null> => {
+    const part = parts.shift()
+    if (part === undefined) return null
+    const isOne = part.length === 1 && !isListable(part[0]!)
+    const request = isOne
+      ? recordRequest(collection, part[0]!)
+      : ({
+          path: ['storage', collection],
+          query: listQuery({ ids: part, sort }),
+          subject: 'list',
+          maxBytes: Infinity,
+          isStreamed: true,
+        } as const)
+    const all: Record<string, string> = {
+      Accept: isOne ? 'application/json' : 'application/newlines',
+      ...headers,
+    }
+    const answer = await calls.read({ ...request, headers: all, endpoint, hasBegun })
+    hasBegun = true
+    if (answer.status === 412) {
+      throw new UpstreamError('refused', 'Cannot go on with a list: the collection changed', { status: 412 })
+    }
+    if (answer.status === 404) return { ...answer, bytes: new Uint8Array(0) }
+    if (!isOne) requireVisibleEnd(answer)
+    return answer
+  }
+  const included = new Set(ids)
+  const first = await nextPart()
+  if (!first) return cutPage([], { skip: 0, limit: undefined, timestamp: since, goesOn: false }).document
+  const pages = new ListPages(first, new BsoRewriter({ keep: (id) => included.has(id) }), nextPart)
+  const begun = await pages.begin()
+  return pages.isDone ? begun : pages
 }

@@ -1,7 +1,9 @@
 import { judgeGet } from '../domain/precondition.ts'
 import { canonicalCollection } from '../domain/record.ts'
+import { runBounded } from '../domain/run-bounded.ts'
 import { jsonOf, lastModifiedOf, parseJson, textOf, unusable } from './answer.ts'
 import { readBso, readModified, toExposedText } from './bso.ts'
+import { unmodifiedSinceHeader } from './request.ts'
 import type { GetOutcome, Precondition } from '../domain/precondition.ts'
 import type { CollectionTimestamps } from '../domain/record-storage.ts'
 import type { SyncRecord } from '../domain/record.ts'
@@ -61,6 +63,26 @@ function printedRecord(
 /** Some storages take ids that differ in these ways for one; the record has the spelling of its last writer. */
 function fold(id: string): string {
   return id.trimEnd().toLowerCase()
+}
+
+/**
+ * Those of the ids under which somebody has written after that moment. The storage judges the condition by the row, also where it has
+ * expired and is shown to nobody.
+ */
+export async function readRewritten(
+  calls: StorageCalls,
+  collection: string,
+  ids: string[],
+  since: Timestamp,
+): Promise<string[]> {
+  const rewritten: string[] = []
+  const headers = unmodifiedSinceHeader(since)
+  const tasks = ids.map((id) => async () => {
+    const { status } = await calls.read({ ...recordRequest(collection, id), headers })
+    if (status === 412) rewritten.push(id)
+  })
+  await runBounded(tasks)
+  return rewritten
 }
 
 /** The timestamps of all collections. Names that are not canonical can't be requested, and are left out. */

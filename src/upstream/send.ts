@@ -1,13 +1,13 @@
 import { UpstreamError } from '../domain/errors.ts'
-import { announcedLength, readBounded, readRetryAfter, toUpstreamError } from './answer.ts'
-import { ConcurrencyLimits } from './concurrency-limits.ts'
+import { announcedLength, codeOf, readBounded, readRetryAfter, toUpstreamError } from './answer.ts'
 import type { UpstreamFailure } from '../domain/errors.ts'
+import type { HeldMemory } from '../domain/record-storage.ts'
 import type { BodyStream, UpstreamAnswer } from './answer.ts'
-import type { Breakers, GuardedRequest, Permit } from './circuit-breaker.ts'
-import type { CallLimits, Release, UpstreamTarget } from './concurrency-limits.ts'
+import type { Breakers, GuardedRequest, Permit, UpstreamTarget } from './circuit-breaker.ts'
+import type { CallPermit, ConcurrencyLimits } from './concurrency-limits.ts'
 
 export interface UpstreamRequest extends GuardedRequest {
-  method: 'GET' | 'PUT' | 'POST' | 'DELETE'
+  method: 'GET' | 'POST' | 'DELETE'
   headers: Record<string, string>
   body?: string
   /**
@@ -16,8 +16,12 @@ export interface UpstreamRequest extends GuardedRequest {
   timeoutMs: number
   /** The longest body that is read whole; a longer one is `bad-response`. */
   maxBytes: number
+  /** Whether a longer body is no error: it is left out then. */
+  mayBeTooLong?: boolean
   /** Whether a long body is handed on as a stream when the status is 200. */
   isStreamed?: boolean
+  /** Holds the memory of a long body that is read whole; absent for a call that must not fail for want of it. */
+  memory?: HeldMemory
   /** The cost of its calls, added up. */
   tally?: CallTally
 }
@@ -31,7 +35,7 @@ export interface CallTally {
   upstreamStatus: number | null
 }
 
-/** One call as metrics count it. Status and failure are null when its signal ended it. */
+/** One call as metrics count it. Status and failure are null when its client hung up. */
 export interface UpstreamCallSummary {
   target: UpstreamTarget
   method: string
@@ -42,10 +46,12 @@ export interface UpstreamCallSummary {
 }
 
 export interface UpstreamOptions {
-  limits: CallLimits
+  limits: ConcurrencyLimits
   breakers: Breakers
   /** PEM text; if given, the only trusted authorities. */
   ca?: string
+  /** Whether HTTP/2 is used where it is offered over TLS. */
+  http2: boolean
   observe(call: UpstreamCallSummary): void
   /** A clock in ms. */
   now(): number
@@ -63,20 +69,26 @@ const shortBytes = 262_144
 /** Longer error bodies are not understood. */
 const maxErrorBytes = 8192
 const longestStallMs = 30_000
+/** For how long an origin is believed not to offer HTTP/2. */
+const withoutHttp2Ms = 600_000
+const maxOrigins = 1000
+/** A body is in memory as bytes, and again as what is made of them. */
+const copiesInMemory = 2
 const nothing = new Uint8Array(0)
 
 /** The only door to the token server and the storage. */
 export function createUpstream(options: UpstreamOptions) {
-  const { breakers, observe, now, random, delay, stallMs = longestStallMs } = options
-  const limits = new ConcurrencyLimits(options.limits)
+  const { limits, breakers, observe, now, random, delay, stallMs = longestStallMs } = options
+  /** Origins that do not offer HTTP/2, and until when they are not asked again. */
+  const withoutHttp2 = new Map<string, number>()
   let tls = options.ca === undefined ? undefined : { ca: options.ca }
   let inFlight = 0
   let tick: Promise<void> | null = null
 
   return {
     send,
-    /** A permit to hand on a stream at its reader's pace; rejects with `overload`. */
-    acquireStream: () => limits.streams.acquire(),
+    /** Permits for lists, which are read at the pace of their readers. */
+    lists: limits.lists,
     /** Trusts these authorities from now on. Calls in flight end with the old ones. */
     setCertificateAuthorities(ca: string | undefined) {
       // Circuit breakers begin anew, so nothing happens without a change.
@@ -98,7 +110,7 @@ export function createUpstream(options: UpstreamOptions) {
       const answer = await attempt(request, deadlineMs)
       if (!isTransient(answer) || !(await mayRetry(request, deadlineMs))) return answer
     } catch (error) {
-      if (!isCurable(error, request) || !(await mayRetry(request, deadlineMs))) throw error
+      if (!isCurable(error) || !(await mayRetry(request, deadlineMs))) throw error
     }
     return await attempt(request, deadlineMs)
   }
@@ -111,35 +123,23 @@ export function createUpstream(options: UpstreamOptions) {
   }
 
   async function attempt(request: UpstreamRequest, deadlineMs: number): Promise<UpstreamAnswer> {
-    const refusal = breakers.refusal(request)
-    if (refusal) throw refusal
-    const { target, url, method, headers, body } = request
+    throwIfRefused(request)
+    const { url } = request
     const startedAtMs = now()
     const call = new Call(request, deadlineMs, { breakers, now, stallMs })
     let isReported = false
     inFlight += 1
     try {
       call.setDeadline(Math.max(1, deadlineMs - startedAtMs), tooSlow)
-      const semaphore = limits.of(target, url.origin)
-      call.release = semaphore.tryAcquire()
-      if (call.release === null) {
-        call.release = await semaphore.acquire()
+      call.permit = limits.tryAcquire(request)
+      if (call.permit === null) {
+        call.permit = await limits.acquire(request)
         call.signal.throwIfAborted()
+        throwIfRefused(request)
       }
-      call.permit = breakers.acquire(request)
+      call.guard = breakers.acquire(request)
       if (inFlight > 1) await endOfTick()
-      headers['Accept-Encoding'] = 'identity'
-      const response = await fetch(url.href, {
-        method,
-        headers,
-        body,
-        signal: call.signal,
-        redirect: 'manual',
-        decompress: false,
-        // When a pooled connection dies, the runtime sends PUT and DELETE a second time by itself.
-        keepalive: method === 'GET',
-        tls,
-      })
+      const response = await fetchOverBest(request, call.signal)
       call.response = response
       const { status } = response
       checkUsable(response, url.host)
@@ -151,32 +151,49 @@ export function createUpstream(options: UpstreamOptions) {
       const length = announcedLength(response.headers)
       const isShort = length === null ? response.body === null : length <= shortBytes
       if (request.isStreamed === true && status === 200 && !isShort) {
-        return { status, headers: response.headers, bytes: nothing, stream: call.toStream() }
+        return {
+          status,
+          headers: response.headers,
+          bytes: nothing,
+          isTooLong: false,
+          stream: call.toStream(),
+        }
       }
       // Only a code is read from these bodies; nothing else bounds the length of a stream.
       const saysLittle = status >= 400 || (request.isStreamed === true && status !== 200)
       const allowed = saysLittle ? maxErrorBytes : request.maxBytes
       // Reading `body` makes a stream, which a short answer does not need.
       const isRead = isShort && (length ?? 0) <= allowed
-      const bytes = isRead ? await response.bytes() : await readLong(call, length ?? 0, allowed)
+      const bytes = isRead ? await response.bytes() : await readLong(call, request, length ?? 0, allowed)
       if (bytes === null) {
         call.abort()
-        if (!saysLittle) throw tooLong(url.host, status)
+        if (!saysLittle && request.mayBeTooLong !== true) throw tooLong(url.host, status)
       }
       call.end(null)
-      return { status, headers: response.headers, bytes: bytes ?? nothing, stream: null }
+      return {
+        status,
+        headers: response.headers,
+        bytes: bytes ?? nothing,
+        isTooLong: bytes === null,
+        stream: null,
+      }
     } catch (error) {
       const failure = toUpstreamError(error, url.host)
       call.end(failure)
       call.abort()
       if (!isReported && failure instanceof UpstreamError) {
-        const cause = request.client?.signal.aborted ? null : failure.failure
+        const cause = failure.failure === 'abandoned' ? null : failure.failure
         report(request, failure.status, cause, now() - startedAtMs)
       }
       throw failure
     } finally {
       inFlight -= 1
     }
+  }
+
+  function throwIfRefused(request: UpstreamRequest): void {
+    const refusal = breakers.refusal(request)
+    if (refusal) throw refusal
   }
 
   function report(
@@ -206,28 +223,74 @@ export function createUpstream(options: UpstreamOptions) {
     }))
   }
 
-  /** Reads a body piece by piece; null when it holds more than is allowed. */
-  async function readLong(call: Call, length: number, allowed: number): Promise<Uint8Array | null> {
+  /** Reads a body piece by piece, in memory that the request holds; null when it holds more than is allowed. */
+  async function readLong(
+    call: Call,
+    { memory }: UpstreamRequest,
+    length: number,
+    allowed: number,
+  ): Promise<Uint8Array | null> {
     if (length > allowed) return null
-    const release = await limits.largeAnswers.acquire()
+    return await readBounded(call, allowed, (bytes) => memory?.grow(copiesInMemory * bytes))
+  }
+
+  /** Over HTTP/2 where the origin offers it. An origin that does not offer it has got nothing before that shows. */
+  async function fetchOverBest(request: UpstreamRequest, signal: AbortSignal): Promise<Response> {
+    const { origin } = request.url
+    const protocol = protocolOf(request)
+    if (protocol !== 'http2') return await fetchOver(protocol, request, signal)
     try {
-      return await readBounded(call, allowed)
-    } finally {
-      release()
+      return await fetchOver(protocol, request, signal)
+    } catch (error) {
+      if (!noHttp2.has(codeOf(error) ?? '')) throw error
     }
+    const response = await fetchOver('http1.1', request, signal)
+    if (withoutHttp2.size >= maxOrigins) withoutHttp2.clear()
+    withoutHttp2.set(origin, now() + withoutHttp2Ms)
+    return response
+  }
+
+  /** Long lists have connections of their own: a reader who stops would hold the window of all calls on a shared one. */
+  function protocolOf({ url, isStreamed }: UpstreamRequest): 'http2' | 'http1.1' | undefined {
+    if (!url.origin.startsWith('https:')) return undefined
+    if (!options.http2 || isStreamed === true) return 'http1.1'
+    return now() < (withoutHttp2.get(url.origin) ?? 0) ? 'http1.1' : 'http2'
+  }
+
+  function fetchOver(
+    protocol: 'http2' | 'http1.1' | undefined,
+    { url, method, headers, body }: UpstreamRequest,
+    signal: AbortSignal,
+  ): Promise<Response> {
+    headers['Accept-Encoding'] = 'identity'
+    return fetch(url.href, {
+      method,
+      headers,
+      body,
+      signal,
+      redirect: 'manual',
+      decompress: false,
+      // When a pooled connection of HTTP/1.1 dies, the runtime sends a DELETE a second time by itself; a POST it never repeats.
+      keepalive: method !== 'DELETE' || protocol === 'http2',
+      protocol,
+      tls,
+    })
   }
 }
 
-/** A client that hangs up is noticed after this time. Most calls are over by then, and never listen. */
-const hangUpMs = 50
+/** What a TLS server without HTTP/2 answers: it selects no protocol, or ends the handshake. */
+const noHttp2 = new Set(['HTTP2Unsupported', 'EPROTO'])
+
+/** A client that hangs up is noticed after this time. Most calls are over by then, also those to a distant storage, and never listen. */
+const hangUpMs = 250
 
 /**
  * One call: its deadline, its end, and the body of its answer. A piece of the body that does not come in time ends it; the
  * reader's time between two reads does not count.
  */
 class Call implements BodyStream, EventListenerObject {
-  release: Release | null = null
-  permit: Permit | null = null
+  permit: CallPermit | null = null
+  guard: Permit | null = null
   response: Response | null = null
   readonly #controller = new AbortController()
   #timer: ReturnType<typeof setTimeout> | null = null
@@ -276,8 +339,7 @@ class Call implements BodyStream, EventListenerObject {
 
   /** The client has hung up. */
   handleEvent(): void {
-    const message = 'Gave up a call: nobody waits for it any more'
-    this.#controller.abort(new UpstreamError('connection-lost', message))
+    this.#controller.abort(new UpstreamError('abandoned', 'Gave up a call: its client has hung up'))
   }
 
   /** Clears the deadline while the other side owes nothing. */
@@ -329,8 +391,8 @@ class Call implements BodyStream, EventListenerObject {
   }
 
   releasePermit(): void {
-    this.release?.()
-    this.release = null
+    this.permit?.release()
+    this.permit = null
   }
 
   /** Ends the call; null: everything that was wanted has come. Further calls do nothing. */
@@ -346,11 +408,11 @@ class Call implements BodyStream, EventListenerObject {
 
   /** Tells the breaker, once, how the call went. */
   #judge(failure: unknown): void {
-    const { permit } = this
-    this.permit = null
-    if (permit === null) return
-    if (failure === null) this.upstream.breakers.answered(permit, this.response!)
-    else this.upstream.breakers.failed(permit, failure)
+    const { guard } = this
+    this.guard = null
+    if (guard === null) return
+    if (failure === null) this.upstream.breakers.answered(guard, this.response!)
+    else this.upstream.breakers.failed(guard, failure)
   }
 }
 
@@ -390,7 +452,7 @@ function isTransient({ status, headers }: UpstreamAnswer): boolean {
   return readRetryAfter(headers, 0) === null
 }
 
-function isCurable(error: unknown, { client }: UpstreamRequest): boolean {
-  if (!(error instanceof UpstreamError) || client?.signal.aborted) return false
+function isCurable(error: unknown): boolean {
+  if (!(error instanceof UpstreamError)) return false
   return error.failure === 'unreachable' || error.failure === 'connection-lost'
 }

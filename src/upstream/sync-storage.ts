@@ -1,9 +1,9 @@
 import { StorageCalls } from './call.ts'
 import { countRecords, readConsistently } from './consistent-read.ts'
 import { listRecords } from './list.ts'
-import { getRecord, readCollectionTimestamps } from './record-reads.ts'
+import { getRecord, readCollectionTimestamps, readRewritten } from './record-reads.ts'
 import { readLimits } from './storage-limits.ts'
-import { commitStaged, removeRecords, stage, upload } from './writes.ts'
+import { commitStaged, removeRecords, removesAtOnce, stage, upload } from './writes.ts'
 import type { BulkStorage } from '../domain/record-storage.ts'
 import type { StorageCaller, StorageClient } from './call.ts'
 
@@ -17,6 +17,7 @@ export function createSyncStorage(client: StorageClient, caller: StorageCaller):
   return {
     notices: calls.notices,
     owner: calls.owner,
+    node: calls.node,
     beginCommit: () => calls.beginCommit(),
     list: (collection, options, precondition) => listRecords(calls, collection, options, precondition),
     get: (collection, id, precondition) => getRecord(calls, collection, id, precondition),
@@ -28,5 +29,7 @@ export function createSyncStorage(client: StorageClient, caller: StorageCaller):
     stage: (collection, records, since, batch) => stage(calls, collection, records, since, batch),
     commitStaged: (collection, batch, since) => commitStaged(calls, collection, batch, since),
     remove: (collection, ids, since) => removeRecords(calls, collection, ids, since),
+    removesAtOnce,
+    rewrittenSince: (collection, ids, since) => readRewritten(calls, collection, ids, since),
   }
 }

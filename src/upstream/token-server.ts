@@ -5,12 +5,15 @@ import { jsonOf, readBackoff, readRetryAfter } from './answer.ts'
 import type { TypeCheck } from '@sinclair/typebox/compiler'
 import type { Identity, SyncCredentials } from '../domain/credentials.ts'
 import type { UpstreamAnswer } from './answer.ts'
+import type { Breakers } from './circuit-breaker.ts'
 import type { Upstream, UpstreamRequest } from './send.ts'
 
 interface TokenServerOptions {
   /** With or without trailing slash or `/1.0/sync/1.5`; a path before these is kept. */
   url: string
   send: Upstream['send']
+  /** Remember the pauses that it asks for. */
+  breakers: Pick<Breakers, 'noteBackoff' | 'backoffSeconds'>
   /** The time until an answer's headers. */
   timeoutMs: number
   /** Wall clock, ms since 1970. */
@@ -22,8 +25,8 @@ const exchangePath = '/1.0/sync/1.5'
 const maxAnswerBytes = 65_536
 
 export class TokenServer {
-  /** The pauses between requests that it asked for; null until it asks for one. */
-  backoffs: Backoffs | null = null
+  /** Whether it has ever asked anybody for a pause between requests. */
+  #hasAskedToBackOff = false
   readonly #exchangeUrl: URL
   readonly #heartbeatUrl: URL
 
@@ -57,8 +60,8 @@ export class TokenServer {
     if (scheme === 'BrowserID' && clientState) headers['X-Client-State'] = clientState
     if (scheme === 'Bearer' && keyId !== undefined) headers['X-KeyID'] = keyId
     if (requestId !== undefined) headers['X-Request-Id'] = requestId
-    const user = nameOf(identity)
-    const answer = await this.#get({ url: this.#exchangeUrl, timeoutMs, headers, user })
+    const request = this.#request(this.#exchangeUrl, nameOf(identity), timeoutMs, headers)
+    const answer = await this.options.send(request)
     if (answer.status !== 200) throw readTokenRefusal(answer, now())
     if (answer.headers.get('content-type')?.startsWith('text/html')) {
       throw new UpstreamError('bad-response', wrongAddress(200), { status: 200 })
@@ -66,62 +69,40 @@ export class TokenServer {
     const value = jsonOf(answer)
     if (value === undefined) return null
     const credentials = readCredentials(value, this.#exchangeUrl, requestedAtMs)
-    const seconds = readBackoff(answer.headers)
-    if (seconds !== null) (this.backoffs ??= new Backoffs(now)).add(user, seconds)
+    if (readBackoff(answer.headers) !== null) {
+      this.#hasAskedToBackOff = true
+      this.options.breakers.noteBackoff(request, answer.headers)
+    }
     return credentials
+  }
+
+  /** The seconds that this identity was asked to leave between requests; null: none. */
+  backoffSeconds(identity: Identity): number | null {
+    // The name of an identity costs more than a request that nobody was asked to pause for should pay.
+    if (!this.#hasAskedToBackOff) return null
+    const request = this.#request(this.#exchangeUrl, nameOf(identity), 0, {})
+    return this.options.breakers.backoffSeconds(request)
   }
 
   /** Whether it answers and is well; never rejects. */
   async heartbeat(timeoutMs: number): Promise<boolean> {
-    const request = { url: this.#heartbeatUrl, timeoutMs, headers: {}, callClass: 'probe' } as const
-    return await this.#get(request).then(
+    const request = this.#request(this.#heartbeatUrl, 'heartbeat', timeoutMs, {})
+    return await this.options.send({ ...request, callClass: 'probe' }).then(
       ({ status }) => status === 200,
       () => false,
     )
   }
 
-  #get(
-    request: Pick<UpstreamRequest, 'url' | 'timeoutMs' | 'headers' | 'user' | 'callClass'>,
-  ): Promise<UpstreamAnswer> {
-    const { send, userAgent = 'sync-bridge' } = this.options
-    const headers = { Accept: 'application/json', 'User-Agent': userAgent, ...request.headers }
-    return send({ ...request, target: 'token', method: 'GET', headers, maxBytes: maxAnswerBytes })
+  #request(url: URL, user: string, timeoutMs: number, more: Record<string, string>): UpstreamRequest {
+    const { userAgent = 'sync-bridge' } = this.options
+    const headers = { Accept: 'application/json', 'User-Agent': userAgent, ...more }
+    return { target: 'token', method: 'GET', url, user, timeoutMs, headers, maxBytes: maxAnswerBytes }
   }
 }
 
 /** Tells identities apart without keeping them. */
 function nameOf({ scheme, assertion, clientState }: Identity): string {
   return Bun.hash(`${scheme} ${assertion} ${clientState}`).toString(36)
-}
-
-const maxBackoffs = 1000
-/** The number of identities that must be asked for a pause until it counts for everybody. */
-const identitiesToBelieve = 3
-
-/** The pauses between requests that were asked for: each for its own identity, or for all. */
-class Backoffs {
-  readonly #ofIdentities = new Map<string, { seconds: number; untilMs: number }>()
-  #ofAll = { seconds: 0, untilMs: 0 }
-
-  constructor(private readonly now: () => number) {}
-
-  add(name: string, seconds: number): void {
-    const nowMs = this.now()
-    const backoff = { seconds, untilMs: nowMs + seconds * 1000 }
-    this.#ofIdentities.delete(name)
-    for (const [other, { untilMs }] of this.#ofIdentities) {
-      if (untilMs <= nowMs || this.#ofIdentities.size >= maxBackoffs) this.#ofIdentities.delete(other)
-    }
-    this.#ofIdentities.set(name, backoff)
-    if (this.#ofIdentities.size >= identitiesToBelieve) this.#ofAll = backoff
-  }
-
-  /** The pause in seconds that this identity, or everybody, is to leave; null when there is none. */
-  secondsOf(identity: Identity): number | null {
-    const own = this.#ofIdentities.get(nameOf(identity))
-    const backoff = own && own.untilMs > this.#ofAll.untilMs ? own : this.#ofAll
-    return this.now() < backoff.untilMs ? backoff.seconds : null
-  }
 }
 
 /**

@@ -30,12 +30,16 @@ export async function stage(
   collection: string,
   records: RecordWrite[],
   unmodifiedSince: Timestamp,
-  batch?: string,
+  batch: string | null,
 ): Promise<StageOutcome> {
   const query: Query = [['batch', batch ?? 'true']]
   const answer = await post(calls, collection, query, records, unmodifiedSince, 'staging')
   if (answer.status === 412) return { outcome: 'moved' }
   const result = readResult(answer, records)
+  if (result.isBroken) {
+    const message = 'Cannot stage: the database of the storage failed'
+    throw new UpstreamError('refused', message, { status: 500, applied: 'no' })
+  }
   if (answer.status === 200) return committed(answer, result)
   if (result.batch === null) throw unusable('it names no batch')
   return { outcome: 'staged', batch: result.batch, rejected: result.rejected }
@@ -98,23 +102,17 @@ export async function removeRecords(
 ): Promise<CommitOutcome> {
   if (ids.length === 0 || ids.includes('')) throw new RangeError('Cannot delete records: an id is missing')
   let timestamp = unmodifiedSince
-  let hasRemoved = false
   for (const request of deletions(collection, ids)) {
-    try {
-      const answer = await calls.write(collection, { ...request, headers: unmodifiedSinceHeader(timestamp) })
-      if (answer.status === 412) {
-        if (!hasRemoved) return { outcome: 'moved' }
-        throw new UpstreamError('refused', 'Cannot delete all records: the collection changed', {
-          status: 412,
-        })
-      }
-      timestamp = readTimestamp(answer) ?? timestamp
-    } catch (error) {
-      throw hasRemoved ? partly(error) : error
-    }
-    hasRemoved = true
+    const answer = await calls.write(collection, { ...request, headers: unmodifiedSinceHeader(timestamp) })
+    if (answer.status === 412) return { outcome: 'moved' }
+    timestamp = readTimestamp(answer) ?? timestamp
   }
   return { outcome: 'committed', timestamp, rejected: new Map() }
+}
+
+/** Whether one request can delete so many records of these ids. */
+export function removesAtOnce(ids: string[]): boolean {
+  return deletions('', ids).length === 1
 }
 
 function deletions(collection: string, ids: string[]): StorageWrite[] {
@@ -137,14 +135,4 @@ function readTimestamp(answer: UpstreamAnswer): Timestamp | null {
   const timestamp = readModified(modified) ?? fromSyncSeconds(answer.headers.get('x-last-modified'))
   if (answer.status === 200 && timestamp) return timestamp
   throw unusable('a deletion without a timestamp')
-}
-
-/** A failure of a later request, after earlier ones have been applied. */
-function partly(cause: unknown): UpstreamError {
-  const { retryAfterSeconds = null } = cause instanceof UpstreamError ? cause : {}
-  return new UpstreamError('refused', 'Cannot delete all records: some are gone', {
-    applied: 'unknown',
-    retryAfterSeconds,
-    cause,
-  })
 }

@@ -136,7 +136,14 @@ describe('readUploadResult', () => {
         ['c', 'too-large'],
         ['d', 'invalid'],
       ]),
+      isBroken: false,
     })
+  })
+
+  it('tells that the database failed', () => {
+    const failed = { a: 'db error', b: 'db error' }
+
+    expect(readUploadResult({ success: [], failed }, ['a', 'b'])?.isBroken).toBe(true)
   })
 
   it('tells the name of a batch, whether it is text or a number', () => {

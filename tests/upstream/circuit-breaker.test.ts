@@ -1,389 +1,544 @@
-import { describe, expect, it } from 'bun:test'
-import { CircuitBreaker } from '../../src/upstream/circuit-breaker.ts'
-import type { CallResult, GuardedRequest } from '../../src/upstream/circuit-breaker.ts'
+import { afterEach, describe, expect, it } from 'bun:test'
+import { UpstreamError } from '../../src/domain/errors.ts'
+import { readBounded } from '../../src/upstream/answer.ts'
+import { Breakers } from '../../src/upstream/circuit-breaker.ts'
+import { startFaultProxy } from '../support/fault-proxy.ts'
+import { failureOf, newUpstream } from './rig.ts'
+import type { BreakerEvent, GuardedRequest, UpstreamTarget } from '../../src/upstream/circuit-breaker.ts'
+import type { UpstreamCallSummary, UpstreamOptions, UpstreamRequest } from '../../src/upstream/send.ts'
+import type { Fault } from '../support/fault-proxy.ts'
 
-/** A breaker whose open times are exact unless chance is to be tried. */
-function start(random = 0.5) {
-  const clock = { nowMs: 1000, random }
-  const changes: string[] = []
-  const breaker = new CircuitBreaker({
-    now: () => clock.nowMs,
-    random: () => clock.random,
-    onChange: (change) => changes.push(change),
-    usersToOpen: 3,
-  })
-  /** A call that ends when it is told so. */
-  const begin = (callClass?: GuardedRequest['callClass']) => {
-    const permit = breaker.acquire(requestOf(callClass))
-    return { end: (result: CallResult, openMs?: number) => breaker.end(permit, result, openMs) }
+const cleanups: (() => unknown)[] = []
+afterEach(async () => {
+  for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
+})
+
+function startBreakers(random = () => 0.5) {
+  const clock = { nowMs: 1000 }
+  const events: BreakerEvent[] = []
+  const breakers = new Breakers({ now: () => clock.nowMs, random, observe: (event) => events.push(event) })
+  const answer = (request: GuardedRequest, status: number, headers: Record<string, string> = {}) =>
+    breakers.answered(breakers.acquire(request), { status, headers: new Headers(headers) })
+  const fail = (request: GuardedRequest, failure: unknown, afterMs = 0) => {
+    const permit = breakers.acquire(request)
+    clock.nowMs += afterMs
+    breakers.failed(permit, failure)
   }
-  const passes = (callClass?: GuardedRequest['callClass']) => breaker.admits(requestOf(callClass))
-  const call = (result: CallResult, callClass?: GuardedRequest['callClass']) => {
-    if (!passes(callClass)) return false
-    begin(callClass).end(result)
-    return true
+  /** For how long a call may not be made, in seconds; null: it may. */
+  const refused = (request: GuardedRequest) => breakers.refusal(request)?.retryAfterSeconds ?? null
+  const times = (count: number, act: () => void) => {
+    for (let turn = 0; turn < count; turn += 1) act()
   }
-  const calls = (pattern: string) =>
-    [...pattern].forEach((mark) => call(mark === 'f' ? 'failure' : mark === 'w' ? 'success' : 'ignored'))
-  return { breaker, clock, changes, begin, call, calls, passes }
+  return { breakers, clock, events, answer, fail, refused, times }
 }
 
-function requestOf(callClass?: GuardedRequest['callClass']): GuardedRequest {
-  return { target: 'storage', url: new URL('http://node.example'), callClass }
+/** A call of a user to the one node, or to the token server. */
+function by(
+  user: string,
+  target: UpstreamTarget = 'storage',
+  more: Partial<GuardedRequest> = {},
+): GuardedRequest {
+  return { target, url: new URL('http://node-1.example/x'), method: 'GET', user, ...more }
 }
 
-function opened(random?: number) {
-  const world = start(random)
-  world.calls('fffff')
-  return world
-}
+const [a, b, c, d] = ['a', 'b', 'c', 'd'].map((user) => by(user)) as [
+  GuardedRequest,
+  GuardedRequest,
+  GuardedRequest,
+  GuardedRequest,
+]
+const unreachable = new UpstreamError('unreachable', '')
+const lost = new UpstreamError('connection-lost', '')
 
-describe('CircuitBreaker, closed', () => {
-  it('opens at the fifth failure in a row', () => {
-    const { calls, changes, passes } = start()
+describe('what counts as a failure', () => {
+  it.each<[UpstreamTarget, number, Record<string, string>]>([
+    ['token', 500, {}],
+    ['token', 502, {}],
+    ['token', 504, {}],
+    ['storage', 500, {}],
+    ['storage', 502, {}],
+    ['storage', 504, {}],
+    ['storage', 503, { 'Retry-After': '600' }],
+    ['storage', 503, { 'Retry-After': '31' }],
+  ])('is an answer of %s with %d %o', (target, status, headers) => {
+    const { answer, refused, times } = startBreakers()
 
-    calls('ffff')
-    expect(passes()).toBe(true)
-    calls('f')
+    times(4, () => answer(by('a', target), status, headers))
+    expect(refused(by('a', target))).toBeNull()
+    answer(by('a', target), status, headers)
 
-    expect(passes()).toBe(false)
-    expect(changes).toEqual(['opened'])
+    expect(refused(by('a', target))).not.toBeNull()
   })
 
-  it('forgets a row of failures at the first call that goes well', () => {
-    const { calls, changes } = start()
+  it.each<[UpstreamTarget, number, Record<string, string>]>([
+    ...[200, 202, 304, 400, 401, 403, 404, 405, 409, 412, 413, 429].flatMap(
+      (status): [UpstreamTarget, number, Record<string, string>][] => [
+        ['token', status, {}],
+        ['storage', status, {}],
+      ],
+    ),
+    ['storage', 429, { 'Retry-After': '600' }],
+    // Two writes that met.
+    ['storage', 503, { 'Retry-After': '10' }],
+    ['storage', 503, { 'Retry-After': '30' }],
+    // A client that the storage will not serve, or no capacity for new users.
+    ['storage', 503, {}],
+    ['token', 503, {}],
+    ['token', 503, { 'Retry-After': '0' }],
+    ['token', 503, { 'Retry-After': 'soon' }],
+  ])('is no answer of %s with %d %o', (target, status, headers) => {
+    const { answer, events, times } = startBreakers()
 
-    calls('ffffwffffw')
+    times(40, () => answer(by('a', target), status, headers))
 
-    expect(changes).toEqual([])
+    expect(events).toEqual([])
   })
 
-  it('takes an unclear end for nothing, neither a failure nor the end of a row', () => {
-    const { calls, passes } = start()
+  it('is no 500 to a write, which storages answer to writes that collide', () => {
+    const { answer, events, times } = startBreakers()
 
-    calls('uuuuuuffuffu')
-    expect(passes()).toBe(true)
-    calls('f')
+    times(40, () => answer(by('a', 'storage', { method: 'POST' }), 500))
+    times(40, () => answer(by('a', 'storage', { method: 'DELETE' }), 500))
 
-    expect(passes()).toBe(false)
+    expect(events).toEqual([])
   })
 
-  it('opens when half of twenty calls failed, and not before there are so many', () => {
-    const { calls, passes } = start()
+  it('does not let a 503 that may be about one user end a row of failures', () => {
+    const { answer, refused } = startBreakers()
 
-    calls('fw'.repeat(9) + 'f')
-    expect(passes()).toBe(true)
-    calls('f')
+    for (const status of [500, 500, 500, 500, 503, 500]) answer(a, status)
 
-    expect(passes()).toBe(false)
+    expect(refused(a)).not.toBeNull()
   })
 
-  it('does not open at a call that went well', () => {
-    const { calls, passes } = start()
+  it('is a lost connection once, however many calls were on it', () => {
+    const { breakers, fail, refused, clock, times } = startBreakers()
+    const permits = Array.from({ length: 100 }, () => breakers.acquire(a))
+    clock.nowMs += 50
 
-    calls('fw'.repeat(10))
-    expect(passes()).toBe(true)
-    calls('f')
+    for (const permit of permits) breakers.failed(permit, lost)
+    expect(refused(a)).toBeNull()
+    times(4, () => fail(a, lost, 1))
 
-    expect(passes()).toBe(false)
+    expect(refused(a)).not.toBeNull()
   })
 
-  it('stays closed while fewer than half fail', () => {
-    const { calls, changes } = start()
+  it('is a timeout, unless the client had left no time', () => {
+    const { fail, refused, times } = startBreakers()
+    const timeout = new UpstreamError('timeout', '')
 
-    calls('w' + 'wf'.repeat(50))
+    times(40, () => fail(a, timeout, 899))
+    expect(refused(a)).toBeNull()
+    times(5, () => fail(a, timeout, 1000))
 
-    expect(changes).toEqual([])
+    expect(refused(a)).not.toBeNull()
   })
 
-  it('looks back no further than ten seconds', () => {
-    const { calls, changes, clock } = start()
+  it('is neither what we have refused ourselves, nor a defect, nor a client who hung up', () => {
+    const { fail, events, times } = startBreakers()
 
-    calls('wf'.repeat(9))
-    clock.nowMs += 10_000
-    calls('wf'.repeat(9))
+    times(10, () => {
+      fail(a, new UpstreamError('overload', ''))
+      fail(a, new UpstreamError('refused', ''))
+      fail(a, new TypeError('a defect'))
+      fail(a, new UpstreamError('abandoned', ''), 20_000)
+    })
 
-    expect(changes).toEqual([])
-  })
-
-  it('looks back five seconds at least', () => {
-    const { calls, changes, clock } = start()
-
-    calls('w')
-    clock.nowMs += 4999
-    calls('wf'.repeat(9))
-    clock.nowMs += 4999
-    calls('f')
-
-    expect(changes).toEqual(['opened'])
+    expect(events).toEqual([])
   })
 })
 
-describe('CircuitBreaker, open', () => {
-  it('lets no work through for a second', () => {
-    const { breaker, clock, call } = opened()
+describe('whom an open circuit refuses', () => {
+  it('is the user alone whose calls alone fail, however many these are', () => {
+    const { answer, refused, events, clock, times } = startBreakers()
 
-    expect(call('success')).toBe(false)
-    expect([breaker.state, breaker.openForMs]).toEqual(['open', 1000])
-    clock.nowMs += 999
-    expect([breaker.state, breaker.openForMs]).toEqual(['open', 1])
-    expect(call('success')).toBe(false)
-  })
-
-  it('stays open twice as long after each probe that fails, four seconds at most', () => {
-    const { breaker, clock, call, changes } = opened()
-
-    const openMs = Array.from({ length: 7 }, () => {
-      clock.nowMs += breaker.openForMs
-      call('failure')
-      return breaker.openForMs
+    let refusals = 0
+    times(300, () => {
+      answer(by('well'), 200)
+      times(9, () => {
+        if (refused(a) !== null) refusals += 1
+        else answer(a, 500)
+      })
+      clock.nowMs += 100
     })
 
-    expect(openMs).toEqual([2000, 4000, 4000, 4000, 4000, 4000, 4000])
-    expect(changes).toEqual(['opened'])
+    expect(refusals).toBeGreaterThan(2600)
+    expect(events.some(({ isForAll }) => isForAll)).toBe(false)
   })
 
-  it('begins with a second again after it was closed', () => {
-    const { breaker, clock, call, calls } = opened()
-    clock.nowMs += 1000
-    call('failure')
-    clock.nowMs += 2000
-    call('success')
+  it('is that user alone also when nobody else calls', () => {
+    const { answer, refused, times } = startBreakers()
 
-    calls('fffff')
+    times(40, () => {
+      if (refused(a) === null) answer(a, 500)
+    })
 
-    expect(breaker.openForMs).toBe(1000)
+    expect(refused(a)).not.toBeNull()
+    expect(refused(b)).toBeNull()
   })
 
-  it('leaves its times to chance, within a quarter, and never beyond four seconds', () => {
-    const [short, long] = [opened(0), opened(0.9999)]
+  it('are all users of a host that can not be reached', () => {
+    const { fail, refused, times } = startBreakers()
 
-    expect(short.breaker.openForMs).toBe(750)
-    expect(long.breaker.openForMs).toBeCloseTo(1250, 0)
-    for (let probe = 0; probe < 6; probe += 1) {
-      long.clock.nowMs += long.breaker.openForMs
-      long.call('failure')
+    times(5, () => fail(a, unreachable))
+
+    expect(refused(b)).toBe(1)
+  })
+
+  it('are all when three users fail and nobody succeeds in between', () => {
+    const { answer, refused, events } = startBreakers()
+
+    for (const each of [a, b, a, b, a]) answer(each, 500)
+    expect(refused(d)).toBeNull()
+    answer(c, 500)
+
+    expect(refused(d)).not.toBeNull()
+    expect(events).toEqual([{ target: 'storage', host: 'node-1.example', isForAll: true, change: 'opened' }])
+  })
+
+  it('are not all when three users fail while another succeeds', () => {
+    const { answer, refused, times } = startBreakers()
+
+    times(10, () => {
+      for (const each of [a, b, c]) if (refused(each) === null) answer(each, 500)
+      answer(d, 200)
+    })
+
+    expect(refused(d)).toBeNull()
+  })
+
+  it('keeps nodes apart, and the token server from a node at the same address', () => {
+    const { fail, refused, times } = startBreakers()
+    times(5, () => fail(a, unreachable))
+
+    expect(refused(a)).not.toBeNull()
+    expect(refused({ ...a, url: new URL('http://node-2.example/x') })).toBeNull()
+    expect(refused({ ...a, url: new URL('http://node-1.example:8080/x') })).toBeNull()
+    expect(refused(by('a', 'token'))).toBeNull()
+  })
+
+  it('gives the time to wait, and the certainty that nothing was sent', () => {
+    const { breakers, fail, times } = startBreakers()
+    times(5, () => fail(a, unreachable))
+
+    expect(breakers.refusal(a)).toMatchObject({
+      name: 'UpstreamError',
+      failure: 'refused',
+      applied: 'no',
+      status: null,
+      retryAfterSeconds: 1,
+    })
+  })
+})
+
+describe('an open circuit', () => {
+  it('lets one call through after a second, then after twice as long each time, four seconds at most', () => {
+    const { breakers, fail, refused, clock, times } = startBreakers()
+    times(5, () => fail(a, unreachable))
+
+    for (const seconds of [1, 2, 4, 4]) {
+      expect(refused(b)).toBe(seconds)
+      clock.nowMs += seconds * 1000 - 1
+      expect(refused(b)).not.toBeNull()
+      clock.nowMs += 1
+      const permit = breakers.acquire(b)
+      expect(refused(c)).toBe(1)
+      breakers.failed(permit, unreachable)
     }
-    expect(long.breaker.openForMs).toBe(4000)
+  })
+
+  it('leaves its times to chance, within a quarter', () => {
+    const times = [0, 0.999].map((random) => {
+      const { breakers, fail, clock } = startBreakers(() => random)
+      for (let turn = 0; turn < 5; turn += 1) fail(a, unreachable)
+      const startedAtMs = clock.nowMs
+      while (breakers.refusal(b)) clock.nowMs += 1
+      return clock.nowMs - startedAtMs
+    })
+
+    expect(times).toEqual([750, 1250])
+  })
+
+  it('closes at a success, and has forgotten the failures then', () => {
+    const { answer, fail, refused, clock, events, times } = startBreakers()
+    times(5, () => fail(a, unreachable))
+    clock.nowMs += 1000
+
+    answer(a, 200)
+    times(4, () => fail(a, unreachable))
+
+    expect(refused(a)).toBeNull()
+    expect(events.filter(({ isForAll }) => isForAll).map(({ change }) => change)).toEqual([
+      'opened',
+      'closed',
+    ])
   })
 
   it('ignores calls that began before: they neither close it nor keep it open', () => {
-    const { breaker, calls, changes, passes, begin } = start()
-    const [slow, slower, slowest] = [begin(), begin(), begin()]
-    calls('fffff')
+    const { breakers, fail, refused, clock, times } = startBreakers()
+    const early = [breakers.acquire(a), breakers.acquire(a)]
+    clock.nowMs += 1
+    times(5, () => fail(b, unreachable))
 
-    slow.end('success')
-    expect(passes()).toBe(false)
-    slower.end('failure')
-    expect(breaker.openForMs).toBe(1000)
-    slowest.end('failure')
+    breakers.answered(early[0]!, new Response())
+    breakers.failed(early[1]!, unreachable)
 
-    expect(changes).toEqual(['opened'])
-  })
-})
-
-describe('CircuitBreaker, half-open', () => {
-  it('lets one call through at a time, and all when that went well', () => {
-    const { breaker, clock, call, changes, passes, begin } = opened()
-    clock.nowMs += 1000
-
-    expect([breaker.state, passes()]).toEqual(['half-open', true])
-    const probe = begin()
-    expect([breaker.state, call('success'), breaker.openForMs]).toEqual(['half-open', false, 0])
-    probe.end('success')
-
-    expect([breaker.state, call('success'), call('success')]).toEqual(['closed', true, true])
-    expect(changes).toEqual(['opened', 'closed'])
+    expect(refused(c)).toBe(1)
   })
 
-  it('has forgotten the failures when it closes', () => {
-    const { clock, call, calls, passes } = start()
-    calls('fw'.repeat(7) + 'fffff')
-    clock.nowMs += 1000
-    call('success')
-
-    calls('ffff')
-
-    expect(passes()).toBe(true)
-  })
-
-  it('lets the next call tell when the probe could not', () => {
-    const { clock, call, passes } = opened()
+  it('lets the next call tell when the one that was let through could not, or takes too long', () => {
+    const { breakers, fail, refused, clock, times } = startBreakers()
+    times(5, () => fail(a, unreachable))
     clock.nowMs += 1000
 
-    expect(call('ignored')).toBe(true)
-
-    expect(passes()).toBe(true)
-  })
-
-  it('does not wait for ever for a probe', () => {
-    const { breaker, clock, call, passes, begin } = opened()
-    clock.nowMs += 1000
-    const lost = begin()
-
+    breakers.failed(breakers.acquire(b), new UpstreamError('overload', ''))
+    expect(refused(b)).toBeNull()
+    breakers.acquire(b)
     clock.nowMs += 29_999
-    expect(passes()).toBe(false)
+    expect(refused(c)).not.toBeNull()
     clock.nowMs += 1
-    expect(call('failure')).toBe(true)
-    lost.end('failure')
 
-    expect(breaker.openForMs).toBe(2000)
+    expect(refused(c)).toBeNull()
   })
 
-  it('takes no failure for its own of a call that began before', () => {
-    const { clock, calls, call, changes, begin } = start()
-    const early = Array.from({ length: 5 }, () => begin())
-    calls('fffff')
-    const late = Array.from({ length: 5 }, () => begin('must-complete'))
+  it('never stops what finishes a write, and closes when that succeeds', () => {
+    const { answer, fail, refused, times } = startBreakers()
+    const finishing = by('a', 'storage', { callClass: 'must-complete' })
+    times(5, () => fail(a, unreachable))
+
+    times(10, () => fail(finishing, unreachable))
+    expect(refused(b)).toBe(1)
+    answer(finishing, 200)
+
+    expect(refused(b)).toBeNull()
+  })
+
+  it('lets the next call try before its time when a look at the target succeeds, and learns nothing else of it', () => {
+    const { answer, fail, refused, times } = startBreakers()
+    const look = by('heartbeat', 'token', { callClass: 'probe' })
+    times(10, () => fail(look, unreachable))
+    expect(refused(by('a', 'token'))).toBeNull()
+    times(5, () => fail(by('a', 'token'), unreachable))
+
+    answer(look, 200)
+
+    expect(refused(by('b', 'token'))).toBeNull()
+  })
+
+  it('is told of, and counted by host', () => {
+    const { answer, breakers, clock, events, times } = startBreakers()
+    const at = (origin: string) => ({ ...a, url: new URL(origin) })
+    const failing = (origin: string) => () => breakers.failed(breakers.acquire(at(origin)), unreachable)
+
+    times(5, failing('http://a.example'))
     clock.nowMs += 1000
-    call('success')
+    times(5, failing('http://b.example:81'))
 
-    for (const permit of [...early, ...late]) permit.end('failure')
-
-    expect(changes).toEqual(['opened', 'closed'])
-  })
-})
-
-describe('CircuitBreaker, for what settles', () => {
-  it('is never closed to it, and closes when it goes well', () => {
-    const { call, calls, changes, passes } = start()
-    calls('fffff')
-
-    expect(call('success', 'must-complete')).toBe(true)
-
-    expect(passes()).toBe(true)
-    expect(changes).toEqual(['opened', 'closed'])
-  })
-
-  it('counts its failures, but makes no open time longer by them', () => {
-    const { breaker, call } = start()
-
-    for (let count = 0; count < 20; count += 1) call('failure', 'must-complete')
-
-    expect([breaker.state, breaker.openForMs]).toEqual(['open', 1000])
-  })
-
-  it('takes it for the probe when one is due', () => {
-    const { breaker, clock, passes, begin } = opened()
-    clock.nowMs += 1000
-
-    const settling = begin('must-complete')
-    expect(passes()).toBe(false)
-    settling.end('failure')
-
-    expect(breaker.openForMs).toBe(2000)
-  })
-})
-
-describe('CircuitBreaker, for a look', () => {
-  it('lets the next call try before its time when the look went well', () => {
-    const { breaker, call, changes } = opened()
-
-    expect(call('success', 'probe')).toBe(true)
-
-    expect(breaker.state).toBe('half-open')
-    expect(changes).toEqual(['opened'])
-    expect([call('failure'), breaker.openForMs]).toEqual([true, 2000])
-  })
-
-  it('learns nothing from it else', () => {
-    const { breaker, call, clock, passes, begin } = start()
-
-    for (let count = 0; count < 30; count += 1) call('failure', 'probe')
-    expect(passes()).toBe(true)
-    for (const result of ['failure', 'failure', 'failure', 'failure'] as const) call(result)
-    call('success', 'probe')
-    call('failure')
-
-    expect(breaker.openForMs).toBe(1000)
-    call('failure', 'probe')
-    expect(breaker.openForMs).toBe(1000)
-    clock.nowMs += 1000
-    begin('probe')
-    expect(passes()).toBe(true)
-  })
-
-  it('is closed to it while the target wants to be left alone', () => {
-    const { breaker, call, clock, begin } = opened()
-    const early = begin('probe')
-    breaker.pause(60_000)
-
-    early.end('success')
-    expect([call('success', 'probe'), breaker.openForMs]).toEqual([false, 60_000])
-    clock.nowMs += 60_000
-
-    expect(call('success', 'probe')).toBe(true)
-  })
-})
-
-describe('CircuitBreaker.pause', () => {
-  it('opens at once, for so long', () => {
-    const { breaker, changes, clock, call } = start()
-
-    breaker.pause(120_000)
-    breaker.pause(5000)
-
-    expect([breaker.openForMs, changes]).toEqual([120_000, ['opened']])
-    clock.nowMs += 119_999
-    expect([call('success'), call('success', 'probe')]).toEqual([false, false])
+    expect(breakers.counts()).toEqual([
+      { target: 'token', open: 0, halfOpen: 0 },
+      { target: 'storage', open: 1, halfOpen: 1 },
+    ])
     clock.nowMs += 1
-    expect(call('success')).toBe(true)
-    expect(changes).toEqual(['opened', 'closed'])
+    answer(at('http://a.example'), 200)
+    expect(events.filter(({ isForAll }) => isForAll)).toMatchObject([
+      { host: 'a.example', change: 'opened' },
+      { host: 'b.example:81', change: 'opened' },
+      { host: 'a.example', change: 'closed' },
+    ])
   })
 
-  it('makes no later open time longer, however many calls were told', () => {
-    const { breaker, clock, call, begin } = start()
-    const permits = Array.from({ length: 5 }, () => begin())
-    for (const permit of permits) {
-      breaker.pause(10_000)
-      permit.end('ignored')
+  it('is kept of a thousand users and hosts at most', () => {
+    const { answer, breakers, refused, times } = startBreakers()
+
+    for (let user = 0; user < 1001; user += 1) {
+      times(5, () => answer(by(`user-${user}`), 500))
+      answer(by('well'), 200)
     }
-    clock.nowMs += 10_000
+    expect(refused(by('user-1000'))).not.toBeNull()
+    for (let host = 0; host < 1001; host += 1)
+      answer({ ...a, url: new URL(`http://host-${host}.example`) }, 500)
 
-    call('failure')
-
-    expect(breaker.openForMs).toBe(2000)
+    expect(refused(by('user-0'))).toBeNull()
+    expect(breakers.counts()).toHaveLength(2)
   })
 })
 
-describe('CircuitBreaker.end', () => {
-  it('can make the open time longer that it brings about, and no other', () => {
-    const { breaker, calls, begin } = start()
+describe('a token server that asks for a pause', () => {
+  const identity = (user: string) => by(user, 'token')
 
-    begin().end('failure', 20_000)
-    calls('fff')
-    begin().end('failure', 20_000)
+  it.each([500, 503, 429])('with %d gets no call for one identity, and those for others', (status) => {
+    const { answer, refused, clock, events } = startBreakers()
 
-    expect(breaker.openForMs).toBe(20_000)
-    begin('must-complete').end('failure', 30_000)
-    expect(breaker.openForMs).toBe(20_000)
-  })
-})
+    answer(identity('a'), status, { 'Retry-After': '119.5' })
 
-describe('CircuitBreaker.isForgotten', () => {
-  it('a minute after the last call, or after the next one was awaited', () => {
-    const closed = start()
-    closed.call('failure')
-    const open = opened()
-    for (const { clock } of [closed, open]) clock.nowMs += 59_999
-
-    expect([closed.breaker.isForgotten, open.breaker.isForgotten]).toEqual([false, false])
-    closed.clock.nowMs += 1
-    open.clock.nowMs += 1000
-    expect([closed.breaker.isForgotten, open.breaker.isForgotten]).toEqual([true, false])
-    open.clock.nowMs += 1
-    expect(open.breaker.isForgotten).toBe(true)
+    expect(refused(identity('a'))).toBe(120)
+    expect(refused(identity('b'))).toBeNull()
+    expect(refused(by('heartbeat', 'token', { callClass: 'probe' }))).toBeNull()
+    clock.nowMs += 119_999
+    expect(refused(identity('a'))).not.toBeNull()
+    clock.nowMs += 1
+    expect(refused(identity('a'))).toBeNull()
+    expect(events.some(({ isForAll }) => isForAll)).toBe(false)
   })
 
-  it('never while a call is under way', () => {
-    const { breaker, clock, begin } = start()
-    const permit = begin()
-    clock.nowMs += 10 * 60_000
+  it('gets none at all once it has told so to three identities at a time', () => {
+    const { answer, refused, clock } = startBreakers()
+    for (const user of ['a', 'b', 'c']) {
+      answer(identity(user), 429, { 'Retry-After': '60' })
+      clock.nowMs += 60_000
+    }
+    expect(refused(identity('x'))).toBeNull()
 
-    expect(breaker.isForgotten).toBe(false)
-    permit.end('ignored')
+    for (const user of ['d', 'e']) answer(identity(user), 429, { 'Retry-After': '60' })
+    answer(identity('f'), 429, { 'Retry-After': '30' })
+
+    expect(refused(identity('x'))).toBe(30)
+    expect(refused(identity('d'))).toBe(60)
+    expect(refused(by('heartbeat', 'token', { callClass: 'probe' }))).not.toBeNull()
+  })
+
+  it('is believed for five minutes at most, and until a date by its own clock', () => {
+    const of = (headers: Record<string, string>) => {
+      const { answer, refused } = startBreakers()
+      answer(identity('a'), 503, headers)
+      return refused(identity('a'))
+    }
+    const Date = 'Wed, 21 Oct 2026 07:28:00 GMT'
+    const later = 'Wed, 21 Oct 2026 07:28:40 GMT'
+
+    expect(of({ 'Retry-After': '9000' })).toBe(300)
+    expect(of({ Date, 'Retry-After': later })).toBe(40)
+    expect(of({ 'Retry-After': later })).toBeNull()
+  })
+
+  it('between requests is remembered for that identity, and for all once three were asked', () => {
+    const { breakers, clock } = startBreakers()
+    const ask = (user: string) => breakers.noteBackoff(identity(user), new Headers({ 'X-Backoff': '60' }))
+
+    ask('a')
+    ask('b')
+    expect(['a', 'b', 'x'].map((user) => breakers.backoffSeconds(identity(user)))).toEqual([60, 60, null])
+    ask('c')
+    expect(breakers.backoffSeconds(identity('x'))).toBe(60)
     clock.nowMs += 60_000
 
-    expect(breaker.isForgotten).toBe(true)
+    expect(['a', 'x'].map((user) => breakers.backoffSeconds(identity(user)))).toEqual([null, null])
+  })
+})
+
+/** A server behind a proxy that fails as planned, and a way to call it. */
+async function start(
+  options: Partial<UpstreamOptions> = {},
+  answer: () => Response = () => new Response('x'.repeat(100)),
+) {
+  const server = Bun.serve({ hostname: '127.0.0.1', port: 0, development: false, fetch: answer })
+  const proxy = await startFaultProxy({ target: server.url })
+  cleanups.push(
+    () => server.stop(true),
+    () => proxy.stop(),
+  )
+  // Time passes by itself only where a test waits for a timeout.
+  const skipped = { ms: 0 }
+  const exchanges: UpstreamCallSummary[] = []
+  const upstream = newUpstream({
+    observe: (call) => exchanges.push(call),
+    now: () => performance.now() + skipped.ms,
+    random: () => 0.5,
+    delay: async () => {},
+    ...options,
+  })
+  const send = (request: Partial<UpstreamRequest> = {}) =>
+    upstream.send({
+      target: 'storage',
+      method: 'GET',
+      url: new URL(proxy.url),
+      user: 'a',
+      headers: {},
+      timeoutMs: 3000,
+      maxBytes: 1000,
+      ...request,
+    })
+  const text = async (request: Partial<UpstreamRequest> = {}) => (await send(request)).bytes.length
+  return { proxy, skipped, exchanges, send, text }
+}
+
+const post = { method: 'POST', body: '[]' } as const
+
+describe('createUpstream, towards a target that keeps failing', () => {
+  it.each([
+    { kind: 'status', status: 502 },
+    { kind: 'reset-before' },
+    { kind: 'status', status: 302 },
+    { kind: 'reset-mid-body', afterBytes: 10 },
+  ] satisfies Fault[])('makes no call any more after five like %o', async (fault) => {
+    const { proxy, exchanges, text } = await start()
+    proxy.plan(() => fault)
+    for (let count = 0; count < 5; count += 1) await text(post).catch(() => {})
+
+    const write = await failureOf(text(post))
+    const read = await failureOf(text())
+
+    expect(write).toMatchObject({ failure: 'refused', applied: 'no', retryAfterSeconds: 1 })
+    expect(read).toMatchObject({ failure: 'refused', applied: 'no', retryAfterSeconds: 1 })
+    expect([proxy.requests.length, exchanges.length]).toEqual([5, 5])
+  })
+
+  it('does not ask once more when that is no longer allowed', async () => {
+    const { proxy, send } = await start()
+    proxy.plan(() => ({ kind: 'status', status: 500 }))
+
+    const answers: number[] = []
+    for (let count = 0; count < 3; count += 1) answers.push((await send()).status)
+
+    // The third is answered with what it got itself.
+    expect(answers).toEqual([500, 500, 500])
+    expect(proxy.requests).toHaveLength(5)
+  })
+
+  it('tries with one call, which is not repeated, and goes on when that goes well', async () => {
+    const { proxy, skipped, text } = await start()
+    proxy.plan(({ index }) => (index < 6 ? { kind: 'reset-before' } : index === 6 ? { kind: 'hang' } : null))
+    for (let count = 0; count < 5; count += 1) await text(post).catch(() => {})
+
+    skipped.ms += 1000
+    expect(await failureOf(text())).toMatchObject({ failure: 'connection-lost' })
+    expect(proxy.requests).toHaveLength(6)
+    expect(await failureOf(text())).toMatchObject({ failure: 'refused', retryAfterSeconds: 2 })
+
+    skipped.ms += 2000
+    const probe = text()
+    await proxy.waitFor(({ index }) => index === 6)
+    expect(await failureOf(text())).toMatchObject({ failure: 'refused', retryAfterSeconds: 1 })
+    proxy.release()
+    expect(await probe).toBe(100)
+
+    expect(await Promise.all([text(), text(), text(post)])).toEqual([100, 100, 100])
+    expect(proxy.requests).toHaveLength(10)
+  })
+
+  it('has judged a stream by its beginning, however it ends', async () => {
+    const { proxy, send, text } = await start({}, () => new Response('x'.repeat(1_000_000)))
+    proxy.plan(({ index }) => (index < 6 ? { kind: 'reset-mid-body', afterBytes: 300_000 } : null))
+
+    for (let count = 0; count < 6; count += 1) {
+      const { stream } = await send({ isStreamed: true })
+      expect(await failureOf(readBounded(stream!, 2_000_000))).toMatchObject({ failure: 'connection-lost' })
+    }
+
+    expect(await text({ maxBytes: 2_000_000 })).toBe(1_000_000)
+  })
+
+  it('learns nothing from a caller who hangs up', async () => {
+    const { proxy, text } = await start()
+    proxy.plan(() => ({ kind: 'hang' }))
+    const callers = Array.from({ length: 6 }, () => new AbortController())
+    const calls = callers.map((client) => failureOf(text({ client })))
+    await proxy.waitFor(({ index }) => index === 5)
+
+    for (const caller of callers) caller.abort()
+    await Promise.all(calls)
+    proxy.plan(() => null)
+
+    expect(await text()).toBe(100)
   })
 })

@@ -6,11 +6,12 @@ declare module 'hawk' {
     host: string
     port: number
     authorization: string
+    contentType?: string
   }
 
   interface HawkCredentials {
     id: string
-    key: string
+    key: string | Buffer
     algorithm: 'sha256'
     user: string
   }
@@ -19,7 +20,8 @@ declare module 'hawk' {
     server: {
       authenticate(
         request: HawkRequestLine,
-        lookUp: (id: string) => Promise<HawkCredentials>,
+        lookUp: (id: string) => Promise<HawkCredentials | null>,
+        options?: { payload?: string },
       ): Promise<{ credentials: HawkCredentials }>
     }
   }

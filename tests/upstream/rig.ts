@@ -1,5 +1,5 @@
 import { Breakers } from '../../src/upstream/circuit-breaker.ts'
-import { callLimitsFor } from '../../src/upstream/concurrency-limits.ts'
+import { ConcurrencyLimits } from '../../src/upstream/concurrency-limits.ts'
 import { createUpstream } from '../../src/upstream/send.ts'
 import { createSyncStorage } from '../../src/upstream/sync-storage.ts'
 import { TokenServer } from '../../src/upstream/token-server.ts'
@@ -30,9 +30,10 @@ export async function startRig(options: SandboxOptions = {}) {
   }
   const random = () => 0.5
   const now = () => clock.nowMs
-  const upstream = newUpstream({ observe: (it) => exchanges.push(it), random, delay })
+  const breakers = new Breakers({ now: () => performance.now(), random })
+  const upstream = newUpstream({ observe: (it) => exchanges.push(it), random, delay, breakers })
   const { send } = upstream
-  const tokenServer = new TokenServer({ url: sandbox.tokenServerUrl, send, timeoutMs: 5000, now })
+  const tokenServer = new TokenServer({ url: sandbox.tokenServerUrl, send, breakers, timeoutMs: 5000, now })
   const renewals: SyncCredentials[] = []
   let nonces = 0
 
@@ -92,7 +93,8 @@ export async function startRig(options: SandboxOptions = {}) {
 export function newUpstream(options: Partial<UpstreamOptions> = {}) {
   const { now = () => performance.now(), random = () => 0.5 } = options
   return createUpstream({
-    limits: callLimitsFor(512),
+    limits: new ConcurrencyLimits(1024, { maxRequests: 512, maxListsOfUser: 8 }),
+    http2: true,
     breakers: new Breakers({ now, random }),
     observe: () => {},
     delay: async () => {},

@@ -1,7 +1,9 @@
 import { createServer } from 'node:net'
 import { afterEach, describe, expect, it, jest } from 'bun:test'
+import { UpstreamError } from '../../src/domain/errors.ts'
 import { readBounded } from '../../src/upstream/answer.ts'
-import { callLimitsFor } from '../../src/upstream/concurrency-limits.ts'
+import { ConcurrencyLimits } from '../../src/upstream/concurrency-limits.ts'
+import { eventually } from '../support/eventually.ts'
 import { startFaultProxy } from '../support/fault-proxy.ts'
 import { freePort } from '../support/free-port.ts'
 import { failureOf, newUpstream } from './rig.ts'
@@ -42,6 +44,7 @@ function makeSend(base: string, options: Partial<UpstreamOptions> = {}) {
       target: 'storage',
       method: 'GET',
       url: new URL(request.path ?? '/x', base),
+      user: 'a',
       headers: {},
       timeoutMs: 20_000,
       maxBytes: 1_000_000,
@@ -89,6 +92,7 @@ describe('createSend', () => {
     expect(headers.toJSON()).toEqual({
       accept: '*/*',
       'accept-encoding': 'identity',
+      connection: 'keep-alive',
       'content-length': '18',
       'content-type': 'application/json',
       host: new URL(proxy.url).host,
@@ -100,7 +104,7 @@ describe('createSend', () => {
     ])
   })
 
-  it.each(['PUT', 'POST', 'DELETE'] as const)(
+  it.each(['POST', 'DELETE'] as const)(
     'never sends a %s twice, however its connection dies',
     async (method) => {
       const { proxy, send, text } = await start()
@@ -258,12 +262,12 @@ describe('createSend', () => {
   it('is unreachable, with certainty, when nobody listens', async () => {
     const { send, exchanges } = makeSend(`http://127.0.0.1:${freePort()}`)
 
-    const write = await failureOf(send({ method: 'PUT', body: '{}' }))
+    const write = await failureOf(send({ method: 'POST', body: '{}' }))
     const read = await failureOf(send())
 
     expect(write).toMatchObject({ failure: 'unreachable', applied: 'no' })
     expect(read).toMatchObject({ failure: 'unreachable' })
-    expect(exchanges.map(({ method }) => method)).toEqual(['PUT', 'GET', 'GET'])
+    expect(exchanges.map(({ method }) => method)).toEqual(['POST', 'GET', 'GET'])
   })
 
   it('is unreachable when there is no such host', async () => {
@@ -318,13 +322,13 @@ describe('createSend', () => {
     const before = failureOf(send({ client: early }))
     await proxy.waitFor(({ index }) => index === 0)
     early.abort()
-    expect(await before).toMatchObject({ failure: 'connection-lost' })
+    expect(await before).toMatchObject({ failure: 'abandoned' })
 
     const answer = await send({ client: late, isStreamed: true })
     const after = failureOf(readBounded(answer.stream!, 1_000_000))
     late.abort()
-    expect(await after).toMatchObject({ failure: 'connection-lost' })
-    expect(await failureOf(send({ client: late }))).toMatchObject({ failure: 'connection-lost' })
+    expect(await after).toMatchObject({ failure: 'abandoned' })
+    expect(await failureOf(send({ client: late }))).toMatchObject({ failure: 'abandoned' })
   })
 
   it('reads no more than allowed, whether the size is announced or not', async () => {
@@ -365,21 +369,13 @@ describe('createSend', () => {
 
     expect(await makeSend(base, { ca: own.cert }).text()).toBe('ok')
     for (const options of [{}, { ca: other.cert }]) {
-      const failure = await failureOf(makeSend(base, options).send({ method: 'PUT', body: '{}' }))
+      const failure = await failureOf(makeSend(base, options).send({ method: 'POST', body: '{}' }))
       expect(failure).toMatchObject({ failure: 'unreachable', applied: 'no' })
     }
   })
 
   it('leaves no place taken, whatever becomes of a call', async () => {
-    const limits = {
-      token: 1,
-      storageNode: 1,
-      storage: 1,
-      streams: 1,
-      largeAnswers: 8,
-      waiting: 0,
-      waitMs: 50,
-    }
+    const limits = new ConcurrencyLimits(1, { maxRequests: 0, maxListsOfUser: 8 })
     const { proxy, send, text } = await start(() => new Response('x'.repeat(400_000)), {
       limits,
       stallMs: 50,
@@ -415,99 +411,46 @@ describe('createSend', () => {
   })
 })
 
-describe('the limits of calls under way', () => {
-  it('shed what does not fit, let a few wait, and keep token server and nodes apart', async () => {
-    const limits = {
-      token: 1,
-      storageNode: 2,
-      storage: 3,
-      streams: 1,
-      largeAnswers: 8,
-      waiting: 1,
-      waitMs: 60,
-    }
+describe('the limits of calls in flight', () => {
+  it('shed what does not fit, let a few wait, and keep users, nodes and the token server apart', async () => {
+    // 4 for the token server and 8 for lists leave 20 for storages, of which one node has 14.
+    const limits = new ConcurrencyLimits(32, { maxRequests: 1, maxListsOfUser: 8 })
     const { proxy, send, exchanges } = await start(undefined, { limits })
     const other = await startFaultProxy({ target: proxy.url })
     cleanups.push(() => other.stop())
     proxy.plan(({ path }) => (path === '/hang' ? { kind: 'hang' } : null))
-    const hanging = [send({ path: '/hang' }), send({ path: '/hang' })]
-    await proxy.waitFor(({ index }) => index === 1)
+    const hanging = Array.from({ length: 20 }, () => send({ path: '/hang' }).catch((error: unknown) => error))
+    await eventually('as many hang as one user may have', () => Promise.resolve(proxy.requests.length === 10))
 
-    const waiting = failureOf(send())
-    const shed = await failureOf(send())
-    const token = await send({ target: 'token' })
-    const elsewhere = await send({ url: new URL(other.url) })
-
-    expect(shed).toMatchObject({ failure: 'overload', applied: 'no' })
-    expect(await waiting).toMatchObject({ failure: 'overload', applied: 'no' })
-    expect([token.status, elsewhere.status]).toEqual([200, 200])
+    const [ofOther, elsewhere, token] = await Promise.all([
+      send({ user: 'b' }),
+      send({ url: new URL(other.url) }),
+      send({ target: 'token' }),
+    ])
     proxy.release()
-    await Promise.all(hanging)
-    expect(exchanges.filter(({ failure }) => failure === 'overload')).toHaveLength(2)
+    await eventually('the waiting ones are sent', () => Promise.resolve(proxy.requests.length > 14))
+    proxy.release()
+    const failures = (await Promise.all(hanging)).filter((it) => it instanceof UpstreamError)
+
+    expect([ofOther.status, elsewhere.status, token.status]).toEqual([200, 200, 200])
+    expect(failures).toMatchObject(Array.from({ length: 6 }, () => ({ failure: 'overload', applied: 'no' })))
+    expect(exchanges.filter(({ failure }) => failure === 'overload')).toHaveLength(6)
   })
 
-  it('are not held by a stream whose reader has got its beginning, and has a permit for that', async () => {
-    const limits = {
-      token: 1,
-      storageNode: 1,
-      storage: 1,
-      streams: 2,
-      largeAnswers: 8,
-      waiting: 0,
-      waitMs: 50,
-    }
-    const { send, upstream } = await start(() => new Response('x'.repeat(4_000_000)), { limits })
+  it('are not held by a stream whose reader has got its beginning', async () => {
+    const limits = new ConcurrencyLimits(1, { maxRequests: 1, maxListsOfUser: 8 })
+    const { send } = await start(() => new Response('x'.repeat(4_000_000)), { limits })
 
-    const permits = [await upstream.acquireStream(), await upstream.acquireStream()]
-    const refused = await failureOf(upstream.acquireStream())
     const streams = []
-    for (let count = 0; count < 3; count += 1) {
+    for (let count = 0; count < 4; count += 1) {
       const { stream } = await send({ isStreamed: true })
       await stream!.read()
       stream!.releasePermit()
       streams.push(stream!)
     }
+
+    expect(streams).toHaveLength(4)
     for (const stream of streams) stream.cancel()
-    permits[0]!()
-
-    expect(refused).toMatchObject({ failure: 'overload', applied: 'no' })
-    expect(await upstream.acquireStream()).toBeFunction()
-    // Permits that were given back early are not given back again: there is one, and no second.
-    const held = await send({ isStreamed: true })
-    expect(await failureOf(send())).toMatchObject({ failure: 'overload' })
-    held.stream!.cancel()
-  })
-
-  it('follow from how many requests are served at a time, and leave room in the slots of fetch', () => {
-    const few = callLimitsFor(512)
-    const many = callLimitsFor(4000)
-
-    expect([few.storageNode, many.storageNode]).toEqual([64, 160])
-    for (const { token, storage, streams } of [few, many]) expect(token + storage + streams).toBe(256)
-    expect(many.waiting).toBeGreaterThanOrEqual(4000)
-  })
-
-  it('admit who waits as soon as somebody leaves', async () => {
-    const limits = {
-      token: 1,
-      storageNode: 1,
-      storage: 1,
-      streams: 1,
-      largeAnswers: 8,
-      waiting: 1,
-      waitMs: 5000,
-    }
-    const { proxy, text } = await start(undefined, { limits })
-    proxy.plan(({ index }) => (index === 0 ? { kind: 'hang' } : null))
-
-    const first = text()
-    await proxy.waitFor(({ index }) => index === 0)
-    const second = text()
-    // By the time of this answer the first call is held.
-    await fetch(proxy.url)
-    proxy.release()
-
-    expect(await Promise.all([first, second])).toEqual(['ok', 'ok'])
   })
 })
 

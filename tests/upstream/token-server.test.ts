@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, it } from 'bun:test'
 import { createIdentity } from '../../src/domain/credentials.ts'
 import { UpstreamError } from '../../src/domain/errors.ts'
+import { Breakers } from '../../src/upstream/circuit-breaker.ts'
 import { TokenServer } from '../../src/upstream/token-server.ts'
 import { startSandbox } from '../support/sandbox.ts'
 import { startFaultProxy } from '../support/fault-proxy.ts'
@@ -24,9 +25,10 @@ async function start(options: SandboxOptions & { suffix?: string; user?: UserOpt
     () => proxy.stop(),
   )
   const user = sandbox.addUser('somebody', options.user)
-  const { send } = newUpstream({ now })
+  const breakers = new Breakers({ now, random: () => 0.5 })
+  const { send } = newUpstream({ now, breakers })
   const url = proxy.url + (options.suffix ?? '')
-  const tokenServer = new TokenServer({ url, send, timeoutMs: 20_000, now })
+  const tokenServer = new TokenServer({ url, send, breakers, timeoutMs: 20_000, now })
   const identity = createIdentity({
     scheme: 'BrowserID',
     assertion: user.assertion(),
@@ -224,10 +226,10 @@ describe('exchange', () => {
 
     await tokenServer.exchange(identity)
 
-    expect(tokenServer.backoffs!.secondsOf(identity)).toBe(60)
-    expect(tokenServer.backoffs!.secondsOf({ ...identity, assertion: 'another' })).toBeNull()
+    expect(tokenServer.backoffSeconds(identity)).toBe(60)
+    expect(tokenServer.backoffSeconds({ ...identity, assertion: 'another' })).toBeNull()
     clock.nowMs += 60_000
-    expect(tokenServer.backoffs!.secondsOf(identity)).toBeNull()
+    expect(tokenServer.backoffSeconds(identity)).toBeNull()
   })
 
   it('asks everybody for a pause once three identities were asked for one', async () => {
@@ -240,7 +242,7 @@ describe('exchange', () => {
     const heard: (number | null)[] = []
     for (const user of others) {
       await tokenServer.exchange({ ...identity, assertion: user.assertion(), clientState: user.clientState })
-      heard.push(tokenServer.backoffs!.secondsOf(stranger))
+      heard.push(tokenServer.backoffSeconds(stranger))
     }
 
     expect(heard).toEqual([null, 60])
@@ -340,6 +342,7 @@ describe('exchange', () => {
       status: 200,
       headers: new Headers(),
       bytes: Buffer.from(JSON.stringify(value)),
+      isTooLong: false,
       stream: null,
     })
     const tokenServer = new TokenServer({
@@ -347,6 +350,7 @@ describe('exchange', () => {
       send,
       timeoutMs: 1,
       now: () => 0,
+      breakers: new Breakers({ now: () => 0, random: () => 0.5 }),
     })
     const identity = createIdentity({ scheme: 'BrowserID', assertion: 'a', clientState: 'b' })
 
