@@ -3,13 +3,13 @@ import { planChanges } from './plan.ts'
 import { zeroTimestamp } from '../domain/timestamp.ts'
 import { simulate } from './simulate.ts'
 import type { ServiceError } from '../domain/errors.ts'
-import type { OperationOutcome } from '../domain/operation.ts'
+import type { OperationOutcome, Rejection } from '../domain/operation.ts'
 import type { Snapshot, StorageLimits } from '../domain/record-storage.ts'
 import type { SyncRecord } from '../domain/record.ts'
 import type { Timestamp } from '../domain/timestamp.ts'
 import type { CollectionPlan } from './plan.ts'
 import type { ProbeVerdict, VisibleStep } from './probe.ts'
-import type { CollectionView, CommittedPrefix, NumberedOperation, Rejection, Simulation } from './simulate.ts'
+import type { CollectionView, CommitTimes, NumberedOperation, Simulation } from './simulate.ts'
 
 /** What a transaction has done to one record, and what an undo needs to know. */
 export interface AppliedChange {
@@ -19,36 +19,34 @@ export interface AppliedChange {
   leftAt: Timestamp | null
   /** A ttl was written, so the earlier expiry is lost. */
   wroteTtl: boolean
-  wroteSortindex: boolean
   /** A payload or a sortindex was written. */
   wroteVersion: boolean
+  wroteSortindex: boolean
+}
+
+/** The moment of the one visible step, and the plan that it carried out. */
+interface Commit {
+  at: Timestamp
+  step: VisibleStep
+  plan: CollectionPlan
 }
 
 /**
- * The state of one collection within a transaction: what was read, what has been applied since, and what follows from
- * both for each operation. It does no I/O. An operation on a record is judged once: as soon as its effect is upstream it
- * is settled, and later writes of others do not change its outcome.
+ * The state of one collection within a transaction: what was read, what has been committed, and what follows from both
+ * for each operation. It does no I/O. All changes of a collection become visible in one step.
  */
 export class CollectionState {
-  /** The changes applied so far, by record id. */
-  readonly applied = new Map<string, AppliedChange>()
+  readonly #operations: NumberedOperation[]
   readonly #rejected = new Map<string, Rejection>()
   #failure: ServiceError | null = null
   #limits: StorageLimits | null = null
-  /** The simulation and its plan; null as soon as anything changes that they follow from. */
-  #decided: { simulation: Simulation; plan: CollectionPlan } | null = null
-  /** Whether all changes are upstream, so that nothing is decided any more. */
-  #isSettled = false
-  readonly #operations: NumberedOperation[]
-  readonly #prefixes = new Map<string, CommittedPrefix[]>()
-  readonly #writtenAt = new Map<string, Timestamp>()
-  /** Records that got a new version from the commit of a staged batch, even if only their ttl was written. */
-  readonly #stagedAt = new Map<string, Timestamp>()
-  readonly #inherited = new Map<string, number>()
   #view: CollectionView = { timestamp: zeroTimestamp, records: new Map(), lists: new Map(), count: null }
   #since = zeroTimestamp
-  #committedAt: Timestamp | null = null
-  #wasRefreshed = false
+  /** The simulation and its plan; null as soon as anything changes that they follow from. */
+  #decided: { simulation: Simulation; plan: CollectionPlan } | null = null
+  #commit: Commit | null = null
+  /** When deletions took place, if that was after the commit. */
+  #deletedAt: Timestamp | null = null
 
   constructor(operations: NumberedOperation[]) {
     this.#operations = operations
@@ -64,36 +62,31 @@ export class CollectionState {
     return this.#since
   }
 
-  /** Whether another writer may have changed the collection after our first step, and overwritten what we wrote. */
-  get mayHaveConcurrentWrites(): boolean {
-    return this.#wasRefreshed || this.#since !== this.#committedAt
-  }
-
-  /** Whether a part of the changes is upstream. */
+  /** Whether the changes are upstream. */
   get isVisible(): boolean {
-    return this.#committedAt !== null
+    return this.#commit !== null
   }
 
-  /** The changes that remain. */
+  /** What is to be written, or was. */
   get plan(): CollectionPlan {
-    return this.#decide().plan
+    return this.#commit?.plan ?? this.#decide().plan
   }
 
+  /** Whether anything remains to be written. */
   get hasChanges(): boolean {
-    const { resets, puts, deletes } = this.plan
-    return resets.size + puts.length + deletes.length > 0
+    return this.#commit === null && this.plan.writes.length > 0
   }
 
-  /** No further write is possible. The error becomes the outcome of the operations that are not settled. */
+  /** No write is possible. The error becomes the outcome of the operations that would write. */
   fail(error: ServiceError): void {
     this.#failure = error
-    this.#reconsider()
+    this.#decided = null
   }
 
   /** Judges and plans the writes by the storage's limits. */
   applyLimits(limits: StorageLimits): void {
     this.#limits = limits
-    this.#reconsider()
+    this.#decided = null
   }
 
   /** The storage refused these records. */
@@ -106,36 +99,12 @@ export class CollectionState {
   restart(view: CollectionView): void {
     this.#view = view
     this.#since = view.timestamp
-    this.#rejected.clear()
     this.#decided = null
   }
 
   /** The collection was empty at that moment. Called only before anything is written. */
-  goOnFrom(at: Timestamp): void {
+  continueFrom(at: Timestamp): void {
     this.#since = at
-  }
-
-  /** Continues with newer versions of the records whose operations are not settled. */
-  refresh(snapshot: Snapshot): void {
-    this.#wasRefreshed = true
-    this.#reconsider()
-    this.#view = { ...this.#view, records: snapshot.records }
-    this.#since = snapshot.timestamp
-  }
-
-  /** Records that were created without a sortindex. */
-  get createdWithoutSortindex(): string[] {
-    return [...this.applied].flatMap(([id, { before, leftAt, wroteSortindex }]) =>
-      before === null && leftAt !== null && !wroteSortindex ? [id] : [],
-    )
-  }
-
-  /** Records what the storage made of the records that were created. */
-  noteCreated({ records }: Snapshot): void {
-    for (const { id, lastModified, sortindex } of records.values()) {
-      const isOurs = lastModified === this.#writtenAt.get(id)
-      if (isOurs && sortindex !== undefined) this.#inherited.set(id, sortindex)
-    }
   }
 
   /** What a snapshot shows about a step whose answer was lost. */
@@ -143,127 +112,81 @@ export class CollectionState {
     return judgeProbe(step, this.#view.records, this.#since, probe)
   }
 
-  /** Records that a step is upstream, except for the refused ids. */
-  settle(step: VisibleStep, at: Timestamp, refused: Map<string, Rejection>): void {
-    const { simulation, plan } = this.#decide()
-    this.#isSettled = refused.size === 0 && isLast(step, plan)
-    if (step.kind === 'remove') this.#settleRemoval(step.ids, plan)
-    else this.#settleWrite(step, at, refused, plan)
-    this.#since = at
-    this.#committedAt = at
-    this.#decided = this.#isSettled ? { simulation, plan: planChanges(new Map(), this.#limits) } : null
+  /**
+   * Records that the step is upstream since that moment, except for the refused ids. `seenAt`: the collection's timestamp when
+   * that was seen, which may be later than the step.
+   */
+  settle(step: VisibleStep, at: Timestamp, refused: Map<string, Rejection>, seenAt = at): void {
+    this.#commit = { at, step, plan: this.plan }
+    this.#since = seenAt
+    if (refused.size > 0) this.reject(refused)
   }
 
-  /** The collection's timestamp as the operation of that index sees it. Called once everything is settled. */
+  /**
+   * Records that the rows of the deleted records were removed at that moment, with no other writer in between. A client that is told a
+   * moment after another writer's change would never fetch that change.
+   */
+  settleRemoval(at: Timestamp): void {
+    if (this.#since === this.#commit?.at) this.#deletedAt = at
+  }
+
+  /** The deleted records whose rows are still there, because a write has deleted them. */
+  get expiredRows(): string[] {
+    const { applied } = this
+    return this.#commit?.step.kind === 'write' ? this.plan.deletes.filter((id) => applied.has(id)) : []
+  }
+
+  /** The changes that are upstream, by record id. */
+  get applied(): Map<string, AppliedChange> {
+    const applied = new Map<string, AppliedChange>()
+    if (this.#commit === null) return applied
+    const { at, step, plan } = this.#commit
+    const wasStaged = step.kind === 'write' && step.batch !== null
+    for (const { id, payload, sortindex, ttlSeconds } of plan.writes) {
+      if (this.#rejected.has(id)) continue
+      const before = this.#view.records.get(id) ?? null
+      const wroteVersion = payload !== undefined || sortindex !== undefined
+      const isGone = ttlSeconds !== undefined && ttlSeconds <= 0
+      const version = wroteVersion || wasStaged ? at : (before?.lastModified ?? at)
+      const wroteTtl = ttlSeconds !== undefined
+      const leftAt = isGone ? null : version
+      const wroteSortindex = sortindex !== undefined
+      applied.set(id, { before, leftAt, wroteTtl, wroteVersion, wroteSortindex })
+    }
+    return applied
+  }
+
+  /** The collection's timestamp as the operation of that index sees it. */
   timestampAt(index: number): Timestamp {
     const { effectiveFrom } = this.#decide().simulation
-    return index > effectiveFrom ? (this.#committedAt ?? this.#view.timestamp) : this.#view.timestamp
+    return index > effectiveFrom ? this.#times.collection : this.#view.timestamp
   }
 
-  /** The outcome of each operation, by its index. Called once everything is settled. */
-  outcomes(): Map<number, OperationOutcome> {
-    const collection = this.#committedAt ?? this.#view.timestamp
-    // A record created and deleted inside the batch was never written; it gets the first timestamp after the snapshot.
-    const moment = this.#committedAt ?? ((collection + resolutionMs) as Timestamp)
-    const times = {
-      collection,
-      record: (id: string) => this.#writtenAt.get(id) ?? moment,
-      touched: (id: string) => this.#stagedAt.get(id) ?? null,
-      inherited: (id: string) => this.#inherited.get(id) ?? null,
+  /** The outcome of the operation of that index; before the commit with timestamps that are not the true ones. */
+  outcome(index: number): OperationOutcome {
+    return this.#decide().simulation.answers.get(index)!(this.#times)
+  }
+
+  get #times(): CommitTimes {
+    if (this.#commit === null) {
+      // What was created and deleted inside the batch was never written; it gets the first timestamp after the snapshot.
+      const { timestamp } = this.#view
+      const next = (timestamp + resolutionMs) as Timestamp
+      return { written: next, deleted: next, collection: timestamp, wasStaged: false }
     }
-    const outcomes = new Map<number, OperationOutcome>()
-    for (const [index, answer] of this.#decide().simulation.answers) outcomes.set(index, answer(times))
-    return outcomes
+    const { at, step } = this.#commit
+    const last = this.#deletedAt ?? at
+    const wasStaged = step.kind === 'write' && step.batch !== null
+    return { written: at, deleted: last, collection: last, wasStaged }
   }
 
   #decide(): { simulation: Simulation; plan: CollectionPlan } {
     if (this.#decided) return this.#decided
     const simulation = simulate(this.#operations, this.#view, {
-      prefixes: this.#prefixes,
       rejected: this.#rejected,
       failure: this.#failure,
       maxPayloadBytes: this.#limits?.maxRecordPayloadBytes ?? Number.POSITIVE_INFINITY,
     })
     return (this.#decided = { simulation, plan: planChanges(simulation.changes, this.#limits) })
   }
-
-  #reconsider(): void {
-    if (!this.#isSettled) this.#decided = null
-  }
-
-  #settleRemoval(ids: string[], { resets, deletes }: CollectionPlan): void {
-    for (const id of ids) {
-      this.applied.set(id, {
-        before: this.#before(id),
-        leftAt: null,
-        wroteTtl: true,
-        wroteSortindex: false,
-        wroteVersion: true,
-      })
-      const resetAt = resets.get(id)
-      this.#closePrefix(id, resetAt === undefined ? Number.POSITIVE_INFINITY : resetAt + 1)
-    }
-    const records = new Map(this.#view.records)
-    for (const id of ids) records.delete(id)
-    this.#view = { ...this.#view, records }
-    // No other write was due, so everything that was decided without a write happened at this moment.
-    if (resets.size === 0) this.#closeAllBut(new Set(deletes))
-  }
-
-  #settleWrite(
-    step: Extract<VisibleStep, { kind: 'write' }>,
-    at: Timestamp,
-    refused: Map<string, Rejection>,
-    { puts, deletes }: CollectionPlan,
-  ): void {
-    for (const { id, payload, sortindex, ttlSeconds } of step.records) {
-      const reason = refused.get(id)
-      if (reason) {
-        this.#rejected.set(id, reason)
-        continue
-      }
-      const before = this.#before(id)
-      const wroteVersion = payload !== undefined || sortindex !== undefined
-      const wasStaged = step.batch !== undefined
-      const isGone = ttlSeconds !== undefined && ttlSeconds <= 0
-      this.applied.set(id, {
-        before,
-        leftAt: isGone ? null : wroteVersion || wasStaged ? at : (before?.lastModified ?? at),
-        wroteTtl: ttlSeconds !== undefined,
-        wroteSortindex: sortindex !== undefined,
-        wroteVersion,
-      })
-      this.#writtenAt.set(id, at)
-      if (wasStaged) this.#stagedAt.set(id, at)
-      this.#closePrefix(id, Number.POSITIVE_INFINITY)
-    }
-    this.#closeAllBut(new Set([...puts.map(({ id }) => id), ...deletes]))
-  }
-
-  // An undo restores what other writers made of the record after our first step.
-  #before(id: string): SyncRecord | null {
-    return this.#view.records.get(id) ?? this.applied.get(id)?.before ?? null
-  }
-
-  #closeAllBut(open: Set<string>): void {
-    for (const { operation } of this.#operations) {
-      if ('id' in operation && !open.has(operation.id)) {
-        this.#closePrefix(operation.id, Number.POSITIVE_INFINITY)
-      }
-    }
-  }
-
-  #closePrefix(id: string, until: number): void {
-    if (this.#isSettled) return
-    const prefixes = this.#prefixes.get(id) ?? []
-    if (prefixes.at(-1)?.until === Number.POSITIVE_INFINITY) return
-    const base = this.#view.records.get(id) ?? null
-    this.#prefixes.set(id, [...prefixes, { until, base, rejection: this.#rejected.get(id) ?? null }])
-  }
-}
-
-/** Whether the plan has nothing beside this step. */
-function isLast(step: VisibleStep, { resets, puts, deletes }: CollectionPlan): boolean {
-  if (resets.size > 0) return false
-  return step.kind === 'remove' || (deletes.length === 0 && step.records.length === puts.length)
 }

@@ -32,19 +32,24 @@ export class Pace {
 
   /** Throws when it is too late to begin anything new. Called only while nothing is visible upstream. */
   requireTime(): void {
-    const { now, deadlineAtMs, commitReserveMs } = this.#options
-    if (now() < deadlineAtMs - commitReserveMs) return
+    if (this.leftMs > 0) return
     throw new UpstreamError('timeout', 'Cannot begin to commit: the time for the request is used up', {
       applied: 'no',
     })
   }
 
-  /** From now on attempts go on for as long as the deadline leaves time for an undo, and for the patience at least. */
+  /** The time in ms until it is too late to begin anything new. */
+  get leftMs(): number {
+    const { now, deadlineAtMs, commitReserveMs } = this.#options
+    return deadlineAtMs - commitReserveMs - now()
+  }
+
+  /** From now on retry until the deadline less the reserve, and for the patience at least. */
   beginCommit(): void {
     this.#extendTo(this.#options.deadlineAtMs - this.#options.commitReserveMs)
   }
 
-  /** From now on attempts go on until the deadline, and for the patience at least. */
+  /** From now on retry until the deadline, and for the patience at least. */
   beginUndo(): void {
     this.#extendTo(this.#options.deadlineAtMs)
   }
@@ -58,6 +63,11 @@ export class Pace {
   async pause(): Promise<void> {
     const { delay, random } = this.#options
     await delay(shortestPauseMs + random() * (longestPauseMs - shortestPauseMs))
+  }
+
+  /** Waits so many ms. */
+  async wait(ms: number): Promise<void> {
+    await this.#options.delay(ms)
   }
 
   /**
@@ -76,7 +86,7 @@ export class Pace {
   }
 }
 
-/** What a transaction reports to logs and metrics: no ids, no contents, no owners. */
+/** What a transaction reports to logs and metrics: no contents, no owners; ids only of records that wait to be removed. */
 export type TransactionEvent =
   /** Nothing had to be written. */
   | { kind: 'read-only' }
@@ -92,61 +102,5 @@ export type TransactionEvent =
   | { kind: 'partial'; collections: string[] }
   /** It is unknown whether the writes to these collections were applied. */
   | { kind: 'unknown'; collections: string[] }
-
-/**
- * Runs the tasks, at most `limit` at a time. After the first failure no further task is started; the failure is thrown
- * once the tasks in flight have ended, so that nothing runs on unobserved.
- */
-export async function runBounded(tasks: (() => Promise<void>)[], limit = 8): Promise<void> {
-  const waiting = [...tasks]
-  const failures: unknown[] = []
-  const lanes = Array.from({ length: Math.min(limit, tasks.length) }, async () => {
-    for (let task = waiting.shift(); task && failures.length === 0; task = waiting.shift()) {
-      try {
-        await task()
-      } catch (error) {
-        failures.push(error)
-      }
-    }
-  })
-  await Promise.all(lanes)
-  if (failures.length > 0) throw failures[0]
-}
-
-/**
- * In-process mutexes by name. They keep writers of this process apart; the storage's conditions keep writers elsewhere
- * apart.
- */
-export class Locks {
-  readonly #tails = new Map<string, Promise<void>>()
-
-  /** How many names are held at the moment. */
-  get size(): number {
-    return this.#tails.size
-  }
-
-  /**
-   * Waits until all the names are free, first come first served, and locks them. The function that comes back unlocks
-   * them; further calls of it do nothing. Names are locked in sorted order, so that two callers with the same names can't
-   * wait for each other.
-   */
-  async acquire(names: Iterable<string>): Promise<() => void> {
-    const releases: (() => void)[] = []
-    for (const name of [...new Set(names)].sort()) releases.push(await this.#acquireOne(name))
-    return () => {
-      for (const release of releases.splice(0)) release()
-    }
-  }
-
-  async #acquireOne(name: string): Promise<() => void> {
-    const { promise: released, resolve: release } = Promise.withResolvers<void>()
-    const before = this.#tails.get(name)
-    const tail = before ? before.then(() => released) : released
-    this.#tails.set(name, tail)
-    await before
-    return () => {
-      if (this.#tails.get(name) === tail) this.#tails.delete(name)
-      release()
-    }
-  }
-}
+  /** The rows of these deleted records could not be removed: what another client writes there is not seen. */
+  | { kind: 'unremoved'; collections: string[]; ids: string[] }

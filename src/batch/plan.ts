@@ -1,30 +1,33 @@
 import type { RecordWrite, StorageLimits } from '../domain/record-storage.ts'
-import type { Change } from './simulate.ts'
 
-/** The changes that one collection still needs, in this order. */
+/** What one collection still needs: one upload, or one deletion. */
 export interface CollectionPlan {
-  /** Records to delete before they are created again, each with the index of the operation that deleted them. */
-  resets: Map<string, number>
-  puts: RecordWrite[]
-  /** The puts in portions that the storage accepts. */
+  /** What is written, records to be deleted included: a write with a ttl of 0 is a deletion that commits together with the others. */
+  writes: RecordWrite[]
+  /** The writes in portions that the storage accepts. */
   uploads: RecordWrite[][]
-  /** Deletions come last because they are the hardest to undo. */
+  /** The records to be deleted. */
   deletes: string[]
 }
 
-/** Sorts changes into the order in which they are carried out. Limits are null while they are not known. */
-export function planChanges(changes: Map<string, Change>, limits: StorageLimits | null): CollectionPlan {
-  const plan: CollectionPlan = { resets: new Map(), puts: [], uploads: [], deletes: [] }
+/** Limits are null while they are not known. */
+export function planChanges(
+  changes: Map<string, RecordWrite | null>,
+  limits: StorageLimits | null,
+): CollectionPlan {
+  const deletes: string[] = []
+  const writes: RecordWrite[] = []
   for (const [id, change] of changes) {
-    if (change.kind === 'delete') {
-      plan.deletes.push(id)
-      continue
-    }
-    plan.puts.push(change.write)
-    if (change.resetAt !== null) plan.resets.set(id, change.resetAt)
+    if (change === null) deletes.push(id)
+    else writes.push(change)
   }
-  plan.uploads = splitIntoUploads(plan.puts, limits)
-  return plan
+  for (const id of deletes) writes.push(deletionOf(id))
+  return { writes, uploads: splitIntoUploads(writes, limits), deletes }
+}
+
+/** The write that deletes a record. Its row stays, expired, until it is removed. */
+export function deletionOf(id: string): RecordWrite {
+  return { id, ttlSeconds: 0 }
 }
 
 /** What every storage accepts in one upload, those included that announce no limits. */
@@ -41,10 +44,8 @@ const smallestLimits: StorageLimits = {
  * record.
  */
 export function fitsAnyStorage(records: { payload?: string }[]): boolean {
-  return (
-    records.length <= 1 &&
-    records.every(({ payload = '' }) => Buffer.byteLength(payload) <= smallestLimits.maxRecordPayloadBytes)
-  )
+  const [{ payload = '' } = {}] = records
+  return records.length <= 1 && Buffer.byteLength(payload) <= smallestLimits.maxRecordPayloadBytes
 }
 
 /** Splits records into uploads that the storage accepts. A record that is too long gets an upload of its own. */

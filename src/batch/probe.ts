@@ -5,10 +5,10 @@ import type { Timestamp } from '../domain/timestamp.ts'
 /** Two writes to one collection are at least so far apart; see Sync 1.5 API, "Timestamps". */
 export const resolutionMs = 10
 
-/** A step of a commit, with what a snapshot needs to show whether it was applied. */
+/** The one visible step of a commit to a collection, with what a snapshot needs to show whether it was applied. */
 export type VisibleStep =
-  /** `batch`: the staged batch that has the records, if they were staged. */
-  { kind: 'write'; records: RecordWrite[]; batch?: string } | { kind: 'remove'; ids: string[] }
+  /** Deletions are among the records, with a ttl of 0. `batch`: the staged batch that has the records, if they were staged. */
+  { kind: 'write'; records: RecordWrite[]; batch: string | null } | { kind: 'remove'; ids: string[] }
 
 /**
  * What a snapshot tells of a conditional write whose answer was lost:
@@ -34,74 +34,59 @@ export function judgeProbe(
   probe: Snapshot,
 ): ProbeVerdict {
   if (probe.timestamp === since) return { verdict: 'unapplied' }
-  return step.kind === 'write'
-    ? judgeWrite(step, before, since, probe)
-    : judgeRemoval(step.ids, before, since, probe)
-}
-
-function judgeWrite(
-  { records, batch }: Extract<VisibleStep, { kind: 'write' }>,
-  before: Map<string, SyncRecord>,
-  since: Timestamp,
-  probe: Snapshot,
-): ProbeVerdict {
-  const traces = records.map((write) => ({
-    id: write.id,
-    ...traceOf(write, batch !== undefined, before.get(write.id) ?? null, since, probe),
-  }))
-  const untouched = traces.filter(({ trace }) => trace === 'untouched').map(({ id }) => id)
+  const traces =
+    step.kind === 'write'
+      ? step.records.map((write) => traceOf(write, step.batch !== null, before, since, probe))
+      : step.ids.map((id) => traceOfDeletion(id, before, probe))
+  const untouched = traces.flatMap(({ trace, id }) => (trace === 'untouched' ? [id] : []))
   const certain = traces.flatMap((trace) => (trace.trace === 'certain' ? [trace.at] : []))
   const likely = traces.flatMap((trace) => (trace.trace === 'likely' ? [trace.at] : []))
   // Some of the written records are there, so the storage refused the untouched ones.
   if (certain.length > 0) return { verdict: 'applied', timestamp: earliest(certain), refused: untouched }
   if (untouched.length > 0) return { verdict: 'moved' }
   if (likely.length > 0) return { verdict: 'applied', timestamp: earliest(likely), refused: [] }
-  return { verdict: 'unclear' }
+  if (traces.some(({ trace }) => trace !== 'gone')) return { verdict: 'unclear' }
+  // A deletion leaves no record with its timestamp, and the newest timestamp may belong to another writer. A client
+  // that got that one would never fetch the other writer's change, so the earliest possible moment is answered.
+  return { verdict: 'applied', timestamp: (since + resolutionMs) as Timestamp, refused: [] }
 }
 
-type Trace = { trace: 'certain' | 'likely'; at: Timestamp } | { trace: 'untouched' | 'covered' }
+type Trace = { id: string } & (
+  { trace: 'certain' | 'likely'; at: Timestamp } | { trace: 'untouched' | 'covered' | 'gone' }
+)
 
 function traceOf(
   write: RecordWrite,
   wasStaged: boolean,
-  before: SyncRecord | null,
+  allBefore: Map<string, SyncRecord>,
   since: Timestamp,
   probe: Snapshot,
 ): Trace {
-  const { payload, sortindex } = write
+  const { id, payload, sortindex, ttlSeconds } = write
+  if (ttlSeconds !== undefined && ttlSeconds <= 0) return traceOfDeletion(id, allBefore, probe)
   // A ttl alone leaves the version of the record as it is, unless it was staged.
-  if (payload === undefined && sortindex === undefined && !wasStaged) return { trace: 'covered' }
-  const now = probe.records.get(write.id)
-  if (!now) return { trace: 'covered' }
-  if (before && now.lastModified === before.lastModified) return { trace: 'untouched' }
+  if (payload === undefined && sortindex === undefined && !wasStaged) return { id, trace: 'covered' }
+  const before = allBefore.get(id) ?? null
+  const now = probe.records.get(id)
+  if (!now) return { id, trace: 'covered' }
+  if (before && now.lastModified === before.lastModified) return { id, trace: 'untouched' }
   const isOurs =
     now.lastModified > since &&
     now.payload === (payload ?? before?.payload ?? '') &&
     (now.sortindex === (sortindex ?? before?.sortindex) || (sortindex === undefined && before === null))
-  if (!isOurs) return { trace: 'covered' }
+  if (!isOurs) return { id, trace: 'covered' }
   // A payload that was not there before proves that the write is ours; the other fields could be equal by chance.
   const isTelling = payload !== undefined && payload !== '' && payload !== before?.payload
-  return { trace: isTelling ? 'certain' : 'likely', at: now.lastModified }
+  return { id, trace: isTelling ? 'certain' : 'likely', at: now.lastModified }
+}
+
+function traceOfDeletion(id: string, before: Map<string, SyncRecord>, probe: Snapshot): Trace {
+  const was = before.get(id)
+  const now = probe.records.get(id)
+  if (!now) return { id, trace: was ? 'gone' : 'covered' }
+  return { id, trace: now.lastModified === was?.lastModified ? 'untouched' : 'covered' }
 }
 
 function earliest(timestamps: Timestamp[]): Timestamp {
   return Math.min(...timestamps) as Timestamp
-}
-
-function judgeRemoval(
-  ids: string[],
-  before: Map<string, SyncRecord>,
-  since: Timestamp,
-  probe: Snapshot,
-): ProbeVerdict {
-  const present = ids.filter((id) => probe.records.has(id))
-  if (present.length === 0) {
-    // A deletion leaves no record with its timestamp, and the newest timestamp may belong to another writer. A client
-    // that got that one would never fetch the other writer's change, so the earliest possible moment is answered.
-    return { verdict: 'applied', timestamp: (since + resolutionMs) as Timestamp, refused: [] }
-  }
-  const isUntouched = present.some(
-    (id) => probe.records.get(id)!.lastModified === before.get(id)?.lastModified,
-  )
-  return { verdict: isUntouched ? 'moved' : 'unclear' }
 }

@@ -1,13 +1,14 @@
 import { isRefusal, UpstreamError } from '../domain/errors.ts'
 import { readListDocument } from '../domain/list.ts'
 import { judgeCollection, judgeGet } from '../domain/precondition.ts'
+import { runBounded } from '../domain/run-bounded.ts'
 import { baseOptions, composePage, hasOwnPosition } from './list-page.ts'
-import { runBounded } from './pace.ts'
 import type { ServiceError } from '../domain/errors.ts'
 import type { Operation, OperationOutcome } from '../domain/operation.ts'
 import type {
   BulkStorage,
   ByteSource,
+  HeldMemory,
   ListOptions,
   RecordStorage,
   Snapshot,
@@ -18,7 +19,7 @@ import type { CollectionView, NumberedOperation } from './simulate.ts'
 
 /** Reads everything that the operations on a collection are judged by, as of the moment of one snapshot. */
 export class CollectionReader {
-  /** The records that a snapshot must hold: every one that the operations name and that their outcomes depend on. */
+  /** The records that a snapshot must hold: every one that an operation names. */
   readonly ids: string[]
   readonly #storage: BulkStorage
   readonly #collection: string
@@ -38,7 +39,7 @@ export class CollectionReader {
     this.#operations = operations
     this.#budget = budget
     this.#firstWrite = operations.findIndex(({ operation }) => isWrite(operation))
-    this.ids = [...new Set(operations.flatMap(({ operation }, place) => this.#idsOf(operation, place)))]
+    this.ids = [...new Set(operations.flatMap(({ operation }) => ('id' in operation ? [operation.id] : [])))]
   }
 
   /** Adds to a snapshot what it does not contain; null when the collection has changed since. */
@@ -51,11 +52,6 @@ export class CollectionReader {
       if (operation.kind !== 'list') return []
       const { options, precondition } = operation
       const isOverlaid = place > this.#firstWrite
-      if (isOverlaid && isListedById(options)) {
-        const records = options.ids!.flatMap((id) => view.records.get(id) ?? [])
-        view.lists.set(index, { outcome: 'records', records, next: null })
-        return []
-      }
       // A list that no write precedes is judged now; if its precondition fails, nothing is read.
       if (!isOverlaid && judgeCollection(precondition, view.timestamp)) return []
       return async () => {
@@ -81,22 +77,10 @@ export class CollectionReader {
     this.#heldBytes += heldBytes
     return base.outcome === 'precondition-failed' ? null : base
   }
-
-  #idsOf(operation: NumberedOperation['operation'], place: number): string[] {
-    if ('id' in operation) return [operation.id]
-    const isFromSnapshot =
-      operation.kind === 'list' && place > this.#firstWrite && isListedById(operation.options)
-    return isFromSnapshot ? operation.options.ids! : []
-  }
 }
 
-function isWrite(operation: NumberedOperation['operation']): boolean {
-  return operation.kind === 'put' || operation.kind === 'delete'
-}
-
-/** Whether a list that follows a write can be made of the snapshot alone. */
-function isListedById(options: ListOptions): boolean {
-  return options.ids !== undefined && (!options.position || hasOwnPosition(options))
+export function isWrite({ kind }: Operation): boolean {
+  return kind === 'put' || kind === 'delete'
 }
 
 async function countOrRefusal(storage: BulkStorage, collection: string): Promise<number | ServiceError> {
@@ -167,25 +151,19 @@ async function readWholeList(
   return { outcome: 'page', page: composePage(options, base, new Map(), options.position!.firstTimestamp) }
 }
 
-/** How many bytes the answers of all transactions in flight may still take. */
-export class AnswerMemory {
-  constructor(public leftBytes = 32 * 1024 * 1024) {}
-}
-
-/** How many bytes the answers of one transaction may hold together, and how many of lists may be read for them. */
+/** How many bytes the answer of one transaction may hold, and how many of lists may be read for it. */
 export class AnswerBudget {
   #leftBytes: number
   #unreadBytes: number
-  readonly #pace: Pace
-  readonly #memory: AnswerMemory
-  #heldBytes = 0
 
-  constructor(bytes: number, pace: Pace, memory: AnswerMemory) {
-    this.#memory = memory
+  constructor(
+    bytes: number,
+    private readonly pace: Pace,
+    private readonly memory: HeldMemory,
+  ) {
     this.#leftBytes = bytes
     // Lists are read again when another writer was first, and a list that turns out too large has been read in part.
     this.#unreadBytes = 4 * bytes
-    this.#pace = pace
   }
 
   /** Whether nothing more may be read. */
@@ -195,37 +173,24 @@ export class AnswerBudget {
 
   /** Throws when the request's time for the next piece of a list is over. */
   requireTime(): void {
-    if (this.#pace.hasTimeToRetry) return
+    if (this.pace.hasTimeToRetry) return
     throw new UpstreamError('timeout', 'Cannot read a list: the time for the request is used up', {
       applied: 'no',
     })
   }
 
-  /**
-   * Reserves so many bytes that have been read; false when they are too many for this answer. Throws `UpstreamError`
-   * (overload) when other answers hold the memory.
-   */
+  /** Counts bytes that have been read, and holds them in memory; false when they are too many for this answer. */
   take(bytes: number): boolean {
     this.#unreadBytes -= bytes
     if (bytes > this.#leftBytes) return false
-    if (bytes > this.#memory.leftBytes) {
-      throw new UpstreamError('overload', 'Cannot read a list: those of other batches hold the memory')
-    }
-    this.#memory.leftBytes -= bytes
+    this.memory.grow(bytes)
     this.#leftBytes -= bytes
-    this.#heldBytes += bytes
     return true
   }
 
+  /** No longer counts bytes that are not shown. The memory of what was read is held until the request ends. */
   giveBack(bytes: number): void {
     this.#leftBytes += bytes
-    this.#heldBytes -= bytes
-    this.#memory.leftBytes += bytes
-  }
-
-  /** Gives back all that is held: the transaction has ended. */
-  release(): void {
-    this.giveBack(this.#heldBytes)
   }
 }
 
@@ -241,21 +206,22 @@ async function readList(
   budget: AnswerBudget,
   overlaid: number | null,
 ): Promise<{ base: BaseList; heldBytes: number }> {
-  if (budget.isSpent) return { base: { outcome: 'too-large' }, heldBytes: 0 }
+  const holdingNothing = (base: BaseList) => ({ base, heldBytes: 0 })
+  if (budget.isSpent) return holdingNothing({ outcome: 'too-large' })
   const isCutHere = overlaid !== null || hasOwnPosition(options)
   const asked = isCutHere ? baseOptions(options, overlaid ?? 0) : options
   try {
     const base = await storage.list(collection, asked, precondition)
-    if (base.outcome !== 'page') return { base, heldBytes: 0 }
+    if (base.outcome !== 'page') return holdingNothing(base)
     const { page } = base
     const bytes = await readBytes(page.document, budget)
-    if (bytes === null) return { base: { outcome: 'too-large' }, heldBytes: 0 }
+    if (bytes === null) return holdingNothing({ outcome: 'too-large' })
     const heldBytes = bytes.byteLength
     if (!isCutHere) return { base: { outcome: 'page', page: { ...page, document: bytes } }, heldBytes }
     return { base: { outcome: 'records', records: readListDocument(bytes), next: page.next }, heldBytes }
   } catch (error) {
     if (!isRefusal(error) || error.status === 401) throw error
-    return { base: { outcome: 'failed', error }, heldBytes: 0 }
+    return holdingNothing({ outcome: 'failed', error })
   }
 }
 

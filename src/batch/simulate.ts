@@ -1,8 +1,9 @@
+import { invalidRequest } from '../domain/errors.ts'
 import { allowsDelete, allowsPut, judgeCollection, judgeGet } from '../domain/precondition.ts'
 import { fieldLimits } from '../domain/record.ts'
 import { composePage } from './list-page.ts'
 import type { ServiceError } from '../domain/errors.ts'
-import type { Operation, OperationOutcome } from '../domain/operation.ts'
+import type { Operation, OperationOutcome, Rejection } from '../domain/operation.ts'
 import type { RecordWrite } from '../domain/record-storage.ts'
 import type { SyncRecord } from '../domain/record.ts'
 import type { Timestamp } from '../domain/timestamp.ts'
@@ -13,9 +14,6 @@ export interface NumberedOperation {
   index: number
   operation: Exclude<Operation, { kind: 'timestamps' }>
 }
-
-/** Why the storage refused a record. */
-export type Rejection = 'invalid' | 'too-large'
 
 /** One collection as it was read, as of one moment. */
 export interface CollectionView {
@@ -28,59 +26,33 @@ export interface CollectionView {
   count: number | ServiceError | null
 }
 
-/**
- * The operations on a record whose effect is upstream already: those with an index below `until`, judged against `base`,
- * the record as it was then. Later operations are judged against the view.
- */
-export interface CommittedPrefix {
-  until: number
-  base: SyncRecord | null
-  /** Why the storage had refused the record by then; null when it had not. */
-  rejection: Rejection | null
-}
-
 /** What is known beside the view. */
-interface CommittedState {
-  /** By record id, the oldest first. */
-  prefixes: ReadonlyMap<string, CommittedPrefix[]>
+interface Refusals {
   /** Records that the storage refused. */
   rejected: ReadonlyMap<string, Rejection>
-  /** Why no further write is possible; null while writes are. */
+  /** Why no write is possible; null while writes are. */
   failure: ServiceError | null
   maxPayloadBytes: number
 }
 
-/** The change that one record still needs. */
-export type Change =
-  | {
-      kind: 'put'
-      write: RecordWrite
-      /**
-       * Set when the stored record must be deleted first, because the storage merges and would keep a sortindex that the
-       * new record does not have: the index of the operation that deleted it.
-       */
-      resetAt: number | null
-    }
-  | { kind: 'delete' }
-
-/** When the changes became visible upstream, and what the storage added to them. */
-interface CommitTimes {
-  /** The collection's timestamp after the last change. */
+/** The timestamps that the changes got when they became visible. */
+export interface CommitTimes {
+  /** Of records that were written. */
+  written: Timestamp
+  /** Of records that were deleted. */
+  deleted: Timestamp
+  /** Of the collection after the last change. */
   collection: Timestamp
-  /** The timestamp of a record's last change, written or deleted. */
-  record(id: string): Timestamp
-  /** The new version that a write of only the ttl got nevertheless; null when it got none. */
-  touched(id: string): Timestamp | null
-  /** The sortindex that a record written without one got from an expired one; null when there is none. */
-  inherited(id: string): number | null
+  /** Whether every record that was written got a new version, as a staged batch gives it, also one of which only the ttl was written. */
+  wasStaged: boolean
 }
 
 /** Makes the outcome of an operation once the times of the commit are known. */
 type Answer = (times: CommitTimes) => OperationOutcome
 
 export interface Simulation {
-  /** By record id, in the order of the first operation on each. */
-  changes: Map<string, Change>
+  /** What each record needs, by its id, in the order of the first operation on each; null: to be deleted. */
+  changes: Map<string, RecordWrite | null>
   /** By the operation's index. */
   answers: Map<number, Answer>
   /** The index of the first operation that changed something; infinity when none did. */
@@ -94,9 +66,9 @@ export interface Simulation {
 export function simulate(
   operations: NumberedOperation[],
   view: CollectionView,
-  committed: CommittedState,
+  refusals: Refusals,
 ): Simulation {
-  const simulator = new Simulator(view, committed)
+  const simulator = new Simulator(view, refusals)
   const answers = new Map<number, Answer>()
   for (const { index, operation } of operations) answers.set(index, simulator.apply(operation, index))
   return { changes: simulator.changes(), answers, effectiveFrom: simulator.effectiveFrom }
@@ -115,16 +87,11 @@ interface SeenRecord extends SyncRecord {
 
 /** The state of one record between two operations. */
 interface RecordState {
-  /** What is visible of it: now, at the beginning of the undecided part, and before the first operation. */
+  /** What is visible of it now, and before the first operation. */
   record: SeenRecord | null
   base: SyncRecord | null
-  first: SyncRecord | null
-  /** The prefix that the operations belong to; the number of prefixes for those that are still open. */
-  prefix: number
-  isOpen: boolean
-  rejection: Rejection | null
-  change: { kind: 'put'; write: RecordWrite; isFresh: boolean } | { kind: 'delete' } | null
-  vanishedAt: number | null
+  /** What it needs so far; null: to be deleted, undefined: nothing. */
+  change: RecordWrite | null | undefined
   isWritten: boolean
 }
 
@@ -133,18 +100,18 @@ type Put = Extract<Operation, { kind: 'put' }>
 class Simulator {
   effectiveFrom = Number.POSITIVE_INFINITY
   readonly #view: CollectionView
-  readonly #committed: CommittedState
+  readonly #refusals: Refusals
   readonly #states = new Map<string, RecordState>()
 
-  constructor(view: CollectionView, committed: CommittedState) {
+  constructor(view: CollectionView, refusals: Refusals) {
     this.#view = view
-    this.#committed = committed
+    this.#refusals = refusals
   }
 
   apply(operation: NumberedOperation['operation'], index: number): Answer {
     switch (operation.kind) {
       case 'get': {
-        const { record } = this.#stateOf(operation.id, index)
+        const { record } = this.#stateOf(operation.id)
         return (times) => judgeGet(operation.precondition, shown(record, times))
       }
       case 'list':
@@ -160,18 +127,9 @@ class Simulator {
     }
   }
 
-  changes(): Map<string, Change> {
-    const changes = new Map<string, Change>()
-    for (const [id, { change, base, vanishedAt, isOpen }] of this.#states) {
-      if (!isOpen || change === null) continue
-      if (change.kind === 'delete') {
-        changes.set(id, change)
-        continue
-      }
-      const { write, isFresh } = change
-      const mustReset = isFresh && base?.sortindex !== undefined && write.sortindex === undefined
-      changes.set(id, { kind: 'put', write, resetAt: mustReset ? vanishedAt : null })
-    }
+  changes(): Map<string, RecordWrite | null> {
+    const changes = new Map<string, RecordWrite | null>()
+    for (const [id, { change }] of this.#states) if (change !== undefined) changes.set(id, change)
     return changes
   }
 
@@ -193,7 +151,7 @@ class Simulator {
   #applyCount({ precondition }: Extract<Operation, { kind: 'count' }>, index: number): Answer {
     const { count } = this.#view
     let difference = 0
-    for (const { record, first } of this.#states.values()) difference += (record ? 1 : 0) - (first ? 1 : 0)
+    for (const { record, base } of this.#states.values()) difference += (record ? 1 : 0) - (base ? 1 : 0)
     return (times) => {
       const timestamp = this.#collectionAt(index, times)
       const verdict = judgeCollection(precondition, timestamp)
@@ -204,38 +162,39 @@ class Simulator {
   }
 
   #applyPut({ id, input, precondition }: Put, index: number): Answer {
-    const state = this.#stateOf(id, index)
+    const state = this.#stateOf(id)
+    const { rejected, failure, maxPayloadBytes } = this.#refusals
     state.isWritten = true
-    const { record: before, rejection } = state
-    if (input.payload !== undefined && Buffer.byteLength(input.payload) > this.#committed.maxPayloadBytes) {
+    const { record: before } = state
+    if (input.payload !== undefined && Buffer.byteLength(input.payload) > maxPayloadBytes) {
       return () => ({ outcome: 'rejected', reason: 'too-large' })
     }
     if (!allowsPut(precondition, before?.lastModified ?? null)) {
       return (times) => ({ outcome: 'precondition-failed', existing: shown(before, times) })
     }
-    if (rejection) return () => ({ outcome: 'rejected', reason: rejection })
-    const { failure } = this.#committed
-    if (state.isOpen && failure) return () => ({ outcome: 'failed', error: failure })
-    const stored = put(state, id, input, index)
+    const reason = rejected.get(id)
+    if (reason) return () => ({ outcome: 'rejected', reason })
+    if (failure) return () => ({ outcome: 'failed', error: failure })
+    const stored = put(state, id, input)
     this.effectiveFrom = Math.min(this.effectiveFrom, index)
     return (times) => ({ outcome: 'stored', record: shown(stored, times) })
   }
 
   #applyDelete({ id, precondition }: Extract<Operation, { kind: 'delete' }>, index: number): Answer {
-    const state = this.#stateOf(id, index)
+    const state = this.#stateOf(id)
+    const { rejected, failure } = this.#refusals
     state.isWritten = true
     const { record: before } = state
     if (before === null) return () => ({ outcome: 'missing' })
     if (!allowsDelete(precondition, before.lastModified)) {
       return (times) => ({ outcome: 'precondition-failed', existing: shown(before, times) })
     }
-    const { failure } = this.#committed
-    if (state.isOpen && failure) return () => ({ outcome: 'failed', error: failure })
+    const error = failure ?? (rejected.has(id) ? refusedDeletion() : null)
+    if (error) return () => ({ outcome: 'failed', error })
     state.record = null
-    state.vanishedAt = index
-    state.change = state.base ? { kind: 'delete' } : null
+    state.change = state.base ? null : undefined
     this.effectiveFrom = Math.min(this.effectiveFrom, index)
-    return (times) => ({ outcome: 'deleted', id, timestamp: times.record(id) })
+    return (times) => ({ outcome: 'deleted', id, timestamp: times.deleted })
   }
 
   /** The collection's timestamp as the operation of that index sees it. */
@@ -243,46 +202,23 @@ class Simulator {
     return index > this.effectiveFrom ? times.collection : this.#view.timestamp
   }
 
-  #stateOf(id: string, index: number): RecordState {
-    const prefixes = this.#committed.prefixes.get(id) ?? []
-    const found = prefixes.findIndex(({ until }) => index < until)
-    const prefix = found === -1 ? prefixes.length : found
+  #stateOf(id: string): RecordState {
     const known = this.#states.get(id)
-    if (known?.prefix === prefix) return known
-    const isOpen = prefix === prefixes.length
-    const base = (isOpen ? this.#view.records.get(id) : prefixes[prefix]!.base) ?? null
-    const state: RecordState = {
-      record: base,
-      base,
-      first: known ? known.first : base,
-      prefix,
-      isOpen,
-      rejection: isOpen ? (this.#committed.rejected.get(id) ?? null) : prefixes[prefix]!.rejection,
-      change: null,
-      vanishedAt: null,
-      isWritten: known?.isWritten ?? false,
-    }
+    if (known) return known
+    const base = this.#view.records.get(id) ?? null
+    const state: RecordState = { record: base, base, change: undefined, isWritten: false }
     this.#states.set(id, state)
     return state
   }
 }
 
 /** Merges the input into the visible record as the storage does: a field that is left out keeps its value. */
-function put(state: RecordState, id: string, input: Put['input'], index: number): SeenRecord {
+function put(state: RecordState, id: string, input: Put['input']): SeenRecord {
   const { record: before } = state
   const { payload, sortindex, ttlSeconds } = input
-  if (before === null) {
-    // The storage may hold an invisible expired row under that id, whose expiry would stay without a ttl.
-    const write = { id, payload: '', ttlSeconds: fieldLimits.ttlSeconds, ...input }
-    state.change = { kind: 'put', write, isFresh: true }
-  } else {
-    const earlier = state.change?.kind === 'put' ? state.change : null
-    state.change = {
-      kind: 'put',
-      write: { id, ...earlier?.write, ...input },
-      isFresh: earlier?.isFresh ?? false,
-    }
-  }
+  // The storage may hold an invisible expired row under that id, whose expiry would stay without a ttl.
+  const fresh = { payload: '', ttlSeconds: fieldLimits.ttlSeconds }
+  state.change = { id, ...(before === null ? fresh : state.change), ...input }
   // A write of only the ttl makes no new version of the record.
   const isNewVersion = before === null || payload !== undefined || sortindex !== undefined
   const stored: SeenRecord = {
@@ -290,13 +226,16 @@ function put(state: RecordState, id: string, input: Put['input'], index: number)
     lastModified: isNewVersion ? pending : before.lastModified,
     payload: payload ?? before?.payload ?? '',
   }
-  const weight = sortindex ?? before?.sortindex
+  // The row of a record that was deleted before keeps its sortindex, too.
+  const weight = sortindex ?? (before ?? state.base)?.sortindex
   if (weight !== undefined) stored.sortindex = weight
   if (!isNewVersion) stored.isTouched = true
-  const isGoneAtOnce = ttlSeconds !== undefined && ttlSeconds <= 0
-  state.record = isGoneAtOnce ? null : stored
-  if (isGoneAtOnce) state.vanishedAt = index
+  state.record = ttlSeconds !== undefined && ttlSeconds <= 0 ? null : stored
   return stored
+}
+
+function refusedDeletion(): ServiceError {
+  return invalidRequest([{ location: 'path', name: 'record_id', description: 'is refused by the storage' }])
 }
 
 /** The record as it is shown once the changes are visible. */
@@ -304,9 +243,12 @@ function shown(record: SeenRecord, times: CommitTimes): SyncRecord
 function shown(record: SeenRecord | null, times: CommitTimes): SyncRecord | null
 function shown(record: SeenRecord | null, times: CommitTimes): SyncRecord | null {
   if (record === null || (record.lastModified !== pending && !record.isTouched)) return record
-  const { id, lastModified, payload } = record
-  const isPending = lastModified === pending
-  const at = isPending ? times.record(id) : (times.touched(id) ?? lastModified)
-  const sortindex = record.sortindex ?? (isPending ? times.inherited(id) : null)
-  return { id, lastModified: at, payload, ...(sortindex !== null && { sortindex }) }
+  const { id, lastModified, payload, sortindex } = record
+  const isNewVersion = lastModified === pending || times.wasStaged
+  return {
+    id,
+    lastModified: isNewVersion ? times.written : lastModified,
+    payload,
+    ...(sortindex !== undefined && { sortindex }),
+  }
 }

@@ -1,14 +1,21 @@
-import { errno, isRefusal, ServiceError } from '../domain/errors.ts'
+import { errno, isRefusal, ServiceError, UpstreamError } from '../domain/errors.ts'
 import { zeroTimestamp } from '../domain/timestamp.ts'
-import { Pace, runBounded } from './pace.ts'
+import { runBounded } from '../domain/run-bounded.ts'
+import { Pace } from './pace.ts'
 import { fitsAnyStorage } from './plan.ts'
-import { AnswerBudget, readTasks } from './reads.ts'
-import type { AnswerMemory } from './reads.ts'
+import { AnswerBudget, isWrite, readTasks } from './reads.ts'
 import { WrittenCollection } from './written-collection.ts'
+import type { CollectionState } from './collection-state.ts'
 import type { Operation, OperationOutcome } from '../domain/operation.ts'
-import type { BulkStorage, CollectionTimestamps, StorageLimits } from '../domain/record-storage.ts'
+import type {
+  BulkStorage,
+  CollectionTimestamps,
+  HeldMemory,
+  StorageLimits,
+} from '../domain/record-storage.ts'
 import type { Timestamp } from '../domain/timestamp.ts'
-import type { Locks, PaceOptions, TransactionEvent } from './pace.ts'
+import type { Locks } from './locks.ts'
+import type { PaceOptions, TransactionEvent } from './pace.ts'
 import type { NumberedOperation } from './simulate.ts'
 import type { TransactionContext } from './written-collection.ts'
 
@@ -22,8 +29,8 @@ export interface TransactionOptions extends PaceOptions {
   /** Shared by all transactions of the process. */
   locks: Locks
   observe(event: TransactionEvent): void
-  /** Shared by all transactions of the process. */
-  answerMemory: AnswerMemory
+  /** Of the request that the transaction is for. */
+  memory: HeldMemory
   /** How many bytes the lists and records in the answer may hold together; 16 MiB if absent. */
   maxAnswerBytes?: number
 }
@@ -45,15 +52,20 @@ export async function runTransaction(
   const written = users.flatMap(({ storage, collections }) =>
     [...collections].filter(([, { isWritten }]) => isWritten).map(([name]) => lockName(storage, name)),
   )
-  const release = await options.locks.acquire(written)
-  const transaction = new Transaction(steps, users, options)
+  const pace = new Pace(options)
+  const release = await options.locks.acquire(written, pace.leftMs)
   try {
-    return await transaction.run()
+    return await new Transaction(steps, users, options, pace).run()
   } finally {
-    transaction.releaseMemory()
     release()
   }
 }
+
+const mostAnswerBytes = 16 * 1024 * 1024
+/** A storage that says it has made a row, and has not, is asked no more often. */
+const maxRowRounds = 4
+/** Longer than a first write of another client needs until it is visible, and than a step of the storage's clock. */
+const firstLookMs = 12
 
 function lockName(storage: BulkStorage, collection: string): string {
   return JSON.stringify([storage.owner, collection])
@@ -92,7 +104,7 @@ function groupByUser(steps: Step[]): User[] {
     const part = user.collections.get(collection) ?? { operations: [], isWritten: false }
     user.collections.set(collection, part)
     part.operations.push({ index, operation })
-    part.isWritten ||= operation.kind === 'put' || operation.kind === 'delete'
+    part.isWritten ||= isWrite(operation)
   }
   return [...users.values()]
 }
@@ -103,58 +115,58 @@ class Transaction {
   readonly #options: TransactionOptions
   readonly #pace: Pace
   readonly #context: TransactionContext
+  /** The outcomes of operations that are decided by themselves; the others are those of the collection written to. */
   readonly #outcomes = new Map<number, OperationOutcome>()
+  readonly #states = new Map<number, CollectionState>()
   readonly #limits = new Map<BulkStorage, Promise<StorageLimits>>()
   /** Whether the client writes so much that the storage's limits must be known before it is judged. */
   readonly #needsLimits: boolean
+  /** The bytes of stored records that the outcome of each operation may show. */
+  readonly #shownBytes = new Map<number, number>()
   #isCommitting = false
 
-  constructor(steps: Step[], users: User[], options: TransactionOptions) {
+  constructor(steps: Step[], users: User[], options: TransactionOptions, pace: Pace) {
     this.#steps = steps
     this.#users = users
     this.#options = options
-    this.#pace = new Pace(options)
+    this.#pace = pace
+    const writes = steps.filter(({ operation }) => isWrite(operation))
     this.#needsLimits = !fitsAnyStorage(
-      steps.flatMap(({ operation }) => (operation.kind === 'put' ? [operation.input] : [])),
+      writes.map(({ operation }) => (operation.kind === 'put' ? operation.input : {})),
     )
     this.#context = {
-      pace: this.#pace,
-      budget: new AnswerBudget(options.maxAnswerBytes ?? 16 * 1024 * 1024, this.#pace, options.answerMemory),
+      pace,
+      budget: new AnswerBudget(options.maxAnswerBytes ?? mostAnswerBytes, pace, options.memory),
+      locks: options.locks,
       observe: options.observe,
-      writesOneCollection:
-        users.flatMap(({ collections }) => [...collections.values()].filter((each) => each.isWritten))
-          .length === 1,
       isMultiCollection: false,
       isVisible: false,
       onUnexpectedCommit: () => this.#beginCommit(),
+      onDecidedAnew: () => this.#holdAnswers(),
     }
-  }
-
-  /** Frees what was read for the answer. */
-  releaseMemory(): void {
-    this.#context.budget.release()
   }
 
   async run(): Promise<OperationOutcome[]> {
     await runBounded(this.#users.flatMap((user) => this.#reads(user)))
-    const admitted = this.#users.filter(({ refusal }) => refusal === null)
-    const changed = admitted.flatMap(({ written }) => written.filter(({ state }) => state.hasChanges))
-    if (changed.length === 0) {
-      this.#options.observe({ kind: 'read-only' })
-      return this.#answer()
-    }
+    await this.#createRows()
+    const written = this.#users.flatMap((user) => (user.refusal ? [] : user.written))
+    const changed = written.filter(({ state }) => state.hasChanges)
     this.#context.isMultiCollection = changed.length > 1
-    try {
-      await this.#prepare(changed)
-      await this.#commit(changed)
-    } catch (error) {
-      await this.#undo(changed)
-      throw error
+    this.#holdAnswers()
+    if (changed.length > 0) {
+      try {
+        await this.#stage(changed)
+        await this.#commit(changed)
+      } catch (error) {
+        await this.#undo(changed)
+        throw error
+      }
     }
-    await runAtOnce(changed.map((part) => () => part.readCreated()))
-    const records = changed.reduce((total, { state }) => total + state.applied.size, 0)
-    this.#options.observe({ kind: 'committed', collections: changed.length, records })
-    return this.#answer()
+    const visible = changed.filter(({ state }) => state.isVisible)
+    const records = visible.reduce((total, { state }) => total + state.applied.size, 0)
+    if (visible.length === 0) this.#options.observe({ kind: 'read-only' })
+    else this.#options.observe({ kind: 'committed', collections: visible.length, records })
+    return this.#steps.map((_, index) => this.#withinBudget(index, this.#outcome(index)))
   }
 
   /** The reads of everything that the user's outcomes depend on, as tasks that may run concurrently. */
@@ -186,15 +198,47 @@ class Transaction {
     const { storage } = user
     this.#pace.requireTime()
     const part = new WrittenCollection(storage, collection, operations, this.#context)
+    for (const { index } of operations) this.#states.set(index, part.state)
     const readLimits = async () => {
       const reading = this.#limits.get(storage) ?? storage.limits()
       this.#limits.set(storage, reading)
       part.state.applyLimits(await reading)
     }
-    const hasPuts = operations.some(({ operation }) => operation.kind === 'put')
-    await runBounded([() => part.read(), ...(hasPuts && this.#needsLimits ? [readLimits] : [])])
-    await part.create()
+    await runBounded([() => part.read(), ...(this.#needsLimits ? [readLimits] : [])])
     user.written.push(part)
+  }
+
+  /**
+   * Creates the rows of collections that were never written to. Another client's first write may still be in a transaction of
+   * the database then, so what is conditional is judged by a look a moment later. One wait serves all collections.
+   */
+  async #createRows(): Promise<void> {
+    for (let round = 0; round < maxRowRounds; round += 1) {
+      const missing = this.#users.flatMap((user) =>
+        user.written.flatMap((part) => (part.needsRow && !user.refusal ? [{ user, part }] : [])),
+      )
+      if (missing.length === 0) return
+      this.#pace.requireTime()
+      const unseen: typeof missing = []
+      const tasks = missing.map(({ user, part }) => async () => {
+        const create = async () => {
+          if (!(await part.createRow()) || part.isConditional) unseen.push({ user, part })
+        }
+        await this.#attempt(user, part.indices, create)
+      })
+      await runBounded(tasks)
+      if (unseen.length === 0) return
+      await this.#pace.wait(firstLookMs)
+      await runBounded(
+        unseen.map(
+          ({ user, part }) =>
+            () =>
+              this.#attempt(user, part.indices, () => part.read()),
+        ),
+      )
+    }
+    const message = 'Cannot write to a new collection: the storage does not keep it'
+    throw new UpstreamError('refused', message, { applied: 'no' })
   }
 
   /** A refusal of what the task asks is the outcome of its operations; one of the credentials, of all of the user's. */
@@ -209,29 +253,35 @@ class Transaction {
     }
   }
 
-  /** Stages the puts where one write is not enough and the storage can stage. */
-  async #prepare(changed: WrittenCollection[]): Promise<void> {
-    const withPuts = changed.filter(({ state }) => state.plan.puts.length > 0)
-    const fitOneUpload = withPuts.filter(({ state }) => state.plan.uploads.length === 1)
-    if (withPuts.length < 2 && fitOneUpload.length === withPuts.length) return
+  /** Stages the writes where one upload is not enough, of one collection or because there are several. */
+  async #stage(changed: WrittenCollection[]): Promise<void> {
+    // One collection needs no staging: its only upload is sent together with the commits of the others.
+    const plain = changed.findLast(({ state }) => state.plan.uploads.length === 1)
+    const staged = changed.filter(
+      (part) => part.state.plan.uploads.length > 1 || (part !== plain && canStage(part)),
+    )
+    if (staged.length === 0) return
     this.#pace.requireTime()
-    // All but one collection are staged. The unstaged one commits first; if that fails the staged ones are abandoned.
-    const plain = fitOneUpload.at(-1)
-    await runBounded(withPuts.filter((part) => part !== plain).map((part) => () => part.stage()))
+    await runBounded(staged.map((part) => () => part.stage()))
   }
 
   async #commit(changed: WrittenCollection[]): Promise<void> {
     if (!changed.some(({ state }) => state.hasChanges)) return
     this.#pace.requireTime()
     this.#beginCommit()
-    if (changed.length > 1) {
-      // The unstaged collection can still be refused, so it commits first, while the staged ones can be abandoned.
-      for (const part of changed) {
-        if (part.state.plan.puts.length > 0 && !part.isStaged) await part.commit('puts')
-      }
-      await runAtOnce(changed.map((part) => () => part.commit('puts')))
-    }
-    await runAtOnce(changed.map((part) => () => part.commit('deletes')))
+    // Where a storage can't stage, one after the other: if the first fails, nothing is visible.
+    for (const part of changed) if (!canStage(part)) await part.commit()
+    await this.#commitTogether(changed)
+    await Promise.all(changed.map((part) => part.removeDeleted()))
+  }
+
+  /** Sends all commits at the same moment, so that hardly anything can come between them. */
+  async #commitTogether(parts: WrittenCollection[]): Promise<void> {
+    const failed = await failures(parts)
+    if (failed.length === 0) return
+    // Another one may have become visible after these gave up. Then they must follow.
+    const again = this.#context.isVisible ? await failures(failed.map(({ part }) => part)) : failed
+    if (again.length > 0) throw again[0]!.error
   }
 
   #beginCommit(): void {
@@ -254,36 +304,53 @@ class Transaction {
     }
   }
 
-  #answer(): OperationOutcome[] {
-    for (const user of this.#users) {
-      for (const { state } of user.written) {
-        for (const [index, outcome] of state.outcomes()) {
-          if (!this.#outcomes.has(index)) this.#outcomes.set(index, outcome)
-        }
-      }
-      for (const index of user.timestampReads) {
-        if (!this.#outcomes.has(index) && !user.refusal) this.#outcomes.set(index, timestampsAt(index, user))
-      }
+  /**
+   * Has the memory for the stored records in the answer before anything is visible. Whatever is decided anew later is counted
+   * then, and not shown where there is no memory: nothing of ours may fail a batch that is visible.
+   */
+  #holdAnswers(): void {
+    for (const [index, { operation }] of this.#steps.entries()) {
+      const mayShow =
+        'id' in operation && (operation.kind === 'get' || operation.precondition.kind !== 'none')
+      if (!mayShow) continue
+      const more = shownBytes(this.#outcome(index)) - (this.#shownBytes.get(index) ?? 0)
+      if (more > 0 && this.#takes(more)) this.#shownBytes.set(index, shownBytes(this.#outcome(index)))
     }
-    const refusals = new Map(this.#users.map(({ storage, refusal }) => [storage.owner, refusal]))
-    return this.#steps.map(({ storage }, index) => {
-      const refusal = refusals.get(storage.owner)
-      return refusal ? { outcome: 'failed', error: refusal } : this.#withinBudget(this.#outcomes.get(index)!)
-    })
+  }
+
+  #takes(bytes: number): boolean {
+    try {
+      return this.#context.budget.take(bytes)
+    } catch (error) {
+      if (!this.#context.isVisible) throw error
+      return false
+    }
+  }
+
+  #outcome(index: number): OperationOutcome {
+    const { storage, operation } = this.#steps[index]!
+    const user = this.#users.find((each) => each.storage.owner === storage.owner)!
+    if (user.refusal) return { outcome: 'failed', error: user.refusal }
+    const known = this.#outcomes.get(index)
+    if (known) return known
+    return operation.kind === 'timestamps'
+      ? timestampsAt(index, user)
+      : this.#states.get(index)!.outcome(index)
   }
 
   /** One large record may be read many times in a batch, and each answer repeats it. */
-  #withinBudget(outcome: OperationOutcome): OperationOutcome {
-    const shown =
-      outcome.outcome === 'found' && 'record' in outcome
-        ? outcome.record
-        : outcome.outcome === 'precondition-failed' && 'existing' in outcome
-          ? outcome.existing
-          : null
-    if (!shown || this.#context.budget.take(shown.payload.length)) return outcome
-    const message = 'The record is too large for a batch: ask for it alone'
+  #withinBudget(index: number, outcome: OperationOutcome): OperationOutcome {
+    if (shownBytes(outcome) <= (this.#shownBytes.get(index) ?? 0)) return outcome
+    const message = 'The record is too large for a batch: request it alone'
     return { outcome: 'failed', error: new ServiceError(413, errno.requestTooLarge, message) }
   }
+}
+
+/** The bytes of a stored record that an outcome repeats; 0 for one that shows none, or what the client has sent. */
+function shownBytes(outcome: OperationOutcome): number {
+  if (outcome.outcome === 'found' && 'record' in outcome) return outcome.record.payload.length
+  if (outcome.outcome !== 'precondition-failed' || !('existing' in outcome)) return 0
+  return outcome.existing?.payload.length ?? 0
 }
 
 /** The timestamps of a user's collections as the operation of that index sees them. */
@@ -299,6 +366,19 @@ function timestampsAt(index: number, { timestamps, written }: User): OperationOu
   return { outcome: 'found', timestamp: latest, collections: seen }
 }
 
-async function runAtOnce(tasks: (() => Promise<void>)[]): Promise<void> {
-  await runBounded(tasks, tasks.length)
+function canStage({ state }: WrittenCollection): boolean {
+  return state.limits?.batch !== null
+}
+
+/** The collections that could not be committed, and why. */
+async function failures(parts: WrittenCollection[]): Promise<{ part: WrittenCollection; error: unknown }[]> {
+  const results = await Promise.all(
+    parts.map((part) =>
+      part.commit().then(
+        () => [],
+        (error: unknown) => [{ part, error }],
+      ),
+    ),
+  )
+  return results.flat()
 }

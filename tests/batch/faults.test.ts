@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'bun:test'
-import { Locks } from '../../src/batch/pace.ts'
+import { Locks } from '../../src/batch/locks.ts'
 import type { Operation } from '../../src/domain/operation.ts'
 import { UpstreamError } from '../../src/domain/errors.ts'
 import { generousLimits, ModelStorage } from '../support/model-storage.ts'
@@ -45,8 +45,7 @@ function batchOf(size: number, collections: number): Operation[] {
 function seededFor(size: number, collections: number, canStage: boolean): ModelStorage {
   const storage = new ModelStorage()
   for (let place = 0; place < size; place += 1) {
-    const sortindex = place % 2 ? { sortindex: place } : {}
-    storage.seed(`c${place % collections}`, [{ id: `id${place}`, payload: `old${place}`, ...sortindex }])
+    storage.seed(`c${place % collections}`, [{ id: `id${place}`, payload: `old${place}`, sortindex: place }])
   }
   if (!canStage) storage.maxima = { ...generousLimits, batch: null }
   return storage
@@ -157,11 +156,17 @@ describe('runTransaction: a fault at every storage call', () => {
 })
 
 // Beyond eight a batch has several of each kind of operation in each collection, and more of them is more of the same.
-const manySizes = [1, 2, 3, 4, 5, 6, 7, 8, 11, 15, 20, 25]
-const fewSizes = [1, 2, 3, 5, 12, 25]
+const manySizes = [1, 2, 3, 5, 8, 12, 25]
+const fewSizes = [1, 3, 8, 25]
 const timeoutMs = 300_000
 
-async function shapes(sizes: number[]): Promise<Shape[]> {
+const known = new Map<number[], Promise<Shape[]>>()
+
+function shapes(sizes: number[]): Promise<Shape[]> {
+  return known.getOrInsertComputed(sizes, () => shapesOf(sizes))
+}
+
+async function shapesOf(sizes: number[]): Promise<Shape[]> {
   const all: Shape[] = []
   for (const size of sizes) {
     for (let collections = 1; collections <= Math.min(4, size); collections += 1) {

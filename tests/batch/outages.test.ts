@@ -1,6 +1,8 @@
 import { describe, expect, it } from 'bun:test'
+import { UpstreamError } from '../../src/domain/errors.ts'
 import type { Operation } from '../../src/domain/operation.ts'
 import { generousLimits, ModelStorage } from '../support/model-storage.ts'
+import type { CommitOutcome } from '../../src/domain/record-storage.ts'
 import type { ModelFault } from '../support/model-storage.ts'
 import { put, remove, transact } from './transact.ts'
 
@@ -11,7 +13,7 @@ const requestTimesMs = [30_000, 1000]
 /** What a call meets while the storage is away: nobody listens, a 503, a 503 after what it did, or no answer. */
 const kinds: ModelFault[] = ['unreachable', 'error-before', 'error-after', 'reset-before', 'reset-after']
 
-/** Into each collection a creation, an update that takes a sortindex away, and a deletion. */
+/** Into each collection a creation, a replacement, an update and a deletion. */
 const operations: Operation[] = collections.flatMap((collection) => [
   put(collection, 'fresh', { payload: 'new' }),
   remove(collection, 'replaced'),
@@ -25,7 +27,7 @@ function stored({ canStage }: { canStage: boolean }): ModelStorage {
   for (const collection of collections) {
     storage.seed(collection, [
       { id: 'replaced', payload: 'old', sortindex: 5 },
-      { id: 'updated', payload: 'old' },
+      { id: 'updated', payload: 'old', sortindex: 7 },
       { id: 'gone', payload: 'old' },
     ])
   }
@@ -113,32 +115,70 @@ describe('runTransaction: a storage that is away for a while, during a batch ove
     const { failure } = await transact(storage, operations)
 
     expect(failure).not.toBeNull()
-    expect(storage.clock.now() - startedAtMs).toBeLessThan(1000)
+    // The waits of three collections, which the model adds up.
+    expect(storage.clock.now() - startedAtMs).toBeLessThan(3000)
   })
 })
 
-describe('runTransaction: the order of commits', () => {
-  it('begins with the collection that is not staged, while the staged ones can still be dropped', async () => {
+describe('runTransaction: commits of several collections', () => {
+  const puts = collections.map((collection) => put(collection, 'fresh', { payload: 'new' }))
+
+  it('are sent together', async () => {
     const storage = stored({ canStage: true })
+    let inFlight = 0
+    let mostInFlight = 0
+    const { commitStaged, write } = storage
+    const count = (call: Promise<CommitOutcome>) => {
+      mostInFlight = Math.max(mostInFlight, (inFlight += 1))
+      return call.finally(() => (inFlight -= 1))
+    }
+    storage.commitStaged = (...args) => count(commitStaged.apply(storage, args))
+    storage.write = (...args) => count(write.apply(storage, args))
 
     await transact(storage, operations)
 
-    const commits = storage.calls.filter(({ name }) => name === 'write' || name === 'commitStaged')
-    expect(commits.map(({ name }) => name)).toEqual(['write', 'commitStaged', 'commitStaged'])
+    expect(mostInFlight).toBe(3)
   })
 
-  it('commits nothing that is staged when the one that is not staged fails', async () => {
+  it('leave nothing when all of them are put off', async () => {
     const storage = stored({ canStage: true })
+    const putOff = async () => {
+      throw new UpstreamError('refused', '', { applied: 'no', status: 503, retryAfterSeconds: 600 })
+    }
+    Object.assign(storage, { commitStaged: putOff, write: putOff })
+
+    const { failure, events } = await transact(storage, puts)
+
+    expect(failure).toMatchObject({ retryAfterSeconds: 600 })
+    expect(events).toEqual([])
+    expect(storage.log).toEqual([])
+  })
+
+  it('follow when one of them is visible, though the storage had put them off', async () => {
+    const storage = stored({ canStage: true })
+    const { commitStaged } = storage
+    let attempts = 0
+    storage.commitStaged = async (...args) => {
+      attempts += 1
+      if (attempts <= 2) {
+        throw new UpstreamError('refused', '', { applied: 'no', status: 503, retryAfterSeconds: 600 })
+      }
+      return await commitStaged.apply(storage, args)
+    }
+
+    const { outcomes, events } = await transact(storage, puts)
+
+    expect(outcomes.map(({ outcome }) => outcome)).toEqual(['stored', 'stored', 'stored'])
+    expect(events).toEqual([{ kind: 'committed', collections: 3, records: 3 }])
+  })
+
+  it('come one after the other where the storage does not stage, and end with the first that fails', async () => {
+    const storage = stored({ canStage: false })
     storage.fault = ({ name }) => (name === 'write' ? 'conflict' : null)
 
-    const { failure, events } = await transact(storage, [
-      put('c0', 'fresh', { payload: 'new' }),
-      put('c1', 'fresh', { payload: 'new' }),
-      put('c2', 'fresh', { payload: 'new' }),
-    ])
+    const { failure, events } = await transact(storage, puts)
 
     expect(failure).not.toBeNull()
-    expect(storage.callCounts.commitStaged ?? 0).toBe(0)
     expect(events).toEqual([])
     expect(storage.log).toEqual([])
   })

@@ -92,7 +92,10 @@ export function sequentially(
         if (!mayWrite) return { outcome: 'precondition-failed', existing: current ? shown(current) : null }
         if (failed.has(index)) return { outcome: 'failed' }
         const { payload, sortindex, ttlSeconds } = operation.input
-        const stored: SeenRecord = { payload: '', ...current, id: operation.id, lastModified: fresh as never }
+        const kept = before.get(operation.id)?.sortindex
+        // The row of a record that was deleted before keeps its sortindex, as that of an expired one does.
+        const row = current ?? (kept === undefined ? {} : { sortindex: kept })
+        const stored: SeenRecord = { payload: '', ...row, id: operation.id, lastModified: fresh as never }
         stored.isTouched = false
         if (payload === undefined && sortindex === undefined && current) {
           stored.lastModified = current.lastModified

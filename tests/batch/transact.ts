@@ -1,7 +1,6 @@
-import { Locks } from '../../src/batch/pace.ts'
+import { Locks } from '../../src/batch/locks.ts'
 import { runTransaction } from '../../src/batch/transaction.ts'
 import type { TransactionEvent } from '../../src/batch/pace.ts'
-import { AnswerMemory } from '../../src/batch/reads.ts'
 import type { TransactionOptions } from '../../src/batch/transaction.ts'
 import type { Operation, OperationOutcome } from '../../src/domain/operation.ts'
 import { noPrecondition } from '../../src/domain/precondition.ts'
@@ -39,7 +38,7 @@ export async function transactSteps(
 ): Promise<Result> {
   const events: TransactionEvent[] = []
   const all: TransactionOptions = {
-    answerMemory: new AnswerMemory(),
+    memory: { grow() {} },
     deadlineAtMs: clock.now() + 5000,
     commitReserveMs: 1000,
     now: clock.now,
