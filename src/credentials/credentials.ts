@@ -1,6 +1,5 @@
 import { ServiceError } from '../domain/errors.ts'
 import { RecentMap } from '../domain/recent-map.ts'
-import { assertionExpiry } from './assertion-expiry.ts'
 import { Seal } from './seal.ts'
 import { SharedCredentials } from './shared-credentials.ts'
 
@@ -49,6 +48,16 @@ interface Obtained {
   source: 'memory' | 'cache' | 'exchange'
 }
 
+/** A search for the credentials of one identity, for all requests that wait for them. */
+interface Lookup {
+  identity: Identity
+  index: string
+  /** The request that caused it. */
+  requestId: string
+  /** For a renewal, what the storage has refused. */
+  refused: SyncCredentials | null
+}
+
 interface Remembered {
   credentials: SyncCredentials
   // Two clocks: a wall clock that is set back must not lengthen a life, and a monotonic one may stand still while the
@@ -73,6 +82,7 @@ export class Credentials {
   readonly #shared: SharedCredentials | null
   readonly #longestLocalMs: number
   readonly #remembered = new RecentMap<string, Remembered>(maxEntries)
+  /** By index. */
   readonly #refusals = new RecentMap<string, { refusal: ServiceError; monotonicEndMs: number }>(maxEntries)
   /** By index, so that no request gets what was fetched for another identity. */
   readonly #lookups = new Map<string, { isRenewal: boolean; result: Promise<Obtained> }>()
@@ -102,9 +112,9 @@ export class Credentials {
     const known = this.recall(identity)
     if (known) return { credentials: known, source: 'memory' }
     const index = this.#seal.index(identity)
-    const lookup = this.#lookups.get(index)
-    if (lookup) return this.#counted('joined', lookup.result)
-    return this.#lookUp(identity, index, requestId, null)
+    const underWay = this.#lookups.get(index)
+    if (underWay) return this.#counted('joined', underWay.result)
+    return this.#lookUp({ identity, index, requestId, refused: null })
   }
 
   /**
@@ -113,15 +123,15 @@ export class Credentials {
    */
   async renew(identity: Identity, refused: SyncCredentials, requestId: string): Promise<SyncCredentials> {
     const index = this.#seal.index(identity)
-    for (let lookup = this.#lookups.get(index); lookup; lookup = this.#lookups.get(index)) {
-      const { credentials } = await this.#counted('joined', lookup.result)
+    for (let underWay = this.#lookups.get(index); underWay; underWay = this.#lookups.get(index)) {
+      const { credentials } = await this.#counted('joined', underWay.result)
       // A lookup in flight may return the very credentials that were refused.
-      if (lookup.isRenewal || !isSame(credentials, refused)) return credentials
+      if (underWay.isRenewal || !isSame(credentials, refused)) return credentials
     }
     const known = this.#known(identity)
     if (known && !isSame(known, refused)) return this.#counted('hit-local', known)
     this.#remembered.delete(this.#keyOf(identity))
-    return (await this.#lookUp(identity, index, requestId, refused)).credentials
+    return (await this.#lookUp({ identity, index, requestId, refused })).credentials
   }
 
   /** Null when there are none that may still be used. */
@@ -147,26 +157,19 @@ export class Credentials {
   }
 
   /** Rejects at once when the identity was refused a moment ago. */
-  #lookUp(
-    identity: Identity,
-    index: string,
-    requestId: string,
-    refused: SyncCredentials | null,
-  ): Promise<Obtained> {
-    this.#throwIfRefused(index)
-    const result = this.#find(identity, index, requestId, refused).finally(() => this.#lookups.delete(index))
+  #lookUp(lookup: Lookup): Promise<Obtained> {
+    const { index, refused } = lookup
+    const known = this.#refusals.get(index)
+    if (known && this.#options.monotonicClock() < known.monotonicEndMs)
+      throw this.#counted('refused-cached', known.refusal)
+    const result = this.#find(lookup).finally(() => this.#lookups.delete(index))
     this.#lookups.set(index, { isRenewal: refused !== null, result })
     return result
   }
 
   /** From the shared store, unless it has only what was refused; otherwise from the token server. */
-  async #find(
-    identity: Identity,
-    index: string,
-    requestId: string,
-    refused: SyncCredentials | null,
-  ): Promise<Obtained> {
-    const found = await this.#shared?.find(identity)
+  async #find({ identity, index, requestId, refused }: Lookup): Promise<Obtained> {
+    const found = await this.#shared?.find(identity, index)
     if (found && !(refused && isSame(found.credentials, refused))) {
       this.#remember(identity, found)
       return this.#counted('hit-shared', { credentials: found.credentials, source: 'cache' })
@@ -175,7 +178,7 @@ export class Credentials {
     this.#options.observe('exchange')
     try {
       const credentials = await this.#options.exchange(identity, requestId)
-      this.#keep(identity, credentials)
+      this.#keep(identity, index, credentials)
       return { credentials, source: 'exchange' }
     } catch (error) {
       this.#noteRefusal(index, error)
@@ -183,7 +186,7 @@ export class Credentials {
     }
   }
 
-  #keep(identity: Identity, credentials: SyncCredentials): void {
+  #keep(identity: Identity, index: string, credentials: SyncCredentials): void {
     const nowMs = this.#options.wallClock()
     const expiresAtMs = Math.min(
       nowMs + this.#options.ttlSeconds * 1000,
@@ -193,7 +196,7 @@ export class Credentials {
     if (expiresAtMs <= nowMs) return
     this.#remember(identity, { credentials, expiresAtMs })
     // Not awaited: a slow store must not delay an answer.
-    void this.#shared?.keep(identity, { credentials, expiresAtMs })
+    void this.#shared?.keep(identity, index, { credentials, expiresAtMs })
   }
 
   #noteRefusal(index: string, error: unknown): void {
@@ -204,15 +207,6 @@ export class Credentials {
     this.#refusals.set(index, { refusal: error, monotonicEndMs })
   }
 
-  #throwIfRefused(index: string): void {
-    const known = this.#refusals.get(index)
-    if (!known) return
-    if (this.#options.monotonicClock() < known.monotonicEndMs) {
-      throw this.#counted('refused-cached', known.refusal)
-    }
-    this.#refusals.delete(index)
-  }
-
   #counted<Value>(event: CredentialsEvent, value: Value): Value {
     this.#options.observe(event)
     return value
@@ -221,4 +215,31 @@ export class Credentials {
 
 function isSame(a: SyncCredentials, b: SyncCredentials): boolean {
   return a.hawkId === b.hawkId && a.hawkKey === b.hawkKey
+}
+
+/**
+ * The earliest moment that an assertion itself names as its end, in ms since 1970; infinite when it names none.
+ * A BrowserID assertion is a chain of signed parts joined by `~` (certificates, then the assertion), each with its own
+ * `exp` in milliseconds; an access token may be one such part with its `exp` in seconds (RFC 7519, 4.1.4), or opaque.
+ *
+ * Nothing is verified here, the token server does that. Whatever can't be read names no end; never throws.
+ */
+export function assertionExpiry({ assertion }: Pick<Identity, 'assertion'>): number {
+  return Math.min(...assertion.split('~').map(readExpiry))
+}
+
+/** Read as seconds it lies beyond the year 5000, read as milliseconds before 1974: the two can't be confused. */
+const leastMilliseconds = 1e11
+
+function readExpiry(part: string): number {
+  const [, payload, signature] = part.split('.', 3)
+  if (!payload || signature === undefined) return Infinity
+  try {
+    const claims = JSON.parse(Buffer.from(payload, 'base64url').toString()) as { exp?: unknown } | null
+    const exp = claims?.exp
+    if (typeof exp !== 'number' || !Number.isFinite(exp)) return Infinity
+    return exp < leastMilliseconds ? Math.max(0, exp) * 1000 : exp
+  } catch {
+    return Infinity
+  }
 }

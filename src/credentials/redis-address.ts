@@ -1,13 +1,12 @@
-/** Where one Redis process listens. */
-export type RedisEndpoint = { host: string; port: number } | { path: string }
+interface HostAndPort {
+  host: string
+  port: number
+}
 
-/** How the servers want to be greeted. */
-export interface RedisGreeting {
+/** What a client is known by to Redis. A password alone is that of the user `default`. */
+export interface RedisLogin {
   username?: string
   password?: string
-  database: number
-  /** With `ca`, the authorities to trust in PEM, instead of the usual ones. */
-  tls: false | { ca?: string }
 }
 
 /**
@@ -16,15 +15,23 @@ export interface RedisGreeting {
  * - `sentinel`: processes that know which server is the master of that name
  * - `cluster`: some of the servers that share the keys among them
  */
-export type RedisAddress = RedisGreeting & { endpoints: RedisEndpoint[] } & (
-    { kind: 'server' | 'cluster' } | { kind: 'sentinel'; master: string }
+export type RedisAddress = RedisLogin & {
+  database: number
+  /** With `ca`, the authorities to trust in PEM, instead of the usual ones. */
+  tls: false | { ca?: string }
+} & (
+    | { kind: 'server'; endpoints: [HostAndPort | { path: string }] }
+    | { kind: 'sentinel'; endpoints: HostAndPort[]; master: string; sentinelLogin: RedisLogin }
+    | { kind: 'cluster'; endpoints: HostAndPort[] }
   )
 
 /**
  * Reads the address of a Redis:
  * - `redis://[login@]host[:port][/database]`
  * - `unix://[login@]/path[?db=database]`, also as `redis+unix:`
- * - `redis+sentinel://[login@]host[:port][,host[:port]…]/master[/database]`; the hosts are those of the sentinels
+ * - `redis+sentinel://[login@]host[:port][,host[:port]…]/master[/database][?sentinel_password=…]`; the hosts are those of
+ *   the sentinels, and `sentinel_user=` is one of theirs. Without a password of their own they get that of the login, as
+ *   their user `default`, who accepts any password where none is set.
  * - `redis+cluster://[login@]host[:port][,host[:port]…]`
  *
  * `login` is `[user][:password]`. With `rediss` instead of `redis` all connections use TLS and trust the usual
@@ -40,24 +47,6 @@ export function readRedisAddress(url: string): RedisAddress | null {
     // An escape that can't be decoded. The error quotes the address, which may hold a password, so it ends here.
     return null
   }
-}
-
-/** A host and port as one text: what tells servers apart. */
-export function endpointText(endpoint: RedisEndpoint): string {
-  if ('path' in endpoint) return endpoint.path
-  return endpoint.host.includes(':')
-    ? `[${endpoint.host}]:${endpoint.port}`
-    : `${endpoint.host}:${endpoint.port}`
-}
-
-const endpointForm = /^(?:\[([0-9a-fA-F:.]+)\]|([^:[\]@/?#\s]+))(?::(\d{1,5}))?$/
-
-/** The inverse of `endpointText`; null when it isn't `host` or `host:port`. */
-export function readEndpoint(text: string, defaultPort: number): RedisEndpoint | null {
-  const match = endpointForm.exec(text)
-  if (!match) return null
-  const port = Number(match[3] ?? defaultPort)
-  return port >= 1 && port <= 65_535 ? { host: match[1] ?? match[2]!, port } : null
 }
 
 const unixForm = /^(?:redis\+)?unix:\/\/(?:([^:@/]*)(?::([^@/]*))?@)?(\/[^?#]+)(?:\?db=(\d{1,5}))?$/
@@ -76,41 +65,60 @@ function readUnixAddress(url: string): RedisAddress | null {
 }
 
 const networkForm =
-  /^redis(s?)(?:\+(sentinel|cluster))?:\/\/(?:([^:@/]*)(?::([^@/]*))?@)?([^@/?#\s]+)((?:\/[^/?#\s]*)*)(?:\?cacert=([^&#\s]+))?$/
-const databaseForm = /^\d{0,5}$/
+  /^redis(s?)(?:\+(sentinel|cluster))?:\/\/(?:([^:@/]*)(?::([^@/]*))?@)?([^@/?#\s]+)((?:\/[^/?#\s]*)*)(?:\?([^#\s]+))?$/
 
 function readNetworkAddress(url: string): RedisAddress | null {
   const match = networkForm.exec(url)
   if (!match) return null
-  const [, secure, topology = 'server', username, password, hosts, path, ca] = match
-  const endpoints = hosts!
-    .split(',')
-    .map((text) => readEndpoint(text, topology === 'sentinel' ? 26_379 : 6379))
-  if (!endpoints.every((endpoint) => endpoint !== null) || (ca !== undefined && !secure)) return null
+  const [, secure, kind = 'server', username, password, hosts, path, query = ''] = match
+  const endpoints = readEndpoints(hosts!, kind === 'sentinel' ? 26_379 : 6379)
   const segments = path!.split('/').slice(1)
-  const master = topology === 'sentinel' ? decodeURIComponent(segments.shift() ?? '') : ''
+  const master = kind === 'sentinel' ? decodeURIComponent(segments.shift() ?? '') : ''
   const [database = '', ...rest] = segments
-  if (!databaseForm.test(database) || rest.length > 0) return null
-  const common = {
-    endpoints,
-    ...readLogin(username, password),
-    database: Number(database),
-    tls: secure ? { ...(ca !== undefined && { ca: decodeURIComponent(ca) }) } : (false as const),
-  }
-  switch (topology) {
-    case 'sentinel':
-      return master === '' ? null : { kind: 'sentinel', master, ...common }
+  const parameters = readParameters(query)
+  if (!endpoints || !parameters || !/^\d{0,5}$/.test(database) || rest.length > 0) return null
+  const { cacert: ca, sentinel_user: sentinelUser, sentinel_password: sentinelPassword } = parameters
+  if ((ca && !secure) || (sentinelUser && !sentinelPassword) || (sentinelPassword && kind !== 'sentinel'))
+    return null
+  const login = readLogin(username, password)
+  const common = { ...login, database: Number(database), tls: secure ? { ca } : (false as const) }
+  switch (kind) {
+    case 'sentinel': {
+      if (master === '') return null
+      const sentinelLogin = { username: sentinelUser, password: sentinelPassword ?? login.password }
+      return { kind, endpoints, master, sentinelLogin, ...common }
+    }
     case 'cluster':
       // A cluster has no databases.
-      return common.database === 0 ? { kind: 'cluster', ...common } : null
+      return common.database === 0 ? { kind, endpoints, ...common } : null
     default:
-      return endpoints.length === 1 ? { kind: 'server', ...common } : null
+      return endpoints.length === 1 ? { kind: 'server', endpoints: [endpoints[0]!], ...common } : null
   }
 }
 
-function readLogin(username?: string, password?: string): Pick<RedisGreeting, 'username' | 'password'> {
+const endpointForm = /^(?:\[([0-9a-fA-F:.]+)\]|([^:[\]@/?#\s]+))(?::(\d{1,5}))?$/
+
+function readEndpoints(text: string, defaultPort: number): HostAndPort[] | null {
+  const endpoints = text.split(',').map((one) => {
+    const [, ipv6, name, port] = endpointForm.exec(one) ?? []
+    return { host: ipv6 ?? name ?? '', port: Number(port ?? defaultPort) }
+  })
+  return endpoints.every(({ host, port }) => host !== '' && port >= 1 && port <= 65_535) ? endpoints : null
+}
+
+function readParameters(query: string): Record<string, string | undefined> | null {
+  const parameters: Record<string, string> = {}
+  for (const text of query === '' ? [] : query.split('&')) {
+    const [, name, value] = /^(cacert|sentinel_user|sentinel_password)=(.+)$/.exec(text) ?? []
+    if (!name) return null
+    parameters[name] = decodeURIComponent(value!)
+  }
+  return parameters
+}
+
+function readLogin(username?: string, password?: string): RedisLogin {
   return {
-    ...(username ? { username: decodeURIComponent(username) } : {}),
-    ...(password ? { password: decodeURIComponent(password) } : {}),
+    username: username ? decodeURIComponent(username) : undefined,
+    password: password ? decodeURIComponent(password) : undefined,
   }
 }

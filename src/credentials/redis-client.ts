@@ -1,188 +1,101 @@
-import type * as redisPackage from 'redis'
-import type { RedisEndpoint, RedisGreeting } from './redis-address.ts'
+import {
+  ConnectionTimeoutError,
+  createClient,
+  createCluster,
+  createSentinel,
+  ErrorReply,
+  SocketTimeoutError,
+} from 'redis'
 
-/** One connection to one Redis, from its greeting to its end. */
-export interface RedisClient {
-  /** Rejects with `RedisRefusal` when it is answered by an error, and with `RedisError` when the connection breaks. */
-  send(command: string[]): Promise<unknown>
-  /** Resolves when the connection is gone, to what ended it in one word. */
-  readonly ended: Promise<string | null>
-  /** Ends it now; commands under way are rejected. */
-  destroy(): void
-}
+import type { RedisAddress } from './redis-address.ts'
 
-/** Redis can't be used. Without the texts of the original, because replies quote what was sent and addresses hold passwords. */
-export class RedisError extends Error {
-  override readonly name: string = 'RedisError'
-
-  constructor(
-    /** What went wrong in one word (`ECONNREFUSED`, `WRONGPASS`, `OOM`), where there is one. */
-    readonly code: string | null,
-    state = code ?? 'connection lost',
-  ) {
-    super(`Cannot use the credential cache: ${state}`)
-  }
-}
-
-/** It answered with an error. */
-export class RedisRefusal extends RedisError {
-  override readonly name = 'RedisRefusal'
-
-  constructor(
-    code: string,
-    /** The server that a member of a cluster wants to be asked instead, as `host:port`; the host may be empty. */
-    readonly redirect: string | null = null,
-  ) {
-    super(code)
-  }
-}
-
-/** It did not answer in time. */
-export class NoAnswer extends RedisError {
-  override readonly name = 'NoAnswer'
-
-  constructor() {
-    super('ETIMEDOUT', 'no answer in time')
-  }
-}
-
-/** What an error of a Redis is called in one word, where it has one. Of several, one that answered tells most. */
-export function troubleCode(error: unknown): string | null {
-  if (error instanceof AggregateError) {
-    const refusal = error.errors.find((one) => one instanceof RedisRefusal)
-    return troubleCode(refusal ?? error.errors[0])
-  }
-  return error instanceof RedisError ? error.code : null
-}
-
-// A timer that fires so late shows that this process stood still, not that the other side did not answer.
-const latenessMs = 20
-const secondChanceMs = 25
-
-/**
- * The same outcome, or `NoAnswer` when there is none after so many ms. When this process itself has stood still, what may
- * have arrived meanwhile gets a moment to be read.
- */
-export function answerWithin<Answer>(answer: Promise<Answer>, timeoutMs: number): Promise<Answer> {
-  const { promise, resolve, reject } = Promise.withResolvers<Answer>()
-  const startedAtMs = performance.now()
-  const giveUp = () => reject(new NoAnswer())
-  let timer = setTimeout(() => {
-    const isLate = performance.now() - startedAtMs > timeoutMs + latenessMs
-    if (isLate) timer = setTimeout(giveUp, secondChanceMs)
-    else giveUp()
-  }, timeoutMs)
-  answer.then(resolve, reject).finally(() => clearTimeout(timer))
-  return promise
-}
-
-/** Resolves after so many ms, or at the signal. Not by node:timers/promises, which every start would load then. */
-export function pause(ms: number, signal: AbortSignal): Promise<void> {
-  const { promise, resolve } = Promise.withResolvers<void>()
-  const end = () => {
-    clearTimeout(timer)
-    signal.removeEventListener('abort', end)
-    resolve()
-  }
-  const timer = setTimeout(end, ms)
-  signal.addEventListener('abort', end)
-  if (signal.aborted) end()
-  return promise
-}
+export type RedisClient = ReturnType<typeof createRedisClient>
 
 /** An idle connection is asked for a sign of life so often, and given up after so long without any. */
 const pingIntervalMs = 1000
 const silenceTimeoutMs = 1500
 
-// A service with the memory store never pays for the package, and no first answer waits until it is loaded.
-const loadingDelayMs = 25
-let library: Promise<typeof redisPackage> | null = null
-
-/** Connects once, until the signal says that nobody waits any more. Rejects with `RedisError`. */
-export async function openClient(
-  endpoint: RedisEndpoint,
-  { username, password, database, tls }: RedisGreeting,
+/**
+ * A client that connects once, to where the address says at that moment. `onError` is told whatever goes wrong with a
+ * connection of it, before it is connected and afterwards.
+ */
+export function createRedisClient(
+  address: RedisAddress,
   connectTimeoutMs: number,
-  signal?: AbortSignal,
-): Promise<RedisClient> {
-  const redis = await (library ??= Bun.sleep(loadingDelayMs).then(() => import('redis')))
-  const client = redis.createClient({
-    ...(username !== undefined && { username }),
-    ...(password !== undefined && { password }),
-    database,
-    socket: {
-      ...socketOptions(endpoint, tls),
-      connectTimeout: connectTimeoutMs,
-      // Also bounds the greeting: a hung server still accepts connections.
-      socketTimeout: silenceTimeoutMs,
-      reconnectStrategy: false,
-    },
+  onError: (error: unknown) => void,
+) {
+  const { username, password, database, tls } = address
+  // The library's own timeout does not cover commands that have been sent, so there is another one around it.
+  const commandOptions = { timeout: 0 }
+  const socket = {
+    connectTimeout: connectTimeoutMs,
+    // Also bounds the greeting: a hung server still accepts connections.
+    socketTimeout: silenceTimeoutMs,
+    reconnectStrategy: false,
+    ...(tls && ({ tls: true, ...tls } as const)),
+  } as const
+  const common = {
+    username,
+    password,
+    socket,
     pingInterval: pingIntervalMs,
     disableOfflineQueue: true,
+    // What has no answer yet, so that nothing piles up where a whole cluster hangs.
+    commandsQueueMaxLength: 10_000,
     disableClientInfo: true,
     maintNotifications: 'disabled',
-    // The package's own timeout does not cover commands that have been sent; ours covers all.
-    commandOptions: { timeout: 0 },
-  })
-  const explain = (error: unknown) => explainError(error, redis)
-  const { promise: ended, resolve: end } = Promise.withResolvers<string | null>()
-  client.on('error', (error: unknown) => end(explain(error).code))
-  client.on('end', () => end(null))
-  const destroy = () => {
-    client.destroy()
-    end(null)
-  }
-  signal?.addEventListener('abort', destroy, { once: true })
-  void ended.then(() => {
-    signal?.removeEventListener('abort', destroy)
-    // The client keeps its timers until then.
-    client.destroy()
-  })
-  try {
-    await answerWithin(client.connect(), connectTimeoutMs + silenceTimeoutMs)
-  } catch (error) {
-    destroy()
-    throw explain(error)
-  }
-  return {
-    ended,
-    destroy,
-    send: (command) =>
-      client.sendCommand(command).catch((error: unknown) => {
-        throw explain(error)
-      }),
+    commandOptions,
+  } as const
+  switch (address.kind) {
+    case 'server':
+      return createClient({ ...common, database, socket: { ...socket, ...address.endpoints[0] } }).on(
+        'error',
+        onError,
+      )
+    case 'sentinel':
+      return createSentinel({
+        name: address.master,
+        sentinelRootNodes: address.endpoints,
+        nodeClientOptions: { ...common, database },
+        sentinelClientOptions: { ...common, ...address.sentinelLogin },
+        commandOptions,
+        // All commands share one connection, and none of them is repeated.
+        reserveClient: true,
+        maxCommandRediscovers: 0,
+        passthroughClientErrorEvents: true,
+      }).on('error', (error) => onError(error.cause ?? error))
+    case 'cluster':
+      return createCluster({
+        rootNodes: address.endpoints.map((endpoint) => ({ socket: endpoint })),
+        defaults: common,
+        commandOptions,
+        // A member that is away must not keep the others from being used.
+        minimizeConnections: true,
+        // A member that does not know its own host leaves it out: it is that of the others.
+        nodeAddressMap: (text) => {
+          const port = /^(?:null|\?)?:(\d+)$/.exec(text)?.[1]
+          return port ? { host: address.endpoints[0]!.host, port: Number(port) } : undefined
+        },
+      })
+        .on('error', onError)
+        .on('node-error', onError)
+    default:
+      return address satisfies never
   }
 }
 
-/** Sends one command over a connection of its own. */
-export async function askOnce(
-  endpoint: RedisEndpoint,
-  greeting: RedisGreeting,
-  timeoutMs: number,
-  command: string[],
-): Promise<unknown> {
-  const client = await openClient(endpoint, { ...greeting, database: 0 }, timeoutMs)
-  return answerWithin(client.send(command), timeoutMs).finally(() => client.destroy())
+/** Whether a command or a greeting was answered with an error. */
+export function isRefusal(error: unknown): error is Error {
+  return error instanceof ErrorReply
 }
 
-function socketOptions(endpoint: RedisEndpoint, tls: RedisGreeting['tls']) {
-  if ('path' in endpoint) return { path: endpoint.path, tls: false } as const
-  return tls ? { ...endpoint, ...tls, tls: true as const } : { ...endpoint, tls: false as const }
-}
-
-const refusalForm = /^([A-Z]{2,20})\b(?: \d+ (\S+))?/
-const redirections = new Set(['MOVED', 'ASK'])
-
-function explainError(error: unknown, redis: typeof redisPackage): RedisError {
-  if (error instanceof redis.ErrorReply) {
-    const [, code = 'ERR', target] = refusalForm.exec(error.message) ?? []
-    return new RedisRefusal(code, redirections.has(code) ? (target ?? null) : null)
+/** What an error is called in one word (`ECONNREFUSED`, `WRONGPASS`, `OOM`), where it has one. */
+export function codeOf(error: unknown): string | null {
+  if (error instanceof SocketTimeoutError || error instanceof ConnectionTimeoutError) return 'ETIMEDOUT'
+  if (isRefusal(error)) {
+    if (error.message.includes('No such master')) return 'NOMASTER'
+    return /^[A-Z]{2,20}\b/.exec(error.message)?.[0] ?? 'ERR'
   }
-  const isTimeout =
-    error instanceof NoAnswer ||
-    error instanceof redis.SocketTimeoutError ||
-    error instanceof redis.ConnectionTimeoutError
-  if (isTimeout) return new RedisError('ETIMEDOUT')
   const code = error instanceof Error && 'code' in error ? error.code : null
-  return new RedisError(typeof code === 'string' ? code : null)
+  return typeof code === 'string' ? code : null
 }

@@ -1,12 +1,15 @@
-import { askOnce, openClient, RedisRefusal } from './redis-client.ts'
-import { RedisCluster } from './redis-cluster.ts'
-import { RedisConnection } from './redis-connection.ts'
-
-import type { RedisAddress, RedisEndpoint } from './redis-address.ts'
-import type { RedisLink, RedisTrouble } from './redis-connection.ts'
+import type { RedisAddress } from './redis-address.ts'
+import type * as redisClient from './redis-client.ts'
+import type { RedisClient } from './redis-client.ts'
 import type { CredentialStore } from './shared-credentials.ts'
 
-export type { RedisTrouble } from './redis-connection.ts'
+/**
+ * What can be wrong with Redis:
+ * - `unreachable`: no connection could be made, or it broke, or Redis would not let us in
+ * - `timeout`: a command had no answer in time
+ * - `refused`: a command was answered with an error
+ */
+export type RedisTrouble = 'unreachable' | 'timeout' | 'refused'
 
 export interface RedisStoreOptions {
   address: RedisAddress
@@ -16,86 +19,162 @@ export interface RedisStoreOptions {
   commandTimeoutMs?: number
   /** How long a connection may take to be made; 500 when left out. */
   connectTimeoutMs?: number
-  /** From 0 up to but not including 1; spreads the reconnects of many processes. */
-  random(): number
   /** Called at every trouble. `code` names it (`ECONNREFUSED`, `WRONGPASS`, `OOM`) where something did. */
   onTrouble(trouble: RedisTrouble, code: string | null): void
 }
+
+/** The pause after an attempt to connect. */
+const attemptIntervalMs = 1000
+/** Several sentinels or members may be asked in one attempt. */
+const attemptTimeoutMs = 10_000
 
 /**
  * The store that several processes share. Needs Redis 6 or later and nothing but GET, SET, DEL and PING of it; SELECT for
  * a database other than 0, and CLUSTER SLOTS and ASKING of the members of a cluster.
  *
- * Connects in the background and for ever: a Redis that is absent, hung, full or read-only makes commands reject,
- * within `commandTimeoutMs` at worst and at once while it is known to be away; only what is asked before the first
- * attempt to connect has ended waits for that, up to 500 ms.
+ * Connects in the background and for ever. A Redis that is absent, hung, full or read-only makes commands reject: at once
+ * while there is no connection, within `commandTimeoutMs` otherwise. What is asked before the first attempt to connect has
+ * ended waits for its end first, as long as for an answer.
  */
 export function createRedisStore(options: RedisStoreOptions): CredentialStore {
-  const { prefix } = options
-  const link = createLink({ commandTimeoutMs: 100, connectTimeoutMs: 500, ...options })
-  return {
-    async get(key) {
-      const reply = await link.ask(['GET', prefix + key])
-      return typeof reply === 'string' ? reply : null
-    },
-    async set(key, value, ttlMs) {
-      await link.ask(['SET', prefix + key, value, 'PX', String(Math.max(1, Math.floor(ttlMs)))])
-    },
-    async delete(key) {
-      await link.ask(['DEL', prefix + key])
-    },
-    ping: () =>
-      link.ask(['PING']).then(
+  return new RedisStore(options)
+}
+
+class RedisStore implements CredentialStore {
+  readonly #options: Required<RedisStoreOptions>
+  /** Loaded in the background: a process with the memory store never pays for the library. */
+  #library: typeof redisClient | null = null
+  /** What commands use; null without a connection. */
+  #client: RedisClient | null = null
+  /** Takes its place once it is connected. */
+  #next: RedisClient | null = null
+  #isSilent = false
+  #isConnecting = false
+  #isClosed = false
+  readonly #firstAttempt = Promise.withResolvers<void>()
+
+  constructor(options: RedisStoreOptions) {
+    this.#options = { commandTimeoutMs: 100, connectTimeoutMs: 500, ...options }
+    void this.#connect()
+  }
+
+  get(key: string): Promise<string | null> {
+    return this.#ask((client) => client.get(this.#options.prefix + key))
+  }
+
+  async set(key: string, value: string, ttlMs: number): Promise<void> {
+    const expiration = { type: 'PX', value: Math.max(1, Math.floor(ttlMs)) } as const
+    await this.#ask((client) => client.set(this.#options.prefix + key, value, { expiration }))
+  }
+
+  async delete(key: string): Promise<void> {
+    await this.#ask((client) => client.del(this.#options.prefix + key))
+  }
+
+  ping(): Promise<boolean> {
+    return this.#ask((client) => client.ping()).then(
+      () => true,
+      () => false,
+    )
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true
+    this.#firstAttempt.resolve()
+    this.#client?.destroy()
+    this.#client = null
+    this.#next?.destroy()
+  }
+
+  async #ask<Answer>(command: (client: RedisClient) => Promise<Answer>): Promise<Answer> {
+    const { commandTimeoutMs, onTrouble } = this.#options
+    if (!this.#client) {
+      await within(commandTimeoutMs, this.#firstAttempt.promise).catch(() => this.#firstAttempt.resolve())
+    }
+    const client = this.#client
+    if (!client?.isReady) {
+      void this.#connect()
+      throw unusable('not connected')
+    }
+    if (this.#isSilent) throw unusable('no answer in time')
+    const answer = command(client)
+    try {
+      return await within(commandTimeoutMs, answer)
+    } catch (error) {
+      if (error === noAnswer) {
+        this.#noteTimeout(answer)
+        throw unusable('no answer in time')
+      }
+      const { codeOf, isRefusal } = this.#library!
+      const code = codeOf(error)
+      if (isRefusal(error)) onTrouble('refused', code)
+      // After a failover the name may stand for another server already, while this one stays behind as a replica.
+      if (!isRefusal(error) || code === 'READONLY') void this.#connect()
+      throw unusable(code ?? 'connection lost')
+    }
+  }
+
+  /** Nobody waits for a server that hangs, until it answers after all or the library has ended the connection. */
+  #noteTimeout(answer: Promise<unknown>): void {
+    const { address, onTrouble } = this.#options
+    onTrouble('timeout', null)
+    // One member of a cluster hangs; the others are used until there is a client that may know another one for it.
+    if (address.kind === 'cluster') return void this.#connect()
+    this.#isSilent = true
+    const goOn = () => (this.#isSilent = false)
+    answer.then(goOn, goOn)
+  }
+
+  /** Puts a connected client in the place of the one in use, with as many attempts as it takes. */
+  async #connect(): Promise<void> {
+    if (this.#isConnecting) return
+    this.#isConnecting = true
+    this.#library ??= await import('./redis-client.ts')
+    const { codeOf, createRedisClient, isRefusal } = this.#library
+    const { address, connectTimeoutMs, onTrouble } = this.#options
+    while (!this.#isClosed) {
+      let cause: unknown
+      let isLost = false
+      const next = createRedisClient(address, connectTimeoutMs, (error) => {
+        // Of several sentinels or members, one that answered tells most.
+        if (!isRefusal(cause)) cause = error
+        if (next !== this.#client || isLost) return
+        isLost = true
+        onTrouble('unreachable', codeOf(error))
+        void this.#connect()
+      })
+      this.#next = next
+      const isConnected = await within<unknown>(attemptTimeoutMs, next.connect()).then(
         () => true,
-        () => false,
-      ),
-    close: async () => link.close(),
+        (error) => void (cause ??= error),
+      )
+      this.#next = null
+      if (isConnected && !this.#isClosed) {
+        this.#client?.destroy()
+        this.#client = next
+      } else {
+        next.destroy()
+        if (!this.#isClosed) onTrouble('unreachable', codeOf(cause))
+      }
+      this.#firstAttempt.resolve()
+      await new Promise((resolve) => setTimeout(resolve, attemptIntervalMs).unref())
+      if (isConnected && !isLost) break
+    }
+    this.#isConnecting = false
   }
 }
 
-function createLink(options: Required<RedisStoreOptions>): RedisLink {
-  const { address, connectTimeoutMs } = options
-  switch (address.kind) {
-    case 'server':
-      return new RedisConnection({
-        ...options,
-        open: (signal) => openClient(address.endpoints[0]!, address, connectTimeoutMs, signal),
-      })
-    case 'sentinel':
-      return new RedisConnection({
-        ...options,
-        open: async (signal) =>
-          openClient(await findMaster(address, connectTimeoutMs), address, connectTimeoutMs, signal),
-      })
-    case 'cluster':
-      return new RedisCluster({ ...options, address })
-    default:
-      return address satisfies never
-  }
+const noAnswer = new Error('No answer in time')
+
+/** The same outcome, or a rejection with `noAnswer` when there is none after so many ms. */
+function within<Answer>(timeoutMs: number, answer: Promise<Answer>): Promise<Answer> {
+  const { promise, resolve, reject } = Promise.withResolvers<Answer>()
+  const timer = setTimeout(reject, timeoutMs, noAnswer)
+  answer.then(resolve, reject).then(() => clearTimeout(timer))
+  return promise
 }
 
-/**
- * The server that is the master of that name now, as the first sentinel says that knows it. All are asked at once, so
- * that one that hangs costs nothing. A sentinel that is behind names a server that is gone or has become a replica: that
- * shows when it is used, and then they are asked again.
- */
-function findMaster(
-  { endpoints, master, ...greeting }: Extract<RedisAddress, { kind: 'sentinel' }>,
-  timeoutMs: number,
-): Promise<RedisEndpoint> {
-  const { username: _, password: __, ...withoutLogin } = greeting
-  const command = ['SENTINEL', 'GET-MASTER-ADDR-BY-NAME', master]
-  return Promise.any(
-    endpoints.map(async (sentinel) => {
-      // Sentinels have users and passwords of their own, mostly none; the login of the address is for the servers.
-      const reply = await askOnce(sentinel, withoutLogin, timeoutMs, command).catch((error: unknown) => {
-        if (error instanceof RedisRefusal && error.code === 'NOAUTH')
-          return askOnce(sentinel, greeting, timeoutMs, command)
-        throw error
-      })
-      if (!Array.isArray(reply)) throw new RedisRefusal('NOMASTER')
-      const [host, port] = reply.map(String)
-      return { host: host!, port: Number(port) }
-    }),
-  )
+/** Without the text of the original, because replies quote what was sent and addresses hold passwords. */
+function unusable(state: string): Error {
+  return new Error(`Cannot use the credential cache: ${state}`)
 }

@@ -1,4 +1,5 @@
-import type * as Crypto from 'node:crypto'
+import { createCipheriv, createDecipheriv } from 'node:crypto'
+
 import { joinFields } from '../domain/credentials.ts'
 import type { Identity, SyncCredentials } from '../domain/credentials.ts'
 
@@ -33,75 +34,79 @@ const tagBytes = 16
 export class Seal {
   readonly #options: SealOptions
   readonly #indexKey: Buffer
+  readonly #server: string
 
   constructor(options: SealOptions) {
     this.#options = options
-    this.#indexKey = deriveKey(options.secret, 'sync-bridge credentials: index')
+    this.#indexKey = deriveKey('sync-bridge credentials: index', options.secret)
+    this.#server = joinFields(options.tokenServerUrl)
   }
 
   /** Where the credentials of an identity are kept: 43 characters that tell nothing about it. */
   index(identity: Identity): string {
     return new Bun.CryptoHasher('sha256', this.#indexKey)
       .update(identity.key)
-      .update(joinFields(this.#options.tokenServerUrl))
+      .update(this.#server)
       .digest('base64url')
   }
 
-  seal(identity: Identity, { credentials, expiresAtMs }: Opened): string {
+  /** `index` is that of the identity, for those who know it already. */
+  seal(identity: Identity, { credentials, expiresAtMs }: Opened, index = this.index(identity)): string {
     const { hawkId, hawkKey, endpoint, uid } = credentials
     const contents = JSON.stringify([hawkId, hawkKey, endpoint, uid, credentials.expiresAtMs, expiresAtMs])
     const nonce = this.#options.randomBytes(nonceBytes)
-    const cipher = ciphers().createCipheriv('aes-256-gcm', this.#encryptionKey(identity), nonce)
-    cipher.setAAD(this.#place(identity))
+    const cipher = createCipheriv('aes-256-gcm', this.#encryptionKey(identity), nonce)
+    cipher.setAAD(placeOf(index))
     const encrypted = [cipher.update(contents), cipher.final()]
     return version + Buffer.concat([nonce, ...encrypted, cipher.getAuthTag()]).toString('base64url')
   }
 
   /** Null for a text that was not sealed for this very identity with this secret, was changed, or has expired. */
-  open(identity: Identity, text: string, nowMs: number): Opened | null {
+  open(identity: Identity, text: string, nowMs: number, index = this.index(identity)): Opened | null {
     const bytes = readSealed(text)
     if (!bytes) return null
     const nonce = bytes.subarray(0, nonceBytes)
-    const decipher = ciphers().createDecipheriv('aes-256-gcm', this.#encryptionKey(identity), nonce)
-    decipher.setAAD(this.#place(identity))
+    const decipher = createDecipheriv('aes-256-gcm', this.#encryptionKey(identity), nonce)
+    decipher.setAAD(placeOf(index))
     decipher.setAuthTag(bytes.subarray(-tagBytes))
     try {
       const contents = [decipher.update(bytes.subarray(nonceBytes, -tagBytes)), decipher.final()]
-      const opened = readContents(Buffer.concat(contents).toString())
-      return nowMs < opened.expiresAtMs ? opened : null
+      // The tag has proved that these are the fields that `seal` wrote.
+      const [hawkId, hawkKey, endpoint, uid, credentialsExpireAtMs, expiresAtMs] = JSON.parse(
+        Buffer.concat(contents).toString(),
+      ) as [hawkId: string, hawkKey: string, endpoint: string, uid: number, number, number]
+      const credentials = { hawkId, hawkKey, endpoint, uid, expiresAtMs: credentialsExpireAtMs }
+      return nowMs < expiresAtMs ? { credentials, expiresAtMs } : null
     } catch {
       return null
     }
   }
 
   #encryptionKey({ scheme, assertion, clientState, keyId }: Identity): Buffer {
-    const { secret, tokenServerUrl } = this.#options
-    const material = Buffer.concat([secret, Buffer.from(joinFields(scheme, assertion))])
     // HKDF takes at most 1024 bytes of context, and a client chooses the length of its key id.
-    const whose = joinFields(clientState, keyId, tokenServerUrl)
+    const whose = joinFields(clientState, keyId) + this.#server
     const context = Bun.CryptoHasher.hash('sha256', whose, 'base64url')
-    return deriveKey(material, `sync-bridge credentials: encryption ${context}`)
-  }
-
-  // An entry that was copied to another key, or that claims another version, does not open.
-  #place(identity: Identity): Buffer {
-    return Buffer.from(version + this.index(identity))
+    const purpose = `sync-bridge credentials: encryption ${context}`
+    return deriveKey(purpose, this.#options.secret, joinFields(scheme, assertion))
   }
 }
+
+/** An entry that was copied to another key, or that claims another version, does not open. */
+function placeOf(index: string): Buffer {
+  return Buffer.from(version + index)
+}
+
+const noSalt = new Uint8Array(32)
 
 /** HKDF without salt, of as many bytes as the hash has, for which one round is enough. */
-function deriveKey(material: Uint8Array, purpose: string): Buffer {
-  const extracted = hmac(new Uint8Array(32), material)
-  return hmac(extracted, Buffer.from(`${purpose}\x01`))
+function deriveKey(purpose: string, ...material: (Uint8Array | string)[]): Buffer {
+  return hmac(hmac(noSalt, ...material), `${purpose}\x01`)
 }
 
-function hmac(key: Uint8Array, message: Uint8Array): Buffer {
-  return new Bun.CryptoHasher('sha256', key).update(message).digest()
-}
-
-// Loaded at the first seal: loading takes a fifth of a start and an eighth of the memory of an idle process.
-function ciphers(): typeof Crypto {
-  return require('node:crypto') as typeof Crypto
+function hmac(key: Uint8Array, ...parts: (Uint8Array | string)[]): Buffer {
+  const hasher = new Bun.CryptoHasher('sha256', key)
+  for (const part of parts) hasher.update(part)
+  return hasher.digest()
 }
 
 /** Nonce, ciphertext and tag; null for a text that was certainly not written by `seal`. */
@@ -112,17 +117,4 @@ function readSealed(text: string): Buffer | null {
   // Decoders of base64url accept stray characters and spare bits, so only the one canonical spelling is valid.
   if (bytes.length <= nonceBytes + tagBytes || bytes.toString('base64url') !== encoded) return null
   return bytes
-}
-
-/** The tag has proved that these are the fields that `seal` wrote. */
-function readContents(text: string): Opened {
-  const [hawkId, hawkKey, endpoint, uid, credentialsExpireAtMs, expiresAtMs] = JSON.parse(text) as [
-    hawkId: string,
-    hawkKey: string,
-    endpoint: string,
-    uid: number,
-    credentialsExpireAtMs: number,
-    expiresAtMs: number,
-  ]
-  return { credentials: { hawkId, hawkKey, endpoint, uid, expiresAtMs: credentialsExpireAtMs }, expiresAtMs }
 }

@@ -29,7 +29,6 @@ async function openRedis(unixSocket: boolean): Promise<StoreFixture> {
     prefix: 'test:',
     // Of a busy machine nothing is learnt here.
     commandTimeoutMs: 10_000,
-    random: () => 0,
     onTrouble: () => {},
   })
   await eventually('the store is connected', () => store.ping())

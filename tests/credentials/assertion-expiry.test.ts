@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'bun:test'
 import * as fc from 'fast-check'
 
-import { assertionExpiry } from '../../src/credentials/assertion-expiry.ts'
+import { assertionExpiry } from '../../src/credentials/credentials.ts'
 import { nowMs, signedPart, toBase64Url } from './identities.ts'
 
 function expiryOf(assertion: string): number {
@@ -9,39 +9,27 @@ function expiryOf(assertion: string): number {
 }
 
 describe('assertionExpiry', () => {
-  it('is the expiry of an assertion that ends before its certificate', () => {
-    const assertion = `${signedPart({ iss: 'x', exp: nowMs + 9000 })}~${signedPart({ aud: 'y', exp: nowMs + 5000 })}`
+  const part = (exp: number) => signedPart({ exp })
 
-    expect(expiryOf(assertion)).toBe(nowMs + 5000)
-  })
-
-  it('is the expiry of a certificate that ends before its assertion', () => {
-    const assertion = `${signedPart({ exp: nowMs + 2000 })}~${signedPart({ exp: nowMs + 5000 })}`
-
-    expect(expiryOf(assertion)).toBe(nowMs + 2000)
-  })
-
-  it('is the earliest of a longer chain', () => {
-    const ends = [nowMs + 4000, nowMs + 1000, nowMs + 3000]
-
-    expect(expiryOf(ends.map((exp) => signedPart({ exp })).join('~'))).toBe(nowMs + 1000)
-  })
-
-  it('reads the seconds of an access token', () => {
-    expect(expiryOf(signedPart({ sub: 'user', exp: nowMs / 1000 }))).toBe(nowMs)
-  })
-
-  it('reads fractions of a second', () => {
-    expect(expiryOf(signedPart({ exp: 1_714_564_800.5 }))).toBe(1_714_564_800_500)
-  })
-
-  it('takes an expiry of zero at its word, and one before 1970 for as much', () => {
-    expect(expiryOf(signedPart({ exp: 0 }))).toBe(0)
-    expect(expiryOf(signedPart({ exp: -1.7e308 }))).toBe(0)
-  })
-
-  it('keeps to the parts that it can read', () => {
-    expect(expiryOf(`nonsense~${signedPart({ exp: nowMs })}~a.b.c`)).toBe(nowMs)
+  it.each([
+    [
+      'an assertion that ends before its certificate',
+      `${part(nowMs + 9000)}~${part(nowMs + 5000)}`,
+      nowMs + 5000,
+    ],
+    [
+      'a certificate that ends before its assertion',
+      `${part(nowMs + 2000)}~${part(nowMs + 5000)}`,
+      nowMs + 2000,
+    ],
+    ['the earliest of a longer chain', [nowMs + 4, nowMs + 1, nowMs + 3].map(part).join('~'), nowMs + 1],
+    ['an access token, in seconds', signedPart({ sub: 'user', exp: nowMs / 1000 }), nowMs],
+    ['an access token, in fractions of a second', part(1_714_564_800.5), 1_714_564_800_500],
+    ['one that has always been over', part(0), 0],
+    ['one that was over before 1970', part(-1.7e308), 0],
+    ['the parts that can be read', `nonsense~${part(nowMs)}~a.b.c`, nowMs],
+  ])('is that of %s', (_, assertion, expiry) => {
+    expect(expiryOf(assertion)).toBe(expiry)
   })
 
   it('is infinite for opaque tokens and for parts without an expiry', () => {

@@ -1,15 +1,13 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'bun:test'
 
-import { readRedisAddress } from '../../src/credentials/redis-address.ts'
-import { createRedisStore } from '../../src/credentials/redis-store.ts'
 import { makeCertificates } from '../support/certificates.ts'
 import { freePort } from '../support/free-port.ts'
-import { temporaryFolder } from '../support/processes.ts'
+import { startProgram, temporaryFolder } from '../support/processes.ts'
 import { eventually } from '../support/eventually.ts'
-import { startRedisServer } from '../support/redis-server.ts'
-import { someIdentity } from './identities.ts'
+import { sendCommand, startRedisServer } from '../support/redis-server.ts'
+import * as stores from './redis-stores.ts'
+import { closeStores, isInUse, keepObtaining } from './redis-stores.ts'
 import { isInSlotsOf, startCluster, startWatched, tlsArguments } from './redis-topologies.ts'
-import { startCredentials } from './world.ts'
 
 import type { CredentialStore } from '../../src/credentials/shared-credentials.ts'
 import type { RedisStoreOptions } from '../../src/credentials/redis-store.ts'
@@ -17,62 +15,13 @@ import type { Certificates } from '../support/certificates.ts'
 import type { RedisServer } from '../support/redis-server.ts'
 import type { Cluster, Watched } from './redis-topologies.ts'
 
-const open: CredentialStore[] = []
+afterEach(closeStores)
 
-afterEach(async () => {
-  for (const store of open.splice(0)) await store.close()
-})
-
-/** For tests that are not about time: members that answer are waited for, however busy the machine is. */
-const patience = { commandTimeoutMs: 10_000, connectTimeoutMs: 10_000 }
-
-function createStore(url: string, changes: Partial<RedisStoreOptions> = {}) {
-  const seen: string[] = []
-  const store = createRedisStore({
-    address: readRedisAddress(url)!,
-    prefix: 'test:',
-    random: Math.random,
-    onTrouble: (trouble, code) => seen.push(`${trouble} ${code}`),
-    ...patience,
-    ...changes,
-  })
-  open.push(store)
-  return { store, seen }
-}
+const createStore = (url: string, changes: Partial<RedisStoreOptions> = {}) =>
+  stores.createStore(url, { ...stores.patient, ...changes })
 
 async function connectStore(url: string, changes: Partial<RedisStoreOptions> = {}): Promise<CredentialStore> {
-  const { store } = createStore(url, changes)
-  await eventually('the store is connected', () => store.ping())
-  return store
-}
-
-/** Obtains credentials for new identities all the time; tells how many have been, and rejects after the first error. */
-function keepObtaining(store: CredentialStore): { obtained(): number; stop(): Promise<void> } {
-  const world = startCredentials({ store })
-  let obtained = 0
-  const stopping = new AbortController()
-  const done = (async () => {
-    while (!stopping.signal.aborted) {
-      await world.credentials.obtain(someIdentity({ assertion: crypto.randomUUID() }))
-      obtained += 1
-      await Bun.sleep(2)
-    }
-  })()
-  return {
-    obtained: () => obtained,
-    async stop() {
-      stopping.abort()
-      await done
-    },
-  }
-}
-
-/** Whether every one of some keys, in slots of every part of a cluster, can be written and read. */
-async function isInUse(store: CredentialStore): Promise<boolean> {
-  const keys = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h']
-  for (const key of keys) await store.set(key, `value of ${key}`, 60_000)
-  const values = await Promise.all(keys.map((key) => store.get(key)))
-  return values.every((value, index) => value === `value of ${keys[index]}`)
+  return (await stores.connectStore(url, { ...stores.patient, ...changes })).store
 }
 
 describe('createRedisStore with TLS', () => {
@@ -93,20 +42,14 @@ describe('createRedisStore with TLS', () => {
     folder[Symbol.dispose]()
   })
 
-  it('trusts the authority of the address', async () => {
+  it('trusts the authority of the address, also after a crash', async () => {
     const store = await connectStore(`${url}/2?cacert=${encodeURIComponent(certificates.caPem)}`)
 
     await store.set('key', 'value', 60_000)
 
     expect(await store.get('key')).toBe('value')
     expect(String(await server.command('INFO', 'keyspace'))).toContain('db2:keys=1')
-  })
-
-  it('comes back after a crash', async () => {
-    const store = await connectStore(`${url}?cacert=${encodeURIComponent(certificates.caPem)}`)
-
     await server.restart()
-
     await eventually('it is in use', () => isInUse(store))
   })
 
@@ -133,10 +76,15 @@ describe('createRedisStore with TLS', () => {
 })
 
 describe('createRedisStore with a user who may do little', () => {
-  it('needs GET, SET, DEL and PING', async () => {
+  it.each([
+    ['GET, SET, DEL and PING', '', []],
+    ['SELECT for another database', '/2', ['+select']],
+  ])('needs %s', async (_, database, more) => {
     await using server = await startRedisServer()
-    await allow(server, '+get', '+set', '+del', '+ping')
-    const { store, seen } = createStore(server.url.replace('//', limitedUser), { prefix: 'sync-bridge:' })
+    await allow(server, '+get', '+set', '+del', '+ping', ...more)
+    const { store, seen } = createStore(server.url.replace('//', limitedUser) + database, {
+      prefix: 'sync-bridge:',
+    })
     await eventually('the store is connected', () => store.ping())
 
     expect(await isInUse(store)).toBe(true)
@@ -144,14 +92,6 @@ describe('createRedisStore with a user who may do little', () => {
 
     expect(await store.get('a')).toBeNull()
     expect(seen).toEqual([])
-  })
-
-  it('needs SELECT for another database', async () => {
-    await using server = await startRedisServer()
-    await allow(server, '+get', '+set', '+del', '+ping', '+select')
-    const store = await connectStore(`${server.url.replace('//', limitedUser)}/2`, { prefix: 'sync-bridge:' })
-
-    expect(await isInUse(store)).toBe(true)
   })
 })
 
@@ -182,20 +122,12 @@ describe('createRedisStore with Sentinel', () => {
 
   afterAll(() => watched[Symbol.asyncDispose]())
 
-  it('uses the master', async () => {
-    const store = await connectStore(watched.url)
+  it('uses the master, and the database of the address', async () => {
+    const store = await connectStore(`${watched.url}/3`)
 
     expect(await isInUse(store)).toBe(true)
 
-    expect(String(await watched.master.command('GET', 'test:a'))).toBe('value of a')
-  })
-
-  it('uses the database of the address', async () => {
-    const store = await connectStore(`${watched.url}/3`)
-
-    await store.set('key', 'value', 60_000)
-
-    expect(String(await watched.master.command('INFO', 'keyspace'))).toContain('db3:keys=1')
+    expect(String(await watched.master.command('INFO', 'keyspace'))).toContain('db3:keys=8')
   })
 
   it('says so when there is no such master', async () => {
@@ -232,7 +164,7 @@ describe('createRedisStore with Sentinel', () => {
   }, 120_000)
 })
 
-describe('createRedisStore with Sentinel and TLS', () => {
+describe('createRedisStore with sentinels of their own kind', () => {
   it('asks the sentinel and the master by TLS', async () => {
     using folder = temporaryFolder()
     const certificates = await makeCertificates(folder.path)
@@ -242,6 +174,32 @@ describe('createRedisStore with Sentinel and TLS', () => {
 
     expect(await isInUse(store)).toBe(true)
   })
+
+  it.each([
+    ['without a password', '', ''],
+    ['with a password of their own', 'another', '?sentinel_password=another'],
+  ])('uses those %s', async (_, password, parameter) => {
+    await using watched = await startWatched(undefined, password)
+
+    const store = await connectStore(watched.url + parameter)
+
+    expect(await isInUse(store)).toBe(true)
+  })
+
+  it('needs none of them while the master is well, and asks them again when they are back', async () => {
+    await using watched = await startWatched()
+    const { store, seen } = createStore(watched.url)
+    await eventually('the store is connected', () => store.ping())
+
+    watched.signalSentinel('SIGSTOP')
+    await eventually('the silence was noticed', () => seen.length > 0)
+    const isUsedMeanwhile = await isInUse(store)
+    await watched.master.restart()
+    watched.signalSentinel('SIGCONT')
+    await eventually('the master is in use again', () => isInUse(store), failoverMs)
+
+    expect(isUsedMeanwhile).toBe(true)
+  }, 120_000)
 })
 
 describe('createRedisStore with a cluster', () => {
@@ -259,24 +217,6 @@ describe('createRedisStore with a cluster', () => {
     folder[Symbol.dispose]()
   })
 
-  it('keeps those waiting who come before it is connected', async () => {
-    const { store, seen } = createStore(cluster.url)
-
-    expect(await Promise.all(['a', 'b', 'c', 'd', 'e'].map((key) => store.get(key)))).not.toContain(undefined)
-    expect(await store.ping()).toBe(true)
-    expect(seen).toEqual([])
-  })
-
-  it('spreads the keys over all masters', async () => {
-    const store = await connectStore(cluster.url, { prefix: 'spread:' })
-
-    for (let key = 0; key < 30; key++) await store.set(`key ${key}`, 'value', 60_000)
-
-    const sizes = await Promise.all(cluster.nodes.slice(0, 3).map((node) => node.command('DBSIZE')))
-    for (const size of sizes) expect(Number(size)).toBeWithin(3, 25)
-    expect(await store.get('key 29')).toBe('value')
-  })
-
   it('uses TLS to every member', async () => {
     const store = await connectStore(`${cluster.tlsUrl}?cacert=${encodeURIComponent(certificates.caPem)}`)
 
@@ -285,33 +225,12 @@ describe('createRedisStore with a cluster', () => {
     expect(await store.get('a')).toBeNull()
   })
 
-  it('needs few commands of its members', async () => {
-    for (const node of cluster.nodes) {
-      await allow(node, '+get', '+set', '+del', '+ping', '+cluster|slots', '+asking')
-    }
-    const store = await connectStore(cluster.url.replace('//', limitedUser), { prefix: 'sync-bridge:' })
-
-    expect(await isInUse(store)).toBe(true)
-  })
-
-  it('follows a slot that moves, also while it moves', async () => {
-    for (const node of cluster.nodes) {
-      await node.command(
-        'ACL',
-        'SETUSER',
-        'mover',
-        'on',
-        '>p',
-        '~*',
-        '+get',
-        '+set',
-        '+cluster|slots',
-        '+asking',
-        '+ping',
-      )
-    }
-    const store = await connectStore(cluster.url.replace('//', '//mover:p@'), { prefix: '{one-slot}:' })
-    const slot = String(await cluster.nodes[0]!.command('CLUSTER', 'KEYSLOT', '{one-slot}:x'))
+  it('follows a slot that moves, also while it moves, with few commands', async () => {
+    const prefix = 'sync-bridge:{one-slot}:'
+    const commands = ['+get', '+set', '+del', '+ping', '+cluster|slots', '+asking']
+    for (const node of cluster.nodes) await allow(node, ...commands)
+    const store = await connectStore(cluster.url.replace('//', limitedUser), { prefix })
+    const slot = String(await cluster.nodes[0]!.command('CLUSTER', 'KEYSLOT', prefix))
     const owner = Math.min(2, Math.floor(Number(slot) / 5461))
     const [from, to] = [cluster.nodes[owner]!, cluster.nodes[(owner + 1) % 3]!]
     const [fromId, toId] = await Promise.all([from, to].map((node) => node.command('CLUSTER', 'MYID')))
@@ -322,22 +241,13 @@ describe('createRedisStore with a cluster', () => {
     await store.set('new', 'value', 60_000)
     expect(await store.get('old')).toBe('value')
     expect(await store.get('new')).toBe('value')
-    const keys = ['{one-slot}:old']
-    await from.command(
-      'MIGRATE',
-      '127.0.0.1',
-      String(cluster.tlsPorts[(owner + 1) % 3]),
-      '',
-      '0',
-      '1000',
-      'KEYS',
-      ...keys,
-    )
+    const target = ['127.0.0.1', String(cluster.tlsPorts[(owner + 1) % 3])]
+    await from.command('MIGRATE', ...target, '', '0', '1000', 'KEYS', `${prefix}old`)
     for (const node of [to, from]) await node.command('CLUSTER', 'SETSLOT', slot, 'NODE', String(toId))
 
     expect(await store.get('old')).toBe('value')
     expect(await store.get('new')).toBe('value')
-    expect(await to.command('GET', '{one-slot}:new')).toBe('value')
+    expect(await to.command('GET', `${prefix}new`)).toBe('value')
   })
 
   it('loses only what a member that hangs would know', async () => {
@@ -353,25 +263,67 @@ describe('createRedisStore with a cluster', () => {
     await load.stop()
 
     const lost = keys.filter((_, index) => answers[index]!.status === 'rejected')
-    expect(lost).toEqual(keys.filter((key) => isInSlotsOf(1, `hang:${key}`)))
+    const belong = await Promise.all(keys.map((key) => isInSlotsOf(cluster, 1, `hang:${key}`)))
+    expect(lost).toEqual(keys.filter((_, index) => belong[index]))
     expect(lost.length).toBeWithin(1, keys.length)
   })
 
-  it('uses the replica when its master dies, and nobody notices', async () => {
+  it('uses the rest while a member is away from the start, and that one when it is back', async () => {
+    const keys = Array.from({ length: 12 }, (_, number) => `key ${number}`)
+    const belong = await Promise.all(keys.map((key) => isInSlotsOf(cluster, 2, `test:${key}`)))
+    await cluster.nodes[2]!.kill()
+    const { store } = createStore(cluster.nodes[1]!.url.replace('redis:', 'redis+cluster:'))
+
+    const answers = await Promise.allSettled(keys.map((key) => store.set(key, 'value', 60_000)))
+    await cluster.nodes[2]!.start()
+    await eventually('all slots are in use', () => isInUse(store))
+
+    const lost = keys.filter((_, index) => answers[index]!.status === 'rejected')
+    expect(lost).toEqual(keys.filter((_, index) => belong[index]))
+    expect(lost.length).toBeWithin(1, keys.length)
+  })
+
+  it('uses the replica when its master dies or hangs, and nobody notices', async () => {
+    const [first, second] = [cluster.nodes[0]!, cluster.nodes[3]!]
     const store = await connectStore(cluster.url, usual)
     const load = keepObtaining(store)
 
-    await cluster.nodes[0]!.kill()
+    await first.kill()
     const afterTheDeath = load.obtained()
-    await eventually('the rest is in use meanwhile', async () => !(await store.ping()))
+    await eventually('the loss was noticed', async () => !(await store.ping()))
     await eventually('all slots are in use', () => isInUse(store), failoverMs)
-    const obtainedMeanwhile = load.obtained() - afterTheDeath
+    const obtainedMeanwhile = [load.obtained() - afterTheDeath]
+    expect(String(await second.command('ROLE'))).toStartWith('master')
+    await first.start()
+    await eventually('the old master is a replica', async () =>
+      String(await first.command('INFO', 'replication')).includes('master_link_status:up'),
+    )
+    second.stop()
+    const afterTheSilence = load.obtained()
+    await eventually('all slots are in use again', () => isInUse(store), failoverMs)
+    obtainedMeanwhile.push(load.obtained() - afterTheSilence)
+    second.cont()
     await load.stop()
+    await eventually('all masters answer', () => store.ping())
 
-    expect(await store.ping()).toBe(true)
-    expect(String(await cluster.nodes[3]!.command('ROLE'))).toStartWith('master')
-    expect(obtainedMeanwhile).toBeGreaterThan(farTooFew)
+    expect(String(await first.command('ROLE'))).toStartWith('master')
+    for (const obtained of obtainedMeanwhile) expect(obtained).toBeGreaterThan(farTooFew)
   }, 120_000)
+
+  it('finds members that do not know their own host where the others are', async () => {
+    const [port, busPort] = [String(freePort()), String(freePort())]
+    const url = `redis://127.0.0.2:${port}`
+    const where = ['--bind', '127.0.0.2', '--port', port, '--cluster-port', busPort, '--dir', folder.path]
+    await using _ = await startProgram(
+      ['redis-server', '--cluster-enabled', 'yes', ...where],
+      async () => (await sendCommand(url, 'PING')) === 'PONG',
+    )
+    await sendCommand(url, 'CLUSTER', 'ADDSLOTSRANGE', '0', '16383')
+
+    const store = await connectStore(url.replace('redis:', 'redis+cluster:'))
+
+    await eventually('it is in use', () => isInUse(store))
+  })
 
   it('starts at once without any member', async () => {
     const { store, seen } = createStore(`redis+cluster://127.0.0.1:${freePort()}`)

@@ -1,11 +1,9 @@
-import { RedisClient } from 'bun'
 import { writeFileSync } from 'node:fs'
 
-import { keySlot } from '../../src/credentials/redis-cluster.ts'
 import { freePort } from '../support/free-port.ts'
 import { startProgram, temporaryFolder } from '../support/processes.ts'
 import { eventually } from '../support/eventually.ts'
-import { createRedisServer } from '../support/redis-server.ts'
+import { createRedisServer, sendCommand } from '../support/redis-server.ts'
 
 import type { Certificates } from '../support/certificates.ts'
 import type { RedisServer } from '../support/redis-server.ts'
@@ -17,39 +15,32 @@ export function tlsArguments(certificates: Certificates, port: number): string[]
   return ['--tls-port', String(port), '--tls-auth-clients', 'no', ...files]
 }
 
-/** Sends one command, and hangs up. */
-export async function command(url: string, name: string, ...args: string[]): Promise<unknown> {
-  const client = new RedisClient(url, { autoReconnect: false, connectionTimeout: 5000 })
-  try {
-    await client.connect()
-    return await client.send(name, args)
-  } finally {
-    client.close()
-  }
-}
-
 /** A master called `main`, a replica of it, and a sentinel that watches them. All want the password `p w`. */
 export interface Watched extends AsyncDisposable {
   /** With a second sentinel in it that does not exist. */
   url: string
   master: RedisServer
   replica: RedisServer
+  /** Sends a signal to the sentinel. */
+  signalSentinel(signal: NodeJS.Signals): void
 }
 
 const password = 'p w'
 const login = ':p%20w@'
 
-/** With certificates everything can also be reached by TLS, and `url` is. */
-export async function startWatched(certificates?: Certificates): Promise<Watched> {
+/**
+ * With certificates everything can also be reached by TLS, and `url` is. The sentinel's password is that of the servers
+ * unless another one is given; '' for none.
+ */
+export async function startWatched(
+  certificates?: Certificates,
+  sentinelPassword = password,
+): Promise<Watched> {
   await using stack = new AsyncDisposableStack()
   const tlsPort = freePort()
   const common = ['--requirepass', password, '--masterauth', password, '--repl-diskless-sync-delay', '0']
-  const master = stack.use(
-    createRedisServer({
-      login,
-      args: [...common, ...(certificates ? tlsArguments(certificates, tlsPort) : [])],
-    }),
-  )
+  const tls = certificates ? tlsArguments(certificates, tlsPort) : []
+  const master = stack.use(createRedisServer({ login, args: [...common, ...tls] }))
   await master.start()
   const masterPort = new URL(master.url).port
   const replica = stack.use(
@@ -67,7 +58,7 @@ export async function startWatched(certificates?: Certificates): Promise<Watched
     `port ${port}`,
     'bind 127.0.0.1',
     `dir ${folder.path}`,
-    `requirepass "${password}"`,
+    `requirepass "${sentinelPassword}"`,
     `sentinel monitor main 127.0.0.1 ${certificates ? tlsPort : masterPort} 1`,
     `sentinel auth-pass main "${password}"`,
     'sentinel down-after-milliseconds main 300',
@@ -75,24 +66,15 @@ export async function startWatched(certificates?: Certificates): Promise<Watched
     ...(certificates ? sentinelTls(certificates, sentinelTlsPort) : []),
   ]
   writeFileSync(folder.file('sentinel.conf'), `${settings.join('\n')}\n`)
-  const sentinelUrl = `redis://${login}127.0.0.1:${port}`
-  stack.use(
+  const sentinelUrl = `redis://:${encodeURIComponent(sentinelPassword)}@127.0.0.1:${port}`
+  const sentinel = stack.use(
     await startProgram(
       ['redis-server', folder.file('sentinel.conf'), '--sentinel'],
-      async () => (await command(sentinelUrl, 'PING')) === 'PONG',
+      async () => (await sendCommand(sentinelUrl, 'PING')) === 'PONG',
     ),
   )
-  await command(
-    sentinelUrl,
-    'SENTINEL',
-    'DEBUG',
-    'info-period',
-    '100',
-    'ping-period',
-    '100',
-    'publish-period',
-    '100',
-  )
+  const periods = ['info-period', '100', 'ping-period', '100', 'publish-period', '100']
+  await sendCommand(sentinelUrl, 'SENTINEL', 'DEBUG', ...periods)
   const parts = stack.move()
   const scheme = certificates ? 'rediss' : 'redis'
   const hosts = `127.0.0.1:${freePort()},127.0.0.1:${certificates ? sentinelTlsPort : port}`
@@ -100,6 +82,7 @@ export async function startWatched(certificates?: Certificates): Promise<Watched
     url: `${scheme}+sentinel://${login}${hosts}/main`,
     master,
     replica,
+    signalSentinel: (signal) => void process.kill(sentinel.pid, signal),
     [Symbol.asyncDispose]: () => parts.disposeAsync(),
   }
 }
@@ -112,7 +95,7 @@ function sentinelTls(certificates: Certificates, port: number): string[] {
 
 /** Three masters with a third of the slots each, and a replica of the first. They talk to one another by TLS. */
 export interface Cluster extends AsyncDisposable {
-  /** Names a member that does not exist, and the second. */
+  /** Names a member that does not exist, the first and the second. */
   url: string
   tlsUrl: string
   tlsPorts: number[]
@@ -126,37 +109,21 @@ const slotsOf = [
 ] as const
 
 /** Whether a key belongs to the master of that index. */
-export function isInSlotsOf(master: 0 | 1 | 2, key: string): boolean {
+export async function isInSlotsOf({ nodes }: Cluster, master: 0 | 1 | 2, key: string): Promise<boolean> {
   const [first, last] = slotsOf[master]
-  const slot = keySlot(key)
+  const slot = Number(await nodes[0]!.command('CLUSTER', 'KEYSLOT', key))
   return slot >= Number(first) && slot <= Number(last)
 }
 
 export async function startCluster(certificates: Certificates): Promise<Cluster> {
   await using stack = new AsyncDisposableStack()
   const members = Array.from({ length: 4 }, () => {
-    const busPort = freePort()
-    const tlsPort = freePort()
-    const args = [
-      '--cluster-enabled',
-      'yes',
-      '--cluster-port',
-      String(busPort),
-      '--cluster-node-timeout',
-      '500',
-    ]
-    const tls = [...tlsArguments(certificates, tlsPort), '--tls-cluster', 'yes', '--tls-replication', 'yes']
-    const more = [
-      '--cluster-replica-validity-factor',
-      '0',
-      '--cluster-require-full-coverage',
-      'no',
-      '--repl-diskless-sync-delay',
-      '0',
-      ...tls,
-    ]
-    const server = stack.use(createRedisServer({ args: [...args, ...more] }))
-    return { server, busPort, tlsPort }
+    const [busPort, tlsPort] = [freePort(), freePort()]
+    const options =
+      `--cluster-enabled yes --cluster-port ${busPort} --cluster-node-timeout 500 --cluster-replica-validity-factor 0 ` +
+      '--cluster-require-full-coverage no --repl-diskless-sync-delay 0 --tls-cluster yes --tls-replication yes'
+    const args = [...options.split(' '), ...tlsArguments(certificates, tlsPort)]
+    return { server: stack.use(createRedisServer({ args })), busPort, tlsPort }
   })
   await Promise.all(members.map(({ server }) => server.start()))
   const nodes = members.map(({ server }) => server)
@@ -185,8 +152,9 @@ export async function startCluster(certificates: Certificates): Promise<Cluster>
     })
   }
   const parts = stack.move()
+  const hosts = [String(freePort()), ...nodes.slice(0, 2).map(portOf)].map((port) => `127.0.0.1:${port}`)
   return {
-    url: `redis+cluster://127.0.0.1:${freePort()},127.0.0.1:${portOf(nodes[1]!)}`,
+    url: `redis+cluster://${hosts.join(',')}`,
     tlsPorts: members.map(({ tlsPort }) => tlsPort),
     tlsUrl: `rediss+cluster://127.0.0.1:${members[1]!.tlsPort}`,
     nodes,

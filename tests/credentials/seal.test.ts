@@ -31,22 +31,13 @@ describe('Seal', () => {
     expect(seal.open(someIdentity(), text, contents.expiresAtMs)).toBeNull()
   })
 
-  it('opens for no other identity, secret or token server', () => {
-    const text = seal.seal(someIdentity({ keyId: '1-a' }), contents)
-    const others = [
-      someIdentity({ keyId: '1-a', scheme: 'Bearer' }),
-      someIdentity({ keyId: '1-a', assertion: 'another' }),
-      someIdentity({ keyId: '1-a', clientState: 'f'.repeat(32) }),
-      someIdentity({ keyId: '2-a' }),
-      someIdentity({ keyId: '' }),
-      someIdentity(),
-    ]
+  it('opens with no other secret and for no other token server', () => {
+    const text = seal.seal(someIdentity(), contents)
     const withOtherSecret = new Seal({ secret: otherSecret, tokenServerUrl, randomBytes })
     const ofOtherServer = new Seal({ secret, tokenServerUrl: 'https://other.example', randomBytes })
 
-    expect(others.map((identity) => seal.open(identity, text, nowMs))).toEqual(others.map(() => null))
-    expect(withOtherSecret.open(someIdentity({ keyId: '1-a' }), text, nowMs)).toBeNull()
-    expect(ofOtherServer.open(someIdentity({ keyId: '1-a' }), text, nowMs)).toBeNull()
+    expect(withOtherSecret.open(someIdentity(), text, nowMs)).toBeNull()
+    expect(ofOtherServer.open(someIdentity(), text, nowMs)).toBeNull()
   })
 
   it('gives different identities different indexes and never opens across, for 10 000 pairs', () => {
@@ -63,29 +54,12 @@ describe('Seal', () => {
     expect(different).toBeGreaterThan(9000)
   })
 
-  it('tells identities apart whose fields differ only in where one ends and the next begins', () => {
-    const text = 'BrowserID1:a2:bb-'
-    const indexes = new Set<string>()
-    const shifted = []
-    for (let first = 0; first <= text.length; first++) {
-      for (let second = first; second <= text.length; second++) {
-        const [assertion, clientState] = [text.slice(0, first), text.slice(first, second)]
-        shifted.push(someIdentity({ assertion, clientState, keyId: text.slice(second) }))
-      }
-      shifted.push(someIdentity({ assertion: text.slice(0, first), clientState: text.slice(first) }))
-    }
-
-    for (const identity of shifted) indexes.add(seal.index(identity))
-
-    expect(indexes.size).toBe(shifted.length)
-  })
-
   it('does not open once any character is changed, removed or repeated', () => {
     const text = seal.seal(someIdentity(), contents)
     const mutations: string[] = []
     for (let at = 0; at < text.length; at++) {
       const [before, after] = [text.slice(0, at), text.slice(at + 1)]
-      for (const character of ['A', '_', '=', '+', '.', ' ', '\n', '\u0000', 'é']) {
+      for (const character of ['A', '_', '=', '+', '.', ' ', '\n', '\u0000', 'é', '2']) {
         if (character !== text[at]) mutations.push(before + character + after)
       }
       mutations.push(before + after, before + text[at] + text[at] + after, before)
@@ -124,12 +98,6 @@ describe('Seal', () => {
     )
   })
 
-  it('does not open another version', () => {
-    const text = seal.seal(someIdentity(), contents)
-
-    expect(seal.open(someIdentity(), text.replace('v1.', 'v2.'), nowMs)).toBeNull()
-  })
-
   it('refuses a value over 8 KiB, though it sealed it itself', () => {
     const long = { ...contents, credentials: someCredentials({ hawkId: 'x'.repeat(6100) }) }
     const longest = { ...contents, credentials: someCredentials({ hawkId: 'x'.repeat(5800) }) }
@@ -139,22 +107,6 @@ describe('Seal', () => {
     expect(seal.open(someIdentity(), tooLong, nowMs)).toBeNull()
     expect(notTooLong.length).toBeLessThan(maxSealedLength)
     expect(seal.open(someIdentity(), notTooLong, nowMs)).toEqual(longest)
-  })
-
-  it('shows nothing of the identity or the credentials in the index and the sealed text', () => {
-    const identity = someIdentity({ keyId: '123-key' })
-    const shown = seal.index(identity) + Buffer.from(seal.seal(identity, contents).slice(3), 'base64url')
-
-    for (const secretText of [
-      identity.assertion,
-      identity.clientState,
-      'hawk-id',
-      'hawk-key',
-      'node.example',
-    ]) {
-      expect(shown).not.toContain(secretText)
-    }
-    expect(seal.index(identity)).toMatch(/^[\w-]{43}$/)
   })
 
   it('encrypts with a key of the secret, the assertion and whose it is, for that place and version only', () => {

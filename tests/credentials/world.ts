@@ -15,32 +15,15 @@ interface WorldOptions extends Partial<Omit<CredentialsOptions, 'store'>> {
   name?: string
 }
 
-/** Credentials for a request that nobody asks the id of. */
-interface PlainCredentials {
-  obtain(identity: Identity): Promise<SyncCredentials>
-  renew(identity: Identity, refused: SyncCredentials): Promise<SyncCredentials>
-}
+export type World = ReturnType<typeof startCredentials>
 
 /** One process with its clocks, its token server and what it was seen to do. */
-export interface World {
-  credentials: PlainCredentials
-  /** Where they were found, too. */
-  obtain: Credentials['obtain']
-  store: CredentialStore | null
+export function startCredentials({ store: kind, name = 'hawk', ...options }: WorldOptions = {}) {
   /** Whom the token server was asked about. */
-  exchanges: Identity[]
-  events: CredentialsEvent[]
-  /** What was written to a store that this world made. */
-  writes: { key: string; value: string; ttlMs: number }[]
-  clock: Clock
-  /** Lets everything go on that waits for nothing outside. */
-  turns(): Promise<void>
-}
-
-export function startCredentials({ store: kind, name = 'hawk', ...options }: WorldOptions = {}): World {
   const exchanges: Identity[] = []
   const events: CredentialsEvent[] = []
-  const writes: World['writes'] = []
+  /** What was written to a store that this world made. */
+  const writes: Write[] = []
   const clock = new Clock()
   const store = typeof kind === 'string' ? recording(makeStore(kind, clock), writes) : (kind ?? null)
   const exchange =
@@ -60,20 +43,20 @@ export function startCredentials({ store: kind, name = 'hawk', ...options }: Wor
       return exchange(identity, requestId)
     },
   })
-  const credentials: PlainCredentials = {
-    obtain: async (identity) => (await real.obtain(identity, 'a-request')).credentials,
-    renew: (identity, refused) => real.renew(identity, refused, 'a-request'),
+  /** For a request that nobody asks the id of. */
+  const credentials = {
+    obtain: async (identity: Identity) => (await real.obtain(identity, 'a-request')).credentials,
+    renew: (identity: Identity, refused: SyncCredentials) => real.renew(identity, refused, 'a-request'),
   }
-  return {
-    credentials,
-    obtain: (identity, requestId) => real.obtain(identity, requestId),
-    store,
-    exchanges,
-    events,
-    writes,
-    clock,
-    turns,
-  }
+  /** Where they were found, too. */
+  const obtain: Credentials['obtain'] = (identity, requestId) => real.obtain(identity, requestId)
+  return { credentials, obtain, store, exchanges, events, writes, clock, turns }
+}
+
+interface Write {
+  key: string
+  value: string
+  ttlMs: number
 }
 
 class Clock {
@@ -105,7 +88,7 @@ function makeStore(kind: 'memory' | 'broken' | 'never-writes', clock: Clock): Cr
   }
 }
 
-function recording(store: CredentialStore, writes: World['writes']): CredentialStore {
+function recording(store: CredentialStore, writes: Write[]): CredentialStore {
   return {
     ...store,
     set(key, value, ttlMs) {
@@ -115,6 +98,25 @@ function recording(store: CredentialStore, writes: World['writes']): CredentialS
   }
 }
 
+/** Lets everything go on that waits for nothing outside. */
 async function turns(): Promise<void> {
   for (let turn = 0; turn < 50; turn++) await Promise.resolve()
+}
+
+/**
+ * What has become of a promise without waiting for anything outside: null when it is fulfilled, the message of its
+ * rejection, or `waits`. No timer can have run and no answer can have been read meanwhile, however busy the machine is.
+ */
+export async function outcomeSoFar(promise: Promise<unknown>): Promise<string | null> {
+  const outcome = promise.then(
+    () => null,
+    (error: Error) => error.message,
+  )
+  return Promise.race([
+    outcome,
+    (async () => {
+      for (let turn = 0; turn < 100; turn += 1) await Promise.resolve()
+      return 'waits'
+    })(),
+  ])
 }
