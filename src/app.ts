@@ -1,23 +1,27 @@
 /**
  * The service as an Elysia app. How a request travels, and where to read on:
  *
- * 1. `routes/load-shedding.ts` a request that is one too many is rejected before the framework sees it
- * 2. `routes/guard.ts`         what no router looks at: host, origin, framing; and what no route matched
- * 3. `protocol/resources.ts`   the declarations: path, schemas, operation, answer. The framework routes and validates by them
- * 4. `routes/records.ts`, `batch.ts`, `service.ts`: read, ask, answer
+ * 1. `load/admission.ts`       a request that is one too many is rejected before the framework sees it
+ * 2. `routes/guard.ts`         what no router looks at: host, origin, framing
+ * 3. `routes/records.ts`, `batch.ts`, `service.ts`, `pages.ts`: read, ask, answer; `routes/unrouted.ts` what no route matched
+ * 4. `protocol/records.ts` and its neighbours: the declarations: path, schemas, operation, answer
  * 5. `batch/`                  every write: many operations, one transaction
  * 6. `upstream/`               the storage and the token server behind it all
  *
  * Whatever comes back, a reply or something thrown, becomes a message in `send` below and nowhere else.
  */
 import { Elysia } from 'elysia'
-import { isLarge, toResponse, versionPrefix } from './protocol/reply.ts'
-import type { Reply } from './protocol/reply.ts'
+import type { StreamEnd } from './load/streams.ts'
+import { isLarge, toResponse } from './protocol/envelope.ts'
 import { errorReply } from './protocol/error-reply.ts'
+import { versionPrefix } from './protocol/find.ts'
+import type { Reply } from './protocol/reply.ts'
 import { addBatchRoute } from './routes/batch.ts'
-import { answerUnrouted, beginCall, refuseInvalid, routeOf, shedLoad, withCalls } from './routes/guard.ts'
+import { beginCall, shedLoad, withCalls } from './routes/guard.ts'
+import { addDocsRoutes, addExploreRoutes } from './routes/pages.ts'
 import { addBucketRoutes } from './routes/records.ts'
-import { addDocsRoutes, addExploreRoutes, addHealthRoutes, addServiceRoutes } from './routes/service.ts'
+import { addHealthRoutes, addServiceRoutes } from './routes/service.ts'
+import { answerUnrouted, refuseInvalid, routeOf } from './routes/unrouted.ts'
 import type { Call, Services } from './routes/context.ts'
 
 /** Composes the routes into an app that is ready to listen. */
@@ -29,13 +33,23 @@ export function createApp(services: Services) {
     call.route ??= routeOf(call, settings)
     services.observe(call, reply, services.monotonicNow() - call.monotonicStartMs)
     call.body?.release()
-    const { body, ended } = reply
-    const stream = isLarge(body) ? services.streams.send(body, call.request, ended) : null
+    const { body } = reply
+    const stream = isLarge(body)
+      ? services.streams.send(body, call.request, (end) => endStream(end, reply, call))
+      : null
+    if (stream === null) call.memory.release()
     const response = toResponse(reply, call, settings, services.load.backoffSeconds, stream)
     // The rest of a body of unknown length could be taken for another request, and be answered.
     const isCutOff = call.headers['transfer-encoding'] !== undefined && !call.body?.isWhole
     if (services.isStopping || isCutOff) response.headers.set('Connection', 'close')
     return response
+  }
+
+  /** A large answer, or a list, has been sent, or broke off. */
+  function endStream({ bytes, failure }: StreamEnd, reply: Reply, call: Call): void {
+    call.memory.release()
+    reply.ended?.()
+    if (failure !== null) services.observeBrokenList(call, bytes, failure)
   }
 
   // Handlers are compiled at their first request: all of them at once would double the time that a start takes.
@@ -50,13 +64,12 @@ export function createApp(services: Services) {
     const rejection = shedLoad(request, services)
     if (rejection === null) {
       const answer = isRelative(request) ? () => handle(withHost(request, settings)) : handle
-      const isRefused = request.method === 'GET' || request.method === 'HEAD'
-      if (isRefused || !request.headers.has('transfer-encoding')) return answer
-      // The server reads the beginning of the body first: a broken one would be answered a second time.
+      if (!request.headers.has('transfer-encoding')) return answer
+      // Yield once: the server answers a malformed chunked body itself, and two responses would go out.
       return () => Bun.sleep(0).then(() => answer(request))
     }
     const call = beginCall(request, services)
-    return () => Promise.resolve(rejection).then((reply) => send(reply, call))
+    return () => send(rejection, call)
   })
   const app = withCalls(bare, services)
   // The one place for errors: foreseen or not, each is answered in the contract's form.

@@ -1,7 +1,6 @@
 import { Type } from '@sinclair/typebox'
 import type { Static, TObject, TSchema } from '@sinclair/typebox'
 import { TypeCompiler } from '@sinclair/typebox/compiler'
-import type { TypeCheck } from '@sinclair/typebox/compiler'
 import { ValueErrorType } from '@sinclair/typebox/errors'
 import type { ValueError } from '@sinclair/typebox/errors'
 import { invalidRequest } from '../domain/errors.ts'
@@ -13,21 +12,18 @@ const mostProblems = 20
 const longestName = 64
 
 /**
- * Compiles a schema into a check of request bodies. The check coerces nothing, strips nothing and answers the value itself, or
+ * Compiles a schema into a check of request bodies. The check coerces nothing, strips nothing and returns the value itself, or
  * throws `ServiceError` 400 with all problems: each once, by the dotted path of the member ("requests.0.path") and without the
  * value found there.
  */
 export function compileBodyCheck<S extends TSchema>(schema: S): (value: unknown) => Static<S> {
-  const problemsOf = lazyCheck(
-    () => schema,
-    (error) => ({
-      location: 'body',
-      name: error.path.slice(1, 1 + longestName).replaceAll('/', '.') || 'body',
-      description: describe(error),
-    }),
-  )
+  const check = compileCheck(schema, (error) => ({
+    location: 'body',
+    name: error.path.slice(1, 1 + longestName).replaceAll('/', '.') || 'body',
+    description: describe(error),
+  }))
   return (value) => {
-    const problems = problemsOf(value)
+    const problems = check(value)
     if (problems.length > 0) throw invalidRequest(problems)
     return value as Static<S>
   }
@@ -41,32 +37,27 @@ export interface RequestParts {
 }
 
 /**
- * Compiles the schemas of a request into one check over path, query and headers. The check answers all problems,
+ * Compiles the schemas of a request into one check over path, query and headers. The check returns all problems,
  * described by the schemas' own words.
  */
 export function compileRequestCheck(
   schemas: Record<keyof RequestParts, TObject>,
 ): (parts: RequestParts) => Problem[] {
-  return lazyCheck(
-    () => Type.Object({ ...schemas }),
-    ({ path, schema }) => {
-      const [, part, ...rest] = path.split('/')
-      return {
-        location: locations[part as keyof RequestParts],
-        name: parameterName(rest.join('/').replaceAll('~1', '/')),
-        description: (schema.description as string | undefined) ?? 'does not have the form that belongs here',
-      }
-    },
-  )
+  return compileCheck(Type.Object(schemas), ({ path, schema }) => {
+    const [, part, ...rest] = path.split('/')
+    return {
+      location: locations[part as keyof RequestParts],
+      name: parameterName(rest.join('/').replaceAll('~1', '/')),
+      description: (schema.description as string | undefined) ?? invalidFormat,
+    }
+  })
 }
 
 const locations = { params: 'path', query: 'querystring', headers: 'header' } as const
 
-// Schemas are compiled at their first use, so that the start does not wait for it.
-function lazyCheck(schemaOf: () => TSchema, toProblem: (error: ValueError) => Problem) {
-  let made: TypeCheck<TSchema> | null = null
+function compileCheck(schema: TSchema, toProblem: (error: ValueError) => Problem) {
+  const compiled = TypeCompiler.Compile(schema)
   return (value: unknown): Problem[] => {
-    const compiled = (made ??= TypeCompiler.Compile(schemaOf()))
     if (compiled.Check(value)) return []
     const problems = new Map<string, Problem>()
     for (const error of compiled.Errors(value)) {
@@ -91,18 +82,20 @@ const canonicalNames: Record<string, string> = {
   prefer: 'Prefer',
 }
 
+const invalidFormat = 'has an invalid format'
+
 function describe(error: ValueError): string {
   switch (error.type) {
     case ValueErrorType.ObjectRequiredProperty:
       return 'is required'
     case ValueErrorType.ObjectAdditionalProperties:
-      return 'is not a member that belongs here'
+      return 'is not allowed'
     case ValueErrorType.StringMaxLength:
       return `must not be longer than ${error.schema.maxLength} characters`
     case ValueErrorType.ObjectMaxProperties:
       return `must not be more than ${error.schema.maxProperties}`
     case ValueErrorType.StringPattern:
-      return 'does not have the form that belongs here'
+      return invalidFormat
     case ValueErrorType.Union:
       return `must be one of ${(error.schema.anyOf as TSchema[]).map((option) => option.const).join(', ')}`
     default:

@@ -1,7 +1,7 @@
 import { createIdentity } from '../domain/credentials.ts'
 import type { Identity } from '../domain/credentials.ts'
-import { RecentMap } from '../domain/recent-map.ts'
 import { errno, ServiceError } from '../domain/errors.ts'
+import { RecentMap } from '../domain/recent-map.ts'
 
 /** The headers of a request or a sub-request that identify the user, by their lower-case names. */
 export interface IdentityHeaders {
@@ -17,11 +17,12 @@ interface ReadIdentity {
 }
 
 const clientStateForm = /^[0-9a-fA-F]{32}$/
-const legacyClientStateForm = /^[a-zA-Z0-9._-]{1,32}$/
-// A client state is 16 bytes; the token server can't store a longer one, and fails like a server that is out of order.
-const keyIdForm = /^\d{1,19}-[\w-]{1,22}$/
 // Printable characters without comma and blank: servers join two headers of one name by a comma.
 const authorizationForm = /^(browserid|bearer) +([\x21-\x2b\x2d-\x7e]{1,8192})$/i
+
+// Clients send the same headers for minutes.
+const recent = new RecentMap<string, ReadIdentity>(1000)
+const longestRemembered = 4096
 
 /**
  * Reads the identity for a bucket from Authorization, X-KeyID and X-Client-State. A bucket of 32 characters is the client
@@ -29,54 +30,28 @@ const authorizationForm = /^(browserid|bearer) +([\x21-\x2b\x2d-\x7e]{1,8192})$/
  * contradict each other.
  */
 export function readIdentity(headers: IdentityHeaders, bucket: string): ReadIdentity {
-  const { scheme, assertion } = readAuthorization(headers)
-  const keyId = readKeyId(headers)
+  const raw = `${bucket}\n${headers['x-keyid'] ?? ''}\n${headers['x-client-state'] ?? ''}\n${headers.authorization ?? ''}`
+  const known = recent.get(raw)
+  if (known) return known
+  const read = readAnew(headers, bucket)
+  if (raw.length <= longestRemembered) recent.set(raw, read)
+  return read
+}
+
+function readAnew(headers: IdentityHeaders, bucket: string): ReadIdentity {
+  const authorization = readAuthorization(headers)
+  const keyId = readHeader(headers, 'x-keyid')
   if (bucket.length === 32) {
     if (!clientStateForm.test(bucket)) throw unauthenticated('The bucket id is not a client state')
-    return { identity: identityOf(scheme, assertion, bucket, keyId), isLegacyBucket: false }
+    return { identity: identityOf(authorization, bucket, keyId), isLegacyBucket: false }
   }
-  const stated = readClientState(headers) ?? (keyId && clientStateOf(keyId))
+  const stated = readHeader(headers, 'x-client-state') ?? (keyId && clientStateOf(keyId))
   if (!stated) {
     throw unauthenticated(
       'The bucket id is not a client state, and neither X-Client-State nor X-KeyID tells it',
     )
   }
-  return { identity: identityOf(scheme, assertion, stated, keyId), isLegacyBucket: true }
-}
-
-/** The number of remembered identities, and the greatest length of the headers that one is remembered by. */
-const known = { identities: 1000, headerLength: 4096 }
-
-/** Reads identities and remembers them by their raw headers: clients send the same ones for minutes. */
-export class IdentityReader {
-  readonly #recent = new RecentMap<string, ReadIdentity>(known.identities)
-  #last: { headers: IdentityHeaders; bucket: string; read: ReadIdentity } | null = null
-
-  /** The same as `readIdentity`. */
-  read(headers: IdentityHeaders, bucket: string): ReadIdentity {
-    // The sub-requests of a batch come one after the other with the same headers.
-    if (this.#last?.bucket === bucket && areAlike(this.#last.headers, headers)) return this.#last.read
-    const read = this.#recall(headers, bucket)
-    this.#last = { headers, bucket, read }
-    return read
-  }
-
-  #recall(headers: IdentityHeaders, bucket: string): ReadIdentity {
-    const raw = `${bucket}\n${headers['x-keyid'] ?? ''}\n${headers['x-client-state'] ?? ''}\n${headers.authorization ?? ''}`
-    const remembered = this.#recent.get(raw)
-    if (remembered) return remembered
-    const read = readIdentity(headers, bucket)
-    if (raw.length <= known.headerLength) this.#recent.set(raw, read)
-    return read
-  }
-}
-
-function areAlike(one: IdentityHeaders, other: IdentityHeaders): boolean {
-  return (
-    one.authorization === other.authorization &&
-    one['x-keyid'] === other['x-keyid'] &&
-    one['x-client-state'] === other['x-client-state']
-  )
+  return { identity: identityOf(authorization, stated, keyId), isLegacyBucket: true }
 }
 
 /**
@@ -85,24 +60,22 @@ function areAlike(one: IdentityHeaders, other: IdentityHeaders): boolean {
  */
 export function readAnonymousIdentity(headers: IdentityHeaders): Identity | null {
   try {
-    const { scheme, assertion } = readAuthorization(headers)
-    const keyId = readKeyId(headers)
-    const stated = (keyId && clientStateOf(keyId)) ?? readClientState(headers) ?? ''
-    return identityOf(scheme, assertion, stated, keyId)
+    const authorization = readAuthorization(headers)
+    const keyId = readHeader(headers, 'x-keyid')
+    const stated = (keyId && clientStateOf(keyId)) ?? readHeader(headers, 'x-client-state') ?? ''
+    return identityOf(authorization, stated, keyId)
   } catch {
     return null
   }
 }
 
-/** Throws `ServiceError` 401 when a request has no credentials of a usable form. */
-export function requireAuthorization(headers: IdentityHeaders): void {
-  readAuthorization(headers)
-}
+type Authorization = Pick<Identity, 'scheme' | 'assertion'>
 
-function readAuthorization(headers: IdentityHeaders): Pick<Identity, 'scheme' | 'assertion'> {
-  const value = headers.authorization
-  if (value === undefined || value.trim() === '') throw unauthenticated('Authorization in header: is missing')
-  const match = authorizationForm.exec(value.trim())
+/** Reads the credentials alone. Throws `ServiceError` 401 when they are missing or have no usable form. */
+export function readAuthorization({ authorization }: IdentityHeaders): Authorization {
+  const value = authorization?.trim() ?? ''
+  if (value === '') throw unauthenticated('Authorization in header: is missing')
+  const match = authorizationForm.exec(value)
   if (!match) {
     throw unauthenticated(
       'Authorization in header: must be "BrowserID <assertion>" or "Bearer <access token>"',
@@ -111,9 +84,28 @@ function readAuthorization(headers: IdentityHeaders): Pick<Identity, 'scheme' | 
   return { scheme: match[1]!.toLowerCase() === 'bearer' ? 'Bearer' : 'BrowserID', assertion: match[2]! }
 }
 
+const headerForms = {
+  'x-keyid': {
+    // A client state is 16 bytes; the token server can't store a longer one, and fails like a server that is out of order.
+    form: /^\d{1,19}-[\w-]{1,22}$/,
+    refusal: 'X-KeyID in header: must be "<keys_changed_at>-<base64url client state>"',
+  },
+  'x-client-state': {
+    form: /^[a-zA-Z0-9._-]{1,32}$/,
+    refusal: 'X-Client-State in header: must be 1 to 32 letters, digits, dots, dashes and underscores',
+  },
+}
+
+function readHeader(headers: IdentityHeaders, name: keyof typeof headerForms): string | null {
+  const value = headers[name]
+  if (value === undefined || value === '') return null
+  const { form, refusal } = headerForms[name]
+  if (!form.test(value)) throw unauthenticated(refusal)
+  return value
+}
+
 function identityOf(
-  scheme: Identity['scheme'],
-  assertion: string,
+  { scheme, assertion }: Authorization,
   clientState: string,
   keyId: string | null,
 ): Identity {
@@ -124,26 +116,6 @@ function identityOf(
     throw unauthenticated('X-KeyID in header: names another client state than the bucket id')
   }
   return createIdentity({ scheme, assertion, clientState: named, keyId })
-}
-
-function readKeyId(headers: IdentityHeaders): string | null {
-  const value = headers['x-keyid']
-  if (value === undefined) return null
-  if (!keyIdForm.test(value)) {
-    throw unauthenticated('X-KeyID in header: must be "<keys_changed_at>-<base64url client state>"')
-  }
-  return value
-}
-
-function readClientState(headers: IdentityHeaders): string | null {
-  const value = headers['x-client-state']
-  if (value === undefined || value === '') return null
-  if (!legacyClientStateForm.test(value)) {
-    throw unauthenticated(
-      'X-Client-State in header: must be 1 to 32 letters, digits, dots, dashes and underscores',
-    )
-  }
-  return value
 }
 
 /** The client state inside a key id, in hex. */

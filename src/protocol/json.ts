@@ -7,14 +7,16 @@ const limits = { depth: 32, members: 50_000 }
 const forbiddenKeys = new Set(['__proto__', 'constructor', 'prototype'])
 
 /**
- * Reads a request body as JSON: strict UTF-8, bounded depth and width, no key twice in an object and none that
- * would reach an object's prototype. The bounds are checked before anything is parsed, in one pass that skips over
- * strings, so that a hostile body costs no more than a large honest one.
- *
- * Throws `ServiceError` 400 naming `body`.
+ * Reads a request body as JSON: strict UTF-8, bounded depth and width, no key twice in an object, and none that would reach an
+ * object's prototype. Throws `ServiceError` 400 naming `body` or the key.
  */
 export function readJson(bytes: Uint8Array): unknown {
-  const text = decode(bytes)
+  let text: string
+  try {
+    text = new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+  } catch {
+    throw invalidBody('is not valid UTF-8')
+  }
   const keys = checkShape(text)
   let value: unknown
   try {
@@ -27,82 +29,46 @@ export function readJson(bytes: Uint8Array): unknown {
   return value
 }
 
-function decode(bytes: Uint8Array): string {
-  try {
-    return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
-  } catch {
-    throw invalidBody('is not valid UTF-8')
-  }
-}
-
-/** Checks the structure of a JSON text, and counts its keys. */
+/**
+ * Bounds the shape before anything is parsed, and counts the keys: 8 MB of opening brackets, parsed, take 640 MB of memory and
+ * block for a second.
+ */
 function checkShape(text: string): number {
+  let keys = 0
   let depth = 0
   let members = 0
-  let keys = 0
+  let inString = false
   for (let at = 0; at < text.length; at++) {
-    switch (text.charCodeAt(at)) {
-      case quote:
-        at = endOfString(text, at)
-        if (isKey(text, at)) keys++
-        break
-      case openBrace:
-      case openBracket:
-        if (++depth > limits.depth) throw invalidBody(`is nested deeper than ${limits.depth} levels`)
-        break
-      case closeBrace:
-      case closeBracket:
-        depth--
-        break
-      case comma:
-        if (++members > limits.members) throw invalidBody(`has more than ${limits.members} members`)
-        break
-    }
+    const char = text.charCodeAt(at)
+    if (inString) {
+      if (char === backslash) at++
+      else if (char === quote) inString = false
+    } else if (char === quote) inString = true
+    else if (char === openBrace || char === openBracket) depth++
+    else if (char === closeBrace || char === closeBracket) depth--
+    else if (char === comma) members++
+    else if (char === colon) keys++
+    if (depth > limits.depth) throw invalidBody(`is nested deeper than ${limits.depth} levels`)
+    if (members > limits.members) throw invalidBody(`has more than ${limits.members} members`)
   }
   return keys
 }
 
+const [quote, comma, colon, backslash, openBracket, closeBracket, openBrace, closeBrace] =
+  Buffer.from('",:\\[]{}')
+
 /** Counts the keys of all objects in a value; throws when one of them would reach a prototype. */
 function countKeys(value: unknown): number {
   if (typeof value !== 'object' || value === null) return 0
-  let count = 0
-  if (Array.isArray(value)) {
-    for (const item of value) count += countKeys(item)
-    return count
-  }
-  for (const key in value) {
+  const names = Object.keys(value)
+  let count = Array.isArray(value) ? 0 : names.length
+  for (const key of names) {
     if (forbiddenKeys.has(key)) {
       throw invalidRequest([{ location: 'body', name: key, description: 'is not allowed as a key' }])
     }
-    count += 1 + countKeys((value as Record<string, unknown>)[key])
+    count += countKeys((value as Record<string, unknown>)[key])
   }
   return count
-}
-
-const quote = 34
-const comma = 44
-const openBracket = 91
-const backslash = 92
-const closeBracket = 93
-const openBrace = 123
-const closeBrace = 125
-
-function endOfString(text: string, start: number): number {
-  let end = text.indexOf('"', start + 1)
-  while (end !== -1 && isEscaped(text, end)) end = text.indexOf('"', end + 1)
-  return end === -1 ? text.length : end
-}
-
-function isEscaped(text: string, at: number): boolean {
-  let backslashes = 0
-  while (text.charCodeAt(at - 1 - backslashes) === backslash) backslashes++
-  return backslashes % 2 === 1
-}
-
-function isKey(text: string, endOfName: number): boolean {
-  let at = endOfName + 1
-  while (text.charCodeAt(at) <= 32) at++
-  return text[at] === ':'
 }
 
 function invalidBody(description: string): ServiceError {

@@ -1,5 +1,5 @@
 import { Type } from '@sinclair/typebox'
-import type { Static, TString } from '@sinclair/typebox'
+import type { Static, TOptional, TProperties, TString } from '@sinclair/typebox'
 import { fieldLimits } from '../domain/record.ts'
 import { versionPattern } from '../domain/timestamp.ts'
 
@@ -35,12 +35,10 @@ const EscapedRecordId = Type.String({
 
 export const BucketPath = Type.Object({ bucket_id: BucketId })
 export const CollectionPath = Type.Object({ bucket_id: BucketId, collection_id: CollectionId })
-export const RecordPath = Type.Object({
-  bucket_id: BucketId,
-  collection_id: CollectionId,
-  '*': EscapedRecordId,
-})
+export const RecordPath = Type.Object({ ...CollectionPath.properties, '*': EscapedRecordId })
 export type RecordPath = Static<typeof RecordPath>
+export const FilePath = Type.Object({ file: Type.String() })
+export const GuidePath = Type.Object({ '*': Type.String({ minLength: 1 }) })
 
 // --- Headers ---
 
@@ -57,51 +55,29 @@ const text = (description: string, more: object = {}) => Type.Optional(Type.Stri
 // identity.ts checks these headers, because a refusal of them is 401 and not 400.
 const credentials = { authorization: Type.Optional(Type.String()), 'x-keyid': Type.Optional(Type.String()) }
 
-const clientState = {
-  ...credentials,
-  'x-client-state': text('For a bucket id that is not the client state, as old clients call', {
-    deprecated: true,
-  }),
-}
-
+const clientState = text('For a bucket id that is not the client state, as old clients call', {
+  deprecated: true,
+})
+const prefer = text('`return=representation`: a deletion is answered 200, with the tombstone')
 const ifMatch = version('only if the stored version is not newer, else 412')
+const ifOther = version('only if the current version is another one, else 304')
 
 const open = { additionalProperties: true }
 
-export const ReadHeaders = Type.Object(
-  {
-    'if-match': ifMatch,
-    'if-none-match': version('only if the current version is another one, else 304'),
-    ...clientState,
-  },
-  open,
-)
-export const PutHeaders = Type.Object(
-  {
-    'if-match': ifMatch,
-    'if-none-match': version('with * only if there is no such record yet'),
-    ...clientState,
-  },
-  open,
-)
-export const DeleteHeaders = Type.Object(
-  {
-    'if-match': ifMatch,
-    'if-none-match': version('has no effect on a deletion'),
-    prefer: text('`return=representation`: answers 200 with the tombstone'),
-    ...clientState,
-  },
-  open,
-)
+/** The headers of a request in a bucket, with that meaning of If-None-Match. */
+const conditions = <P extends TProperties>(ifNoneMatch: TOptional<TString>, more: P) => {
+  const own = { 'if-match': ifMatch, 'if-none-match': ifNoneMatch, ...more }
+  return Type.Object({ ...own, 'x-client-state': clientState, ...credentials }, open)
+}
+
+export const ReadHeaders = conditions(ifOther, {})
+export const PutHeaders = conditions(version('with * only if there is no such record yet'), {})
+export const DeleteHeaders = conditions(version('has no effect on a deletion'), { prefer })
+export const BatchHeaders = conditions(ifOther, { prefer })
 export type ConditionHeaders = Static<typeof ReadHeaders>
 
 export const RootHeaders = Type.Object(
   { 'x-client-state': text('The client state that goes with an assertion'), ...credentials },
-  open,
-)
-
-export const BatchHeaders = Type.Object(
-  { ...ReadHeaders.properties, prefer: DeleteHeaders.properties.prefer },
   open,
 )
 
@@ -155,6 +131,9 @@ export type ListQuery = Static<typeof ListQuery>
 
 // --- Bodies ---
 
+const closed = <P extends TProperties>(title: string, properties: P, examples?: object) =>
+  Type.Object(properties, { title, additionalProperties: false, ...(examples && { examples }) })
+
 const ignored = (what: string) =>
   Type.Optional(Type.Unknown({ description: `Accepted and ignored: ${what}` }))
 
@@ -170,45 +149,47 @@ export const SortIndex = Type.Integer({
   examples: [100],
 })
 
-export const RecordFields = Type.Object(
-  {
-    payload: Type.Optional(Payload),
-    sortindex: Type.Optional(SortIndex),
-    ttl: Type.Optional(
-      Type.Integer({
-        minimum: 0,
-        maximum: fieldLimits.ttlSeconds,
-        description: 'Seconds after which the storage forgets the record; can not be read back',
-        examples: [86400],
-      }),
-    ),
-    id: ignored('the id in the path wins'),
-    last_modified: ignored('the storage sets it'),
-  },
-  { title: 'RecordFields', additionalProperties: false },
-)
+const Ttl = Type.Integer({
+  minimum: 0,
+  maximum: fieldLimits.ttlSeconds,
+  description: 'Seconds after which the storage forgets the record; can not be read back',
+  examples: [86400],
+})
 
-export const RecordBody = Type.Object(
+const RecordFields = closed('RecordFields', {
+  payload: Type.Optional(Payload),
+  sortindex: Type.Optional(SortIndex),
+  ttl: Type.Optional(Ttl),
+  id: ignored('the id in the path wins'),
+  last_modified: ignored('the storage sets it'),
+})
+
+const wholeRecord = { data: { payload: examplePayload, sortindex: 100 } }
+const shortLived = { data: { payload: examplePayload, ttl: 86_400 } }
+
+export const RecordBody = closed(
+  'RecordBody',
   { data: RecordFields, permissions: ignored('the storage has one user') },
   {
-    title: 'RecordBody',
-    additionalProperties: false,
-    examples: {
-      whole: { summary: 'A record', value: { data: { payload: examplePayload, sortindex: 100 } } },
-      weight: { summary: 'Another sortindex, the same payload', value: { data: { sortindex: 200 } } },
-      fleeting: {
-        summary: 'A record that is gone after a day',
-        value: { data: { payload: examplePayload, ttl: 86_400 } },
-      },
-    },
+    whole: { summary: 'A record', value: wholeRecord },
+    weight: { summary: 'Another sortindex, the same payload', value: { data: { sortindex: 200 } } },
+    fleeting: { summary: 'A record that is gone after a day', value: shortLived },
   },
 )
-export type RecordBody = Static<typeof RecordBody>
 
 const Method = Type.Union(
   ['GET', 'HEAD', 'PUT', 'POST', 'PATCH', 'DELETE'].map((method) => Type.Literal(method)),
   { description: 'The method of the sub-request, GET when left out' },
 )
+
+const exampleRecords = `/buckets/${exampleBucket}/collections/bookmarks/records`
+
+const SubRequestPath = Type.String({
+  pattern: '^/(?![/\\\\])[^#]*$',
+  maxLength: 16 * 1024,
+  description: 'With or without the version prefix, with its query',
+  examples: [exampleRecords],
+})
 
 const SubRequestHeaders = Type.Record(
   Type.String(),
@@ -219,64 +200,38 @@ const SubRequestHeaders = Type.Record(
   },
 )
 
-const subRequestMembers = {
-  method: Type.Optional(Method),
-  path: Type.Optional(
-    Type.String({
-      pattern: '^/(?![/\\\\])[^#]*$',
-      maxLength: 16 * 1024,
-      description: 'With or without the version prefix, with its query',
-      examples: [`/buckets/${exampleBucket}/collections/bookmarks/records`],
-    }),
-  ),
-  headers: Type.Optional(SubRequestHeaders),
-  body: Type.Optional(
-    Type.Object(
-      {},
-      { additionalProperties: true, description: 'The body of a PUT; may be missing elsewhere' },
-    ),
-  ),
-}
+const SubRequestBody = Type.Object(
+  {},
+  { additionalProperties: true, description: 'The body of a PUT; may be missing elsewhere' },
+)
 
-export const SubRequest = Type.Object(subRequestMembers, { title: 'SubRequest', additionalProperties: false })
+const SubRequest = closed('SubRequest', {
+  method: Type.Optional(Method),
+  path: Type.Optional(SubRequestPath),
+  headers: Type.Optional(SubRequestHeaders),
+  body: Type.Optional(SubRequestBody),
+})
 export type SubRequest = Static<typeof SubRequest>
 
-export const BatchBody = Type.Object(
+const twoReads = {
+  requests: [{ path: `/buckets/${exampleBucket}/collections` }, { path: `${exampleRecords}?_limit=2` }],
+}
+const twoWrites = {
+  defaults: { headers: { 'If-None-Match': '*' } },
+  requests: [
+    { method: 'PUT', path: `${exampleRecords}/dsIy9rXpTVQb`, body: { data: { payload: examplePayload } } },
+    { method: 'DELETE', path: `${exampleRecords}/Yk2xqkmyy5Oa` },
+  ],
+}
+
+export const BatchBody = closed(
+  'BatchBody',
   {
     defaults: Type.Optional(SubRequest),
     requests: Type.Array(SubRequest, { description: 'Carried out in this order, as one transaction' }),
   },
   {
-    title: 'BatchBody',
-    additionalProperties: false,
-    examples: {
-      read: {
-        summary: 'Read two things',
-        value: {
-          requests: [
-            { path: `/buckets/${exampleBucket}/collections` },
-            { path: `/buckets/${exampleBucket}/collections/bookmarks/records?_limit=2` },
-          ],
-        },
-      },
-      write: {
-        summary: 'Create a record, and delete another',
-        value: {
-          defaults: { headers: { 'If-None-Match': '*' } },
-          requests: [
-            {
-              method: 'PUT',
-              path: `/buckets/${exampleBucket}/collections/bookmarks/records/dsIy9rXpTVQb`,
-              body: { data: { payload: examplePayload } },
-            },
-            {
-              method: 'DELETE',
-              path: `/buckets/${exampleBucket}/collections/bookmarks/records/Yk2xqkmyy5Oa`,
-            },
-          ],
-        },
-      },
-    },
+    read: { summary: 'Read two things', value: twoReads },
+    write: { summary: 'Create a record, and delete another', value: twoWrites },
   },
 )
-export type BatchBody = Static<typeof BatchBody>

@@ -1,8 +1,10 @@
 import { invalidRequest } from '../domain/errors.ts'
 import type { Problem } from '../domain/errors.ts'
+import type { Settings } from '../settings/settings.ts'
 import { compileBodyCheck } from './check.ts'
-import { versionPrefix } from './reply.ts'
-import type { ExposedSettings, Reply } from './reply.ts'
+import { versionPrefix } from './find.ts'
+import type { Reply } from './reply.ts'
+import { decodeSegment } from './records.ts'
 import { BatchBody } from './schemas.ts'
 import type { SubRequest } from './schemas.ts'
 
@@ -24,70 +26,49 @@ const checkBatchBody = compileBodyCheck(BatchBody)
 // The batch's own headers that count for its sub-requests. The others describe the message that carries the batch.
 const inherited = ['authorization', 'x-client-state', 'x-keyid', 'prefer', 'if-match', 'if-none-match']
 
-/** The bounds that the schemas do not have. Defaults are copied into each sub-request, so they are bounded too. */
-const largest = {
-  headersLength: 16 * 1024,
-  defaultMembers: 100,
-  // Bounds paths and headers of all sub-requests, defaults included: otherwise a short text names thousands of ids a
-  // thousand times.
-  allLength: 1024 * 1024,
-}
+/**
+ * Bounds that the schemas do not have. Paths and headers of all sub-requests count with the defaults, which are copied into each:
+ * otherwise a short text names thousands of ids a thousand times.
+ */
+const largest = { defaultMembers: 100, length: 1024 * 1024 }
 
 /**
  * Reads the body of a batch. A sub-request's own values outweigh `defaults`, which outweigh the batch's own headers;
  * bodies merge member by member, headers whatever their case. Throws `ServiceError` 400 with all problems.
  */
-export function readBatch(
-  body: unknown,
-  envelope: HeadersByName,
-  settings: ExposedSettings,
-): MergedRequest[] {
+export function readBatch(body: unknown, envelope: HeadersByName, settings: Settings): MergedRequest[] {
   const { defaults = {}, requests } = checkBatchBody(body)
+  const problems: Problem[] = []
+  const refuse = (name: string, description: string) => problems.push({ location: 'body', name, description })
   if (requests.length > settings.batchMaxRequests) {
-    const description = `must not be more than ${settings.batchMaxRequests}`
-    throw invalidRequest([bodyProblem('requests', description)])
+    refuse('requests', `must not be more than ${settings.batchMaxRequests}`)
+    throw invalidRequest(problems)
   }
+  if (hasMoreMembers(defaults.body, largest.defaultMembers)) {
+    refuse('defaults.body', `must not have more than ${largest.defaultMembers} members`)
+  }
+  let length = requests.length * lengthOf(defaults.headers)
+  for (const [index, { path = defaults.path, headers }] of requests.entries()) {
+    length += lengthOf(headers) + (path ?? '').length
+    if (path === undefined) refuse(`requests.${index}.path`, 'is required')
+    else if (namesBatch(path)) refuse(`requests.${index}.path`, 'must not be a batch itself')
+  }
+  if (length > largest.length) {
+    refuse(
+      'requests',
+      `must not have more than ${largest.length} characters of paths and headers, defaults included`,
+    )
+  }
+  if (problems.length > 0) throw invalidRequest(problems)
   const own: HeadersByName = Object.create(null)
   for (const name of inherited) if (envelope[name] !== undefined) own[name] = envelope[name]
-  const problems = [...measureHeaders('defaults', defaults), ...measureDefaultBody(defaults.body ?? {})]
-  let allLength = 0
-  for (const [index, request] of requests.entries()) {
-    problems.push(...measureHeaders(`requests.${index}`, request))
-    allLength += (request.path ?? defaults.path ?? '').length
-    allLength += lengthOf(request.headers) + lengthOf(defaults.headers)
-    if (request.path === undefined && defaults.path === undefined) {
-      problems.push(bodyProblem(`requests.${index}.path`, 'is required'))
-    }
-  }
-  if (allLength > largest.allLength) {
-    const description = `must not have more than ${largest.allLength} characters of paths and headers, defaults included`
-    problems.push(bodyProblem('requests', description))
-  }
-  if (problems.length > 0) throw invalidRequest(problems)
-  const merged = requests.map((request, index) => {
-    const path = request.path ?? defaults.path!
-    if (namesBatch(path)) problems.push(bodyProblem(`requests.${index}.path`, 'must not be a batch itself'))
-    return merge(request, defaults, own, path, settings)
-  })
-  if (problems.length > 0) throw invalidRequest(problems)
-  return merged
-}
-
-function measureHeaders(place: string, { headers }: SubRequest): Problem[] {
-  if (lengthOf(headers) <= largest.headersLength) return []
-  const description = `must not be longer than ${largest.headersLength} characters in all`
-  return [bodyProblem(`${place}.headers`, description)]
+  return requests.map((request) => merge(request, defaults, own, settings))
 }
 
 function lengthOf(headers: Readonly<Record<string, string>> = {}): number {
   let length = 0
   for (const name in headers) length += name.length + headers[name]!.length
   return length
-}
-
-function measureDefaultBody(body: object): Problem[] {
-  if (!hasMoreMembers(body, largest.defaultMembers)) return []
-  return [bodyProblem('defaults.body', `must not have more than ${largest.defaultMembers} members`)]
 }
 
 /** Whether a JSON value has more members than that, on all its levels. */
@@ -105,26 +86,26 @@ function hasMoreMembers(value: unknown, most: number): boolean {
   return false
 }
 
-function bodyProblem(name: string, description: string): Problem {
-  return { location: 'body', name, description }
+/** Whether a path, however it is spelled, leads to the batch itself. */
+function namesBatch(target: string): boolean {
+  const pathname = URL.parse(target, 'http://sub.request')?.pathname
+  return pathname !== undefined && /^(\/v\d+)?\/+batch\/*$/.test(decodeSegment(pathname) ?? '')
 }
 
 function merge(
   request: SubRequest,
   defaults: SubRequest,
   own: HeadersByName,
-  target: string,
-  settings: ExposedSettings,
+  settings: Settings,
 ): MergedRequest {
+  const target = request.path ?? defaults.path!
   const question = target.indexOf('?')
   const sent = question === -1 ? target : target.slice(0, question)
   // A sub-request can't be redirected, so surplus slashes are removed here; those of a record belong to its id.
   const path = recordForm.test(sent) ? sent : withoutTrailingSlashes(sent)
-  let headers = own
-  for (const source of [defaults.headers, request.headers]) {
-    if (source === undefined) continue
-    headers = Object.assign(Object.create(null), headers) as HeadersByName
-    for (const [name, value] of Object.entries(source)) headers[name.toLowerCase()] = value.trim()
+  const headers: HeadersByName = Object.assign(Object.create(null), own)
+  for (const given of [defaults.headers, request.headers]) {
+    for (const name in given) headers[name.toLowerCase()] = given[name]!.trim()
   }
   return {
     method: (request.method ?? defaults.method ?? 'GET') as string,
@@ -135,25 +116,13 @@ function merge(
   }
 }
 
-const recordForm = /\/records\/+[^/]/
+const recordForm = /\/buckets\/[^/]+\/collections\/[^/]+\/records\/./
 
 // No regular expression, because it would scan each run of slashes once from each of its slashes.
 export function withoutTrailingSlashes(path: string): string {
   let end = path.length
   while (end > 1 && path[end - 1] === '/') end -= 1
   return path.slice(0, end)
-}
-
-/** Whether a path, however it is spelled, leads to the batch itself. */
-function namesBatch(target: string): boolean {
-  // Others would have to be parsed: those that are escaped, and those with characters that parsing drops.
-  if (!/batch|[%\t\n\r]/i.test(target)) return false
-  // A path with broken escapes leads nowhere.
-  const pathname = URL.parse(target, 'http://sub.request')?.pathname ?? target
-  const decoded = pathname.replace(/%([0-7][0-9a-f])/gi, (_, hex: string) =>
-    String.fromCharCode(parseInt(hex, 16)),
-  )
-  return /^(\/v\d+)?\/+batch\/*$/.test(decoded)
 }
 
 // Keys that could reach a prototype were refused when the body was read.

@@ -1,50 +1,46 @@
-import { invalidRequest, ServiceError, UpstreamError } from '../domain/errors.ts'
+import { ServiceError, UpstreamError } from '../domain/errors.ts'
 import type { Identity } from '../domain/credentials.ts'
-import type { Problem } from '../domain/errors.ts'
 import type { Operation } from '../domain/operation.ts'
 import type { BulkStorage, Notices } from '../domain/record-storage.ts'
 import { errorReply, overload } from '../protocol/error-reply.ts'
-import { tooLargeForBatch } from '../protocol/list-resources.ts'
-import type { BucketInput, BucketResource, Resource } from '../protocol/record-resources.ts'
-import { emptyReply, isSource, jsonReply, versionPrefix } from '../protocol/reply.ts'
-import type { Reply } from '../protocol/reply.ts'
 import {
-  asTransactionStep,
-  batch,
   findResources,
-  heartbeat,
   isBucketResource,
   isEnabled,
-  lbheartbeat,
-  readQuery,
+  readRequest,
   resourceFor,
-  root,
-  version,
-} from '../protocol/resources.ts'
-import { IdentityReader, readAnonymousIdentity, requireAuthorization } from '../protocol/identity.ts'
+  versionPrefix,
+} from '../protocol/find.ts'
+import { readAnonymousIdentity, readAuthorization } from '../protocol/identity.ts'
 import type { IdentityHeaders } from '../protocol/identity.ts'
 import { readJson } from '../protocol/json.ts'
+import { emptyReply, jsonReply } from '../protocol/reply.ts'
+import type { Reply } from '../protocol/reply.ts'
+import type { BucketResource, Input, Resource } from '../protocol/resource.ts'
+import { batch, heartbeat, lbheartbeat, root, version } from '../protocol/service-resources.ts'
 import { readBatch, toSubResponse } from '../protocol/subrequest.ts'
 import type { MergedRequest } from '../protocol/subrequest.ts'
-import { receiveBody, refusedMethod, senderOf, unknownPath, unknownVersion } from './guard.ts'
+import { receiveBody, senderOf } from './guard.ts'
 import type { App } from './guard.ts'
 import { heartbeatReply, rootReplyFor } from './service.ts'
+import { refusedMethod, unknownPath, unknownVersion } from './unrouted.ts'
 import type { Call, Services } from './context.ts'
 
 /** POST /batch: many requests, one transaction. */
 export function addBatchRoute(app: App, prefix: string, services: Services): void {
-  const identities = new IdentityReader()
   app.post(
     prefix + batch.path,
-    async ({ headers, call }) => {
-      requireAuthorization(headers)
+    async ({ call }) => {
+      const { headers } = call
+      call.route = batch.name
+      readAuthorization(headers)
       const body = receiveBody(call, services)
-      const storages = new Storages(identities, call, services)
-      // No sub-request is looked at before the envelope's identity proved good. An assertion without a client state
-      // belongs to the buckets that the sub-requests name, and can't be proved before.
+      const storages = new Storages(call, services)
+      // Authenticate the envelope before reading sub-requests. A legacy assertion, without a client state, is authenticated for
+      // each bucket that they name.
       const identity = readAnonymousIdentity(headers)
-      const refusal = identity && identity.clientState !== '' ? await storages.refusalOf(identity) : null
-      if (refusal && isLarge(call.headers['content-length'])) return refusal
+      const refusal = identity?.clientState ? await storages.refusalOf(identity) : null
+      if (refusal && isLarge(headers['content-length'])) return refusal
       await body.arrived
       const sender = storages.opened[0]?.owner ?? senderOf(call)
       const merged = readBatch(body.parse(sender, readJson), headers, services.settings)
@@ -56,12 +52,12 @@ export function addBatchRoute(app: App, prefix: string, services: Services): voi
         const replies = await carryOut(pending, storages, call, services)
         services.observeBatch(merged, replies)
         const responses = replies.map((reply, index) => toSubResponse(merged[index]!, reply))
-        return { ...jsonReply({}), body: `{"responses":[${responses.join(',')}]}` }
+        return { status: 200, headers: {}, body: `{"responses":[${responses.join(',')}]}` }
       } finally {
         release()
       }
     },
-    { parse: 'none', headers: batch.headers },
+    batch.schemas,
   )
 }
 
@@ -76,7 +72,7 @@ type Pending =
   | { reply: Reply }
   | {
       resource: BucketResource
-      input: BucketInput
+      input: Input<Record<string, string>, Record<string, string>>
       operation: Operation
       storage: BulkStorage
     }
@@ -88,7 +84,6 @@ class Storages {
   readonly #openings = new Map<string, Promise<BulkStorage>>()
 
   constructor(
-    readonly identities: IdentityReader,
     private readonly call: Call,
     private readonly services: Services,
   ) {}
@@ -118,8 +113,7 @@ class Storages {
     const merged: Notices = { backoffSeconds: null, alert: null, quotaRemaining: null }
     for (const { notices } of this.opened) {
       const { backoffSeconds, alert, quotaRemaining } = notices
-      if (backoffSeconds !== null)
-        merged.backoffSeconds = Math.max(merged.backoffSeconds ?? 0, backoffSeconds)
+      if (backoffSeconds) merged.backoffSeconds = Math.max(merged.backoffSeconds ?? 0, backoffSeconds)
       merged.alert ??= alert
       merged.quotaRemaining ??= quotaRemaining
     }
@@ -144,22 +138,30 @@ async function prepare(
     const resource = found && resourceFor(method, found)
     if (!resource || !isEnabled(resource, found.params, settings))
       throw refusedMethod(method, below, services)
-    const { params } = found
-    const problems: Problem[] = []
-    const query = readQuery(merged.query, problems)
-    problems.push(...resource.check({ params, query, headers }))
-    if (problems.length > 0) throw invalidRequest(problems)
-    if (!isBucketResource(resource)) return { reply: await answerOpenly(resource, headers, call, services) }
-
-    const { identity, isLegacyBucket } = storages.identities.read(headers, params.bucket_id ?? '')
-    const input = { params, query, headers, body, address: { host: call.host, path, query: merged.query } }
-    const operation = asTransactionStep(resource.operation(input, problems))
-    if (problems.length > 0) throw invalidRequest(problems)
-    if (isLegacyBucket) call.isLegacyBucket = true
-    return { resource, input, operation, storage: await storages.open(identity) }
+    if (!isBucketResource(resource)) {
+      const reply = await answerOpenly(resource, headers, call, services)
+      // A heartbeat of a part that is down; and one 503 makes the whole batch a 503.
+      if (reply.status >= 500) throw new UpstreamError('refused', 'A sub-request is answered 503')
+      return { reply }
+    }
+    const address = { host: call.host, path, query: merged.query }
+    const read = readRequest(resource, { params: found.params, headers, body, address })
+    if (read.isLegacyBucket) call.isLegacyBucket = true
+    const storage = await storages.open(read.identity)
+    return { resource, input: read.input, operation: asTransactionStep(read.operation), storage }
   } catch (error) {
     return { reply: ownReply(error, services) }
   }
+}
+
+/**
+ * The operation for a transaction: there a count with filters must see the writes before it, so it becomes a list whose
+ * records are counted.
+ */
+function asTransactionStep(operation: Operation): Operation {
+  if (operation.kind !== 'count' || Object.keys(operation.filter).length === 0) return operation
+  const { collection, filter, precondition } = operation
+  return { kind: 'list', collection, options: { ...filter, sort: 'newest' }, precondition }
 }
 
 /** What needs no credentials. Pages, documents and metrics are left out of batches. */
@@ -173,7 +175,7 @@ async function answerOpenly(
     case root:
       return rootReplyFor(headers, call, services)
     case heartbeat:
-      return successfulHeartbeat(services)
+      return heartbeatReply(services)
     case lbheartbeat:
       return emptyReply(200)
     case version:
@@ -183,20 +185,6 @@ async function answerOpenly(
   }
 }
 
-// A heartbeat of a part that is down is a 503, and one 503 would make the whole batch a 503.
-async function successfulHeartbeat(services: Services): Promise<Reply> {
-  const reply = await heartbeatReply(services)
-  if (reply.status >= 500)
-    throw new UpstreamError('refused', 'A heartbeat inside a batch found a part that is down')
-  return reply
-}
-
-/**
- * The most bytes that a batch answers to its reads: one record, asked for a thousand times, is a thousand times its
- * length.
- */
-const mostReadBytes = 16 * 1024 * 1024
-
 async function carryOut(
   pending: Pending[],
   storages: Storages,
@@ -205,20 +193,14 @@ async function carryOut(
 ): Promise<Reply[]> {
   const steps = pending.flatMap((one) => ('storage' in one ? [one] : []))
   try {
-    const outcomes = steps.length === 0 ? [] : await services.transact(steps, call.deadlineAtMs)
+    const outcomes = steps.length === 0 ? [] : await services.transact(steps, call)
     let next = 0
-    let leftBytes = mostReadBytes
     return pending.map((one) => {
       if ('reply' in one) return one.reply
       const outcome = outcomes[next++]!
       try {
         if (outcome.outcome === 'failed') throw outcome.error
-        const reply = one.resource.answer(outcome, one.input, services.settings)
-        // The outcome of a write is always answered; its answer is no longer than what was sent and stored.
-        if (one.resource.method !== 'GET') return reply
-        leftBytes -= isSource(reply.body) ? 0 : (reply.body?.length ?? 0)
-        if (leftBytes < 0) throw tooLargeForBatch('The answer')
-        return reply
+        return one.resource.answer(outcome, one.input, services.settings)
       } catch (error) {
         return ownReply(error, services)
       }

@@ -2,11 +2,13 @@
 import type { Identity } from '../domain/credentials.ts'
 import type { Operation, OperationOutcome } from '../domain/operation.ts'
 import type { BulkStorage, Notices } from '../domain/record-storage.ts'
-import type { Address } from '../protocol/record-resources.ts'
-import type { ExposedSettings, Reply } from '../protocol/reply.ts'
-import type { BodyBudget, IncomingBody } from './body.ts'
-import type { LoadShedder } from './load-shedding.ts'
-import type { AnswerStreams } from './streams.ts'
+import type { Admission } from '../load/admission.ts'
+import type { Bodies, IncomingBody } from '../load/bodies.ts'
+import type { MemoryBudget, RequestMemory } from '../load/memory.ts'
+import type { AnswerStreams } from '../load/streams.ts'
+import type { Reply } from '../protocol/reply.ts'
+import type { Address } from '../protocol/resource.ts'
+import type { Settings } from '../settings/settings.ts'
 
 /** Headers by their lower-case names. */
 export type RequestHeaders = Record<string, string | undefined>
@@ -37,6 +39,8 @@ export interface Call extends Address {
   isLegacyBucket: boolean
   /** The body that is being received; null for a request that needs none. */
   body: IncomingBody | null
+  /** What the request holds in memory: its body, and long answers until they are sent. */
+  memory: RequestMemory
 }
 
 /** The upstream cost of a request. */
@@ -65,7 +69,7 @@ export interface Heartbeat {
 
 /** Everything that the routes use; they do not know how it is done. */
 export interface Services {
-  settings: ExposedSettings
+  settings: Settings
   /**
    * Opens the storage of a user. Rejects with `ServiceError` 401 when the token server refuses the identity, with
    * `UpstreamError` when the token server can't be used.
@@ -77,7 +81,7 @@ export interface Services {
    */
   identify(identity: Identity, requestId: string): Promise<string | null>
   /** Carries out all steps, or none with a visible effect: rejects when the storage broke. */
-  transact(steps: Step[], deadlineAtMs: number): Promise<OperationOutcome[]>
+  transact(steps: Step[], call: Call): Promise<OperationOutcome[]>
   heartbeat(): Promise<Heartbeat>
   version: { name: string; version: string; commit: string; source: string }
   requestTimeoutMs: number
@@ -89,13 +93,14 @@ export interface Services {
   createRequestId(): string
   /** Whether this process is about to end, so that clients should open other connections. */
   isStopping: boolean
-  load: Pick<LoadShedder, 'isFull' | 'reject' | 'acquire' | 'backoffSeconds'>
-  bodies: Pick<BodyBudget, 'receive'>
-  streams: Pick<AnswerStreams, 'acquire' | 'send'>
+  load: Pick<Admission, 'isFull' | 'refuse' | 'acquire' | 'backoffSeconds'>
+  memory: Pick<MemoryBudget, 'open'>
+  bodies: Pick<Bodies, 'receive'>
+  streams: Pick<AnswerStreams, 'send'>
   /** A request was answered: for logs and metrics, which tell no secrets and no ids. */
   observe(call: Call, reply: Reply, durationMs: number): void
-  /** A request was rejected because of the load, before it was read. */
-  observeRejection(method: string): void
+  /** A list has broken off after so many bytes were sent. */
+  observeBrokenList(call: Call, bytes: number, cause: unknown): void
   /** A batch was carried out, and this was answered to each of its sub-requests. */
   observeBatch(requests: readonly { method: string }[], replies: readonly Reply[]): void
   /** The metrics as text, and its type; null when they are switched off. */

@@ -1,28 +1,13 @@
+/** Every request: begins its call, and checks what no router looks at. */
 import type { Elysia } from 'elysia'
 import { errno, invalidRequest, ServiceError } from '../domain/errors.ts'
 import type { Problem } from '../domain/errors.ts'
-import { decodeSegment } from '../protocol/record-resources.ts'
-import {
-  checkHost,
-  checkOrigin,
-  emptyReply,
-  preflightReply,
-  publicOrigin,
-  versionPrefix,
-} from '../protocol/reply.ts'
-import type { Reply } from '../protocol/reply.ts'
-import {
-  findResources,
-  isBucketResource,
-  methodNotAllowed,
-  readQuery,
-  resourceFor,
-} from '../protocol/resources.ts'
 import { errorReply, overload } from '../protocol/error-reply.ts'
-import { readIdentity } from '../protocol/identity.ts'
-import { withoutTrailingSlashes } from '../protocol/subrequest.ts'
-import { discardBody } from './body.ts'
-import type { IncomingBody } from './body.ts'
+import { readQuery, versionPrefix } from '../protocol/find.ts'
+import { discardBody } from '../load/bodies.ts'
+import type { IncomingBody } from '../load/bodies.ts'
+import type { Reply } from '../protocol/reply.ts'
+import type { Settings } from '../settings/settings.ts'
 import type { Call, RequestHeaders, Services } from './context.ts'
 
 /** The app, whose routes all have a `call`. They are added to this one instance: plugins would add each three times. */
@@ -42,11 +27,11 @@ export function withCalls(app: Elysia, services: Services) {
  * Throws `ServiceError` 413 or 415.
  */
 export function receiveBody(call: Call, services: Services): IncomingBody {
-  return (call.body = services.bodies.receive(call.request, senderOf(call), call.deadlineAtMs))
+  return (call.body = services.bodies.receive(call.request, call.memory, call.deadlineAtMs))
 }
 
 /** Tells users apart before their credentials are checked: by the assertion. */
-export function senderOf({ headers }: Call): string {
+export function senderOf({ headers }: Pick<Call, 'headers'>): string {
   const { authorization = '' } = headers
   return authorization.slice(authorization.lastIndexOf(' ') + 1)
 }
@@ -55,14 +40,11 @@ export function senderOf({ headers }: Call): string {
  * Rejects a request that exceeds the limits, before the framework has seen it and without reading more of it than needed:
  * a rejection must cost a fraction of an answer. Null: the request proceeds. Only requests for users' data are rejected.
  */
-export function shedLoad(request: Request, services: Services): Reply | Promise<Reply> | null {
-  const { load, settings } = services
-  if (!load.isFull || !isForData(request, services)) return null
-  services.observeRejection(request.method)
-  const turn = load.reject()
-  if (turn === null) return errorReply(overload, settings)
+export function shedLoad(request: Request, services: Services): Reply | null {
+  if (!services.load.isFull || !isForData(request, services)) return null
+  services.load.refuse()
   discardBody(request)
-  return turn.then(() => errorReply(overload, settings))
+  return errorReply(overload, services.settings)
 }
 
 function isForData({ method, url }: Request, { settings }: Services): boolean {
@@ -100,6 +82,7 @@ export function beginCall(
     notices: null,
     isLegacyBucket: false,
     body: null,
+    memory: services.memory.open(senderOf({ headers })),
   }
 }
 
@@ -109,7 +92,7 @@ function readRequestId(given: string | undefined): string | null {
 }
 
 /** Checks what a router does not: host, origin, framing, and whether the service has ended. Throws `ServiceError`. */
-function checkCall(call: Call, { settings }: Services): void {
+export function checkCall(call: Call, { settings }: Services): void {
   checkHost(call.host, settings)
   checkOrigin(call.origin, settings)
   if (settings.eos !== null && call.method !== 'OPTIONS') refuseAfterEnd(call, settings.eos.atMs)
@@ -117,8 +100,31 @@ function checkCall(call: Call, { settings }: Services): void {
   if (call.path.includes('#') || call.query.includes('#')) {
     throw invalidRequest([{ location: 'path', name: 'path', description: 'must not have a fragment' }])
   }
-  if (call.query.length > usualQueryLength || decodeSegment(call.query) === null) readStrictly(call.query)
+  if (call.query !== '') readStrictly(call.query)
   if (call.method === 'GET' || call.method === 'HEAD') checkFraming(call)
+}
+
+const hostForm = /^(?:[A-Za-z0-9](?:[A-Za-z0-9._-]{0,252})|\[[0-9A-Fa-f:.]{2,45}\])(?::(\d{1,5}))?$/
+
+/** Refuses a Host that is missing, doubled or malformed. HTTP/1.0 may omit it where the settings name our host. */
+export function checkHost(host: string | null, { httpHost }: Pick<Settings, 'httpHost'>): void {
+  if ((host === null || host === '') && httpHost !== null) return
+  const match = hostForm.exec(host ?? '')
+  if (match && Number(match[1] ?? 0) <= 65_535) return
+  const description = 'must be one host name with an optional port'
+  throw invalidRequest([{ location: 'header', name: 'Host', description }], {
+    headers: { Connection: 'close' },
+  })
+}
+
+const longestOrigin = 1024
+
+/** Refuses a request from a page whose origin the operator does not allow. Throws `ServiceError` 400. */
+export function checkOrigin(origin: string | null, { corsOrigins }: Pick<Settings, 'corsOrigins'>): void {
+  if (origin === null) return
+  const isAllowed = corsOrigins === null || corsOrigins.has(origin)
+  if (isAllowed && origin.length <= longestOrigin) return
+  throw invalidRequest([{ location: 'header', name: 'Origin', description: 'is not an allowed origin' }])
 }
 
 /** Path and query of a request's URL, which is relative when the client sent no usable Host. */
@@ -129,14 +135,12 @@ function splitUrl(url: string): { path: string; query: string } {
   return { path: url.slice(start, question), query: url.slice(question) }
 }
 
-const heartbeatPath = /^(?:\/v\d+)?\/__(?:lb)?heartbeat__$/
+export const heartbeatPath = /^(?:\/v\d+)?\/__(?:lb)?heartbeat__$/
 
 function refuseAfterEnd(call: Call, endMs: number): void {
   if (endMs > call.startedAtMs || heartbeatPath.test(call.path)) return
   throw new ServiceError(410, errno.serviceEnded, 'This service has ended')
 }
-
-const usualQueryLength = 200
 
 // The framework leaves broken escapes as they are, so that one id could pass for another, and it bounds no number of
 // parameters.
@@ -156,109 +160,4 @@ function checkFraming({ method, headers }: Call): void {
   const name = isChunked ? 'Transfer-Encoding' : 'Content-Length'
   const description = `must be absent: ${method} has no body`
   throw invalidRequest([{ location: 'header', name, description }], { headers: { Connection: 'close' } })
-}
-
-/**
- * Answers a request that no route matched: preflights, redirects, and what is refused. Throws `ServiceError` 404 or 405.
- */
-export function answerUnrouted(call: Call, services: Services): Reply {
-  const { settings } = services
-  checkCall(call, services)
-  const { method, path } = call
-  if (method === 'OPTIONS') {
-    return preflightReply(call.headers['access-control-request-headers'] ?? null, settings)
-  }
-  if (unsafePath.test(path)) throw unknownPath()
-  const prefix = versionPrefix(settings)
-  if (path === '/swagger' || path === `${prefix}/swagger`) return redirect(call, `${prefix}/docs`, settings)
-  const version = versionForm.exec(path)
-  if (!version) {
-    if (heartbeatPath.test(path)) throw refusedMethod(method, path, services)
-    return redirect(call, prefix + path, settings)
-  }
-  if (version[0] !== prefix) {
-    throw unknownVersion()
-  }
-  if (path.endsWith('/') && path !== `${prefix}/`)
-    return redirect(call, withoutTrailingSlashes(path), settings)
-  throw refusedMethod(method, path.slice(prefix.length) || '/', services)
-}
-
-const versionForm = /^\/v\d+(?=\/|$)/
-
-// Double slashes, backslashes, and escaped slashes, backslashes and control characters. A redirect must not repeat them,
-// because clients could read them as another origin.
-const unsafePath = /\/\/|\\|%(?:2f|5c|[01][0-9a-f]|7f)/i
-
-/** What a method that is not answered at a path is refused with: 405 where others are, otherwise 404. */
-export function refusedMethod(method: string, path: string, { settings, metrics }: Services): ServiceError {
-  const found = findResources(path)
-  const isThere = found?.resources.some(({ name }) => isServed(name, settings, metrics !== null))
-  return isThere ? methodNotAllowed(method, found!, settings) : unknownPath()
-}
-
-/** Whether these settings serve a resource. */
-export function isServed(
-  name: string,
-  { docsEnabled, explorerEnabled }: Services['settings'],
-  hasMetrics: boolean,
-): boolean {
-  if (name === 'metrics') return hasMetrics
-  return name === 'docs' ? docsEnabled : name !== 'explore' || explorerEnabled
-}
-
-function redirect(call: Call, path: string, settings: Services['settings']): Reply {
-  return emptyReply(307, { Location: publicOrigin(call.host, settings) + path + call.query })
-}
-
-/**
- * Refuses a request whose path, query or headers its schemas do not accept, with all problems at once, where the
- * framework reports those of one place. Throws `ServiceError` 400, or 401 where the path is right and the credentials are
- * missing.
- */
-export function refuseInvalid(call: Call, { settings }: Services): Reply {
-  const found = findResources(belowVersion(call, settings))
-  const resource = found && resourceFor(call.method, found)
-  if (!resource) throw unknownPath()
-  const { params } = found
-  // The rest of a record's path may be empty; then the list's path has a slash too many.
-  if (params['*'] === '') return redirect(call, withoutTrailingSlashes(call.path), settings)
-  const headers = { ...call.headers }
-  const problems: Problem[] = []
-  const query = readQuery(call.query, problems)
-  problems.push(...resource.check({ params, query, headers }))
-  if (isBucketResource(resource)) {
-    if (!problems.some(({ location }) => location === 'path')) {
-      readIdentity(headers, params.bucket_id ?? '')
-    }
-    // Values that the schemas accept can contradict one another; refused ones are left out, so that each problem is
-    // reported once.
-    for (const { location, name } of problems) {
-      if (location === 'querystring') delete query[name]
-      if (location === 'header') delete headers[name.toLowerCase()]
-    }
-    resource.operation({ params, query, headers, address: call }, problems)
-  }
-  if (problems.length === 0) throw unknownPath()
-  throw invalidRequest(problems)
-}
-
-/** The resource of a request that was answered before its handler ran. */
-export function routeOf(call: Call, settings: Services['settings']): string | null {
-  return findResources(belowVersion(call, settings))?.resources[0]?.name ?? null
-}
-
-export function belowVersion({ path }: Call, settings: Services['settings']): string {
-  const prefix = versionPrefix(settings)
-  return path === prefix || path.startsWith(`${prefix}/`) ? path.slice(prefix.length) || '/' : path
-}
-
-/** 404 for a version that is not served. */
-export function unknownVersion(): ServiceError {
-  return new ServiceError(404, errno.unknownVersion, 'This version of the protocol is not served here')
-}
-
-/** 404 for an unknown path. */
-export function unknownPath(): ServiceError {
-  return new ServiceError(404, errno.unknownPath, 'There is nothing at this path')
 }

@@ -1,85 +1,92 @@
+/** Buckets, collections and records: read the request, ask the storage of its user, answer. */
+import type { Static, TObject } from '@sinclair/typebox'
 import { invalidRequest } from '../domain/errors.ts'
 import type { Problem } from '../domain/errors.ts'
 import type { Operation, OperationOutcome } from '../domain/operation.ts'
 import { judgeCollection } from '../domain/precondition.ts'
 import type { BulkStorage } from '../domain/record-storage.ts'
+import { getBucket, getCollection, listCollections } from '../protocol/collections.ts'
+import { isSource } from '../protocol/envelope.ts'
 import { overload } from '../protocol/error-reply.ts'
-import { IdentityReader } from '../protocol/identity.ts'
+import { isEnabled } from '../protocol/find.ts'
+import { readIdentity } from '../protocol/identity.ts'
 import { readJson } from '../protocol/json.ts'
-import type { BucketInput, BucketResource, Resource } from '../protocol/record-resources.ts'
-import { isSource } from '../protocol/reply.ts'
+import { countRecords, listRecords } from '../protocol/lists.ts'
+import { deleteRecord, getRecord, putRecord } from '../protocol/records.ts'
 import type { Reply } from '../protocol/reply.ts'
-import { bucketResources, isEnabled } from '../protocol/resources.ts'
-import { discardBody } from './body.ts'
-import { belowVersion, receiveBody, refusedMethod } from './guard.ts'
+import type { BucketResource, Resource } from '../protocol/resource.ts'
+import { discardBody } from '../load/bodies.ts'
+import { receiveBody } from './guard.ts'
 import type { App } from './guard.ts'
-import type { Release } from './load-shedding.ts'
+import { belowVersion, refusedMethod } from './unrouted.ts'
 import type { Call, Services } from './context.ts'
 
-/** Buckets, collections and records: read the request, ask the storage of its user, answer. */
 export function addBucketRoutes(app: App, prefix: string, services: Services): void {
-  const identities = new IdentityReader()
-  for (const resource of bucketResources) {
-    const { name, method, path, params, query, headers } = resource
-    const isWrite = method === 'PUT' || method === 'DELETE'
-    app.route(
-      method,
-      prefix + path,
-      // The framework awaits what a handler returns by a call; another asynchronous function would cost two microseconds.
-      ({ params, query, headers, call }) => {
-        call.route = name
-        return answer(resource, { params, query, headers, address: call }, call, identities, services)
-      },
-      {
-        params,
-        query,
-        headers,
-        parse: 'none',
-        ...(isWrite && {
-          transform({ params, call }) {
-            requireEnabled(resource, params, call, services)
-            // The body begins to arrive before anything is waited for.
-            if (method === 'PUT') receiveBody(call, services)
-            else discardBody(call.request)
-          },
-        }),
-      },
-    )
-  }
+  app.get(prefix + getBucket.path, handle(getBucket, services), getBucket.schemas)
+  app.get(prefix + listCollections.path, handle(listCollections, services), listCollections.schemas)
+  app.get(prefix + getCollection.path, handle(getCollection, services), getCollection.schemas)
+  app.get(prefix + listRecords.path, handle(listRecords, services), listRecords.schemas)
+  app.head(prefix + countRecords.path, handle(countRecords, services), countRecords.schemas)
+  app.get(prefix + getRecord.path, handle(getRecord, services), getRecord.schemas)
+  app.put(prefix + putRecord.path, handle(putRecord, services), {
+    ...putRecord.schemas,
+    transform({ params, call }) {
+      requireEnabled(putRecord, params, call, services)
+      // The body begins to arrive before anything is waited for.
+      receiveBody(call, services)
+    },
+  })
+  app.delete(prefix + deleteRecord.path, handle(deleteRecord, services), {
+    ...deleteRecord.schemas,
+    transform({ params, call }) {
+      requireEnabled(deleteRecord, params, call, services)
+      discardBody(call.request)
+    },
+  })
 }
 
 /** Refuses a write that the operator did not enable, before credentials and body are looked at. */
-function requireEnabled(resource: Resource, params: object, call: Call, services: Services): void {
+function requireEnabled(resource: Resource, params: { '*': string }, call: Call, services: Services): void {
   // With an empty id the path is the list's with a slash too many, which is redirected for every method.
-  if (('*' in params && params['*'] === '') || isEnabled(resource, params, services.settings)) return
+  if (params['*'] === '' || isEnabled(resource, params, services.settings)) return
   throw refusedMethod(call.method, belowVersion(call, services.settings), services)
 }
 
+interface Context<Params, Query> {
+  params: Params & { bucket_id: string }
+  query: Query
+  call: Call
+}
+
+/** The handler of a resource. The framework reads its source for the parts of the context that it has to make. */
+function handle<P extends TObject, Q extends TObject>(resource: BucketResource<P, Q>, services: Services) {
+  return ({ params, query, call }: Context<Static<P>, Static<Q>>) =>
+    answer(resource, { params, query, call }, services)
+}
+
 /** Finds the storage, asks it and answers: the way of every request in a bucket. */
-async function answer(
-  resource: BucketResource,
-  input: BucketInput,
-  call: Call,
-  identities: IdentityReader,
+async function answer<P extends TObject, Q extends TObject>(
+  resource: BucketResource<P, Q>,
+  { params, query, call }: Context<Static<P>, Static<Q>>,
   services: Services,
 ): Promise<Reply> {
-  const { identity, isLegacyBucket } = identities.read(call.headers, input.params.bucket_id ?? '')
+  call.route = resource.name
+  const { identity, isLegacyBucket } = readIdentity(call.headers, params.bucket_id)
   call.isLegacyBucket = isLegacyBucket
   const opened = services.openStorage(identity, call)
   // Remembered credentials are at hand, and most requests have them: nothing is waited for then.
   const storage = opened instanceof Promise ? await opened : opened
   const { owner } = storage
   call.notices = storage.notices
+  const input = { params, query, headers: call.headers, address: call, body: undefined as unknown }
   if (call.body) {
     await call.body.arrived
     input.body = call.body.parse(owner, readJson)
-  }
+  } else call.memory.moveTo(owner)
   const problems: Problem[] = []
   const operation = resource.operation(input, problems)
   if (problems.length > 0) throw invalidRequest(problems)
-  // Only a list may have to wait for its turn, and nothing else pays for a wait.
-  const release =
-    operation.kind === 'list' ? await acquireList(owner, services) : services.load.acquire(owner)
+  const release = services.load.acquire(owner)
   if (!release) throw overload
   let reply: Reply | null = null
   try {
@@ -90,21 +97,6 @@ async function answer(
     // A list is in flight until the last byte of it was handed on.
     if (reply && isSource(reply.body)) reply.ended = release
     else release()
-  }
-}
-
-/** A permit for a list, which waits for its turn among the lists of its user; null: it must be rejected. */
-async function acquireList(user: string, { load, streams }: Services): Promise<Release | null> {
-  const endTurn = await streams.acquire(user)
-  if (!endTurn) return null
-  const release = load.acquire(user)
-  if (!release) {
-    endTurn()
-    return null
-  }
-  return () => {
-    release()
-    endTurn()
   }
 }
 
@@ -131,7 +123,7 @@ function execute(
         )
     case 'put':
     case 'delete':
-      return services.transact([{ storage, operation }], call.deadlineAtMs).then(([outcome]) => outcome!)
+      return services.transact([{ storage, operation }], call).then(([outcome]) => outcome!)
     default:
       return operation satisfies never
   }

@@ -1,7 +1,9 @@
 import { createApp } from '../app.ts'
-import { BodyBudget } from '../routes/body.ts'
-import { LoadShedder, windowMs } from '../routes/load-shedding.ts'
-import { AnswerStreams } from '../routes/streams.ts'
+import { Admission, windowMs } from '../load/admission.ts'
+import { Bodies } from '../load/bodies.ts'
+import { callLimits, limits } from '../load/limits.ts'
+import { MemoryBudget } from '../load/memory.ts'
+import { AnswerStreams } from '../load/streams.ts'
 import { expositionType, renderFamilies } from '../observability/metric-families.ts'
 import { createStatsd } from '../observability/statsd.ts'
 import { takeOver } from '../settings/settings.ts'
@@ -64,12 +66,14 @@ export function startBridge(
   }
   const observers = createObservers(log, settings.metricsEnabled ? sources : null, statsd, host.now)
   const families = () => observers.metrics?.families() ?? []
-  // A copy, because a reload changes it while others compare with the settings of the start.
-  const exposed = { ...settings, projectVersion: version }
-  const load = new LoadShedder({
+  // A reload changes this copy; the start-up settings stay, to see what needs a restart.
+  const exposed = { ...settings }
+  const memory = new MemoryBudget(Math.max(limits.memoryBytes, 4 * settings.maxRequestBytes))
+  const load = new Admission({
     maxRequests: settings.maxConcurrentRequests,
     maxRequestsOfUser: settings.maxConcurrentRequestsPerUser,
     maxLagMs: settings.maxEventLoopLagMs,
+    maxRootViews: Math.ceil(callLimits(host.fetchSlots).token / limits.tokenCallsForRootView),
     now: host.monotonicNow,
     cpuMs: () => host.processes?.cpuMs() ?? null,
     residentBytes: () => host.processes?.residentBytes() ?? null,
@@ -78,18 +82,18 @@ export function startBridge(
     observeRejection: observers.shed,
   })
   const streams = new AnswerStreams({
-    maxOfUser: settings.maxConcurrentRequestsPerUser,
     now: host.monotonicNow,
     unsentBytes(requests) {
-      const unsent = host.processes?.unsentBytes(server.port!)
-      return requests.map((request) => unsent?.get(server.requestIP(request)?.port ?? 0) ?? null)
+      const clients = requests.map((request) => server.requestIP(request))
+      return host.processes?.unsentBytes(server.port!, clients) ?? clients.map(() => null)
     },
     // The shortest idle timeout of the server: there is no other way to end a connection.
     cut: (request) => server.timeout(request, 1),
     observeRejection: observers.shed,
   })
-  const bodies = new BodyBudget({
+  const bodies = new Bodies({
     maxBytes: settings.maxRequestBytes,
+    memory,
     now: host.now,
     observeDrop: () => observers.shed('body-memory'),
   })
@@ -97,6 +101,7 @@ export function startBridge(
   const services: Services = {
     ...createServices(settings, exposed, connections, observers, host, load, options.commitPatienceMs),
     load,
+    memory,
     bodies,
     streams,
     isStopping: false,
@@ -108,16 +113,26 @@ export function startBridge(
             return { text: renderFamilies(all), type: expositionType }
           },
   }
-  const app = createApp(services).listen({
-    hostname: settings.host,
-    port: settings.port,
-    reusePort: options.sharesPort ?? settings.reusePort,
-    development: false,
-    idleTimeout: idleTimeoutSeconds,
-    // We refuse larger bodies ourselves, in JSON; this only bounds what the server reads by itself.
-    maxRequestBodySize: settings.maxRequestBytes + 64 * 1024 * 1024,
-    error: () => lastResort.clone(),
-  })
+  const disconnect = async () => {
+    statsd?.close()
+    await connections.store?.close()
+  }
+  const app = createApp(services)
+  try {
+    app.listen({
+      hostname: settings.host,
+      port: settings.port,
+      reusePort: options.sharesPort ?? settings.reusePort,
+      development: false,
+      idleTimeout: idleTimeoutSeconds,
+      // We refuse larger bodies ourselves, in JSON; this only bounds what the server reads by itself.
+      maxRequestBodySize: settings.maxRequestBytes + 64 * 1024 * 1024,
+      error: () => lastResort.clone(),
+    })
+  } catch (error) {
+    void disconnect()
+    throw error
+  }
   const server = app.server!
   const stopWatching = every(windowMs, () => {
     try {
@@ -130,7 +145,7 @@ export function startBridge(
     }
   })
   return {
-    url: `http://${server.hostname}:${server.port}`,
+    url: server.url.origin,
     port: server.port!,
     announceStop: () => void (services.isStopping = true),
     async stop(graceMs) {
@@ -139,8 +154,7 @@ export function startBridge(
       await server.stop(false)
       clearTimeout(timer)
       stopWatching()
-      statsd?.close()
-      await connections.store?.close()
+      await disconnect()
     },
     reload(changed) {
       takeOver(exposed, changed)

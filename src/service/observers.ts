@@ -5,7 +5,7 @@ import { isLogged } from '../observability/log.ts'
 import type { TransactionEvent } from '../batch/pace.ts'
 import type { CredentialsEvent } from '../credentials/credentials.ts'
 import type { RedisTrouble } from '../credentials/redis-store.ts'
-import type { RejectionReason } from '../routes/load-shedding.ts'
+import type { RejectionReason } from '../load/admission.ts'
 import type { Log, LogFields } from '../observability/log.ts'
 import type { MetricsSources } from '../observability/metrics.ts'
 import type { Statsd } from '../observability/statsd.ts'
@@ -25,10 +25,17 @@ export function createObservers(
 ) {
   const metrics = sources && createMetrics(sources)
   const warnOfRedis = oncePerMinute(wallClock, (trouble: RedisTrouble, code: string | null) =>
-    log.warning('redis error', { reason: trouble, code }),
+    log.warning('redis error', {
+      reason: trouble,
+      code,
+      remedy: trouble === 'unreachable' ? withoutRedis : undefined,
+    }),
   )
   const warnOfLoad = oncePerMinute(wallClock, (reason: RejectionReason) =>
     log.warning('load shed', { reason }),
+  )
+  const warnOfUser = oncePerMinute(wallClock, (target: string, host: string) =>
+    log.warning('circuit breaker opened for one user', { target, host }),
   )
   return {
     metrics,
@@ -39,7 +46,8 @@ export function createObservers(
         statsd.time(`request.${route}`, durationMs)
         statsd.count(`response.${reply.status}`)
       }
-      if (isLogged(log, 'info')) log.info('request', describeRequest(call, reply, durationMs))
+      const level = isForData(call) ? 'info' : 'debug'
+      if (isLogged(log, level)) log[level]('request', describeRequest(call, reply, durationMs))
     },
     batch(requests: readonly { method: string }[], replies: readonly Reply[]) {
       metrics?.batch(requests.length)
@@ -58,7 +66,11 @@ export function createObservers(
       if (isLogged(log, 'debug'))
         log.debug('upstream', { target, method, status, failure, ms: Math.round(ms) })
     },
-    breaker({ target, host, change }: BreakerEvent) {
+    breaker({ target, host, isForAll, change }: BreakerEvent) {
+      if (!isForAll) {
+        if (change === 'opened') warnOfUser(target, host)
+        return
+      }
       if (change === 'opened') metrics?.circuitOpened(target)
       statsd?.count(`breaker.${target}.${change}`)
       log[change === 'opened' ? 'warning' : 'info'](`circuit breaker ${change}`, { target, host })
@@ -83,10 +95,12 @@ export function createObservers(
       statsd?.count(`shed.${reason}`)
       warnOfLoad(reason)
     },
-    /** A request was rejected before it was read. */
-    refused(method: string) {
-      metrics?.refused(method)
-      statsd?.count('response.503')
+    /** A list has broken off after so many bytes were sent: the status that was logged says nothing of it. */
+    listBroken({ requestId }: Call, bytes: number, cause: unknown) {
+      metrics?.listBroken()
+      statsd?.count('list.broken')
+      const reason = cause instanceof UpstreamError ? cause.message : describeDefect(cause)
+      log.error('list.broken', { requestId, bytes, reason })
     },
     eventLoopLag: (ms: number) => metrics?.eventLoopLag(ms),
     /** A request failed because something was thrown. */
@@ -94,6 +108,7 @@ export function createObservers(
       // A foreseen error, whatever its status.
       if (thrown instanceof ServiceError) return
       if (thrown instanceof UpstreamError) {
+        if (thrown.failure === 'abandoned') return
         log.warning('upstream failed', { failure: thrown.failure, reason: thrown.message })
         return
       }
@@ -103,6 +118,15 @@ export function createObservers(
     },
   }
 }
+
+const dataRoutes = new Set(['bucket', 'collections', 'collection', 'records', 'record', 'batch'])
+
+// Health checks every second would bury the rest. What is at no path is logged too, because somebody expected something there.
+function isForData({ route, method }: Call): boolean {
+  return method !== 'OPTIONS' && (route === null || dataRoutes.has(route))
+}
+
+const withoutRedis = 'requests go on: look at service.cache_url, or set service.cache_backend = memory'
 
 /** One request as a line of the log: no secrets, no ids of records. */
 function describeRequest(call: Call, { status, errno, body }: Reply, durationMs: number): LogFields {
@@ -136,11 +160,13 @@ function toTenths(ms: number): number {
 }
 
 function reportTransaction(event: TransactionEvent, log: Log): void {
-  const level = event.kind === 'partial' || event.kind === 'unknown' ? 'error' : 'debug'
+  const isTrouble = event.kind === 'partial' || event.kind === 'unknown' || event.kind === 'unremoved'
+  const level = isTrouble ? 'error' : 'debug'
   if (!isLogged(log, level)) return
   const collections =
     'collections' in event && Array.isArray(event.collections) ? event.collections.join(',') : null
-  log[level](`batch.${event.kind}`, { collections })
+  const ids = 'ids' in event ? event.ids.join(' ') : undefined
+  log[level](`batch.${event.kind}`, { collections, ids })
 }
 
 // The stack names our files and lines; the message could repeat what a client sent.

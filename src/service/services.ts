@@ -1,18 +1,18 @@
-import { Locks } from '../batch/pace.ts'
-import { AnswerMemory } from '../batch/reads.ts'
+import { Locks } from '../batch/locks.ts'
 import { runTransaction } from '../batch/transaction.ts'
 import { Credentials } from '../credentials/credentials.ts'
 import { createRedisStore } from '../credentials/redis-store.ts'
+import { isRefusal, UpstreamError } from '../domain/errors.ts'
 import { overload } from '../protocol/error-reply.ts'
 import { Breakers } from '../upstream/circuit-breaker.ts'
-import { callLimitsFor } from '../upstream/concurrency-limits.ts'
+import { ConcurrencyLimits } from '../upstream/concurrency-limits.ts'
 import { createUpstream } from '../upstream/send.ts'
 import { createSyncStorage } from '../upstream/sync-storage.ts'
 import { TokenServer } from '../upstream/token-server.ts'
 import { commit, name, source, version } from '../version.ts'
 
-import type { ExposedSettings } from '../protocol/reply.ts'
-import type { LoadShedder } from '../routes/load-shedding.ts'
+import { limits } from '../load/limits.ts'
+import type { Admission } from '../load/admission.ts'
 import type { Identity, SyncCredentials } from '../domain/credentials.ts'
 import type { BulkStorage } from '../domain/record-storage.ts'
 import type { Call, Heartbeat, Services } from '../routes/context.ts'
@@ -28,6 +28,8 @@ export interface BridgeHost {
   /** A clock in ms that never goes back. */
   monotonicNow(): number
   randomBytes(length: number): Uint8Array
+  /** How many requests to upstream this process can have under way, all hosts together. */
+  fetchSlots: number
   /** Absent where nothing is known about the process. */
   processes?: ProcessFigures
 }
@@ -39,8 +41,14 @@ export interface ProcessFigures {
   cpuMs(): number
   /** Memory that this process holds. */
   residentBytes(): number
-  /** Bytes sent by a local port that are not acknowledged, by the remote port; null where that is not known. */
-  unsentBytes(localPort: number): ReadonlyMap<number, number> | null
+  /** For each client of a local port, the bytes sent to it that it has not acknowledged; null where that is not known. */
+  unsentBytes(localPort: number, clients: readonly (Client | null)[]): (number | null)[]
+}
+
+/** The address of a client. Two clients can have the same port at different addresses. */
+export interface Client {
+  address: string
+  port: number
 }
 
 // The part of a request's time that is kept for committing what a batch has prepared.
@@ -54,13 +62,13 @@ const product = `${name}/${version}`
 /** Everything that routes use, except for the state of the process, which `startBridge` adds. */
 export function createServices(
   settings: Settings,
-  exposed: ExposedSettings,
+  exposed: Settings,
   connections: Connections,
   observers: Observers,
   host: BridgeHost,
-  load: LoadShedder,
+  load: Admission,
   commitPatienceMs?: number,
-): Omit<Services, 'isStopping' | 'metrics' | 'load' | 'bodies' | 'streams'> {
+): Omit<Services, 'isStopping' | 'metrics' | 'load' | 'memory' | 'bodies' | 'streams'> {
   const { upstream, tokenServer, store } = connections
   const { now } = host
   const credentials = new Credentials({
@@ -85,13 +93,12 @@ export function createServices(
     delay: Bun.sleep,
   }
   const locks = new Locks()
-  const answerMemory = new AnswerMemory()
   const requestTimeoutMs = settings.requestTimeoutSeconds * 1000
 
   function storageOf(
     identity: Identity,
     known: SyncCredentials,
-    { headers, request: client, deadlineAtMs, requestId, work }: Call,
+    { headers, request: client, deadlineAtMs, requestId, work, memory }: Call,
   ): BulkStorage {
     const userAgent = headers['user-agent']
     const storage = createSyncStorage(storageClient, {
@@ -102,8 +109,9 @@ export function createServices(
       requestId,
       client,
       tally: work,
+      memory,
     })
-    storage.notices.backoffSeconds = tokenServer.backoffs?.secondsOf(identity) ?? null
+    storage.notices.backoffSeconds = tokenServer.backoffSeconds(identity)
     return storage
   }
 
@@ -130,18 +138,21 @@ export function createServices(
       return storageOf(identity, known, call)
     },
     async identify(identity, requestId) {
+      const known = credentials.recall(identity)
+      if (known) return String(known.uid)
       const release = load.acquireRootView(identity.key)
       if (!release) throw overload
       try {
         const { credentials: found } = await credentials.obtain(identity, requestId)
         return String(found.uid)
-      } catch {
-        return null
+      } catch (error) {
+        if (isRefusal(error) || error instanceof UpstreamError) return null
+        throw error
       } finally {
         release()
       }
     },
-    transact: (steps, deadlineAtMs) =>
+    transact: (steps, { deadlineAtMs, memory }) =>
       runTransaction(steps, {
         deadlineAtMs,
         commitReserveMs: Math.min(largestCommitReserveMs, requestTimeoutMs / 3),
@@ -150,12 +161,13 @@ export function createServices(
         delay: Bun.sleep,
         random: Math.random,
         locks,
-        answerMemory,
+        memory,
+        maxAnswerBytes: limits.batchAnswerBytes,
         observe: observers.transaction,
       }),
     heartbeat: createHeartbeat(connections, settings.tokenServerHeartbeatTimeoutSeconds * 1000, now),
     observe: observers.request,
-    observeRejection: observers.refused,
+    observeBrokenList: observers.listBroken,
     observeBatch: observers.batch,
     reportError: observers.error,
   }
@@ -166,13 +178,17 @@ type Connections = ReturnType<typeof connect>
 /** The connections to token server, storage and cache. */
 export function connect(
   settings: Settings,
-  host: Pick<BridgeHost, 'now' | 'monotonicNow'>,
+  host: Pick<BridgeHost, 'now' | 'monotonicNow' | 'fetchSlots'>,
   observers: Pick<Observers, 'upstreamCall' | 'breaker' | 'redisTrouble'>,
 ) {
   const clock = { now: host.monotonicNow, random: Math.random }
   const breakers = new Breakers({ ...clock, observe: observers.breaker })
   const upstream = createUpstream({
-    limits: callLimitsFor(settings.maxConcurrentRequests),
+    limits: new ConcurrencyLimits(host.fetchSlots, {
+      maxRequests: settings.maxConcurrentRequests,
+      maxListsOfUser: settings.maxConcurrentRequestsPerUser,
+    }),
+    http2: settings.upstreamHttp2,
     breakers,
     ca: settings.certificateCaBundle?.pem,
     ...clock,
@@ -182,6 +198,7 @@ export function connect(
   const tokenServer = new TokenServer({
     url: settings.tokenServerUrl,
     send: upstream.send,
+    breakers,
     timeoutMs: settings.upstreamTimeoutSeconds * 1000,
     now: host.now,
     userAgent: product,
@@ -193,7 +210,6 @@ export function connect(
       : createRedisStore({
           address: settings.cacheUrl,
           prefix: settings.cachePrefix,
-          random: Math.random,
           onTrouble: observers.redisTrouble,
         })
   return { breakers, upstream, tokenServer, store }

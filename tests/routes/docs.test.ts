@@ -39,9 +39,9 @@ describe('GET /docs', () => {
       ['docs/favicon.png', 200, 'image/png'],
       ['docs/swagger-ui.css', 200, 'text/css; charset=utf-8'],
       ['docs/page.css', 200, 'text/css; charset=utf-8'],
-      ['docs/connect.md', 200, 'text/plain; charset=utf-8'],
-      ['docs/clients.md', 200, 'text/plain; charset=utf-8'],
-      ['docs/promises.md', 200, 'text/plain; charset=utf-8'],
+      ['docs/guides', 200, 'text/html; charset=utf-8'],
+      ['docs/guides/connect', 200, 'text/html; charset=utf-8'],
+      ['docs/guides/clients', 200, 'text/html; charset=utf-8'],
       ['__api__', 200, 'application/json; charset=utf-8'],
       ['__api__', 200, 'application/json; charset=utf-8'],
       ['docs/swagger-ui-bundle.js', 200, 'text/javascript; charset=utf-8'],
@@ -51,7 +51,9 @@ describe('GET /docs', () => {
 
   it('points to no other origin in its styles', async () => {
     const sheets = await Promise.all(
-      ['swagger-ui.css', 'page.css'].map((file) => bridge.ask(`/v1/docs/${file}`, { as: null })),
+      ['swagger-ui.css', 'page.css', 'guides.css'].map((file) =>
+        bridge.ask(`/v1/docs/${file}`, { as: null }),
+      ),
     )
 
     const targets = sheets.flatMap(({ text }) => [...text.matchAll(/url\(["']?([^"')]{0,40})|@import/g)])
@@ -84,7 +86,7 @@ describe('docs_enabled = false', () => {
     const bridge = await startTestBridge({ settings: { docs_enabled: 'false' } })
 
     const answers = await Promise.all(
-      ['/v1/docs', '/v1/docs/page.js', '/v1/docs/swagger-ui.css'].map((path) =>
+      ['/v1/docs', '/v1/docs/page.js', '/v1/docs/guides', '/v1/docs/guides/connect'].map((path) =>
         bridge.ask(path, { as: null }),
       ),
     )

@@ -1,5 +1,6 @@
 import { createApp } from '../../src/app.ts'
-import { BodyBudget } from '../../src/routes/body.ts'
+import { Bodies } from '../../src/load/bodies.ts'
+import { MemoryBudget } from '../../src/load/memory.ts'
 import { readSettings } from '../../src/settings/settings.ts'
 import { request, startTestBridge } from '../support/bridge.ts'
 import type { Answer, TestBridge } from '../support/bridge.ts'
@@ -64,8 +65,9 @@ export function askAt(url: string, world: DocumentedWorld, path: string, init: R
 
 /** An app whose parts are all there, but the storage and the transactions throw what nobody foresaw. */
 function startDefectiveApp() {
+  const memory = new MemoryBudget(1_000_000)
   const app = createApp({
-    settings: { ...defaultSettings(), projectVersion: '1.2.3' },
+    settings: defaultSettings(),
     openStorage: () => Promise.reject(new Error('A defect')),
     identify: () => Promise.resolve(null),
     transact: () => Promise.reject(new Error('A defect')),
@@ -79,13 +81,14 @@ function startDefectiveApp() {
     observe: () => {},
     load: {
       isFull: false,
-      reject: () => null,
+      refuse() {},
       acquire: () => () => {},
       backoffSeconds: 0,
     },
-    bodies: new BodyBudget({ maxBytes: 4096, now: Date.now, observeDrop() {} }),
-    streams: { acquire: () => () => {}, send: (body) => new Response(body as BodyInit).body! },
-    observeRejection: () => {},
+    memory,
+    bodies: new Bodies({ maxBytes: 4096, memory, now: Date.now, observeDrop() {} }),
+    streams: { send: (body) => new Response(body as BodyInit).body! },
+    observeBrokenList: () => {},
     observeBatch: () => {},
     metrics: () => Promise.resolve({ text: '', type: 'text/plain' }),
     reportError: () => {},

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
+import { explorerFiles } from '../../src/explorer/page-files.ts'
 import { startTestBridge } from '../support/bridge.ts'
 import type { TestBridge } from '../support/bridge.ts'
 
@@ -49,16 +50,11 @@ describe('GET /explore', () => {
 
     await follow('explore')
 
-    expect(Object.fromEntries(seen)).toEqual({
-      explore: '200 text/html; charset=utf-8',
-      'explore/explore.css': '200 text/css; charset=utf-8',
-      'explore/main.ts': '200 text/javascript; charset=utf-8',
-      'explore/account.ts': '200 text/javascript; charset=utf-8',
-      'explore/sync-crypto.js': '200 text/javascript; charset=utf-8',
-      'explore/elements.ts': '200 text/javascript; charset=utf-8',
-      'explore/meaning.ts': '200 text/javascript; charset=utf-8',
-      'explore/views.ts': '200 text/javascript; charset=utf-8',
+    const files = Object.keys(explorerFiles).map((name) => {
+      if (name === 'explore.html') return ['explore', '200 text/html; charset=utf-8']
+      return [`explore/${name}`, `200 text/${name.endsWith('.css') ? 'css' : 'javascript'}; charset=utf-8`]
     })
+    expect(Object.fromEntries(seen)).toEqual(Object.fromEntries(files))
   })
 
   it('has no other files, and no other methods', async () => {

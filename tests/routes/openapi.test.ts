@@ -46,7 +46,7 @@ describe('GET /__api__', () => {
       'getBucket',
       'getCollection',
       'getDocs',
-      'getDocsFile',
+      'getGuides',
       'getHeartbeat',
       'getLbheartbeat',
       'getMetrics',

@@ -2,13 +2,9 @@ import { describe, expect, it } from 'bun:test'
 import type { Problem } from '../../src/domain/errors.ts'
 import type { ListOptions } from '../../src/domain/record-storage.ts'
 import { timestamp } from '../../src/domain/timestamp.ts'
-import {
-  listRecords,
-  readListOptions,
-  readPageToken,
-  writePageToken,
-} from '../../src/protocol/list-resources.ts'
-import { readQuery } from '../../src/protocol/resources.ts'
+import { readQuery } from '../../src/protocol/find.ts'
+import { readListOptions, readPageToken, writePageToken } from '../../src/protocol/list-query.ts'
+import { listRecords } from '../../src/protocol/lists.ts'
 import { RandomTexts } from './random.ts'
 
 const params = { bucket_id: 'b', collection_id: 'c' }

@@ -13,3 +13,8 @@ declare module '*.md' {
   const text: string
   export default text
 }
+
+declare module '*.png' {
+  const path: string
+  export default path
+}

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'bun:test'
 import type { Problem } from '../../src/domain/errors.ts'
-import { findResources, isBucketResource, resourceFor, resources } from '../../src/protocol/resources.ts'
+import { findResources, isBucketResource, resourceFor, resources } from '../../src/protocol/find.ts'
 import { RandomTexts } from './random.ts'
 
 /** The operation that a path is read into; null where nothing is at it, or where it is refused. */

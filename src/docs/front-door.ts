@@ -1,0 +1,20 @@
+/** Where a browser is led that opens the bare address of the service, below the version; null where it is no browser. */
+export function frontDoor(
+  accept: string,
+  { docsEnabled, explorerEnabled }: { docsEnabled: boolean; explorerEnabled: boolean },
+): string | null {
+  if (!prefersHtml(accept)) return null
+  return docsEnabled ? '/docs/guides' : explorerEnabled ? '/explore' : null
+}
+
+/** Whether HTML is wanted more than JSON is: programs take anything, or JSON. See RFC 9110, 12.5.1. */
+function prefersHtml(accept: string): boolean {
+  const weights = new Map<string, number>()
+  for (const range of accept.slice(0, 1000).split(',')) {
+    const [type = '', ...parameters] = range.split(';').map((part) => part.trim().toLowerCase())
+    const weight = parameters.find((parameter) => parameter.startsWith('q='))
+    weights.set(type, weight === undefined ? 1 : Number(weight.slice(2)))
+  }
+  const json = weights.get('application/json') ?? weights.get('application/*') ?? weights.get('*/*') ?? 0
+  return (weights.get('text/html') ?? 0) > json
+}

@@ -1,0 +1,113 @@
+/** What the API document says of answers: their headers, and the errors that operations share. */
+import { STATUS_CODES } from 'node:http'
+import { Type } from '@sinclair/typebox'
+import type { TSchema } from '@sinclair/typebox'
+import { errno } from '../domain/errors.ts'
+import type { Errno } from '../domain/errors.ts'
+import { ErrorAnswer, InvalidRequestAnswer, PreconditionFailedAnswer } from './answer-schemas.ts'
+
+/** An answer as OpenAPI describes it. */
+export interface DocumentedAnswer {
+  description: string
+  headers: Record<string, { $ref: string }>
+  content?: Record<string, { schema: TSchema; example?: object }>
+}
+
+/** The headers of answers, each with an example. A name that ends in `?` is that of a header that only some answers have. */
+const answerHeaders = {
+  ETag: ['The timestamp in quotes', '"1700000000120"'],
+  'ETag?': ['That of the stored version, if there is one', '"1700000000120"'],
+  'Last-Modified': ['The timestamp as a date, in whole seconds', 'Tue, 14 Nov 2023 22:13:20 GMT'],
+  'Last-Modified?': ['That of the stored version, if there is one', 'Tue, 14 Nov 2023 22:13:20 GMT'],
+  'Preference-Applied': ['The preference that was followed', 'return=representation'],
+  'WWW-Authenticate': ['The schemes that are accepted', 'BrowserID, Bearer'],
+  Allow: ['The methods that are enabled here', 'GET, HEAD, OPTIONS'],
+  'Retry-After': ['Seconds to wait before trying again', 30],
+  'X-Request-Id': ['Names this answer in the logs of the service', '5f0c1e9a2b7d4c83'],
+  'Next-Page?': ['The URL of the next page, to be used as it is; absent at the end', 'https://…&_token=…'],
+  'Total-Objects?': ['The same, as some clients call it', 2],
+  'Total-Records?': ['How many records these are, where that is known beforehand', 2],
+  'Quota-Remaining?': ['What is left of the quota, in KB', 51_200],
+  'Backoff?': ['Seconds to stay away after this answer', 60],
+  'Alert?': [
+    'The end of this service or of the storage, or advice: JSON with `code`, `message` and `url`',
+    '{"code":"soft-eol","message":"…","url":"https://…"}',
+  ],
+} as const
+export type AnswerHeader = keyof typeof answerHeaders
+
+const noticed: AnswerHeader[] = ['Quota-Remaining?', 'Backoff?', 'Alert?']
+const versioned: AnswerHeader[] = ['ETag', 'Last-Modified', ...noticed]
+/** The headers that all answers of a kind have. */
+export const usually = { noticed, versioned, announced: ['Backoff?', 'Alert?'] as AnswerHeader[] }
+
+/** An answer; `body` is the schema of JSON, or another media type, or null. */
+export function answered(
+  description: string,
+  body: TSchema | string | null,
+  names: AnswerHeader[] = usually.announced,
+  example?: object,
+): DocumentedAnswer {
+  const headers = Object.fromEntries(
+    [...names, 'X-Request-Id'].map((name) => [
+      name.replace('?', ''),
+      { $ref: `#/components/headers/${componentName(name)}` },
+    ]),
+  )
+  if (body === null) return { description, headers }
+  const [type, schema] = typeof body === 'string' ? [body, Type.String()] : ['application/json', body]
+  return { description, headers, content: { [type]: { schema, ...(example && { example }) } } }
+}
+
+/** References to the errors that operations share, by their statuses. */
+export function refused(statuses: readonly number[]): Record<number, { $ref: string }> {
+  const toEntry = (status: number) => [status, { $ref: `#/components/responses/Status${status}` }]
+  return Object.fromEntries(statuses.map(toEntry))
+}
+
+function componentName(header: string): string {
+  return header.replace('?', '.possible')
+}
+
+const exampleProblem = { location: 'body', name: 'data.payload', description: 'must be string' }
+
+const refusals: [status: number, errno: Errno, description: string, headers?: AnswerHeader[]][] = [
+  [400, errno.invalidParameters, 'The request is invalid: errno 107 for a header, 109 for anything else'],
+  [401, errno.missingCredentials, 'Credentials are missing or unusable (errno 104), or refused (105)', ['WWW-Authenticate']],
+  [403, errno.forbidden, 'The storage refuses this: the quota is used up'],
+  [404, errno.unknownRecord, 'There is no such record'],
+  [405, errno.methodNotAllowed, 'The operator has not enabled this write', ['Allow']],
+  [409, errno.conflict, 'Write conflict: other clients keep changing this collection'],
+  [410, errno.serviceEnded, 'This service or the storage has ended'],
+  [412, errno.preconditionFailed, 'The stored version is another one; of a record it is `details.existing`', ['ETag?', 'Last-Modified?']],
+  [413, errno.requestTooLarge, 'Larger than this service or the storage accepts'],
+  [415, errno.invalidHeader, 'The body is not JSON, says Content-Type'],
+  [429, errno.tooManyRequests, 'The storage gets too many requests', ['Retry-After']],
+  [500, errno.undefined, 'A defect of this service', ['Retry-After']],
+  [503, errno.backend, 'The token server or the storage is unavailable, or too many requests are in flight', ['Retry-After']],
+] // prettier-ignore
+
+/** What `answered` and `refused` refer to. */
+export const answerComponents = {
+  headers: Object.fromEntries(
+    Object.entries(answerHeaders).map(([name, [description, example]]) => {
+      const schema = typeof example === 'number' ? { type: 'integer', minimum: 0 } : { type: 'string' }
+      const required = !name.endsWith('?')
+      return [componentName(name), { ...(required && { required }), description, schema, example }]
+    }),
+  ),
+  responses: Object.fromEntries([
+    ['Status304', answered('Not changed since that version', null, usually.versioned)],
+    ...refusals.map(([status, number, description, headers = []]) => {
+      const isInvalid = status === 400 || status === 415
+      const schema = isInvalid
+        ? InvalidRequestAnswer
+        : status === 412
+          ? PreconditionFailedAnswer
+          : ErrorAnswer
+      const example = { code: status, errno: number, error: STATUS_CODES[status], message: description }
+      const shown = isInvalid ? { ...example, details: [exampleProblem] } : example
+      return [`Status${status}`, answered(description, schema, [...headers, 'Alert?'], shown)]
+    }),
+  ]),
+}

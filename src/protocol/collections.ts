@@ -1,0 +1,77 @@
+/** Buckets and collections: their names, and when they changed. */
+import type { Problem } from '../domain/errors.ts'
+import { zeroTimestamp } from '../domain/timestamp.ts'
+import type { Timestamp } from '../domain/timestamp.ts'
+import { CollectionsAnswer, MetadataAnswer } from './answer-schemas.ts'
+import { answered, usually } from './answers.ts'
+import { jsonReply } from './reply.ts'
+import type { Reply } from './reply.ts'
+import { declare } from './resource.ts'
+import { BucketPath, CollectionPath, ReadHeaders } from './schemas.ts'
+import type { ConditionHeaders } from './schemas.ts'
+import { collectionConditionReply, readPrecondition, versionHeaders } from './versions.ts'
+
+const ofTimestamps = {
+  method: 'GET',
+  tag: 'Collections',
+  headers: ReadHeaders,
+  operation: readTimestamps,
+  refusals: [304],
+} as const
+
+export const getBucket = declare({
+  ...ofTimestamps,
+  name: 'bucket',
+  path: '/buckets/:bucket_id',
+  params: BucketPath,
+  id: 'getBucket',
+  summary: 'See when a bucket last changed',
+  description: 'A bucket is all that one user has encrypted with one key.',
+  answers: { 200: answered('The bucket', MetadataAnswer, usually.versioned) },
+  answer: ({ timestamp }, input) =>
+    collectionConditionReply(input, timestamp) ?? metadataReply(input.params.bucket_id, timestamp),
+})
+
+export const listCollections = declare({
+  ...ofTimestamps,
+  name: 'collections',
+  path: '/buckets/:bucket_id/collections',
+  params: BucketPath,
+  id: 'listCollections',
+  summary: 'List the collections of a bucket',
+  description: 'With when each of them last changed: the cheapest way to see whether anything has.',
+  answers: { 200: answered('The collections', CollectionsAnswer, [...usually.versioned, 'Total-Records?']) },
+  answer({ timestamp, collections }, input) {
+    const data = Array.from(collections, ([id, last_modified]) => ({ id, last_modified }))
+    const headers = { ...versionHeaders(timestamp), 'Total-Records': String(data.length) }
+    return collectionConditionReply(input, timestamp) ?? jsonReply({ data }, headers)
+  },
+})
+
+export const getCollection = declare({
+  ...ofTimestamps,
+  name: 'collection',
+  path: '/buckets/:bucket_id/collections/:collection_id',
+  params: CollectionPath,
+  id: 'getCollection',
+  summary: 'See when a collection last changed',
+  description: 'One that was never used is there too, with the timestamp 0.',
+  answers: { 200: answered('The collection', MetadataAnswer, usually.versioned) },
+  answer({ collections }, input) {
+    const collection = input.params.collection_id.toLowerCase()
+    const timestamp = collections.get(collection) ?? zeroTimestamp
+    return collectionConditionReply(input, timestamp) ?? metadataReply(collection, timestamp)
+  },
+})
+
+function readTimestamps(
+  { headers }: { headers: ConditionHeaders },
+  problems: Problem[],
+): { kind: 'timestamps' } {
+  readPrecondition(headers, problems)
+  return { kind: 'timestamps' }
+}
+
+function metadataReply(id: string, timestamp: Timestamp): Reply {
+  return jsonReply({ data: { id, last_modified: timestamp } }, versionHeaders(timestamp))
+}

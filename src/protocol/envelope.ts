@@ -1,0 +1,145 @@
+/** The message that an answer becomes: the headers that every answer carries, alerts, and the form of its body. */
+import type { ByteSource, Notices } from '../domain/record-storage.ts'
+import type { Settings } from '../settings/settings.ts'
+import { corsHeaders } from './origin.ts'
+import type { Reply } from './reply.ts'
+
+/** What is known of a request, and told in the headers of its answer. */
+interface ReplyContext {
+  origin: string | null
+  requestId: string
+  /** Wall clock, ms since 1970. */
+  startedAtMs: number
+  notices: Notices | null
+  /** Whether several users share the URL, so that caches must not store the answer. */
+  isLegacyBucket: boolean
+}
+
+// Copying headers costs half of making them anew.
+const usualHeaders = new Headers({
+  'Cache-Control': 'no-cache',
+  Vary: 'Authorization, X-Client-State, X-KeyID, Origin',
+  'X-Content-Type-Options': 'nosniff',
+  'Content-Security-Policy': "default-src 'none'; frame-ancestors 'none'",
+})
+const usualJsonHeaders = new Headers(usualHeaders)
+usualJsonHeaders.set('Content-Type', 'application/json; charset=utf-8')
+
+/**
+ * Turns a reply into the message that goes out. `ownBackoffSeconds` is the pause that this process asks for, besides those
+ * of the operator and the storage; `stream` sends the body where it is large.
+ */
+export function toResponse(
+  { status, headers: own, body: whole }: Reply,
+  context: ReplyContext,
+  settings: Settings,
+  ownBackoffSeconds = 0,
+  stream: ReadableStream<Uint8Array> | null = null,
+): Response {
+  const { origin, requestId, notices, isLegacyBucket } = context
+  const body = stream ?? sendable(whole)
+  const response = new Response(body, { status, headers: body === null ? usualHeaders : usualJsonHeaders })
+  const { headers } = response
+  if (origin !== null) setAll(headers, corsHeaders(origin, settings))
+  if (isLegacyBucket) headers.set('Cache-Control', 'no-cache, no-store')
+  const alert = alertText(status, context, settings)
+  if (alert !== null) headers.set('Alert', alert)
+  if (status < 400) {
+    const backoff = Math.max(settings.backoff ?? 0, notices?.backoffSeconds ?? 0, ownBackoffSeconds)
+    if (backoff > 0) headers.set('Backoff', String(Math.ceil(backoff)))
+    if (notices && notices.quotaRemaining !== null) headers.set('Quota-Remaining', notices.quotaRemaining)
+  }
+  setAll(headers, own)
+  headers.set('X-Request-Id', requestId)
+  return response
+}
+
+function setAll(headers: Headers, more: Record<string, string>): void {
+  for (const name in more) headers.set(name, more[name]!)
+}
+
+const largeBytes = 64 * 1024
+
+/**
+ * Whether a body has to be sent at the pace of its reader. One up to 64 KB fits into the buffers of the operating system and is
+ * handed over at once.
+ */
+export function isLarge(body: Reply['body']): body is NonNullable<Reply['body']> {
+  return body !== null && (isSource(body) || body.length > largeBytes)
+}
+
+/** Whether a body arrives piece by piece. */
+export function isSource(body: Reply['body']): body is ByteSource {
+  return body !== null && typeof body === 'object' && 'read' in body
+}
+
+const oneWriteBytes = 12 * 1024
+
+/**
+ * A body that is larger than the runtime's buffer for a head and its body as a stream of one piece. Otherwise the runtime makes
+ * a system call for each name, colon, value and line break of the head, and copies the bytes.
+ */
+function sendable(body: Reply['body']): BodyInit | null {
+  if (body === null || isSource(body)) return null
+  if (body.length <= oneWriteBytes) return body as BodyInit
+  return new ReadableStream<Uint8Array>({
+    start(controller) {
+      controller.enqueue(typeof body === 'string' ? new TextEncoder().encode(body) : body)
+      controller.close()
+    },
+  })
+}
+
+// --- Alerts ---
+
+interface Alert {
+  code: 'soft-eol' | 'hard-eol'
+  message?: string | null
+  url?: string | null
+}
+
+/** The most serious alert: the end of this service or of the storage comes before advice. Null: there is none. */
+function alertText(status: number, context: ReplyContext, settings: Settings): string | null {
+  const upstream = context.notices?.alert
+  const { eos, eosMessage: message, eosUrl: url, projectDocs } = settings
+  const alerts: Alert[] = []
+  if (eos) alerts.push({ code: eos.atMs <= context.startedAtMs ? 'hard-eol' : 'soft-eol', message, url })
+  if (upstream) alerts.push(readAlert(upstream))
+  if (context.isLegacyBucket) alerts.push({ code: 'soft-eol', message: legacyAdvice, url: projectDocs })
+  // A storage that was closed down does not always send an alert.
+  if (status === 410) alerts.push({ code: 'hard-eol' })
+  const chosen = alerts.find(({ code }) => code === 'hard-eol') ?? alerts[0]
+  return chosen ? toAlertText(chosen) : null
+}
+
+const legacyAdvice = 'Use the client state as the bucket id, not X-Client-State'
+
+/** The storage's alert with the members that the protocol knows; plain text becomes the message of a soft one. */
+function readAlert(text: string): Alert {
+  try {
+    const { code, message, url } = JSON.parse(text) as Record<string, unknown>
+    if (code === 'soft-eol' || code === 'hard-eol') {
+      return { code, message: asText(message), url: asText(url) }
+    }
+  } catch {
+    // Older storages send plain text instead of JSON.
+  }
+  return { code: 'soft-eol', message: text }
+}
+
+function asText(value: unknown): string | null {
+  return typeof value === 'string' ? value : null
+}
+
+function toAlertText({ code, message, url }: Alert): string {
+  const members = {
+    code,
+    ...(message && { message: message.slice(0, 400) }),
+    ...(url && { url: url.slice(0, 400) }),
+  }
+  // Headers are ASCII, so other characters become escapes that JSON readers undo.
+  return JSON.stringify(members).replace(
+    /[^\x20-\x7e]/g,
+    (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  )
+}

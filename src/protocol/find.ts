@@ -1,0 +1,158 @@
+/** Which resource answers a method at a path: for sub-requests, for paths that no route matched, and for the gate of writes. */
+import { Memoirist } from 'memoirist'
+import { errno, invalidRequest, ServiceError } from '../domain/errors.ts'
+import type { Problem } from '../domain/errors.ts'
+import { canonicalCollection } from '../domain/record.ts'
+import type { Settings } from '../settings/settings.ts'
+import { getBucket, getCollection, listCollections } from './collections.ts'
+import { readIdentity } from './identity.ts'
+import { queryProblem } from './list-query.ts'
+import { countRecords, listRecords } from './lists.ts'
+import { decodeSegment, deleteRecord, getRecord, putRecord } from './records.ts'
+import type { BucketResource, Input, Resource } from './resource.ts'
+import { ListQuery } from './schemas.ts'
+import { serviceResources } from './service-resources.ts'
+
+export const bucketResources: BucketResource[] = [
+  getBucket,
+  listCollections,
+  getCollection,
+  listRecords,
+  countRecords,
+  getRecord,
+  putRecord,
+  deleteRecord,
+]
+
+export const resources: Resource[] = [...bucketResources, ...serviceResources]
+
+export function isBucketResource(resource: Resource): resource is BucketResource {
+  return 'operation' in resource
+}
+
+/** What is at a path, by method, and the parameters in the path. */
+interface Match {
+  resources: Resource[]
+  params: Record<string, string>
+}
+
+/** What every path begins with: "/v1" for the version "1.5". */
+export function versionPrefix({ httpApiVersion }: Pick<Settings, 'httpApiVersion'>): string {
+  return `/v${httpApiVersion.split('.')[0]!}`
+}
+
+// The framework routes with the same library, so that both agree on every path.
+const router = new Memoirist<Resource[]>()
+for (const [path, found] of Map.groupBy(resources, (resource) => resource.path)) router.add('', path, found)
+
+/**
+ * Finds what is at a path below the version prefix. Names in the path are decoded as the framework does; one that can't be
+ * decoded fails every schema.
+ */
+export function findResources(path: string): Match | null {
+  const found = router.find('', path)
+  if (!found) return null
+  const params = { ...found.params }
+  for (const name in params) if (name !== '*') params[name] = decodeSegment(params[name]!) ?? '\ufffd'
+  return { resources: found.store, params }
+}
+
+/** Which of the resources at a path answers a method; HEAD is answered like GET. */
+export function resourceFor(method: string, { resources: all }: Match): Resource | undefined {
+  return (
+    all.find((resource) => resource.method === method) ??
+    (method === 'HEAD' ? all.find((resource) => resource.method === 'GET') : undefined)
+  )
+}
+
+/**
+ * Reads a request that the framework has not validated: a sub-request, or one that it refused. Throws `ServiceError` 400 with all
+ * problems, or 401 where the path is right and the credentials are not.
+ */
+export function readRequest(
+  resource: BucketResource,
+  { params, headers: given, address, body }: Omit<Input<Record<string, string>, never>, 'query'>,
+) {
+  const problems: Problem[] = []
+  const headers = { ...given }
+  const query = readQuery(address.query, problems)
+  problems.push(...resource.check({ params, query, headers }))
+  const isPathRight = !problems.some(({ location }) => location === 'path')
+  const identified = isPathRight && readIdentity(headers, params.bucket_id ?? '')
+  // Values that the schemas accept can contradict one another; refused ones are left out, so that each problem is reported once.
+  for (const { location, name } of problems) {
+    if (location === 'querystring') delete query[name]
+    if (location === 'header') delete headers[name.toLowerCase()]
+  }
+  const input = { params, query, headers, body, address }
+  const operation = resource.operation(input, problems)
+  if (!identified || problems.length > 0) throw invalidRequest(problems)
+  return { input, operation, ...identified }
+}
+
+const mostParameters = 100
+
+/**
+ * Reads a query string the way the framework does: of repeated parameters the last counts, and `+` is a blank. But escapes
+ * that are broken or no UTF-8 are a problem, where the framework leaves them as they are. For sub-requests, which the
+ * framework never sees, and for requests whose query it could not decode.
+ */
+export function readQuery(search: string, problems: Problem[]): Record<string, string> {
+  const query: Record<string, string> = Object.create(null)
+  if (search.length < 2) return query
+  const parts = search.slice(1).split('&', mostParameters + 1)
+  if (parts.length > mostParameters) {
+    const description = `has more than ${mostParameters} parameters`
+    problems.push({ location: 'querystring', name: 'querystring', description })
+    return query
+  }
+  for (const part of parts) {
+    const equals = part.indexOf('=')
+    const name = decodeQuery(equals === -1 ? part : part.slice(0, equals))
+    if (name === null || !Object.hasOwn(ListQuery.properties, name)) continue
+    const value = decodeQuery(equals === -1 ? '' : part.slice(equals + 1))
+    if (value === null) problems.push(queryProblem(name as keyof ListQuery & string))
+    else query[name] = value
+  }
+  return query
+}
+
+function decodeQuery(text: string): string | null {
+  return decodeSegment(text.includes('+') ? text.replaceAll('+', ' ') : text)
+}
+
+// --- Methods ---
+
+/** Whether the operator lets clients use this method; for a write, on the collection in its path. */
+export function isEnabled(resource: Resource, params: object, settings: Settings): boolean {
+  return closedBy(resource, params, settings) === null
+}
+
+/** What keeps clients from this method, as the operator would look for it; null when nothing does. */
+function closedBy({ method }: Resource, params: object, settings: Settings): string | null {
+  if (method !== 'PUT' && method !== 'DELETE') return null
+  if (settings.readonly) return 'readonly is on'
+  const collection = canonicalCollection((params as { collection_id?: string }).collection_id ?? '')
+  const gate = method === 'PUT' ? 'put' : 'delete'
+  if (collection !== null && settings.writable[gate].has(collection)) return null
+  return `record_${collection ?? '<collection>'}_${gate}_enabled is off`
+}
+
+/** 405 for a method that is not answered at a path. */
+export function methodNotAllowed(
+  method: string,
+  { resources: all, params }: Match,
+  settings: Settings,
+): ServiceError {
+  const methods = new Set<string>()
+  for (const resource of all) {
+    if (!isEnabled(resource, params, settings)) continue
+    methods.add(resource.method)
+    if (resource.method === 'GET') methods.add('HEAD')
+  }
+  const meant = all.find((resource) => resource.method === method)
+  const closed = meant && closedBy(meant, params, settings)
+  const message = closed ? `Method not allowed: ${closed}` : 'Method not allowed on this resource'
+  const headers = { Allow: [...methods, 'OPTIONS'].join(', ') }
+  return new ServiceError(405, errno.methodNotAllowed, message, { headers })
+}

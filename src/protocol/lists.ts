@@ -1,0 +1,176 @@
+/** The records of a collection: listed, and counted. */
+import type { Static } from '@sinclair/typebox'
+import { errno, ServiceError } from '../domain/errors.ts'
+import { readListDocument, toListDocument } from '../domain/list.ts'
+import type { Operation, OutcomeOf } from '../domain/operation.ts'
+import type { RecordPage } from '../domain/record-storage.ts'
+import { zeroTimestamp } from '../domain/timestamp.ts'
+import type { Timestamp } from '../domain/timestamp.ts'
+import type { Settings } from '../settings/settings.ts'
+import { ListAnswer } from './answer-schemas.ts'
+import { answered, usually } from './answers.ts'
+import { given, readListOptions, writePageToken } from './list-query.ts'
+import { publicOrigin } from './origin.ts'
+import { emptyReply } from './reply.ts'
+import type { Reply } from './reply.ts'
+import { declare } from './resource.ts'
+import type { Address } from './resource.ts'
+import { CollectionPath, ListQuery, ReadHeaders } from './schemas.ts'
+import {
+  collectionConditionReply,
+  notModifiedReply,
+  preconditionFailed,
+  readPrecondition,
+  versionHeaders,
+} from './versions.ts'
+
+const ofRecords = {
+  name: 'records',
+  path: '/buckets/:bucket_id/collections/:collection_id/records',
+  params: CollectionPath,
+  query: ListQuery,
+  headers: ReadHeaders,
+  tag: 'Records',
+  refusals: [304],
+} as const
+
+export const listRecords = declare({
+  ...ofRecords,
+  method: 'GET',
+  id: 'listRecords',
+  summary: 'List the records of a collection',
+  description:
+    'All of them in one answer, streamed as they come. With `_limit` in pages, where every page has the ETag of the first: ' +
+    'follow `Next-Page` until it is absent, then ask again with that ETag as `_since` for what has changed meanwhile.',
+  answers: {
+    200: answered('The records', ListAnswer, [...usually.versioned, 'Next-Page?', 'Total-Records?']),
+  },
+  operation({ params, query, headers }, problems): Extract<Operation, { kind: 'list' | 'timestamps' }> {
+    const options = readListOptions(query, problems)
+    const precondition = readPrecondition(headers, problems)
+    // An empty list of ids was given: everything but the collection's timestamp is known.
+    if (options.ids?.length === 0) return { kind: 'timestamps' }
+    return { kind: 'list', collection: params.collection_id.toLowerCase(), options, precondition }
+  },
+  answer(outcome, { params, query, headers, address }, settings) {
+    const isWhole = given(query._limit) === undefined && given(query._token) === undefined
+    switch (outcome.outcome) {
+      case 'page': {
+        const page = settings.flushSafeEtag ? withFlushSafeTimestamp(outcome.page, query) : outcome.page
+        return pageReply(page, address, isWhole, settings)
+      }
+      case 'found': {
+        const timestamp = outcome.collections.get(params.collection_id.toLowerCase()) ?? zeroTimestamp
+        const empty = { timestamp, document: toListDocument([]), count: 0, next: null }
+        return (
+          collectionConditionReply({ headers }, timestamp) ?? pageReply(empty, address, isWhole, settings)
+        )
+      }
+      default:
+        return replyWithoutPage(outcome)
+    }
+  },
+})
+
+/** HEAD of a list: the number of records that GET would list, filters included. Of a page only the version is told. */
+export const countRecords = declare({
+  ...ofRecords,
+  method: 'HEAD',
+  id: 'countRecords',
+  summary: 'Count the records of a collection',
+  description:
+    'What GET would list, filters included. With `_limit` or `_token` nothing is counted, and only the timestamp is told.',
+  answers: {
+    200: answered('The size, as headers', null, [...usually.versioned, 'Total-Records?', 'Total-Objects?']),
+  },
+  operation(
+    { params, query, headers },
+    problems,
+  ): Extract<Operation, { kind: 'count' | 'timestamps' | 'list' }> {
+    const { limit, position, sort: _, ...filter } = readListOptions(query, problems)
+    const precondition = readPrecondition(headers, problems)
+    if (limit !== undefined || position || filter.ids?.length === 0) return { kind: 'timestamps' }
+    return { kind: 'count', collection: params.collection_id.toLowerCase(), filter, precondition }
+  },
+  answer(outcome, { params, query, headers }) {
+    switch (outcome.outcome) {
+      case 'counted':
+        return countReply(outcome.count, outcome.timestamp)
+      case 'page':
+        return countReply(outcome.page.count ?? countElements(outcome.page), outcome.page.timestamp)
+      case 'found': {
+        const { limit, position } = readListOptions(query, [])
+        const current = outcome.collections.get(params.collection_id.toLowerCase()) ?? zeroTimestamp
+        const timestamp = position?.firstTimestamp ?? current
+        const isPage = limit !== undefined || position !== undefined
+        const counted = isPage ? emptyReply(200, versionHeaders(timestamp)) : countReply(0, timestamp)
+        return collectionConditionReply({ headers }, current) ?? counted
+      }
+      default:
+        return replyWithoutPage(outcome)
+    }
+  },
+})
+
+/** A page of records. `isWhole`: the client asked for the whole list. */
+function pageReply(page: RecordPage, address: Address, isWhole: boolean, settings: Settings): Reply {
+  const headers = versionHeaders(page.timestamp)
+  if (page.next) {
+    const here = publicOrigin(address.host, settings) + address.path
+    headers['Next-Page'] = nextPageUrl(here, address.query, writePageToken(page.next))
+  }
+  if (isWhole && page.count !== null) headers['Total-Records'] = String(page.count)
+  return { status: 200, headers, body: page.document }
+}
+
+/** The address of this request with its query as it was, and the token. */
+function nextPageUrl(here: string, query: string, token: string): string {
+  const kept = query
+    .replace(/^\?/, '')
+    .split('&')
+    .filter((part) => part !== '' && !/^_token(=|$)/.test(part))
+  return `${here}?${[...kept, `_token=${encodeURIComponent(token)}`].join('&')}`
+}
+
+/** The size of a collection, as headers. */
+function countReply(count: number, timestamp: Timestamp): Reply {
+  const total = String(count)
+  return emptyReply(200, { ...versionHeaders(timestamp), 'Total-Records': total, 'Total-Objects': total })
+}
+
+/**
+ * Dates a page that shows that nothing was written since a moment by that moment. A deletion moves the collection's timestamp
+ * and leaves nothing to list, and kinto.js takes "nothing new, and yet a newer ETag" for a server that lost its data and refuses
+ * to sync from then on. Not for a page with filters, whose emptiness says nothing about the collection, and never later than the
+ * collection's own timestamp.
+ */
+function withFlushSafeTimestamp(page: RecordPage, query: Static<typeof ListQuery>): RecordPage {
+  const { newer, older, ids, excludedIds, position } = readListOptions(query, [])
+  if (newer === undefined || older !== undefined || ids || excludedIds || position) return page
+  const isEmpty = page.count === 0 && page.next === null
+  return isEmpty && newer < page.timestamp ? { ...page, timestamp: newer } : page
+}
+
+function countElements({ document }: RecordPage): number {
+  if (!(document instanceof Uint8Array)) throw new TypeError('A streamed list can not be counted')
+  return readListDocument(document).length
+}
+
+/** 304 for a list that is unchanged. Throws for the outcomes that are errors. */
+function replyWithoutPage(outcome: Exclude<OutcomeOf['list'], { outcome: 'page' }>): Reply {
+  switch (outcome.outcome) {
+    case 'not-modified':
+      return notModifiedReply(outcome.timestamp)
+    case 'precondition-failed':
+      throw preconditionFailed(null, outcome.timestamp)
+    case 'too-large':
+      throw tooLargeForBatch()
+    default:
+      return outcome satisfies never
+  }
+}
+
+/** A request of its own gets the list. */
+function tooLargeForBatch(): ServiceError {
+  return new ServiceError(413, errno.requestTooLarge, 'The list is too large for a batch: request it alone')
+}

@@ -1,0 +1,196 @@
+/** One record: read, written, deleted. */
+import { errno, invalidRequest, ServiceError } from '../domain/errors.ts'
+import type { Problem } from '../domain/errors.ts'
+import type { Rejection } from '../domain/operation.ts'
+import { isRecordId, toExposedJson } from '../domain/record.ts'
+import type { RecordInput, SyncRecord } from '../domain/record.ts'
+import type { Timestamp } from '../domain/timestamp.ts'
+import { RecordAnswer, TombstoneAnswer } from './answer-schemas.ts'
+import { answered, usually } from './answers.ts'
+import { compileBodyCheck } from './check.ts'
+import { emptyReply, jsonReply } from './reply.ts'
+import type { Reply } from './reply.ts'
+import { declare } from './resource.ts'
+import { DeleteHeaders, PutHeaders, ReadHeaders, RecordBody, RecordPath } from './schemas.ts'
+import { notModifiedReply, preconditionFailed, readPrecondition, versionHeaders } from './versions.ts'
+
+const ofRecord = {
+  name: 'record',
+  path: '/buckets/:bucket_id/collections/:collection_id/records/*',
+  params: RecordPath,
+  tag: 'Records',
+} as const
+
+export const getRecord = declare({
+  ...ofRecord,
+  method: 'GET',
+  headers: ReadHeaders,
+  id: 'getRecord',
+  summary: 'Read a record',
+  answers: { 200: answered('The record', RecordAnswer, usually.versioned) },
+  refusals: [304, 404],
+  operation: ({ params, headers }, problems) => ({
+    kind: 'get',
+    collection: params.collection_id.toLowerCase(),
+    id: readRecordId(params, problems),
+    precondition: readPrecondition(headers, problems),
+  }),
+  answer(outcome) {
+    switch (outcome.outcome) {
+      case 'found':
+        return recordReply(outcome.record, outcome.json)
+      case 'not-modified':
+        return notModifiedReply(outcome.timestamp)
+      case 'precondition-failed':
+        throw preconditionFailed(outcome.existing)
+      case 'missing':
+        throw unknownRecord()
+      default:
+        return outcome satisfies never
+    }
+  },
+})
+
+export const putRecord = declare({
+  ...ofRecord,
+  method: 'PUT',
+  headers: PutHeaders,
+  body: RecordBody,
+  id: 'putRecord',
+  summary: 'Create or change a record',
+  description:
+    'Fields that are left out keep their stored value. With `If-Match` it counts only while nobody else has changed the ' +
+    'record. Only in collections where the operator has enabled it.',
+  answers: { 200: answered('The record as it is stored now', RecordAnswer, usually.versioned) },
+  refusals: [405, 409, 413, 415],
+  operation: ({ params, headers, body }, problems) => ({
+    kind: 'put',
+    collection: params.collection_id.toLowerCase(),
+    id: readRecordId(params, problems),
+    precondition: readPrecondition(headers, problems),
+    // The body comes last: its problems are reported when there are no others.
+    input: problems.length === 0 ? readRecordInput(body) : {},
+  }),
+  answer(outcome, { headers }) {
+    switch (outcome.outcome) {
+      case 'stored':
+        return recordReply(outcome.record)
+      case 'precondition-failed':
+        throw preconditionFailed(outcome.existing, null, headers['if-none-match'] !== undefined)
+      case 'rejected':
+        throw rejected(outcome.reason)
+      default:
+        return outcome satisfies never
+    }
+  },
+})
+
+export const deleteRecord = declare({
+  ...ofRecord,
+  method: 'DELETE',
+  headers: DeleteHeaders,
+  id: 'deleteRecord',
+  summary: 'Delete a record',
+  description:
+    'The devices of the user do not notice: to delete there too, PUT an encrypted tombstone instead. Only in collections ' +
+    'where the operator has enabled it.',
+  answers: {
+    200: answered(
+      'It is gone, and this is its tombstone: what `Prefer: return=representation` asks for',
+      TombstoneAnswer,
+      [...usually.versioned, 'Preference-Applied'],
+    ),
+    204: answered('It is gone', null, usually.noticed),
+  },
+  refusals: [404, 405, 409],
+  operation: ({ params, headers }, problems) => ({
+    kind: 'delete',
+    collection: params.collection_id.toLowerCase(),
+    id: readRecordId(params, problems),
+    precondition: readPrecondition(headers, problems),
+  }),
+  answer(outcome, { headers }) {
+    switch (outcome.outcome) {
+      case 'deleted':
+        return deletedReply(outcome, headers.prefer ?? '')
+      case 'precondition-failed':
+        throw preconditionFailed(outcome.existing)
+      case 'missing':
+        throw unknownRecord()
+      default:
+        return outcome satisfies never
+    }
+  },
+})
+
+function readRecordId(params: RecordPath, problems: Problem[]): string {
+  const id = decodeSegment(params['*'])
+  if (id === null || !isRecordId(id)) {
+    const { description } = RecordPath.properties['*']
+    problems.push({ location: 'path', name: 'record_id', description: description! })
+  }
+  return id ?? ''
+}
+
+/** Decodes the percent-escapes of a part of a path or query once; null when they are broken or not UTF-8. */
+export function decodeSegment(raw: string): string | null {
+  if (!raw.includes('%')) return raw
+  try {
+    return decodeURIComponent(raw)
+  } catch {
+    return null
+  }
+}
+
+const checkRecordBody = compileBodyCheck(RecordBody)
+
+function readRecordInput(body: unknown): RecordInput {
+  const { payload, sortindex, ttl } = checkRecordBody(body).data
+  if (payload !== undefined && !payload.isWellFormed()) {
+    throw invalidPayload('holds half a surrogate pair, which UTF-8 can not carry')
+  }
+  if (payload?.includes('\0')) throw invalidPayload('holds a NUL character, which the storage can not keep')
+  return {
+    ...(payload !== undefined && { payload }),
+    ...(sortindex !== undefined && { sortindex }),
+    ...(ttl !== undefined && { ttlSeconds: ttl }),
+  }
+}
+
+function invalidPayload(description: string): ServiceError {
+  return invalidRequest([{ location: 'body', name: 'data.payload', description }])
+}
+
+/** One record, also as stored by a PUT. */
+function recordReply(record: SyncRecord, json = toExposedJson(record)): Reply {
+  return { status: 200, headers: versionHeaders(record.lastModified), body: `{"data":${json}}` }
+}
+
+const wantsRepresentation = /(?:^|[,; ])return=representation(?:$|[,; ])/
+
+/** The tombstone is the body for clients that asked for a representation, and inside batches. */
+function deletedReply({ id, timestamp }: { id: string; timestamp: Timestamp }, prefer: string): Reply {
+  const tombstone = { data: { id, last_modified: timestamp, deleted: true } }
+  if (!wantsRepresentation.test(prefer)) return { ...emptyReply(204), tombstone }
+  const headers = { ...versionHeaders(timestamp), 'Preference-Applied': 'return=representation' }
+  return jsonReply(tombstone, headers)
+}
+
+function unknownRecord(): ServiceError {
+  return new ServiceError(404, errno.unknownRecord, 'There is no record of this id')
+}
+
+function rejected(reason: Rejection): ServiceError {
+  switch (reason) {
+    case 'too-large':
+      return new ServiceError(413, errno.requestTooLarge, 'The record is larger than the storage accepts')
+    case 'unstorable':
+      return invalidPayload('cannot be stored: the storage fails at it and accepts other records')
+    case 'invalid':
+      return invalidRequest([
+        { location: 'path', name: 'record_id', description: 'is refused by the storage' },
+      ])
+    default:
+      return reason satisfies never
+  }
+}

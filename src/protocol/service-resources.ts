@@ -1,0 +1,195 @@
+/** What the service answers about itself, and the batch. The first thing that every client reads is the root view. */
+import type { Settings } from '../settings/settings.ts'
+import {
+  ApiDocumentAnswer,
+  BatchAnswer,
+  HeartbeatAnswer,
+  RootAnswer,
+  VersionAnswer,
+} from './answer-schemas.ts'
+import { answered, usually } from './answers.ts'
+import { jsonReply } from './reply.ts'
+import type { Reply } from './reply.ts'
+import { credentials, declareService } from './resource.ts'
+import type { Resource } from './resource.ts'
+import { BatchBody, BatchHeaders, FilePath, GuidePath, RootHeaders } from './schemas.ts'
+
+export const batch = declareService({
+  name: 'batch',
+  method: 'POST',
+  path: '/batch',
+  headers: BatchHeaders,
+  body: BatchBody,
+  tag: 'Batch',
+  id: 'batch',
+  summary: 'Send many requests as one transaction',
+  description:
+    'Each sub-request sees what the earlier ones did, and one that is refused leaves the others standing. If the storage ' +
+    'breaks, the answer is 503 and none of them has had any effect. `defaults` are merged under each of them, and the ' +
+    'conditional headers of the batch itself count for those that have none.',
+  answers: { 200: answered('An answer to each sub-request, in order', BatchAnswer, usually.noticed) },
+  refusals: [400, 401, 410, 413, 415, 500, 503],
+  security: credentials,
+})
+
+const open = { method: 'GET', tag: 'Service', refusals: [400, 410] } as const
+
+export const root = declareService({
+  ...open,
+  name: 'root',
+  path: '/',
+  headers: RootHeaders,
+  id: 'getRoot',
+  summary: 'See what this service is',
+  description: 'With credentials that the token server accepts, `user` tells whose they are.',
+  answers: { 200: answered('The root view', RootAnswer) },
+  security: [{}, ...credentials],
+})
+
+export const heartbeat = declareService({
+  ...open,
+  name: 'heartbeat',
+  path: '/__heartbeat__',
+  id: 'getHeartbeat',
+  summary: 'See whether the token server and the cache answer',
+  description: 'Also answered without the version prefix.',
+  answers: {
+    200: answered('They do', HeartbeatAnswer),
+    503: answered('One of them does not', HeartbeatAnswer, ['Retry-After', 'Alert?']),
+  },
+  refusals: [400],
+})
+
+export const lbheartbeat = declareService({
+  ...open,
+  name: 'lbheartbeat',
+  path: '/__lbheartbeat__',
+  id: 'getLbheartbeat',
+  summary: 'See whether this process answers',
+  description: 'For load balancers. Also answered without the version prefix.',
+  answers: { 200: answered('It does; the body is empty', null) },
+  refusals: [400],
+})
+
+export const version = declareService({
+  ...open,
+  name: 'version',
+  path: '/__version__',
+  id: 'getVersion',
+  summary: 'See which build this is',
+  answers: { 200: answered('The version', VersionAnswer) },
+})
+
+export const openapi = declareService({
+  ...open,
+  name: 'openapi',
+  path: '/__api__',
+  id: 'getApi',
+  summary: 'Read this document',
+  answers: { 200: answered('An OpenAPI 3 document', ApiDocumentAnswer) },
+})
+
+export const metrics = declareService({
+  ...open,
+  name: 'metrics',
+  path: '/__metrics__',
+  id: 'getMetrics',
+  summary: 'Read the metrics',
+  description: 'In the text format of Prometheus. No name, label or figure tells of users or their records.',
+  answers: { 200: answered('The metrics', 'text/plain') },
+})
+
+const page = { ...open, answers: { 200: answered('The page', 'text/html') } } as const
+
+export const docs = declareService({
+  ...page,
+  name: 'docs',
+  path: '/docs',
+  id: 'getDocs',
+  summary: 'Open the page of this document',
+})
+
+export const explore = declareService({
+  ...page,
+  name: 'explore',
+  path: '/explore',
+  id: 'getExplorer',
+  summary: 'Open a page to look at your own data',
+})
+
+export const guides = declareService({
+  ...page,
+  name: 'docs',
+  path: '/docs/guides',
+  id: 'getGuides',
+  summary: 'Open the guides, and find the other pages',
+})
+
+// A page loads its files by itself: the document leaves them out, because there is nothing to try.
+const file = {
+  ...page,
+  params: FilePath,
+  id: 'getFile',
+  summary: 'Load a part of a page',
+  isDocumented: false,
+} as const
+
+export const docsFile = declareService({ ...file, name: 'docs', path: '/docs/:file' })
+export const guide = declareService({ ...file, params: GuidePath, name: 'docs', path: '/docs/guides/*' })
+export const exploreFile = declareService({ ...file, name: 'explore', path: '/explore/:file' })
+
+export const serviceResources: Resource[] = [
+  batch,
+  root,
+  heartbeat,
+  lbheartbeat,
+  version,
+  openapi,
+  metrics,
+  docs,
+  docsFile,
+  guides,
+  guide,
+  explore,
+  exploreFile,
+]
+
+/** The root view: what the service is and can do. */
+export function rootReply(
+  url: string,
+  userId: string | null,
+  projectVersion: string,
+  settings: Settings,
+): Reply {
+  const docs = settings.projectDocs ?? (settings.docsEnabled ? `${url}/docs` : url)
+  return jsonReply({
+    project_name: settings.projectName,
+    project_docs: docs,
+    project_version: projectVersion,
+    http_api_version: settings.httpApiVersion,
+    toolkit_protocol_version: '2',
+    cliquet_protocol_version: '2',
+    url,
+    ...(settings.eos && { eos: settings.eos.text }),
+    settings: {
+      batch_max_requests: settings.batchMaxRequests,
+      readonly: settings.readonly,
+      'cliquet.batch_max_requests': settings.batchMaxRequests,
+    },
+    capabilities: capabilities(docs),
+    ...(userId !== null && { user: { id: userId } }),
+  })
+}
+
+// No names of extensions that are not here (history, attachments, accounts, permissions_endpoint): a client that sees
+// such a name calls what it stands for.
+function capabilities(url: string): Record<string, { description: string; url: string }> {
+  return {
+    sync_bridge: { description: 'The collections of a Firefox Sync storage, encrypted as they are', url },
+    bearer_authentication: { description: 'OAuth access tokens, with the key id in X-KeyID', url },
+    browserid_authentication: {
+      description: 'Identity assertions, for token servers that still take them',
+      url,
+    },
+  }
+}

@@ -1,0 +1,67 @@
+/** The API document, the page that draws it, and the explorer. The executable holds all that they load. */
+import { frontPage, guideFile } from '../docs/guides.ts'
+import { docsFiles, pageServer } from '../docs/page-files.ts'
+import { explorerFiles } from '../explorer/page-files.ts'
+import type { Reply } from '../protocol/reply.ts'
+import {
+  docs,
+  docsFile,
+  explore,
+  exploreFile,
+  guide,
+  guides,
+  openapi,
+} from '../protocol/service-resources.ts'
+import type { Settings } from '../settings/settings.ts'
+import { writeApiDocument } from './api-document.ts'
+import { unknownPath } from './unrouted.ts'
+import type { App } from './guard.ts'
+import type { Services } from './context.ts'
+
+/** GET /__api__ and GET /docs: the API document, and a page to read and try it with. */
+export function addDocsRoutes(app: App, prefix: string, { settings, version }: Services): void {
+  let made: string | null = null
+  app.get(
+    prefix + openapi.path,
+    () => {
+      // At the first request all routes are there.
+      made ??= writeApiDocument(app.routes, prefix, { title: settings.projectName, version: version.version })
+      return { status: 200, headers: {}, body: made }
+    },
+    openapi.schemas,
+  )
+  if (!settings.docsEnabled) return
+  const serve = pageServer(docsFiles)
+  app.get(prefix + docs.path, () => serve('page.html', (page) => tellWrites(page, settings)), docs.schemas)
+  app.get(prefix + docsFile.path, ({ params }) => orUnknown(serve(params.file)), docsFile.schemas)
+  const site = { title: settings.projectName, hasExplorer: settings.explorerEnabled }
+  app.get(prefix + guides.path, () => frontPage(site), guides.schemas)
+  app.get(prefix + guide.path, ({ params }) => orUnknown(guideFile(params['*'], site)), guide.schemas)
+}
+
+/** The enabled writes may change while the process runs, so they are no part of the API document. */
+function tellWrites(page: string, { readonly, writable }: Settings): string {
+  const names = (collections: ReadonlySet<string>) => (readonly ? [] : [...collections]).join(' ')
+  return page
+    .replace('data-put=""', `data-put="${names(writable.put)}"`)
+    .replace('data-delete=""', `data-delete="${names(writable.delete)}"`)
+}
+
+// Titles come from web pages. The page only ever sets text, and this policy makes the browser refuse anything else.
+const noMarkup = "; require-trusted-types-for 'script'; trusted-types 'none'"
+
+/** GET /explore: a page that shows users their own data, decrypted in the browser. */
+export function addExploreRoutes(app: App, prefix: string, { settings }: Services): void {
+  if (!settings.explorerEnabled) return
+  const serve = pageServer(explorerFiles, noMarkup)
+  // Without the pages of the docs there is no guide to lead to.
+  const page = (html: string) => (settings.docsEnabled ? html : html.replace(/<a data-guide.*?<\/a>/, ''))
+  app.get(prefix + explore.path, () => serve('explore.html', page), explore.schemas)
+  app.get(prefix + exploreFile.path, ({ params }) => orUnknown(serve(params.file)), exploreFile.schemas)
+}
+
+async function orUnknown(file: Promise<Reply | null>): Promise<Reply> {
+  const found = await file
+  if (found === null) throw unknownPath()
+  return found
+}

@@ -1,0 +1,106 @@
+/** What no route matched: preflights, redirects, and refusals with all that is wrong. */
+import { frontDoor } from '../docs/front-door.ts'
+import { errno, invalidRequest, ServiceError } from '../domain/errors.ts'
+import {
+  findResources,
+  isBucketResource,
+  methodNotAllowed,
+  readRequest,
+  resourceFor,
+  versionPrefix,
+} from '../protocol/find.ts'
+import { preflightReply, publicOrigin } from '../protocol/origin.ts'
+import { emptyReply } from '../protocol/reply.ts'
+import type { Reply } from '../protocol/reply.ts'
+import { withoutTrailingSlashes } from '../protocol/subrequest.ts'
+import type { Settings } from '../settings/settings.ts'
+import { checkCall, heartbeatPath } from './guard.ts'
+import type { Call, Services } from './context.ts'
+
+/**
+ * Answers a request that no route matched: preflights, redirects, and what is refused. Throws `ServiceError` 404 or 405.
+ */
+export function answerUnrouted(call: Call, services: Services): Reply {
+  const { settings } = services
+  checkCall(call, services)
+  const { method, path } = call
+  if (method === 'OPTIONS') {
+    return preflightReply(call.headers['access-control-request-headers'] ?? null, settings)
+  }
+  if (unsafePath.test(path)) throw unknownPath()
+  const prefix = versionPrefix(settings)
+  if (path === '/' && (method === 'GET' || method === 'HEAD')) {
+    return redirect(call, prefix + (frontDoor(call.headers.accept ?? '', settings) ?? '/'), settings)
+  }
+  if (path === '/swagger' || path === `${prefix}/swagger`) return redirect(call, `${prefix}/docs`, settings)
+  const version = versionForm.exec(path)
+  if (!version) {
+    if (heartbeatPath.test(path)) throw refusedMethod(method, path, services)
+    return redirect(call, prefix + path, settings)
+  }
+  if (version[0] !== prefix) throw unknownVersion()
+  if (path.endsWith('/') && path !== `${prefix}/`) {
+    return redirect(call, withoutTrailingSlashes(path), settings)
+  }
+  throw refusedMethod(method, path.slice(prefix.length) || '/', services)
+}
+
+const versionForm = /^\/v\d+(?=\/|$)/
+
+// Double slashes, backslashes, and escaped slashes, backslashes and control characters. A redirect must not repeat them,
+// because clients could read them as another origin.
+const unsafePath = /\/\/|\\|%(?:2f|5c|[01][0-9a-f]|7f)/i
+
+/** What a method that is not answered at a path is refused with: 405 where others are, otherwise 404. */
+export function refusedMethod(method: string, path: string, { settings, metrics }: Services): ServiceError {
+  const found = findResources(path)
+  const isThere = found?.resources.some(({ name }) => isServed(name, settings, metrics !== null))
+  return isThere ? methodNotAllowed(method, found!, settings) : unknownPath()
+}
+
+function isServed(name: string, { docsEnabled, explorerEnabled }: Settings, hasMetrics: boolean): boolean {
+  if (name === 'metrics') return hasMetrics
+  return name === 'docs' ? docsEnabled : name !== 'explore' || explorerEnabled
+}
+
+function redirect(call: Call, path: string, settings: Settings): Reply {
+  return emptyReply(307, { Location: publicOrigin(call.host, settings) + path + call.query })
+}
+
+/**
+ * Refuses a request whose path, query or headers its schemas do not accept, with all problems at once, where the
+ * framework reports those of one place. Throws `ServiceError` 400, or 401 where the path is right and the credentials are
+ * missing.
+ */
+export function refuseInvalid(call: Call, { settings }: Services): Reply {
+  const found = findResources(belowVersion(call, settings))
+  const resource = found && resourceFor(call.method, found)
+  if (!resource) throw unknownPath()
+  const { params } = found
+  // The rest of a record's path may be empty; then the list's path has a slash too many.
+  if (params['*'] === '') return redirect(call, withoutTrailingSlashes(call.path), settings)
+  const { headers } = call
+  if (!isBucketResource(resource)) throw invalidRequest(resource.check({ params, query: {}, headers }))
+  readRequest(resource, { params, headers, address: call })
+  throw unknownPath()
+}
+
+/** The resource of a request that was answered before its handler ran. */
+export function routeOf(call: Call, settings: Settings): string | null {
+  return findResources(belowVersion(call, settings))?.resources[0]?.name ?? null
+}
+
+export function belowVersion({ path }: Call, settings: Settings): string {
+  const prefix = versionPrefix(settings)
+  return path === prefix || path.startsWith(`${prefix}/`) ? path.slice(prefix.length) || '/' : path
+}
+
+/** 404 for a version that is not served. */
+export function unknownVersion(): ServiceError {
+  return new ServiceError(404, errno.unknownVersion, 'This version of the protocol is not served here')
+}
+
+/** 404 for an unknown path. */
+export function unknownPath(): ServiceError {
+  return new ServiceError(404, errno.unknownPath, 'There is nothing at this path')
+}

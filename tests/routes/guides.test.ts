@@ -1,0 +1,131 @@
+import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
+import { startTestBridge } from '../support/bridge.ts'
+import type { TestBridge } from '../support/bridge.ts'
+
+let bridge: TestBridge
+
+beforeAll(async () => {
+  bridge = await startTestBridge({ settings: { explorer_enabled: 'true', project_name: 'Ours & <more>' } })
+})
+
+afterAll(() => bridge.stop())
+
+const open = (path: string) => bridge.ask(path, { as: null })
+const linksOf = (html: string) => [...html.matchAll(/ (?:href|src)="([^"]*)"/g)].map(([, target]) => target!)
+
+describe('GET /docs/guides', () => {
+  it('leads to the pages that are on, and to every guide', async () => {
+    const { text, headers } = await open('/v1/docs/guides')
+
+    expect(headers.get('content-type')).toBe('text/html; charset=utf-8')
+    expect(text).toContain('<h1>Ours &amp; &lt;more&gt;</h1>')
+    expect(linksOf(text)).toEqual([
+      'favicon.png',
+      'guides.css',
+      '../',
+      '../explore',
+      '../docs',
+      'guides/connect',
+      'guides/clients',
+      'guides/promises',
+      'guides/backup',
+      'guides/operate',
+      'guides/settings',
+    ])
+  })
+
+  it('leads to guides whose links all work, anchors included', async () => {
+    const ids = new Map<string, Set<string> | null>()
+    const broken: string[] = []
+    const follow = async (address: URL): Promise<void> => {
+      if (ids.has(address.pathname)) return
+      const { status, headers, text } = await open(address.pathname)
+      const isPage = status === 200 && headers.get('content-type')!.startsWith('text/html')
+      ids.set(address.pathname, null)
+      if (status !== 200) broken.push(`${address.pathname}: ${status}`)
+      // The other pages have tests of their own.
+      if (!isPage || !address.pathname.includes('/docs/guides')) return
+      ids.set(address.pathname, new Set([...text.matchAll(/ id="([^"]*)"/g)].map(([, id]) => id!)))
+      for (const target of linksOf(text)) {
+        const there = new URL(target, address)
+        if (there.origin !== address.origin) continue
+        await follow(there)
+        const known = ids.get(there.pathname)
+        const id = decodeURIComponent(there.hash.slice(1))
+        if (id !== '' && !known?.has(id)) broken.push(`${address.pathname} leads to ${target}`)
+      }
+    }
+
+    await follow(new URL('/v1/docs/guides', bridge.url))
+
+    expect(broken).toEqual([])
+    expect(ids.size).toBeGreaterThan(30)
+  })
+
+  it('draws pages under a policy that runs no script, with what they are drawn of', async () => {
+    const page = await open('/v1/docs/guides/promises')
+    const example = await open('/v1/docs/guides/examples/python/first_steps.py')
+
+    expect(page.headers.get('content-security-policy')).toContain("default-src 'none'; script-src 'self'")
+    expect(page.text).toContain('<title>What the bridge promises · Ours &amp; &lt;more&gt;</title>')
+    expect(page.text).not.toContain('<script')
+    expect(example.headers.get('content-type')).toBe('text/plain; charset=utf-8')
+    expect(example.text).toBe(await Bun.file('docs/examples/python/first_steps.py').text())
+  })
+
+  it.each(['nothing', 'operate.md', 'constructor', 'docs/operate.md', '%2e%2e/operate', 'operate/', 'x/y'])(
+    'has no guide %s',
+    async (name) => {
+      const { status, body } = await open(`/v1/docs/guides/${name}`)
+
+      expect([status, body.errno]).toEqual([404, 111])
+    },
+  )
+})
+
+describe('GET /', () => {
+  const leads = async (accept: string, method = 'GET') => {
+    const response = await fetch(bridge.url, { method, headers: { Accept: accept }, redirect: 'manual' })
+    return [response.status, response.headers.get('location')?.replace(bridge.url, '')]
+  }
+
+  it.each([
+    'text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8',
+    'text/html, application/json;q=0.9',
+    'text/html',
+  ])('leads a browser to the guides and pages: Accept: %s', async (accept) => {
+    expect(await leads(accept)).toEqual([307, '/v1/docs/guides'])
+    expect(await leads(accept, 'HEAD')).toEqual([307, '/v1/docs/guides'])
+    expect(await leads(accept, 'POST')).toEqual([307, '/v1/'])
+  })
+
+  it.each([
+    '*/*',
+    'application/json',
+    'application/json, text/plain, */*',
+    'text/html;q=0.5, */*',
+    '',
+    'text/html;q=x',
+  ])('leads a program to the root view: Accept: %s', async (accept) => {
+    expect(await leads(accept)).toEqual([307, '/v1/'])
+  })
+
+  it('leads a browser to what is on', async () => {
+    const [explorer, none] = await Promise.all([
+      startTestBridge({ settings: { docs_enabled: 'false', explorer_enabled: 'true' } }),
+      startTestBridge({ settings: { docs_enabled: 'false' } }),
+    ])
+    const locations = await Promise.all(
+      [explorer, none].map(async ({ url }) => {
+        const answer = await fetch(url, { headers: { Accept: 'text/html' }, redirect: 'manual' })
+        return answer.headers.get('location')!.replace(url, '')
+      }),
+    )
+    const help = await explorer.ask('/v1/explore', { as: null })
+    await Promise.all([explorer.stop(), none.stop()])
+
+    expect(locations).toEqual(['/v1/explore', '/v1/'])
+    expect(help.text).not.toContain('docs/guides')
+    expect((await open('/v1/explore')).text).toContain('href="docs/guides/connect"')
+  })
+})

@@ -1,0 +1,44 @@
+import { describe, expect, it } from 'bun:test'
+import { readFileSync } from 'node:fs'
+
+import { createLog } from '../../src/observability/log.ts'
+import { startBridge } from '../../src/service/bridge.ts'
+import { readSettings } from '../../src/settings/settings.ts'
+import { fakeHost, leastIni } from '../cli/fake-host.ts'
+import { eventually } from '../support/eventually.ts'
+
+/** How many UDP sockets of this machine send to a local port. */
+function udpSocketsTo(port: number): number {
+  const address = `0100007F:${port.toString(16).toUpperCase().padStart(4, '0')}`
+  const table = readFileSync('/proc/self/net/udp', 'latin1')
+  return table.split('\n').filter((line) => line.trim().split(/ +/)[2] === address).length
+}
+
+describe('startBridge', () => {
+  it('leaves no connection open when it can not listen', async () => {
+    let redisConnections = 0
+    const counting = { data() {}, open: () => void redisConnections++, close: () => void redisConnections-- }
+    const redis = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: counting })
+    const taken = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } })
+    const statsd = await Bun.udpSocket({ hostname: '127.0.0.1', socket: {} })
+    const text = `${leastIni}service.cache_url = redis://127.0.0.1:${redis.port}
+service.statsd_url = udp://127.0.0.1:${statsd.port}\n`
+    const outcome = readSettings({ file: { path: 'f', text }, environment: {}, readFile: () => '' })
+    if ('problems' in outcome) throw new Error('Bad test settings')
+    const host = fakeHost()
+    const format = { renderer: 'json', level: 'error', colour: false, priorities: false } as const
+    const log = createLog({ ...format, write() {}, now: host.now })
+    const startAt = (port: number) =>
+      startBridge({ ...outcome.settings, port }, host, log, { sharesPort: false })
+
+    expect(() => startAt(taken.port)).toThrow('Failed to start server')
+    // What the first one had opened would be there before the connections of the second one.
+    const second = startAt(0)
+    await eventually('it is connected', () => redisConnections > 0 && udpSocketsTo(statsd.port) > 0)
+
+    expect([redisConnections, udpSocketsTo(statsd.port)]).toEqual([1, 1])
+    await second.stop(0)
+    for (const part of [redis, taken]) part.stop(true)
+    statsd.close()
+  })
+})

@@ -1,0 +1,38 @@
+import { describe, expect, it } from 'bun:test'
+import { createIdentity } from '../../src/domain/credentials.ts'
+import { ServiceError, UpstreamError } from '../../src/domain/errors.ts'
+import { createServices } from '../../src/service/services.ts'
+
+const identity = createIdentity({ scheme: 'BrowserID', assertion: 'a', clientState: 'ab'.repeat(16) })
+
+/** The services over a token server that fails in that way; only what `identify` uses is there. */
+function servicesWith(failure: Error) {
+  const [settings, exposed, connections, observers, host, load] = [
+    { cacheHmacSecret: Buffer.alloc(32), tokenServerUrl: 'http://t.example' },
+    {},
+    { tokenServer: { exchange: () => Promise.reject(failure) }, store: null },
+    { credentials() {} },
+    { now: Date.now, monotonicNow: () => performance.now(), randomBytes: (n: number) => new Uint8Array(n) },
+    { acquireRootView: () => () => {} },
+  ] as unknown as Parameters<typeof createServices>
+  return createServices(settings, exposed, connections, observers, host, load)
+}
+
+describe('identify', () => {
+  it.each([new ServiceError(401, 105, 'Refused'), new UpstreamError('timeout', 'Too late')])(
+    'knows no user after %p of the token server',
+    async (failure) => {
+      expect(await servicesWith(failure).identify(identity, 'r')).toBeNull()
+    },
+  )
+
+  it('rejects with a defect of ours, which is no refusal', async () => {
+    const defect = new TypeError('A defect')
+
+    expect(
+      await servicesWith(defect)
+        .identify(identity, 'r')
+        .catch((error: unknown) => error),
+    ).toBe(defect)
+  })
+})
