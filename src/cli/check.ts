@@ -1,13 +1,17 @@
 import { createIdentity } from '../domain/credentials.ts'
 import { ServiceError, UpstreamError } from '../domain/errors.ts'
+import { servicePaths } from '../service/pages.ts'
+import { connect } from '../service/services.ts'
 import { maskedSettings, maskedValue } from '../settings/settings-text.ts'
-import { describeAddressError, publicAddress, requireFree } from './listening.ts'
+import { describeAddressError, originOf, publicAddress, requireFree } from './listening.ts'
 import { loadSettings } from './load-settings.ts'
 
 import type { Settings } from '../settings/settings.ts'
-import type { Host, Output } from './host.ts'
+import type { Host } from './host.ts'
 
-export type Probes = Awaited<ReturnType<typeof createProbes>>
+type Verdict = { ok: boolean; detail: string }
+
+export type Verdicts = Record<string, Verdict>
 
 interface CheckOptions {
   /** The settings file; null: the environment alone. */
@@ -23,21 +27,17 @@ interface CheckOptions {
 }
 
 /**
- * Shows the settings as they count, and tries the token server, the cache and the address to listen on. 0 if all is well,
+ * Shows the effective settings, and tries the token server, the cache and the address to listen on. 0 if all is well,
  * otherwise 2. The settings go to stdout, verdicts to stderr.
  */
-export async function check(
-  options: CheckOptions,
-  host: Host,
-  createProbes: (settings: Settings, host: Host) => Promise<Probes>,
-): Promise<number> {
+export async function check(options: CheckOptions, host: Host, tryOut: typeof probe): Promise<number> {
   const { path, trusting, isOffline, asJson, isQuiet } = options
   const lines: string[] = []
-  const kept: Output = { ...host.stderr, write: (text) => void lines.push(...text.trimEnd().split('\n')) }
-  const loaded = await loadSettings(path, asJson ? { ...host, stderr: kept } : host, trusting)
+  const report = asJson ? (line: string) => void lines.push(line) : undefined
+  const loaded = loadSettings(path, host, trusting, report)
   if (loaded && !asJson && !isQuiet) host.stdout.write(`${maskedSettings(loaded.effective).join('\n')}\n`)
 
-  const checks = loaded && !isOffline ? await probe(await createProbes(loaded.settings, host)) : {}
+  const checks: Verdicts = loaded && !isOffline ? await tryOut(loaded.settings, host) : {}
   const isWell = loaded !== null && Object.values(checks).every(({ ok }) => ok)
   if (asJson) {
     const settings = loaded?.effective.map((setting) => ({
@@ -56,51 +56,38 @@ export async function check(
   return isWell ? 0 : 2
 }
 
-type Verdicts = Record<string, { ok: boolean; detail: string }>
-
-async function probe(probes: Probes): Promise<Verdicts> {
-  const [tokenServer, cache, address] = await Promise.all([
-    probes.tokenServer(),
-    probes.cache(),
-    probes.address(),
-  ])
-  await probes.close()
-  return { 'token server': verdict(tokenServer, 'answers'), cache: verdict(cache, 'answers'), address }
-}
-
-function verdict(outcome: true | string, well: string): Verdicts[string] {
-  return outcome === true ? { ok: true, detail: well } : { ok: false, detail: outcome }
-}
-
-/** Asks each service that this one depends on: true if it answers, or a sentence about what is wrong. */
-export async function createProbes(settings: Settings, host: Host) {
-  const { connect } = await import('../service/services.ts')
+/** Asks each service that this one depends on, and tries the address to listen on. */
+export async function probe(settings: Settings, host: Host): Promise<Verdicts> {
   let redisError: string | null = null
   const { tokenServer, store } = connect(settings, host, {
     upstreamCall() {},
     breaker() {},
     redisTrouble: (trouble, code) => void (redisError = code ?? trouble),
   })
+  const [refusal, isCacheWell, address] = await Promise.all([
+    askTokenServer(() => tokenServer.exchange(nobody)),
+    store === null || answersSoon(() => store.ping()),
+    tryAddress(settings),
+  ])
+  await store?.close()
+  const silence = `no answer (${redisError ?? 'in time'}): see service.cache_url, or set service.cache_backend = memory`
   return {
-    async tokenServer(): Promise<true | string> {
-      try {
-        await tokenServer.exchange(nobody)
-        return true
-      } catch (error) {
-        // Only a token server refuses credentials with errors of its protocol.
-        if (error instanceof ServiceError && error.status === 401) return true
-        if (error instanceof ServiceError || error instanceof UpstreamError)
-          return `${error.message}${hint(error.message)}`
-        throw error
-      }
-    },
-    async cache(): Promise<true | string> {
-      if (store === null || (await answersSoon(() => store.ping()))) return true
-      return `no answer (${redisError ?? 'in time'}): see service.cache_url`
-    },
-    /** The address to listen on. */
-    address: () => tryAddress(settings),
-    close: async () => store?.close(),
+    'token server': { ok: refusal === null, detail: refusal ?? 'answers' },
+    cache: { ok: isCacheWell, detail: isCacheWell ? 'answers' : silence },
+    address,
+  }
+}
+
+/** Null if it answers as a token server does, otherwise what is wrong. */
+async function askTokenServer(ask: () => Promise<unknown>): Promise<string | null> {
+  try {
+    await ask()
+    return null
+  } catch (error) {
+    // Only a token server refuses credentials with errors of its protocol.
+    if (error instanceof ServiceError && error.status === 401) return null
+    if (!(error instanceof ServiceError || error instanceof UpstreamError)) throw error
+    return error.message + (hints.find(([pattern]) => pattern.test(error.message))?.[1] ?? '')
   }
 }
 
@@ -109,10 +96,6 @@ const nobody = createIdentity({
   assertion: 'sync-bridge-check',
   clientState: '0'.repeat(32),
 })
-
-function hint(message: string): string {
-  return hints.find(([pattern]) => pattern.test(message))?.[1] ?? ''
-}
 
 const hints: [RegExp, string][] = [
   [
@@ -126,7 +109,7 @@ const hints: [RegExp, string][] = [
 ]
 
 // A running instance of this service does not keep its next process from starting.
-async function tryAddress(settings: Settings): Promise<Verdicts[string]> {
+async function tryAddress(settings: Settings): Promise<Verdict> {
   const address = publicAddress(settings)
   try {
     requireFree(address)
@@ -140,13 +123,12 @@ async function tryAddress(settings: Settings): Promise<Verdicts[string]> {
   }
 }
 
-async function runningVersion({ host, port }: Settings): Promise<string | null> {
+async function runningVersion(settings: Settings): Promise<string | null> {
+  const { host, port } = settings
   try {
-    const everywhere: Record<string, string> = { '0.0.0.0': '127.0.0.1', '::': '[::1]' }
-    const name = everywhere[host] ?? (host.includes(':') ? `[${host}]` : host)
-    const answer = await fetch(`http://${name}:${port}/v1/__version__`, {
-      signal: AbortSignal.timeout(1000),
-    })
+    const everywhere: Record<string, string> = { '0.0.0.0': '127.0.0.1', '::': '::1' }
+    const url = originOf(everywhere[host] ?? host, port) + servicePaths(settings).version
+    const answer = await fetch(url, { signal: AbortSignal.timeout(1000) })
     const told = (await answer.json()) as { name?: unknown; version?: unknown }
     return told.name === 'sync-bridge' ? String(told.version) : null
   } catch {

@@ -1,7 +1,11 @@
-import { files, realProcesses } from './processes.ts'
+import { closeSync, openSync, readSync, statSync } from 'node:fs'
 
-import type { BunFile, FileSink } from 'bun'
+import { fetchSlotsOf, restartForFetchSlots } from './fetch-slots.ts'
+import { outputTo } from './output.ts'
+import { realProcesses } from './processes.ts'
+
 import type { BridgeHost } from '../service/services.ts'
+import type { Output } from './output.ts'
 import type { Processes } from './processes.ts'
 
 /** The operating system as a command sees it, so that tests can replace it. */
@@ -20,17 +24,10 @@ export interface Host extends BridgeHost {
   cwd: string
   /** Calls the handler at every such signal too, which then no longer ends the process. */
   onSignal(name: 'SIGTERM' | 'SIGINT' | 'SIGHUP' | 'SIGUSR2', handler: () => void): void
+  /** Starts this program anew in the same process, if `fetch` has fewer slots than a service needs; absent in a test. */
+  restartForFetchSlots?(): void
   /** This process among others; absent in a test without processes. */
   processes?: Processes
-}
-
-/** A stream that a command writes to. Writing never throws and never blocks, and a reader that has left is no error. */
-export interface Output {
-  /** `written` is called once the text has left the process, or with the error that kept it from leaving. */
-  write(text: string, written?: (error?: Error | null) => void): void
-  isTty: boolean
-  /** Whether the journal of systemd reads it. */
-  isJournal: boolean
 }
 
 /** The real operating system, and `drain`, which resolves once everything written has left the process. */
@@ -38,14 +35,14 @@ type ProcessHost = Host & { drain(timeoutMs: number): Promise<void> }
 
 /** The real operating system: this process, its files and its signals. */
 export function processHost(): ProcessHost {
-  const stdout = outputTo(Bun.stdout, 1, () => process.stdout.isTTY)
-  const stderr = outputTo(Bun.stderr, 2, () => process.stderr.isTTY)
+  const stdout = outputTo(process.stdout)
+  const stderr = outputTo(process.stderr)
   return {
     stdout,
     stderr,
     environment: process.env,
     readFile,
-    isPublic: (path) => (files().statSync(path).mode & 0o004) !== 0,
+    isPublic: (path) => (statSync(path).mode & 0o004) !== 0,
     executablePath: process.execPath,
     standalone: Bun.isStandaloneExecutable,
     cwd: process.cwd(),
@@ -53,6 +50,8 @@ export function processHost(): ProcessHost {
     monotonicNow: () => performance.now(),
     randomBytes: (length) => crypto.getRandomValues(new Uint8Array(length)),
     onSignal: (name, handler) => void process.on(name, handler),
+    restartForFetchSlots,
+    fetchSlots: fetchSlotsOf(process.env),
     processes: realProcesses(),
     async drain(timeoutMs) {
       await Promise.race([Promise.all([stdout.drained(), stderr.drained()]), Bun.sleep(timeoutMs)])
@@ -61,82 +60,20 @@ export function processHost(): ProcessHost {
 }
 
 const maxFileBytes = 4 * 1024 * 1024
+// For a read of 4 MB at once Linux has no memory to answer from /proc/sys.
+const readBytes = 65_536
 
-// The runtime's own process.stdout and process.stderr would double the time of a start.
-function outputTo(
-  file: BunFile,
-  descriptor: 1 | 2,
-  isTty: () => boolean,
-): Output & { drained(): Promise<unknown> } {
-  const pending = new Set<Promise<void>>()
-  let sink: FileSink | null = null
-
-  function send(text: string): Error | null | Promise<Error | null> {
-    try {
-      sink ??= file.writer()
-      const steps = [sink.write(text), sink.flush()]
-      // Numbers tell that the system has taken the text, as it does while its reader keeps up.
-      return steps.some((step) => step instanceof Promise) ? Promise.all(steps).then(() => null, fail) : null
-    } catch (error) {
-      return fail(error)
-    }
-  }
-
-  function fail(error: unknown): Error {
-    // After an error a sink reports every later write as a success, so it is replaced.
-    sink = null
-    return error instanceof Error ? error : new Error('Cannot write')
-  }
-
-  return {
-    get isTty() {
-      return isTty()
-    },
-    get isJournal() {
-      return isJournal(descriptor)
-    },
-    write(text, written) {
-      const outcome = send(descriptor === 2 && isJournal(2) ? withPriorities(text) : text)
-      if (!(outcome instanceof Promise)) return written?.(outcome)
-      const sent = outcome.then((error) => {
-        pending.delete(sent)
-        written?.(error)
-      })
-      pending.add(sent)
-    },
-    drained: () => Promise.all(pending),
-  }
-}
-
-// The variable alone is not enough: it stays set when an output is redirected away from the journal; see systemd.exec(5).
-function isJournal(descriptor: number): boolean {
-  const { JOURNAL_STREAM } = process.env
-  if (!JOURNAL_STREAM) return false
-  const { dev, ino } = files().fstatSync(descriptor)
-  return JOURNAL_STREAM === `${dev}:${ino}`
-}
-
-// Commands write warnings and problems to stderr, and nothing else.
-function withPriorities(text: string): string {
-  return text.replaceAll(/^.+$/gm, (line) => `<${line.startsWith('warning: ') ? 4 : 3}>${line}`)
-}
-
-// Read in pieces, so that a device or a pipe without an end can't fill the memory.
+// Read into a buffer of that size, so that a device or a pipe without an end can't fill the memory.
 function readFile(path: string): string {
-  const { openSync, readSync, closeSync } = files()
   const file = openSync(path, 'r')
   try {
-    const pieces: Uint8Array[] = []
-    for (let bytes = 0; bytes <= maxFileBytes;) {
-      const piece = new Uint8Array(64 * 1024)
-      const length = readSync(file, piece)
-      if (length === 0) return Buffer.concat(pieces).toString('utf8')
-      bytes += length
-      pieces.push(piece.subarray(0, length))
+    const buffer = Buffer.alloc(maxFileBytes + 1)
+    let length = 0
+    for (let read = -1; read !== 0; length += read) {
+      read = readSync(file, buffer, length, Math.min(readBytes, buffer.length - length), null)
     }
-    throw Object.assign(new Error(`Cannot read "${path}": larger than ${maxFileBytes} bytes`), {
-      code: 'EFBIG',
-    })
+    if (length <= maxFileBytes) return buffer.toString('utf8', 0, length)
+    throw Object.assign(new Error(`Cannot read "${path}": too large`), { code: 'EFBIG' })
   } finally {
     closeSync(file)
   }

@@ -1,26 +1,23 @@
-import type { FFIFunction } from 'bun:ffi'
+import { dlopen } from 'bun:ffi'
+
 import type { Host } from './host.ts'
 
-export type Notifier = Awaited<ReturnType<typeof createNotifier>>
+export type Notifier = ReturnType<typeof createNotifier>
 
 /**
- * Reports the state of the service to the service manager, if NOTIFY_SOCKET names one, and gives the signs of life that
- * WATCHDOG_USEC asks for while `isResponsive` holds; see sd_notify(3). Where that is impossible, `onFailure` gets the reason,
+ * Reports the state of the service to the service manager, if NOTIFY_SOCKET names one, and sends the keep-alives
+ * that WATCHDOG_USEC asks for while `isResponsive` holds; see sd_notify(3). Where that is impossible, `onFailure` gets the reason,
  * and nothing else changes.
  */
-export async function createNotifier(
-  host: Host,
-  isResponsive: () => boolean,
-  onFailure: (reason: string) => void,
-) {
+export function createNotifier(host: Host, isResponsive: () => boolean, onFailure: (reason: string) => void) {
   const { NOTIFY_SOCKET: address, WATCHDOG_USEC: watchdogMicroseconds } = host.environment
-  const open = address ? await openSender(address, onFailure) : null
+  const open = address ? openSender(address, onFailure) : null
   // The service manager does not listen to this process once another one is the main process.
   let isMain = true
   const send = (text: string) => void (isMain && open?.(text))
   const intervalMs = Number(watchdogMicroseconds) / 1000 / 2
-  const giveSign = () => void (isResponsive() && send('WATCHDOG=1'))
-  const watchdog = open && intervalMs >= 1 ? setInterval(giveSign, intervalMs) : null
+  const keepAlive = () => void (isResponsive() && send('WATCHDOG=1'))
+  const watchdog = open && intervalMs >= 1 ? setInterval(keepAlive, intervalMs) : null
   watchdog?.unref()
   return {
     ready: () => send('READY=1'),
@@ -28,12 +25,12 @@ export async function createNotifier(
     stopping: () => send('STOPPING=1'),
     /** Makes another process the main one. It must be one of the unit's, and ready. */
     handOver(pid: number) {
-      // Processes that replace one another fast may all end before their first sign of life, so this one gives it for its
+      // Processes that replace one another fast may all end before their first keep-alive, so this one sends it for its
       // successor.
       send(`MAINPID=${pid}\nREADY=1\nWATCHDOG=1`)
       isMain = false
     },
-    /** Ends the signs of life. */
+    /** Ends the keep-alives. */
     close: () => void (watchdog && clearInterval(watchdog)),
   }
 }
@@ -43,18 +40,9 @@ const datagramCloseOnExec = 0o2000002
 const dontWaitNoSignal = 0x4040
 const longestPath = 107
 
-async function openSender(
-  address: string,
-  onFailure: (reason: string) => void,
-): Promise<((text: string) => void) | null> {
+function openSender(address: string, onFailure: (reason: string) => void): ((text: string) => void) | null {
   const target = socketAddress(address)
-  // The runtime itself can't send datagrams over unix sockets.
-  const library =
-    target &&
-    (await openCLibrary({
-      socket: { args: ['i32', 'i32', 'i32'], returns: 'i32' },
-      sendto: { args: ['i32', 'ptr', 'usize', 'i32', 'ptr', 'u32'], returns: 'i64' },
-    }))
+  const library = target && openCLibrary()
   const socket = library ? library.socket(unixFamily, datagramCloseOnExec, 0) : -1
   if (!target || !library || socket < 0) {
     onFailure(target ? 'no socket can be made' : 'NOTIFY_SOCKET is no address')
@@ -78,11 +66,14 @@ function socketAddress(address: string): Uint8Array | null {
 // The names of the C library in glibc and musl.
 const libraries = ['libc.so.6', 'libc.musl-x86_64.so.1', 'libc.musl-aarch64.so.1', 'libc.so']
 
-async function openCLibrary<Functions extends Record<string, FFIFunction>>(functions: Functions) {
-  const { dlopen } = await import('bun:ffi')
+// The runtime itself can't send datagrams over unix sockets.
+function openCLibrary() {
   for (const name of libraries) {
     try {
-      return dlopen(name, functions).symbols
+      return dlopen(name, {
+        socket: { args: ['i32', 'i32', 'i32'], returns: 'i32' },
+        sendto: { args: ['i32', 'ptr', 'usize', 'i32', 'ptr', 'u32'], returns: 'i64' },
+      }).symbols
     } catch {
       // The other name may exist.
     }

@@ -1,4 +1,7 @@
+import { isIP } from 'node:net'
+
 import { expositionType, renderFamilies } from '../observability/metric-families.ts'
+import { servicePaths } from '../service/pages.ts'
 
 import type { MetricFamily } from '../observability/metric-families.ts'
 import type { Settings } from '../settings/settings.ts'
@@ -33,9 +36,31 @@ export async function listenAt<T>(
   }
 }
 
-/** Throws when anybody listens at the address, or it can't be listened on. */
-export function requireFree({ hostname, port }: ListeningAddress): void {
-  Bun.listen({ hostname, port, socket: { data() {} } }).stop(true)
+/** Throws when anybody listens at the address, or it can't be listened on. Returns the port: for port 0 a free one. */
+export function requireFree({ hostname, port }: ListeningAddress): number {
+  const listener = Bun.listen({ hostname, port, socket: { data() {} } })
+  listener.stop(true)
+  return listener.port
+}
+
+/** Scheme, host and port in a URL. */
+export function originOf(hostname: string, port: number): string {
+  return new URL(`http://${hostname.includes(':') ? `[${hostname}]` : hostname}:${port}`).origin
+}
+
+/** Where the pages are that the settings of a service switch on, under its public address if it has one. */
+export function pageUrls(settings: Settings, listeningUrl: string) {
+  const { httpHost, httpScheme, docsEnabled, explorerEnabled, metricsEnabled, metricsListen } = settings
+  const paths = servicePaths(settings)
+  const origin = httpHost === null ? listeningUrl : `${httpScheme ?? 'http'}://${httpHost}`
+  const metricsUrl = metricsListen
+    ? `${originOf(metricsListen.host, metricsListen.port)}/__metrics__`
+    : listeningUrl + paths.metrics
+  return {
+    ...(docsEnabled && { docs: origin + paths.docs }),
+    ...(explorerEnabled && { explorer: origin + paths.explorer }),
+    ...(metricsEnabled && { metrics: metricsUrl }),
+  }
 }
 
 /**
@@ -74,7 +99,6 @@ export async function describeAddressError(
 }
 
 async function isKnown(hostname: string): Promise<boolean> {
-  const { isIP } = await import('node:net')
   if (isIP(hostname) !== 0) return true
   return Bun.dns.lookup(hostname).then(
     (addresses) => addresses.length > 0,
@@ -105,7 +129,7 @@ export async function listenForMetrics(
       reusePort: reusePort || host.processes?.canSharePorts === true,
       development: false,
       // The second path is the one at the public port.
-      routes: { '/__metrics__': { GET: answer }, '/v1/__metrics__': { GET: answer } },
+      routes: { '/__metrics__': { GET: answer }, [servicePaths(settings).metrics]: { GET: answer } },
       fetch: () => new Response('There is nothing at this path\n', { status: 404 }),
       error: () => new Response('The metrics can not be read\n', { status: 500 }),
     })

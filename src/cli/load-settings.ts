@@ -1,21 +1,30 @@
-import { fileDescriptorsNeeded, readSettings, renderProblem } from '../settings/settings.ts'
+import { findContradictions } from '../settings/contradictions.ts'
+import { readSettings, renderProblem } from '../settings/settings.ts'
 import { reasonOf } from '../settings/readers.ts'
 
 import type { EffectiveSetting, Settings } from '../settings/settings.ts'
+import type { SettingsProblem } from '../settings/sources.ts'
 import type { Host } from './host.ts'
 
 /**
- * Reads the settings from a file, or from the environment alone when it is null. Warnings go to stderr; so do
- * problems, one per line and all of them, and then the answer is null.
+ * Reads the settings from a file, or from the environment alone when it is null. `report` gets warnings line by line; so it does
+ * problems, all of them, and then the answer is null.
  */
-export async function loadSettings(
+export function loadSettings(
   path: string | null,
   host: Host,
-  trusting: string[],
-): Promise<{ settings: Settings; effective: EffectiveSetting[] } | null> {
+  trusting: string[] = [],
+  report: (line: string) => void = (line) => host.stderr.write(`${line}\n`),
+): { settings: Settings; effective: EffectiveSetting[] } | null {
+  const refuse = (problems: SettingsProblem[]) => {
+    for (const problem of problems) report(renderProblem(problem))
+    const count = problems.length
+    report(`sync-bridge: ${count} ${count === 1 ? 'problem' : 'problems'} with the settings`)
+    return null
+  }
   const file = path === null ? null : readSettingsFile(path, host)
   if (file && 'problem' in file) {
-    host.stderr.write(`${path}: ${file.problem}\n`)
+    report(`${path}: ${file.problem}`)
     return null
   }
 
@@ -25,32 +34,22 @@ export async function loadSettings(
     readFile: host.readFile,
     credentialsDirectory: host.environment.CREDENTIALS_DIRECTORY,
   })
-  if ('problems' in outcome) {
-    for (const problem of outcome.problems) host.stderr.write(`${renderProblem(problem)}\n`)
-    const count = outcome.problems.length
-    host.stderr.write(`sync-bridge: ${count} ${count === 1 ? 'problem' : 'problems'} with the settings\n`)
-    return null
-  }
+  if ('problems' in outcome) return refuse(outcome.problems)
 
   const { settings, effective } = outcome
+  const maxFileDescriptors = host.processes?.maxFileDescriptors() ?? null
+  const contradictions = findContradictions(settings, effective, { nowMs: host.now(), maxFileDescriptors })
+  if (contradictions.problems.length > 0) return refuse(contradictions.problems)
   // The supervisor has read the same settings and has warned already.
   if (host.processes?.supervisor) return { settings, effective }
   const warnings = [
     ...outcome.warnings,
+    ...contradictions.warnings.map(renderProblem),
     ...exposedSecret(path, effective, host),
     ...widerTrust(settings, trusting),
-    ...(await fewFileDescriptors(settings, host)),
   ]
-  for (const warning of warnings) host.stderr.write(`warning: ${warning}\n`)
+  for (const warning of warnings) report(`warning: ${warning}`)
   return { settings, effective }
-}
-
-async function fewFileDescriptors(settings: Settings, host: Host): Promise<string[]> {
-  const limit = (await host.processes?.maxFileDescriptors()) ?? Infinity
-  const needed = fileDescriptorsNeeded(settings)
-  if (limit >= needed) return []
-  const remedy = `raise LimitNOFILE= or "ulimit -n" to ${needed}, or lower the setting`
-  return [`service.max_concurrent_requests: a process may open ${limit} files, which is too few: ${remedy}`]
 }
 
 function readSettingsFile(path: string, host: Host): { path: string; text: string } | { problem: string } {
@@ -86,40 +85,29 @@ export function scrubEnvironment(environment: Record<string, string | undefined>
   problems: string[]
   trusting: string[]
 } {
-  const problems = refused
-    .filter(({ name, harmless }) => !harmless.includes(environment[name] ?? ''))
-    .map(({ name, reason }) => `environment: ${name} ${reason}: unset it`)
+  const problems = Object.entries(refused)
+    .filter(([name, { harmless }]) => !harmless.includes(environment[name] ?? ''))
+    .map(([name, { reason }]) => `environment: ${name} ${reason}: unset it`)
   const widened = trusting.filter((name) => environment[name])
-  for (const name of removed) delete environment[name]
+  for (const name of [...proxies, ...trusting, ...Object.keys(refused)]) delete environment[name]
   return { problems, trusting: widened }
 }
 
-// Proxies would see users' credentials, and other variables show or expose them: only the settings decide where
-// credentials go.
-const removed = [
-  ...['HTTP_PROXY', 'HTTPS_PROXY', 'ALL_PROXY', 'NO_PROXY'].flatMap((name) => [name, name.toLowerCase()]),
-  'NODE_TLS_REJECT_UNAUTHORIZED',
-  'NODE_EXTRA_CA_CERTS',
-  'SSL_CERT_FILE',
-  'SSL_CERT_DIR',
-  'SSLKEYLOGFILE',
-  'BUN_CONFIG_VERBOSE_FETCH',
-]
-
-/** Variables that the runtime has read before our code begins, or whose only purpose is harmful. */
-const refused = [
-  {
-    name: 'NODE_TLS_REJECT_UNAUTHORIZED',
-    harmless: ['', '1'],
-    reason: 'switches the verification of TLS off',
-  },
-  { name: 'SSLKEYLOGFILE', harmless: [''], reason: 'writes the keys of TLS connections to a file' },
-  {
-    name: 'BUN_CONFIG_VERBOSE_FETCH',
-    harmless: ['', '0', 'false'],
-    reason: "prints requests with users' credentials",
-  },
-]
+// Proxies would see users' credentials: only the settings decide where credentials go.
+const proxies = ['HTTP_PROXY', 'HTTPS_PROXY', 'ALL_PROXY', 'NO_PROXY'].flatMap((name) => [
+  name,
+  name.toLowerCase(),
+])
 
 /** The certificates in these files are trusted before our code begins. */
 const trusting = ['NODE_EXTRA_CA_CERTS', 'SSL_CERT_FILE', 'SSL_CERT_DIR']
+
+/** Variables that the runtime has read before our code begins, or whose only purpose is harmful. */
+const refused: Record<string, { harmless: string[]; reason: string }> = {
+  NODE_TLS_REJECT_UNAUTHORIZED: { harmless: ['', '1'], reason: 'switches the verification of TLS off' },
+  SSLKEYLOGFILE: { harmless: [''], reason: 'writes the keys of TLS connections to a file' },
+  BUN_CONFIG_VERBOSE_FETCH: {
+    harmless: ['', '0', 'false'],
+    reason: "prints requests with users' credentials",
+  },
+}

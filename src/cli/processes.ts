@@ -1,6 +1,10 @@
-import type * as Files from 'node:fs'
+import { readFileSync, statSync } from 'node:fs'
+
+import { withFetchSlots } from './fetch-slots.ts'
+
 import type { MetricFamily } from '../observability/metric-families.ts'
 import type { ProcessUsage } from '../observability/metrics.ts'
+import type { Client } from '../service/services.ts'
 
 export type Processes = ReturnType<typeof realProcesses>
 
@@ -11,15 +15,14 @@ export function realProcesses() {
   delete process.env[roleMark]
   return {
     /** The supervisor of this worker; null for a process without one. */
-    supervisor: role === 'worker' ? supervisor : null,
+    supervisor: role === 'worker' ? parent : null,
     /** The process that this one takes over from. */
-    predecessor: role === 'successor' ? predecessor : null,
+    predecessor: role === 'successor' ? parent : null,
     /** Whether the operating system spreads the connections of a port over all processes of a user that listen on it. */
     canSharePorts: process.platform === 'linux',
     /** Whether another process can replace this one; a container ends with its first process. */
     isReplaceable: process.pid !== 1,
-    startWorker,
-    startSuccessor,
+    start,
     hasNewExecutable,
     maxFileDescriptors,
     usage,
@@ -32,9 +35,9 @@ export function realProcesses() {
 /** Set in the environment of a process that this one starts, to the role of the new process. */
 const roleMark = 'SYNC_BRIDGE_ROLE'
 
-/** The messages of a supervisor to a worker. `question` pairs questions with answers. */
+/** The messages of a supervisor to a worker. */
 export type ToWorker =
-  /** Give a sign of life. */
+  /** Answer with a pong. */
   | { kind: 'ping' }
   | { kind: 'reload' }
   /**
@@ -44,115 +47,57 @@ export type ToWorker =
   | { kind: 'stop'; delayMs: number }
   /** End at once. */
   | { kind: 'abort' }
-  | { kind: 'tell-metrics'; question: number }
-  | { kind: 'all-metrics'; question: number; families: MetricFamily[] }
+  | { kind: 'tell-metrics' }
+  | { kind: 'all-metrics'; families: MetricFamily[] }
 
-/** The messages of a worker to its supervisor. */
-export type FromWorker =
+/** The messages of a worker to its supervisor. A successor says to its predecessor that it listens, and nothing else. */
+export type FromChild =
   | { kind: 'pong' }
-  | { kind: 'listening'; url: string; port: number }
-  | { kind: 'metrics'; question: number; families: MetricFamily[] }
-  | { kind: 'ask-metrics'; question: number }
+  | { kind: 'listening' }
+  | { kind: 'metrics'; families: MetricFamily[] }
+  | { kind: 'ask-metrics' }
 
-/** A process that was started. */
-export interface WorkerProcess {
-  pid: number
-  /** Does nothing once the process is gone. */
-  send(message: ToWorker): void
-  kill(): void
-  /** Its exit code; null when a signal ended it. */
-  exited: Promise<number | null>
-}
+/** The process that started this one. */
+export type Parent = typeof parent
 
-export type Supervisor = typeof supervisor
-
-const supervisor = {
-  /** Does nothing when the supervisor is gone. */
-  send(message: FromWorker): void {
+const parent = {
+  /** Does nothing when it is gone. */
+  send(message: FromChild): void {
     if (process.connected) process.send?.(message)
   },
   onMessage: (handler: (message: ToWorker) => void): void => void process.on('message', handler),
   onLoss: (handler: () => void): void => void process.on('disconnect', handler),
+  /** Has nothing more to say. */
+  leave: (): void => void (process.connected && process.disconnect?.()),
 }
 
-const predecessor = {
-  /** Reports that this process listens. */
-  announce(url: string): void {
-    if (!process.connected) return
-    process.send?.({ url })
-    process.disconnect?.()
-  },
+/** A process that was started. */
+export interface Child {
+  pid: number
+  /** Does nothing once the process is gone. */
+  send(message: ToWorker): void
+  signal(name: 'SIGHUP' | 'SIGKILL'): void
+  /** Its exit code, or the name of the signal that ended it. */
+  exited: Promise<number | string>
 }
 
-function startRelative(
+/**
+ * Starts the executable that now has this one's name, with the same arguments: to be a worker, or to take over and to outlive
+ * this process. Throws when that is impossible.
+ */
+function start(
   role: 'worker' | 'successor',
   environment: Record<string, string | undefined>,
-  take: (message: never) => void,
-) {
+  take: (message: FromChild) => void,
+): Child {
   // From source the runtime is the executable, and the program its first argument.
   const args = process.argv.slice(Bun.isStandaloneExecutable ? 2 : 1)
-  return Bun.spawn([process.execPath, ...args], {
-    env: { ...environment, [roleMark]: role },
+  const child = Bun.spawn([process.execPath, ...args], {
+    env: { ...withFetchSlots(environment), [roleMark]: role },
     stdio: ['ignore', 'inherit', 'inherit'],
     ipc: take,
   })
-}
-
-/** A new process that is to take over. */
-export interface Successor {
-  pid: number
-  /** Resolves to where it listens, or to the reason why it never will. */
-  started: Promise<{ url: string } | { failure: string }>
-  /** Makes it read its settings again. */
-  reload(): void
-  kill(): void
-}
-
-/** Starts the executable that now has this one's name, with the same arguments, to take over. */
-function startSuccessor(environment: Record<string, string | undefined>): Successor {
-  const started = Promise.withResolvers<{ url: string } | { failure: string }>()
-  let child: ReturnType<typeof startRelative>
-  try {
-    child = startRelative('successor', environment, ({ url }: { url: string }) => started.resolve({ url }))
-  } catch (error) {
-    const { code } = error as { code?: unknown }
-    return {
-      pid: 0,
-      started: Promise.resolve({ failure: `it can not be started (${String(code)})` }),
-      reload() {},
-      kill() {},
-    }
-  }
-  void child.exited.then(() =>
-    started.resolve({ failure: `it ended with ${child.signalCode ?? `exit code ${child.exitCode}`}` }),
-  )
-  // It outlives this process.
-  child.unref()
-  return {
-    pid: child.pid,
-    started: started.promise,
-    reload: () => child.kill('SIGHUP'),
-    kill: () => child.kill('SIGKILL'),
-  }
-}
-
-/** Whether the executable was replaced since this process began: the new one has another inode. */
-function hasNewExecutable(): boolean {
-  try {
-    const { ino, dev } = files().statSync(process.execPath)
-    const running = files().statSync('/proc/self/exe')
-    return ino !== running.ino || dev !== running.dev
-  } catch {
-    return false
-  }
-}
-
-/** Runs this program once more, with the same arguments, as a worker. Throws when that is impossible. */
-function startWorker(
-  environment: Record<string, string | undefined>,
-  take: (message: FromWorker) => void,
-): WorkerProcess {
-  const child = startRelative('worker', environment, take)
+  if (role === 'successor') child.unref()
   return {
     pid: child.pid,
     send(message) {
@@ -162,8 +107,19 @@ function startWorker(
         // It has just ended, as `exited` tells.
       }
     },
-    kill: () => child.kill('SIGKILL'),
-    exited: child.exited.then((code) => (child.signalCode === null ? code : null)),
+    signal: (name) => child.kill(name),
+    exited: child.exited.then((code) => child.signalCode ?? code),
+  }
+}
+
+/** Whether the executable was replaced since this process began: the new one has another inode. */
+function hasNewExecutable(): boolean {
+  try {
+    const { ino, dev } = statSync(process.execPath)
+    const running = statSync('/proc/self/exe')
+    return ino !== running.ino || dev !== running.dev
+  } catch {
+    return false
   }
 }
 
@@ -179,10 +135,10 @@ function usage(): ProcessUsage {
   return { cpuSeconds: cpuMs() / 1000, residentBytes: rss, heapBytes: heapUsed, startedAtSeconds }
 }
 
-/** The most files and sockets that this process may have open; null where that is not known. Every start asks, so node:fs is not loaded. */
-async function maxFileDescriptors(): Promise<number | null> {
+/** The most files and sockets that this process may have open; null where that is not known. */
+function maxFileDescriptors(): number | null {
   try {
-    const limits = await Bun.file('/proc/self/limits').text()
+    const limits = readFileSync('/proc/self/limits', 'latin1')
     const [, soft] = /^Max open files +(\d+)/m.exec(limits) ?? []
     return soft === undefined ? null : Number(soft)
   } catch {
@@ -190,25 +146,44 @@ async function maxFileDescriptors(): Promise<number | null> {
   }
 }
 
-// See proc(5), "/proc/net/tcp": an address ends in the port, and the length of the send queue precedes a colon.
-function unsentBytes(localPort: number): ReadonlyMap<number, number> | null {
-  const unsent = new Map<number, number>()
+/**
+ * For each client that is connected to a local port, the bytes sent to it that it has not acknowledged; null where the kernel
+ * doesn't tell. See proc(5), "/proc/net/tcp": an address ends in the port, and the length of the send queue precedes a colon.
+ */
+export function unsentBytes(localPort: number, clients: readonly (Client | null)[]): (number | null)[] {
+  const ports = new Set(clients.map((client) => client?.port))
+  const unsent = new Map<string, number>()
   try {
     for (const table of ['/proc/self/net/tcp', '/proc/self/net/tcp6']) {
-      for (const line of files().readFileSync(table, 'latin1').split('\n')) {
+      for (const line of readFileSync(table, 'latin1').split('\n')) {
         const [, local, remote, , queues] = line.trim().split(/ +/)
         if (local === undefined || parseInt(local.slice(-4), 16) !== localPort) continue
         const port = parseInt(remote!.slice(-4), 16)
-        unsent.set(port, (unsent.get(port) ?? 0) + parseInt(queues!, 16))
+        // The port is compared first, because it is cheap and there may be thousands of lines.
+        if (ports.has(port)) unsent.set(`${addressInTable(remote!)} ${port}`, parseInt(queues!, 16))
       }
     }
-    return unsent
   } catch {
-    return null
+    // Other systems than Linux have no such tables.
   }
+  return clients.map((client) => {
+    if (client === null) return null
+    const address = client.address.includes(':') ? client.address : `::ffff:${client.address}`
+    return unsent.get(`${canonicalIPv6(address)} ${client.port}`) ?? null
+  })
 }
 
-/** Loaded at the first use, because loading takes some ms. */
-export function files(): typeof Files {
-  return require('node:fs') as typeof Files
+// 32-bit words in the byte order of the machine, which is little-endian on all platforms that the executable is built for.
+function addressInTable(text: string): string {
+  const words = text
+    .slice(0, -5)
+    .match(/.{8}/g)!
+    .map((word) => Buffer.from(word, 'hex').reverse().toString('hex'))
+  const digits = words.join('').padStart(12, 'ffff').padStart(32, '0')
+  return canonicalIPv6(digits.match(/.{4}/g)!.join(':'))
+}
+
+/** The one spelling that an address has in URLs. */
+function canonicalIPv6(address: string): string {
+  return new URL(`http://[${address}]`).hostname
 }

@@ -1,21 +1,21 @@
 import { canonicalCollection } from '../domain/record.ts'
+import { annotatedIni } from '../settings/settings-text.ts'
 import { nearest } from '../settings/spelling.ts'
 import { commit, name, version } from '../version.ts'
-import {
-  bashCompletion,
-  commandHelp,
-  commands,
-  generalHelp,
-  usualSettingsFile,
-  readArguments,
-} from './command-line.ts'
+import { check, probe } from './check.ts'
+import { commandHelp, commands, generalHelp, usualSettingsFile, readArguments } from './command-line.ts'
+import { completionScript } from './completion.ts'
+import { healthcheck } from './healthcheck.ts'
 import { loadSettings, scrubEnvironment } from './load-settings.ts'
+import { sandbox } from './sandbox.ts'
+import { serve } from './serve.ts'
+import { systemdUnit } from './systemd-unit.ts'
 
-import type { Settings } from '../settings/settings.ts'
-import type { CommandName, GivenOptions } from './command-line.ts'
-import type { Host, Output } from './host.ts'
+import type { Arguments, CommandDescription, CommandName, GivenOptions } from './command-line.ts'
+import type { Shell } from './completion.ts'
+import type { Host } from './host.ts'
 import type { SandboxOptions } from './sandbox.ts'
-import type { RereadSettings } from './lifecycle.ts'
+import type { RereadSettings } from './reload.ts'
 
 /**
  * The whole program as a function of the arguments after the program's name and of the operating system. Returns the exit
@@ -42,10 +42,12 @@ export async function run(
       return print(host, `${name} ${version} (commit ${commit})\n`)
   }
   if (!isCommand(first)) return complain(host, null, describeUnknown(first))
-  const given = readArguments(rest, { ...commands[first].options, help: 'flag' })
+  const description: CommandDescription = commands[first]
+  const options = { ...description.options, help: { meaning: 'shows this' } }
+  const given = readArguments(rest, { ...description, options })
   if ('error' in given) return complain(host, first, given.error)
   if (given.options.has('help')) return print(host, commandHelp(first))
-  return start(first, given.options, host, implementations)
+  return start(first, given, host, implementations)
 }
 
 function isCommand(word: string): word is CommandName {
@@ -60,73 +62,56 @@ async function help([command, ...more]: string[], host: Host): Promise<number> {
     : complain(host, null, describeUnknown(command))
 }
 
+/** The commands that make connections. */
+const connecting = new Set<CommandName>(['serve', 'sandbox', 'check', 'healthcheck'])
+
 async function start(
   command: CommandName,
-  options: GivenOptions,
+  { options, argument }: Arguments,
   host: Host,
   implementations: Commands,
 ): Promise<number> {
   const value = (option: string) => options.get(option)?.[0] ?? null
+  if (command === 'serve' || command === 'sandbox') host.restartForFetchSlots?.()
+  const { problems, trusting } = scrubEnvironment(connecting.has(command) ? host.environment : {})
+  for (const problem of problems) host.stderr.write(`${problem}\n`)
+  if (problems.length > 0) return 2
+
   switch (command) {
-    case 'init': {
-      const { annotatedIni } = await import('../settings/settings-text.ts')
+    case 'init':
       return print(host, annotatedIni(host.randomBytes(32).toHex()))
-    }
-    case 'systemd-unit': {
-      const { systemdUnit } = await import('./systemd-unit.ts')
+    case 'systemd-unit':
       return print(host, systemdUnit(value('config') ?? usualSettingsFile, host))
-    }
     case 'completion':
-      return print(host, bashCompletion())
+      return print(host, completionScript(argument as Shell))
     case 'healthcheck': {
       const url = value('url')
-      if (url === null) return complain(host, command, '--url is missing')
-      const { healthcheck } = await import('./healthcheck.ts')
-      return withCleanEnvironment(host, () => healthcheck(url, options.has('deep'), host))
+      return url === null
+        ? complain(host, command, '--url is missing')
+        : healthcheck(url, options.has('deep'), host)
     }
-    case 'serve':
-      return withCleanEnvironment(host, async (trusting) => {
-        const loaded = await loadSettings(value('config'), host, trusting)
-        return loaded ? implementations.serve(loaded.settings, host, rereadFrom(value('config'), host)) : 2
-      })
-    case 'check':
-      return withCleanEnvironment(host, async (trusting) => {
-        const { check } = await import('./check.ts')
-        const choices = {
-          isOffline: options.has('offline'),
-          asJson: options.has('json'),
-          isQuiet: options.has('quiet'),
-        }
-        return check({ path: value('config'), trusting, ...choices }, host, implementations.createProbes)
-      })
-    case 'sandbox':
-      return withCleanEnvironment(host, () => {
-        const sandbox = readSandboxOptions(options)
-        return typeof sandbox === 'string'
-          ? complain(host, command, sandbox)
-          : implementations.sandbox(sandbox, host)
-      })
+    case 'serve': {
+      const reread: RereadSettings = (report) =>
+        loadSettings(value('config'), host, [], report)?.settings ?? null
+      const loaded = loadSettings(value('config'), host, trusting)
+      return loaded ? implementations.serve(loaded.settings, host, reread) : 2
+    }
+    case 'check': {
+      const how = {
+        isOffline: options.has('offline'),
+        asJson: options.has('json'),
+        isQuiet: options.has('quiet'),
+      }
+      return check({ path: value('config'), trusting, ...how }, host, implementations.probe)
+    }
+    case 'sandbox': {
+      const choices = readSandboxOptions(options)
+      return typeof choices === 'string'
+        ? complain(host, command, choices)
+        : implementations.sandbox(choices, host)
+    }
     default:
       return command satisfies never
-  }
-}
-
-/** Runs a command that makes connections; `trusting` are the variables that added trusted certificates. */
-async function withCleanEnvironment(
-  host: Host,
-  command: (trusting: string[]) => Promise<number> | number,
-): Promise<number> {
-  const { problems, trusting } = scrubEnvironment(host.environment)
-  for (const problem of problems) host.stderr.write(`${problem}\n`)
-  return problems.length > 0 ? 2 : command(trusting)
-}
-
-/** Reads the same settings again later; reports line by line what would go to stderr. */
-function rereadFrom(path: string | null, host: Host): RereadSettings {
-  return async (report) => {
-    const stderr: Output = { isTty: false, isJournal: false, write: (text) => report(text.trimEnd()) }
-    const loaded = await loadSettings(path, { ...host, stderr }, [])
-    return loaded?.settings ?? null
   }
 }
 
@@ -178,6 +163,8 @@ function readSandboxOptions(options: GivenOptions): SandboxOptions | string {
   }
   return {
     upstreamOnly: options.has('upstream-only'),
+    isEmpty: options.has('empty'),
+    log: options.has('log'),
     port: ports.port!,
     tokenPort: ports['token-port']!,
     storagePort: ports['storage-port']!,
@@ -187,21 +174,5 @@ function readSandboxOptions(options: GivenOptions): SandboxOptions | string {
 
 export type Commands = typeof realCommands
 
-/**
- * The commands that start something or connect to others. They answer the exit code. Each is loaded when it is run, so that
- * a health check every few seconds does not load a server.
- */
-const realCommands = {
-  async serve(settings: Settings, host: Host, reread: RereadSettings) {
-    const { serve } = await import('./serve.ts')
-    return serve(settings, host, reread)
-  },
-  async sandbox(options: SandboxOptions, host: Host) {
-    const { sandbox } = await import('./sandbox.ts')
-    return sandbox(options, host)
-  },
-  async createProbes(settings: Settings, host: Host) {
-    const { createProbes } = await import('./check.ts')
-    return createProbes(settings, host)
-  },
-}
+/** The commands that start something or connect to others. They answer the exit code. */
+const realCommands = { serve, sandbox, probe }

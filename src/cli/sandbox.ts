@@ -1,11 +1,12 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { firefoxCollections } from '../settings/schema.ts'
 import { readSettings } from '../settings/settings.ts'
 import type { Settings } from '../settings/settings.ts'
-import { announce, environmentLines } from '../sandbox/announce.ts'
+import { announce, environmentLines, startShortLinks } from '../sandbox/announce.ts'
 import type { Announcement } from '../sandbox/announce.ts'
-import { fillSampleData } from '../sandbox/sample-data.ts'
+import { fillSampleData, seedSampleData } from '../sandbox/sample-data.ts'
 import { startSandbox } from '../sandbox/sandbox.ts'
 import type { Sandbox } from '../sandbox/sandbox.ts'
 import type { SandboxUser } from '../sandbox/sandbox-user.ts'
@@ -13,7 +14,8 @@ import { startBridge } from '../service/bridge.ts'
 import type { Bridge } from '../service/bridge.ts'
 import type { Host } from './host.ts'
 import { describeAddressError } from './listening.ts'
-import { createOutputLog, stopSignals } from './lifecycle.ts'
+import { createOutputLog } from './output.ts'
+import { stopSignals } from './signals.ts'
 
 /** What the sandbox starts. The operating system chooses a port that is null. */
 export interface SandboxOptions {
@@ -22,22 +24,17 @@ export interface SandboxOptions {
   port: number | null
   tokenPort: number | null
   storagePort: number | null
+  /** No sample records, only the keys to write some with. */
+  isEmpty: boolean
+  /** Shows the requests to the bridge. */
+  log: boolean
   /** The number of sample records for each collection, by its canonical name. */
   seed: Map<string, number>
 }
 
 const monthSeconds = 30 * 24 * 3600
 const usualPort = 8000
-const writableCollections = [
-  'bookmarks',
-  'history',
-  'tabs',
-  'passwords',
-  'forms',
-  'prefs',
-  'clients',
-  'scratch',
-]
+const writableCollections = [...firefoxCollections.filter((name) => !/^(crypto|meta)$/.test(name)), 'scratch']
 
 /**
  * Starts a storage with sample data, its token server, and the bridge over them unless told otherwise; prints how to use
@@ -56,10 +53,10 @@ export async function sandbox(options: SandboxOptions, host: Host): Promise<numb
     return complain(host, await describeFailure(error, port, '--token-port or --storage-port'))
   }
   const user = upstream.addUser('sample')
-  fillSampleData(upstream, user)
+  fillSampleData(upstream, user, options)
   for (const [collection, count] of options.seed) {
     host.stderr.write(`Making ${count} records in ${collection} ...\n`)
-    upstream.seed(user, collection, count)
+    seedSampleData(upstream, user, collection, count)
   }
   let bridge: Bridge | null
   try {
@@ -72,13 +69,15 @@ export async function sandbox(options: SandboxOptions, host: Host): Promise<numb
   const info = describe(upstream, user, bridge)
   // Exported, so that programs started from the shell that reads the file see the variables too.
   const file = bridge ? writePrivately(environmentLines(info).replaceAll(/^(?=.)/gm, 'export ')) : null
-  host.stdout.write(announce(info, file?.path ?? null))
+  const secret = Buffer.from(host.randomBytes(9)).toString('base64url')
+  const links = info.bridge ? startShortLinks(info, info.bridge, secret) : null
+  host.stdout.write(announce(info, file?.path ?? null, links))
   const { stop } = stopSignals(host, 0)
   // Closing the terminal ends the sandbox too.
   const hungUp = new Promise<void>((resolve) => host.onSignal('SIGHUP', resolve))
   await Promise.race([stop, hungUp])
   file?.remove()
-  await bridge?.stop(1000)
+  await Promise.all([links?.stop(), bridge?.stop(1000)])
   await upstream.stop()
   return 0
 }
@@ -100,9 +99,9 @@ function complain(host: Host, problem: string): number {
   return 1
 }
 
-function startBridgeOver(upstream: Sandbox, { port }: SandboxOptions, host: Host): Bridge {
+function startBridgeOver(upstream: Sandbox, { port, log }: SandboxOptions, host: Host): Bridge {
   const startAt = (candidate: number) => {
-    const settings = sandboxSettings(upstream, candidate, host)
+    const settings = sandboxSettings(upstream, candidate, log, host)
     return startBridge(settings, host, createOutputLog(settings, host, host.stderr).log)
   }
   if (port !== null) return startAt(port)
@@ -111,7 +110,10 @@ function startBridgeOver(upstream: Sandbox, { port }: SandboxOptions, host: Host
   } catch (error) {
     if ((error as { code?: unknown }).code !== 'EADDRINUSE') throw error
     // The usual port is only a convenience, so any free one will do.
-    return startAt(0)
+    const bridge = startAt(0)
+    const { port: other } = new URL(bridge.url)
+    host.stderr.write(`Port ${usualPort} is taken, so the bridge has port ${other}; --port chooses one.\n`)
+    return bridge
   }
 }
 
@@ -123,7 +125,7 @@ async function describeFailure(error: unknown, port: number, setting: string): P
 }
 
 /** The settings of a bridge that needs nothing else on this machine and allows writes. */
-function sandboxSettings(upstream: Sandbox, port: number, host: Host): Settings {
+function sandboxSettings(upstream: Sandbox, port: number, log: boolean, host: Host): Settings {
   const environment: Record<string, string> = {
     SERVICE_PORT: String(port),
     SERVICE_TOKEN_SERVER_URL: upstream.tokenServerUrl,
@@ -131,7 +133,7 @@ function sandboxSettings(upstream: Sandbox, port: number, host: Host): Settings 
     SERVICE_CACHE_HMAC_SECRET: Buffer.from(host.randomBytes(32)).toString('hex'),
     SERVICE_EXPLORER_ENABLED: 'true',
     SERVICE_LOGGING_RENDERER: 'text',
-    SERVICE_LOGGING_LEVEL: 'warning',
+    SERVICE_LOGGING_LEVEL: log ? 'info' : 'warning',
   }
   for (const collection of writableCollections) {
     environment[`SERVICE_RECORD_${collection.toUpperCase()}_PUT_ENABLED`] = 'true'
@@ -144,7 +146,7 @@ function sandboxSettings(upstream: Sandbox, port: number, host: Host): Settings 
 }
 
 function describe(upstream: Sandbox, user: SandboxUser, bridge: Bridge | null): Announcement {
-  const recordId = upstream.records(user, 'bookmarks').find(({ id }) => /^\w+$/.test(id))!.id
+  const recordId = upstream.records(user, 'bookmarks').find(({ id }) => /^\w+$/.test(id))?.id ?? null
   return {
     tokenServerUrl: upstream.tokenServerUrl,
     storageUrl: upstream.storageUrl,

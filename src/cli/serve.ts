@@ -1,13 +1,17 @@
-import { createOutputLog, runUntilStopped, stopDelayMs, stopSignals, workerOrders } from './lifecycle.ts'
-import { listenAt, publicAddress, requireFree, sharesAddresses } from './listening.ts'
+import { startBridge } from '../service/bridge.ts'
+import { runUntilStopped } from './lifecycle.ts'
+import { listenAt, originOf, publicAddress, requireFree, sharesAddresses } from './listening.ts'
+import { createOutputLog } from './output.ts'
+import { stopDelayMs, stopSignals, workerOrders } from './signals.ts'
 import { answerSupervisor, Workers } from './workers.ts'
 
 import type { MetricFamily } from '../observability/metric-families.ts'
 import type { Settings } from '../settings/settings.ts'
 import type { Bridge, BridgeOptions } from '../service/bridge.ts'
 import type { Host } from './host.ts'
-import type { Processes, Supervisor } from './processes.ts'
-import type { RereadSettings, ServiceContext, StopOrders } from './lifecycle.ts'
+import type { Parent, Processes } from './processes.ts'
+import type { RereadSettings, ServiceContext } from './reload.ts'
+import type { StopOrders } from './signals.ts'
 
 /** The time that a worker gets beyond that of its requests. */
 const patienceMs = 2000
@@ -34,13 +38,12 @@ async function serveAsMain(context: ServiceContext): Promise<number> {
   const { processes } = host
   const orders = stopSignals(host, stopDelayMs(settings))
   const address = publicAddress(settings)
-  const isUsable = await listenAt(address, 'listen', host, () => {
-    if (!sharesAddresses(settings, host)) requireFree(address)
-    return true
-  })
-  if (!isUsable) return 1
+  const port = await listenAt(address, 'listen', host, () =>
+    address.port !== 0 && sharesAddresses(settings, host) ? address.port : requireFree(address),
+  )
+  if (port === null) return 1
   return processes && settings.workers > 1
-    ? supervise(context, processes, orders)
+    ? supervise(context, processes, port, orders)
     : serveAlone(context, orders)
 }
 
@@ -64,16 +67,24 @@ async function serveAlone(context: ServiceContext, orders: StopOrders): Promise<
 }
 
 /**
- * Runs the service in several processes that share a port, and none of it in this one. The exit code is that of `serve`;
+ * Runs the service in several processes that share that port, and none of it in this one. The exit code is that of `serve`;
  * that of a worker which could not start in the beginning.
  */
-async function supervise(context: ServiceContext, processes: Processes, orders: StopOrders): Promise<number> {
+async function supervise(
+  context: ServiceContext,
+  processes: Processes,
+  port: number,
+  orders: StopOrders,
+): Promise<number> {
   const { settings, host } = context
   const { log } = context.output
+  // Workers that each took a free port would not share it. The service manager hears from the supervisor alone.
+  const none = { NOTIFY_SOCKET: undefined, WATCHDOG_USEC: undefined }
+  const environment = { ...host.environment, SERVICE_PORT: String(port), ...none }
   const timeoutMs = settings.workerTimeoutSeconds * 1000
   const workers = new Workers({
     count: settings.workers,
-    start: (port, take) => processes.startWorker(workerEnvironment(host.environment, port), take),
+    start: (take) => processes.start('worker', environment, take),
     now: host.monotonicNow,
     delay: Bun.sleep,
     timeoutMs,
@@ -81,14 +92,15 @@ async function supervise(context: ServiceContext, processes: Processes, orders: 
     onLoss: (code, pauseMs) => log.error('worker lost', { code, pauseMs }),
   })
 
-  const outcome = await Promise.race([workers.start(), orders.stop.then(() => ({ exitCode: 0 }))])
-  if ('exitCode' in outcome) {
+  const exitCode = await Promise.race([workers.start(), orders.stop.then(() => 0)])
+  if (exitCode !== null) {
     await Promise.race([workers.stop(0), Bun.sleep(patienceMs)])
     workers.kill()
-    return outcome.exitCode
+    return exitCode
   }
   const service = {
-    ...outcome,
+    url: originOf(settings.host, port),
+    port,
     workers: settings.workers,
     isResponsive: () => workers.areResponsive,
     families: () => workers.families(),
@@ -109,16 +121,7 @@ async function supervise(context: ServiceContext, processes: Processes, orders: 
   return runUntilStopped(context, service, orders)
 }
 
-function workerEnvironment(
-  environment: Host['environment'],
-  port: number | null,
-): Record<string, string | undefined> {
-  const own = port === null ? {} : { SERVICE_PORT: String(port) }
-  // The service manager hears from the supervisor alone.
-  return { ...environment, ...own, NOTIFY_SOCKET: undefined, WATCHDOG_USEC: undefined }
-}
-
-async function serveAsWorker(context: ServiceContext, supervisor: Supervisor): Promise<number> {
+async function serveAsWorker(context: ServiceContext, supervisor: Parent): Promise<number> {
   const { settings, host, reread } = context
   const orders = workerOrders(host, supervisor, stopDelayMs(settings))
   const own = (): MetricFamily[] => bridge?.families() ?? []
@@ -127,11 +130,11 @@ async function serveAsWorker(context: ServiceContext, supervisor: Supervisor): P
   bridge = await listen(context, { sharesPort: true, allFamilies })
   if (!bridge) return 1
   // The supervisor has logged the problems already.
-  supervisor.onMessage(async ({ kind }) => {
-    const changed = kind === 'reload' ? await reread(() => {}) : null
+  supervisor.onMessage(({ kind }) => {
+    const changed = kind === 'reload' ? reread(() => {}) : null
     if (changed) bridge.reload(changed)
   })
-  supervisor.send({ kind: 'listening', url: bridge.url, port: bridge.port })
+  supervisor.send({ kind: 'listening' })
 
   const delayMs = await orders.stop
   return Promise.race([drain(bridge, settings, delayMs).then(() => 0), orders.abort])
@@ -145,7 +148,6 @@ async function drain(bridge: Bridge, settings: Settings, delayMs: number): Promi
 
 /** The bridge; null when the address can't be used, and stderr tells why. */
 async function listen(context: ServiceContext, options: BridgeOptions): Promise<Bridge | null> {
-  const { startBridge } = await import('../service/bridge.ts')
   const { settings, host, output } = context
   return listenAt(publicAddress(settings), 'listen', host, () =>
     startBridge(settings, host, output.log, { logLinesDropped: output.dropped, ...options }),

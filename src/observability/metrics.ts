@@ -23,7 +23,7 @@ export interface ProcessUsage {
   startedAtSeconds: number
 }
 
-/** Counts what happens in this process. Counting takes some ten nanoseconds; texts are made when metrics are read. */
+/** Counts what happens in this process. */
 export type Metrics = ReturnType<typeof createMetrics>
 
 const secondsBounds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
@@ -31,79 +31,43 @@ const sizeBounds = [1, 2, 5, 10, 25, 50, 100, 250, 1000]
 const countedMethods = new Set(['GET', 'HEAD', 'PUT', 'POST', 'DELETE', 'OPTIONS'])
 
 export function createMetrics(sources: MetricsSources) {
-  const registry = new Registry()
-  const requests = registry.counter('sync_bridge_requests_total', 'Answered requests', [
-    'route',
-    'method',
-    'status',
-  ])
-  const requestSeconds = registry.histogram(
-    'sync_bridge_request_duration_seconds',
-    'Until the answer begins',
+  const { counter, histogram, families } = createRegistry()
+  const requests = counter('requests_total', 'Answered requests', 'route method status')
+  const requestSeconds = histogram('request_duration_seconds', 'Time to first byte', secondsBounds, 'route')
+  const defect = counter('defects_total', 'Requests that met a defect of the bridge')
+  const upstreamCalls = counter('upstream_calls_total', 'Calls to upstream', 'target method result')
+  const upstreamSeconds = histogram(
+    'upstream_duration_seconds',
+    'Time to first byte of upstream',
     secondsBounds,
-    ['route'],
+    'target',
   )
-  const defect = registry.counter('sync_bridge_defects_total', 'Requests that met a defect of the bridge')
-  const upstreamCalls = registry.counter(
-    'sync_bridge_upstream_calls_total',
-    'Calls to token server and storage',
-    ['target', 'method', 'result'],
+  const credentials = counter('credentials_total', 'Sources of credentials', 'event', 'rejected-entry')
+  const redisError = counter('redis_errors_total', 'Redis errors', 'reason', 'unreachable timeout refused')
+  const circuitOpened = counter(
+    'circuit_breaker_openings_total',
+    'Openings of circuit breakers',
+    'target',
+    'token storage',
   )
-  const upstreamSeconds = registry.histogram(
-    'sync_bridge_upstream_duration_seconds',
-    'Until the answer of token server or storage begins',
-    secondsBounds,
-    ['target'],
+  const transaction = counter(
+    'transactions_total',
+    'Outcomes of writes',
+    'event',
+    'partial unknown unremoved',
   )
-  const credentials = registry.counter(
-    'sync_bridge_credentials_total',
-    'Where credentials came from, and what went wrong in the cache',
-    ['event'],
-    ['rejected-entry'],
-  )
-  const redisError = registry.counter(
-    'sync_bridge_redis_errors_total',
-    'Failed commands and connections of Redis',
-    ['reason'],
-    ['unreachable', 'timeout', 'refused', 'suspended'],
-  )
-  const circuitOpened = registry.counter(
-    'sync_bridge_circuit_breaker_openings_total',
-    'How often calls to a host were stopped because they kept failing',
-    ['target'],
-    ['token', 'storage'],
-  )
-  const transaction = registry.counter(
-    'sync_bridge_transactions_total',
-    'Outcomes of reads and writes',
-    ['event'],
-    ['partial', 'unknown'],
-  )
-  const batch = registry.histogram('sync_bridge_batch_requests', 'Sub-requests in a batch', sizeBounds)
-  const shed = registry.counter(
-    'sync_bridge_requests_shed_total',
-    'Requests rejected because of the load',
-    ['reason'],
-    ['limit', 'lag', 'user', 'memory', 'root-view', 'list', 'body-memory', 'slow-reader'],
-  )
-  const lagSeconds = registry.histogram(
-    'sync_bridge_event_loop_lag_seconds',
-    'How late the event loop is, ten times a second',
-    secondsBounds,
-  )
-
-  function countRequest(route: string, method: string, status: number): void {
-    requests(route, countedMethods.has(method) ? method : 'other', status)
-  }
+  const listBroken = counter('lists_broken_total', 'Lists that broke off after their beginning was sent')
+  const batch = histogram('batch_requests', 'Sub-requests in a batch', sizeBounds)
+  const shedReasons = 'limit lag user memory root-view body-memory slow-reader'
+  const shed = counter('requests_shed_total', 'Requests rejected under load', 'reason', shedReasons)
+  const lagSeconds = histogram('event_loop_lag_seconds', 'Lateness of the event loop', secondsBounds)
 
   return {
     /** An answered request. `route` is a kind of resource, never a path; `batch` stands for all of its sub-requests. */
     request(route: string, method: string, status: number, durationMs: number): void {
-      countRequest(route, method, status)
+      requests(route, countedMethods.has(method) ? method : 'other', status)
       requestSeconds(durationMs / 1000, route)
     },
-    /** A request was answered 503 before its path was looked at. */
-    refused: (method: string) => countRequest('none', method, 503),
     /** A call to upstream: its status, or how it failed; neither when it was aborted. */
     upstreamCall(
       target: string,
@@ -116,6 +80,8 @@ export function createMetrics(sources: MetricsSources) {
       upstreamSeconds(ms / 1000, target)
     },
     credentials,
+    /** A list has broken off after its beginning was sent. */
+    listBroken,
     redisError,
     /** A circuit breaker has opened, after having been closed. */
     circuitOpened,
@@ -128,119 +94,84 @@ export function createMetrics(sources: MetricsSources) {
     defect,
     /** How late the event loop was, at each look. */
     eventLoopLag: (ms: number) => lagSeconds(ms / 1000),
-    families: (): MetricFamily[] => [...registry.families(), ...readFamilies(sources)],
+    families: (): MetricFamily[] => [...families(), ...readFamilies(sources)],
   }
 }
 
-/** Values of labels are ours, never a client's, and are given in the order of their names. */
+/** A value of a label, which is ours and never a client's: it holds no bar, because bars join the values to a key. */
 type LabelValue = string | number
 
-/** The counters and histograms of this process. */
-class Registry {
-  readonly #families: (() => MetricFamily)[] = []
-
-  /** All of them, in the order in which they were made. */
-  families(): MetricFamily[] {
-    return this.#families.map((family) => family())
-  }
+/** The counters and histograms of this process, in the order in which they are made. */
+function createRegistry() {
+  const families: (() => MetricFamily)[] = []
 
   /**
-   * Makes a function that adds one. Prometheus sees an increase only of series that it has seen before, so those that
-   * alerts count exist from the start: the ones of the `first` values, and that of a counter without labels.
+   * Makes a function that adds one; `labels` names its labels. Prometheus sees an increase only of series that it has seen
+   * before, so those that alerts count exist from the start: the ones of the `first` values, and that of a counter without
+   * labels.
    */
-  counter(name: string, help: string, labelNames: string[] = [], first: LabelValue[] = []) {
-    const counters = this.#add({ name, help, type: 'counter' }, labelNames, () => new Counter())
-    if (labelNames.length === 0) counters.at([])
-    for (const value of first) counters.at([value])
-    return (...values: LabelValue[]): void => void (counters.at(values).value += 1)
+  function counter(ending: string, help: string, labels = '', first = '') {
+    const labelNames = wordsOf(labels)
+    const name = `sync_bridge_${ending}`
+    const values = new Map<string, number>()
+    const samples = () =>
+      Array.from(values, ([key, value]): Sample => [series(name, labelText(labelNames, key)), value])
+    families.push(() => ({ name, help, type: 'counter', merge: 'sum', samples: samples() }))
+    const add = (count: number, labels: LabelValue[]) => {
+      const key = labels.join('|')
+      values.set(key, (values.get(key) ?? 0) + count)
+    }
+    if (labelNames.length === 0) add(0, [])
+    for (const value of wordsOf(first)) add(0, [value])
+    return (...labels: LabelValue[]): void => add(1, labels)
   }
 
-  /** Makes a function that adds a value to a histogram. */
-  histogram(name: string, help: string, bounds: readonly number[], labelNames: string[] = []) {
-    const histograms = this.#add({ name, help, type: 'histogram' }, labelNames, () => new Histogram(bounds))
-    return (value: number, ...values: LabelValue[]): void => histograms.at(values).observe(value)
-  }
-
-  #add<Metric extends Counter | Histogram>(
-    head: Pick<MetricFamily, 'name' | 'help' | 'type'>,
-    labelNames: string[],
-    create: () => Metric,
-  ): Labelled<Metric> {
-    const metrics = new Labelled(create)
-    this.#families.push(() => ({
-      ...head,
+  /** Makes a function that counts a value by the first bound that it does not exceed, and adds it up. */
+  function histogram(ending: string, help: string, bounds: readonly number[], labels = '') {
+    const labelNames = wordsOf(labels)
+    const name = `sync_bridge_${ending}`
+    // The last count is of the values above all bounds.
+    const histograms = new Map<string, { sum: number; counts: number[] }>()
+    const samplesOf = ([key, { sum, counts }]: [string, { sum: number; counts: number[] }]): Sample[] => {
+      const labels = labelText(labelNames, key)
+      let count = 0
+      const buckets = [...bounds, '+Inf'].map((bound, index): Sample => {
+        count += counts[index]!
+        return [series(`${name}_bucket`, `${labels && `${labels},`}le="${bound}"`), count]
+      })
+      return [...buckets, [series(`${name}_sum`, labels), sum], [series(`${name}_count`, labels), count]]
+    }
+    families.push(() => ({
+      name,
+      help,
+      type: 'histogram',
       merge: 'sum',
-      samples: metrics.all().flatMap(([values, metric]) => {
-        const labels = labelNames.map((name, index) => `${name}="${values[index]}"`)
-        return metric.samples(head.name, labels)
-      }),
+      samples: [...histograms].flatMap(samplesOf),
     }))
-    return metrics
+    return (value: number, ...labels: LabelValue[]): void => {
+      const key = labels.join('|')
+      let histogram = histograms.get(key)
+      if (!histogram) histograms.set(key, (histogram = { sum: 0, counts: Array(bounds.length + 1).fill(0) }))
+      const place = bounds.findIndex((bound) => value <= bound)
+      histogram.counts[place === -1 ? bounds.length : place]! += 1
+      histogram.sum += value
+    }
   }
+
+  return { counter, histogram, families: () => families.map((family) => family()) }
 }
 
-/** Metrics by the values of their labels: a tree, because texts would cost more than counting does. */
-class Labelled<Metric> {
-  #metric: Metric | null = null
-  readonly #branches = new Map<LabelValue, Labelled<Metric>>()
-
-  constructor(private readonly create: () => Metric) {}
-
-  /** The metric with these label values, the same at every call. */
-  at(values: LabelValue[], depth = 0): Metric {
-    if (depth === values.length) return (this.#metric ??= this.create())
-    const value = values[depth]!
-    let branch = this.#branches.get(value)
-    if (branch === undefined) this.#branches.set(value, (branch = new Labelled(this.create)))
-    return branch.at(values, depth + 1)
-  }
-
-  all(): [LabelValue[], Metric][] {
-    const own: [LabelValue[], Metric][] = this.#metric === null ? [] : [[[], this.#metric]]
-    const further = Array.from(this.#branches, ([value, branch]) =>
-      branch.all().map(([values, metric]): [LabelValue[], Metric] => [[value, ...values], metric]),
-    )
-    return [...own, ...further.flat()]
-  }
+function wordsOf(text: string): string[] {
+  return text === '' ? [] : text.split(' ')
 }
 
-class Counter {
-  value = 0
-
-  samples(name: string, labels: string[]): Sample[] {
-    return [[series(name, labels), this.value]]
-  }
+function labelText(names: string[], key: string): string {
+  const values = key.split('|')
+  return names.map((name, index) => `${name}="${values[index]}"`).join(',')
 }
 
-/** Counts values by the first bound that they do not exceed, and adds them up. */
-class Histogram {
-  #sum = 0
-  /** For each bound by itself, not cumulated; the last counts the values above all bounds. */
-  readonly #counts: number[]
-
-  constructor(private readonly bounds: readonly number[]) {
-    this.#counts = Array.from({ length: bounds.length + 1 }, () => 0)
-  }
-
-  observe(value: number): void {
-    let place = 0
-    while (place < this.bounds.length && value > this.bounds[place]!) place++
-    this.#counts[place]! += 1
-    this.#sum += value
-  }
-
-  samples(name: string, labels: string[]): Sample[] {
-    let count = 0
-    const buckets = [...this.bounds, '+Inf'].map((bound, index): Sample => {
-      count += this.#counts[index]!
-      return [series(`${name}_bucket`, [...labels, `le="${bound}"`]), count]
-    })
-    return [...buckets, [series(`${name}_sum`, labels), this.#sum], [series(`${name}_count`, labels), count]]
-  }
-}
-
-function series(name: string, labels: string[]): string {
-  return labels.length === 0 ? name : `${name}{${labels.join(',')}}`
+function series(name: string, labels: string): string {
+  return labels === '' ? name : `${name}{${labels}}`
 }
 
 function readFamilies(sources: MetricsSources): MetricFamily[] {
@@ -253,7 +184,7 @@ function readFamilies(sources: MetricsSources): MetricFamily[] {
   ])
   const build: Sample[] = [[`sync_bridge_build_info{version="${version}",commit="${commit}"}`, 1]]
   return [
-    { ...gauge(breakers, 'Hosts that are not called, or with one call at a time', 0), samples: states },
+    { ...gauge(breakers, 'Open and half-open circuit breakers', 0), samples: states },
     gauge(
       'sync_bridge_requests_in_flight',
       'Requests whose answers have not been sent completely',

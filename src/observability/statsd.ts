@@ -26,67 +26,59 @@ export interface Statsd {
 // An Ethernet frame holds this much beside the headers of IPv6 and UDP.
 const maxDatagramBytes = 1400
 const flushMs = 100
-/** Datagrams beyond this number between two flushes are dropped. */
-const maxQueuedDatagrams = 100
+/** Durations beyond this number between two flushes are dropped. */
+const maxQueuedLines = 3000
 const reopenFlushes = 100
 
 export function createStatsd({ prefix, open, every }: StatsdOptions): Statsd {
   const start = prefix === '' ? '' : `${prefix.replace(/[^\w-]{1,16}$/, '').replace(/[^\w.-]/g, '_')}.`
   const counts = new Map<string, number>()
-  let datagrams: string[] = []
-  let last = ''
+  let durations: string[] = []
   let socket: DatagramSocket | null = null
-  let flushesUntilOpen = 0
-  let isOpening = false
+  let flushes = 0
   let isClosed = false
 
-  function append(line: string): void {
-    if (last.length + 1 + line.length <= maxDatagramBytes) {
-      last = last === '' ? line : `${last}\n${line}`
-      return
-    }
-    if (datagrams.length < maxQueuedDatagrams) datagrams.push(last)
-    last = line
-  }
-
   function flush(): void {
-    for (const [name, count] of counts) append(`${start}${name}:${count}|c`)
+    const lines = [...durations, ...Array.from(counts, ([name, count]) => `${start}${name}:${count}|c`)]
+    durations = []
     counts.clear()
-    if (last !== '') datagrams.push(last)
-    last = ''
-    const sending = datagrams
-    datagrams = []
-    if (socket) for (const datagram of sending) trySend(socket, datagram)
-    else if (sending.length > 0) tryOpen()
+    let datagram = ''
+    for (const line of lines) {
+      if (datagram.length + 1 + line.length > maxDatagramBytes) {
+        send(datagram)
+        datagram = ''
+      }
+      datagram += datagram === '' ? line : `\n${line}`
+    }
+    if (datagram !== '') send(datagram)
+    if (!socket && ++flushes % reopenFlushes === 0) tryOpen()
   }
 
-  function trySend(to: DatagramSocket, datagram: string): void {
+  function send(datagram: string): void {
     try {
-      to.send(datagram)
+      socket?.send(datagram)
     } catch {
       // No process listens there at the moment.
     }
   }
 
   function tryOpen(): void {
-    if (isOpening || flushesUntilOpen-- > 0) return
-    isOpening = true
-    open()
-      .then(
-        (opened) => {
-          if (isClosed) opened.close()
-          else socket = opened
-        },
-        () => void (flushesUntilOpen = reopenFlushes),
-      )
-      .finally(() => (isOpening = false))
+    void open().then(
+      (opened) => {
+        if (isClosed || socket) opened.close()
+        else socket = opened
+      },
+      () => {},
+    )
   }
 
   tryOpen()
   const stop = every(flushMs, flush)
   return {
     count: (name) => void counts.set(name, (counts.get(name) ?? 0) + 1),
-    time: (name, ms) => append(`${start}${name}:${Math.round(ms)}|ms`),
+    time(name, ms) {
+      if (durations.length < maxQueuedLines) durations.push(`${start}${name}:${Math.round(ms)}|ms`)
+    },
     close() {
       if (isClosed) return
       flush()

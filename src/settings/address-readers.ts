@@ -1,39 +1,35 @@
+import { isIP, isIPv6 } from 'node:net'
+
 import { readRedisAddress } from '../credentials/redis-address.ts'
-import { caBundle, quote } from './readers.ts'
+import { caBundle, misfit, reader } from './readers.ts'
 
 import type { RedisAddress } from '../credentials/redis-address.ts'
 import type { Reader } from './readers.ts'
 
 /** An address to listen on: a host name, an IPv4 or an IPv6 address, the last with or without brackets. */
-export const listeningHost: Reader<string> = (given) => {
-  const bare = /^\[(.*)\]$/.exec(given)?.[1] ?? given
-  if (isHost(bare)) return { value: bare }
-  return { problem: `${quote(given)} is not an address`, remedy: 'write an IP address or a host name' }
-}
+export const listeningHost = reader('is not an address', 'write an IP address or a host name', (text) => {
+  const bare = /^\[(.*)\]$/.exec(text)?.[1] ?? text
+  return isHost(bare) ? bare : null
+})
 
 /** HOST:PORT to listen on. */
-export const listeningAddress: Reader<{ host: string; port: number }> = (given) => {
-  const address = splitHost(given)
-  if (address?.port) return { value: { host: address.host, port: address.port } }
-  const remedy = 'write HOST:PORT, such as 127.0.0.1:9100'
-  return { problem: `${quote(given)} is not an address with a port`, remedy }
-}
+export const listeningAddress = reader(
+  'is not an address with a port',
+  'write HOST:PORT, such as 127.0.0.1:9100',
+  splitHostAndPort,
+)
 
 /** HOST or HOST:PORT as it stands in a URL. */
-export const publicHost: Reader<string> = (given) => {
-  if (splitHost(given)) return { value: given.toLowerCase() }
-  const remedy = 'write the host name, with :PORT if it is not the usual one, without http:// and path'
-  return { problem: `${quote(given)} is not a host`, remedy }
-}
+export const publicHost = reader(
+  'is not a host',
+  'write the host name, with :PORT if it is not the usual one, without http:// and path',
+  (text) => (splitHost(text) ? text.toLowerCase() : null),
+)
 
 /** Any absolute http(s) URL, as shown to clients. */
-export const link: Reader<string> = (given) => {
-  if (httpUrl(given)) return { value: given }
-  return {
-    problem: `${quote(given)} is not a URL`,
-    remedy: 'write a URL that begins with https:// or http://',
-  }
-}
+export const link = reader('is not a URL', 'write a URL that begins with https:// or http://', (text) =>
+  httpUrl(text) ? text : null,
+)
 
 /**
  * The base address of a token server, without a trailing slash and without the `/1.0/sync/1.5` that administrators
@@ -42,14 +38,10 @@ export const link: Reader<string> = (given) => {
 export const tokenServerUrl: Reader<string> = (given) => {
   const remedy = 'write a URL such as https://token.example.org, without user name, query and fragment'
   const url = httpUrl(given)
-  if (!url) return { problem: `${quoteUnlessSecret(given)} is not an http(s) URL`, remedy }
+  if (!url) return misfit(given, 'is not an http(s) URL', remedy)
   if (url.username || url.password) return { problem: 'contains a user name or password', remedy }
   if (given.includes('?') || given.includes('#')) return { problem: 'contains a query or fragment', remedy }
-  const path = url.pathname
-    .replace(/\/{1,16}$/, '')
-    .replace(/\/1\.0\/sync\/1\.5$/, '')
-    .replace(/\/{1,16}$/, '')
-  return { value: url.origin + path }
+  return { value: url.origin + url.pathname.replace(/\/{0,16}(\/1\.0\/sync\/1\.5)?\/{0,16}$/, '') }
 }
 
 /** Where the shared cache is. Never quoted in a problem: it may contain a password. `?cacert=` names a PEM file. */
@@ -83,7 +75,7 @@ export const origins: Reader<Set<string> | null> = (given) => {
     // Extensions of browsers have origins of their own schemes, which the URL standard calls opaque.
     const origin = url && (url.origin === 'null' ? `${url.protocol}//${url.host}` : url.origin)
     const plain = url?.host && (bare === origin || bare === `${origin}:${usualPorts.get(url.protocol)}`)
-    if (!origin || !plain) return { problem: `${quoteUnlessSecret(item)} is not an origin`, remedy }
+    if (!origin || !plain) return misfit(item, 'is not an origin', remedy)
     value.add(origin)
   }
   return { value }
@@ -95,20 +87,18 @@ const usualPorts = new Map([
 ])
 
 /** udp://HOST:PORT */
-export const udpAddress: Reader<{ host: string; port: number }> = (given) => {
-  const address = splitHost(/^udp:\/\/([^/]+)\/?$/.exec(given)?.[1] ?? '')
-  if (address?.port) return { value: { host: address.host, port: address.port } }
-  return { problem: `${quoteUnlessSecret(given)} is not a UDP address`, remedy: 'write udp://HOST:PORT' }
-}
-
-// The part of a URL before an @ may be a password.
-function quoteUnlessSecret(given: string): string {
-  return given.includes('@') ? 'the value' : quote(given)
-}
+export const udpAddress = reader('is not a UDP address', 'write udp://HOST:PORT', (text) =>
+  splitHostAndPort(/^udp:\/\/([^/]+)\/?$/.exec(text)?.[1] ?? ''),
+)
 
 function httpUrl(given: string): URL | null {
   if (!/^https?:\/\/[^\s/]/i.test(given) || /[\s\\\x00-\x1f]/.test(given) || !URL.canParse(given)) return null
   return new URL(given)
+}
+
+function splitHostAndPort(given: string): { host: string; port: number } | null {
+  const { host, port } = splitHost(given) ?? {}
+  return host && port ? { host, port } : null
 }
 
 function splitHost(given: string): { host: string; port: number | null } | null {
@@ -117,30 +107,14 @@ function splitHost(given: string): { host: string; port: number | null } | null 
   const [, ipv6, name, digits] = match
   const port = digits === undefined ? null : Number(digits)
   if (port !== null && (port < 1 || port > 65535)) return null
-  if (ipv6 !== undefined) return isIPv6(ipv6) ? { host: ipv6, port } : null
-  return isIPv4(name!) || isHostName(name!) ? { host: name!, port } : null
+  if (ipv6 === undefined) return isHost(name!) ? { host: name!, port } : null
+  return isIPv6(ipv6) ? { host: ipv6, port } : null
 }
 
-function isHost(bare: string): boolean {
-  return isIPv4(bare) || isIPv6(bare) || isHostName(bare)
-}
-
-function isHostName(given: string): boolean {
+/** Whether it is an IP address without brackets, or a host name. */
+function isHost(given: string): boolean {
+  if (isIP(given) !== 0) return true
   if (given.length > 253 || /^[\d.]+$/.test(given)) return false
-  return given
-    .replace(/\.$/, '')
-    .split('.')
-    .every((label) => /^[a-zA-Z0-9_]([a-zA-Z0-9_-]{0,61}[a-zA-Z0-9_])?$/.test(label))
-}
-
-// Loading node:net for these would slow down every start.
-function isIPv4(given: string): boolean {
-  return /^(?:(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)(?:\.(?!$)|$)){4}$/.test(given)
-}
-
-function isIPv6(given: string): boolean {
-  const address = given.replace(/%[\w.-]{1,15}$/, '')
-  return (
-    /^[0-9a-fA-F:.]{2,45}$/.test(address) && address.includes(':') && URL.canParse(`http://[${address}]/`)
-  )
+  const labels = given.replace(/\.$/, '').split('.')
+  return labels.every((label) => /^[a-zA-Z0-9_]([a-zA-Z0-9_-]{0,61}[a-zA-Z0-9_])?$/.test(label))
 }

@@ -1,9 +1,10 @@
+import { X509Certificate } from 'node:crypto'
+import { isAbsolute, join } from 'node:path'
+
 import { quoteText } from '../observability/log.ts'
 
-import type * as Crypto from 'node:crypto'
-
 /** What a setting's text means, or what is wrong with it and how to write it instead. */
-type Reading<T> = { value: T } | { problem: string; remedy: string }
+export type Reading<T> = { value: T } | { problem: string; remedy: string }
 
 /** What reading a setting may need beside its text. */
 export interface ReadingContext {
@@ -16,15 +17,23 @@ export interface ReadingContext {
 /** Turns the text of a setting, trimmed, into its value. Strict: nothing is guessed, nothing rounded. */
 export type Reader<T> = (text: string, context: ReadingContext) => Reading<T>
 
+/** Reads a text by a function that answers null where it can't. `problem` says what the text is instead: `is not a date`. */
+export function reader<T>(problem: string, remedy: string, read: (text: string) => T | null): Reader<T> {
+  return (text) => {
+    const value = read(text)
+    return value === null ? misfit(text, problem, remedy) : { value }
+  }
+}
+
+/** A problem that quotes the text, unless that may hold a password, as the part of an address before an @ does. */
+export function misfit(text: string, problem: string, remedy: string): Reading<never> {
+  return { problem: `${text.includes('@') ? 'the value' : quote(text)} ${problem}`, remedy }
+}
+
 /** A whole number in decimal digits. */
 export function integer(minimum: number, maximum: number): Reader<number> {
   const remedy = `write a number from ${minimum} to ${maximum}`
-  return (text) => {
-    if (!/^[+-]?\d{1,15}$/.test(text)) return { problem: `${quote(text)} is not an integer`, remedy }
-    const value = Number(text)
-    if (value < minimum || value > maximum) return { problem: `${quote(text)} is out of range`, remedy }
-    return { value }
-  }
+  return number(/^[+-]?\d{1,15}$/, 'is not an integer', minimum, maximum, remedy)
 }
 
 /** A whole number of seconds where 0 means the same as leaving the setting out. */
@@ -39,40 +48,51 @@ export function secondsOrNone(maximum: number): Reader<number | null> {
 /** A time span in seconds, above zero unless zero is allowed; a fraction may be given to the millisecond. */
 export function seconds(maximum: number, least: 'above 0' | 'from 0' = 'above 0'): Reader<number> {
   const remedy = `write a number of seconds ${least}${least === 'above 0' ? ' and up' : ''} to ${maximum}`
+  const minimum = least === 'above 0' ? 0.001 : 0
+  return number(/^[+-]?\d{1,9}(\.\d{1,3})?$/, 'is not a number', minimum, maximum, remedy)
+}
+
+function number(
+  form: RegExp,
+  problem: string,
+  minimum: number,
+  maximum: number,
+  remedy: string,
+): Reader<number> {
   return (text) => {
-    if (!/^[+-]?\d{1,9}(\.\d{1,3})?$/.test(text)) return { problem: `${quote(text)} is not a number`, remedy }
+    if (!form.test(text)) return misfit(text, problem, remedy)
     const value = Number(text)
-    const isTooSmall = least === 'above 0' ? value <= 0 : value < 0
-    if (isTooSmall || value > maximum) return { problem: `${quote(text)} is out of range`, remedy }
-    return { value }
+    return value < minimum || value > maximum ? misfit(text, 'is out of range', remedy) : { value }
   }
 }
 
-const truths = new Map([
+/** Another reader's value, or none where the text is empty. */
+export function orNone<T>(read: Reader<T>): Reader<T | null> {
+  return (text, context) => (text === '' ? { value: null } : read(text, context))
+}
+
+const booleans = new Map([
   ...['true', 'on', 'yes', '1'].map((word) => [word, true] as const),
   ...['false', 'off', 'no', '0'].map((word) => [word, false] as const),
 ])
 
 /** `true`, `on`, `yes`, `1` or `false`, `off`, `no`, `0`, in any case. Anything else is a problem: a typo must not allow writes. */
-export const boolean: Reader<boolean> = (text) => {
-  const value = truths.get(text.toLowerCase())
-  if (value !== undefined) return { value }
-  return { problem: `${quote(text)} is neither true nor false`, remedy: 'write true or false' }
-}
+export const boolean = reader(
+  'is neither true nor false',
+  'write true or false',
+  (text) => booleans.get(text.toLowerCase()) ?? null,
+)
 
 /** One of a few words. */
-export function choice<T extends string>(...words: T[]): Reader<T> {
-  return (text) => {
-    const value = words.find((word) => word === text)
-    if (value !== undefined) return { value }
-    return { problem: `${quote(text)} is none of the choices`, remedy: `write ${words.join(' or ')}` }
-  }
+export function choice<T extends string>(...choices: T[]): Reader<T> {
+  const remedy = `write ${choices.join(' or ')}`
+  return reader('is none of the choices', remedy, (text) => choices.find((word) => word === text) ?? null)
 }
 
 /** One line of text. */
-export const text: Reader<string> = (given) => {
+export const text: Reader<string> = (given, context) => {
   if (given === '') return { problem: 'is empty', remedy: 'write a text' }
-  return prefix(given, noFiles)
+  return prefix(given, context)
 }
 
 /** One line of text that may be empty. */
@@ -84,10 +104,9 @@ export const prefix: Reader<string> = (given) => {
 }
 
 /** The MAJOR.MINOR of the exposed protocol, kept as text: 1.10 is not 1.1. */
-export const apiVersion: Reader<string> = (given) => {
-  if (/^(0|[1-9]\d{0,3})\.(0|[1-9]\d{0,3})$/.test(given)) return { value: given }
-  return { problem: `${quote(given)} is not a version`, remedy: 'write MAJOR.MINOR, such as 1.5' }
-}
+export const apiVersion = reader('is not a version', 'write MAJOR.MINOR, such as 1.5', (text) =>
+  /^(0|[1-9]\d{0,3})\.(0|[1-9]\d{0,3})$/.test(text) ? text : null,
+)
 
 const publishedSecrets = [
   '0123456789abcdef',
@@ -98,7 +117,7 @@ const publishedSecrets = [
 
 /** 32 bytes as 64 hexadecimal characters. Refuses values that are obviously not random; never quotes the value. */
 export const secretBytes: Reader<Uint8Array> = (given) => {
-  const remedy = 'write 64 hexadecimal characters without quotes; "sync-bridge init" makes a fresh secret'
+  const remedy = 'write 64 hexadecimal characters; "sync-bridge init" makes a fresh secret'
   if (given === '') return { problem: 'is empty', remedy }
   if (!/^[0-9a-fA-F]*$/.test(given)) return { problem: 'is not hexadecimal', remedy }
   if (given.length !== 64) return { problem: `has ${given.length} characters instead of 64`, remedy }
@@ -121,7 +140,7 @@ export const caBundle: Reader<CaBundle> = (given, { folder, readFile }) => {
   const remedy =
     'name a PEM file with at least one certificate, or remove the setting to trust the usual authorities'
   if (given === '') return { problem: 'is empty', remedy }
-  const path = fileIn(folder ?? '', given)
+  const path = isAbsolute(given) ? given : join(folder ?? '', given)
   let pem: string
   try {
     pem = readFile(path)
@@ -136,36 +155,20 @@ export const caBundle: Reader<CaBundle> = (given, { folder, readFile }) => {
   return { problem: `${which} cannot be read`, remedy }
 }
 
-/** The moment when the service ends: as it was written, and in ms since 1970. A date alone begins at 00:00 UTC. */
-interface EndOfService {
-  text: string
-  atMs: number
-}
-
 const dateForm = /^(\d{4}-\d\d-\d\d)(?:T\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?(?:Z|[+-]\d\d:\d\d))?$/
 
-/** An ISO 8601 date, or date and time with its zone. */
-export const isoDate: Reader<EndOfService> = (given) => {
-  const day = dateForm.exec(given)?.[1]
-  const atMs = day === undefined ? Number.NaN : Date.parse(given)
-  if (Number.isFinite(atMs) && isCalendarDay(day!)) return { value: { text: given, atMs } }
-  const remedy = 'write a day such as 2031-12-31, or a moment with its zone such as 2031-12-31T12:00:00Z'
-  return { problem: `${quote(given)} is not a date`, remedy }
-}
-
-// File names as POSIX writes them. Loading node:path would cost 2 ms of a start that takes 30 ms.
-
-/** The folder that a file is in; empty for the current one. */
-export function folderOf(path: string): string {
-  const slash = path.lastIndexOf('/')
-  return slash === 0 ? '/' : path.slice(0, Math.max(slash, 0))
-}
-
-/** The file of that name in a folder; an absolute name is one in any folder. */
-export function fileIn(folder: string, name: string): string {
-  if (name.startsWith('/') || folder === '') return name
-  return folder.endsWith('/') ? folder + name : `${folder}/${name}`
-}
+/** An ISO 8601 date, which begins at 00:00 UTC, or date and time with its zone: as it was written, and in ms since 1970. */
+export const isoDate = reader(
+  'is not a date',
+  'write a day such as 2031-12-31, or a moment with its zone such as 2031-12-31T12:00:00Z',
+  (text) => {
+    const day = dateForm.exec(text)?.[1]
+    const atMs = day === undefined ? Number.NaN : Date.parse(text)
+    // The 30th of February parses as a day in March.
+    const isDay = Number.isFinite(atMs) && new Date(`${day}T00:00Z`).toISOString().startsWith(day!)
+    return isDay ? { text, atMs } : null
+  },
+)
 
 /** Shows a value in a problem: on one line, and cut to a readable length. */
 export function quote(given: string): string {
@@ -184,21 +187,8 @@ export function reasonOf(cause: unknown): string {
   return reasons[code] ?? (code || 'unknown reason')
 }
 
-const noFiles: ReadingContext = {
-  folder: null,
-  readFile: () => '',
-}
-
-// The 30th of February parses as a day in March.
-function isCalendarDay(day: string): boolean {
-  const date = new Date(`${day}T00:00:00Z`)
-  return Number.isFinite(date.getTime()) && date.toISOString().startsWith(day)
-}
-
 function isCertificate(pem: string): boolean {
   try {
-    // Loading node:crypto takes a third of a start, so only settings with a bundle load it.
-    const { X509Certificate } = require('node:crypto') as typeof Crypto
     return new X509Certificate(pem).raw.length > 0
   } catch {
     return false

@@ -16,6 +16,7 @@ import {
   choice,
   integer,
   isoDate,
+  orNone,
   prefix,
   seconds,
   secondsOrNone,
@@ -31,20 +32,18 @@ export interface Setting<T, Default extends string | null | typeof required> {
   /** The default, as a file would have it. Null: none. `required`: the operator has to give one. */
   initial: Default
   meaning: string
-  /** An example for a setting without a default. */
+  /** An example where the default is none, or says little. */
   example?: string
   /** Its value is never shown. It may also come from a file of its name in systemd's credentials directory. */
   secret?: true
-  /** Whether the empty text is refused, although "none" is the default. */
-  refusesEmpty?: true
-  /** Whether a reload applies it to the running service; the others need a restart. */
-  reloads?: true
 }
 
 export type AnySetting = Setting<unknown, string | null | typeof required>
 
 /** Stands in place of a default for a setting that has to be given. */
 export const required = Symbol('required')
+
+const levels = choice('debug', 'info', 'warning', 'error')
 
 /**
  * Every setting, in the order in which it is shown, by its name in the file; `service.<name>` there and
@@ -54,148 +53,75 @@ export const settingsSchema = {
   host: setting(listeningHost, '127.0.0.1', 'Address to listen on'),
   port: setting(integer(0, 65535), '8000', 'Port to listen on; 0 takes a free one'),
   workers: setting(integer(1, 256), '1', 'Processes that share the port'),
-  worker_timeout_seconds: setting(
-    seconds(3600),
-    '10',
-    'A worker that gives no sign of life for so long is replaced; counts with several workers only',
-  ),
-  http_scheme: setting(choice('http', 'https'), null, 'Scheme of generated URLs; none: http', {
-    example: 'https',
-  }),
-  http_host: setting(
-    publicHost,
-    null,
-    "Public address in generated URLs; none: the request's validated Host",
-    {
-      example: 'sync.example.org',
-    },
-  ),
-  http_api_version: setting(
-    apiVersion,
-    '1.5',
-    'Version shown to clients; its first number is the URL prefix',
-  ),
+  worker_timeout_seconds: setting(seconds(3600), '10', 'Replaces a worker that is silent for this long'),
+  http_scheme: optional(choice('http', 'https'), 'https', 'Scheme of generated URLs; none: http'),
+  http_host: optional(publicHost, 'sync.example.org', "Public address in URLs; none: the request's Host"),
+  http_api_version: setting(apiVersion, '1.5', 'Version for clients; its first number begins every path'),
   project_name: setting(text, 'Sync Bridge', 'Name shown in the root view'),
-  project_docs: setting(link, null, "Documentation linked from the root view; none: the bridge's own pages", {
-    example: 'https://example.org/docs',
-  }),
-  error_info_link: setting(link, null, 'Link in answers about a defect of the service', {
-    example: 'https://example.org/help',
-  }),
-  token_server_url: setting(
+  project_docs: optional(link, 'https://example.org/docs', "Link to documentation; none: the bridge's own"),
+  error_info_link: optional(link, 'https://example.org/help', 'Link in answers about a defect'),
+  token_server_url: mandatory(
     tokenServerUrl,
-    required,
+    'https://token.example.org',
     'Token server, with or without a trailing slash or /1.0/sync/1.5',
-    { example: 'https://token.example.org' },
   ),
-  token_server_heartbeat_timeout_seconds: setting(seconds(600), '5', 'How long a health probe may take'),
-  upstream_timeout_seconds: setting(
-    seconds(3600),
-    '20',
-    'How long upstream may take to the first byte of an answer',
-  ),
-  request_timeout_seconds: setting(
-    seconds(3600),
-    '30',
-    'How long a request may take before its body streams',
-  ),
+  token_server_heartbeat_timeout_seconds: setting(seconds(600), '5', 'Timeout of a health probe'),
+  upstream_timeout_seconds: setting(seconds(3600), '20', 'How long upstream may take to begin an answer'),
+  request_timeout_seconds: setting(seconds(3600), '30', 'How long the service may take to begin an answer'),
+  upstream_http2: setting(boolean, 'true', 'HTTP/2 to upstream, where it is offered over TLS'),
+  // The empty text is refused: it would look like a bundle that trusts nobody, and would trust the usual authorities.
   certificate_ca_bundle: setting(
     caBundle,
     null,
     'PEM file; when set, TLS to upstream trusts only it; relative to this file',
-    { example: 'ca.pem', refusesEmpty: true, reloads: true },
+    'ca.pem',
   ),
-  cache_backend: setting(
-    choice('redis', 'memory'),
-    'redis',
-    'Where credentials are remembered: redis, or memory',
-  ),
+  cache_backend: setting(choice('redis', 'memory'), 'redis', 'Cache of credentials: redis or memory'),
   cache_url: setting(
     cacheUrl,
     'redis://127.0.0.1:6379/0',
     'Redis: redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://',
+    'rediss://:PASSWORD@redis.example.org/0?cacert=redis-ca.pem',
   ),
-  cache_prefix: setting(prefix, 'sync-bridge:', 'Begins every key in the cache'),
-  cache_hmac_secret: setting(secretBytes, required, 'Encrypts the cache: 64 hexadecimal characters', {
-    secret: true,
-  }),
-  cache_hmac_secret_previous: setting(
-    secretBytes,
-    null,
-    'Still decrypts the cache, while the secret is replaced',
-    {
-      secret: true,
-      example: '64 hexadecimal characters',
-    },
-  ),
-  cache_credentials_ttl_seconds: setting(
-    integer(1, 86_400),
-    '300',
-    'How long credentials are remembered at most',
-  ),
+  cache_prefix: setting(prefix, 'sync-bridge:', 'Prefix of every key in the cache'),
+  cache_hmac_secret: secret(secretBytes, required, 'Encrypts the cache: 64 hexadecimal characters'),
+  cache_hmac_secret_previous: secret(orNone(secretBytes), null, 'Still decrypts the cache, for a rotation'),
+  cache_credentials_ttl_seconds: setting(integer(1, 86_400), '300', 'How long credentials are cached'),
   batch_max_requests: setting(integer(1, 1000), '25', 'Requests in one batch at most'),
-  readonly: setting(boolean, 'false', 'Refuses every write, whatever the settings of collections say', {
-    reloads: true,
-  }),
-  retry_after_seconds: setting(
-    integer(1, 86_400),
-    '30',
-    'Pause that clients are asked to make after a failure',
-    { reloads: true },
+  readonly: setting(boolean, 'false', 'Refuses every write, whatever the settings of collections say'),
+  retry_after_seconds: setting(integer(1, 86_400), '30', 'Retry-After of failures, at least'),
+  backoff: optional(secondsOrNone(86_400), '60', 'Backoff: seconds that clients are asked to stay away'),
+  eos: optional(isoDate, '2031-12-31', 'End of service: a day, or a moment with its zone'),
+  eos_message: optional(text, 'The service moves.', 'Tells clients about the end of service'),
+  eos_url: optional(link, 'https://example.org/end', 'Where clients read about the end of service'),
+  cors_origins: setting(
+    origins,
+    '*',
+    'Origins of web pages that may ask, separated by commas; * for all',
+    'https://app.example.org, moz-extension://0a1b2c3d',
   ),
-  backoff: setting(secondsOrNone(86_400), null, 'Seconds that clients are asked to stay away', {
-    example: '60',
-    reloads: true,
-  }),
-  eos: setting(isoDate, null, 'Day or moment when the service ends', {
-    example: '2031-12-31',
-    reloads: true,
-  }),
-  eos_message: setting(text, null, 'Tells clients about the end', {
-    example: 'The service moves.',
-    reloads: true,
-  }),
-  eos_url: setting(link, null, 'Where clients read about the end', {
-    example: 'https://example.org/end',
-    reloads: true,
-  }),
-  cors_origins: setting(origins, '*', 'Origins of web pages that may ask, separated by commas; * for all', {
-    reloads: true,
-  }),
-  cors_max_age_seconds: setting(integer(0, 86_400), '3600', 'How long browsers may remember a preflight', {
-    reloads: true,
-  }),
+  cors_max_age_seconds: setting(integer(0, 86_400), '3600', 'How long browsers may remember a preflight'),
   max_request_bytes: setting(integer(1, 8_388_608), '8388608', 'Size of a request body at most'),
-  max_concurrent_requests: setting(
-    integer(1, 100_000),
-    '512',
-    'Requests under way at most, in each process; a batch counts as all that are in it',
-  ),
+  max_concurrent_requests: setting(integer(1, 100_000), '2048', 'Concurrent requests in each process'),
   max_concurrent_requests_per_user: setting(
     integer(0, 100_000),
     '8',
-    'Lists that are sent to one user at a time, and of all requests while more than 80 % are taken; 0: no limit',
+    'Concurrent lists per user; above 80 % load, concurrent requests per user; 0: no limit',
   ),
   max_event_loop_lag_ms: setting(
     integer(0, 60_000),
     '400',
-    'Fewer requests are admitted while the process is that late; 0: no matter how late',
+    'Admits fewer requests while the event loop is late by this much; 0: no limit',
   ),
   logging_renderer: setting(choice('json', 'text'), 'json', 'json for machines, text for people'),
-  logging_level: setting(
-    choice('debug', 'info', 'warning', 'error'),
-    'info',
-    'debug, info, warning or error',
-    { reloads: true },
-  ),
-  statsd_url: setting(udpAddress, null, 'Where metrics are sent', { example: 'udp://127.0.0.1:8125' }),
-  statsd_prefix: setting(prefix, 'sync-bridge', 'Begins every name sent to statsd'),
+  logging_level: setting(levels, 'info', 'Least level that is logged: debug, info, warning or error'),
+  statsd_url: optional(udpAddress, 'udp://127.0.0.1:8125', 'Where metrics are sent'),
+  statsd_prefix: setting(prefix, 'sync-bridge', 'Prefix of every name sent to statsd'),
   metrics_enabled: setting(boolean, 'true', 'Serves Prometheus metrics at /__metrics__'),
-  metrics_listen: setting(
+  metrics_listen: optional(
     listeningAddress,
-    null,
+    '127.0.0.1:9100',
     'Address and port that serve /__metrics__ instead of the public port',
-    { example: '127.0.0.1:9100' },
   ),
   docs_enabled: setting(boolean, 'true', 'Serves the API documentation at /docs'),
   explorer_enabled: setting(
@@ -208,11 +134,7 @@ export const settingsSchema = {
     'false',
     'Answers an empty list of changes with the ETag asked from, so that kinto.js survives deletions',
   ),
-  reuse_port: setting(
-    boolean,
-    'false',
-    'Shares the port with another instance, so that one can take over from the other',
-  ),
+  reuse_port: setting(boolean, 'false', 'Shares the port with another instance, which can then take over'),
   shutdown_delay_seconds: setting(
     seconds(3600, 'from 0'),
     '0',
@@ -220,6 +142,20 @@ export const settingsSchema = {
   ),
   shutdown_grace_seconds: setting(seconds(3600), '35', 'How long requests may take to end after SIGTERM'),
 }
+
+/** The settings that a reload applies to the running service; the others need a restart. */
+export const reloadable: ReadonlySet<string> = new Set<SettingName>([
+  'certificate_ca_bundle',
+  'readonly',
+  'retry_after_seconds',
+  'backoff',
+  'eos',
+  'eos_message',
+  'eos_url',
+  'cors_origins',
+  'cors_max_age_seconds',
+  'logging_level',
+])
 
 export type SettingName = keyof typeof settingsSchema
 
@@ -230,21 +166,10 @@ export const collectionSettings = {
 } as const
 
 /** The collections that Firefox keeps. */
-export const firefoxCollections = [
-  'addons',
-  'addresses',
-  'bookmarks',
-  'clients',
-  'creditcards',
-  'crypto',
-  'extension-storage',
-  'forms',
-  'history',
-  'meta',
-  'passwords',
-  'prefs',
-  'tabs',
-]
+export const firefoxCollections =
+  'addons addresses bookmarks clients creditcards crypto extension-storage forms history meta passwords prefs tabs'.split(
+    ' ',
+  )
 
 /** The collection, by its canonical name, and the method that a name stands for; null when it is no such setting. */
 export function collectionGate(name: string): { collection: string; method: 'put' | 'delete' } | null {
@@ -257,7 +182,25 @@ function setting<T, Default extends string | null | typeof required>(
   read: Reader<T>,
   initial: Default,
   meaning: string,
-  more: Pick<Setting<T, Default>, 'example' | 'secret' | 'refusesEmpty' | 'reloads'> = {},
+  example?: string,
 ): Setting<T, Default> {
-  return { read, initial, meaning, ...more }
+  return { read, initial, meaning, example }
+}
+
+/** A setting that has to be given. */
+function mandatory<T>(read: Reader<T>, example: string, meaning: string) {
+  return setting(read, required as typeof required, meaning, example)
+}
+
+/** A setting without a default. The empty text leaves it out. */
+function optional<T>(read: Reader<T>, example: string, meaning: string) {
+  return setting(orNone(read), null, meaning, example)
+}
+
+function secret<T, Default extends null | typeof required>(
+  read: Reader<T>,
+  initial: Default,
+  meaning: string,
+) {
+  return { ...setting(read, initial, meaning, '64 hexadecimal characters'), secret: true as const }
 }

@@ -41,7 +41,7 @@ const introduction = [
   '# Settings of sync-bridge. A line is a setting or a comment; comments begin with # and have lines of their own.',
   '# Settings that are commented out show their defaults. Variables SERVICE_<NAME> of the environment override what',
   '# stands here. "sync-bridge check --config FILE" tells whether all is well.',
-  '# This file contains a secret: let nobody but the service read it.',
+  '# Upstream is the token server and the storage. This file contains a secret: let nobody but the service read it.',
 ]
 
 const settings = Object.entries<AnySetting>(settingsSchema)

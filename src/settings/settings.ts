@@ -1,5 +1,7 @@
-import { folderOf, quote } from './readers.ts'
-import { collectionGate, firefoxCollections, required, settingsSchema } from './schema.ts'
+import { dirname } from 'node:path'
+
+import { quote } from './readers.ts'
+import { collectionGate, firefoxCollections, reloadable, required, settingsSchema } from './schema.ts'
 import { collectSettings } from './sources.ts'
 import { nearest } from './spelling.ts'
 
@@ -35,7 +37,7 @@ type SettingsOutcome =
 export function readSettings(sources: SettingsSources): SettingsOutcome {
   const { given, problems, warnings } = collectSettings(sources)
   const context = {
-    folder: sources.file && folderOf(sources.file.path),
+    folder: sources.file && dirname(sources.file.path),
     readFile: sources.readFile,
   }
   const writable: Settings['writable'] = { put: new Set(), delete: new Set() }
@@ -69,7 +71,7 @@ export function readSettings(sources: SettingsSources): SettingsOutcome {
   return {
     settings,
     effective,
-    warnings: [...warnings, ...collectionWarnings(given), ...settingWarnings(settings)],
+    warnings: [...warnings, ...collectionWarnings(given)],
   }
 }
 
@@ -82,10 +84,10 @@ export function takeOver(running: Settings, read: Settings): { changed: string[]
   const changed = gateNames(running.writable).symmetricDifference(gateNames(read.writable))
   const waiting: string[] = []
   running.writable = read.writable
-  for (const [name, { reloads }] of Object.entries<AnySetting>(settingsSchema)) {
+  for (const name of Object.keys(settingsSchema)) {
     const key = camelCase(name) as keyof Settings
     if (Bun.deepEquals(running[key], read[key])) continue
-    if (!reloads) waiting.push(name)
+    if (!reloadable.has(name)) waiting.push(name)
     else {
       changed.add(name)
       Object.assign(running, { [key]: read[key] })
@@ -120,7 +122,6 @@ function readValue(
   report: (message: string, remedy: string) => void,
 ): unknown {
   if (text === null) return null
-  if (text === '' && setting.initial === null && !setting.refusesEmpty) return null
   const reading = setting.read(text, context)
   if ('value' in reading) return reading.value
   // Some other INI readers allow comments at the end of a line, so operators write them.
@@ -131,7 +132,7 @@ function readValue(
 }
 
 function lineOf({ where }: SettingsProblem): number {
-  const line = /:(\d+)$/.exec(where)?.[1]
+  const line = /:(\d+)$/.exec(where ?? '')?.[1]
   return line === undefined ? Number.MAX_SAFE_INTEGER : Number(line)
 }
 
@@ -145,32 +146,6 @@ function collectionWarnings(given: Map<string, { name: string; source: string }>
     const remedy = meant ? `did you mean ${meant}?` : `Firefox has ${firefoxCollections.join(', ')}`
     return [`${source}: service.${name}: Firefox has no collection ${quote(collection)}: ${remedy}`]
   })
-}
-
-/**
- * How many files and sockets one process may have open at a time: two for each request in flight, as many again for
- * clients that send, wait or are idle, and what the process has for itself.
- */
-export function fileDescriptorsNeeded({
-  maxConcurrentRequests,
-}: Pick<Settings, 'maxConcurrentRequests'>): number {
-  return 4 * maxConcurrentRequests + 512
-}
-
-/** Settings that are allowed, but rarely intended. */
-function settingWarnings(settings: Settings): string[] {
-  const doubtful: string[] = []
-  const loopback = /^(127\.|::1$|localhost\.?$)/i.test(settings.host)
-  if (!loopback && settings.httpScheme !== 'https') {
-    const remedy = 'put a server with TLS in front, and set service.http_scheme = https'
-    doubtful.push(
-      `service.host: ${settings.host} can be reached from other machines without encryption: ${remedy}`,
-    )
-  }
-  if (settings.workers > 1 && settings.cacheBackend === 'memory') {
-    doubtful.push('service.cache_backend: every worker remembers by itself: use redis to share the memory')
-  }
-  return doubtful
 }
 
 type CamelCase<Name extends string> = Name extends `${infer Head}_${infer Tail}`

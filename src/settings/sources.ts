@@ -1,13 +1,16 @@
-import { fileIn, quote, reasonOf } from './readers.ts'
+import { join } from 'node:path'
+
+import { quote, reasonOf } from './readers.ts'
 import { collectionGate, collectionSettings, settingsSchema } from './schema.ts'
 import { nearest } from './spelling.ts'
 
+import type { Reading } from './readers.ts'
 import type { AnySetting } from './schema.ts'
 
 /** One thing that is wrong with the settings; never quotes a secret. */
 export interface SettingsProblem {
-  /** `FILE:LINE`, `FILE`, or `environment NAME`. */
-  where: string
+  /** `FILE:LINE`, `FILE`, or `environment NAME`; null: nowhere, because it is a default. */
+  where: string | null
   /** As it stands in a file: `service.port`. Null when the line is no setting at all. */
   key: string | null
   message: string
@@ -56,7 +59,7 @@ function readCredentials(sources: SettingsSources, problems: SettingsProblem[]):
   return Object.entries<AnySetting>(settingsSchema).flatMap(([name, setting]) => {
     if (!setting.secret) return []
     try {
-      return [{ name, text: sources.readFile(fileIn(folder, name)).trim(), source: `credential ${name}` }]
+      return [{ name, text: sources.readFile(join(folder, name)).trim(), source: `credential ${name}` }]
     } catch (cause) {
       const absent = cause instanceof Error && 'code' in cause && cause.code === 'ENOENT'
       if (!absent) {
@@ -75,43 +78,39 @@ function readFile(
   warnings: string[],
 ): GivenSetting[] {
   if (!file) return []
-  const report = (line: number, key: string | null, message: string, remedy: string) =>
-    problems.push({ where: `${file.path}:${line}`, key, message, remedy })
-  const { entries, problems: unreadable } = parseIni(file.text)
-  for (const { section, key, line, message, remedy } of unreadable) {
-    const name = key === null ? null : nameOf(section, key)
-    // Other programs that use the same file may have other rules for their sections.
-    if (name === null && section !== null && !isServiceSection(section)) continue
-    report(line, name === null ? null : `service.${name}`, message, remedy)
-  }
-
-  const lines = new Map<string, number>()
+  const firstLines = new Map<string, number>()
   const foreignSections = new Set<string | null>()
-  return entries.flatMap(({ section, key, value: text, line }) => {
-    const name = nameOf(section, key)
+  return parseIni(file.text).flatMap(({ section, key, line, reading }) => {
+    const where = `${file.path}:${line}`
+    const name = key === null ? null : nameOf(section, key)
+    const report = (message: string, remedy: string, shownKey = name && `service.${name}`) => {
+      problems.push({ where, key: shownKey, message, remedy })
+      return []
+    }
+    if ('problem' in reading) {
+      // Other programs that use the same file may have other rules for their sections.
+      const isForeign = name === null && section !== null && !isServiceSection(section)
+      return isForeign ? [] : report(reading.problem, reading.remedy)
+    }
     if (name === null) {
-      const meant = withoutPrefix(key)
+      const meant = withoutPrefix(key!)
       if (isKnown(meant)) {
-        const message = 'is a setting outside [service] and without its prefix'
-        report(line, key, message, `write service.${meant} = …, or move it into a section [service]`)
-      } else if (!foreignSections.has(section) && isLikeService(section)) {
+        const remedy = `write service.${meant} = …, or move it into a section [service]`
+        return report('is a setting outside [service] and without its prefix', remedy, key)
+      }
+      if (!foreignSections.has(section) && isLikeService(section)) {
         const remedy = 'name it [service] if its lines are settings of sync-bridge'
-        warnings.push(`${file.path}:${line}: section ${quote(`[${section}]`)} is not read: ${remedy}`)
+        warnings.push(`${where}: section ${quote(`[${section}]`)} is not read: ${remedy}`)
       }
       foreignSections.add(section)
       return []
     }
-    const firstLine = lines.get(name)
-    lines.set(name, firstLine ?? line)
-    if (!isKnown(name)) {
-      report(line, `service.${name}`, 'is no setting', remedyForUnknown(name))
-      return []
-    }
-    if (firstLine !== undefined) {
-      report(line, `service.${name}`, `is given twice, first on line ${firstLine}`, 'keep one of the two')
-      return []
-    }
-    return [{ name, text, source: `${file.path}:${line}` }]
+    if (!isKnown(name)) return report('is no setting', remedyForUnknown(name))
+    const firstLine = firstLines.get(name)
+    if (firstLine !== undefined)
+      return report(`is given twice, first on line ${firstLine}`, 'keep one of the two')
+    firstLines.set(name, line)
+    return [{ name, text: reading.value, source: where }]
   })
 }
 
@@ -124,7 +123,7 @@ function readEnvironment(
     const name = variable.slice('SERVICE_'.length).toLowerCase()
     // Names of collections may contain what shells don't allow in variables, so their case is ignored.
     const isSetting = collectionGate(name) !== null || (isKnown(name) && variable === variable.toUpperCase())
-    if (isSetting) return [{ name, text: text.trim(), source: `environment ${variable}` }]
+    if (isSetting) return [{ name, text: unquote(text.trim()), source: `environment ${variable}` }]
     // Variables of other programs may begin with SERVICE_ too, so this is no problem.
     const suggestion = name.startsWith('record_') ? collectionSettings.put.form : nearestSetting(name)
     if (suggestion) {
@@ -178,92 +177,76 @@ function remedyForUnknown(name: string): string {
   return suggestion ? `did you mean service.${suggestion}?` : 'remove it, or see "sync-bridge init" for all'
 }
 
-/** One `key = value` line. `section` is null above the first section header; `line` counts from 1. */
-interface IniEntry {
+/** A line that is no comment and no section header. */
+interface IniLine {
+  /** Null above the first section header. */
   section: string | null
-  key: string
-  value: string
-  line: number
-}
-
-/** A line that can't be read. `key` is the setting it concerns, as far as that can be told. Never quotes a value. */
-interface IniProblem {
-  section: string | null
+  /** Null where a line has none. */
   key: string | null
+  /** Counts from 1. */
   line: number
-  message: string
-  remedy: string
+  /** Its value, or why the line can't be read; never quotes a value. */
+  reading: Reading<string>
 }
 
 /**
  * Reads INI text. Comments are whole lines that begin with `#` or `;`, so values may contain both. The first `=` or
- * `:` of a line ends the key. Values are trimmed and otherwise literal: no quotes, no escapes, no interpolation. A
- * value is one line; an indented line below a setting is a problem, because other readers would append it. A key
- * given twice in one section is a problem that names both lines; the first counts. Text that is JSON, or was not
- * UTF-8 before it became text, is one problem of the first line that shows it.
+ * `:` of a line ends the key. Values are trimmed, quotes around them are taken off, and otherwise they are literal: no
+ * escapes, no interpolation. A value is one line; an indented line below a setting is a problem, because other readers would
+ * append it. Text that is JSON, or was not UTF-8 before it became text, is one problem of the first line that shows it.
  */
-export function parseIni(text: string): { entries: IniEntry[]; problems: IniProblem[] } {
-  const lines = text.split(/\r\n|\n|\r/)
-  const otherFormat = findOtherFormat(lines)
-  if (otherFormat) return { entries: [], problems: [otherFormat] }
-  const entries: IniEntry[] = []
-  const problems: IniProblem[] = []
-  const firstLines = new Map<string, number>()
+export function parseIni(text: string): IniLine[] {
+  const rows = text.split(/\r\n|\n|\r/)
+  const otherFormat = findOtherFormat(rows)
+  if (otherFormat) return [otherFormat]
   let section: string | null = null
   let previousKey: string | null = null
-
-  for (const [index, raw] of lines.entries()) {
-    const line = index + 1
+  return rows.flatMap((row, index): IniLine[] => {
     // This takes a byte order mark away as well.
-    const content = raw.trim()
-    const report = (key: string | null, message: string, remedy: string) =>
-      problems.push({ section, key, line, message, remedy })
+    const content = row.trim()
+    const report = (key: string | null, problem: string, remedy: string) => [
+      { section, key, line: index + 1, reading: { problem, remedy } },
+    ]
 
-    if (content === '' || content.startsWith('#') || content.startsWith(';')) continue
-    if (previousKey !== null && /^[ \t]/.test(raw)) {
+    if (content === '' || content.startsWith('#') || content.startsWith(';')) return []
+    if (previousKey !== null && /^[ \t]/.test(row)) {
       const remedy = 'write the value on one line, and every setting at the start of its line'
-      report(previousKey, 'is indented, as if it continued the line above', remedy)
-      continue
+      return report(previousKey, 'is indented, as if it continued the line above', remedy)
     }
     if (content.startsWith('[')) {
-      const header = /^\[([^\]]+)\]$/.exec(content)
-      if (!header) report(null, 'is not a section header', 'write [name], and nothing else on that line')
-      section = header ? header[1]!.trim() : section
       previousKey = null
-      continue
+      const header = /^\[([^\]]+)\]$/.exec(content)
+      if (!header)
+        return report(null, 'is not a section header', 'write [name], and nothing else on that line')
+      section = header[1]!.trim()
+      return []
     }
-
     const pair = /^([^=:]*)[=:](.*)$/.exec(content)
     const key = pair?.[1]?.trim() ?? ''
     previousKey = key
-    if (!pair) {
-      report(/^\S+/.exec(content)![0], 'has no "="', 'write key = value')
-    } else if (key === '') {
-      report(null, 'has no key before "="', 'write key = value')
-    } else if (firstLines.has(`${section}\n${key}`)) {
-      const firstLine = firstLines.get(`${section}\n${key}`)!
-      report(key, `is given twice, first on line ${firstLine}`, 'keep one of the two')
-    } else {
-      firstLines.set(`${section}\n${key}`, line)
-      entries.push({ section, key, value: pair[2]!.trim(), line })
-    }
-  }
-  return { entries, problems }
+    if (!pair) return report(/^\S+/.exec(content)![0], 'has no "="', 'write key = value')
+    if (key === '') return report(null, 'has no key before "="', 'write key = value')
+    return [{ section, key, line: index + 1, reading: { value: unquote(pair[2]!.trim()) } }]
+  })
+}
+
+// Other programs want quotes, so operators write them; files of variables for containers keep them.
+function unquote(text: string): string {
+  const [, inDouble, inSingle] = /^(?:"([^"]*)"|'([^']*)')$/.exec(text) ?? []
+  return inDouble ?? inSingle ?? text
 }
 
 // Files are decoded as UTF-8: every byte that is not becomes U+FFFD, and UTF-16 shows by its zero bytes.
-function findOtherFormat(lines: string[]): IniProblem | null {
-  const damaged = lines.findIndex((line) => /[\0\uFFFD]/.test(line))
-  const first = lines.findIndex((line) => line.trim() !== '')
-  const problem = (index: number, message: string, remedy: string): IniProblem => {
-    return { section: null, key: null, line: index + 1, message, remedy }
+function findOtherFormat(rows: string[]): IniLine | null {
+  const damaged = rows.findIndex((row) => /[\0\uFFFD]/.test(row))
+  const first = rows.findIndex((row) => row.trim() !== '')
+  const report = (index: number, problem: string, remedy: string): IniLine => {
+    return { section: null, key: null, line: index + 1, reading: { problem, remedy } }
   }
   if (damaged !== -1) {
-    const message = lines.some((line) => line.includes('\0')) ? 'is UTF-16 or binary' : 'is not UTF-8'
-    return problem(damaged, message, 'save the file as UTF-8')
+    const problem = rows.some((row) => row.includes('\0')) ? 'is UTF-16 or binary' : 'is not UTF-8'
+    return report(damaged, problem, 'save the file as UTF-8')
   }
-  if (first !== -1 && lines[first]!.trimStart().startsWith('{')) {
-    return problem(first, 'is JSON', 'write one line "service.<name> = value" for each setting')
-  }
-  return null
+  if (!rows[first]?.trimStart().startsWith('{')) return null
+  return report(first, 'is JSON', 'write one line "service.<name> = value" for each setting')
 }

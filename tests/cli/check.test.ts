@@ -10,7 +10,7 @@ describe('check', () => {
     const host = fakeHost({ 'bridge.ini': ini }, { SERVICE_PORT: '9000' })
 
     expect(await run(['check', '--config', 'bridge.ini'], host, programs)).toBe(0)
-    expect(programs.closed).toBe(1)
+    expect(programs.probed).toBe(1)
     const lines = host.out.split('\n')
     expect(lines).toContainEqual(
       expect.stringMatching(/^service\.port = 9000 +\(environment SERVICE_PORT\)$/),
@@ -25,11 +25,11 @@ describe('check', () => {
   })
 
   it('ends with 2 when something does not answer, and tells about the other as well', async () => {
-    const programs = fakeCommands({ cache: async () => 'cannot connect to 127.0.0.1:6379' })
+    const programs = fakeCommands({ cache: { ok: false, detail: 'cannot connect to 127.0.0.1:6379' } })
     const host = fakeHost({ 'bridge.ini': leastIni })
 
     expect(await run(['check', '--config', 'bridge.ini'], host, programs)).toBe(2)
-    expect(programs.closed).toBe(1)
+    expect(programs.probed).toBe(1)
     expect(host.err.split('\n').slice(0, 2)).toEqual([
       'token server: answers',
       'cache: cannot connect to 127.0.0.1:6379',
@@ -37,7 +37,7 @@ describe('check', () => {
   })
 
   it('ends with 2 when the token server does not answer', async () => {
-    const programs = fakeCommands({ tokenServer: async () => 'no answer in 5 s' })
+    const programs = fakeCommands({ 'token server': { ok: false, detail: 'no answer in 5 s' } })
 
     expect(await run(['check', '--config', 'f'], fakeHost({ f: leastIni }), programs)).toBe(2)
   })
@@ -47,7 +47,7 @@ describe('check', () => {
     const host = fakeHost({ 'bridge.ini': `${leastIni}service.readonly = maybe\n` })
 
     expect(await run(['check', '--config', 'bridge.ini'], host, programs)).toBe(2)
-    expect(programs.closed).toBe(0)
+    expect(programs.probed).toBe(0)
     expect(host.out).toBe('')
     expect(host.err)
       .toBe(`bridge.ini:3: service.readonly: "maybe" is neither true nor false: write true or false
@@ -56,16 +56,16 @@ sync-bridge: 1 problem with the settings
   })
 
   it('asks nobody with --offline', async () => {
-    const programs = fakeCommands({ tokenServer: async () => 'no answer' })
+    const programs = fakeCommands({ 'token server': { ok: false, detail: 'no answer' } })
     const host = fakeHost({ f: leastIni })
 
     expect(await run(['check', '--offline', '--config', 'f'], host, programs)).toBe(0)
-    expect(programs.closed).toBe(0)
+    expect(programs.probed).toBe(0)
     expect(host.err).toBe('the settings are valid\n')
   })
 
   it('prints one object with --json, whether the settings are good or bad', async () => {
-    const programs = fakeCommands({ cache: async () => 'no answer' })
+    const programs = fakeCommands({ cache: { ok: false, detail: 'no answer' } })
     const good = fakeHost({ f: leastIni })
     const bad = fakeHost({ f: `${leastIni}service.readonly = maybe\n` })
 

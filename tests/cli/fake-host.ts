@@ -1,5 +1,6 @@
-import type { Host, Output } from '../../src/cli/host.ts'
-import type { Probes } from '../../src/cli/check.ts'
+import type { Host } from '../../src/cli/host.ts'
+import type { Output } from '../../src/cli/output.ts'
+import type { Verdicts } from '../../src/cli/check.ts'
 import type { Commands } from '../../src/cli/run.ts'
 import type { SandboxOptions } from '../../src/cli/sandbox.ts'
 import type { Settings } from '../../src/settings/settings.ts'
@@ -34,6 +35,7 @@ export function fakeHost(
     monotonicNow: () => performance.now(),
     randomBytes: (length) => Uint8Array.from({ length }, (_, index) => 3 * index + 1),
     onSignal: () => {},
+    fetchSlots: 256,
     ...more,
   }
   return host
@@ -50,12 +52,12 @@ function outputTo(take: (text: string) => void): Output {
   }
 }
 
-/** Commands that note what they were started with and end with the exit code 7. */
-export function fakeCommands(probes: Partial<Probes> = {}) {
-  const programs: Commands & { served: Settings[]; sandboxes: SandboxOptions[]; closed: number } = {
+/** Commands that note what they were started with and end with the exit code 7. Their probes tell what they are told to. */
+export function fakeCommands(verdicts: Verdicts = {}) {
+  const programs: Commands & { served: Settings[]; sandboxes: SandboxOptions[]; probed: number } = {
     served: [],
     sandboxes: [],
-    closed: 0,
+    probed: 0,
     async serve(settings) {
       programs.served.push(settings)
       return 7
@@ -64,10 +66,15 @@ export function fakeCommands(probes: Partial<Probes> = {}) {
       programs.sandboxes.push(options)
       return 7
     },
-    async createProbes() {
-      const close = async () => void programs.closed++
-      const address = async () => ({ ok: true, detail: 'is free' })
-      return { tokenServer: async () => true, cache: async () => true, address, close, ...probes }
+    async probe() {
+      programs.probed += 1
+      const answers = { ok: true, detail: 'answers' }
+      return {
+        'token server': answers,
+        cache: answers,
+        address: { ok: true, detail: 'is free' },
+        ...verdicts,
+      }
     },
   }
   return programs

@@ -1,9 +1,17 @@
 import { describe, expect, it } from 'bun:test'
 import { join } from 'node:path'
 
+import { processHost } from '../../src/cli/host.ts'
+
 const hostFile = join(import.meta.dir, '../../src/cli/host.ts')
 
 describe('processHost', () => {
+  it('reads what the kernel shows as files', () => {
+    const text = processHost().readFile('/proc/sys/net/ipv4/ip_forward')
+
+    expect(text).toMatch(/^[01]\n$/)
+  })
+
   it('tells who writes that the reader has gone, and nobody else', () => {
     const program = `
       import { processHost } from ${JSON.stringify(hostFile)}

@@ -1,34 +1,49 @@
 import { describe, expect, it } from 'bun:test'
 
-import { createOutputLog } from '../../src/cli/lifecycle.ts'
-import { fakeHost } from './fake-host.ts'
+import { runUntilStopped } from '../../src/cli/lifecycle.ts'
+import { createOutputLog } from '../../src/cli/output.ts'
+import { eventually } from '../support/eventually.ts'
+import { readSettings } from '../../src/settings/settings.ts'
+import { fakeHost, leastIni } from './fake-host.ts'
 
-import type { Settings } from '../../src/settings/settings.ts'
+const text = `${leastIni}service.logging_renderer = text\n`
+const outcome = readSettings({ file: { path: 'f', text }, environment: {}, readFile: () => '' })
+if ('problems' in outcome) throw new Error('Bad test settings')
+const { settings } = outcome
 
-const settings = { loggingRenderer: 'text', loggingLevel: 'info' } as Settings
+describe('runUntilStopped', () => {
+  it('reloads again after a reload that failed', async () => {
+    const signals = new Map<string, () => void>()
+    const host = fakeHost({}, {}, { onSignal: (name, handler) => void signals.set(name, handler) })
+    const stop = Promise.withResolvers<number>()
+    let reads = 0
+    const reread = () => {
+      reads += 1
+      if (reads === 1) throw Object.assign(new Error('gone between two looks'), { code: 'ENOENT' })
+      return settings
+    }
+    const service = {
+      url: 'http://127.0.0.1:8000',
+      port: 8000,
+      workers: 1,
+      isResponsive: () => true,
+      families: async () => [],
+      reload() {},
+      stop: async () => {},
+      abort: async () => {},
+    }
+    const output = createOutputLog(settings, host, host.stdout)
+    const orders = { stop: stop.promise, abort: Promise.withResolvers<number>().promise }
+    const running = runUntilStopped({ settings, host, output, reread }, service, orders)
+    await eventually('it listens', () => signals.has('SIGHUP') && host.out.includes('listening'))
 
-async function lineOn(output: { isTty: boolean; isJournal: boolean }, environment: Record<string, string>) {
-  let written = ''
-  const write = (text: string, done?: () => void) => {
-    written += text
-    done?.()
-  }
-  const { log, flush } = createOutputLog(settings, fakeHost({}, environment), { ...output, write })
-  log.warning('redis error')
-  await flush()
-  return written
-}
+    signals.get('SIGHUP')!()
+    await eventually('the reload has failed', () => host.out.includes('change failed reason=ENOENT'))
+    signals.get('SIGHUP')!()
+    await eventually('the next one succeeds', () => host.out.includes('settings reloaded'))
+    stop.resolve(0)
 
-describe('createOutputLog', () => {
-  const terminal = { isTty: true, isJournal: false }
-
-  it('colours text for a terminal, unless the environment says NO_COLOR', async () => {
-    expect(await lineOn(terminal, {})).toContain('\x1b[33mwarning')
-    expect(await lineOn(terminal, { NO_COLOR: '' })).toContain('\x1b[33mwarning')
-    expect(await lineOn(terminal, { NO_COLOR: '1' })).toMatch(/^[\d-]+T[\d:.]+Z warning redis error\n$/)
-  })
-
-  it('begins lines for the journal with their priority', async () => {
-    expect(await lineOn({ isTty: false, isJournal: true }, {})).toMatch(/^<4>\d.* warning redis error\n$/)
+    expect(await running).toBe(0)
+    expect(host.out).not.toContain('a change is in progress already')
   })
 })

@@ -6,7 +6,7 @@ import { listenForNotifications } from '../system/notify-socket.ts'
 import { fakeHost } from './fake-host.ts'
 
 describe('createNotifier', () => {
-  it('gives signs of life only while all processes of the service do', async () => {
+  it('sends keep-alives only while all processes of the service respond', async () => {
     const address = `@sync-bridge-${crypto.randomUUID()}`
     const manager = listenForNotifications(address)
     const host = fakeHost({}, { NOTIFY_SOCKET: address, WATCHDOG_USEC: '10000' })
@@ -17,7 +17,7 @@ describe('createNotifier', () => {
       return isResponsive
     }
 
-    const notifier = await createNotifier(host, look, () => {})
+    const notifier = createNotifier(host, look, () => {})
     await eventually('it has looked', () => asked >= 3)
     const whileSilent = [...manager.messages]
     isResponsive = true
@@ -31,7 +31,7 @@ describe('createNotifier', () => {
   it('is silent once another process is the service', async () => {
     const address = `@sync-bridge-${crypto.randomUUID()}`
     const manager = listenForNotifications(address)
-    const notifier = await createNotifier(
+    const notifier = createNotifier(
       fakeHost({}, { NOTIFY_SOCKET: address }),
       () => true,
       () => {},

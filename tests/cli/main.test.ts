@@ -33,10 +33,10 @@ describe('main', () => {
     expect(exitCode).toBe(0)
   })
 
-  it.each([['init'], ['help'], ['version'], ['systemd-unit'], ['completion']])(
+  it.each([['init'], ['help'], ['version'], ['systemd-unit'], ['completion bash']])(
     'fails when what "%s" prints can not be written',
     (command) => {
-      const script = '"$1" "$2" "$3" >/dev/full'
+      const script = '"$1" "$2" $3 >/dev/full'
       const { exitCode, stderr } = Bun.spawnSync([
         'bash',
         '-c',

@@ -14,7 +14,7 @@ Usage: sync-bridge COMMAND [OPTIONS]
   init                            print a settings file to begin with, with a fresh secret
   systemd-unit [--config FILE]    print a hardened unit for systemd
   healthcheck --url URL [--deep]  ask a running service whether it is alive
-  completion                      print completions for bash
+  completion SHELL                print completions for bash, zsh or fish
 
   help [COMMAND]                  show this, or the options of a command; also --help and -h
   version                         show the version; also --version and -V
@@ -27,8 +27,8 @@ const healthcheckHelp = `Ask a running service whether it is alive.
 
 Usage: sync-bridge healthcheck --url URL [--deep]
 
-  --url URL   where the service is, such as http://127.0.0.1:8000
-  --deep      ask also whether the token server and the cache answer
+  --url URL  where the service is, such as http://127.0.0.1:8000
+  --deep     ask also whether the token server and the cache answer
 
 Exits 0 if the service answers 200 within five seconds, otherwise 1.
 `
@@ -113,6 +113,9 @@ describe('run', () => {
       'sandbox ',
     ],
     [['healthcheck'], '--url is missing', 'healthcheck '],
+    [['completion'], 'SHELL is missing: write bash or zsh or fish', 'completion '],
+    [['completion', 'tcsh'], 'SHELL "tcsh" is unknown: write bash or zsh or fish', 'completion '],
+    [['completion', 'zsh', 'fish'], 'unexpected argument "fish"', 'completion '],
   ])('refuses %j', async (args, message, command) => {
     const host = fakeHost()
 
@@ -157,6 +160,21 @@ sync-bridge: 4 problems with the settings
 `)
   })
 
+  it.each([['serve'], ['check']])(
+    'does not let "%s" go on with settings that can not run together',
+    async (command) => {
+      const programs = fakeCommands()
+      const host = fakeHost({ 'bridge.ini': `${leastIni}service.metrics_listen = 127.0.0.1:8000\n` })
+
+      expect(await run([command, '--config', 'bridge.ini'], host, programs)).toBe(2)
+      expect([programs.served.length, programs.probed]).toEqual([0, 0])
+      expect(host.err)
+        .toBe(`bridge.ini:3: service.metrics_listen: is the address of this service itself: name another port
+sync-bridge: 1 problem with the settings
+`)
+    },
+  )
+
   it('does not serve when the settings file is not there', async () => {
     const host = fakeHost()
 
@@ -174,8 +192,8 @@ sync-bridge: 4 problems with the settings
     expect(await run(['serve', '--config', 'bridge.ini'], host, fakeCommands())).toBe(7)
     expect(host.err)
       .toBe(`warning: environment: "SERVICE_PROT" is no setting and is ignored: did you mean SERVICE_PORT?
-warning: service.host: 0.0.0.0 can be reached from other machines without encryption: put a server with TLS in front, and set service.http_scheme = https
-warning: service.cache_backend: every worker remembers by itself: use redis to share the memory
+warning: bridge.ini:3: service.host: 0.0.0.0 can be reached from other machines without encryption: put a server with TLS in front, and set service.http_scheme = https
+warning: bridge.ini:5: service.cache_backend: every worker remembers by itself: use redis to share the memory
 warning: bridge.ini: contains a secret and can be read by every user: chmod o-r bridge.ini
 warning: environment: SSL_CERT_FILE adds to the certificates that are trusted: unset it, or set service.certificate_ca_bundle
 `)
@@ -183,13 +201,25 @@ warning: environment: SSL_CERT_FILE adds to the certificates that are trusted: u
 
   it('hands the sandbox its options', async () => {
     const programs = fakeCommands()
-    const args = ['--upstream-only', '--port=1', '--storage-port', '0', '--seed', 'Tabs=3', '--seed=forms=0']
+    const args = [
+      '--upstream-only',
+      '--empty',
+      '--log',
+      '--port=1',
+      '--storage-port',
+      '0',
+      '--seed',
+      'Tabs=3',
+      '--seed=forms=0',
+    ]
 
     expect(await run(['sandbox', ...args], fakeHost(), programs)).toBe(7)
     expect(await run(['sandbox'], fakeHost(), programs)).toBe(7)
     expect(programs.sandboxes).toEqual([
       {
         upstreamOnly: true,
+        isEmpty: true,
+        log: true,
         port: 1,
         tokenPort: null,
         storagePort: 0,
@@ -198,7 +228,15 @@ warning: environment: SSL_CERT_FILE adds to the certificates that are trusted: u
           ['forms', 0],
         ]),
       },
-      { upstreamOnly: false, port: null, tokenPort: null, storagePort: null, seed: new Map() },
+      {
+        upstreamOnly: false,
+        isEmpty: false,
+        log: false,
+        port: null,
+        tokenPort: null,
+        storagePort: null,
+        seed: new Map(),
+      },
     ])
   })
 })

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'bun:test'
 
 import { run } from '../../src/cli/run.ts'
-import { fakeHost } from './fake-host.ts'
+import { fakeHost, leastIni } from './fake-host.ts'
 
 describe('systemd-unit', () => {
   it('starts this executable with the usual settings file', async () => {
@@ -41,6 +41,20 @@ describe('systemd-unit', () => {
     )
   })
 
+  it.each([
+    ['', 45, 65_536],
+    ['service.shutdown_delay_seconds = 2.5\nservice.shutdown_grace_seconds = 60\n', 73, 65_536],
+    ['service.max_concurrent_requests = 20000\n', 45, 80_512],
+    ['service.port = none\n', 45, 65_536],
+  ])('gives it the time and the files that its settings need: %j', async (lines, seconds, files) => {
+    const host = fakeHost({ '/etc/bridge.ini': leastIni + lines })
+
+    await run(['systemd-unit', '--config', '/etc/bridge.ini'], host)
+
+    expect(host.out).toContain(`\nTimeoutStopSec=${seconds}\n`)
+    expect(host.out).toContain(`\nLimitNOFILE=${files}\n`)
+  })
+
   it('takes away what the program does not need', async () => {
     const host = fakeHost()
     await run(['systemd-unit'], host)
@@ -58,6 +72,7 @@ describe('systemd-unit', () => {
       'LimitCORE=0',
       'LoadCredential=cache_hmac_secret:/etc/sync-bridge/cache_hmac_secret',
       'RestartPreventExitStatus=2',
+      'Environment=BUN_CONFIG_MAX_HTTP_REQUESTS=1024',
     ]
     expect(lines).toEqual(expect.arrayContaining(hardening))
     // With it the just-in-time compiler is off.

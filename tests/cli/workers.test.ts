@@ -3,21 +3,20 @@ import { describe, expect, it } from 'bun:test'
 import { Workers } from '../../src/cli/workers.ts'
 
 import type { MetricFamily } from '../../src/observability/metric-families.ts'
-import type { FromWorker, ToWorker } from '../../src/cli/processes.ts'
+import type { FromChild, ToWorker } from '../../src/cli/processes.ts'
 
 /** A process that does as the test says. */
 interface Puppet {
-  port: number | null
   told: ToWorker[]
   killed: boolean
-  say(message: FromWorker): void
-  end(code: number | null): Promise<void>
+  say(message: FromChild): void
+  end(how: number | string): Promise<void>
 }
 
 /** Workers whose processes are puppets, with a clock that the test sets forward. */
 function createTroupe(count: number, options: { spawnFails?: () => boolean } = {}) {
   const puppets: Puppet[] = []
-  const losses: [code: number | null, pauseMs: number][] = []
+  const losses: [end: number | string, pauseMs: number][] = []
   const hung: number[] = []
   const sleepers: { atMs: number; wake: () => void }[] = []
   let nowMs = 0
@@ -31,17 +30,16 @@ function createTroupe(count: number, options: { spawnFails?: () => boolean } = {
     },
     timeoutMs: 10_000,
     onHang: (pid) => hung.push(pid),
-    onLoss: (code, pauseMs) => losses.push([code, pauseMs]),
-    start(port, take) {
+    onLoss: (end, pauseMs) => losses.push([end, pauseMs]),
+    start(take) {
       if (options.spawnFails?.()) throw new Error('Cannot start')
-      const exited = Promise.withResolvers<number | null>()
+      const exited = Promise.withResolvers<number | string>()
       const puppet: Puppet = {
-        port,
         told: [],
         killed: false,
         say: take,
-        async end(code) {
-          exited.resolve(code)
+        async end(how) {
+          exited.resolve(how)
           await settle()
         },
       }
@@ -49,7 +47,7 @@ function createTroupe(count: number, options: { spawnFails?: () => boolean } = {
       return {
         pid: puppets.length,
         send: (message) => void puppet.told.push(message),
-        kill: () => void (puppet.killed = true),
+        signal: () => void (puppet.killed = true),
         exited: exited.promise,
       }
     },
@@ -59,7 +57,7 @@ function createTroupe(count: number, options: { spawnFails?: () => boolean } = {
     for (const { atMs, wake } of sleepers) if (atMs <= nowMs) wake()
     await settle()
   }
-  const listen = (puppet: Puppet) => puppet.say({ kind: 'listening', url: 'http://here:80', port: 80 })
+  const listen = (puppet: Puppet) => puppet.say({ kind: 'listening' })
   return { workers, puppets, losses, hung, pass, listen }
 }
 
@@ -70,8 +68,7 @@ async function settle(): Promise<void> {
 async function startTroupe(count: number) {
   const troupe = createTroupe(count)
   const started = troupe.workers.start()
-  troupe.listen(troupe.puppets[0]!)
-  for (const puppet of troupe.puppets.slice(1)) troupe.listen(puppet)
+  for (const puppet of troupe.puppets) troupe.listen(puppet)
   await started
   return troupe
 }
@@ -84,20 +81,19 @@ const requests = (value: number): MetricFamily[] => [
 const figures = (families: MetricFamily[]) => Object.fromEntries(families.flatMap(({ samples }) => samples))
 
 describe('Workers.start', () => {
-  it('starts the others at the port of the first, and is ready when all listen', async () => {
+  it('is ready when all listen', async () => {
     const { workers, puppets, listen } = createTroupe(3)
     let outcome: unknown = 'waiting'
     void workers.start().then((is) => (outcome = is))
 
-    expect(puppets.map(({ port }) => port)).toEqual([null])
     listen(puppets[0]!)
-    expect(puppets.map(({ port }) => port)).toEqual([null, 80, 80])
     listen(puppets[1]!)
     await settle()
     expect(outcome).toBe('waiting')
+
     listen(puppets[2]!)
     await settle()
-    expect(outcome).toEqual({ url: 'http://here:80', port: 80 })
+    expect(outcome).toBeNull()
   })
 
   it.each([1, 2])('gives up with the exit code %d of a worker that can not start', async (code) => {
@@ -106,14 +102,14 @@ describe('Workers.start', () => {
 
     await puppets[0]!.end(code)
 
-    expect(await started).toEqual({ exitCode: code })
+    expect(await started).toBe(code)
     expect(losses).toEqual([])
   })
 
   it('gives up when there is nothing to start', async () => {
     const { workers } = createTroupe(2, { spawnFails: () => true })
 
-    expect(await workers.start()).toEqual({ exitCode: 1 })
+    expect(await workers.start()).toBe(1)
   })
 
   it('is not ready while one that listened is gone again', async () => {
@@ -122,7 +118,7 @@ describe('Workers.start', () => {
     void workers.start().then(() => (isReady = true))
 
     listen(puppets[0]!)
-    await puppets[0]!.end(null)
+    await puppets[0]!.end('SIGKILL')
     listen(puppets[1]!)
     await settle()
     expect(isReady).toBe(false)
@@ -158,12 +154,12 @@ describe('a worker that dies', () => {
     await puppets.at(-1)!.end(1)
     await pass(200)
     await pass(10_000)
-    await puppets.at(-1)!.end(null)
+    await puppets.at(-1)!.end('SIGKILL')
 
     expect(losses).toEqual([
       [1, 100],
       [1, 200],
-      [null, 100],
+      ['SIGKILL', 100],
     ])
   })
 
@@ -206,11 +202,11 @@ describe('a worker that hangs', () => {
     }
     expect([silent!.killed, hung]).toEqual([false, []])
     await pass(2000)
-    await silent!.end(null)
+    await silent!.end('SIGKILL')
     await pass(100)
 
     expect([well!.killed, silent!.killed, hung]).toEqual([false, true, [2]])
-    expect(losses).toEqual([[null, 100]])
+    expect(losses).toEqual([['SIGKILL', 100]])
     expect(puppets.length).toBe(3)
     expect(workers.areResponsive).toBe(true)
   })
@@ -284,59 +280,56 @@ describe('Workers', () => {
 })
 
 describe('the metrics of all workers', () => {
-  const answer = (puppet: Puppet, value: number) => {
-    const asked = puppet.told.findLast((message) => message.kind === 'tell-metrics')!
-    puppet.say({ kind: 'metrics', question: asked.question, families: requests(value) })
-  }
+  const answer = (puppet: Puppet, value: number) => puppet.say({ kind: 'metrics', families: requests(value) })
   const answered = (puppet: Puppet) => {
     const message = puppet.told.findLast(({ kind }) => kind === 'all-metrics')
-    return message?.kind === 'all-metrics' ? [message.question, figures(message.families)] : null
+    return message?.kind === 'all-metrics' ? figures(message.families) : null
   }
 
   it('are added up for whoever asks', async () => {
     const { puppets } = await startTroupe(2)
 
-    puppets[1]!.say({ kind: 'ask-metrics', question: 7 })
+    puppets[1]!.say({ kind: 'ask-metrics' })
     answer(puppets[0]!, 3)
     await settle()
     expect(answered(puppets[1]!)).toBeNull()
     answer(puppets[1]!, 4)
     await settle()
 
-    expect(answered(puppets[1]!)).toEqual([7, { requests: 7, in_flight: 2 }])
+    expect(answered(puppets[1]!)).toEqual({ requests: 7, in_flight: 2 })
     expect(answered(puppets[0]!)).toBeNull()
   })
 
   it('do without a worker that is silent for 500 ms, but not without what it had counted', async () => {
     const { puppets, pass } = await startTroupe(2)
-    puppets[0]!.say({ kind: 'ask-metrics', question: 1 })
+    puppets[0]!.say({ kind: 'ask-metrics' })
     answer(puppets[0]!, 1)
     answer(puppets[1]!, 10)
     await settle()
 
-    puppets[0]!.say({ kind: 'ask-metrics', question: 2 })
+    puppets[0]!.say({ kind: 'ask-metrics' })
     answer(puppets[0]!, 2)
     await pass(499)
-    expect(answered(puppets[0]!)).toEqual([1, { requests: 11, in_flight: 2 }])
+    expect(answered(puppets[0]!)).toEqual({ requests: 11, in_flight: 2 })
     await pass(1)
 
-    expect(answered(puppets[0]!)).toEqual([2, { requests: 12, in_flight: 1 }])
+    expect(answered(puppets[0]!)).toEqual({ requests: 12, in_flight: 1 })
   })
 
   it('never count back when a worker dies', async () => {
     const { puppets, pass, listen } = await startTroupe(2)
-    puppets[0]!.say({ kind: 'ask-metrics', question: 1 })
+    puppets[0]!.say({ kind: 'ask-metrics' })
     answer(puppets[0]!, 1)
     answer(puppets[1]!, 10)
-    await puppets[1]!.end(null)
+    await puppets[1]!.end('SIGKILL')
     await pass(100)
     listen(puppets[2]!)
 
-    puppets[0]!.say({ kind: 'ask-metrics', question: 2 })
+    puppets[0]!.say({ kind: 'ask-metrics' })
     answer(puppets[0]!, 1)
     answer(puppets[2]!, 5)
     await settle()
 
-    expect(answered(puppets[0]!)).toEqual([2, { requests: 16, in_flight: 2 }])
+    expect(answered(puppets[0]!)).toEqual({ requests: 16, in_flight: 2 })
   })
 })

@@ -100,7 +100,6 @@ describe('createMetrics', () => {
 
     metrics.shed('limit')
     metrics.shed('limit')
-    metrics.refused('GET')
     metrics.eventLoopLag(3)
     metrics.eventLoopLag(120)
 
@@ -108,7 +107,6 @@ describe('createMetrics', () => {
       'sync_bridge_requests_shed_total{reason="limit"}': 2,
       'sync_bridge_requests_shed_total{reason="lag"}': 0,
       'sync_bridge_requests_shed_total{reason="user"}': 0,
-      'sync_bridge_requests_total{route="none",method="GET",status="503"}': 1,
       'sync_bridge_event_loop_lag_seconds_bucket{le="0.005"}': 1,
       'sync_bridge_event_loop_lag_seconds_bucket{le="0.25"}': 2,
       sync_bridge_concurrency_limit: 358,

@@ -9,6 +9,10 @@ describe('maskedSettings', () => {
     ['rediss://:pass@h', 'rediss://:********@h'],
     ['redis://pass@h', 'redis://********@h'],
     ['unix://u:pass@/run/redis.sock?db=1', 'unix://u:********@/run/redis.sock?db=1'],
+    [
+      'rediss+sentinel://h/m?sentinel_password=p&cacert=c',
+      'rediss+sentinel://h/m?sentinel_password=********&cacert=c',
+    ],
   ])('shows the cache %s without its password', (text, shown) => {
     expect(maskedSettings([{ name: 'cache_url', text, source: 'f:1', secret: false }])).toEqual([
       `service.cache_url = ${shown}  (f:1)`,

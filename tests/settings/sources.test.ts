@@ -2,66 +2,59 @@ import { describe, expect, it } from 'bun:test'
 
 import { parseIni } from '../../src/settings/sources.ts'
 
+/** Key and value, or key and problem, of each line. */
+function linesOf(text: string): [string | null, string][] {
+  return parseIni(text).map(({ key, reading }) => [key, 'value' in reading ? reading.value : reading.problem])
+}
+
 describe('parseIni', () => {
   it('reads keys with their sections and lines', () => {
     const text = 'a = 1\n\n[one]\na=2\n  \n[ two ]\nb : 3\n'
 
-    expect(parseIni(text)).toEqual({
-      entries: [
-        { section: null, key: 'a', value: '1', line: 1 },
-        { section: 'one', key: 'a', value: '2', line: 4 },
-        { section: 'two', key: 'b', value: '3', line: 7 },
-      ],
-      problems: [],
-    })
+    expect(parseIni(text)).toEqual([
+      { section: null, key: 'a', line: 1, reading: { value: '1' } },
+      { section: 'one', key: 'a', line: 4, reading: { value: '2' } },
+      { section: 'two', key: 'b', line: 7, reading: { value: '3' } },
+    ])
   })
 
   it('takes whole lines for comments only', () => {
     const text = '# x = 1\n; y = 2\n  # z = 3\nurl = redis://h/?a=1;b=2#c ; d\n'
 
-    expect(parseIni(text)).toEqual({
-      entries: [{ section: null, key: 'url', value: 'redis://h/?a=1;b=2#c ; d', line: 4 }],
-      problems: [],
-    })
+    expect(linesOf(text)).toEqual([['url', 'redis://h/?a=1;b=2#c ; d']])
   })
 
-  it('ends the key at the first separator and leaves the value alone', () => {
-    const values = parseIni('a = http://h/?x=1\nb: "q" = %(c)s\nc =\n').entries.map(({ value }) => value)
-
-    expect(values).toEqual(['http://h/?x=1', '"q" = %(c)s', ''])
+  it.each([
+    ['http://h/?x=1', 'http://h/?x=1'],
+    ['%(c)s', '%(c)s'],
+    ['', ''],
+    ['"b c"', 'b c'],
+    ["'b'", 'b'],
+    ['""', ''],
+    ['"', '"'],
+    [`"b'`, `"b'`],
+    ['"b" or "c"', '"b" or "c"'],
+    ['"b" # c', '"b" # c'],
+    [`"it's"`, `it's`],
+  ])('reads the value %j as %j', (written, value) => {
+    expect(linesOf(`a = ${written}\n`)).toEqual([['a', value]])
   })
 
   it('reads files of other systems', () => {
-    const { entries, problems } = parseIni('\uFEFF[s]\r\na = 1\r\nb = 2\r')
+    const lines = parseIni('\uFEFF[s]\r\na = 1\r\nb = 2\r')
 
-    expect(problems).toEqual([])
-    expect(entries.map(({ key, value, line }) => [key, value, line])).toEqual([
-      ['a', '1', 2],
-      ['b', '2', 3],
-    ])
-  })
-
-  it('keeps the first of two equal keys and names both lines', () => {
-    const { entries, problems } = parseIni('a = 1\n[s]\na = 2\n[t]\n[s]\na = 3\n')
-
-    expect(entries.map(({ value }) => value)).toEqual(['1', '2'])
-    expect(problems).toEqual([
-      {
-        section: 's',
-        key: 'a',
-        line: 6,
-        message: 'is given twice, first on line 3',
-        remedy: 'keep one of the two',
-      },
+    expect(lines.map(({ key, line, reading }) => [key, line, reading])).toEqual([
+      ['a', 2, { value: '1' }],
+      ['b', 3, { value: '2' }],
     ])
   })
 
   it('does not take an indented line for a setting', () => {
-    const { entries, problems } = parseIni('[r]\nz = 0\n[s]\n  a = 1\nb = 2\n\tc = 3\n')
-
-    expect(entries.map(({ key }) => key)).toEqual(['z', 'a', 'b'])
-    expect(problems).toMatchObject([
-      { section: 's', key: 'b', line: 6, message: 'is indented, as if it continued the line above' },
+    expect(linesOf('[r]\nz = 0\n[s]\n  a = 1\nb = 2\n\tc = 3\n')).toEqual([
+      ['z', '0'],
+      ['a', '1'],
+      ['b', '2'],
+      ['b', 'is indented, as if it continued the line above'],
     ])
   })
 
@@ -71,10 +64,7 @@ describe('parseIni', () => {
     ['[s', 'is not a section header'],
     ['[]', 'is not a section header'],
     ['[s] a = 1', 'is not a section header'],
-  ])('reports %j', (line, message) => {
-    const { entries, problems } = parseIni(`\n${line}\n`)
-
-    expect(entries).toEqual([])
-    expect(problems).toMatchObject([{ line: 2, message }])
+  ])('reports %j', (line, problem) => {
+    expect(parseIni(`\n${line}\n`)).toMatchObject([{ line: 2, reading: { problem } }])
   })
 })

@@ -1,0 +1,145 @@
+import { fstatSync } from 'node:fs'
+
+import { createLog } from '../observability/log.ts'
+
+import type { Log } from '../observability/log.ts'
+import type { Settings } from '../settings/settings.ts'
+
+/** A stream that a command writes to. Writing never throws and never blocks, and a reader that has left is no error. */
+export interface Output {
+  /** `written` is called once the text has left the process, or with the error that kept it from leaving. */
+  write(text: string, written?: (error?: Error | null) => void): void
+  isTty: boolean
+  /** Whether the journal of systemd reads it. */
+  isJournal: boolean
+}
+
+/** The standard output or the standard error of this process. `drained` resolves once everything written has left it. */
+export function outputTo(stream: NodeJS.WriteStream & { fd: number }): Output & { drained(): Promise<void> } {
+  // Every write tells its own error; without a listener the first one would end the process.
+  stream.on('error', () => {})
+  const isJournal = isReadByJournal(stream.fd)
+  const isForProblems = stream === process.stderr
+  let last: Promise<void> = Promise.resolve()
+  return {
+    isTty: stream.isTTY,
+    isJournal,
+    write(text, written) {
+      const { promise, resolve } = Promise.withResolvers<void>()
+      last = promise
+      stream.write(isForProblems && isJournal ? withPriorities(text) : text, (error) => {
+        resolve()
+        written?.(error)
+      })
+    },
+    drained: () => last,
+  }
+}
+
+// The variable alone is not enough: it stays set when an output is redirected away from the journal; see systemd.exec(5).
+function isReadByJournal(descriptor: number): boolean {
+  const { JOURNAL_STREAM } = process.env
+  if (!JOURNAL_STREAM) return false
+  const { dev, ino } = fstatSync(descriptor)
+  return JOURNAL_STREAM === `${dev}:${ino}`
+}
+
+// Commands write warnings and problems to stderr, and nothing else.
+function withPriorities(text: string): string {
+  return text.replaceAll(/^.+$/gm, (line) => `<${line.startsWith('warning: ') ? 4 : 3}>${line}`)
+}
+
+export type OutputLog = ReturnType<typeof createOutputLog>
+
+/**
+ * The log on an output; a reader that stalls or leaves never delays the service. `flush` resolves once all lines are out, or
+ * after half a second; `dropped` tells how many were lost so far.
+ */
+export function createOutputLog(
+  settings: Settings,
+  host: { now(): number; environment: Record<string, string | undefined> },
+  output: Output,
+) {
+  const writer = new LineWriter(output, (lost) => log.warning('log lines dropped', { lines: lost }))
+  const log: Log = createLog({
+    renderer: settings.loggingRenderer,
+    level: settings.loggingLevel,
+    write: (line) => writer.write(line),
+    now: host.now,
+    // See no-color.org.
+    colour: output.isTty && !host.environment.NO_COLOR,
+    priorities: output.isJournal,
+  })
+  return { log, flush: () => Promise.race([writer.flush(), Bun.sleep(500)]), dropped: () => writer.dropped }
+}
+
+// The most that a pipe takes in one piece, so that lines of several processes are never mixed; see pipe(7), PIPE_BUF.
+const pieceBytes = 4096
+/** Bytes that may wait for a slow reader. */
+const maxQueuedBytes = 1024 * 1024
+
+/**
+ * Writes lines to an output whose reader may be slow, stalled or gone, without ever blocking the caller. At most 1 MiB waits;
+ * then the newest lines are dropped and counted. One text is in flight at a time, because what a stream has been given can be
+ * neither counted nor taken back.
+ */
+export class LineWriter {
+  /** Lines dropped so far, because the queue was full or could not be written. */
+  dropped = 0
+  readonly #queue: string[] = []
+  /** Of the queue and of the text in flight. */
+  #bytes = 0
+  #unreported = 0
+  /** Ends when nothing is left to write. */
+  #writing: Promise<void> | null = null
+
+  /** `onRecovered` is called after lines were dropped, once the queue is empty, with their number. It may write a line. */
+  constructor(
+    private readonly output: Pick<Output, 'write'>,
+    private readonly onRecovered: (dropped: number) => void,
+  ) {}
+
+  /** Appends a line, given without its line break. Never blocks and never throws; a full queue drops the line. */
+  write(line: string): void {
+    const bytes = Buffer.byteLength(line) + 1
+    if (this.#bytes + bytes > maxQueuedBytes) return this.#drop(1)
+    this.#queue.push(line)
+    this.#bytes += bytes
+    this.#writing ??= this.#writeAll()
+  }
+
+  /** Resolves once the queue is empty; never, if the reader has stopped: race it with a timer. */
+  async flush(): Promise<void> {
+    await this.#writing
+  }
+
+  async #writeAll(): Promise<void> {
+    while (this.#queue.length > 0) {
+      const lines = this.#takePiece()
+      const text = `${lines.join('\n')}\n`
+      const error = await new Promise((resolve) => this.output.write(text, resolve))
+      this.#bytes -= Buffer.byteLength(text)
+      if (error) this.#drop(lines.length)
+      // The dropped lines came after the queued ones, so their number is reported after these.
+      else if (this.#unreported > 0 && this.#queue.length === 0) this.#report()
+    }
+    this.#writing = null
+  }
+
+  #takePiece(): string[] {
+    let bytes = 0
+    const over = this.#queue.findIndex((line) => (bytes += Buffer.byteLength(line) + 1) > pieceBytes)
+    return this.#queue.splice(0, over === -1 ? this.#queue.length : Math.max(over, 1))
+  }
+
+  #drop(lines: number): void {
+    this.dropped += lines
+    this.#unreported += lines
+  }
+
+  #report(): void {
+    const lines = this.#unreported
+    this.#unreported = 0
+    this.onRecovered(lines)
+  }
+}

@@ -1,0 +1,121 @@
+import { describe, expect, it } from 'bun:test'
+
+import { createOutputLog, LineWriter } from '../../src/cli/output.ts'
+import { fakeHost } from './fake-host.ts'
+
+import type { Settings } from '../../src/settings/settings.ts'
+
+/** A sink whose reader takes a text when it is told to. */
+function slowSink() {
+  const texts: string[] = []
+  const waiting: ((error?: Error) => void)[] = []
+  return {
+    texts,
+    sink: {
+      write(text: string, written: (error?: Error) => void = () => {}) {
+        texts.push(text)
+        waiting.push(written)
+      },
+    },
+    /** Resolves once the writer has gone on. */
+    async take(error?: Error) {
+      waiting.shift()!(error)
+      await Bun.sleep(0)
+    },
+  }
+}
+
+describe('LineWriter', () => {
+  it('gives the sink whole lines, as many as fit into a piece', async () => {
+    const { sink, texts, take } = slowSink()
+    const writer = new LineWriter(sink, () => {})
+
+    const [small, large] = ['b'.repeat(2047), 'c'.repeat(5000)]
+    for (const line of ['a', small, small, small, large, 'd']) writer.write(line)
+    for (let pieces = 0; pieces < 5; pieces++) await take()
+
+    expect(texts).toEqual(['a\n', `${small}\n${small}\n`, `${small}\n`, `${large}\n`, 'd\n'])
+    expect(writer.dropped).toBe(0)
+  })
+
+  it('drops the newest lines when the reader has stopped, and says so when it reads again', async () => {
+    const { sink, texts, take } = slowSink()
+    const onRecovered = (lost: number) => writer.write(`-${lost}`)
+    const writer: LineWriter = new LineWriter(sink, onRecovered)
+    const half = 'x'.repeat(512 * 1024)
+
+    for (const line of ['a', half, half, half, 'b']) writer.write(line)
+    for (let pieces = 0; pieces < 4; pieces++) await take()
+
+    expect(texts).toEqual(['a\n', `${half}\n`, 'b\n', '-2\n'])
+    expect(writer.dropped).toBe(2)
+  })
+
+  it('counts bytes, not characters', () => {
+    const writer = new LineWriter(slowSink().sink, () => {})
+
+    writer.write('€'.repeat(350_000))
+
+    expect(writer.dropped).toBe(1)
+  })
+
+  it('counts the lines of a text that could not be written, and goes on', async () => {
+    const { sink, texts, take } = slowSink()
+    const lost: number[] = []
+    const writer = new LineWriter(sink, (count) => lost.push(count))
+
+    for (const line of ['a', 'b', 'c']) writer.write(line)
+    await take(new Error('EPIPE'))
+    await take(new Error('EPIPE'))
+    writer.write('d')
+    await take()
+
+    expect(texts).toEqual(['a\n', 'b\nc\n', 'd\n'])
+    expect(writer.dropped).toBe(3)
+    expect(lost).toEqual([3])
+  })
+
+  it('is flushed once everything has left', async () => {
+    const { sink, take } = slowSink()
+    const writer = new LineWriter(sink, () => {})
+    const states: string[] = []
+
+    writer.write('a')
+    writer.write('b')
+    const flushed = writer.flush().then(() => states.push('flushed'))
+    await take()
+    states.push('half')
+    await take()
+    await flushed
+
+    expect(states).toEqual(['half', 'flushed'])
+  })
+})
+
+const settings = { loggingRenderer: 'text', loggingLevel: 'info' } as Settings
+
+async function lineOn(output: { isTty: boolean; isJournal: boolean }, environment: Record<string, string>) {
+  let written = ''
+  const write = (text: string, done?: () => void) => {
+    written += text
+    done?.()
+  }
+  const { log, flush } = createOutputLog(settings, fakeHost({}, environment), { ...output, write })
+  log.warning('redis error')
+  await flush()
+  return written
+}
+
+describe('createOutputLog', () => {
+  const terminal = { isTty: true, isJournal: false }
+
+  it('colours text for a terminal, unless the environment says NO_COLOR', async () => {
+    expect(await lineOn(terminal, {})).toContain('\x1b[33mwarning')
+    expect(await lineOn(terminal, { NO_COLOR: '' })).toContain('\x1b[33mwarning')
+    expect(await lineOn(terminal, { NO_COLOR: '1' })).toMatch(/^[\d-]+T[\d:.]+Z warning redis error\n$/)
+  })
+
+  it('begins lines for the journal with their priority', async () => {
+    expect(await lineOn({ isTty: false, isJournal: true }, {})).toMatch(/^<4>\d.* warning redis error\n$/)
+  })
+})

@@ -1,0 +1,170 @@
+import { describe, expect, it } from 'bun:test'
+
+import { findContradictions } from '../../src/settings/contradictions.ts'
+import { readSettings, renderProblem } from '../../src/settings/settings.ts'
+
+const secret = '52d914afd94b94716c8fb113dd4f0ae2f55ba31f3506b31562d2698e777e1208'
+const least = `service.token_server_url = https://t.example.org\nservice.cache_hmac_secret = ${secret}\n`
+
+/** What is said about these lines, which are the third and those behind it. */
+function found(lines: string[], maxFileDescriptors: number | null = null, beginning = least) {
+  const text = beginning + lines.map((line) => `service.${line}\n`).join('')
+  const outcome = readSettings({ file: { path: 'f', text }, environment: {}, readFile: () => '' })
+  if ('problems' in outcome) throw new Error(outcome.problems.map(renderProblem).join('\n'))
+  const circumstances = { nowMs: Date.UTC(2027, 0, 1), maxFileDescriptors }
+  const { problems, warnings } = findContradictions(outcome.settings, outcome.effective, circumstances)
+  return { problems: problems.map(renderProblem), warnings: warnings.map(renderProblem) }
+}
+
+const secure = ['http_scheme = https', 'http_host = sync.example.org']
+
+describe('findContradictions', () => {
+  it.each([
+    [
+      ['metrics_listen = 127.0.0.1:8000'],
+      'f:3: service.metrics_listen: is the address of this service itself: name another port',
+    ],
+    [
+      ['port = 9100', 'http_scheme = https', 'metrics_listen = 0.0.0.0:9100'],
+      'f:5: service.metrics_listen: is the address of this service itself: name another port',
+    ],
+  ])('finds that a service can not run with %j', (lines, problem) => {
+    expect(found(lines).problems).toEqual([problem])
+  })
+
+  it('finds that a service would ask itself for tokens', () => {
+    const beginning = least.replace('https://t.example.org', 'http://localhost:8000/')
+
+    expect(found([], null, beginning).problems).toEqual([
+      'f:1: service.token_server_url: is the address of this service itself: name the token server, or change service.port',
+    ])
+    expect(found(['port = 8001'], null, beginning).problems).toEqual([])
+  })
+
+  it.each([
+    [
+      ['host = 0.0.0.0'],
+      'f:3: service.host: 0.0.0.0 can be reached from other machines without encryption: put a server with TLS in front, and set service.http_scheme = https',
+    ],
+    [
+      ['http_host = sync.example.org'],
+      'f:3: service.http_host: generated URLs begin with http://: set service.http_scheme = https, or http if that is meant',
+    ],
+    [
+      ['http_scheme = http', 'http_host = 0.0.0.0:8000'],
+      'f:4: service.http_host: is no address that clients can ask: write a name; service.host is for listening',
+    ],
+    [
+      ['http_scheme = https', 'http_host = sync.example.org:80'],
+      'f:4: service.http_host: generated URLs begin with https:// and have port 80: leave the port out, or change service.http_scheme',
+    ],
+    [
+      ['http_host = sync.example.org', 'http_scheme = http', 'explorer_enabled = true'],
+      'f:5: service.explorer_enabled: browsers decrypt only where the page came by https or from localhost: set service.http_scheme = https, or remove it',
+    ],
+    [
+      ['upstream_timeout_seconds = 40'],
+      'f:3: service.upstream_timeout_seconds: a request ends after 30 s, before 40 s for upstream: make service.request_timeout_seconds the larger one',
+    ],
+    [
+      ['request_timeout_seconds = 15'],
+      'f:3: service.request_timeout_seconds: a request ends after 15 s, before 20 s for upstream: make service.request_timeout_seconds the larger one',
+    ],
+    [
+      ['shutdown_grace_seconds = 10'],
+      'f:3: service.shutdown_grace_seconds: requests may take 30 s, and are cut 10 s after SIGTERM: make service.shutdown_grace_seconds the larger one',
+    ],
+    [
+      ['workers = 2', 'worker_timeout_seconds = 0.4'],
+      'f:4: service.worker_timeout_seconds: a worker that is only late is killed: make service.worker_timeout_seconds the larger one',
+    ],
+    [
+      ['workers = 2', 'cache_backend = memory'],
+      'f:4: service.cache_backend: every worker remembers by itself: use redis to share the memory',
+    ],
+    [
+      [`cache_hmac_secret_previous = ${secret}`],
+      'f:3: service.cache_hmac_secret_previous: is the same as service.cache_hmac_secret: write the secret of before, or remove it',
+    ],
+    [
+      ['eos = 2026-12-31'],
+      'f:3: service.eos: is past: every request is answered 410: remove it, or write a later day',
+    ],
+    [
+      ['max_request_bytes = 100000'],
+      'f:3: service.max_request_bytes: is less than one record of 250 KB, as Firefox may write it: write 262144 or more',
+    ],
+    [
+      ['max_concurrent_requests = 4'],
+      'f:3: service.max_concurrent_requests: one user may have more than there is for all: make service.max_concurrent_requests the larger one',
+    ],
+    [
+      ['readonly = true', 'record_tabs_delete_enabled = yes'],
+      'f:3: service.readonly: refuses every write, also those that service.record_… settings allow: remove one or the other',
+    ],
+    [
+      ['port = 0', 'reuse_port = true'],
+      'f:4: service.reuse_port: every instance takes a port of its own: set service.port',
+    ],
+    [
+      ['worker_timeout_seconds = 5'],
+      'f:3: service.worker_timeout_seconds: has no effect without service.workers above 1: remove it, or set service.workers above 1',
+    ],
+    [
+      ['cache_backend = memory', 'cache_url = redis://redis.example.org'],
+      'f:4: service.cache_url: has no effect without service.cache_backend = redis: remove it, or set service.cache_backend = redis',
+    ],
+    [
+      ['cache_backend = memory', 'cache_prefix = other:'],
+      'f:4: service.cache_prefix: has no effect without service.cache_backend = redis: remove it, or set service.cache_backend = redis',
+    ],
+    [
+      ['cache_backend = memory', `cache_hmac_secret_previous = ${'4b'.repeat(32)}`],
+      'f:4: service.cache_hmac_secret_previous: has no effect without service.cache_backend = redis: remove it, or set service.cache_backend = redis',
+    ],
+    [
+      ['eos_message = The service moves.'],
+      'f:3: service.eos_message: has no effect without service.eos: remove it, or set service.eos',
+    ],
+    [
+      ['eos_url = https://example.org/end'],
+      'f:3: service.eos_url: has no effect without service.eos: remove it, or set service.eos',
+    ],
+    [
+      ['statsd_prefix = bridge'],
+      'f:3: service.statsd_prefix: has no effect without service.statsd_url: remove it, or set service.statsd_url',
+    ],
+    [
+      ['metrics_enabled = false', 'metrics_listen = 127.0.0.1:9100'],
+      'f:4: service.metrics_listen: has no effect without service.metrics_enabled = true: remove it, or set service.metrics_enabled = true',
+    ],
+  ])('warns of %j', (lines, warning) => {
+    expect(found(lines)).toEqual({ problems: [], warnings: [warning] })
+  })
+
+  it('warns of more requests than a process may open files', () => {
+    const lines = ['max_concurrent_requests = 1000']
+
+    expect(found(lines, 4511).warnings).toEqual([
+      'f:3: service.max_concurrent_requests: a process may open 4511 files, which is too few: raise LimitNOFILE= or "ulimit -n" to 4512, or lower the setting',
+    ])
+    expect(found(lines, 4512).warnings).toEqual([])
+  })
+
+  it.each([
+    [[]],
+    [secure],
+    [[...secure, 'host = 0.0.0.0', 'explorer_enabled = true', 'metrics_listen = 127.0.0.1:9100']],
+    [['explorer_enabled = true', 'host = ::1']],
+    [['http_scheme = http', 'http_host = localhost:8000', 'explorer_enabled = true']],
+    [['workers = 2', 'worker_timeout_seconds = 5']],
+    // What "sync-bridge init" writes as an example is the default.
+    [['worker_timeout_seconds = 10', 'statsd_prefix = sync-bridge']],
+    [['eos = 2027-01-02', 'eos_message = The service moves.']],
+    [['port = 0', 'metrics_listen = 127.0.0.1:8000']],
+    [['port = 9100', 'metrics_listen = 127.0.0.2:9100']],
+    [['readonly = true', 'record_tabs_put_enabled = off']],
+  ])('finds nothing in %j', (lines: string[]) => {
+    expect(found(lines, 65_536)).toEqual({ problems: [], warnings: [] })
+  })
+})

@@ -1,0 +1,25 @@
+import { describe, expect, it } from 'bun:test'
+import { join } from 'node:path'
+
+import { settingsPage } from '../../.ci/settings-page.ts'
+import { collectionGate, settingsSchema } from '../../src/settings/schema.ts'
+
+const page = (name: string) => Bun.file(join(import.meta.dir, '../..', name)).text()
+
+describe('docs/settings.md', () => {
+  it('has the settings that there are', async () => {
+    expect(await page('docs/settings.md')).toBe(settingsPage())
+  })
+})
+
+describe('the README', () => {
+  it('names settings that exist, and the page that has all', async () => {
+    const section = /^## Settings\n([\s\S]*)/m.exec(await page('README.md'))![1]!
+    const named = [...section.matchAll(/`([a-z_]+(?:<collection>[a-z_]+)?)(?: = [^`]*)?`/g)]
+    const names = named.map(([, name]) => name!.replace('<collection>', 'tabs'))
+
+    expect(section).toContain('(docs/settings.md)')
+    expect(names.length).toBeGreaterThan(5)
+    expect(names.filter((name) => !(name in settingsSchema) && !collectionGate(name))).toEqual([])
+  })
+})
