@@ -15,14 +15,14 @@ export interface Announcement {
 }
 
 /** The bridge that was started over the sandbox. */
-interface BridgeAnnouncement {
+export interface BridgeAnnouncement {
   /** Scheme, host and port, without a path. */
   url: string
   /** Where its pages are served; without a fragment. */
   docsUrl: string
   explorerUrl: string
-  /** A bookmark that exists, for the request that fetches one record. */
-  recordId: string
+  /** A bookmark that exists, for the request that fetches one record; null where there is none. */
+  recordId: string | null
 }
 
 /**
@@ -44,23 +44,59 @@ export function environmentLines(info: Announcement): string {
   return values.map(([name, value]) => `${name}=${value}\n`).join('')
 }
 
+/** Addresses that fit into a line of a terminal and lead to the pages. */
+export interface ShortLinks {
+  explorer: string
+  docs: string
+  stop(): Promise<void>
+}
+
+/**
+ * Serves the short addresses of the bridge's pages. Those of the pages themselves carry who the user is, and fill several lines.
+ *
+ * `secret`: what nobody else on the machine can guess, because it stands for the user's token and key.
+ */
+export function startShortLinks(info: Announcement, bridge: BridgeAnnouncement, secret: string): ShortLinks {
+  const targets = new Map([
+    [`/${secret}`, linkTo(bridge.explorerUrl, info, true)],
+    [`/${secret}/docs`, linkTo(bridge.docsUrl, info, false)],
+  ])
+  const server = Bun.serve({
+    hostname: '127.0.0.1',
+    port: 0,
+    fetch({ url }) {
+      const target = targets.get(new URL(url).pathname)
+      if (target === undefined) return new Response(null, { status: 404 })
+      return new Response(null, { status: 302, headers: { Location: target, 'Cache-Control': 'no-store' } })
+    },
+  })
+  const explorer = `http://127.0.0.1:${server.port}/${secret}`
+  return { explorer, docs: `${explorer}/docs`, stop: () => server.stop(true) }
+}
+
 /**
  * The text that the `sandbox` command prints.
  *
  * `environmentFile`: where the lines of `environmentLines` are; null: nowhere, so they are part of the text.
  */
-export function announce(info: Announcement, environmentFile: string | null): string {
+export function announce(
+  info: Announcement,
+  environmentFile: string | null,
+  links: ShortLinks | null,
+): string {
   const values = environmentFile === null ? `${environmentLines(info)}\n` : ''
-  if (!info.bridge) {
+  if (!info.bridge || !links) {
     return `A Sync storage with sample data. Everything is in memory.\n\n${values}${upstreamHelp(info)}`
   }
+  const storage = info.bridge.recordId === null ? 'An empty Sync storage' : 'A Sync storage with sample data'
   return [
-    'A Sync storage with sample data, and the bridge over it. Everything is in memory; Ctrl+C ends it.\n',
+    `${storage}, and the bridge over it at ${info.bridge.url}.`,
+    'Everything is in memory; Ctrl+C ends it.\n',
     'Look at the data, decrypted in your browser:',
-    `  ${linkTo(info.bridge.explorerUrl, info, true)}\n`,
+    `  ${links.explorer}\n`,
     values + bridgeHelp(info.bridge, environmentFile),
     'Documentation, where every request can be tried:',
-    `  ${linkTo(info.bridge.docsUrl, info, false)}\n`,
+    `  ${links.docs}\n`,
   ].join('\n')
 }
 
@@ -82,7 +118,7 @@ function bridgeHelp({ recordId }: BridgeAnnouncement, environmentFile: string | 
     'Or ask in another terminal:',
     ...(environmentFile === null ? [] : [`  . ${environmentFile}\n`]),
     curl(`${bookmarks}?_limit=5`, ...identity),
-    curl(`${bookmarks}/${encodeURIComponent(recordId)}`, ...identity),
+    ...(recordId === null ? [] : [curl(`${bookmarks}/${encodeURIComponent(recordId)}`, ...identity)]),
   ].join('\n')
 }
 

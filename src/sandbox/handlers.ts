@@ -113,10 +113,12 @@ function stage(operation: Operation, batch: { kind: 'start' } | { kind: 'append'
 function commit(operation: Operation, id: string): Reply {
   const { batches, uid, collection, nowMs, timestamp, upload, quirks } = operation
   batches.find(id, uid, collection, nowMs)
-  if (upload.valid.every(({ payload = '' }) => quirks.storable.test(payload))) {
-    return store(operation, batches.take(id))
+  const failing = upload.valid.findIndex(({ payload = '' }) => !quirks.storable.test(payload))
+  if (failing < 0) return store(operation, batches.take(id))
+  // MySQL keeps what came before the failure. PostgreSQL has rolled everything back, and the server answers 200 all the same.
+  if (quirks.appendOverwritesAll) {
+    store({ ...operation, upload: { valid: upload.valid.slice(0, failing), failed: {} } }, batches.take(id))
   }
-  // The real server answers 200 here although the database has rolled the whole commit back.
   const outcome = { valid: [], failed: { ...upload.failed, ...databaseErrors(upload.valid) } }
   return jsonReply(`{"modified":${formatSeconds(timestamp)},${formatOutcome(outcome)}}`, timestamp)
 }
@@ -153,7 +155,7 @@ export function readInfo(page: InfoPage, operation: Operation): Reply {
       return jsonReply(`[${formatFloat(usedKilobytes(operation))},${quota}]`)
     }
     case 'configuration':
-      return jsonReply(JSON.stringify(configurationDocument(switches.limits, switches.batching)), 0)
+      return jsonReply(JSON.stringify(configurationDocument(switches)), 0)
     default:
       return page satisfies never
   }

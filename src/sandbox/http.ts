@@ -46,7 +46,7 @@ export interface RequestTarget {
 }
 
 /** Cut out of the URL text: parsing and printing it again could spell it differently. */
-function readTarget(url: string): RequestTarget {
+export function readTarget(url: string): RequestTarget {
   const authority = /^[a-z]+:\/\/[^/?]*/i.exec(url)?.[0] ?? ''
   const rest = url.slice(authority.length)
   const raw = rest.startsWith('/') ? rest : `/${rest}`

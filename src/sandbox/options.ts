@@ -107,9 +107,10 @@ export function limitsFor(limits: Limits, collection: string): Limits {
 }
 
 /** The `info/configuration` document. Without batching it lacks the four sizes that only batches and posts have. */
-export function configurationDocument(limits: Limits, batching: boolean): Partial<Limits> {
-  if (batching) return limits
-  const { max_request_bytes, max_record_payload_bytes, max_quota_limit, collections } = limits
+export function configurationDocument({ limits, batching, quotaKilobytes }: Switches): Partial<Limits> {
+  const max_quota_limit = limits.max_quota_limit && (quotaKilobytes ?? 0) * 1024
+  if (batching) return { ...limits, max_quota_limit }
+  const { max_request_bytes, max_record_payload_bytes, collections } = limits
   return { max_request_bytes, max_record_payload_bytes, max_quota_limit, collections }
 }
 

@@ -8,6 +8,7 @@ import {
   sampleHistory,
   samplePasswords,
   samplePreferences,
+  seedRecords,
 } from './sample-records.ts'
 import type { SandboxUser } from './sandbox-user.ts'
 import type { Sandbox } from './sandbox.ts'
@@ -16,6 +17,8 @@ import { quantumMs } from './timestamps.ts'
 
 /** How much is made up. */
 interface SampleOptions {
+  /** No records but the keys and the list of engines, as in an account that a Firefox without data has synced. @default false */
+  isEmpty?: boolean
   /** Folders included. @default 300 */
   bookmarks?: number
   /** @default 3000 */
@@ -35,16 +38,13 @@ const engines = ['bookmarks', 'history', 'tabs', 'passwords', 'forms', 'prefs', 
  * the same user; timestamps lie in the past of the sandbox's clock.
  */
 export function fillSampleData(sandbox: Sandbox, user: SandboxUser, options: SampleOptions = {}): void {
-  const random = createRandom(`sample data of ${user.clientState}`)
+  const { random, keys } = beginSample(user)
   const nowMs = Math.floor(sandbox.nowMs() / quantumMs) * quantumMs
-  const keys: KeyBundle = {
-    encryptionKey: random.bytes(32),
-    hmacKey: random.bytes(32),
-  }
   const startMs = nowMs - 200 * dayMs
   const keysPayload = encryptPayload(toKeyBundle(user.syncKey), keysRecord(keys), random.bytes(ivBytes))
   sandbox.load(user, 'meta', [{ id: 'global', payload: globalPayload(random), modified: startMs }])
   sandbox.load(user, 'crypto', [{ id: 'keys', payload: keysPayload, modified: startMs + 500 }])
+  if (options.isEmpty) return
   const { clients, tabs } = sampleDevices(random)
   // How far back the uploads go, and after how many days Firefox lets a record expire.
   const collections: [name: string, records: ClearRecord[], days: number, lifeDays?: number][] = [
@@ -67,6 +67,25 @@ export function fillSampleData(sandbox: Sandbox, user: SandboxUser, options: Sam
     const payload = encryptPayload(strange, { id }, random.bytes(ivBytes))
     sandbox.load(user, name, [{ id, payload, modified: startMs + 1000 }])
   }
+}
+
+/** Adds so many records to a collection of somebody who has sample data, encrypted with the same keys. */
+export function seedSampleData(sandbox: Sandbox, user: SandboxUser, collection: string, count: number): void {
+  const { keys } = beginSample(user)
+  const random = createRandom(`more ${collection} of ${user.clientState} since ${sandbox.nowMs()}`)
+  const toMs = Math.floor(sandbox.nowMs() / quantumMs) * quantumMs
+  const records = seedRecords(random, collection, count)
+  sandbox.load(
+    user,
+    collection,
+    encryptAll(records, keys, random, { fromMs: toMs - 5000, toMs, lifeMs: null }),
+  )
+}
+
+// The keys are the first that is drawn, so that they can be had again.
+function beginSample(user: SandboxUser): { random: SampleRandom; keys: KeyBundle } {
+  const random = createRandom(`sample data of ${user.clientState}`)
+  return { random, keys: { encryptionKey: random.bytes(32), hmacKey: random.bytes(32) } }
 }
 
 // Uploads came in batches: records of one batch share a timestamp, and batches are spread over the span.

@@ -100,6 +100,33 @@ export function samplePreferences(): ClearRecord[] {
   return [{ id: id.padEnd(Math.ceil(id.length / 4) * 4, '='), content: () => ({ value }) }]
 }
 
+/** Many plain records, such as the collection has. Of bookmarks the first is a folder in `unfiled` that holds all others. */
+export function seedRecords(random: SampleRandom, collection: string, count: number): ClearRecord[] {
+  const ids = Array.from({ length: count }, () => random.id())
+  const [folder, ...children] = ids
+  return ids.map((id, index) => {
+    const title = `Record ${index + 1}`
+    const url = `https://seeded.example/${index + 1}`
+    const contents: Record<string, ClearRecord['content']> = {
+      bookmarks: (dateAdded) =>
+        id === folder
+          ? { type: 'folder', title: 'Seeded', parentid: 'unfiled', dateAdded, children }
+          : { type: 'bookmark', title, bmkUri: url, parentid: folder, dateAdded, tags: [] },
+      history: (uploadedAtMs) => ({ histUri: url, title, visits: [{ date: uploadedAtMs * 1000, type: 1 }] }),
+      passwords: () => ({
+        hostname: url,
+        formSubmitURL: url,
+        httpRealm: null,
+        username: title,
+        password: title,
+      }),
+      forms: () => ({ name: 'searchbar-history', value: title }),
+      tabs: () => ({ clientName: title, tabs: [] }),
+    }
+    return { id, content: contents[collection] ?? (() => ({ title })) }
+  })
+}
+
 function samplePages(random: SampleRandom, count: number): SamplePage[] {
   const pages = new Map<string, SamplePage>()
   while (pages.size < count) {

@@ -24,8 +24,10 @@ interface StorageServerParts extends HawkParts {
   switches: Switches
 }
 
-/** Old Firefox for iOS versions, which destroyed data and are turned away. */
-const refusedAgents = /Firefox-iOS-Sync\/(1?\d)(?!\d)/
+/** Firefox for iOS before version 20, which crashes on some answers and is turned away. */
+function isRefused(agent: string): boolean {
+  return /^Firefox-iOS-Sync\/(?:[1-9]|1\d)\.[.\d]+b/.test(agent) && /; iPhone OS [^)]+\) \(.*\)$/.test(agent)
+}
 
 /** Answers requests to the storage node; see Sync 1.5 API. */
 export function createStorageServer(
@@ -34,7 +36,7 @@ export function createStorageServer(
   return async (request, target) => {
     if (target.path.startsWith('/__')) return dockerflow(parts.switches, target.path)
     if (target.path === '/') return new Response(null, { status: 302, headers: { Location: '/__version__' } })
-    if (refusedAgents.test(request.headers.get('User-Agent') ?? '')) return Response.json(0, { status: 503 })
+    if (isRefused(request.headers.get('User-Agent') ?? '')) return Response.json(0, { status: 503 })
     const startedAt = parts.clock.timestamp()
     try {
       if (parts.switches.latencyMs > 0) await Bun.sleep(parts.switches.latencyMs)

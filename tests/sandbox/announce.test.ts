@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'bun:test'
-import { announce, environmentLines, type Announcement } from '../../src/sandbox/announce.ts'
+import { announce, environmentLines, startShortLinks, type Announcement } from '../../src/sandbox/announce.ts'
 
 const info: Announcement = {
   tokenServerUrl: 'http://127.0.0.1:5000',
@@ -18,6 +18,12 @@ const bridge = {
   recordId: '{a}',
 }
 
+const links = {
+  explorer: 'http://127.0.0.1:5002/secret',
+  docs: 'http://127.0.0.1:5002/secret/docs',
+  stop: async () => {},
+}
+
 function readValues(text: string): Record<string, string> {
   return Object.fromEntries(
     [...text.matchAll(/^([A-Z0-9_]+)=(.*)$/gm)].map(([, name, value]) => [name, value]),
@@ -26,7 +32,7 @@ function readValues(text: string): Record<string, string> {
 
 describe('announce', () => {
   it('has one NAME=value line for everything a script needs', () => {
-    const text = announce(info, null)
+    const text = announce(info, null, null)
 
     expect(readValues(text)).toEqual({
       TOKEN_SERVER_URL: info.tokenServerUrl,
@@ -41,14 +47,11 @@ describe('announce', () => {
     expect(text).toContain('"http://127.0.0.1:5000/1.0/sync/1.5"')
   })
 
-  it('begins with the link to the explorer, and names the file that has the rest', () => {
-    const text = announce({ ...info, bridge }, '/tmp/private/sandbox.env')
+  it('begins with a short link to the data, and names the file that has the rest', () => {
+    const text = announce({ ...info, bridge }, '/tmp/private/sandbox.env', links)
 
-    const links = text.match(/http\S+/g)!
-    expect(links).toEqual([
-      `${bridge.explorerUrl}#BUCKET=${info.bucket}&KEY_ID=${info.keyId}&BEARER_TOKEN=g.h.i&SYNC_KEY=0102ff`,
-      `${bridge.docsUrl}#BUCKET=${info.bucket}&KEY_ID=${info.keyId}&BEARER_TOKEN=g.h.i`,
-    ])
+    expect(text.match(/^ {2}http\S+$/gm)).toEqual([`  ${links.explorer}`, `  ${links.docs}`])
+    expect(text).toContain(`the bridge over it at ${bridge.url}.`)
     expect(text).toContain('\n  . /tmp/private/sandbox.env\n')
     expect(text).toContain(
       [
@@ -62,10 +65,43 @@ describe('announce', () => {
     expect(text.endsWith('\n')).toBe(true)
   })
 
+  it('says when there is nothing in it, and asks for no record then', () => {
+    const text = announce(
+      { ...info, bridge: { ...bridge, recordId: null } },
+      '/tmp/private/sandbox.env',
+      links,
+    )
+
+    expect(text).toStartWith('An empty Sync storage')
+    expect(text.match(/^ {2}curl/gm)).toHaveLength(1)
+  })
+
   it('has the values in the text where no file could be written', () => {
-    const text = announce({ ...info, bridge }, null)
+    const text = announce({ ...info, bridge }, null, links)
 
     expect(readValues(text)).toMatchObject({ BRIDGE_URL: bridge.url, SYNC_KEY: '0102ff' })
+  })
+})
+
+describe('startShortLinks', () => {
+  it('leads to the pages with all that they need, and whoever does not know the secret to nothing', async () => {
+    const started = startShortLinks({ ...info, bridge }, bridge, '0123456789ab')
+    const ask = (url: string) => fetch(url, { redirect: 'manual' })
+
+    const answers = await Promise.all([
+      ask(started.explorer),
+      ask(started.docs),
+      ask(new URL('/', started.docs).href),
+    ])
+    await started.stop()
+
+    const identity = `BUCKET=${info.bucket}&KEY_ID=${info.keyId}&BEARER_TOKEN=g.h.i`
+    expect(answers.map(({ status, headers }) => [status, headers.get('Location')])).toEqual([
+      [302, `${bridge.explorerUrl}#${identity}&SYNC_KEY=0102ff`],
+      [302, `${bridge.docsUrl}#${identity}`],
+      [404, null],
+    ])
+    expect(started.docs.length).toBeLessThanOrEqual(120)
   })
 })
 

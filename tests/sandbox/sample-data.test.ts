@@ -1,19 +1,34 @@
+import { createDecipheriv, createHash, createHmac, webcrypto } from 'node:crypto'
 import { describe, expect, it } from 'bun:test'
-import { toKeyBundle, type KeyBundle } from '../../src/sandbox/crypto.ts'
-import { fillSampleData } from '../../src/sandbox/sample-data.ts'
+import { clientStateOf, syncKeyOf, toKeyBundle, type KeyBundle } from '../../src/sandbox/crypto.ts'
+import { fillSampleData, seedSampleData } from '../../src/sandbox/sample-data.ts'
 import { startSandbox } from '../support/sandbox.ts'
-import { decryptPayload } from './decrypt.ts'
 import { beginning } from './sync-client.ts'
 
 type Clear = Record<string, unknown> & { id: string }
 
+const engines = { bookmarks: 2, history: 1, tabs: 1, passwords: 1, forms: 1, prefs: 2, clients: 1 }
+const names = Object.keys(engines)
 const sandbox = await startSandbox({ clock: () => beginning })
 const user = sandbox.addUser('ann')
 fillSampleData(sandbox, user)
+const stored = (collection: string) => sandbox.records(user, collection)
 const keys = readKeys()
-const read = (collection: string) =>
-  sandbox.records(user, collection).map(({ payload }) => decryptPayload(keys, payload) as Clear)
-const names = ['bookmarks', 'history', 'tabs', 'passwords', 'forms', 'prefs', 'clients']
+const read = (collection: string) => stored(collection).map(({ payload }) => decrypt(keys, payload) as Clear)
+
+/** Opens a payload; throws when it was encrypted with other keys. */
+function decrypt({ encryptionKey, hmacKey }: KeyBundle, payload: string): unknown {
+  const { ciphertext, IV, hmac } = JSON.parse(payload) as Record<'ciphertext' | 'IV' | 'hmac', string>
+  if (createHmac('sha256', hmacKey).update(ciphertext).digest('hex') !== hmac) throw new Error('Other keys')
+  const decipher = createDecipheriv('aes-256-cbc', encryptionKey, Buffer.from(IV, 'base64'))
+  return JSON.parse(decipher.update(ciphertext, 'base64', 'utf8') + decipher.final('utf8'))
+}
+
+function readKeys(): KeyBundle {
+  const [record] = stored('crypto')
+  const clear = decrypt(toKeyBundle(user.syncKey), record!.payload) as { default: [string, string] }
+  return toKeyBundle(Buffer.concat(clear.default.map((key) => Buffer.from(key, 'base64'))))
+}
 
 function childrenOf(folder: Clear | undefined): string[] {
   return (folder?.['children'] ?? []) as string[]
@@ -24,38 +39,39 @@ function timesIn(record: Record<string, unknown>): number[] {
   const { dateAdded, timeCreated, timeLastUsed, timePasswordChanged } = record
   const visits = (record['visits'] ?? []) as { date: number }[]
   const tabs = (record['tabs'] ?? []) as { lastUsed: number }[]
-  const times = [dateAdded, timeCreated, timeLastUsed, timePasswordChanged].filter(
-    (time) => time !== undefined,
-  )
+  const times = [dateAdded, timeCreated, timeLastUsed, timePasswordChanged] as (number | undefined)[]
   return [
-    ...(times as number[]),
+    ...times.filter((time) => time !== undefined),
     ...visits.map(({ date }) => date / 1000),
     ...tabs.map(({ lastUsed }) => lastUsed * 1000),
   ]
 }
 
-function opens(payload: string): boolean {
-  try {
-    decryptPayload(keys, payload)
-    return true
-  } catch {
-    return false
-  }
-}
+describe('keys of an account', () => {
+  it('are derived from the master key by HKDF-SHA256, its client state by SHA-256', async () => {
+    const masterKey = Buffer.alloc(32, 7)
+    const imported = await webcrypto.subtle.importKey('raw', masterKey, 'HKDF', false, ['deriveBits'])
+    const info = Buffer.from('identity.mozilla.com/picl/v1/oldsync')
+    const parameters = { name: 'HKDF', hash: 'SHA-256', salt: new Uint8Array(32), info }
 
-function readKeys(): KeyBundle {
-  const [record] = sandbox.records(user, 'crypto')
-  const clear = decryptPayload(toKeyBundle(user.syncKey), record?.payload ?? '') as {
-    default: [string, string]
-  }
-  return toKeyBundle(Buffer.concat(clear.default.map((key) => Buffer.from(key, 'base64'))))
-}
+    const wanted = await webcrypto.subtle.deriveBits(parameters, imported, 512)
+
+    expect(syncKeyOf(masterKey)).toEqual(Buffer.from(wanted))
+    expect(clientStateOf(masterKey)).toBe(createHash('sha256').update(masterKey).digest('hex').slice(0, 32))
+  })
+})
 
 describe('fillSampleData', () => {
-  it('fills the usual collections', () => {
-    const counts = Object.fromEntries(names.map((name) => [name, sandbox.records(user, name).length]))
+  it('fills the usual collections, and names engines and versions of a Firefox of today', () => {
+    const counts = names.map((name) => [name, stored(name).length])
+    const [global] = stored('meta')
 
-    expect(counts).toEqual({
+    const { storageVersion, engines: told } = JSON.parse(global!.payload) as {
+      storageVersion: number
+      engines: Record<string, { version: number; syncID: string }>
+    }
+
+    expect(Object.fromEntries(counts)).toEqual({
       bookmarks: 300,
       history: 3000,
       tabs: 3,
@@ -64,55 +80,27 @@ describe('fillSampleData', () => {
       prefs: 1,
       clients: 3,
     })
-  })
-
-  it('leaves meta/global readable', () => {
-    const [global] = sandbox.records(user, 'meta')
-
-    expect(JSON.parse(global?.payload ?? '')).toMatchObject({
-      storageVersion: 5,
-      engines: Object.fromEntries(names.map((name) => [name, { syncID: expect.any(String) }])),
-    })
-  })
-
-  it('names the versions of engines that a Firefox of today has', () => {
-    const [global] = sandbox.records(user, 'meta')
-    const { engines } = JSON.parse(global?.payload ?? '') as { engines: Record<string, { version: number }> }
-
-    const versions = Object.entries(engines).map(([name, { version }]) => [name, version])
-    expect(Object.fromEntries(versions)).toEqual({
-      bookmarks: 2,
-      history: 1,
-      tabs: 1,
-      passwords: 1,
-      forms: 1,
-      prefs: 2,
-      clients: 1,
-    })
+    const versions = Object.entries(told).map(([name, { version }]) => [name, version])
+    expect([storageVersion, Object.fromEntries(versions)]).toEqual([5, engines])
   })
 
   it.each(names)('encrypts %s so that each clear record has the id it is stored under', (name) => {
-    const stored = sandbox.records(user, name)
+    const records = stored(name)
 
-    expect(read(name).map(({ id }) => id)).toEqual(stored.map(({ id }) => id))
-    expect(new Set(stored.map(({ payload }) => JSON.parse(payload).IV)).size).toBe(stored.length)
-    expect(stored.every(({ id }) => /^[ -~]{1,64}$/.test(id))).toBe(true)
+    expect(read(name).map(({ id }) => id)).toEqual(records.map(({ id }) => id))
+    expect(new Set(records.map(({ payload }) => JSON.parse(payload).IV)).size).toBe(records.length)
+    expect(records.every(({ id }) => /^[ -~]{1,64}$/.test(id))).toBe(true)
+    expect(records.every(({ sortindex }) => (sortindex !== null) === /bookmarks|history/.test(name))).toBe(
+      true,
+    )
   })
 
   it('gives timestamps of the past, multiples of 10 ms', () => {
-    const times = names.flatMap((name) => sandbox.records(user, name).map(({ modified }) => modified))
+    const times = names.flatMap((name) => stored(name).map(({ modified }) => modified))
+    const earliest = beginning - 200 * 86_400_000
 
-    expect(
-      times.every((time) => time % 10 === 0 && time < beginning && time > beginning - 200 * 86_400_000),
-    ).toBe(true)
+    expect(times.every((time) => time % 10 === 0 && time < beginning && time > earliest)).toBe(true)
     expect(new Set(times).size).toBeGreaterThan(40)
-  })
-
-  it('sets sortindex where Firefox does', () => {
-    const isSet = (name: string) => sandbox.records(user, name).map(({ sortindex }) => sortindex !== null)
-
-    expect([...isSet('bookmarks'), ...isSet('history')].every(Boolean)).toBe(true)
-    expect(['tabs', 'passwords', 'forms', 'prefs', 'clients'].flatMap(isSet).some(Boolean)).toBe(false)
   })
 
   it('makes bookmarks a tree', () => {
@@ -146,7 +134,7 @@ describe('fillSampleData', () => {
 
   it('says of nothing that it happened after its upload', () => {
     const uploads = names.flatMap((name) => {
-      const modified = new Map(sandbox.records(user, name).map((record) => [record.id, record.modified]))
+      const modified = new Map(stored(name).map((record) => [record.id, record.modified]))
       return read(name).map((clear) => ({ clear, modified: modified.get(clear.id) ?? 0 }))
     })
     const late = uploads.filter(({ clear, modified }) => timesIn(clear).some((time) => time > modified))
@@ -155,68 +143,57 @@ describe('fillSampleData', () => {
     expect(late).toEqual([])
   })
 
-  it('visits no page in two records', () => {
+  it('has one record for each page, tabs for each client, and ids as Firefox makes them', () => {
     const addresses = read('history').map(({ histUri }) => histUri)
+    const clients = read('clients').map(({ id, name }) => [id, name])
+    const forms = stored('forms').map(({ id }) => id)
 
     expect(new Set(addresses).size).toBe(addresses.length)
-  })
-
-  it('names form entries and preferences as Firefox does', () => {
-    const forms = sandbox.records(user, 'forms').map(({ id }) => id)
-
+    expect(read('tabs').map(({ id, clientName }) => [id, clientName])).toEqual(clients)
     expect(forms.every((id) => /^[A-Za-z0-9+/]{16}$/.test(id))).toBe(true)
     expect(forms.filter((id) => id.includes('/')).length).toBeGreaterThan(1)
-    expect(sandbox.records(user, 'prefs')).toMatchObject([
-      { id: 'e2VjODAzMGY3LWMyMGEtNDY0Zi05YjBlLTEzYTNhOWU5NzM4NH0=' },
-    ])
+    expect(stored('prefs')).toMatchObject([{ id: 'e2VjODAzMGY3LWMyMGEtNDY0Zi05YjBlLTEzYTNhOWU5NzM4NH0=' }])
+    expect(read('passwords').every(({ id }) => /^\{[0-9a-f-]{36}\}$/.test(id))).toBe(true)
   })
 
-  it('has a record that no key opens only where it is asked for', async () => {
+  it('is the same each time for the same user, but for records that no key opens, where they are asked for', async () => {
     const other = await startSandbox({ clock: () => beginning })
-    const sameUser = other.addUser('ann')
+    const again = other.addUser('ann')
 
-    fillSampleData(other, sameUser, { unreadable: ['history', 'forms'] })
-    const unreadable = Object.fromEntries(
-      names.map((name) => [
-        name,
-        other.records(sameUser, name).filter(({ payload }) => !opens(payload)).length,
-      ]),
-    )
+    fillSampleData(other, again, { unreadable: ['forms'] })
+    const forms = other.records(again, 'forms')
+    const others = names.filter((name) => name !== 'forms').map((name) => other.records(again, name))
     await other.stop()
 
-    expect(unreadable).toEqual({
-      ...Object.fromEntries(names.map((name) => [name, 0])),
-      history: 1,
-      forms: 1,
-    })
-  })
-
-  it('is the same each time for the same user', async () => {
-    const again = await startSandbox({ clock: () => beginning })
-    const sameUser = again.addUser('ann')
-
-    fillSampleData(again, sameUser)
-    const records = names.map((name) => again.records(sameUser, name))
-    await again.stop()
-
-    expect(records).toEqual(names.map((name) => sandbox.records(user, name)))
-  })
-
-  it('has tabs for each client, and passwords under GUIDs', () => {
-    const clients = read('clients').map(({ id, name }) => [id, name])
-
-    expect(read('tabs').map(({ id, clientName }) => [id, clientName])).toEqual(clients)
-    expect(read('passwords').every(({ id }) => /^\{[0-9a-f-]{36}\}$/.test(id))).toBe(true)
+    expect(others).toEqual(names.filter((name) => name !== 'forms').map(stored))
+    const unreadable = forms.filter(
+      (record) => !stored('forms').some(({ payload }) => payload === record.payload),
+    )
+    expect(unreadable).toHaveLength(1)
+    expect(() => decrypt(keys, unreadable[0]!.payload)).toThrow('Other keys')
   })
 })
 
-describe('decryptPayload', () => {
-  it('refuses what was changed or encrypted with other keys', () => {
-    const [record] = sandbox.records(user, 'tabs')
-    const payload = JSON.parse(record?.payload ?? '') as { ciphertext: string }
-    const changed = JSON.stringify({ ...payload, ciphertext: `A${payload.ciphertext.slice(1)}` })
+describe('seedSampleData', () => {
+  it('adds records that the same keys open, bookmarks in a folder that lists them', () => {
+    const before = names.map((name) => read(name).length)
 
-    expect(() => decryptPayload(keys, changed)).toThrow('HMAC')
-    expect(() => decryptPayload(toKeyBundle(user.syncKey), record?.payload ?? '')).toThrow('HMAC')
+    for (const name of [...names, 'scratch']) seedSampleData(sandbox, user, name, 3)
+
+    const folder = read('bookmarks').find(({ title }) => title === 'Seeded')!
+    const inside = read('bookmarks').filter(({ parentid }) => parentid === folder.id)
+    const titles = read('scratch').map(({ title }) => title)
+    expect(names.map((name) => read(name).length)).toEqual(before.map((count) => count + 3))
+    expect(childrenOf(folder).toSorted()).toEqual(inside.map(({ id }) => id))
+    expect(titles.toSorted()).toEqual(['Record 1', 'Record 2', 'Record 3'])
+  })
+
+  it('begins with an account that may have nothing but its keys', () => {
+    const empty = sandbox.addUser('empty')
+
+    fillSampleData(sandbox, empty, { isEmpty: true })
+
+    const filled = [...names, 'crypto', 'meta'].filter((name) => sandbox.records(empty, name).length > 0)
+    expect(filled).toEqual(['crypto', 'meta'])
   })
 })

@@ -5,7 +5,7 @@ import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 /** What the published Hawk implementation exports, as far as it is used here. */
 interface HawkClient {
   header(
-    url: string,
+    url: string | object,
     method: string,
     options: {
       credentials: { id: string; key: string; algorithm: 'sha256' }
@@ -13,13 +13,12 @@ interface HawkClient {
       nonce?: string
       hash?: string
       ext?: string
-      app?: string
     },
   ): { header: string }
 }
 
 /** Signs without any code of ours. */
-export const hawk = (createRequire(import.meta.url)('hawk') as { client: HawkClient }).client
+const hawk = (createRequire(import.meta.url)('hawk') as { client: HawkClient }).client
 
 export interface Token {
   id: string
@@ -80,12 +79,10 @@ export class SyncClient {
     options: { body?: string; headers?: Record<string, string>; token?: Token } = {},
   ): Promise<Answer> {
     const { token = this.token, headers, body } = options
-    const url = token.api_endpoint + path
-    const credentials = { id: token.id, key: token.key, algorithm: 'sha256' } as const
-    const { header } = hawk.header(url, method, { credentials, timestamp: Math.floor(this.nowMs / 1000) })
+    const [url, init] = signed({ token, nowMs: this.nowMs }, method, path)
     // As bytes, because fetch would add a Content-Type to text.
     const bytes = body === undefined ? null : Buffer.from(body)
-    return toAnswer(await fetch(url, { method, headers: { Authorization: header, ...headers }, body: bytes }))
+    return toAnswer(await fetch(url, { ...init, headers: { ...init.headers, ...headers }, body: bytes }))
   }
 
   get(path: string, headers?: Record<string, string>): Promise<Answer> {
@@ -112,6 +109,32 @@ export class SyncClient {
     const json = { 'Content-Type': 'application/json', ...headers }
     return this.send(method, path, { body: JSON.stringify(body), headers: json })
   }
+}
+
+/** How a request is signed, where that isn't as it should be. */
+export interface SigningOptions {
+  method?: string
+  /** What is signed, when it isn't what is sent; an address in parts is signed as it is. */
+  signedUrl?: string | object
+  timestampMs?: number
+  nonce?: string
+  hash?: string
+  ext?: string
+}
+
+/** What to fetch for a path below the user's endpoint. */
+export function signed(
+  { token, nowMs }: Pick<SyncClient, 'token' | 'nowMs'>,
+  method: string,
+  path: string,
+  { signedUrl, timestampMs = nowMs, nonce, hash, ext }: SigningOptions = {},
+): [url: string, init: { method: string; headers: { Authorization: string } }] {
+  const { id, key, api_endpoint: endpoint } = token
+  const credentials = { id, key, algorithm: 'sha256' } as const
+  const timestamp = Math.floor(timestampMs / 1000)
+  const url = signedUrl ?? endpoint + path
+  const { header } = hawk.header(url, method, { credentials, timestamp, nonce, hash, ext })
+  return [endpoint + path, { method, headers: { Authorization: header } }]
 }
 
 /** Starts a sandbox and signs a user in. */

@@ -1,0 +1,258 @@
+import { describe, expect, it } from 'bun:test'
+import { parseSeconds } from '../../src/sandbox/timestamps.ts'
+import { beginning, connect, signed, type Answer, type SyncClient } from './sync-client.ts'
+
+interface Listed {
+  id: string
+  payload: string
+}
+
+describe('parseSeconds', () => {
+  // 2.01 * 1000 is 2009.9999999999998 in binary.
+  it.each([
+    ['0', 0],
+    ['1700000000.129', 1_700_000_000_120],
+    ['1.7e9', 1_700_000_000_000],
+    ['2.01', 2000],
+    ['2.02', 2020],
+    ['5.', 5000],
+    ['-0.0', 0],
+    ...['', 'x', '1,5', '0x10', 'Infinity', 'NaN', '1e999'].map((text) => [text, null] as const),
+  ])('facts 47, 59: "%s" is %p ms', (text, ms) => {
+    expect(parseSeconds(text)).toBe(ms)
+  })
+})
+
+describe('sandbox, its clock', () => {
+  it('fact 37: in Python mode a write waits for the next time by itself', async () => {
+    await using sync = await connect({ mode: 'python', clock: () => beginning + performance.now() })
+
+    const statuses = [
+      (await sync.put('/storage/tabs/a', {})).status,
+      (await sync.put('/storage/tabs/a', {})).status,
+    ]
+
+    expect(statuses).toEqual([200, 200])
+  })
+
+  it('fact 38: two users may write at the same time', async () => {
+    await using sync = await connect()
+    const token = await sync.signIn(sync.sandbox.addUser('bob'))
+    const body = { body: '{}', headers: { 'Content-Type': 'application/json' } }
+
+    const one = await sync.put('/storage/tabs/a', {})
+    const two = await sync.send('PUT', '/storage/tabs/a', { ...body, token })
+
+    expect([one.status, two.status]).toEqual([200, 200])
+  })
+
+  it('fact 39: X-Weave-Timestamp is on every answer and not older than X-Last-Modified', async () => {
+    await using sync = await connect()
+    await sync.put('/storage/tabs/a', { payload: 'x' })
+    sync.nowMs -= 5000
+
+    const answers = [
+      await sync.get('/storage/tabs'),
+      await sync.get('/storage/tabs/missing'),
+      await sync.get('/storage/tabs?limit=x'),
+      await sync.put('/storage/tabs', {}),
+    ]
+
+    const [now, written] = [sync.stamp(), sync.stamp(5000)]
+    expect(answers.map(({ headers }) => headers.get('X-Weave-Timestamp'))).toEqual([written, now, now, now])
+  })
+
+  it('dates an answer by when its request came', async () => {
+    await using sync = await connect()
+    sync.sandbox.switches.onFirstWrite = async () => sync.later(50)
+
+    const put = await sync.put('/storage/tabs/a', { payload: 'x' })
+
+    expect([put.text, put.headers.get('X-Weave-Timestamp')]).toEqual([sync.stamp(-50), sync.stamp(-50)])
+  })
+})
+
+describe('sandbox, without the right signature', () => {
+  it.each([
+    ['postgres', 200],
+    ['python', 401],
+  ] as const)('fact 46: in %s mode an unsigned info/configuration is %d', async (mode, status) => {
+    await using sync = await connect({ mode })
+
+    const response = await fetch(`${sync.token.api_endpoint}/info/configuration`)
+
+    expect(response.status).toBe(status)
+  })
+
+  it('fact 107: a batch of somebody else is 400', async () => {
+    await using sync = await connect()
+    const token = await sync.signIn(sync.sandbox.addUser('bob'))
+    const start = await sync.post('/storage/tabs?batch=true', [{ id: 'a' }])
+    const { batch } = start.json() as { batch: string }
+
+    const headers = { 'Content-Type': 'application/json' }
+    const answer = await sync.send('POST', `/storage/tabs?batch=${batch}`, { token, body: '[]', headers })
+
+    expect([answer.status, answer.text]).toEqual([400, '0'])
+  })
+})
+
+describe('sandbox, pages of a list', () => {
+  async function followPages(sync: SyncClient, query: string): Promise<{ seen: string[]; pages: Answer[] }> {
+    const next = (answer?: Answer) => answer?.headers.get('X-Weave-Next-Offset') ?? null
+    const pages = [await sync.get(`/storage/tabs?${query}`)]
+    for (let offset = next(pages[0]); offset !== null; offset = next(pages.at(-1))) {
+      pages.push(await sync.get(`/storage/tabs?${query}&offset=${encodeURIComponent(offset)}`))
+    }
+    return { pages, seen: pages.flatMap(idsIn) }
+  }
+
+  const queries = ['', 'full=1', 'sort=oldest', 'full=1&sort=oldest', 'full=1&sort=index']
+  it.each(queries)('facts 69, 70: following the offsets of "%s" yields each record once', async (query) => {
+    await using sync = await connect()
+    sync.sandbox.seed(sync.user, 'tabs', 100, { recordsPerTimestamp: 30, payloadBytes: 10 })
+    const whole = await sync.get(`/storage/tabs?${query}`)
+
+    const { seen, pages } = await followPages(sync, `${query}&limit=7`)
+
+    expect(seen).toEqual(idsIn(whole))
+    expect(pages.map(({ headers }) => Number(headers.get('X-Weave-Records')))).toEqual([
+      ...Array(14).fill(7),
+      2,
+    ])
+  })
+
+  it('fact 71: in mysql mode a list without limit ends at the cap', async () => {
+    await using sync = await connect({ mode: 'mysql' })
+    const defaultCap = sync.sandbox.switches.listCap
+    sync.sandbox.seed(sync.user, 'tabs', 5)
+    sync.sandbox.switches.listCap = 2
+
+    const { seen, pages } = await followPages(sync, 'full=1')
+
+    expect([defaultCap, pages.length, new Set(seen).size]).toEqual([10_000, 3, 5])
+  })
+
+  it('Spanner has an order of its own', async () => {
+    await using sync = await connect({ mode: 'spanner' })
+    sync.sandbox.seed(sync.user, 'tabs', 20)
+
+    const newest = idsIn(await sync.get('/storage/tabs?full=1&sort=newest'))
+    const unordered = idsIn(await sync.get('/storage/tabs?full=1'))
+
+    expect(unordered).not.toEqual(newest)
+  })
+
+  it.each(['application/json', 'application/newlines'])('streams a large list as %s', async (Accept) => {
+    await using sync = await connect()
+    sync.sandbox.seed(sync.user, 'tabs', 5000)
+
+    const answer = await sync.get('/storage/tabs?full=1&sort=oldest', { Accept })
+
+    const text = Accept.endsWith('json') ? answer.text : `[${answer.text.trimEnd().replaceAll('\n', ',')}]`
+    const records = JSON.parse(text) as Listed[]
+    const stored = sync.sandbox.records(sync.user, 'tabs')
+    expect(records.map(({ id }) => id).toSorted()).toEqual(stored.map(({ id }) => id))
+    expect(answer.headers.get('X-Weave-Records')).toBe('5000')
+  })
+
+  it('shows a slow reader the list as it was when it was asked for', async () => {
+    await using sync = await connect()
+    sync.sandbox.seed(sync.user, 'tabs', 5000, { payloadBytes: 4000 })
+    const response = await fetch(...signed(sync, 'GET', '/storage/tabs?full=1'))
+
+    sync.sandbox.write(sync.user, 'tabs', [{ id: 'late', payload: 'x' }])
+    sync.sandbox.remove(sync.user, 'tabs')
+    const records = (await response.json()) as Listed[]
+
+    expect([records.length, sync.sandbox.records(sync.user, 'tabs')]).toEqual([5000, []])
+  })
+
+  it('goes on after a reader left in the middle', async () => {
+    await using sync = await connect()
+    sync.sandbox.seed(sync.user, 'tabs', 5000, { payloadBytes: 4000 })
+    const response = await fetch(...signed(sync, 'GET', '/storage/tabs?full=1'))
+
+    await response.body?.cancel()
+    sync.sandbox.remove(sync.user, 'tabs')
+    const answer = await sync.get('/storage/tabs')
+
+    expect(answer.text).toBe('[]')
+  })
+})
+
+describe('sandbox, when two writers meet at a collection that has never been written to', () => {
+  async function race(mode: 'postgres' | 'mysql', isPrepared: boolean) {
+    await using sync = await connect({ mode })
+    const since = { 'X-If-Unmodified-Since': '0' }
+    if (isPrepared) {
+      await sync.delete('/storage/tabs?ids=none', since)
+      sync.later()
+    }
+    sync.sandbox.switches.onFirstWrite = meeting(2)
+    const put = (payload: string) => sync.put('/storage/tabs/a', { payload }, since)
+
+    const first = put('first')
+    if (isPrepared) await first
+    sync.later()
+    const statuses = (await Promise.all([first, put('second')])).map(({ status }) => status)
+
+    return { statuses: statuses.toSorted(), records: sync.sandbox.records(sync.user, 'tabs').length }
+  }
+
+  it.each([
+    ['over PostgreSQL both get 200 and one record is lost', 'postgres', false, [200, 200]],
+    ['over MariaDB one of them is answered 500', 'mysql', false, [200, 500]],
+    ['one of them is refused once the row of the collection is there', 'postgres', true, [200, 412]],
+  ] as const)('%s', async (_, mode, isPrepared, statuses) => {
+    expect(await race(mode, isPrepared)).toEqual({ statuses: [...statuses], records: 1 })
+  })
+
+  it('over PostgreSQL the time of the collection can go back', async () => {
+    await using sync = await connect()
+    const [early, hasLooked] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+    sync.sandbox.switches.onFirstWrite = () => {
+      hasLooked.resolve()
+      return early.promise
+    }
+    const slow = sync.put('/storage/tabs/a', { payload: 'early' })
+    await hasLooked.promise
+    sync.sandbox.switches.onFirstWrite = null
+    sync.later(50)
+    const quick = await sync.put('/storage/tabs/b', { payload: 'late' })
+    early.resolve()
+    const late = await slow
+
+    expect([quick.modified, late.modified]).toEqual([sync.stamp(), sync.stamp(-50)])
+    expect((await sync.get('/storage/tabs')).modified).toBe(sync.stamp(-50))
+  })
+
+  it('gives an account that comes with two first requests at once two uids, of which the last counts', async () => {
+    await using sync = await connect()
+    const stranger = sync.sandbox.addUser('stranger', { registered: false })
+    sync.sandbox.switches.onNewAccount = meeting(2)
+
+    const [one, two] = await Promise.all([sync.signIn(stranger), sync.signIn(stranger)])
+    const three = await sync.signIn(stranger)
+
+    expect(one.uid).not.toBe(two.uid)
+    expect(three.uid).toBe(Math.max(one.uid, two.uid))
+  })
+})
+
+function idsIn(answer: Answer): string[] {
+  return (answer.json() as (string | Listed)[]).map((record) =>
+    typeof record === 'string' ? record : record.id,
+  )
+}
+
+/** A function that so many callers have to have called before any of them goes on. */
+function meeting(size: number): () => Promise<void> {
+  const all = Promise.withResolvers<void>()
+  let present = 0
+  return () => {
+    present += 1
+    if (present === size) all.resolve()
+    return all.promise
+  }
+}
