@@ -30,6 +30,9 @@ export function link(href: string, properties: Properties, ...children: Child[])
   return make('a', { href, target: '_blank', rel: 'noopener noreferrer', ...properties }, ...children)
 }
 
+/** What stands for a password. */
+export const mask = '••••••••'
+
 const svgSpace = 'http://www.w3.org/2000/svg'
 
 /** One of the page's own icons. */
@@ -50,62 +53,11 @@ export function byId<T extends HTMLElement>(id: string): T {
 /** A letter on a colour, both derived from the site: a picture that needs no request. */
 export function avatar(name: string): HTMLElement {
   const letter = /[\p{L}\p{N}]/u.exec(name)?.[0].toUpperCase() ?? '·'
-  const badge = make('span', { class: 'avatar', 'aria-hidden': 'true' }, letter)
+  const badge = make('span', { class: 'avatar', 'data-text': letter })
   let hue = 0
   for (const char of name) hue = (hue * 31 + char.codePointAt(0)!) % 360
   badge.style.setProperty('--hue', String(hue))
   return badge
-}
-
-const partRows = 60
-
-/**
- * A list of any length that scrolls smoothly: rows are of one height, and are made, some at a time, when they come near
- * the window.
- */
-export function longList<T>(
-  label: string,
-  groups: { title: string | null; items: T[] }[],
-  row: (item: T) => HTMLElement,
-): HTMLElement {
-  const itemsIn = new Map<Element, T[]>()
-  const observer = new IntersectionObserver(
-    (seen) => {
-      for (const { isIntersecting, target } of seen) {
-        if (!isIntersecting) continue
-        target.append(...itemsIn.get(target)!.map(row))
-        observer.unobserve(target)
-      }
-    },
-    { rootMargin: '1000px' },
-  )
-  const list = make('div', { class: 'list', role: 'group', 'aria-label': label, onkeydown: moveFocus })
-  for (const { title, items } of groups) {
-    for (let start = 0; start < items.length; start += partRows) {
-      const part = items.slice(start, start + partRows)
-      const body = make('div', { class: 'rows' })
-      body.style.setProperty('--rows', String(part.length))
-      itemsIn.set(body, part)
-      observer.observe(body)
-      list.append(make('section', {}, title !== null && start === 0 && make('h2', {}, title), body))
-    }
-  }
-  return list
-}
-
-/** For `onkeydown`: arrow keys go from row to row, without a stop at everything that is in one. */
-export function moveFocus(event: Event): void {
-  const { key, currentTarget } = event as KeyboardEvent
-  const step = { ArrowDown: 1, ArrowUp: -1 }[key]
-  if (step === undefined) return
-  const rows = [...(currentTarget as HTMLElement).querySelectorAll<HTMLElement>('[data-row]')].filter(
-    (row) => row.offsetParent !== null,
-  )
-  const next = rows[Math.max(0, rows.indexOf(document.activeElement as HTMLElement) + step)]
-  if (!next) return
-  event.preventDefault()
-  next.focus()
-  next.scrollIntoView({ block: 'nearest' })
 }
 
 let silence = 0

@@ -1,15 +1,23 @@
 /**
  * A page that shows users their own data: asks the bridge that it comes from for encrypted records and decrypts them in
- * the tab. Identity and key are kept in this module's variables, and nowhere else.
+ * the tab.
  *
- * `account.ts` asks and decrypts, `meaning.ts` says what records mean, `views.ts` draws them with `elements.ts`.
+ * `credentials.ts` reads what the form holds, `tab.ts` knows where one is and what a reload needs, `account.ts` asks and
+ * decrypts, `meaning.ts` says what records mean, `views.ts` and `details.ts` draw them with `elements.ts`.
  */
-import { bucketOf, openAccount, readLines, Trouble } from './account.ts'
-import type { Account, Credentials, Entry } from './account.ts'
+import { openAccount } from './account.ts'
+import { bookmarkTree } from './bookmarks.ts'
+import { Trouble } from './credentials.ts'
+import type { Credentials } from './credentials.ts'
+import { showDetails } from './details.ts'
 import { button, byId, copy, icon, make, say } from './elements.ts'
-import { bookmarksFile, bookmarkTree, everythingFile, readable } from './meaning.ts'
+import { bookmarksFile, everythingFile } from './files.ts'
+import { fillIn, readForm, showTrouble } from './form.ts'
+import { Holdings } from './holdings.ts'
+import { readable } from './meaning.ts'
 import type { Group } from './meaning.ts'
-import { countOf, drawView, matching, otherView, unreadableView, views } from './views.ts'
+import { addressOf, forget, readPlace, recall, remember, takeLink } from './tab.ts'
+import { countOf, drawView, matching, otherView, unreadableView, viewIdOf, views } from './views.ts'
 import type { View } from './views.ts'
 
 /** A view and what it shows. */
@@ -21,36 +29,55 @@ interface Content {
 const form = byId<HTMLFormElement>('credentials')
 const main = byId('view')
 const search = byId<HTMLInputElement>('search')
-const details = byId<HTMLDialogElement>('details')
+const keepsKey = document.querySelectorAll<HTMLInputElement>('[data-keeps-key]')
+const pageTitle = document.title
 
-let entries = new Map<string, Entry[]>()
+const none = new Holdings({ collections: [], read: async () => {} })
+
+/** What is shown. */
+let holdings = none
 /** Made once for what has been read so far, because a search looks through it with every letter. */
 let contents: Content[] | null = null
-let chosen = 'devices'
-let reading = new Set<string>()
-/** What kept a collection from being read. */
-const failures = new Map<string, string>()
+let chosen = ''
+/** With what the bridge was asked last; null when nobody is connected. */
+let credentials: Credentials | null = null
 /** Counts connections, so that the answers of one that was left are not shown in the next. */
 let connection = 0
 
-function start(): void {
-  const given = readLines(location.hash.slice(1).replaceAll('&', '\n'))
-  // The link's secrets go out of sight, and out of what is copied from the address bar.
-  if (location.hash !== '') history.replaceState(null, '', location.pathname + location.search)
-  fillIn(given)
-  if (!given.token || !given.keyId || !given.syncKey) return showConnect(null)
-  main.replaceChildren(nothing('Asking the bridge …'))
+/** Shows what the address names, or connects with what it holds. */
+function follow(): void {
+  const given = takeLink()
+  if (Object.keys(given).length > 0) return open(given)
+  if (credentials === null) return
+  const { name, id } = readPlace()
+  // A record lies over the view in which it was found.
+  if (id === null || chosen !== 'unreadable') chosen = viewIdOf(name)
+  show('explorer')
+  draw()
+  currentLink().scrollIntoView({ block: 'nearest', inline: 'nearest' })
+}
+
+/** Goes to another place of the page, from which Back returns. */
+function go(address: string): void {
+  if (address !== location.hash) history.pushState({ isOver: readPlace().id === null }, '', address)
+  const before = chosen
+  follow()
+  if (chosen !== before) scrollTo(0, 0)
+}
+
+/** Connects if nothing is missing. */
+function open(values: Partial<Credentials>): void {
+  fillIn(values)
+  tick(values.syncKey !== undefined && values.syncKey === recall().syncKey)
+  byId('welcome-back').hidden = !values.token || !values.keyId || Boolean(values.syncKey)
+  if (!values.token || !values.keyId || !values.syncKey) return showConnect(null)
+  byId('content').replaceChildren(nothing('Asking the bridge …'))
   show('explorer')
   void connect()
 }
 
-function fillIn(values: Partial<Credentials>): void {
-  for (const [name, value] of Object.entries(values)) field(name).value = value
-  if (values.keyId && !values.bucket) field('bucket').value = bucketOf(values.keyId)
-}
-
-function field(name: string): HTMLInputElement {
-  return form.elements.namedItem(name) as HTMLInputElement
+function tick(isKeyKept: boolean): void {
+  for (const box of keepsKey) box.checked = isKeyKept
 }
 
 function show(part: 'connect' | 'explorer'): void {
@@ -59,30 +86,30 @@ function show(part: 'connect' | 'explorer'): void {
 }
 
 function showConnect(trouble: Trouble | null): void {
-  const place = byId('trouble')
-  place.hidden = trouble === null
-  place.textContent = trouble?.message ?? ''
   show('connect')
-  byId('back').hidden = entries.size === 0
+  byId('back').hidden = holdings === none
   byId<HTMLButtonElement>('open').disabled = false
-  field(trouble?.kind === 'key' ? 'syncKey' : 'token').focus()
-  if (trouble?.kind === 'expired') field('token').select()
+  showTrouble(trouble)
 }
 
 /** Reads everything with what the form holds; what was shown before stays until the new answers come. */
 async function connect(): Promise<void> {
   const current = ++connection
+  byId('trouble').hidden = true
   byId<HTMLButtonElement>('open').disabled = true
   try {
-    const account = await openAccount(new FormData(form))
+    const asked = readForm()
+    const account = await openAccount(asked)
     if (current !== connection) return
-    setEntries(new Map())
-    reading = new Set(account.collections)
-    failures.clear()
-    show('explorer')
-    draw()
-    const waiting = [...reading]
-    await Promise.all(Array.from({ length: readsAtOnce }, () => readSome(account, waiting, current)))
+    credentials = asked
+    remember(asked, keepsKey[0]!.checked)
+    hold(new Holdings(account))
+    if (readPlace().name === '') history.replaceState(null, '', addressOf(views[0]!.id))
+    follow()
+    await holdings.read(() => {
+      contents = null
+      drawSoon()
+    })
   } catch (error) {
     if (current !== connection) return
     connection += 1
@@ -90,56 +117,40 @@ async function connect(): Promise<void> {
   }
 }
 
-// A bridge sends a user only a few lists at a time.
-const readsAtOnce = 3
-
-/** Reads collections until none is waiting. One that fails leaves the others readable; a token that is refused ends it. */
-async function readSome(account: Account, waiting: string[], current: number): Promise<void> {
-  for (let id = waiting.shift(); id !== undefined; id = waiting.shift()) {
-    const collection = id
-    try {
-      await account.read(collection, (more) => {
-        if (current === connection) setEntries(entries.set(collection, [...entriesOf(collection), ...more]))
-      })
-    } catch (error) {
-      if (!(error instanceof Trouble) || error.kind === 'expired') throw error
-      failures.set(collection, error.message)
-    }
-    if (current !== connection) return
-    reading.delete(collection)
-    drawSoon()
-  }
-}
-
-function entriesOf(collection: string): Entry[] {
-  return entries.get(collection) ?? []
-}
-
-function setEntries(all: Map<string, Entry[]>): void {
-  entries = all
+function hold(next: Holdings): void {
+  holdings.stop()
+  holdings = next
   contents = null
 }
 
 function leave(): void {
   connection += 1
-  setEntries(new Map())
+  credentials = null
+  forget()
+  hold(none)
+  history.replaceState(null, '', location.pathname + location.search)
+  document.title = pageTitle
   form.reset()
-  for (const part of [main, byId('nav')]) part.replaceChildren()
+  tick(false)
+  byId('welcome-back').hidden = true
+  search.value = ''
+  for (const id of ['nav', 'title', 'found', 'content']) byId(id).replaceChildren()
   showConnect(null)
 }
 
 function readContents(): Content[] {
-  const known = new Set(['crypto', ...views.flatMap(({ collections }) => collections)])
-  const others = [...entries.keys()].filter((collection) => !known.has(collection)).toSorted()
-  const unreadable = [...entries.values()].flat().filter(({ clear }) => clear === null)
+  const known = new Set(views.flatMap(({ collections }) => collections))
+  const others = holdings.collections.filter((collection) => !known.has(collection)).toSorted()
+  const unreadable = holdings.entries().filter(({ clear }) => clear === null)
   const problems = unreadable.length > 0 ? [unreadableView(unreadable)] : []
   return [...views, ...others.map(otherView), ...problems].map((view) => ({
     view,
-    groups: view.groups(...view.collections.map((collection) => readable(entriesOf(collection)))),
+    groups: view.groups(...view.collections.map((name) => readable(holdings.entries([name])))),
   }))
 }
 
 let isDrawing = false
+let drawn = ''
 
 /** Draws once for all that arrives within a frame. */
 function drawSoon(): void {
@@ -153,38 +164,93 @@ function drawSoon(): void {
 
 function draw(): void {
   contents ??= readContents()
-  const word = search.value.trim().toLowerCase()
-  const found = contents.map(({ view, groups }) => ({ view, groups: matching(groups, word) }))
-  const { view, groups } = found.find((each) => each.view.id === chosen) ?? found[0]!
-  const focused = document.activeElement?.getAttribute('data-view')
-  byId('nav').replaceChildren(...found.map((each) => navigationButton(each, each.view === view)))
-  if (focused) focusNavigation(focused)
-  main.replaceChildren(make('h1', {}, view.title), ...notices(view))
-  if (countOf(view, groups) > 0) main.append(drawView(view, groups))
-  else if (isReading(view)) main.append(nothing('Reading and decrypting …'))
-  else main.append(nothing(word === '' ? view.empty : nothingFound(view)))
-  main.setAttribute('aria-busy', String(isReading(view)))
+  const word = search.value.trim()
+  const found = contents.map(({ view, groups }) => ({ view, groups: matching(groups, word.toLowerCase()) }))
+  const current = found.find((each) => each.view.id === chosen) ?? found[0]!
+  const { view } = current
+  const isFocused = byId('nav').contains(document.activeElement)
+  byId('nav').replaceChildren(...found.map((each) => navigationLink(each, each === current, word)))
+  if (isFocused) currentLink().focus({ preventScroll: true })
+  document.title = `${view.title} · ${pageTitle}`
+  byId('title').textContent = view.title
+  byId('found').replaceChildren(...(word === '' ? [] : drawFound(found, current, word)))
+  const state = stateOf(current, word)
+  if (state !== drawn) byId('content').replaceChildren(...drawNotices(current), ...drawContent(current, word))
+  drawn = state
+  main.setAttribute('aria-busy', String(holdings.isReading(view.collections)))
+  drawRecord()
 }
 
-function isReading({ collections }: View): boolean {
-  return collections.some((collection) => reading.has(collection))
+/** What the content depends on: what is read for other views leaves it as it is, and the focus in it. */
+function stateOf({ view: { id, collections }, groups }: Content, word: string): string {
+  const count = groups.reduce((sum, { items }) => sum + items.length, groups.length)
+  const reading = [holdings.isReading(collections), holdings.failureOf(collections)]
+  return JSON.stringify([connection, id, word, count, ...reading])
+}
+
+function drawContent({ view, groups }: Content, word: string): HTMLElement[] {
+  if (countOf(view, groups, word !== '') > 0) return [drawView(view, groups)]
+  if (holdings.isReading(view.collections)) return [nothing('Reading and decrypting …')]
+  // That there is nothing can only be said of what was read.
+  if (holdings.failureOf(view.collections) !== null) return []
+  return [nothing(word === '' ? view.empty : `Nothing in ${view.title} has “${word}” in it.`)]
 }
 
 function nothing(text: string): HTMLElement {
   return make('p', { class: 'nothing' }, text)
 }
 
-function nothingFound({ title }: View): string {
-  return `Nothing in ${title.toLowerCase()} has “${search.value.trim()}” in it.`
+/** Where a word was found, and where nobody could look for it. */
+function drawFound(found: Content[], current: Content, word: string): HTMLElement[] {
+  const counts = found.map((each) => ({ ...each, count: countOf(each.view, each.groups, true) }))
+  const links = counts
+    .filter(({ count, view }) => count > 0 && view !== current.view)
+    .map(({ count, view }) =>
+      make('a', { class: 'link', href: addressOf(view.id) }, `${count.toLocaleString()} in ${view.title}`),
+    )
+  const here = countOf(current.view, current.groups, true)
+  const unread = found.filter(({ view }) => holdings.failureOf(view.collections) !== null)
+  const tell = (text: string) => make('span', {}, text)
+  return [
+    make('strong', { dir: 'auto' }, word),
+    ...(here > 0 ? [tell(`${here.toLocaleString()} here`)] : []),
+    ...links,
+    ...(here === 0 && links.length === 0 ? [tell('found nowhere')] : []),
+    ...(holdings.isReading() ? [tell('still reading …')] : []),
+    ...unread.map(({ view }) => tell(`${view.title} could not be read`)),
+  ]
 }
 
-function notices({ collections }: View): HTMLElement[] {
-  const failed = collections.flatMap((collection) => failures.get(collection) ?? [])
-  if (failed.length > 0) return [notice(`Not everything could be read. ${failed[0]}`, 'Try again', connect)]
-  const problems = collections.flatMap(entriesOf).filter(({ clear }) => clear === null)
+/** Opens the record that the address names, as soon as it is read, and closes any other. */
+function drawRecord(): void {
+  const { name, id } = readPlace()
+  const entry = id === null ? null : holdings.entries([name]).find(({ wire }) => wire.id === id)
+  if (entry !== undefined) return showDetails(entry)
+  if (holdings.isReading([name])) return
+  history.replaceState(null, '', addressOf(chosen))
+  showDetails(null)
+  const isUnread = holdings.failureOf([name]) !== null
+  say(isUnread ? `${name} could not be read` : `There is no record ${id} in ${name}`)
+}
+
+/** After a record was closed the address is again that of the view below it. */
+function leaveRecord(): void {
+  if (byId<HTMLDialogElement>('details').open || readPlace().id === null) return
+  if (history.state?.isOver === true) history.back()
+  else history.replaceState(null, '', addressOf(chosen))
+}
+
+function drawNotices({ view, groups }: Content): HTMLElement[] {
+  const failure = holdings.failureOf(view.collections)
+  if (failure !== null) {
+    const what =
+      groups.length > 0 ? `Not all of ${view.title} could be read` : `${view.title} could not be read`
+    return [notice(`${what}. ${failure}`, 'Try again', connect)]
+  }
+  const problems = holdings.entries(view.collections).filter(({ clear }) => clear === null)
   if (problems.length === 0) return []
   const records = problems.length === 1 ? '1 record' : `${problems.length} records`
-  return [notice(`${records} here can’t be read.`, 'Which?', () => choose('unreadable'))]
+  return [notice(`${records} here can’t be read.`, 'Which?', () => go(addressOf('unreadable')))]
 }
 
 function notice(text: string, label: string, act: () => unknown): HTMLElement {
@@ -192,39 +258,38 @@ function notice(text: string, label: string, act: () => unknown): HTMLElement {
   return make('p', { class: 'notice' }, icon('unreadable'), make('span', {}, text), more)
 }
 
-function navigationButton({ view, groups }: Content, isCurrent: boolean): HTMLElement {
-  const count = countOf(view, groups)
-  return button(
+function navigationLink({ view, groups }: Content, isCurrent: boolean, word: string): HTMLElement {
+  const count = countOf(view, groups, word !== '')
+  const isUnread = count === 0 && holdings.failureOf(view.collections) !== null
+  return make(
+    'a',
     {
-      class: search.value.trim() !== '' && count === 0 ? 'faint' : '',
+      class: word !== '' && count === 0 ? 'faint' : '',
       'aria-current': isCurrent ? 'page' : null,
       'data-view': view.id,
-      onclick: () => choose(view.id),
+      href: addressOf(view.id),
     },
     icon(view.icon ?? view.id),
     make('span', {}, view.title),
-    make('small', {}, isReading(view) ? '…' : count.toLocaleString()),
+    make(
+      'small',
+      {},
+      isUnread && icon('unreadable'),
+      isUnread && make('span', { class: 'unseen' }, 'could not be read'),
+      !isUnread && (holdings.isReading(view.collections) ? '…' : count.toLocaleString()),
+    ),
   )
 }
 
-function choose(id: string): void {
-  chosen = id
-  draw()
-  scrollTo(0, 0)
-  focusNavigation(id)
-}
-
-function focusNavigation(id: string): void {
-  const found = document.querySelector<HTMLElement>(`[data-view="${CSS.escape(id)}"]`)
-  found?.focus({ preventScroll: true })
-  found?.scrollIntoView({ block: 'nearest', inline: 'nearest' })
+function currentLink(): HTMLElement {
+  return byId('nav').querySelector<HTMLElement>('[aria-current]')!
 }
 
 function save(name: string, type: string, text: string): void {
   const url = URL.createObjectURL(new Blob([text], { type }))
   make('a', { href: url, download: name }).click()
   setTimeout(() => URL.revokeObjectURL(url), 10_000)
-  byId<HTMLDetailsElement>('download').open = false
+  byId('downloads').hidePopover()
   say(`Saved ${name}`)
 }
 
@@ -232,32 +297,40 @@ form.addEventListener('submit', (event) => {
   event.preventDefault()
   void connect()
 })
-form.addEventListener('paste', (event) => {
-  const values = readLines(event.clipboardData?.getData('text') ?? '')
-  if (Object.keys(values).length === 0) return
-  event.preventDefault()
-  fillIn(values)
-})
-field('keyId').addEventListener('input', () => {
-  field('bucket').value = bucketOf(field('keyId').value.trim()) || field('bucket').value
-})
 for (const [id, act] of Object.entries({
   'copy-recipe': () => copy(byId('recipe').textContent ?? ''),
   leave,
-  back: () => show('explorer'),
+  back: follow,
   refresh: connect,
-  'close-details': () => details.close(),
   'save-bookmarks': () =>
-    save('bookmarks.html', 'text/html', bookmarksFile(bookmarkTree(readable(entriesOf('bookmarks'))))),
+    save(
+      'bookmarks.html',
+      'text/html',
+      bookmarksFile(bookmarkTree(readable(holdings.entries(['bookmarks'])))),
+    ),
   'save-everything': () =>
-    save('firefox-sync.json', 'application/json', everythingFile([...entries.values()].flat(), new Date())),
+    save(
+      'firefox-sync.json',
+      'application/json',
+      everythingFile(holdings.entries(), holdings.failures, new Date()),
+    ),
 })) {
   byId(id).addEventListener('click', act)
 }
 search.addEventListener('input', drawSoon)
-// What was decrypted goes with the dialog.
-details.addEventListener('close', () => {
-  for (const part of details.querySelectorAll('[id^=details-]')) part.replaceChildren()
+for (const box of keepsKey) {
+  box.addEventListener('change', () => {
+    tick(box.checked)
+    if (credentials !== null) remember(credentials, box.checked)
+  })
+}
+byId('details').addEventListener('close', leaveRecord)
+addEventListener('popstate', follow)
+search.addEventListener('keydown', ({ key }) => {
+  if (key !== 'Escape') return
+  if (search.value === '') search.blur()
+  search.value = ''
+  drawSoon()
 })
 document.addEventListener('keydown', (event) => {
   if (event.key !== '/' || event.target instanceof HTMLInputElement || byId('explorer').hidden) return
@@ -265,9 +338,12 @@ document.addEventListener('keydown', (event) => {
   search.focus()
 })
 document.addEventListener('click', (event) => {
-  const menu = byId<HTMLDetailsElement>('download')
-  if (menu.open && !menu.contains(event.target as Node)) menu.open = false
-  if (event.target === details) details.close()
+  const link = (event.target as Element).closest('a[href^="#/"]')
+  // With a key held down the browser opens a tab of its own.
+  if (link === null || event.ctrlKey || event.metaKey || event.shiftKey) return
+  event.preventDefault()
+  go(link.getAttribute('href')!)
 })
 
-start()
+const linked = takeLink()
+open(Object.keys(linked).length > 0 ? linked : recall())

@@ -13,10 +13,14 @@ export interface Item {
   entry: Entry
   title: string
   subtitle: string
+  /** The folders that it is in, for lists that don't show those. */
+  path?: string
   /** An address of the web, or null: only those become links. */
   url: string | null
   /** What a search looks through, in lower case. */
   text: string
+  /** What stands before it instead of a letter. */
+  icon?: string
   /** What the row ends with, which may depend on the time of day. */
   meta?: () => string
   /** A password, which is hidden until somebody asks for it. */
@@ -28,20 +32,14 @@ export interface Group {
   /** A number is a day: the moment it begins. */
   title: string | number | null
   items: Item[]
+  /** How all of it is counted and drawn, while no search has cut it. */
+  whole?: { count: number; draw(): HTMLElement }
   /** The device that the items are tabs of. */
   device?: { kind: 'phone' | 'tablet' | 'desktop'; about: string; seenMs: number; entry: Entry }
-  /** The folders of bookmarks, while no search cuts them. */
-  tree?: TreeNode[]
 }
 
-/** A bookmark or a folder with its contents. */
-export interface TreeNode extends Item {
-  entry: Readable
-  kind: 'folder' | 'bookmark' | 'separator'
-  children: TreeNode[]
-}
-
-type Fields = Record<string, unknown>
+/** What a record says, which may be of any type. */
+export type Fields = Record<string, unknown>
 
 /** An address that may become a link: synced data may come from anybody. */
 export function webAddress(value: unknown): string | null {
@@ -52,19 +50,21 @@ export function hostOf(address: string): string {
   return URL.canParse(address) ? new URL(address).hostname.replace(/^www\./, '') : ''
 }
 
-function textOf(value: unknown): string {
+/** What is no text becomes an empty one. */
+export function textOf(value: unknown): string {
   return typeof value === 'string' ? value : ''
 }
 
-function listOf<T>(value: unknown): T[] {
+/** What is no list becomes an empty one. */
+export function listOf<T>(value: unknown): T[] {
   return Array.isArray(value) ? value : []
 }
 
-function tagsOf({ tags }: Fields): string[] {
+export function tagsOf({ tags }: Fields): string[] {
   return listOf(tags).filter((tag) => typeof tag === 'string')
 }
 
-function isMoment(ms: number): boolean {
+export function isMoment(ms: number): boolean {
   return ms > 0 && ms < 8.64e15
 }
 
@@ -72,65 +72,17 @@ export function byTitle(left: Item, right: Item): number {
   return left.title.localeCompare(right.title)
 }
 
-function itemOf(entry: Entry, title: string, subtitle: string, address: unknown = null): Item {
+/** `more`: what a search finds it by, besides what it shows. */
+export function itemOf(
+  entry: Entry,
+  title: string,
+  subtitle: string,
+  address: unknown = null,
+  ...more: unknown[]
+): Item {
   const url = webAddress(address)
-  const text = `${title}\n${subtitle}\n${textOf(address)}`.toLowerCase()
+  const text = [title, subtitle, address, ...more].map(textOf).join('\n').toLowerCase()
   return { entry, title: title || textOf(address) || entry.wire.id, subtitle, url, text }
-}
-
-const rootTitles: Record<string, string> = {
-  toolbar: 'Bookmarks Toolbar',
-  menu: 'Bookmarks Menu',
-  unfiled: 'Other Bookmarks',
-  mobile: 'Mobile Bookmarks',
-}
-
-/**
- * Bookmarks as their folders have them: a folder's `children` decides about order. What no folder lists is shown in
- * the folder that it names, and what names none that exists at the end.
- */
-export function bookmarkTree(entries: Readable[]): TreeNode[] {
-  const nodes = new Map(entries.map((entry) => [entry.wire.id, nodeOf(entry)]))
-  const rootIds = Object.keys(rootTitles)
-  const parentOf = new Map<string, string | null>(['places', ...rootIds].map((id) => [id, null]))
-  function place(id: string, parent: TreeNode | undefined): void {
-    const child = nodes.get(id)
-    if (child === undefined || parentOf.has(id) || parent?.kind !== 'folder') return
-    if (isWithin(parent.entry.wire.id, id)) return
-    parentOf.set(id, parent.entry.wire.id)
-    parent.children.push(child)
-  }
-  // Two folders that hold each other would never end.
-  function isWithin(inner: string, outer: string): boolean {
-    let above: string | null = inner
-    while (above !== null && above !== outer) above = parentOf.get(above) ?? null
-    return above === outer
-  }
-  for (const node of nodes.values()) {
-    for (const id of listOf(node.entry.clear.children)) place(String(id), node)
-  }
-  for (const [id, { entry }] of nodes) place(id, nodes.get(textOf(entry.clear.parentid)))
-  return [
-    ...rootIds.flatMap((id) => nodes.get(id) ?? []),
-    ...[...nodes].flatMap(([id, node]) => (parentOf.has(id) ? [] : [node])),
-  ]
-}
-
-function nodeOf(entry: Readable): TreeNode {
-  const { type, title, bmkUri } = entry.clear
-  const tags = tagsOf(entry.clear).map((tag) => `#${tag}`)
-  const subtitle = [hostOf(textOf(bmkUri)), ...tags].filter(Boolean).join('  ')
-  const item = itemOf(entry, textOf(title) || rootTitles[entry.wire.id] || '', subtitle, textOf(bmkUri))
-  return { ...item, entry, kind: type === 'folder' || type === 'separator' ? type : 'bookmark', children: [] }
-}
-
-/** All bookmarks of a tree, each with the path to it. */
-export function flatten(nodes: TreeNode[], path = ''): Item[] {
-  return nodes.flatMap((node) => {
-    if (node.kind === 'separator') return []
-    if (node.kind === 'folder') return flatten(node.children, path ? `${path} / ${node.title}` : node.title)
-    return [{ ...node, subtitle: [path, node.subtitle].filter(Boolean).join('  ·  ') }]
-  })
 }
 
 /** Visits by day, the latest first: each page once for every day on which it was visited. */
@@ -155,7 +107,7 @@ function visitOf(page: Item, times: number[]): Item {
 }
 
 /** When a page was visited, the latest first. */
-function visitTimes({ visits }: Fields): number[] {
+export function visitTimes({ visits }: Fields): number[] {
   return listOf<Fields | null>(visits)
     .map((visit) => Number(visit?.date) / 1000)
     .filter(isMoment)
@@ -198,8 +150,9 @@ function tabOf(entry: Readable, tab: Fields | null): Item[] {
 }
 
 export function login(entry: Readable): Item {
-  const site = textOf(entry.clear.hostname)
-  const item = itemOf(entry, hostOf(site) || site, textOf(entry.clear.username), site)
+  const { hostname, username, formSubmitURL, httpRealm } = entry.clear
+  const site = textOf(hostname)
+  const item = itemOf(entry, hostOf(site) || site, textOf(username), site, formSubmitURL, httpRealm)
   return { ...item, secret: textOf(entry.clear.password) }
 }
 
@@ -214,15 +167,14 @@ export function formEntries(entries: Readable[]): Group[] {
 }
 
 function formEntry(field: string, entry: Readable): Item {
-  const item = itemOf(entry, textOf(entry.clear.value), '')
-  return { ...item, text: `${field.toLowerCase()}\n${item.text}` }
+  return itemOf(entry, textOf(entry.clear.value), '', null, field)
 }
 
 /** The preferences of a record by name, each with its value as JSON. */
 export function preferences(entry: Readable): Item[] {
   return Object.entries(asFields(entry.clear.value) ?? {}).map(([name, set]) => {
     const value = JSON.stringify(set)
-    return { ...itemOf(entry, name, ''), text: `${name}\n${value}`.toLowerCase(), meta: () => value }
+    return { ...itemOf(entry, name, '', null, value), meta: () => value }
   })
 }
 
@@ -230,8 +182,7 @@ export function preferences(entry: Readable): Item[] {
 export function otherRecord(entry: Readable): Item {
   const inner = asFields(entry.clear.entry) ?? entry.clear
   const named = ['title', 'name', 'cc-name', 'addonID', 'extId', 'guid'].map((key) => textOf(inner[key]))
-  const item = itemOf(entry, named.find(Boolean) ?? entry.wire.id, entry.wire.id)
-  return { ...item, text: `${item.text}\n${JSON.stringify(inner).toLowerCase()}` }
+  return itemOf(entry, named.find(Boolean) ?? entry.wire.id, entry.wire.id, null, JSON.stringify(inner))
 }
 
 function asFields(value: unknown): Fields | null {
@@ -240,8 +191,8 @@ function asFields(value: unknown): Fields | null {
 
 /** A record that the key does not open. */
 export function unreadableRecord(entry: Entry): Item {
-  const item = itemOf(entry, entry.wire.id, entry.problem ?? '')
-  return { ...item, text: `${entry.collection} ${item.title}`.toLowerCase(), meta: () => entry.collection }
+  const item = itemOf(entry, entry.wire.id, entry.problem ?? '', null, entry.collection)
+  return { ...item, icon: 'unreadable', meta: () => entry.collection }
 }
 
 const dayForm = new Intl.DateTimeFormat(undefined, {
@@ -307,64 +258,4 @@ export function factsOf(clear: Fields): Fact[] {
     ...moments.filter(({ value }) => isMoment(value)),
     ...visits.map((value) => ({ name: 'Visited', value })),
   ]
-}
-
-/** The file that every browser imports. */
-export function bookmarksFile(roots: TreeNode[]): string {
-  return [
-    '<!DOCTYPE NETSCAPE-Bookmark-file-1>',
-    '<META HTTP-EQUIV="Content-Type" CONTENT="text/html; charset=UTF-8">',
-    '<TITLE>Bookmarks</TITLE>',
-    '<H1>Bookmarks Menu</H1>',
-    '',
-    '<DL><p>',
-    ...linesOf(roots, '    '),
-    '</DL>',
-    '',
-  ].join('\n')
-}
-
-const rootRoles: Record<string, object> = {
-  toolbar: { PERSONAL_TOOLBAR_FOLDER: true },
-  unfiled: { UNFILED_BOOKMARKS_FOLDER: true },
-}
-
-function linesOf(nodes: TreeNode[], indent: string): string[] {
-  return nodes.flatMap(({ entry, kind, title, children }) => {
-    const { dateAdded, bmkUri, keyword } = entry.clear
-    if (kind === 'separator') return [`${indent}<HR>`]
-    const added = Number(dateAdded) > 0 && { ADD_DATE: Math.floor(Number(dateAdded) / 1000) }
-    if (kind === 'folder') {
-      const heading = tag('H3', { ...added, ...rootRoles[entry.wire.id] }, title)
-      const inner = linesOf(children, `${indent}    `)
-      return [`${indent}<DT>${heading}`, `${indent}<DL><p>`, ...inner, `${indent}</DL><p>`]
-    }
-    if (typeof bmkUri !== 'string') return []
-    const tags = tagsOf(entry.clear)
-    const tagged = tags.length > 0 && { TAGS: tags.join(',') }
-    const named = textOf(keyword) !== '' && { SHORTCUTURL: keyword }
-    return [`${indent}<DT>${tag('A', { HREF: bmkUri, ...added, ...tagged, ...named }, title)}`]
-  })
-}
-
-function tag(name: string, attributes: object, text: string): string {
-  const written = Object.entries(attributes).map(([key, value]) => ` ${key}="${escape(String(value))}"`)
-  return `<${name}${written.join('')}>${escape(text)}</${name}>`
-}
-
-function escape(text: string): string {
-  const names: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;' }
-  return text.replaceAll(/[&<>"]/g, (char) => names[char]!)
-}
-
-/** Everything that could be read, by collection, and the names of what could not. */
-export function everythingFile(entries: Iterable<Entry>, exportedAt: Date): string {
-  const collections: Record<string, unknown[]> = {}
-  const unreadable: unknown[] = []
-  for (const { collection, wire, clear, problem } of entries) {
-    if (clear === null)
-      unreadable.push({ collection, id: wire.id, last_modified: wire.last_modified, problem })
-    else (collections[collection] ??= []).push({ ...clear, last_modified: wire.last_modified })
-  }
-  return JSON.stringify({ exported: exportedAt.toISOString(), collections, unreadable }, null, 2)
 }

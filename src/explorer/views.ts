@@ -1,24 +1,25 @@
-import type { ClearRecord } from '../../docs/examples/sync-crypto.js'
 import type { Entry } from './account.ts'
-import { avatar, button, byId, copy, icon, link, longList, make, moveFocus } from './elements.ts'
+import { bookmarkTree, findable, walk } from './bookmarks.ts'
+import { icon, make } from './elements.ts'
 import {
   ago,
-  bookmarkTree,
   byTitle,
-  dayName,
   devices,
-  factsOf,
-  flatten,
   formEntries,
   historyByDay,
-  hostOf,
   login,
   otherRecord,
   preferences,
   unreadableRecord,
-  webAddress,
 } from './meaning.ts'
-import type { Group, Item, Readable, TreeNode } from './meaning.ts'
+import type { Group, Item, Readable } from './meaning.ts'
+import { drawList, recordAddress } from './rows.ts'
+import { drawTree } from './tree.ts'
+
+/** The view that shows a collection, or that is called so. */
+export function viewIdOf(name: string): string {
+  return views.find(({ id, collections }) => id === name || collections.includes(name))?.id ?? name
+}
 
 /** A kind of data: how it is called, what it is made of, and how it is shown. */
 export interface View {
@@ -30,8 +31,8 @@ export interface View {
   empty: string
   /** All that there is to show, out of the readable records of each collection. */
   groups(...records: Readable[][]): Group[]
-  /** @default the number of items */
-  count?(groups: Group[]): number
+  /** How many things there are, or how many of them a search has found. @default the number of items */
+  count?(groups: Group[], isSearch: boolean): number
   /** @default a list of rows, each with a letter for its site */
   draw?(groups: Group[]): HTMLElement
 }
@@ -44,7 +45,9 @@ export const views: View[] = [
     collections: ['clients', 'tabs'],
     empty: 'No device has synced yet.',
     groups: devices,
-    count: (groups) => groups.length,
+    // A device that is found by its name counts as much as a tab.
+    count: (groups, isSearch) =>
+      isSearch ? groups.reduce((sum, { items }) => sum + Math.max(items.length, 1), 0) : groups.length,
     draw: drawDevices,
   },
   {
@@ -53,10 +56,12 @@ export const views: View[] = [
     collections: ['bookmarks'],
     empty: 'There are no bookmarks.',
     groups(records) {
-      const tree = bookmarkTree(records)
-      return [{ title: null, items: flatten(tree), tree }]
+      const tops = bookmarkTree(records)
+      const count = tops.reduce((sum, top) => sum + (top.kind === 'bookmark' ? 1 : top.count), 0)
+      return [{ title: null, items: findable(walk(tops)), whole: { count, draw: () => drawTree(tops) } }]
     },
-    draw: drawBookmarks,
+    count: (groups) => groups.reduce((sum, { whole, items }) => sum + (whole?.count ?? items.length), 0),
+    draw: (groups) => groups[0]!.whole?.draw() ?? drawList('Bookmarks found', groups),
   },
   {
     id: 'history',
@@ -79,7 +84,7 @@ export const views: View[] = [
     collections: ['forms'],
     empty: 'There are no form entries.',
     groups: formEntries,
-    draw: (groups) => drawList('Form entries', groups, (item) => drawRow(item, null)),
+    draw: (groups) => drawList('Form entries', groups, () => null),
   },
   {
     id: 'prefs',
@@ -87,7 +92,7 @@ export const views: View[] = [
     collections: ['prefs'],
     empty: 'There are no preferences.',
     groups: (records) => together(records.flatMap(preferences).toSorted(byTitle)),
-    draw: (groups) => drawList('Preferences', groups, (item) => drawRow(item, null, 'row code')),
+    draw: (groups) => drawList('Preferences', groups, () => null, 'row code'),
   },
 ]
 
@@ -108,7 +113,6 @@ export function unreadableView(entries: Entry[]): View {
   const note =
     'Records that this key does not open exist in most accounts: what an old key encrypted, or a program that is ' +
     'not Firefox. Firefox skips them, and so does this page. Downloads name them.'
-  const row = (item: Item) => drawRow(item, icon('unreadable'))
   return {
     id: 'unreadable',
     title: 'Unreadable',
@@ -116,7 +120,7 @@ export function unreadableView(entries: Entry[]): View {
     empty: 'Everything can be read.',
     groups: () => together(entries.map(unreadableRecord)),
     draw: (groups) =>
-      make('div', {}, make('p', { class: 'note' }, note), drawList('Unreadable records', groups, row)),
+      make('div', {}, make('p', { class: 'note' }, note), drawList('Unreadable records', groups)),
   }
 }
 
@@ -139,21 +143,13 @@ export function matching(groups: Group[], search: string): Group[] {
 }
 
 /** The number of what groups hold, as the navigation shows it. */
-export function countOf({ count }: View, groups: Group[]): number {
-  return count ? count(groups) : groups.reduce((sum, { items }) => sum + items.length, 0)
+export function countOf({ count }: View, groups: Group[], isSearch: boolean): number {
+  return count ? count(groups, isSearch) : groups.reduce((sum, { items }) => sum + items.length, 0)
 }
 
 /** Draws groups that are not empty. */
 export function drawView({ title, draw }: View, groups: Group[]): HTMLElement {
   return draw ? draw(groups) : drawList(title, groups)
-}
-
-function drawList(label: string, groups: Group[], row = (item: Item) => drawRow(item)): HTMLElement {
-  const titled = groups.map(({ title, items }) => ({
-    title: typeof title === 'number' ? dayName(title) : title,
-    items,
-  }))
-  return longList(label, titled, row)
 }
 
 function drawDevices(groups: Group[]): HTMLElement {
@@ -165,160 +161,10 @@ function drawDevices(groups: Group[]): HTMLElement {
       'header',
       {},
       make('span', { class: 'device-icon' }, icon(kind)),
-      make('div', {}, make('h2', {}, `${title}`), make('p', {}, state)),
-      button({ class: 'quiet', onclick: () => openDetails(entry) }, 'Record'),
+      make('div', {}, make('h2', { dir: 'auto' }, `${title}`), make('p', {}, state)),
+      make('a', { class: 'quiet', href: recordAddress(entry) }, 'Record'),
     )
     return make('article', { class: 'card device' }, head, drawList(`Tabs of ${title}`, together(items)))
   })
   return make('div', { class: 'devices' }, ...cards)
-}
-
-function drawBookmarks(groups: Group[]): HTMLElement {
-  const [{ tree } = {}] = groups
-  if (tree === undefined) return drawList('Bookmarks found', groups)
-  const filled = tree.filter(({ kind, children }) => children.length > 0 || kind !== 'folder')
-  const branches = filled.map((root) => drawBranch(root, filled.length < 6))
-  return make('div', { class: 'tree', onkeydown: moveFocus }, ...branches)
-}
-
-/** A folder makes its contents when it is first opened. */
-function drawBranch(node: TreeNode, isOpen: boolean): HTMLElement {
-  if (node.kind === 'separator') return make('hr')
-  if (node.kind === 'bookmark') return drawRow(node)
-  const body = make('div', { class: 'branch' })
-  const summary = make(
-    'summary',
-    { 'data-row': true },
-    icon('chevron'),
-    icon('folder'),
-    make('span', {}, node.title || '(no title)'),
-    make('small', {}, String(flatten(node.children).length)),
-  )
-  const folder = make('details', { open: isOpen, ontoggle: fill }, summary, body)
-  function fill(): void {
-    if (!folder.open || body.childElementCount > 0) return
-    const children = node.children.map((child) => drawBranch(child, false))
-    body.append(...(children.length > 0 ? children : [make('p', { class: 'nothing' }, 'Empty')]))
-  }
-  fill()
-  return folder
-}
-
-function drawRow(item: Item, mark: Node | null = avatarOf(item), look = 'row'): HTMLElement {
-  const { entry, title, subtitle, meta, url, secret } = item
-  const end = meta?.() ?? ''
-  const main = button(
-    { class: 'row-main', 'data-row': true, onclick: () => openDetails(entry) },
-    mark,
-    make(
-      'span',
-      { class: 'row-text' },
-      make('span', { class: 'row-title' }, title),
-      subtitle !== '' && make('span', { class: 'row-subtitle' }, subtitle),
-    ),
-    end !== '' && make('span', { class: 'row-meta' }, end),
-  )
-  const controls = secret === undefined ? [] : secretOf(secret, item)
-  if (url !== null) {
-    const leave = { class: 'icon-button', 'aria-label': `Open ${title}`, title: url }
-    controls.push(link(url, leave, icon('leave')))
-  }
-  return make('div', { class: look }, main, ...controls)
-}
-
-function avatarOf({ url, title }: Item): HTMLElement {
-  return avatar(url === null ? title : hostOf(url))
-}
-
-const mask = '••••••••'
-
-/** A password that is hidden, a button to show it, and one to copy it. */
-function secretOf(secret: string, { title, subtitle }: Item): HTMLElement[] {
-  const name = `password of ${subtitle || 'this login'} at ${title}`
-  const text = make('span', { class: 'secret' }, mask)
-  const reveal = button(
-    { class: 'icon-button', 'aria-pressed': 'false', 'aria-label': `Show the ${name}`, onclick: toggle },
-    icon('eye'),
-  )
-  function toggle(): void {
-    const isShown = reveal.getAttribute('aria-pressed') === 'true'
-    reveal.setAttribute('aria-pressed', String(!isShown))
-    text.textContent = isShown ? mask : secret
-  }
-  const take = { class: 'icon-button', 'aria-label': `Copy the ${name}`, onclick: () => copy(secret) }
-  return [text, reveal, button(take, icon('copy'))]
-}
-
-const momentForm = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short' })
-
-/** Shows a record twice: as it travels and lies in the storage, and as it is meant. */
-function openDetails({ collection, path, wire, clear, problem }: Entry): void {
-  const parts: Record<string, (Node | string)[]> = {
-    collection: [collection],
-    title: [clear === null ? wire.id : titleOf(clear)],
-    meaning:
-      clear === null
-        ? [make('p', { class: 'trouble' }, `This record can't be read. ${problem}.`)]
-        : [drawFacts(clear), ...drawClear(clear)],
-    path: [`GET ${path}`],
-    wire: json(unwrapped(wire)),
-    changed: [`changed ${momentForm.format(wire.last_modified)}`],
-  }
-  for (const [part, shown] of Object.entries(parts)) byId(`details-${part}`).replaceChildren(...shown)
-  byId<HTMLDialogElement>('details').showModal()
-}
-
-function drawFacts(clear: ClearRecord): HTMLElement {
-  const rows = factsOf(clear).flatMap(({ name, value }) => {
-    const url = webAddress(value)
-    const text = typeof value === 'number' ? momentForm.format(value) : value
-    return [make('dt', {}, name), make('dd', {}, url === null ? text : link(url, {}, text))]
-  })
-  return make('dl', {}, ...rows)
-}
-
-const secretField = /^(password|cc-number.*|cc-exp.*)$/
-
-function drawClear(clear: ClearRecord): HTMLElement[] {
-  const hidden = (key: string, value: unknown): unknown =>
-    secretField.test(key) && value !== '' && value !== null ? mask : value
-  const masked = JSON.parse(JSON.stringify(clear, hidden)) as Record<string, unknown>
-  const text = make('pre', { tabindex: 0 }, ...json(masked))
-  if (JSON.stringify(masked) === JSON.stringify(clear)) return [text]
-  const reveal = button({ class: 'quiet', onclick: show }, 'Show what is hidden')
-  function show(): void {
-    text.replaceChildren(...json(clear))
-    reveal.remove()
-  }
-  return [text, reveal]
-}
-
-function titleOf(clear: ClearRecord): string {
-  const named = ['title', 'name', 'clientName', 'hostname', 'histUri', 'value'].map((key) => clear[key])
-  const found = named.find((value) => typeof value === 'string' && value !== '')
-  return String(found ?? clear.id)
-}
-
-// The payload is JSON in a JSON string, which is hard to read.
-function unwrapped({ payload, ...wire }: Entry['wire']): object {
-  try {
-    return { ...wire, payload: JSON.parse(payload ?? '') as unknown }
-  } catch {
-    return { ...wire, payload }
-  }
-}
-
-/** JSON with its names, texts and other values told apart. */
-function json(value: unknown): (Node | string)[] {
-  const text = JSON.stringify(value, null, 2)
-  if (text.length > 50_000) return [text]
-  const parts: (Node | string)[] = []
-  let end = 0
-  for (const match of text.matchAll(/("(?:[^"\\]|\\.)*")(\s*:)?|\b(?:true|false|null|-?\d[\d.eE+-]*)\b/g)) {
-    const [whole, quoted, colon] = match
-    const kind = quoted === undefined ? 'value' : colon === undefined ? 'text' : 'name'
-    parts.push(text.slice(end, match.index), make('span', { class: `json-${kind}` }, quoted ?? whole))
-    end = match.index + (quoted ?? whole).length
-  }
-  return [...parts, text.slice(end)]
 }

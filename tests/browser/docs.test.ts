@@ -227,9 +227,9 @@ describe('/v1/docs in Chromium', () => {
     expect(description).toContain('Enabled here in bookmarks, scratch')
     expect(summary).toContain('(not enabled here)')
     expect(guides.map((guide) => guide.replace(`${bridge.url}/v1/`, ''))).toEqual([
-      'docs/connect.md',
-      'docs/clients.md',
-      'docs/promises.md',
+      'docs/guides',
+      'docs/guides/connect',
+      'docs/guides/clients',
       'explore',
       '__api__',
     ])

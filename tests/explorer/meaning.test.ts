@@ -1,20 +1,18 @@
 import { describe, expect, it } from 'bun:test'
-import { bucketOf, readLines } from '../../src/explorer/account.ts'
 import type { Entry } from '../../src/explorer/account.ts'
+import { bookmarkTree, findable, walk } from '../../src/explorer/bookmarks.ts'
+import type { TreeNode } from '../../src/explorer/bookmarks.ts'
+import { bookmarksFile, everythingFile } from '../../src/explorer/files.ts'
 import {
-  bookmarksFile,
-  bookmarkTree,
   devices,
-  everythingFile,
   factsOf,
-  flatten,
   historyByDay,
   otherRecord,
   preferences,
   readable,
   webAddress,
 } from '../../src/explorer/meaning.ts'
-import type { Readable, TreeNode } from '../../src/explorer/meaning.ts'
+import type { Readable } from '../../src/explorer/meaning.ts'
 
 function entry(clear: { id: string; [field: string]: unknown }, collection = 'bookmarks'): Readable {
   const wire = { id: clear.id, last_modified: 1_700_000_000_000 }
@@ -55,7 +53,22 @@ describe('bookmarkTree', () => {
     ])
 
     expect(shape(tree)).toBe('menu(second inner(deep line) first)')
-    expect(flatten(tree)).toHaveLength(3)
+    expect(tree.map(({ count }) => count)).toEqual([3])
+    expect(
+      findable(walk(tree)).map(({ title, path, level, position, siblings }) => [
+        title,
+        path,
+        level,
+        position,
+        siblings,
+      ]),
+    ).toEqual([
+      ['menu', undefined, 1, 1, 1],
+      ['second', 'menu', 2, 1, 3],
+      ['inner', 'menu', 2, 2, 3],
+      ['deep', 'menu / inner', 3, 1, 2],
+      ['first', 'menu', 2, 3, 3],
+    ])
   })
 
   it('shows at the end what no folder has, and nothing that is deleted or unreadable', () => {
@@ -78,7 +91,30 @@ describe('bookmarkTree', () => {
     ])
 
     expect(shape(tree)).toBe('menu() unfiled(same) one(two())')
-    expect(flatten(tree).map(({ title }) => title)).toEqual(['same'])
+    expect(tree.map(({ count }) => count)).toEqual([0, 1, 0])
+  })
+
+  it('shows what hangs on folders that hold one another, below one of them', () => {
+    const tree = bookmarkTree([
+      bookmark('leaf', 'tail'),
+      folder('tail', 'one', []),
+      folder('one', 'two', []),
+      folder('two', 'one', []),
+      folder('self', 'self', ['self']),
+    ])
+
+    expect(shape(tree)).toBe('self() one(tail(leaf) two())')
+  })
+
+  it('is of any depth', () => {
+    const chain = Array.from({ length: 20_000 }, (_, index) =>
+      folder(`${index}`, `${index - 1}`, [`${index + 1}`]),
+    )
+
+    const tree = bookmarkTree([...chain, bookmark('deepest', '19999')])
+
+    expect(walk(tree).at(-1)).toMatchObject({ title: 'deepest', level: 20_001 })
+    expect(tree).toMatchObject([{ count: 1 }])
   })
 
   it('takes only addresses of the web for links', () => {
@@ -184,32 +220,17 @@ describe('what else there is', () => {
   })
 
   it('is saved as JSON that names what could not be read', () => {
-    const text = everythingFile([bookmark('a', 'menu'), unreadable], new Date(0))
+    const text = everythingFile(
+      [bookmark('a', 'menu'), unreadable],
+      new Map([['forms', 'The storage does not answer']]),
+      new Date(0),
+    )
 
     expect(JSON.parse(text)).toMatchObject({
       exported: '1970-01-01T00:00:00.000Z',
       collections: { bookmarks: [{ id: 'a', last_modified: 1_700_000_000_000 }] },
       unreadable: [{ collection: 'bookmarks', id: 'foreign', problem: unreadable.problem }],
+      incomplete: { forms: 'The storage does not answer' },
     })
-  })
-})
-
-describe('readLines', () => {
-  it('finds the four values among other lines, exported or not', () => {
-    const text = 'export BUCKET=ab\nKEY_ID=1-x\nBRIDGE_URL=http://x\nBEARER_TOKEN=t.t\nSYNC_KEY=00'
-
-    expect(readLines(text)).toEqual({ bucket: 'ab', keyId: '1-x', token: 't.t', syncKey: '00' })
-    expect(readLines('eyJhbGciOi.a.b')).toEqual({})
-  })
-
-  it('takes what is no escape as it is', () => {
-    expect(readLines('BEARER_TOKEN=a%zz')).toEqual({ token: 'a%zz' })
-  })
-})
-
-describe('bucketOf', () => {
-  it('is the second half of a key id, and empty for what is none', () => {
-    expect(bucketOf('1500000000000-ASNFZ4mrze8BI0VniavN7w')).toBe('0123456789abcdef0123456789abcdef')
-    expect(bucketOf('ASNFZ4mrze8BI0VniavN7w')).toBe('')
   })
 })

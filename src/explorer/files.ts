@@ -1,0 +1,68 @@
+import type { Entry } from './account.ts'
+import type { TreeNode } from './bookmarks.ts'
+import { tagsOf, textOf } from './meaning.ts'
+
+/** The file that every browser imports. */
+export function bookmarksFile(roots: TreeNode[]): string {
+  return [
+    '<!DOCTYPE NETSCAPE-Bookmark-file-1>',
+    '<META HTTP-EQUIV="Content-Type" CONTENT="text/html; charset=UTF-8">',
+    '<TITLE>Bookmarks</TITLE>',
+    '<H1>Bookmarks Menu</H1>',
+    '',
+    '<DL><p>',
+    ...linesOf(roots, '    '),
+    '</DL>',
+    '',
+  ].join('\n')
+}
+
+const rootRoles: Record<string, object> = {
+  toolbar: { PERSONAL_TOOLBAR_FOLDER: true },
+  unfiled: { UNFILED_BOOKMARKS_FOLDER: true },
+}
+
+function linesOf(nodes: TreeNode[], indent: string): string[] {
+  return nodes.flatMap(({ entry, kind, title, children }) => {
+    const { dateAdded, bmkUri, keyword } = entry.clear
+    if (kind === 'separator') return [`${indent}<HR>`]
+    const added = Number(dateAdded) > 0 && { ADD_DATE: Math.floor(Number(dateAdded) / 1000) }
+    if (kind === 'folder') {
+      const heading = tag('H3', { ...added, ...rootRoles[entry.wire.id] }, title)
+      const inner = linesOf(children, `${indent}    `)
+      return [`${indent}<DT>${heading}`, `${indent}<DL><p>`, ...inner, `${indent}</DL><p>`]
+    }
+    if (typeof bmkUri !== 'string') return []
+    const tags = tagsOf(entry.clear)
+    const tagged = tags.length > 0 && { TAGS: tags.join(',') }
+    const named = textOf(keyword) !== '' && { SHORTCUTURL: keyword }
+    return [`${indent}<DT>${tag('A', { HREF: bmkUri, ...added, ...tagged, ...named }, title)}`]
+  })
+}
+
+function tag(name: string, attributes: object, text: string): string {
+  const written = Object.entries(attributes).map(([key, value]) => ` ${key}="${escape(String(value))}"`)
+  return `<${name}${written.join('')}>${escape(text)}</${name}>`
+}
+
+function escape(text: string): string {
+  const names: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;' }
+  return text.replaceAll(/[&<>"]/g, (char) => names[char]!)
+}
+
+/** Everything that could be read, by collection, and the names of what could not: records, and whole collections. */
+export function everythingFile(
+  entries: Iterable<Entry>,
+  failures: ReadonlyMap<string, string>,
+  exportedAt: Date,
+): string {
+  const collections: Record<string, unknown[]> = {}
+  const unreadable: unknown[] = []
+  for (const { collection, wire, clear, problem } of entries) {
+    if (clear === null)
+      unreadable.push({ collection, id: wire.id, last_modified: wire.last_modified, problem })
+    else (collections[collection] ??= []).push({ ...clear, last_modified: wire.last_modified })
+  }
+  const incomplete = Object.fromEntries(failures)
+  return JSON.stringify({ exported: exportedAt.toISOString(), collections, unreadable, incomplete }, null, 2)
+}

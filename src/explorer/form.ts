@@ -1,0 +1,50 @@
+import { bucketOf, readCredentials, readLines } from './credentials.ts'
+import type { Credentials, Trouble } from './credentials.ts'
+import { byId } from './elements.ts'
+
+const form = byId<HTMLFormElement>('credentials')
+const names: (keyof Credentials)[] = ['token', 'keyId', 'bucket', 'syncKey']
+
+/** What the form holds. Throws `Trouble` when that can't be used. */
+export function readForm(): Credentials {
+  return readCredentials(new FormData(form))
+}
+
+/** Fills in what is given and leaves the rest. */
+export function fillIn(values: Partial<Credentials>): void {
+  for (const name of names) field(name).value = values[name] ?? field(name).value
+  if (values.keyId && !values.bucket) field('bucket').value = bucketOf(values.keyId)
+}
+
+/** Says what is wrong beside the field that it is about, and goes to that; null: nothing is wrong. */
+export function showTrouble(trouble: Trouble | null): void {
+  for (const name of names) {
+    field(name).removeAttribute('aria-invalid')
+    field(name).removeAttribute('aria-describedby')
+  }
+  const place = byId('trouble')
+  place.hidden = trouble === null
+  place.textContent = trouble?.message ?? ''
+  const missing = names.find((name) => name !== 'bucket' && field(name).value === '')
+  field(trouble?.field ?? missing ?? 'token').focus()
+  if (!trouble?.field) return byId('welcome-back').after(place)
+  const wrong = field(trouble.field)
+  wrong.closest('label')!.after(place)
+  wrong.setAttribute('aria-invalid', 'true')
+  wrong.setAttribute('aria-describedby', place.id)
+  wrong.select()
+}
+
+function field(name: keyof Credentials): HTMLInputElement {
+  return form.elements.namedItem(name) as HTMLInputElement
+}
+
+form.addEventListener('paste', (event) => {
+  const values = readLines(event.clipboardData?.getData('text') ?? '')
+  if (Object.keys(values).length === 0) return
+  event.preventDefault()
+  fillIn(values)
+})
+field('keyId').addEventListener('input', () => {
+  field('bucket').value = bucketOf(field('keyId').value.trim()) || field('bucket').value
+})

@@ -1,0 +1,76 @@
+import type { Account, Entry } from './account.ts'
+import { Trouble } from './credentials.ts'
+
+// A bridge sends a user only a few lists at a time.
+const readsAtOnce = 3
+
+/** What has been read of an account so far, and what of it could not be. */
+export class Holdings {
+  /** What kept a collection from being read, in words. */
+  readonly failures = new Map<string, string>()
+  readonly #entries = new Map<string, Entry[]>()
+  readonly #reading: Set<string>
+  readonly #account: Account
+  readonly #stopping = new AbortController()
+
+  constructor(account: Account) {
+    this.#account = account
+    this.#reading = new Set(account.collections)
+  }
+
+  /** The names of all collections, also of those that are empty or could not be read. */
+  get collections(): string[] {
+    return this.#account.collections
+  }
+
+  /** The records of some collections, or of all. */
+  entries(collections: string[] = this.collections): Entry[] {
+    return collections.flatMap((collection) => this.#entries.get(collection) ?? [])
+  }
+
+  isReading(collections: string[] = this.collections): boolean {
+    return collections.some((collection) => this.#reading.has(collection))
+  }
+
+  /** Why these could not be read, or not to their end; null: they could be. */
+  failureOf(collections: string[]): string | null {
+    const failed = collections.find((collection) => this.failures.has(collection))
+    return failed === undefined ? null : this.failures.get(failed)!
+  }
+
+  /** Reads all collections, and calls back whenever there is more. Rejects when the token is refused. */
+  async read(onChange: () => void): Promise<void> {
+    const waiting = [...this.collections]
+    const readSome = async () => {
+      for (let name = waiting.shift(); name !== undefined; name = waiting.shift()) {
+        await this.#readOne(name, onChange)
+        if (this.#stopping.signal.aborted) return
+        this.#reading.delete(name)
+        onChange()
+      }
+    }
+    await Promise.all(Array.from({ length: readsAtOnce }, readSome))
+  }
+
+  /** Nothing is read any more, and nobody called back. */
+  stop(): void {
+    this.#stopping.abort()
+  }
+
+  /** One that fails leaves the others readable. */
+  async #readOne(collection: string, onChange: () => void): Promise<void> {
+    const { signal } = this.#stopping
+    const held: Entry[] = []
+    this.#entries.set(collection, held)
+    try {
+      await this.#account.read(collection, signal, (more) => {
+        if (signal.aborted) return
+        held.push(...more)
+        onChange()
+      })
+    } catch (error) {
+      if (!(error instanceof Trouble) || error.field === 'token') throw error
+      this.failures.set(collection, error.message)
+    }
+  }
+}

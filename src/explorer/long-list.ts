@@ -1,0 +1,183 @@
+import { make } from './elements.ts'
+
+/** Items below one heading, or below none. */
+export interface Section<T> {
+  title: string | null
+  items: T[]
+}
+
+interface Part<T extends object> {
+  items: T[]
+  /** The index of the first item, over all parts. */
+  start: number
+  /** As high as all rows, of which it holds some. */
+  body: HTMLElement
+  rows: Map<T, HTMLElement>
+}
+
+// Rows beyond the window on both sides, so that what scrolls in is there already.
+const marginPx = 600
+
+/**
+ * A list of any length that scrolls smoothly: its rows are of one height, and the document has only those near the
+ * window, and the one that was focused last. Arrow keys, Home and End go from row to row.
+ */
+export class LongList<T extends object> {
+  readonly element: HTMLElement
+  readonly #parts: Part<T>[]
+  readonly #makeRow: (item: T) => HTMLElement
+  #focused: number
+
+  /**
+   * In a tree the rows themselves are focused, one of them by the Tab key, and they tell where they are; in a list what
+   * is in them and named `data-main`.
+   */
+  constructor(
+    label: string,
+    role: 'list' | 'tree',
+    sections: Section<T>[],
+    makeRow: (item: T) => HTMLElement,
+  ) {
+    this.#makeRow = makeRow
+    this.#focused = role === 'tree' ? 0 : -1
+    this.#parts = sections.map(({ title, items }, index) => {
+      const start = sections.slice(0, index).reduce((sum, section) => sum + section.items.length, 0)
+      const body = make('div', { class: 'rows', role, 'aria-label': title ?? label })
+      return { items, start, body, rows: new Map() }
+    })
+    this.element = make(
+      'div',
+      {
+        class: role,
+        onkeydown: (event) => this.#onKey(event as KeyboardEvent),
+        onfocusin: (event) => this.#onFocus(event),
+      },
+      ...this.#parts.map(({ body }, index) => {
+        const { title } = sections[index]!
+        return make('section', {}, title !== null && make('h2', { dir: 'auto' }, title), body)
+      }),
+    )
+    for (const part of this.#parts) this.#setHeight(part)
+    this.#renderWhileShown()
+  }
+
+  /** Shows other items in the only section; rows of items that stay are kept as they are. */
+  update(items: T[]): void {
+    const part = this.#parts[0]!
+    const focused = part.items[this.#focused]
+    part.items = items
+    this.#focused = focused === undefined ? 0 : Math.max(0, items.indexOf(focused))
+    this.#setHeight(part)
+    this.#render()
+  }
+
+  /** The row of an item, if the document has it. */
+  rowOf(item: T): HTMLElement | undefined {
+    return this.#parts.map(({ rows }) => rows.get(item)).find(Boolean)
+  }
+
+  /** Goes to a row by its index over all sections; beyond the ends to the last or first one. */
+  focus(index: number): void {
+    const last = this.#parts.at(-1)!
+    this.#focused = Math.max(0, Math.min(index, last.start + last.items.length - 1))
+    this.#render()
+    const row = this.element.querySelector<HTMLElement>(`[data-index="${this.#focused}"]`)!
+    const target = isInTree(row) ? row : row.querySelector<HTMLElement>('[data-main]')!
+    target.focus({ preventScroll: true })
+    row.scrollIntoView({ block: 'nearest' })
+  }
+
+  #setHeight({ body, items }: Part<T>): void {
+    body.style.setProperty('--rows', String(items.length))
+  }
+
+  #renderWhileShown(): void {
+    const render = () => this.#render()
+    // Is also called when the list has come into the document, and when it has left it.
+    const sizes = new ResizeObserver(() => {
+      render()
+      if (this.element.isConnected) return
+      sizes.disconnect()
+      removeEventListener('scroll', render)
+    })
+    sizes.observe(this.element)
+    addEventListener('scroll', render, { passive: true })
+  }
+
+  #render(): void {
+    for (const part of this.#parts) {
+      const { top, height } = part.body.getBoundingClientRect()
+      const rowPx = height / part.items.length
+      if (!(rowPx > 0)) continue
+      const first = Math.max(0, Math.floor((-marginPx - top) / rowPx))
+      const end = Math.min(part.items.length, Math.ceil((innerHeight + marginPx - top) / rowPx))
+      const indexes = Array.from({ length: Math.max(0, end - first) }, (_, index) => first + index)
+      const focused = this.#focused - part.start
+      if (focused >= 0 && focused < part.items.length) {
+        if (focused < first) indexes.unshift(focused)
+        else if (focused >= end) indexes.push(focused)
+      }
+      this.#fill(part, indexes)
+    }
+  }
+
+  /** Makes what is missing between what stays, because an element that moves loses the focus. */
+  #fill({ items, start, body, rows }: Part<T>, indexes: number[]): void {
+    const wanted = new Set(indexes.map((index) => items[index]!))
+    for (const [item, row] of rows) {
+      if (wanted.has(item)) continue
+      row.remove()
+      rows.delete(item)
+    }
+    let next = body.firstElementChild
+    for (const index of indexes) {
+      const item = items[index]!
+      const row = rows.get(item) ?? this.#makeRow(item)
+      rows.set(item, row)
+      row.style.setProperty('--at', String(index))
+      row.dataset.index = String(start + index)
+      if (isInTree(row)) setTabbable(row, start + index === this.#focused)
+      else setPlace(row, index + 1, items.length)
+      if (row === next) next = next.nextElementSibling
+      else body.insertBefore(row, next)
+    }
+  }
+
+  #onFocus(event: Event): void {
+    const row = rowAt(event)
+    if (row === null) return
+    this.#focused = Number(row.dataset.index)
+    this.#render()
+  }
+
+  #onKey(event: KeyboardEvent): void {
+    const row = rowAt(event)
+    if (row === null || event.ctrlKey || event.altKey || event.metaKey) return
+    const index = Number(row.dataset.index)
+    const target = { ArrowDown: index + 1, ArrowUp: index - 1, Home: 0, End: Infinity }[event.key]
+    if (target === undefined) return
+    event.preventDefault()
+    this.focus(target)
+  }
+}
+
+function rowAt({ target }: Event): HTMLElement | null {
+  return (target as Element).closest<HTMLElement>('[data-index]')
+}
+
+function isInTree(row: HTMLElement): boolean {
+  return row.getAttribute('role') === 'treeitem'
+}
+
+function setPlace(row: HTMLElement, position: number, count: number): void {
+  row.setAttribute('aria-posinset', String(position))
+  row.setAttribute('aria-setsize', String(count))
+}
+
+/** The Tab key goes to one row of a tree and to its details. For its main link the row has keys. */
+function setTabbable(row: HTMLElement, isTabbable: boolean): void {
+  row.tabIndex = isTabbable ? 0 : -1
+  for (const link of row.querySelectorAll('a')) {
+    link.tabIndex = isTabbable && !link.matches('[data-main]') ? 0 : -1
+  }
+}

@@ -1,0 +1,29 @@
+/** The files of the explorer by their names. Those of TypeScript keep them: browsers go by the type that a file is served as. */
+export const explorerFiles: Record<string, () => Promise<unknown>> = {
+  'explore.html': explorePage,
+  'explore.css': () => import('./explore.css', { with: { type: 'text' } }),
+  'main.ts': () => import('./main.ts', { with: { type: 'text' } }),
+  'account.ts': () => import('./account.ts', { with: { type: 'text' } }),
+  'bookmarks.ts': () => import('./bookmarks.ts', { with: { type: 'text' } }),
+  'credentials.ts': () => import('./credentials.ts', { with: { type: 'text' } }),
+  'form.ts': () => import('./form.ts', { with: { type: 'text' } }),
+  'holdings.ts': () => import('./holdings.ts', { with: { type: 'text' } }),
+  'tab.ts': () => import('./tab.ts', { with: { type: 'text' } }),
+  'meaning.ts': () => import('./meaning.ts', { with: { type: 'text' } }),
+  'elements.ts': () => import('./elements.ts', { with: { type: 'text' } }),
+  'long-list.ts': () => import('./long-list.ts', { with: { type: 'text' } }),
+  'rows.ts': () => import('./rows.ts', { with: { type: 'text' } }),
+  'tree.ts': () => import('./tree.ts', { with: { type: 'text' } }),
+  'details.ts': () => import('./details.ts', { with: { type: 'text' } }),
+  'files.ts': () => import('./files.ts', { with: { type: 'text' } }),
+  'views.ts': () => import('./views.ts', { with: { type: 'text' } }),
+  'sync-crypto.js': () => import('../../docs/examples/sync-crypto.js', { with: { type: 'text' } }),
+}
+
+/** The page, with the recipe to paste into Firefox, which stands once: it is the first piece of code of the guide. */
+async function explorePage(): Promise<{ default: string }> {
+  const page = (await import('./explore.html', { with: { type: 'text' } })) as { default: unknown }
+  const { default: guide } = await import('../../docs/connect.md', { with: { type: 'text' } })
+  const [, recipe] = /^```js\n([^]*?)^```$/m.exec(guide)!
+  return { default: String(page.default).replace('{recipe}', () => Bun.escapeHTML(recipe!)) }
+}

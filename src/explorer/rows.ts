@@ -1,0 +1,88 @@
+import type { Entry } from './account.ts'
+import { avatar, button, copy, icon, link, make, mask } from './elements.ts'
+import { LongList } from './long-list.ts'
+import { dayName, hostOf } from './meaning.ts'
+import type { Group, Item } from './meaning.ts'
+import { addressOf } from './tab.ts'
+
+/** A list of what is in groups, each below its title. `mark` is what a row begins with. */
+export function drawList(
+  label: string,
+  groups: Group[],
+  mark: (item: Item) => Element | null = markOf,
+  look = 'row',
+): HTMLElement {
+  const sections = groups.map(({ title, items }) => ({
+    title: typeof title === 'number' ? dayName(title) : title,
+    items,
+  }))
+  const list = new LongList(label, 'list', sections, (item) => {
+    const end = item.meta?.() ?? ''
+    return make(
+      'div',
+      { class: look, role: 'listitem' },
+      mainLink(
+        item,
+        mark(item),
+        drawText(item),
+        end !== '' && make('span', { class: 'row-meta', dir: 'auto' }, end),
+      ),
+      ...(item.secret === undefined ? [] : drawSecret(item.secret, item)),
+      item.url !== null && detailsLink(item),
+    )
+  })
+  return list.element
+}
+
+/** What a row is for: its site, or its record where there is none. */
+export function mainLink(
+  { entry, url }: Item,
+  ...content: (Node | string | null | false)[]
+): HTMLAnchorElement {
+  const properties = { class: 'row-main', 'data-main': true }
+  if (url !== null) return link(url, { ...properties, title: url }, ...content)
+  return make('a', { ...properties, href: recordAddress(entry) }, ...content)
+}
+
+/** Shows the record itself. */
+export function detailsLink({ entry, title }: Item): HTMLAnchorElement {
+  const name = { 'aria-label': `Details of ${title}`, title: 'Details' }
+  return make('a', { class: 'icon-button', href: recordAddress(entry), ...name }, icon('details'))
+}
+
+export function recordAddress({ collection, wire }: Entry): string {
+  return addressOf(collection, wire.id)
+}
+
+/** Texts of the web are of any language, and stand at the same side all the same. */
+export function drawText({ title, subtitle, path = '' }: Item): HTMLElement {
+  const below = [path, subtitle].filter(Boolean).join('  ·  ')
+  return make(
+    'span',
+    { class: 'row-text' },
+    make('span', { class: 'row-title', dir: 'auto' }, title),
+    below !== '' && make('span', { class: 'row-subtitle', dir: 'auto' }, below),
+  )
+}
+
+/** What a row begins with: the icon of its kind, or a letter for its site. */
+export function markOf({ url, title, icon: name }: Item): Element {
+  return name !== undefined ? icon(name) : avatar(url === null ? title : hostOf(url))
+}
+
+/** A password that is hidden, a button to show it, and one to copy it. */
+function drawSecret(secret: string, { title, subtitle }: Item): HTMLElement[] {
+  const name = `password of ${subtitle || 'this login'} at ${title}`
+  const text = make('span', { class: 'secret' }, mask)
+  const reveal = button(
+    { class: 'icon-button', 'aria-pressed': 'false', 'aria-label': `Show the ${name}`, onclick: toggle },
+    icon('eye'),
+  )
+  function toggle(): void {
+    const isShown = reveal.getAttribute('aria-pressed') === 'true'
+    reveal.setAttribute('aria-pressed', String(!isShown))
+    text.textContent = isShown ? mask : secret
+  }
+  const take = { class: 'icon-button', 'aria-label': `Copy the ${name}`, onclick: () => copy(secret) }
+  return [text, reveal, button(take, icon('copy'))]
+}

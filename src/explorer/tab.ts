@@ -1,0 +1,66 @@
+import { readLines } from './credentials.ts'
+import type { Credentials } from './credentials.ts'
+
+/** Where in the page one is. */
+export interface Place {
+  /** Of a view, or of a collection when a record is open. Empty: nowhere in particular. */
+  name: string
+  /** The record that is open, or null. */
+  id: string | null
+}
+
+/** The place that the tab's address names. */
+export function readPlace(): Place {
+  const [, name = '', id = null] = /^#\/([^/]*)(?:\/(.+))?$/.exec(location.hash) ?? []
+  return { name: unescaped(name), id: id === null ? null : unescaped(id) }
+}
+
+/** The address of a view, or of a record. Ids are all that it tells of what is in there: browsers remember addresses. */
+export function addressOf(name: string, id?: string): string {
+  return `#/${[name, id]
+    .filter((part) => part !== undefined)
+    .map(encodeURIComponent)
+    .join('/')}`
+}
+
+function unescaped(text: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return text
+  }
+}
+
+/** What a link fills in. Its secrets go out of sight, and out of what is copied from the address bar. */
+export function takeLink(): Partial<Credentials> {
+  const { hash, pathname, search } = location
+  if (hash === '' || hash.startsWith('#/')) return {}
+  history.replaceState(null, '', pathname + search)
+  return readLines(hash.slice(1).replaceAll('&', '\n'))
+}
+
+const storageKey = 'sync-bridge-explorer'
+
+/** Keeps for a reload of this tab what `recall` then answers: the key only if somebody wants that. */
+export function remember({ syncKey, ...others }: Credentials, isKeyKept: boolean): void {
+  const kept: Partial<Credentials> = isKeyKept ? { ...others, syncKey } : others
+  inStorage((storage) => storage.setItem(storageKey, JSON.stringify(kept)))
+}
+
+/** What a tab has kept; nothing after `forget`, and in another tab. */
+export function recall(): Partial<Credentials> {
+  return inStorage((storage) => JSON.parse(storage.getItem(storageKey) ?? '{}') as Partial<Credentials>) ?? {}
+}
+
+export function forget(): void {
+  inStorage((storage) => storage.removeItem(storageKey))
+}
+
+// Browsers may refuse a page its storage, which costs no more than the convenience.
+function inStorage<T>(use: (storage: Storage) => T): T | null {
+  try {
+    return use(sessionStorage)
+  } catch {
+    return null
+  }
+}

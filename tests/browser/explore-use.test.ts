@@ -1,0 +1,377 @@
+import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
+import { join } from 'node:path'
+import type { Page } from 'playwright-core'
+import { encryptPayload, keysRecord, toKeyBundle } from '../../src/sandbox/crypto.ts'
+import {
+  choose,
+  desk,
+  detailsLinks,
+  fragmentOf,
+  lookFor,
+  phone,
+  screenshots,
+  startExplorer,
+  titles,
+} from './explorer.ts'
+import type { ExplorerWorld } from './explorer.ts'
+import { accessibilityFaults, coveredControls } from './inspect.ts'
+
+const views = ['devices', 'bookmarks', 'history', 'passwords', 'forms', 'prefs', 'meta', 'unreadable']
+
+let world: ExplorerWorld
+
+beforeAll(async () => {
+  world = await startExplorer()
+})
+
+afterAll(() => world?.stop())
+
+/** A user with 5 000 bookmarks in one folder, and folders 60 deep. */
+function addGreatCollector() {
+  const { sandbox } = world.bridge
+  const user = sandbox.addUser('collector')
+  const keys = toKeyBundle(user.syncKey)
+  const upload = (collection: string, records: { id: string }[]) =>
+    sandbox.write(
+      user,
+      collection,
+      records.map((clear) => ({ id: clear.id, payload: encryptPayload(keys, clear, Buffer.alloc(16, 1)) })),
+    )
+  const ids = (name: string, count: number) => Array.from({ length: count }, (_, index) => `${name}${index}`)
+  const [many, deep] = [ids('bookmark', 5000), ids('folder', 60)]
+  const folder = (id: string, parentid: string, children: string[]) => ({
+    id,
+    type: 'folder',
+    title: id,
+    parentid,
+    children,
+  })
+  upload('crypto', [keysRecord(keys) as { id: string }])
+  upload('bookmarks', [
+    folder('toolbar', 'places', [deep[0]!]),
+    ...deep.map((id, index) => folder(id, deep[index - 1] ?? 'toolbar', [deep[index + 1] ?? 'deepest'])),
+    folder('unfiled', 'places', many),
+    ...[...many, 'deepest'].map((id) => ({
+      id,
+      type: 'bookmark',
+      title: id,
+      bmkUri: `https://${id}.example/`,
+    })),
+  ])
+  return user
+}
+
+/** How much is in the document: rows, and elements of all kinds. */
+function sizeOf(page: Page) {
+  return page.evaluate(() => ({
+    rows: document.querySelectorAll('.row').length,
+    elements: document.querySelectorAll('*').length,
+  }))
+}
+
+const focusedRow = (page: Page) =>
+  page.evaluate(() => {
+    const row = document.activeElement!
+    return [row.querySelector('.row-title')?.textContent, row.ariaExpanded, row.ariaLevel]
+  })
+
+describe('long lists', () => {
+  it('have a few dozen of 5 000 rows at a time, and folders 60 deep that stay within a phone', async () => {
+    const { page, errors } = await world.open({ user: addGreatCollector(), viewport: phone })
+    await choose(page, 'bookmarks')
+    const sizes = [await sizeOf(page)]
+
+    await page.locator('[role=treeitem]').first().focus()
+    for (let level = 1; level <= 61; level++) {
+      await page.keyboard.press('ArrowRight')
+      await page.keyboard.press('ArrowRight')
+    }
+    const deepest = await focusedRow(page)
+    await page.screenshot({ path: join(screenshots, 'explore-phone-deep.png') })
+    const faults = await accessibilityFaults(page)
+    const widths = await page.evaluate(() => [
+      document.documentElement.scrollWidth,
+      document.activeElement!.querySelector('.row-title')!.getBoundingClientRect().left,
+    ])
+    sizes.push(await sizeOf(page))
+    await page.keyboard.press('End')
+    const last = await focusedRow(page)
+    sizes.push(await sizeOf(page))
+    await page.keyboard.press('Home')
+    await page.evaluate(() => scrollTo(0, document.documentElement.scrollHeight / 2))
+    await page
+      .locator('.row-title', { hasText: /^bookmark24\d\d$/ })
+      .first()
+      .waitFor()
+    sizes.push(await sizeOf(page))
+    const found = await lookFor(page, 'bookmark')
+    sizes.push(await sizeOf(page))
+    await page.close()
+
+    expect(deepest).toEqual(['deepest', null, '62'])
+    expect(last).toEqual(['bookmark4999', null, '2'])
+    expect(faults).toEqual([])
+    expect(widths[0]).toBe(phone.width)
+    expect(widths[1]).toBeLessThan(phone.width / 2)
+    expect(found).toEqual(['5,000 here'])
+    for (const { rows, elements } of sizes) {
+      expect(rows).toBeGreaterThan(10)
+      expect(rows).toBeLessThan(60)
+      expect(elements).toBeLessThan(1000)
+    }
+    expect(errors).toEqual([])
+  })
+
+  it('are as high as all of their rows, so that 3 000 pages of history can be scrolled to the last', async () => {
+    const { page, errors } = await world.open()
+    await choose(page, 'history')
+
+    const days = await page.locator('.list h2').count()
+    const height = await page.evaluate(() => document.documentElement.scrollHeight)
+    const sizes = [await sizeOf(page)]
+    await page.keyboard.press('End')
+    await page.waitForFunction(() => {
+      const all = [...document.querySelectorAll('.rows')]
+      return all.at(-1)!.childElementCount > 0
+    })
+    sizes.push(await sizeOf(page))
+    await choose(page, 'forms')
+    await page.goBack()
+    const isBack = await page.waitForFunction(() => scrollY > 100_000)
+    await page.close()
+
+    expect(days).toBeGreaterThan(20)
+    expect(height).toBeGreaterThan(3000 * 50)
+    for (const { rows } of sizes) expect(rows).toBeLessThan(60)
+    expect(isBack).toBeTruthy()
+    expect(errors).toEqual([])
+  })
+
+  it('are gone through with the arrow keys, and a row leads to its site', async () => {
+    const { page } = await world.open()
+    await choose(page, 'history')
+    const rows = page.locator('.row')
+    const site = await rows.nth(1).locator('.row-main').getAttribute('href')
+
+    await rows.nth(0).locator('.row-main').focus()
+    await page.keyboard.press('ArrowDown')
+    const [request, popup] = await Promise.all([
+      page.context().waitForEvent('request'),
+      page.waitForEvent('popup'),
+      page.keyboard.press('Enter'),
+    ])
+    const isAlone = await popup.evaluate(() => window.opener === null)
+    const isDetailsSeen = await detailsLinks(page)
+      .first()
+      .evaluate((link) => link.checkVisibility({ opacityProperty: true }))
+    await page.close()
+
+    expect(site).toMatch(/^https:/)
+    expect([request.url(), request.headers().referer, isAlone]).toEqual([site!, undefined, true])
+    expect(isDetailsSeen).toBe(true)
+  })
+})
+
+describe('the tree of bookmarks', () => {
+  it('has the keys of a tree', async () => {
+    const { page, errors } = await world.open()
+    await choose(page, 'bookmarks')
+    const top = 'Bookmarks Toolbar'
+    const seen: unknown[] = []
+    const press = async (key: string) => {
+      await page.keyboard.press(key)
+      seen.push(await focusedRow(page))
+    }
+    const folder = await page.locator('[aria-level="2"].folder .row-title').first().innerText()
+
+    await page.locator('[role=treeitem]').first().focus()
+    await press('ArrowRight')
+    await press('ArrowRight')
+    await press('ArrowRight')
+    await press('ArrowLeft')
+    await press('ArrowLeft')
+    await press('ArrowLeft')
+    await press('ArrowLeft')
+    await press('End')
+    await press('Home')
+    await press('Enter')
+    await page.keyboard.press('Tab')
+    const tabbed = await page.evaluate(() => document.activeElement!.getAttribute('aria-label'))
+    await page.keyboard.press('Enter')
+    const opened = await page.locator('#details-title').innerText()
+    await page.keyboard.press('Escape')
+    await page.waitForURL(/#\/bookmarks$/)
+    const tabbable = await page.locator('[role=tree] [tabindex="0"]').count()
+    await page.close()
+
+    expect(seen).toEqual([
+      [folder, 'false', '2'],
+      [folder, 'true', '2'],
+      [expect.any(String), null, '3'],
+      [folder, 'true', '2'],
+      [folder, 'false', '2'],
+      [top, 'true', '1'],
+      [top, 'false', '1'],
+      [expect.any(String), null, '2'],
+      [top, 'false', '1'],
+      [top, 'true', '1'],
+    ])
+    expect(tabbed).toBe(`Details of ${top}`)
+    expect(opened).toBe(top)
+    expect(tabbable).toBe(2)
+    expect(errors).toEqual([])
+  })
+
+  it('is opened and closed with the mouse, and stays so', async () => {
+    const { page } = await world.open()
+    await choose(page, 'bookmarks')
+    const folder = page.locator('[aria-level="2"].folder').first()
+    const before = await titles(page)
+
+    await folder.click()
+    const inner = await page.locator('[aria-level="3"] .row-title').first().innerText()
+    await choose(page, 'forms')
+    await page.goBack()
+    const again = await page.locator('[aria-level="3"] .row-title').first().innerText()
+    await folder.click()
+    const after = await titles(page)
+    await page.close()
+
+    expect(again).toBe(inner)
+    expect(after.slice(0, 20)).toEqual(before.slice(0, 20))
+  })
+})
+
+describe('Escape', () => {
+  it('closes what is open, and empties the search', async () => {
+    const { page } = await world.open()
+    await lookFor(page, 'tide')
+    await page.keyboard.press('Escape')
+    const word = await page.inputValue('#search')
+    await page.click('#download')
+    const isMenuOpen = () => page.locator('#downloads').isVisible()
+    const states = [await isMenuOpen()]
+    await page.keyboard.press('Escape')
+    states.push(await isMenuOpen())
+    await page.close()
+
+    expect(word).toBe('')
+    expect(states).toEqual([true, false])
+  })
+})
+
+describe('on a phone', () => {
+  it('every control can be hit, and nothing is wider than the window', async () => {
+    const { page, errors } = await world.open({ viewport: phone, scheme: 'dark' })
+    const covered: string[] = []
+    const widths = new Set<number>()
+    const look = async (name: string) => {
+      await page.screenshot({ path: join(screenshots, `explore-phone-${name}.png`) })
+      widths.add(await page.evaluate(() => document.documentElement.scrollWidth))
+      covered.push(...(await coveredControls(page)).map((control) => `${name}: ${control}`))
+    }
+    for (const view of views) {
+      await choose(page, view)
+      await page.locator('.row').first().waitFor()
+      await look(view)
+    }
+    await choose(page, 'passwords')
+    await page
+      .getByRole('button', { name: /^Show the password/ })
+      .first()
+      .click()
+    await look('shown')
+    await page.click('#download')
+    await look('menu')
+    await page.keyboard.press('Escape')
+    await choose(page, 'history')
+    await lookFor(page, 'rye bread')
+    await look('search')
+    await detailsLinks(page).first().click()
+    await look('details')
+    await page.click('#close-details')
+    await page.click('#leave')
+    await page.click('.recipe summary')
+    await look('form')
+    const small = await page
+      .locator('button:visible, input:visible')
+      .evaluateAll((all) => all.filter((each) => each.getBoundingClientRect().height < 16).length)
+    await page.close()
+
+    expect(covered).toEqual([])
+    expect([...widths]).toEqual([phone.width])
+    expect(small).toBe(0)
+    expect(errors).toEqual([])
+  })
+})
+
+describe('everybody', () => {
+  it.each(['light', 'dark'] as const)('can use every view: axe finds nothing, %s', async (scheme) => {
+    const { page, errors } = await world.open({ scheme })
+    const faults: string[] = []
+    const look = async (name: string) => {
+      await page.screenshot({ path: join(screenshots, `explore-${scheme}-${name}.png`) })
+      faults.push(...(await accessibilityFaults(page)).map((fault) => `${name}: ${fault}`))
+    }
+    for (const view of views) {
+      await choose(page, view)
+      await page.locator('.row').first().waitFor()
+      await look(view)
+    }
+    await lookFor(page, 'rye bread')
+    await look('search')
+    await page.click('#download')
+    await look('menu')
+    await page.keyboard.press('Escape')
+    await choose(page, 'history')
+    await detailsLinks(page).first().click()
+    await look('details')
+    await page.keyboard.press('Escape')
+    await page.click('#leave')
+    await page.click('.recipe summary')
+    await look('form')
+    await page.goto(
+      `${world.bridge.url}/v1/explore${fragmentOf(world.bridge.user).replace(/SYNC_KEY=../, 'SYNC_KEY=00')}`,
+    )
+    await page.locator('[aria-invalid]').waitFor()
+    await look('trouble')
+    await page.close()
+
+    expect(faults).toEqual([])
+    expect(errors).toEqual([])
+  })
+
+  it.each(['light', 'dark'] as const)(
+    'can read the letters that stand for sites, of any colour, %s',
+    async (scheme) => {
+      const { page } = await world.open({ scheme, viewport: desk })
+      await choose(page, 'history')
+      await page.locator('.avatar').first().waitFor()
+
+      const worst = await page
+        .locator('.avatar')
+        .first()
+        .evaluate((avatar) => {
+          const luminance = (colour: string) => {
+            const [red, green, blue] = colour.match(/[\d.]+/g)!.map((part) => {
+              const share = Number(part) / 255
+              return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4
+            })
+            return 0.2126 * red! + 0.7152 * green! + 0.0722 * blue!
+          }
+          const contrasts = Array.from({ length: 360 }, (_, hue) => {
+            ;(avatar as HTMLElement).style.setProperty('--hue', String(hue))
+            const { color, backgroundColor } = getComputedStyle(avatar)
+            const [dark, light] = [luminance(color), luminance(backgroundColor)].toSorted(
+              (left, right) => left - right,
+            )
+            return (light! + 0.05) / (dark! + 0.05)
+          })
+          return Math.min(...contrasts)
+        })
+      await page.close()
+
+      expect(worst).toBeGreaterThanOrEqual(4.5)
+    },
+  )
+})

@@ -1,0 +1,118 @@
+import { join } from 'node:path'
+import type { Page } from 'playwright-core'
+import {
+  collectionKeys,
+  decryptRecord,
+  encryptRecord,
+  keyPairFromHex,
+} from '../../docs/examples/sync-crypto.js'
+import { fillSampleData } from '../../src/sandbox/sample-data.ts'
+import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
+import { startTestBridge } from '../support/bridge.ts'
+import type { TestBridge } from '../support/bridge.ts'
+import { startBrowser } from './browser.ts'
+import type { TestBrowser, Viewport, WatchedPage } from './browser.ts'
+
+export const screenshots = join(import.meta.dir, '../../dist/screenshots')
+export const desk: Viewport = { width: 1280, height: 860 }
+export const phone: Viewport = { width: 390, height: 844 }
+export const markup = '<img src=x onerror="globalThis.executed = 1"><script>globalThis.executed = 2</script>'
+
+interface OpenOptions {
+  /** @default the bridge's first user, who has sample data */
+  user?: SandboxUser
+  viewport?: Viewport
+  scheme?: 'light' | 'dark'
+}
+
+/** A bridge with the explorer over sample data, and a browser. */
+export interface ExplorerWorld {
+  bridge: TestBridge
+  browser: TestBrowser
+  /** Opens an account by a link, and waits until everything is read. */
+  open(options?: OpenOptions): Promise<WatchedPage>
+  stop(): Promise<void>
+}
+
+export async function startExplorer(): Promise<ExplorerWorld> {
+  const bridge = await startTestBridge({ settings: { explorer_enabled: 'true' } })
+  fillSampleData(bridge.sandbox, bridge.user)
+  await addUnusualBookmarks(bridge)
+  const browser = await startBrowser()
+  return {
+    bridge,
+    browser,
+    async open({ user = bridge.user, viewport = desk, scheme = 'light' } = {}) {
+      const watched = await browser.open(viewport)
+      await watched.page.emulateMedia({ colorScheme: scheme })
+      await watched.page.goto(`${bridge.url}/v1/explore${fragmentOf(user)}`)
+      await isRead(watched.page)
+      return watched
+    },
+    async stop() {
+      await browser.stop()
+      await bridge.stop()
+    },
+  }
+}
+
+/** One that nobody can read, one whose title is markup, and one with an address that must not become a link. */
+async function addUnusualBookmarks({ sandbox, user }: TestBridge): Promise<void> {
+  const [keys] = sandbox.records(user, 'crypto')
+  const keysOf = await collectionKeys(keyPairFromHex(user.syncKey.toString('hex')), keys!)
+  const keyPair = keysOf('bookmarks')
+  const stored = sandbox.records(user, 'bookmarks').find(({ id }) => id === 'unfiled')!
+  const folder = await decryptRecord(keyPair, stored)
+  const made = [
+    { id: 'markupmarkup', title: markup, bmkUri: 'https://markup.example.org/' },
+    { id: 'scriptscript', title: 'A script', bmkUri: 'javascript:globalThis.executed=3' },
+  ].map((bookmark) => ({ ...bookmark, type: 'bookmark', parentid: 'unfiled' }))
+  const children = [...made.map(({ id }) => id), ...(folder.children as string[])]
+  const clear = [...made, { ...folder, children }]
+  const records = clear.map(async (record) => ({
+    id: record.id,
+    payload: await encryptRecord(keyPair, record),
+  }))
+  sandbox.write(user, 'bookmarks', [
+    ...(await Promise.all(records)),
+    { id: 'foreignrecor', payload: stored.payload },
+  ])
+}
+
+/** Of a link that opens an account. */
+export function fragmentOf(user: SandboxUser, token = user.bearerToken()): string {
+  const { clientState, keyId, syncKey } = user
+  return `#BUCKET=${clientState}&KEY_ID=${keyId}&BEARER_TOKEN=${token}&SYNC_KEY=${syncKey.toString('hex')}`
+}
+
+/** Waits until everything is read. Rejects when the page says why it can't be. */
+export async function isRead(page: Page): Promise<void> {
+  await page.waitForFunction(() => {
+    const trouble = document.querySelector<HTMLElement>('#trouble:not([hidden])')
+    if (trouble?.offsetParent) throw new Error(trouble.innerText)
+    const counts = [...document.querySelectorAll('#nav small')]
+    return counts.length > 5 && counts.every(({ textContent }) => textContent !== '…')
+  })
+}
+
+/** What the page says of a word, once it has looked for it. */
+export async function lookFor(page: Page, word: string): Promise<string[]> {
+  await page.fill('#search', word)
+  await page.locator('#found strong').getByText(word, { exact: true }).waitFor()
+  return (await page.locator('#found').innerText()).split('\n').slice(1)
+}
+
+export const choose = (page: Page, view: string) => page.click(`[data-view=${view}]`)
+
+/** Of the rows that lead to a site, or are folders. */
+export const detailsLinks = (page: Page) => page.locator('#view').getByRole('link', { name: /^Details of/ })
+
+export function titles(page: Page): Promise<string[]> {
+  return page.locator('.row-title').allInnerTexts()
+}
+
+export async function download(page: Page, button: string): Promise<{ name: string; text: string }> {
+  await page.click('#download')
+  const [file] = await Promise.all([page.waitForEvent('download'), page.click(button)])
+  return { name: file.suggestedFilename(), text: await Bun.file((await file.path())!).text() }
+}
