@@ -1,63 +1,193 @@
 /**
- * Backs up all collections to a folder, encrypted as they are. The next run fetches only what has changed since.
+ * Backs up all collections, encrypted as they are.
  *
- *   bun docs/examples/backup.ts FOLDER
+ *   bun docs/examples/backup.ts FOLDER [--keep N]
  *
- * with BRIDGE_URL, BUCKET, BEARER_TOKEN and KEY_ID in the environment. A collection becomes FOLDER/<collection>/, a record
- * one file in there, named after its id. Keep the sync key somewhere else: without it nobody can read this backup, with it
- * anybody can. `restore.ts` puts it back.
+ * with BRIDGE_URL, BUCKET, BEARER_TOKEN and KEY_ID in the environment or in account.env (see account.ts). Every run makes one more
+ * backup, a folder in FOLDER that is named after its moment and has one file for each collection, a record a line. Only what has
+ * changed since the last one is asked for. A backup is there whole or not at all. The last N are kept, 30 unless told otherwise.
+ * `restore.ts` puts one back.
  *
- * Records that somebody has deleted without leaving a trace stay in the backup.
+ * With SYNC_KEY, all that was written is read again and decrypted. Exits 1 and says why when something is missing: a collection
+ * has fewer records than the storage, or than half of the last backup; more of them cannot be decrypted than before; or something
+ * fails. No old backup is removed then. Without the sync key nobody can read a backup, with it anybody can: keep it somewhere else, too.
+ *
+ * Records that somebody has deleted without leaving a trace, or that have expired, stay in the backups that follow.
  */
-import { mkdir, readFile, rename, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { list, readUser } from './bridge.js'
+import { parseArgs } from 'node:util'
+import { readAccount } from './account.ts'
+import { count, list, printable, type StoredRecord, type User } from './bridge.js'
+import { collectionKeys, decryptRecords, keyPairFromHex } from './sync-crypto.js'
 
-const folder = process.argv[2]
-if (!folder) {
-  console.error('Usage: bun backup.ts FOLDER')
+/** What a backup says of a collection. */
+interface Collection {
+  etag: string
+  /** Another one when Firefox has wiped the collection, to begin anew; null where it gives none. */
+  syncId: string | null
+  records: number
+  /** How many of them the key does not open. */
+  unreadable: number
+}
+
+type State = Record<string, Collection>
+
+const dayMs = 86_400_000
+
+const { values, positionals } = parseArgs({
+  options: { keep: { type: 'string', default: '30' } },
+  allowPositionals: true,
+})
+const [folder] = positionals
+const keep = Number(values.keep)
+if (!folder || positionals.length > 1 || !Number.isInteger(keep) || keep < 1) {
+  console.error('Usage: bun backup.ts FOLDER [--keep N]')
   process.exit(2)
 }
 try {
-  await backUp(folder)
+  const problems = await backUp(readAccount(), folder)
+  for (const problem of problems) console.error(problem)
+  if (problems.length > 0) process.exit(1)
 } catch (error) {
   console.error((error as Error).message)
   process.exit(1)
 }
 
-async function backUp(folder: string): Promise<void> {
-  const user = readUser(process.env)
-  const statePath = join(folder, 'state.json')
-  const saved: Record<string, string> = await readFile(statePath, 'utf8').then(JSON.parse, () => ({}))
-  await mkdir(folder, { recursive: true })
-  const { records: collections } = await list(user, '/collections')
-  for (const [index, { id: collection, last_modified }] of collections.entries()) {
-    const place = `[${index + 1}/${collections.length}] ${collection}:`
-    const since = saved[collection]
-    if (since === `"${last_modified}"`) {
-      console.log(`${place} unchanged`)
-      continue
-    }
-    // A collection that is older than it was has been wiped and filled anew: what is in it now may be older, too.
-    const isSameStore = since !== undefined && Number(since.replaceAll('"', '')) < last_modified
-    // Oldest first: should this stop half-way, nothing that is older than what was saved is missing.
-    const filter = isSameStore ? `&_since=${encodeURIComponent(since)}` : ''
-    const path = `/collections/${collection}/records?_sort=oldest&_limit=1000${filter}`
-    const { records, etag } = await list(user, path)
-    await mkdir(join(folder, collection), { recursive: true })
-    for (const record of records) {
-      const file = join(folder, collection, `${encodeURIComponent(record.id)}.json`)
-      await replaceFile(file, JSON.stringify(record))
-    }
-    // Only now, when all of the collection is there.
-    saved[collection] = etag!
-    await replaceFile(statePath, JSON.stringify(saved, null, 2))
-    console.log(`${place} ${records.length} ${records.length === 1 ? 'record' : 'records'}`)
+/** Makes a backup; answers what is missing in it. */
+async function backUp(user: User, folder: string): Promise<string[]> {
+  await mkdir(folder, { recursive: true, mode: 0o700 })
+  const backups = await clean(folder)
+  const last = backups.length > 0 ? join(folder, backups.at(-1)!) : null
+  const draft = await mkdtemp(join(folder, '.draft-'))
+  try {
+    const problems = await fill(user, draft, last)
+    const name = new Date().toISOString().replaceAll(':', '-')
+    await rename(draft, join(folder, name))
+    console.log(`${join(folder, name)} is ${problems.length > 0 ? 'not as it should be' : 'complete'}`)
+    const old = problems.length > 0 ? [] : [...backups, name].slice(0, -keep)
+    for (const each of old) await rm(join(folder, each), { recursive: true, force: true })
+    return problems
+  } catch (error) {
+    await rm(draft, { recursive: true })
+    throw error
   }
 }
 
-/** Writes a file so that it is there whole, or as it was before. */
-async function replaceFile(path: string, text: string): Promise<void> {
-  await writeFile(`${path}.new`, text)
-  await rename(`${path}.new`, path)
+/** Writes all collections into a folder: what the last backup has, and what has changed since. */
+async function fill(user: User, draft: string, last: string | null): Promise<string[]> {
+  const before: State = last ? JSON.parse(await readFile(join(last, 'state.json'), 'utf8')) : {}
+  const state: State = {}
+  const problems: string[] = []
+  const syncIds = await readSyncIds(user)
+  const { records: collections } = await list(user, '/collections')
+  for (const [index, { id: collection, last_modified }] of collections.entries()) {
+    const file = `${collection}.jsonl`
+    const syncId = syncIds[collection]?.syncID ?? null
+    const known = before[collection]
+    const saved = known ? await readRecords(join(last!, file)).catch(() => []) : []
+    const isIntact = known !== undefined && saved.length === known.records && known.syncId === syncId
+    const isUnchanged = isIntact && known.etag === `"${last_modified}"`
+    // A collection that is older than it was has been wiped and filled anew: what is in it now may be older, too.
+    const isSameStore = isIntact && Number(known.etag.replaceAll('"', '')) < last_modified
+    const found = isUnchanged
+      ? { fresh: 0, all: saved, etag: known.etag, stored: saved.length }
+      : await readCollection(user, collection, isSameStore ? { etag: known.etag, saved } : null)
+    await writeRecords(join(draft, file), found.all)
+    state[collection] = {
+      etag: found.etag,
+      syncId,
+      records: found.all.length,
+      unreadable: known?.unreadable ?? 0,
+    }
+    const news = isUnchanged ? 'unchanged' : `${found.fresh} ${found.fresh === 1 ? 'record' : 'records'}`
+    console.log(`[${index + 1}/${collections.length}] ${collection}: ${news}`)
+    if (found.stored > found.all.length)
+      problems.push(`${collection}: of ${found.stored} records ${found.all.length} have come`)
+  }
+  problems.push(...shrunk(before, state), ...(await check(user, draft, state, before)))
+  await writeFile(join(draft, 'state.json'), JSON.stringify(state, null, 2), { mode: 0o600 })
+  return problems
+}
+
+/** What Firefox says of its collections: the one record that is not encrypted. */
+async function readSyncIds(user: User): Promise<Record<string, { syncID?: string } | undefined>> {
+  const [global] = (await list(user, '/collections/meta/records?in_ids=global')).records
+  return global ? (JSON.parse(global.payload).engines ?? {}) : {}
+}
+
+/**
+ * Reads a collection, or what has changed since it was saved. Answers all records with how many are new, and how many the storage
+ * has.
+ */
+async function readCollection(
+  user: User,
+  collection: string,
+  since: { etag: string; saved: StoredRecord[] } | null,
+): Promise<{ fresh: number; all: StoredRecord[]; etag: string; stored: number }> {
+  const filter = since === null ? '' : `?_since=${encodeURIComponent(since.etag)}`
+  const { records, etag } = await list(user, `/collections/${collection}/records${filter}`)
+  const all = new Map([...(since?.saved ?? []), ...records].map((record) => [record.id, record]))
+  const counted = await count(user, collection)
+  // What has been written meanwhile comes with the next backup.
+  const stored = counted.etag === etag ? counted.total : 0
+  // Some have come with a date of long ago.
+  if (since !== null && stored > all.size) return readCollection(user, collection, null)
+  return { fresh: records.length, all: [...all.values()], etag: etag!, stored }
+}
+
+/** The backups of a folder, the oldest first. What runs that were killed have left behind is removed a day later. */
+async function clean(folder: string): Promise<string[]> {
+  const names = await readdir(folder)
+  for (const draft of names.filter((name) => name.startsWith('.draft-'))) {
+    const { mtimeMs } = await stat(join(folder, draft))
+    if (Date.now() - mtimeMs > dayMs) await rm(join(folder, draft), { recursive: true })
+  }
+  return names.filter((name) => /^\d{4}-[\d-]+T[\d.-]+Z$/.test(name)).toSorted()
+}
+
+/** Collections that have lost more than half of their records since the last backup. */
+function shrunk(before: State, state: State): string[] {
+  return Object.entries(before)
+    .map(([collection, { records }]) => ({ collection, records, left: state[collection]?.records ?? 0 }))
+    .filter(({ records, left }) => left * 2 < records)
+    .map(
+      ({ collection, records, left }) =>
+        `${collection}: of ${records} records in the last backup ${left} are left`,
+    )
+}
+
+/** Decrypts what was written; answers what is wrong with it, and notes how many records the key does not open. */
+async function check({ SYNC_KEY }: User, backup: string, state: State, before: State): Promise<string[]> {
+  if (!SYNC_KEY) {
+    console.log('Without SYNC_KEY nobody can say whether this can be decrypted')
+    return []
+  }
+  const problems = []
+  const [keys] = state.crypto ? await readRecords(join(backup, 'crypto.jsonl')) : []
+  if (!keys) return ['The account has no keys in its storage: has a Firefox of it synced yet?']
+  const keysOf = await collectionKeys(keyPairFromHex(SYNC_KEY), keys)
+  for (const [collection, about] of Object.entries(state)) {
+    if (collection === 'crypto' || collection === 'meta') continue
+    const records = await readRecords(join(backup, `${collection}.jsonl`))
+    const { unreadable } = await decryptRecords(keysOf(collection), records)
+    const known =
+      before[collection]?.unreadable ?? (unreadable.length < records.length ? unreadable.length : 0)
+    const ids = unreadable.slice(0, 10).map(({ id }) => printable(id))
+    const finding = `${collection}: ${unreadable.length} of ${records.length} cannot be decrypted: ${ids.join(' ')}`
+    if (unreadable.length > known) problems.push(finding)
+    else if (unreadable.length > 0) console.log(finding)
+    about.unreadable = unreadable.length
+  }
+  return problems
+}
+
+async function writeRecords(file: string, records: StoredRecord[]): Promise<void> {
+  const lines = records.map((record) => `${JSON.stringify(record)}\n`)
+  await writeFile(file, lines.join(''), { mode: 0o600 })
+}
+
+async function readRecords(file: string): Promise<StoredRecord[]> {
+  const lines = (await readFile(file, 'utf8')).split('\n').filter(Boolean)
+  return lines.map((line) => JSON.parse(line) as StoredRecord)
 }

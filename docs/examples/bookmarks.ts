@@ -3,9 +3,10 @@
  *
  *   bun docs/examples/bookmarks.ts
  *
- * with BRIDGE_URL, BUCKET, BEARER_TOKEN, KEY_ID and SYNC_KEY in the environment.
+ * with BRIDGE_URL, BUCKET, BEARER_TOKEN, KEY_ID and SYNC_KEY in the environment or in account.env (see account.ts).
  */
-import { list, printable, readUser } from './bridge.js'
+import { readAccount } from './account.ts'
+import { list, printable } from './bridge.js'
 import { collectionKeys, decryptRecords, keyPairFromHex } from './sync-crypto.js'
 
 interface Bookmark {
@@ -25,7 +26,7 @@ try {
 }
 
 async function main(): Promise<void> {
-  const user = readUser(process.env, ['SYNC_KEY'])
+  const user = readAccount(['SYNC_KEY'])
   const [keysRecord] = (await list(user, '/collections/crypto/records/keys')).records
   const keysOf = await collectionKeys(keyPairFromHex(user.SYNC_KEY!), keysRecord!)
   const { records } = await list(user, '/collections/bookmarks/records')

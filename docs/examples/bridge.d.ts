@@ -1,6 +1,18 @@
-/** What is known of a user: the variables by their names. */
-export type User = Record<'BRIDGE_URL' | 'BUCKET' | 'BEARER_TOKEN' | 'KEY_ID', string> &
-  Record<string, string>
+/** What is known of a user, by the names of the variables. */
+export interface User {
+  BRIDGE_URL: string
+  BUCKET: string
+  BEARER_TOKEN: string
+  KEY_ID: string
+  /** 128 hexadecimal digits; `BACKUP_SYNC_KEY` is the one of a backup, if it is another. */
+  SYNC_KEY?: string
+  BACKUP_SYNC_KEY?: string
+  REFRESH_TOKEN?: string
+  TOKEN_ENDPOINT?: string
+  CLIENT_ID?: string
+  /** Puts a new token in the place of one that has ended; see account.ts. */
+  renew?(): Promise<void>
+}
 
 /** A record as the bridge gives it. */
 export interface StoredRecord {
@@ -27,6 +39,7 @@ export interface BatchResponse {
 
 export function readUser(values: Record<string, string | undefined>, more?: string[]): User
 export function list(user: User, path: string): Promise<{ records: StoredRecord[]; etag: string | null }>
+export function count(user: User, collection: string): Promise<{ total: number; etag: string | null }>
 export function batch(user: User, requests: BatchRequest[]): Promise<BatchResponse[]>
 export function ask(
   user: User,

@@ -31,6 +31,13 @@ export async function list(user, path) {
   return { records: found, etag }
 }
 
+/** How many records a collection has, and its ETag. */
+export async function count(user, collection) {
+  const url = `${user.BRIDGE_URL}/v1/buckets/${user.BUCKET}/collections/${collection}/records`
+  const { headers } = await ask(user, url, { method: 'HEAD' })
+  return { total: Number(headers.get('Total-Records')), etag: headers.get('ETag') }
+}
+
 /** Sends many requests, which are carried out all or none. Paths are below the bucket. Answers their responses. */
 export async function batch(user, requests) {
   const below = requests.map((request) => ({ ...request, path: `/buckets/${user.BUCKET}${request.path}` }))
@@ -41,20 +48,28 @@ export async function batch(user, requests) {
   return body.responses
 }
 
-/** One request. Throws what the answer says went wrong. */
-export async function ask({ BEARER_TOKEN, KEY_ID }, url, init = {}) {
-  const headers = { Authorization: `Bearer ${BEARER_TOKEN}`, 'X-KeyID': KEY_ID }
-  if (init.body) headers['Content-Type'] = 'application/json'
-  const answer = await fetch(url, { ...init, headers }).catch(() => {
-    throw new Error(`Nobody answers at ${new URL(url).origin}: is the bridge running?`)
-  })
+/** One request. Throws what the answer says went wrong. Where the user has a `renew`, a token that has ended is renewed first. */
+export async function ask(user, url, init = {}) {
+  let answer = await send(user, url, init)
+  if (answer.status === 401 && user.renew) {
+    await user.renew()
+    answer = await send(user, url, init)
+  }
   const body = await answer.json().catch(() => null)
-  if (answer.ok && body !== null) return { body, headers: answer.headers }
-  if (answer.status === 401)
-    throw new Error('The access token was refused: it may have expired, get a new one')
+  if (answer.ok && (body !== null || init.method === 'HEAD')) return { body, headers: answer.headers }
+  if (answer.status === 401 && body?.errno === 105)
+    throw new Error('The access token has ended: docs/connect.md tells how to get a new one')
   throw new Error(
     `The bridge answers ${answer.status}: ${body?.message ?? 'and no JSON, is this its address?'}`,
   )
+}
+
+function send({ BEARER_TOKEN, KEY_ID }, url, init) {
+  const headers = { Authorization: `Bearer ${BEARER_TOKEN}`, 'X-KeyID': KEY_ID }
+  if (init.body) headers['Content-Type'] = 'application/json'
+  return fetch(url, { ...init, headers }).catch(() => {
+    throw new Error(`Nobody answers at ${new URL(url).origin}: is the bridge running?`)
+  })
 }
 
 /** A text for a terminal. Titles come from web pages: control characters in them must not reach it. */

@@ -5,16 +5,19 @@
  *   bun docs/examples/restore.ts FOLDER [COLLECTION ...] --write        writes what is missing in the storage
  *   bun docs/examples/restore.ts FOLDER [COLLECTION ...] --overwrite    and what is different there
  *
- * with BRIDGE_URL, BUCKET, BEARER_TOKEN and KEY_ID in the environment. The operator has to allow writes to the collections
+ * with BRIDGE_URL, BUCKET, BEARER_TOKEN and KEY_ID in the environment or in account.env (see account.ts). FOLDER is one backup, or
+ * the folder of all: then the last one counts. The operator has to allow writes to the collections
  * (service.record_<collection>_put_enabled). Without names: all but `clients` and `tabs`, which belong to devices.
  *
  * Every write has a condition: what somebody changes meanwhile is left alone. If the account has other keys by now, records
  * are encrypted anew: SYNC_KEY opens the keys of today, BACKUP_SYNC_KEY those of the backup (the same unless the password
- * was reset). What cannot be read then is skipped, counted and named.
+ * was reset). What cannot be read then is skipped, counted and named. Into an account that was emptied, let a Firefox sync first:
+ * it makes the keys; then restore with --overwrite, because the folders that it made have other children.
  */
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { ask, batch, list, printable, readUser } from './bridge.js'
+import { readAccount } from './account.ts'
+import { ask, batch, list, printable } from './bridge.js'
 import type { BatchRequest, StoredRecord, User } from './bridge.js'
 import { collectionKeys, decryptRecord, encryptRecord, keyPairFromHex } from './sync-crypto.js'
 
@@ -36,12 +39,13 @@ try {
   process.exit(1)
 }
 
-async function restore(folder: string): Promise<void> {
-  const user = readUser(process.env)
+async function restore(given: string): Promise<void> {
+  const user = readAccount()
+  const folder = await findBackup(given)
   const root = (await ask(user, `${user.BRIDGE_URL}/v1/`)).body
-  const translate = await createTranslator(user, folder)
+  const translator = await createTranslator(user, folder)
   for (const collection of await chooseCollections(folder)) {
-    const { requests, unreadable, different } = await plan(user, folder, collection, translate)
+    const { requests, unreadable, different } = await plan(user, folder, collection, translator)
     console.log(`${collection}: ${requests.length} to write, ${different} different in the storage`)
     if (unreadable.length > 0) console.log(`  cannot be read: ${unreadable.map(printable).join(' ')}`)
     if (options.length > 0) await write(user, requests, root.settings.batch_max_requests)
@@ -49,9 +53,25 @@ async function restore(folder: string): Promise<void> {
   if (options.length === 0) console.log('Nothing was written. Write with --write.')
 }
 
+/** How records of the backup become records of today, and whether one is there already. */
+interface Translator {
+  payload(collection: string, record: StoredRecord): Promise<string>
+  isSame(collection: string, current: StoredRecord, record: StoredRecord): Promise<boolean>
+}
+
+async function findBackup(folder: string): Promise<string> {
+  const names = await readdir(folder)
+  if (names.includes('state.json')) return folder
+  const last = names
+    .filter((name) => /^\d{4}-[\d-]+T[\d.-]+Z$/.test(name))
+    .toSorted()
+    .at(-1)
+  if (last === undefined) throw new Error(`There is no backup in ${folder}`)
+  return join(folder, last)
+}
+
 async function chooseCollections(folder: string): Promise<string[]> {
-  const entries = await readdir(folder, { withFileTypes: true })
-  const saved = entries.filter((entry) => entry.isDirectory()).map(({ name }) => name)
+  const saved = Object.keys(JSON.parse(await readFile(join(folder, 'state.json'), 'utf8')))
   if (named.length === 0) return saved.filter((name) => !unlessNamed.has(name)).toSorted()
   const absent = named.find((name) => !saved.includes(name) || never.has(name))
   if (absent !== undefined) throw new Error(`${absent} is not in this backup, or is not for restoring`)
@@ -59,25 +79,19 @@ async function chooseCollections(folder: string): Promise<string[]> {
 }
 
 /** What is to be written, each request with the condition that the storage is still as it was seen. */
-async function plan(
-  user: User,
-  folder: string,
-  collection: string,
-  translate: (collection: string, record: StoredRecord) => Promise<string>,
-) {
+async function plan(user: User, folder: string, collection: string, translator: Translator) {
   const { records } = await list(user, `/collections/${collection}/records`)
   const stored = new Map(records.map((record) => [record.id, record]))
   const requests: BatchRequest[] = []
   const unreadable: string[] = []
   let different = 0
-  for (const file of (await readdir(join(folder, collection))).filter((name) => name.endsWith('.json'))) {
-    const record = JSON.parse(await readFile(join(folder, collection, file), 'utf8')) as StoredRecord
+  for (const record of await readRecords(folder, collection)) {
     const current = stored.get(record.id)
-    if (current?.payload === record.payload) continue
-    if (current) different += 1
-    if (current && !options.includes('--overwrite')) continue
     try {
-      const payload = await translate(collection, record)
+      if (current && (await translator.isSame(collection, current, record))) continue
+      if (current) different += 1
+      if (current && !options.includes('--overwrite')) continue
+      const payload = await translator.payload(collection, record)
       const { sortindex } = record
       requests.push({
         method: 'PUT',
@@ -92,36 +106,63 @@ async function plan(
   return { requests, unreadable, different }
 }
 
-/** How a payload of the backup becomes one of today: as it is, unless the account has got new keys. */
-async function createTranslator(user: User, folder: string) {
-  const saved = JSON.parse(await readFile(join(folder, 'crypto', 'keys.json'), 'utf8')) as StoredRecord
-  const [current] = (await list(user, '/collections/crypto/records/keys')).records
-  if (current!.payload === saved.payload) return async (_: string, { payload }: StoredRecord) => payload
-  const { SYNC_KEY, BACKUP_SYNC_KEY = SYNC_KEY } = user
-  if (!SYNC_KEY || !BACKUP_SYNC_KEY) {
+/** Records stay as they are, unless the account has got new keys. */
+async function createTranslator(user: User, folder: string): Promise<Translator> {
+  const [saved] = await readRecords(folder, 'crypto')
+  const [current] = (await list(user, '/collections/crypto/records?in_ids=keys')).records
+  if (!saved || !current) {
+    throw new Error(
+      `There are no keys in the ${saved ? 'account: let a Firefox sync first, it makes them' : 'backup'}`,
+    )
+  }
+  const isUnchanged = (there: StoredRecord, record: StoredRecord) => there.payload === record.payload
+  if (isUnchanged(current, saved)) {
+    return {
+      payload: async (_, record) => record.payload,
+      isSame: async (_, there, record) => isUnchanged(there, record),
+    }
+  }
+  const { SYNC_KEY } = user
+  const backupKey = process.env.BACKUP_SYNC_KEY || user.BACKUP_SYNC_KEY || SYNC_KEY
+  if (!SYNC_KEY || !backupKey) {
     throw new Error(
       'The account has new keys since this backup: set SYNC_KEY, so that records are encrypted anew',
     )
   }
   console.log('The account has new keys since this backup: records are encrypted anew')
   const [oldKeysOf, keysOf] = await Promise.all([
-    collectionKeys(keyPairFromHex(BACKUP_SYNC_KEY), saved),
-    collectionKeys(keyPairFromHex(SYNC_KEY), current!),
+    collectionKeys(keyPairFromHex(backupKey), saved),
+    collectionKeys(keyPairFromHex(SYNC_KEY), current),
   ])
-  return async (collection: string, record: StoredRecord) =>
-    encryptRecord(keysOf(collection), await decryptRecord(oldKeysOf(collection), record))
+  const open = (collection: string, record: StoredRecord) => decryptRecord(oldKeysOf(collection), record)
+  return {
+    payload: async (collection, record) => encryptRecord(keysOf(collection), await open(collection, record)),
+    async isSame(collection, there, record) {
+      const known = await decryptRecord(keysOf(collection), there).catch(() => null)
+      return JSON.stringify(known) === JSON.stringify(await open(collection, record))
+    },
+  }
+}
+
+async function readRecords(folder: string, collection: string): Promise<StoredRecord[]> {
+  const lines = (await readFile(join(folder, `${collection}.jsonl`), 'utf8')).split('\n').filter(Boolean)
+  return lines.map((line) => JSON.parse(line) as StoredRecord)
 }
 
 async function write(user: User, requests: BatchRequest[], maxRequests: number): Promise<void> {
-  const outcomes = { written: 0, changedMeanwhile: 0 }
+  const outcomes = { written: 0, changedMeanwhile: 0, notAllowed: 0 }
   for (const part of parts(requests, maxRequests)) {
     for (const { status, body, path } of await batch(user, part)) {
       if (status === 200) outcomes.written += 1
       else if (status === 412) outcomes.changedMeanwhile += 1
+      else if (status === 405) outcomes.notAllowed += 1
       else throw new Error(`Cannot write ${path}: ${status} ${body.message}`)
     }
   }
   console.log(`  ${outcomes.written} written, ${outcomes.changedMeanwhile} left alone: changed meanwhile`)
+  if (outcomes.notAllowed === 0) return
+  console.error(`  ${outcomes.notAllowed} refused: writes to this collection are not enabled`)
+  process.exitCode = 1
 }
 
 /** As many requests as a batch may have, and no more than fits into a request. */

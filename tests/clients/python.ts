@@ -25,7 +25,7 @@ export async function findPython(requirement = kintoHttp): Promise<{ path: strin
       [join(draft, 'bin/python'), '-m', 'pip', 'install', ...options, requirement],
     ]
     for (const step of steps) {
-      const child = Bun.spawn(step, { stdout: 'ignore', stderr: 'pipe', timeout: 60_000 })
+      const child = Bun.spawn(step, { stdout: 'ignore', stderr: 'pipe', timeout: 120_000 })
       const [errors, code] = await Promise.all([new Response(child.stderr).text(), child.exited])
       if (code !== 0) return { reason: `"${step.slice(1).join(' ')}" failed: ${lastLine(errors)}` }
     }

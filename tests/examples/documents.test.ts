@@ -1,33 +1,14 @@
 import { afterAll, describe, expect, it } from 'bun:test'
-import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { clientStateOf, syncKeyOf } from '../../src/sandbox/crypto.ts'
-import { findPython, kintoHttp } from '../clients/python.ts'
-import { endAll, executablePath, makeFolder, serve, start, startUpstream } from '../system/process.ts'
+import { kintoHttp } from '../clients/python.ts'
+import { startAccounts } from '../firefox/accounts.ts'
+import { endAll, serve, start, startUpstream } from '../system/process.ts'
+import { paste, piecesLeft, python, root, take, withExamples } from './pages.ts'
 
-const root = join(import.meta.dir, '../..')
-const python = await findPython()
 const why = 'reason' in python ? ` (NOT RUN: ${python.reason})` : ''
 afterAll(endAll)
-
-/** The pieces of code of a document, in their order; those that a test has taken are crossed out. */
-const documents = Object.fromEntries(
-  ['README.md', 'docs/connect.md', 'docs/promises.md'].map((name) => {
-    const text = readFileSync(join(root, name), 'utf8')
-    return [name, [...text.matchAll(/^```(?:sh|js|ts)\n([^]*?)^```$/gm)].map(([, code]) => code!)]
-  }),
-)
-
-/** Takes the piece of a document that has this text in it. */
-function take(name: keyof typeof documents, text: string): string {
-  const pieces = documents[name]!
-  const [code] = pieces.splice(
-    pieces.findIndex((piece) => piece.includes(text)),
-    1,
-  )
-  if (!code?.includes(text)) throw new Error(`No piece of code in ${name} has "${text}" in it`)
-  return code
-}
 
 describe('README.md', () => {
   it('names commands of the Makefile', async () => {
@@ -41,27 +22,24 @@ describe('README.md', () => {
   })
 
   it('has the commands and the request for a bridge over data that is there already', async () => {
-    const [build, init, check, run] = take('README.md', 'dist/sync-bridge init').trimEnd().split('\n')
+    const lines = take('README.md', 'dist/sync-bridge init').trimEnd().split('\n')
+    const [build, run] = [lines[0]!, lines.at(-1)!]
     const request = take('README.md', '_limit=5')
     const { values } = await startUpstream()
     const folder = withExamples()
-    const planned = await paste(`${build!.replace(/#.*/, '')} --dry-run`, {}, root)
+    const settings = `${values.TOKEN_SERVER_URL}\nservice.port = 0`
+    const commands = lines.slice(1, -1).join('\n').replace('https://token.services.mozilla.com', settings)
 
-    const made = await paste(init!, {}, folder)
-    const settings = join(folder, 'bridge.ini')
-    const tokenServer = `service.token_server_url = ${values.TOKEN_SERVER_URL}`
-    const own = `service.port = 0\nservice.cache_backend = memory\n`
-    const text = readFileSync(settings, 'utf8').replace(/^#?\s*service\.token_server_url = .*$/m, tokenServer)
-    writeFileSync(settings, text + own)
-    const checked = await paste(check!, {}, folder)
-    const bridge = start(run!.split(' ').slice(1), { cwd: folder })
+    const planned = await paste(`${build.replace(/#.*/, '')} --dry-run`, {}, root)
+    const made = await paste(`set -e\n${commands}`, {}, folder)
+    const bridge = start(run.split(' ').slice(1), { cwd: folder })
     const [, url] = await bridge.line(/"url":"([^"]+)"/)
     const asked = await paste(request.replace('http://127.0.0.1:8000', url!), values)
     bridge.signal('SIGTERM')
     await bridge.exited
 
     expect(planned).toMatchObject({ code: 0 })
-    expect([made.code, checked.output, checked.code]).toEqual([0, expect.stringContaining('ok'), 0])
+    expect([made.output, made.code]).toEqual([expect.stringContaining('ok'), 0])
     expect(run).toBe('dist/sync-bridge serve --config bridge.ini')
     expect(JSON.parse(asked.output).data).toHaveLength(5)
   })
@@ -85,43 +63,56 @@ describe('README.md', () => {
 })
 
 describe('docs/connect.md', () => {
-  it('has a recipe that prints the four values, and so has the explorer', async () => {
-    const { values } = await startUpstream()
-    const recipe = take('docs/connect.md', 'getFxAccountsSingleton')
-    const page = readFileSync(join(root, 'src/explorer/explore.html'), 'utf8')
-    const lines: string[] = []
-    const key = { kid: values.KEY_ID, k: Buffer.from(values.SYNC_KEY!, 'hex').toString('base64url') }
-    const getFxAccountsSingleton = () => ({
-      getOAuthTokenAndKey: async () => ({ token: values.BEARER_TOKEN, key }),
-    })
+  it('has two recipes, which tests/firefox types into a real console; the explorer has the first, too', async () => {
+    const recipe = take('docs/connect.md', 'getOAuthTokenAndKey')
+    const lasting = take('docs/connect.md', "access_type: 'offline'")
+    const bridge = await serve({ token_server_url: 'http://127.0.0.1:1', explorer_enabled: 'true' })
+    const page = await (await fetch(`${bridge.url}/v1/explore`)).text()
+    bridge.signal('SIGTERM')
 
-    const AsyncFunction = (async () => {}).constructor as FunctionConstructor
-    const run = new AsyncFunction('ChromeUtils', 'console', recipe)
-    await run(
-      { importESModule: () => ({ getFxAccountsSingleton }) },
-      { log: (text: string) => lines.push(...text.split('\n')) },
-    )
-
-    const names = ['BUCKET', 'KEY_ID', 'BEARER_TOKEN', 'SYNC_KEY']
-    expect(lines).toEqual(names.map((name) => `${name}=${values[name]}`))
-    expect(page).toContain(recipe.trimEnd())
+    expect(page).toContain(Bun.escapeHTML(recipe.replaceAll(/^ +/gm, '')))
+    expect(page).not.toContain(Bun.escapeHTML(lasting.replaceAll(/^ +/gm, '')))
   })
 
-  it('has requests and scripts that find the values in a file', async () => {
+  it('has commands for scripts and for curl, that find the values in a file', async () => {
     const { values, tokenServerUrl } = await startUpstream()
     const bridge = await serve({ token_server_url: tokenServerUrl })
-    const commands = take('docs/connect.md', 'account.env').replace('http://127.0.0.1:8000', bridge.url)
+    const scripts = take('docs/connect.md', 'bookmarks.ts').replace('http://127.0.0.1:8000', bridge.url)
+    const requests = take('docs/connect.md', 'X-KeyID')
     const folder = withExamples()
     const names = ['BUCKET', 'KEY_ID', 'BEARER_TOKEN', 'SYNC_KEY']
     writeFileSync(join(folder, 'account.env'), names.map((name) => `${name}=${values[name]}\n`).join(''))
 
-    const { output, code } = await paste(commands, {}, folder)
+    const printed = await paste(scripts, {}, folder)
+    const asked = await paste(requests, {}, folder)
     bridge.signal('SIGTERM')
     await bridge.exited
 
-    expect(code).toBe(0)
-    expect(output).toContain('{"data":[{"id":"bookmarks"')
-    expect(output).toContain('bookmarks and folders')
+    expect([printed.code, asked.code]).toEqual([0, 0])
+    expect(printed.output).toContain('bookmarks and folders')
+    expect(asked.output).toContain('{"data":[{"id":"bookmarks"')
+  })
+
+  it('has a command that ends a refresh token', async () => {
+    const accounts = startAccounts({ email: '', devices: [], mintAccessToken: () => 'access' })
+    const folder = withExamples()
+    const token = accounts.grantRefreshToken()
+    const endpoint = `${accounts.url}/v1/oauth/token`
+    const lines = { REFRESH_TOKEN: token, TOKEN_ENDPOINT: endpoint, CLIENT_ID: '5882386c6d801776' }
+    const text = Object.entries(lines).map(([name, value]) => `${name}=${value}\n`)
+    writeFileSync(join(folder, 'account.env'), text.join(''))
+    const renew = async () => {
+      const body = { grant_type: 'refresh_token', client_id: lines.CLIENT_ID, refresh_token: token }
+      const answer = await fetch(endpoint, { method: 'POST', body: JSON.stringify(body) })
+      return answer.status
+    }
+
+    const before = await renew()
+    const { output, code } = await paste(take('docs/connect.md', '/destroy'), {}, folder)
+    const after = await renew()
+    await accounts.stop()
+
+    expect([before, output, code, after]).toEqual([200, '{}', 0, 401])
   })
 
   it('tells the bucket out of a key id, and the sync key out of a master key', async () => {
@@ -139,11 +130,9 @@ describe('docs/connect.md', () => {
 
 describe('the documents', () => {
   it('have no code that is not run here', () => {
-    expect(documents).toEqual({
-      'README.md': 'reason' in python ? [expect.any(String)] : [],
-      'docs/connect.md': [],
-      'docs/promises.md': [],
-    })
+    expect(piecesLeft('README.md')).toEqual('reason' in python ? [expect.any(String)] : [])
+    expect(piecesLeft('docs/connect.md')).toEqual([])
+    expect(piecesLeft('docs/promises.md')).toEqual([])
   })
 
   it('link to files, and headings in them, that are there', async () => {
@@ -151,6 +140,7 @@ describe('the documents', () => {
     for (const name of [
       'README.md',
       'docs/connect.md',
+      'docs/backup.md',
       'docs/clients.md',
       'docs/promises.md',
       'docs/operate.md',
@@ -172,6 +162,7 @@ describe('the documents', () => {
     const names = [
       'README.md',
       'docs/connect.md',
+      'docs/backup.md',
       'docs/clients.md',
       'docs/promises.md',
       'docs/operate.md',
@@ -206,33 +197,4 @@ function anchors(text: string): string[] {
       .replaceAll(/[^\w\s-]/g, '')
       .replaceAll(' ', '-'),
   )
-}
-
-/** A folder that has the examples and the executable where the repository has them. */
-function withExamples(): string {
-  const folder = makeFolder()
-  symlinkSync(join(root, 'docs'), join(folder, 'docs'))
-  mkdirSync(join(folder, 'dist'))
-  symlinkSync(executablePath, join(folder, 'dist/sync-bridge'))
-  symlinkSync(process.execPath, join(folder, 'bun'))
-  return folder
-}
-
-/** Types lines into a shell, in a folder that has what `withExamples` says unless told otherwise. */
-async function paste(lines: string, environment: Record<string, string> = {}, cwd = withExamples()) {
-  const pythonFolder = 'path' in python ? [dirname(python.path)] : []
-  const child = Bun.spawn(['sh'], {
-    cwd,
-    env: { ...environment, PATH: [cwd, ...pythonFolder, '/usr/local/bin', '/usr/bin', '/bin'].join(':') },
-    stdin: Buffer.from(`${lines}\n`),
-    stdout: 'pipe',
-    stderr: 'pipe',
-    timeout: 50_000,
-  })
-  const [output, errors, code] = await Promise.all([
-    new Response(child.stdout).text(),
-    new Response(child.stderr).text(),
-    child.exited,
-  ])
-  return { output, errors, code }
 }

@@ -1,13 +1,6 @@
 import { afterAll, describe, expect, it } from 'bun:test'
-import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import {
-  collectionKeys,
-  decryptRecords,
-  encryptRecord,
-  keyPairFromHex,
-} from '../../docs/examples/sync-crypto.js'
+import { collectionKeys, encryptRecord, keyPairFromHex } from '../../docs/examples/sync-crypto.js'
 import type { ClearRecord } from '../../docs/examples/sync-crypto.js'
 import { fillSampleData } from '../../src/sandbox/sample-data.ts'
 import { startBrowser } from '../browser/browser.ts'
@@ -92,121 +85,7 @@ describe('bookmarks.ts', () => {
     })
     expect(versioned.code).toBe(0)
     expect(nowhere.output).toBe('Nobody answers at http://127.0.0.1:1: is the bridge running?\n')
-    expect(expired.output).toBe('The access token was refused: it may have expired, get a new one\n')
-  })
-})
-
-describe('backup.ts', () => {
-  it('saves every record, and the next time only what has changed', async () => {
-    const folder = await mkdtemp(join(tmpdir(), 'backup-'))
-    const command = [process.execPath, join(examples, 'backup.ts'), folder]
-
-    const first = await run(command)
-    const second = await run(command)
-    bridge.sandbox.write(bridge.user, 'prefs', [{ id: 'another', payload: 'changed' }])
-    const third = await run(command)
-
-    const stored = bridge.sandbox.records(bridge.user, 'passwords')
-    const files = await readdir(join(folder, 'passwords'))
-    const kept = JSON.parse(await readFile(join(folder, 'prefs', 'another.json'), 'utf8'))
-    await rm(folder, { recursive: true })
-    expect(first.output).toMatch(/history: 3000 records/)
-    expect(files.map((file) => decodeURIComponent(file.slice(0, -5))).toSorted()).toEqual(
-      stored.map(({ id }) => id),
-    )
-    expect(
-      second.output
-        .trimEnd()
-        .split('\n')
-        .every((line) => line.endsWith('unchanged')),
-    ).toBe(true)
-    expect(third.output).toMatch(/prefs: 1 record\n/)
-    expect(kept.payload).toBe('changed')
-  })
-})
-
-describe('restore.ts', () => {
-  const script = join(examples, 'restore.ts')
-
-  it('puts back what is missing, after a dry run, and overwrites only when told to', async () => {
-    const { sandbox, user } = bridge
-    const folder = await mkdtemp(join(tmpdir(), 'restore-'))
-    await run([process.execPath, join(examples, 'backup.ts'), folder])
-    const [gone, changed] = sandbox.records(user, 'passwords')
-    sandbox.remove(user, 'passwords', [gone!.id])
-    sandbox.write(user, 'passwords', [{ id: changed!.id, payload: foreign }])
-    const payloadOf = (id: string) =>
-      sandbox.records(user, 'passwords').find((each) => each.id === id)?.payload
-
-    const dry = await run([process.execPath, script, folder, 'passwords'])
-    const untouched = payloadOf(gone!.id)
-    const missing = await run([process.execPath, script, folder, 'passwords', '--write'])
-    const [restored, left] = [payloadOf(gone!.id), payloadOf(changed!.id)]
-    const all = await run([process.execPath, script, folder, 'passwords', '--overwrite'])
-    const overwritten = payloadOf(changed!.id)
-    const again = await run([process.execPath, script, folder, '--write'])
-    const refused = await run([process.execPath, script, folder, 'crypto', '--write'])
-    await rm(folder, { recursive: true })
-
-    expect(dry.output).toBe(
-      'passwords: 1 to write, 1 different in the storage\nNothing was written. Write with --write.\n',
-    )
-    expect(untouched).toBeUndefined()
-    expect(missing.output).toContain('  1 written, 0 left alone')
-    expect([restored, left]).toEqual([gone!.payload, foreign])
-    expect(all.output).toContain('  1 written, 0 left alone')
-    expect(overwritten).toBe(changed!.payload)
-    expect([again.code, again.output.match(/[1-9]\d* (to write|written)/g)]).toEqual([0, null])
-    expect(again.output).not.toMatch(/^(crypto|meta|tabs|clients)/m)
-    expect([refused.code, refused.output]).toEqual([
-      1,
-      'crypto is not in this backup, or is not for restoring\n',
-    ])
-  })
-
-  it('encrypts anew when the account has got new keys, and skips what it cannot read', async () => {
-    const folder = await mkdtemp(join(tmpdir(), 'restore-'))
-    const before = bridge.sandbox.addUser('before')
-    fillSampleData(bridge.sandbox, before, { bookmarks: 20, history: 1 })
-    bridge.sandbox.write(before, 'passwords', [{ id: '{foreign}', payload: foreign }])
-    await run([process.execPath, join(examples, 'backup.ts'), folder], identityOf(before))
-    const after = bridge.sandbox.addUser('after')
-    fillSampleData(bridge.sandbox, after, { bookmarks: 20, history: 1 })
-    const command = [process.execPath, script, folder, 'passwords', '--write']
-
-    const keyless = await run(command, { ...identityOf(after), SYNC_KEY: '' })
-    const translated = await run(command, {
-      ...identityOf(after),
-      BACKUP_SYNC_KEY: before.syncKey.toString('hex'),
-    })
-    const { readable } = await decryptRecords(
-      await keyPairOf(after, 'passwords'),
-      bridge.sandbox.records(after, 'passwords'),
-    )
-    await rm(folder, { recursive: true })
-
-    expect(keyless).toMatchObject({ code: 1, output: expect.stringContaining('set SYNC_KEY') })
-    expect(translated.output).toContain('cannot be read: {foreign}')
-    const wanted = bridge.sandbox.records(before, 'passwords').filter(({ id }) => id !== '{foreign}')
-    expect(readable.map(({ id }) => id)).toEqual(expect.arrayContaining(wanted.map(({ id }) => id)))
-  })
-
-  it('sends many records in as many batches as it takes', async () => {
-    const folder = await mkdtemp(join(tmpdir(), 'restore-'))
-    await run([process.execPath, join(examples, 'backup.ts'), folder])
-    const stored = bridge.sandbox.records(bridge.user, 'forms')
-    await mkdir(join(folder, 'forms'), { recursive: true })
-    for (let index = 0; index < 60; index += 1) {
-      const record = { id: `made/${index}+`, last_modified: 1, payload: stored[0]!.payload }
-      await writeFile(join(folder, 'forms', `${encodeURIComponent(record.id)}.json`), JSON.stringify(record))
-    }
-
-    const { output } = await run([process.execPath, script, folder, 'forms', '--write'])
-    const ids = bridge.sandbox.records(bridge.user, 'forms').map(({ id }) => id)
-    await rm(folder, { recursive: true })
-
-    expect(output).toContain('  60 written, 0 left alone')
-    expect(ids.filter((id) => id.startsWith('made/'))).toHaveLength(60)
+    expect(expired.output).toBe('The access token has ended: docs/connect.md tells how to get a new one\n')
   })
 })
 
@@ -220,7 +99,13 @@ describe('tabs.html', () => {
         return (await file.exists()) ? new Response(file) : new Response(null, { status: 404 })
       },
     })
-    bridge.sandbox.write(bridge.user, 'tabs', [{ id: 'foreigndevic', payload: foreign }])
+    bridge.sandbox.write(bridge.user, 'tabs', [
+      { id: 'foreigndevic', payload: foreign },
+      await encrypted('tabs', {
+        id: 'holeydevice1',
+        tabs: [null, { urlHistory: null, title: 'Alone' }, 'tab'],
+      }),
+    ])
     const browser = await startBrowser()
     const { page, errors } = await browser.open()
 
@@ -234,13 +119,23 @@ describe('tabs.html', () => {
     const problem = await page.textContent('#problem')
     const devices = await page.locator('h2').allTextContents()
     const tabs = await page.locator('li').count()
+    await page.fill('input[name=BEARER_TOKEN]', bridge.user.bearerToken({ expiresInSeconds: -3600 }))
+    await page.click('button')
+    await page.waitForSelector('#problem:not(:empty)')
+    const ended = [await page.textContent('#problem'), await page.locator('h2').count()]
     await browser.stop()
     await files.stop(true)
 
     expect(problem).toBe('1 devices cannot be read with this key: foreigndevic')
-    expect(devices.toSorted()).toEqual(['Desk computer (14)', 'Pocket phone (6)', '居間のタブレット (3)'])
-    expect(tabs).toBe(23)
-    expect(errors.filter((error) => !error.includes('favicon') && !error.includes('404'))).toEqual([])
+    expect(devices.toSorted()).toEqual([
+      'A device without a name (1)',
+      'Desk computer (14)',
+      'Pocket phone (6)',
+      '居間のタブレット (3)',
+    ])
+    expect(tabs).toBe(24)
+    expect(ended).toEqual(['The access token has ended: docs/connect.md tells how to get a new one', 0])
+    expect(errors.filter((error) => !error.includes('favicon') && !/404|401/.test(error))).toEqual([])
   })
 })
 

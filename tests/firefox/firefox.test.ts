@@ -1,23 +1,43 @@
 import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
-import { readFileSync } from 'node:fs'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { ClearRecord } from '../../docs/examples/sync-crypto.js'
-import { endAll } from '../system/process.ts'
+import { findPython } from '../clients/python.ts'
+import { endAll, makeFolder } from '../system/process.ts'
 import { firefoxPath } from './firefox.ts'
+import {
+  among,
+  byId,
+  exceptRoots,
+  inMilliseconds,
+  loginOf,
+  newId,
+  run,
+  sortVisits,
+  typed,
+  urlsOf,
+  type Item,
+} from './records.ts'
 import { openLocal, startWorld, type SealedRecord, type World } from './world.ts'
 
-interface Item {
-  id: string
-  type: string
-  title?: string
-  bmkUri?: string
-  tags?: string[]
-  parentid: string
-  children?: string[]
-  dateAdded?: number
-}
-
+const docs = join(import.meta.dir, '../../docs')
+/** The recipe for values, and the one for something that runs by itself. */
+const recipes = Array.from(
+  readFileSync(join(docs, 'connect.md'), 'utf8').matchAll(/^```js\n([^]*?)^```$/gm),
+  ([, code]) => code!,
+)
+const python = await findPython('cryptography==48.0.0')
 const missing = ' (NOT RUN: there is no Firefox; "make test-tools" installs firefox-esr)'
+
+const printedNames = [
+  'BUCKET',
+  'KEY_ID',
+  'BEARER_TOKEN',
+  'SYNC_KEY',
+  'REFRESH_TOKEN',
+  'TOKEN_ENDPOINT',
+  'CLIENT_ID',
+]
 
 describe.skipIf(firefoxPath === null)(`a real Firefox${firefoxPath === null ? missing : ''}`, () => {
   let world: World
@@ -30,11 +50,14 @@ describe.skipIf(firefoxPath === null)(`a real Firefox${firefoxPath === null ? mi
     await endAll()
   })
 
+  type Outcome = { printed: string | null; refused: string | null }
+  const type = (program: string) => call<Outcome>('typeIntoConsole', program)
   const call = <T>(name: string, ...args: unknown[]) => world.firefox.call<T>(name, ...args)
 
-  /** What the bridge shows of the bookmarks, in the terms of Firefox. */
+  /** What the bridge shows of the bookmarks, without what was deleted, in the terms of Firefox. */
   async function shownBookmarks(): Promise<Item[]> {
-    const records = (await world.pull('bookmarks')) as unknown as Item[]
+    const pulled = await world.pull('bookmarks')
+    const records = pulled.filter(({ deleted }) => !deleted) as unknown as Item[]
     return records.map(({ id, type, title, bmkUri, tags, parentid, children, dateAdded }) => ({
       id,
       type,
@@ -57,18 +80,28 @@ describe.skipIf(firefoxPath === null)(`a real Firefox${firefoxPath === null ? mi
     })
   }
 
-  it('prints by the recipe of docs/connect.md who its user is, and the key', async () => {
-    const guide = readFileSync(join(import.meta.dir, '../../docs/connect.md'), 'utf8')
-    const [, recipe] = /```js\n([^]*?)```/.exec(guide)!
+  describe('pasted into its Browser Console', () => {
+    const [recipe] = recipes
 
-    // What goes to the console comes back instead.
-    const printed = await call<string>(`(async () => {${recipe!.replace('console.log(', 'return (')}})`)
+    it('the recipe of docs/connect.md prints who its user is, and the key, as often as one likes', async () => {
+      const outcomes = [await type(recipe!), await type(recipe!), await type(recipe!)]
 
-    const { Authorization, 'X-KeyID': keyId } = world.headers
-    const token = Authorization!.replace('Bearer ', '')
-    const known = `BUCKET=${world.bucketName}\nKEY_ID=${keyId}\nBEARER_TOKEN=${token}\nSYNC_KEY=`
-    expect(printed.slice(0, known.length)).toBe(known)
-    expect(printed.slice(known.length)).toMatch(/^[0-9a-f]{128}$/)
+      const known = `BUCKET=${world.bucketName}\nKEY_ID=${world.keyId}\nBEARER_TOKEN=`
+      for (const { printed, refused } of outcomes) {
+        expect(refused).toBeNull()
+        expect(printed).toStartWith(known)
+        expect(printed).toEndWith(`\nSYNC_KEY=${world.syncKey}`)
+      }
+    })
+
+    it('its body alone would be good for one time only', async () => {
+      const body = recipe!.replace(/^\(async.*\n/, '').replace(/^\}\)\(\)\n$/m, '')
+
+      const outcomes = [await type(body), await type(body)]
+
+      expect(outcomes[0]!.refused).toBeNull()
+      expect(outcomes[1]!.refused).toContain('redeclaration')
+    })
   })
 
   it('keeps all bookmarks, folders, separators and tags that the sandbox made up', async () => {
@@ -128,7 +161,7 @@ describe.skipIf(firefoxPath === null)(`a real Firefox${firefoxPath === null ? mi
     })
 
     it('when it has uploaded history, passwords, form entries and tabs', async () => {
-      const page = `${world.accountsUrl}/page`
+      const page = `${world.accounts.url}/page`
       await call('visit', 'https://own.example/visited?ü', 'Visited « ü »')
       await call('addPassword', 'https://own.example', 'ünser', 'pässword')
       const slashed = await call<string>('typeUntilSlash', 'own field')
@@ -249,6 +282,32 @@ describe.skipIf(firefoxPath === null)(`a real Firefox${firefoxPath === null ? mi
     })
   })
 
+  it('takes bookmarks that the examples add, in TypeScript and in Python', async () => {
+    const { url: BRIDGE_URL, bucketName: BUCKET, keyId: KEY_ID, syncKey: SYNC_KEY, headers } = world
+    const BEARER_TOKEN = headers.Authorization!.replace('Bearer ', '')
+    const account = { BRIDGE_URL, BUCKET, KEY_ID, BEARER_TOKEN, SYNC_KEY }
+    const programs = [[process.execPath, 'add-bookmark.ts']]
+    if ('path' in python) programs.push([python.path, 'python/add_bookmark.py'])
+
+    for (const [runtime, script] of programs) {
+      const command = [
+        runtime!,
+        join(docs, 'examples', script!),
+        'menu',
+        script!,
+        `https://examples.example/${script}`,
+      ]
+      expect(await run(command, account)).toMatchObject({ errors: '', code: 0 })
+    }
+    await world.sync()
+
+    const menu = (await ownBookmarks()).filter(({ parentid }) => parentid === 'menu')
+    const order = (await ownBookmarks()).find(({ id }) => id === 'menu')!.children!
+    const titles = order.slice(-programs.length).map((id) => menu.find((item) => item.id === id)?.title)
+    expect(titles).toEqual(programs.map(([, script]) => script))
+    expect(await shownBookmarks()).toEqual(await ownBookmarks())
+  })
+
   it('was first: a client that read before gets 412 with what Firefox wrote', async () => {
     const bookmarks = world.bucket.collection('bookmarks')
     const id = (await ownBookmarks()).find(({ type }) => type === 'bookmark')!.id
@@ -301,41 +360,64 @@ describe.skipIf(firefoxPath === null)(`a real Firefox${firefoxPath === null ? mi
     expect(after.status).toBe(200)
     expect((await world.pull('passwords')).map(loginOf)).toEqual(byId(await call<ClearRecord[]>('passwords')))
   })
+
+  it('is backed up by what runs by itself, loses everything, and has it again', async () => {
+    const { accounts, sync } = world
+    const folder = makeFolder()
+    const file = join(folder, 'account.env')
+    const example = (...args: string[]) =>
+      run([process.execPath, join(docs, 'examples', args[0]!), ...args.slice(1)], {}, folder)
+    const renewals = () => accounts.requests.filter((asked) => asked === 'POST /v1/oauth/token').length
+    const everything = async () => ({
+      bookmarks: exceptRoots(await ownBookmarks()),
+      passwords: byId(await call<ClearRecord[]>('passwords')),
+      history: byId(await call<ClearRecord[]>('history')).map(inMilliseconds),
+      forms: typed(await call<ClearRecord[]>('forms')),
+    })
+
+    accounts.lifeSeconds = -3600
+    const typings = [await type(recipes[1]!), await type(recipes[1]!), await type(recipes[1]!)]
+    accounts.lifeSeconds = null
+    const printed = typings.map((outcome) => outcome.printed!)
+    writeFileSync(file, `${printed[2]}\nBRIDGE_URL=${world.url}\n`)
+    const before = renewals()
+    const first = await example('backup.ts', 'backups')
+    const kept = readFileSync(file, 'utf8')
+    const renamed = (await ownBookmarks()).find((item) => item.type === 'bookmark')!.id
+    await call('renameBookmark', renamed, 'Changed in between')
+    await sync()
+    const second = await example('backup.ts', 'backups')
+    const after = renewals()
+    const whole = await everything()
+    const titles = await Promise.all(
+      readdirSync(join(folder, 'backups'))
+        .toSorted()
+        .map((name) => titleIn(join(folder, 'backups', name), renamed)),
+    )
+    await call('loseEverything')
+    // Firefox sends its tabs at moments of its own, and one of them may meet this sync.
+    await sync().catch(sync)
+    const emptied = await everything()
+    const restored = await example('restore.ts', 'backups', '--overwrite')
+    await sync()
+
+    for (const lines of printed)
+      expect(lines.split('\n').map((line) => line.split('=')[0])).toEqual(printedNames)
+    expect([first.errors, first.code, second.errors, second.code]).toEqual(['', 0, '', 0])
+    expect(after - before).toBe(1)
+    expect(kept).not.toContain(/^BEARER_TOKEN=.*$/m.exec(printed[2]!)![0])
+    expect(titles).toEqual([expect.not.stringContaining('Changed'), 'Changed in between'])
+    expect([emptied.passwords, emptied.history, emptied.forms]).toEqual([[], [], []])
+    expect(emptied.bookmarks.map(({ id }) => id)).toEqual(['menu', 'mobile', 'toolbar', 'unfiled'])
+    expect([restored.errors, restored.code]).toEqual(['', 0])
+    expect(await everything()).toEqual(whole)
+    expect(exceptRoots(await shownBookmarks())).toEqual(whole.bookmarks)
+  })
+
+  /** What a backup says that a bookmark is called. */
+  async function titleIn(backup: string, id: string): Promise<unknown> {
+    const records = readFileSync(join(backup, 'bookmarks.jsonl'), 'utf8').trimEnd().split('\n')
+    const record = records.map((line) => JSON.parse(line) as SealedRecord).find((each) => each.id === id)!
+    return (await world.open('bookmarks', record)).title
+  }
 })
-
-function loginOf({ id, hostname, username, password }: ClearRecord): ClearRecord {
-  return { id, hostname, username, password }
-}
-
-function newId(): string {
-  return Buffer.from(crypto.getRandomValues(new Uint8Array(9))).toString('base64url')
-}
-
-function byId<T extends { id: string }>(records: T[]): T[] {
-  return records.toSorted((a, b) => (a.id < b.id ? -1 : 1))
-}
-
-function typed(forms: ClearRecord[]): string[] {
-  return forms.map(({ name, value }) => `${String(name)}: ${String(value)}`).toSorted()
-}
-
-function sortVisits({ id, histUri, title, visits }: ClearRecord): ClearRecord {
-  return { id, histUri, title, visits: (visits as { date: number }[]).toSorted((a, b) => b.date - a.date) }
-}
-
-function urlsOf({ tabs }: ClearRecord): string[] {
-  return (tabs as { urlHistory: string[] }[]).map(({ urlHistory }) => urlHistory[0]!).toSorted()
-}
-
-/** The items of a tree that another one has, too. */
-function among(known: Item[], items: Item[]): Item[] {
-  const ids = new Set(known.map(({ id }) => id))
-  return items
-    .filter(({ id }) => ids.has(id))
-    .map((item) => (item.children ? { ...item, children: item.children.filter((id) => ids.has(id)) } : item))
-}
-
-/** Titles and ages of the roots are each profile's own. */
-function exceptRoots(items: Item[]): Item[] {
-  return items.map((item) => (item.parentid === 'places' ? { ...item, title: '', dateAdded: 0 } : item))
-}

@@ -1,6 +1,7 @@
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import type { Accounts } from './accounts.ts'
 import { leash } from '../support/leash.ts'
 import { openMarionette } from './marionette.ts'
 
@@ -13,9 +14,8 @@ export interface Firefox {
 
 /** Who is signed in, and where the servers are. */
 export interface Account {
-  accountsUrl: string
+  accounts: Accounts
   tokenServerUrl: string
-  email: string
   keyId: string
   /** 64 bytes in hexadecimal digits. */
   syncKey: string
@@ -56,7 +56,8 @@ export async function startFirefox(account: Account): Promise<Firefox> {
     const marionette = await openMarionette(await readPort(join(folder, 'MarionetteActivePort'), child))
     const call = <T>(name: string, ...args: unknown[]) =>
       marionette.run<T>(`${inside}\nreturn await ${name}(...args)`, ...args)
-    await call('signIn', account)
+    const { email, sessionToken } = account.accounts
+    await call('signIn', { email, sessionToken, keyId: account.keyId, syncKey: account.syncKey })
     return {
       call,
       async stop() {
@@ -83,9 +84,11 @@ async function readPort(path: string, child: Bun.Subprocess): Promise<number> {
 }
 
 // Nothing but what the account and its storage need goes out; names resolve nowhere.
-function preferencesText({ accountsUrl, tokenServerUrl }: Account): string {
+function preferencesText({ accounts: { url: accountsUrl }, tokenServerUrl }: Account): string {
   const preferences: Record<string, string | number | boolean> = {
     'marionette.port': 0,
+    // What docs/connect.md tells people to set, so that the Browser Console takes input.
+    'devtools.chrome.enabled': true,
     'identity.fxaccounts.allowHttp': true,
     'identity.fxaccounts.auth.uri': `${accountsUrl}/v1`,
     'identity.fxaccounts.remote.root': accountsUrl,

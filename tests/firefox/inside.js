@@ -11,7 +11,7 @@ const { PlacesSyncUtils } = load('gre/modules/PlacesSyncUtils')
 const { FormHistory } = load('gre/modules/FormHistory')
 
 /** Signs in as the account server's user, with the keys that a password would have given. */
-async function signIn({ email, keyId, syncKey }) {
+async function signIn({ email, sessionToken, keyId, syncKey }) {
   // The bookmarks that every new profile has.
   await PlacesUtils.bookmarks.eraseEverything()
   const { getFxAccountsSingleton } = load('gre/modules/FxAccounts')
@@ -21,10 +21,30 @@ async function signIn({ email, keyId, syncKey }) {
     .replaceAll('/', '_')
     .replaceAll('=', '')
   const scopedKeys = { 'https://identity.mozilla.com/apps/oldsync': { kty: 'oct', kid: keyId, k } }
-  const account = { uid: 'ab'.repeat(16), sessionToken: 'cd'.repeat(32), email, verified: true, scopedKeys }
+  const account = { uid: 'ab'.repeat(16), sessionToken, email, verified: true, scopedKeys }
   await getFxAccountsSingleton()._internal.setSignedInUser(account)
   await Weave.Service.promiseInitialized
   await Weave.Service.configure()
+}
+
+/** Types a program into the Browser Console and presses Enter; resolves to what it has printed, or to why it is refused. */
+async function typeIntoConsole(program) {
+  const { require } = load('devtools/shared/loader/Loader')
+  const {
+    BrowserConsoleManager,
+  } = require('resource://devtools/client/webconsole/browser-console-manager.js')
+  const { wrapper } = (await BrowserConsoleManager.openBrowserConsoleOrFocus()).ui
+  const messages = () => [...wrapper.getStore().getState().messages.mutableMessagesById.values()]
+  const before = messages().length
+  await wrapper.dispatchEvaluateExpression(program)
+  for (;;) {
+    const added = messages().slice(before)
+    const refused = added.find(({ type, level }) => type === 'result' && level === 'error')
+    if (refused) return { printed: null, refused: refused.parameters[0].getGrip().preview.message }
+    const printed = added.find(({ source, type }) => source === 'console-api' && type === 'log')
+    if (printed) return { printed: printed.parameters[0], refused: null }
+    await new Promise((resolve) => setTimeout(resolve, 20))
+  }
 }
 
 /** Syncs everything, and tells what came of it: troubles, what could not be applied or sent, and what is inconsistent. */
@@ -167,6 +187,16 @@ async function wipeServer(name) {
   const engine = Weave.Service.engineManager.get(name)
   await engine.wipeServer()
   await engine.resetClient()
+}
+
+/** What the loss of a storage and of a profile leave: an account without data, and a Firefox without any. */
+async function loseEverything() {
+  await Weave.Service.wipeServer()
+  await PlacesUtils.bookmarks.eraseEverything()
+  await PlacesUtils.history.clear()
+  await FormHistory.update({ op: 'remove' })
+  await Services.logins.removeAllUserFacingLoginsAsync()
+  await Weave.Service.resetClient()
 }
 
 function localDevice() {

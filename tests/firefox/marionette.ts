@@ -4,8 +4,6 @@ import { connect, type Socket } from 'node:net'
 interface Marionette {
   /** Runs the body of an async function with `args`, and resolves to what it returns. */
   run<T>(body: string, ...args: unknown[]): Promise<T>
-  /** Ends Firefox as its menu does. */
-  quit(): Promise<void>
   close(): void
 }
 
@@ -56,9 +54,6 @@ export async function openMarionette(port: number): Promise<Marionette> {
       const script = `return (async (...args) => {${body}\n})(...arguments)`
       const result = (await send('WebDriver:ExecuteScript', { script, args })) as { value: T }
       return result.value
-    },
-    async quit() {
-      await send('Marionette:Quit', { flags: ['eForceQuit'] })
     },
     close: () => socket.destroy(),
   }

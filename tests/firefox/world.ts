@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { IDBKeyRange, indexedDB } from 'fake-indexeddb'
 import KintoClient from 'kinto-http/lib/index.js'
@@ -11,7 +10,9 @@ import {
   type ClearRecord,
   type KeyPair,
 } from '../../docs/examples/sync-crypto.js'
-import { start } from '../system/process.ts'
+import { fillSampleData } from '../../src/sandbox/sample-data.ts'
+import { startSandbox } from '../../src/sandbox/sandbox.ts'
+import { serve } from '../system/process.ts'
 import { startAccounts, type Accounts } from './accounts.ts'
 import { startFirefox, type Firefox } from './firefox.ts'
 
@@ -40,15 +41,18 @@ interface SyncOutcome {
   problems: { name: string; count: number }[]
 }
 
-/** `sync-bridge sandbox`, a client of the bridge that has its user's key, and that user's Firefox. */
+const writable = ['bookmarks', 'history', 'tabs', 'passwords', 'forms', 'prefs', 'clients']
+
+/** A storage with sample data, a bridge over it, a client of that which has the user's key, and the user's Firefox. */
 export interface World {
   url: string
   bucketName: string
+  keyId: string
+  syncKey: string
   headers: Record<string, string>
   bucket: Bucket
   firefox: Firefox
-  /** A server that also has a page to visit, at /page. */
-  accountsUrl: string
+  accounts: Accounts
   /** Has Firefox sync and rejects unless all went well and its validator is silent. */
   sync(): Promise<void>
   /** All records of a collection, decrypted, in the order of ids. */
@@ -61,19 +65,27 @@ export interface World {
 
 /** Starts everything; nothing is synced yet but what Firefox does by itself. */
 export async function startWorld(): Promise<World> {
-  const sandbox = start(['sandbox', '--port', '0'])
+  const sandbox = await startSandbox()
+  let bridge: Awaited<ReturnType<typeof serve>> | undefined
   let accounts: Accounts | undefined
   const end = async () => {
-    sandbox.signal('SIGTERM')
-    await Promise.all([sandbox.exited, accounts?.stop()])
+    bridge?.signal('SIGTERM')
+    await Promise.all([bridge?.exited, accounts?.stop()])
+    await sandbox.stop()
   }
   try {
-    const [, source = ''] = await sandbox.line(/^ {2}\. (\S+)$/)
-    const values = readValues(source)
-    const headers = { Authorization: `Bearer ${values.BEARER_TOKEN}`, 'X-KeyID': values.KEY_ID! }
-    const client = new KintoClient(`${values.BRIDGE_URL}/v1`, { headers })
-    const bucket = client.bucket(values.BUCKET!)
-    const syncKeys = keyPairFromHex(values.SYNC_KEY!)
+    const user = sandbox.addUser('sample')
+    fillSampleData(sandbox, user)
+    const allowed = writable.map((name) => [`record_${name}_put_enabled`, 'true'])
+    // As docs/backup.md says, so that a restore is one batch.
+    const settings = { token_server_url: sandbox.tokenServerUrl, batch_max_requests: '1000' }
+    bridge = await serve({ ...settings, ...Object.fromEntries(allowed) })
+    const url = `${bridge.url}/v1`
+    const syncKey = user.syncKey.toString('hex')
+    const headers = { Authorization: `Bearer ${user.bearerToken()}`, 'X-KeyID': user.keyId }
+    const client = new KintoClient(url, { headers })
+    const bucket = client.bucket(user.clientState)
+    const syncKeys = keyPairFromHex(syncKey)
     // Read anew each time: after a wipe Firefox makes other keys.
     const keysOf = async (collection: string): Promise<KeyPair> => {
       const { data } = await bucket.collection('crypto').getRecord<SealedRecord>('keys')
@@ -87,24 +99,24 @@ export async function startWorld(): Promise<World> {
       const clear = await Promise.all(data.map((record) => decryptRecord(keys, record)))
       return clear.toSorted((a, b) => (a.id < b.id ? -1 : 1))
     }
-    const email = 'sample.user@example.org'
     const clients = await pull('clients')
-    const devices = clients.map(({ fxaDeviceId, name }) => ({ id: String(fxaDeviceId), name: String(name) }))
-    accounts = startAccounts({ bearerToken: values.BEARER_TOKEN!, email, devices })
-    const firefox = await startFirefox({
-      accountsUrl: accounts.url,
-      tokenServerUrl: values.TOKEN_SERVER_URL!,
-      email,
-      keyId: values.KEY_ID!,
-      syncKey: values.SYNC_KEY!,
+    accounts = startAccounts({
+      email: 'sample.user@example.org',
+      devices: clients.map(({ fxaDeviceId, name }) => ({ id: String(fxaDeviceId), name: String(name) })),
+      mintAccessToken: (expiresInSeconds) => user.bearerToken({ expiresInSeconds }),
     })
+    const { tokenServerUrl } = sandbox
+    const { keyId } = user
+    const firefox = await startFirefox({ accounts, tokenServerUrl, keyId, syncKey })
     return {
-      url: `${values.BRIDGE_URL}/v1`,
-      bucketName: values.BUCKET!,
+      url,
+      bucketName: user.clientState,
+      keyId,
+      syncKey,
       headers,
       bucket,
       firefox,
-      accountsUrl: accounts.url,
+      accounts,
       async sync() {
         const outcome = await firefox.call<SyncOutcome>('sync')
         const { service, outcome: sync, ...troubles } = outcome
@@ -155,9 +167,4 @@ export function openLocal({ url, bucketName, headers, seal, open }: World, name:
   }
   const idSchema = { generate: () => '', validate: (id: string) => /^[ -~]{1,64}$/.test(id) }
   return kinto.collection(name, { idSchema, remoteTransformers: [transformer] })
-}
-
-function readValues(path: string): Record<string, string> {
-  const assignments = readFileSync(path, 'utf8').matchAll(/^export ([A-Z_0-9]+)=(.*)$/gm)
-  return Object.fromEntries([...assignments].map(([, name, value]) => [name, value]))
 }

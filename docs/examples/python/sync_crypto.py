@@ -1,0 +1,88 @@
+"""What a client of Sync Bridge needs to read the records that it gets, and to write some: sync-crypto.js in Python.
+
+    python3 -m venv sync-python
+    sync-python/bin/pip install cryptography==48.0.0
+
+A record's payload is JSON of `ciphertext`, `IV` (both base64) and `hmac` (hex): AES-256-CBC, with an HMAC-SHA-256 over the base64
+text of the ciphertext. The user's sync key opens one record, `crypto/keys`; the keys in there open all others.
+"""
+
+import base64
+import hashlib
+import hmac
+import json
+import os
+from typing import NamedTuple
+
+from cryptography.hazmat.primitives import padding
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
+
+class KeyPair(NamedTuple):
+    encryption: bytes
+    authentication: bytes
+
+
+class Unreadable(Exception):
+    """Why a record cannot be decrypted."""
+
+
+def key_pair_from_hex(text):
+    """A pair of keys from 64 bytes, encryption key first: the sync key as hexadecimal digits."""
+    key = bytes.fromhex(text)
+    if len(key) != 64:
+        raise ValueError("The sync key has to be 128 hexadecimal digits")
+    return KeyPair(key[:32], key[32:])
+
+
+def collection_keys(sync_key_pair, keys_record):
+    """A function from a collection's name to its pair of keys, out of the record `keys` of the collection `crypto`."""
+    content = decrypt_record(sync_key_pair, keys_record)
+
+    def keys_of(collection):
+        pair = content["collections"].get(collection, content["default"])
+        return KeyPair(*(base64.b64decode(key) for key in pair))
+
+    return keys_of
+
+
+def decrypt_record(key_pair, record):
+    """The clear record. Raises Unreadable when it was encrypted with another key, was changed, or belongs to another id."""
+    try:
+        payload = json.loads(record["payload"])
+        ciphertext, iv, mac = payload["ciphertext"], base64.b64decode(payload["IV"]), payload["hmac"]
+        data, text = base64.b64decode(ciphertext), ciphertext.encode("ascii")
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise Unreadable(f'Cannot decrypt "{record["id"]}": it is not encrypted the way Firefox does it') from error
+    expected = hmac.new(key_pair.authentication, text, hashlib.sha256).hexdigest()
+    if not hmac.compare_digest(expected.encode(), str(mac).encode()):
+        raise Unreadable(f'Cannot decrypt "{record["id"]}": it was encrypted with another key')
+    decryptor = Cipher(algorithms.AES(key_pair.encryption), modes.CBC(iv)).decryptor()
+    unpadder = padding.PKCS7(128).unpadder()
+    padded = decryptor.update(data) + decryptor.finalize()
+    clear = json.loads(unpadder.update(padded) + unpadder.finalize())
+    if clear.get("id") != record["id"]:
+        raise Unreadable(f'Cannot use "{record["id"]}": its content belongs to another id')
+    return clear
+
+
+def decrypt_records(key_pair, records):
+    """The clear records, and the ids of those that the key does not open: real accounts have some, and Firefox skips them."""
+    readable, unreadable = [], []
+    for record in records:
+        try:
+            readable.append(decrypt_record(key_pair, record))
+        except Unreadable:
+            unreadable.append(record["id"])
+    return readable, unreadable
+
+
+def encrypt_record(key_pair, clear):
+    """The payload to PUT for a clear record. To delete a record for all devices encrypt {"id": ..., "deleted": True}."""
+    iv = os.urandom(16)
+    padder = padding.PKCS7(128).padder()
+    padded = padder.update(json.dumps(clear, ensure_ascii=False).encode()) + padder.finalize()
+    encryptor = Cipher(algorithms.AES(key_pair.encryption), modes.CBC(iv)).encryptor()
+    ciphertext = base64.b64encode(encryptor.update(padded) + encryptor.finalize())
+    mac = hmac.new(key_pair.authentication, ciphertext, hashlib.sha256).hexdigest()
+    return json.dumps({"ciphertext": ciphertext.decode(), "IV": base64.b64encode(iv).decode(), "hmac": mac})

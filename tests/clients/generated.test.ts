@@ -1,0 +1,155 @@
+import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import openapiTS, { astToString } from 'openapi-typescript'
+import { startTestBridge } from '../support/bridge.ts'
+import type { TestBridge } from '../support/bridge.ts'
+import { findPython } from './python.ts'
+
+const generator = 'openapi-python-client==0.29.1'
+const validator = 'openapi-spec-validator==0.9.0'
+const [pythonGenerator, pythonValidator] = [await findPython(generator), await findPython(validator)]
+// Where Python or a package can't be had, the reason shows in the name of what isn't run.
+const why = (python: object) => ('reason' in python ? ` (NOT RUN: ${String(python.reason)})` : '')
+
+let bridge: TestBridge
+let folder: string
+let document: string
+
+beforeAll(async () => {
+  bridge = await startTestBridge({ writable: ['bookmarks'] })
+  // In the checkout, so that the packages are found.
+  const dist = join(import.meta.dir, '../../dist')
+  mkdirSync(dist, { recursive: true })
+  folder = mkdtempSync(join(dist, 'generated-'))
+  document = join(folder, 'api.json')
+  await Bun.write(document, (await bridge.ask('/v1/__api__', { as: null })).text)
+})
+
+afterAll(async () => {
+  rmSync(folder, { recursive: true, force: true })
+  await bridge.stop()
+})
+
+async function run(command: string[]): Promise<{ code: number; output: string }> {
+  const { Authorization = '', 'X-KeyID': keyId = '' } = bridge.identityOf(bridge.user)
+  const environment = {
+    // The generator starts the formatter that is installed beside it.
+    PATH: `${dirname(command[0]!)}:${process.env.PATH}`,
+    BRIDGE_URL: `${bridge.url}/v1`,
+    TOKEN: Authorization.replace('Bearer ', ''),
+    KEY_ID: keyId,
+    BUCKET: bridge.user.clientState,
+  }
+  const child = Bun.spawn(command, { cwd: folder, env: environment, stdout: 'pipe', stderr: 'pipe' })
+  const [output, errors, code] = await Promise.all([
+    new Response(child.stdout).text(),
+    new Response(child.stderr).text(),
+    child.exited,
+  ])
+  return { code, output: output + errors }
+}
+
+/** What both clients print when they have put two records, and then read and listed them. */
+const printed = [
+  'stored one',
+  'batch 200 200',
+  'read 1',
+  'missing 110',
+  'listed one two',
+  'root Sync Bridge',
+  '',
+]
+
+describe('openapi-typescript', () => {
+  const script = `
+import createClient from 'openapi-fetch'
+import type { paths } from './api.ts'
+
+const { BRIDGE_URL: baseUrl = '', TOKEN, KEY_ID = '', BUCKET: bucket_id = '' } = process.env
+const { GET, PUT, POST } = createClient<paths>({ baseUrl, headers: { Authorization: \`Bearer \${TOKEN}\`, 'X-KeyID': KEY_ID } })
+const collection = { bucket_id, collection_id: 'bookmarks' }
+const records = '/buckets/{bucket_id}/collections/{collection_id}/records' as const
+const record = \`\${records}/{record_id}\` as const
+
+const put = await PUT(record, { params: { path: { ...collection, record_id: 'one' } }, body: { data: { payload: '1' } } })
+console.log('stored', put.data?.data.id)
+// @ts-expect-error -- a payload is text
+void (() => PUT(record, { params: { path: { ...collection, record_id: 'x' } }, body: { data: { payload: 1 } } }))
+const path = \`/buckets/\${bucket_id}/collections/bookmarks/records/two\`
+const batch = await POST('/batch', { body: { requests: [{ method: 'PUT', path, body: { data: { payload: '2' } } }, { path }] } })
+console.log('batch', ...(batch.data?.responses.map(({ status }) => status) ?? []))
+const read = await GET(record, { params: { path: { ...collection, record_id: 'one' } } })
+console.log('read', read.data?.data.payload)
+const missing = await GET(record, { params: { path: { ...collection, record_id: 'absent' } } })
+console.log('missing', missing.error?.errno)
+const list = await GET(records, { params: { path: collection, query: { _sort: 'oldest', _limit: '9' } } })
+console.log('listed', ...(list.data?.data.map(({ id }) => id) ?? []))
+console.log('root', (await GET('/')).data?.project_name)
+`
+
+  it('makes types with which a client lists, reads, writes and sends batches', async () => {
+    await Bun.write(join(folder, 'api.ts'), astToString(await openapiTS(await Bun.file(document).text())))
+    await Bun.write(join(folder, 'script.ts'), script)
+    const options = { extends: '../../tsconfig.json', include: ['script.ts'] }
+    await Bun.write(join(folder, 'tsconfig.json'), JSON.stringify(options))
+
+    const check = await run([process.execPath, 'check'])
+    const { output, code } = await run([process.execPath, 'script.ts'])
+
+    expect([check.code, check.output]).toEqual([0, expect.stringContaining('No type errors')])
+    expect(output.split('\n')).toEqual(printed)
+    expect(code).toBe(0)
+  }, 60_000)
+})
+
+describe('openapi-python-client', () => {
+  const script = `
+from os import environ
+from client import AuthenticatedClient
+from client.api.batch import batch
+from client.api.records import get_record, list_records, put_record
+from client.api.service import get_root
+from client.models import BatchBody, ListRecordsSort, RecordBody, RecordFields, SubRequest
+
+bridge = AuthenticatedClient(environ["BRIDGE_URL"], environ["TOKEN"], headers={"X-KeyID": environ["KEY_ID"]})
+bucket = environ["BUCKET"]
+body = RecordBody(data=RecordFields(payload="1"))
+print("stored", put_record.sync(bucket, "bookmarks", "one", client=bridge, body=body).data.id)
+path = f"/buckets/{bucket}/collections/bookmarks/records/two"
+put = SubRequest.from_dict({"method": "PUT", "path": path, "body": {"data": {"payload": "2"}}})
+answer = batch.sync(client=bridge, body=BatchBody(requests=[put, SubRequest(path=path)]))
+print("batch", *[one.status for one in answer.responses])
+print("read", get_record.sync(bucket, "bookmarks", "one", client=bridge).data.payload)
+print("missing", int(get_record.sync(bucket, "bookmarks", "absent", client=bridge).errno))
+print("listed", *[one.id for one in list_records.sync(bucket, "bookmarks", client=bridge, field_sort=ListRecordsSort.OLDEST).data])
+print("root", get_root.sync(client=bridge).project_name)
+`
+
+  it.skipIf('reason' in pythonGenerator)(
+    `makes a client that lists, reads, writes and sends batches${why(pythonGenerator)}`,
+    async () => {
+      const { path: python } = pythonGenerator as { path: string }
+      await Bun.write(join(folder, 'script.py'), script)
+      const command = ['-m', 'openapi_python_client', 'generate', '--path', document, '--meta', 'none']
+
+      const made = await run([python, ...command, '--output-path', join(folder, 'client')])
+      const { output, code } = await run([python, 'script.py'])
+
+      expect([made.code, made.output]).toEqual([0, expect.not.stringContaining('Warning')])
+      expect(output.split('\n')).toEqual(printed)
+      expect(code).toBe(0)
+    },
+    60_000,
+  )
+})
+
+describe('openapi-spec-validator', () => {
+  it.skipIf('reason' in pythonValidator)(`finds the document valid${why(pythonValidator)}`, async () => {
+    const { path: python } = pythonValidator as { path: string }
+
+    const { output, code } = await run([python, '-m', 'openapi_spec_validator', document])
+
+    expect([code, output]).toEqual([0, expect.stringContaining('OK')])
+  })
+})

@@ -1,0 +1,175 @@
+import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
+import { chmodSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fillSampleData } from '../../src/sandbox/sample-data.ts'
+import { findPython } from '../clients/python.ts'
+import { startAccounts, type Accounts } from '../firefox/accounts.ts'
+import { startTestBridge, type TestBridge } from '../support/bridge.ts'
+import { endAll, makeFolder } from '../system/process.ts'
+
+const examples = join(import.meta.dir, '../../docs/examples')
+const python = await findPython('cryptography==48.0.0')
+const why = 'reason' in python ? ` (NOT RUN: ${python.reason})` : ''
+
+let bridge: TestBridge
+let accounts: Accounts
+beforeAll(async () => {
+  bridge = await startTestBridge({ writable: ['bookmarks'] })
+  fillSampleData(bridge.sandbox, bridge.user, { bookmarks: 20, history: 1 })
+  accounts = startAccounts({
+    email: bridge.user.email,
+    devices: [],
+    mintAccessToken: (expiresInSeconds) => bridge.user.bearerToken({ expiresInSeconds }),
+  })
+})
+afterAll(async () => {
+  await Promise.all([bridge.stop(), accounts.stop()])
+  endAll()
+})
+
+/** Values of the account, with a token that has ended and one that renews it. */
+function expired(more: Record<string, string> = {}): Record<string, string> {
+  return {
+    BRIDGE_URL: bridge.url,
+    BUCKET: bridge.user.clientState,
+    KEY_ID: bridge.user.keyId,
+    BEARER_TOKEN: bridge.user.bearerToken({ expiresInSeconds: -3600 }),
+    SYNC_KEY: bridge.user.syncKey.toString('hex'),
+    REFRESH_TOKEN: accounts.grantRefreshToken(),
+    TOKEN_ENDPOINT: `${accounts.url}/v1/oauth/token`,
+    CLIENT_ID: '5882386c6d801776',
+    ...more,
+  }
+}
+
+/** A folder with `account.env`, which anybody may read and which has a line of its owner's. */
+function folderWith(values: Record<string, string>): { folder: string; file: string } {
+  const folder = makeFolder()
+  const file = join(folder, 'account.env')
+  const lines = Object.entries(values).map(([name, value]) => `${name}=${value}\n`)
+  writeFileSync(file, `# mine\n${lines.join('')}OTHER="as it is"\n`)
+  chmodSync(file, 0o644)
+  return { folder, file }
+}
+
+const programs = [
+  {
+    name: 'add-bookmark.ts, with account.ts',
+    command: [process.execPath, join(examples, 'add-bookmark.ts')],
+  },
+  {
+    name: 'add_bookmark.py, with account.py',
+    command: ['path' in python ? python.path : '', join(examples, 'python/add_bookmark.py')],
+  },
+]
+
+describe.each(programs)('$name', ({ name, command }) => {
+  const isRunnable = command[0] !== ''
+  const test = (what: string, body: () => Promise<void>) =>
+    it.skipIf(!isRunnable)(`${what}${name.includes('.py') ? why : ''}`, body)
+
+  async function run(folder: string, environment: Record<string, string> = {}) {
+    const args = [...command, 'menu', 'Added', 'https://added.example/']
+    const child = Bun.spawn(args, { cwd: folder, env: environment, stdout: 'pipe', stderr: 'pipe' })
+    const [output, errors, code] = await Promise.all([
+      new Response(child.stdout).text(),
+      new Response(child.stderr).text(),
+      child.exited,
+    ])
+    return { output, errors, code }
+  }
+
+  const renewals = () => accounts.requests.filter((asked) => asked === 'POST /v1/oauth/token').length
+
+  test('renews a token that has ended, and puts the new one into account.env for the next run', async () => {
+    const values = expired()
+    const { folder, file } = folderWith(values)
+    const before = renewals()
+
+    const first = await run(folder)
+    const text = readFileSync(file, 'utf8')
+    const second = await run(folder)
+
+    const [, token] = /^BEARER_TOKEN=(.*)$/m.exec(text)!
+    const old = values.BEARER_TOKEN!
+    expect([first.errors, first.code, second.errors, second.code]).toEqual(['', 0, '', 0])
+    expect(first.output).toMatch(/^Added [\w-]{12} to menu\n$/)
+    expect(renewals() - before).toBe(1)
+    expect(token).not.toBe(old)
+    expect(text.replace(token!, old)).toBe(`# mine\n${linesOf(values)}OTHER="as it is"\n`)
+    expect(statSync(file).mode & 0o777).toBe(0o600)
+    expect(readdirSync(folder)).toEqual(['account.env'])
+  })
+
+  test('is not disturbed by another that renews at the same time', async () => {
+    const { folder, file } = folderWith(expired())
+
+    const outcomes = await Promise.all([run(folder), run(folder), run(folder)])
+    const after = await run(folder)
+
+    expect(outcomes.map(({ errors }) => errors.replace(/^Somebody.*\n/, ''))).toEqual(['', '', ''])
+    expect([...outcomes, after].map(({ code }) => code)).toEqual([0, 0, 0, 0])
+    expect(readFileSync(file, 'utf8')).toMatch(/^# mine\n[^]*\nOTHER="as it is"\n$/)
+    expect(readdirSync(folder)).toEqual(['account.env'])
+  })
+
+  test('tells plainly when the refresh token was revoked, by whichever endpoint', async () => {
+    const signedOut = folderWith(expired())
+    accounts.signOutDevice()
+    const asked = folderWith(expired({ TOKEN_ENDPOINT: `${accounts.url}/v1/token` }))
+    accounts.signOutDevice()
+
+    const outcomes = [await run(signedOut.folder), await run(asked.folder)]
+
+    const sentence =
+      'The refresh token was revoked, or the password was changed: get new values with the recipe of docs/connect.md\n'
+    expect(outcomes.map(({ errors, code }) => [errors, code])).toEqual([
+      [sentence, 1],
+      [sentence, 1],
+    ])
+  })
+
+  test('takes the account of the environment, and leaves that of a file alone', async () => {
+    const other = folderWith(expired({ BUCKET: '00'.repeat(16) }))
+    const before = readFileSync(other.file, 'utf8')
+
+    const { errors, code } = await run(other.folder, expired())
+
+    expect([errors, code]).toEqual(['', 0])
+    expect(readFileSync(other.file, 'utf8')).toBe(before)
+  })
+
+  test('names what is missing, and what does not answer', async () => {
+    const empty = await run(makeFolder())
+    const nowhere = folderWith(expired({ TOKEN_ENDPOINT: 'http://127.0.0.1:1/v1/oauth/token' }))
+    const silent = await run(nowhere.folder)
+
+    expect(empty.errors).toBe(
+      'Set BRIDGE_URL, BUCKET, BEARER_TOKEN, KEY_ID, SYNC_KEY: docs/connect.md tells where to get them\n',
+    )
+    expect([empty.code, silent.code]).toEqual([1, 1])
+    expect(silent.errors.toLowerCase()).toContain('nobody answers at ')
+  })
+
+  test('takes nothing for a token that would be more than one in a shell', async () => {
+    const strange = Bun.serve({
+      hostname: '127.0.0.1',
+      port: 0,
+      fetch: () => Response.json({ access_token: 'a b; echo' }),
+    })
+    const { folder, file } = folderWith(expired({ TOKEN_ENDPOINT: `${strange.url}v1/oauth/token` }))
+    const before = readFileSync(file, 'utf8')
+
+    const { errors, code } = await run(folder)
+    await strange.stop(true)
+
+    expect(errors).toStartWith('Cannot renew the access token: the account server answers ')
+    expect([code, readFileSync(file, 'utf8')]).toEqual([1, before])
+  })
+})
+
+function linesOf(values: Record<string, string>): string {
+  return Object.entries(values)
+    .map(([name, value]) => `${name}=${value}\n`)
+    .join('')
+}

@@ -1,0 +1,171 @@
+import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
+import { mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fillSampleData } from '../../src/sandbox/sample-data.ts'
+import { startSandbox, type Sandbox } from '../../src/sandbox/sandbox.ts'
+import { freePort } from '../support/free-port.ts'
+import { endAll, makeFolder, start, type Running } from '../system/process.ts'
+import { paste, piecesLeft, take, withExamples } from './pages.ts'
+
+const page = 'docs/backup.md'
+// "systemctl" and "loginctl" in their place write down what they are told.
+const listener = '#!/bin/sh\necho "$(basename "$0") $*" >> "$HOME/told"\n'
+
+describe('docs/backup.md', () => {
+  let upstream: Sandbox
+  let home: string
+  let folder: string
+  let bridge: Running
+  beforeAll(async () => {
+    upstream = await startSandbox()
+    const user = upstream.addUser('alice')
+    fillSampleData(upstream, user)
+    home = withExamples()
+    folder = join(home, 'sync-backup')
+    mkdirSync(join(home, '.bun/bin'), { recursive: true })
+    symlinkSync(process.execPath, join(home, '.bun/bin/bun'))
+    const url = `http://127.0.0.1:${await freePort()}`
+    const port = `service.port = ${new URL(url).port}`
+    const values = {
+      BUCKET: user.clientState,
+      KEY_ID: user.keyId,
+      BEARER_TOKEN: user.bearerToken(),
+      SYNC_KEY: user.syncKey.toString('hex'),
+    }
+    const lines = Object.entries(values).map(([name, value]) => `${name}=${value}`)
+
+    const setUp = take(page, 'mkdir -p ~/sync-backup').replace(
+      'https://token.services.mozilla.com',
+      `${upstream.tokenServerUrl}\n${port}`,
+    )
+    // What a person types after "cat".
+    const identify = take(page, 'cat > account.env').replace(
+      'cat > account.env',
+      `cat > account.env <<END\n${lines.join('\n')}\nEND\n`,
+    )
+    const locate = take(page, 'BRIDGE_URL').replace('http://127.0.0.1:8000', url)
+    const { errors, code } = await paste(`set -e\n${setUp}\n${identify}\n${locate}`, { HOME: home }, home)
+    if (code !== 0) throw new Error(errors)
+    for (const name of ['bun', 'systemctl', 'loginctl']) {
+      if (name === 'bun') symlinkSync(process.execPath, join(folder, name))
+      else writeFileSync(join(folder, name), listener, { mode: 0o755 })
+    }
+    const [, program, args] = /^ExecStart=%h\/sync-backup\/(sync-bridge) (.*)$/m.exec(unit('bridge.service'))!
+    bridge = start(args!.split(' '), { cwd: folder, executable: join(folder, program!) })
+    await bridge.line(/"event":"listening"/)
+  })
+  afterAll(async () => {
+    await upstream?.stop()
+    endAll()
+  })
+
+  const unit = (name: string) => readFileSync(join(home, `.config/systemd/user/sync-${name}`), 'utf8')
+  const backups = () => readdirSync(join(folder, 'backups')).length
+
+  it.skipIf(!Bun.which('systemd-analyze'))(
+    'makes units that systemd understands to the last word',
+    async () => {
+      const units = ['bridge.service', 'backup.service', 'backup.timer'].map((name) => `sync-${name}`)
+      const paths = units.map((name) => join(home, '.config/systemd/user', name)).join(' ')
+
+      const verified = await paste(`systemd-analyze --user verify ${paths}`, {
+        HOME: home,
+        XDG_RUNTIME_DIR: makeFolder(),
+      })
+
+      expect([
+        verified.output,
+        verified.errors.replaceAll(/^.*sync-bridge is not executable.*\n/gm, ''),
+      ]).toEqual(['', ''])
+    },
+  )
+
+  it('starts units that are there', async () => {
+    await paste(take(page, 'daemon-reload'), { HOME: home }, folder)
+
+    const told = readFileSync(join(home, 'told'), 'utf8').trimEnd().split('\n')
+    expect(told).toEqual([
+      'systemctl --user daemon-reload',
+      'systemctl --user start sync-backup',
+      'systemctl --user enable --now sync-backup.timer',
+      'loginctl enable-linger',
+    ])
+    expect(unit('backup.timer')).toContain('WantedBy=timers.target')
+  })
+
+  it('backs up as the service does, and by hand', async () => {
+    const [, command] = /^ExecStart=(.*)$/m.exec(unit('backup.service'))!
+    const [, path] = /^Environment=PATH=%h(.*)$/m.exec(unit('backup.service'))!
+
+    const byService = await paste(`PATH=${home}${path} ${command}`, { HOME: home }, folder)
+    const byHand = await paste(take(page, 'bun backup.ts backups --keep 30\n'), { HOME: home }, folder)
+
+    expect([byService.errors, byService.code, byHand.errors, byHand.code]).toEqual(['', 0, '', 0])
+    expect(byService.output).toContain('history: 3000 records\n')
+    expect(byHand.output).toContain('history: unchanged\n')
+    expect(backups()).toBe(2)
+  })
+
+  it('has lines for cron that say something only when something is missing', async () => {
+    const [serve, command] = take(page, '@reboot').trimEnd().split('\n')
+    const backUp = command!.split(' ').slice(5).join(' ')
+    const before = backups()
+
+    const well = await paste(backUp, { HOME: home }, folder)
+    const after = backups()
+    const lost = await paste(
+      backUp.replace('bun backup.ts', 'BUCKET=x bun backup.ts'),
+      { HOME: home },
+      folder,
+    )
+
+    expect(serve).toContain('./sync-bridge serve --config bridge.ini')
+    expect(well).toEqual({ output: '', errors: '', code: 0 })
+    expect(after).toBe(before + 1)
+    expect(lost.output).toStartWith('Set BRIDGE_URL, BEARER_TOKEN, KEY_ID: ')
+  })
+
+  it('has a drill that ends with everything in a sandbox', async () => {
+    const command = take(page, 'sandbox --empty').trim().split(' ').slice(1)
+    const sandbox = start([...command, '--port', '0'])
+    const [source] = await sandbox.line(/^ {2}\. \S+$/)
+    const drill = take(page, 'BACKUP_SYNC_KEY')
+
+    const untold = await paste(drill, { HOME: home }, folder)
+    const { output, errors, code } = await paste(`${source}\n${drill}`, { HOME: home }, folder)
+    sandbox.signal('SIGTERM')
+    await sandbox.exited
+
+    const [, , second] = output.split('records are encrypted anew\n')
+    const found = Array.from(second!.match(/^\w+: .*$/gm) ?? [])
+    expect([errors, code]).toEqual(['', 0])
+    expect([untold.output, untold.code]).toEqual(['', 1])
+    expect(output).toContain('bookmarks: 300 to write, 0 different in the storage\n  300 written')
+    expect(found).toEqual(
+      ['bookmarks', 'forms', 'history', 'passwords', 'prefs'].map(
+        (name) => `${name}: 0 to write, 0 different in the storage`,
+      ),
+    )
+    expect(output).toContain('\n300 bookmarks and folders\n')
+  })
+
+  it('has settings that allow a restore', async () => {
+    const commands = take(page, '_put_enabled')
+
+    const { errors, code } = await paste(
+      `set -e\n${commands}\n./sync-bridge check --offline --quiet --config bridge.ini`,
+      { HOME: home },
+      folder,
+    )
+
+    expect([errors, code]).toEqual(['', 0])
+    expect(readFileSync(join(folder, 'bridge.ini'), 'utf8')).toContain(
+      'record_passwords_put_enabled = true\n',
+    )
+  })
+
+  it('has no code that is not run here', () => {
+    expect(piecesLeft(page)).toEqual([])
+    expect(bridge.errors()).toBe('')
+  })
+})

@@ -1,0 +1,329 @@
+import { afterAll, describe, expect, it } from 'bun:test'
+import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import {
+  collectionKeys,
+  decryptRecords,
+  encryptRecord,
+  keyPairFromHex,
+  type ClearRecord,
+} from '../../docs/examples/sync-crypto.js'
+import { fillSampleData } from '../../src/sandbox/sample-data.ts'
+import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
+import { startTestBridge } from '../support/bridge.ts'
+import { endAll, makeFolder } from '../system/process.ts'
+
+const examples = join(import.meta.dir, '../../docs/examples')
+const bridge = await startTestBridge({ writable: ['bookmarks', 'passwords', 'forms'] })
+const { sandbox } = bridge
+afterAll(async () => {
+  await bridge.stop()
+  endAll()
+})
+
+// Encrypted with nobody's key.
+const foreign = JSON.stringify({ ciphertext: 'AAAA', IV: 'AAAAAAAAAAAAAAAAAAAAAA==', hmac: '00'.repeat(32) })
+
+/** Somebody with a little data, and a folder for the backups. */
+function someone(name: string) {
+  const user = sandbox.addUser(name)
+  fillSampleData(sandbox, user, { bookmarks: 20, history: 3 })
+  return { user, folder: makeFolder() }
+}
+
+async function run(user: SandboxUser, args: string[], more: Record<string, string> = {}) {
+  const [script, ...rest] = args
+  const child = Bun.spawn([process.execPath, join(examples, script!), ...rest], {
+    env: {
+      BRIDGE_URL: bridge.url,
+      BUCKET: user.clientState,
+      BEARER_TOKEN: user.bearerToken(),
+      KEY_ID: user.keyId,
+      SYNC_KEY: user.syncKey.toString('hex'),
+      ...more,
+    },
+    stdout: 'pipe',
+    stderr: 'pipe',
+  })
+  const [output, errors, code] = await Promise.all([
+    new Response(child.stdout).text(),
+    new Response(child.stderr).text(),
+    child.exited,
+  ])
+  return { output, errors, code }
+}
+
+/** The backups in a folder, the oldest first, each as the payloads of its records by their places. */
+function backupsIn(folder: string): Record<string, string>[] {
+  return readdirSync(folder)
+    .toSorted()
+    .map((name) =>
+      Object.fromEntries(
+        readdirSync(join(folder, name))
+          .filter((file) => file.endsWith('.jsonl'))
+          .flatMap((file) =>
+            linesOf(join(folder, name, file)).map(({ id, payload }) => [
+              `${file.replace('.jsonl', '')}/${id}`,
+              payload,
+            ]),
+          ),
+      ),
+    )
+}
+
+function linesOf(file: string): { id: string; payload: string }[] {
+  const lines = readFileSync(file, 'utf8').split('\n').filter(Boolean)
+  return lines.map((line) => JSON.parse(line))
+}
+
+/** What the storage has, in the same form. */
+function stored(user: SandboxUser): Record<string, string> {
+  const names = ['bookmarks', 'clients', 'crypto', 'forms', 'history', 'meta', 'passwords', 'prefs', 'tabs']
+  return Object.fromEntries(
+    names.flatMap((name) => sandbox.records(user, name).map(({ id, payload }) => [`${name}/${id}`, payload])),
+  )
+}
+
+async function keyPairOf(user: SandboxUser, collection: string) {
+  const [keys] = sandbox.records(user, 'crypto')
+  return (await collectionKeys(keyPairFromHex(user.syncKey.toString('hex')), keys!))(collection)
+}
+
+async function encrypted(user: SandboxUser, collection: string, clear: ClearRecord) {
+  return { id: clear.id, payload: await encryptRecord(await keyPairOf(user, collection), clear) }
+}
+
+describe('backup.ts', () => {
+  it('makes a whole backup each time, and asks only for what has changed', async () => {
+    const { user, folder } = someone('first')
+    const before = stored(user)
+
+    const first = await run(user, ['backup.ts', folder])
+    const second = await run(user, ['backup.ts', folder])
+    sandbox.write(user, 'forms', [await encrypted(user, 'forms', { id: 'made+/', name: 'a', value: 'b' })])
+    const third = await run(user, ['backup.ts', folder])
+
+    const [one, two, three] = backupsIn(folder)
+    const [name] = readdirSync(folder)
+    expect([first.errors, second.errors, third.errors]).toEqual(['', '', ''])
+    expect([first.code, second.code, third.code]).toEqual([0, 0, 0])
+    expect(first.output).toMatch(/^\[1\/9\] bookmarks: 20 records\n/)
+    expect(second.output.match(/unchanged/g)).toHaveLength(9)
+    expect(third.output.match(/unchanged/g)).toHaveLength(8)
+    expect(third.output).toContain('forms: 1 record\n')
+    expect([one, two, three]).toEqual([before, before, stored(user)])
+    expect(name).toMatch(/^\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d\.\d{3}Z$/)
+    expect(statSync(join(folder, name!)).mode & 0o777).toBe(0o700)
+    expect(statSync(join(folder, name!, 'forms.jsonl')).mode & 0o777).toBe(0o600)
+  })
+
+  it('keeps as many as it is told', async () => {
+    const { user, folder } = someone('keeper')
+    const command = ['backup.ts', folder, '--keep', '2']
+
+    const codes = [await run(user, command), await run(user, command)].map(({ code }) => code)
+    const [, kept] = readdirSync(folder).toSorted()
+    codes.push((await run(user, command)).code)
+
+    expect(codes).toEqual([0, 0, 0])
+    expect(readdirSync(folder)).toHaveLength(2)
+    expect(readdirSync(folder)).toContain(kept!)
+  })
+
+  it('is not disturbed by another run at the same time', async () => {
+    const { user, folder } = someone('twin')
+    const command = ['backup.ts', folder, '--keep', '2']
+    for (const _ of [1, 2]) await run(user, command)
+
+    const outcomes = await Promise.all([run(user, command), run(user, command)])
+
+    expect(outcomes.map(({ errors, code }) => [errors, code])).toEqual([
+      ['', 0],
+      ['', 0],
+    ])
+    expect(backupsIn(folder).slice(-2)).toEqual([stored(user), stored(user)])
+  })
+
+  it('says what is missing when most of a collection is gone, and removes no old backup then', async () => {
+    const { user, folder } = someone('loser')
+    await run(user, ['backup.ts', folder])
+    sandbox.remove(user, 'passwords')
+    sandbox.remove(user, 'forms')
+    sandbox.write(user, 'forms', [await encrypted(user, 'forms', { id: 'left' })])
+    const [global] = sandbox.records(user, 'meta')
+    const payload = global!.payload.replace(/("forms":\{"version":1,"syncID":")[^"]+/, '$1anotherIdOf')
+    sandbox.write(user, 'meta', [{ id: 'global', payload }])
+
+    const { errors, code } = await run(user, ['backup.ts', folder, '--keep', '1'])
+
+    expect(code).toBe(1)
+    expect(errors.trimEnd().split('\n').toSorted()).toEqual([
+      'forms: of 8 records in the last backup 1 are left',
+      'passwords: of 4 records in the last backup 0 are left',
+    ])
+    expect(readdirSync(folder)).toHaveLength(2)
+  })
+
+  it('says which records cannot be decrypted, and fails when they have become more', async () => {
+    const { user, folder } = someone('unread')
+    await run(user, ['backup.ts', folder])
+    sandbox.write(user, 'bookmarks', [{ id: 'foreignrecor', payload: foreign }])
+
+    const found = await run(user, ['backup.ts', folder])
+    const known = await run(user, ['backup.ts', folder])
+    const elsewhere = await run(user, ['backup.ts', folder], { SYNC_KEY: '00'.repeat(64) })
+
+    const finding = 'bookmarks: 1 of 21 cannot be decrypted: foreignrecor\n'
+    expect([found.errors, found.code]).toEqual([finding, 1])
+    expect([known.errors, known.code]).toEqual(['', 0])
+    expect(known.output).toContain(finding)
+    expect([elsewhere.errors, elsewhere.code]).toEqual([
+      'Cannot decrypt "keys": it was encrypted with another key\n',
+      1,
+    ])
+  })
+
+  it('leaves nothing behind when it fails', async () => {
+    const { user, folder } = someone('silent')
+
+    const { errors, code } = await run(user, ['backup.ts', folder], { BRIDGE_URL: 'http://127.0.0.1:1' })
+
+    expect([errors, code]).toEqual(['Nobody answers at http://127.0.0.1:1: is the bridge running?\n', 1])
+    expect(readdirSync(folder)).toEqual([])
+  })
+
+  it('mends what the last backup lacks, and takes what has come with an old date', async () => {
+    const { user, folder } = someone('mender')
+    await run(user, ['backup.ts', folder])
+    const [name] = readdirSync(folder)
+    const file = join(folder, name!, 'forms.jsonl')
+    writeFileSync(file, readFileSync(file, 'utf8').split('\n').slice(1).join('\n'))
+    const old = await encrypted(user, 'bookmarks', { id: 'oldbookmarkk', type: 'bookmark' })
+    sandbox.load(user, 'bookmarks', [{ ...old, sortindex: null, expiry: null, modified: 1_000_000_000_000 }])
+    sandbox.write(user, 'bookmarks', [await encrypted(user, 'bookmarks', { id: 'newbookmarkk' })])
+
+    const { errors, code } = await run(user, ['backup.ts', folder])
+
+    expect([errors, code]).toEqual(['', 0])
+    expect(backupsIn(folder)[1]).toEqual(stored(user))
+  })
+
+  it('says how it is called', async () => {
+    const { user, folder } = someone('caller')
+
+    const outcomes = [
+      await run(user, ['backup.ts']),
+      await run(user, ['backup.ts', folder, '--keep', '0']),
+      await run(user, ['restore.ts', folder, '--all']),
+    ]
+
+    const usages = ['bun backup.ts FOLDER [--keep N]', 'bun backup.ts FOLDER [--keep N]']
+    usages.push('bun restore.ts FOLDER [COLLECTION ...] [--write | --overwrite]')
+    expect(outcomes.map(({ errors, code }) => [errors, code])).toEqual(
+      usages.map((usage) => [`Usage: ${usage}\n`, 2]),
+    )
+  })
+})
+
+describe('restore.ts', () => {
+  it('puts back what is missing, after a dry run, and overwrites only when told to', async () => {
+    const { user, folder } = someone('restored')
+    await run(user, ['backup.ts', folder])
+    const [gone, changed] = sandbox.records(user, 'passwords')
+    sandbox.remove(user, 'passwords', [gone!.id])
+    sandbox.write(user, 'passwords', [{ id: changed!.id, payload: foreign }])
+    const payloadOf = (id: string) =>
+      sandbox.records(user, 'passwords').find((each) => each.id === id)?.payload
+
+    const dry = await run(user, ['restore.ts', folder, 'passwords'])
+    const untouched = payloadOf(gone!.id)
+    const missing = await run(user, ['restore.ts', folder, 'passwords', '--write'])
+    const [restored, left] = [payloadOf(gone!.id), payloadOf(changed!.id)]
+    const all = await run(user, ['restore.ts', folder, 'passwords', '--overwrite'])
+    const overwritten = payloadOf(changed!.id)
+    const again = await run(user, ['restore.ts', folder, '--write'])
+    const refused = await run(user, ['restore.ts', folder, 'crypto', '--write'])
+
+    expect(dry.output).toBe(
+      'passwords: 1 to write, 1 different in the storage\nNothing was written. Write with --write.\n',
+    )
+    expect(untouched).toBeUndefined()
+    expect(missing.output).toContain('  1 written, 0 left alone')
+    expect([restored, left]).toEqual([gone!.payload, foreign])
+    expect(all.output).toContain('  1 written, 0 left alone')
+    expect(overwritten).toBe(changed!.payload)
+    expect([again.code, again.output.match(/[1-9]\d* (to write|written)/g)]).toEqual([0, null])
+    expect(again.output).not.toMatch(/^(crypto|meta|tabs|clients)/m)
+    expect([refused.code, refused.errors]).toEqual([
+      1,
+      'crypto is not in this backup, or is not for restoring\n',
+    ])
+  })
+
+  it('puts back an older backup by its name, in as many batches as it takes', async () => {
+    const { user, folder } = someone('older')
+    const made = Array.from({ length: 60 }, (_, index) => ({ id: `made/${index}+`, payload: foreign }))
+    sandbox.write(user, 'forms', made)
+    await run(user, ['backup.ts', folder])
+    const [older] = readdirSync(folder)
+    sandbox.remove(user, 'forms')
+    await run(user, ['backup.ts', folder])
+
+    const last = await run(user, ['restore.ts', folder, 'bookmarks'])
+    const { output } = await run(user, ['restore.ts', join(folder, older!), 'forms', '--write'])
+
+    expect(last.output).toContain('bookmarks: 0 to write')
+    expect(output).toContain('  68 written, 0 left alone')
+    expect(sandbox.records(user, 'forms').filter(({ id }) => id.startsWith('made/'))).toHaveLength(60)
+  })
+
+  it('goes on where writes are not allowed, and says so', async () => {
+    const { user, folder } = someone('refused')
+    await run(user, ['backup.ts', folder])
+    sandbox.remove(user, 'prefs')
+    sandbox.remove(user, 'forms')
+
+    const { output, errors, code } = await run(user, ['restore.ts', folder, 'forms', 'prefs', '--write'])
+
+    expect(output).toContain('forms: 8 to write, 0 different in the storage\n  8 written, 0 left alone')
+    expect([errors, code]).toEqual(['  1 refused: writes to this collection are not enabled\n', 1])
+  })
+
+  it('encrypts anew when the account has got new keys, skips what it cannot read, and knows it again', async () => {
+    const { user: before, folder } = someone('before')
+    sandbox.write(before, 'passwords', [{ id: '{foreign}', payload: foreign }])
+    await run(before, ['backup.ts', folder])
+    const after = sandbox.addUser('after')
+    fillSampleData(sandbox, after, { isEmpty: true })
+    const command = ['restore.ts', folder, 'passwords']
+    const BACKUP_SYNC_KEY = before.syncKey.toString('hex')
+
+    const keyless = await run(after, command, { SYNC_KEY: '' })
+    const translated = await run(after, [...command, '--write'], { BACKUP_SYNC_KEY })
+    const again = await run(after, command, { BACKUP_SYNC_KEY })
+    const { readable } = await decryptRecords(
+      await keyPairOf(after, 'passwords'),
+      sandbox.records(after, 'passwords'),
+    )
+
+    const wanted = sandbox.records(before, 'passwords').filter(({ id }) => id !== '{foreign}')
+    expect([keyless.code, keyless.errors]).toEqual([1, expect.stringContaining('set SYNC_KEY')])
+    expect(translated.output).toContain('passwords: 4 to write, 0 different in the storage\n')
+    expect(translated.output).toContain('cannot be read: {foreign}')
+    expect(again.output).toContain('passwords: 0 to write, 0 different in the storage\n')
+    expect(readable.map(({ id }) => id)).toEqual(wanted.map(({ id }) => id))
+  })
+
+  it('asks for a Firefox first where the account has no keys', async () => {
+    const { user, folder } = someone('keyed')
+    await run(user, ['backup.ts', folder])
+    const empty = sandbox.addUser('empty')
+
+    const { errors, code } = await run(empty, ['restore.ts', folder, '--write'])
+
+    expect([errors, code]).toEqual([
+      'There are no keys in the account: let a Firefox sync first, it makes them\n',
+      1,
+    ])
+  })
+})

@@ -1,0 +1,60 @@
+import { mkdirSync, readFileSync, symlinkSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { findPython } from '../clients/python.ts'
+import { executablePath, makeFolder } from '../system/process.ts'
+
+export const root = join(import.meta.dir, '../..')
+
+/** A Python with the package that the README's examples need, or why there is none. */
+export const python = await findPython()
+
+const known = new Map<string, string[]>()
+
+/** The pieces of code of a document, in their order, that no test has taken yet. */
+export function piecesLeft(name: string): string[] {
+  const text = readFileSync(join(root, name), 'utf8')
+  const found = text.matchAll(/^```(?:sh|js|ts|crontab)\n([^]*?)^```$/gm)
+  const pieces = known.get(name) ?? Array.from(found, ([, code]) => code!)
+  known.set(name, pieces)
+  return pieces
+}
+
+/** Takes the piece of a document that has this text in it. */
+export function take(name: string, text: string): string {
+  const pieces = piecesLeft(name)
+  const [code] = pieces.splice(
+    pieces.findIndex((piece) => piece.includes(text)),
+    1,
+  )
+  if (!code?.includes(text)) throw new Error(`No piece of code in ${name} has "${text}" in it`)
+  return code
+}
+
+/** A folder that has the examples and the executable where the repository has them. */
+export function withExamples(): string {
+  const folder = makeFolder()
+  symlinkSync(join(root, 'docs'), join(folder, 'docs'))
+  mkdirSync(join(folder, 'dist'))
+  symlinkSync(executablePath, join(folder, 'dist/sync-bridge'))
+  symlinkSync(process.execPath, join(folder, 'bun'))
+  return folder
+}
+
+/** Types lines into a shell, in a folder that has what `withExamples` says unless told otherwise. */
+export async function paste(lines: string, environment: Record<string, string> = {}, cwd = withExamples()) {
+  const pythonFolder = 'path' in python ? [dirname(python.path)] : []
+  const child = Bun.spawn(['sh'], {
+    cwd,
+    env: { ...environment, PATH: [cwd, ...pythonFolder, '/usr/local/bin', '/usr/bin', '/bin'].join(':') },
+    stdin: Buffer.from(`${lines}\n`),
+    stdout: 'pipe',
+    stderr: 'pipe',
+    timeout: 50_000,
+  })
+  const [output, errors, code] = await Promise.all([
+    new Response(child.stdout).text(),
+    new Response(child.stderr).text(),
+    child.exited,
+  ])
+  return { output, errors, code }
+}

@@ -1,0 +1,71 @@
+import type { ClearRecord } from '../../docs/examples/sync-crypto.js'
+import { makeFolder } from '../system/process.ts'
+
+/** A bookmark, folder or separator, as both sides are compared. */
+export interface Item {
+  id: string
+  type: string
+  title?: string
+  bmkUri?: string
+  tags?: string[]
+  parentid: string
+  children?: string[]
+  dateAdded?: number
+}
+
+/** Runs an example to its end. */
+export async function run(command: string[], environment: Record<string, string>, cwd = makeFolder()) {
+  const child = Bun.spawn(command, { cwd, env: environment, stdout: 'pipe', stderr: 'pipe' })
+  const [output, errors, code] = await Promise.all([
+    new Response(child.stdout).text(),
+    new Response(child.stderr).text(),
+    child.exited,
+  ])
+  return { output, errors, code }
+}
+
+export function loginOf({ id, hostname, username, password }: ClearRecord): ClearRecord {
+  return { id, hostname, username, password }
+}
+
+export function newId(): string {
+  return Buffer.from(crypto.getRandomValues(new Uint8Array(9))).toString('base64url')
+}
+
+export function byId<T extends { id: string }>(records: T[]): T[] {
+  return records.toSorted((a, b) => (a.id < b.id ? -1 : 1))
+}
+
+export function typed(forms: ClearRecord[]): string[] {
+  return forms.map(({ name, value }) => `${String(name)}: ${String(value)}`).toSorted()
+}
+
+export function sortVisits({ id, histUri, title, visits }: ClearRecord): ClearRecord {
+  return { id, histUri, title, visits: (visits as { date: number }[]).toSorted((a, b) => b.date - a.date) }
+}
+
+/** Firefox has microseconds for the visits of its own, of which it uploads milliseconds. */
+export function inMilliseconds({ id, histUri, title, visits }: ClearRecord): ClearRecord {
+  const rounded = (visits as { date: number; type: number }[]).map(({ date, type }) => ({
+    date: Math.floor(date / 1000),
+    type,
+  }))
+  return { id, histUri, title, visits: rounded }
+}
+
+export function urlsOf({ tabs }: ClearRecord): string[] {
+  return (tabs as { urlHistory: string[] }[]).map(({ urlHistory }) => urlHistory[0]!).toSorted()
+}
+
+/** The items of a tree that another one has, too. */
+export function among(known: Item[], items: Item[]): Item[] {
+  const ids = new Set(known.map(({ id }) => id))
+  return items
+    .filter(({ id }) => ids.has(id))
+    .map((item) => (item.children ? { ...item, children: item.children.filter((id) => ids.has(id)) } : item))
+}
+
+/** Titles and ages of the roots are each profile's own. */
+export function exceptRoots(items: Item[]): Item[] {
+  return items.map((item) => (item.parentid === 'places' ? { ...item, title: '', dateAdded: 0 } : item))
+}
