@@ -16,15 +16,16 @@ export interface Site {
   certificates: Certificates
   /** Where clients come to. */
   port: number
-  /** The ports of two bridges. */
+  /** The ports of its bridges. */
   nodes: number[]
 }
 
 type Change = [from: string, to: string]
 
-/** A program in front of two bridges, configured as our documentation says. */
-interface Balancer {
+/** A program in front of bridges, configured as our documentation says. */
+export interface Balancer {
   name: string
+  bridges: 1 | 2
   /** Has the configuration checked, and starts with it; with changes to what is documented. */
   start(site: Site, changes?: Change[]): Promise<Program>
 }
@@ -50,6 +51,7 @@ function portChanges({ nodes }: Site): Change[] {
 
 export const haproxy: Balancer = {
   name: 'HAProxy',
+  bridges: 2,
   async start(site, changes = []) {
     const { folder, certificates, port } = site
     const pem = folder.file('haproxy.pem')
@@ -77,33 +79,13 @@ interface Nginx extends Balancer {
 
 export const nginx: Nginx = {
   name: 'nginx',
-  async start(site, changes = []) {
-    const { folder, certificates, port } = site
-    const own: Change[] = [
+  bridges: 2,
+  start: (site, changes = []) =>
+    startNginx('nginx.conf', site, [
       ['fail_timeout=5s', 'fail_timeout=1s'],
-      ['listen 443', `listen 127.0.0.1:${port}`],
-      ['/etc/nginx/sync.example.org.pem', certificates.certificatePath],
-      ['/etc/nginx/sync.example.org.key', certificates.keyPath],
-    ]
-    const siteFile = folder.file(`site-${port}.conf`)
-    writeFileSync(siteFile, adapted('nginx.conf', [...own, ...portChanges(site), ...changes]))
-    const paths = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi']
-      .map((kind) => `${kind}_temp_path ${folder.file(kind)};`)
-      .join(' ')
-    const file = folder.file(`nginx-${port}.conf`)
-    // As Debian's own, which compresses.
-    writeFileSync(
-      file,
-      `daemon off; ${userDirective}pid ${folder.file(`nginx-${port}.pid`)}; error_log stderr notice;
-events {}
-http { access_log off; gzip on; gzip_types application/json; ${paths} include ${siteFile}; }
-`,
-    )
-    const command = ['nginx', '-p', folder.path, '-e', 'stderr', '-c', file] as const
-    const checked = await runProgram([...command, '-t'])
-    if (/\[(warn|emerg)\]/.test(checked)) throw new Error(checked)
-    return startProgram([...command], () => listens(port))
-  },
+      ...portChanges(site),
+      ...changes,
+    ]),
   async markDown(program, { folder, port, nodes }, index, isDown) {
     const file = folder.file(`site-${port}.conf`)
     const text = readFileSync(file, 'utf8')
@@ -114,6 +96,73 @@ http { access_log off; gzip on; gzip_types application/json; ${paths} include ${
     process.kill(program.pid, 'SIGHUP')
     await eventually('nginx has new workers', () => reloads() > before)
   },
+}
+
+export const nginxOfOne: Balancer = {
+  name: 'nginx for one',
+  bridges: 1,
+  start: (site, changes = []) => startNginx('nginx-one-bridge.conf', site, [bridgePort(site), ...changes]),
+}
+
+async function startNginx(example: string, site: Site, changes: Change[]): Promise<Program> {
+  const { folder, certificates, port } = site
+  const own: Change[] = [
+    ['listen 443', `listen 127.0.0.1:${port}`],
+    ['/etc/nginx/sync.example.org.pem', certificates.certificatePath],
+    ['/etc/nginx/sync.example.org.key', certificates.keyPath],
+  ]
+  const siteFile = folder.file(`site-${port}.conf`)
+  writeFileSync(siteFile, adapted(example, [...own, ...changes]))
+  const paths = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi']
+    .map((kind) => `${kind}_temp_path ${folder.file(kind)};`)
+    .join(' ')
+  const file = folder.file(`nginx-${port}.conf`)
+  // As Debian's own, which compresses.
+  writeFileSync(
+    file,
+    `daemon off; ${userDirective}pid ${folder.file(`nginx-${port}.pid`)}; error_log stderr notice;
+events {}
+http { access_log off; gzip on; gzip_types application/json; ${paths} include ${siteFile}; }
+`,
+  )
+  const command = ['nginx', '-p', folder.path, '-e', 'stderr', '-c', file] as const
+  const checked = await runProgram([...command, '-t'])
+  if (/\[(warn|emerg)\]/.test(checked)) throw new Error(checked)
+  return startProgram([...command], () => listens(port))
+}
+
+/** Its authority, which makes its certificates, is that of the site. */
+export const caddy: Balancer = {
+  name: 'Caddy',
+  bridges: 1,
+  async start(site, changes = []) {
+    const { folder, certificates, port } = site
+    const file = folder.file(`Caddyfile-${port}`)
+    const authority = `pki { ca local { root { cert ${certificates.caPath}\nkey ${certificates.caKeyPath}\n} } }`
+    const own: Change[] = [
+      [
+        '\n{\n',
+        `\n{\nadmin off\nauto_https disable_redirects\nskip_install_trust\n${authority.replaceAll(/([{}]) /g, '$1\n')}\n`,
+      ],
+      [
+        '\n{$HOST:sync.example.org} {',
+        `\nhttps://sync.example.org:${port}, https://127.0.0.1:${port} {\ntls internal\nbind 127.0.0.1`,
+      ],
+      bridgePort(site),
+    ]
+    writeFileSync(file, adapted('Caddyfile', [...own, ...changes]))
+    const environment = { XDG_DATA_HOME: folder.path, XDG_CONFIG_HOME: folder.path }
+    // It listens before it has its certificate. This method it answers by itself.
+    const isReady = async () => {
+      const init = { method: 'PATCH', tls: { ca: certificates.caPem } }
+      return (await fetch(`https://127.0.0.1:${port}/`, init)).status === 405
+    }
+    return startProgram(['caddy', 'run', '--adapter', 'caddyfile', '--config', file], isReady, environment)
+  },
+}
+
+function bridgePort({ nodes }: Site): Change {
+  return ['127.0.0.1:8000', `127.0.0.1:${nodes[0]}`]
 }
 
 async function listens(port: number): Promise<boolean> {

@@ -1,13 +1,16 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'bun:test'
 
 import { makeCertificates } from '../support/certificates.ts'
+import { startFaultProxy } from '../support/fault-proxy.ts'
 import { freePort } from '../support/free-port.ts'
-import { temporaryFolder } from '../support/processes.ts'
+import { runProgram, temporaryFolder } from '../support/processes.ts'
 import { eventually } from '../support/eventually.ts'
-import { haproxy, nginx } from './balancer-programs.ts'
+import { caddy, haproxy, nginx, nginxOfOne } from './balancer-programs.ts'
 import { answeredBy, Client, startLoad, startNodes } from './nodes.ts'
 import { askTls, openTls } from './tls-connection.ts'
 
+import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
+import type { ProxiedRequest } from '../support/fault-proxy.ts'
 import type { Program } from '../support/processes.ts'
 import type { Site } from './balancer-programs.ts'
 import type { Nodes } from './nodes.ts'
@@ -26,8 +29,8 @@ function sum(counts: number[]): number {
   return counts.reduce((total, count) => total + count, 0)
 }
 
-for (const balancer of [haproxy, nginx]) {
-  describe(`two bridges behind ${balancer.name} as documented`, () => {
+for (const balancer of [haproxy, nginx, nginxOfOne, caddy]) {
+  describe(`${balancer.bridges === 2 ? 'two bridges' : 'a bridge'} behind ${balancer.name} as documented`, () => {
     let nodes: Nodes
     let program: Program
     let metricsPorts: number[]
@@ -36,7 +39,7 @@ for (const balancer of [haproxy, nginx]) {
     let client: Client
 
     beforeAll(async () => {
-      metricsPorts = [freePort(), freePort()]
+      metricsPorts = Array.from({ length: balancer.bridges }, freePort)
       const own = metricsPorts.map((metricsPort) => ({ metrics_listen: `127.0.0.1:${metricsPort}` }))
       nodes = await startNodes(settings, own)
       port = freePort()
@@ -114,13 +117,12 @@ for (const balancer of [haproxy, nginx]) {
         'http://x\\v1\\__metrics__',
       ]
 
+      // A lone bridge refuses by itself. Caddy answers whoever asks for another host with nothing.
+      const refusals = balancer.bridges === 2 ? [400, 404] : [200, 307, 400, 404]
+
       for (const path of paths) {
         const { status, text } = await askTls(port, site.certificates.caPem, `GET ${path} HTTP/1.1`)
-        expect([path, [400, 404].includes(status), text.includes('sync_bridge_')]).toEqual([
-          path,
-          true,
-          false,
-        ])
+        expect([path, refusals.includes(status), text.includes('sync_bridge_')]).toEqual([path, true, false])
       }
       const scraped = await fetch(`http://127.0.0.1:${metricsPorts[0]}/__metrics__`)
       expect(await scraped.text()).toContain('sync_bridge_requests_total')
@@ -129,12 +131,13 @@ for (const balancer of [haproxy, nginx]) {
     })
 
     it('refuse in the form that clients understand', async () => {
-      const cases = [
+      const cases: [string, number, number][] = [
         ['FOO /v1/', 405, 115],
         ['PATCH /v1/', 405, 115],
-        ['GET /v1\\', 400, 109],
-        ['GET /v1/__metrics__', 404, 111],
-      ] as const
+      ]
+      // The files for one bridge leave these to it.
+      if (balancer.bridges === 2) cases.push(['GET /v1\\', 400, 109], ['GET /v1/__metrics__', 404, 111])
+
       for (const [start, status, errno] of cases) {
         const answer = await askTls(port, site.certificates.caPem, `${start} HTTP/1.1`)
         expect([start, answer.status]).toEqual([start, status])
@@ -150,56 +153,65 @@ for (const balancer of [haproxy, nginx]) {
       for (let turn = 0; turn < 4; turn++) expect((await client.ask('GET', '?_limit=1')).status).toBe(200)
     })
 
-    it('lose requests under way when one is killed, and no others', async () => {
-      const clients = Array.from(
-        { length: 8 },
-        (_, index) => new Client(origin, nodes.sandbox.addUser(`loaded ${index}`), site.certificates.caPem),
-      )
-      const load = startLoad(clients)
-      await eventually(
-        'both are in use',
-        () => load.requests() > 60 && answeredBy(nodes).every((n) => n > 10),
-      )
+    // nginx makes nothing wait for a bridge that is started again.
+    const losesLittle = balancer === nginxOfOne ? () => {} : it
+    losesLittle(
+      'lose requests under way when one is killed, and no others',
+      async () => {
+        const clients = Array.from(
+          { length: 8 },
+          (_, index) => new Client(origin, nodes.sandbox.addUser(`loaded ${index}`), site.certificates.caPem),
+        )
+        const load = startLoad(clients)
+        const areInUse = () => answeredBy(nodes).every((count) => count > 10)
+        await eventually('all are in use', () => load.requests() > 60 && areInUse())
 
-      nodes.nodes[0]!.signal('SIGKILL')
-      await nodes.nodes[0]!.exited
-      const goneAtMs = performance.now()
-      const before = load.requests()
-      await eventually('the other goes on', () => load.requests() > before + 100)
-      await nodes.restart(0)
-      await eventually('both are in use again', () => answeredBy(nodes).every((count) => count > 10))
-      const { failures, failedFromMs, requests } = await load.stop()
+        nodes.nodes[0]!.signal('SIGKILL')
+        await nodes.nodes[0]!.exited
+        const goneAtMs = performance.now()
+        const before = load.requests()
+        if (balancer.bridges === 2)
+          await eventually('the other goes on', () => load.requests() > before + 100)
+        await nodes.restart(0)
+        await eventually('all are in use again', areInUse)
+        const { failures, failedFromMs, requests } = await load.stop()
 
-      expect(requests).toBeGreaterThan(160)
-      // Each client has one request under way. nginx finds out by what fails, ten times.
-      expect(failures.length).toBeLessThanOrEqual(clients.length + (balancer === nginx ? 10 : 0))
-      if (balancer === haproxy) expect(failedFromMs.filter((ms) => ms > goneAtMs)).toEqual([])
-    }, 300_000)
+        expect(requests).toBeGreaterThan(60)
+        // Each client has one request under way. nginx finds out by what fails, ten times.
+        expect(failures.length).toBeLessThanOrEqual(clients.length + (balancer === nginx ? 10 : 0))
+        if (balancer !== nginx) expect(failedFromMs.filter((ms) => ms > goneAtMs)).toEqual([])
+      },
+      300_000,
+    )
 
     it('never make a short list look complete', async () => {
       const user = nodes.sandbox.addUser('alice')
       nodes.sandbox.seed(user, 'tabs', 20_000, { payloadBytes: 1000 })
       const answer = await client.ask('GET', '')
       const reader = answer.body!.getReader()
-      await reader.read()
+      const decoder = new TextDecoder()
+      let text = decoder.decode((await reader.read()).value)
 
       for (const node of nodes.nodes) node.signal('SIGKILL')
       const rest = (async () => {
-        while (!(await reader.read()).done);
+        for (let piece; !(piece = await reader.read()).done;) text += decoder.decode(piece.value)
+        // Caddy before 2.7.6 ends what breaks off as if it were all, which only its JSON tells.
+        if (balancer === caddy) JSON.parse(text)
       })()
 
       await expect(rest).rejects.toThrow()
+      await Promise.all(nodes.nodes.map((node) => node.exited))
     })
 
     it('are missed in the form that clients understand', async () => {
       for (const node of nodes.nodes) node.signal('SIGKILL')
       await Promise.all(nodes.nodes.map((node) => node.exited))
 
-      const answers = [
-        await client.ask('PUT', '/x', { data: { payload: 'x' } }),
-        await client.ask('GET', '/x'),
-        await client.ask('GET', ''),
-      ]
+      const answers = await Promise.all([
+        client.ask('PUT', '/x', { data: { payload: 'x' } }),
+        client.ask('GET', '/x'),
+        client.ask('GET', ''),
+      ])
 
       for (const answer of answers) {
         expect(answer.status).toBe(503)
@@ -208,6 +220,108 @@ for (const balancer of [haproxy, nginx]) {
         expect(answer.headers.get('Access-Control-Allow-Origin')).toBe('*')
       }
     })
+  })
+}
+
+for (const balancer of [nginxOfOne, caddy]) {
+  describe(`a bridge behind ${balancer.name}, for browsers`, () => {
+    let nodes: Nodes
+    let program: Program
+    let curl: (path: string, ...options: string[]) => Promise<string>
+
+    beforeAll(async () => {
+      nodes = await startNodes({ ...settings, explorer_enabled: 'true' }, [{}])
+      const port = freePort()
+      program = await balancer.start({ ...site, port, nodes: nodes.ports })
+      curl = (path, ...options) =>
+        runProgram([
+          'curl',
+          '-si',
+          '--compressed',
+          '--cacert',
+          site.certificates.caPath,
+          ...options,
+          `https://127.0.0.1:${port}${path}`,
+        ])
+    })
+
+    afterAll(async () => {
+      await program.stop()
+      await nodes[Symbol.asyncDispose]()
+    })
+
+    it.each(['/v1/docs', '/v1/docs/swagger-ui-bundle.js', '/v1/explore', '/v1/__api__'])(
+      'sends %s compressed over HTTP/2',
+      async (path) => {
+        expect(await curl(path)).toMatch(/^HTTP\/2 200[^]*\ncontent-encoding: \w+\r\n/i)
+      },
+    )
+
+    it('sends records over HTTP/2 as they are, with the request id of the client', async () => {
+      const user = nodes.sandbox.addUser('bob')
+      nodes.sandbox.seed(user, 'tabs', 100)
+      const headers = [
+        `Authorization: Bearer ${user.bearerToken()}`,
+        `X-KeyID: ${user.keyId}`,
+        'X-Request-Id: mine',
+      ]
+
+      const answer = await curl(
+        `/v1/buckets/${user.clientState}/collections/tabs/records`,
+        ...headers.flatMap((header) => ['--header', header]),
+      )
+
+      expect(answer).toMatch(/^HTTP\/2 200/)
+      expect(answer).not.toMatch(/^content-encoding/im)
+      expect(answer).toMatch(/^etag: "\d+"\r$/im)
+      expect(answer).toMatch(/^x-request-id: mine\r$/im)
+    })
+  })
+}
+
+for (const balancer of [haproxy, nginx, nginxOfOne, caddy]) {
+  describe(`a user whose storage hangs, behind ${balancer.name}`, () => {
+    it('takes nothing from another user of the same node', async () => {
+      await using stack = new AsyncDisposableStack()
+      const nodes = stack.use(
+        await startNodes(
+          settings,
+          Array.from({ length: balancer.bridges }, () => ({})),
+        ),
+      )
+      const storage = await startFaultProxy({ target: nodes.sandbox.storageUrl })
+      stack.defer(() => storage.stop())
+      storage.plan(({ path }) => (path.includes('/storage/history/') ? { kind: 'hang' } : null))
+      nodes.sandbox.switches.nodeUrl = storage.url
+      const port = freePort()
+      stack.use(await balancer.start({ ...site, port, nodes: nodes.ports }))
+      const [hung, bystander] = ['hung', 'bystander'].map((name) => {
+        const user = nodes.sandbox.addUser(name)
+        return { user, client: new Client(`https://127.0.0.1:${port}`, user, site.certificates.caPem) }
+      }) as [{ user: SandboxUser; client: Client }, { client: Client }]
+      const history = `/v1/buckets/${hung.user.clientState}/collections/history/records/x`
+      const asking = Array.from({ length: 100 * balancer.bridges }, () =>
+        hung.client.send('GET', history).catch(String),
+      )
+      const isHanging = ({ path, isOver }: ProxiedRequest) => path.includes('/storage/history/') && !isOver
+      const hanging = () => storage.requests.filter(isHanging).length
+      await eventually('it has all calls that it gets', async () => {
+        const before = hanging()
+        await Bun.sleep(100)
+        return before > 4 && hanging() === before
+      })
+
+      const statuses: number[] = []
+      for (let turn = 0; turn < 20; turn++) statuses.push((await bystander.client.ask('GET', '')).status)
+      const stillHanging = hanging()
+
+      expect(statuses).toEqual(Array(20).fill(200))
+      // The bystander did not have to wait for the end of a call that hangs.
+      expect(stillHanging).toBeGreaterThan(4)
+      storage.plan(() => null)
+      storage.release()
+      await Promise.all(asking)
+    }, 120_000)
   })
 }
 
@@ -264,7 +378,7 @@ function startBroken(name: string, received: string[]) {
   })
 }
 
-for (const balancer of [haproxy, nginx]) {
+for (const balancer of [haproxy, nginx, nginxOfOne, caddy]) {
   describe(`bridges that go away in the middle of an answer, behind ${balancer.name}`, () => {
     async function outcomeOf(method: string): Promise<{ status: number; received: string[] }> {
       await using stack = new AsyncDisposableStack()
@@ -282,12 +396,13 @@ for (const balancer of [haproxy, nginx]) {
       return { status, received }
     }
 
-    it('are both asked to read', async () => {
-      const { status, received } = await outcomeOf('GET')
+    if (balancer.bridges === 2)
+      it('are both asked to read', async () => {
+        const { status, received } = await outcomeOf('GET')
 
-      expect([502, 503]).toContain(status)
-      expect(new Set(received)).toEqual(new Set(['first GET', 'second GET']))
-    })
+        expect([502, 503]).toContain(status)
+        expect(new Set(received)).toEqual(new Set(['first GET', 'second GET']))
+      })
 
     it.each(['PUT', 'DELETE', 'POST'])('never see the same %s both', async (method) => {
       const { status, received } = await outcomeOf(method)

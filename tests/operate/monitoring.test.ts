@@ -220,6 +220,8 @@ describe('an alert', () => {
     ['SyncBridgeDefect', { happens: (metrics) => metrics.defect() }],
     ['SyncBridgePartialWrite', { happens: (metrics) => metrics.transaction('partial') }],
     ['SyncBridgeUnknownWrite', { happens: (metrics) => metrics.transaction('unknown') }],
+    ['SyncBridgeUnremoved', { happens: (metrics) => metrics.transaction('unremoved') }],
+    ['SyncBridgeListsBroken', { happens: (metrics) => times(9, () => metrics.listBroken()) }],
     ['SyncBridgeLogLost', { happens: (_, gauges) => void (gauges.lostLines = 1) }],
     [
       'SyncBridgeForeignCacheEntries',

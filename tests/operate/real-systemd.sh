@@ -1,16 +1,25 @@
 #!/bin/bash
-# Boots a small Debian under a real systemd and operates the service in it: install, start, crash, watchdog, reload, upgrade
-# under load, removal. Run as root: tests/operate/real-systemd.sh [FOLDER]
+# Boots a small Debian under a real systemd, twice. First it types the ten commands of docs/operate.md, with the network that
+# they need. Then it operates the service without a network: install, start, crash, watchdog, reload, upgrade under load,
+# removal. Run as root: tests/operate/real-systemd.sh [FOLDER]
 # FOLDER keeps the Debian between runs (dist/systemd-machine by default). The Debian package is built if there is none.
 set -eu
 cd "$(dirname "$0")/../.."
 folder=$(realpath -m "${1:-dist/systemd-machine}")
 root=$folder/root
-bun=$(readlink -f "$(command -v "${BUN:-bun}")")
+# The runner may be several words, "npx --yes bun@VERSION"; the machine gets the program that they start.
+bun=$(${BUN:-bun} -e 'process.stdout.write(process.execPath)') || {
+  echo "\"${BUN:-bun}\" can't be run: install Bun, or npm, which fetches it"
+  exit 1
+}
 
-for program in systemd-nspawn debootstrap; do
+[ "$(id -u)" = 0 ] || {
+  echo "This boots a system, for which it has to be root"
+  exit 1
+}
+for program in systemd-nspawn debootstrap slirp4netns; do
   command -v $program >/dev/null || {
-    echo "$program is missing: apt-get install systemd-container debootstrap"
+    echo "$program is missing: \"make test-tools\" installs it"
     exit 1
   }
 done
@@ -29,27 +38,52 @@ if [ -z "$package" ]; then
   package=$(ls dist/release/sync-bridge_*_amd64.deb)
 fi
 
+network=()
+cleanup() {
+  [ ${#network[@]} = 0 ] || kill "${network[@]}"
+  rm -rf "$results"
+}
 results=$(mktemp -d "$folder/results.XXXXXX")
-trap 'rm -rf "$results"' EXIT
-cat >"$results/trial.service" <<UNIT
+trap cleanup EXIT
+
+# boot SCRIPT OPTION…: a fresh machine runs this script of ours and goes off; fails unless all was as expected.
+boot() {
+  local script=$1
+  shift
+  cat >"$results/trial.service" <<UNIT
 [Unit]
 After=multi-user.target
 [Service]
 Type=oneshot
 TimeoutStartSec=600
-ExecStart=/bin/bash /project/tests/operate/real-systemd-inside.sh
+ExecStart=/bin/bash /project/tests/operate/$script
 StandardOutput=file:/results/output
 StandardError=file:/results/output
 ExecStopPost=/bin/systemctl --no-block poweroff
 UNIT
+  : >"$results/output"
+  systemd-nspawn --quiet --boot --directory="$root" --volatile=overlay "$@" --register=no --keep-unit \
+    --machine="sync-bridge-$$" --bind-ro="$PWD:/project" --bind-ro="$bun:/usr/local/bin/bun" \
+    --bind-ro="$(realpath "$package"):/release.deb" --bind="$results:/results" \
+    --bind-ro="$results/trial.service:/etc/systemd/system/trial.service" \
+    systemd.wants=trial.service >"$folder/boot.log" 2>&1 </dev/null &
+  local machine=$!
+  tail --pid=$machine -n +1 -f "$results/output"
+  wait $machine || true
+  grep -q '^all as expected$' "$results/output" || {
+    echo "Not all was as expected. The machine printed:"
+    tail -5 "$folder/boot.log"
+    exit 1
+  }
+}
 
-touch "$results/output"
-systemd-nspawn --quiet --boot --directory="$root" --volatile=overlay --private-network --register=no --keep-unit \
-  --machine="sync-bridge-$$" --bind-ro="$PWD:/project" --bind-ro="$bun:/usr/local/bin/bun" \
-  --bind-ro="$(realpath "$package"):/release.deb" --bind="$results:/results" \
-  --bind-ro="$results/trial.service:/etc/systemd/system/trial.service" \
-  systemd.wants=trial.service >"$folder/boot.log" 2>&1 </dev/null &
-machine=$!
-tail --pid=$machine -n +1 -f "$results/output"
-wait $machine || true
-grep -q '^all as expected$' "$results/output"
+# A network of its own, from which the world can be reached, but not this machine.
+unshare --net sleep infinity &
+network+=($!)
+slirp4netns --configure --disable-host-loopback "${network[0]}" tap0 >"$folder/network.log" 2>&1 &
+network+=($!)
+echo nameserver 10.0.2.3 >"$results/resolv.conf"
+boot one-machine-inside.sh --network-namespace-path="/proc/${network[0]}/ns/net" --resolv-conf=off \
+  --bind-ro="$results/resolv.conf:/etc/resolv.conf"
+
+boot real-systemd-inside.sh --private-network

@@ -1,6 +1,16 @@
 import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
-import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import {
+  appendFileSync,
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  writeFileSync,
+} from 'node:fs'
+import { dirname, join } from 'node:path'
+
+import { Glob } from 'bun'
 
 import { release } from '../../.ci/release.ts'
 import { freePort } from '../support/free-port.ts'
@@ -30,8 +40,8 @@ beforeAll(() => make(releaseFolder), 60_000)
 afterAll(() => folder[Symbol.dispose]())
 
 // Without compression, which would cost a minute and is no code of ours.
-function make(path: string): Promise<void> {
-  return release({ folder: path, buildFlags, platforms: ['linux-x64'], compression: 'none' })
+function make(path: string, platform: 'linux-x64' | 'linux-arm64' = 'linux-x64'): Promise<void> {
+  return release({ folder: path, buildFlags, platforms: [platform], compression: 'none' })
 }
 
 describe('a release', () => {
@@ -78,41 +88,50 @@ describe('a release', () => {
 })
 
 interface ImageConfig {
+  architecture: string
   config: { User: string; Entrypoint: string[]; Cmd: string[]; Healthcheck: { Test: string[] } }
   rootfs: { diff_ids: string[] }
 }
 
-describe('the container image', () => {
-  const layout = folder.file('layout')
-  const root = folder.file('image')
+/** What is in an image, and the folder of its blobs, in folders beside it. */
+async function unpack(archive: string) {
+  const [layout, root] = [`${archive}.layout`, `${archive}.root`]
   const blob = (digest: string) => join(layout, 'blobs/sha256', digest.replace('sha256:', ''))
   const readJson = (path: string) => JSON.parse(readFileSync(path, 'utf8'))
-  let config: ImageConfig
+  for (const path of [layout, root]) mkdirSync(path)
+  await runProgram(['tar', '-xf', archive, '-C', layout])
+  const [{ digest, annotations }] = readJson(join(layout, 'index.json')).manifests
+  const { layers, config } = readJson(blob(digest))
+  for (const layer of layers) await runProgram(['tar', '-xf', blob(layer.digest), '-C', root])
+  const name: string = annotations['io.containerd.image.name']
+  return { layout, root, blob, name, config: readJson(blob(config.digest)) as ImageConfig }
+}
+
+describe('the container image', () => {
+  let image: Awaited<ReturnType<typeof unpack>>
 
   beforeAll(async () => {
-    for (const path of [layout, root]) mkdirSync(path)
-    await runProgram(['tar', '-xf', join(releaseFolder, imageFile), '-C', layout])
-    const [manifest] = readJson(join(layout, 'index.json')).manifests
-    const { layers, config: described } = readJson(blob(manifest.digest))
-    config = readJson(blob(described.digest))
-    for (const { digest } of layers) await runProgram(['tar', '-xf', blob(digest), '-C', root])
+    image = await unpack(join(releaseFolder, imageFile))
   })
 
   it('is named by digests that hold', async () => {
-    for (const digest of readdirSync(join(layout, 'blobs/sha256'))) {
-      const [sum] = (await runProgram(['sha256sum', blob(digest)])).split(' ')
+    for (const digest of readdirSync(join(image.layout, 'blobs/sha256'))) {
+      const [sum] = (await runProgram(['sha256sum', image.blob(digest)])).split(' ')
       expect(sum).toBe(digest)
     }
-    expect(config.rootfs.diff_ids).toHaveLength(2)
+    expect(image.config.rootfs.diff_ids).toHaveLength(2)
+    expect(image.name).toBe(`localhost/sync-bridge:${product.version}`)
   })
 
   it('runs as nobody in particular, and says how its health is asked', () => {
-    expect(config.config.User).toBe('65532:65532')
-    expect(config.config.Entrypoint).toEqual(['/usr/bin/sync-bridge'])
-    expect(config.config.Healthcheck.Test.slice(0, 3)).toEqual(['CMD', '/usr/bin/sync-bridge', 'healthcheck'])
+    const { User, Entrypoint, Healthcheck } = image.config.config
+    expect(User).toBe('65532:65532')
+    expect(Entrypoint).toEqual(['/usr/bin/sync-bridge'])
+    expect(Healthcheck.Test.slice(0, 3)).toEqual(['CMD', '/usr/bin/sync-bridge', 'healthcheck'])
   })
 
   it('holds all that the executable needs', async () => {
+    const { root, config } = image
     const port = freePort()
     const inside = (...command: string[]): [string, ...string[]] => [
       'unshare',
@@ -144,6 +163,40 @@ describe('the container image', () => {
 
     expect(await runProgram(inside(program!, ...asked))).toBe('')
     expect(service.output()).toContain('"listening"')
+  })
+})
+
+const hasArm = Bun.which('qemu-aarch64-static') !== null && existsSync('/usr/aarch64-linux-gnu/lib')
+
+describe.skipIf(!hasArm)('a release for arm64', () => {
+  const own = folder.file('arm64')
+
+  beforeAll(() => make(own, 'linux-arm64'), 60_000)
+
+  it('has an image whose sandbox answers on such a processor', async () => {
+    const { root, config } = await unpack(join(own, imageFile.replace('amd64', 'arm64')))
+    const port = freePort()
+    const emulator = ['qemu-aarch64-static', '-L', root] as const
+    const isReady = async () => (await fetch(`http://127.0.0.1:${port}/v1/`)).ok
+
+    await using sandbox = await startProgram(
+      [...emulator, join(root, 'usr/bin/sync-bridge'), 'sandbox', '--port', String(port)],
+      isReady,
+    )
+
+    const [, account] = /^ *\. (\S+)$/m.exec(sandbox.output())!
+    const path = '$BRIDGE_URL/v1/buckets/$BUCKET/collections/bookmarks/records?_limit=2'
+    const headers = '-H "Authorization: Bearer $BEARER_TOKEN" -H "X-KeyID: $KEY_ID"'
+    const read = await runProgram(['sh', '-c', `. ${account}; curl -sS ${headers} "${path}"`])
+
+    expect(config.architecture).toBe('arm64')
+    expect(JSON.parse(read).data).toHaveLength(2)
+  }, 60_000)
+
+  it('has a Debian package', async () => {
+    const fields = await runProgram(['dpkg-deb', '--field', join(own, packageFile.replace('amd64', 'arm64'))])
+
+    expect(fields).toContain(`Package: sync-bridge\nVersion: ${product.version}\nArchitecture: arm64\n`)
   })
 })
 
@@ -190,6 +243,8 @@ describe('the Debian package', () => {
     for (const file of [
       'usr/share/man/man1/sync-bridge.1.gz',
       'usr/share/bash-completion/completions/sync-bridge',
+      'usr/share/zsh/vendor-completions/_sync-bridge',
+      'usr/share/fish/vendor_completions.d/sync-bridge.fish',
       'usr/share/doc/sync-bridge/changelog.gz',
       'usr/share/doc/sync-bridge/copyright',
       'usr/share/doc/sync-bridge/LICENSES.txt',
@@ -198,6 +253,34 @@ describe('the Debian package', () => {
     ]) {
       expect(listed).toContain(` ./${file}\n`)
     }
+  })
+
+  it('brings all guides and examples, and their links lead to them', async () => {
+    const extracted = folder.file('extracted')
+    await runProgram(['dpkg-deb', '--extract', join(releaseFolder, packageFile), extracted])
+    const documents = join(extracted, 'usr/share/doc/sync-bridge')
+    const names = [...new Glob('**/*').scanSync(documents)]
+    const links = names
+      .filter((name) => name.endsWith('.md'))
+      .flatMap((name) =>
+        [...readFileSync(join(documents, name), 'utf8').matchAll(/\]\(([^)#:]+)(#[^)]*)?\)/g)].map(
+          ([, target]) => join(dirname(name), target!),
+        ),
+      )
+
+    for (const guide of ['README', 'connect', 'clients', 'operate', 'promises'])
+      expect(names).toContain(`${guide}.md`)
+    for (const example of [
+      'Caddyfile',
+      'nginx.conf',
+      'haproxy.cfg',
+      'alerts.yml',
+      'grafana-dashboard.json',
+      'backup.ts',
+    ])
+      expect(names).toContain(`examples/${example}`)
+    expect(links.length).toBeGreaterThan(20)
+    expect(links.filter((link) => !existsSync(join(documents, link)))).toEqual([])
   })
 
   it('belongs to nobody but root and says what it is', async () => {
@@ -219,6 +302,9 @@ describe('the Debian package', () => {
       '\nExecStart=/usr/bin/sync-bridge serve --config /etc/sync-bridge/sync-bridge.ini\n',
     )
     expect(await runProgram(['dpkg', `--root=${root}`, '--verify', 'sync-bridge'])).toBe('')
+    appendFileSync(join(root, 'lib/systemd/system/sync-bridge.service'), '# mine\n')
+    const changed = await runProgram(['dpkg', `--root=${root}`, '--verify', 'sync-bridge'])
+    expect(changed).toContain('??5?????? ')
 
     await dpkg('--remove', 'sync-bridge')
     expect(existsSync(executable)).toBe(false)
@@ -227,7 +313,7 @@ describe('the Debian package', () => {
 
   it('brings settings to begin with, which lack only what nobody else can know', async () => {
     await dpkg('--install', join(releaseFolder, packageFile))
-    const example = join(root, 'usr/share/doc/sync-bridge/examples/sync-bridge.ini')
+    const example = join(root, 'usr/share/sync-bridge/sync-bridge.ini')
 
     const told = await runProgram([join(root, 'usr/bin/sync-bridge'), 'check', '--config', example]).catch(
       String,

@@ -1,0 +1,133 @@
+import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
+import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+
+import { YAML } from 'bun'
+import { findPython } from '../clients/python.ts'
+import { runProgram, temporaryFolder } from '../support/processes.ts'
+import { executablePath } from '../system/process.ts'
+
+const examples = join(import.meta.dir, '../../docs/examples')
+const { version } = JSON.parse(readFileSync(join(import.meta.dir, '../../package.json'), 'utf8'))
+const image = `localhost/sync-bridge:${version}`
+const folder = temporaryFolder()
+
+/** A Python that has this package, which brings the schemas that it checks by. */
+async function pythonWith(requirement: string): Promise<string> {
+  const python = await findPython(requirement)
+  if ('reason' in python) throw new Error(python.reason)
+  return python.path
+}
+
+/** What a container with this secret would tell of its settings. */
+function check(args: string[], environment: Record<string, string>): Promise<string> {
+  return runProgram([executablePath, 'check', '--offline', ...args], {
+    environment: { ...environment, CREDENTIALS_DIRECTORY: folder.path },
+  })
+}
+
+beforeAll(() => writeFileSync(folder.file('cache_hmac_secret'), 'ab'.repeat(32), { mode: 0o600 }))
+
+afterAll(() => folder[Symbol.dispose]())
+
+describe('compose.yaml', () => {
+  const text = readFileSync(join(examples, 'compose.yaml'), 'utf8')
+  const { services } = YAML.parse(text) as {
+    services: Record<string, { image: string; environment: Record<string, string> }>
+  }
+
+  it('is what the specification of Compose wants', async () => {
+    const python = await pythonWith('check-jsonschema==0.39.0')
+    const schema = ['--builtin-schema', 'vendor.compose-spec']
+
+    const said = await runProgram([
+      python,
+      '-m',
+      'check_jsonschema',
+      ...schema,
+      join(examples, 'compose.yaml'),
+    ])
+
+    expect(said).toContain('validation done')
+  }, 120_000)
+
+  it('starts the image of this release with settings that are valid', async () => {
+    const given: Record<string, string> = {
+      HOST: 'sync.example.org',
+      TOKEN_SERVER: 'https://token.example.org',
+    }
+    const settings = Object.entries(services.bridge!.environment).map(([name, value]) => [
+      name,
+      value.replaceAll(/\$\{(\w+)(:[^}]*)?\}/g, (_, variable) => given[variable] ?? ''),
+    ])
+
+    const said = await check([], Object.fromEntries(settings))
+
+    expect(services.bridge!.image).toBe(image)
+    expect(said).toContain('the settings are valid')
+    expect(said).not.toContain('warning')
+  })
+
+  it('names every variable that it wants', () => {
+    const [introduction] = text.split('\nservices:')
+    const wanted = [...text.matchAll(/\$\{(\w+)/g)].map(([, name]) => name!)
+
+    expect(wanted.filter((name) => !introduction!.includes(`#   ${name}=`))).toEqual([])
+  })
+
+  it('has a storage beside the bridge, for which Caddy has a file', async () => {
+    const site = folder.file('site.d')
+    mkdirSync(site)
+    copyFileSync(join(examples, 'syncstorage.caddy'), join(site, 'syncstorage.caddy'))
+    copyFileSync(join(examples, 'Caddyfile'), folder.file('Caddyfile'))
+
+    const adapted = await runProgram([
+      'caddy',
+      'adapt',
+      '--adapter',
+      'caddyfile',
+      '--config',
+      folder.file('Caddyfile'),
+    ])
+
+    expect(adapted).toContain('"dial":"storage:8000"')
+    expect(services.storage!.environment).toHaveProperty('SYNC_TOKENSERVER__INIT_NODE_URL', 'https://${HOST}')
+  })
+})
+
+describe('kubernetes.yaml', () => {
+  const text = readFileSync(join(examples, 'kubernetes.yaml'), 'utf8')
+
+  it.each(['1.27.0', '1.37.0'])(
+    'is what Kubernetes %s wants',
+    async (kubernetes) => {
+      const python = await pythonWith('kubernetes-validate==1.37.0')
+      const options = ['--strict', '--kubernetes-version', kubernetes]
+
+      const said = await runProgram([
+        python,
+        '-m',
+        'kubernetes_validate',
+        ...options,
+        join(examples, 'kubernetes.yaml'),
+      ])
+
+      expect(said.match(/ passed for resource /g)).toHaveLength(5)
+    },
+    120_000,
+  )
+
+  it('starts the image of this release with settings that are valid', async () => {
+    const [settings, deployment] = YAML.parse(text) as [
+      { data: Record<string, string> },
+      { spec: { template: { spec: { containers: { image: string }[] } } } },
+    ]
+    writeFileSync(folder.file('sync-bridge.ini'), settings.data['sync-bridge.ini']!)
+
+    const said = await check(['--config', folder.file('sync-bridge.ini')], {})
+
+    expect(deployment.spec.template.spec.containers.map((container) => container.image)).toEqual([image])
+    expect(said).toContain('the settings are valid')
+    expect(said).not.toContain('warning')
+  })
+})

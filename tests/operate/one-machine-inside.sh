@@ -1,0 +1,29 @@
+#!/bin/bash
+# What real-systemd.sh runs inside the first machine: the ten commands of docs/operate.md, as they stand but for the two lines
+# that are everybody's own.
+set -u
+cd /root || exit 1
+
+# The token server, which the machine of an operator finds elsewhere.
+systemd-run -q --unit=upstream /project/dist/sync-bridge sandbox --upstream-only --token-port 9001 --storage-port 9002
+for _ in $(seq 80); do journalctl -q -u upstream --grep TOKEN_SERVER_URL >/dev/null && break; sleep 0.1; done
+# As every Debian that is installed on a machine has it, with a name for clients.
+echo 127.0.0.1 localhost sync.localhost >/etc/hosts
+cp /release.deb sync-bridge_0_amd64.deb
+sed -n '/^## One machine/,/^## /{/^```sh/,/^```/{/^```/!p}}' /project/docs/operate.md |
+  sed -e 's/^HOST=.*/HOST=sync.localhost/' -e 's|^TOKEN_SERVER=.*|TOKEN_SERVER=http://127.0.0.1:9001|' >commands
+cat commands
+
+SECONDS=0
+# curl believes Caddy's own authority, and nobody is there to answer a question.
+CURL_CA_BUNDLE=/var/lib/caddy/.local/share/caddy/pki/authorities/local/root.crt \
+  bash -e -o pipefail commands </dev/null >said 2>&1
+code=$?
+tail -25 said
+if [ $code = 0 ] && [ $SECONDS -lt 600 ] && grep -q '^HTTP/2 200' said && grep -q '"url":"https://sync.localhost/v1"' said; then
+  echo "ok: ten commands, and it answers over HTTP/2 and TLS, in $SECONDS s"
+  echo 'all as expected'
+else
+  echo "NOT OK: the ten commands ended with $code after $SECONDS s"
+  journalctl -q -o cat -u caddy -u sync-bridge | tail -20
+fi

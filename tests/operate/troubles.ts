@@ -1,0 +1,218 @@
+import { chmodSync, copyFileSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+
+import { makeCertificates } from '../support/certificates.ts'
+import { startFaultProxy } from '../support/fault-proxy.ts'
+import { leash } from '../support/leash.ts'
+import { temporaryFolder } from '../support/processes.ts'
+import { startSandbox } from '../support/sandbox.ts'
+import { executablePath, iniText, makeFolder, serve, start } from '../system/process.ts'
+
+import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
+import type { FaultProxy, Plan } from '../support/fault-proxy.ts'
+import type { Sandbox } from '../support/sandbox.ts'
+
+export type Bridge = Awaited<ReturnType<typeof serve>>
+type Settings = Record<string, string>
+
+/** A token server and a storage that can be made to fail, and bridges over them. All that is returned is text for people to read. */
+export interface Troubles extends AsyncDisposable {
+  sandbox: Sandbox
+  tokens: FaultProxy
+  storage: FaultProxy
+  newUser(): SandboxUser
+  /** What a bridge prints and answers while something is done to it, until it logs this event if one is named. */
+  seen(settings: Settings, act: (bridge: Bridge) => Promise<unknown>, event?: string): Promise<string>
+  /** The same while a user reads a collection, or somebody reads this path. */
+  seenByReader(settings?: Settings, path?: string, init?: RequestInit): Promise<string>
+  /** What a command prints with these settings, and its exit code. */
+  run(args: string[], settings?: Settings, asOrdinaryUser?: boolean): Promise<string>
+}
+
+/** Bridges give up soon, and three collections may be written to. */
+export async function startTroubles(): Promise<Troubles> {
+  const sandbox = await startSandbox()
+  const tokens = await startFaultProxy({ target: sandbox.tokenServerUrl })
+  const storage = await startFaultProxy({ target: sandbox.storageUrl })
+  sandbox.switches.nodeUrl = storage.url
+  const timeouts = { upstream_timeout_seconds: '1', request_timeout_seconds: '3' }
+  const writable = ['tabs', 'forms'].flatMap((name) => [
+    `record_${name}_put_enabled`,
+    `record_${name}_delete_enabled`,
+  ])
+  const usual = {
+    token_server_url: tokens.url,
+    ...timeouts,
+    ...Object.fromEntries(writable.map((name) => [name, 'true'])),
+  }
+  let users = 0
+  const newUser = () => sandbox.addUser(`user ${(users += 1)}`)
+  const seen: Troubles['seen'] = async (settings, act, event) => {
+    const bridge = await serve({ ...usual, ...settings })
+    const answers = await act(bridge)
+    if (event) await bridge.line(new RegExp(`"event":"${event}"`))
+    return [answers, await endOf(bridge)].flat().join('\n')
+  }
+  return {
+    sandbox,
+    tokens,
+    storage,
+    newUser,
+    seen,
+    seenByReader: (settings = {}, path, init) =>
+      seen(settings, (bridge) => {
+        const user = newUser()
+        return ask(bridge, path ?? records(user), path ? null : user, init)
+      }),
+    async run(args, settings = {}, asOrdinaryUser = false) {
+      const cwd = makeFolder({ 'bridge.ini': iniText({ token_server_url: tokens.url, ...settings }) })
+      if (asOrdinaryUser) chmodSync(join(cwd, 'bridge.ini'), 0o000)
+      const command = start([...args, '--config', 'bridge.ini'], { cwd, asOrdinaryUser })
+      const code = await command.exited
+      return `${command.lines.join('\n')}${command.errors()}exit code ${code}`
+    },
+    async [Symbol.asyncDispose]() {
+      await Promise.all([sandbox.stop(), tokens.stop(), storage.stop()])
+    },
+  }
+}
+
+/** All that a bridge has printed, which is ended. */
+async function endOf(bridge: Bridge): Promise<string> {
+  bridge.signal('SIGKILL')
+  await bridge.exited
+  return [...bridge.lines, bridge.errors()].join('\n')
+}
+
+export const records = (user: SandboxUser) => `/v1/buckets/${user.clientState}/collections/tabs/records`
+
+export const put = (payload = 'x') => ({ method: 'PUT', body: JSON.stringify({ data: { payload } }) })
+
+/** An answer as an operator sees it: status, number of the error, Next-Page and body. */
+export async function ask(
+  bridge: Bridge,
+  path: string,
+  user: SandboxUser | null,
+  init: RequestInit = {},
+): Promise<string> {
+  const answer = await fetch(bridge.url + path, {
+    ...init,
+    headers: {
+      ...(user && { Authorization: `Bearer ${user.bearerToken()}`, 'X-KeyID': user.keyId }),
+      'Content-Type': 'application/json',
+      ...(init.headers as Record<string, string>),
+    },
+  })
+  const text = await answer.text().catch(String)
+  const errno = /"errno":(\d+)/.exec(text)?.[1]
+  return `${answer.status}, errno ${errno}, Next-Page: ${answer.headers.get('Next-Page')}, ${text}`
+}
+
+/** One sub-request of a batch. */
+export const write = (collection: string, id = 'old', method = 'PUT') => ({
+  method,
+  path: `/buckets/BUCKET/collections/${collection}/records/${id}`,
+  body: { data: { payload: 'after' } },
+})
+
+/** What is seen of a batch whose calls of the storage go through this plan; "old" is in both collections. */
+export async function seenOfBatch(requests: object[], plan: Plan, event: string): Promise<string> {
+  await using own = await startTroubles()
+  const user = own.newUser()
+  for (const name of ['tabs', 'forms']) own.sandbox.write(user, name, [{ id: 'old', payload: 'before' }])
+  const act = async (bridge: Bridge) => {
+    await ask(bridge, records(user), user)
+    own.storage.plan(plan)
+    const body = JSON.stringify({ requests }).replaceAll('BUCKET', user.clientState)
+    return ask(bridge, '/v1/batch', user, { method: 'POST', body })
+  }
+  return await own.seen({}, act, event)
+}
+
+/** What `check` says of a token server with a certificate of an authority of its own, for this name. */
+export async function checkTls({ run }: Troubles, name: string, isTrusted: boolean): Promise<string> {
+  using folder = temporaryFolder()
+  const { caPath, certificatePath, keyPath } = await makeCertificates(folder.path, name)
+  const tls = { cert: readFileSync(certificatePath, 'utf8'), key: readFileSync(keyPath, 'utf8') }
+  await using server = Bun.serve({ hostname: '127.0.0.1', port: 0, tls, fetch: () => new Response() })
+  return await run(['check'], {
+    token_server_url: `https://127.0.0.1:${server.port}`,
+    ...(isTrusted && { certificate_ca_bundle: caPath }),
+  })
+}
+
+/** What a service logs at this signal when its file says something else, or its executable is none any more. */
+export async function seenAfterChange(
+  signal: NodeJS.Signals,
+  event: string,
+  change: Settings | 'executable',
+): Promise<string> {
+  const cwd = makeFolder()
+  const executable = join(cwd, 'sync-bridge')
+  copyFileSync(executablePath, executable)
+  const settings = { token_server_url: 'http://127.0.0.1:1' }
+  const bridge = await serve(settings, { cwd, executable })
+  if (change === 'executable') {
+    writeFileSync(`${executable}.new`, '#!/bin/sh\nexit 3\n', { mode: 0o755 })
+    renameSync(`${executable}.new`, executable)
+  } else writeFileSync(join(cwd, 'bridge.ini'), iniText({ ...settings, ...change }))
+  bridge.signal(signal)
+  await bridge.line(new RegExp(`"event":"${event}"`))
+  return endOf(bridge)
+}
+
+/** What is seen when one of two workers gets this signal. */
+export function seenOfWorker({ seen }: Troubles, signal: NodeJS.Signals, event: string): Promise<string> {
+  const strike = async ({ pid }: Bridge) => {
+    const [worker] = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ')
+    process.kill(Number(worker), signal)
+  }
+  return seen({ workers: '2', worker_timeout_seconds: '1' }, strike, event)
+}
+
+/** What is seen when more is asked than a late process admits, while others keep it busy. */
+export function seenWhenLate({ seen, storage, newUser }: Troubles): Promise<string> {
+  const settings = {
+    max_event_loop_lag_ms: '1',
+    // Hardly more than the least that a late event loop leaves.
+    max_concurrent_requests: '90',
+    max_concurrent_requests_per_user: '0',
+  }
+  const flood = async (bridge: Bridge) => {
+    const { hostname, port } = new URL(bridge.url)
+    const users = [{ path: '/v1/', headers: {} }]
+    const plan = { hostname, port: Number(port), users, phases: [{ connections: 64, seconds: 30 }] }
+    const program = [process.execPath, join(import.meta.dir, '../system/flood.ts'), JSON.stringify(plan)]
+    await using busy = Bun.spawn(program)
+    storage.plan(() => ({ kind: 'delay', ms: 300 }))
+    const user = newUser()
+    const over = new AbortController()
+    const readers = Array.from({ length: 80 }, async () => {
+      while (!over.signal.aborted) await ask(bridge, `${records(user)}/a`, user)
+    })
+    await bridge.line(/"load shed","reason":"lag"/).finally(() => over.abort())
+    busy.kill()
+    await Promise.all(readers)
+  }
+  return seen(settings, flood)
+}
+
+/** What somebody reads who begins to read the log when more was printed than fits. */
+export async function seenBySlowReader(): Promise<string> {
+  const settings = { token_server_url: 'http://127.0.0.1:1', logging_level: 'debug' }
+  const cwd = makeFolder({ 'bridge.ini': iniText(settings) })
+  const reader = 'read -r first; echo "$first"; while [ ! -e enough ]; do sleep 0.1; done; exec cat'
+  const command = `exec ${executablePath} serve --config bridge.ini > >(${reader})`
+  const child = Bun.spawn([...leash('KILL'), 'bash', '-c', command], { cwd, stdout: 'pipe' })
+  const pieces = child.stdout.pipeThrough(new TextDecoderStream()).getReader()
+  let text = (await pieces.read()).value!
+  const url = /"url":"([^"]+)"/.exec(text)![1]!
+  const headers = { 'User-Agent': 'x'.repeat(250) }
+  for (let round = 0; round < 40; round += 1)
+    await Promise.all(Array.from({ length: 100 }, () => fetch(`${url}/v1/`, { headers })))
+  writeFileSync(join(cwd, 'enough'), '')
+  while (!text.includes('log lines dropped')) text += (await pieces.read()).value!
+  child.kill()
+  await child.exited
+  return text
+}
