@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
 import { cores, cpuMicroseconds, start } from './processes.ts'
 import type { Subject } from './subjects.ts'
@@ -12,18 +13,53 @@ export interface Run {
   latencies: number[]
   /** Answers that were no success, and connections that failed. */
   failures: number
+  /** Of the load generator, of the whole run. */
+  loadMicroseconds: number
 }
 
 export const percentiles = [1, 10, 25, 50, 75, 90, 95, 99, 99.9]
 
-// Each of these users has an access token of their own.
-const usersScript = (users: number) => `
+// An identity is a number: it begins the key id, and its digits choose five of so many groups of three bytes for the client
+// state, which thus need no encoding in Lua.
+const groups = Array.from({ length: 1000 }, () => randomBytes(3))
+const firstKeyId = 1_763_700_000
+let identitiesGiven = 0
+
+/** Requests of so many users in turn, or each of another one who has never asked before. */
+function usersScript(users: number | 'each'): string {
+  const list = (encoding: 'hex' | 'base64url') =>
+    groups.map((group) => `"${group.toString(encoding)}"`).join(',')
+  const first = identitiesGiven
+  // No run of seconds asks so often.
+  identitiesGiven += 10_000_000
+  return `
+local hex, base64 = {${list('hex')}}, {${list('base64url')}}
+local before, after
 local turn = 0
-request = function()
-  turn = (turn + 1) % ${users}
-  wrk.headers["Authorization"] = string.format("Bearer %064d", turn)
-  return wrk.format()
+local identity = function(number)
+  local state, key, rest = "", "", number
+  for _ = 1, 5 do
+    state, key, rest = state .. hex[rest % 1000 + 1], key .. base64[rest % 1000 + 1], math.floor(rest / 1000)
+  end
+  wrk.headers["Authorization"] = string.format("Bearer %064d", number)
+  wrk.headers["X-KeyID"] = string.format("%d-%sAA", ${firstKeyId} + number, key)
+  return before and (before .. state .. "00" .. after) or wrk.path
 end
+local known = {}
+init = function()
+  before, after = wrk.path:match("^(/v1/buckets/)%x+(/.*)$")
+  ${users === 'each' ? '' : `for number = 0, ${users} - 1 do known[number] = wrk.format(nil, identity(number)) end`}
+end
+request = function()
+  turn = turn + 1
+  return ${users === 'each' ? `wrk.format(nil, identity(${first} + turn))` : `known[turn % ${users}]`}
+end
+`
+}
+
+/** Waits before each request, so many ms in the mean, so that clients don't ask together. */
+const pauseScript = (ms: number) => `
+delay = function() return math.floor(math.random() * ${2 * ms} + 0.5) end
 `
 
 /** The script by which the load generator prints what it has seen as JSON. */
@@ -41,17 +77,20 @@ end
 export interface LoadOptions {
   connections: number
   seconds: number
-  /** The file with `loadScript`; for several users another one is written beside it. */
+  /** The file with `loadScript`; where more is needed another one is written beside it. */
   script: string
   core?: string
+  /** Each connection waits so many ms in the mean before it asks again. */
+  pauseMs?: number
 }
 
 /** As many requests as the subject answers, over so many connections at once. */
 export async function load(subject: Subject, options: LoadOptions): Promise<Run> {
-  const { seconds, script, core = cores.load } = options
+  const { seconds, script, core = cores.load, pauseMs } = options
   const { connections = options.connections, users } = subject
-  const usedScript = users === undefined ? script : `${script}.${users}`
-  if (users !== undefined) writeFileSync(usedScript, loadScript + usersScript(users))
+  const usedScript = `${script}.run`
+  const more = [users && usersScript(users), pauseMs && pauseScript(pauseMs)].filter(Boolean)
+  writeFileSync(usedScript, [loadScript, ...more].join(''))
   const headers = Object.entries(subject.headers).flatMap(([name, value]) => ['-H', `${name}: ${value}`])
   const cpuBefore = cpuMicroseconds(subject.pids)
   const wrk = start(
@@ -65,11 +104,13 @@ export async function load(subject: Subject, options: LoadOptions): Promise<Run>
     failures: number
     latencies: number[]
   }
+  await wrk.exited
   return {
     requests: summary.requests,
     requestsPerSecond: (summary.requests * 1e6) / summary.microseconds,
     cpuMicroseconds: (cpuMicroseconds(subject.pids) - cpuBefore) / summary.requests,
     latencies: summary.latencies,
     failures: summary.failures,
+    loadMicroseconds: Number(wrk.resourceUsage()!.cpuTime.total),
   }
 }

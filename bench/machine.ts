@@ -4,6 +4,7 @@ const packages: Record<string, string> = {
   wrk: 'wrk',
   nginx: 'nginx-light',
   curl: 'curl',
+  'redis-server': 'redis-server',
   taskset: 'util-linux',
 }
 

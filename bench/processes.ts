@@ -8,16 +8,20 @@ const started = new Set<Bun.Subprocess>()
 export interface StartOptions {
   core: string
   environment?: Record<string, string>
+  stdin?: 'ignore' | 'pipe'
   stdout?: 'ignore' | 'pipe'
   cwd?: string
 }
 
 /** Starts a command bound to a core; nothing of this environment reaches it but what is needed to find programs. */
-export function start(command: string[], { core, environment = {}, stdout = 'ignore', cwd }: StartOptions) {
+export function start(
+  command: string[],
+  { core, environment = {}, stdin = 'ignore', stdout = 'ignore', cwd }: StartOptions,
+) {
   const subprocess = Bun.spawn(['taskset', '-c', core, ...command], {
     env: { PATH: process.env.PATH ?? '', HOME: process.env.HOME ?? '', ...environment },
     cwd,
-    stdin: 'ignore',
+    stdin,
     stdout,
     stderr: 'ignore',
   })
@@ -53,6 +57,17 @@ export function cpuMicroseconds(pids: number[]): number {
     }
   }
   return nanoseconds / 1000
+}
+
+/** Time that all processors of the machine were busy so far, in microseconds. */
+export function busyMicroseconds(): number {
+  const [user, nice, system, , , irq, softIrq] = readFileSync('/proc/stat', 'utf8')
+    .split('\n')[0]!
+    .split(/ +/)
+    .slice(1)
+    .map(Number) as [number, number, number, number, number, number, number]
+  // In hundredths of a second.
+  return (user + nice + system + irq + softIrq) * 10_000
 }
 
 /** Resident memory in MB. */

@@ -1,6 +1,6 @@
 /**
- * Where a request and a start spend their instructions: the bridge beside its peers. It can be looked at while the machine
- * does other things. Needs perf. `run.ts` measures everything.
+ * Where a request spends its instructions: the bridge beside its peers. It can be looked at while the machine does other
+ * things. Needs perf. `run.ts` measures everything.
  *
  * Usage: bun bench/profile.ts [path of the executable]
  */
@@ -10,7 +10,7 @@ import { join, resolve } from 'node:path'
 import { loadScript } from './load.ts'
 import { measureProfiles } from './measurements/profile.ts'
 import { stopAll } from './processes.ts'
-import { profileTables } from './report.ts'
+import { profileTable } from './report.ts'
 import { writeSampleData } from './sample-data.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'sync-bridge-profile-'))
@@ -22,7 +22,7 @@ try {
   writeFileSync(script, loadScript)
   await writeSampleData(folder)
   const executable = resolve(process.argv[2] ?? 'dist/sync-bridge')
-  console.log(profileTables(await measureProfiles(executable, folder, script)))
+  console.log(profileTable(await measureProfiles(executable, folder, script)))
 } finally {
   await stopAll()
   rmSync(folder, { recursive: true })

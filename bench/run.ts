@@ -9,13 +9,16 @@ import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { buildBefore } from './before.ts'
+import { startFar } from './far.ts'
 import { loadScript } from './load.ts'
 import { describeMachine, installTools } from './machine.ts'
 import { measureBatch } from './measurements/batch.ts'
+import { crowds, measureDistance, measureSpread } from './measurements/distance.ts'
 import { measureDownloads, measureSlowReaders } from './measurements/download.ts'
 import { measureEndurance } from './measurements/endurance.ts'
 import { measureProfiles } from './measurements/profile.ts'
-import { measureStartUp } from './measurements/start-up.ts'
+import { measureRedis } from './measurements/redis.ts'
+import { measureRoundTrips } from './measurements/round-trips.ts'
 import { measureThroughput } from './measurements/throughput.ts'
 import { countLines, measureWays } from './measurements/ways.ts'
 import { measureWrites } from './measurements/writes.ts'
@@ -70,20 +73,15 @@ async function measure(): Promise<Results> {
   writeFileSync(script, loadScript)
   await writeSampleData(folder)
   const peer = (name: string) => compilePeer(name, join(folder, 'peers'))
-  const [passThrough, parseAndPrint, framework, stream, rewrite, straight, bare] = [
+  const [passThrough, parseAndPrint, framework, stream, rewrite, straight] = [
     await peer('pass-through'),
     await peer('parse-and-print'),
     await peer('framework'),
     await peer('stream'),
     await peer('rewrite'),
     await peer('straight'),
-    await peer('bare'),
   ]
   const upstream = await startUpstream(folder)
-
-  say('Start-up')
-  const started = { bare, framework, straight, bridge: executable }
-  const startUp = await measureStartUp(started, isQuick ? 1 : 5, folder)
 
   say('One record')
   // The compilers work for some hundred thousand requests.
@@ -101,10 +99,6 @@ async function measure(): Promise<Results> {
     { ...options, connections: 32 },
   )
   await stop(logging.process)
-  const single = await measureThroughput(
-    [passing, direct, bridge].map((server) => server.of('record')),
-    { ...options, warmUpSeconds: 1, connections: 1 },
-  )
   const users = await measureThroughput(
     [32, 128].flatMap((connections) =>
       [direct, bridge].map((server) => {
@@ -156,8 +150,28 @@ async function measure(): Promise<Results> {
   const writes = before === null ? [] : await measureWrites({ before, bridge: executable }, isQuick ? 1 : 5)
   const ways = await measureWays(folder)
 
+  say('At a distance')
+  const roundTrips = await measureRoundTrips(executable, folder, isQuick ? 3 : 7)
+  const far = await startFar(folder)
+  const distanceOptions = {
+    roundTrips: isQuick ? [50] : [20, 50, 100],
+    clients: isQuick ? [256] : [64, 256, 1000],
+    crowds,
+    rounds: isQuick ? 1 : 3,
+    seconds: isQuick ? 1 : 3,
+    warmUpSeconds: warmUp(8),
+    script,
+    folder,
+    peers: { passThrough, straight },
+  }
+  const distance = await measureDistance(executable, far, distanceOptions)
+  const spread = await measureSpread(executable, far, distanceOptions)
+
   say('Processes')
   const workers = await measureWorkers(script)
+
+  say('Redis')
+  const redis = await measureRedis(executable, upstream.origin, { connections: 32, seconds, script })
 
   say('Endurance')
   const enduring = await startBridge(executable, upstream.origin)
@@ -169,14 +183,11 @@ async function measure(): Promise<Results> {
   await stop(enduring.process)
 
   say('Where the instructions go')
-  const none = { requests: [], starts: [] }
-  const profiles = isQuick ? none : await measureProfiles(executable, folder, script)
+  const profiles = isQuick ? [] : await measureProfiles(executable, folder, script)
   const machine = await describeMachine(executable)
   return {
     machine,
-    startUp,
     record,
-    single,
     users,
     crowd,
     list,
@@ -184,9 +195,13 @@ async function measure(): Promise<Results> {
     slowReaders,
     batch,
     writes,
+    roundTrips,
+    distance,
+    spread,
     ways,
     lines: countLines(),
     workers,
+    redis,
     endurance,
     profiles,
   }

@@ -2,6 +2,7 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { cores, familyOf, freePort, start, untilAnswered } from './processes.ts'
 import { listSizes, recordId } from './sample-data.ts'
+import type { Certificates } from '../tests/support/certificates.ts'
 
 /** Something that is measured: where one resource is asked for, and the processes that answer. */
 export interface Subject {
@@ -12,8 +13,8 @@ export interface Subject {
   pids: number[]
   /** Loaded over so many connections, other than its neighbours. */
   connections?: number
-  /** Asked by so many users in turn. */
-  users?: number
+  /** Asked by so many users in turn, or each time by another one. */
+  users?: number | 'each'
 }
 
 export type Sample = 'record' | keyof typeof listSizes
@@ -38,6 +39,9 @@ const storagePaths: Record<Sample, string> = {
   list100k: '/1.5/1/storage/list100k?full=1&sort=newest',
 }
 
+/** Calls that the runtime makes at a time, as unit and image set it too. */
+const slots = { BUN_CONFIG_MAX_HTTP_REQUESTS: '1024' }
+
 /** A server under measurement, and its subjects by what is asked of it. */
 export interface Server {
   process: Bun.Subprocess
@@ -45,30 +49,48 @@ export interface Server {
   of(sample: Sample): Subject
 }
 
-/** nginx with fixed answers, as token server and storage, so that it is never what is measured. */
+/** Where the storage can be reached, and how. */
+export interface Upstream {
+  origin: string
+  /** Over TLS, whose authority is in this file. */
+  tls?: { caPath: string; protocol: 'http2' | 'http1.1' }
+}
+
+/**
+ * nginx with fixed answers, as token server and storage, so that it is never what is measured. Users are told apart by the
+ * number that begins their key id. With a certificate it also answers over TLS, with HTTP/2 and without.
+ */
 export async function startUpstream(
   folder: string,
   core: string = cores.load,
-): Promise<Server & { origin: string }> {
-  const port = freePort()
-  const origin = `http://127.0.0.1:${port}`
-  const token = { id: 'i'.repeat(180), key: 'k'.repeat(43), api_endpoint: `${origin}/1.5/1`, uid: 1 }
-  writeFileSync(join(folder, `token-${port}`), JSON.stringify({ ...token, duration: 86_400 }))
-  const file = (name: string, type: string, more = '') =>
-    `alias ${folder}/${name}; default_type ${type}; add_header X-Last-Modified 1763700000.12; add_header X-Weave-Timestamp 1763700001.00; ${more}`
-  const lists = Object.entries(listSizes).map(
-    ([name, count]) =>
-      `location = /1.5/1/storage/${name} { ${file(name, 'application/newlines', `add_header X-Weave-Records ${count};`)} }`,
-  )
-  const nginx = startNginx(folder, `upstream-${port}`, core, [
-    `server { listen 127.0.0.1:${port} backlog=4096;`,
-    `location = /1.0/sync/1.5 { ${file(`token-${port}`, 'application/json')} }`,
-    `location = ${storagePaths.record} { ${file('record', 'application/json')} }`,
-    ...lists,
-    '}',
+  certificates?: Certificates,
+): Promise<Server & { origin: string; ports: { plain: number; http2: number; http1: number } }> {
+  const ports = { plain: freePort(), http2: freePort(), http1: freePort() }
+  const origin = `http://127.0.0.1:${ports.plain}`
+  const token = `{"id":"${'i'.repeat(180)}","key":"${'k'.repeat(43)}","uid":$user,"duration":86400,"api_endpoint":"$scheme://$http_host/1.5/$user"}`
+  const headers = 'add_header X-Last-Modified 1763700000.12; add_header X-Weave-Timestamp 1763700001.00;'
+  const list = (name: string, count: number) => `location ~ ^/1\\.5/\\d+/storage/${name}$ {
+    alias ${folder}/${name}; default_type application/newlines; add_header X-Weave-Records ${count}; ${headers} }`
+  const answers = `location = /1.0/sync/1.5 { default_type application/json; return 200 '${token}'; }
+    location ~ ^/1\\.5/\\d+/storage/bench/ { alias ${folder}/record; default_type application/json; ${headers} }
+    ${Object.entries(listSizes)
+      .map((entry) => list(...entry))
+      .join('\n')}`
+  const server = (port: number, more = '') =>
+    `server { listen 127.0.0.1:${port} backlog=4096 ${more}; ${answers} }`
+  const nginx = startNginx(folder, `upstream-${ports.plain}`, core, [
+    'map $http_x_keyid $user { default 1; "~^(?<number>[0-9]+)-" $number; }',
+    server(ports.plain),
+    ...(certificates
+      ? [
+          `ssl_certificate ${certificates.certificatePath}; ssl_certificate_key ${certificates.keyPath};`,
+          server(ports.http2, 'ssl http2'),
+          server(ports.http1, 'ssl'),
+        ]
+      : []),
   ])
   await untilAnswered(origin + storagePaths.record)
-  return { origin, ...serverOf('storage directly', nginx, origin, storagePaths, []) }
+  return { origin, ports, ...serverOf('storage directly', nginx, origin, storagePaths, []) }
 }
 
 /** nginx between client and upstream, with connections kept alive on both sides. */
@@ -76,7 +98,7 @@ export async function startNginxProxy(folder: string, upstream: string): Promise
   const port = freePort()
   const origin = `http://127.0.0.1:${port}`
   const nginx = startNginx(folder, 'proxy', cores.measured, [
-    `upstream storage { server ${new URL(upstream).host}; keepalive 300; keepalive_requests 1000000000; }`,
+    `upstream storage { server ${new URL(upstream).host}; keepalive 2000; keepalive_requests 1000000000; }`,
     `server { listen 127.0.0.1:${port} backlog=4096; location / { proxy_pass http://storage;`,
     'proxy_http_version 1.1; proxy_set_header Connection ""; } }',
   ])
@@ -84,7 +106,7 @@ export async function startNginxProxy(folder: string, upstream: string): Promise
   return serverOf('nginx proxy_pass', nginx, origin, storagePaths)
 }
 
-function startNginx(folder: string, name: string, core: string, servers: string[]): Bun.Subprocess {
+export function startNginx(folder: string, name: string, core: string, servers: string[]): Bun.Subprocess {
   const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi']
     .map((kind) => `${kind}_temp_path ${folder}/${name}-${kind};`)
     .join(' ')
@@ -101,27 +123,43 @@ ${servers.join('\n')} }\n`,
 }
 
 /** One of our own peers, compiled as the bridge is. */
-export async function startPeer(name: string, executable: string, upstream: string): Promise<Server> {
-  const port = freePort()
-  const origin = `http://127.0.0.1:${port}`
-  const peer = start([executable], {
-    core: cores.measured,
-    environment: { PORT: String(port), UPSTREAM: upstream },
-  })
-  await untilAnswered(origin + storagePaths.record)
-  return serverOf(name, peer, origin, storagePaths)
+export async function startPeer(
+  name: string,
+  executable: string,
+  upstream: string | Upstream,
+): Promise<Server> {
+  return startOurPeer(name, executable, upstream, storagePaths, {})
 }
 
 /** The peer that answers one record the straight way; see `peers/straight.ts`. */
-export async function startStraight(executable: string, upstream: string): Promise<Server> {
+export async function startStraight(
+  executable: string,
+  upstream: string | Upstream,
+  name = 'straight',
+): Promise<Server> {
+  return startOurPeer(name, executable, upstream, bridgePaths, clientHeaders)
+}
+
+async function startOurPeer(
+  name: string,
+  executable: string,
+  upstream: string | Upstream,
+  paths: Record<Sample, string>,
+  headers: Record<string, string>,
+): Promise<Server> {
+  const { origin: target, tls } =
+    typeof upstream === 'string' ? { origin: upstream, tls: undefined } : upstream
   const port = freePort()
   const origin = `http://127.0.0.1:${port}`
-  const peer = start([executable], {
-    core: cores.measured,
-    environment: { PORT: String(port), UPSTREAM: upstream },
-  })
-  await untilAnswered(origin + bridgePaths.record, clientHeaders)
-  return serverOf('straight', peer, origin, bridgePaths)
+  const environment = {
+    ...slots,
+    PORT: String(port),
+    UPSTREAM: target,
+    ...(tls && { UPSTREAM_CA: tls.caPath, UPSTREAM_PROTOCOL: tls.protocol }),
+  }
+  const peer = start([executable], { core: cores.measured, environment })
+  await untilAnswered(origin + paths.record, headers)
+  return serverOf(name, peer, origin, paths)
 }
 
 export interface BridgeOptions {
@@ -143,7 +181,10 @@ export async function startBridge(
   const origin = `http://127.0.0.1:${port}`
   const bridge = start([executable, 'serve'], {
     core,
-    environment: bridgeEnvironment(port, tokenServerUrl, { logging_level: logLevel, ...settings }),
+    environment: {
+      ...slots,
+      ...bridgeEnvironment(port, tokenServerUrl, { logging_level: logLevel, ...settings }),
+    },
   })
   await untilAnswered(`${origin}/v1/__lbheartbeat__`)
   return { origin, ...serverOf(name, bridge, origin, bridgePaths) }

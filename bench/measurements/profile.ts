@@ -1,16 +1,7 @@
-import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { load } from '../load.ts'
-import { cores, familyOf, freePort, start, stop } from '../processes.ts'
-import {
-  bridgeEnvironment,
-  compilePeer,
-  startBridge,
-  startPeer,
-  startStraight,
-  startUpstream,
-} from '../subjects.ts'
-import { firstAnswer } from './start-up.ts'
+import { cores, start, stop } from '../processes.ts'
+import { compilePeer, startBridge, startPeer, startStraight, startUpstream } from '../subjects.ts'
 import { startWriters, writeAll, writes } from './writes.ts'
 import type { Server } from '../subjects.ts'
 
@@ -18,32 +9,29 @@ import type { Server } from '../subjects.ts'
 export const kinds = ['runtime', 'compiled', 'kernel', 'network thread', 'other threads'] as const
 type Kind = (typeof kinds)[number]
 
-/** Where something spends its instructions, which hardly vary with what else a machine does, as time does. */
+/** Where a request spends its instructions, which hardly vary with what else a machine does, as time does. */
 export interface Profile {
   name: string
-  /** Thousands a request; millions a start, from the beginning of the process to its first answer. */
+  /** Thousands a request. */
   instructions: Record<Kind, number>
-  /** MB resident then: pages of files, above all of the executable, and those of the process's own. */
-  megabytes?: { files: number; own: number }
 }
 
 // Instructions between samples. With fewer the kernel would drop some.
-const periods = { request: 1_000_003, start: 200_003 }
+const period = 1_000_003
 // Until the compilers are done.
 const warmRequests = { record: 100_000, list100: 30_000 }
 const mostWarmRounds = 20
 const seconds = 3
-const startRounds = 10
 
 /** The bridge beside the peers that it is compared with. Nothing where perf cannot count. */
 export async function measureProfiles(
   executable: string,
   folder: string,
   script: string,
-): Promise<{ requests: Profile[]; starts: Profile[] }> {
+): Promise<Profile[]> {
   const samples = join(folder, 'samples')
-  const { exitCode } = await Bun.$`${record(periods.start, samples)} true`.quiet().nothrow()
-  if (exitCode !== 0) return { requests: [], starts: [] }
+  const { exitCode } = await Bun.$`${record(samples)} true`.quiet().nothrow()
+  if (exitCode !== 0) return []
   const upstream = await startUpstream(folder)
   const compile = (name: string) => compilePeer(name, join(folder, 'peers'))
   const straight = await compile('straight')
@@ -74,13 +62,7 @@ export async function measureProfiles(
   }
   const servers = [upstream, ...reads.map(([, , server]) => server)].map(({ process }) => process)
   await Promise.all([...servers, writing, writers.sandbox].map(stop))
-  const starts = [
-    await profileStarts('bare Bun.serve', [await compile('bare')], '/', samples),
-    await profileStarts('straight', [straight], '/', samples),
-    await profileStarts('Sync Bridge, only its version', [executable, 'version'], null, samples),
-    await profileStarts('Sync Bridge', [executable, 'serve'], '/v1/__lbheartbeat__', samples),
-  ]
-  return { requests, starts }
+  return requests
 }
 
 async function profileRequests(
@@ -89,53 +71,16 @@ async function profileRequests(
   ask: () => Promise<number>,
   samples: string,
 ): Promise<Profile> {
-  const perf = start([...record(periods.request, samples), '-p', pids.join(',')], { core: cores.load })
+  const perf = start([...record(samples), '-p', pids.join(',')], { core: cores.load })
   await Bun.sleep(500)
   const requests = await ask()
   perf.kill('SIGINT')
   await perf.exited
-  return { name, instructions: await countSamples(samples, periods.request / 1000 / requests) }
+  return { name, instructions: await countSamples(samples, period / 1000 / requests) }
 }
 
-/** The mean of some starts, to the first answer, or to the end of what is asked nothing. */
-async function profileStarts(
-  name: string,
-  command: string[],
-  path: string | null,
-  samples: string,
-): Promise<Profile> {
-  const all: Profile[] = []
-  for (let round = 0; round < startRounds; round += 1) {
-    const port = freePort()
-    const environment = { PORT: `${port}`, ...bridgeEnvironment(port, 'http://127.0.0.1:9') }
-    const perf = start([...record(periods.start, samples), '--', ...command], {
-      core: cores.measured,
-      environment,
-    })
-    let megabytes: Profile['megabytes']
-    if (path !== null) {
-      await firstAnswer(`http://127.0.0.1:${port}${path}`)
-      const pid = familyOf(perf.pid)[1]!
-      megabytes = residentBySource(pid)
-      process.kill(pid, 'SIGKILL')
-    }
-    await perf.exited
-    const instructions = await countSamples(samples, periods.start / 1e6 / startRounds)
-    all.push({ name, instructions, megabytes })
-  }
-  const sum = (kind: Kind) => all.reduce((total, { instructions }) => total + instructions[kind], 0)
-  const instructions = Object.fromEntries(kinds.map((kind) => [kind, sum(kind)])) as Record<Kind, number>
-  return { name, instructions, megabytes: all.at(-1)!.megabytes }
-}
-
-function record(period: number, samples: string): string[] {
+function record(samples: string): string[] {
   return ['perf', 'record', '-e', 'instructions', '-c', `${period}`, '-o', samples]
-}
-
-function residentBySource(pid: number): { files: number; own: number } {
-  const status = readFileSync(`/proc/${pid}/status`, 'utf8')
-  const read = (kind: string) => Number(new RegExp(`${kind}:\\s+(\\d+)`).exec(status)![1]) / 1024
-  return { files: read('RssFile'), own: read('RssAnon') }
 }
 
 /** What was recorded last, each sample of which stands for so many. */

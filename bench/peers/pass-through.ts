@@ -1,5 +1,11 @@
 /** The least that this runtime can do between a client and a server: each answer goes on as it comes. */
-const target = process.env.UPSTREAM ?? ''
+import { readFileSync } from 'node:fs'
+
+const { UPSTREAM: target = '', UPSTREAM_CA: caPath, UPSTREAM_PROTOCOL: protocol } = process.env
+const overTls =
+  caPath === undefined
+    ? {}
+    : { protocol: protocol as 'http2' | 'http1.1', tls: { ca: readFileSync(caPath, 'utf8') } }
 
 Bun.serve({
   hostname: '127.0.0.1',
@@ -11,6 +17,7 @@ Bun.serve({
       headers: { Authorization: headers.get('authorization') ?? '' },
       redirect: 'manual',
       decompress: false,
+      ...overTls,
     })
     return new Response(response.body, { status: response.status, headers: response.headers })
   },

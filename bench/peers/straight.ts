@@ -3,7 +3,14 @@
  * request has to do. It shows what the request may cost, and how short its way can be. It is not the service: one storage
  * call, no renewal of credentials, no batch, no streaming.
  */
+import { readFileSync } from 'node:fs'
 import { Elysia, t } from 'elysia'
+
+const { UPSTREAM_CA: caPath, UPSTREAM_PROTOCOL: protocol, BUN_CONFIG_MAX_HTTP_REQUESTS: slots } = process.env
+const overTls =
+  caPath === undefined
+    ? {}
+    : { protocol: protocol as 'http2' | 'http1.1', tls: { ca: readFileSync(caPath, 'utf8') } }
 
 // --- What is asked: one schema is check, type and document ---------------------------------------------------------
 
@@ -92,6 +99,7 @@ async function openSession(
     headers: { Authorization: authorization, 'X-KeyID': keyId },
     redirect: 'manual',
     decompress: false,
+    ...overTls,
   })
   const token = (await response.json()) as { id: string; key: string; api_endpoint: string; duration: number }
   const { origin, hostname, port, pathname } = new URL(token.api_endpoint)
@@ -101,7 +109,7 @@ async function openSession(
     hawkKey: new Bun.CryptoHasher('sha256', token.key),
     origin,
     hostname,
-    port: port || '80',
+    port: port || (protocol === undefined ? '80' : '443'),
     prefix: pathname,
     wallEndMs: Date.now() + lifeMs,
     monotonicEndMs: performance.now() + lifeMs,
@@ -112,7 +120,13 @@ async function openSession(
 
 // --- The call: limited, timed, signed, counted, in one function -----------------------------------------------------
 
-const node = { isOpen: true, failures: 0, underWay: 0, limit: 64, waiting: [] as (() => void)[] }
+const node = {
+  isOpen: true,
+  failures: 0,
+  underWay: 0,
+  limit: Number(slots ?? 256),
+  waiting: [] as (() => void)[],
+}
 const processId = crypto.randomUUID().slice(0, 8)
 let names = 0
 
@@ -151,6 +165,7 @@ async function readStorage(
       redirect: 'manual',
       decompress: false,
       signal: deadline.signal,
+      ...overTls,
     })
     const { status, headers } = response
     if (headers.has('content-encoding') || (status >= 300 && status < 400)) throw unusable()

@@ -1,0 +1,128 @@
+import { table } from './table.ts'
+import type { Target } from './targets.ts'
+import type { AtADistance, Spread } from './measurements/distance.ts'
+import type { RoundTrips } from './measurements/round-trips.ts'
+
+/** Round trips of each operation. */
+export function roundTripsTable(figures: RoundTrips[]): string {
+  return table(
+    ['round trips', 'HTTP/2', 'HTTP/1.1'],
+    figures.map(({ name, http2, http1 }) => [name, http2.toFixed(2), http1.toFixed(2)]),
+  )
+}
+
+/** One table for each round trip, number of clients and crowd. */
+export function distanceTables(figures: AtADistance[]): string {
+  const groups = Map.groupBy(
+    figures,
+    ({ roundTripMs, clients, crowd }) => `${roundTripMs} ms, ${clients} clients, ${crowd}`,
+  )
+  return [...groups]
+    .map(([title, rows]) => {
+      const [{ roundTripMs, clients, crowd }] = rows as [AtADistance]
+      const calls = crowd === 'another user each time' ? 2 : 1
+      const most = Math.round((clients * 1000) / roundTripMs / calls)
+      const head = [
+        'requests/s',
+        'refused',
+        'median',
+        '99 %',
+        'processor time',
+        'to its peer',
+        'load',
+        'others',
+      ]
+      return `${title}; at most ${most.toLocaleString('en')}/s can be\n\n${table(['', ...head], rows.map(rowOf))}`
+    })
+    .join('\n\n')
+}
+
+function rowOf(figure: AtADistance): string[] {
+  return [
+    figure.name,
+    Math.round(figure.requestsPerSecond).toLocaleString('en'),
+    `${(figure.refused * 100).toFixed(figure.refused > 0 ? 1 : 0)} %`,
+    `${figure.p50.toFixed(0)} ms`,
+    `${figure.p99.toFixed(0)} ms`,
+    `${figure.cpuMicroseconds.toFixed(0)} µs`,
+    `${figure.ratio.toFixed(2)} of ${figure.peer}`,
+    `${(figure.loadShare * 100).toFixed(0)} %`,
+    `${(figure.othersShare * 100).toFixed(0)} %`,
+  ]
+}
+
+/** The slowest hundredth at four fifths of what can be. */
+export function spreadTable(figures: Spread[]): string {
+  return table(
+    ['', 'asked, of the most', 'median', '99 %', 'ratio'],
+    figures.map(({ name, share, p50, p99 }) => [
+      name,
+      `${(share * 100).toFixed(0)} %`,
+      `${p50.toFixed(0)} ms`,
+      `${p99.toFixed(0)} ms`,
+      (p99 / p50).toFixed(2),
+    ]),
+  )
+}
+
+const mostRoundTrips: Record<string, number> = {
+  'GET of a record': 1.2,
+  list: 1.2,
+  '/collections': 1.2,
+  'batch of 12 reads in three collections': 1.2,
+  'PUT over a record': 2.4,
+  'PUT of a new record': 2.4,
+  DELETE: 2.4,
+  'batch of 25 PUTs': 2.4,
+  '12 PUTs and 12 DELETEs in one collection': 3.6,
+  '24 PUTs in three collections': 4.9,
+  '12 PUTs and 12 DELETEs in three collections': 4.9,
+}
+
+/** What is expected at a distance, as far as it was measured. */
+export function distanceTargets(measured: {
+  roundTrips: RoundTrips[]
+  distance: AtADistance[]
+  spread: Spread[]
+}): Target[] {
+  const { roundTrips, distance, spread } = measured
+  const target = (what: string, figure: number, bound: Target['bound'], limit: number): Target => {
+    return { what, was: '', figure, bound, limit, unit: '' }
+  }
+  const ours = distance.filter(({ name }) => name === 'Sync Bridge' || name === 'Sync Bridge, HTTP/2')
+  const straightOf = ({ name, roundTripMs, clients, crowd }: AtADistance) =>
+    distance.find(
+      (other) =>
+        other.name === name.replace('Sync Bridge', 'straight') &&
+        other.roundTripMs === roundTripMs &&
+        other.clients === clients &&
+        other.crowd === crowd,
+    )!
+  const rows = ours.flatMap((figure) => {
+    const { name, roundTripMs, clients, crowd, ratio, peer, refused, cpuMicroseconds } = figure
+    const what = `${roundTripMs} ms, ${clients} clients, ${crowd}, ${name}`
+    const isEach = crowd === 'another user each time'
+    const processorTime = cpuMicroseconds / straightOf(figure).cpuMicroseconds
+    const isJudged = roundTripMs === 50 && (isEach ? clients === 256 : clients >= 256 && crowd === 'one user')
+    return [
+      ...(isJudged
+        ? [target(`${what}: requests/s against ${peer}`, ratio, 'at least', isEach ? 0.375 : 0.9)]
+        : []),
+      ...(isJudged ? [target(`${what}: share refused`, refused, 'at most', 0)] : []),
+      ...(isJudged || (clients === 64 && crowd === 'one user')
+        ? [target(`${what}: processor time against straight`, processorTime, 'at most', isEach ? 1.3 : 1.15)]
+        : []),
+    ]
+  })
+  return [
+    ...roundTrips.map(({ name, http2 }) =>
+      target(`round trips: ${name}`, http2, 'at most', mostRoundTrips[name]!),
+    ),
+    ...rows,
+    ...spread
+      .filter(({ name }) => name.startsWith('Sync Bridge'))
+      .map(({ name, p50, p99 }) =>
+        target(`four fifths of the most at 50 ms, ${name}: p99 against p50`, p99 / p50, 'at most', 1.5),
+      ),
+  ]
+}

@@ -1,0 +1,40 @@
+import { RedisClient } from 'bun'
+import { load } from '../load.ts'
+import { cores, freePort, start, stop } from '../processes.ts'
+import { startBridge } from '../subjects.ts'
+import type { LoadOptions } from '../load.ts'
+
+/** What one user whom the bridge does not know costs Redis. */
+export interface RedisCost {
+  bytes: number
+  commands: number
+}
+
+/** Asks as each time another user, whose credentials go to Redis; none of them are forgotten while it lasts. */
+export async function measureRedis(
+  executable: string,
+  tokenServerUrl: string,
+  options: LoadOptions,
+): Promise<RedisCost> {
+  const port = freePort()
+  const redis = start(['redis-server', '--port', String(port), '--save', '', '--bind', '127.0.0.1'], {
+    core: cores.load,
+  })
+  const settings = { cache_backend: 'redis', cache_url: `redis://127.0.0.1:${port}/0` }
+  const bridge = await startBridge(executable, tokenServerUrl, { settings })
+  const client = new RedisClient(`redis://127.0.0.1:${port}`)
+  const figures = async () => {
+    const info = String(await client.send('INFO', ['everything']))
+    const figure = (name: string) => Number(new RegExp(`^${name}:(\\d+)`, 'm').exec(info)![1])
+    return { bytes: figure('used_memory'), commands: figure('total_commands_processed') }
+  }
+  const before = await figures()
+  const { requests } = await load({ ...bridge.of('record'), users: 'each' }, options)
+  const after = await figures()
+  client.close()
+  await Promise.all([bridge.process, redis].map(stop))
+  return {
+    bytes: (after.bytes - before.bytes) / requests,
+    commands: (after.commands - before.commands) / requests,
+  }
+}
