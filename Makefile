@@ -1,11 +1,14 @@
 # One runtime, in one version: the one in PATH if it is that, and else npm's package of it.
 BUN_VERSION := 1.4.5
 BUN := $(shell [ "$$(bun --version 2>/dev/null)" = "$(BUN_VERSION)" ] && echo bun || echo npx --yes bun@$(BUN_VERSION))
+# npm's news about itself would come before what is asked for.
+export npm_config_update_notifier := false
+export npm_config_loglevel := error
 COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 # Where the source can be had, for __version__: the public address of the repository, unless something else is given.
 SOURCE ?= $(shell git remote get-url origin 2>/dev/null | sed -nE 's|^(https://)([^/@]*@)?|\1|p')
 
-.PHONY: help run test test-fast test-tools test-systemd check format build bench dist clean
+.PHONY: help run test test-fast test-tools test-systemd check format settings-page build bench dist clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -17,7 +20,7 @@ test: build ## every test, against real servers and the executable
 	@BUN="$(BUN)" bash tests/run.sh
 
 # The folders that need no other program, no executable and no quiet machine.
-FAST := architecture.test.ts domain/ protocol/ settings/ observability/ routes/ batch/ upstream/ cli/ spec/
+FAST := architecture.test.ts domain/ protocol/ settings/ observability/ routes/ batch/ upstream/ service/ cli/ spec/
 
 test-fast: node_modules ## the tests that take less than half a minute
 	@$(BUN) test --timeout 60000 --parallel=2 $(addprefix tests/,$(FAST))
@@ -37,6 +40,9 @@ check: node_modules ## types, lint, format
 format: node_modules ## formats everything
 	@$(BUN) fmt --ignore-pattern bench/RESULTS.md src tests bench .ci docs/examples
 
+settings-page: node_modules ## docs/settings.md, after a change of the settings
+	@$(BUN) .ci/settings-page.ts > docs/settings.md
+
 build: dist/sync-bridge ## the executable
 
 # Not minified: the framework reads the source of its handlers. The autoload flags keep the executable from running a
@@ -46,7 +52,7 @@ BUILD_FLAGS := --compile --bytecode --format=esm --splitting --sourcemap=inline 
 	--define SYNC_BRIDGE_SOURCE='"$(SOURCE)"' \
 	--no-compile-autoload-dotenv --no-compile-autoload-bunfig
 
-dist/sync-bridge: node_modules package.json $(shell find src -type f)
+dist/sync-bridge: node_modules package.json $(shell find src docs -type f) $(wildcard *.md)
 	@mkdir -p dist
 	@echo "Building $@ ..."
 	@$(BUN) build $(BUILD_FLAGS) --outfile=$@ src/main.ts > dist/build.log 2>&1 || { cat dist/build.log; rm -f $@; exit 1; }
@@ -55,7 +61,7 @@ dist/sync-bridge: node_modules package.json $(shell find src -type f)
 bench: build ## performance beside its peers, into bench/RESULTS.md; FULL=1 asks a million requests
 	@FULL=$(FULL) $(BUN) bench/run.ts dist/sync-bridge
 
-dist: node_modules ## a release: executables for all platforms, a Debian package, checksums and lists of contents
+dist: node_modules ## a release: executables for all platforms, packages, images, checksums and lists of contents
 	@$(BUN) .ci/release.ts dist/release $(BUILD_FLAGS)
 
 node_modules: package.json bun.lock

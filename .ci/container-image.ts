@@ -1,6 +1,7 @@
 import {
   chmodSync,
   copyFileSync,
+  existsSync,
   mkdirSync,
   mkdtempSync,
   readFileSync,
@@ -9,7 +10,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { dirname, join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 
 import { run } from './run-command.ts'
@@ -19,16 +20,40 @@ interface ContainerImage {
   commit: string
   description: string
   license: string
-  /** The built executable, for Linux on x86-64 with glibc. */
+  /** The built executable, for Linux with glibc on such a processor. */
   executable: string
+  architecture: Architecture
   /** Seconds since 1970 that everything in it is dated. */
   epoch: number
   isCompressed: boolean
 }
 
+export type Architecture = 'amd64' | 'arm64'
+
+interface Platform {
+  /** Where this machine has the libraries, and where an image has them. */
+  from: string
+  to: string
+  /** The program that loads them, by its path in an image. */
+  loader: string
+}
+
+const platforms: Record<Architecture, Platform> = {
+  amd64: {
+    from: '/lib/x86_64-linux-gnu',
+    to: 'lib/x86_64-linux-gnu',
+    loader: 'lib64/ld-linux-x86-64.so.2',
+  },
+  // Of Debian's libc6-arm64-cross.
+  arm64: {
+    from: '/usr/aarch64-linux-gnu/lib',
+    to: 'lib/aarch64-linux-gnu',
+    loader: 'lib/ld-linux-aarch64.so.1',
+  },
+}
+
 // The executable needs them; see ldd(1).
 const libraries = ['libc.so.6', 'libpthread.so.0', 'libdl.so.2', 'libm.so.6']
-const libraryFolder = 'lib/x86_64-linux-gnu'
 const certificates = 'etc/ssl/certs/ca-certificates.crt'
 const user = 65532
 
@@ -40,8 +65,10 @@ export async function makeContainerImage(path: string, image: ContainerImage): P
   const work = mkdtempSync(join(tmpdir(), 'sync-bridge-image-'))
   try {
     const base = new Layer(join(work, 'base'))
-    for (const name of libraries) base.copy(join('/', libraryFolder, name), join(libraryFolder, name))
-    base.copy('/lib64/ld-linux-x86-64.so.2', 'lib64/ld-linux-x86-64.so.2', 0o755)
+    const { from, to, loader } = platforms[image.architecture]
+    if (!existsSync(from)) throw new Error(`Cannot find "${from}": "make test-tools" installs it`)
+    for (const name of libraries) base.copy(join(from, name), join(to, name))
+    base.copy(join(from, basename(loader)), loader, 0o755)
     base.copy(join('/', certificates), certificates)
     base.write('etc/passwd', `root:x:0:0::/:/none\nsync-bridge:x:${user}:${user}::/:/none\n`)
     base.write('etc/group', `root:x:0:\nsync-bridge:x:${user}:\n`)
@@ -123,19 +150,24 @@ class Layout {
     }
     const config = this.#addJson('application/vnd.oci.image.config.v1+json', {
       created,
-      architecture: 'amd64',
+      architecture: image.architecture,
       os: 'linux',
       config: {
         User: `${user}:${user}`,
         Entrypoint: ['/usr/bin/sync-bridge'],
         Cmd: ['serve'],
         // Other containers are the only ones that reach it, unless its port is published.
-        Env: ['PATH=/usr/bin', 'SERVICE_HOST=0.0.0.0', 'SERVICE_PORT=8000'],
+        Env: [
+          'PATH=/usr/bin',
+          'SERVICE_HOST=0.0.0.0',
+          'SERVICE_PORT=8000',
+          'BUN_CONFIG_MAX_HTTP_REQUESTS=1024',
+        ],
         ExposedPorts: { '8000/tcp': {} },
         WorkingDir: '/',
         StopSignal: 'SIGTERM',
         Labels: labels,
-        // An extension that the engines of Docker and Podman know.
+        // An extension that Docker knows.
         Healthcheck: {
           Test: ['CMD', '/usr/bin/sync-bridge', 'healthcheck', '--url', 'http://127.0.0.1:8000'],
           Interval: 10e9,
@@ -155,7 +187,11 @@ class Layout {
       layers: layers.map(({ descriptor }) => descriptor),
       annotations: labels,
     })
-    const name = { 'org.opencontainers.image.ref.name': image.version }
+    // The second is how engines call the image once they have loaded it.
+    const name = {
+      'org.opencontainers.image.ref.name': image.version,
+      'io.containerd.image.name': `localhost/sync-bridge:${image.version}`,
+    }
     const index = { schemaVersion: 2, manifests: [{ ...manifest, annotations: name }] }
     writeFileSync(join(this.path, 'index.json'), JSON.stringify(index))
   }

@@ -1,12 +1,15 @@
-import { chmodSync, copyFileSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { Glob } from 'bun'
+import { chmodSync, copyFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 
 import { run } from './run-command.ts'
 
+import type { Architecture } from './container-image.ts'
+
 interface DebianPackage {
   version: string
-  architecture: 'amd64' | 'arm64'
+  architecture: Architecture
   /** The built executable. */
   executable: string
   unit: string
@@ -14,11 +17,11 @@ interface DebianPackage {
   /** The licences of everything that is in the executable. */
   licenses: string
   /** Files below usr/share/doc/sync-bridge, by name. */
-  documents: Record<string, string>
+  documents: Record<string, Uint8Array>
   changelog: string
   manualPage: string
-  /** For bash. */
-  completion: string
+  /** For shells, by the places where they look. */
+  completions: Record<string, string>
   /** Seconds since 1970 that all files in it are dated. */
   epoch: number
   compression: 'xz' | 'none'
@@ -41,23 +44,32 @@ export async function makeDebianPackage(path: string, contents: DebianPackage): 
   write('lib/systemd/system/sync-bridge.service', contents.unit)
   write('usr/lib/sysusers.d/sync-bridge.conf', systemUser)
   write('usr/lib/sysctl.d/60-sync-bridge.conf', kernelSettings)
-  write('usr/share/bash-completion/completions/sync-bridge', contents.completion)
+  for (const [name, text] of Object.entries(contents.completions)) write(`usr/share/${name}`, text)
   write('usr/share/man/man1/sync-bridge.1.gz', compressed(contents.manualPage))
   write('usr/share/lintian/overrides/sync-bridge', lintianOverrides)
-  write(`${documents}/examples/sync-bridge.ini`, contents.exampleSettings)
+  // Not among the documents, which some systems leave out.
+  write('usr/share/sync-bridge/sync-bridge.ini', contents.exampleSettings)
   write(`${documents}/copyright`, copyright)
   write(`${documents}/LICENSES.txt`, contents.licenses)
   write(`${documents}/changelog.gz`, compressed(contents.changelog))
-  for (const [name, text] of Object.entries(contents.documents)) write(`${documents}/${name}`, text)
+  for (const [name, bytes] of Object.entries(contents.documents)) write(`${documents}/${name}`, bytes)
   mkdirSync(join(tree, 'usr/bin'), { recursive: true })
   copyFileSync(contents.executable, join(tree, 'usr/bin/sync-bridge'))
   chmodSync(join(tree, 'usr/bin/sync-bridge'), 0o755)
+  // By these dpkg --verify tells what was changed since.
+  const files = [...new Glob('{usr,lib}/**/*').scanSync(tree)].toSorted()
+  const sums = files.map((name) => `${md5(join(tree, name))}  ${name}\n`)
+  write('DEBIAN/md5sums', sums.join(''))
   // The mask of whoever builds this must not be seen in it.
   await run(['find', tree, '-type', 'd', '-exec', 'chmod', '755', '{}', '+'])
   await run(['dpkg-deb', '--root-owner-group', `-Z${contents.compression}`, '--build', tree, path], {
     environment: { SOURCE_DATE_EPOCH: String(contents.epoch) },
   })
   rmSync(tree, { recursive: true, force: true })
+}
+
+function md5(path: string): string {
+  return new Bun.CryptoHasher('md5').update(readFileSync(path)).digest('hex')
 }
 
 function control({ version, architecture }: DebianPackage): string {
@@ -122,7 +134,7 @@ if [ "$1" = configure ] && [ -z "$DPKG_ROOT" ]; then
     (umask 077 && od -An -N32 -tx1 /dev/urandom | tr -d ' \\n' >$folder/cache_hmac_secret)
   fi
   if [ ! -e $folder/sync-bridge.ini ]; then
-    install -m 640 -o root -g sync-bridge /usr/share/doc/sync-bridge/examples/sync-bridge.ini $folder/sync-bridge.ini
+    install -m 640 -o root -g sync-bridge /usr/share/sync-bridge/sync-bridge.ini $folder/sync-bridge.ini
   fi
 
   if [ -d /run/systemd/system ]; then

@@ -21,7 +21,9 @@ interface Node {
 /** What of a TypeScript source is too expensive. */
 export function findings(source: string): Finding[] {
   const found: Finding[] = []
-  const program = parse(new Bun.Transpiler({ loader: 'ts' }).transformSync(source), {
+  // A macro would run here, but from another folder than its own.
+  const plain = source.replaceAll(/ with \{ type: 'macro' \}/g, '')
+  const program = parse(new Bun.Transpiler({ loader: 'ts' }).transformSync(plain), {
     ecmaVersion: 'latest',
     sourceType: 'module',
   }) as unknown as Node

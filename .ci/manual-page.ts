@@ -28,6 +28,9 @@ Settings of the service.
 .TP
 .I /etc/sync-bridge/cache_hmac_secret
 The secret that seals what is in the cache.
+.TP
+.I /usr/share/doc/sync-bridge
+Guides, of which operate.md and troubleshooting.md are for whoever runs it, and examples.
 .SH SEE ALSO
 .BR systemctl (1),
 .BR journalctl (1)

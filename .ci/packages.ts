@@ -44,9 +44,11 @@ export function shippedPackages(project: string): ShippedPackage[] {
       optionalPeers = [],
     } = lock.packages[place]![2]
     for (const name of Object.keys({ ...dependencies, ...optionalDependencies, ...peerDependencies })) {
+      // Where it is installed, something of development needs it.
+      if (optionalPeers.includes(name)) continue
       const needed = resolve(lock, place, name)
       if (needed !== null) visit(needed)
-      else if (!optionalPeers.includes(name) && !optionalDependencies?.[name])
+      else if (!optionalDependencies?.[name])
         throw new Error(`Cannot find package "${name}", which "${place}" needs, in bun.lock`)
     }
   }

@@ -13,11 +13,13 @@ import { join, resolve } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { createGzip } from 'node:zlib'
 
-import { bashCompletion, usualSettingsFile } from '../src/cli/command-line.ts'
+import { usualSettingsFile } from '../src/cli/command-line.ts'
+import { completionScript } from '../src/cli/completion.ts'
 import { systemdUnit } from '../src/cli/systemd-unit.ts'
 import { annotatedIni } from '../src/settings/settings-text.ts'
 import { makeContainerImage } from './container-image.ts'
 import { makeDebianPackage } from './debian.ts'
+import { documents } from './documents.ts'
 import { licenseList } from './licenses.ts'
 import { manualPage } from './manual-page.ts'
 import { shippedPackages } from './packages.ts'
@@ -25,12 +27,16 @@ import { run } from './run-command.ts'
 import { sbom } from './sbom.ts'
 
 import type { Host } from '../src/cli/host.ts'
+import type { Architecture } from './container-image.ts'
 import type { Product } from './sbom.ts'
 
 /** What is built, by the runtime's name of the platform. */
 export const platforms = ['linux-x64', 'linux-arm64', 'linux-x64-musl', 'darwin-arm64'] as const
 
 type Platform = (typeof platforms)[number]
+
+/** Those that there is a Debian package and a container image for. */
+const packaged: Partial<Record<Platform, Architecture>> = { 'linux-x64': 'amd64', 'linux-arm64': 'arm64' }
 
 interface ReleaseOptions {
   /** Made if it isn't there, and emptied if it is. */
@@ -44,8 +50,8 @@ interface ReleaseOptions {
 const project = join(import.meta.dir, '..')
 
 /**
- * Makes executables, a Debian package, a container image, the lists of what is in them and the checksums of it all. The same sources make the
- * same files, wherever and whenever it is done.
+ * Makes executables, Debian packages, container images, the lists of what is in them and the checksums of it all. The same
+ * sources make the same files, wherever and whenever it is done.
  */
 export async function release(options: ReleaseOptions): Promise<void> {
   const { folder, compression } = options
@@ -61,23 +67,29 @@ export async function release(options: ReleaseOptions): Promise<void> {
   for (const platform of options.platforms) {
     const executable = await build(options, platform)
     const base = join(folder, `${product.name}-${product.version}-${platform}`)
-    if (platform === 'linux-x64') {
-      await makeDebianPackage(join(folder, `${product.name}_${product.version}_amd64.deb`), {
+    const architecture = packaged[platform]
+    if (architecture !== undefined) {
+      await makeDebianPackage(join(folder, `${product.name}_${product.version}_${architecture}.deb`), {
         version: product.version,
-        architecture: 'amd64',
+        architecture,
         executable,
         unit: unitText(),
         exampleSettings: exampleSettings(),
         licenses,
-        documents: documents(),
+        documents: documents(project),
         changelog: debianChangelog(product.version, epoch),
         manualPage: manualPage(product.version, new Date(epoch * 1000).toISOString().slice(0, 10)),
-        completion: bashCompletion(),
+        completions: {
+          'bash-completion/completions/sync-bridge': completionScript('bash'),
+          'zsh/vendor-completions/_sync-bridge': completionScript('zsh'),
+          'fish/vendor_completions.d/sync-bridge.fish': completionScript('fish'),
+        },
         epoch,
         compression: compression === 'best' ? 'xz' : 'none',
       })
-      await makeContainerImage(join(folder, `${product.name}-${product.version}-oci-amd64.tar`), {
+      await makeContainerImage(join(folder, `${product.name}-${product.version}-oci-${architecture}.tar`), {
         ...product,
+        architecture,
         commit: await commitName(),
         executable,
         epoch,
@@ -133,15 +145,6 @@ function debianChangelog(version: string, epoch: number): string {
   const text = '  * Released; CHANGELOG.md in this folder tells what has changed.'
   const maintainer = 'Sync Bridge developers <sync-bridge@localhost.localdomain>'
   return `sync-bridge (${version}) unstable; urgency=medium\n\n${text}\n\n -- ${maintainer}  ${date}\n`
-}
-
-function documents(): Record<string, string> {
-  return Object.fromEntries(
-    ['README.md', 'CHANGELOG.md', 'docs/operate.md'].map((name) => [
-      name.split('/').at(-1)!,
-      readFileSync(join(project, name), 'utf8'),
-    ]),
-  )
 }
 
 async function commitEpoch(): Promise<number> {

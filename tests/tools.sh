@@ -6,7 +6,9 @@ export PATH=$PATH:/usr/sbin:/sbin
 
 tools='redis-server:redis-server chromium:chromium firefox-esr:firefox-esr haproxy:haproxy nginx:nginx-light openssl:openssl
   promtool:prometheus systemd-analyze:systemd lintian:lintian setpriv:util-linux ip:iproute2 python3:python3
-  curl:curl'
+  curl:curl caddy:caddy debootstrap:debootstrap systemd-nspawn:systemd-container slirp4netns:slirp4netns
+  qemu-aarch64-static:qemu-user-static /usr/aarch64-linux-gnu/lib/ld-linux-aarch64.so.1:libc6-arm64-cross
+  zsh:zsh fish:fish'
 
 packages=()
 for tool in $tools; do

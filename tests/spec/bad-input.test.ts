@@ -32,10 +32,9 @@ const sendText = (text: string) => sendRaw(bridge.url, Buffer.from(text.replace(
 
 const parsed = (answer: RawAnswer) => ({ ...answer, body: JSON.parse(answer.body) as unknown })
 
-/** What came after the first answer, without a refusal of the parser, which says nothing but that it gives up. */
+/** What came after the first answer. */
 function afterFirst({ headers, body }: RawAnswer): string {
-  const rest = body.slice(Number(headers.get('content-length')))
-  return rest.replace(/^HTTP\/1\.1 400 Bad Request\r\nConnection: close\r\n\r\n$/, '')
+  return body.slice(Number(headers.get('content-length')))
 }
 
 const isUntouched = () => {
@@ -319,7 +318,6 @@ describe('bad input: bodies and framing', () => {
   it.each([
     ['Content-Length: 1025', 'x'.repeat(1025), 'Content-Length in header'],
     ['Transfer-Encoding: chunked', '3\nabc\n0\n\n', 'Transfer-Encoding in header'],
-    ['Transfer-Encoding: chunked', 'zz\nbroken', 'Transfer-Encoding in header'],
   ] as const)('refuses a GET with %s, with one answer, and closes', async (line, body, place) => {
     const answer = await sendText(`GET /v1/ HTTP/1.1\nHost: a\n${line}\n\n${body}`)
 
@@ -414,6 +412,8 @@ describe('bad input: bodies and framing', () => {
 
   it.each([
     ['OPTIONS', '/v1/batch'],
+    ['GET', '/v1/'],
+    ['HEAD', '/v1/batch'],
     ['POST', '/v1/batch'],
     ['POST', '/v1/nothing'],
     ['PUT', `/v1/buckets/${'0'.repeat(32)}/collections/tabs/records/new`],

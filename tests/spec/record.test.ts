@@ -313,6 +313,8 @@ describe('section 4: write gate', () => {
 
         expectError(answer, 405, 115)
         expect(answer.headers.get('allow')).toBe('GET, HEAD, OPTIONS')
+        const setting = `record_tabs_${method.toLowerCase()}_enabled`
+        expect(answer.body.message).toBe(`Method not allowed: ${setting} is off`)
       }
     }
     expect(bridge.sandbox.requests.storage.entries).toHaveLength(0)
@@ -364,7 +366,9 @@ describe('section 4: write gate', () => {
 
     expectError(put, 405, 115)
     expectError(removal, 405, 115)
+    expect(put.body.message).toBe('Method not allowed: readonly is on')
     expect(batch.body.responses.map(({ status }: { status: number }) => status)).toEqual([405, 405])
+    expect(batch.body.responses[1].body.message).toBe('Method not allowed: readonly is on')
     expect(left).toMatchObject([{ id: 'x', payload: 'x' }])
   })
 
@@ -402,7 +406,7 @@ describe('section 4: ids', () => {
     expect(batch.body.responses[1].status).toBe(200)
   })
 
-  it.each(['raw/b', '/raw+xQ==', 'raw//b', 'raw/'])(
+  it.each(['raw/b', '/raw+xQ==', 'raw//b', 'raw/', '/', '//'])(
     'with slashes stand in paths as they are: %s',
     async (id) => {
       bridge.sandbox.write(bridge.user, 'passwords', [{ id, payload: 'slashed' }])

@@ -157,5 +157,6 @@ function testHost(now: () => number): Host {
     monotonicNow: () => performance.now(),
     randomBytes: (length) => new Uint8Array(randomBytes(length)),
     onSignal: () => {},
+    fetchSlots: 256,
   }
 }

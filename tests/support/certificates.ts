@@ -7,6 +7,7 @@ import { runProgram } from './processes.ts'
 export interface Certificates {
   /** PEM files. */
   caPath: string
+  caKeyPath: string
   certificatePath: string
   keyPath: string
   caPem: string
@@ -33,6 +34,7 @@ export async function makeCertificates(folder: string, name = 'IP:127.0.0.1'): P
   )
   return {
     caPath: file('ca.pem'),
+    caKeyPath: file('ca.key'),
     certificatePath: file('leaf.pem'),
     keyPath: file('leaf.key'),
     caPem: readFileSync(file('ca.pem'), 'utf8'),

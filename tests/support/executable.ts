@@ -145,7 +145,7 @@ function listeningUrl(line: string): string | null {
     const { event, url } = JSON.parse(line) as { event?: unknown; url?: unknown }
     return event === 'listening' && typeof url === 'string' ? url : null
   } catch {
-    return / listening url=(\S+)$/.exec(line)?.[1] ?? null
+    return / listening url=(\S+)/.exec(line)?.[1] ?? null
   }
 }
 

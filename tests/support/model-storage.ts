@@ -1,23 +1,16 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
+import { Batches } from '../../src/sandbox/batches.ts'
+import { readTarget } from '../../src/sandbox/http.ts'
+import { initialSwitches, postgres } from '../../src/sandbox/options.ts'
+import { createStorageServer } from '../../src/sandbox/storage-server.ts'
+import { Storage } from '../../src/sandbox/storage.ts'
 import { errno, ServiceError, UpstreamError } from '../../src/domain/errors.ts'
-import { judgeCollection, judgeGet } from '../../src/domain/precondition.ts'
-import { toListDocument } from '../../src/domain/list.ts'
-import { zeroTimestamp, timestamp } from '../../src/domain/timestamp.ts'
-import { sourceOf } from './byte-source.ts'
-import type { GetOutcome, Precondition } from '../../src/domain/precondition.ts'
-import type {
-  BulkStorage,
-  CollectionTimestamps,
-  CommitOutcome,
-  ListFilter,
-  ListOptions,
-  ListOutcome,
-  Notices,
-  RecordCount,
-  RecordWrite,
-  Snapshot,
-  StageOutcome,
-  StorageLimits,
-} from '../../src/domain/record-storage.ts'
+import { isListed, orders } from '../../src/domain/list.ts'
+import { timestamp } from '../../src/domain/timestamp.ts'
+import { createSyncStorage } from '../../src/upstream/sync-storage.ts'
+import type { BodyStream, UpstreamAnswer } from '../../src/upstream/answer.ts'
+import type { UpstreamRequest } from '../../src/upstream/send.ts'
+import type { BulkStorage, ListOptions, RecordWrite, StorageLimits } from '../../src/domain/record-storage.ts'
 import type { SyncRecord } from '../../src/domain/record.ts'
 import type { Timestamp } from '../../src/domain/timestamp.ts'
 
@@ -33,17 +26,7 @@ export class ModelClock {
   }
 }
 
-type CallName =
-  | 'limits'
-  | 'snapshot'
-  | 'write'
-  | 'stage'
-  | 'commitStaged'
-  | 'remove'
-  | 'list'
-  | 'get'
-  | 'collectionTimestamps'
-  | 'count'
+type CallName = Exclude<keyof BulkStorage, 'notices' | 'owner' | 'node' | 'beginCommit' | 'removesAtOnce'>
 
 /** One call of a storage method; `number` counts from 1. */
 export interface ModelCall {
@@ -84,20 +67,6 @@ export interface AppliedWrite {
   after: Map<string, SyncRecord>
 }
 
-interface Row {
-  payload: string
-  sortindex?: number
-  modified: Timestamp
-  expiresAtMs: number
-}
-
-interface Collection {
-  timestamp: Timestamp
-  rows: Map<string, Row>
-}
-
-const defaultLifeSeconds = 2_100_000_000
-
 export const generousLimits: StorageLimits = {
   maxRequestBytes: 2_625_536,
   maxPostBytes: 2_621_440,
@@ -106,12 +75,35 @@ export const generousLimits: StorageLimits = {
   batch: { maxTotalBytes: 262_144_000, maxTotalRecords: 10_000 },
 }
 
+/** What a request of ours is about to make visible. */
+interface Written extends Pick<AppliedWrite, 'collection' | 'kind' | 'wasStaged'> {
+  records: RecordWrite[]
+}
+
+/** Runs around the transaction of a request that makes something visible. */
+const observing = new AsyncLocalStorage<(work: () => unknown) => unknown>()
+
+class ObservedStorage extends Storage {
+  override transaction<T>(work: () => T): T {
+    const observe = observing.getStore()
+    return super.transaction(observe === undefined ? work : () => observe(work) as T)
+  }
+}
+
+// One database for all of them, in which each is another user, because making one takes longer than most tests.
+const database = new ObservedStorage(postgres)
+const batches = new Batches(database, postgres)
+const origin = 'http://127.0.0.1:1'
+/** Requests are signed and checked, but nobody has to sign in. */
+const hawk = { hawkId: 'id', hawkKey: 'key' }
+const noPermits = { tryAcquire: () => ({}), acquire: () => Promise.resolve({}), release() {} }
+let users = 0
+
 /**
- * A Sync storage in memory, as its users see it: writes merge, every write moves the collection's timestamp by at
- * least 10 ms and is conditional on it, staged batches are invisible, expired rows stay and are only hidden.
+ * The storage of one user: the sandbox's, without sockets, behind the upstream code that speaks to it. What it adds is a clock of
+ * its own, calls that go wrong, others who write, and a log of what became visible.
  */
 export class ModelStorage implements BulkStorage {
-  readonly notices: Notices = { backoffSeconds: null, alert: null, quotaRemaining: null }
   readonly calls: ModelCall[] = []
   readonly log: AppliedWrite[] = []
   maxima: StorageLimits = generousLimits
@@ -119,6 +111,8 @@ export class ModelStorage implements BulkStorage {
   emptyTimestamp = timestamp(1_600_000_000_000)
   /** Ids that the storage will not take, and why. */
   readonly refusedIds = new Map<string, 'invalid' | 'too-large'>()
+  /** Ids of records whose payload the storage fails at. */
+  readonly unstorableIds = new Set<string>()
   /** Decides how a call goes wrong; null lets it through. */
   fault: (call: ModelCall) => ModelFault | null = () => null
   /** Called before each call takes effect: where other writers have their turn. */
@@ -131,17 +125,83 @@ export class ModelStorage implements BulkStorage {
   readonly earlyWrites: string[] = []
   /** Collections that were made to exist by deleting nothing. */
   readonly created = new Set<string>()
-  #collections = new Map<string, Collection>()
-  #staged = new Map<string, { collection: string; records: RecordWrite[] }>()
-  #batches = 0
+  readonly #uid = (users += 1)
+  readonly #switches = initialSwitches({}, postgres)
+  readonly #server: ReturnType<typeof createStorageServer>
+  readonly #real: BulkStorage
+  readonly #running = new AsyncLocalStorage<ModelCall>()
+  readonly #staged = new Map<string, RecordWrite[]>()
 
-  constructor(
-    readonly clock: ModelClock = new ModelClock(),
-    readonly owner = 'user',
-  ) {}
+  constructor(readonly clock: ModelClock = new ModelClock()) {
+    const { now, delay } = clock
+    const uid = this.#uid
+    const contents = { uid, expires: Number.MAX_SAFE_INTEGER, salt: '' }
+    this.#server = createStorageServer({
+      storage: database,
+      batches,
+      tokens: { seal: () => hawk.hawkId, keyOf: () => hawk.hawkKey, open: () => contents as never },
+      quirks: postgres,
+      switches: this.#switches,
+      movedUids: new Set(),
+      clock: {
+        nowMs: now,
+        timestamp: () => Math.floor(now() / 10) * 10,
+        moveTo: (ms) => (clock.nowMs = Math.max(ms, now())),
+      },
+    })
+    const credentials = {
+      ...hawk,
+      uid,
+      endpoint: `${origin}/1.5/${uid}`,
+      expiresAtMs: Number.POSITIVE_INFINITY,
+    }
+    let nonces = 0
+    const client = {
+      upstream: { send: (request: UpstreamRequest) => this.#send(request), lists: noPermits as never },
+      timeoutMs: 1000,
+      limitsOfNodes: new Map(),
+      nonce: () => `n${(nonces += 1)}`,
+      random: () => 0.5,
+      now,
+      delay,
+    }
+    const renew = () => Promise.resolve(credentials)
+    this.#real = createSyncStorage(client, { credentials, renew, userAgent: '', deadlineAtMs: null })
+  }
+
+  get notices() {
+    return this.#real.notices
+  }
+
+  get owner() {
+    return this.#real.owner
+  }
+
+  get node() {
+    return this.#real.node
+  }
+
+  removesAtOnce = (ids: string[]) => this.#real.removesAtOnce(ids)
+  limits: BulkStorage['limits'] = () => this.#call('limits', '', (real) => real.limits())
+  snapshot: BulkStorage['snapshot'] = (...given) =>
+    this.#call('snapshot', given[0], (real) => real.snapshot(...given))
+  write: BulkStorage['write'] = (...given) => this.#call('write', given[0], (real) => real.write(...given))
+  stage: BulkStorage['stage'] = (...given) => this.#call('stage', given[0], (real) => real.stage(...given))
+  commitStaged: BulkStorage['commitStaged'] = (...given) =>
+    this.#call('commitStaged', given[0], (real) => real.commitStaged(...given))
+  remove: BulkStorage['remove'] = (...given) =>
+    this.#call('remove', given[0], (real) => real.remove(...given))
+  rewrittenSince: BulkStorage['rewrittenSince'] = (...given) =>
+    this.#call('rewrittenSince', given[0], (real) => real.rewrittenSince(...given))
+  list: BulkStorage['list'] = (...given) => this.#call('list', given[0], (real) => real.list(...given))
+  get: BulkStorage['get'] = (...given) => this.#call('get', given[0], (real) => real.get(...given))
+  collectionTimestamps: BulkStorage['collectionTimestamps'] = () =>
+    this.#call('collectionTimestamps', '', (real) => real.collectionTimestamps())
+  count: BulkStorage['count'] = (...given) => this.#call('count', given[0], (real) => real.count(...given))
 
   beginCommit(): void {
     this.hasBegunCommit = true
+    this.#real.beginCommit()
   }
 
   /** How often each method was called. */
@@ -154,180 +214,121 @@ export class ModelStorage implements BulkStorage {
   /** Puts records there, at a moment of its own. */
   seed(collection: string, records: RecordWrite[]): Timestamp {
     this.clock.nowMs += 10
-    const { timestamp } = this.#apply(collection, records, null, 0)
+    const at = this.#change(collection, null, (now) => this.#put(collection, records, now))
     this.clock.nowMs += 10
-    return timestamp
+    return at
   }
 
   /** Another client writes whole records, or deletes. */
   otherWrites(collection: string, records: RecordWrite[]): void {
-    this.#apply(collection, records, 'other', this.calls.length)
+    this.#change(collection, { kind: 'write', records }, (now) => this.#put(collection, records, now))
   }
 
   otherRemoves(collection: string, ids: string[]): void {
-    this.#drop(collection, ids, 'other', this.calls.length)
+    const records = ids.map((id) => ({ id }))
+    this.#change(collection, { kind: 'remove', records }, () =>
+      database.deleteItems(this.#uid, collection, ids),
+    )
   }
 
   /** Everything that can be seen, by collection and id. */
   contents(): Record<string, Record<string, { payload: string; sortindex?: number }>> {
-    const contents: Record<string, Record<string, { payload: string; sortindex?: number }>> = {}
-    for (const name of [...this.#collections.keys()].sort()) {
-      const records: Record<string, { payload: string; sortindex?: number }> = {}
-      for (const [id, { payload, sortindex }] of [...this.visible(name)].sort(([a], [b]) =>
-        a < b ? -1 : 1,
-      )) {
-        records[id] = { payload, ...(sortindex === undefined ? {} : { sortindex }) }
-      }
-      if (Object.keys(records).length > 0) contents[name] = records
+    const contents: ReturnType<ModelStorage['contents']> = {}
+    for (const [name] of database.collectionTimestamps(this.#uid)) {
+      const records = [...this.visible(name)].map(([id, { payload, sortindex }]) => [
+        id,
+        { payload, ...(sortindex !== undefined && { sortindex }) },
+      ])
+      if (records.length > 0) contents[name] = Object.fromEntries(records)
     }
     return contents
   }
 
   visible(collection: string): Map<string, SyncRecord> {
-    const visible = new Map<string, SyncRecord>()
-    for (const [id, row] of this.#collections.get(collection)?.rows ?? []) {
-      if (row.expiresAtMs <= this.clock.nowMs) continue
-      const { payload, sortindex, modified } = row
-      visible.set(id, {
+    const records = database.all(this.#uid, collection, this.clock.nowMs)
+    return new Map(
+      records.map(({ id, modified, payload, sortindex }) => [
         id,
-        lastModified: modified,
-        payload,
-        ...(sortindex === undefined ? {} : { sortindex }),
-      })
-    }
-    return visible
-  }
-
-  timestampOf(collection: string): Timestamp {
-    return this.#collections.get(collection)?.timestamp ?? this.emptyTimestamp
-  }
-
-  async limits(): Promise<StorageLimits> {
-    return await this.#call('limits', '', () => this.maxima)
-  }
-
-  async snapshot(collection: string, ids: string[]): Promise<Snapshot> {
-    return await this.#call('snapshot', collection, () => {
-      const visible = this.visible(collection)
-      const records = new Map(ids.flatMap((id) => (visible.has(id) ? [[id, visible.get(id)!]] : [])))
-      return { timestamp: this.timestampOf(collection), records }
-    })
-  }
-
-  async write(
-    collection: string,
-    records: RecordWrite[],
-    unmodifiedSince: Timestamp,
-  ): Promise<CommitOutcome> {
-    return await this.#call('write', collection, (call) => {
-      if (this.timestampOf(collection) > unmodifiedSince) return { outcome: 'moved' }
-      this.#requireAcceptable(records)
-      return this.#apply(collection, records, 'us', call.number)
-    })
-  }
-
-  async stage(
-    collection: string,
-    records: RecordWrite[],
-    unmodifiedSince: Timestamp,
-    batch?: string,
-  ): Promise<StageOutcome> {
-    return await this.#call('stage', collection, (call) => {
-      if (this.timestampOf(collection) > unmodifiedSince) return { outcome: 'moved' }
-      this.#requireAcceptable(records)
-      if (!this.maxima.batch) return this.#apply(collection, records, 'us', call.number)
-      const name = batch ?? `batch-${++this.#batches}`
-      const staged = this.#staged.get(name)?.records ?? []
-      if (staged.some(({ id }) => records.some((record) => record.id === id))) {
-        throw new TypeError('An id was added twice to a staged batch')
-      }
-      const { accepted, rejected } = this.#sift(records)
-      this.#staged.set(name, { collection, records: [...staged, ...accepted] })
-      return { outcome: 'staged', batch: name, rejected }
-    })
-  }
-
-  async commitStaged(collection: string, batch: string, unmodifiedSince: Timestamp): Promise<CommitOutcome> {
-    return await this.#call('commitStaged', collection, (call) => {
-      if (this.timestampOf(collection) > unmodifiedSince) return { outcome: 'moved' }
-      const staged = this.#staged.get(batch)
-      if (staged?.collection !== collection)
-        throw new ServiceError(400, errno.invalidParameters, 'No such batch')
-      this.#staged.delete(batch)
-      return this.#apply(collection, staged.records, 'us', call.number, true)
-    })
-  }
-
-  async remove(collection: string, ids: string[], unmodifiedSince: Timestamp): Promise<CommitOutcome> {
-    if (ids.length === 0) throw new TypeError('Removing nothing would remove everything')
-    return await this.#call('remove', collection, (call) => {
-      if (this.timestampOf(collection) > unmodifiedSince) return { outcome: 'moved' }
-      if (unmodifiedSince === zeroTimestamp) return this.#create(collection)
-      return this.#drop(collection, ids, 'us', call.number)
-    })
-  }
-
-  async list(collection: string, options: ListOptions, precondition: Precondition): Promise<ListOutcome> {
-    return await this.#call('list', collection, () => {
-      if (options.position && !/^\d+$/.test(options.position.offset)) {
-        throw new ServiceError(400, errno.invalidParameters, 'Cannot read _token')
-      }
-      const current = this.timestampOf(collection)
-      const verdict = judgeCollection(precondition, current)
-      if (verdict) return verdict
-      const all = listed([...this.visible(collection).values()], options)
-      const start = Number(options.position?.offset ?? 0)
-      const end = options.limit === undefined ? all.length : start + options.limit
-      const timestamp = options.position?.firstTimestamp ?? current
-      const bytes = toListDocument(all.slice(start, end))
-      const next = end < all.length ? { offset: String(end), firstTimestamp: timestamp } : null
-      const document =
-        this.streamChunkBytes === null ? bytes : sourceOf(this.#stream(bytes, this.streamChunkBytes))
-      return { outcome: 'page', page: { timestamp, document, count: null, next } }
-    })
-  }
-
-  async get(collection: string, id: string, precondition: Precondition): Promise<GetOutcome> {
-    return await this.#call('get', collection, () =>
-      judgeGet(precondition, this.visible(collection).get(id) ?? null),
+        { id, lastModified: timestamp(modified), payload, ...(sortindex !== null && { sortindex }) },
+      ]),
     )
   }
 
-  async collectionTimestamps(): Promise<CollectionTimestamps> {
-    return await this.#call('collectionTimestamps', '', () => {
-      const collections = new Map([...this.#collections].map(([name, { timestamp }]) => [name, timestamp]))
-      return { timestamp: timestamp(Math.max(0, ...collections.values())), collections }
+  timestampOf(collection: string): Timestamp {
+    const found = database.collectionTimestamp(this.#uid, collection)
+    return found === 0 ? this.emptyTimestamp : timestamp(found)
+  }
+
+  #put(collection: string, records: RecordWrite[], now: number): void {
+    for (const { ttlSeconds: ttl, ...bso } of records)
+      database.put(this.#uid, collection, { ...bso, ttl }, now)
+  }
+
+  /** A write of somebody else, so late that nothing conflicts; null is not logged. */
+  #change(
+    collection: string,
+    entry: { kind: 'write' | 'remove'; records: RecordWrite[] } | null,
+    work: (now: number) => void,
+  ): Timestamp {
+    const since = this.timestampOf(collection)
+    const before = entry === null ? new Map<string, SyncRecord>() : this.visible(collection)
+    const now = Math.max(Math.floor(this.clock.nowMs / 10) * 10, since + 10)
+    this.clock.nowMs = Math.max(this.clock.nowMs, now)
+    work(now)
+    database.touch(this.#uid, collection, now)
+    this.clock.nowMs = Math.max(this.clock.nowMs, now + 10)
+    const call = this.calls.length
+    if (entry) this.#record({ by: 'other', call, collection, wasStaged: false, since, before, ...entry })
+    return timestamp(now)
+  }
+
+  #record({
+    records,
+    ...entry
+  }: Omit<AppliedWrite, 'timestamp' | 'after' | 'ids' | 'payloads'> & { records: RecordWrite[] }): void {
+    const { collection } = entry
+    const ids = records.map(({ id }) => id)
+    const payloads = records.flatMap(({ payload }) => payload ?? [])
+    this.log.push({
+      ...entry,
+      ids,
+      payloads,
+      timestamp: this.timestampOf(collection),
+      after: this.visible(collection),
     })
   }
 
-  async count(collection: string, filter: ListFilter): Promise<RecordCount> {
-    return await this.#call('count', collection, () => ({
-      count: listed([...this.visible(collection).values()], { ...filter, sort: 'newest' }).length,
-      timestamp: this.timestampOf(collection),
-    }))
-  }
-
-  async #call<Result>(name: CallName, collection: string, act: (call: ModelCall) => Result): Promise<Result> {
+  async #call<Result>(
+    name: CallName,
+    collection: string,
+    act: (real: BulkStorage) => Promise<Result>,
+  ): Promise<Result> {
     const call: ModelCall = { number: this.calls.length + 1, name, collection }
     this.calls.push(call)
     this.clock.nowMs += 1
     await Promise.resolve()
     this.onCall(call)
+    if (
+      collection !== '' &&
+      this.emptyTimestamp > 0 &&
+      database.collectionTimestamp(this.#uid, collection) === 0
+    )
+      database.touch(this.#uid, collection, this.emptyTimestamp)
     const fault = this.fault(call)
     const isWrite = ['write', 'stage', 'commitStaged', 'remove'].includes(name)
+    const run = () => this.#running.run(call, () => act(this.#real))
     switch (fault) {
       case null:
-        break
+        return await run()
       case 'refused-identity':
         throw new ServiceError(401, errno.invalidCredentials, 'Credentials refused')
       case 'quota':
         if (isWrite) throw new ServiceError(403, errno.forbidden, 'Over quota')
-        break
+        return await run()
       case 'moved':
-        if (isWrite) return { outcome: 'moved' } as Result
-        break
+        return isWrite ? ({ outcome: 'moved' } as Result) : await run()
       case 'conflict':
-        throw new UpstreamError('refused', 'Conflict', { applied: 'no', status: 503 })
+        throw new UpstreamError('conflict', 'Conflict', { status: 503 })
       case 'unreachable':
       case 'error-before':
       case 'reset-before':
@@ -335,17 +336,12 @@ export class ModelStorage implements BulkStorage {
         throw this.#failure(fault)
       case 'error-after':
       case 'reset-after':
-      case 'hang-after': {
-        const result = act(call)
-        void result
+      case 'hang-after':
+        await run()
         throw this.#failure(fault)
-      }
       default:
-        fault satisfies never
+        return fault satisfies never
     }
-    const result = act(call)
-    await Promise.resolve()
-    return result
   }
 
   #failure(fault: ModelFault): UpstreamError {
@@ -356,137 +352,109 @@ export class ModelStorage implements BulkStorage {
     return new UpstreamError('timeout', 'No answer')
   }
 
-  #requireAcceptable(records: RecordWrite[]): void {
-    const bytes = records.reduce((sum, { payload = '' }) => sum + Buffer.byteLength(payload), 0)
-    if (records.length > this.maxima.maxPostRecords || bytes > this.maxima.maxPostBytes) {
-      throw new ServiceError(413, errno.requestTooLarge, 'Too much at once')
-    }
-    if (new Set(records.map(({ id }) => id)).size < records.length) {
-      throw new ServiceError(400, errno.invalidParameters, 'An id twice')
-    }
+  /** Notes what a request of ours makes visible. */
+  #observe(written: Written, work: () => unknown): unknown {
+    const { collection, kind } = written
+    const [since, before] = [this.timestampOf(collection), this.visible(collection)]
+    const isNew = database.collectionTimestamp(this.#uid, collection) === 0
+    const reply = work() as { status: number }
+    if (reply.status !== 200) return reply
+    const isCreation = isNew && kind === 'remove'
+    if (isCreation) this.created.add(collection)
+    else this.#record({ by: 'us', call: this.#running.getStore()!.number, since, before, ...written })
+    if (!this.hasBegunCommit && !isCreation) this.earlyWrites.push(kind)
+    return reply
   }
 
-  #sift(records: RecordWrite[]) {
-    const rejected = new Map<string, 'invalid' | 'too-large'>()
-    for (const { id, payload = '' } of records) {
-      const reason = this.refusedIds.get(id)
-      if (reason) rejected.set(id, reason)
-      else if (Buffer.byteLength(payload) > this.maxima.maxRecordPayloadBytes) rejected.set(id, 'too-large')
-    }
-    return { accepted: records.filter(({ id }) => !rejected.has(id)), rejected }
-  }
-
-  #apply(
-    name: string,
-    records: RecordWrite[],
-    by: 'us' | 'other' | null,
-    call: number,
-    wasStaged = false,
-  ): Extract<CommitOutcome, { outcome: 'committed' }> {
-    const before = by === null ? new Map<string, SyncRecord>() : this.visible(name)
-    const since = this.timestampOf(name)
-    const collection = this.#open(name, by, 'write')
-    const { accepted, rejected } =
-      by === 'us' ? this.#sift(records) : { accepted: records, rejected: new Map() }
-    for (const { id, payload, sortindex, ttlSeconds } of accepted) {
-      const row = collection.rows.get(id)
-      const isNewVersion = !row || wasStaged || payload !== undefined || sortindex !== undefined
-      const weight = sortindex ?? row?.sortindex
-      collection.rows.set(id, {
-        payload: payload ?? row?.payload ?? '',
-        ...(weight === undefined ? {} : { sortindex: weight }),
-        modified: isNewVersion ? collection.timestamp : row.modified,
-        expiresAtMs:
-          ttlSeconds === undefined
-            ? (row?.expiresAtMs ?? this.clock.nowMs + defaultLifeSeconds * 1000)
-            : this.clock.nowMs + ttlSeconds * 1000,
-      })
-    }
-    const ids = accepted.map(({ id }) => id)
-    const payloads = accepted.flatMap(({ payload }) => payload ?? [])
-    this.#record({ by, call, collection: name, kind: 'write', ids, payloads, wasStaged, since, before })
-    return { outcome: 'committed', timestamp: collection.timestamp, rejected }
-  }
-
-  #drop(name: string, ids: string[], by: 'us' | 'other', call: number): CommitOutcome {
-    const before = this.visible(name)
-    const since = this.timestampOf(name)
-    const collection = this.#open(name, by, 'remove')
-    for (const id of ids) collection.rows.delete(id)
-    this.#record({
-      by,
-      call,
-      collection: name,
-      kind: 'remove',
-      ids,
-      payloads: [],
-      wasStaged: false,
-      since,
-      before,
-    })
-    return { outcome: 'committed', timestamp: collection.timestamp, rejected: new Map() }
-  }
-
-  #create(name: string): CommitOutcome {
-    this.created.add(name)
-    const { timestamp } = this.#open(name, null, 'create')
-    return { outcome: 'committed', timestamp, rejected: new Map() }
-  }
-
-  #record({
-    by,
-    ...entry
-  }: Omit<AppliedWrite, 'by' | 'timestamp' | 'after'> & { by: 'us' | 'other' | null }): void {
-    if (by === null) return
-    const timestamp = this.timestampOf(entry.collection)
-    this.log.push({ ...entry, by, timestamp, after: this.visible(entry.collection) })
-  }
-
-  #open(name: string, by: 'us' | 'other' | null, deed: string): Collection {
-    if (by === 'us' && !this.hasBegunCommit) this.earlyWrites.push(deed)
-    const collection = this.#collections.get(name) ?? { timestamp: zeroTimestamp, rows: new Map() }
-    this.#collections.set(name, collection)
-    const now = Math.floor(this.clock.nowMs / 10) * 10
-    collection.timestamp = timestamp(Math.max(now, collection.timestamp + 10))
-    this.clock.nowMs = Math.max(this.clock.nowMs, collection.timestamp)
-    return collection
-  }
-
-  #stream(bytes: Uint8Array, chunkBytes: number): ReadableStream<Uint8Array> {
+  #stream(bytes: Uint8Array, chunkBytes: number): BodyStream {
     let position = 0
-    return new ReadableStream<Uint8Array>(
-      {
-        pull: (controller) => {
-          if (position >= bytes.length) {
-            controller.close()
-            return
-          }
-          controller.enqueue(bytes.slice(position, position + chunkBytes))
-          position += chunkBytes
-        },
-        cancel: () => {
-          this.cancelledStreams += 1
-        },
+    return {
+      read: () => {
+        const piece = bytes.slice(position, (position += chunkBytes))
+        return Promise.resolve(piece.length > 0 ? piece : null)
       },
-      { highWaterMark: 0 },
-    )
+      cancel: () => {
+        if (position < bytes.length) this.cancelledStreams += 1
+      },
+      releasePermit() {},
+    }
+  }
+
+  /** Where upstream code would reach for the network. */
+  async #send({
+    method,
+    url: { href, host },
+    headers,
+    body,
+    isStreamed,
+  }: UpstreamRequest): Promise<UpstreamAnswer> {
+    const { maxRequestBytes, maxPostBytes, maxPostRecords, maxRecordPayloadBytes, batch } = this.maxima
+    this.#switches.batching = batch !== null
+    Object.assign(this.#switches.limits, {
+      max_request_bytes: maxRequestBytes,
+      max_post_bytes: maxPostBytes,
+      max_post_records: maxPostRecords,
+      max_record_payload_bytes: maxRecordPayloadBytes,
+      ...(batch && { max_total_bytes: batch.maxTotalBytes, max_total_records: batch.maxTotalRecords }),
+    })
+    const records = body === undefined ? [] : (JSON.parse(body) as RecordWrite[])
+    const taken = records.filter(({ id }) => !this.refusedIds.has(id))
+    const sent = taken.map((bso) => (this.unstorableIds.has(bso.id) ? { ...bso, payload: '\0' } : bso))
+    const request = new Request(href, {
+      method,
+      headers: { ...headers, Host: host },
+      ...(body !== undefined && { body: JSON.stringify(sent) }),
+    })
+    const { searchParams, pathname } = new URL(href)
+    const batchId = searchParams.get('batch')
+    const isCommit = searchParams.has('commit')
+    const isVisible =
+      method === 'DELETE' || (method === 'POST' && (batchId === null || isCommit || batch === null))
+    const ids = searchParams.get('ids')?.split(',') ?? []
+    const written: Written = {
+      collection: pathname.split('/')[4]!,
+      kind: method === 'DELETE' ? 'remove' : 'write',
+      wasStaged: isCommit,
+      records:
+        method === 'DELETE' ? ids.map((id) => ({ id })) : isCommit ? this.#staged.get(batchId!)! : taken,
+    }
+    const answering = () => this.#server(request, readTarget(href))
+    const response = await (isVisible
+      ? observing.run((work) => this.#observe(written, work), answering)
+      : answering())
+    const { status } = response
+    let bytes = await response.bytes()
+    if (method === 'POST' && status < 300) {
+      const answer = JSON.parse(Buffer.from(bytes).toString()) as {
+        batch?: string
+        failed: Record<string, string>
+      }
+      for (const { id } of records) {
+        const reason = this.refusedIds.get(id)
+        if (reason) answer.failed[id] = reason === 'invalid' ? 'invalid bso' : 'retry bytes'
+      }
+      bytes = Buffer.from(JSON.stringify(answer))
+      if (answer.batch !== undefined) {
+        const staged = this.#staged.get(answer.batch) ?? []
+        if (staged.some(({ id }) => records.some((record) => record.id === id)))
+          throw new TypeError('An id was added twice to a staged batch')
+        this.#staged.set(answer.batch, [...staged, ...taken])
+      }
+    }
+    const stream =
+      isStreamed && this.streamChunkBytes !== null ? this.#stream(bytes, this.streamChunkBytes) : null
+    return {
+      status,
+      headers: response.headers,
+      bytes: stream ? new Uint8Array() : bytes,
+      isTooLong: false,
+      stream,
+    }
   }
 }
 
 /** The records that a list shows, all pages together. */
-export function listed(
-  records: SyncRecord[],
-  { newer, older, ids, excludedIds, sort }: ListOptions,
-): SyncRecord[] {
-  const shown = records.filter(
-    ({ id, lastModified }) =>
-      (newer === undefined || lastModified > newer) &&
-      (older === undefined || lastModified < older) &&
-      (!ids || ids.includes(id)) &&
-      !excludedIds?.has(id),
-  )
-  const lightest = Number.MIN_SAFE_INTEGER
-  if (sort === 'newest') return shown.sort((a, b) => b.lastModified - a.lastModified)
-  if (sort === 'oldest') return shown.sort((a, b) => a.lastModified - b.lastModified)
-  return shown.sort((a, b) => (b.sortindex ?? lightest) - (a.sortindex ?? lightest))
+export function listed(records: SyncRecord[], { sort, ...filter }: ListOptions): SyncRecord[] {
+  const ids = filter.ids && new Set(filter.ids)
+  return records.filter((record) => isListed(record, filter, ids)).sort(orders[sort])
 }

@@ -68,7 +68,7 @@ export function createRedisServer(options: RedisServerOptions = {}): RedisServer
     })
     const started = child
     await eventually('redis-server answers', async () => {
-      return started.exitCode !== null || (await send(clientUrl, 'PING')) === 'PONG'
+      return started.exitCode !== null || (await sendCommand(clientUrl, 'PING')) === 'PONG'
     })
     if (started.exitCode !== null) throw new Error(`Cannot start redis-server: exit code ${started.exitCode}`)
   }
@@ -94,13 +94,14 @@ export function createRedisServer(options: RedisServerOptions = {}): RedisServer
     },
     stop: () => child?.kill('SIGSTOP'),
     cont: () => child?.kill('SIGCONT'),
-    command: (name, ...rest) => send(clientUrl, name, ...rest),
+    command: (name, ...rest) => sendCommand(clientUrl, name, ...rest),
     close,
     [Symbol.asyncDispose]: close,
   }
 }
 
-async function send(url: string, name: string, ...args: string[]): Promise<unknown> {
+/** Sends one command, and hangs up. */
+export async function sendCommand(url: string, name: string, ...args: string[]): Promise<unknown> {
   const client = new RedisClient(url, {
     autoReconnect: false,
     enableOfflineQueue: false,

@@ -286,7 +286,8 @@ describe('the commands', () => {
     const world = await startCanaryWorld(canaries, settings())
     const owner = world.newOwner()
     const sandbox = start(['sandbox', '--port', '0'])
-    const [, url] = await sandbox.line(/^ {2}(http:.+?)\/v1\/docs#/)
+    const [, url] = await sandbox.line(/the bridge over it at (http\S+)\.$/)
+    await sandbox.line(/^ {2}http\S+\/docs$/)
     const announced = sandbox.lines.length
 
     for (const [path, init] of [...sweepOf(owner), ...malformedOf(owner, password)]) {

@@ -105,7 +105,7 @@ export async function startCanaryWorld(
     mode: 0o600,
   })
   const running = start(['serve', '--config', 'bridge.ini'], { cwd })
-  const [, url] = await running.line(/listening.*url"?[=:]"?(http:[^"\s]+)/)
+  const [, url] = await running.line(/listening.*\burl"?[=:]"?(http:[^"\s]+)/)
   const bridge = { ...running, url: url! }
   const stranger = sandbox.addUser('a stranger')
   const strangerHeaders = { Authorization: `Bearer ${stranger.bearerToken()}`, 'X-KeyID': stranger.keyId }

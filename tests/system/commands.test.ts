@@ -4,6 +4,7 @@ import { dirname, join } from 'node:path'
 
 import { startRedisServer } from '../support/redis-server.ts'
 import { makeCertificates } from '../support/certificates.ts'
+import { freePort } from '../support/free-port.ts'
 import { temporaryFolder } from '../support/processes.ts'
 import { endAll, executablePath, iniText, makeFolder, run, serve, start, startUpstream } from './process.ts'
 import type { RedisServer } from '../support/redis-server.ts'
@@ -110,23 +111,46 @@ describe('the executable', () => {
     expect(trusted.stderr).toContain('token server: answers')
   })
 
-  it('tells whether the address can be had, and whose it is', async () => {
-    const settings = { token_server_url: 'http://127.0.0.1:1' }
-    const stranger = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } })
-    const running = await serve(settings)
-    const port = new URL(running.url).port
+  it.each(['1.5', '2.0'])(
+    'tells whether the address can be had, and whose it is, at version %s',
+    async (version) => {
+      const settings = { token_server_url: 'http://127.0.0.1:1', http_api_version: version }
+      const stranger = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } })
+      const running = await serve(settings)
+      const port = new URL(running.url).port
 
-    const taken = await checkTokenServer('http://127.0.0.1:1', { port: String(stranger.port) })
-    const own = await checkTokenServer('http://127.0.0.1:1', { port })
-    const foreign = await checkTokenServer('http://127.0.0.1:1', { host: '192.0.2.1' })
-    stranger.stop(true)
-    running.signal('SIGTERM')
-    await running.exited
+      const taken = await checkTokenServer('http://127.0.0.1:1', { port: String(stranger.port) })
+      const own = await checkTokenServer('http://127.0.0.1:1', { port, http_api_version: version })
+      const foreign = await checkTokenServer('http://127.0.0.1:1', { host: '192.0.2.1' })
+      stranger.stop(true)
+      running.signal('SIGTERM')
+      await running.exited
 
-    expect(taken.stderr).toContain('address: cannot listen on 127.0.0.1:')
-    expect(taken.stderr).toContain('the port is in use')
-    expect(own.stderr).toMatch(/address: in use by sync-bridge \d/)
-    expect(foreign.stderr).toContain('the address is not one of this machine: change service.host')
+      expect(taken.stderr).toContain('address: cannot listen on 127.0.0.1:')
+      expect(taken.stderr).toContain('the port is in use')
+      expect(own.stderr).toMatch(/address: in use by sync-bridge \d/)
+      expect(foreign.stderr).toContain('the address is not one of this machine: change service.host')
+    },
+  )
+
+  it('names the way to do without Redis where there is none, when it is checked and when it serves', async () => {
+    const settings = { cache_backend: 'redis', cache_url: `redis://127.0.0.1:${freePort()}` }
+
+    const checked = await checkTokenServer(upstream.tokenServerUrl, settings)
+    const serving = await serve({ token_server_url: upstream.tokenServerUrl, ...settings })
+    const [line] = await serving.line(/.*"event":"redis error".*/)
+    serving.signal('SIGTERM')
+    await serving.exited
+
+    expect(checked.exitCode).toBe(2)
+    expect(checked.stderr).toContain(
+      'cache: no answer (ECONNREFUSED): see service.cache_url, or set service.cache_backend = memory\n',
+    )
+    expect(JSON.parse(line)).toMatchObject({
+      level: 'warning',
+      reason: 'unreachable',
+      remedy: 'requests go on: look at service.cache_url, or set service.cache_backend = memory',
+    })
   })
 
   it('prints a unit that starts this very file', async () => {
@@ -150,8 +174,8 @@ describe('the executable', () => {
 
   it('shows a newcomer a bridge over a storage of its own', async () => {
     const sandbox = start(['sandbox', '--port', '0'])
-    const [, docsUrl] = await sandbox.line(/^ {2}(http.+\/v1\/docs)#/)
-    const [, explorerUrl] = await sandbox.line(/^ {2}(http.+\/v1\/explore)#.*SYNC_KEY=/)
+    const [, docsUrl] = await sandbox.line(/^ {2}(http\S+\/docs)$/)
+    const [, explorerUrl] = await sandbox.line(/^ {2}(http\S+)$/)
     const [, source, file] = await sandbox.line(/^ {2}(\. (\S+))$/)
 
     const { mode } = statSync(file!)
@@ -168,7 +192,11 @@ describe('the executable', () => {
     expect(commands.join()).not.toContain('eyJ')
     expect(JSON.parse(answers[0]!).data).toHaveLength(5)
     expect(JSON.parse(answers[1]!).data.payload).toContain('ciphertext')
-    expect(pages.map(({ status }) => status)).toEqual([200, 200])
+    expect(pages.map(({ status, url }) => [status, new URL(url).pathname])).toEqual([
+      [200, '/v1/docs'],
+      [200, '/v1/explore'],
+    ])
+    expect(sandbox.lines.filter((line) => line.length > 120)).toEqual([])
     expect(code).toBe(0)
     expect(existsSync(dirname(file!))).toBe(false)
   })
@@ -191,6 +219,23 @@ describe('serve', () => {
 })
 
 describe('sandbox', () => {
+  it('says when it has another port than the usual one, and shows the requests if it is told to', async () => {
+    const usual = takeUsualPort()
+    const sandbox = start(['sandbox', '--log'])
+    const [, url] = await sandbox.line(/the bridge over it at (http\S+)\.$/)
+
+    await fetch(`${url}/v1/buckets/b/collections/tabs/records`).then((answer) => answer.text())
+    sandbox.signal('SIGTERM')
+    await sandbox.exited
+    await usual?.stop(true)
+
+    const { port } = new URL(url!)
+    expect(sandbox.errors()).toStartWith(
+      `Port 8000 is taken, so the bridge has port ${port}; --port chooses one.\n`,
+    )
+    expect(sandbox.errors()).toContain('request method=GET route=records status=401')
+  })
+
   it.each(['--port', '--token-port'])('tells that the port of %s is in use', async (option) => {
     const taken = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: () => new Response('') })
     const { exitCode, stderr } = await run(['sandbox', option, String(taken.port)])
@@ -200,6 +245,15 @@ describe('sandbox', () => {
     expect(stderr).toContain(`sync-bridge: cannot listen: the port is in use: change ${option}`)
   })
 })
+
+/** Null where somebody has it already, which is just as well. */
+function takeUsualPort(): Bun.Server<undefined> | null {
+  try {
+    return Bun.serve({ hostname: '127.0.0.1', port: 8000, fetch: () => new Response('') })
+  } catch {
+    return null
+  }
+}
 
 async function checkTokenServer(url: string, settings: Record<string, string> = {}) {
   const text = iniText({ token_server_url: url, ...settings })

@@ -2,6 +2,7 @@ import { afterEach, describe, expect, it } from 'bun:test'
 
 import { startExecutable } from '../support/executable.ts'
 import { eventually } from '../support/eventually.ts'
+import { freePort } from '../support/free-port.ts'
 import { askSlowly, startHeldTokenServer } from './held-token-server.ts'
 import { listenForNotifications } from './notify-socket.ts'
 
@@ -175,6 +176,46 @@ describe('SIGHUP', () => {
   })
 })
 
+describe('the event listening', () => {
+  it('names the pages that are on', async () => {
+    const usual = await start()
+    const metrics = `127.0.0.1:${freePort()}`
+    const settings = { explorer_enabled: 'true', docs_enabled: 'false', metrics_listen: metrics }
+    const other = await start({ settings: { ...settings, http_api_version: '2.0', workers: '2' } })
+    const known = await start({ settings: { http_scheme: 'https', http_host: 'sync.example.org' } })
+    const silent = await start({ settings: { docs_enabled: 'false', metrics_enabled: 'false' } })
+
+    const [first, second, third, last] = [usual, other, known, silent].map((bridge) => {
+      const told = Object.entries(entries(bridge, 'listening')[0]!)
+      return Object.fromEntries(told.filter(([name]) => !['time', 'level', 'event'].includes(name)))
+    })
+
+    expect(first).toEqual({
+      url: usual.url,
+      docs: `${usual.url}/v1/docs`,
+      metrics: `${usual.url}/v1/__metrics__`,
+    })
+    expect(second).toEqual({
+      url: other.url,
+      workers: 2,
+      explorer: `${other.url}/v2/explore`,
+      metrics: `http://${metrics}/__metrics__`,
+    })
+    expect(third).toMatchObject({ url: known.url, docs: 'https://sync.example.org/v1/docs' })
+    expect(last).toEqual({ url: silent.url })
+    for (const page of [first!.docs, first!.metrics, second!.explorer, second!.metrics]) {
+      expect((await fetch(String(page))).status).toBe(200)
+    }
+  })
+
+  it.each(['1', '2'])('names a URL that can be asked, also for IPv6, with workers = %s', async (workers) => {
+    const bridge = await start({ settings: { host: '::1', workers } })
+
+    expect(bridge.url).toStartWith('http://[::1]:')
+    expect((await fetch(`${bridge.url}/v1/`)).status).toBe(200)
+  })
+})
+
 describe('NOTIFY_SOCKET', () => {
   it.each(['1', '2'])('is told of readiness, reloading, life and end, with workers = %s', async (workers) => {
     const address = `@sync-bridge-${crypto.randomUUID()}`
@@ -262,6 +303,36 @@ describe('requests', () => {
     for (const secret of ['secret-id', user.clientState, user.keyId, identity.Authorization.slice(10, 40)]) {
       expect(log).not.toContain(secret)
     }
+  })
+
+  it('for health, metrics and pages are logged at level debug only', async () => {
+    const paths = [
+      '/__lbheartbeat__',
+      '/v1/__heartbeat__',
+      '/v1/__version__',
+      '/v1/__metrics__',
+      '/v1/docs',
+      '/v1/',
+    ]
+    const usual = await start()
+    const talkative = await start({ settings: { logging_level: 'debug' } })
+    const data = '/v1/buckets/b/collections/tabs/records'
+
+    for (const { url } of [usual, talkative]) {
+      for (const path of [...paths, data]) await fetch(url + path)
+      await fetch(url + data, { method: 'OPTIONS' })
+      await fetch(`${url}/v1/nothing`)
+    }
+    const requests = (bridge: Executable) => entries(bridge, 'request')
+    await eventually('all are logged', () => requests(talkative).length === paths.length + 3)
+    await eventually('those for data are logged', () => requests(usual).length === 2)
+
+    expect(requests(usual).map(({ route }) => route)).toEqual(['records', null])
+    expect(
+      requests(talkative)
+        .filter(({ level }) => level === 'info')
+        .map(({ route }) => route),
+    ).toEqual(['records', null])
   })
 
   it('are counted, unless that is switched off', async () => {

@@ -59,6 +59,17 @@ describe('service.metrics_listen', () => {
     )
   })
 
+  it('serves them below the version of the service too', async () => {
+    const address = `127.0.0.1:${freePort()}`
+    await start({ metrics_listen: address, http_api_version: '2.0' })
+
+    const [own, other] = await Promise.all(
+      ['v2', 'v1'].map((version) => fetch(`http://${address}/${version}/__metrics__`)),
+    )
+
+    expect([own!.status, other!.status]).toEqual([200, 404])
+  })
+
   it('goes to the process that takes over the port', async () => {
     const settings = { metrics_listen: `127.0.0.1:${freePort()}`, reuse_port: 'true' }
     const first = await start(settings)

@@ -143,7 +143,7 @@ describe('the line of a request in the log', () => {
     const { ask } = newcomer()
     const name = crypto.randomUUID()
 
-    await ask(name, '/')
+    await ask(name, '/nothing')
 
     const line = await lineOf(name)
     expect(Object.keys(line)).not.toContain('upstreamStatus')
