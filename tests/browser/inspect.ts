@@ -19,9 +19,10 @@ export function coveredControls(page: Page): Promise<string[]> {
     if (visible.length === 0) throw new Error('There is no control on this page')
     return visible.flatMap((element) => {
       element.scrollIntoView({ block: 'nearest', inline: 'nearest' })
-      const { left, top, width, height } = element.getBoundingClientRect()
       // Rows of a long list go when they are out of sight.
       if (!element.isConnected) return []
+      // Of a link over two lines the first part: the middle of both may be beside either.
+      const { left, top, width, height } = element.getClientRects()[0]!
       const hit = document.elementFromPoint(left + width / 2, top + height / 2)
       if (hit === element || element.contains(hit)) return []
       return [`${element.outerHTML.slice(0, 90)} is under ${hit?.outerHTML.slice(0, 90)}`]
