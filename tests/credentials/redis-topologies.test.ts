@@ -193,12 +193,11 @@ describe('createRedisStore with sentinels of their own kind', () => {
 
     watched.signalSentinel('SIGSTOP')
     await eventually('the silence was noticed', () => seen.length > 0)
-    const isUsedMeanwhile = await isInUse(store)
+    // The library looks for another sentinel once, and what is asked meanwhile fails with that.
+    await eventually('the master is in use without them', () => isInUse(store))
     await watched.master.restart()
     watched.signalSentinel('SIGCONT')
     await eventually('the master is in use again', () => isInUse(store), failoverMs)
-
-    expect(isUsedMeanwhile).toBe(true)
   }, 120_000)
 })
 
