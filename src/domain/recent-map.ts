@@ -1,7 +1,4 @@
-/**
- * A map of bounded size. A new entry displaces the oldest one that was not used since it was entered or last spared: being
- * used spares an entry once. So a lookup only marks its entry, and the order of entries changes only when there is one too many.
- */
+/** Bounded map with second-chance (CLOCK) eviction: an entry that was used since it was last looked at is spared once. */
 export class RecentMap<Key, Value> {
   // A Map keeps the order of insertion.
   readonly #entries = new Map<Key, { value: Value; wasUsed: boolean }>()
@@ -29,6 +26,10 @@ export class RecentMap<Key, Value> {
 
   delete(key: Key): void {
     this.#entries.delete(key)
+  }
+
+  values(): Value[] {
+    return Array.from(this.#entries.values(), ({ value }) => value)
   }
 
   #displaceOne(): void {

@@ -59,9 +59,8 @@ export class Admission {
   backoffSeconds = 0
   readonly #limit: AdaptiveConcurrencyLimit
   readonly #users = new Map<string, InFlight>()
-  /** Those who hold more than their share of the places. */
-  readonly #large = new Set<InFlight>()
-  #weight = 0
+  /** All that is in flight, of each user at most the share. */
+  #counted = 0
   readonly #rootViewsOf = new Map<string, number>()
   #isShortOfMemory = false
   #collectedAtBytes = 0
@@ -84,7 +83,7 @@ export class Admission {
 
   /** Whether there is no room for anybody: a cheap question, asked before any work is done for a request. */
   get isFull(): boolean {
-    return this.#isShortOfMemory || this.#weightFor(null) + 1 > this.#limit.value
+    return this.#isShortOfMemory || this.#counted >= this.#limit.value
   }
 
   /** Counts a request that is rejected because there is no room for anybody. */
@@ -100,18 +99,14 @@ export class Admission {
   acquire(name: string, requests = 1): Release | null {
     // A batch of any size must fit in when nothing else is in flight.
     const weight = Math.max(1, Math.min(requests, this.#limit.floor))
-    const known = this.#users.get(name)
-    if (!this.#admits(known ?? null, weight)) return null
-    const user = known ?? { requests: 0, weight: 0 }
-    if (!known) this.#users.set(name, user)
-    this.#weight += weight
-    if (this.#weight > this.#peak) this.#peak = this.#weight
+    const user = this.#users.get(name) ?? { requests: 0, weight: 0 }
+    if (!this.#admits(user, weight)) return null
+    this.#users.set(name, user)
     this.#count(user, 1, weight)
     let isReleased = false
     return () => {
       if (isReleased) return
       isReleased = true
-      this.#weight -= weight
       this.#count(user, -1, -weight)
       if (user.requests === 0) this.#users.delete(name)
     }
@@ -124,8 +119,7 @@ export class Admission {
    */
   acquireRootView(credentials: string): Release | null {
     const sharing = this.#rootViewsOf.get(credentials) ?? 0
-    const isFull = sharing === 0 && this.#rootViewsOf.size >= this.options.maxRootViews
-    if (isFull || this.#weight >= this.#limit.value) {
+    if ((sharing === 0 && this.#rootViewsOf.size >= this.options.maxRootViews) || this.isFull) {
       this.options.observeRejection('root-view')
       return null
     }
@@ -147,12 +141,12 @@ export class Admission {
     this.#busySinceMs = wasBusy ? (this.#busySinceMs ?? this.#windowStartMs) : null
     const isBusyForLong = this.#busySinceMs !== null && nowMs - this.#busySinceMs >= limits.backoffAfterMs
     this.backoffSeconds = isBusyForLong ? limits.backoffSeconds : 0
-    const before = this.#limit.value
     this.#limit.note(lagMs, usedMs)
-    if (this.#limit.value !== before) for (const user of this.#users.values()) this.#count(user, 0, 0)
+    this.#counted = 0
+    for (const user of this.#users.values()) this.#counted += this.#countOf(user)
     this.options.observeLag(lagMs)
     this.#watchMemory()
-    this.#peak = this.#weight
+    this.#peak = this.#counted
     this.#windowStartMs = nowMs
     this.#windowStartCpuMs = cpuMs
   }
@@ -171,38 +165,30 @@ export class Admission {
     this.#isShortOfMemory = (residentBytes() ?? 0) > mostBytes
   }
 
-  #admits(user: InFlight | null, weight: number): boolean {
+  #admits(user: InFlight, weight: number): boolean {
     const { maxRequestsOfUser, observeRejection } = this.options
-    const wanted = this.#weightFor(user) + weight
+    const wanted = this.#counted - this.#countOf(user) + user.weight + weight
     if (wanted > this.#limit.value) {
       this.#observeFull()
       return false
     }
-    const isAlone = user !== null && this.#users.size === 1
+    const isAlone = user.requests > 0 && this.#users.size === 1
     const isBusy = wanted > limits.busyShare * this.#limit.value
-    if (!isBusy || isAlone || maxRequestsOfUser === 0) return true
-    if ((user?.requests ?? 0) < maxRequestsOfUser) return true
+    if (!isBusy || isAlone || maxRequestsOfUser === 0 || user.requests < maxRequestsOfUser) return true
     observeRejection('user')
     return false
   }
 
-  /** The weight in flight as it counts for that user; null: for one who has nothing in flight. */
-  #weightFor(user: InFlight | null): number {
-    if (this.#large.size === 0) return this.#weight
-    let counted = this.#weight
-    for (const large of this.#large) if (large !== user) counted -= large.weight - this.#share
-    return counted
-  }
-
-  get #share(): number {
-    return Math.max(1, Math.floor(limits.userShare * this.#limit.value))
-  }
-
   #count(user: InFlight, requests: number, weight: number): void {
+    this.#counted -= this.#countOf(user)
     user.requests += requests
     user.weight += weight
-    if (user.weight > this.#share) this.#large.add(user)
-    else if (this.#large.size > 0) this.#large.delete(user)
+    this.#counted += this.#countOf(user)
+    if (this.#counted > this.#peak) this.#peak = this.#counted
+  }
+
+  #countOf({ weight }: InFlight): number {
+    return Math.min(weight, Math.max(1, Math.floor(limits.userShare * this.#limit.value)))
   }
 
   #observeFull(): void {

@@ -38,7 +38,7 @@ export const getRecord = declare({
   answer(outcome) {
     switch (outcome.outcome) {
       case 'found':
-        return recordReply(outcome.record, outcome.json)
+        return recordReply(outcome.record)
       case 'not-modified':
         return notModifiedReply(outcome.timestamp)
       case 'precondition-failed':
@@ -162,8 +162,12 @@ function invalidPayload(description: string): ServiceError {
 }
 
 /** One record, also as stored by a PUT. */
-function recordReply(record: SyncRecord, json = toExposedJson(record)): Reply {
-  return { status: 200, headers: versionHeaders(record.lastModified), body: `{"data":${json}}` }
+function recordReply(record: SyncRecord): Reply {
+  return {
+    status: 200,
+    headers: versionHeaders(record.lastModified),
+    body: `{"data":${toExposedJson(record)}}`,
+  }
 }
 
 const wantsRepresentation = /(?:^|[,; ])return=representation(?:$|[,; ])/

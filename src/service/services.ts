@@ -3,6 +3,7 @@ import { runTransaction } from '../batch/transaction.ts'
 import { Credentials } from '../credentials/credentials.ts'
 import { createRedisStore } from '../credentials/redis-store.ts'
 import { isRefusal, UpstreamError } from '../domain/errors.ts'
+import { RecentMap } from '../domain/recent-map.ts'
 import { overload } from '../protocol/error-reply.ts'
 import { Breakers } from '../upstream/circuit-breaker.ts'
 import { ConcurrencyLimits } from '../upstream/concurrency-limits.ts'
@@ -86,7 +87,7 @@ export function createServices(
   const storageClient: StorageClient = {
     upstream,
     timeoutMs: settings.upstreamTimeoutSeconds * 1000,
-    limitsOfNodes: new Map(),
+    limitsOfNodes: new RecentMap(1000),
     now,
     nonce: createIdGenerator(host.randomBytes(8)),
     random: Math.random,

@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer'
 import { listClosing, listOpening } from '../domain/list.ts'
 import { toExposedJson } from '../domain/record.ts'
-import { unusable } from './answer.ts'
+import { parseJson, unusable } from './answer.ts'
 import { readBso } from './bso.ts'
 
 interface BsoRewriterOptions {
@@ -130,7 +130,7 @@ export class BsoRewriter {
   #writeParsed(chunk: Buffer, lineStart: number, lineEnd: number): void {
     const line = chunk.toString('utf8', lineStart, lineEnd)
     if (line.trim() === '') return
-    const record = readBso(parse(line))
+    const record = readBso(parseJson(line))
     if (!record) throw unusable('a line is no record')
     this.recordCount += 1
     if (this.#keep && !this.#keep(record.id)) return
@@ -212,12 +212,4 @@ function createCopier(): Copier {
 function requireUtf8(bytes: Uint8Array): void {
   if (isUtf8(bytes)) return
   throw unusable('no UTF-8')
-}
-
-function parse(line: string): unknown {
-  try {
-    return JSON.parse(line)
-  } catch {
-    return null
-  }
 }

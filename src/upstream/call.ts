@@ -2,6 +2,7 @@ import { errno, ServiceError, UpstreamError } from '../domain/errors.ts'
 import { collectNotices } from './answer.ts'
 import { accessWith, hawkHeader, storageAddress, toUserAgent } from './request.ts'
 import { readStorageRefusal } from './storage-refusal.ts'
+import type { RecentMap } from '../domain/recent-map.ts'
 import type { SyncCredentials } from '../domain/credentials.ts'
 import type { HeldMemory, Notices, StorageLimits } from '../domain/record-storage.ts'
 import type { UpstreamAnswer } from './answer.ts'
@@ -15,7 +16,7 @@ export interface StorageClient {
   /** The time until an answer's headers. */
   timeoutMs: number
   /** What storage nodes accept, as far as they were asked lately. */
-  limitsOfNodes: Map<string, { limits: StorageLimits; untilMs: number }>
+  limitsOfNodes: RecentMap<string, { limits: StorageLimits; untilMs: number }>
   /** Wall clock, ms since 1970. */
   now(): number
   nonce(): string

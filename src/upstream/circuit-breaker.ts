@@ -1,4 +1,5 @@
 import { UpstreamError } from '../domain/errors.ts'
+import { RecentMap } from '../domain/recent-map.ts'
 import { readBackoff, readRetryAfter } from './answer.ts'
 import type { Address } from './request.ts'
 
@@ -48,16 +49,14 @@ const usersToBelieve = 3
 const shortestOpenMs = 1000
 /** The longest open time, so that a target that works again is in use within five seconds. */
 const longestOpenMs = 4000
-/** A half-open circuit waits no longer for its probe. */
-const longestProbeMs = 30_000
 const longestTokenPauseMs = 300_000
 /** A storage node's Retry-After may concern a single user, and a short one is about two writes that collided. */
 const longestNodePauseMs = 30_000
 /** Timeouts below this don't count as failures: the client's deadline, not the target, was at fault. */
 const shortestFairTimeoutMs = 900
-const forgottenAfterMs = 60_000
-const maxUsers = 1000
+/** Users' nodes come and go, and so do users of a node whose calls fail. */
 const maxHosts = 1000
+const maxUsers = 1000
 
 /**
  * Stops calls that would fail. What counts:
@@ -77,7 +76,7 @@ const maxHosts = 1000
  * Calls that finish or undo a started commit bypass an open circuit; refusing them would turn a short outage into a partial write.
  */
 export class Breakers {
-  readonly #hosts = { token: new Map<string, Host>(), storage: new Map<string, Host>() }
+  #hosts = noHosts()
 
   constructor(private readonly options: BreakersOptions) {}
 
@@ -149,25 +148,27 @@ export class Breakers {
   /** How many hosts of a kind are not called, or with one call at a time. */
   counts(): { target: UpstreamTarget; open: number; halfOpen: number }[] {
     return (['token', 'storage'] as const).map((target) => {
-      const states = Array.from(this.#hosts[target].values(), ({ shared }) => shared.state)
+      const states = this.#hosts[target].values().map(({ shared }) => shared.state)
       const ofState = (state: Circuit['state']) => states.filter((it) => it === state).length
       return { target, open: ofState('open'), halfOpen: ofState('half-open') }
     })
   }
 
   reset(): void {
-    this.#hosts.token.clear()
-    this.#hosts.storage.clear()
+    this.#hosts = noHosts()
   }
 
   #hostOf({ target, url }: GuardedRequest): Host {
     const hosts = this.#hosts[target]
     const known = hosts.get(url.origin)
     if (known) return known
-    // Users' nodes come and go.
-    forget(hosts, maxHosts, ({ shared }) => shared)
     const shared = new Circuit(this.options, this.#observer(target, url.host, true))
-    const made: Host = { shared, users: new Map(), failing: new Set(), connectionLostAtMs: -Infinity }
+    const made: Host = {
+      shared,
+      users: new RecentMap(maxUsers),
+      failing: new Set(),
+      connectionLostAtMs: -Infinity,
+    }
     hosts.set(url.origin, made)
     return made
   }
@@ -176,7 +177,6 @@ export class Breakers {
     const { users } = this.#hostOf(request)
     const known = users.get(request.user)
     if (known) return known
-    forget(users, maxUsers, (circuit) => circuit)
     const made = new Circuit(this.options, this.#observer(request.target, request.url.host, false))
     users.set(request.user, made)
     return made
@@ -215,7 +215,7 @@ export class Breakers {
 /** The circuit for all users of one host, and those of users whose calls have failed. */
 interface Host {
   shared: Circuit
-  users: Map<string, Circuit>
+  users: RecentMap<string, Circuit>
   /** Users whose calls failed since any call succeeded; not more than speak for all. */
   failing: Set<string>
   connectionLostAtMs: number
@@ -228,21 +228,12 @@ export interface Permit {
   readonly acquiredAtMs: number
 }
 
-function count(circuits: Map<string, Circuit>, holds: (circuit: Circuit) => boolean): number {
-  return Array.from(circuits.values()).filter(holds).length
+function noHosts(): Record<UpstreamTarget, RecentMap<string, Host>> {
+  return { token: new RecentMap(maxHosts), storage: new RecentMap(maxHosts) }
 }
 
-/** Makes room for one more; the oldest that are not needed any more go first. */
-function forget<Entry>(
-  entries: Map<string, Entry>,
-  most: number,
-  circuitOf: (entry: Entry) => Circuit,
-): void {
-  for (const [name, entry] of entries) if (circuitOf(entry).isForgotten) entries.delete(name)
-  for (const name of entries.keys()) {
-    if (entries.size < most) return
-    entries.delete(name)
-  }
+function count(circuits: RecentMap<string, Circuit>, holds: (circuit: Circuit) => boolean): number {
+  return circuits.values().filter(holds).length
 }
 
 function circuitOpen({ url }: GuardedRequest, circuit: Circuit): UpstreamError {
@@ -262,15 +253,12 @@ class Circuit {
   #pausedUntilMs = -Infinity
   /** When it opened or closed last. Results of calls from before are ignored. */
   #changedAtMs = -Infinity
-  #usedAtMs: number
   #probe: Permit | null = null
 
   constructor(
     private readonly options: BreakersOptions,
     readonly onChange: (change: BreakerEvent['change']) => void,
-  ) {
-    this.#usedAtMs = options.now()
-  }
+  ) {}
 
   get state(): 'closed' | 'open' | 'half-open' {
     if (!this.#isOpen) return 'closed'
@@ -290,23 +278,16 @@ class Circuit {
     return this.options.now() < this.backoff.untilMs
   }
 
-  /** Whether nothing of it matters any more. */
-  get isForgotten(): boolean {
-    const lastMs = Math.max(this.#usedAtMs, this.#openUntilMs, this.backoff.untilMs)
-    return this.options.now() >= lastMs + forgottenAfterMs
-  }
-
   admits({ callClass }: GuardedRequest): boolean {
     if (!this.#isOpen || callClass === 'must-complete') return true
     // A look at the target is refused only while it has asked for a pause.
     if (callClass === 'probe') return !this.isPaused
-    return this.#isProbeDue(this.options.now())
+    return this.#isProbeDue()
   }
 
   begin(permit: Permit): void {
-    this.#usedAtMs = permit.acquiredAtMs
     const isLook = permit.request.callClass === 'probe'
-    if (this.#isOpen && !isLook && this.#isProbeDue(permit.acquiredAtMs)) this.#probe = permit
+    if (this.#isOpen && !isLook && this.#isProbeDue()) this.#probe = permit
   }
 
   succeed(permit: Permit): void {
@@ -348,9 +329,8 @@ class Circuit {
     return acquiredAtMs >= this.#changedAtMs
   }
 
-  #isProbeDue(nowMs: number): boolean {
-    if (nowMs < this.#openUntilMs) return false
-    return this.#probe === null || nowMs >= this.#probe.acquiredAtMs + longestProbeMs
+  #isProbeDue(): boolean {
+    return this.#probe === null && this.options.now() >= this.#openUntilMs
   }
 
   #open(atLeastMs: number): void {

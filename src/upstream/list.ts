@@ -24,7 +24,7 @@ export async function listRecords(
   precondition: Precondition,
 ): Promise<ListOutcome> {
   const { lists } = calls.client.upstream
-  const permit = lists.tryAcquire(calls.owner) ?? (await lists.acquire(calls.owner))
+  const permit = await lists.acquire(calls.owner)
   let document: ListPages | null = null
   try {
     const { ids } = options

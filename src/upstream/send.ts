@@ -1,4 +1,5 @@
 import { UpstreamError } from '../domain/errors.ts'
+import { RecentMap } from '../domain/recent-map.ts'
 import { announcedLength, codeOf, readBounded, readRetryAfter, toUpstreamError } from './answer.ts'
 import type { UpstreamFailure } from '../domain/errors.ts'
 import type { HeldMemory } from '../domain/record-storage.ts'
@@ -80,7 +81,7 @@ const nothing = new Uint8Array(0)
 export function createUpstream(options: UpstreamOptions) {
   const { limits, breakers, observe, now, random, delay, stallMs = longestStallMs } = options
   /** Origins that do not offer HTTP/2, and until when they are not asked again. */
-  const withoutHttp2 = new Map<string, number>()
+  const withoutHttp2 = new RecentMap<string, number>(maxOrigins)
   let tls = options.ca === undefined ? undefined : { ca: options.ca }
   let inFlight = 0
   let tick: Promise<void> | null = null
@@ -131,12 +132,9 @@ export function createUpstream(options: UpstreamOptions) {
     inFlight += 1
     try {
       call.setDeadline(Math.max(1, deadlineMs - startedAtMs), tooSlow)
-      call.permit = limits.tryAcquire(request)
-      if (call.permit === null) {
-        call.permit = await limits.acquire(request)
-        call.signal.throwIfAborted()
-        throwIfRefused(request)
-      }
+      call.permit = await limits.acquire(request)
+      call.signal.throwIfAborted()
+      throwIfRefused(request)
       call.guard = breakers.acquire(request)
       if (inFlight > 1) await endOfTick()
       const response = await fetchOverBest(request, call.signal)
@@ -245,7 +243,6 @@ export function createUpstream(options: UpstreamOptions) {
       if (!noHttp2.has(codeOf(error) ?? '')) throw error
     }
     const response = await fetchOver('http1.1', request, signal)
-    if (withoutHttp2.size >= maxOrigins) withoutHttp2.clear()
     withoutHttp2.set(origin, now() + withoutHttp2Ms)
     return response
   }

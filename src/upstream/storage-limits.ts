@@ -4,7 +4,6 @@ import type { StorageCalls } from './call.ts'
 
 /** For how long the limits of a node are remembered. */
 const ttlMs = 600_000
-const maxNodes = 1000
 
 const maxAnswerBytes = 262_144
 
@@ -24,7 +23,6 @@ export async function readLimits(calls: StorageCalls): Promise<StorageLimits> {
   const value = answer.status === 404 ? {} : jsonOf(answer)
   if (typeof value !== 'object' || value === null) throw unusable('a configuration that is no object')
   const limits = toLimits(value as Record<string, unknown>)
-  if (limitsOfNodes.size >= maxNodes) limitsOfNodes.clear()
   limitsOfNodes.set(node, { limits, untilMs: now() + ttlMs })
   return limits
 }

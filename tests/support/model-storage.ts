@@ -6,6 +6,7 @@ import { createStorageServer } from '../../src/sandbox/storage-server.ts'
 import { Storage } from '../../src/sandbox/storage.ts'
 import { errno, ServiceError, UpstreamError } from '../../src/domain/errors.ts'
 import { isListed, orders } from '../../src/domain/list.ts'
+import { RecentMap } from '../../src/domain/recent-map.ts'
 import { timestamp } from '../../src/domain/timestamp.ts'
 import { createSyncStorage } from '../../src/upstream/sync-storage.ts'
 import type { BodyStream, UpstreamAnswer } from '../../src/upstream/answer.ts'
@@ -96,7 +97,7 @@ const batches = new Batches(database, postgres)
 const origin = 'http://127.0.0.1:1'
 /** Requests are signed and checked, but nobody has to sign in. */
 const hawk = { hawkId: 'id', hawkKey: 'key' }
-const noPermits = { tryAcquire: () => ({}), acquire: () => Promise.resolve({}), release() {} }
+const noPermits = { acquire: () => Promise.resolve({}), release() {} }
 let users = 0
 
 /**
@@ -159,7 +160,7 @@ export class ModelStorage implements BulkStorage {
     const client = {
       upstream: { send: (request: UpstreamRequest) => this.#send(request), lists: noPermits as never },
       timeoutMs: 1000,
-      limitsOfNodes: new Map(),
+      limitsOfNodes: new RecentMap<string, never>(1000),
       nonce: () => `n${(nonces += 1)}`,
       random: () => 0.5,
       now,

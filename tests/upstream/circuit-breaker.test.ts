@@ -286,7 +286,7 @@ describe('an open circuit', () => {
     expect(refused(c)).toBe(1)
   })
 
-  it('lets the next call tell when the one that was let through could not, or takes too long', () => {
+  it('lets the next call tell when the one that was let through could not, and no other before', () => {
     const { breakers, fail, refused, clock, times } = startBreakers()
     times(5, () => fail(a, unreachable))
     clock.nowMs += 1000
@@ -294,11 +294,7 @@ describe('an open circuit', () => {
     breakers.failed(breakers.acquire(b), new UpstreamError('overload', ''))
     expect(refused(b)).toBeNull()
     breakers.acquire(b)
-    clock.nowMs += 29_999
     expect(refused(c)).not.toBeNull()
-    clock.nowMs += 1
-
-    expect(refused(c)).toBeNull()
   })
 
   it('never stops what finishes a write, and closes when that succeeds', () => {

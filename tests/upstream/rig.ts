@@ -7,6 +7,7 @@ import { readText } from '../support/byte-source.ts'
 import { startSandbox } from '../support/sandbox.ts'
 import { startFaultProxy } from '../support/fault-proxy.ts'
 import { createIdentity } from '../../src/domain/credentials.ts'
+import { RecentMap } from '../../src/domain/recent-map.ts'
 import type { Identity, SyncCredentials } from '../../src/domain/credentials.ts'
 import type { BulkStorage, ListOutcome, RecordPage } from '../../src/domain/record-storage.ts'
 import type { UpstreamCallSummary, UpstreamOptions } from '../../src/upstream/send.ts'
@@ -56,7 +57,7 @@ export async function startRig(options: SandboxOptions = {}) {
         nonce: () => `nonce${(nonces += 1)}`,
         random,
         delay,
-        limitsOfNodes: new Map(),
+        limitsOfNodes: new RecentMap(1000),
         ...overrides,
       }
       return createSyncStorage(client, {

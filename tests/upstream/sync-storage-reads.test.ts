@@ -1,7 +1,6 @@
 import { createServer } from 'node:net'
 import { afterEach, describe, expect, it } from 'bun:test'
 import { noPrecondition } from '../../src/domain/precondition.ts'
-import { toExposedJson } from '../../src/domain/record.ts'
 import { zeroTimestamp, timestamp } from '../../src/domain/timestamp.ts'
 import { failureOf, idsOf, pageOf, recordsOf, startRig } from './rig.ts'
 import type { ByteSource } from '../../src/domain/record-storage.ts'
@@ -360,7 +359,6 @@ describe('get', () => {
     expect(outcome).toEqual({
       outcome: 'found',
       record: { id: "{a} b,c'", lastModified, payload: 'x', sortindex: 3 },
-      json: `{"id":"{a} b,c'","last_modified":${lastModified},"payload":"x","sortindex":3}`,
     })
     expect(proxy.requests[0]!.target).toBe(`/1.5/${user.uid}/storage/passwords/%7Ba%7D%20b%2Cc%27`)
   })
@@ -369,7 +367,7 @@ describe('get', () => {
     const { storage, has } = await start()
     const at = has([{ id: 'a', payload: 'x' }])
     const record = { id: 'a', lastModified: at, payload: 'x' }
-    const found = { outcome: 'found' as const, record, json: toExposedJson(record) }
+    const found = { outcome: 'found' as const, record }
     has([{ id: 'b' }])
     const get = (precondition: Precondition, id = 'a') => storage.get('tabs', id, precondition)
 
