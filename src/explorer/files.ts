@@ -1,6 +1,7 @@
 import type { Entry } from './account.ts'
 import type { TreeNode } from './bookmarks.ts'
-import { tagsOf, textOf } from './meaning.ts'
+import { tagsOf, textOf, visitTimes } from './meaning.ts'
+import type { Readable } from './meaning.ts'
 
 /** The file that every browser imports. */
 export function bookmarksFile(roots: TreeNode[]): string {
@@ -48,6 +49,53 @@ function tag(name: string, attributes: object, text: string): string {
 function escape(text: string): string {
   const names: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;' }
   return text.replaceAll(/[&<>"]/g, (char) => names[char]!)
+}
+
+/** The columns of Firefox's own export of passwords, and the fields of a record that they hold. */
+const loginColumns = {
+  url: 'hostname',
+  username: 'username',
+  password: 'password',
+  httpRealm: 'httpRealm',
+  formActionOrigin: 'formSubmitURL',
+  guid: 'id',
+  timeCreated: 'timeCreated',
+  timeLastUsed: 'timeLastUsed',
+  timePasswordChanged: 'timePasswordChanged',
+}
+
+/** Passwords, in clear, as the table that Firefox exports and imports. */
+export function passwordsFile(logins: Readable[]): string {
+  const rows = logins.map(({ clear }) => Object.values(loginColumns).map((field) => clear[field]))
+  return table([Object.keys(loginColumns), ...rows])
+}
+
+/** A table of visits, the latest first, and of pages that have none. */
+export function historyFile(pages: Readable[]): string {
+  const visits = pages.flatMap(({ clear }) => {
+    const moments = visitTimes(clear)
+    return (moments.length > 0 ? moments : [0]).map((atMs) => ({ atMs, clear }))
+  })
+  const rows = visits
+    .toSorted((left, right) => right.atMs - left.atMs)
+    .map(({ atMs, clear: { histUri, title } }) => [
+      atMs > 0 ? new Date(atMs).toISOString() : '',
+      noFormula(histUri),
+      noFormula(title),
+    ])
+  return table([['visited', 'url', 'title'], ...rows])
+}
+
+// Titles and addresses are what sites say of themselves, and spreadsheets compute what begins like this.
+function noFormula(cell: unknown): string {
+  return textOf(cell).replace(/^[=+\-@\t\r]/, "'$&")
+}
+
+/** CSV as RFC 4180 has it, with quotes around every cell. What is neither text nor number is an empty one. */
+function table(rows: unknown[][]): string {
+  const cellOf = (value: unknown) => (typeof value === 'number' ? String(value) : textOf(value))
+  const lines = rows.map((row) => row.map((cell) => `"${cellOf(cell).replaceAll('"', '""')}"`).join(','))
+  return lines.map((line) => `${line}\r\n`).join('')
 }
 
 /** Everything that could be read, by collection, and the names of what could not: records, and whole collections. */

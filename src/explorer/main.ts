@@ -3,15 +3,15 @@
  * the tab.
  *
  * `credentials.ts` reads what the form holds, `tab.ts` knows where one is and what a reload needs, `account.ts` asks and
- * decrypts, `meaning.ts` says what records mean, `views.ts` and `details.ts` draw them with `elements.ts`.
+ * decrypts, `meaning.ts` says what records mean, `views.ts` and `details.ts` draw them with `elements.ts`, `downloads.ts` saves
+ * them.
  */
 import { openAccount } from './account.ts'
-import { bookmarkTree } from './bookmarks.ts'
 import { Trouble } from './credentials.ts'
 import type { Credentials } from './credentials.ts'
 import { showDetails } from './details.ts'
+import { offerDownloads } from './downloads.ts'
 import { button, byId, copy, icon, make, say } from './elements.ts'
-import { bookmarksFile, everythingFile } from './files.ts'
 import { fillIn, readForm, showTrouble } from './form.ts'
 import { Holdings } from './holdings.ts'
 import { readable } from './meaning.ts'
@@ -285,14 +285,6 @@ function currentLink(): HTMLElement {
   return byId('nav').querySelector<HTMLElement>('[aria-current]')!
 }
 
-function save(name: string, type: string, text: string): void {
-  const url = URL.createObjectURL(new Blob([text], { type }))
-  make('a', { href: url, download: name }).click()
-  setTimeout(() => URL.revokeObjectURL(url), 10_000)
-  byId('downloads').hidePopover()
-  say(`Saved ${name}`)
-}
-
 form.addEventListener('submit', (event) => {
   event.preventDefault()
   void connect()
@@ -302,18 +294,6 @@ for (const [id, act] of Object.entries({
   leave,
   back: follow,
   refresh: connect,
-  'save-bookmarks': () =>
-    save(
-      'bookmarks.html',
-      'text/html',
-      bookmarksFile(bookmarkTree(readable(holdings.entries(['bookmarks'])))),
-    ),
-  'save-everything': () =>
-    save(
-      'firefox-sync.json',
-      'application/json',
-      everythingFile(holdings.entries(), holdings.failures, new Date()),
-    ),
 })) {
   byId(id).addEventListener('click', act)
 }
@@ -345,5 +325,6 @@ document.addEventListener('click', (event) => {
   go(link.getAttribute('href')!)
 })
 
+offerDownloads(() => holdings)
 const linked = takeLink()
 open(Object.keys(linked).length > 0 ? linked : recall())

@@ -15,6 +15,7 @@ export const explorerFiles: Record<string, () => Promise<unknown>> = {
   'rows.ts': () => import('./rows.ts', { with: { type: 'text' } }),
   'tree.ts': () => import('./tree.ts', { with: { type: 'text' } }),
   'details.ts': () => import('./details.ts', { with: { type: 'text' } }),
+  'downloads.ts': () => import('./downloads.ts', { with: { type: 'text' } }),
   'files.ts': () => import('./files.ts', { with: { type: 'text' } }),
   'views.ts': () => import('./views.ts', { with: { type: 'text' } }),
   'sync-crypto.js': () => import('../../docs/examples/sync-crypto.js', { with: { type: 'text' } }),

@@ -8,6 +8,7 @@ import {
   choose,
   desk,
   download,
+  fileFrom,
   fragmentOf,
   isRead,
   lookFor,
@@ -115,7 +116,7 @@ describe('/v1/explore in Chromium', () => {
     })
     await page.close()
 
-    expect(count).toBe(17)
+    expect(count).toBe(18)
     expect(bytes).toBeGreaterThan(20_000)
     expect(bytes).toBeLessThan(80_000)
   })
@@ -337,15 +338,18 @@ describe('/v1/explore in Chromium', () => {
     expect(listed).toContain('Its content belongs to another id')
   })
 
-  it('saves everything as JSON, and bookmarks as the file that browsers import', async () => {
+  it('saves everything as JSON, bookmarks as the file that browsers import, and history as a table', async () => {
     const { page } = await world.open()
 
     const everything = await download(page, '#save-everything')
     const bookmarks = await download(page, '#save-bookmarks')
+    const history = await download(page, '#save-history')
     await page.close()
 
     const { collections, unreadable } = JSON.parse(everything.text)
     expect([everything.name, bookmarks.name]).toEqual(['firefox-sync.json', 'bookmarks.html'])
+    expect([history.name, history.text.split('\r\n')[0]]).toEqual(['history.csv', '"visited","url","title"'])
+    expect(history.text.match(/\r\n/g)!.length).toBeGreaterThan(3000)
     expect(collections.history).toHaveLength(3000)
     expect(collections.crypto).toBeUndefined()
     expect(unreadable).toMatchObject([{ collection: 'bookmarks', id: 'foreignrecor' }])
@@ -353,6 +357,34 @@ describe('/v1/explore in Chromium', () => {
     expect(bookmarks.text).toContain('PERSONAL_TOOLBAR_FOLDER="true"')
     expect(bookmarks.text).toContain('>&lt;img src=x onerror=')
     expect(bookmarks.text.match(/<DL>/g)).toHaveLength(bookmarks.text.match(/<\/DL>/g)!.length)
+  })
+
+  it('saves passwords as Firefox imports them, after a warning that can be heeded', async () => {
+    const { page, errors } = await world.open()
+    let saved = 0
+    page.on('download', () => (saved += 1))
+    const warn = async () => {
+      await page.click('#download')
+      await page.click('#warn-of-passwords')
+    }
+
+    await warn()
+    const warning = await page.locator('#warning').innerText()
+    await page.keyboard.press('Enter')
+    await warn()
+    await page.keyboard.press('Escape')
+    const isOpen = await page.locator('#warning').isVisible()
+    const savedBefore = saved
+    await warn()
+    const { name, text } = await fileFrom(page, '#save-passwords')
+    await page.close()
+
+    expect(warning).toContain('It is not encrypted')
+    expect([isOpen, savedBefore]).toEqual([false, 0])
+    expect(name).toBe('passwords.csv')
+    expect(text).toMatch(/^"url","username","password",.*\r\n"https:.*"not-a-secret/)
+    expect(text.trimEnd().split('\r\n')).toHaveLength(5)
+    expect(errors).toEqual([])
   })
 
   it('shows a clear way on when the token has expired', async () => {
@@ -404,6 +436,7 @@ describe('/v1/explore in Chromium', () => {
     const found = await lookFor(page, 'something')
     await page.screenshot({ path: join(screenshots, 'explore-failed.png') })
     const { text } = await download(page, '#save-everything')
+    const told = await page.locator('#status').innerText()
     await page.fill('#search', '')
     isWell = true
     await page.getByRole('button', { name: 'Try again' }).click()
@@ -417,6 +450,7 @@ describe('/v1/explore in Chromium', () => {
     expect(view).not.toContain('There are no form entries')
     expect(count).toBe('could not be read')
     expect(found).toContain('Form entries could not be read')
+    expect(told).toBe('Saved firefox-sync.json, without what could not be read')
     expect(JSON.parse(text).incomplete).toEqual({ forms: expect.stringMatching(/\w/) })
   })
 

@@ -111,8 +111,14 @@ export function titles(page: Page): Promise<string[]> {
   return page.locator('.row-title').allInnerTexts()
 }
 
-export async function download(page: Page, button: string): Promise<{ name: string; text: string }> {
+/** What a button of the menu saves. */
+export async function download(page: Page, button: string) {
   await page.click('#download')
+  return fileFrom(page, button)
+}
+
+/** What is saved when this is pressed. */
+export async function fileFrom(page: Page, button: string): Promise<{ name: string; text: string }> {
   const [file] = await Promise.all([page.waitForEvent('download'), page.click(button)])
   return { name: file.suggestedFilename(), text: await Bun.file((await file.path())!).text() }
 }

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'bun:test'
 import type { Entry } from '../../src/explorer/account.ts'
 import { bookmarkTree, findable, walk } from '../../src/explorer/bookmarks.ts'
 import type { TreeNode } from '../../src/explorer/bookmarks.ts'
-import { bookmarksFile, everythingFile } from '../../src/explorer/files.ts'
+import { bookmarksFile, everythingFile, historyFile, passwordsFile } from '../../src/explorer/files.ts'
 import {
   devices,
   factsOf,
@@ -153,6 +153,48 @@ describe('bookmarksFile', () => {
       '        <HR>',
       '    </DL><p>',
       '</DL>',
+      '',
+    ])
+  })
+})
+
+describe('passwordsFile', () => {
+  it('has the columns that Firefox exports, and quotes whatever is in them', () => {
+    const clear = {
+      id: '{a}',
+      hostname: 'https://a.example',
+      username: 'a "b", c',
+      password: '=1+1\nü',
+      httpRealm: null,
+      formSubmitURL: 'https://a.example',
+      timeCreated: 1_700_000_000_123,
+      timeLastUsed: { odd: true },
+    }
+
+    expect(passwordsFile([entry(clear, 'passwords')]).split('\r\n')).toEqual([
+      '"url","username","password","httpRealm","formActionOrigin","guid","timeCreated","timeLastUsed","timePasswordChanged"',
+      '"https://a.example","a ""b"", c","=1+1\nü","","https://a.example","{a}","1700000000123","",""',
+      '',
+    ])
+  })
+})
+
+describe('historyFile', () => {
+  it('has a line for each visit, the latest first, and nothing that a spreadsheet would compute', () => {
+    const page = (title: unknown, visits: unknown) =>
+      entry({ id: 'x', histUri: 'https://x.example/', title, visits }, 'history')
+    const pages = [
+      page('=HYPERLINK("x")', [{ date: 1_000_000 }, { date: 3_000_000 }]),
+      page('-plain', [{ date: 2_000_000 }, null]),
+      page(7, 'none'),
+    ]
+
+    expect(historyFile(pages).split('\r\n')).toEqual([
+      '"visited","url","title"',
+      '"1970-01-01T00:00:03.000Z","https://x.example/","\'=HYPERLINK(""x"")"',
+      '"1970-01-01T00:00:02.000Z","https://x.example/","\'-plain"',
+      '"1970-01-01T00:00:01.000Z","https://x.example/","\'=HYPERLINK(""x"")"',
+      '"","https://x.example/",""',
       '',
     ])
   })

@@ -2,6 +2,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { ClearRecord } from '../../docs/examples/sync-crypto.js'
+import { passwordsFile } from '../../src/explorer/files.ts'
+import type { Readable } from '../../src/explorer/meaning.ts'
 import { findPython } from '../clients/python.ts'
 import { endAll, makeFolder } from '../system/process.ts'
 import { firefoxPath } from './firefox.ts'
@@ -412,6 +414,20 @@ describe.skipIf(firefoxPath === null)(`a real Firefox${firefoxPath === null ? mi
     expect([restored.errors, restored.code]).toEqual(['', 0])
     expect(await everything()).toEqual(whole)
     expect(exceptRoots(await shownBookmarks())).toEqual(whole.bookmarks)
+  })
+
+  it('imports the passwords that the explorer saves', async () => {
+    const file = join(makeFolder(), 'passwords.csv')
+    const pulled = (await world.pull('passwords')) as (ClearRecord & { password: string })[]
+    const odd = { ...pulled[0]!, id: `{${crypto.randomUUID()}}`, username: 'ü "o", ,', password: ' =1+1""\\' }
+    const logins = [...pulled, odd]
+    const entries = logins.map((clear) => ({ collection: 'passwords', clear }) as unknown as Readable)
+    writeFileSync(file, passwordsFile(entries))
+
+    const results = await call<string[]>('importPasswords', file)
+
+    expect(new Set(results)).toEqual(new Set(['added']))
+    expect(byId(await call<ClearRecord[]>('passwords'))).toEqual(byId(logins.map(loginOf)))
   })
 
   /** What a backup says that a bookmark is called. */

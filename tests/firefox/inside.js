@@ -141,6 +141,13 @@ async function addPassword(origin, username, password) {
   await Services.logins.addLoginAsync(login)
 }
 
+/** What "Import from a File" does, where there are none; resolves to what became of each. */
+async function importPasswords(path) {
+  await Services.logins.removeAllUserFacingLoginsAsync()
+  const report = await load('gre/modules/LoginCSVImport').LoginCSVImport.importFromCSV(path)
+  return report.map(({ result }) => result)
+}
+
 async function forms() {
   const found = await FormHistory.search(['guid', 'fieldname', 'value'], {})
   return found.map(({ guid, fieldname, value }) => ({ id: guid, name: fieldname, value }))

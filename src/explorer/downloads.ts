@@ -1,0 +1,51 @@
+import { bookmarkTree } from './bookmarks.ts'
+import { byId, make, say } from './elements.ts'
+import { bookmarksFile, everythingFile, historyFile, passwordsFile } from './files.ts'
+import type { Holdings } from './holdings.ts'
+import { readable } from './meaning.ts'
+import type { Readable } from './meaning.ts'
+
+/** Lets the menu and its warning save what is held at that moment. */
+export function offerDownloads(current: () => Holdings): void {
+  const menu = byId('downloads')
+  const warning = byId<HTMLDialogElement>('warning')
+
+  function saveCollection(name: string, type: string, collection: string, fileOf: Format): void {
+    const holdings = current()
+    save(name, type, fileOf(readable(holdings.entries([collection]))), holdings, [collection])
+  }
+
+  for (const [id, act] of Object.entries({
+    'save-bookmarks': () => saveCollection('bookmarks.html', 'text/html', 'bookmarks', bookmarksOf),
+    'save-history': () => saveCollection('history.csv', 'text/csv', 'history', historyFile),
+    'warn-of-passwords': () => warning.showModal(),
+    'save-passwords': () => saveCollection('passwords.csv', 'text/csv', 'passwords', passwordsFile),
+    'keep-passwords': () => {},
+    'save-everything': () => {
+      const holdings = current()
+      const text = everythingFile(holdings.entries(), holdings.failures, new Date())
+      save('firefox-sync.json', 'application/json', text, holdings)
+    },
+  })) {
+    byId(id).addEventListener('click', () => {
+      menu.hidePopover()
+      warning.close()
+      act()
+    })
+  }
+}
+
+type Format = (records: Readable[]) => string
+
+const bookmarksOf: Format = (records) => bookmarksFile(bookmarkTree(records))
+
+/** Saves a file, and says so when it does not have all that there is. */
+function save(name: string, type: string, text: string, holdings: Holdings, collections?: string[]): void {
+  const url = URL.createObjectURL(new Blob([text], { type }))
+  make('a', { href: url, download: name }).click()
+  setTimeout(() => URL.revokeObjectURL(url), 10_000)
+  const isReading = holdings.isReading(collections)
+  const isCut = holdings.failureOf(collections ?? holdings.collections) !== null
+  const lack = isReading ? ', of what is read so far' : isCut ? ', without what could not be read' : ''
+  say(`Saved ${name}${lack}`)
+}
