@@ -170,38 +170,30 @@ export class StorageCalls {
 
   #signed(
     method: UpstreamRequest['method'],
-    {
-      path,
-      query,
-      headers,
-      body,
-      maxBytes,
-      mayBeTooLong,
-      isStreamed,
-      hasBegun,
-    }: StorageRead & { body?: string },
+    request: StorageRead & { body?: string },
     credentials: SyncCredentials,
   ): UpstreamRequest {
     const { now, nonce } = this.client
     const { userAgent, requestId, client, tally, memory } = this.#caller
+    const { body, maxBytes, mayBeTooLong, isStreamed } = request
     const access = accessWith(credentials)
-    const address = storageAddress(access, path, query)
+    const url = storageAddress(access, request.path, request.query)
     const nowMs = now()
-    const all: Record<string, string> = {
+    const headers: Record<string, string> = {
       Accept: 'application/json',
       'User-Agent': toUserAgent(userAgent),
-      Authorization: hawkHeader(access, method, address.target, Math.floor(nowMs / 1000), nonce()),
+      Authorization: hawkHeader(access, method, url.target, Math.floor(nowMs / 1000), nonce()),
     }
-    if (requestId !== undefined) all['X-Request-Id'] = requestId
-    if (body !== undefined) all['Content-Type'] = 'application/json'
-    if (headers !== undefined) Object.assign(all, headers)
+    if (requestId !== undefined) headers['X-Request-Id'] = requestId
+    if (body !== undefined) headers['Content-Type'] = 'application/json'
+    if (request.headers !== undefined) Object.assign(headers, request.headers)
     return {
       target: 'storage',
       method,
-      url: address,
-      headers: all,
+      url,
+      headers,
       body,
-      timeoutMs: this.#timeoutMs(hasBegun === true, nowMs),
+      timeoutMs: this.#timeoutMs(request.hasBegun === true, nowMs),
       maxBytes,
       mayBeTooLong,
       isStreamed,

@@ -148,33 +148,20 @@ export function createUpstream(options: UpstreamOptions) {
       if (deadlineMs - answeredAtMs > stallMs) call.setDeadline(stallMs, stalled)
       const length = announcedLength(response.headers)
       const isShort = length === null ? response.body === null : length <= shortBytes
+      const { headers } = response
       if (request.isStreamed === true && status === 200 && !isShort) {
-        return {
-          status,
-          headers: response.headers,
-          bytes: nothing,
-          isTooLong: false,
-          stream: call.toStream(),
-        }
+        return { status, headers, bytes: nothing, isTooLong: false, stream: call.toStream() }
       }
       // Only a code is read from these bodies; nothing else bounds the length of a stream.
       const saysLittle = status >= 400 || (request.isStreamed === true && status !== 200)
       const allowed = saysLittle ? maxErrorBytes : request.maxBytes
-      // Reading `body` makes a stream, which a short answer does not need.
-      const isRead = isShort && (length ?? 0) <= allowed
-      const bytes = isRead ? await response.bytes() : await readLong(call, request, length ?? 0, allowed)
+      const bytes = await readWhole(call, request, length ?? 0, isShort, allowed)
       if (bytes === null) {
         call.abort()
         if (!saysLittle && request.mayBeTooLong !== true) throw tooLong(url.host, status)
       }
       call.end(null)
-      return {
-        status,
-        headers: response.headers,
-        bytes: bytes ?? nothing,
-        isTooLong: bytes === null,
-        stream: null,
-      }
+      return { status, headers, bytes: bytes ?? nothing, isTooLong: bytes === null, stream: null }
     } catch (error) {
       const failure = toUpstreamError(error, url.host)
       call.end(failure)
@@ -221,14 +208,17 @@ export function createUpstream(options: UpstreamOptions) {
     }))
   }
 
-  /** Reads a body piece by piece, in memory that the request holds; null when it holds more than is allowed. */
-  async function readLong(
+  /** Reads a body, a long one piece by piece in memory that the request holds; null when it holds more than is allowed. */
+  async function readWhole(
     call: Call,
     { memory }: UpstreamRequest,
     length: number,
+    isShort: boolean,
     allowed: number,
   ): Promise<Uint8Array | null> {
     if (length > allowed) return null
+    // Reading `body` makes a stream, which a short answer does not need.
+    if (isShort) return await call.response!.bytes()
     return await readBounded(call, allowed, (bytes) => memory?.grow(copiesInMemory * bytes))
   }
 
