@@ -5,7 +5,9 @@ import { fillSampleData } from '../../src/sandbox/sample-data.ts'
 import { findPython } from '../clients/python.ts'
 import { startAccounts, type Accounts } from '../firefox/accounts.ts'
 import { startTestBridge, type TestBridge } from '../support/bridge.ts'
+import { runToEnd } from '../support/processes.ts'
 import { endAll, makeFolder } from '../system/process.ts'
+import { accountOf, linesOf } from './records.ts'
 
 const examples = join(import.meta.dir, '../../docs/examples')
 const python = await findPython('cryptography==48.0.0')
@@ -31,10 +33,8 @@ afterAll(async () => {
 function expired(more: Record<string, string> = {}): Record<string, string> {
   return {
     BRIDGE_URL: bridge.url,
-    BUCKET: bridge.user.clientState,
-    KEY_ID: bridge.user.keyId,
+    ...accountOf(bridge.user),
     BEARER_TOKEN: bridge.user.bearerToken({ expiresInSeconds: -3600 }),
-    SYNC_KEY: bridge.user.syncKey.toString('hex'),
     REFRESH_TOKEN: accounts.grantRefreshToken(),
     TOKEN_ENDPOINT: `${accounts.url}/v1/oauth/token`,
     CLIENT_ID: '5882386c6d801776',
@@ -46,8 +46,7 @@ function expired(more: Record<string, string> = {}): Record<string, string> {
 function folderWith(values: Record<string, string>): { folder: string; file: string } {
   const folder = makeFolder()
   const file = join(folder, 'account.env')
-  const lines = Object.entries(values).map(([name, value]) => `${name}=${value}\n`)
-  writeFileSync(file, `# mine\n${lines.join('')}OTHER="as it is"\n`)
+  writeFileSync(file, `# mine\n${linesOf(values)}OTHER="as it is"\n`)
   chmodSync(file, 0o644)
   return { folder, file }
 }
@@ -68,16 +67,8 @@ describe.each(programs)('$name', ({ name, command }) => {
   const test = (what: string, body: () => Promise<void>) =>
     it.skipIf(!isRunnable)(`${what}${name.includes('.py') ? why : ''}`, body)
 
-  async function run(folder: string, environment: Record<string, string> = {}) {
-    const args = [...command, 'menu', 'Added', 'https://added.example/']
-    const child = Bun.spawn(args, { cwd: folder, env: environment, stdout: 'pipe', stderr: 'pipe' })
-    const [output, errors, code] = await Promise.all([
-      new Response(child.stdout).text(),
-      new Response(child.stderr).text(),
-      child.exited,
-    ])
-    return { output, errors, code }
-  }
+  const run = (cwd: string, environment: Record<string, string> = {}) =>
+    runToEnd([...command, 'menu', 'Added', 'https://added.example/'], { cwd, environment })
 
   const renewals = () => accounts.requests.filter((asked) => asked === 'POST /v1/oauth/token').length
 
@@ -167,9 +158,3 @@ describe.each(programs)('$name', ({ name, command }) => {
     expect([code, readFileSync(file, 'utf8')]).toEqual([1, before])
   })
 })
-
-function linesOf(values: Record<string, string>): string {
-  return Object.entries(values)
-    .map(([name, value]) => `${name}=${value}\n`)
-    .join('')
-}

@@ -6,6 +6,7 @@ import { startSandbox, type Sandbox } from '../../src/sandbox/sandbox.ts'
 import { freePort } from '../support/free-port.ts'
 import { endAll, makeFolder, start, type Running } from '../system/process.ts'
 import { paste, piecesLeft, take, withExamples } from './pages.ts'
+import { accountOf, linesOf } from './records.ts'
 
 const page = 'docs/backup.md'
 // "systemctl" and "loginctl" in their place write down what they are told.
@@ -26,23 +27,13 @@ describe('docs/backup.md', () => {
     symlinkSync(process.execPath, join(home, '.bun/bin/bun'))
     const url = `http://127.0.0.1:${await freePort()}`
     const port = `service.port = ${new URL(url).port}`
-    const values = {
-      BUCKET: user.clientState,
-      KEY_ID: user.keyId,
-      BEARER_TOKEN: user.bearerToken(),
-      SYNC_KEY: user.syncKey.toString('hex'),
-    }
-    const lines = Object.entries(values).map(([name, value]) => `${name}=${value}`)
-
     const setUp = take(page, 'mkdir -p ~/sync-backup').replace(
       'https://token.services.mozilla.com',
       `${upstream.tokenServerUrl}\n${port}`,
     )
     // What a person types after "cat".
-    const identify = take(page, 'cat > account.env').replace(
-      'cat > account.env',
-      `cat > account.env <<END\n${lines.join('\n')}\nEND\n`,
-    )
+    const typed = `cat > account.env <<END\n${linesOf(accountOf(user))}END\n`
+    const identify = take(page, 'cat > account.env').replace('cat > account.env', typed)
     const locate = take(page, 'BRIDGE_URL').replace('http://127.0.0.1:8000', url)
     const { errors, code } = await paste(`set -e\n${setUp}\n${identify}\n${locate}`, { HOME: home }, home)
     if (code !== 0) throw new Error(errors)

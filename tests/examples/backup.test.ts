@@ -1,17 +1,13 @@
 import { afterAll, describe, expect, it } from 'bun:test'
 import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import {
-  collectionKeys,
-  decryptRecords,
-  encryptRecord,
-  keyPairFromHex,
-  type ClearRecord,
-} from '../../docs/examples/sync-crypto.js'
+import { decryptRecords } from '../../docs/examples/sync-crypto.js'
 import { fillSampleData } from '../../src/sandbox/sample-data.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 import { startTestBridge } from '../support/bridge.ts'
+import { runToEnd } from '../support/processes.ts'
 import { endAll, makeFolder } from '../system/process.ts'
+import { accountOf, encrypted, foreign, keyPairOf } from './records.ts'
 
 const examples = join(import.meta.dir, '../../docs/examples')
 const bridge = await startTestBridge({ writable: ['bookmarks', 'passwords', 'forms'] })
@@ -21,9 +17,6 @@ afterAll(async () => {
   endAll()
 })
 
-// Encrypted with nobody's key.
-const foreign = JSON.stringify({ ciphertext: 'AAAA', IV: 'AAAAAAAAAAAAAAAAAAAAAA==', hmac: '00'.repeat(32) })
-
 /** Somebody with a little data, and a folder for the backups. */
 function someone(name: string) {
   const user = sandbox.addUser(name)
@@ -31,26 +24,9 @@ function someone(name: string) {
   return { user, folder: makeFolder() }
 }
 
-async function run(user: SandboxUser, args: string[], more: Record<string, string> = {}) {
-  const [script, ...rest] = args
-  const child = Bun.spawn([process.execPath, join(examples, script!), ...rest], {
-    env: {
-      BRIDGE_URL: bridge.url,
-      BUCKET: user.clientState,
-      BEARER_TOKEN: user.bearerToken(),
-      KEY_ID: user.keyId,
-      SYNC_KEY: user.syncKey.toString('hex'),
-      ...more,
-    },
-    stdout: 'pipe',
-    stderr: 'pipe',
-  })
-  const [output, errors, code] = await Promise.all([
-    new Response(child.stdout).text(),
-    new Response(child.stderr).text(),
-    child.exited,
-  ])
-  return { output, errors, code }
+function run(user: SandboxUser, [script, ...rest]: string[], more: Record<string, string> = {}) {
+  const environment = { BRIDGE_URL: bridge.url, ...accountOf(user), ...more }
+  return runToEnd([process.execPath, join(examples, script!), ...rest], { environment })
 }
 
 /** The backups in a folder, the oldest first, each as the payloads of its records by their places. */
@@ -84,15 +60,6 @@ function stored(user: SandboxUser): Record<string, string> {
   )
 }
 
-async function keyPairOf(user: SandboxUser, collection: string) {
-  const [keys] = sandbox.records(user, 'crypto')
-  return (await collectionKeys(keyPairFromHex(user.syncKey.toString('hex')), keys!))(collection)
-}
-
-async function encrypted(user: SandboxUser, collection: string, clear: ClearRecord) {
-  return { id: clear.id, payload: await encryptRecord(await keyPairOf(user, collection), clear) }
-}
-
 describe('backup.ts', () => {
   it('makes a whole backup each time, and asks only for what has changed', async () => {
     const { user, folder } = someone('first')
@@ -100,7 +67,9 @@ describe('backup.ts', () => {
 
     const first = await run(user, ['backup.ts', folder])
     const second = await run(user, ['backup.ts', folder])
-    sandbox.write(user, 'forms', [await encrypted(user, 'forms', { id: 'made+/', name: 'a', value: 'b' })])
+    sandbox.write(user, 'forms', [
+      await encrypted(sandbox, user, 'forms', { id: 'made+/', name: 'a', value: 'b' }),
+    ])
     const third = await run(user, ['backup.ts', folder])
 
     const [one, two, three] = backupsIn(folder)
@@ -149,7 +118,7 @@ describe('backup.ts', () => {
     await run(user, ['backup.ts', folder])
     sandbox.remove(user, 'passwords')
     sandbox.remove(user, 'forms')
-    sandbox.write(user, 'forms', [await encrypted(user, 'forms', { id: 'left' })])
+    sandbox.write(user, 'forms', [await encrypted(sandbox, user, 'forms', { id: 'left' })])
     const [global] = sandbox.records(user, 'meta')
     const payload = global!.payload.replace(/("forms":\{"version":1,"syncID":")[^"]+/, '$1anotherIdOf')
     sandbox.write(user, 'meta', [{ id: 'global', payload }])
@@ -198,9 +167,9 @@ describe('backup.ts', () => {
     const [name] = readdirSync(folder)
     const file = join(folder, name!, 'forms.jsonl')
     writeFileSync(file, readFileSync(file, 'utf8').split('\n').slice(1).join('\n'))
-    const old = await encrypted(user, 'bookmarks', { id: 'oldbookmarkk', type: 'bookmark' })
+    const old = await encrypted(sandbox, user, 'bookmarks', { id: 'oldbookmarkk', type: 'bookmark' })
     sandbox.load(user, 'bookmarks', [{ ...old, sortindex: null, expiry: null, modified: 1_000_000_000_000 }])
-    sandbox.write(user, 'bookmarks', [await encrypted(user, 'bookmarks', { id: 'newbookmarkk' })])
+    sandbox.write(user, 'bookmarks', [await encrypted(sandbox, user, 'bookmarks', { id: 'newbookmarkk' })])
 
     const { errors, code } = await run(user, ['backup.ts', folder])
 
@@ -302,7 +271,7 @@ describe('restore.ts', () => {
     const translated = await run(after, [...command, '--write'], { BACKUP_SYNC_KEY })
     const again = await run(after, command, { BACKUP_SYNC_KEY })
     const { readable } = await decryptRecords(
-      await keyPairOf(after, 'passwords'),
+      await keyPairOf(sandbox, after, 'passwords'),
       sandbox.records(after, 'passwords'),
     )
 

@@ -1,10 +1,11 @@
 import { afterAll, describe, expect, it } from 'bun:test'
-import { mkdtemp, rm, symlink } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { IDBKeyRange, indexedDB } from 'fake-indexeddb'
 import { fillSampleData } from '../../src/sandbox/sample-data.ts'
 import { startTestBridge } from '../support/bridge.ts'
+import { makeFolder, endAll } from '../system/process.ts'
+import { foreign } from './records.ts'
 
 interface Bookmark {
   id: string
@@ -33,14 +34,10 @@ interface Program {
 
 const root = join(import.meta.dir, '../..')
 const bridge = await startTestBridge({ writable: ['bookmarks'] })
-const folders: string[] = []
 afterAll(async () => {
   await bridge.stop()
-  await Promise.all(folders.map((folder) => rm(folder, { recursive: true })))
+  endAll()
 })
-
-// Somebody else's: encrypted with a key that the account does not have.
-const foreign = JSON.stringify({ ciphertext: 'AAAA', IV: 'AAAAAAAAAAAAAAAAAAAAAA==', hmac: '00'.repeat(32) })
 
 describe('the code in docs/clients.md', () => {
   it('reads, decrypts, encrypts, and deletes so that Firefox understands, past a record that nobody can read', async () => {
@@ -107,12 +104,11 @@ async function runProgram(over = bridge): Promise<Program> {
     ...pieces,
     'export { client, data, last_modified, ok, keyPair, decryptRecord, local, remove, list }',
   ]
-  const folder = await mkdtemp(join(tmpdir(), 'clients-page-'))
-  folders.push(folder)
+  const text = program.join('\n').replaceAll('https://sync.example.org', over.url)
+  const folder = makeFolder({ 'program.js': text })
   const entry = join(folder, 'program.js')
-  await Bun.write(entry, program.join('\n').replaceAll('https://sync.example.org', over.url))
-  await symlink(join(root, 'node_modules'), join(folder, 'node_modules'))
-  await symlink(join(root, 'docs/examples/sync-crypto.js'), join(folder, 'sync-crypto.js'))
+  symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'))
+  symlinkSync(join(root, 'docs/examples/sync-crypto.js'), join(folder, 'sync-crypto.js'))
   const built = await Bun.build({ entrypoints: [entry], target: 'browser', outdir: join(folder, 'bundle') })
   return (await import(built.outputs[0]!.path)) as Program
 }

@@ -6,6 +6,7 @@ import { kintoHttp } from '../clients/python.ts'
 import { startAccounts } from '../firefox/accounts.ts'
 import { endAll, serve, start, startUpstream } from '../system/process.ts'
 import { paste, piecesLeft, python, root, take, withExamples } from './pages.ts'
+import { linesOf } from './records.ts'
 
 const why = 'reason' in python ? ` (NOT RUN: ${python.reason})` : ''
 afterAll(endAll)
@@ -99,8 +100,7 @@ describe('docs/connect.md', () => {
     const token = accounts.grantRefreshToken()
     const endpoint = `${accounts.url}/v1/oauth/token`
     const lines = { REFRESH_TOKEN: token, TOKEN_ENDPOINT: endpoint, CLIENT_ID: '5882386c6d801776' }
-    const text = Object.entries(lines).map(([name, value]) => `${name}=${value}\n`)
-    writeFileSync(join(folder, 'account.env'), text.join(''))
+    writeFileSync(join(folder, 'account.env'), linesOf(lines))
     const renew = async () => {
       const body = { grant_type: 'refresh_token', client_id: lines.CLIENT_ID, refresh_token: token }
       const answer = await fetch(endpoint, { method: 'POST', body: JSON.stringify(body) })

@@ -1,39 +1,18 @@
 import { afterAll, describe, expect, it } from 'bun:test'
 import { join } from 'node:path'
-import { collectionKeys, encryptRecord, keyPairFromHex } from '../../docs/examples/sync-crypto.js'
-import type { ClearRecord } from '../../docs/examples/sync-crypto.js'
 import { fillSampleData } from '../../src/sandbox/sample-data.ts'
 import { startBrowser } from '../browser/browser.ts'
-import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 import { startTestBridge } from '../support/bridge.ts'
+import { runToEnd } from '../support/processes.ts'
+import { accountOf, encrypted, foreign } from './records.ts'
 
 const examples = join(import.meta.dir, '../../docs/examples')
 const bridge = await startTestBridge({ writable: ['passwords', 'forms'] })
-fillSampleData(bridge.sandbox, bridge.user)
+const { sandbox, user } = bridge
+fillSampleData(sandbox, user)
 afterAll(() => bridge.stop())
 
-function identityOf(user: SandboxUser) {
-  return {
-    BUCKET: user.clientState,
-    BEARER_TOKEN: user.bearerToken(),
-    KEY_ID: user.keyId,
-    SYNC_KEY: user.syncKey.toString('hex'),
-  }
-}
-
-const environment = { PATH: process.env.PATH!, BRIDGE_URL: bridge.url, ...identityOf(bridge.user) }
-
-async function keyPairOf(user: SandboxUser, collection: string) {
-  const [keys] = bridge.sandbox.records(user, 'crypto')
-  return (await collectionKeys(keyPairFromHex(user.syncKey.toString('hex')), keys!))(collection)
-}
-
-// Encrypted with nobody's key, and not encrypted at all: both are in real accounts.
-const foreign = JSON.stringify({ ciphertext: 'AAAA', IV: 'AAAAAAAAAAAAAAAAAAAAAA==', hmac: '00'.repeat(32) })
-
-async function encrypted(collection: string, clear: ClearRecord) {
-  return { id: clear.id, payload: await encryptRecord(await keyPairOf(bridge.user, collection), clear) }
-}
+const environment = { BRIDGE_URL: bridge.url, ...accountOf(user) }
 
 describe('bookmarks.ts', () => {
   const command = [process.execPath, join(examples, 'bookmarks.ts')]
@@ -50,11 +29,20 @@ describe('bookmarks.ts', () => {
 
   it('counts and names what nobody can read, and keeps control characters from the terminal', async () => {
     const title = 'red \u001b[31m bell \u0007 \u009b2J \u202e end'
-    bridge.sandbox.write(bridge.user, 'bookmarks', [
+    sandbox.write(user, 'bookmarks', [
       { id: 'foreignrecor', payload: foreign },
       { id: 'plainrecord1', payload: 'plain' },
-      await encrypted('bookmarks', { id: 'menu', type: 'folder', children: ['controlchars', 'menu'] }),
-      await encrypted('bookmarks', { id: 'controlchars', type: 'bookmark', parentid: 'menu', title }),
+      await encrypted(sandbox, user, 'bookmarks', {
+        id: 'menu',
+        type: 'folder',
+        children: ['controlchars', 'menu'],
+      }),
+      await encrypted(sandbox, user, 'bookmarks', {
+        id: 'controlchars',
+        type: 'bookmark',
+        parentid: 'menu',
+        title,
+      }),
     ])
 
     const { output, code } = await run(command)
@@ -77,7 +65,7 @@ describe('bookmarks.ts', () => {
     const missing = await run(command, { SYNC_KEY: '', KEY_ID: '' })
     const versioned = await run(command, { BRIDGE_URL: `${bridge.url}/v1/` })
     const nowhere = await run(command, { BRIDGE_URL: 'http://127.0.0.1:1' })
-    const expired = await run(command, { BEARER_TOKEN: bridge.user.bearerToken({ expiresInSeconds: -60 }) })
+    const expired = await run(command, { BEARER_TOKEN: user.bearerToken({ expiresInSeconds: -60 }) })
 
     expect(missing).toEqual({
       output: 'Set KEY_ID, SYNC_KEY: docs/connect.md tells where to get them\n',
@@ -99,9 +87,9 @@ describe('tabs.html', () => {
         return (await file.exists()) ? new Response(file) : new Response(null, { status: 404 })
       },
     })
-    bridge.sandbox.write(bridge.user, 'tabs', [
+    sandbox.write(user, 'tabs', [
       { id: 'foreigndevic', payload: foreign },
-      await encrypted('tabs', {
+      await encrypted(sandbox, user, 'tabs', {
         id: 'holeydevice1',
         tabs: [null, { urlHistory: null, title: 'Alone' }, 'tab'],
       }),
@@ -119,7 +107,7 @@ describe('tabs.html', () => {
     const problem = await page.textContent('#problem')
     const devices = await page.locator('h2').allTextContents()
     const tabs = await page.locator('li').count()
-    await page.fill('input[name=BEARER_TOKEN]', bridge.user.bearerToken({ expiresInSeconds: -3600 }))
+    await page.fill('input[name=BEARER_TOKEN]', user.bearerToken({ expiresInSeconds: -3600 }))
     await page.click('button')
     await page.waitForSelector('#problem:not(:empty)')
     const ended = [await page.textContent('#problem'), await page.locator('h2').count()]
@@ -152,11 +140,6 @@ describe('first-steps.sh', () => {
 })
 
 async function run(command: string[], more: Record<string, string> = {}) {
-  const child = Bun.spawn(command, { env: { ...environment, ...more }, stdout: 'pipe', stderr: 'pipe' })
-  const [out, errors, code] = await Promise.all([
-    new Response(child.stdout).text(),
-    new Response(child.stderr).text(),
-    child.exited,
-  ])
-  return { output: out + errors, code }
+  const { output, errors, code } = await runToEnd(command, { environment: { ...environment, ...more } })
+  return { output: output + errors, code }
 }

@@ -1,6 +1,7 @@
 import { afterAll, describe, expect, it } from 'bun:test'
-import { copyFileSync, writeFileSync } from 'node:fs'
+import { copyFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { runProgram } from '../support/processes.ts'
 import { endAll, makeFolder } from '../system/process.ts'
 
 const source = join(import.meta.dir, '../../docs/examples/sync-crypto.js')
@@ -25,18 +26,10 @@ describe.skipIf(!node)('sync-crypto.js in a fresh Node project', () => {
     ['as it is, in modules', 'sync-crypto.js', 'program.js', { type: 'module' }],
     ['called .mjs, in an older project', 'sync-crypto.mjs', 'program.mjs', {}],
   ])('decrypts and encrypts: %s', async (_, file, entry, manifest) => {
-    const folder = makeFolder()
-    copyFileSync(source, join(folder, file))
-    writeFileSync(
-      join(folder, 'package.json'),
-      JSON.stringify({ name: 'fresh', version: '1.0.0', ...manifest }),
-    )
-    writeFileSync(join(folder, entry), program(file))
+    const manifestText = JSON.stringify({ name: 'fresh', version: '1.0.0', ...manifest })
+    const cwd = makeFolder({ 'package.json': manifestText, [entry]: program(file) })
+    copyFileSync(source, join(cwd, file))
 
-    const child = Bun.spawn([node!, entry], { cwd: folder, stdout: 'pipe', stderr: 'pipe' })
-    const output = await new Response(child.stdout).text()
-    const errors = await new Response(child.stderr).text()
-
-    expect([output, errors]).toEqual(['«é»\n', ''])
+    expect(await runProgram([node!, entry], { cwd })).toBe('«é»\n')
   })
 })

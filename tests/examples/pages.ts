@@ -1,6 +1,7 @@
 import { mkdirSync, readFileSync, symlinkSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { findPython } from '../clients/python.ts'
+import { runToEnd } from '../support/processes.ts'
 import { executablePath, makeFolder } from '../system/process.ts'
 
 export const root = join(import.meta.dir, '../..')
@@ -41,20 +42,8 @@ export function withExamples(): string {
 }
 
 /** Types lines into a shell, in a folder that has what `withExamples` says unless told otherwise. */
-export async function paste(lines: string, environment: Record<string, string> = {}, cwd = withExamples()) {
+export function paste(lines: string, environment: Record<string, string> = {}, cwd = withExamples()) {
   const pythonFolder = 'path' in python ? [dirname(python.path)] : []
-  const child = Bun.spawn(['sh'], {
-    cwd,
-    env: { ...environment, PATH: [cwd, ...pythonFolder, '/usr/local/bin', '/usr/bin', '/bin'].join(':') },
-    stdin: Buffer.from(`${lines}\n`),
-    stdout: 'pipe',
-    stderr: 'pipe',
-    timeout: 50_000,
-  })
-  const [output, errors, code] = await Promise.all([
-    new Response(child.stdout).text(),
-    new Response(child.stderr).text(),
-    child.exited,
-  ])
-  return { output, errors, code }
+  const PATH = [cwd, ...pythonFolder, '/usr/local/bin', '/usr/bin', '/bin'].join(':')
+  return runToEnd(['sh'], { cwd, environment: { ...environment, PATH }, input: `${lines}\n` })
 }

@@ -1,4 +1,5 @@
 import type { ClearRecord } from '../../docs/examples/sync-crypto.js'
+import { runToEnd } from '../support/processes.ts'
 import { makeFolder } from '../system/process.ts'
 
 /** A bookmark, folder or separator, as both sides are compared. */
@@ -14,14 +15,8 @@ export interface Item {
 }
 
 /** Runs an example to its end. */
-export async function run(command: string[], environment: Record<string, string>, cwd = makeFolder()) {
-  const child = Bun.spawn(command, { cwd, env: environment, stdout: 'pipe', stderr: 'pipe' })
-  const [output, errors, code] = await Promise.all([
-    new Response(child.stdout).text(),
-    new Response(child.stderr).text(),
-    child.exited,
-  ])
-  return { output, errors, code }
+export function run(command: string[], environment: Record<string, string>, cwd = makeFolder()) {
+  return runToEnd(command, { cwd, environment })
 }
 
 export function loginOf({ id, hostname, username, password }: ClearRecord): ClearRecord {

@@ -46,25 +46,37 @@ export async function startProgram(
   return { pid: child.pid, output: () => output, stop, [Symbol.asyncDispose]: stop }
 }
 
+interface RunOptions {
+  cwd?: string
+  /** Besides PATH, which may be another one. */
+  environment?: Record<string, string>
+  /** What it reads; nothing unless told otherwise. */
+  input?: string
+}
+
 /** Runs a program to its end; throws with what it printed when it fails. */
-export async function runProgram(
-  command: [string, ...string[]],
-  options: { cwd?: string; environment?: Record<string, string> } = {},
-): Promise<string> {
-  const child = Bun.spawn([findProgram(command[0]), ...command.slice(1)], {
-    ...(options.cwd !== undefined && { cwd: options.cwd }),
-    env: { PATH: '/usr/sbin:/usr/bin:/sbin:/bin', ...options.environment },
-    stdin: 'ignore',
+export async function runProgram(command: [string, ...string[]], options: RunOptions = {}): Promise<string> {
+  const { output, errors, code } = await runToEnd([findProgram(command[0]), ...command.slice(1)], options)
+  if (code !== 0) throw new Error(`"${command.join(' ')}" ended with ${code}:\n${output}${errors}`)
+  return output + errors
+}
+
+/** Runs a program to its end, however it ends. */
+export async function runToEnd(command: string[], { cwd, environment, input }: RunOptions = {}) {
+  const child = Bun.spawn(command, {
+    ...(cwd !== undefined && { cwd }),
+    env: { PATH: '/usr/sbin:/usr/bin:/sbin:/bin', ...environment },
+    stdin: input === undefined ? 'ignore' : Buffer.from(input),
     stdout: 'pipe',
     stderr: 'pipe',
+    timeout: 110_000,
   })
-  const [out, errors, code] = await Promise.all([
+  const [output, errors, code] = await Promise.all([
     new Response(child.stdout).text(),
     new Response(child.stderr).text(),
     child.exited,
   ])
-  if (code !== 0) throw new Error(`"${command.join(' ')}" ended with ${code}:\n${out}${errors}`)
-  return out + errors
+  return { output, errors, code }
 }
 
 /** The path of a program; administrators' ones too. */

@@ -1,0 +1,43 @@
+import {
+  collectionKeys,
+  encryptRecord,
+  keyPairFromHex,
+  type ClearRecord,
+  type KeyPair,
+} from '../../docs/examples/sync-crypto.js'
+import type { Sandbox } from '../../src/sandbox/sandbox.ts'
+import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
+
+/** A payload that is encrypted with nobody's key, as there are some in real accounts. */
+export const foreign = JSON.stringify({
+  ciphertext: 'AAAA',
+  IV: 'AAAAAAAAAAAAAAAAAAAAAA==',
+  hmac: '00'.repeat(32),
+})
+
+/** What the examples want to know of an account, by the names that they have for it. */
+export function accountOf(user: SandboxUser) {
+  return {
+    BUCKET: user.clientState,
+    KEY_ID: user.keyId,
+    BEARER_TOKEN: user.bearerToken(),
+    SYNC_KEY: user.syncKey.toString('hex'),
+  }
+}
+
+/** The same as the text of a file. */
+export function linesOf(values: Record<string, string>): string {
+  return Object.entries(values)
+    .map(([name, value]) => `${name}=${value}\n`)
+    .join('')
+}
+
+export async function keyPairOf(sandbox: Sandbox, user: SandboxUser, collection: string): Promise<KeyPair> {
+  const [keys] = sandbox.records(user, 'crypto')
+  return (await collectionKeys(keyPairFromHex(user.syncKey.toString('hex')), keys!))(collection)
+}
+
+/** A record as a Firefox of this user would upload it. */
+export async function encrypted(sandbox: Sandbox, user: SandboxUser, collection: string, clear: ClearRecord) {
+  return { id: clear.id, payload: await encryptRecord(await keyPairOf(sandbox, user, collection), clear) }
+}
