@@ -1,24 +1,36 @@
+import { join } from 'node:path'
 import { chromium } from 'playwright-core'
-import type { Browser, Page } from 'playwright-core'
+import type { Page } from 'playwright-core'
 
-export interface Viewport {
+interface Viewport {
   width: number
   height: number
 }
 
-/** A page, and what went wrong in it. */
-export interface WatchedPage {
-  page: Page
-  /** The URL of every request. */
-  requested: string[]
-  /** What the console called an error, violations of a policy among it, and what was thrown. */
-  errors: string[]
+export const desk: Viewport = { width: 1280, height: 860 }
+export const phone: Viewport = { width: 390, height: 844 }
+
+/** Where a picture of this name is kept for people to look at. */
+export const screenshot = (name: string) => join(import.meta.dir, '../../dist/screenshots', `${name}.png`)
+
+export interface OpenOptions {
+  /** @default a small one, because pixels are drawn without the help of a graphics card */
+  viewport?: Viewport
+  /** @default light */
+  scheme?: 'light' | 'dark'
+  /** Errors are part of the test: `endPages` does not tell them. */
+  mayFail?: boolean
 }
 
 /** The machine's Chromium, cut off from every host but loopback. */
 export interface TestBrowser {
-  /** Opens a page: a small one unless told otherwise, because pixels are drawn without the help of a graphics card. */
-  open(viewport?: Viewport): Promise<WatchedPage>
+  /** Opens a page at an address. */
+  open(address: string, options?: OpenOptions): Promise<Page>
+  /**
+   * Closes all pages, and tells what went wrong in them: what the console called an error, violations of a policy among it, what
+   * was thrown, and requests with a secret in their address, or to another origin than those that the page began and ended with.
+   */
+  endPages(): Promise<string[]>
   stop(): Promise<void>
 }
 
@@ -43,19 +55,34 @@ export async function startBrowser(): Promise<TestBrowser> {
       'Cannot find the program "chromium": install the package chromium (apt-get install chromium)',
     )
   }
-  const browser: Browser = await chromium.launch({ executablePath, args: flags })
+  const browser = await chromium.launch({ executablePath, args: flags })
+  let ends: (() => Promise<string[]>)[] = []
   return {
-    async open(viewport = { width: 800, height: 600 }) {
+    async open(address, { viewport = { width: 800, height: 600 }, scheme = 'light', mayFail = false } = {}) {
       // Requests are watched, not intercepted: interception would answer preflights by itself.
-      const page = await browser.newPage({ viewport })
-      const requested: string[] = []
+      const page = await browser.newPage({ viewport, colorScheme: scheme })
+      const requested = new Set<string>()
       const errors: string[] = []
-      page.on('request', (request) => requested.push(request.url()))
+      page.on('request', (request) => requested.add(request.url()))
       page.on('console', (message) => {
         if (message.type() === 'error') errors.push(message.text())
       })
       page.on('pageerror', (error) => errors.push(error.message))
-      return { page, requested, errors }
+      ends.push(async () => {
+        const own = [address, page.url()].map((url) => new URL(url).origin)
+        await page.close()
+        const isWrong = (url: string) =>
+          !own.includes(new URL(url).origin) || /SYNC_KEY|BEARER_TOKEN/.test(url)
+        const wrong = requested.size === 0 ? ['nothing was requested'] : [...requested].filter(isWrong)
+        return mayFail ? wrong : [...errors, ...wrong]
+      })
+      await page.goto(address)
+      return page
+    },
+    async endPages() {
+      const told = await Promise.all(ends.map((end) => end()))
+      ends = []
+      return told.flat()
     },
     stop: () => browser.close(),
   }

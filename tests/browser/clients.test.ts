@@ -6,7 +6,7 @@ import type { TestBridge } from '../support/bridge.ts'
 import { startFaultProxy } from '../support/fault-proxy.ts'
 import type { FaultProxy, Plan } from '../support/fault-proxy.ts'
 import { startBrowser } from './browser.ts'
-import type { TestBrowser, WatchedPage } from './browser.ts'
+import type { TestBrowser } from './browser.ts'
 import type { calls, Home } from './page.ts'
 
 type Calls = typeof calls
@@ -71,7 +71,6 @@ describe('an application of another origin, in Chromium', () => {
   let application: ReturnType<typeof startApplication>
   let bridge: TestBridge
   let proxy: FaultProxy
-  let watched: WatchedPage
   let page: Page
   let home: Home
   let records: string
@@ -81,9 +80,7 @@ describe('an application of another origin, in Chromium', () => {
     bridge = await startTestBridge({ writable: ['bookmarks'], sandbox: { listCap: 10 } })
     proxy = await startFaultProxy({ target: bridge.sandbox.storageUrl })
     bridge.sandbox.switches.nodeUrl = proxy.url
-    watched = await browser.open()
-    page = watched.page
-    await page.goto(application.origin)
+    page = await browser.open(application.origin)
     home = homeIn(bridge)
     records = `${home.remote}/buckets/${home.bucket}/collections/bookmarks/records`
     bridge.sandbox.write(bridge.user, 'bookmarks', seeded)
@@ -229,9 +226,8 @@ describe('cors_origins with a list, in Chromium', () => {
     const record = `${home.remote}/buckets/${home.bucket}/collections/bookmarks/records/seeded0`
     const headers = { ...home.headers, 'Content-Type': 'application/json' }
     const write = { method: 'PUT', headers, body: '{"data":{"payload":"x"}}' }
-    const { page } = await browser.open()
 
-    await page.goto(stranger.origin)
+    const page = await browser.open(stranger.origin)
     const refused = await Promise.allSettled([
       call(page, 'fetch', { url: record, init: write }),
       call(page, 'fetch', { url: record, init: { headers: home.headers } }),

@@ -1,4 +1,3 @@
-import { join } from 'node:path'
 import type { Page } from 'playwright-core'
 import {
   collectionKeys,
@@ -10,27 +9,19 @@ import { fillSampleData } from '../../src/sandbox/sample-data.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 import { startTestBridge } from '../support/bridge.ts'
 import type { TestBridge } from '../support/bridge.ts'
-import { startBrowser } from './browser.ts'
-import type { TestBrowser, Viewport, WatchedPage } from './browser.ts'
+import { desk, startBrowser } from './browser.ts'
+import type { OpenOptions, TestBrowser } from './browser.ts'
 
-export const screenshots = join(import.meta.dir, '../../dist/screenshots')
-export const desk: Viewport = { width: 1280, height: 860 }
-export const phone: Viewport = { width: 390, height: 844 }
 export const markup = '<img src=x onerror="globalThis.executed = 1"><script>globalThis.executed = 2</script>'
-
-interface OpenOptions {
-  /** @default the bridge's first user, who has sample data */
-  user?: SandboxUser
-  viewport?: Viewport
-  scheme?: 'light' | 'dark'
-}
 
 /** A bridge with the explorer over sample data, and a browser. */
 export interface ExplorerWorld {
   bridge: TestBridge
   browser: TestBrowser
-  /** Opens an account by a link, and waits until everything is read. */
-  open(options?: OpenOptions): Promise<WatchedPage>
+  /** The address of the page. */
+  url: string
+  /** Opens an account by a link, and waits until everything is read; on a desk that of the bridge's first user, who has sample data. */
+  open(options?: OpenOptions & { user?: SandboxUser }): Promise<Page>
   stop(): Promise<void>
 }
 
@@ -39,15 +30,15 @@ export async function startExplorer(): Promise<ExplorerWorld> {
   fillSampleData(bridge.sandbox, bridge.user)
   await addUnusualBookmarks(bridge)
   const browser = await startBrowser()
+  const url = `${bridge.url}/v1/explore`
   return {
     bridge,
     browser,
-    async open({ user = bridge.user, viewport = desk, scheme = 'light' } = {}) {
-      const watched = await browser.open(viewport)
-      await watched.page.emulateMedia({ colorScheme: scheme })
-      await watched.page.goto(`${bridge.url}/v1/explore${fragmentOf(user)}`)
-      await isRead(watched.page)
-      return watched
+    url,
+    async open({ user = bridge.user, ...options } = {}) {
+      const page = await browser.open(url + fragmentOf(user), { viewport: desk, ...options })
+      await isRead(page)
+      return page
     },
     async stop() {
       await browser.stop()
