@@ -1,16 +1,21 @@
-type LogLevel = 'debug' | 'info' | 'warning' | 'error'
+/** Of each level the priority in the journal (see sd-daemon(3)), graver ones first, and the colour in a terminal. */
+const levels = {
+  debug: { priority: 7, colour: 90 },
+  info: { priority: 6, colour: 32 },
+  warning: { priority: 4, colour: 33 },
+  error: { priority: 3, colour: 31 },
+}
+
+type LogLevel = keyof typeof levels
+type Logger = (event: string, fields?: LogFields) => void
 
 /** A field that is undefined is left out. */
 export type LogFields = Record<string, string | number | boolean | null | undefined>
 
 /** Writes each event as exactly one line, whatever its fields contain. Field values are cut to 256 characters. */
-export interface Log {
+export interface Log extends Record<LogLevel, Logger> {
   /** Events below it are left out. A reload changes it while the log is in use. */
   level: LogLevel
-  debug(event: string, fields?: LogFields): void
-  info(event: string, fields?: LogFields): void
-  warning(event: string, fields?: LogFields): void
-  error(event: string, fields?: LogFields): void
 }
 
 export interface LogOptions {
@@ -30,16 +35,22 @@ export interface LogOptions {
 /** A log of events: JSON with `time`, `level`, `event` and the fields, or text for people. */
 export function createLog({ renderer, level, write, now, colour, priorities }: LogOptions): Log {
   const logger =
-    (own: LogLevel) =>
-    (event: string, fields: LogFields = {}) => {
+    (own: LogLevel): Logger =>
+    (event, fields = {}) => {
       if (!isLogged(log, own)) return
       const time = new Date(now()).toISOString()
       const line =
-        renderer === 'json'
-          ? renderJson(time, own, event, fields)
-          : renderText(time, own, event, fields, colour)
-      write(priorities ? `<${journalPriority[own]}>${line}` : line)
+        renderer === 'json' ? renderJson(time, own, event, fields) : asText(time, own, event, fields)
+      write(priorities ? `<${levels[own].priority}>${line}` : line)
     }
+  const paint = (code: number, text: string) => (colour ? `\x1b[${code}m${text}\x1b[0m` : text)
+  const asText = (time: string, own: LogLevel, event: string, fields: LogFields) => {
+    const pairs = Object.entries(fields)
+      .filter(([, value]) => value !== undefined)
+      .map(([name, value]) => `${paint(36, plain(name))}=${plain(value)}`)
+    const name = /^[\x20-\x7e]{1,256}$/.test(event) ? event : quoteText(event, maxValueLength)
+    return [paint(90, time), paint(levels[own].colour, own.padEnd(7)), name, ...pairs].join(' ')
+  }
   const log: Log = {
     level,
     debug: logger('debug'),
@@ -52,39 +63,19 @@ export function createLog({ renderer, level, write, now, colour, priorities }: L
 
 /** Whether events of a level are written: asked before an event is described at some cost. */
 export function isLogged(log: Log, level: LogLevel): boolean {
-  return gravity[level] >= gravity[log.level]
+  return levels[level].priority <= levels[log.level].priority
 }
 
-const gravity: Record<LogLevel, number> = { debug: 0, info: 1, warning: 2, error: 3 }
-const journalPriority: Record<LogLevel, number> = { debug: 7, info: 6, warning: 4, error: 3 }
 const maxValueLength = 256
 
 function renderJson(time: string, level: LogLevel, event: string, fields: LogFields): string {
   const line: LogFields = { time, level, event: cutText(event, maxValueLength) }
-  for (const name in fields) {
-    const value = fields[name]
+  for (const [name, value] of Object.entries(fields)) {
     // A field must not replace the event's own time, level or name.
-    line[Object.hasOwn(line, name) ? `${name}_` : name] =
-      typeof value === 'string' ? cutText(value, maxValueLength) : value
+    const free = Object.hasOwn(line, name) ? `${name}_` : name
+    line[free] = typeof value === 'string' ? cutText(value, maxValueLength) : value
   }
   return escapeInvisible(JSON.stringify(line))
-}
-
-const colours: Record<LogLevel, number> = { debug: 90, info: 32, warning: 33, error: 31 }
-
-function renderText(
-  time: string,
-  level: LogLevel,
-  event: string,
-  fields: LogFields,
-  colour: boolean,
-): string {
-  const paint = (code: number, text: string) => (colour ? `\x1b[${code}m${text}\x1b[0m` : text)
-  const pairs = Object.entries(fields)
-    .filter(([, value]) => value !== undefined)
-    .map(([name, value]) => `${paint(36, plain(name))}=${plain(value)}`)
-  const name = /^[\x20-\x7e]{1,256}$/.test(event) ? event : quoteText(event, maxValueLength)
-  return [paint(90, time), paint(colours[level], level.padEnd(7)), name, ...pairs].join(' ')
 }
 
 /** The value itself where that can't be misread, otherwise quoted. */
@@ -110,10 +101,6 @@ const invisible = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu
 
 /** Replaces control and format characters and line separators by the escapes of JSON; for text inside JSON strings. */
 function escapeInvisible(json: string): string {
-  return json.replace(invisible, (character) =>
-    character
-      .split('')
-      .map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`)
-      .join(''),
-  )
+  const escape = (unit: string) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`
+  return json.replace(invisible, (character) => character.split('').map(escape).join(''))
 }

@@ -32,35 +32,23 @@ const countedMethods = new Set(['GET', 'HEAD', 'PUT', 'POST', 'DELETE', 'OPTIONS
 
 export function createMetrics(sources: MetricsSources) {
   const { counter, histogram, families } = createRegistry()
+  const timing = (ending: string, help: string, label = '') => histogram(ending, help, secondsBounds, label)
   const requests = counter('requests_total', 'Answered requests', 'route method status')
-  const requestSeconds = histogram('request_duration_seconds', 'Time to first byte', secondsBounds, 'route')
+  const requestSeconds = timing('request_duration_seconds', 'Time to first byte', 'route')
   const defect = counter('defects_total', 'Requests that met a defect of the bridge')
   const upstreamCalls = counter('upstream_calls_total', 'Calls to upstream', 'target method result')
-  const upstreamSeconds = histogram(
-    'upstream_duration_seconds',
-    'Time to first byte of upstream',
-    secondsBounds,
-    'target',
-  )
+  const upstreamSeconds = timing('upstream_duration_seconds', 'Time to first byte of upstream', 'target')
   const credentials = counter('credentials_total', 'Sources of credentials', 'event', 'rejected-entry')
   const redisError = counter('redis_errors_total', 'Redis errors', 'reason', 'unreachable timeout refused')
-  const circuitOpened = counter(
-    'circuit_breaker_openings_total',
-    'Openings of circuit breakers',
-    'target',
-    'token storage',
-  )
-  const transaction = counter(
-    'transactions_total',
-    'Outcomes of writes',
-    'event',
-    'partial unknown unremoved',
-  )
+  const openings = 'circuit_breaker_openings_total'
+  const circuitOpened = counter(openings, 'Openings of circuit breakers', 'target', 'token storage')
+  const troubles = 'partial unknown unremoved'
+  const transaction = counter('transactions_total', 'Outcomes of writes', 'event', troubles)
   const listBroken = counter('lists_broken_total', 'Lists that broke off after their beginning was sent')
   const batch = histogram('batch_requests', 'Sub-requests in a batch', sizeBounds)
   const shedReasons = 'limit lag user memory root-view body-memory slow-reader'
   const shed = counter('requests_shed_total', 'Requests rejected under load', 'reason', shedReasons)
-  const lagSeconds = histogram('event_loop_lag_seconds', 'Lateness of the event loop', secondsBounds)
+  const lagSeconds = timing('event_loop_lag_seconds', 'Lateness of the event loop')
 
   return {
     /** An answered request. `route` is a kind of resource, never a path; `batch` stands for all of its sub-requests. */
@@ -68,7 +56,7 @@ export function createMetrics(sources: MetricsSources) {
       requests(route, countedMethods.has(method) ? method : 'other', status)
       requestSeconds(durationMs / 1000, route)
     },
-    /** A call to upstream: its status, or how it failed; neither when it was aborted. */
+    /** A call to upstream with its result: a status, how it failed, or neither when it was aborted. */
     upstreamCall(
       target: string,
       method: string,
@@ -104,6 +92,15 @@ type LabelValue = string | number
 /** The counters and histograms of this process, in the order in which they are made. */
 function createRegistry() {
   const families: (() => MetricFamily)[] = []
+  const add = (
+    ending: string,
+    type: MetricFamily['type'],
+    help: string,
+    samples: (name: string) => Sample[],
+  ) => {
+    const name = `sync_bridge_${ending}`
+    families.push(() => ({ name, help, type, merge: 'sum', samples: samples(name) }))
+  }
 
   /**
    * Makes a function that adds one; `labels` names its labels. Prometheus sees an increase only of series that it has seen
@@ -111,43 +108,33 @@ function createRegistry() {
    * labels.
    */
   function counter(ending: string, help: string, labels = '', first = '') {
-    const labelNames = wordsOf(labels)
-    const name = `sync_bridge_${ending}`
-    const values = new Map<string, number>()
-    const samples = () =>
-      Array.from(values, ([key, value]): Sample => [series(name, labelText(labelNames, key)), value])
-    families.push(() => ({ name, help, type: 'counter', merge: 'sum', samples: samples() }))
-    const add = (count: number, labels: LabelValue[]) => {
+    // Without labels the only key is the empty text, which is the only word of an empty `first`.
+    const initial = labels === '' || first !== '' ? first.split(' ') : []
+    const values = new Map(initial.map((key) => [key, 0]))
+    add(ending, 'counter', help, (name) =>
+      Array.from(values, ([key, value]): Sample => [series(name, labelText(labels, key)), value]),
+    )
+    return (...labels: LabelValue[]): void => {
       const key = labels.join('|')
-      values.set(key, (values.get(key) ?? 0) + count)
+      values.set(key, (values.get(key) ?? 0) + 1)
     }
-    if (labelNames.length === 0) add(0, [])
-    for (const value of wordsOf(first)) add(0, [value])
-    return (...labels: LabelValue[]): void => add(1, labels)
   }
 
   /** Makes a function that counts a value by the first bound that it does not exceed, and adds it up. */
   function histogram(ending: string, help: string, bounds: readonly number[], labels = '') {
-    const labelNames = wordsOf(labels)
-    const name = `sync_bridge_${ending}`
     // The last count is of the values above all bounds.
     const histograms = new Map<string, { sum: number; counts: number[] }>()
-    const samplesOf = ([key, { sum, counts }]: [string, { sum: number; counts: number[] }]): Sample[] => {
-      const labels = labelText(labelNames, key)
-      let count = 0
-      const buckets = [...bounds, '+Inf'].map((bound, index): Sample => {
-        count += counts[index]!
-        return [series(`${name}_bucket`, `${labels && `${labels},`}le="${bound}"`), count]
-      })
-      return [...buckets, [series(`${name}_sum`, labels), sum], [series(`${name}_count`, labels), count]]
-    }
-    families.push(() => ({
-      name,
-      help,
-      type: 'histogram',
-      merge: 'sum',
-      samples: [...histograms].flatMap(samplesOf),
-    }))
+    add(ending, 'histogram', help, (name) =>
+      [...histograms].flatMap(([key, { sum, counts }]): Sample[] => {
+        const own = labelText(labels, key)
+        let count = 0
+        const buckets = [...bounds, '+Inf'].map((bound, index): Sample => {
+          count += counts[index]!
+          return [series(`${name}_bucket`, `${own && `${own},`}le="${bound}"`), count]
+        })
+        return [...buckets, [series(`${name}_sum`, own), sum], [series(`${name}_count`, own), count]]
+      }),
+    )
     return (value: number, ...labels: LabelValue[]): void => {
       const key = labels.join('|')
       let histogram = histograms.get(key)
@@ -161,13 +148,13 @@ function createRegistry() {
   return { counter, histogram, families: () => families.map((family) => family()) }
 }
 
-function wordsOf(text: string): string[] {
-  return text === '' ? [] : text.split(' ')
-}
-
-function labelText(names: string[], key: string): string {
+function labelText(names: string, key: string): string {
+  if (names === '') return ''
   const values = key.split('|')
-  return names.map((name, index) => `${name}="${values[index]}"`).join(',')
+  return names
+    .split(' ')
+    .map((name, index) => `${name}="${values[index]}"`)
+    .join(',')
 }
 
 function series(name: string, labels: string): string {
@@ -182,18 +169,15 @@ function readFamilies(sources: MetricsSources): MetricFamily[] {
     [`${breakers}{target="${target}",state="open"}`, open],
     [`${breakers}{target="${target}",state="half-open"}`, halfOpen],
   ])
-  const build: Sample[] = [[`sync_bridge_build_info{version="${version}",commit="${commit}"}`, 1]]
+  const inFlight = 'Requests whose answers have not been sent completely'
+  const build = series('sync_bridge_build_info', `version="${version}",commit="${commit}"`)
   return [
     { ...gauge(breakers, 'Open and half-open circuit breakers', 0), samples: states },
-    gauge(
-      'sync_bridge_requests_in_flight',
-      'Requests whose answers have not been sent completely',
-      requestsInFlight(),
-    ),
+    gauge('sync_bridge_requests_in_flight', inFlight, requestsInFlight()),
     gauge('sync_bridge_concurrency_limit', 'Requests that are admitted at a time', requestsAdmitted()),
     gauge('sync_bridge_processes', 'Processes that these metrics are of', 1),
     total('sync_bridge_log_lines_dropped_total', 'Log lines that were not read in time', logLinesDropped()),
-    { ...gauge('sync_bridge_build_info', 'What is running', 1), merge: 'max', samples: build },
+    { ...gauge('sync_bridge_build_info', 'What is running', 1), merge: 'max', samples: [[build, 1]] },
     ...(used ? usageFamilies(used) : []),
   ]
 }

@@ -44,14 +44,12 @@ export function createStatsd({ prefix, open, every }: StatsdOptions): Statsd {
     counts.clear()
     let datagram = ''
     for (const line of lines) {
-      if (datagram.length + 1 + line.length > maxDatagramBytes) {
-        send(datagram)
-        datagram = ''
-      }
-      datagram += datagram === '' ? line : `\n${line}`
+      const fits = datagram.length + 1 + line.length <= maxDatagramBytes
+      if (!fits) send(datagram)
+      datagram = fits && datagram !== '' ? `${datagram}\n${line}` : line
     }
     if (datagram !== '') send(datagram)
-    if (!socket && ++flushes % reopenFlushes === 0) tryOpen()
+    if (!socket && ++flushes % reopenFlushes === 0) void tryOpen()
   }
 
   function send(datagram: string): void {
@@ -62,17 +60,13 @@ export function createStatsd({ prefix, open, every }: StatsdOptions): Statsd {
     }
   }
 
-  function tryOpen(): void {
-    void open().then(
-      (opened) => {
-        if (isClosed || socket) opened.close()
-        else socket = opened
-      },
-      () => {},
-    )
+  async function tryOpen(): Promise<void> {
+    const opened = await open().catch(() => null)
+    if (isClosed || socket) opened?.close()
+    else socket = opened
   }
 
-  tryOpen()
+  void tryOpen()
   const stop = every(flushMs, flush)
   return {
     count: (name) => void counts.set(name, (counts.get(name) ?? 0) + 1),
