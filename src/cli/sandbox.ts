@@ -141,7 +141,7 @@ function sandboxSettings(upstream: Sandbox, port: number, log: boolean, host: Ho
   }
   const outcome = readSettings({ file: null, environment, readFile: host.readFile })
   if ('problems' in outcome)
-    throw new Error(`The sandbox has made bad settings: ${outcome.problems[0]!.message}`)
+    throw new Error(`The sandbox has made bad settings: ${outcome.problems[0]!.problem}`)
   return outcome.settings
 }
 

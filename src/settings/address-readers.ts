@@ -1,33 +1,31 @@
 import { isIP, isIPv6 } from 'node:net'
 
 import { readRedisAddress } from '../credentials/redis-address.ts'
-import { caBundle, misfit, reader } from './readers.ts'
+import { misfit, reader, readCertificates } from './readers.ts'
 
 import type { RedisAddress } from '../credentials/redis-address.ts'
 import type { Reader } from './readers.ts'
 
 /** An address to listen on: a host name, an IPv4 or an IPv6 address, the last with or without brackets. */
-export const listeningHost = reader('is not an address', 'write an IP address or a host name', (text) => {
+export const listeningHost = reader('is not an address: write an IP address or a host name', (text) => {
   const bare = /^\[(.*)\]$/.exec(text)?.[1] ?? text
   return isHost(bare) ? bare : null
 })
 
 /** HOST:PORT to listen on. */
 export const listeningAddress = reader(
-  'is not an address with a port',
-  'write HOST:PORT, such as 127.0.0.1:9100',
+  'is not an address with a port: write HOST:PORT, such as 127.0.0.1:9100',
   splitHostAndPort,
 )
 
 /** HOST or HOST:PORT as it stands in a URL. */
 export const publicHost = reader(
-  'is not a host',
-  'write the host name, with :PORT if it is not the usual one, without http:// and path',
+  'is not a host: write the host name, with :PORT if it is not the usual one, without http:// and path',
   (text) => (splitHost(text) ? text.toLowerCase() : null),
 )
 
 /** Any absolute http(s) URL, as shown to clients. */
-export const link = reader('is not a URL', 'write a URL that begins with https:// or http://', (text) =>
+export const link = reader('is not a URL: write a URL that begins with https:// or http://', (text) =>
   httpUrl(text) ? text : null,
 )
 
@@ -38,62 +36,54 @@ export const link = reader('is not a URL', 'write a URL that begins with https:/
 export const tokenServerUrl: Reader<string> = (given) => {
   const remedy = 'write a URL such as https://token.example.org, without user name, query and fragment'
   const url = httpUrl(given)
-  if (!url) return misfit(given, 'is not an http(s) URL', remedy)
-  if (url.username || url.password) return { problem: 'contains a user name or password', remedy }
-  if (given.includes('?') || given.includes('#')) return { problem: 'contains a query or fragment', remedy }
+  if (!url) return misfit(given, `is not an http(s) URL: ${remedy}`)
+  if (url.username || url.password) return { problem: `contains a user name or password: ${remedy}` }
+  if (/[?#]/.test(given)) return { problem: `contains a query or fragment: ${remedy}` }
   return { value: url.origin + url.pathname.replace(/\/{0,16}(\/1\.0\/sync\/1\.5)?\/{0,16}$/, '') }
 }
 
 /** Where the shared cache is. Never quoted in a problem: it may contain a password. `?cacert=` names a PEM file. */
 export const cacheUrl: Reader<RedisAddress> = (given, context) => {
   const address = readRedisAddress(given)
-  if (!address || !address.endpoints.every((endpoint) => 'path' in endpoint || isHost(endpoint.host))) {
+  if (!address?.endpoints.every((endpoint) => 'path' in endpoint || isHost(endpoint.host))) {
     const remedy =
       'write redis://HOST:PORT/DATABASE, rediss://HOST:PORT/DATABASE for TLS, unix:///PATH, ' +
       'redis+sentinel://HOST:PORT,HOST:PORT/MASTER/DATABASE or redis+cluster://HOST:PORT,HOST:PORT'
-    return { problem: 'is not the address of a Redis', remedy }
+    return { problem: `is not the address of a Redis: ${remedy}` }
   }
   if (!address.tls || address.tls.ca === undefined) return { value: address }
-  const reading = caBundle(address.tls.ca, context)
+  const reading = readCertificates(address.tls.ca, context)
   if ('value' in reading) return { value: { ...address, tls: { ca: reading.value.pem } } }
-  const remedy =
-    'name a PEM file with at least one certificate, or leave cacert out to trust the usual authorities'
-  return { problem: `cacert: ${reading.problem}`, remedy }
+  return { problem: `cacert: ${reading.problem}, or leave cacert out to trust the usual authorities` }
 }
 
 /** The origins of web pages that may ask, separated by commas or blanks; null for `*`, all of them. */
 export const origins: Reader<Set<string> | null> = (given) => {
   const remedy = 'write *, or origins such as https://app.example.org separated by commas'
   const items = given.split(/[\s,]+/).filter((item) => item !== '')
-  if (items.length === 0) return { problem: 'is empty', remedy }
+  if (items.length === 0) return { problem: `is empty: ${remedy}` }
   if (items.length === 1 && items[0] === '*') return { value: null }
-  const value = new Set<string>()
-  for (const item of items) {
-    if (item === '*') return { problem: '"*" stands beside other origins', remedy }
-    const url = URL.canParse(item) ? new URL(item) : null
-    const bare = item.replace(/\/$/, '').toLowerCase()
-    // Extensions of browsers have origins of their own schemes, which the URL standard calls opaque.
-    const origin = url && (url.origin === 'null' ? `${url.protocol}//${url.host}` : url.origin)
-    const plain = url?.host && (bare === origin || bare === `${origin}:${usualPorts.get(url.protocol)}`)
-    if (!origin || !plain) return misfit(item, 'is not an origin', remedy)
-    value.add(origin)
-  }
-  return { value }
+  if (items.includes('*')) return { problem: `"*" stands beside other origins: ${remedy}` }
+  const foreign = items.find((item) => originOf(item) === null)
+  if (foreign !== undefined) return misfit(foreign, `is not an origin: ${remedy}`)
+  return { value: new Set(items.map((item) => originOf(item)!)) }
 }
 
-const usualPorts = new Map([
-  ['http:', '80'],
-  ['https:', '443'],
-])
+/** Extensions of browsers have origins of their own schemes, which the URL standard calls opaque. */
+function originOf(given: string): string | null {
+  const url = /^[\w+.-]+:\/\//.test(given) ? URL.parse(given.toLowerCase()) : null
+  if (!url?.host) return null
+  const origin = `${url.protocol}//${url.host}`
+  return url.href.replace(/\/$/, '') === origin ? origin : null
+}
 
 /** udp://HOST:PORT */
-export const udpAddress = reader('is not a UDP address', 'write udp://HOST:PORT', (text) =>
+export const udpAddress = reader('is not a UDP address: write udp://HOST:PORT', (text) =>
   splitHostAndPort(/^udp:\/\/([^/]+)\/?$/.exec(text)?.[1] ?? ''),
 )
 
 function httpUrl(given: string): URL | null {
-  if (!/^https?:\/\/[^\s/]/i.test(given) || /[\s\\\x00-\x1f]/.test(given) || !URL.canParse(given)) return null
-  return new URL(given)
+  return /^https?:\/\/[^\s/]/i.test(given) && !/[\s\\\x00-\x1f]/.test(given) ? URL.parse(given) : null
 }
 
 function splitHostAndPort(given: string): { host: string; port: number } | null {

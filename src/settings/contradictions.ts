@@ -13,7 +13,7 @@ interface Circumstances {
 }
 
 /** Tells what is wrong, and the remedy. Of the settings that it is about, the first one that was given is where to look. */
-type Say = (names: string, message: string, remedy: string) => void
+type Say = (names: string, problem: string, remedy: string) => void
 
 /** The largest record that the official clients send, with room for what is around it. */
 const largestRecordBytes = 256 * 1024
@@ -33,22 +33,26 @@ export function findContradictions(
   circumstances: Circumstances,
 ): { problems: SettingsProblem[]; warnings: SettingsProblem[] } {
   const known = new Map(effective.map((setting) => [setting.name, setting]))
-  const sayTo = (list: SettingsProblem[]) => (names: string, message: string, remedy: string) => {
-    const all = names.split(' ')
-    const given = all.find((name) => known.get(name)!.source !== 'default')
-    const where = given ? known.get(given)!.source : null
-    list.push({ where, key: `service.${given ?? all[0]}`, message, remedy })
-  }
-  const [problems, warnings]: SettingsProblem[][] = [[], []]
-  refuse(settings, sayTo(problems!))
-  warnOfAddresses(settings, sayTo(warnings!))
-  warnOfLimits(settings, circumstances, sayTo(warnings!))
+  const sayTo =
+    (list: SettingsProblem[]): Say =>
+    (names, problem, remedy) => {
+      const all = names.split(' ').map((name) => known.get(name)!)
+      const given = all.find(({ source }) => source !== 'default')
+      const key = `service.${(given ?? all[0]!).name}`
+      list.push({ where: given?.source ?? null, key, problem: `${problem}: ${remedy}` })
+    }
+  const problems: SettingsProblem[] = []
+  const warnings: SettingsProblem[] = []
+  const warn = sayTo(warnings)
+  refuse(settings, sayTo(problems))
+  warnOfAddresses(settings, warn)
+  warnOfLimits(settings, circumstances, warn)
   const initials: Record<string, AnySetting> = settingsSchema
   for (const [hasEffect, name, needed] of dependent(settings)) {
     if (hasEffect || known.get(name)!.text === initials[name]!.initial) continue
-    sayTo(warnings!)(name, `has no effect without ${needed}`, `remove it, or set ${needed}`)
+    warn(name, `has no effect without ${needed}`, `remove it, or set ${needed}`)
   }
-  return { problems: problems!, warnings: warnings! }
+  return { problems, warnings }
 }
 
 function refuse({ host, port, metricsListen, tokenServerUrl }: Settings, say: Say): void {
@@ -62,10 +66,8 @@ function refuse({ host, port, metricsListen, tokenServerUrl }: Settings, say: Sa
   if (isOwnPort && isOwnHost) say('token_server_url', itself, 'name the token server, or change service.port')
 }
 
-function warnOfAddresses(
-  { host, port, httpHost, httpScheme, explorerEnabled, reusePort }: Settings,
-  say: Say,
-): void {
+function warnOfAddresses(settings: Settings, say: Say): void {
+  const { host, port, httpHost, httpScheme, explorerEnabled, reusePort } = settings
   const isSecure = httpScheme === 'https'
   const secure = 'set service.http_scheme = https'
   const publicPort = /:(\d+)$/.exec(httpHost ?? '')?.[1]

@@ -3,8 +3,8 @@ import { isAbsolute, join } from 'node:path'
 
 import { quoteText } from '../observability/log.ts'
 
-/** What a setting's text means, or what is wrong with it and how to write it instead. */
-export type Reading<T> = { value: T } | { problem: string; remedy: string }
+/** What a setting's text means, or what is wrong with it: `is empty: write a text`, the remedy behind the colon. */
+export type Reading<T> = { value: T } | { problem: string }
 
 /** What reading a setting may need beside its text. */
 export interface ReadingContext {
@@ -17,23 +17,23 @@ export interface ReadingContext {
 /** Turns the text of a setting, trimmed, into its value. Strict: nothing is guessed, nothing rounded. */
 export type Reader<T> = (text: string, context: ReadingContext) => Reading<T>
 
-/** Reads a text by a function that answers null where it can't. `problem` says what the text is instead: `is not a date`. */
-export function reader<T>(problem: string, remedy: string, read: (text: string) => T | null): Reader<T> {
+/** Reads a text by a function that answers null where it can't. `problem`: `is not a date: write a day such as 2031-12-31`. */
+export function reader<T>(problem: string, read: (text: string) => T | null): Reader<T> {
   return (text) => {
     const value = read(text)
-    return value === null ? misfit(text, problem, remedy) : { value }
+    return value === null ? misfit(text, problem) : { value }
   }
 }
 
 /** A problem that quotes the text, unless that may hold a password, as the part of an address before an @ does. */
-export function misfit(text: string, problem: string, remedy: string): Reading<never> {
-  return { problem: `${text.includes('@') ? 'the value' : quote(text)} ${problem}`, remedy }
+export function misfit(text: string, problem: string): Reading<never> {
+  return { problem: `${text.includes('@') ? 'the value' : quote(text)} ${problem}` }
 }
 
 /** A whole number in decimal digits. */
 export function integer(minimum: number, maximum: number): Reader<number> {
   const remedy = `write a number from ${minimum} to ${maximum}`
-  return number(/^[+-]?\d{1,15}$/, 'is not an integer', minimum, maximum, remedy)
+  return number(/^[+-]?\d{1,15}$/, 'an integer', minimum, maximum, remedy)
 }
 
 /** A whole number of seconds where 0 means the same as leaving the setting out. */
@@ -47,22 +47,16 @@ export function secondsOrNone(maximum: number): Reader<number | null> {
 
 /** A time span in seconds, above zero unless zero is allowed; a fraction may be given to the millisecond. */
 export function seconds(maximum: number, least: 'above 0' | 'from 0' = 'above 0'): Reader<number> {
-  const remedy = `write a number of seconds ${least}${least === 'above 0' ? ' and up' : ''} to ${maximum}`
-  const minimum = least === 'above 0' ? 0.001 : 0
-  return number(/^[+-]?\d{1,9}(\.\d{1,3})?$/, 'is not a number', minimum, maximum, remedy)
+  const [minimum, range] = least === 'above 0' ? [0.001, 'above 0 and up'] : [0, 'from 0']
+  const remedy = `write a number of seconds ${range} to ${maximum}`
+  return number(/^[+-]?\d{1,9}(\.\d{1,3})?$/, 'a number', minimum, maximum, remedy)
 }
 
-function number(
-  form: RegExp,
-  problem: string,
-  minimum: number,
-  maximum: number,
-  remedy: string,
-): Reader<number> {
+function number(form: RegExp, what: string, least: number, most: number, remedy: string): Reader<number> {
   return (text) => {
-    if (!form.test(text)) return misfit(text, problem, remedy)
+    if (!form.test(text)) return misfit(text, `is not ${what}: ${remedy}`)
     const value = Number(text)
-    return value < minimum || value > maximum ? misfit(text, 'is out of range', remedy) : { value }
+    return value < least || value > most ? misfit(text, `is out of range: ${remedy}`) : { value }
   }
 }
 
@@ -71,40 +65,30 @@ export function orNone<T>(read: Reader<T>): Reader<T | null> {
   return (text, context) => (text === '' ? { value: null } : read(text, context))
 }
 
-const booleans = new Map([
-  ...['true', 'on', 'yes', '1'].map((word) => [word, true] as const),
-  ...['false', 'off', 'no', '0'].map((word) => [word, false] as const),
-])
-
 /** `true`, `on`, `yes`, `1` or `false`, `off`, `no`, `0`, in any case. Anything else is a problem: a typo must not allow writes. */
-export const boolean = reader(
-  'is neither true nor false',
-  'write true or false',
-  (text) => booleans.get(text.toLowerCase()) ?? null,
-)
+export const boolean = reader('is neither true nor false: write true or false', (text) => {
+  if (/^(true|on|yes|1)$/i.test(text)) return true
+  return /^(false|off|no|0)$/i.test(text) ? false : null
+})
 
 /** One of a few words. */
 export function choice<T extends string>(...choices: T[]): Reader<T> {
-  const remedy = `write ${choices.join(' or ')}`
-  return reader('is none of the choices', remedy, (text) => choices.find((word) => word === text) ?? null)
+  const problem = `is none of the choices: write ${choices.join(' or ')}`
+  return reader(problem, (text) => choices.find((word) => word === text) ?? null)
 }
 
 /** One line of text. */
-export const text: Reader<string> = (given, context) => {
-  if (given === '') return { problem: 'is empty', remedy: 'write a text' }
-  return prefix(given, context)
-}
+export const text: Reader<string> = (given, context) =>
+  given === '' ? { problem: 'is empty: write a text' } : prefix(given, context)
 
 /** One line of text that may be empty. */
 export const prefix: Reader<string> = (given) => {
-  if (/[\x00-\x1f\x7f-\x9f\u2028\u2029]/.test(given)) {
-    return { problem: 'contains control characters', remedy: 'leave them out' }
-  }
-  return { value: given }
+  const isPlain = !/[\x00-\x1f\x7f-\x9f\u2028\u2029]/.test(given)
+  return isPlain ? { value: given } : { problem: 'contains control characters: leave them out' }
 }
 
 /** The MAJOR.MINOR of the exposed protocol, kept as text: 1.10 is not 1.1. */
-export const apiVersion = reader('is not a version', 'write MAJOR.MINOR, such as 1.5', (text) =>
+export const apiVersion = reader('is not a version: write MAJOR.MINOR, such as 1.5', (text) =>
   /^(0|[1-9]\d{0,3})\.(0|[1-9]\d{0,3})$/.test(text) ? text : null,
 )
 
@@ -117,13 +101,15 @@ const publishedSecrets = [
 
 /** 32 bytes as 64 hexadecimal characters. Refuses values that are obviously not random; never quotes the value. */
 export const secretBytes: Reader<Uint8Array> = (given) => {
-  const remedy = 'write 64 hexadecimal characters; "sync-bridge init" makes a fresh secret'
-  if (given === '') return { problem: 'is empty', remedy }
-  if (!/^[0-9a-fA-F]*$/.test(given)) return { problem: 'is not hexadecimal', remedy }
-  if (given.length !== 64) return { problem: `has ${given.length} characters instead of 64`, remedy }
+  const refuse = (problem: string) => {
+    return { problem: `${problem}: write 64 hexadecimal characters; "sync-bridge init" makes a fresh secret` }
+  }
+  if (given === '') return refuse('is empty')
+  if (!/^[0-9a-fA-F]*$/.test(given)) return refuse('is not hexadecimal')
+  if (given.length !== 64) return refuse(`has ${given.length} characters instead of 64`)
   const lower = given.toLowerCase()
   const published = publishedSecrets.some((sample) => sample.repeat(64 / sample.length) === lower)
-  if (published || new Set(lower).size === 1) return { problem: 'is a well-known secret', remedy }
+  if (published || new Set(lower).size === 1) return refuse('is a well-known secret')
   return { value: Uint8Array.fromHex(lower) }
 }
 
@@ -136,31 +122,38 @@ interface CaBundle {
 const certificateForm = /-----BEGIN CERTIFICATE-----[\s\S]*?-----END CERTIFICATE-----/g
 
 /** The name of a PEM file with the certificates to trust. An empty bundle would trust no server, so it is a problem. */
-export const caBundle: Reader<CaBundle> = (given, { folder, readFile }) => {
-  const remedy =
-    'name a PEM file with at least one certificate, or remove the setting to trust the usual authorities'
-  if (given === '') return { problem: 'is empty', remedy }
+export const caBundle: Reader<CaBundle> = (given, context) => {
+  const reading = readCertificates(given, context)
+  const otherwise = 'or remove the setting to trust the usual authorities'
+  return 'value' in reading ? reading : { problem: `${reading.problem}, ${otherwise}` }
+}
+
+/** The certificates in a PEM file. The remedy can be continued: there may be another one. */
+export function readCertificates(given: string, { folder, readFile }: ReadingContext): Reading<CaBundle> {
+  const refuse = (problem: string) => {
+    return { problem: `${problem}: name a PEM file with at least one certificate` }
+  }
+  if (given === '') return refuse('is empty')
   const path = isAbsolute(given) ? given : join(folder ?? '', given)
   let pem: string
   try {
     pem = readFile(path)
   } catch (cause) {
-    return { problem: `cannot read the file ${quote(path)} (${reasonOf(cause)})`, remedy }
+    return refuse(`cannot read the file ${quote(path)} (${reasonOf(cause)})`)
   }
   const certificates = pem.match(certificateForm) ?? []
-  if (certificates.length === 0) return { problem: `the file ${quote(path)} contains no certificate`, remedy }
+  if (certificates.length === 0) return refuse(`the file ${quote(path)} contains no certificate`)
   const unreadable = certificates.findIndex((certificate) => !isCertificate(certificate))
   if (unreadable === -1) return { value: { path, pem } }
-  const which = `certificate ${unreadable + 1} of ${certificates.length} in the file ${quote(path)}`
-  return { problem: `${which} cannot be read`, remedy }
+  const which = `certificate ${unreadable + 1} of ${certificates.length}`
+  return refuse(`${which} in the file ${quote(path)} cannot be read`)
 }
 
 const dateForm = /^(\d{4}-\d\d-\d\d)(?:T\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?(?:Z|[+-]\d\d:\d\d))?$/
 
 /** An ISO 8601 date, which begins at 00:00 UTC, or date and time with its zone: as it was written, and in ms since 1970. */
 export const isoDate = reader(
-  'is not a date',
-  'write a day such as 2031-12-31, or a moment with its zone such as 2031-12-31T12:00:00Z',
+  'is not a date: write a day such as 2031-12-31, or a moment with its zone such as 2031-12-31T12:00:00Z',
   (text) => {
     const day = dateForm.exec(text)?.[1]
     const atMs = day === undefined ? Number.NaN : Date.parse(text)
@@ -177,14 +170,14 @@ export function quote(given: string): string {
 
 /** Why a file can't be read, in a few words without its name. */
 export function reasonOf(cause: unknown): string {
-  const code = cause instanceof Error && 'code' in cause ? String(cause.code) : ''
+  const code = String((cause as { code?: unknown }).code ?? 'unknown reason')
   const reasons: Record<string, string> = {
     ENOENT: 'there is no such file',
     EACCES: 'permission denied',
     EISDIR: 'it is a directory',
     EFBIG: 'it is too large',
   }
-  return reasons[code] ?? (code || 'unknown reason')
+  return reasons[code] ?? code
 }
 
 function isCertificate(pem: string): boolean {

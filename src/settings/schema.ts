@@ -1,14 +1,5 @@
 import { canonicalCollection } from '../domain/record.ts'
-import {
-  cacheUrl,
-  link,
-  listeningAddress,
-  listeningHost,
-  origins,
-  publicHost,
-  tokenServerUrl,
-  udpAddress,
-} from './address-readers.ts'
+import * as address from './address-readers.ts'
 import {
   apiVersion,
   boolean,
@@ -50,18 +41,26 @@ const levels = choice('debug', 'info', 'warning', 'error')
  * `SERVICE_<NAME>` in the environment. The one source for reading, types, the reference and `init`.
  */
 export const settingsSchema = {
-  host: setting(listeningHost, '127.0.0.1', 'Address to listen on'),
+  host: setting(address.listeningHost, '127.0.0.1', 'Address to listen on'),
   port: setting(integer(0, 65535), '8000', 'Port to listen on; 0 takes a free one'),
   workers: setting(integer(1, 256), '1', 'Processes that share the port'),
   worker_timeout_seconds: setting(seconds(3600), '10', 'Replaces a worker that is silent for this long'),
   http_scheme: optional(choice('http', 'https'), 'https', 'Scheme of generated URLs; none: http'),
-  http_host: optional(publicHost, 'sync.example.org', "Public address in URLs; none: the request's Host"),
+  http_host: optional(
+    address.publicHost,
+    'sync.example.org',
+    "Public address in URLs; none: the request's Host",
+  ),
   http_api_version: setting(apiVersion, '1.5', 'Version for clients; its first number begins every path'),
   project_name: setting(text, 'Sync Bridge', 'Name shown in the root view'),
-  project_docs: optional(link, 'https://example.org/docs', "Link to documentation; none: the bridge's own"),
-  error_info_link: optional(link, 'https://example.org/help', 'Link in answers about a defect'),
+  project_docs: optional(
+    address.link,
+    'https://example.org/docs',
+    "Link to documentation; none: the bridge's own",
+  ),
+  error_info_link: optional(address.link, 'https://example.org/help', 'Link in answers about a defect'),
   token_server_url: mandatory(
-    tokenServerUrl,
+    address.tokenServerUrl,
     'https://token.example.org',
     'Token server, with or without a trailing slash or /1.0/sync/1.5',
   ),
@@ -78,7 +77,7 @@ export const settingsSchema = {
   ),
   cache_backend: setting(choice('redis', 'memory'), 'redis', 'Cache of credentials: redis or memory'),
   cache_url: setting(
-    cacheUrl,
+    address.cacheUrl,
     'redis://127.0.0.1:6379/0',
     'Redis: redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://',
     'rediss://:PASSWORD@redis.example.org/0?cacert=redis-ca.pem',
@@ -93,9 +92,9 @@ export const settingsSchema = {
   backoff: optional(secondsOrNone(86_400), '60', 'Backoff: seconds that clients are asked to stay away'),
   eos: optional(isoDate, '2031-12-31', 'End of service: a day, or a moment with its zone'),
   eos_message: optional(text, 'The service moves.', 'Tells clients about the end of service'),
-  eos_url: optional(link, 'https://example.org/end', 'Where clients read about the end of service'),
+  eos_url: optional(address.link, 'https://example.org/end', 'Where clients read about the end of service'),
   cors_origins: setting(
-    origins,
+    address.origins,
     '*',
     'Origins of web pages that may ask, separated by commas; * for all',
     'https://app.example.org, moz-extension://0a1b2c3d',
@@ -115,11 +114,11 @@ export const settingsSchema = {
   ),
   logging_renderer: setting(choice('json', 'text'), 'json', 'json for machines, text for people'),
   logging_level: setting(levels, 'info', 'Least level that is logged: debug, info, warning or error'),
-  statsd_url: optional(udpAddress, 'udp://127.0.0.1:8125', 'Where metrics are sent'),
+  statsd_url: optional(address.udpAddress, 'udp://127.0.0.1:8125', 'Where metrics are sent'),
   statsd_prefix: setting(prefix, 'sync-bridge', 'Prefix of every name sent to statsd'),
   metrics_enabled: setting(boolean, 'true', 'Serves Prometheus metrics at /__metrics__'),
   metrics_listen: optional(
-    listeningAddress,
+    address.listeningAddress,
     '127.0.0.1:9100',
     'Address and port that serve /__metrics__ instead of the public port',
   ),

@@ -5,7 +5,6 @@ import { collectionGate, firefoxCollections, reloadable, required, settingsSchem
 import { collectSettings } from './sources.ts'
 import { nearest } from './spelling.ts'
 
-import type { ReadingContext } from './readers.ts'
 import type { AnySetting, Setting, SettingName } from './schema.ts'
 import type { SettingsProblem, SettingsSources } from './sources.ts'
 
@@ -36,43 +35,45 @@ type SettingsOutcome =
  */
 export function readSettings(sources: SettingsSources): SettingsOutcome {
   const { given, problems, warnings } = collectSettings(sources)
-  const context = {
-    folder: sources.file && dirname(sources.file.path),
-    readFile: sources.readFile,
-  }
+  const { file, readFile } = sources
+  const context = { folder: file && dirname(file.path), readFile }
   const writable: Settings['writable'] = { put: new Set(), delete: new Set() }
   // Complete once the loop below has read every setting of the schema.
   const settings = { writable } as Settings
   const effective: EffectiveSetting[] = []
   const missing: SettingsProblem[] = []
   // Each collection has settings of its own, booleans like this one.
-  const gates = [...given.keys()]
-    .filter(collectionGate)
-    .map((name) => [name, settingsSchema.readonly] as const)
-  for (const [name, setting] of [...Object.entries<AnySetting>(settingsSchema), ...gates]) {
+  const gates = [...given.keys()].filter(collectionGate)
+  const all = {
+    ...settingsSchema,
+    ...Object.fromEntries(gates.map((name) => [name, settingsSchema.readonly])),
+  }
+  for (const [name, setting] of Object.entries<AnySetting>(all)) {
     const found = given.get(name)
     const text = found ? found.text : setting.initial
+    const source = found?.source ?? 'default'
     if (text === required) {
-      missing.push(missingSetting(name, setting, sources.file))
+      missing.push(missingSetting(name, setting, file))
       continue
     }
-    const value = readValue(text, setting, context, (message, remedy) => {
-      problems.push({ where: found?.source ?? 'default', key: `service.${name}`, message, remedy })
-    })
+    const reading = text === null ? { value: null } : setting.read(text, context)
+    const value = 'value' in reading ? reading.value : null
+    if ('problem' in reading) {
+      // Some other INI readers allow comments at the end of a line, so operators write them.
+      const isCommented = /\s[#;]/.test(text!) && !setting.secret
+      const hint = isCommented ? ', and comments on lines of their own' : ''
+      problems.push({ where: source, key: `service.${name}`, problem: reading.problem + hint })
+    }
     const gate = collectionGate(name)
     if (!gate) Object.assign(settings, { [camelCase(name)]: value })
     else if (value === true) writable[gate.method].add(gate.collection)
-    effective.push({ name, text, source: found?.source ?? 'default', secret: setting.secret === true })
+    effective.push({ name, text, source, secret: setting.secret === true })
   }
 
   if (problems.length > 0 || missing.length > 0) {
     return { problems: [...problems.toSorted((a, b) => lineOf(a) - lineOf(b)), ...missing] }
   }
-  return {
-    settings,
-    effective,
-    warnings: [...warnings, ...collectionWarnings(given)],
-  }
+  return { settings, effective, warnings: [...warnings, ...collectionWarnings(given)] }
 }
 
 /**
@@ -103,32 +104,15 @@ function gateNames(writable: Settings['writable']): Set<string> {
 }
 
 /** A problem as one line: `bridge.ini:12: service.port: "80a" is not an integer: write a number from 0 to 65535`. */
-export function renderProblem({ where, key, message, remedy }: SettingsProblem): string {
-  return [where, key, message, remedy].filter((part) => part !== null).join(': ')
+export function renderProblem({ where, key, problem }: SettingsProblem): string {
+  return [where, key, problem].filter((part) => part !== null).join(': ')
 }
 
 function missingSetting(name: string, setting: AnySetting, file: SettingsSources['file']): SettingsProblem {
-  const example = setting.secret
-    ? 'and 64 hexadecimal characters ("sync-bridge init" makes them)'
-    : setting.example
+  const secret = 'and 64 hexadecimal characters ("sync-bridge init" makes them)'
+  const example = setting.secret ? secret : setting.example
   const remedy = `write service.${name} = ${example}, or set SERVICE_${name.toUpperCase()}`
-  return { where: file?.path ?? 'environment', key: `service.${name}`, message: 'is missing', remedy }
-}
-
-function readValue(
-  text: string | null,
-  setting: AnySetting,
-  context: ReadingContext,
-  report: (message: string, remedy: string) => void,
-): unknown {
-  if (text === null) return null
-  const reading = setting.read(text, context)
-  if ('value' in reading) return reading.value
-  // Some other INI readers allow comments at the end of a line, so operators write them.
-  const commented = /\s[#;]/.test(text) && !setting.secret
-  const hint = commented ? ', and comments on lines of their own' : ''
-  report(reading.problem, reading.remedy + hint)
-  return null
+  return { where: file?.path ?? 'environment', key: `service.${name}`, problem: `is missing: ${remedy}` }
 }
 
 function lineOf({ where }: SettingsProblem): number {

@@ -13,8 +13,8 @@ export interface SettingsProblem {
   where: string | null
   /** As it stands in a file: `service.port`. Null when the line is no setting at all. */
   key: string | null
-  message: string
-  remedy: string
+  /** What is wrong, and behind a colon the remedy. */
+  problem: string
 }
 
 export interface SettingsSources {
@@ -43,95 +43,76 @@ interface CollectedSettings {
 
 /** Collects the settings given. The environment outweighs the file, and the file outweighs the credentials directory. */
 export function collectSettings(sources: SettingsSources): CollectedSettings {
-  const problems: SettingsProblem[] = []
-  const warnings: string[] = []
-  const given = [
-    ...readCredentials(sources, problems),
-    ...readFile(sources.file, problems, warnings),
-    ...readEnvironment(sources.environment, warnings),
-  ]
-  return { given: new Map(given.map((setting) => [setting.name, setting])), problems, warnings }
+  const collected: CollectedSettings = { given: new Map(), problems: [], warnings: [] }
+  collectCredentials(sources, collected)
+  if (sources.file) collectFile(sources.file, collected)
+  collectEnvironment(sources, collected)
+  return collected
 }
 
-function readCredentials(sources: SettingsSources, problems: SettingsProblem[]): GivenSetting[] {
-  const folder = sources.credentialsDirectory
-  if (!folder) return []
-  return Object.entries<AnySetting>(settingsSchema).flatMap(([name, setting]) => {
-    if (!setting.secret) return []
+function collectCredentials(sources: SettingsSources, { given, problems }: CollectedSettings): void {
+  const { credentialsDirectory, readFile } = sources
+  if (!credentialsDirectory) return
+  for (const [name, { secret }] of Object.entries<AnySetting>(settingsSchema)) {
+    if (!secret) continue
+    const source = `credential ${name}`
     try {
-      return [{ name, text: sources.readFile(join(folder, name)).trim(), source: `credential ${name}` }]
+      given.set(name, { name, text: readFile(join(credentialsDirectory, name)).trim(), source })
     } catch (cause) {
-      const absent = cause instanceof Error && 'code' in cause && cause.code === 'ENOENT'
-      if (!absent) {
-        const message = `cannot be read (${reasonOf(cause)})`
-        const remedy = 'make the credential readable for the service'
-        problems.push({ where: `credential ${name}`, key: `service.${name}`, message, remedy })
-      }
-      return []
+      if ((cause as { code?: unknown }).code === 'ENOENT') continue
+      const problem = `cannot be read (${reasonOf(cause)}): make the credential readable for the service`
+      problems.push({ where: source, key: `service.${name}`, problem })
     }
-  })
+  }
 }
 
-function readFile(
-  file: SettingsSources['file'],
-  problems: SettingsProblem[],
-  warnings: string[],
-): GivenSetting[] {
-  if (!file) return []
+function collectFile(file: { path: string; text: string }, collected: CollectedSettings): void {
+  const { given, problems, warnings } = collected
   const firstLines = new Map<string, number>()
   const foreignSections = new Set<string | null>()
-  return parseIni(file.text).flatMap(({ section, key, line, reading }) => {
+  for (const { section, key, line, reading } of parseIni(file.text)) {
     const where = `${file.path}:${line}`
     const name = key === null ? null : nameOf(section, key)
-    const report = (message: string, remedy: string, shownKey = name && `service.${name}`) => {
-      problems.push({ where, key: shownKey, message, remedy })
-      return []
+    const refuse = (problem: string, shownKey = name && `service.${name}`) => {
+      problems.push({ where, key: shownKey, problem })
     }
     if ('problem' in reading) {
       // Other programs that use the same file may have other rules for their sections.
-      const isForeign = name === null && section !== null && !isServiceSection(section)
-      return isForeign ? [] : report(reading.problem, reading.remedy)
-    }
-    if (name === null) {
+      if (name !== null || section === null || isServiceSection(section)) refuse(reading.problem)
+    } else if (name === null) {
       const meant = withoutPrefix(key!)
-      if (isKnown(meant)) {
-        const remedy = `write service.${meant} = …, or move it into a section [service]`
-        return report('is a setting outside [service] and without its prefix', remedy, key)
-      }
-      if (!foreignSections.has(section) && isLikeService(section)) {
-        const remedy = 'name it [service] if its lines are settings of sync-bridge'
-        warnings.push(`${where}: section ${quote(`[${section}]`)} is not read: ${remedy}`)
+      const remedy = `write service.${meant} = …, or move it into a section [service]`
+      if (isKnown(meant)) refuse(`is a setting outside [service] and without its prefix: ${remedy}`, key)
+      else if (!foreignSections.has(section) && isLikeService(section)) {
+        const hint = 'name it [service] if its lines are settings of sync-bridge'
+        warnings.push(`${where}: section ${quote(`[${section}]`)} is not read: ${hint}`)
       }
       foreignSections.add(section)
-      return []
+    } else if (!isKnown(name)) refuse(`is no setting: ${remedyForUnknown(name)}`)
+    else if (firstLines.has(name))
+      refuse(`is given twice, first on line ${firstLines.get(name)}: keep one of the two`)
+    else {
+      firstLines.set(name, line)
+      given.set(name, { name, text: reading.value, source: where })
     }
-    if (!isKnown(name)) return report('is no setting', remedyForUnknown(name))
-    const firstLine = firstLines.get(name)
-    if (firstLine !== undefined)
-      return report(`is given twice, first on line ${firstLine}`, 'keep one of the two')
-    firstLines.set(name, line)
-    return [{ name, text: reading.value, source: where }]
-  })
+  }
 }
 
-function readEnvironment(
-  environment: Record<string, string | undefined>,
-  warnings: string[],
-): GivenSetting[] {
-  return Object.entries(environment).flatMap(([variable, text]) => {
-    if (text === undefined || !/^SERVICE_/i.test(variable)) return []
+function collectEnvironment({ environment }: SettingsSources, { given, warnings }: CollectedSettings): void {
+  for (const [variable, text] of Object.entries(environment)) {
+    if (text === undefined || !/^SERVICE_/i.test(variable)) continue
     const name = variable.slice('SERVICE_'.length).toLowerCase()
     // Names of collections may contain what shells don't allow in variables, so their case is ignored.
-    const isSetting = collectionGate(name) !== null || (isKnown(name) && variable === variable.toUpperCase())
-    if (isSetting) return [{ name, text: unquote(text.trim()), source: `environment ${variable}` }]
+    if (collectionGate(name) !== null || (isKnown(name) && variable === variable.toUpperCase())) {
+      given.set(name, { name, text: unquote(text.trim()), source: `environment ${variable}` })
+      continue
+    }
     // Variables of other programs may begin with SERVICE_ too, so this is no problem.
     const suggestion = name.startsWith('record_') ? collectionSettings.put.form : nearestSetting(name)
-    if (suggestion) {
-      const meant = `SERVICE_${suggestion.toUpperCase()}`
-      warnings.push(`environment: ${quote(variable)} is no setting and is ignored: did you mean ${meant}?`)
-    }
-    return []
-  })
+    if (suggestion === null) continue
+    const meant = `SERVICE_${suggestion.toUpperCase()}`
+    warnings.push(`environment: ${quote(variable)} is no setting and is ignored: did you mean ${meant}?`)
+  }
 }
 
 /** The setting that a line of the file is meant to be; null for a line of another program. */
@@ -204,29 +185,28 @@ export function parseIni(text: string): IniLine[] {
   return rows.flatMap((row, index): IniLine[] => {
     // This takes a byte order mark away as well.
     const content = row.trim()
-    const report = (key: string | null, problem: string, remedy: string) => [
-      { section, key, line: index + 1, reading: { problem, remedy } },
-    ]
+    const line = index + 1
+    const refuse = (key: string | null, problem: string) => [{ section, key, line, reading: { problem } }]
 
     if (content === '' || content.startsWith('#') || content.startsWith(';')) return []
     if (previousKey !== null && /^[ \t]/.test(row)) {
       const remedy = 'write the value on one line, and every setting at the start of its line'
-      return report(previousKey, 'is indented, as if it continued the line above', remedy)
+      return refuse(previousKey, `is indented, as if it continued the line above: ${remedy}`)
     }
     if (content.startsWith('[')) {
       previousKey = null
-      const header = /^\[([^\]]+)\]$/.exec(content)
-      if (!header)
-        return report(null, 'is not a section header', 'write [name], and nothing else on that line')
-      section = header[1]!.trim()
-      return []
+      const header = /^\[([^\]]+)\]$/.exec(content)?.[1]
+      section = header?.trim() ?? section
+      return header === undefined
+        ? refuse(null, 'is not a section header: write [name], and nothing else on that line')
+        : []
     }
     const pair = /^([^=:]*)[=:](.*)$/.exec(content)
-    const key = pair?.[1]?.trim() ?? ''
+    const key = pair?.[1]!.trim() ?? ''
     previousKey = key
-    if (!pair) return report(/^\S+/.exec(content)![0], 'has no "="', 'write key = value')
-    if (key === '') return report(null, 'has no key before "="', 'write key = value')
-    return [{ section, key, line: index + 1, reading: { value: unquote(pair[2]!.trim()) } }]
+    if (!pair) return refuse(/^\S+/.exec(content)![0], 'has no "=": write key = value')
+    if (key === '') return refuse(null, 'has no key before "=": write key = value')
+    return [{ section, key, line, reading: { value: unquote(pair[2]!.trim()) } }]
   })
 }
 
@@ -238,15 +218,15 @@ function unquote(text: string): string {
 
 // Files are decoded as UTF-8: every byte that is not becomes U+FFFD, and UTF-16 shows by its zero bytes.
 function findOtherFormat(rows: string[]): IniLine | null {
+  const refuse = (index: number, problem: string): IniLine => {
+    return { section: null, key: null, line: index + 1, reading: { problem } }
+  }
   const damaged = rows.findIndex((row) => /[\0\uFFFD]/.test(row))
-  const first = rows.findIndex((row) => row.trim() !== '')
-  const report = (index: number, problem: string, remedy: string): IniLine => {
-    return { section: null, key: null, line: index + 1, reading: { problem, remedy } }
-  }
   if (damaged !== -1) {
-    const problem = rows.some((row) => row.includes('\0')) ? 'is UTF-16 or binary' : 'is not UTF-8'
-    return report(damaged, problem, 'save the file as UTF-8')
+    const found = rows.some((row) => row.includes('\0')) ? 'UTF-16 or binary' : 'not UTF-8'
+    return refuse(damaged, `is ${found}: save the file as UTF-8`)
   }
+  const first = rows.findIndex((row) => row.trim() !== '')
   if (!rows[first]?.trimStart().startsWith('{')) return null
-  return report(first, 'is JSON', 'write one line "service.<name> = value" for each setting')
+  return refuse(first, 'is JSON: write one line "service.<name> = value" for each setting')
 }

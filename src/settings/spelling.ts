@@ -11,23 +11,17 @@ export function nearest(word: string, candidates: string[]): string | null {
 
 /** Counts letters that are added, missing, replaced, or swapped with their neighbour. */
 function editDistance(a: string, b: string): number {
-  let before: number[] = []
-  let above = Array.from({ length: b.length + 1 }, (_, column) => column)
+  // Each row belongs to a beginning of `a`, and has the distances to all beginnings of `b`.
+  const rows = [Array.from({ length: b.length + 1 }, (_, column) => column)]
   for (let row = 1; row <= a.length; row++) {
-    const current = [row]
+    const [above, current] = [rows[row - 1]!, [row]]
     for (let column = 1; column <= b.length; column++) {
-      const same = a[row - 1] === b[column - 1]
-      let distance = Math.min(
-        above[column]! + 1,
-        current[column - 1]! + 1,
-        above[column - 1]! + (same ? 0 : 1),
-      )
-      const swapped = row > 1 && column > 1 && a[row - 1] === b[column - 2] && a[row - 2] === b[column - 1]
-      if (swapped) distance = Math.min(distance, before[column - 2]! + 1)
-      current.push(distance)
+      const replaced = above[column - 1]! + (a[row - 1] === b[column - 1] ? 0 : 1)
+      const isSwapped = row > 1 && a[row - 1] === b[column - 2] && a[row - 2] === b[column - 1]
+      const swapped = isSwapped ? rows[row - 2]![column - 2]! + 1 : Infinity
+      current.push(Math.min(above[column]! + 1, current[column - 1]! + 1, replaced, swapped))
     }
-    before = above
-    above = current
+    rows.push(current)
   }
-  return above[b.length]!
+  return rows[a.length]![b.length]!
 }

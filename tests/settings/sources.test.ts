@@ -54,7 +54,10 @@ describe('parseIni', () => {
       ['z', '0'],
       ['a', '1'],
       ['b', '2'],
-      ['b', 'is indented, as if it continued the line above'],
+      [
+        'b',
+        'is indented, as if it continued the line above: write the value on one line, and every setting at the start of its line',
+      ],
     ])
   })
 
@@ -65,6 +68,8 @@ describe('parseIni', () => {
     ['[]', 'is not a section header'],
     ['[s] a = 1', 'is not a section header'],
   ])('reports %j', (line, problem) => {
-    expect(parseIni(`\n${line}\n`)).toMatchObject([{ line: 2, reading: { problem } }])
+    expect(parseIni(`\n${line}\n`)).toMatchObject([
+      { line: 2, reading: { problem: expect.stringContaining(`${problem}: write `) } },
+    ])
   })
 })
