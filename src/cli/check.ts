@@ -10,7 +10,6 @@ import type { Settings } from '../settings/settings.ts'
 import type { Host } from './host.ts'
 
 type Verdict = { ok: boolean; detail: string }
-
 export type Verdicts = Record<string, Verdict>
 
 interface CheckOptions {
@@ -32,28 +31,25 @@ interface CheckOptions {
  */
 export async function check(options: CheckOptions, host: Host, tryOut: typeof probe): Promise<number> {
   const { path, trusting, isOffline, asJson, isQuiet } = options
-  const lines: string[] = []
-  const report = asJson ? (line: string) => void lines.push(line) : undefined
-  const loaded = loadSettings(path, host, trusting, report)
-  if (loaded && !asJson && !isQuiet) host.stdout.write(`${maskedSettings(loaded.effective).join('\n')}\n`)
+  const messages: string[] = []
+  const loaded = loadSettings(path, host, trusting, asJson ? (line) => void messages.push(line) : undefined)
+  const effective = loaded?.effective ?? []
+  if (loaded && !asJson && !isQuiet) host.stdout.write(`${maskedSettings(effective).join('\n')}\n`)
 
   const checks: Verdicts = loaded && !isOffline ? await tryOut(loaded.settings, host) : {}
-  const isWell = loaded !== null && Object.values(checks).every(({ ok }) => ok)
+  const ok = loaded !== null && Object.values(checks).every((verdict) => verdict.ok)
   if (asJson) {
-    const settings = loaded?.effective.map((setting) => ({
-      name: setting.name,
-      value: maskedValue(setting),
-      source: setting.source,
-    }))
-    const report = { ok: isWell, settings: settings ?? [], messages: lines, checks }
-    host.stdout.write(`${JSON.stringify(report, null, 2)}\n`)
-  } else {
-    for (const [what, { ok, detail }] of Object.entries(checks)) {
-      if (!ok || !isQuiet) host.stderr.write(`${what}: ${detail}\n`)
-    }
-    if (loaded && isOffline && !isQuiet) host.stderr.write('the settings are valid\n')
+    const settings = effective.map((setting) => {
+      return { name: setting.name, value: maskedValue(setting), source: setting.source }
+    })
+    host.stdout.write(`${JSON.stringify({ ok, settings, messages, checks }, null, 2)}\n`)
+    return ok ? 0 : 2
   }
-  return isWell ? 0 : 2
+  for (const [what, verdict] of Object.entries(checks)) {
+    if (!verdict.ok || !isQuiet) host.stderr.write(`${what}: ${verdict.detail}\n`)
+  }
+  if (loaded && isOffline && !isQuiet) host.stderr.write('the settings are valid\n')
+  return ok ? 0 : 2
 }
 
 /** Asks each service that this one depends on, and tries the address to listen on. */
@@ -91,17 +87,12 @@ async function askTokenServer(ask: () => Promise<unknown>): Promise<string | nul
   }
 }
 
-const nobody = createIdentity({
-  scheme: 'Bearer',
-  assertion: 'sync-bridge-check',
-  clientState: '0'.repeat(32),
-})
+const clientState = '0'.repeat(32)
+const nobody = createIdentity({ scheme: 'Bearer', assertion: 'sync-bridge-check', clientState })
 
+const authority = 'its certificate is of an unknown authority; name that in service.certificate_ca_bundle'
 const hints: [RegExp, string][] = [
-  [
-    /SELF_SIGNED|UNABLE_TO_|_ISSUER/,
-    ': its certificate is of an unknown authority; name that in service.certificate_ca_bundle',
-  ],
+  [/SELF_SIGNED|UNABLE_TO_|_ISSUER/, `: ${authority}`],
   [/ALTNAME|HOSTNAME_MISMATCH/, ': its certificate is for another host'],
   [/CERT_HAS_EXPIRED/, ': its certificate has expired'],
   [/ECONNREFUSED/, ': nothing listens there; see service.token_server_url'],

@@ -10,8 +10,6 @@ interface OptionDescription {
   meaning: string
 }
 
-type Options = Record<string, OptionDescription>
-
 /** The options given, by name without dashes. An option that was not given is absent; a flag has no values. */
 export type GivenOptions = Map<string, string[]>
 
@@ -22,7 +20,7 @@ export interface CommandDescription {
   /** What follows the command's name, in short. */
   usage: string
   summary: string
-  options: Options
+  options: Record<string, OptionDescription>
   /** A word that has to follow, one of a few. */
   argument?: { name: string; choices: string[] }
   details: string
@@ -154,25 +152,19 @@ export interface Arguments {
   argument: string | null
 }
 
+const help = { help: { meaning: 'shows this' } }
+
 /**
- * Reads `--name value`, `--name=value` and `--name`, and the word that has to follow, if there is one. Every other form is an
- * error, whose message names the argument.
+ * Reads what follows a command: `--name value`, `--name=value`, `--name`, and the word that has to follow, if there is one.
+ * Every other form is an error, whose message names the argument.
  */
-export function readArguments(
-  args: string[],
-  { options: known, argument }: Pick<CommandDescription, 'options' | 'argument'>,
-): Arguments | { error: string } {
-  const { tokens } = parseArgs({
-    args,
-    options: Object.fromEntries(
-      Object.entries(known).map(([name, { value }]) => [
-        name,
-        { type: value ? 'string' : 'boolean' } as const,
-      ]),
-    ),
-    strict: false,
-    tokens: true,
+export function readArguments(command: CommandName, args: string[]): Arguments | { error: string } {
+  const { options: own, argument }: CommandDescription = commands[command]
+  const known: CommandDescription['options'] = { ...own, ...help }
+  const kinds = Object.entries(known).map(([name, { value }]) => {
+    return [name, { type: value ? 'string' : 'boolean', ...(name === 'help' && { short: 'h' }) }] as const
   })
+  const { tokens } = parseArgs({ args, options: Object.fromEntries(kinds), strict: false, tokens: true })
   const options: GivenOptions = new Map()
   let word: string | null = null
   for (const token of tokens) {
@@ -181,25 +173,22 @@ export function readArguments(
       continue
     }
     if (token.kind !== 'option') return { error: `unexpected argument ${JSON.stringify(args[token.index])}` }
-    const { rawName, value } = token
-    const name = rawName === '-h' ? 'help' : token.name
+    const { name, rawName, value } = token
     const option = Object.hasOwn(known, name) ? known[name] : undefined
-    if (!option || !(rawName.startsWith('--') || rawName === '-h')) {
+    if (!option) {
       const meant = nearest(name, Object.keys(known))
-      return {
-        error: `unknown option ${JSON.stringify(rawName)}${meant ? `: did you mean --${meant}?` : ''}`,
-      }
+      const hint = meant ? `: did you mean --${meant}?` : ''
+      return { error: `unknown option ${JSON.stringify(rawName)}${hint}` }
     }
     if (options.has(name) && !option.isList) return { error: `--${name} is given twice` }
     if (!option.value && value !== undefined) return { error: `--${name} takes no value` }
-    if (option.value && (!value || (!token.inlineValue && value.startsWith('--'))))
-      return { error: `--${name} needs a value` }
+    const isOption = !token.inlineValue && value?.startsWith('--')
+    if (option.value && (!value || isOption)) return { error: `--${name} needs a value` }
     options.set(name, [...(options.get(name) ?? []), ...(value ? [value] : [])])
   }
   if (argument && !options.has('help') && !argument.choices.includes(word ?? '')) {
-    const found =
-      word === null ? `${argument.name} is missing` : `${argument.name} ${JSON.stringify(word)} is unknown`
-    return { error: `${found}: write ${argument.choices.join(' or ')}` }
+    const found = word === null ? 'is missing' : `${JSON.stringify(word)} is unknown`
+    return { error: `${argument.name} ${found}: write ${argument.choices.join(' or ')}` }
   }
   return { options, argument: word }
 }

@@ -2,48 +2,35 @@ import { quoteText } from '../observability/log.ts'
 
 import type { Host } from './host.ts'
 
-const deadlineMs = 5000
-
 /**
  * Asks a running service whether it is alive, or with `isDeep` whether the services that it depends on are well: 0 if it
- * answers 200 within five seconds, otherwise 1 and the reason on stderr. `address` is where the service is, with or
- * without the path.
+ * answers 200 in time, otherwise 1 and the reason on stderr. `address` is where the service is, with or without the path.
  */
 export async function healthcheck(
   address: string,
   isDeep: boolean,
-  host: Host,
-  timeoutMs = deadlineMs,
+  { stderr }: Pick<Host, 'stderr'>,
+  timeoutMs = 5000,
 ): Promise<number> {
-  const url = heartbeatUrl(address, isDeep)
+  const url = /^https?:\/\/[^\s/]/i.test(address) ? URL.parse(address) : null
   if (!url) {
-    host.stderr.write(`sync-bridge: --url ${quoteText(address, 80)} is not an http(s) URL\n`)
+    stderr.write(`sync-bridge: --url ${quoteText(address, 80)} is not an http(s) URL\n`)
     return 2
   }
-  const failure = await ask(url, timeoutMs)
-  if (failure === null) return 0
-  host.stderr.write(`unhealthy: ${url.host}: ${failure}\n`)
-  return 1
-}
-
-function heartbeatUrl(address: string, isDeep: boolean): URL | null {
-  if (!/^https?:\/\/[^\s/]/i.test(address) || !URL.canParse(address)) return null
-  const url = new URL(address)
   if (!/__(lb)?heartbeat__\/?$/.test(url.pathname)) {
     const name = isDeep ? '__heartbeat__' : '__lbheartbeat__'
     url.pathname = `${url.pathname.replace(/\/{1,16}$/, '')}/${name}`
   }
-  return url
+  const failure = await ask(url, timeoutMs)
+  if (failure !== null) stderr.write(`unhealthy: ${url.host}: ${failure}\n`)
+  return failure === null ? 0 : 1
 }
 
 /** Null when the answer is 200, otherwise the reason. */
 async function ask(url: URL, timeoutMs: number): Promise<string | null> {
   try {
-    const { status } = await fetch(url, {
-      redirect: 'manual',
-      keepalive: false,
-      signal: AbortSignal.timeout(timeoutMs),
-    })
+    const signal = AbortSignal.timeout(timeoutMs)
+    const { status } = await fetch(url, { redirect: 'manual', keepalive: false, signal })
     return status === 200 ? null : `answered ${status}`
   } catch (error) {
     const { name, code } = error as { name?: string; code?: unknown }

@@ -77,33 +77,28 @@ export async function describeAddressError(
   { hostname, port, setting }: ListeningAddress,
 ): Promise<string | null> {
   const { code, message } = error as { code?: unknown; message?: unknown }
-  const isAboutAddress = typeof code === 'string' || String(message).startsWith('Failed to listen')
-  if (!isAboutAddress) return null
+  if (typeof code !== 'string' && !String(message).startsWith('Failed to listen')) return null
   // For an unknown host name the runtime repeats whatever error came before.
   if (!(await isKnown(hostname))) return `the host is unknown: change ${setting}`
-  switch (code) {
-    case 'EADDRINUSE':
-      return `the port is in use: change ${setting}, or stop the program that uses it`
-    case 'EADDRNOTAVAIL':
-      return `the address is not one of this machine: change ${setting}`
-    case 'EINVAL':
-      return `that is no address to listen on: change ${setting}`
-    case 'EACCES':
-    case 'EPERM':
-      return port > 0 && port < 1024
-        ? `ports below 1024 are for root: change ${setting}, or set the sysctl net.ipv4.ip_unprivileged_port_start=${port}`
-        : 'the operating system does not allow it'
-    default:
-      return null
+  const sysctl = `net.ipv4.ip_unprivileged_port_start=${port}`
+  const denied =
+    port > 0 && port < 1024
+      ? `ports below 1024 are for root: change ${setting}, or set the sysctl ${sysctl}`
+      : 'the operating system does not allow it'
+  const reasons: Record<string, string> = {
+    EADDRINUSE: `the port is in use: change ${setting}, or stop the program that uses it`,
+    EADDRNOTAVAIL: `the address is not one of this machine: change ${setting}`,
+    EINVAL: `that is no address to listen on: change ${setting}`,
+    EACCES: denied,
+    EPERM: denied,
   }
+  return reasons[String(code)] ?? null
 }
 
 async function isKnown(hostname: string): Promise<boolean> {
   if (isIP(hostname) !== 0) return true
-  return Bun.dns.lookup(hostname).then(
-    (addresses) => addresses.length > 0,
-    () => false,
-  )
+  const addresses = await Bun.dns.lookup(hostname).catch(() => [])
+  return addresses.length > 0
 }
 
 /**

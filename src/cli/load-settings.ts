@@ -16,64 +16,49 @@ export function loadSettings(
   trusting: string[] = [],
   report: (line: string) => void = (line) => host.stderr.write(`${line}\n`),
 ): { settings: Settings; effective: EffectiveSetting[] } | null {
+  const { environment, readFile, processes } = host
   const refuse = (problems: SettingsProblem[]) => {
     for (const problem of problems) report(renderProblem(problem))
     const count = problems.length
     report(`sync-bridge: ${count} ${count === 1 ? 'problem' : 'problems'} with the settings`)
     return null
   }
-  const file = path === null ? null : readSettingsFile(path, host)
-  if (file && 'problem' in file) {
-    report(`${path}: ${file.problem}`)
+  let file: { path: string; text: string } | null
+  try {
+    file = path === null ? null : { path, text: readFile(path) }
+  } catch (cause) {
+    report(`${path}: cannot be read (${reasonOf(cause)}): ${remedyFor(cause, path!)}`)
     return null
   }
 
-  const outcome = readSettings({
-    file,
-    environment: host.environment,
-    readFile: host.readFile,
-    credentialsDirectory: host.environment.CREDENTIALS_DIRECTORY,
-  })
+  const credentialsDirectory = environment.CREDENTIALS_DIRECTORY
+  const outcome = readSettings({ file, environment, readFile, credentialsDirectory })
   if ('problems' in outcome) return refuse(outcome.problems)
 
   const { settings, effective } = outcome
-  const maxFileDescriptors = host.processes?.maxFileDescriptors() ?? null
+  const maxFileDescriptors = processes?.maxFileDescriptors() ?? null
   const contradictions = findContradictions(settings, effective, { nowMs: host.now(), maxFileDescriptors })
   if (contradictions.problems.length > 0) return refuse(contradictions.problems)
   // The supervisor has read the same settings and has warned already.
-  if (host.processes?.supervisor) return { settings, effective }
-  const warnings = [
-    ...outcome.warnings,
-    ...contradictions.warnings.map(renderProblem),
-    ...exposedSecret(path, effective, host),
-    ...widerTrust(settings, trusting),
-  ]
+  if (processes?.supervisor) return { settings, effective }
+  const warnings = [...outcome.warnings, ...contradictions.warnings.map(renderProblem)]
+  const holdsSecret = effective.some(({ secret, source }) => secret && source.startsWith(`${path}:`))
+  if (path !== null && holdsSecret && host.isPublic(path))
+    warnings.push(`${path}: contains a secret and can be read by every user: chmod o-r ${path}`)
+  if (!settings.certificateCaBundle && settings.tokenServerUrl.startsWith('https:')) {
+    const remedy = 'unset it, or set service.certificate_ca_bundle'
+    const wider = (name: string) =>
+      `environment: ${name} adds to the certificates that are trusted: ${remedy}`
+    warnings.push(...trusting.map(wider))
+  }
   for (const warning of warnings) report(`warning: ${warning}`)
   return { settings, effective }
 }
 
-function readSettingsFile(path: string, host: Host): { path: string; text: string } | { problem: string } {
-  try {
-    return { path, text: host.readFile(path) }
-  } catch (cause) {
-    const isDenied = (cause as { code?: unknown }).code === 'EACCES'
-    const remedy = isDenied
-      ? `let the group of the service read it: chgrp sync-bridge ${path} && chmod 640 ${path}`
-      : 'name the settings file with --config FILE'
-    return { problem: `cannot be read (${reasonOf(cause)}): ${remedy}` }
-  }
-}
-
-function exposedSecret(path: string | null, effective: EffectiveSetting[], host: Host): string[] {
-  const holdsSecret = effective.some(({ secret, source }) => secret && source.startsWith(`${path}:`))
-  if (path === null || !holdsSecret || !host.isPublic(path)) return []
-  return [`${path}: contains a secret and can be read by every user: chmod o-r ${path}`]
-}
-
-function widerTrust(settings: Settings, trusting: string[]): string[] {
-  if (settings.certificateCaBundle || !settings.tokenServerUrl.startsWith('https:')) return []
-  const remedy = 'unset it, or set service.certificate_ca_bundle'
-  return trusting.map((name) => `environment: ${name} adds to the certificates that are trusted: ${remedy}`)
+function remedyFor(cause: unknown, path: string): string {
+  return (cause as { code?: unknown }).code === 'EACCES'
+    ? `let the group of the service read it: chgrp sync-bridge ${path} && chmod 640 ${path}`
+    : 'name the settings file with --config FILE'
 }
 
 /**
@@ -94,10 +79,8 @@ export function scrubEnvironment(environment: Record<string, string | undefined>
 }
 
 // Proxies would see users' credentials: only the settings decide where credentials go.
-const proxies = ['HTTP_PROXY', 'HTTPS_PROXY', 'ALL_PROXY', 'NO_PROXY'].flatMap((name) => [
-  name,
-  name.toLowerCase(),
-])
+const proxyVariables = ['HTTP_PROXY', 'HTTPS_PROXY', 'ALL_PROXY', 'NO_PROXY']
+const proxies = [...proxyVariables, ...proxyVariables.map((name) => name.toLowerCase())]
 
 /** The certificates in these files are trusted before our code begins. */
 const trusting = ['NODE_EXTRA_CA_CERTS', 'SSL_CERT_FILE', 'SSL_CERT_DIR']

@@ -1,4 +1,3 @@
-import { canonicalCollection } from '../domain/record.ts'
 import { annotatedIni } from '../settings/settings-text.ts'
 import { nearest } from '../settings/spelling.ts'
 import { commit, name, version } from '../version.ts'
@@ -7,14 +6,13 @@ import { commandHelp, commands, generalHelp, usualSettingsFile, readArguments } 
 import { completionScript } from './completion.ts'
 import { healthcheck } from './healthcheck.ts'
 import { loadSettings, scrubEnvironment } from './load-settings.ts'
-import { sandbox } from './sandbox.ts'
+import { readSandboxOptions, sandbox } from './sandbox.ts'
 import { serve } from './serve.ts'
 import { systemdUnit } from './systemd-unit.ts'
 
-import type { Arguments, CommandDescription, CommandName, GivenOptions } from './command-line.ts'
+import type { Arguments, CommandName } from './command-line.ts'
 import type { Shell } from './completion.ts'
 import type { Host } from './host.ts'
-import type { SandboxOptions } from './sandbox.ts'
 import type { RereadSettings } from './reload.ts'
 
 /**
@@ -31,20 +29,18 @@ export async function run(
     case undefined:
       host.stderr.write(generalHelp)
       return 2
+    case 'help':
+      return rest.length > 0 ? run([...rest, '--help'], host) : print(host, generalHelp)
     case '--help':
     case '-h':
       return print(host, generalHelp)
-    case 'help':
-      return help(rest, host)
     case '--version':
     case '-V':
     case 'version':
       return print(host, `${name} ${version} (commit ${commit})\n`)
   }
   if (!isCommand(first)) return complain(host, null, describeUnknown(first))
-  const description: CommandDescription = commands[first]
-  const options = { ...description.options, help: { meaning: 'shows this' } }
-  const given = readArguments(rest, { ...description, options })
+  const given = readArguments(first, rest)
   if ('error' in given) return complain(host, first, given.error)
   if (given.options.has('help')) return print(host, commandHelp(first))
   return start(first, given, host, implementations)
@@ -52,14 +48,6 @@ export async function run(
 
 function isCommand(word: string): word is CommandName {
   return Object.hasOwn(commands, word)
-}
-
-async function help([command, ...more]: string[], host: Host): Promise<number> {
-  if (command === undefined) return print(host, generalHelp)
-  if (more.length > 0) return complain(host, null, `unexpected argument ${JSON.stringify(more[0])}`)
-  return isCommand(command)
-    ? print(host, commandHelp(command))
-    : complain(host, null, describeUnknown(command))
 }
 
 /** The commands that make connections. */
@@ -77,38 +65,33 @@ async function start(
   for (const problem of problems) host.stderr.write(`${problem}\n`)
   if (problems.length > 0) return 2
 
+  const path = value('config')
   switch (command) {
     case 'init':
       return print(host, annotatedIni(host.randomBytes(32).toHex()))
     case 'systemd-unit':
-      return print(host, systemdUnit(value('config') ?? usualSettingsFile, host))
+      return print(host, systemdUnit(path ?? usualSettingsFile, host))
     case 'completion':
       return print(host, completionScript(argument as Shell))
     case 'healthcheck': {
       const url = value('url')
-      return url === null
-        ? complain(host, command, '--url is missing')
-        : healthcheck(url, options.has('deep'), host)
+      if (url === null) return complain(host, command, '--url is missing')
+      return healthcheck(url, options.has('deep'), host)
     }
     case 'serve': {
-      const reread: RereadSettings = (report) =>
-        loadSettings(value('config'), host, [], report)?.settings ?? null
-      const loaded = loadSettings(value('config'), host, trusting)
+      const reread: RereadSettings = (report) => loadSettings(path, host, [], report)?.settings ?? null
+      const loaded = loadSettings(path, host, trusting)
       return loaded ? implementations.serve(loaded.settings, host, reread) : 2
     }
     case 'check': {
-      const how = {
-        isOffline: options.has('offline'),
-        asJson: options.has('json'),
-        isQuiet: options.has('quiet'),
-      }
-      return check({ path: value('config'), trusting, ...how }, host, implementations.probe)
+      const isOffline = options.has('offline')
+      const how = { path, trusting, isOffline, asJson: options.has('json'), isQuiet: options.has('quiet') }
+      return check(how, host, implementations.probe)
     }
     case 'sandbox': {
       const choices = readSandboxOptions(options)
-      return typeof choices === 'string'
-        ? complain(host, command, choices)
-        : implementations.sandbox(choices, host)
+      if (typeof choices === 'string') return complain(host, command, choices)
+      return implementations.sandbox(choices, host)
     }
     default:
       return command satisfies never
@@ -136,40 +119,6 @@ function describeUnknown(argument: string): string {
   const meant = nearest(argument, [...Object.keys(commands), 'help', 'version'])
   const kind = argument.startsWith('-') ? 'option' : 'command'
   return `unknown ${kind} ${JSON.stringify(argument)}${meant ? `: did you mean ${meant}?` : ''}`
-}
-
-const maxSeedCount = 1_000_000
-
-/** The options, or what is wrong with them. */
-function readSandboxOptions(options: GivenOptions): SandboxOptions | string {
-  const ports: Record<string, number | null> = {}
-  for (const option of ['port', 'token-port', 'storage-port']) {
-    const text = options.get(option)?.[0]
-    if (text !== undefined && !(/^\d{1,5}$/.test(text) && Number(text) <= 65_535)) {
-      return `--${option} ${JSON.stringify(text)} is not a port: write a number from 0 to 65535`
-    }
-    ports[option] = text === undefined ? null : Number(text)
-  }
-
-  const seed = new Map<string, number>()
-  for (const text of options.get('seed') ?? []) {
-    const match = /^(.+)=(\d{1,7})$/.exec(text)
-    const collection = match ? canonicalCollection(match[1]!) : null
-    const count = Number(match?.[2])
-    if (collection === null || count > maxSeedCount) {
-      return `--seed ${JSON.stringify(text)} is not COLLECTION=COUNT, with a count up to ${maxSeedCount}`
-    }
-    seed.set(collection, count)
-  }
-  return {
-    upstreamOnly: options.has('upstream-only'),
-    isEmpty: options.has('empty'),
-    log: options.has('log'),
-    port: ports.port!,
-    tokenPort: ports['token-port']!,
-    storagePort: ports['storage-port']!,
-    seed,
-  }
 }
 
 export type Commands = typeof realCommands

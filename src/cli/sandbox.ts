@@ -1,35 +1,66 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { firefoxCollections } from '../settings/schema.ts'
-import { readSettings } from '../settings/settings.ts'
-import type { Settings } from '../settings/settings.ts'
+
+import { canonicalCollection } from '../domain/record.ts'
 import { announce, environmentLines, startShortLinks } from '../sandbox/announce.ts'
-import type { Announcement } from '../sandbox/announce.ts'
 import { fillSampleData, seedSampleData } from '../sandbox/sample-data.ts'
 import { startSandbox } from '../sandbox/sandbox.ts'
-import type { Sandbox } from '../sandbox/sandbox.ts'
-import type { SandboxUser } from '../sandbox/sandbox-user.ts'
 import { startBridge } from '../service/bridge.ts'
-import type { Bridge } from '../service/bridge.ts'
-import type { Host } from './host.ts'
+import { firefoxCollections } from '../settings/schema.ts'
+import { readSettings } from '../settings/settings.ts'
 import { describeAddressError } from './listening.ts'
 import { createOutputLog } from './output.ts'
 import { stopSignals } from './signals.ts'
 
-/** What the sandbox starts. The operating system chooses a port that is null. */
-export interface SandboxOptions {
-  /** Only the storage and the token server, without the bridge. */
-  upstreamOnly: boolean
-  port: number | null
-  tokenPort: number | null
-  storagePort: number | null
-  /** No sample records, only the keys to write some with. */
-  isEmpty: boolean
-  /** Shows the requests to the bridge. */
-  log: boolean
-  /** The number of sample records for each collection, by its canonical name. */
-  seed: Map<string, number>
+import type { Announcement } from '../sandbox/announce.ts'
+import type { Sandbox } from '../sandbox/sandbox.ts'
+import type { SandboxUser } from '../sandbox/sandbox-user.ts'
+import type { Bridge } from '../service/bridge.ts'
+import type { Settings } from '../settings/settings.ts'
+import type { GivenOptions } from './command-line.ts'
+import type { Host } from './host.ts'
+
+/** What the sandbox starts. */
+export type SandboxOptions = Exclude<ReturnType<typeof readSandboxOptions>, string>
+
+const maxSeedCount = 1_000_000
+
+/** The options, or what is wrong with them. */
+export function readSandboxOptions(options: GivenOptions) {
+  const ports = new Map<string, number>()
+  for (const option of ['port', 'token-port', 'storage-port']) {
+    const text = options.get(option)?.[0]
+    if (text === undefined) continue
+    const isPort = /^\d{1,5}$/.test(text) && Number(text) <= 65_535
+    if (!isPort) return `--${option} ${JSON.stringify(text)} is not a port: write a number from 0 to 65535`
+    ports.set(option, Number(text))
+  }
+
+  const seed = new Map<string, number>()
+  for (const text of options.get('seed') ?? []) {
+    const match = /^(.+)=(\d{1,7})$/.exec(text)
+    const collection = match ? canonicalCollection(match[1]!) : null
+    const count = Number(match?.[2])
+    if (collection === null || count > maxSeedCount) {
+      return `--seed ${JSON.stringify(text)} is not COLLECTION=COUNT, with a count up to ${maxSeedCount}`
+    }
+    seed.set(collection, count)
+  }
+  return {
+    /** Only the storage and the token server, without the bridge. */
+    upstreamOnly: options.has('upstream-only'),
+    /** No sample records, only the keys to write some with. */
+    isEmpty: options.has('empty'),
+    /** Shows the requests to the bridge. */
+    log: options.has('log'),
+    /** The operating system chooses a port that is null. */
+    port: ports.get('port') ?? null,
+    tokenPort: ports.get('token-port') ?? null,
+    storagePort: ports.get('storage-port') ?? null,
+    /** The number of sample records for each collection, by its canonical name. */
+    seed,
+  }
 }
 
 const monthSeconds = 30 * 24 * 3600
@@ -126,18 +157,19 @@ async function describeFailure(error: unknown, port: number, setting: string): P
 
 /** The settings of a bridge that needs nothing else on this machine and allows writes. */
 function sandboxSettings(upstream: Sandbox, port: number, log: boolean, host: Host): Settings {
-  const environment: Record<string, string> = {
+  const gates = writableCollections.flatMap((name) => [
+    `record_${name}_put_enabled`,
+    `record_${name}_delete_enabled`,
+  ])
+  const environment = {
     SERVICE_PORT: String(port),
     SERVICE_TOKEN_SERVER_URL: upstream.tokenServerUrl,
     SERVICE_CACHE_BACKEND: 'memory',
-    SERVICE_CACHE_HMAC_SECRET: Buffer.from(host.randomBytes(32)).toString('hex'),
+    SERVICE_CACHE_HMAC_SECRET: host.randomBytes(32).toHex(),
     SERVICE_EXPLORER_ENABLED: 'true',
     SERVICE_LOGGING_RENDERER: 'text',
     SERVICE_LOGGING_LEVEL: log ? 'info' : 'warning',
-  }
-  for (const collection of writableCollections) {
-    environment[`SERVICE_RECORD_${collection.toUpperCase()}_PUT_ENABLED`] = 'true'
-    environment[`SERVICE_RECORD_${collection.toUpperCase()}_DELETE_ENABLED`] = 'true'
+    ...Object.fromEntries(gates.map((name) => [`SERVICE_${name.toUpperCase()}`, 'true'])),
   }
   const outcome = readSettings({ file: null, environment, readFile: host.readFile })
   if ('problems' in outcome)
@@ -147,17 +179,17 @@ function sandboxSettings(upstream: Sandbox, port: number, log: boolean, host: Ho
 
 function describe(upstream: Sandbox, user: SandboxUser, bridge: Bridge | null): Announcement {
   const recordId = upstream.records(user, 'bookmarks').find(({ id }) => /^\w+$/.test(id))?.id ?? null
+  const { tokenServerUrl, storageUrl } = upstream
+  const { clientState: bucket, keyId, syncKey } = user
+  const expiresInSeconds = monthSeconds
   return {
-    tokenServerUrl: upstream.tokenServerUrl,
-    storageUrl: upstream.storageUrl,
-    bucket: user.clientState,
-    keyId: user.keyId,
-    bearerToken: user.bearerToken({ expiresInSeconds: monthSeconds }),
-    assertion: user.assertion({
-      expiresInSeconds: monthSeconds,
-      certificateExpiresInSeconds: 2 * monthSeconds,
-    }),
-    syncKey: user.syncKey,
+    tokenServerUrl,
+    storageUrl,
+    bucket,
+    keyId,
+    bearerToken: user.bearerToken({ expiresInSeconds }),
+    assertion: user.assertion({ expiresInSeconds, certificateExpiresInSeconds: 2 * monthSeconds }),
+    syncKey,
     ...(bridge && {
       bridge: {
         url: bridge.url,
