@@ -24,16 +24,16 @@ export function withFetchSlots(environment: Environment): Environment {
 export function restartForFetchSlots(): void {
   // A process that was started to be a worker or a successor would lose its connection to the one that started it.
   if (process.env[variable] !== undefined || process.send) return
-  // From source the runtime is the executable, and the program its first argument.
-  const args = process.argv.slice(Bun.isStandaloneExecutable ? 2 : 1)
+  const environment = withFetchSlots(process.env) as Record<string, string>
   try {
-    process.execve!(
-      process.execPath,
-      [process.argv0, ...args],
-      withFetchSlots(process.env) as Record<string, string>,
-    )
+    process.execve!(process.execPath, [process.argv0, ...ownArguments()], environment)
   } catch {
     // The runtime would warn that execve is experimental; that concerns us only when its version changes.
     process.removeAllListeners('warning')
   }
+}
+
+/** What this program was started with: from source the runtime is the executable, and the program its first argument. */
+export function ownArguments(): string[] {
+  return process.argv.slice(Bun.isStandaloneExecutable ? 2 : 1)
 }

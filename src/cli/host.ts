@@ -30,14 +30,11 @@ export interface Host extends BridgeHost {
   processes?: Processes
 }
 
-/** The real operating system, and `drain`, which resolves once everything written has left the process. */
-type ProcessHost = Host & { drain(timeoutMs: number): Promise<void> }
-
 /** The real operating system: this process, its files and its signals. */
-export function processHost(): ProcessHost {
+export function processHost() {
   const stdout = outputTo(process.stdout)
   const stderr = outputTo(process.stderr)
-  return {
+  const host: Host = {
     stdout,
     stderr,
     environment: process.env,
@@ -53,10 +50,12 @@ export function processHost(): ProcessHost {
     restartForFetchSlots,
     fetchSlots: fetchSlotsOf(process.env),
     processes: realProcesses(),
-    async drain(timeoutMs) {
-      await Promise.race([Promise.all([stdout.drained(), stderr.drained()]), Bun.sleep(timeoutMs)])
-    },
   }
+  /** Resolves once everything written has left the process, or after that time. */
+  const drain = async (timeoutMs: number) => {
+    await Promise.race([Promise.all([stdout.drained(), stderr.drained()]), Bun.sleep(timeoutMs)])
+  }
+  return { ...host, drain }
 }
 
 const maxFileBytes = 4 * 1024 * 1024

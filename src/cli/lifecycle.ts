@@ -1,7 +1,6 @@
 import { listenForMetrics, pageUrls } from './listening.ts'
 import { createNotifier, takeoverRisk } from './linux.ts'
 import { Changes } from './reload.ts'
-import { stopDelayMs } from './signals.ts'
 
 import type { MetricFamily } from '../observability/metric-families.ts'
 import type { Settings } from '../settings/settings.ts'
@@ -47,16 +46,17 @@ export async function runUntilStopped(
     await service.abort()
     return 1
   }
-  const notifier = createNotifier(host, service.isResponsive, (reason) =>
-    log.debug('not notified', { reason }),
-  )
+  const onFailure = (reason: string) => log.debug('not notified', { reason })
+  const notifier = createNotifier(host, service.isResponsive, onFailure)
   const changes = new Changes(context, service, notifier)
   host.onSignal('SIGHUP', () => void changes.reload())
   host.onSignal('SIGUSR2', () => void changes.replace())
 
   const workers = service.workers > 1 ? service.workers : undefined
   log.info('listening', { url: service.url, workers, ...pageUrls(settings, service.url) })
-  warnOfTakeovers(context)
+  const takesOver = settings.reusePort || host.environment.NOTIFY_SOCKET
+  const risk = takesOver ? takeoverRisk(host) : null
+  if (risk) log.warning('taking over can reset connections', { reason: risk })
   const predecessor = host.processes?.predecessor
   // The service manager listens to the predecessor until the predecessor has named this process.
   if (predecessor) {
@@ -64,7 +64,7 @@ export async function runUntilStopped(
     predecessor.leave()
   } else notifier.ready()
 
-  const takeoverDelayMs = Math.max(stopDelayMs(settings), leastTakeoverDelayMs)
+  const takeoverDelayMs = Math.max(settings.shutdownDelaySeconds * 1000, leastTakeoverDelayMs)
   const delayMs = await Promise.race([orders.stop, changes.takenOver.then(() => takeoverDelayMs)])
   changes.cancel()
   notifier.stopping()
@@ -76,10 +76,4 @@ export async function runUntilStopped(
   log.info('stopped')
   notifier.close()
   return code
-}
-
-function warnOfTakeovers({ settings, host, output }: ServiceContext): void {
-  if (!settings.reusePort && !host.environment.NOTIFY_SOCKET) return
-  const reason = takeoverRisk(host)
-  if (reason) output.log.warning('taking over can reset connections', { reason })
 }

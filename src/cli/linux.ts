@@ -86,10 +86,10 @@ function openCLibrary() {
  * socket resets the connections that wait in its queue, unless the kernel may move them to another socket of the port.
  */
 export function takeoverRisk(host: Pick<Host, 'readFile'>): string | null {
+  const name = 'net.ipv4.tcp_migrate_req'
   try {
-    const isMigrating = host.readFile('/proc/sys/net/ipv4/tcp_migrate_req').trim() === '1'
-    return isMigrating ? null : 'net.ipv4.tcp_migrate_req is off'
+    return host.readFile(`/proc/sys/${name.replaceAll('.', '/')}`).trim() === '1' ? null : `${name} is off`
   } catch {
-    return 'net.ipv4.tcp_migrate_req can not be read'
+    return `${name} can not be read`
   }
 }

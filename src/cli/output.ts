@@ -60,7 +60,7 @@ export function createOutputLog(
   host: { now(): number; environment: Record<string, string | undefined> },
   output: Output,
 ) {
-  const writer = new LineWriter(output, (lost) => log.warning('log lines dropped', { lines: lost }))
+  const writer = new LineWriter(output, (lines) => log.warning('log lines dropped', { lines }))
   const log: Log = createLog({
     renderer: settings.loggingRenderer,
     level: settings.loggingLevel,
@@ -89,7 +89,7 @@ export class LineWriter {
   readonly #queue: string[] = []
   /** Of the queue and of the text in flight. */
   #bytes = 0
-  #unreported = 0
+  #reported = 0
   /** Ends when nothing is left to write. */
   #writing: Promise<void> | null = null
 
@@ -102,7 +102,10 @@ export class LineWriter {
   /** Appends a line, given without its line break. Never blocks and never throws; a full queue drops the line. */
   write(line: string): void {
     const bytes = Buffer.byteLength(line) + 1
-    if (this.#bytes + bytes > maxQueuedBytes) return this.#drop(1)
+    if (this.#bytes + bytes > maxQueuedBytes) {
+      this.dropped += 1
+      return
+    }
     this.#queue.push(line)
     this.#bytes += bytes
     this.#writing ??= this.#writeAll()
@@ -115,31 +118,20 @@ export class LineWriter {
 
   async #writeAll(): Promise<void> {
     while (this.#queue.length > 0) {
-      const lines = this.#takePiece()
+      let bytes = 0
+      const over = this.#queue.findIndex((line) => (bytes += Buffer.byteLength(line) + 1) > pieceBytes)
+      const lines = this.#queue.splice(0, over === -1 ? this.#queue.length : Math.max(over, 1))
       const text = `${lines.join('\n')}\n`
       const error = await new Promise((resolve) => this.output.write(text, resolve))
       this.#bytes -= Buffer.byteLength(text)
-      if (error) this.#drop(lines.length)
-      // The dropped lines came after the queued ones, so their number is reported after these.
-      else if (this.#unreported > 0 && this.#queue.length === 0) this.#report()
+      if (error) this.dropped += lines.length
+      else if (this.#queue.length === 0 && this.dropped > this.#reported) {
+        // The dropped lines came after the queued ones, so their number is reported after these.
+        const lost = this.dropped - this.#reported
+        this.#reported = this.dropped
+        this.onRecovered(lost)
+      }
     }
     this.#writing = null
-  }
-
-  #takePiece(): string[] {
-    let bytes = 0
-    const over = this.#queue.findIndex((line) => (bytes += Buffer.byteLength(line) + 1) > pieceBytes)
-    return this.#queue.splice(0, over === -1 ? this.#queue.length : Math.max(over, 1))
-  }
-
-  #drop(lines: number): void {
-    this.dropped += lines
-    this.#unreported += lines
-  }
-
-  #report(): void {
-    const lines = this.#unreported
-    this.#unreported = 0
-    this.onRecovered(lines)
   }
 }

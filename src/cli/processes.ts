@@ -1,6 +1,6 @@
 import { readFileSync, statSync } from 'node:fs'
 
-import { withFetchSlots } from './fetch-slots.ts'
+import { ownArguments, withFetchSlots } from './fetch-slots.ts'
 
 import type { MetricFamily } from '../observability/metric-families.ts'
 import type { ProcessUsage } from '../observability/metrics.ts'
@@ -47,14 +47,13 @@ export type ToWorker =
   | { kind: 'stop'; delayMs: number }
   /** End at once. */
   | { kind: 'abort' }
-  | { kind: 'tell-metrics' }
   | { kind: 'all-metrics'; families: MetricFamily[] }
 
 /** The messages of a worker to its supervisor. A successor says to its predecessor that it listens, and nothing else. */
 export type FromChild =
-  | { kind: 'pong' }
   | { kind: 'listening' }
-  | { kind: 'metrics'; families: MetricFamily[] }
+  /** It is alive, and this is what it has counted. */
+  | { kind: 'pong'; families: MetricFamily[] }
   | { kind: 'ask-metrics' }
 
 /** The process that started this one. */
@@ -90,9 +89,7 @@ function start(
   environment: Record<string, string | undefined>,
   take: (message: FromChild) => void,
 ): Child {
-  // From source the runtime is the executable, and the program its first argument.
-  const args = process.argv.slice(Bun.isStandaloneExecutable ? 2 : 1)
-  const child = Bun.spawn([process.execPath, ...args], {
+  const child = Bun.spawn([process.execPath, ...ownArguments()], {
     env: { ...withFetchSlots(environment), [roleMark]: role },
     stdio: ['ignore', 'inherit', 'inherit'],
     ipc: take,
@@ -137,12 +134,15 @@ function usage(): ProcessUsage {
 
 /** The most files and sockets that this process may have open; null where that is not known. */
 function maxFileDescriptors(): number | null {
+  return Number(/^Max open files +(\d+)/m.exec(kernelText('/proc/self/limits'))?.[1]) || null
+}
+
+/** What the kernel tells in a file; nothing on other systems than Linux. */
+function kernelText(path: string): string {
   try {
-    const limits = readFileSync('/proc/self/limits', 'latin1')
-    const [, soft] = /^Max open files +(\d+)/m.exec(limits) ?? []
-    return soft === undefined ? null : Number(soft)
+    return readFileSync(path, 'latin1')
   } catch {
-    return null
+    return ''
   }
 }
 
@@ -153,18 +153,14 @@ function maxFileDescriptors(): number | null {
 export function unsentBytes(localPort: number, clients: readonly (Client | null)[]): (number | null)[] {
   const ports = new Set(clients.map((client) => client?.port))
   const unsent = new Map<string, number>()
-  try {
-    for (const table of ['/proc/self/net/tcp', '/proc/self/net/tcp6']) {
-      for (const line of readFileSync(table, 'latin1').split('\n')) {
-        const [, local, remote, , queues] = line.trim().split(/ +/)
-        if (local === undefined || parseInt(local.slice(-4), 16) !== localPort) continue
-        const port = parseInt(remote!.slice(-4), 16)
-        // The port is compared first, because it is cheap and there may be thousands of lines.
-        if (ports.has(port)) unsent.set(`${addressInTable(remote!)} ${port}`, parseInt(queues!, 16))
-      }
+  for (const table of ['/proc/self/net/tcp', '/proc/self/net/tcp6']) {
+    for (const line of kernelText(table).split('\n')) {
+      const [, local = '', remote = '', , queues = ''] = line.trim().split(/ +/)
+      const port = parseInt(remote.slice(-4), 16)
+      // The port is compared first, because it is cheap and there may be thousands of lines.
+      if (parseInt(local.slice(-4), 16) === localPort && ports.has(port))
+        unsent.set(`${addressInTable(remote)} ${port}`, parseInt(queues, 16))
     }
-  } catch {
-    // Other systems than Linux have no such tables.
   }
   return clients.map((client) => {
     if (client === null) return null
@@ -175,11 +171,8 @@ export function unsentBytes(localPort: number, clients: readonly (Client | null)
 
 // 32-bit words in the byte order of the machine, which is little-endian on all platforms that the executable is built for.
 function addressInTable(text: string): string {
-  const words = text
-    .slice(0, -5)
-    .match(/.{8}/g)!
-    .map((word) => Buffer.from(word, 'hex').reverse().toString('hex'))
-  const digits = words.join('').padStart(12, 'ffff').padStart(32, '0')
+  const words = Buffer.from(text.slice(0, -5), 'hex').swap32().toString('hex')
+  const digits = words.padStart(12, 'ffff').padStart(32, '0')
   return canonicalIPv6(digits.match(/.{4}/g)!.join(':'))
 }
 

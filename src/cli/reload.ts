@@ -62,12 +62,11 @@ export class Changes {
     await this.#alone(async () => {
       const settings = this.#reread()
       if (!settings) return
-      const { host } = this.context
+      const { processes, environment } = this.context.host
       const reloaded = { ...this.#running }
       const { changed, waiting } = takeOver(reloaded, settings)
-      const isOutdated = waiting.length > 0 || host.processes?.hasNewExecutable() === true
-      const isManaged = Boolean(host.environment.NOTIFY_SOCKET) && host.processes?.isReplaceable
-      if (isOutdated && isManaged) return this.#startSuccessor()
+      const isOutdated = waiting.length > 0 || processes?.hasNewExecutable()
+      if (isOutdated && environment.NOTIFY_SOCKET && processes?.isReplaceable) return this.#startSuccessor()
 
       this.service.reload(settings)
       this.#running = reloaded

@@ -2,10 +2,9 @@ import { startBridge } from '../service/bridge.ts'
 import { runUntilStopped } from './lifecycle.ts'
 import { listenAt, originOf, publicAddress, requireFree, sharesAddresses } from './listening.ts'
 import { createOutputLog } from './output.ts'
-import { stopDelayMs, stopSignals, workerOrders } from './signals.ts'
+import { stopSignals, workerOrders } from './signals.ts'
 import { answerSupervisor, Workers } from './workers.ts'
 
-import type { MetricFamily } from '../observability/metric-families.ts'
 import type { Settings } from '../settings/settings.ts'
 import type { Bridge, BridgeOptions } from '../service/bridge.ts'
 import type { Host } from './host.ts'
@@ -23,12 +22,10 @@ const abortMs = 500
  * number of the signal. SIGHUP: follows the settings. SIGUSR2: a new process takes over. 1 when it can't listen.
  */
 export async function serve(settings: Settings, host: Host, reread: RereadSettings): Promise<number> {
-  const { processes } = host
   const output = createOutputLog(settings, host, host.stdout)
   const context = { settings, host, output, reread }
-  const code = processes?.supervisor
-    ? await serveAsWorker(context, processes.supervisor)
-    : await serveAsMain(context)
+  const supervisor = host.processes?.supervisor
+  const code = await (supervisor ? serveAsWorker(context, supervisor) : serveAsMain(context))
   await output.flush()
   return code
 }
@@ -36,30 +33,22 @@ export async function serve(settings: Settings, host: Host, reread: RereadSettin
 async function serveAsMain(context: ServiceContext): Promise<number> {
   const { settings, host } = context
   const { processes } = host
-  const orders = stopSignals(host, stopDelayMs(settings))
+  const orders = stopSignals(host, settings.shutdownDelaySeconds * 1000)
   const address = publicAddress(settings)
   const port = await listenAt(address, 'listen', host, () =>
     address.port !== 0 && sharesAddresses(settings, host) ? address.port : requireFree(address),
   )
   if (port === null) return 1
-  return processes && settings.workers > 1
-    ? supervise(context, processes, port, orders)
-    : serveAlone(context, orders)
-}
+  if (processes && settings.workers > 1) return supervise(context, processes, port, orders)
 
-async function serveAlone(context: ServiceContext, orders: StopOrders): Promise<number> {
-  const { settings, host } = context
-  const bridge = await listen(context, {
-    sharesPort: settings.reusePort || host.processes?.canSharePorts === true,
-  })
+  const sharesPort = settings.reusePort || processes?.canSharePorts === true
+  const bridge = await listen(context, { sharesPort })
   if (!bridge) return 1
   const service = {
-    url: bridge.url,
-    port: bridge.port,
+    ...bridge,
     workers: 1,
     isResponsive: () => true,
     families: async () => bridge.families(),
-    reload: (changed: Settings) => bridge.reload(changed),
     stop: (delayMs: number) => drain(bridge, settings, delayMs),
     abort: async () => {},
   }
@@ -70,25 +59,20 @@ async function serveAlone(context: ServiceContext, orders: StopOrders): Promise<
  * Runs the service in several processes that share that port, and none of it in this one. The exit code is that of `serve`;
  * that of a worker which could not start in the beginning.
  */
-async function supervise(
-  context: ServiceContext,
-  processes: Processes,
-  port: number,
-  orders: StopOrders,
-): Promise<number> {
+async function supervise(context: ServiceContext, processes: Processes, port: number, orders: StopOrders) {
   const { settings, host } = context
   const { log } = context.output
   // Workers that each took a free port would not share it. The service manager hears from the supervisor alone.
   const none = { NOTIFY_SOCKET: undefined, WATCHDOG_USEC: undefined }
   const environment = { ...host.environment, SERVICE_PORT: String(port), ...none }
-  const timeoutMs = settings.workerTimeoutSeconds * 1000
+  const silentSeconds = settings.workerTimeoutSeconds
   const workers = new Workers({
     count: settings.workers,
     start: (take) => processes.start('worker', environment, take),
     now: host.monotonicNow,
     delay: Bun.sleep,
-    timeoutMs,
-    onHang: (pid) => log.error('worker hangs', { pid, silentSeconds: settings.workerTimeoutSeconds }),
+    timeoutMs: silentSeconds * 1000,
+    onHang: (pid) => log.error('worker hangs', { pid, silentSeconds }),
     onLoss: (code, pauseMs) => log.error('worker lost', { code, pauseMs }),
   })
 
@@ -104,7 +88,7 @@ async function supervise(
     workers: settings.workers,
     isResponsive: () => workers.areResponsive,
     families: () => workers.families(),
-    reload(changed: ServiceContext['settings']) {
+    reload(changed: Settings) {
       log.level = changed.loggingLevel
       workers.reload()
     },
@@ -123,10 +107,9 @@ async function supervise(
 
 async function serveAsWorker(context: ServiceContext, supervisor: Parent): Promise<number> {
   const { settings, host, reread } = context
-  const orders = workerOrders(host, supervisor, stopDelayMs(settings))
-  const own = (): MetricFamily[] => bridge?.families() ?? []
-  const allFamilies = answerSupervisor(supervisor, own, Bun.sleep)
+  const orders = workerOrders(host, supervisor, settings.shutdownDelaySeconds * 1000)
   let bridge: Bridge | null = null
+  const allFamilies = answerSupervisor(supervisor, () => bridge?.families() ?? [])
   bridge = await listen(context, { sharesPort: true, allFamilies })
   if (!bridge) return 1
   // The supervisor has logged the problems already.

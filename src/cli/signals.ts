@@ -1,4 +1,3 @@
-import type { Settings } from '../settings/settings.ts'
 import type { Host } from './host.ts'
 import type { Parent } from './processes.ts'
 
@@ -10,7 +9,8 @@ export interface StopOrders {
   abort: Promise<number>
 }
 
-const signalNumbers = { SIGTERM: 15, SIGINT: 2 } as const
+/** The exit codes of processes that these signals end. */
+const exitCodes = { SIGTERM: 128 + 15, SIGINT: 128 + 2 }
 
 /** The first SIGTERM or SIGINT stops a service, and a second one aborts it. */
 export function stopSignals(host: Host, delayMs: number): StopOrders {
@@ -21,7 +21,7 @@ export function stopSignals(host: Host, delayMs: number): StopOrders {
   for (const name of ['SIGHUP', 'SIGUSR2'] as const) host.onSignal(name, () => {})
   for (const name of ['SIGTERM', 'SIGINT'] as const) {
     host.onSignal(name, () => {
-      if (isStopping) abort.resolve(128 + signalNumbers[name])
+      if (isStopping) abort.resolve(exitCodes[name])
       isStopping = true
       stop.resolve(delayMs)
     })
@@ -41,12 +41,7 @@ export function workerOrders(host: Host, supervisor: Parent, delayMs: number): S
   supervisor.onLoss(() => stop.resolve(delayMs))
   supervisor.onMessage((message) => {
     if (message.kind === 'stop') stop.resolve(message.delayMs)
-    if (message.kind === 'abort') abort.resolve(128 + signalNumbers.SIGTERM)
+    if (message.kind === 'abort') abort.resolve(exitCodes.SIGTERM)
   })
   return { stop: stop.promise, abort: abort.promise }
-}
-
-/** For how long a service goes on after SIGTERM before it stops listening. */
-export function stopDelayMs({ shutdownDelaySeconds }: Settings): number {
-  return shutdownDelaySeconds * 1000
 }

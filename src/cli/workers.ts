@@ -1,7 +1,7 @@
 import { countersOf, mergeFamilies } from '../observability/metric-families.ts'
 
 import type { MetricFamily } from '../observability/metric-families.ts'
-import type { FromChild, Parent, ToWorker, Child } from './processes.ts'
+import type { Child, FromChild, Parent, ToWorker } from './processes.ts'
 
 interface WorkersOptions {
   count: number
@@ -35,9 +35,9 @@ interface Place {
   /** When a worker here last sent a message. */
   seenAtMs: number
   /** The worker's metrics as of its last answer. */
-  lastTold: MetricFamily[]
+  families: MetricFamily[]
   /** Its next answer. */
-  nextTold: PromiseWithResolvers<MetricFamily[]>
+  nextAnswer: PromiseWithResolvers<MetricFamily[]>
 }
 
 /**
@@ -45,10 +45,9 @@ interface Place {
  * connections to it.
  */
 export class Workers {
-  readonly #options: WorkersOptions
-  readonly #places: Place[] = []
+  readonly #places: Place[]
   /** For each place, the end of the last worker in it. */
-  readonly #vacated: Promise<void>[] = []
+  #vacated: Promise<void>[] = []
   readonly #started = Promise.withResolvers<number | null>()
   readonly #stopping = Promise.withResolvers<void>()
   #isStopping = false
@@ -56,32 +55,28 @@ export class Workers {
   /** The counters of workers that have ended. */
   #past: MetricFamily[] = []
 
-  constructor(options: WorkersOptions) {
-    this.#options = options
+  constructor(private readonly options: WorkersOptions) {
+    this.#places = Array.from({ length: options.count }, () => ({
+      worker: null,
+      hasListened: false,
+      unansweredPings: 0,
+      seenAtMs: options.now(),
+      families: [],
+      nextAnswer: Promise.withResolvers(),
+    }))
   }
 
   /** Starts all of them. Resolves to null when they listen, or to the exit code of one that could not start. */
   start(): Promise<number | null> {
-    for (let count = 0; count < this.#options.count; count++) {
-      const place: Place = {
-        worker: null,
-        hasListened: false,
-        unansweredPings: 0,
-        seenAtMs: this.#options.now(),
-        lastTold: [],
-        nextTold: Promise.withResolvers(),
-      }
-      this.#places.push(place)
-      this.#vacated.push(this.#keep(place))
-    }
+    this.#vacated = this.#places.map((place) => this.#keep(place))
     void this.#watch()
     return this.#started.promise
   }
 
   /** Whether every worker has sent a message within twice the timeout. */
   get areResponsive(): boolean {
-    const now = this.#options.now()
-    return this.#places.every(({ seenAtMs }) => now - seenAtMs <= 2 * this.#options.timeoutMs)
+    const { now, timeoutMs } = this.options
+    return this.#places.every(({ seenAtMs }) => now() - seenAtMs <= 2 * timeoutMs)
   }
 
   reload(): void {
@@ -107,7 +102,7 @@ export class Workers {
   }
 
   async #keep(place: Place): Promise<void> {
-    const { now, delay, onLoss } = this.#options
+    const { now, onLoss } = this.options
     let pauseMs = firstPauseMs
     while (!this.#isStopping) {
       const startedAtMs = now()
@@ -118,17 +113,16 @@ export class Workers {
       }
       if (now() - startedAtMs >= soundLifeMs) pauseMs = firstPauseMs
       onLoss(end, pauseMs)
-      await Promise.race([delay(pauseMs), this.#stopping.promise])
+      await this.#pause(pauseMs)
       pauseMs = Math.min(2 * pauseMs, longestPauseMs)
     }
   }
 
   /** Resolves to how the worker has ended. */
   async #runWorker(place: Place): Promise<number | string> {
-    place.hasListened = false
-    place.unansweredPings = 0
+    Object.assign(place, { hasListened: false, unansweredPings: 0 })
     try {
-      const worker = this.#options.start((message) => {
+      const worker = this.options.start((message) => {
         if (place.worker === worker) this.#take(place, message)
       })
       place.worker = worker
@@ -136,17 +130,16 @@ export class Workers {
       return 1
     }
     const end = await place.worker.exited
-    place.worker = null
-    this.#past = mergeFamilies([this.#past, countersOf(place.lastTold)])
-    place.lastTold = []
+    this.#past = mergeFamilies([this.#past, countersOf(place.families)])
+    Object.assign(place, { worker: null, families: [] })
     return end
   }
 
   // Pings are counted instead of seconds: after a pause of its own the supervisor would find all workers silent.
   async #watch(): Promise<void> {
-    const { delay, timeoutMs, onHang } = this.#options
+    const { timeoutMs, onHang } = this.options
     while (!this.#isStopping) {
-      await Promise.race([delay(timeoutMs / pingsPerTimeout), this.#stopping.promise])
+      await this.#pause(timeoutMs / pingsPerTimeout)
       for (const place of this.#places) {
         if (place.worker && place.unansweredPings === pingsPerTimeout) {
           onHang(place.worker.pid)
@@ -158,20 +151,24 @@ export class Workers {
     }
   }
 
+  /** Resolves after the time, or when the workers are stopped. */
+  async #pause(ms: number): Promise<void> {
+    await Promise.race([this.options.delay(ms), this.#stopping.promise])
+  }
+
   #take(place: Place, message: FromChild): void {
     place.unansweredPings = 0
-    place.seenAtMs = this.#options.now()
+    place.seenAtMs = this.options.now()
     switch (message.kind) {
       case 'pong':
+        place.families = message.families
+        place.nextAnswer.resolve(message.families)
+        place.nextAnswer = Promise.withResolvers()
         return
       case 'listening':
         place.hasListened = true
         this.#isStarted ||= this.#places.every(({ worker, hasListened }) => worker && hasListened)
-        return this.#isStarted ? this.#started.resolve(null) : undefined
-      case 'metrics':
-        place.lastTold = message.families
-        place.nextTold.resolve(message.families)
-        place.nextTold = Promise.withResolvers()
+        if (this.#isStarted) this.#started.resolve(null)
         return
       case 'ask-metrics':
         return void this.families().then((families) => place.worker?.send({ kind: 'all-metrics', families }))
@@ -182,11 +179,12 @@ export class Workers {
 
   /** The metrics of all workers. A worker that does not answer in time counts with the counters of its last answer. */
   async families(): Promise<MetricFamily[]> {
-    this.#tell({ kind: 'tell-metrics' })
+    this.#tell({ kind: 'ping' })
     const answers = this.#places.map(async (place) => {
-      const { worker, nextTold } = place
-      const answer = worker && (await Promise.race([nextTold.promise, this.#options.delay(metricsTimeoutMs)]))
-      return answer || countersOf(place.lastTold)
+      const { worker, nextAnswer } = place
+      const late = this.options.delay(metricsTimeoutMs)
+      const answer = worker && (await Promise.race([nextAnswer.promise, late]))
+      return answer || countersOf(place.families)
     })
     return mergeFamilies([...(await Promise.all(answers)), this.#past])
   }
@@ -205,19 +203,16 @@ const answerTimeoutMs = 1000
 export function answerSupervisor(
   supervisor: Parent,
   ownFamilies: () => MetricFamily[],
-  delay: (ms: number) => Promise<void>,
 ): () => Promise<MetricFamily[]> {
   let told = Promise.withResolvers<MetricFamily[]>()
   supervisor.onMessage((message) => {
-    if (message.kind === 'ping') supervisor.send({ kind: 'pong' })
-    if (message.kind === 'tell-metrics') supervisor.send({ kind: 'metrics', families: ownFamilies() })
-    if (message.kind === 'all-metrics') {
-      told.resolve(message.families)
-      told = Promise.withResolvers()
-    }
+    if (message.kind === 'ping') supervisor.send({ kind: 'pong', families: ownFamilies() })
+    if (message.kind !== 'all-metrics') return
+    told.resolve(message.families)
+    told = Promise.withResolvers()
   })
   return async () => {
     supervisor.send({ kind: 'ask-metrics' })
-    return (await Promise.race([told.promise, delay(answerTimeoutMs)])) || ownFamilies()
+    return (await Promise.race([told.promise, Bun.sleep(answerTimeoutMs)])) || ownFamilies()
   }
 }

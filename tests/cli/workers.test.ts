@@ -189,7 +189,7 @@ describe('a worker that hangs', () => {
   const answerPings = (puppet: Puppet) => {
     const pings = puppet.told.filter(({ kind }) => kind === 'ping').length
     puppet.told = puppet.told.filter(({ kind }) => kind !== 'ping')
-    for (let count = 0; count < pings; count++) puppet.say({ kind: 'pong' })
+    for (let count = 0; count < pings; count++) puppet.say({ kind: 'pong', families: [] })
   }
 
   it('is killed when it has answered no ping for the timeout, and replaced', async () => {
@@ -280,7 +280,7 @@ describe('Workers', () => {
 })
 
 describe('the metrics of all workers', () => {
-  const answer = (puppet: Puppet, value: number) => puppet.say({ kind: 'metrics', families: requests(value) })
+  const answer = (puppet: Puppet, value: number) => puppet.say({ kind: 'pong', families: requests(value) })
   const answered = (puppet: Puppet) => {
     const message = puppet.told.findLast(({ kind }) => kind === 'all-metrics')
     return message?.kind === 'all-metrics' ? figures(message.families) : null
