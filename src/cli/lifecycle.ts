@@ -1,6 +1,6 @@
 import { listenForMetrics, pageUrls } from './listening.ts'
 import { createNotifier, takeoverRisk } from './linux.ts'
-import { Changes } from './reload.ts'
+import { createChanges } from './reload.ts'
 
 import type { MetricFamily } from '../observability/metric-families.ts'
 import type { Settings } from '../settings/settings.ts'
@@ -48,7 +48,7 @@ export async function runUntilStopped(
   }
   const onFailure = (reason: string) => log.debug('not notified', { reason })
   const notifier = createNotifier(host, service.isResponsive, onFailure)
-  const changes = new Changes(context, service, notifier)
+  const changes = createChanges(context, service, notifier)
   host.onSignal('SIGHUP', () => void changes.reload())
   host.onSignal('SIGUSR2', () => void changes.replace())
 

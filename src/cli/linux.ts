@@ -40,7 +40,7 @@ const datagramCloseOnExec = 0o2000002
 const dontWaitNoSignal = 0x4040
 const longestPath = 107
 
-function openSender(address: string, onFailure: (reason: string) => void): ((text: string) => void) | null {
+function openSender(address: string, onFailure: (reason: string) => void) {
   const target = socketAddress(address)
   const library = target && openCLibrary()
   const socket = library ? library.socket(unixFamily, datagramCloseOnExec, 0) : -1
@@ -48,7 +48,7 @@ function openSender(address: string, onFailure: (reason: string) => void): ((tex
     onFailure(target ? 'no socket can be made' : 'NOTIFY_SOCKET is no address')
     return null
   }
-  return (text) => {
+  return (text: string) => {
     const bytes = Buffer.from(text)
     const sent = library.sendto(socket, bytes, bytes.length, dontWaitNoSignal, target, target.length)
     if (Number(sent) < 0) onFailure('the service manager does not take messages')

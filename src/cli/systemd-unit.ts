@@ -19,15 +19,13 @@ const usualExecutable = '/usr/local/bin/sync-bridge'
 /** A unit for systemd that runs this executable with the settings file, isolated from the rest of the machine. */
 export function systemdUnit(path: string, host: Host): string {
   const settingsFile = resolve(host.cwd, path)
-  if (!host.standalone) {
-    host.stderr.write(
-      `warning: this is not the built executable: the unit names ${usualExecutable} instead\n`,
-    )
-  }
+  const executable = host.standalone ? host.executablePath : usualExecutable
+  const warning = `warning: this is not the built executable: the unit names ${executable} instead\n`
+  if (!host.standalone) host.stderr.write(warning)
   const settings = readAsFarAsPossible(settingsFile, host)
   const stopSeconds = settings ? settings.shutdownDelaySeconds + settings.shutdownGraceSeconds : 0
   const values: Record<string, string> = {
-    '@EXECUTABLE@': quoteArgument(host.standalone ? host.executablePath : usualExecutable),
+    '@EXECUTABLE@': quoteArgument(executable),
     '@SETTINGS@': quoteArgument(settingsFile),
     '@FILES@': String(Math.max(usualFileDescriptors, settings ? fileDescriptorsNeeded(settings) : 0)),
     '@STOP@': String(Math.max(usualStopSeconds, Math.ceil(stopSeconds) + stopReserveSeconds)),
@@ -35,18 +33,12 @@ export function systemdUnit(path: string, host: Host): string {
   return template.replaceAll(/@[A-Z]+@/g, (name) => values[name]!)
 }
 
-/** A text in the form of a secret; nothing is encrypted with it. */
-const anySecret = 'ab'.repeat(32)
-
 /** Null while the settings can't be read. */
-function readAsFarAsPossible(path: string, host: Host): Settings | null {
+function readAsFarAsPossible(path: string, { readFile }: Host): Settings | null {
+  // The secret may be in a file of its own that only the service can read; nothing is encrypted with this one.
+  const environment = { SERVICE_CACHE_HMAC_SECRET: 'ab'.repeat(32) }
   try {
-    const outcome = readSettings({
-      file: { path, text: host.readFile(path) },
-      // The secret may be in a file of its own that only the service can read.
-      environment: { SERVICE_CACHE_HMAC_SECRET: anySecret },
-      readFile: host.readFile,
-    })
+    const outcome = readSettings({ file: { path, text: readFile(path) }, environment, readFile })
     return 'settings' in outcome ? outcome.settings : null
   } catch {
     return null
