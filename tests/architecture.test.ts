@@ -45,7 +45,7 @@ const doors: { what: RegExp; where: RegExp }[] = [
   { what: /from 'redis'/, where: /^credentials\/redis-client\.ts$/ },
   {
     what: /(await|return|=>|=) fetch\(/,
-    where: /^(upstream\/send\.ts$|explorer\/|docs\/|cli\/(healthcheck|check)\.ts$)/,
+    where: /^(upstream\/transport\.ts$|explorer\/|docs\/|cli\/(healthcheck|check)\.ts$)/,
   },
   { what: /\bprocess\.(?!hrtime)/, where: /^(main\.ts|cli\/)/ },
   { what: /from 'node:fs'/, where: /^cli\// },

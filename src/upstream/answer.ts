@@ -75,7 +75,7 @@ export async function readBounded(
 
 /**
  * What a rejection of `fetch`, or of a body that it gave, means. Only a failure before the first byte of a request can be
- * sent counts as `unreachable`. A rejection that is no network failure is passed on as it is.
+ * sent counts as `unreachable`; broken TLS (EPROTO) may come later. A rejection that is no network failure is passed on as it is.
  */
 export function toUpstreamError(error: unknown, host: string): unknown {
   if (error instanceof UpstreamError) return error
@@ -86,7 +86,7 @@ export function toUpstreamError(error: unknown, host: string): unknown {
 }
 
 const neverSent =
-  /^(ECONNREFUSED|ConnectionRefused|EPROTO|FailedToOpenSocket|E(HOST|NET)(UNREACH|DOWN)|ENOTFOUND|EAI_|EDNS|DNS_|.*CERT|.*_ISSUER|ERR_TLS_|HOSTNAME_MISMATCH|CRL_|INVALID_CA|INVALID_PURPOSE)/
+  /^(ECONNREFUSED|ConnectionRefused|FailedToOpenSocket|E(HOST|NET)(UNREACH|DOWN)|ENOTFOUND|EAI_|EDNS|DNS_|.*CERT|.*_ISSUER|ERR_TLS_|.*_LEAF_SIGNATURE|HOSTNAME_MISMATCH|CRL_|INVALID_CA|INVALID_PURPOSE)/
 
 /** The code of what the runtime has thrown; null when it is no network failure. */
 export function codeOf(error: unknown): string | null {

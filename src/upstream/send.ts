@@ -1,10 +1,10 @@
 import { UpstreamError } from '../domain/errors.ts'
-import { RecentMap } from '../domain/recent-map.ts'
-import { announcedLength, codeOf, readBounded, readRetryAfter, toUpstreamError } from './answer.ts'
+import { announcedLength, readBounded, readRetryAfter, toUpstreamError } from './answer.ts'
 import type { UpstreamFailure } from '../domain/errors.ts'
 import type { HeldMemory } from '../domain/record-storage.ts'
 import type { BodyStream, UpstreamAnswer } from './answer.ts'
 import type { Breakers, GuardedRequest, Permit, UpstreamTarget } from './circuit-breaker.ts'
+import { Transport } from './transport.ts'
 import type { CallPermit, ConcurrencyLimits } from './concurrency-limits.ts'
 
 export interface UpstreamRequest extends GuardedRequest {
@@ -70,9 +70,6 @@ const shortBytes = 262_144
 /** Longer error bodies are not understood. */
 const maxErrorBytes = 8192
 const longestStallMs = 30_000
-/** For how long an origin is believed not to offer HTTP/2. */
-const withoutHttp2Ms = 600_000
-const maxOrigins = 1000
 /** A body is in memory as bytes, and again as what is made of them. */
 const copiesInMemory = 2
 const nothing = new Uint8Array(0)
@@ -80,8 +77,7 @@ const nothing = new Uint8Array(0)
 /** The only door to the token server and the storage. */
 export function createUpstream(options: UpstreamOptions) {
   const { limits, breakers, observe, now, random, delay, stallMs = longestStallMs } = options
-  /** Origins that do not offer HTTP/2, and until when they are not asked again. */
-  const withoutHttp2 = new RecentMap<string, number>(maxOrigins)
+  const transport = new Transport(options)
   let tls = options.ca === undefined ? undefined : { ca: options.ca }
   let inFlight = 0
   let tick: Promise<void> | null = null
@@ -137,7 +133,7 @@ export function createUpstream(options: UpstreamOptions) {
       throwIfRefused(request)
       call.guard = breakers.acquire(request)
       if (inFlight > 1) await endOfTick()
-      const response = await fetchOverBest(request, call.signal)
+      const response = await transport.fetch(request, call.signal, tls)
       call.response = response
       const { status } = response
       checkUsable(response, url.host)
@@ -221,52 +217,7 @@ export function createUpstream(options: UpstreamOptions) {
     if (isShort) return await call.response!.bytes()
     return await readBounded(call, allowed, (bytes) => memory?.grow(copiesInMemory * bytes))
   }
-
-  /** Over HTTP/2 where the origin offers it. An origin that does not offer it has got nothing before that shows. */
-  async function fetchOverBest(request: UpstreamRequest, signal: AbortSignal): Promise<Response> {
-    const { origin } = request.url
-    const protocol = protocolOf(request)
-    if (protocol !== 'http2') return await fetchOver(protocol, request, signal)
-    try {
-      return await fetchOver(protocol, request, signal)
-    } catch (error) {
-      if (!noHttp2.has(codeOf(error) ?? '')) throw error
-    }
-    const response = await fetchOver('http1.1', request, signal)
-    withoutHttp2.set(origin, now() + withoutHttp2Ms)
-    return response
-  }
-
-  /** Long lists have connections of their own: a reader who stops would hold the window of all calls on a shared one. */
-  function protocolOf({ url, isStreamed }: UpstreamRequest): 'http2' | 'http1.1' | undefined {
-    if (!url.origin.startsWith('https:')) return undefined
-    if (!options.http2 || isStreamed === true) return 'http1.1'
-    return now() < (withoutHttp2.get(url.origin) ?? 0) ? 'http1.1' : 'http2'
-  }
-
-  function fetchOver(
-    protocol: 'http2' | 'http1.1' | undefined,
-    { url, method, headers, body }: UpstreamRequest,
-    signal: AbortSignal,
-  ): Promise<Response> {
-    headers['Accept-Encoding'] = 'identity'
-    return fetch(url.href, {
-      method,
-      headers,
-      body,
-      signal,
-      redirect: 'manual',
-      decompress: false,
-      // When a pooled connection of HTTP/1.1 dies, the runtime sends a DELETE a second time by itself; a POST it never repeats.
-      keepalive: method !== 'DELETE' || protocol === 'http2',
-      protocol,
-      tls,
-    })
-  }
 }
-
-/** What a TLS server without HTTP/2 answers: it selects no protocol, or ends the handshake. */
-const noHttp2 = new Set(['HTTP2Unsupported', 'EPROTO'])
 
 /** A client that hangs up is noticed after this time. Most calls are over by then, also those to a distant storage, and never listen. */
 const hangUpMs = 250

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto'
+import { readFileSync } from 'node:fs'
 import { startBridge } from '../../src/service/bridge.ts'
 import type { Host } from '../../src/cli/host.ts'
 import { createLog } from '../../src/observability/log.ts'
@@ -134,9 +135,7 @@ function testSettings(options: TestBridgeOptions, sandbox: Sandbox) {
   const outcome = readSettings({
     file: null,
     environment,
-    readFile: () => {
-      throw new Error('These settings name no files')
-    },
+    readFile: (path) => readFileSync(path, 'utf8'),
   })
   if ('problems' in outcome) throw new Error(`Bad test settings: ${JSON.stringify(outcome.problems)}`)
   return outcome.settings

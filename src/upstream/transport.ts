@@ -1,0 +1,94 @@
+import { RecentMap } from '../domain/recent-map.ts'
+import { codeOf } from './answer.ts'
+import type { Address } from './request.ts'
+
+interface FetchRequest {
+  method: 'GET' | 'POST' | 'DELETE'
+  url: Address
+  headers: Record<string, string>
+  body?: string
+  isStreamed?: boolean
+}
+
+/** For how long an origin is believed not to offer HTTP/2. */
+const withoutHttp2Ms = 600_000
+const maxOrigins = 1000
+
+/** Carries requests over HTTP/2 or HTTP/1.1, and never lets the runtime send a POST or DELETE twice. */
+export class Transport {
+  /** Origins that do not offer HTTP/2, and until when they are not asked again. */
+  readonly #withoutHttp2 = new RecentMap<string, number>(maxOrigins)
+
+  constructor(private readonly options: { http2: boolean; now(): number }) {}
+
+  /** Over HTTP/2 where the origin offers it. An origin that does not offer it has got nothing before that shows. */
+  async fetch(
+    request: FetchRequest,
+    signal: AbortSignal,
+    tls: { ca: string } | undefined,
+  ): Promise<Response> {
+    const { url, method } = request
+    const protocol = this.#protocolOf(request)
+    if (protocol !== 'http2') return await fetchOver(protocol, request, signal, tls)
+    try {
+      const response = await fetchOver(protocol, request, signal, tls)
+      this.#withoutHttp2.delete(url.origin)
+      return response
+    } catch (error) {
+      if (!lacksHttp2(codeOf(error), method)) throw error
+    }
+    const response = await fetchOver('http1.1', request, signal, tls)
+    this.#withoutHttp2.set(url.origin, this.options.now() + withoutHttp2Ms)
+    return response
+  }
+
+  /** Long lists have connections of their own: a reader who stops would hold the window of all calls on a shared one. */
+  #protocolOf({ url, method, isStreamed }: FetchRequest): 'http2' | 'http1.1' | undefined {
+    if (!url.origin.startsWith('https:')) return undefined
+    if (!this.options.http2 || isStreamed === true) return 'http1.1'
+    const untilMs = this.#withoutHttp2.get(url.origin)
+    // Only a read asks again, because a write can't be repeated when the answer is a broken handshake.
+    return untilMs !== undefined && (this.options.now() < untilMs || method !== 'GET') ? 'http1.1' : 'http2'
+  }
+}
+
+/**
+ * Whether a TLS server has no HTTP/2. It selects no protocol, or ends the handshake; that looks like a connection that broke
+ * later, when a write had been sent.
+ */
+function lacksHttp2(code: string | null, method: string): boolean {
+  return code === 'HTTP2Unsupported' || (code === 'EPROTO' && method === 'GET')
+}
+
+function fetchOver(
+  protocol: 'http2' | 'http1.1' | undefined,
+  { url, method, headers, body }: FetchRequest,
+  signal: AbortSignal,
+  tls: { ca: string } | undefined,
+): Promise<Response> {
+  headers['Accept-Encoding'] = 'identity'
+  // The runtime sends again what it can: a DELETE when its pooled connection of HTTP/1.1 dies, and over HTTP/2 everything
+  // that is refused with REFUSED_STREAM. HAProxy does that to a write that was carried out when the storage behind it dies.
+  const isReadOnce = method !== 'GET' && (protocol === 'http2' || method === 'DELETE')
+  if (isReadOnce) headers['Content-Length'] = String(Buffer.byteLength(body ?? ''))
+  return fetch(url.href, {
+    method,
+    headers,
+    body: isReadOnce ? readableOnce(body) : body,
+    signal,
+    redirect: 'manual',
+    decompress: false,
+    protocol,
+    tls,
+  })
+}
+
+/** A body that the runtime can't send again, because it is gone when it has been read. */
+function readableOnce(body = ''): ReadableStream<string> {
+  return new ReadableStream({
+    pull(controller) {
+      if (body !== '') controller.enqueue(body)
+      controller.close()
+    },
+  })
+}

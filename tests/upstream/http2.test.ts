@@ -1,0 +1,401 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'bun:test'
+import { Breakers } from '../../src/upstream/circuit-breaker.ts'
+import { readBounded } from '../../src/upstream/answer.ts'
+import { startTestBridge } from '../support/bridge.ts'
+import { makeCertificates } from '../support/certificates.ts'
+import { startFaultProxy } from '../support/fault-proxy.ts'
+import { temporaryFolder } from '../support/processes.ts'
+import { failureOf, newUpstream } from './rig.ts'
+import { startHaproxy, startNginx, startWire } from './tls-front.ts'
+import type { Certificates } from '../support/certificates.ts'
+import type { FaultProxy } from '../support/fault-proxy.ts'
+import type { TemporaryFolder } from '../support/processes.ts'
+import type { UpstreamError } from '../../src/domain/errors.ts'
+import type { UpstreamRequest } from '../../src/upstream/send.ts'
+import type { Front, FrontOptions, Wire } from './tls-front.ts'
+
+let folder: TemporaryFolder
+let otherFolder: TemporaryFolder
+let certificates: Certificates
+/** Those of an authority that is not trusted unless a test says so. */
+let others: Certificates
+let storage: FaultProxy
+let origin: Bun.Server<undefined>
+const cleanups: (() => unknown)[] = []
+
+beforeAll(async () => {
+  folder = temporaryFolder()
+  otherFolder = temporaryFolder()
+  certificates = await makeCertificates(folder.path)
+  others = await makeCertificates(otherFolder.path)
+  origin = Bun.serve({ hostname: '127.0.0.1', port: 0, development: false, fetch: answer })
+})
+
+beforeEach(async () => {
+  storage = await startFaultProxy({ target: origin.url })
+})
+
+afterEach(async () => {
+  storage.release()
+  for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
+  await storage.stop()
+})
+
+afterAll(() => {
+  void origin.stop(true)
+  folder[Symbol.dispose]()
+  otherFolder[Symbol.dispose]()
+})
+
+function answer(request: Request): Response {
+  const length = Number(new URL(request.url).searchParams.get('length') ?? 2)
+  return new Response('ok'.repeat(length / 2))
+}
+
+type Starter = (options: FrontOptions) => Promise<Front>
+
+/** A storage behind TLS, and our way to it. */
+async function start(
+  starter: Starter = startNginx,
+  options: Partial<FrontOptions> = {},
+  ca = certificates.caPem,
+) {
+  const storagePort = Number(new URL(storage.url).port)
+  const front = await starter({ folder, certificates, storagePort, ...options })
+  const wire = await startWire(front.port)
+  cleanups.push(
+    () => front.stop(),
+    () => wire[Symbol.asyncDispose](),
+  )
+  const clock = { aheadMs: 0 }
+  const now = () => performance.now() + clock.aheadMs
+  const breakers = new Breakers({ now, random: () => 0.5 })
+  const upstream = newUpstream({ ca, now, breakers })
+  const url = `https://127.0.0.1:${wire.port}`
+  const request = (changes: Partial<UpstreamRequest> = {}): UpstreamRequest => ({
+    target: 'storage',
+    method: 'GET',
+    url: new URL(url),
+    user: 'a',
+    headers: {},
+    timeoutMs: 20_000,
+    maxBytes: 1_000_000,
+    ...changes,
+  })
+  const send = (changes?: Partial<UpstreamRequest>) => upstream.send(request(changes))
+  /** The status, or the failure. */
+  const outcomeOf = (changes?: Partial<UpstreamRequest>): Promise<string> =>
+    send(changes).then(
+      ({ status }) => String(status),
+      (error: UpstreamError) => error.failure,
+    )
+  const isRefused = () => breakers.refusal(request()) !== null
+  return { front, wire, url, upstream, send, outcomeOf, isRefused, clock }
+}
+
+/** A bridge whose storage is behind TLS. */
+async function startBridge(starter: Starter, options: Partial<FrontOptions> = {}) {
+  const bridge = await startTestBridge({
+    settings: { certificate_ca_bundle: certificates.caPath },
+    writable: ['tabs'],
+  })
+  const node = await startFaultProxy({ target: bridge.sandbox.storageUrl })
+  const front = await starter({
+    folder,
+    certificates,
+    storagePort: Number(new URL(node.url).port),
+    ...options,
+  })
+  cleanups.push(
+    () => front.stop(),
+    () => node.stop(),
+    () => bridge.stop(),
+  )
+  bridge.sandbox.switches.nodeUrl = `https://127.0.0.1:${front.port}`
+  const put = (id: string) =>
+    bridge.ask(`/collections/tabs/records/${id}`, { method: 'PUT', body: { data: { payload: id } } })
+  return { bridge, node, put }
+}
+
+const times = <Result>(count: number, action: (turn: number) => Result): Result[] =>
+  Array.from({ length: count }, (_, turn) => action(turn))
+
+/** How often each of these came. */
+function tally(outcomes: string[]): Record<string, number> {
+  const counts: Record<string, number> = {}
+  for (const outcome of outcomes) counts[outcome] = (counts[outcome] ?? 0) + 1
+  return counts
+}
+
+/** The protocols of all requests that the storage has seen. */
+const protocols = () => tally(storage.requests.map(({ headers }) => headers.get('x-protocol')!.slice(0, 6)))
+
+const write = { method: 'POST', body: '[]' } as const
+
+describe.each([
+  ['nginx', startNginx],
+  ['HAProxy', startHaproxy],
+] as [string, Starter][])('HTTP/2 to %s', (_, starter) => {
+  it('carries 300 requests at a time on few connections, of which each takes 100', async () => {
+    const { wire, outcomeOf } = await start(starter)
+
+    const outcomes = await Promise.all(times(300, (turn) => outcomeOf(turn % 2 === 0 ? {} : write)))
+
+    expect(tally(outcomes)).toEqual({ 200: 300 })
+    expect(protocols()).toEqual({ 'HTTP/2': 300 })
+    expect(wire.connections).toBeLessThanOrEqual(6)
+  })
+
+  it('leaves lists that are long to HTTP/1.1, so that their readers hold up nobody', async () => {
+    const { url, send, outcomeOf } = await start(starter)
+
+    const { stream } = await send({ url: new URL('/?length=4000000', url), isStreamed: true })
+    const outcome = await outcomeOf()
+    const list = await readBounded(stream!, 4_000_000)
+
+    expect(outcome).toBe('200')
+    expect(list).toHaveLength(4_000_000)
+    expect(protocols()).toEqual({ 'HTTP/1': 1, 'HTTP/2': 1 })
+  })
+
+  it('trusts the authorities of certificate_ca_bundle alone', async () => {
+    const { outcomeOf, send, upstream } = await start(starter, {}, others.caPem)
+
+    const failure = await failureOf(send(write))
+    upstream.setCertificateAuthorities(certificates.caPem)
+
+    expect(failure).toMatchObject({ failure: 'unreachable', applied: 'no' })
+    expect(await outcomeOf(write)).toBe('200')
+    expect(protocols()).toEqual({ 'HTTP/2': 1 })
+  })
+
+  it('goes on after a restart, without HTTP/2 where it is not offered any more', async () => {
+    const { front, outcomeOf } = await start(starter)
+    const before = await outcomeOf(write)
+
+    await front.reload({ http2: false })
+    const after = [await outcomeOf(), await outcomeOf(write), await outcomeOf({ method: 'DELETE' })]
+
+    expect([before, ...after]).toEqual(['200', '200', '200', '200'])
+    expect(protocols()).toEqual({ 'HTTP/2': 1, 'HTTP/1': 3 })
+  })
+})
+
+describe('HTTP/1.1', () => {
+  it('is used where HTTP/2 is not offered, and a read asks again after ten minutes', async () => {
+    const { front, wire, outcomeOf, clock } = await start(startNginx, { http2: false })
+
+    const outcomes = [await outcomeOf(), await outcomeOf(write), await outcomeOf({ method: 'DELETE' })]
+    const connections = wire.connections
+    await front.reload({ http2: true })
+    outcomes.push(await outcomeOf())
+    clock.aheadMs = 600_000
+    // A handshake that breaks could be a connection that broke later, so a write does not try.
+    outcomes.push(await outcomeOf(write), await outcomeOf(), await outcomeOf(write))
+
+    expect(tally(outcomes)).toEqual({ 200: 7 })
+    expect(connections).toBeLessThanOrEqual(2)
+    expect(protocols()).toEqual({ 'HTTP/1': 5, 'HTTP/2': 2 })
+  })
+})
+
+describe('connections that end with GOAWAY', () => {
+  it('cost no read, and send no write twice', async () => {
+    const { outcomeOf } = await start(startNginx, { requestsOfConnection: 20 })
+
+    const reads = await Promise.all(times(200, () => outcomeOf()))
+    const before = storage.requests.length
+    const writes = tally(await Promise.all(times(200, () => outcomeOf(write))))
+
+    expect(tally(reads)).toEqual({ 200: 200 })
+    expect(writes[200]! + writes['connection-lost']!).toBe(200)
+    // What was refused was not carried out.
+    expect(storage.requests.length - before).toBe(writes[200]!)
+  })
+
+  it('cost no write of a client, because the bridge looks whether it was carried out', async () => {
+    const { bridge, node, put } = await startBridge(startNginx, { requestsOfConnection: 20 })
+
+    const answers = await Promise.all(times(60, (turn) => put(`id${turn}`)))
+    const list = await bridge.ask('/collections/tabs/records')
+
+    expect(tally(answers.map(({ status }) => String(status)))).toEqual({ 200: 60 })
+    expect(list.body.data).toHaveLength(60)
+    expect(node.requests.length).toBeGreaterThan(120)
+  })
+
+  it('cost nothing when nginx is told to reload, and has another certificate then', async () => {
+    const both = certificates.caPem + others.caPem
+    const { front, outcomeOf, upstream } = await start(startNginx, {}, both)
+    const outcomes: string[] = []
+    const reloading = new AbortController()
+    const asking = times(20, async () => {
+      while (!reloading.signal.aborted) outcomes.push(await outcomeOf())
+    })
+
+    await front.reload({ certificates: others })
+    reloading.abort()
+    await Promise.all(asking)
+    upstream.setCertificateAuthorities(certificates.caPem)
+
+    expect(Object.keys(tally(outcomes))).toEqual(['200'])
+    expect(await outcomeOf()).toBe('unreachable')
+  })
+})
+
+describe('a connection that dies', () => {
+  it('costs none of 100 reads on it, of which each is sent once more', async () => {
+    const { wire, outcomeOf } = await start()
+    const hanging = await hangOn(wire, 100, outcomeOf)
+
+    wire.die()
+    const outcomes = await Promise.all(hanging)
+
+    expect(tally(outcomes)).toEqual({ 200: 100 })
+    expect(storage.requests).toHaveLength(201)
+    expect(wire.connections).toBeLessThanOrEqual(4)
+  })
+
+  it('is one failure, however many writes were on it', async () => {
+    const { wire, outcomeOf, isRefused } = await start()
+    const hanging = await hangOn(wire, 100, () => outcomeOf(write))
+
+    wire.die()
+    const outcomes = await Promise.all(hanging)
+    const isRefusedAfterOne = isRefused()
+    storage.plan(() => {
+      wire.die()
+      return { kind: 'hang' }
+    })
+    for (const _ of times(4, () => 0)) await outcomeOf(write)
+
+    expect(tally(outcomes)).toEqual({ 'connection-lost': 100 })
+    expect([isRefusedAfterOne, isRefused()]).toEqual([false, true])
+  })
+
+  // Before: nothing arrives. In: a part of the request does. After: all of it, and the answer is lost.
+  const matrix = (['HTTP/2', 'HTTP/1.1'] as const).flatMap((protocol) =>
+    (['GET', 'POST', 'DELETE'] as const).flatMap((method) =>
+      (['before', 'in', 'after'] as const).map((moment) => [protocol, method, moment] as const),
+    ),
+  )
+  it.each(matrix)(
+    'over %s has a %s repeated only where that is harmless, when it dies %s it',
+    async (...row) => {
+      const [protocol, method, moment] = row
+      const { wire, outcomeOf } = await start(startNginx, { http2: protocol === 'HTTP/2' })
+      await outcomeOf()
+      if (moment === 'before') wire.plan(0)
+      else if (moment === 'in') wire.plan(method === 'POST' ? 20_000 : 10)
+      else
+        storage.plan(() => {
+          wire.die()
+          return { kind: 'hang' }
+        })
+
+      const outcome = await outcomeOf({ method, body: method === 'POST' ? 'x'.repeat(50_000) : undefined })
+
+      // The runtime by itself repeats a GET on a connection of HTTP/1.1 that was used before.
+      const most = method !== 'GET' ? 1 : protocol === 'HTTP/2' ? 2 : 3
+      const arrived = storage.requests.length - 1
+      expect([outcome, arrived + wire.cuts]).toEqual(['connection-lost', most])
+    },
+  )
+
+  it.each(['HTTP/2', 'HTTP/1.1'])(
+    'over %s has no write repeated when it turns to nonsense',
+    async (protocol) => {
+      const { wire, outcomeOf } = await start(startNginx, { http2: protocol === 'HTTP/2' })
+      await outcomeOf()
+      storage.plan(() => {
+        wire.garble()
+        return { kind: 'hang' }
+      })
+
+      const outcomes = [await outcomeOf(write), await outcomeOf({ method: 'DELETE' })]
+
+      expect(outcomes).toEqual(['connection-lost', 'connection-lost'])
+      expect(storage.requests).toHaveLength(3)
+    },
+  )
+
+  it('is left, once a request on it has waited for more than a second in silence', async () => {
+    const { wire, outcomeOf } = await start()
+    await outcomeOf()
+    const { connections } = wire
+
+    wire.goSilent()
+    const silent = await Promise.all(times(4, () => outcomeOf({ timeoutMs: 1200 })))
+    const later = await Promise.all(times(20, () => outcomeOf()))
+
+    expect(tally(silent)).toEqual({ timeout: 4 })
+    expect(tally(later)).toEqual({ 200: 20 })
+    expect(wire.connections).toBeGreaterThan(connections)
+  })
+})
+
+describe('a stream that is reset', () => {
+  it('with INTERNAL_ERROR costs no read, and sends no write twice', async () => {
+    const { url, outcomeOf } = await start()
+    const long = new URL('/?length=200000', url)
+    const breakOnce = (index: number) =>
+      storage.plan((request) =>
+        request.index === index ? { kind: 'reset-mid-body', afterBytes: 100_000 } : null,
+      )
+
+    breakOnce(0)
+    const read = await outcomeOf({ url: long })
+    breakOnce(2)
+    const written = await outcomeOf({ url: long, ...write })
+
+    expect([read, written]).toEqual(['200', 'connection-lost'])
+    expect(storage.requests.map(({ method }) => method)).toEqual(['GET', 'GET', 'POST'])
+  })
+
+  // HAProxy resets so what was carried out already, when the storage behind it dies.
+  it.each(['POST', 'DELETE'] as const)('with REFUSED_STREAM sends no %s twice', async (method) => {
+    const { outcomeOf } = await start(startHaproxy)
+    await outcomeOf()
+    storage.plan(() => ({ kind: 'reset-after' }))
+
+    const outcome = await outcomeOf({ ...write, method })
+
+    expect(outcome).toBe('connection-lost')
+    expect(storage.requests.map((request) => request.method)).toEqual(['GET', method])
+  })
+
+  it('with REFUSED_STREAM is no conflict with our own write', async () => {
+    const { bridge, node, put } = await startBridge(startHaproxy)
+    await put('first')
+    let isBroken = false
+    node.plan(({ method }) => {
+      if (method !== 'POST' || isBroken) return null
+      isBroken = true
+      return { kind: 'reset-after' }
+    })
+
+    const created = await put('new')
+
+    expect(created.status).toBe(200)
+    expect(isBroken).toBe(true)
+    expect(
+      node.requests.filter(({ method, path }) => method === 'POST' && path.endsWith('/tabs')),
+    ).toHaveLength(2)
+    expect((await bridge.ask('/collections/tabs/records')).body.data).toHaveLength(2)
+  })
+})
+
+/** Requests that have arrived, after one that is over, and are answered by nobody; what comes later is. */
+async function hangOn<Outcome>(
+  wire: Wire,
+  count: number,
+  ask: () => Promise<Outcome>,
+): Promise<Promise<Outcome>[]> {
+  await ask()
+  storage.plan(() => ({ kind: 'hang' }))
+  const hanging = times(count, ask)
+  await storage.waitFor(({ index }) => index === count)
+  storage.plan(() => null)
+  expect(wire.connections).toBe(1)
+  return hanging
+}

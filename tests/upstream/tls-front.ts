@@ -1,0 +1,228 @@
+import { readFileSync, writeFileSync } from 'node:fs'
+import { connect, createServer } from 'node:net'
+
+import { freePort } from '../support/free-port.ts'
+import { eventually } from '../support/eventually.ts'
+import { startProgram } from '../support/processes.ts'
+import type { AddressInfo, Socket } from 'node:net'
+import type { Certificates } from '../support/certificates.ts'
+import type { TemporaryFolder } from '../support/processes.ts'
+
+/** What a server of TLS in front of a storage is told. */
+export interface FrontOptions {
+  folder: TemporaryFolder
+  certificates: Certificates
+  /** The port of the storage. It gets the protocol of each request in `X-Protocol`. */
+  storagePort: number
+  http2?: boolean
+  /** nginx: requests after which a connection ends, over HTTP/2 with GOAWAY. */
+  requestsOfConnection?: number
+}
+
+/** A server of TLS that runs. */
+export interface Front {
+  port: number
+  /** Goes on with other options. nginx does as after `nginx -s reload`, with GOAWAY on its connections; HAProxy is restarted. */
+  reload(changes: Partial<FrontOptions>): Promise<void>
+  stop(): Promise<void>
+}
+
+// nginx warns somebody else of this line, and without it has its workers run as nobody.
+const userDirective = process.getuid?.() === 0 ? 'user root;' : ''
+
+export async function startNginx(options: FrontOptions): Promise<Front> {
+  const { folder } = options
+  const port = freePort()
+  const file = folder.file(`nginx-${port}.conf`)
+  const write = (changes: Partial<FrontOptions>) =>
+    writeFileSync(file, nginxText({ ...options, ...changes }, port))
+  write({})
+  const command = ['nginx', '-p', folder.path, '-e', 'stderr', '-c', file] as [string, ...string[]]
+  const program = await startProgram(command, () => listens(port))
+  return {
+    port,
+    stop: program.stop,
+    async reload(changes) {
+      write(changes)
+      const count = (text: RegExp) => program.output().match(text)?.length ?? 0
+      const exits = count(/exited with code 0/g)
+      process.kill(program.pid, 'SIGHUP')
+      await eventually('the workers of before have gone', () => count(/exited with code 0/g) > exits)
+    },
+  }
+}
+
+function nginxText(options: FrontOptions, port: number): string {
+  const { folder, certificates, storagePort, http2 = true, requestsOfConnection = 100_000 } = options
+  const paths = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map(
+    (kind) => `${kind}_temp_path ${folder.file(kind)};`,
+  )
+  return `daemon off; ${userDirective} worker_processes 1; pid ${folder.file(`${port}.pid`)};
+error_log stderr notice;
+events { worker_connections 2048; }
+http {
+  access_log off; ${paths.join(' ')}
+  server {
+    listen 127.0.0.1:${port} ssl${http2 ? ' http2' : ''};
+    ssl_certificate ${certificates.certificatePath};
+    ssl_certificate_key ${certificates.keyPath};
+    ssl_protocols TLSv1.2;
+    http2_max_concurrent_streams 100;
+    keepalive_requests ${requestsOfConnection};
+    location / {
+      proxy_pass http://127.0.0.1:${storagePort};
+      proxy_next_upstream off;
+      proxy_http_version 1.1;
+      proxy_set_header Host $http_host;
+      proxy_set_header X-Protocol $server_protocol;
+    }
+  }
+}
+`
+}
+
+export async function startHaproxy(options: FrontOptions): Promise<Front> {
+  const port = freePort()
+  const file = options.folder.file(`haproxy-${port}.cfg`)
+  const start = (changes: Partial<FrontOptions>) => {
+    writeFileSync(file, haproxyText({ ...options, ...changes }, port))
+    return startProgram(['haproxy', '-db', '-f', file], () => listens(port))
+  }
+  let program = await start({})
+  return {
+    port,
+    stop: () => program.stop(),
+    async reload(changes) {
+      await program.stop()
+      program = await start(changes)
+    },
+  }
+}
+
+function haproxyText(options: FrontOptions, port: number): string {
+  const { folder, certificates, storagePort, http2 = true } = options
+  const pem = folder.file(`haproxy-${port}.pem`)
+  const parts = [certificates.certificatePath, certificates.keyPath]
+  writeFileSync(pem, parts.map((path) => readFileSync(path, 'utf8')).join(''))
+  return `defaults
+  mode http
+  timeout connect 5s
+  timeout client 30s
+  timeout server 30s
+frontend sync
+  bind 127.0.0.1:${port} ssl crt ${pem} alpn ${http2 ? 'h2,' : ''}http/1.1
+  http-request set-header X-Protocol HTTP/%[req.ver]
+  default_backend storage
+backend storage
+  retries 0
+  server storage 127.0.0.1:${storagePort}
+`
+}
+
+async function listens(port: number): Promise<boolean> {
+  const socket = await Bun.connect({ hostname: '127.0.0.1', port, socket: { data() {} } })
+  socket.end()
+  return true
+}
+
+/** The way to a server, which can be cut. */
+export interface Wire extends AsyncDisposable {
+  port: number
+  /** Connections so far. */
+  readonly connections: number
+  /** How many of them were cut by a plan. */
+  readonly cuts: number
+  /** Ends all connections that there are. */
+  die(): void
+  /** Sends something that is not TLS to the client, on all connections that there are. */
+  garble(): void
+  /** From now on nothing passes on the connections that there are, and they stay open. */
+  goSilent(): void
+  /** Ends each connection once it has carried so many more bytes of requests; null: none. */
+  plan(bytes: number | null): void
+}
+
+/** The type of the records of TLS that carry requests; those before them are of other types, as long as it is TLS 1.2. */
+const applicationData = 23
+
+export async function startWire(to: number): Promise<Wire> {
+  const pairs = new Set<Pair>()
+  let [connections, cuts] = [0, 0]
+  let planned: number | null = null
+  const server = createServer((client) => {
+    connections += 1
+    const pair: Pair = { client, server: connect(to, '127.0.0.1'), leftBytes: planned, isSilent: false }
+    pairs.add(pair)
+    client.on('data', (bytes: Buffer) => {
+      if (pair.isSilent) return
+      const at = pair.leftBytes === null ? -1 : startOfRequests(bytes)
+      if (pair.leftBytes === null || at === -1) return void pair.server.write(bytes)
+      if (bytes.length - at < pair.leftBytes) {
+        pair.leftBytes -= bytes.length - at
+        return void pair.server.write(bytes)
+      }
+      cuts += 1
+      pair.server.end(bytes.subarray(0, at + pair.leftBytes))
+      pair.leftBytes = Infinity
+      client.resetAndDestroy()
+    })
+    pair.server.on('data', (bytes) => void (pair.isSilent || client.write(bytes)))
+    for (const [socket, other] of [
+      [client, pair.server],
+      [pair.server, client],
+    ] as const) {
+      socket.on('error', () => {})
+      socket.on('close', () => {
+        pairs.delete(pair)
+        if (!pair.isSilent) other.destroy()
+      })
+    }
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const die = () => {
+    for (const { client, server: other } of pairs) {
+      client.resetAndDestroy()
+      other.destroy()
+    }
+  }
+  return {
+    port: (server.address() as AddressInfo).port,
+    get connections() {
+      return connections
+    },
+    get cuts() {
+      return cuts
+    },
+    die,
+    garble() {
+      for (const { client } of pairs) client.write('nonsense'.repeat(10))
+    },
+    goSilent() {
+      for (const pair of pairs) pair.isSilent = true
+    },
+    plan(bytes) {
+      planned = bytes
+      for (const pair of pairs) pair.leftBytes = bytes
+    },
+    async [Symbol.asyncDispose]() {
+      server.close()
+      die()
+    },
+  }
+}
+
+/** Where requests begin in bytes that begin with a record of TLS; -1: nowhere. */
+function startOfRequests(bytes: Buffer): number {
+  for (let at = 0; at + 5 <= bytes.length; at += 5 + bytes.readUInt16BE(at + 3)) {
+    if (bytes[at] === applicationData) return at
+  }
+  return -1
+}
+
+interface Pair {
+  client: Socket
+  server: Socket
+  /** The connection ends after so many more bytes of requests; null: it does not. */
+  leftBytes: number | null
+  isSilent: boolean
+}
