@@ -134,40 +134,6 @@ describe('runTransaction: a lost answer', () => {
     expect(storage.contents()).toEqual({ tabs: { a: { payload: 'ours' }, b: { payload: 'theirs' } } })
   })
 
-  it('with somebody else having written first is decided again', async () => {
-    const storage = new ModelStorage()
-    const then = storage.seed('tabs', [
-      { id: 'a', payload: 'old' },
-      { id: 'b', payload: 'old' },
-    ])
-    storage.fault = at(3, 'reset-after')
-    storage.onCall = ({ number }) => {
-      if (number === 3) storage.otherWrites('tabs', [{ id: 'b', payload: 'theirs' }])
-    }
-
-    const { outcomes } = await transact(storage, [
-      put('tabs', 'a', { payload: 'ours' }, ifMatch(then)),
-      put('tabs', 'b', { payload: 'ours' }, ifMatch(then)),
-    ])
-
-    expect(outcomes.map(({ outcome }) => outcome)).toEqual(['stored', 'precondition-failed'])
-    expect(storage.contents()).toEqual({ tabs: { a: { payload: 'ours' }, b: { payload: 'theirs' } } })
-  })
-
-  it('of which every trace is written over is reported as unknown rather than written again', async () => {
-    const storage = new ModelStorage()
-    storage.fault = at(2, 'reset-after')
-    storage.onCall = ({ number }) => {
-      if (number === 3) storage.otherRemoves('tabs', ['a'])
-    }
-
-    const { failure, events } = await transact(storage, [put('tabs', 'a', { payload: 'ours' })])
-
-    expect(failure).toMatchObject({ applied: 'unknown' })
-    expect(events).toContainEqual({ kind: 'unknown', collections: ['tabs'] })
-    expect(storage.contents()).toEqual({})
-  })
-
   it('to a deletion that was carried out is a success', async () => {
     const storage = new ModelStorage()
     const then = storage.seed('tabs', [{ id: 'a', payload: 'old' }])

@@ -1,108 +1,146 @@
 import { describe, expect, it } from 'bun:test'
+import { Locks } from '../../src/batch/locks.ts'
 import { zeroTimestamp } from '../../src/domain/timestamp.ts'
-import { ModelStorage } from '../support/model-storage.ts'
+import { ModelClock, ModelStorage } from '../support/model-storage.ts'
 import { list, onlyIfAbsent, onlyIfExists, put, transact } from './transact.ts'
 
-function unused(): ModelStorage {
-  const storage = new ModelStorage()
+function unused(clock?: ModelClock): ModelStorage {
+  const storage = new ModelStorage(clock)
   storage.emptyTimestamp = zeroTimestamp
   return storage
 }
 
 const namesOf = ({ calls }: ModelStorage) => calls.map(({ name }) => name)
-const puts = (count: number, collection = 'tabs') =>
-  Array.from({ length: count }, (_, index) => put(collection, `id${index}`, { payload: 'x' }))
+const first = put('tabs', 'a', { payload: 'ours' })
+const firstIfAbsent = put('tabs', 'a', { payload: 'ours' }, onlyIfAbsent)
 
 describe('runTransaction: the first write to a collection', () => {
-  it('makes the collection exist beforehand', async () => {
+  it.each([
+    ['makes it exist beforehand', first, ['stored'], ['snapshot', 'remove', 'write']],
+    [
+      'looks once more where something is conditional',
+      firstIfAbsent,
+      ['stored'],
+      ['snapshot', 'remove', 'snapshot', 'write'],
+    ],
+    [
+      'makes nothing where no write is due',
+      put('tabs', 'a', {}, onlyIfExists),
+      ['precondition-failed'],
+      ['snapshot'],
+    ],
+  ] as const)('%s', async (_, operation, outcomes, calls) => {
     const storage = unused()
 
-    const { outcomes } = await transact(storage, [put('tabs', 'a', { payload: 'x' })])
+    const result = await transact(storage, [operation])
 
-    expect(outcomes.map(({ outcome }) => outcome)).toEqual(['stored'])
-    expect(namesOf(storage)).toEqual(['snapshot', 'remove', 'write'])
+    expect(result.outcomes.map(({ outcome }) => outcome)).toEqual([...outcomes])
+    expect(namesOf(storage)).toEqual([...calls])
   })
 
-  it('looks once more where something is conditional', async () => {
-    const storage = unused()
-
-    await transact(storage, [put('tabs', 'a', { payload: 'x' }, onlyIfAbsent)])
-
-    expect(namesOf(storage)).toEqual(['snapshot', 'remove', 'snapshot', 'write'])
-  })
-
-  it('sees what came between, from whoever does not make the collection exist first', async () => {
+  it.each([
+    ['before its row was made', 2],
+    ['after that, which makes no row first', 3],
+  ])('goes on with what another writer wrote %s', async (_, call) => {
     const storage = unused()
     storage.onCall = ({ number }) => {
-      if (number === 3) storage.otherWrites('tabs', [{ id: 'a', payload: 'theirs' }])
-    }
-
-    const { outcomes } = await transact(storage, [put('tabs', 'a', { payload: 'ours' }, onlyIfAbsent)])
-
-    expect(outcomes).toMatchObject([{ outcome: 'precondition-failed', existing: { payload: 'theirs' } }])
-    expect(storage.contents()).toEqual({ tabs: { a: { payload: 'theirs' } } })
-  })
-
-  it('does not come before a write that is not due', async () => {
-    const storage = unused()
-
-    const { outcomes } = await transact(storage, [put('tabs', 'a', { payload: 'x' }, onlyIfExists)])
-
-    expect(outcomes.map(({ outcome }) => outcome)).toEqual(['precondition-failed'])
-    expect(namesOf(storage)).toEqual(['snapshot'])
-  })
-
-  it('goes on with the collection of another writer who was first', async () => {
-    const storage = unused()
-    storage.onCall = ({ number }) => {
-      if (number === 2) storage.otherWrites('tabs', [{ id: 'a', payload: 'theirs' }])
+      if (number === call) storage.otherWrites('tabs', [{ id: 'a', payload: 'theirs' }])
     }
 
     const { outcomes } = await transact(storage, [
-      put('tabs', 'a', { payload: 'ours' }, onlyIfAbsent),
+      firstIfAbsent,
       put('tabs', 'b', { payload: 'ours' }, onlyIfAbsent),
     ])
 
-    expect(outcomes.map(({ outcome }) => outcome)).toEqual(['precondition-failed', 'stored'])
+    expect(outcomes).toMatchObject([
+      { outcome: 'precondition-failed', existing: { payload: 'theirs' } },
+      { outcome: 'stored' },
+    ])
     expect(storage.contents()).toEqual({ tabs: { a: { payload: 'theirs' }, b: { payload: 'ours' } } })
   })
 
   it.each(['error-before', 'error-after', 'reset-before', 'reset-after', 'unreachable'] as const)(
-    'is tried again after a look when making it exist fails: %s',
+    'tries again after a look when making it exist fails: %s',
     async (fault) => {
       const storage = unused()
       storage.fault = ({ number }) => (number === 2 ? fault : null)
 
-      const { outcomes } = await transact(storage, [put('tabs', 'a', { payload: 'x' })])
+      const { outcomes } = await transact(storage, [first])
 
       expect(outcomes.map(({ outcome }) => outcome)).toEqual(['stored'])
       expect(namesOf(storage).slice(0, 3)).toEqual(['snapshot', 'remove', 'snapshot'])
     },
   )
 
-  it('needs at most 4 calls for 25 puts, 5 with conditions, and 4 for each of several collections', async () => {
-    const [plain, conditional, several] = [unused(), unused(), unused()]
+  it('pauses longer each time when the database finds a deadlock', async () => {
+    const storage = unused()
+    const atMs: number[] = []
+    storage.onCall = ({ name }) => void (name === 'remove' && atMs.push(storage.clock.nowMs))
+    storage.fault = ({ name }) => (name === 'remove' && atMs.length < 4 ? 'error-before' : null)
 
-    await transact(plain, puts(25))
-    await transact(
-      conditional,
-      puts(25).map((each) => ({ ...each, precondition: onlyIfAbsent })),
+    const { outcomes } = await transact(storage, [first])
+
+    const pauses = atMs.slice(1).map((at, place) => at - atMs[place]!)
+    expect(outcomes).toMatchObject([{ outcome: 'stored' }])
+    expect(pauses).toHaveLength(3)
+    expect(pauses).toEqual(pauses.toSorted((a, b) => a - b))
+    expect(new Set(pauses).size).toBe(3)
+  })
+
+  it.each(['moved', 'committed'] as const)(
+    'gives up after a few paced rounds over a storage that never keeps what it makes: %s',
+    async (claim) => {
+      const storage = unused()
+      const startedAtMs = storage.clock.nowMs
+      let claims = 0
+      storage.remove = async () => {
+        claims += 1
+        return claim === 'moved'
+          ? { outcome: claim }
+          : { outcome: claim, timestamp: zeroTimestamp, rejected: new Map() }
+      }
+
+      const { failure } = await transact(storage, [firstIfAbsent])
+
+      expect(failure).toMatchObject({ failure: 'refused', applied: 'no' })
+      expect(claims).toBeWithin(2, 6)
+      expect(storage.clock.nowMs - startedAtMs).toBeGreaterThanOrEqual(claims * 10)
+      expect(storage.log).toEqual([])
+    },
+  )
+
+  it('makes rows one at a time for each node, whoever the users are, and writes side by side', async () => {
+    const clock = new ModelClock()
+    const locks = new Locks()
+    const most = { remove: 0, write: 0 }
+    const watch = (storage: ModelStorage, name: 'remove' | 'write', counts: { now: number }) => {
+      const real = storage[name].bind(storage) as (...given: unknown[]) => Promise<never>
+      storage[name] = async (...given: unknown[]) => {
+        most[name] = Math.max(most[name], (counts.now += 1))
+        await Bun.sleep(0)
+        return await real(...given).finally(() => (counts.now -= 1))
+      }
+    }
+    const [removing, writing] = [{ now: 0 }, { now: 0 }]
+    const storages = Array.from({ length: 20 }, () => unused(clock))
+    for (const storage of storages) {
+      watch(storage, 'remove', removing)
+      watch(storage, 'write', writing)
+    }
+
+    const options = { locks, deadlineAtMs: clock.now() + 60_000 }
+    const results = await Promise.all(storages.map((storage) => transact(storage, [firstIfAbsent], options)))
+
+    expect(results.flatMap(({ outcomes }) => outcomes.map(({ outcome }) => outcome))).toEqual(
+      Array(20).fill('stored'),
     )
-    await transact(several, [...puts(8, 'tabs'), ...puts(8, 'forms'), ...puts(8, 'history')])
-
-    expect(plain.calls.length).toBeLessThanOrEqual(4)
-    expect(conditional.calls.length).toBeLessThanOrEqual(5)
-    expect(several.calls.length).toBeLessThanOrEqual(12)
+    expect(most.remove).toBe(1)
+    expect(most.write).toBeGreaterThan(1)
+    expect(locks.size).toBe(0)
   })
 
   it('shows lists of the same transaction as if one had come after the other', async () => {
-    const storage = unused()
-
-    const { outcomes } = await transact(storage, [
-      list('tabs'),
-      put('tabs', 'a', { payload: 'x' }),
-      list('tabs'),
-    ])
+    const { outcomes } = await transact(unused(), [list('tabs'), first, list('tabs')])
 
     expect(outcomes.map(({ outcome }) => outcome)).toEqual(['page', 'stored', 'page'])
   })

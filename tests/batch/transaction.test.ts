@@ -1,14 +1,13 @@
 import { describe, expect, it } from 'bun:test'
 import { Locks } from '../../src/batch/locks.ts'
-import { errno, ServiceError } from '../../src/domain/errors.ts'
-import { timestamp } from '../../src/domain/timestamp.ts'
+import { timestamp, zeroTimestamp } from '../../src/domain/timestamp.ts'
+import type { Operation } from '../../src/domain/operation.ts'
 import type { Precondition } from '../../src/domain/precondition.ts'
 import { generousLimits, ModelClock, ModelStorage } from '../support/model-storage.ts'
 import {
   count,
   get,
   ifMatch,
-  ifNoneMatch,
   list,
   onlyIfAbsent,
   onlyIfExists,
@@ -19,129 +18,7 @@ import {
   transactSteps,
 } from './transact.ts'
 
-describe('runTransaction: conditions', () => {
-  const unchanged = 'If-Match, unchanged'
-  const changed = 'If-Match, changed since'
-  const exists = 'If-Match: *'
-  const known = 'If-None-Match, unchanged'
-  const outdated = 'If-None-Match, changed'
-  const absent = 'If-None-Match: *'
-  const table: [condition: string, method: 'get' | 'put' | 'delete', there: string, missing: string][] = [
-    [unchanged, 'get', 'found', 'missing'],
-    [unchanged, 'put', 'stored', 'precondition-failed'],
-    [unchanged, 'delete', 'deleted', 'missing'],
-    [changed, 'get', 'precondition-failed', 'missing'],
-    [changed, 'put', 'precondition-failed', 'precondition-failed'],
-    [changed, 'delete', 'precondition-failed', 'missing'],
-    [exists, 'get', 'found', 'missing'],
-    [exists, 'put', 'stored', 'precondition-failed'],
-    [exists, 'delete', 'deleted', 'missing'],
-    [known, 'get', 'not-modified', 'missing'],
-    [known, 'put', 'stored', 'stored'],
-    [known, 'delete', 'deleted', 'missing'],
-    [outdated, 'get', 'found', 'missing'],
-    [outdated, 'put', 'stored', 'stored'],
-    [outdated, 'delete', 'deleted', 'missing'],
-    [absent, 'get', 'not-modified', 'missing'],
-    [absent, 'put', 'precondition-failed', 'stored'],
-    [absent, 'delete', 'deleted', 'missing'],
-  ]
-
-  function conditionOf(name: string, at: number): Precondition {
-    switch (name) {
-      case unchanged:
-        return ifMatch(at)
-      case changed:
-        return ifMatch(at - 10)
-      case exists:
-        return onlyIfExists
-      case known:
-        return ifNoneMatch(at)
-      case outdated:
-        return ifNoneMatch(at - 10)
-      default:
-        return onlyIfAbsent
-    }
-  }
-
-  for (const [name, method, there, missing] of table) {
-    for (const [id, expected] of [
-      ['old', there],
-      ['new', missing],
-    ] as const) {
-      for (const companion of ['alone', 'with a write'] as const) {
-        it(`${method} of ${id === 'old' ? 'a stored' : 'an unknown'} record with ${name}, ${companion}: ${expected}`, async () => {
-          const storage = new ModelStorage()
-          const at = storage.seed('tabs', [{ id: 'old', payload: 'before', sortindex: 3 }])
-          const condition = conditionOf(name, at)
-          const operation =
-            method === 'put'
-              ? put('tabs', id, { payload: 'after' }, condition)
-              : { kind: method, collection: 'tabs', id, precondition: condition }
-          const others = companion === 'alone' ? [] : [put('tabs', 'else', { payload: 'x' })]
-
-          const { outcomes } = await transact(storage, [operation, ...others])
-
-          expect(outcomes[0]!.outcome).toBe(expected as never)
-          const isUnharmed = expected !== 'stored' && expected !== 'deleted'
-          if (isUnharmed) expect(storage.contents().tabs).toMatchObject({ old: { payload: 'before' } })
-          if (expected === 'precondition-failed') {
-            const existing = { id: 'old', payload: 'before', sortindex: 3, lastModified: at }
-            expect(outcomes[0]).toMatchObject({ existing: id === 'old' ? existing : null })
-          }
-        })
-      }
-    }
-  }
-
-  const lists: [condition: string, expected: string][] = [
-    [unchanged, 'page'],
-    [changed, 'precondition-failed'],
-    [exists, 'page'],
-    [known, 'not-modified'],
-    [outdated, 'page'],
-    [absent, 'page'],
-  ]
-  for (const [name, expected] of lists) {
-    it(`a list and a count with ${name}, alone and beside a write: ${expected}`, async () => {
-      const storage = new ModelStorage()
-      const at = storage.seed('tabs', [{ id: 'old', payload: 'before' }])
-      const condition = conditionOf(name, at)
-      const reads = [list('tabs', {}, condition), count('tabs', condition)]
-
-      const alone = await transact(storage, reads)
-      const beside = await transact(storage, [...reads, put('tabs', 'x', {})])
-
-      const counted = expected === 'page' ? 'counted' : expected
-      expect(alone.outcomes.map(({ outcome }) => outcome)).toEqual([expected, counted] as never)
-      expect(beside.outcomes.map(({ outcome }) => outcome)).toEqual([expected, counted, 'stored'] as never)
-    })
-  }
-})
-
 describe('runTransaction: effects of earlier operations', () => {
-  it('fails a condition on a version that an earlier operation has replaced, and shows the new one', async () => {
-    const storage = new ModelStorage()
-    const at = storage.seed('tabs', [{ id: 'a', payload: 'old', sortindex: 5 }])
-
-    const { outcomes } = await transact(storage, [
-      put('tabs', 'a', { payload: 'first' }, ifMatch(at)),
-      put('tabs', 'a', { payload: 'second' }, ifMatch(at)),
-      remove('tabs', 'a', ifMatch(at)),
-      get('tabs', 'a', ifMatch(at)),
-      get('tabs', 'a'),
-    ])
-
-    const stored = { id: 'a', payload: 'first', sortindex: 5, lastModified: storage.timestampOf('tabs') }
-    expect(outcomes).toEqual([
-      { outcome: 'stored', record: stored },
-      { outcome: 'precondition-failed', existing: stored },
-      { outcome: 'precondition-failed', existing: stored },
-      { outcome: 'precondition-failed', existing: stored },
-      { outcome: 'found', record: stored },
-    ])
-  })
-
   it('writes nothing for a record that was created and deleted again', async () => {
     const storage = new ModelStorage()
     const at = storage.seed('tabs', [{ id: 'b', payload: 'b' }])
@@ -241,138 +118,61 @@ describe('runTransaction: effects of earlier operations', () => {
 })
 
 describe('runTransaction: storage calls', () => {
+  const names = ['c0', 'c1', 'c2', 'c3', 'c4']
   const many = Array.from({ length: 25 }, (_, place) => `id${place}`)
+  const puts = (count: number, precondition?: Precondition) =>
+    many.map((id, place) => put(names[place % count]!, id, { payload: 'x' }, precondition))
+  const removals = (count: number) => names.slice(0, count).map((name) => remove(name, 'old'))
+  /** Staged where there are several; the limits have to be known once. */
+  const together = (count: number) =>
+    count === 1 ? 3 : { limits: 1, snapshot: count, write: 1, stage: count - 1, commitStaged: count - 1 }
 
-  it('needs 2 for a single PUT, of a new record too, and for a single DELETE', async () => {
+  it.each<[string, Operation[], number | Partial<Record<string, number>>]>([
+    ['no operations', [], 0],
+    ['a PUT of a new record', [put('c0', 'new', { payload: 'x' })], { snapshot: 1, write: 1 }],
+    ['a PUT of a stored one', [put('c0', 'old', { payload: 'x' })], { snapshot: 1, write: 1 }],
+    ['a DELETE', removals(1), { snapshot: 1, remove: 1 }],
+    ['25 PUTs', puts(1), { limits: 1, snapshot: 1, write: 1 }],
+    ['25 PUTs with conditions', puts(1, onlyIfAbsent), { limits: 1, snapshot: 1, write: 1 }],
+    ['25 PUTs whose conditions fail', puts(1, onlyIfExists), { limits: 1, snapshot: 1 }],
+    ['a PUT and a DELETE', [...removals(1), put('c0', 'new', {}), get('c0', 'new')], 4],
+    ...[2, 3, 4, 5].flatMap((count): [string, Operation[], number | object][] => [
+      [`PUTs in ${count} collections`, puts(count), together(count)],
+      [`PUTs and DELETEs in ${count} collections`, [...puts(count), ...removals(count)], 4 * count],
+    ]),
+    ['one record that is read', [get('c0', 'old')], { get: 1 }],
+    [
+      'records that are read',
+      [get('c0', 'old'), get('c0', 'none'), get('c1', 'old')],
+      { snapshot: 1, get: 1 },
+    ],
+    [
+      'timestamps, for all that ask',
+      [count('c0'), count('c1'), { kind: 'timestamps' }],
+      { collectionTimestamps: 1, count: 2 },
+    ],
+  ])('are few for %s', async (_, operations, expected) => {
     const storage = new ModelStorage()
+    for (const name of names) storage.seed(name, [{ id: 'old', payload: 'x' }])
 
-    await transact(storage, [put('tabs', 'a', { payload: 'x' })])
-    await transact(storage, [put('tabs', 'a', { payload: 'y' })])
-    await transact(storage, [remove('tabs', 'a')])
+    const { failure } = await transact(storage, operations)
 
-    const needed = ['snapshot', 'write', 'snapshot', 'write', 'snapshot', 'remove'] as const
-    expect(storage.calls.map(({ name }) => name)).toEqual([...needed])
-  })
-
-  it('answers a record over an expired one as it was sent', async () => {
-    const storage = new ModelStorage()
-    storage.seed('tabs', [{ id: 'a', payload: 'old', sortindex: 7, ttlSeconds: 1 }])
-    storage.clock.nowMs += 2000
-
-    const { outcomes } = await transact(storage, [put('tabs', 'a', { payload: 'x' })])
-
-    expect(outcomes).toMatchObject([{ outcome: 'stored', record: { payload: 'x' } }])
-    expect(outcomes[0]).not.toHaveProperty('record.sortindex')
-    expect(storage.contents().tabs).toEqual({ a: { payload: 'x', sortindex: 7 } })
-  })
-
-  it('needs 2 for 25 PUTs to one collection, with conditions or without, once the limits are known', async () => {
-    const storage = new ModelStorage()
-    const at = storage.seed(
-      'tabs',
-      many.map((id) => ({ id, payload: 'old' })),
+    expect(failure).toBeNull()
+    expect<unknown>(typeof expected === 'number' ? storage.calls.length : storage.callCounts).toEqual(
+      expected,
     )
-
-    await transact(
-      storage,
-      many.map((id) => put('tabs', id, { payload: 'x' })),
-    )
-    const unconditional = storage.calls.length
-    const newer = storage.timestampOf('tabs')
-    const { outcomes } = await transact(
-      storage,
-      many.map((id) => put('tabs', id, { payload: 'y' }, ifMatch(newer))),
-    )
-
-    expect(at).toBeGreaterThan(0)
-    expect(unconditional).toBe(3)
-    expect(storage.calls.length - unconditional).toBe(3)
-    expect(storage.callCounts.limits).toBe(2)
-    expect(outcomes.every(({ outcome }) => outcome === 'stored')).toBe(true)
   })
 
-  it('needs 1 for 25 PUTs whose conditions all fail', async () => {
-    const storage = new ModelStorage()
+  it.each([1, 2, 3])('are one or two more for each of %d collections never written to', async (count) => {
+    const [plain, conditional] = [new ModelStorage(), new ModelStorage()]
+    plain.emptyTimestamp = conditional.emptyTimestamp = zeroTimestamp
 
-    await transact(
-      storage,
-      many.map((id) => put('tabs', id, { payload: 'x' }, onlyIfExists)),
-    )
+    await transact(plain, puts(count))
+    await transact(conditional, puts(count, onlyIfAbsent))
 
-    expect(storage.callCounts).toEqual({ limits: 1, snapshot: 1 })
-  })
-
-  for (const collections of [1, 2, 3, 4, 5]) {
-    it(`needs 3 for PUTs in each of ${collections} collections, less 1, and the limits`, async () => {
-      const storage = new ModelStorage()
-
-      await transact(
-        storage,
-        many.map((id, place) => put(`c${place % collections}`, id, { payload: 'x' })),
-      )
-
-      const staged = { stage: collections - 1, commitStaged: collections - 1 }
-      expect(storage.callCounts).toEqual({
-        limits: 1,
-        snapshot: collections,
-        write: 1,
-        ...(collections > 1 && staged),
-      })
-    })
-
-    it(`needs 4 for PUTs and DELETEs in each of ${collections} collections, less 1, and the limits`, async () => {
-      const storage = new ModelStorage()
-      const names = Array.from({ length: collections }, (_, place) => `c${place}`)
-      for (const name of names) storage.seed(name, [{ id: 'old', payload: 'x' }])
-
-      await transact(
-        storage,
-        names.flatMap((name) => [put(name, 'new', { payload: 'x' }), remove(name, 'old')]),
-      )
-
-      expect(storage.calls.length).toBe(4 * collections)
-    })
-  }
-
-  it('needs 3 for PUTs and DELETEs in one collection', async () => {
-    const storage = new ModelStorage()
-    storage.seed('tabs', [{ id: 'a', payload: 'a' }])
-
-    await transact(storage, [remove('tabs', 'a'), put('tabs', 'b', {}), get('tabs', 'b')])
-
-    expect(storage.calls.map(({ name }) => name)).toEqual(['snapshot', 'limits', 'write', 'remove'])
-  })
-
-  it('reads one record with one call, several of a collection with one too', async () => {
-    const storage = new ModelStorage()
-    storage.seed('tabs', [{ id: 'a', payload: 'a' }])
-
-    const { outcomes, events } = await transact(storage, [
-      get('tabs', 'a'),
-      get('tabs', 'b'),
-      get('history', 'a'),
-    ])
-
-    expect(outcomes.map(({ outcome }) => outcome)).toEqual(['found', 'missing', 'missing'])
-    expect(storage.callCounts).toEqual({ snapshot: 1, get: 1 })
-    expect(events).toEqual([{ kind: 'read-only' }])
-  })
-
-  it('reads the timestamps once for all that ask', async () => {
-    const storage = new ModelStorage()
-
-    await transact(storage, [count('tabs'), count('history'), { kind: 'timestamps' }])
-
-    expect(storage.callCounts).toEqual({ collectionTimestamps: 1, count: 2 })
-  })
-
-  it('makes none for no operations', async () => {
-    const storage = new ModelStorage()
-
-    const { outcomes } = await transact(storage, [])
-
-    expect(outcomes).toEqual([])
-    expect(storage.calls).toEqual([])
+    const usual = 3 * count
+    expect(plain.calls.length - usual).toBe(count)
+    expect(conditional.calls.length - usual).toBe(2 * count)
   })
 })
 
@@ -390,22 +190,6 @@ describe('runTransaction: sizes', () => {
       outcomes.map((outcome) => outcome.outcome === 'stored' && outcome.record.lastModified),
     )
     expect([...times]).toEqual([storage.timestampOf('tabs')])
-  })
-
-  it('refuses one record that is too long before anything is written, and writes the others', async () => {
-    const storage = new ModelStorage()
-    storage.maxima = { ...generousLimits, maxRecordPayloadBytes: 300_000 }
-
-    const { outcomes } = await transact(storage, [
-      put('tabs', 'a', { payload: 'x'.repeat(300_001) }),
-      get('tabs', 'a'),
-      put('tabs', 'b', { payload: 'y' }),
-    ])
-
-    expect(outcomes[0]).toEqual({ outcome: 'rejected', reason: 'too-large' })
-    expect(outcomes[1]).toEqual({ outcome: 'missing' })
-    expect(storage.contents()).toEqual({ tabs: { b: { payload: 'y' } } })
-    expect(storage.log[0]!.ids).toEqual(['b'])
   })
 
   it.each([
@@ -547,37 +331,6 @@ describe('runTransaction: refusals', () => {
 })
 
 describe('runTransaction: other writers', () => {
-  it('decides again when somebody wrote after the snapshot', async () => {
-    const storage = new ModelStorage()
-    const at = storage.seed('tabs', [{ id: 'a', payload: 'old' }])
-    storage.onCall = ({ name }) => {
-      if (name === 'write' && storage.log.length === 0)
-        storage.otherWrites('tabs', [{ id: 'a', payload: 'theirs' }])
-    }
-
-    const { outcomes, events } = await transact(storage, [
-      put('tabs', 'a', { payload: 'ours' }, ifMatch(at)),
-      put('tabs', 'b', { payload: 'b' }),
-    ])
-
-    expect(outcomes[0]).toMatchObject({ outcome: 'precondition-failed', existing: { payload: 'theirs' } })
-    expect(outcomes[1]).toMatchObject({ outcome: 'stored' })
-    expect(events[0]).toEqual({ kind: 'moved-round', collection: 'tabs' })
-  })
-
-  it('gives up after four rounds, with nothing written', async () => {
-    const storage = new ModelStorage()
-    storage.onCall = ({ name }) => {
-      if (name === 'write') storage.otherWrites('tabs', [{ id: 'z', payload: 'theirs' }])
-    }
-
-    const { failure } = await transact(storage, [put('tabs', 'a', { payload: 'ours' })])
-
-    expect(failure).toMatchObject({ failure: 'refused', applied: 'no' })
-    expect(storage.callCounts).toEqual({ snapshot: 5, write: 5 })
-    expect(storage.contents()).toEqual({ tabs: { z: { payload: 'theirs' } } })
-  })
-
   it('keeps its own transactions on one collection apart', async () => {
     const storage = new ModelStorage()
     const locks = new Locks()
@@ -590,23 +343,6 @@ describe('runTransaction: other writers', () => {
     expect(results.every(({ failure }) => failure === null)).toBe(true)
     expect(results.flatMap(({ events }) => events).every(({ kind }) => kind === 'committed')).toBe(true)
     expect(storage.callCounts).toEqual({ snapshot: 8, write: 8 })
-  })
-
-  it('writes each of two users where they belong', async () => {
-    const clock = new ModelClock()
-    const ann = new ModelStorage(clock)
-    const bob = new ModelStorage(clock)
-
-    await transactSteps(
-      [
-        { storage: ann, operation: put('tabs', 'a', { payload: 'ann' }) },
-        { storage: bob, operation: put('tabs', 'a', { payload: 'bob' }) },
-      ],
-      clock,
-    )
-
-    expect(ann.contents()).toEqual({ tabs: { a: { payload: 'ann' } } })
-    expect(bob.contents()).toEqual({ tabs: { a: { payload: 'bob' } } })
   })
 })
 
@@ -672,16 +408,5 @@ describe('runTransaction: what it rejects with', () => {
     const { failure } = await transact(storage, [put('tabs', 'a', {})])
 
     expect(failure).toBeInstanceOf(RangeError)
-  })
-
-  it('rejects when the storage answers 500 and above with a message of its own', async () => {
-    const storage = new ModelStorage()
-    storage.write = async () => {
-      throw new ServiceError(503, errno.backend, 'Another node')
-    }
-
-    const { failure } = await transact(storage, [put('tabs', 'a', {})])
-
-    expect(failure).toMatchObject({ status: 503 })
   })
 })

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'bun:test'
 import type { Operation } from '../../src/domain/operation.ts'
+import type { RecordWrite } from '../../src/domain/record-storage.ts'
 import { UpstreamError } from '../../src/domain/errors.ts'
 import { generousLimits, ModelStorage } from '../support/model-storage.ts'
 import { hardlyAnyTime, put, remove, transact } from './transact.ts'
@@ -18,47 +19,32 @@ function doomed(): ModelStorage {
 const doom: Operation = put('zoo', 'z', { payload: 'z' })
 
 describe('runTransaction: undoing', () => {
-  it('restores payload and sortindex, and removes what was created', async () => {
+  const weighty = { id: 'a', payload: 'old', sortindex: 4 }
+  const light = { id: 'a', payload: 'old' }
+  it.each<[string, RecordWrite, Operation[]]>([
+    ['payload and sortindex', weighty, [put('tabs', 'a', { payload: 'new', sortindex: 2 })]],
+    ['a record that had no sortindex', light, [put('tabs', 'a', { payload: 'new', sortindex: 2 })]],
+    ['that a record was not there', weighty, [put('tabs', 'b', { payload: 'new' })]],
+    ['a deleted record', weighty, [remove('tabs', 'a')]],
+    ['a replaced record', weighty, [remove('tabs', 'a'), put('tabs', 'a', { payload: 'new' })]],
+    ...[0, 60].flatMap((ttlSeconds): [string, RecordWrite, Operation[]][] => [
+      [`a life of more than ${ttlSeconds} s`, light, [put('tabs', 'a', { ttlSeconds })]],
+      [`that, and a payload`, light, [put('tabs', 'a', { payload: 'new', ttlSeconds })]],
+    ]),
+  ])('restores %s', async (_, record, operations) => {
     const storage = doomed()
-    storage.seed('tabs', [
-      { id: 'a', payload: 'old a', sortindex: 1 },
-      { id: 'b', payload: 'old b' },
-    ])
+    storage.seed('tabs', [record])
     const untouched = storage.contents()
 
-    const { failure, events } = await transact(storage, [
-      put('tabs', 'a', { payload: 'new', sortindex: 2 }),
-      put('tabs', 'b', { payload: 'new' }),
-      put('tabs', 'c', { payload: 'new' }),
-      doom,
-    ])
+    const { failure, events } = await transact(storage, [...operations, doom])
+    storage.clock.nowMs += 120_000
 
     expect(failure).toBeInstanceOf(UpstreamError)
     expect(storage.contents()).toEqual(untouched)
-    expect(events).toContainEqual({ kind: 'undone', collections: ['tabs'] })
+    expect(events).toEqual([{ kind: 'undone', collections: ['tabs'] }])
   })
 
-  it('takes away the sortindex that a record had not had before', async () => {
-    const storage = doomed()
-    storage.seed('tabs', [{ id: 'a', payload: 'old' }])
-    const untouched = storage.contents()
-
-    await transact(storage, [put('tabs', 'a', { payload: 'new', sortindex: 2 }), doom])
-
-    expect(storage.contents()).toEqual(untouched)
-  })
-
-  it('brings back replaced records, with their sortindex', async () => {
-    const storage = doomed()
-    storage.seed('tabs', [{ id: 'a', payload: 'old', sortindex: 4 }])
-    const untouched = storage.contents()
-
-    await transact(storage, [remove('tabs', 'a'), put('tabs', 'a', { payload: 'new' }), doom])
-
-    expect(storage.contents()).toEqual(untouched)
-  })
-
-  it('brings back deleted records, and removes the rows of those that were created', async () => {
+  it('removes the rows of records that were created, so that others can write them', async () => {
     const storage = doomed()
     storage.seed('tabs', [{ id: 'a', payload: 'old', sortindex: 4 }])
     const untouched = storage.contents()
@@ -76,26 +62,6 @@ describe('runTransaction: undoing', () => {
       tabs: { ...untouched.tabs, b: { payload: 'theirs' }, c: { payload: 'theirs' } },
     })
   })
-
-  for (const ttlSeconds of [0, 60]) {
-    it(`lets a record live on to which a ttl of ${ttlSeconds} was given`, async () => {
-      const storage = doomed()
-      storage.seed('tabs', [
-        { id: 'a', payload: 'old' },
-        { id: 'b', payload: 'old' },
-      ])
-      const untouched = storage.contents()
-
-      await transact(storage, [
-        put('tabs', 'a', { payload: 'new', ttlSeconds }),
-        put('tabs', 'b', { ttlSeconds }),
-        doom,
-      ])
-      storage.clock.nowMs += 120_000
-
-      expect(storage.contents()).toEqual(untouched)
-    })
-  }
 
   it('leaves alone what somebody else has written since', async () => {
     const storage = doomed()

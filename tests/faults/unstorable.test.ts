@@ -1,0 +1,80 @@
+import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
+
+import { startFaultyBridge } from './faulty-bridge.ts'
+import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
+import type { FaultyBridge } from './faulty-bridge.ts'
+
+/** MariaDB's columns hold Latin-1; for anything else the server answers 500, again and again. */
+const unstorable = '日本'
+
+let bridge: FaultyBridge
+let user: SandboxUser
+let users = 0
+
+beforeAll(async () => {
+  bridge = await startFaultyBridge({ writable: ['tabs', 'forms'], sandbox: { mode: 'mysql' } })
+})
+
+afterAll(() => bridge.stop())
+
+async function newUser(): Promise<void> {
+  user = bridge.sandbox.addUser(`writer ${(users += 1)}`)
+  await bridge.ask('', { as: user })
+}
+
+const put = (path: string, payload: string) => ({
+  method: 'PUT',
+  path: `/buckets/${user.clientState}${path}`,
+  body: { data: { payload } },
+})
+
+const namesThePayload = { errno: 109, details: [{ location: 'body', name: 'data.payload' }] }
+
+describe('a payload that the storage can not hold', () => {
+  it('is refused for good, and is nothing that stops the user', async () => {
+    await newUser()
+
+    const { method, path, body } = put('/collections/tabs/records/a', unstorable)
+    const refused = [1, 2, 3].map(() => bridge.ask(`/v1${path}`, { method, as: user, body }))
+    const statuses = (await Promise.all(refused)).map((answer) => [answer.status, answer.body])
+    const other = await bridge.ask('/collections/tabs/records/b', {
+      method,
+      as: user,
+      body: { data: { payload: 'ÿ' } },
+    })
+
+    for (const answer of statuses) expect(answer).toMatchObject([400, namesThePayload])
+    expect(other.status).toBe(200)
+    expect(bridge.sandbox.records(user, 'tabs').map(({ id }) => id)).toEqual(['b'])
+  })
+
+  it('is refused for its own sub-requests of a batch over two collections', async () => {
+    await newUser()
+    const requests = [
+      put('/collections/tabs/records/a', 'fine'),
+      put('/collections/tabs/records/b', unstorable),
+      put('/collections/forms/records/c', 'fine'),
+      put('/collections/forms/records/d', 'fine'),
+      put('/collections/forms/records/e', unstorable),
+    ]
+
+    const { status, body } = await bridge.ask('/v1/batch', { method: 'POST', as: user, body: { requests } })
+
+    expect(status).toBe(200)
+    const responses: { status: number; body: unknown }[] = body.responses
+    expect(responses.map((each) => each.status)).toEqual([200, 400, 200, 200, 400])
+    for (const place of [1, 4]) expect(responses[place]!.body).toMatchObject(namesThePayload)
+    const stored = ['tabs', 'forms'].map((name) => bridge.sandbox.records(user, name).map(({ id }) => id))
+    expect(stored).toEqual([['a'], ['c', 'd']])
+  })
+
+  it('is not blamed for a storage that fails at everything', async () => {
+    await newUser()
+    bridge.planFor(user, ({ method }) =>
+      method === 'GET' ? null : { kind: 'status', status: 500, body: '0' },
+    )
+    const { path, ...init } = put('/collections/tabs/records/a', unstorable)
+
+    expect((await bridge.ask(`/v1${path}`, { ...init, as: user })).status).toBe(503)
+  })
+})
