@@ -229,6 +229,8 @@ describe('runTransaction: lists', () => {
     )
 
     expect(outcomes.map(({ outcome }) => outcome)).toEqual(['too-large', 'page', 'stored', 'too-large'])
+    // Four of the pieces that are too much, twice, and those of the short list: room is asked for before more is read.
+    expect(storage.piecesRead).toBeLessThanOrEqual(4 + 2 + 4)
     expect(storage.cancelledStreams).toBe(2)
     expect(storage.contents().tabs!.a!.payload).toBe('new')
   })

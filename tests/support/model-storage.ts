@@ -112,14 +112,13 @@ export class ModelStorage implements BulkStorage {
   emptyTimestamp = timestamp(1_600_000_000_000)
   /** Ids that the storage will not take, and why. */
   readonly refusedIds = new Map<string, 'invalid' | 'too-large'>()
-  /** Ids of records whose payload the storage fails at. */
-  readonly unstorableIds = new Set<string>()
   /** Decides how a call goes wrong; null lets it through. */
   fault: (call: ModelCall) => ModelFault | null = () => null
   /** Called before each call takes effect: where other writers have their turn. */
   onCall: (call: ModelCall) => void = () => {}
   /** Lists as streams of chunks of this size instead of as bytes. */
   streamChunkBytes: number | null = null
+  piecesRead = 0
   cancelledStreams = 0
   hasBegunCommit = false
   /** The names of visible changes that were made before `beginCommit`. */
@@ -372,6 +371,7 @@ export class ModelStorage implements BulkStorage {
     return {
       read: () => {
         const piece = bytes.slice(position, (position += chunkBytes))
+        this.piecesRead += 1
         return Promise.resolve(piece.length > 0 ? piece : null)
       },
       cancel: () => {
@@ -400,11 +400,10 @@ export class ModelStorage implements BulkStorage {
     })
     const records = body === undefined ? [] : (JSON.parse(body) as RecordWrite[])
     const taken = records.filter(({ id }) => !this.refusedIds.has(id))
-    const sent = taken.map((bso) => (this.unstorableIds.has(bso.id) ? { ...bso, payload: '\0' } : bso))
     const request = new Request(href, {
       method,
       headers: { ...headers, Host: host },
-      ...(body !== undefined && { body: JSON.stringify(sent) }),
+      ...(body !== undefined && { body: JSON.stringify(taken) }),
     })
     const { searchParams, pathname } = new URL(href)
     const batchId = searchParams.get('batch')
