@@ -6,18 +6,29 @@ import { TokenServer } from '../../src/upstream/token-server.ts'
 import { readText } from '../support/byte-source.ts'
 import { startSandbox } from '../support/sandbox.ts'
 import { startFaultProxy } from '../support/fault-proxy.ts'
+import { timestamp } from '../../src/domain/timestamp.ts'
 import { createIdentity } from '../../src/domain/credentials.ts'
 import { RecentMap } from '../../src/domain/recent-map.ts'
 import type { Identity, SyncCredentials } from '../../src/domain/credentials.ts'
 import type { BulkStorage, ListOutcome, RecordPage } from '../../src/domain/record-storage.ts'
-import type { UpstreamCallSummary, UpstreamOptions } from '../../src/upstream/send.ts'
+import type { UpstreamCallSummary, UpstreamOptions, UpstreamRequest } from '../../src/upstream/send.ts'
 import type { StorageCaller, StorageClient } from '../../src/upstream/call.ts'
 import type { SandboxOptions } from '../support/sandbox.ts'
 
-export type Rig = Awaited<ReturnType<typeof startRig>>
+/** A rig, what another device has written by it, and a client; `cleanUp` ends it. */
+export async function openRig(options?: SandboxOptions) {
+  const rig = await startRig(options)
+  onCleanUp(() => rig.stop())
+  const has = (records: { id: string; payload?: string; sortindex?: number }[], collection = 'tabs') =>
+    timestamp(rig.sandbox.write(rig.user, collection, records))
+  return { ...rig, has, storage: await rig.open() }
+}
+
+export const numbered = (count: number, prefix = 'id') =>
+  Array.from({ length: count }, (_, index) => ({ id: `${prefix}${index}`, payload: `payload ${index}` }))
 
 /** A sandbox, a fault proxy in front of its storage, and our client of it; one clock, moved by pauses alone. */
-export async function startRig(options: SandboxOptions = {}) {
+async function startRig(options: SandboxOptions = {}) {
   const clock = { nowMs: 1_700_000_000_000 }
   const sandbox = await startSandbox({ clock: () => clock.nowMs, ...options })
   const proxy = await startFaultProxy({ target: sandbox.storageUrl })
@@ -88,6 +99,56 @@ export async function startRig(options: SandboxOptions = {}) {
       clientState: user.clientState,
     })
   }
+}
+
+const cleanUps: (() => unknown)[] = []
+
+/** Does something at the next `cleanUp`, which is to be called after each test. */
+export function onCleanUp(...actions: (() => unknown)[]): void {
+  cleanUps.push(...actions)
+}
+
+export async function cleanUp(): Promise<void> {
+  for (const action of cleanUps.splice(0).reverse()) await action()
+}
+
+/** A server behind a proxy that fails as planned, and ways to call it. */
+export async function startTarget(
+  answer: (request: Request) => Response | Promise<Response> = () => new Response('ok'),
+  options: Partial<UpstreamOptions> = {},
+) {
+  const server = Bun.serve({ hostname: '127.0.0.1', port: 0, development: false, fetch: answer })
+  const proxy = await startFaultProxy({ target: server.url })
+  onCleanUp(
+    () => server.stop(true),
+    () => proxy.stop(),
+  )
+  return { proxy, ...makeSend(proxy.url, options) }
+}
+
+export function makeSend(base: string, options: Partial<UpstreamOptions> = {}) {
+  const exchanges: UpstreamCallSummary[] = []
+  const pauses: number[] = []
+  const upstream = newUpstream({
+    observe: (call) => exchanges.push(call),
+    random: () => 0,
+    delay: async (ms) => void pauses.push(ms),
+    ...options,
+  })
+  const send = (request: Partial<UpstreamRequest> & { path?: string } = {}) =>
+    upstream.send({
+      target: 'storage',
+      method: 'GET',
+      url: new URL(request.path ?? '/x', base),
+      user: 'a',
+      headers: {},
+      timeoutMs: 20_000,
+      maxBytes: 1_000_000,
+      ...request,
+    })
+  const text = async (request: Parameters<typeof send>[0] = {}) =>
+    Buffer.from((await send(request)).bytes).toString()
+  return { send, text, exchanges, pauses, upstream }
 }
 
 /** The door to upstream, with limits that nobody meets and breakers of its own. */

@@ -1,26 +1,22 @@
 import { afterEach, describe, expect, it } from 'bun:test'
 import { createIdentity } from '../../src/domain/credentials.ts'
-import { UpstreamError } from '../../src/domain/errors.ts'
 import { Breakers } from '../../src/upstream/circuit-breaker.ts'
 import { TokenServer } from '../../src/upstream/token-server.ts'
 import { startSandbox } from '../support/sandbox.ts'
 import { startFaultProxy } from '../support/fault-proxy.ts'
-import { failureOf, newUpstream } from './rig.ts'
+import { cleanUp, failureOf, newUpstream, onCleanUp } from './rig.ts'
 import type { Identity } from '../../src/domain/credentials.ts'
 import type { SandboxOptions } from '../support/sandbox.ts'
 import type { UserOptions } from '../../src/sandbox/sandbox-user.ts'
 
-const cleanups: (() => unknown)[] = []
-afterEach(async () => {
-  for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
-})
+afterEach(cleanUp)
 
 async function start(options: SandboxOptions & { suffix?: string; user?: UserOptions } = {}) {
   const clock = { nowMs: 1_700_000_000_000 }
   const now = () => clock.nowMs
   const sandbox = await startSandbox({ clock: now, ...options })
   const proxy = await startFaultProxy({ target: sandbox.tokenServerUrl })
-  cleanups.push(
+  onCleanUp(
     () => sandbox.stop(),
     () => proxy.stop(),
   )
@@ -193,59 +189,6 @@ describe('exchange', () => {
 
     proxy.plan(({ index }) => (index === 2 ? { kind: 'status', status } : null))
     expect(await tokenServer.exchange(identity)).toBeDefined()
-  })
-
-  it('leaves the token server alone for as long as it asks, five minutes at most', async () => {
-    const { proxy, tokenServer, identity, clock } = await start()
-    proxy.plan(({ index }) =>
-      index < 2
-        ? { kind: 'status', status: 503, headers: { 'Retry-After': index === 0 ? '119.5' : '9000' } }
-        : null,
-    )
-
-    const first = await failureOf(tokenServer.exchange(identity))
-    clock.nowMs += 20_000
-    const second = await failureOf(tokenServer.exchange(identity))
-
-    expect(first).toMatchObject({ failure: 'refused', status: 503, retryAfterSeconds: 120 })
-    expect(second).toMatchObject({ failure: 'refused', status: null, retryAfterSeconds: 100 })
-    expect(proxy.requests).toHaveLength(1)
-
-    clock.nowMs += 100_000
-    expect(await failureOf(tokenServer.exchange(identity))).toMatchObject({ retryAfterSeconds: 9000 })
-    clock.nowMs += 299_999
-    expect(await failureOf(tokenServer.exchange(identity))).toBeInstanceOf(UpstreamError)
-    expect(proxy.requests).toHaveLength(2)
-    clock.nowMs += 1
-    expect(await tokenServer.exchange(identity)).toBeDefined()
-  })
-
-  it('remembers the pause that it asks for between requests, for that identity', async () => {
-    const { proxy, tokenServer, identity, clock } = await start()
-    proxy.plan(() => ({ kind: 'rewrite', headers: { 'X-Backoff': '60', 'X-Weave-Backoff': 'junk' } }))
-
-    await tokenServer.exchange(identity)
-
-    expect(tokenServer.backoffSeconds(identity)).toBe(60)
-    expect(tokenServer.backoffSeconds({ ...identity, assertion: 'another' })).toBeNull()
-    clock.nowMs += 60_000
-    expect(tokenServer.backoffSeconds(identity)).toBeNull()
-  })
-
-  it('asks everybody for a pause once three identities were asked for one', async () => {
-    const { proxy, sandbox, tokenServer, identity } = await start()
-    proxy.plan(() => ({ kind: 'rewrite', headers: { 'X-Backoff': '60' } }))
-    const others = ['b', 'c'].map((name) => sandbox.addUser(name))
-    const stranger = { ...identity, assertion: 'another' }
-
-    await tokenServer.exchange(identity)
-    const heard: (number | null)[] = []
-    for (const user of others) {
-      await tokenServer.exchange({ ...identity, assertion: user.assertion(), clientState: user.clientState })
-      heard.push(tokenServer.backoffSeconds(stranger))
-    }
-
-    expect(heard).toEqual([null, 60])
   })
 
   it('asks once more when an answer breaks off or is no JSON', async () => {

@@ -1,0 +1,339 @@
+import { createServer } from 'node:net'
+import { afterEach, describe, expect, it } from 'bun:test'
+import { noPrecondition } from '../../src/domain/precondition.ts'
+import { zeroTimestamp, timestamp } from '../../src/domain/timestamp.ts'
+import { failureOf, idsOf, numbered, openRig, pageOf, recordsOf, cleanUp } from './rig.ts'
+import type { ByteSource } from '../../src/domain/record-storage.ts'
+import type { Precondition } from '../../src/domain/precondition.ts'
+import type { BulkStorage, ListOptions } from '../../src/domain/record-storage.ts'
+import type { AddressInfo } from 'node:net'
+import type { UpstreamError } from '../../src/domain/errors.ts'
+
+afterEach(cleanUp)
+
+async function listPage(storage: BulkStorage, options: Partial<ListOptions> = {}, collection = 'tabs') {
+  return pageOf(await storage.list(collection, { sort: 'newest', ...options }, noPrecondition))
+}
+
+const since = (kind: 'unmodified-since' | 'differs', at: number): Precondition => ({
+  kind,
+  timestamp: timestamp(at),
+})
+
+describe('list', () => {
+  it('is the collection in the exposed form, in one request', async () => {
+    const { storage, has, proxy, user } = await openRig()
+    const first = has([{ id: 'a', payload: '{"ciphertext":"x"}', sortindex: 7 }])
+    const second = has([{ id: '{b}', payload: 'ü' }])
+
+    const page = await listPage(storage)
+
+    expect(page).toMatchObject({ timestamp: second, count: 2, next: null })
+    expect(page.document).toBeInstanceOf(Uint8Array)
+    expect(await recordsOf(page)).toEqual([
+      { id: '{b}', last_modified: second, payload: 'ü' },
+      { id: 'a', last_modified: first, payload: '{"ciphertext":"x"}', sortindex: 7 },
+    ])
+    expect(proxy.requests).toHaveLength(1)
+    const { target, headers } = proxy.requests[0]!
+    expect(target).toBe(`/1.5/${user.uid}/storage/tabs?full=1&sort=newest`)
+    expect(headers.toJSON()).toEqual({
+      accept: 'application/newlines',
+      'accept-encoding': 'identity',
+      authorization: expect.stringMatching(/^Hawk id="[^"]+", ts="1700000000", nonce="nonce1", mac="[^"]+"$/),
+      connection: 'keep-alive',
+      host: headers.get('host')!,
+      'user-agent': 'Test/1.0',
+    })
+  })
+
+  it('tells the number of a long list before it has been read', async () => {
+    const { storage, sandbox, user } = await openRig()
+    sandbox.seed(user, 'history', 3000)
+
+    const page = await listPage(storage, {}, 'history')
+
+    expect(page.document).not.toBeInstanceOf(Uint8Array)
+    expect(page.count).toBe(3000)
+    expect(await recordsOf(page)).toHaveLength(3000)
+  })
+
+  it('stops reading when its reader leaves', async () => {
+    const { storage, sandbox, user, proxy } = await openRig()
+    sandbox.seed(user, 'history', 3000)
+    proxy.plan(({ index }) => (index === 0 ? { kind: 'hang-mid-body', afterBytes: 300_000 } : null))
+    const page = await listPage(storage, {}, 'history')
+
+    ;(page.document as ByteSource).cancel()
+
+    expect(await recordsOf(await listPage(storage, { limit: 3 }, 'history'))).toHaveLength(3)
+  })
+
+  it('understands a storage that lists JSON arrays only', async () => {
+    const { storage, has, proxy } = await openRig()
+    const at = has(numbered(3))
+    proxy.plan(() => ({ kind: 'rewrite', body: (real) => `[${real.trim().split('\n').join(',')}]` }))
+
+    const page = await listPage(storage, { sort: 'oldest' })
+
+    expect(page.count).toBe(3)
+    expect(await recordsOf(page)).toContainEqual({ id: 'id1', last_modified: at, payload: 'payload 1' })
+  })
+
+  it('names the token when the storage refuses a position, else the query', async () => {
+    const { storage, has } = await openRig()
+    has(numbered(3))
+    const position = { offset: 'rubbish', firstTimestamp: timestamp(10) }
+
+    const page = await failureOf(listPage(storage, { limit: 1, position }))
+
+    expect(page).toMatchObject({
+      status: 400,
+      errno: 109,
+      extras: { problems: [{ location: 'querystring', name: '_token' }] },
+    })
+  })
+
+  it('leaves out the first records of a position that counts them', async () => {
+    const { storage, has } = await openRig()
+    has(numbered(9))
+    const all = await idsOf(await listPage(storage))
+    const position = { offset: 'skip:4', firstTimestamp: timestamp(10) }
+
+    const limited = await listPage(storage, { limit: 3, position })
+    const next = await listPage(storage, { limit: 3, position: limited.next! })
+    const rest = await listPage(storage, { position })
+
+    expect(limited).toMatchObject({ count: 3, timestamp: timestamp(10) })
+    expect(await idsOf(limited)).toEqual(all.slice(4, 7))
+    expect(await idsOf(next)).toEqual(all.slice(7))
+    expect(next.next).toBeNull()
+    expect(await idsOf(rest)).toEqual(all.slice(4))
+  })
+})
+
+describe('list of more ids than a request can name', () => {
+  it.each(['newest', 'oldest', 'index'] as const)('is one list, %s first, page by page', async (sort) => {
+    const { storage, sandbox, user } = await openRig()
+    sandbox.seed(user, 'history', 260)
+    const all = await recordsOf(await listPage(storage, { sort }, 'history'))
+    const ids = all.map(({ id }) => id).toSorted()
+
+    const whole = await recordsOf(await listPage(storage, { sort, ids: [...ids, 'unknown'] }, 'history'))
+    const first = await listPage(storage, { sort, ids, limit: 150 }, 'history')
+    const second = await listPage(storage, { sort, ids, limit: 150, position: first.next! }, 'history')
+
+    const rank = (record: (typeof all)[number]) =>
+      sort === 'index' ? (record.sortindex ?? -1e9) : record.last_modified
+    expect(whole.map(rank)).toEqual(all.map(rank))
+    expect(whole.map(({ id }) => id).toSorted()).toEqual(ids)
+    expect([first.count, second.count, second.next]).toEqual([150, 110, null])
+    expect([...(await recordsOf(first)), ...(await recordsOf(second))]).toEqual(whole)
+  })
+
+  it('orders records of one moment by their ids', async () => {
+    const { storage, has } = await openRig()
+    has(numbered(150))
+    const ids = numbered(150).map(({ id }) => id)
+
+    expect(await idsOf(await listPage(storage, { ids }))).toEqual(ids.toSorted())
+  })
+
+  it('selects by time, and judges preconditions', async () => {
+    const { storage, has } = await openRig()
+    const early = has(numbered(60))
+    const late = has(numbered(60, 'late'))
+    const ids = [...numbered(60), ...numbered(60, 'late')].map(({ id }) => id)
+    const list = (precondition: Precondition) => storage.list('tabs', { sort: 'newest', ids }, precondition)
+
+    expect(await listPage(storage, { ids, newer: early })).toMatchObject({ count: 60, timestamp: late })
+    expect(await listPage(storage, { ids, older: late })).toMatchObject({ count: 60 })
+    expect(await listPage(storage, { ids, excludedIds: new Set(['id1']) })).toMatchObject({ count: 119 })
+    expect(await list(since('unmodified-since', early))).toEqual({
+      outcome: 'precondition-failed',
+      timestamp: late,
+    })
+    expect(await list(since('differs', late))).toEqual({ outcome: 'not-modified', timestamp: late })
+  })
+
+  it('begins again when the collection changes meanwhile, three times', async () => {
+    const { storage, has, proxy, sandbox, user } = await openRig()
+    has(numbered(150))
+    const ids = numbered(150).map(({ id }) => id)
+    let changes = 0
+    proxy.plan(({ headers }) => {
+      if (headers.has('x-if-unmodified-since') && changes < 3) {
+        changes += 1
+        sandbox.write(user, 'tabs', [{ id: 'id149', payload: `change ${changes}` }])
+      }
+      return null
+    })
+
+    const page = await listPage(storage, { ids })
+
+    expect(await recordsOf(page)).toContainEqual(
+      expect.objectContaining({ id: 'id149', payload: 'change 3' }),
+    )
+    expect(page.count).toBe(150)
+    expect(proxy.requests).toHaveLength(8)
+
+    changes = -1
+    expect(await failureOf(listPage(storage, { ids }))).toMatchObject({ failure: 'refused', applied: 'no' })
+  })
+})
+
+describe('a part of more than 64 MiB', () => {
+  it('streams in a list by ids, and is no outage in a snapshot', async () => {
+    const { storage, has } = await openRig()
+    const ids = numbered(120).map(({ id }) => id)
+    const payload = 'x'.repeat(1024 * 1024)
+    for (let at = 0; at < 66; at += 22) has(ids.slice(at, at + 22).map((id) => ({ id, payload })))
+
+    const { document, count } = await listPage(storage, { ids })
+    let bytes = 0
+    const source = document as ByteSource
+    for (let piece = await source.read(); piece; piece = await source.read()) bytes += piece.length
+
+    expect(count).toBe(66)
+    expect(bytes).toBeGreaterThan(66 * payload.length)
+    expect(await failureOf(storage.snapshot('tabs', ids))).toMatchObject({ status: 413, errno: 113 })
+  })
+})
+
+describe('a read that fails', () => {
+  const serviceError = (status: number, errno: number) => ({ name: 'ServiceError', status, errno })
+  const nonsense = (status: number) => ({ failure: 'bad-response', status })
+  const later = (seconds: string) => ({ 'Retry-After': seconds })
+  const dated = (seconds: string) => ({ 'X-Last-Modified': seconds })
+  it.each<[number, string, Record<string, string>, object]>([
+    [403, '14', {}, serviceError(403, 121)],
+    [400, '14', {}, serviceError(403, 121)],
+    [413, '17', {}, serviceError(413, 113)],
+    [400, '17', {}, serviceError(413, 113)],
+    [409, '', {}, serviceError(409, 122)],
+    [429, '', later('7.5'), { ...serviceError(429, 117), extras: { retryAfterSeconds: 8 } }],
+    [513, '', {}, serviceError(410, 202)],
+    ...[404, 405, 406, 304, 412].map((status): [number, string, Record<string, string>, object] => [
+      status,
+      '0',
+      {},
+      nonsense(status),
+    ]),
+    [202, '[]', {}, nonsense(202)],
+    [500, '0', {}, { failure: 'refused', status: 500, retryAfterSeconds: null }],
+    [502, '<html>secret</html>', {}, { failure: 'refused', status: 502 }],
+    [503, '"server issue: secret"', later('600'), { failure: 'refused', retryAfterSeconds: 600 }],
+    [200, '', {}, { failure: 'bad-response' }],
+    [200, '', dated('NaN'), { failure: 'bad-response' }],
+    [200, 'not JSON', dated('1.00'), { failure: 'bad-response' }],
+  ])('answers %d "%s" with %j', async (status, body, headers, expected) => {
+    const { storage, proxy } = await openRig()
+    proxy.plan(() => ({ kind: 'status', status, headers, body }))
+
+    const failure = await failureOf(listPage(storage))
+
+    expect(failure).toMatchObject(expected)
+    expect(Bun.inspect(failure)).not.toContain('secret')
+  })
+
+  it('waits no longer than the deadline of the request', async () => {
+    const { open, proxy, clock } = await openRig()
+    const storage = await open({ deadlineAtMs: clock.nowMs + 300 })
+    proxy.plan(() => ({ kind: 'hang' }))
+
+    expect(await failureOf(listPage(storage))).toMatchObject({ failure: 'timeout' })
+    clock.nowMs += 300
+    expect(await failureOf(listPage(storage))).toMatchObject({ failure: 'timeout', applied: 'no' })
+
+    expect(proxy.requests).toHaveLength(1)
+  })
+
+  it.each<[string, (storage: BulkStorage) => Promise<unknown>]>([
+    ['a list', async (storage) => await recordsOf(await listPage(storage))],
+    ['a count', (storage) => storage.count('tabs', { newer: timestamp(10) })],
+    ['a snapshot', (storage) => storage.snapshot('tabs', ['id1', 'id2'])],
+  ])('does not follow offsets that go round in circles: %s', async (_, read) => {
+    const { storage, proxy } = await openRig()
+    proxy.plan(({ index, query }) => ({
+      kind: 'status',
+      status: 200,
+      headers: { 'X-Last-Modified': '20.00', 'X-Weave-Next-Offset': ['a:1', 'b:1'][index % 2]! },
+      body: query.has('full') ? '[{"id":"id1","modified":20.00,"payload":"x"}]' : '["id1"]',
+    }))
+
+    expect(await failureOf(read(storage))).toMatchObject({ failure: 'bad-response' })
+    expect(proxy.requests.length).toBeLessThan(4)
+  })
+
+  it.each<[string, string, UpstreamError['failure'] | null]>([
+    ['neither length, chunks nor count', '', 'bad-response'],
+    ['a count that does not fit', 'X-Weave-Records: 2\r\n', 'connection-lost'],
+    ['a count that fits', 'X-Weave-Records: 1\r\n', null],
+  ])('takes no list for whole whose end nobody can see: %s', async (_, headers, expected) => {
+    const line = '{"id":"a","modified":10.00,"payload":"x"}\n'
+    const server = createServer((socket) => {
+      socket.on('error', () => {})
+      socket.once('data', () => {
+        // An orderly end and a reset look alike to the runtime's client.
+        socket.end(`HTTP/1.1 200 OK\r\nX-Last-Modified: 10.00\r\n${headers}\r\n${line}`)
+      })
+    })
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    const { open, tokenServer, identity } = await openRig()
+    const credentials = await tokenServer.exchange(identity())
+    const endpoint = `http://127.0.0.1:${(server.address() as AddressInfo).port}/1.5/${credentials.uid}`
+    const storage = await open({ credentials: { ...credentials, endpoint } })
+
+    const outcome = await listPage(storage)
+      .then(recordsOf)
+      .then(() => null)
+      .catch((error: UpstreamError) => error.failure)
+    server.close()
+
+    expect(outcome).toBe(expected)
+  })
+
+  it('ends when the client hangs up', async () => {
+    const { open, proxy } = await openRig()
+    const client = new AbortController()
+    const storage = await open({ client })
+    proxy.plan(() => ({ kind: 'hang' }))
+
+    const failure = failureOf(listPage(storage))
+    await proxy.waitFor(({ index }) => index === 0)
+    client.abort()
+
+    expect(await failure).toMatchObject({ failure: 'abandoned' })
+  })
+})
+
+describe('refused credentials', () => {
+  it('lead reads that stand alone to where the user has moved', async () => {
+    const { storage, has, sandbox, user } = await openRig()
+    has(numbered(3))
+    sandbox.reassign(user)
+
+    expect(await listPage(storage)).toMatchObject({ count: 0, timestamp: zeroTimestamp })
+  })
+
+  it('refuse a snapshot of where the user has moved, on which a write would be judged', async () => {
+    const { storage, has, sandbox, user } = await openRig()
+    has(numbered(3))
+    sandbox.reassign(user)
+
+    expect(await failureOf(storage.snapshot('tabs', ['a']))).toMatchObject({
+      failure: 'refused',
+      applied: 'no',
+    })
+  })
+
+  it('stop a list that would go on elsewhere', async () => {
+    const { storage, has, sandbox, user } = await openRig()
+    has(numbered(30))
+    sandbox.switches.listCap = 10
+    const page = await listPage(storage)
+    sandbox.reassign(user)
+
+    expect(await failureOf(recordsOf(page))).toMatchObject({ failure: 'refused', applied: 'no' })
+  })
+})

@@ -1,0 +1,247 @@
+import { afterEach, describe, expect, it } from 'bun:test'
+import { noPrecondition } from '../../src/domain/precondition.ts'
+import { timestamp, zeroTimestamp } from '../../src/domain/timestamp.ts'
+import { failureOf, numbered, openRig, cleanUp } from './rig.ts'
+import type { Precondition } from '../../src/domain/precondition.ts'
+import type { ListFilter } from '../../src/domain/record-storage.ts'
+
+afterEach(cleanUp)
+
+const since = (kind: 'unmodified-since' | 'differs', at: number): Precondition => ({
+  kind,
+  timestamp: timestamp(at),
+})
+
+describe('get', () => {
+  it('is the record', async () => {
+    const { storage, has, proxy, user } = await openRig()
+    const lastModified = has([{ id: "{a} b,c'", payload: 'x', sortindex: 3 }], 'passwords')
+
+    const outcome = await storage.get('passwords', "{a} b,c'", noPrecondition)
+
+    expect(outcome).toEqual({
+      outcome: 'found',
+      record: { id: "{a} b,c'", lastModified, payload: 'x', sortindex: 3 },
+    })
+    expect(proxy.requests[0]!.target).toBe(`/1.5/${user.uid}/storage/passwords/%7Ba%7D%20b%2Cc%27`)
+  })
+
+  it('finds an expired record missing, whatever the precondition', async () => {
+    const { storage, sandbox, user, clock } = await openRig()
+    const at = sandbox.write(user, 'tabs', [{ id: 'a', payload: 'x', ttl: 60 }])
+    clock.nowMs += 100_000
+
+    expect(await storage.get('tabs', 'a', since('differs', at))).toEqual({ outcome: 'missing' })
+    expect(await storage.get('tabs', 'a', since('unmodified-since', at - 10))).toEqual({ outcome: 'missing' })
+  })
+
+  it('finds a record of another spelling missing', async () => {
+    const { storage, has } = await openRig({ mode: 'mysql' })
+    has([{ id: 'AbC', payload: 'x' }])
+
+    expect(await storage.get('tabs', 'abc', noPrecondition)).toEqual({ outcome: 'missing' })
+    expect(await storage.get('tabs', 'AbC', noPrecondition)).toMatchObject({ outcome: 'found' })
+  })
+
+  it.each([
+    ['another record', '{"id":"z","modified":1.00,"payload":""}'],
+    ['no JSON', '<html>'],
+    ['no record', '[]'],
+    ['a record without a time', '{"id":"a","payload":""}'],
+  ])('takes %s for nonsense', async (_, body) => {
+    const { storage, has, proxy } = await openRig()
+    has([{ id: 'a' }])
+    proxy.plan(() => ({ kind: 'rewrite', body }))
+
+    expect(await failureOf(storage.get('tabs', 'a', noPrecondition))).toMatchObject({
+      failure: 'bad-response',
+    })
+  })
+
+  it('names the record id when the storage refuses it', async () => {
+    const { storage, proxy } = await openRig()
+    proxy.plan(() => ({ kind: 'status', status: 400, body: '0' }))
+
+    expect(await failureOf(storage.get('tabs', 'a', noPrecondition))).toMatchObject({
+      status: 400,
+      extras: { problems: [{ location: 'path', name: 'record_id' }] },
+    })
+  })
+})
+
+describe('collectionTimestamps, count and limits', () => {
+  it('tell of all collections', async () => {
+    const { storage, has } = await openRig()
+    const tabs = has(numbered(3))
+    const history = has(numbered(2), 'history')
+    const collections = new Map([
+      ['tabs', tabs],
+      ['history', history],
+    ])
+
+    const outcome = await storage.collectionTimestamps()
+
+    expect(outcome).toEqual({ timestamp: history, collections })
+    expect(await storage.count('tabs', {})).toEqual({ count: 3, timestamp: tabs })
+    expect(await storage.count('unknown', {})).toEqual({ count: 0, timestamp: zeroTimestamp })
+    expect(await storage.count('constructor', {})).toMatchObject({ count: 0 })
+  })
+
+  it('count what a list with the same filters holds, by ids alone', async () => {
+    const { storage, has, proxy } = await openRig()
+    const times = ['a', 'b', 'c', 'd,e'].map((id) => has([{ id, payload: id }]))
+    const count = async (filter: ListFilter) => (await storage.count('tabs', filter)).count
+
+    expect(await storage.count('tabs', { newer: times[0]! })).toEqual({ count: 3, timestamp: times[3]! })
+    expect(await count({ older: times[2]! })).toBe(2)
+    expect(await count({ excludedIds: new Set(['a', 'x']) })).toBe(3)
+    expect(await count({ ids: ['a', 'b', 'x', 'd,e'], newer: times[0]! })).toBe(2)
+    expect(await count({ ids: ['d,e'], older: times[3]! })).toBe(0)
+    expect(await count({ ids: ['a', 'b'], excludedIds: new Set(['a', 'b']) })).toBe(0)
+    expect(await storage.count('unknown', { newer: times[0]! })).toEqual({
+      count: 0,
+      timestamp: zeroTimestamp,
+    })
+    expect(proxy.requests.some(({ query }) => query.has('full'))).toBe(false)
+  })
+
+  it('count over pages and many ids as one whole, again when the collection changes', async () => {
+    const { storage, has, sandbox, proxy } = await openRig()
+    has(numbered(30))
+    sandbox.switches.listCap = 10
+    let changed = zeroTimestamp
+    proxy.plan(({ index }) => {
+      if (index === 1) changed = has([{ id: 'id30' }])
+      return null
+    })
+    const ids = numbered(250).map(({ id }) => id)
+
+    expect(await storage.count('tabs', { newer: timestamp(10) })).toEqual({ count: 31, timestamp: changed })
+    expect(await storage.count('tabs', { ids })).toEqual({ count: 31, timestamp: changed })
+  })
+
+  it('leave out names that can not be asked for', async () => {
+    const { storage, proxy } = await openRig()
+    proxy.plan(() => ({ kind: 'rewrite', body: '{"tabs":1.5,"Upper":2.00,"a/b":3,"..":4}' }))
+
+    const outcome = await storage.collectionTimestamps()
+
+    expect(outcome).toMatchObject({ collections: new Map([['tabs', timestamp(1500)]]) })
+  })
+
+  it.each(['[]', '{"tabs":"1.00"}', '{"tabs":-1}', '0', 'text'])('take %s for nonsense', async (body) => {
+    const { storage, proxy } = await openRig()
+    proxy.plan(() => ({ kind: 'rewrite', body }))
+
+    expect(await failureOf(storage.collectionTimestamps())).toMatchObject({
+      failure: 'bad-response',
+    })
+    expect(await failureOf(storage.count('tabs', {}))).toMatchObject({ failure: 'bad-response' })
+  })
+
+  it('remember what a node accepts for ten minutes', async () => {
+    const { storage, proxy, clock } = await openRig({ limits: { max_post_records: 7 } })
+
+    const limits = await storage.limits()
+    clock.nowMs += 599_000
+    expect(await storage.limits()).toEqual(limits)
+    expect(proxy.requests).toHaveLength(1)
+    clock.nowMs += 1001
+    await storage.limits()
+
+    expect(proxy.requests).toHaveLength(2)
+    expect(limits).toEqual({
+      maxRequestBytes: 2_625_536,
+      maxPostBytes: 2_621_440,
+      maxPostRecords: 7,
+      maxRecordPayloadBytes: 2_621_440,
+      batch: { maxTotalBytes: 262_144_000, maxTotalRecords: 10_000 },
+    })
+  })
+
+  it('assume the limits of old servers where none are told', async () => {
+    const { storage, proxy } = await openRig()
+    proxy.plan(() => ({ kind: 'status', status: 404, body: '0' }))
+
+    expect(await storage.limits()).toEqual({
+      maxRequestBytes: 266_240,
+      maxPostBytes: 266_240,
+      maxPostRecords: 100,
+      maxRecordPayloadBytes: 262_144,
+      batch: null,
+    })
+  })
+})
+
+describe('snapshot', () => {
+  it('is the named records, with any ids, and the timestamp of the collection', async () => {
+    const { storage, has } = await openRig()
+    has([
+      { id: 'a', payload: '1' },
+      { id: 'b,c', payload: '2' },
+      { id: '{d}', payload: '3' },
+      { id: 'e', payload: '4' },
+    ])
+    const at = has([{ id: 'e', payload: '5' }])
+
+    const snapshot = await storage.snapshot('tabs', ['a', 'b,c', '{d}', 'unknown', 'un,known'])
+
+    expect(snapshot.timestamp).toBe(at)
+    expect([...snapshot.records].map(([id, { payload }]) => [id, payload]).toSorted()).toEqual([
+      ['a', '1'],
+      ['b,c', '2'],
+      ['{d}', '3'],
+    ])
+  })
+
+  it('never sends an empty list of ids', async () => {
+    const { storage, has, proxy } = await openRig()
+    const at = has([{ id: 'b,c', payload: '2' }])
+
+    expect(await storage.snapshot('tabs', [])).toEqual({ timestamp: at, records: new Map() })
+    expect((await storage.snapshot('tabs', ['b,c'])).records.size).toBe(1)
+
+    expect(proxy.requests.every(({ query }) => query.get('ids') !== '')).toBe(true)
+    expect(proxy.requests.map(({ query }) => query.get('limit'))).toEqual(['1', '1', null])
+  })
+
+  it('takes in all that the storage makes pages of', async () => {
+    const { storage, has, sandbox } = await openRig()
+    has(numbered(150))
+    sandbox.switches.listCap = 40
+
+    const { records } = await storage.snapshot(
+      'tabs',
+      numbered(150).map(({ id }) => id),
+    )
+
+    expect(records.size).toBe(150)
+  })
+
+  it('leaves out records of another spelling', async () => {
+    const { storage, has } = await openRig({ mode: 'mysql' })
+    has([{ id: 'AbC', payload: 'x' }])
+
+    expect((await storage.snapshot('tabs', ['abc'])).records.size).toBe(0)
+  })
+
+  it('begins again when the collection changes meanwhile', async () => {
+    const { storage, has, proxy, sandbox, user } = await openRig()
+    has(numbered(101))
+    let changes = 0
+    proxy.plan(({ query }) => {
+      // Between the two portions.
+      if (query.get('ids') === 'id100' && changes++ === 0)
+        sandbox.write(user, 'tabs', [{ id: 'id0', payload: 'new' }])
+      return null
+    })
+
+    const { records, timestamp: at } = await storage.snapshot(
+      'tabs',
+      numbered(101).map(({ id }) => id),
+    )
+
+    expect(records.get('id0')?.payload).toBe('new')
+    expect(records.get('id0')?.lastModified).toBe(at)
+  })
+})
