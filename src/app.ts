@@ -31,7 +31,7 @@ export function createApp(services: Services) {
   /** The one door out: turns every reply into a message, and reports that it was sent. */
   function send(reply: Reply, call: Call): Response {
     call.route ??= routeOf(call, settings)
-    services.observe(call, reply, services.monotonicNow() - call.monotonicStartMs)
+    services.observers.request(call, reply, services.monotonicNow() - call.monotonicStartMs)
     call.body?.release()
     const { body } = reply
     const stream = isLarge(body)
@@ -49,7 +49,7 @@ export function createApp(services: Services) {
   function endStream({ bytes, failure }: StreamEnd, reply: Reply, call: Call): void {
     call.memory.release()
     reply.ended?.()
-    if (failure !== null) services.observeBrokenList(call, bytes, failure)
+    if (failure !== null) services.observers.listBroken(call, bytes, failure)
   }
 
   // Handlers are compiled at their first request: all of them at once would double the time that a start takes.
@@ -79,7 +79,7 @@ export function createApp(services: Services) {
       if (code === 'VALIDATION') return send(refuseInvalid(call, services), call)
       throw error
     } catch (thrown) {
-      services.reportError(thrown)
+      services.observers.error(thrown)
       return send(errorReply(thrown, settings), call)
     }
   })

@@ -6,7 +6,7 @@ import { fitsAnyStorage } from './plan.ts'
 import { AnswerBudget, isWrite, readTasks } from './reads.ts'
 import { WrittenCollection } from './written-collection.ts'
 import type { CollectionState } from './collection-state.ts'
-import type { Operation, OperationOutcome } from '../domain/operation.ts'
+import type { OperationOutcome, Step } from '../domain/operation.ts'
 import type {
   BulkStorage,
   CollectionTimestamps,
@@ -18,12 +18,6 @@ import type { Locks } from './locks.ts'
 import type { PaceOptions, TransactionEvent } from './pace.ts'
 import type { NumberedOperation } from './simulate.ts'
 import type { TransactionContext } from './written-collection.ts'
-
-/** One operation of a transaction, and whose storage it is for. */
-export interface Step {
-  storage: BulkStorage
-  operation: Operation
-}
 
 export interface TransactionOptions extends PaceOptions {
   /** Shared by all transactions of the process. */

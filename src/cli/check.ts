@@ -1,7 +1,6 @@
 import { createIdentity } from '../domain/credentials.ts'
 import { ServiceError, UpstreamError } from '../domain/errors.ts'
-import { servicePaths } from '../service/pages.ts'
-import { connect } from '../service/services.ts'
+import { connect, servicePaths } from '../service/services.ts'
 import { maskedSettings, maskedValue } from '../settings/settings-text.ts'
 import { describeAddressError, originOf, publicAddress, requireFree } from './listening.ts'
 import { loadSettings } from './load-settings.ts'

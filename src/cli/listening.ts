@@ -1,7 +1,7 @@
 import { isIP } from 'node:net'
 
 import { expositionType, renderFamilies } from '../observability/metric-families.ts'
-import { servicePaths } from '../service/pages.ts'
+import { servicePaths } from '../service/services.ts'
 
 import type { MetricFamily } from '../observability/metric-families.ts'
 import type { Settings } from '../settings/settings.ts'

@@ -2,6 +2,7 @@ import type { ServiceError } from './errors.ts'
 import type { GetOutcome, Precondition, UnmetRead } from './precondition.ts'
 import type { RecordInput, SyncRecord } from './record.ts'
 import type {
+  BulkStorage,
   CollectionTimestamps,
   ListFilter,
   ListOptions,
@@ -20,6 +21,12 @@ export type Operation =
   | { kind: 'delete'; collection: string; id: string; precondition: Precondition }
   /** When each collection changed last. A precondition is judged when the outcome is answered. */
   | { kind: 'timestamps' }
+
+/** One operation of a transaction, and whose storage it is for. */
+export interface Step {
+  storage: BulkStorage
+  operation: Operation
+}
 
 type CountOutcome = ({ outcome: 'counted' } & RecordCount) | UnmetRead
 

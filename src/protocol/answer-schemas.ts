@@ -4,8 +4,8 @@ import type { TProperties } from '@sinclair/typebox'
 import { errno } from '../domain/errors.ts'
 import { Payload, SortIndex } from './schemas.ts'
 
-const text = (example: string, description?: string) => Type.String({ description, examples: [example] })
-const integer = (example: number, description?: string) => Type.Integer({ description, examples: [example] })
+const text = (example: string, description?: string) => Type.String({ description, example: example })
+const integer = (example: number, description?: string) => Type.Integer({ description, example: example })
 const named = <P extends TProperties>(title: string, properties: P, description?: string) =>
   Type.Object(properties, { title, description })
 
@@ -19,7 +19,11 @@ const ExposedRecord = named('Record', {
   sortindex: Type.Optional(SortIndex),
 })
 const Metadata = named('Metadata', { id: text('bookmarks'), last_modified: Timestamp })
-const Tombstone = Type.Object({ id: RecordId, last_modified: Timestamp, deleted: Type.Literal(true) })
+const Tombstone = Type.Object({
+  id: RecordId,
+  last_modified: Timestamp,
+  deleted: Type.Boolean({ enum: [true] }),
+})
 
 export const TombstoneAnswer = named('TombstoneAnswer', { data: Tombstone })
 export const RecordAnswer = named('RecordAnswer', { data: ExposedRecord })
@@ -40,10 +44,10 @@ export const BatchAnswer = named('BatchAnswer', { responses: Type.Array(SubRespo
 
 const errorMembers = {
   code: Type.Integer({ description: 'The HTTP status' }),
-  errno: Type.Union(
-    Object.values(errno).map((number) => Type.Literal(number)),
-    { description: 'What happened, as a number that does not change' },
-  ),
+  errno: Type.Integer({
+    enum: Object.values(errno),
+    description: 'What happened, as a number that does not change',
+  }),
   error: Type.String({ description: 'The name of the status' }),
   message: Type.String({ description: 'What happened, for people' }),
 }
@@ -54,10 +58,10 @@ export const ErrorAnswer = named('Error', {
 })
 
 const ProblemItem = named('Problem', {
-  location: Type.Union(
-    ['body', 'header', 'path', 'querystring'].map((location) => Type.Literal(location)),
-    { description: 'The part of the request that it is in' },
-  ),
+  location: Type.String({
+    enum: ['body', 'header', 'path', 'querystring'],
+    description: 'The part of the request that it is in',
+  }),
   name: text('data.payload', 'The member, parameter or header'),
   description: text('must be string'),
 })

@@ -29,31 +29,22 @@ export function compileBodyCheck<S extends TSchema>(schema: S): (value: unknown)
   }
 }
 
-/** The parts of a request that are validated before it is carried out; headers by their lower-case names. */
-export interface RequestParts {
-  params: object
-  query: object
-  headers: object
-}
+const locations = { params: 'path', query: 'querystring', headers: 'header' } as const
 
 /**
  * Compiles the schemas of a request into one check over path, query and headers. The check returns all problems,
  * described by the schemas' own words.
  */
-export function compileRequestCheck(
-  schemas: Record<keyof RequestParts, TObject>,
-): (parts: RequestParts) => Problem[] {
+export function compileRequestCheck(schemas: Record<keyof typeof locations, TObject>) {
   return compileCheck(Type.Object(schemas), ({ path, schema }) => {
     const [, part, ...rest] = path.split('/')
     return {
-      location: locations[part as keyof RequestParts],
+      location: locations[part as keyof typeof locations],
       name: parameterName(rest.join('/').replaceAll('~1', '/')),
       description: (schema.description as string | undefined) ?? invalidFormat,
     }
   })
 }
-
-const locations = { params: 'path', query: 'querystring', headers: 'header' } as const
 
 function compileCheck(schema: TSchema, toProblem: (error: ValueError) => Problem) {
   const compiled = TypeCompiler.Compile(schema)
@@ -95,9 +86,7 @@ function describe(error: ValueError): string {
     case ValueErrorType.ObjectMaxProperties:
       return `must not be more than ${error.schema.maxProperties}`
     case ValueErrorType.StringPattern:
-      return invalidFormat
-    case ValueErrorType.Union:
-      return `must be one of ${(error.schema.anyOf as TSchema[]).map((option) => option.const).join(', ')}`
+      return error.schema.enum ? `must be one of ${error.schema.enum.join(', ')}` : invalidFormat
     default:
       return error.message
         .replace(/^Expected /, 'must be ')

@@ -7,15 +7,18 @@ import { answered, usually } from './answers.ts'
 import { jsonReply } from './reply.ts'
 import type { Reply } from './reply.ts'
 import { declare } from './resource.ts'
+import type { Input, RequestHeaders } from './resource.ts'
 import { BucketPath, CollectionPath, ReadHeaders } from './schemas.ts'
-import type { ConditionHeaders } from './schemas.ts'
 import { collectionConditionReply, readPrecondition, versionHeaders } from './versions.ts'
 
 const ofTimestamps = {
   method: 'GET',
   tag: 'Collections',
   headers: ReadHeaders,
-  operation: readTimestamps,
+  operation({ headers }: Input, problems: Problem[]): { kind: 'timestamps' } {
+    readPrecondition(headers, problems)
+    return { kind: 'timestamps' }
+  },
   refusals: [304],
 } as const
 
@@ -28,8 +31,7 @@ export const getBucket = declare({
   summary: 'See when a bucket last changed',
   description: 'A bucket is all that one user has encrypted with one key.',
   answers: { 200: answered('The bucket', MetadataAnswer, usually.versioned) },
-  answer: ({ timestamp }, input) =>
-    collectionConditionReply(input, timestamp) ?? metadataReply(input.params.bucket_id, timestamp),
+  answer: ({ timestamp }, { params, headers }) => metadataReply(params.bucket_id, timestamp, headers),
 })
 
 export const listCollections = declare({
@@ -41,10 +43,10 @@ export const listCollections = declare({
   summary: 'List the collections of a bucket',
   description: 'With when each of them last changed: the cheapest way to see whether anything has.',
   answers: { 200: answered('The collections', CollectionsAnswer, [...usually.versioned, 'Total-Records?']) },
-  answer({ timestamp, collections }, input) {
+  answer({ timestamp, collections }, { headers: conditions }) {
     const data = Array.from(collections, ([id, last_modified]) => ({ id, last_modified }))
     const headers = { ...versionHeaders(timestamp), 'Total-Records': String(data.length) }
-    return collectionConditionReply(input, timestamp) ?? jsonReply({ data }, headers)
+    return collectionConditionReply(conditions, timestamp) ?? jsonReply({ data }, headers)
   },
 })
 
@@ -57,21 +59,13 @@ export const getCollection = declare({
   summary: 'See when a collection last changed',
   description: 'One that was never used is there too, with the timestamp 0.',
   answers: { 200: answered('The collection', MetadataAnswer, usually.versioned) },
-  answer({ collections }, input) {
-    const collection = input.params.collection_id.toLowerCase()
-    const timestamp = collections.get(collection) ?? zeroTimestamp
-    return collectionConditionReply(input, timestamp) ?? metadataReply(collection, timestamp)
+  answer({ collections }, { params, headers }) {
+    const collection = params.collection_id.toLowerCase()
+    return metadataReply(collection, collections.get(collection) ?? zeroTimestamp, headers)
   },
 })
 
-function readTimestamps(
-  { headers }: { headers: ConditionHeaders },
-  problems: Problem[],
-): { kind: 'timestamps' } {
-  readPrecondition(headers, problems)
-  return { kind: 'timestamps' }
-}
-
-function metadataReply(id: string, timestamp: Timestamp): Reply {
-  return jsonReply({ data: { id, last_modified: timestamp } }, versionHeaders(timestamp))
+function metadataReply(id: string, timestamp: Timestamp, conditions: RequestHeaders): Reply {
+  const metadata = { data: { id, last_modified: timestamp } }
+  return collectionConditionReply(conditions, timestamp) ?? jsonReply(metadata, versionHeaders(timestamp))
 }

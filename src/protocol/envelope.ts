@@ -10,7 +10,7 @@ interface ReplyContext {
   requestId: string
   /** Wall clock, ms since 1970. */
   startedAtMs: number
-  notices: Notices | null
+  notices: readonly Notices[]
   /** Whether several users share the URL, so that caches must not store the answer. */
   isLegacyBucket: boolean
 }
@@ -38,16 +38,22 @@ export function toResponse(
 ): Response {
   const { origin, requestId, notices, isLegacyBucket } = context
   const body = stream ?? sendable(whole)
-  const response = new Response(body, { status, headers: body === null ? usualHeaders : usualJsonHeaders })
+  const response = new Response(body, {
+    status,
+    headers: body === null ? usualHeaders : usualJsonHeaders,
+  })
   const { headers } = response
   if (origin !== null) setAll(headers, corsHeaders(origin, settings))
   if (isLegacyBucket) headers.set('Cache-Control', 'no-cache, no-store')
   const alert = alertText(status, context, settings)
   if (alert !== null) headers.set('Alert', alert)
   if (status < 400) {
-    const backoff = Math.max(settings.backoff ?? 0, notices?.backoffSeconds ?? 0, ownBackoffSeconds)
+    let backoff = Math.max(settings.backoff ?? 0, ownBackoffSeconds)
+    for (const { backoffSeconds, quotaRemaining } of notices) {
+      backoff = Math.max(backoff, backoffSeconds ?? 0)
+      if (quotaRemaining !== null) headers.set('Quota-Remaining', quotaRemaining)
+    }
     if (backoff > 0) headers.set('Backoff', String(Math.ceil(backoff)))
-    if (notices && notices.quotaRemaining !== null) headers.set('Quota-Remaining', notices.quotaRemaining)
   }
   setAll(headers, own)
   headers.set('X-Request-Id', requestId)
@@ -100,7 +106,7 @@ interface Alert {
 
 /** The most serious alert: the end of this service or of the storage comes before advice. Null: there is none. */
 function alertText(status: number, context: ReplyContext, settings: Settings): string | null {
-  const upstream = context.notices?.alert
+  const upstream = context.notices.find((notices) => notices.alert !== null)?.alert
   const { eos, eosMessage: message, eosUrl: url, projectDocs } = settings
   const alerts: Alert[] = []
   if (eos) alerts.push({ code: eos.atMs <= context.startedAtMs ? 'hard-eol' : 'soft-eol', message, url })
@@ -118,27 +124,19 @@ const legacyAdvice = 'Use the client state as the bucket id, not X-Client-State'
 function readAlert(text: string): Alert {
   try {
     const { code, message, url } = JSON.parse(text) as Record<string, unknown>
-    if (code === 'soft-eol' || code === 'hard-eol') {
+    const asText = (value: unknown) => (typeof value === 'string' ? value : null)
+    if (code === 'soft-eol' || code === 'hard-eol')
       return { code, message: asText(message), url: asText(url) }
-    }
   } catch {
     // Older storages send plain text instead of JSON.
   }
   return { code: 'soft-eol', message: text }
 }
 
-function asText(value: unknown): string | null {
-  return typeof value === 'string' ? value : null
-}
-
 function toAlertText({ code, message, url }: Alert): string {
-  const members = {
-    code,
-    ...(message && { message: message.slice(0, 400) }),
-    ...(url && { url: url.slice(0, 400) }),
-  }
+  const cut = (text: string | null | undefined) => text?.slice(0, 400) || undefined
   // Headers are ASCII, so other characters become escapes that JSON readers undo.
-  return JSON.stringify(members).replace(
+  return JSON.stringify({ code, message: cut(message), url: cut(url) }).replace(
     /[^\x20-\x7e]/g,
     (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`,
   )

@@ -13,39 +13,28 @@ export function errorReply(
   settings: Pick<Settings, 'retryAfterSeconds' | 'errorInfoLink'>,
 ): Reply {
   const error = asServiceError(thrown)
-  const { problems, details, headers, retryAfterSeconds } = error.extras
-  const body = {
-    code: error.status,
-    errno: error.errno,
-    error: STATUS_CODES[error.status],
-    message: error.message,
-    ...(error.status === 500 && settings.errorInfoLink && { info: settings.errorInfoLink }),
-    ...((problems ?? details) && { details: problems ?? details }),
-  }
-  const reply: Reply = {
-    status: error.status,
-    headers: { ...headers },
-    body: JSON.stringify(body),
-    errno: error.errno,
-  }
+  const { status, message, extras } = error
+  const details = extras.problems ?? extras.details
+  const info = status === 500 && settings.errorInfoLink ? settings.errorInfoLink : undefined
+  const headers = { ...extras.headers }
   // Every 401 names the schemes, whether we, the token server or the storage refused; see RFC 9110, 15.5.2.
-  if (error.status === 401) reply.headers['WWW-Authenticate'] = 'BrowserID, Bearer'
-  if (error.status >= 500 || error.status === 429) {
-    reply.headers['Retry-After'] = String(Math.max(settings.retryAfterSeconds, retryAfterSeconds ?? 0, 1))
+  if (status === 401) headers['WWW-Authenticate'] = 'BrowserID, Bearer'
+  if (status >= 500 || status === 429) {
+    headers['Retry-After'] = String(Math.max(settings.retryAfterSeconds, extras.retryAfterSeconds ?? 0, 1))
   }
-  return reply
+  const body = { code: status, errno: error.errno, error: STATUS_CODES[status], message, info, details }
+  return { status, headers, body: JSON.stringify(body), errno: error.errno }
 }
 
-/**
- * What a thrown value is answered as: a `ServiceError` as itself, an upstream failure as 503, anything else as 500
- * without details.
- */
+/** A `ServiceError` as itself, an upstream failure as 503, anything else as 500 without details. */
 function asServiceError(thrown: unknown): ServiceError {
   if (thrown instanceof ServiceError) return thrown
   if (thrown instanceof UpstreamError) {
-    const extras =
-      thrown.retryAfterSeconds === null ? {} : { retryAfterSeconds: Math.ceil(thrown.retryAfterSeconds) }
-    return new ServiceError(503, errno.backend, explanations[thrown.failure], { ...extras, cause: thrown })
+    const retryAfterSeconds = Math.ceil(thrown.retryAfterSeconds ?? 0)
+    return new ServiceError(503, errno.backend, explanations[thrown.failure], {
+      retryAfterSeconds,
+      cause: thrown,
+    })
   }
   const message = 'Internal error: the request was not handled'
   return new ServiceError(500, errno.undefined, message, { cause: thrown })

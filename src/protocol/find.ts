@@ -13,7 +13,7 @@ import type { BucketResource, Input, Resource } from './resource.ts'
 import { ListQuery } from './schemas.ts'
 import { serviceResources } from './service-resources.ts'
 
-export const bucketResources: BucketResource[] = [
+export const resources: Resource[] = [
   getBucket,
   listCollections,
   getCollection,
@@ -22,9 +22,8 @@ export const bucketResources: BucketResource[] = [
   getRecord,
   putRecord,
   deleteRecord,
+  ...serviceResources,
 ]
-
-export const resources: Resource[] = [...bucketResources, ...serviceResources]
 
 export function isBucketResource(resource: Resource): resource is BucketResource {
   return 'operation' in resource
@@ -39,6 +38,12 @@ interface Match {
 /** What every path begins with: "/v1" for the version "1.5". */
 export function versionPrefix({ httpApiVersion }: Pick<Settings, 'httpApiVersion'>): string {
   return `/v${httpApiVersion.split('.')[0]!}`
+}
+
+/** The part of a path below the version prefix; null for the path of another version, or of none. */
+export function belowVersion(path: string, settings: Pick<Settings, 'httpApiVersion'>): string | null {
+  const prefix = versionPrefix(settings)
+  return path === prefix || path.startsWith(`${prefix}/`) ? path.slice(prefix.length) || '/' : null
 }
 
 // The framework routes with the same library, so that both agree on every path.
@@ -123,13 +128,8 @@ function decodeQuery(text: string): string | null {
 
 // --- Methods ---
 
-/** Whether the operator lets clients use this method; for a write, on the collection in its path. */
-export function isEnabled(resource: Resource, params: object, settings: Settings): boolean {
-  return closedBy(resource, params, settings) === null
-}
-
-/** What keeps clients from this method, as the operator would look for it; null when nothing does. */
-function closedBy({ method }: Resource, params: object, settings: Settings): string | null {
+/** What keeps clients from this method, on the collection in the path, as the operator would look for it; null when nothing does. */
+export function closedBy({ method }: Resource, params: object, settings: Settings): string | null {
   if (method !== 'PUT' && method !== 'DELETE') return null
   if (settings.readonly) return 'readonly is on'
   const collection = canonicalCollection((params as { collection_id?: string }).collection_id ?? '')
@@ -146,7 +146,7 @@ export function methodNotAllowed(
 ): ServiceError {
   const methods = new Set<string>()
   for (const resource of all) {
-    if (!isEnabled(resource, params, settings)) continue
+    if (closedBy(resource, params, settings) !== null) continue
     methods.add(resource.method)
     if (resource.method === 'GET') methods.add('HEAD')
   }

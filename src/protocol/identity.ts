@@ -2,13 +2,7 @@ import { createIdentity } from '../domain/credentials.ts'
 import type { Identity } from '../domain/credentials.ts'
 import { errno, ServiceError } from '../domain/errors.ts'
 import { RecentMap } from '../domain/recent-map.ts'
-
-/** The headers of a request or a sub-request that identify the user, by their lower-case names. */
-export interface IdentityHeaders {
-  authorization?: string
-  'x-keyid'?: string
-  'x-client-state'?: string
-}
+import type { RequestHeaders } from './resource.ts'
 
 /** The identity, and whether the client is an old one whose bucket does not name the client state. */
 interface ReadIdentity {
@@ -29,50 +23,51 @@ const longestRemembered = 4096
  * state; for any other the headers name it. Throws `ServiceError` 401 when the credentials are missing, unusable, or
  * contradict each other.
  */
-export function readIdentity(headers: IdentityHeaders, bucket: string): ReadIdentity {
+export function readIdentity(headers: RequestHeaders, bucket: string): ReadIdentity {
   const raw = `${bucket}\n${headers['x-keyid'] ?? ''}\n${headers['x-client-state'] ?? ''}\n${headers.authorization ?? ''}`
   const known = recent.get(raw)
   if (known) return known
-  const read = readAnew(headers, bucket)
+  const read = { identity: identityOf(headers, bucket), isLegacyBucket: bucket.length !== 32 }
   if (raw.length <= longestRemembered) recent.set(raw, read)
   return read
-}
-
-function readAnew(headers: IdentityHeaders, bucket: string): ReadIdentity {
-  const authorization = readAuthorization(headers)
-  const keyId = readHeader(headers, 'x-keyid')
-  if (bucket.length === 32) {
-    if (!clientStateForm.test(bucket)) throw unauthenticated('The bucket id is not a client state')
-    return { identity: identityOf(authorization, bucket, keyId), isLegacyBucket: false }
-  }
-  const stated = readHeader(headers, 'x-client-state') ?? (keyId && clientStateOf(keyId))
-  if (!stated) {
-    throw unauthenticated(
-      'The bucket id is not a client state, and neither X-Client-State nor X-KeyID tells it',
-    )
-  }
-  return { identity: identityOf(authorization, stated, keyId), isLegacyBucket: true }
 }
 
 /**
  * Reads the identity where no bucket is named: with the client state that the headers name, or an empty one. Null when
  * there are no usable credentials.
  */
-export function readAnonymousIdentity(headers: IdentityHeaders): Identity | null {
+export function readAnonymousIdentity(headers: RequestHeaders): Identity | null {
   try {
-    const authorization = readAuthorization(headers)
-    const keyId = readHeader(headers, 'x-keyid')
-    const stated = (keyId && clientStateOf(keyId)) ?? readHeader(headers, 'x-client-state') ?? ''
-    return identityOf(authorization, stated, keyId)
+    return identityOf(headers, null)
   } catch {
     return null
   }
 }
 
-type Authorization = Pick<Identity, 'scheme' | 'assertion'>
+function identityOf(headers: RequestHeaders, bucket: string | null): Identity {
+  const { scheme, assertion } = readAuthorization(headers)
+  const keyId = readHeader(headers, 'x-keyid')
+  const named = keyId && clientStateOf(keyId)
+  const isClientState = bucket?.length === 32
+  if (isClientState && !clientStateForm.test(bucket))
+    throw unauthenticated('The bucket id is not a client state')
+  const stated = isClientState ? bucket : readHeader(headers, 'x-client-state')
+  const clientState = bucket === null ? (named ?? stated ?? '') : (stated ?? named)
+  if (clientState === null) {
+    throw unauthenticated(
+      'The bucket id is not a client state, and neither X-Client-State nor X-KeyID tells it',
+    )
+  }
+  if (scheme === 'BrowserID') return createIdentity({ scheme, assertion, clientState })
+  if (keyId === null) throw unauthenticated('X-KeyID in header: is missing, and an access token needs it')
+  if (named !== clientState.toLowerCase()) {
+    throw unauthenticated('X-KeyID in header: names another client state than the bucket id')
+  }
+  return createIdentity({ scheme, assertion, clientState: named, keyId })
+}
 
 /** Reads the credentials alone. Throws `ServiceError` 401 when they are missing or have no usable form. */
-export function readAuthorization({ authorization }: IdentityHeaders): Authorization {
+export function readAuthorization({ authorization }: RequestHeaders): Pick<Identity, 'scheme' | 'assertion'> {
   const value = authorization?.trim() ?? ''
   if (value === '') throw unauthenticated('Authorization in header: is missing')
   const match = authorizationForm.exec(value)
@@ -96,26 +91,12 @@ const headerForms = {
   },
 }
 
-function readHeader(headers: IdentityHeaders, name: keyof typeof headerForms): string | null {
+function readHeader(headers: RequestHeaders, name: keyof typeof headerForms): string | null {
   const value = headers[name]
   if (value === undefined || value === '') return null
   const { form, refusal } = headerForms[name]
   if (!form.test(value)) throw unauthenticated(refusal)
   return value
-}
-
-function identityOf(
-  { scheme, assertion }: Authorization,
-  clientState: string,
-  keyId: string | null,
-): Identity {
-  if (scheme === 'BrowserID') return createIdentity({ scheme, assertion, clientState })
-  if (keyId === null) throw unauthenticated('X-KeyID in header: is missing, and an access token needs it')
-  const named = clientStateOf(keyId)
-  if (named !== clientState.toLowerCase()) {
-    throw unauthenticated('X-KeyID in header: names another client state than the bucket id')
-  }
-  return createIdentity({ scheme, assertion, clientState: named, keyId })
 }
 
 /** The client state inside a key id, in hex. */

@@ -22,25 +22,23 @@ const largestLimit = 1_000_000_000
  * Reads the query of a list that its schema accepts; what is wrong nevertheless is added to `problems`. `ids` is empty when
  * ids were asked for and none named: that is an empty list, never the whole one.
  */
-export function readListOptions(query: ListQuery, problems: Problem[]): ListOptions {
-  const options: ListOptions = { sort: sortOrders[query._sort ?? ''] ?? 'newest' }
-  const newer = readEither(query, '_since', 'gt_last_modified', floored, problems)
-  const older = readEither(query, '_before', 'lt_last_modified', raised, problems)
+export function readListOptions(query: ListQuery, problems: Problem[] = []): ListOptions {
   const limit = given(query._limit)
   const token = given(query._token)
-  const ids = intersection(readIds(query, 'in_ids', problems), readIds(query, 'in_id', problems))
+  const position = token === undefined ? undefined : readPageToken(token)
+  if (position === null) problems.push(queryProblem('_token'))
+  const ids = readIds(query, 'in_ids', problems)
+  const alias = readIds(query, 'in_id', problems)
   const excluded = readIds(query, 'exclude_id', problems)
-  if (newer !== undefined) options.newer = newer
-  if (older !== undefined) options.older = older
-  if (limit !== undefined) options.limit = Math.min(Number(limit), largestLimit)
-  if (token !== undefined) {
-    const position = readPageToken(token)
-    if (position === null) problems.push(queryProblem('_token'))
-    else options.position = position
+  return {
+    sort: sortOrders[query._sort ?? ''] ?? 'newest',
+    newer: readEither(query, '_since', 'gt_last_modified', floored, problems),
+    older: readEither(query, '_before', 'lt_last_modified', raised, problems),
+    limit: limit === undefined ? undefined : Math.min(Number(limit), largestLimit),
+    position: position ?? undefined,
+    ids: ids && alias ? [...new Set(ids).intersection(new Set(alias))] : (ids ?? alias),
+    excludedIds: excluded?.length ? new Set(excluded) : undefined,
   }
-  if (ids !== undefined) options.ids = ids
-  if (excluded !== undefined && excluded.length > 0) options.excludedIds = new Set(excluded)
-  return options
 }
 
 /** The value of a parameter. Kinto clients write null for a parameter that they do not set. */
@@ -51,15 +49,15 @@ export function given(value: string | undefined): string | undefined {
 /** Two names of one parameter; both may be given if they agree. */
 function readEither(
   query: ListQuery,
-  name: '_since' | '_before',
-  alias: 'gt_last_modified' | 'lt_last_modified',
+  name: keyof ListQuery & string,
+  alias: keyof ListQuery & string,
   toStorageStep: (moment: Timestamp) => Timestamp,
   problems: Problem[],
 ): Timestamp | undefined {
-  const read = (text: string | undefined) =>
-    given(text) === undefined ? undefined : toStorageStep(fromEntityTag(text!) ?? zeroTimestamp)
-  const value = read(query[name])
-  const other = read(query[alias])
+  const [value, other] = [name, alias].map((each) => {
+    const text = given(query[each])
+    return text === undefined ? undefined : toStorageStep(fromEntityTag(text) ?? zeroTimestamp)
+  })
   if (value !== undefined && other !== undefined && value !== other) {
     problems.push({ location: 'querystring', name, description: `must not differ from ${alias}` })
   }
@@ -68,13 +66,12 @@ function readEither(
 
 function readIds(
   query: ListQuery,
-  name: 'in_ids' | 'in_id' | 'exclude_id',
+  name: keyof ListQuery & string,
   problems: Problem[],
 ): string[] | undefined {
-  const value = query[name]
-  if (value === undefined) return undefined
   // One more than the limit, which is enough to see that there are too many.
-  const parts = value.split(',', largestList + 1)
+  const parts = query[name]?.split(',', largestList + 1)
+  if (!parts) return undefined
   const ids = parts.map((id) => id.trim()).filter((id) => id !== '')
   if (parts.length <= largestList && ids.length <= mostIds && ids.every(isRecordId)) return [...new Set(ids)]
   problems.push(queryProblem(name))
@@ -84,15 +81,8 @@ function readIds(
 // Empty items are dropped, but reading them costs time, so they count.
 const largestList = 2 * mostIds
 
-function intersection(a: string[] | undefined, b: string[] | undefined): string[] | undefined {
-  if (a === undefined || b === undefined) return a ?? b
-  const both = new Set(b)
-  return a.filter((id) => both.has(id))
-}
-
 export function queryProblem(name: keyof ListQuery & string): Problem {
-  const { description } = ListQuery.properties[name as keyof typeof ListQuery.properties]
-  return { location: 'querystring', name, description: description! }
+  return { location: 'querystring', name, description: ListQuery.properties[name].description! }
 }
 
 /** Writes where a page ended as the opaque text that comes back in `_token`. */

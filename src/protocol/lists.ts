@@ -1,8 +1,7 @@
 /** The records of a collection: listed, and counted. */
-import type { Static } from '@sinclair/typebox'
 import { errno, ServiceError } from '../domain/errors.ts'
 import { readListDocument, toListDocument } from '../domain/list.ts'
-import type { Operation, OutcomeOf } from '../domain/operation.ts'
+import type { OutcomeOf } from '../domain/operation.ts'
 import type { RecordPage } from '../domain/record-storage.ts'
 import { zeroTimestamp } from '../domain/timestamp.ts'
 import type { Timestamp } from '../domain/timestamp.ts'
@@ -14,12 +13,12 @@ import { publicOrigin } from './origin.ts'
 import { emptyReply } from './reply.ts'
 import type { Reply } from './reply.ts'
 import { declare } from './resource.ts'
-import type { Address } from './resource.ts'
+import type { Input } from './resource.ts'
 import { CollectionPath, ListQuery, ReadHeaders } from './schemas.ts'
 import {
+  collectionChanged,
   collectionConditionReply,
   notModifiedReply,
-  preconditionFailed,
   readPrecondition,
   versionHeaders,
 } from './versions.ts'
@@ -45,26 +44,21 @@ export const listRecords = declare({
   answers: {
     200: answered('The records', ListAnswer, [...usually.versioned, 'Next-Page?', 'Total-Records?']),
   },
-  operation({ params, query, headers }, problems): Extract<Operation, { kind: 'list' | 'timestamps' }> {
+  operation({ params, query, headers }, problems) {
     const options = readListOptions(query, problems)
     const precondition = readPrecondition(headers, problems)
     // An empty list of ids was given: everything but the collection's timestamp is known.
     if (options.ids?.length === 0) return { kind: 'timestamps' }
     return { kind: 'list', collection: params.collection_id.toLowerCase(), options, precondition }
   },
-  answer(outcome, { params, query, headers, address }, settings) {
-    const isWhole = given(query._limit) === undefined && given(query._token) === undefined
+  answer(outcome: OutcomeOf['list' | 'timestamps'], input, settings) {
     switch (outcome.outcome) {
-      case 'page': {
-        const page = settings.flushSafeEtag ? withFlushSafeTimestamp(outcome.page, query) : outcome.page
-        return pageReply(page, address, isWhole, settings)
-      }
+      case 'page':
+        return pageReply(outcome.page, input, settings)
       case 'found': {
-        const timestamp = outcome.collections.get(params.collection_id.toLowerCase()) ?? zeroTimestamp
+        const timestamp = outcome.collections.get(input.params.collection_id.toLowerCase()) ?? zeroTimestamp
         const empty = { timestamp, document: toListDocument([]), count: 0, next: null }
-        return (
-          collectionConditionReply({ headers }, timestamp) ?? pageReply(empty, address, isWhole, settings)
-        )
+        return collectionConditionReply(input.headers, timestamp) ?? pageReply(empty, input, settings)
       }
       default:
         return replyWithoutPage(outcome)
@@ -83,28 +77,28 @@ export const countRecords = declare({
   answers: {
     200: answered('The size, as headers', null, [...usually.versioned, 'Total-Records?', 'Total-Objects?']),
   },
-  operation(
-    { params, query, headers },
-    problems,
-  ): Extract<Operation, { kind: 'count' | 'timestamps' | 'list' }> {
+  operation({ params, query, headers }, problems) {
     const { limit, position, sort: _, ...filter } = readListOptions(query, problems)
     const precondition = readPrecondition(headers, problems)
     if (limit !== undefined || position || filter.ids?.length === 0) return { kind: 'timestamps' }
     return { kind: 'count', collection: params.collection_id.toLowerCase(), filter, precondition }
   },
-  answer(outcome, { params, query, headers }) {
+  // In a batch the records of a list are counted.
+  answer(outcome: OutcomeOf['count' | 'timestamps' | 'list'], { params, query, headers }) {
     switch (outcome.outcome) {
       case 'counted':
         return countReply(outcome.count, outcome.timestamp)
-      case 'page':
-        return countReply(outcome.page.count ?? countElements(outcome.page), outcome.page.timestamp)
+      case 'page': {
+        const { count, document, timestamp } = outcome.page
+        return countReply(count ?? readListDocument(document as Uint8Array).length, timestamp)
+      }
       case 'found': {
-        const { limit, position } = readListOptions(query, [])
+        const { limit, position } = readListOptions(query)
         const current = outcome.collections.get(params.collection_id.toLowerCase()) ?? zeroTimestamp
         const timestamp = position?.firstTimestamp ?? current
         const isPage = limit !== undefined || position !== undefined
         const counted = isPage ? emptyReply(200, versionHeaders(timestamp)) : countReply(0, timestamp)
-        return collectionConditionReply({ headers }, current) ?? counted
+        return collectionConditionReply(headers, current) ?? counted
       }
       default:
         return replyWithoutPage(outcome)
@@ -112,25 +106,22 @@ export const countRecords = declare({
   },
 })
 
-/** A page of records. `isWhole`: the client asked for the whole list. */
-function pageReply(page: RecordPage, address: Address, isWhole: boolean, settings: Settings): Reply {
-  const headers = versionHeaders(page.timestamp)
-  if (page.next) {
-    const here = publicOrigin(address.host, settings) + address.path
-    headers['Next-Page'] = nextPageUrl(here, address.query, writePageToken(page.next))
+function pageReply(page: RecordPage, { query, address }: Asked, settings: Settings): Reply {
+  const { count, document: body, next } = page
+  const headers = versionHeaders(settings.flushSafeEtag ? flushSafeTimestamp(page, query) : page.timestamp)
+  const isWhole = given(query._limit) === undefined && given(query._token) === undefined
+  if (isWhole && count !== null) headers['Total-Records'] = String(count)
+  if (next) {
+    // The address of this request with its query as it was, and the token.
+    const asked = address.query.slice(1).split('&')
+    const kept = asked.filter((part) => part !== '' && !/^_token(=|$)/.test(part))
+    const search = [...kept, `_token=${writePageToken(next)}`].join('&')
+    headers['Next-Page'] = `${publicOrigin(address.host, settings)}${address.path}?${search}`
   }
-  if (isWhole && page.count !== null) headers['Total-Records'] = String(page.count)
-  return { status: 200, headers, body: page.document }
+  return { status: 200, headers, body }
 }
 
-/** The address of this request with its query as it was, and the token. */
-function nextPageUrl(here: string, query: string, token: string): string {
-  const kept = query
-    .replace(/^\?/, '')
-    .split('&')
-    .filter((part) => part !== '' && !/^_token(=|$)/.test(part))
-  return `${here}?${[...kept, `_token=${encodeURIComponent(token)}`].join('&')}`
-}
+type Asked = Input<unknown, ListQuery>
 
 /** The size of a collection, as headers. */
 function countReply(count: number, timestamp: Timestamp): Reply {
@@ -139,22 +130,19 @@ function countReply(count: number, timestamp: Timestamp): Reply {
 }
 
 /**
- * Dates a page that shows that nothing was written since a moment by that moment. A deletion moves the collection's timestamp
+ * The timestamp of a page; of one that shows that nothing was written since a moment it is that moment. A deletion moves the collection's timestamp
  * and leaves nothing to list, and kinto.js takes "nothing new, and yet a newer ETag" for a server that lost its data and refuses
  * to sync from then on. Not for a page with filters, whose emptiness says nothing about the collection, and never later than the
  * collection's own timestamp.
  */
-function withFlushSafeTimestamp(page: RecordPage, query: Static<typeof ListQuery>): RecordPage {
-  const { newer, older, ids, excludedIds, position } = readListOptions(query, [])
-  if (newer === undefined || older !== undefined || ids || excludedIds || position) return page
-  const isEmpty = page.count === 0 && page.next === null
-  return isEmpty && newer < page.timestamp ? { ...page, timestamp: newer } : page
+function flushSafeTimestamp({ count, next, timestamp }: RecordPage, query: ListQuery): Timestamp {
+  const { newer, older, ids, excludedIds, position } = readListOptions(query)
+  const isFiltered = older !== undefined || ids || excludedIds || position
+  const isEmpty = count === 0 && next === null && newer !== undefined && !isFiltered
+  return isEmpty && newer < timestamp ? newer : timestamp
 }
 
-function countElements({ document }: RecordPage): number {
-  if (!(document instanceof Uint8Array)) throw new TypeError('A streamed list can not be counted')
-  return readListDocument(document).length
-}
+const tooLarge = 'The list is too large for a batch: request it alone'
 
 /** 304 for a list that is unchanged. Throws for the outcomes that are errors. */
 function replyWithoutPage(outcome: Exclude<OutcomeOf['list'], { outcome: 'page' }>): Reply {
@@ -162,15 +150,10 @@ function replyWithoutPage(outcome: Exclude<OutcomeOf['list'], { outcome: 'page' 
     case 'not-modified':
       return notModifiedReply(outcome.timestamp)
     case 'precondition-failed':
-      throw preconditionFailed(null, outcome.timestamp)
+      throw collectionChanged(outcome.timestamp)
     case 'too-large':
-      throw tooLargeForBatch()
+      throw new ServiceError(413, errno.requestTooLarge, tooLarge)
     default:
       return outcome satisfies never
   }
-}
-
-/** A request of its own gets the list. */
-function tooLargeForBatch(): ServiceError {
-  return new ServiceError(413, errno.requestTooLarge, 'The list is too large for a batch: request it alone')
 }

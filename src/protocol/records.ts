@@ -11,8 +11,9 @@ import { compileBodyCheck } from './check.ts'
 import { emptyReply, jsonReply } from './reply.ts'
 import type { Reply } from './reply.ts'
 import { declare } from './resource.ts'
+import type { Input } from './resource.ts'
 import { DeleteHeaders, PutHeaders, ReadHeaders, RecordBody, RecordPath } from './schemas.ts'
-import { notModifiedReply, preconditionFailed, readPrecondition, versionHeaders } from './versions.ts'
+import { notModifiedReply, readPrecondition, recordChanged, versionHeaders } from './versions.ts'
 
 const ofRecord = {
   name: 'record',
@@ -29,12 +30,7 @@ export const getRecord = declare({
   summary: 'Read a record',
   answers: { 200: answered('The record', RecordAnswer, usually.versioned) },
   refusals: [304, 404],
-  operation: ({ params, headers }, problems) => ({
-    kind: 'get',
-    collection: params.collection_id.toLowerCase(),
-    id: readRecordId(params, problems),
-    precondition: readPrecondition(headers, problems),
-  }),
+  operation: (input, problems) => ({ kind: 'get', ...readTarget(input, problems) }),
   answer(outcome) {
     switch (outcome.outcome) {
       case 'found':
@@ -42,7 +38,7 @@ export const getRecord = declare({
       case 'not-modified':
         return notModifiedReply(outcome.timestamp)
       case 'precondition-failed':
-        throw preconditionFailed(outcome.existing)
+        throw recordChanged(outcome.existing)
       case 'missing':
         throw unknownRecord()
       default:
@@ -63,22 +59,20 @@ export const putRecord = declare({
     'record. Only in collections where the operator has enabled it.',
   answers: { 200: answered('The record as it is stored now', RecordAnswer, usually.versioned) },
   refusals: [405, 409, 413, 415],
-  operation: ({ params, headers, body }, problems) => ({
+  operation: (input, problems) => ({
     kind: 'put',
-    collection: params.collection_id.toLowerCase(),
-    id: readRecordId(params, problems),
-    precondition: readPrecondition(headers, problems),
+    ...readTarget(input, problems),
     // The body comes last: its problems are reported when there are no others.
-    input: problems.length === 0 ? readRecordInput(body) : {},
+    input: problems.length === 0 ? readRecordInput(input.body) : {},
   }),
   answer(outcome, { headers }) {
     switch (outcome.outcome) {
       case 'stored':
         return recordReply(outcome.record)
       case 'precondition-failed':
-        throw preconditionFailed(outcome.existing, null, headers['if-none-match'] !== undefined)
+        throw recordChanged(outcome.existing, headers['if-none-match'] !== undefined)
       case 'rejected':
-        throw rejected(outcome.reason)
+        throw rejections[outcome.reason]()
       default:
         return outcome satisfies never
     }
@@ -103,18 +97,13 @@ export const deleteRecord = declare({
     204: answered('It is gone', null, usually.noticed),
   },
   refusals: [404, 405, 409],
-  operation: ({ params, headers }, problems) => ({
-    kind: 'delete',
-    collection: params.collection_id.toLowerCase(),
-    id: readRecordId(params, problems),
-    precondition: readPrecondition(headers, problems),
-  }),
+  operation: (input, problems) => ({ kind: 'delete', ...readTarget(input, problems) }),
   answer(outcome, { headers }) {
     switch (outcome.outcome) {
       case 'deleted':
         return deletedReply(outcome, headers.prefer ?? '')
       case 'precondition-failed':
-        throw preconditionFailed(outcome.existing)
+        throw recordChanged(outcome.existing)
       case 'missing':
         throw unknownRecord()
       default:
@@ -123,13 +112,15 @@ export const deleteRecord = declare({
   },
 })
 
-function readRecordId(params: RecordPath, problems: Problem[]): string {
-  const id = decodeSegment(params['*'])
-  if (id === null || !isRecordId(id)) {
+/** Which record is meant, and on which version of it the request may act. */
+function readTarget({ params, headers }: Input<RecordPath>, problems: Problem[]) {
+  const id = decodeSegment(params['*']) ?? ''
+  if (!isRecordId(id)) {
     const { description } = RecordPath.properties['*']
     problems.push({ location: 'path', name: 'record_id', description: description! })
   }
-  return id ?? ''
+  const precondition = readPrecondition(headers, problems)
+  return { collection: params.collection_id.toLowerCase(), id, precondition }
 }
 
 /** Decodes the percent-escapes of a part of a path or query once; null when they are broken or not UTF-8. */
@@ -145,16 +136,13 @@ export function decodeSegment(raw: string): string | null {
 const checkRecordBody = compileBodyCheck(RecordBody)
 
 function readRecordInput(body: unknown): RecordInput {
-  const { payload, sortindex, ttl } = checkRecordBody(body).data
+  const { id: _, last_modified: __, ttl, ...fields } = checkRecordBody(body).data
+  const { payload } = fields
   if (payload !== undefined && !payload.isWellFormed()) {
     throw invalidPayload('holds half a surrogate pair, which UTF-8 can not carry')
   }
   if (payload?.includes('\0')) throw invalidPayload('holds a NUL character, which the storage can not keep')
-  return {
-    ...(payload !== undefined && { payload }),
-    ...(sortindex !== undefined && { sortindex }),
-    ...(ttl !== undefined && { ttlSeconds: ttl }),
-  }
+  return ttl === undefined ? fields : { ...fields, ttlSeconds: ttl }
 }
 
 function invalidPayload(description: string): ServiceError {
@@ -180,21 +168,12 @@ function deletedReply({ id, timestamp }: { id: string; timestamp: Timestamp }, p
   return jsonReply(tombstone, headers)
 }
 
-function unknownRecord(): ServiceError {
-  return new ServiceError(404, errno.unknownRecord, 'There is no record of this id')
-}
+const unknownRecord = () => new ServiceError(404, errno.unknownRecord, 'There is no record of this id')
 
-function rejected(reason: Rejection): ServiceError {
-  switch (reason) {
-    case 'too-large':
-      return new ServiceError(413, errno.requestTooLarge, 'The record is larger than the storage accepts')
-    case 'unstorable':
-      return invalidPayload('cannot be stored: the storage fails at it and accepts other records')
-    case 'invalid':
-      return invalidRequest([
-        { location: 'path', name: 'record_id', description: 'is refused by the storage' },
-      ])
-    default:
-      return reason satisfies never
-  }
+const rejections: Record<Rejection, () => ServiceError> = {
+  'too-large': () =>
+    new ServiceError(413, errno.requestTooLarge, 'The record is larger than the storage accepts'),
+  unstorable: () => invalidPayload('cannot be stored: the storage fails at it and accepts other records'),
+  invalid: () =>
+    invalidRequest([{ location: 'path', name: 'record_id', description: 'is refused by the storage' }]),
 }

@@ -7,8 +7,27 @@ import type { Settings } from '../settings/settings.ts'
 import { refused } from './answers.ts'
 import type { DocumentedAnswer } from './answers.ts'
 import { compileRequestCheck } from './check.ts'
-import type { RequestParts } from './check.ts'
 import type { Reply } from './reply.ts'
+
+/** Headers by their lower-case names. */
+export type RequestHeaders = Readonly<Record<string, string | undefined>>
+
+/** The address of a request, of which the URL of the next page is made. Path and query are as they came. */
+export interface Address {
+  host: string | null
+  path: string
+  /** With the question mark, or empty. */
+  query: string
+}
+
+/** The parts of a request that have been validated. `body`: the parsed body of a PUT. */
+export interface Input<Params = Record<string, unknown>, Query = Record<string, unknown>> {
+  params: Params
+  query: Query
+  headers: RequestHeaders
+  body?: unknown
+  address: Address
+}
 
 /** One method of one resource. HEAD is answered wherever GET is, also where it is not declared. */
 export interface Resource<P extends TObject = TObject, Q extends TObject = TObject> {
@@ -20,39 +39,23 @@ export interface Resource<P extends TObject = TObject, Q extends TObject = TObje
   /** What its route validates; `detail` is its operation in the API document. Bodies are checked when they are read. */
   schemas: { params: P; query: Q; headers: TObject; detail: object; parse: 'none' }
   /** All problems of the parts of a request. */
-  check(parts: RequestParts): Problem[]
+  check(parts: Pick<Input, 'params' | 'query' | 'headers'>): Problem[]
 }
 
-/** The address of a request, of which the URL of the next page is made. Path and query are as they came. */
-export interface Address {
-  host: string | null
-  path: string
-  /** With the question mark, or empty. */
-  query: string
-}
-
-/** The parts of a request that have been validated; headers by their lower-case names. `body`: the parsed body of a PUT. */
-export interface Input<Params, Query> {
-  params: Params
-  query: Query
-  headers: Readonly<Record<string, string | undefined>>
-  body?: unknown
-  address: Address
-}
-
-/** A resource in a user's bucket. It needs credentials, and becomes an operation on the storage. */
-export interface BucketResource<P extends TObject = TObject, Q extends TObject = TObject> extends Resource<
-  P,
-  Q
-> {
+/** What a resource in a user's bucket asks of the storage, and how it answers outcomes of that kind. */
+interface Meaning<P extends TObject, Q extends TObject, K extends Operation['kind']> {
   /**
    * Makes the operation on the storage. Problems that the schemas can't see are added to `problems`; then the operation must
    * not be used. Throws `ServiceError` 400 for problems of the body.
    */
-  operation(input: Input<Static<P>, Static<Q>>, problems: Problem[]): Operation
+  operation(input: Input<Static<P>, Static<Q>>, problems: Problem[]): Extract<Operation, { kind: K }>
   /** Answers the outcome of that operation. Throws `ServiceError` for outcomes that are errors. */
-  answer(outcome: OutcomeOf[Operation['kind']], input: Input<Static<P>, Static<Q>>, settings: Settings): Reply
+  answer(outcome: OutcomeOf[K], input: Input<Static<P>, Static<Q>>, settings: Settings): Reply
 }
+
+/** A resource in a user's bucket. It needs credentials, and becomes an operation on the storage. */
+export type BucketResource<P extends TObject = TObject, Q extends TObject = TObject> = Resource<P, Q> &
+  Meaning<P, Q, Operation['kind']>
 
 /** `id`, `summary` and `description` are those of the operation in the API document. */
 interface Declaration<P extends TObject, Q extends TObject> extends Pick<
@@ -71,14 +74,8 @@ interface Declaration<P extends TObject, Q extends TObject> extends Pick<
   /** The statuses of the errors that it answers. */
   refusals: readonly number[]
   security?: Record<string, string[]>[]
-  /** False: left out of the API document. */
-  isDocumented?: false
-}
-
-/** What a resource asks of the storage, and how it answers outcomes of that kind. */
-interface Meaning<P extends TObject, Q extends TObject, K extends Operation['kind']> {
-  operation(input: Input<Static<P>, Static<Q>>, problems: Problem[]): Extract<Operation, { kind: K }>
-  answer(outcome: OutcomeOf[K], input: Input<Static<P>, Static<Q>>, settings: Settings): Reply
+  /** Left out of the API document. */
+  hide?: true
 }
 
 /** How clients say who they are. An access token needs its key id beside it; an assertion stands alone. */
@@ -91,7 +88,7 @@ const anything = Type.Object({}, { additionalProperties: true })
 export function declareService<P extends TObject, Q extends TObject>(
   declaration: Declaration<P, Q>,
 ): Resource<P, Q> {
-  const { name, method, path, params, query = anything as Q, headers = anything, body } = declaration
+  const { name, method, path, params, query = anything, headers = anything, body, hide } = declaration
   const { tag, id: operationId, summary, description, answers, refusals, security = [] } = declaration
   const content = body && { 'application/json': { schema: body, examples: body.examples as object } }
   const detail = {
@@ -102,7 +99,7 @@ export function declareService<P extends TObject, Q extends TObject>(
     security,
     ...(content && { requestBody: { required: true, content } }),
     responses: { ...answers, ...refused(refusals) },
-    hide: declaration.isDocumented === false,
+    hide,
   }
   const check = compileRequestCheck({ params: params ?? anything, query, headers })
   // The framework has no parameters to validate where a path has none.

@@ -17,28 +17,27 @@ const examplePayload = '{"ciphertext":"c2VjcmV0","IV":"dmVjdG9y","hmac":"6d6163"
 const BucketId = Type.String({
   pattern: '^(?!\\.{1,2}$)[^\\x00-\\x1f\\x7f-\\x9f\\ufffd]{1,256}$',
   description: 'must be the client state of 32 characters: the second half of X-KeyID, in hex',
-  examples: [exampleBucket],
+  example: exampleBucket,
 })
 
 const CollectionId = Type.String({
   pattern: '^(?!\\.{1,2}$)[A-Za-z0-9._-]{1,32}$',
   description: 'must be 1 to 32 letters, digits, dots, dashes and underscores',
-  examples: ['bookmarks'],
+  example: 'bookmarks',
 })
 
 /** The id as it stands in the path: `readRecordId` decodes and judges it. */
 const EscapedRecordId = Type.String({
   pattern: '^[ -~]{1,192}$',
   description: 'must be 1 to 64 printable ASCII characters, without "." or ".." between slashes',
-  examples: ['dsIy9rXpTVQb'],
+  example: 'dsIy9rXpTVQb',
 })
 
 export const BucketPath = Type.Object({ bucket_id: BucketId })
 export const CollectionPath = Type.Object({ bucket_id: BucketId, collection_id: CollectionId })
 export const RecordPath = Type.Object({ ...CollectionPath.properties, '*': EscapedRecordId })
 export type RecordPath = Static<typeof RecordPath>
-export const FilePath = Type.Object({ file: Type.String() })
-export const GuidePath = Type.Object({ '*': Type.String({ minLength: 1 }) })
+export const FilePath = Type.Object({ '*': Type.String({ minLength: 1 }) })
 
 // --- Headers ---
 
@@ -74,7 +73,6 @@ export const ReadHeaders = conditions(ifOther, {})
 export const PutHeaders = conditions(version('with * only if there is no such record yet'), {})
 export const DeleteHeaders = conditions(version('has no effect on a deletion'), { prefer })
 export const BatchHeaders = conditions(ifOther, { prefer })
-export type ConditionHeaders = Static<typeof ReadHeaders>
 
 export const RootHeaders = Type.Object(
   { 'x-client-state': text('The client state that goes with an assertion'), ...credentials },
@@ -115,7 +113,7 @@ export const ListQuery = Type.Object(
       '(?!0+$)\\d{1,18}',
       'must be an integer of at least 1: the most records in one answer',
       {
-        examples: ['100'],
+        example: '100',
       },
     ),
     _token: parameter('[\\w-]{1,1400}', 'must be the token of a Next-Page URL'),
@@ -139,21 +137,21 @@ const ignored = (what: string) =>
 
 export const Payload = Type.String({
   description: "The client's ciphertext, kept as it is; never with a NUL character",
-  examples: [examplePayload],
+  example: examplePayload,
 })
 
 export const SortIndex = Type.Integer({
   minimum: -fieldLimits.sortindex,
   maximum: fieldLimits.sortindex,
   description: 'The weight that orders `_sort=index`',
-  examples: [100],
+  example: 100,
 })
 
 const Ttl = Type.Integer({
   minimum: 0,
   maximum: fieldLimits.ttlSeconds,
   description: 'Seconds after which the storage forgets the record; can not be read back',
-  examples: [86400],
+  example: 86400,
 })
 
 const RecordFields = closed('RecordFields', {
@@ -177,10 +175,12 @@ export const RecordBody = closed(
   },
 )
 
-const Method = Type.Union(
-  ['GET', 'HEAD', 'PUT', 'POST', 'PATCH', 'DELETE'].map((method) => Type.Literal(method)),
-  { description: 'The method of the sub-request, GET when left out' },
-)
+const methods = ['GET', 'HEAD', 'PUT', 'POST', 'PATCH', 'DELETE']
+const Method = Type.String({
+  pattern: `^(?:${methods.join('|')})$`,
+  enum: methods,
+  description: 'The method of the sub-request, GET when left out',
+})
 
 const exampleRecords = `/buckets/${exampleBucket}/collections/bookmarks/records`
 
@@ -188,7 +188,7 @@ const SubRequestPath = Type.String({
   pattern: '^/(?![/\\\\])[^#]*$',
   maxLength: 16 * 1024,
   description: 'With or without the version prefix, with its query',
-  examples: [exampleRecords],
+  example: exampleRecords,
 })
 
 const SubRequestHeaders = Type.Record(

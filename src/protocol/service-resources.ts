@@ -12,7 +12,7 @@ import { jsonReply } from './reply.ts'
 import type { Reply } from './reply.ts'
 import { credentials, declareService } from './resource.ts'
 import type { Resource } from './resource.ts'
-import { BatchBody, BatchHeaders, FilePath, GuidePath, RootHeaders } from './schemas.ts'
+import { BatchBody, BatchHeaders, FilePath, RootHeaders } from './schemas.ts'
 
 export const batch = declareService({
   name: 'batch',
@@ -109,14 +109,6 @@ export const docs = declareService({
   summary: 'Open the page of this document',
 })
 
-export const explore = declareService({
-  ...page,
-  name: 'explore',
-  path: '/explore',
-  id: 'getExplorer',
-  summary: 'Open a page to look at your own data',
-})
-
 export const guides = declareService({
   ...page,
   name: 'docs',
@@ -125,18 +117,25 @@ export const guides = declareService({
   summary: 'Open the guides, and find the other pages',
 })
 
+export const explore = declareService({
+  ...page,
+  name: 'explore',
+  path: '/explore',
+  id: 'getExplorer',
+  summary: 'Open a page to look at your own data',
+})
+
 // A page loads its files by itself: the document leaves them out, because there is nothing to try.
 const file = {
   ...page,
   params: FilePath,
   id: 'getFile',
   summary: 'Load a part of a page',
-  isDocumented: false,
+  hide: true,
 } as const
 
-export const docsFile = declareService({ ...file, name: 'docs', path: '/docs/:file' })
-export const guide = declareService({ ...file, params: GuidePath, name: 'docs', path: '/docs/guides/*' })
-export const exploreFile = declareService({ ...file, name: 'explore', path: '/explore/:file' })
+export const docsFile = declareService({ ...file, name: 'docs', path: '/docs/*' })
+export const exploreFile = declareService({ ...file, name: 'explore', path: '/explore/*' })
 
 export const serviceResources: Resource[] = [
   batch,
@@ -149,7 +148,6 @@ export const serviceResources: Resource[] = [
   docs,
   docsFile,
   guides,
-  guide,
   explore,
   exploreFile,
 ]
@@ -176,20 +174,19 @@ export function rootReply(
       readonly: settings.readonly,
       'cliquet.batch_max_requests': settings.batchMaxRequests,
     },
-    capabilities: capabilities(docs),
+    // No names of extensions that are not here (history, attachments, accounts, permissions_endpoint): a client that sees such a
+    // name calls what it stands for.
+    capabilities: {
+      sync_bridge: {
+        description: 'The collections of a Firefox Sync storage, encrypted as they are',
+        url: docs,
+      },
+      bearer_authentication: { description: 'OAuth access tokens, with the key id in X-KeyID', url: docs },
+      browserid_authentication: {
+        description: 'Identity assertions, for token servers that still take them',
+        url: docs,
+      },
+    },
     ...(userId !== null && { user: { id: userId } }),
   })
-}
-
-// No names of extensions that are not here (history, attachments, accounts, permissions_endpoint): a client that sees
-// such a name calls what it stands for.
-function capabilities(url: string): Record<string, { description: string; url: string }> {
-  return {
-    sync_bridge: { description: 'The collections of a Firefox Sync storage, encrypted as they are', url },
-    bearer_authentication: { description: 'OAuth access tokens, with the key id in X-KeyID', url },
-    browserid_authentication: {
-      description: 'Identity assertions, for token servers that still take them',
-      url,
-    },
-  }
 }

@@ -5,6 +5,7 @@ import { compileBodyCheck } from './check.ts'
 import { versionPrefix } from './find.ts'
 import type { Reply } from './reply.ts'
 import { decodeSegment } from './records.ts'
+import type { RequestHeaders } from './resource.ts'
 import { BatchBody } from './schemas.ts'
 import type { SubRequest } from './schemas.ts'
 
@@ -14,29 +15,23 @@ export interface MergedRequest {
   /** With the version prefix, without the query, still escaped. */
   path: string
   query: string
-  headers: HeadersByName
+  headers: RequestHeaders
   body: Record<string, unknown>
 }
-
-/** Headers by lower-case name. */
-type HeadersByName = Record<string, string | undefined>
 
 const checkBatchBody = compileBodyCheck(BatchBody)
 
 // The batch's own headers that count for its sub-requests. The others describe the message that carries the batch.
 const inherited = ['authorization', 'x-client-state', 'x-keyid', 'prefer', 'if-match', 'if-none-match']
 
-/**
- * Bounds that the schemas do not have. Paths and headers of all sub-requests count with the defaults, which are copied into each:
- * otherwise a short text names thousands of ids a thousand times.
- */
+// Defaults are copied into each sub-request, and so are counted with each: a short text could name thousands of ids a thousand times.
 const largest = { defaultMembers: 100, length: 1024 * 1024 }
 
 /**
  * Reads the body of a batch. A sub-request's own values outweigh `defaults`, which outweigh the batch's own headers;
  * bodies merge member by member, headers whatever their case. Throws `ServiceError` 400 with all problems.
  */
-export function readBatch(body: unknown, envelope: HeadersByName, settings: Settings): MergedRequest[] {
+export function readBatch(body: unknown, envelope: RequestHeaders, settings: Settings): MergedRequest[] {
   const { defaults = {}, requests } = checkBatchBody(body)
   const problems: Problem[] = []
   const refuse = (name: string, description: string) => problems.push({ location: 'body', name, description })
@@ -44,7 +39,7 @@ export function readBatch(body: unknown, envelope: HeadersByName, settings: Sett
     refuse('requests', `must not be more than ${settings.batchMaxRequests}`)
     throw invalidRequest(problems)
   }
-  if (hasMoreMembers(defaults.body, largest.defaultMembers)) {
+  if (countMembers(defaults.body) > largest.defaultMembers) {
     refuse('defaults.body', `must not have more than ${largest.defaultMembers} members`)
   }
   let length = requests.length * lengthOf(defaults.headers)
@@ -54,14 +49,11 @@ export function readBatch(body: unknown, envelope: HeadersByName, settings: Sett
     else if (namesBatch(path)) refuse(`requests.${index}.path`, 'must not be a batch itself')
   }
   if (length > largest.length) {
-    refuse(
-      'requests',
-      `must not have more than ${largest.length} characters of paths and headers, defaults included`,
-    )
+    const most = `${largest.length} characters of paths and headers, defaults included`
+    refuse('requests', `must not have more than ${most}`)
   }
   if (problems.length > 0) throw invalidRequest(problems)
-  const own: HeadersByName = Object.create(null)
-  for (const name of inherited) if (envelope[name] !== undefined) own[name] = envelope[name]
+  const own = Object.fromEntries(inherited.map((name) => [name, envelope[name]]))
   return requests.map((request) => merge(request, defaults, own, settings))
 }
 
@@ -71,19 +63,14 @@ function lengthOf(headers: Readonly<Record<string, string>> = {}): number {
   return length
 }
 
-/** Whether a JSON value has more members than that, on all its levels. */
-function hasMoreMembers(value: unknown, most: number): boolean {
-  let count = 0
-  const open = [value]
-  while (open.length > 0) {
-    const one = open.pop()
-    if (typeof one !== 'object' || one === null) continue
-    for (const member of Object.values(one)) {
-      if (++count > most) return true
-      open.push(member)
-    }
-  }
-  return false
+/** The members of a JSON value, on all its levels. */
+function countMembers(value: object = {}): number {
+  let count = -1
+  JSON.stringify(value, (_, member: unknown) => {
+    count += 1
+    return member
+  })
+  return count
 }
 
 /** Whether a path, however it is spelled, leads to the batch itself. */
@@ -95,7 +82,7 @@ function namesBatch(target: string): boolean {
 function merge(
   request: SubRequest,
   defaults: SubRequest,
-  own: HeadersByName,
+  own: RequestHeaders,
   settings: Settings,
 ): MergedRequest {
   const target = request.path ?? defaults.path!
@@ -103,7 +90,7 @@ function merge(
   const sent = question === -1 ? target : target.slice(0, question)
   // A sub-request can't be redirected, so surplus slashes are removed here; those of a record belong to its id.
   const path = recordForm.test(sent) ? sent : withoutTrailingSlashes(sent)
-  const headers: HeadersByName = Object.assign(Object.create(null), own)
+  const headers: Record<string, string | undefined> = { ...own }
   for (const given of [defaults.headers, request.headers]) {
     for (const name in given) headers[name.toLowerCase()] = given[name]!.trim()
   }
@@ -144,15 +131,10 @@ function isMapping(value: unknown): value is Record<string, unknown> {
  * empty by nature is shown as `{}`.
  */
 export function toSubResponse(request: MergedRequest, reply: Reply): string {
-  const text = request.method === 'HEAD' ? null : bodyText(reply.body)
+  const body = request.method === 'HEAD' ? null : reply.body
+  const text = body instanceof Uint8Array ? new TextDecoder().decode(body) : (body as string | null)
   const headers: Record<string, string> = { ...reply.headers }
   if (text !== null) headers['Content-Type'] = 'application/json; charset=utf-8'
   const head = JSON.stringify({ status: reply.status, path: request.path, headers })
   return `${head.slice(0, -1)},"body":${text ?? JSON.stringify(reply.tombstone ?? {})}}`
-}
-
-function bodyText(body: Reply['body']): string | null {
-  if (body === null || typeof body === 'string') return body
-  if (body instanceof Uint8Array) return new TextDecoder().decode(body)
-  throw new Error('A streamed list can not be part of a batch')
 }

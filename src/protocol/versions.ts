@@ -6,9 +6,8 @@ import type { Precondition } from '../domain/precondition.ts'
 import type { SyncRecord } from '../domain/record.ts'
 import { floored, fromEntityTag, toEntityTag, toHttpDate, zeroTimestamp } from '../domain/timestamp.ts'
 import type { Timestamp } from '../domain/timestamp.ts'
-import { emptyReply } from './reply.ts'
 import type { Reply } from './reply.ts'
-import type { ConditionHeaders } from './schemas.ts'
+import type { RequestHeaders } from './resource.ts'
 
 /** ETag and Last-Modified of a version. */
 export function versionHeaders(timestamp: Timestamp): Record<string, string> {
@@ -17,14 +16,14 @@ export function versionHeaders(timestamp: Timestamp): Record<string, string> {
 
 /** 304: the client's version is the current one. */
 export function notModifiedReply(timestamp: Timestamp): Reply {
-  return emptyReply(304, versionHeaders(timestamp))
+  return { status: 304, headers: versionHeaders(timestamp), body: null }
 }
 
 /**
  * Reads If-Match and If-None-Match. The timestamp of If-Match is rounded down to the storage's 10 ms, so that no change
  * is overlooked; that of If-None-Match is compared as it came. If-Modified-Since and If-Unmodified-Since are ignored.
  */
-export function readPrecondition(headers: ConditionHeaders, problems: Problem[]): Precondition {
+export function readPrecondition(headers: RequestHeaders, problems: Problem[] = []): Precondition {
   const match = headers['if-match']
   const noneMatch = headers['if-none-match']
   if (match === undefined && noneMatch === undefined) return noPrecondition
@@ -32,38 +31,35 @@ export function readPrecondition(headers: ConditionHeaders, problems: Problem[])
     const description = 'can not be combined with If-Match'
     problems.push({ location: 'header', name: 'If-None-Match', description })
   }
-  if (match !== undefined) {
-    if (match === '*') return { kind: 'exists' }
-    return { kind: 'unmodified-since', timestamp: floored(fromEntityTag(match) ?? zeroTimestamp) }
-  }
+  if (match === '*') return { kind: 'exists' }
   if (noneMatch === '*') return { kind: 'absent' }
-  return { kind: 'differs', timestamp: fromEntityTag(noneMatch!) ?? zeroTimestamp }
+  const timestamp = fromEntityTag(match ?? noneMatch!) ?? zeroTimestamp
+  return match === undefined
+    ? { kind: 'differs', timestamp }
+    : { kind: 'unmodified-since', timestamp: floored(timestamp) }
 }
 
 /** Judges a collection that changed at that moment: 304, or null where the request proceeds. Throws `ServiceError` 412. */
-export function collectionConditionReply(
-  { headers }: { headers: ConditionHeaders },
-  timestamp: Timestamp,
-): Reply | null {
-  const verdict = judgeCollection(readPrecondition(headers, []), timestamp)
-  if (verdict?.outcome === 'precondition-failed') throw preconditionFailed(null, timestamp)
+export function collectionConditionReply(headers: RequestHeaders, timestamp: Timestamp): Reply | null {
+  const verdict = judgeCollection(readPrecondition(headers), timestamp)
+  if (verdict?.outcome === 'precondition-failed') throw collectionChanged(timestamp)
   return verdict && notModifiedReply(timestamp)
 }
 
-/** 412 with the stored record, without which clients can't settle the conflict. */
-export function preconditionFailed(
-  existing: SyncRecord | null,
-  timestamp: Timestamp | null = null,
-  isUnwanted = false,
-): ServiceError {
-  const current = existing?.lastModified ?? timestamp
-  const headers = current === null ? {} : versionHeaders(current)
-  if (!existing) {
-    const message = 'The stored version is not the one that was named'
-    return new ServiceError(412, errno.preconditionFailed, message, { headers })
-  }
+/** 412 of a collection. */
+export function collectionChanged(timestamp: Timestamp): ServiceError {
+  return changed('The stored version is not the one that was named', versionHeaders(timestamp))
+}
+
+/** 412 with the stored record, without which clients can't settle the conflict. Null: there is none, or it could not be read. */
+export function recordChanged(existing: SyncRecord | null, isUnwanted = false): ServiceError {
+  if (!existing) return changed('The stored version is not the one that was named')
+  const { id, lastModified, payload, sortindex } = existing
   const message = isUnwanted ? 'The record exists already' : 'The record was changed meanwhile'
-  const { id, lastModified: last_modified, payload, sortindex } = existing
-  const details = { existing: { id, last_modified, payload, ...(sortindex !== undefined && { sortindex }) } }
+  const details = { existing: { id, last_modified: lastModified, payload, sortindex } }
+  return changed(message, versionHeaders(lastModified), details)
+}
+
+function changed(message: string, headers: Record<string, string> = {}, details?: Record<string, unknown>) {
   return new ServiceError(412, errno.preconditionFailed, message, { headers, details })
 }

@@ -114,29 +114,17 @@ function bodiless(operation: Operation): Operation {
   return { ...operation, responses: Object.fromEntries(responses) }
 }
 
-/**
- * Translates schemas into those of OpenAPI 3.0, which has no `const`, no list of examples, and no `patternProperties`. One with
- * a title becomes a component.
- */
+/** Translates schemas into those of OpenAPI 3.0, which has no `patternProperties`. One with a title becomes a component. */
 function toOpenApi(value: unknown, components: Record<string, unknown>): unknown {
   if (Array.isArray(value)) return value.map((item) => toOpenApi(item, components))
   if (typeof value !== 'object' || value === null) return value
-  const { title, const: only, anyOf, examples, patternProperties, ...same } = value as TSchema
+  const { title, patternProperties, ...same } = value as TSchema
   if (title !== undefined) {
     components[title] ??= toOpenApi({ ...value, title: undefined }, components)
     return { $ref: `#/components/schemas/${title}` }
   }
-  const translated: Record<string, unknown> = {}
-  for (const key in same) translated[key] = toOpenApi(same[key], components)
-  // All our unions are choices of literals.
-  const choices = anyOf ? (anyOf as TSchema[]).map((choice) => choice.const) : only !== undefined && [only]
-  if (choices) {
-    translated.enum = choices
-    translated.type = typeof choices[0] === 'number' ? 'integer' : typeof choices[0]
-  }
-  if (Array.isArray(examples)) translated.example = examples[0]
-  // Those of a body, which stand beside its schema, are kept.
-  else if (!('type' in same)) translated.examples = examples
-  if (patternProperties) [translated.additionalProperties] = Object.values(patternProperties)
-  return translated
+  if (patternProperties) [same.additionalProperties] = Object.values(patternProperties)
+  // The examples of a body stand beside its schema.
+  if ('type' in same) delete same.examples
+  return Object.fromEntries(Object.entries(same).map(([key, member]) => [key, toOpenApi(member, components)]))
 }

@@ -1,17 +1,14 @@
 /** What every route has at hand: the request as a call, and the services that it is answered with. */
 import type { Identity } from '../domain/credentials.ts'
-import type { Operation, OperationOutcome } from '../domain/operation.ts'
+import type { OperationOutcome, Step } from '../domain/operation.ts'
 import type { BulkStorage, Notices } from '../domain/record-storage.ts'
 import type { Admission } from '../load/admission.ts'
 import type { Bodies, IncomingBody } from '../load/bodies.ts'
 import type { MemoryBudget, RequestMemory } from '../load/memory.ts'
 import type { AnswerStreams } from '../load/streams.ts'
 import type { Reply } from '../protocol/reply.ts'
-import type { Address } from '../protocol/resource.ts'
+import type { Address, RequestHeaders } from '../protocol/resource.ts'
 import type { Settings } from '../settings/settings.ts'
-
-/** Headers by their lower-case names. */
-export type RequestHeaders = Record<string, string | undefined>
 
 /** One request: what is known of it before it is routed, and what it has cost so far. */
 export interface Call extends Address {
@@ -33,8 +30,8 @@ export interface Call extends Address {
   route: string | null
   /** Added up while the request is carried out. */
   work: Work
-  /** The storage's notices; every answer repeats them, errors too. */
-  notices: Notices | null
+  /** Those of each storage that was opened; every answer repeats them, errors too. */
+  notices: Notices[]
   /** Whether several users share the URL of the bucket. */
   isLegacyBucket: boolean
   /** The body that is being received; null for a request that needs none. */
@@ -54,24 +51,11 @@ export interface Work {
   cached: boolean | null
 }
 
-/** One operation of a transaction, and whose storage it is for. */
-export interface Step {
-  storage: BulkStorage
-  operation: Operation
-}
-
-/** The health of the services behind this one; see `__heartbeat__`. */
-export interface Heartbeat {
-  storage: boolean
-  cache: boolean
-  permission: boolean
-}
-
 /** Everything that the routes use; they do not know how it is done. */
 export interface Services {
   settings: Settings
   /**
-   * Opens the storage of a user. Rejects with `ServiceError` 401 when the token server refuses the identity, with
+   * Opens the storage of a user, whose notices are the call's from then on. Rejects with `ServiceError` 401 when the token server refuses the identity, with
    * `UpstreamError` when the token server can't be used.
    */
   openStorage(identity: Identity, call: Call): BulkStorage | Promise<BulkStorage>
@@ -82,9 +66,9 @@ export interface Services {
   identify(identity: Identity, requestId: string): Promise<string | null>
   /** Carries out all steps, or none with a visible effect: rejects when the storage broke. */
   transact(steps: Step[], call: Call): Promise<OperationOutcome[]>
-  heartbeat(): Promise<Heartbeat>
+  /** The health of the services behind this one. */
+  heartbeat(): Promise<{ storage: boolean; cache: boolean; permission: boolean }>
   version: { name: string; version: string; commit: string; source: string }
-  requestTimeoutMs: number
   /** Wall clock, ms since 1970. */
   now(): number
   /** On a clock in ms that never goes back. */
@@ -97,14 +81,17 @@ export interface Services {
   memory: Pick<MemoryBudget, 'open'>
   bodies: Pick<Bodies, 'receive'>
   streams: Pick<AnswerStreams, 'send'>
-  /** A request was answered: for logs and metrics, which tell no secrets and no ids. */
-  observe(call: Call, reply: Reply, durationMs: number): void
-  /** A list has broken off after so many bytes were sent. */
-  observeBrokenList(call: Call, bytes: number, cause: unknown): void
-  /** A batch was carried out, and this was answered to each of its sub-requests. */
-  observeBatch(requests: readonly { method: string }[], replies: readonly Reply[]): void
   /** The metrics as text, and its type; null when they are switched off. */
   metrics: (() => Promise<{ text: string; type: string }>) | null
-  /** An error that was not foreseen: a defect, or an upstream failure. */
-  reportError(error: unknown): void
+  /** Told what happens, for logs and metrics, which tell no secrets and no ids. */
+  observers: {
+    /** A request was answered. */
+    request(call: Call, reply: Reply, durationMs: number): void
+    /** A list has broken off after so many bytes were sent. */
+    listBroken(call: Call, bytes: number, cause: unknown): void
+    /** A batch was carried out, and this was answered to each of its sub-requests. */
+    batch(requests: readonly { method: string }[], replies: readonly Reply[]): void
+    /** A request failed because something was thrown. */
+    error(thrown: unknown): void
+  }
 }

@@ -7,8 +7,9 @@ import { readQuery, versionPrefix } from '../protocol/find.ts'
 import { discardBody } from '../load/bodies.ts'
 import type { IncomingBody } from '../load/bodies.ts'
 import type { Reply } from '../protocol/reply.ts'
+import type { RequestHeaders } from '../protocol/resource.ts'
 import type { Settings } from '../settings/settings.ts'
-import type { Call, RequestHeaders, Services } from './context.ts'
+import type { Call, Services } from './context.ts'
 
 /** The app, whose routes all have a `call`. They are added to this one instance: plugins would add each three times. */
 export type App = ReturnType<typeof withCalls>
@@ -41,17 +42,14 @@ export function senderOf({ headers }: Pick<Call, 'headers'>): string {
  * a rejection must cost a fraction of an answer. Null: the request proceeds. Only requests for users' data are rejected.
  */
 export function shedLoad(request: Request, services: Services): Reply | null {
-  if (!services.load.isFull || !isForData(request, services)) return null
-  services.load.refuse()
+  const { load, settings } = services
+  if (!load.isFull || request.method === 'OPTIONS') return null
+  const { path } = splitUrl(request.url)
+  const prefix = versionPrefix(settings)
+  if (!path.startsWith(`${prefix}/buckets/`) && path !== `${prefix}/batch`) return null
+  load.refuse()
   discardBody(request)
-  return errorReply(overload, services.settings)
-}
-
-function isForData({ method, url }: Request, { settings }: Services): boolean {
-  if (method === 'OPTIONS') return false
-  const { path } = splitUrl(url)
-  const start = `${versionPrefix(settings)}/`
-  return path.startsWith(`${start}buckets/`) || path === `${start}batch`
+  return errorReply(overload, settings)
 }
 
 /**
@@ -63,46 +61,56 @@ export function beginCall(
   services: Services,
   headers: RequestHeaders = request.headers.toJSON(),
 ): Call {
-  const { path, query } = splitUrl(request.url)
   const startedAtMs = services.now()
+  const requestId = headers['x-request-id']
   return {
     request,
     method: request.method,
-    path,
-    query,
+    ...splitUrl(request.url),
     headers,
     host: headers.host ?? null,
     startedAtMs,
     monotonicStartMs: services.monotonicNow(),
-    deadlineAtMs: startedAtMs + services.requestTimeoutMs,
-    requestId: readRequestId(headers['x-request-id']) ?? services.createRequestId(),
+    deadlineAtMs: startedAtMs + services.settings.requestTimeoutSeconds * 1000,
+    // Other characters could forge log lines, or headers of upstream calls.
+    requestId: requestId && /^[\w.-]{1,64}$/.test(requestId) ? requestId : services.createRequestId(),
     origin: headers.origin ?? null,
     route: null,
     work: { upstreamCalls: 0, upstreamMs: 0, upstreamStatus: null, cached: null },
-    notices: null,
+    notices: [],
     isLegacyBucket: false,
     body: null,
     memory: services.memory.open(senderOf({ headers })),
   }
 }
 
-// Other characters could forge log lines, or headers of upstream calls.
-function readRequestId(given: string | undefined): string | null {
-  return given !== undefined && /^[\w.-]{1,64}$/.test(given) ? given : null
-}
-
 /** Checks what a router does not: host, origin, framing, and whether the service has ended. Throws `ServiceError`. */
 export function checkCall(call: Call, { settings }: Services): void {
+  const { origin, method, path } = call
   checkHost(call.host, settings)
-  checkOrigin(call.origin, settings)
-  if (settings.eos !== null && call.method !== 'OPTIONS') refuseAfterEnd(call, settings.eos.atMs)
+  if (origin !== null && (origin.length > longestOrigin || settings.corsOrigins?.has(origin) === false)) {
+    throw invalidHeader('Origin', 'is not an allowed origin')
+  }
+  const hasEnded = settings.eos !== null && settings.eos.atMs <= call.startedAtMs
+  if (hasEnded && method !== 'OPTIONS' && !heartbeatPath.test(path)) {
+    throw new ServiceError(410, errno.serviceEnded, 'This service has ended')
+  }
   // Clients must not send a fragment: servers that cut it off and servers that keep it would see two different ids.
-  if (call.path.includes('#') || call.query.includes('#')) {
+  if (path.includes('#') || call.query.includes('#')) {
     throw invalidRequest([{ location: 'path', name: 'path', description: 'must not have a fragment' }])
   }
-  if (call.query !== '') readStrictly(call.query)
-  if (call.method === 'GET' || call.method === 'HEAD') checkFraming(call)
+  if (call.query !== '') {
+    // The framework leaves broken escapes as they are, so that one id could pass for another, and it bounds no number of
+    // parameters.
+    const problems: Problem[] = []
+    readQuery(call.query, problems)
+    if (problems.length > 0) throw invalidRequest(problems)
+  }
+  if (method === 'GET' || method === 'HEAD') checkFraming(call)
 }
+
+const longestOrigin = 1024
+export const heartbeatPath = /^(?:\/v\d+)?\/__(?:lb)?heartbeat__$/
 
 const hostForm = /^(?:[A-Za-z0-9](?:[A-Za-z0-9._-]{0,252})|\[[0-9A-Fa-f:.]{2,45}\])(?::(\d{1,5}))?$/
 
@@ -111,20 +119,7 @@ export function checkHost(host: string | null, { httpHost }: Pick<Settings, 'htt
   if ((host === null || host === '') && httpHost !== null) return
   const match = hostForm.exec(host ?? '')
   if (match && Number(match[1] ?? 0) <= 65_535) return
-  const description = 'must be one host name with an optional port'
-  throw invalidRequest([{ location: 'header', name: 'Host', description }], {
-    headers: { Connection: 'close' },
-  })
-}
-
-const longestOrigin = 1024
-
-/** Refuses a request from a page whose origin the operator does not allow. Throws `ServiceError` 400. */
-export function checkOrigin(origin: string | null, { corsOrigins }: Pick<Settings, 'corsOrigins'>): void {
-  if (origin === null) return
-  const isAllowed = corsOrigins === null || corsOrigins.has(origin)
-  if (isAllowed && origin.length <= longestOrigin) return
-  throw invalidRequest([{ location: 'header', name: 'Origin', description: 'is not an allowed origin' }])
+  throw invalidHeader('Host', 'must be one host name with an optional port', close)
 }
 
 /** Path and query of a request's URL, which is relative when the client sent no usable Host. */
@@ -135,21 +130,6 @@ function splitUrl(url: string): { path: string; query: string } {
   return { path: url.slice(start, question), query: url.slice(question) }
 }
 
-export const heartbeatPath = /^(?:\/v\d+)?\/__(?:lb)?heartbeat__$/
-
-function refuseAfterEnd(call: Call, endMs: number): void {
-  if (endMs > call.startedAtMs || heartbeatPath.test(call.path)) return
-  throw new ServiceError(410, errno.serviceEnded, 'This service has ended')
-}
-
-// The framework leaves broken escapes as they are, so that one id could pass for another, and it bounds no number of
-// parameters.
-function readStrictly(query: string): void {
-  const problems: Problem[] = []
-  readQuery(query, problems)
-  if (problems.length > 0) throw invalidRequest(problems)
-}
-
 /** Clients in use send {} with GET, which counts as no body. */
 const largestIgnoredBody = 1024
 
@@ -158,6 +138,11 @@ function checkFraming({ method, headers }: Call): void {
   const isChunked = headers['transfer-encoding'] !== undefined
   if (!isChunked && Number(headers['content-length'] ?? 0) <= largestIgnoredBody) return
   const name = isChunked ? 'Transfer-Encoding' : 'Content-Length'
-  const description = `must be absent: ${method} has no body`
-  throw invalidRequest([{ location: 'header', name, description }], { headers: { Connection: 'close' } })
+  throw invalidHeader(name, `must be absent: ${method} has no body`, close)
+}
+
+const close = { Connection: 'close' }
+
+function invalidHeader(name: string, description: string, headers?: Record<string, string>): ServiceError {
+  return invalidRequest([{ location: 'header', name, description }], { headers })
 }

@@ -3,15 +3,7 @@ import { frontPage, guideFile } from '../docs/guides.ts'
 import { docsFiles, pageServer } from '../docs/page-files.ts'
 import { explorerFiles } from '../explorer/page-files.ts'
 import type { Reply } from '../protocol/reply.ts'
-import {
-  docs,
-  docsFile,
-  explore,
-  exploreFile,
-  guide,
-  guides,
-  openapi,
-} from '../protocol/service-resources.ts'
+import { docs, docsFile, explore, exploreFile, guides, openapi } from '../protocol/service-resources.ts'
 import type { Settings } from '../settings/settings.ts'
 import { writeApiDocument } from './api-document.ts'
 import { unknownPath } from './unrouted.ts'
@@ -33,10 +25,10 @@ export function addDocsRoutes(app: App, prefix: string, { settings, version }: S
   if (!settings.docsEnabled) return
   const serve = pageServer(docsFiles)
   app.get(prefix + docs.path, () => serve('page.html', (page) => tellWrites(page, settings)), docs.schemas)
-  app.get(prefix + docsFile.path, ({ params }) => orUnknown(serve(params.file)), docsFile.schemas)
   const site = { title: settings.projectName, hasExplorer: settings.explorerEnabled }
   app.get(prefix + guides.path, () => frontPage(site), guides.schemas)
-  app.get(prefix + guide.path, ({ params }) => orUnknown(guideFile(params['*'], site)), guide.schemas)
+  const fileOf = (name: string) => (name.startsWith('guides/') ? guideFile(name.slice(7), site) : serve(name))
+  app.get(prefix + docsFile.path, ({ params }) => orUnknown(fileOf(params['*'])), docsFile.schemas)
 }
 
 /** The enabled writes may change while the process runs, so they are no part of the API document. */
@@ -57,7 +49,7 @@ export function addExploreRoutes(app: App, prefix: string, { settings }: Service
   // Without the pages of the docs there is no guide to lead to.
   const page = (html: string) => (settings.docsEnabled ? html : html.replace(/<a data-guide.*?<\/a>/, ''))
   app.get(prefix + explore.path, () => serve('explore.html', page), explore.schemas)
-  app.get(prefix + exploreFile.path, ({ params }) => orUnknown(serve(params.file)), exploreFile.schemas)
+  app.get(prefix + exploreFile.path, ({ params }) => orUnknown(serve(params['*'])), exploreFile.schemas)
 }
 
 async function orUnknown(file: Promise<Reply | null>): Promise<Reply> {

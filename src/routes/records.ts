@@ -1,5 +1,4 @@
 /** Buckets, collections and records: read the request, ask the storage of its user, answer. */
-import type { Static, TObject } from '@sinclair/typebox'
 import { invalidRequest } from '../domain/errors.ts'
 import type { Problem } from '../domain/errors.ts'
 import type { Operation, OperationOutcome } from '../domain/operation.ts'
@@ -8,17 +7,17 @@ import type { BulkStorage } from '../domain/record-storage.ts'
 import { getBucket, getCollection, listCollections } from '../protocol/collections.ts'
 import { isSource } from '../protocol/envelope.ts'
 import { overload } from '../protocol/error-reply.ts'
-import { isEnabled } from '../protocol/find.ts'
+import { belowVersion, closedBy } from '../protocol/find.ts'
 import { readIdentity } from '../protocol/identity.ts'
 import { readJson } from '../protocol/json.ts'
 import { countRecords, listRecords } from '../protocol/lists.ts'
 import { deleteRecord, getRecord, putRecord } from '../protocol/records.ts'
 import type { Reply } from '../protocol/reply.ts'
-import type { BucketResource, Resource } from '../protocol/resource.ts'
+import type { BucketResource, Input, Resource } from '../protocol/resource.ts'
 import { discardBody } from '../load/bodies.ts'
 import { receiveBody } from './guard.ts'
 import type { App } from './guard.ts'
-import { belowVersion, refusedMethod } from './unrouted.ts'
+import { refusedMethod } from './unrouted.ts'
 import type { Call, Services } from './context.ts'
 
 export function addBucketRoutes(app: App, prefix: string, services: Services): void {
@@ -48,26 +47,25 @@ export function addBucketRoutes(app: App, prefix: string, services: Services): v
 /** Refuses a write that the operator did not enable, before credentials and body are looked at. */
 function requireEnabled(resource: Resource, params: { '*': string }, call: Call, services: Services): void {
   // With an empty id the path is the list's with a slash too many, which is redirected for every method.
-  if (params['*'] === '' || isEnabled(resource, params, services.settings)) return
-  throw refusedMethod(call.method, belowVersion(call, services.settings), services)
+  if (params['*'] === '' || closedBy(resource, params, services.settings) === null) return
+  throw refusedMethod(call.method, belowVersion(call.path, services.settings)!, services)
 }
 
-interface Context<Params, Query> {
-  params: Params & { bucket_id: string }
-  query: Query
+interface Context {
+  params: Record<string, unknown> & { bucket_id: string }
+  query: Record<string, unknown>
   call: Call
 }
 
 /** The handler of a resource. The framework reads its source for the parts of the context that it has to make. */
-function handle<P extends TObject, Q extends TObject>(resource: BucketResource<P, Q>, services: Services) {
-  return ({ params, query, call }: Context<Static<P>, Static<Q>>) =>
-    answer(resource, { params, query, call }, services)
+function handle(resource: BucketResource, services: Services) {
+  return ({ params, query, call }: Context) => answer(resource, { params, query, call }, services)
 }
 
 /** Finds the storage, asks it and answers: the way of every request in a bucket. */
-async function answer<P extends TObject, Q extends TObject>(
-  resource: BucketResource<P, Q>,
-  { params, query, call }: Context<Static<P>, Static<Q>>,
+async function answer(
+  resource: BucketResource,
+  { params, query, call }: Context,
   services: Services,
 ): Promise<Reply> {
   call.route = resource.name
@@ -77,8 +75,7 @@ async function answer<P extends TObject, Q extends TObject>(
   // Remembered credentials are at hand, and most requests have them: nothing is waited for then.
   const storage = opened instanceof Promise ? await opened : opened
   const { owner } = storage
-  call.notices = storage.notices
-  const input = { params, query, headers: call.headers, address: call, body: undefined as unknown }
+  const input: Input = { params, query, headers: call.headers, address: call, body: undefined }
   if (call.body) {
     await call.body.arrived
     input.body = call.body.parse(owner, readJson)

@@ -1,16 +1,16 @@
 /** What this service is, and whether it works. */
-import type { IdentityHeaders } from '../protocol/identity.ts'
 import { readAnonymousIdentity } from '../protocol/identity.ts'
 import { versionPrefix } from '../protocol/find.ts'
 import { publicOrigin } from '../protocol/origin.ts'
 import { emptyReply, jsonReply } from '../protocol/reply.ts'
 import type { Reply } from '../protocol/reply.ts'
+import type { RequestHeaders } from '../protocol/resource.ts'
 import { heartbeat, lbheartbeat, metrics, root, rootReply, version } from '../protocol/service-resources.ts'
 import type { App } from './guard.ts'
 import type { Call, Services } from './context.ts'
 
 export function addServiceRoutes(app: App, prefix: string, services: Services): void {
-  app.get(prefix + root.path, ({ headers, call }) => rootReplyFor(headers, call, services), root.schemas)
+  app.get(prefix + root.path, ({ call }) => rootReplyFor(call.headers, call, services), root.schemas)
   app.get(prefix + version.path, () => jsonReply(services.version), version.schemas)
   if (!services.metrics) return
   const { metrics: read } = services
@@ -31,7 +31,7 @@ export function addHealthRoutes(app: App, prefix: string, services: Services): v
 }
 
 /** The root view. Refused credentials are no error here: the answer then names no user. */
-export async function rootReplyFor(headers: IdentityHeaders, call: Call, services: Services): Promise<Reply> {
+export async function rootReplyFor(headers: RequestHeaders, call: Call, services: Services): Promise<Reply> {
   const { settings, version } = services
   const identity = readAnonymousIdentity(headers)
   const userId = identity && (await services.identify(identity, call.requestId))

@@ -2,6 +2,7 @@
 import { frontDoor } from '../docs/front-door.ts'
 import { errno, invalidRequest, ServiceError } from '../domain/errors.ts'
 import {
+  belowVersion,
   findResources,
   isBucketResource,
   methodNotAllowed,
@@ -33,19 +34,15 @@ export function answerUnrouted(call: Call, services: Services): Reply {
     return redirect(call, prefix + (frontDoor(call.headers.accept ?? '', settings) ?? '/'), settings)
   }
   if (path === '/swagger' || path === `${prefix}/swagger`) return redirect(call, `${prefix}/docs`, settings)
-  const version = versionForm.exec(path)
-  if (!version) {
+  if (!/^\/v\d+(?=\/|$)/.test(path)) {
     if (heartbeatPath.test(path)) throw refusedMethod(method, path, services)
     return redirect(call, prefix + path, settings)
   }
-  if (version[0] !== prefix) throw unknownVersion()
-  if (path.endsWith('/') && path !== `${prefix}/`) {
-    return redirect(call, withoutTrailingSlashes(path), settings)
-  }
-  throw refusedMethod(method, path.slice(prefix.length) || '/', services)
+  const below = belowVersion(path, settings)
+  if (below === null) throw unknownVersion()
+  if (below.length > 1 && below.endsWith('/')) return redirect(call, withoutTrailingSlashes(path), settings)
+  throw refusedMethod(method, below, services)
 }
-
-const versionForm = /^\/v\d+(?=\/|$)/
 
 // Double slashes, backslashes, and escaped slashes, backslashes and control characters. A redirect must not repeat them,
 // because clients could read them as another origin.
@@ -73,7 +70,7 @@ function redirect(call: Call, path: string, settings: Settings): Reply {
  * missing.
  */
 export function refuseInvalid(call: Call, { settings }: Services): Reply {
-  const found = findResources(belowVersion(call, settings))
+  const found = findResources(belowVersion(call.path, settings) ?? call.path)
   const resource = found && resourceFor(call.method, found)
   if (!resource) throw unknownPath()
   const { params } = found
@@ -87,12 +84,7 @@ export function refuseInvalid(call: Call, { settings }: Services): Reply {
 
 /** The resource of a request that was answered before its handler ran. */
 export function routeOf(call: Call, settings: Settings): string | null {
-  return findResources(belowVersion(call, settings))?.resources[0]?.name ?? null
-}
-
-export function belowVersion({ path }: Call, settings: Settings): string {
-  const prefix = versionPrefix(settings)
-  return path === prefix || path.startsWith(`${prefix}/`) ? path.slice(prefix.length) || '/' : path
+  return findResources(belowVersion(call.path, settings) ?? call.path)?.resources[0]?.name ?? null
 }
 
 /** 404 for a version that is not served. */

@@ -6,6 +6,7 @@ import { MemoryBudget } from '../load/memory.ts'
 import { AnswerStreams } from '../load/streams.ts'
 import { expositionType, renderFamilies } from '../observability/metric-families.ts'
 import { createStatsd } from '../observability/statsd.ts'
+import { errorReply } from '../protocol/error-reply.ts'
 import { takeOver } from '../settings/settings.ts'
 import { commit, version } from '../version.ts'
 import { createObservers } from './observers.ts'
@@ -100,7 +101,6 @@ export function startBridge(
   const connections = connect(settings, host, observers)
   const services: Services = {
     ...createServices(settings, exposed, connections, observers, host, load, options.commitPatienceMs),
-    load,
     memory,
     bodies,
     streams,
@@ -118,6 +118,8 @@ export function startBridge(
     await connections.store?.close()
   }
   const app = createApp(services)
+  const lastResort = errorReply(null, settings)
+  lastResort.headers['Content-Type'] = 'application/json; charset=utf-8'
   try {
     app.listen({
       hostname: settings.host,
@@ -127,7 +129,8 @@ export function startBridge(
       idleTimeout: idleTimeoutSeconds,
       // We refuse larger bodies ourselves, in JSON; this only bounds what the server reads by itself.
       maxRequestBodySize: settings.maxRequestBytes + 64 * 1024 * 1024,
-      error: () => lastResort.clone(),
+      // Not even our own error answer could be made.
+      error: () => new Response(lastResort.body as string, { status: 500, headers: lastResort.headers }),
     })
   } catch (error) {
     void disconnect()
@@ -186,14 +189,3 @@ function every(ms: number, handler: () => void): () => void {
   timer.unref()
   return () => clearInterval(timer)
 }
-
-// The server's answer when not even our own error answer could be made.
-const lastResort = new Response(
-  JSON.stringify({
-    code: 500,
-    errno: 999,
-    error: 'Internal Server Error',
-    message: 'An error of this service',
-  }),
-  { status: 500, headers: { 'Content-Type': 'application/json; charset=utf-8', 'Retry-After': '30' } },
-)

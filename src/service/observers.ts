@@ -1,6 +1,7 @@
 import { ServiceError, UpstreamError } from '../domain/errors.ts'
 import { createMetrics } from '../observability/metrics.ts'
 import { isLogged } from '../observability/log.ts'
+import { isSource } from '../protocol/envelope.ts'
 
 import type { TransactionEvent } from '../batch/pace.ts'
 import type { CredentialsEvent } from '../credentials/credentials.ts'
@@ -46,7 +47,9 @@ export function createObservers(
         statsd.time(`request.${route}`, durationMs)
         statsd.count(`response.${reply.status}`)
       }
-      const level = isForData(call) ? 'info' : 'debug'
+      // Health checks every second would bury the rest. What is at no path is logged too, because somebody expected something there.
+      const isForData = call.method !== 'OPTIONS' && (call.route === null || dataRoutes.has(call.route))
+      const level = isForData ? 'info' : 'debug'
       if (isLogged(log, level)) log[level]('request', describeRequest(call, reply, durationMs))
     },
     batch(requests: readonly { method: string }[], replies: readonly Reply[]) {
@@ -121,11 +124,6 @@ export function createObservers(
 
 const dataRoutes = new Set(['bucket', 'collections', 'collection', 'records', 'record', 'batch'])
 
-// Health checks every second would bury the rest. What is at no path is logged too, because somebody expected something there.
-function isForData({ route, method }: Call): boolean {
-  return method !== 'OPTIONS' && (route === null || dataRoutes.has(route))
-}
-
 const withoutRedis = 'requests go on: look at service.cache_url, or set service.cache_backend = memory'
 
 /** One request as a line of the log: no secrets, no ids of records. */
@@ -137,7 +135,8 @@ function describeRequest(call: Call, { status, errno, body }: Reply, durationMs:
     status,
     errno,
     ms: toTenths(durationMs),
-    bytes: sizeOf(body),
+    // Undefined: it streams.
+    bytes: isSource(body) ? undefined : Buffer.byteLength(body ?? ''),
     ...(work.cached !== null && {
       upstreamCalls: work.upstreamCalls,
       upstreamMs: toTenths(work.upstreamMs),
@@ -149,19 +148,12 @@ function describeRequest(call: Call, { status, errno, body }: Reply, durationMs:
   }
 }
 
-/** Undefined: it streams. */
-function sizeOf(body: Reply['body']): number | undefined {
-  if (body === null || typeof body === 'string') return Buffer.byteLength(body ?? '')
-  return body instanceof Uint8Array ? body.length : undefined
-}
-
 function toTenths(ms: number): number {
   return Math.round(ms * 10) / 10
 }
 
 function reportTransaction(event: TransactionEvent, log: Log): void {
-  const isTrouble = event.kind === 'partial' || event.kind === 'unknown' || event.kind === 'unremoved'
-  const level = isTrouble ? 'error' : 'debug'
+  const level = ['partial', 'unknown', 'unremoved'].includes(event.kind) ? 'error' : 'debug'
   if (!isLogged(log, level)) return
   const collections =
     'collections' in event && Array.isArray(event.collections) ? event.collections.join(',') : null
@@ -173,10 +165,7 @@ function reportTransaction(event: TransactionEvent, log: Log): void {
 function describeDefect(error: unknown): string {
   if (!(error instanceof Error)) return 'something was thrown that is no error'
   const frames = (error.stack ?? '').split('\n').filter((line) => line.trimStart().startsWith('at '))
-  return `${error.name} ${frames
-    .slice(0, 4)
-    .map((line) => line.trim())
-    .join(' ')}`
+  return [error.name, ...frames.slice(0, 4).map((line) => line.trim())].join(' ')
 }
 
 // One line a minute reports a cache that is away, or a flood; one line for each request would bury everything else.

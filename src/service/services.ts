@@ -5,6 +5,7 @@ import { createRedisStore } from '../credentials/redis-store.ts'
 import { isRefusal, UpstreamError } from '../domain/errors.ts'
 import { RecentMap } from '../domain/recent-map.ts'
 import { overload } from '../protocol/error-reply.ts'
+import { versionPrefix } from '../protocol/find.ts'
 import { Breakers } from '../upstream/circuit-breaker.ts'
 import { ConcurrencyLimits } from '../upstream/concurrency-limits.ts'
 import { createUpstream } from '../upstream/send.ts'
@@ -15,8 +16,9 @@ import { commit, name, source, version } from '../version.ts'
 import { limits } from '../load/limits.ts'
 import type { Admission } from '../load/admission.ts'
 import type { Identity, SyncCredentials } from '../domain/credentials.ts'
+import type { Step } from '../domain/operation.ts'
 import type { BulkStorage } from '../domain/record-storage.ts'
-import type { Call, Heartbeat, Services } from '../routes/context.ts'
+import type { Call } from '../routes/context.ts'
 import type { ProcessUsage } from '../observability/metrics.ts'
 import type { Settings } from '../settings/settings.ts'
 import type { StorageClient } from '../upstream/call.ts'
@@ -60,7 +62,7 @@ const heartbeatFreshMs = 5000
 /** Our User-Agent at token server and storage. */
 const product = `${name}/${version}`
 
-/** Everything that routes use, except for the state of the process, which `startBridge` adds. */
+/** What routes use of token server, storage and cache; see `Services`. `startBridge` adds the state of the process. */
 export function createServices(
   settings: Settings,
   exposed: Settings,
@@ -69,7 +71,7 @@ export function createServices(
   host: BridgeHost,
   load: Admission,
   commitPatienceMs?: number,
-): Omit<Services, 'isStopping' | 'metrics' | 'load' | 'memory' | 'bodies' | 'streams'> {
+) {
   const { upstream, tokenServer, store } = connections
   const { now } = host
   const credentials = new Credentials({
@@ -96,11 +98,8 @@ export function createServices(
   const locks = new Locks()
   const requestTimeoutMs = settings.requestTimeoutSeconds * 1000
 
-  function storageOf(
-    identity: Identity,
-    known: SyncCredentials,
-    { headers, request: client, deadlineAtMs, requestId, work, memory }: Call,
-  ): BulkStorage {
+  function storageOf(identity: Identity, known: SyncCredentials, call: Call): BulkStorage {
+    const { headers, deadlineAtMs, requestId, memory } = call
     const userAgent = headers['user-agent']
     const storage = createSyncStorage(storageClient, {
       credentials: known,
@@ -108,11 +107,12 @@ export function createServices(
       userAgent: userAgent === undefined ? product : `${userAgent} ${product}`,
       deadlineAtMs,
       requestId,
-      client,
-      tally: work,
+      client: call.request,
+      tally: call.work,
       memory,
     })
     storage.notices.backoffSeconds = tokenServer.backoffSeconds(identity)
+    call.notices.push(storage.notices)
     return storage
   }
 
@@ -127,18 +127,19 @@ export function createServices(
 
   return {
     settings: exposed,
-    requestTimeoutMs,
+    load,
+    observers,
     now,
     monotonicNow: host.monotonicNow,
     createRequestId: createIdGenerator(host.randomBytes(8)),
     version: { name, version, commit, source },
-    openStorage(identity, call) {
+    openStorage(identity: Identity, call: Call) {
       const known = credentials.recall(identity)
       if (known === null) return obtainStorage(identity, call)
       call.work.cached ??= true
       return storageOf(identity, known, call)
     },
-    async identify(identity, requestId) {
+    async identify(identity: Identity, requestId: string) {
       const known = credentials.recall(identity)
       if (known) return String(known.uid)
       const release = load.acquireRootView(identity.key)
@@ -153,7 +154,7 @@ export function createServices(
         release()
       }
     },
-    transact: (steps, { deadlineAtMs, memory }) =>
+    transact: (steps: Step[], { deadlineAtMs, memory }: Call) =>
       runTransaction(steps, {
         deadlineAtMs,
         commitReserveMs: Math.min(largestCommitReserveMs, requestTimeoutMs / 3),
@@ -167,10 +168,6 @@ export function createServices(
         observe: observers.transaction,
       }),
     heartbeat: createHeartbeat(connections, settings.tokenServerHeartbeatTimeoutSeconds * 1000, now),
-    observe: observers.request,
-    observeBrokenList: observers.listBroken,
-    observeBatch: observers.batch,
-    reportError: observers.error,
   }
 }
 
@@ -233,13 +230,10 @@ function createIdGenerator(random: Uint8Array): () => string {
  * used to hammer others. Never rejects; a probe without an answer in time counts as failed.
  */
 function createHeartbeat({ tokenServer, store }: Connections, timeoutMs: number, now: () => number) {
-  let last: { probe: Promise<Heartbeat>; untilMs: number } | null = null
+  let last: { probe: ReturnType<typeof probe>; untilMs: number } | null = null
 
-  async function probe(): Promise<Heartbeat> {
-    const [storage, cache] = await Promise.all([
-      withDeadline(tokenServer.heartbeat(timeoutMs), timeoutMs),
-      store === null || withDeadline(store.ping(), timeoutMs),
-    ])
+  async function probe() {
+    const [storage, cache] = await Promise.all([tokenServer.heartbeat(timeoutMs), store?.ping() ?? true])
     return { storage, cache, permission: true }
   }
 
@@ -252,12 +246,9 @@ function createHeartbeat({ tokenServer, store }: Connections, timeoutMs: number,
   }
 }
 
-async function withDeadline(probe: Promise<boolean>, timeoutMs: number): Promise<boolean> {
-  const { promise: late, resolve } = Promise.withResolvers<boolean>()
-  const timer = setTimeout(() => resolve(false), timeoutMs)
-  try {
-    return await Promise.race([probe.catch(() => false), late])
-  } finally {
-    clearTimeout(timer)
-  }
+/** Paths of resources that are not users' data. They are there whether these settings switch them on or off. */
+export function servicePaths(settings: Pick<Settings, 'httpApiVersion'>) {
+  const prefix = versionPrefix(settings)
+  const [version, metrics] = [`${prefix}/__version__`, `${prefix}/__metrics__`]
+  return { version, metrics, docs: `${prefix}/docs`, explorer: `${prefix}/explore` }
 }

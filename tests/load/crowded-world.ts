@@ -11,9 +11,8 @@ import { createLoadClock } from './load-clock.ts'
 import { eventually } from '../support/eventually.ts'
 
 import type { BulkStorage, ListOutcome } from '../../src/domain/record-storage.ts'
-import type { OperationOutcome } from '../../src/domain/operation.ts'
+import type { OperationOutcome, Step } from '../../src/domain/operation.ts'
 import type { AdmissionOptions } from '../../src/load/admission.ts'
-import type { Step } from '../../src/routes/context.ts'
 import type { Answer } from '../support/bridge.ts'
 import type { LoadClock } from './load-clock.ts'
 
@@ -108,7 +107,6 @@ export function startCrowdedWorld(
     },
     heartbeat: () => Promise.resolve({ storage: true, cache: true, permission: true }),
     version: { name: 'sync-bridge', version: '0', commit: '0', source: '' },
-    requestTimeoutMs: read.requestTimeoutSeconds * 1000,
     now,
     monotonicNow: () => performance.now(),
     createRequestId: () => '0123456789abcdef',
@@ -117,11 +115,13 @@ export function startCrowdedWorld(
     memory,
     bodies,
     streams,
-    observe: (_, { status }) => void observed.push(status),
-    observeBrokenList: () => {},
-    observeBatch: () => {},
+    observers: {
+      request: (_, { status }) => void observed.push(status),
+      listBroken() {},
+      batch() {},
+      error() {},
+    },
     metrics: () => Promise.resolve({ text: '', type: 'text/plain' }),
-    reportError: () => {},
   })
   app.listen({ hostname: '127.0.0.1', port: 0, development: false })
   const url = `http://127.0.0.1:${app.server!.port}`

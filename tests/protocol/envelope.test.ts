@@ -12,7 +12,7 @@ const settings = {
 } as unknown as Settings
 
 const reply = (more: Partial<Reply> = {}): Reply => ({ status: 200, headers: {}, body: null, ...more })
-const nobody = { origin: null, requestId: 'r', startedAtMs: 1000, notices: null, isLegacyBucket: false }
+const nobody = { origin: null, requestId: 'r', startedAtMs: 1000, notices: [], isLegacyBucket: false }
 const quiet = { backoffSeconds: null, alert: null, quotaRemaining: null }
 
 /** The notices of an answer: Alert, Backoff and Quota-Remaining. */
@@ -32,13 +32,13 @@ describe('the notices of an answer', () => {
 
   it('are absent when there is nothing to say', () => {
     expect(noticesOf(200, {})).toEqual({})
-    expect(noticesOf(200, { notices: quiet })).toEqual({})
+    expect(noticesOf(200, { notices: [quiet] })).toEqual({})
   })
 
   it('tell the gravest alert, and else that of this service before that of the storage before advice', () => {
     const eos = { text: '2000', atMs: 2000 }
-    const notices = { ...quiet, alert: 'words' }
-    const grave = { ...quiet, alert: '{"code":"hard-eol"}' }
+    const notices = [{ ...quiet, alert: 'words' }]
+    const grave = [{ ...quiet, alert: '{"code":"hard-eol"}' }]
 
     expect(alertOf(advised, { projectDocs: 'https://d.example/' })).toEqual({
       code: 'soft-eol',
@@ -55,7 +55,7 @@ describe('the notices of an answer', () => {
   })
 
   it('are not talked into gravity by words', () => {
-    const notices = { ...quiet, alert: 'no "hard-eol" yet' }
+    const notices = [{ ...quiet, alert: 'no "hard-eol" yet' }]
 
     expect(alertOf({ ...advised, notices })).toMatchObject({ code: 'soft-eol' })
   })
@@ -68,7 +68,7 @@ describe('the notices of an answer', () => {
       'x'.repeat(4000),
       '{"code":"soft-eol","message":"\\u2028\\n"}',
     ]) {
-      const { Alert } = noticesOf(200, { notices: { ...quiet, alert: text } })
+      const { Alert } = noticesOf(200, { notices: [{ ...quiet, alert: text }] })
 
       expect(Alert).toMatch(/^[ -~]{1,3000}$/)
       expect(JSON.parse(Alert!)).toMatchObject({ code: 'soft-eol' })
@@ -76,7 +76,7 @@ describe('the notices of an answer', () => {
   })
 
   it('tell Backoff as a whole number, below 400 only', () => {
-    const told = { notices: { ...quiet, backoffSeconds: 2.1, quotaRemaining: '9.9' } }
+    const told = { notices: [{ ...quiet, backoffSeconds: 2.1, quotaRemaining: '9.9' }] }
 
     expect(noticesOf(200, told)).toEqual({ Backoff: '3', 'Quota-Remaining': '9.9' })
     expect(noticesOf(304, told)).toMatchObject({ Backoff: '3' })

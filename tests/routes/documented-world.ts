@@ -73,25 +73,16 @@ function startDefectiveApp() {
     transact: () => Promise.reject(new Error('A defect')),
     heartbeat: () => Promise.resolve({ storage: true, cache: true, permission: true }),
     version: { name: 'sync-bridge', version: '0', commit: '0', source: '' },
-    requestTimeoutMs: 1000,
     now: Date.now,
     monotonicNow: () => performance.now(),
     createRequestId: () => '0123456789abcdef',
     isStopping: false,
-    observe: () => {},
-    load: {
-      isFull: false,
-      refuse() {},
-      acquire: () => () => {},
-      backoffSeconds: 0,
-    },
+    observers: { request() {}, listBroken() {}, batch() {}, error() {} },
+    load: { isFull: false, refuse() {}, acquire: () => () => {}, backoffSeconds: 0 },
     memory,
     bodies: new Bodies({ maxBytes: 4096, memory, now: Date.now, observeDrop() {} }),
     streams: { send: (body) => new Response(body as BodyInit).body! },
-    observeBrokenList: () => {},
-    observeBatch: () => {},
     metrics: () => Promise.resolve({ text: '', type: 'text/plain' }),
-    reportError: () => {},
   })
   app.listen({ hostname: '127.0.0.1', port: 0 })
   const routes = app.routes.map(({ method, path }) => ({ method, path }))
