@@ -2,13 +2,17 @@ import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
 
 import { startExecutable } from '../support/executable.ts'
 import { KeepAlive } from '../support/keep-alive.ts'
-import { kindsOf, limits } from './kinds.ts'
-import { loopMs, processorMs } from './processor-time.ts'
+import { bodyOf, kindsOf, limits, ordinaryBody } from './kinds.ts'
+import { loopMs, plainMs, processorMs } from './processor-time.ts'
 
 import type { Executable } from '../support/executable.ts'
 import type { Kind } from './kinds.ts'
 
-const mostBlockedMs = 100
+/** How much longer a request may block the loop than plain text takes to be copied and parsed. */
+const mostBlocked = 20
+/** How much more a byte may cost in a larger request than in a smaller one. */
+const steepest = 3
+const passes = 5
 const rounds = 3
 // A round is that long, or has so many turns.
 const longEnoughMs = 5
@@ -53,7 +57,7 @@ interface Cost {
 }
 
 /** The least of several rounds, so that it does not matter what else the machine does. */
-async function costOf(request: Uint8Array): Promise<Cost> {
+async function costOf(request: Uint8Array, mostMs: number): Promise<Cost> {
   const least: Cost = { ms: Infinity, blockedMs: Infinity }
   for (let round = 0; round < rounds; round++) {
     const startedAtMs = processorMs(bridge.pid)
@@ -65,8 +69,8 @@ async function costOf(request: Uint8Array): Promise<Cost> {
     }
     least.ms = Math.min(least.ms, usedMs / turns)
     // What has been done at once in less time can not have blocked for longer.
-    if (least.ms < mostBlockedMs / 2) least.blockedMs = Math.min(least.blockedMs, least.ms)
-    else if (least.blockedMs > mostBlockedMs / 2)
+    if (least.ms < mostMs / 2) least.blockedMs = Math.min(least.blockedMs, least.ms)
+    else if (least.blockedMs > mostMs / 2)
       least.blockedMs = Math.min(least.blockedMs, await blockedBy(request))
   }
   return least
@@ -85,38 +89,52 @@ async function blockedBy(request: Uint8Array): Promise<number> {
   return longest
 }
 
-/** What a KB costs in each size. A machine that is busy makes some of them dearer: then the least of more rounds counts. */
-async function curveOf({ name, sizes, indistinct, request }: Kind) {
+const ordinary = ordinaryBody()
+const recently: number[] = []
+
+/** What the largest text of ordinary records costs to be copied and parsed: the least of the last times, on this machine as it is. */
+function ordinaryMs(): number {
+  recently.push(plainMs(ordinary))
+  return Math.min(...recently.slice(-rounds))
+}
+
+/**
+ * What a byte costs in each size, and for how long a request blocks the loop, by what plain text costs at that moment: ordinary
+ * records, or its own text where that is dearer. A machine that is busy makes some of it dearer: then the best of more passes
+ * counts.
+ */
+async function judge({ name, sizes, indistinct, request }: Kind) {
   const requests = [0, ...sizes].map(request)
-  const least: Cost[] = requests.map(() => ({ ms: Infinity, blockedMs: Infinity }))
+  const least = requests.map(() => Infinity)
+  let blocked = Infinity
   for (let pass = 1; ; pass++) {
+    const unitMs = ordinaryMs()
+    const plain = Math.max(unitMs, plainMs(bodyOf(requests.at(-1)!)))
+    let longestMs = 0
     for (const [at, bytes] of requests.entries()) {
-      const cost = await costOf(bytes)
-      least[at] = {
-        ms: Math.min(cost.ms, least[at]!.ms),
-        blockedMs: Math.min(cost.blockedMs, least[at]!.blockedMs),
-      }
+      const { ms, blockedMs } = await costOf(bytes, mostBlocked * plain)
+      least[at] = Math.min(least[at]!, ms / unitMs)
+      longestMs = Math.max(longestMs, blockedMs)
     }
-    const perKilobyte = sizes.map((size, at) =>
-      Math.max(indistinct, ((least[at + 1]!.ms - least[0]!.ms) * 1000 * 1024) / size),
+    blocked = Math.min(blocked, longestMs / plain)
+    const perByte = sizes.map((size, at) =>
+      Math.max(indistinct, ((least[at + 1]! - least[0]!) * ordinary.length) / size),
     )
-    const ratio = steepest(perKilobyte)
-    const blockedMs = Math.max(...least.map((cost) => cost.blockedMs))
-    if (pass < 5 && (ratio > 3 || blockedMs > mostBlockedMs)) continue
-    const curve = perKilobyte.map((cost) => cost.toFixed(1)).join(', ')
+    const isTooDear = blocked > mostBlocked || ratioOf(perByte) > steepest
+    if (isTooDear && pass < passes) continue
+    const curve = perByte.map((cost) => cost.toFixed(0)).join(', ')
     return {
-      ratio,
-      blockedMs,
-      shown: `${name}: ${curve} µs for each KB, blocks for ${blockedMs.toFixed(1)} ms`,
+      isTooDear,
+      shown: `${name}: ${curve} for each byte, blocks for ${blocked.toFixed(2)}, times plain text`,
     }
   }
 }
 
-/** By how much a KB costs more in a larger request than in a smaller one. */
-function steepest(perKilobyte: number[]): number {
+/** By how much a byte costs more in a larger request than in a smaller one. */
+function ratioOf(perByte: number[]): number {
   let least = Infinity
   let most = 0
-  for (const cost of perKilobyte) {
+  for (const cost of perByte) {
     most = Math.max(most, cost / least)
     least = Math.min(least, cost)
   }
@@ -124,16 +142,16 @@ function steepest(perKilobyte: number[]): number {
 }
 
 describe('what strangers choose the size of', () => {
-  it('costs the same for each KB, and blocks the loop for no longer than 100 ms', async () => {
-    const steep: string[] = []
+  it('costs the same for each byte, and blocks the loop for no longer than twenty times plain text', async () => {
+    const tooDear: string[] = []
     for (const kind of kinds) {
       if (process.env.COSTS && !new RegExp(process.env.COSTS).test(kind.name)) continue
-      const { ratio, blockedMs, shown } = await curveOf(kind)
+      const { isTooDear, shown } = await judge(kind)
       // oxlint-disable-next-line no-console -- who looks for a cost wants to see all of them
       if (process.env.COSTS) console.log(shown)
-      if (ratio > 3 || blockedMs > mostBlockedMs) steep.push(shown)
+      if (isTooDear) tooDear.push(shown)
     }
 
-    expect(steep).toEqual([])
-  }, 300_000)
+    expect(tooDear).toEqual([])
+  }, 600_000)
 })

@@ -5,7 +5,7 @@ export interface Kind {
   name: string
   /** In bytes, from the smallest that is compared to the largest that is let in. */
   sizes: number[]
-  /** Below this, in microseconds of processor time for each KB, costs are not told apart. */
+  /** Costs below this are not told apart: of a byte, by what a byte of plain text costs that is copied and parsed. */
   indistinct: number
   /** A request in which it has about that size; 0: as small as it gets. */
   request(size: number): Uint8Array
@@ -31,19 +31,19 @@ export function kindsOf(user: SandboxUser): Kind[] {
   const heads = (name: string, make: (size: number) => [path: string, headers: object]): Kind => ({
     name,
     sizes: headSizes,
-    indistinct: 50,
+    indistinct: 45,
     request: (size) => request('GET', ...make(size)),
   })
   const bodies = (name: string, make: (size: number) => string): Kind => ({
     name,
     sizes: [...bodySizes, largestBody],
-    indistinct: 30,
+    indistinct: 27,
     request: (size) => post('/v1/batch', make(size)),
   })
   const paths = (name: string, make: (size: number) => string): Kind => ({
     name: `a sub-request's path: ${name}`,
     sizes: pathSizes,
-    indistinct: 50,
+    indistinct: 45,
     request: (size) => batch({ requests: [{ path: make(size) }] }),
   })
   const requestsLike = (count: number, defaults: object) =>
@@ -51,13 +51,13 @@ export function kindsOf(user: SandboxUser): Kind[] {
   const defaults = (name: string, make: (size: number) => object): Kind => ({
     name: `defaults: ${name}`,
     sizes: [64 * 1024, limits.subRequestsLength],
-    indistinct: 50,
+    indistinct: 45,
     request: (size) => requestsLike(size / defaultSize, make(defaultSize - 300)),
   })
   const counts = (name: string, make: object): Kind => ({
     name: `sub-requests: ${name}`,
     sizes: [limits.batchRequests * 102, limits.batchRequests * 1024],
-    indistinct: 100,
+    indistinct: 90,
     request: (size) => requestsLike(size / 1024, make),
   })
 
@@ -107,7 +107,7 @@ export function kindsOf(user: SandboxUser): Kind[] {
     {
       name: 'names of headers that a preflight asks for',
       sizes: headSizes,
-      indistinct: 50,
+      indistinct: 45,
       request: (size) =>
         request('OPTIONS', `/v1${records}`, {
           Origin: 'https://a',
@@ -174,7 +174,7 @@ export function kindsOf(user: SandboxUser): Kind[] {
     {
       name: 'the body of a record',
       sizes: [...bodySizes, largestBody],
-      indistinct: 30,
+      indistinct: 27,
       request: (size) =>
         request(
           'PUT',
@@ -192,14 +192,14 @@ export function kindsOf(user: SandboxUser): Kind[] {
     {
       name: 'the headers of a sub-request',
       sizes: [1024, 15_000],
-      indistinct: 50,
+      indistinct: 45,
       request: (size) => batch({ requests: [{ path: `${records}/x`, headers: { a: 'v'.repeat(size) } }] }),
     },
     ...['authorization', 'x-keyid', 'if-match', 'if-none-match', 'prefer', 'x-client-state'].map(
       (name): Kind => ({
         name: `the header ${name} of a sub-request`,
         sizes: [1024, 15_000],
-        indistinct: 50,
+        indistinct: 45,
         request: (size) =>
           batch({ requests: [{ path: `${records}/x`, headers: { [name]: `"1${' '.repeat(size)}x` } }] }),
       }),
@@ -234,6 +234,24 @@ export function kindsOf(user: SandboxUser): Kind[] {
       body: { data: Object.fromEntries(Array.from({ length: 98 }, (_, at) => [`member ${at}`, at])) },
     }),
   ]
+}
+
+/** Ordinary records as a batch writes them, as many as are let in. */
+export function ordinaryBody(): Uint8Array {
+  const record = {
+    method: 'PUT',
+    path: `/buckets/${'a'.repeat(32)}/collections/history/records/an-id`,
+    body: { data: { payload: 'x'.repeat(1000) } },
+  }
+  const count = Math.floor(limits.requestBytes / JSON.stringify(record).length)
+  return Buffer.from(JSON.stringify({ requests: Array.from({ length: count }, () => record) }))
+}
+
+/** What follows the head of a request. */
+export function bodyOf(request: Uint8Array): Uint8Array {
+  return request.subarray(
+    Buffer.from(request.buffer, request.byteOffset, request.length).indexOf('\r\n\r\n') + 4,
+  )
 }
 
 /** Texts over and over, that a path may be made of. */
