@@ -2,6 +2,7 @@ import { describe, expect, it } from 'bun:test'
 
 import { findContradictions } from '../../src/settings/contradictions.ts'
 import { readSettings, renderProblem } from '../../src/settings/settings.ts'
+import { casesOf } from './cases.ts'
 
 const secret = '52d914afd94b94716c8fb113dd4f0ae2f55ba31f3506b31562d2698e777e1208'
 const least = `service.token_server_url = https://t.example.org\nservice.cache_hmac_secret = ${secret}\n`
@@ -17,6 +18,69 @@ function found(lines: string[], maxFileDescriptors: number | null = null, beginn
 }
 
 const secure = ['http_scheme = https', 'http_host = sync.example.org']
+
+const warned = casesOf(`
+host = 0.0.0.0
+  f:3: service.host: 0.0.0.0 can be reached from other machines without encryption: put a server with TLS in front, and set service.http_scheme = https
+http_host = sync.example.org
+  f:3: service.http_host: generated URLs begin with http://: set service.http_scheme = https, or http if that is meant
+http_scheme = http
+http_host = 0.0.0.0:8000
+  f:4: service.http_host: is no address that clients can ask: write a name; service.host is for listening
+http_scheme = https
+http_host = sync.example.org:80
+  f:4: service.http_host: generated URLs begin with https:// and have port 80: leave the port out, or change service.http_scheme
+http_host = sync.example.org
+http_scheme = http
+explorer_enabled = true
+  f:5: service.explorer_enabled: browsers decrypt only where the page came by https or from localhost: set service.http_scheme = https, or remove it
+upstream_timeout_seconds = 40
+  f:3: service.upstream_timeout_seconds: a request ends after 30 s, before 40 s for upstream: make service.request_timeout_seconds the larger one
+request_timeout_seconds = 15
+  f:3: service.request_timeout_seconds: a request ends after 15 s, before 20 s for upstream: make service.request_timeout_seconds the larger one
+shutdown_grace_seconds = 10
+  f:3: service.shutdown_grace_seconds: requests may take 30 s, and are cut 10 s after SIGTERM: make service.shutdown_grace_seconds the larger one
+workers = 2
+worker_timeout_seconds = 0.4
+  f:4: service.worker_timeout_seconds: a worker that is only late is killed: make service.worker_timeout_seconds the larger one
+workers = 2
+cache_backend = memory
+  f:4: service.cache_backend: every worker remembers by itself: use redis to share the memory
+cache_hmac_secret_previous = 52d914afd94b94716c8fb113dd4f0ae2f55ba31f3506b31562d2698e777e1208
+  f:3: service.cache_hmac_secret_previous: is the same as service.cache_hmac_secret: write the secret of before, or remove it
+eos = 2026-12-31
+  f:3: service.eos: is past: every request is answered 410: remove it, or write a later day
+max_request_bytes = 100000
+  f:3: service.max_request_bytes: is less than one record of 250 KB, as Firefox may write it: write 262144 or more
+max_concurrent_requests = 4
+  f:3: service.max_concurrent_requests: one user may have more than there is for all: make service.max_concurrent_requests the larger one
+readonly = true
+record_tabs_delete_enabled = yes
+  f:3: service.readonly: refuses every write, also those that service.record_… settings allow: remove one or the other
+port = 0
+reuse_port = true
+  f:4: service.reuse_port: every instance takes a port of its own: set service.port
+worker_timeout_seconds = 5
+  f:3: service.worker_timeout_seconds: has no effect without service.workers above 1: remove it, or set service.workers above 1
+cache_backend = memory
+cache_url = redis://redis.example.org
+  f:4: service.cache_url: has no effect without service.cache_backend = redis: remove it, or set service.cache_backend = redis
+cache_backend = memory
+cache_prefix = other:
+  f:4: service.cache_prefix: has no effect without service.cache_backend = redis: remove it, or set service.cache_backend = redis
+cache_backend = memory
+cache_hmac_secret_previous = 4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b
+  f:4: service.cache_hmac_secret_previous: has no effect without service.cache_backend = redis: remove it, or set service.cache_backend = redis
+eos_message = The service moves.
+  f:3: service.eos_message: has no effect without service.eos: remove it, or set service.eos
+eos_url = https://example.org/end
+  f:3: service.eos_url: has no effect without service.eos: remove it, or set service.eos
+statsd_prefix = bridge
+  f:3: service.statsd_prefix: has no effect without service.statsd_url: remove it, or set service.statsd_url
+metrics_enabled = false
+metrics_listen = 127.0.0.1:9100
+  f:4: service.metrics_listen: has no effect without service.metrics_enabled = true: remove it, or set service.metrics_enabled = true
+`)
 
 describe('findContradictions', () => {
   it.each([
@@ -41,104 +105,7 @@ describe('findContradictions', () => {
     expect(found(['port = 8001'], null, beginning).problems).toEqual([])
   })
 
-  it.each([
-    [
-      ['host = 0.0.0.0'],
-      'f:3: service.host: 0.0.0.0 can be reached from other machines without encryption: put a server with TLS in front, and set service.http_scheme = https',
-    ],
-    [
-      ['http_host = sync.example.org'],
-      'f:3: service.http_host: generated URLs begin with http://: set service.http_scheme = https, or http if that is meant',
-    ],
-    [
-      ['http_scheme = http', 'http_host = 0.0.0.0:8000'],
-      'f:4: service.http_host: is no address that clients can ask: write a name; service.host is for listening',
-    ],
-    [
-      ['http_scheme = https', 'http_host = sync.example.org:80'],
-      'f:4: service.http_host: generated URLs begin with https:// and have port 80: leave the port out, or change service.http_scheme',
-    ],
-    [
-      ['http_host = sync.example.org', 'http_scheme = http', 'explorer_enabled = true'],
-      'f:5: service.explorer_enabled: browsers decrypt only where the page came by https or from localhost: set service.http_scheme = https, or remove it',
-    ],
-    [
-      ['upstream_timeout_seconds = 40'],
-      'f:3: service.upstream_timeout_seconds: a request ends after 30 s, before 40 s for upstream: make service.request_timeout_seconds the larger one',
-    ],
-    [
-      ['request_timeout_seconds = 15'],
-      'f:3: service.request_timeout_seconds: a request ends after 15 s, before 20 s for upstream: make service.request_timeout_seconds the larger one',
-    ],
-    [
-      ['shutdown_grace_seconds = 10'],
-      'f:3: service.shutdown_grace_seconds: requests may take 30 s, and are cut 10 s after SIGTERM: make service.shutdown_grace_seconds the larger one',
-    ],
-    [
-      ['workers = 2', 'worker_timeout_seconds = 0.4'],
-      'f:4: service.worker_timeout_seconds: a worker that is only late is killed: make service.worker_timeout_seconds the larger one',
-    ],
-    [
-      ['workers = 2', 'cache_backend = memory'],
-      'f:4: service.cache_backend: every worker remembers by itself: use redis to share the memory',
-    ],
-    [
-      [`cache_hmac_secret_previous = ${secret}`],
-      'f:3: service.cache_hmac_secret_previous: is the same as service.cache_hmac_secret: write the secret of before, or remove it',
-    ],
-    [
-      ['eos = 2026-12-31'],
-      'f:3: service.eos: is past: every request is answered 410: remove it, or write a later day',
-    ],
-    [
-      ['max_request_bytes = 100000'],
-      'f:3: service.max_request_bytes: is less than one record of 250 KB, as Firefox may write it: write 262144 or more',
-    ],
-    [
-      ['max_concurrent_requests = 4'],
-      'f:3: service.max_concurrent_requests: one user may have more than there is for all: make service.max_concurrent_requests the larger one',
-    ],
-    [
-      ['readonly = true', 'record_tabs_delete_enabled = yes'],
-      'f:3: service.readonly: refuses every write, also those that service.record_… settings allow: remove one or the other',
-    ],
-    [
-      ['port = 0', 'reuse_port = true'],
-      'f:4: service.reuse_port: every instance takes a port of its own: set service.port',
-    ],
-    [
-      ['worker_timeout_seconds = 5'],
-      'f:3: service.worker_timeout_seconds: has no effect without service.workers above 1: remove it, or set service.workers above 1',
-    ],
-    [
-      ['cache_backend = memory', 'cache_url = redis://redis.example.org'],
-      'f:4: service.cache_url: has no effect without service.cache_backend = redis: remove it, or set service.cache_backend = redis',
-    ],
-    [
-      ['cache_backend = memory', 'cache_prefix = other:'],
-      'f:4: service.cache_prefix: has no effect without service.cache_backend = redis: remove it, or set service.cache_backend = redis',
-    ],
-    [
-      ['cache_backend = memory', `cache_hmac_secret_previous = ${'4b'.repeat(32)}`],
-      'f:4: service.cache_hmac_secret_previous: has no effect without service.cache_backend = redis: remove it, or set service.cache_backend = redis',
-    ],
-    [
-      ['eos_message = The service moves.'],
-      'f:3: service.eos_message: has no effect without service.eos: remove it, or set service.eos',
-    ],
-    [
-      ['eos_url = https://example.org/end'],
-      'f:3: service.eos_url: has no effect without service.eos: remove it, or set service.eos',
-    ],
-    [
-      ['statsd_prefix = bridge'],
-      'f:3: service.statsd_prefix: has no effect without service.statsd_url: remove it, or set service.statsd_url',
-    ],
-    [
-      ['metrics_enabled = false', 'metrics_listen = 127.0.0.1:9100'],
-      'f:4: service.metrics_listen: has no effect without service.metrics_enabled = true: remove it, or set service.metrics_enabled = true',
-    ],
-  ])('warns of %j', (lines, warning) => {
+  it.each(warned)('warns of %j', (lines, warning) => {
     expect(found(lines)).toEqual({ problems: [], warnings: [warning] })
   })
 

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'bun:test'
 
 import { readSettings, renderProblem, takeOver } from '../../src/settings/settings.ts'
+import { casesOf } from './cases.ts'
 import { certificate } from './certificate.ts'
 
 import type { Settings } from '../../src/settings/settings.ts'
@@ -132,24 +133,15 @@ describe('readSettings', () => {
       credentialsDirectory: '/c',
     })
     const effective = 'effective' in outcome ? outcome.effective : []
+    const sources = Object.fromEntries(effective.map(({ name, source, secret }) => [name, [source, secret]]))
 
-    expect(effective).toContainEqual({ name: 'port', text: '8000', source: 'default', secret: false })
-    expect(effective).toContainEqual(
-      expect.objectContaining({ name: 'token_server_url', source: 'etc/bridge.ini:1' }),
-    )
-    expect(effective).toContainEqual(
-      expect.objectContaining({
-        name: 'cache_hmac_secret',
-        source: 'credential cache_hmac_secret',
-        secret: true,
-      }),
-    )
-    expect(effective).toContainEqual({
-      name: 'record_tabs_put_enabled',
-      text: 'yes',
-      source: 'environment SERVICE_RECORD_TABS_PUT_ENABLED',
-      secret: false,
+    expect(sources).toMatchObject({
+      port: ['default', false],
+      token_server_url: ['etc/bridge.ini:1', false],
+      cache_hmac_secret: ['credential cache_hmac_secret', true],
+      record_tabs_put_enabled: ['environment SERVICE_RECORD_TABS_PUT_ENABLED', false],
     })
+    expect(effective).toContainEqual({ name: 'port', text: '8000', source: 'default', secret: false })
   })
 
   it('opens collections by their canonical names, from the file and the environment', () => {
@@ -256,158 +248,144 @@ service.record_a_put_enabled_delete_enabled = 1
     expect(outcome.effective).toContainEqual(expect.objectContaining({ name: 'cache_url', text: effective }))
   })
 
-  const broken: [line: string, message: string][] = [
-    ['host = ', 'host: "" is not an address: write an IP address or a host name'],
-    ['host = http://x', 'host: "http://x" is not an address: write an IP address or a host name'],
-    ['host = 1.2.3', 'host: "1.2.3" is not an address: write an IP address or a host name'],
-    ['port = ', 'port: "" is not an integer: write a number from 0 to 65535'],
-    ['port = 80a', 'port: "80a" is not an integer: write a number from 0 to 65535'],
-    ['port = 0x50', 'port: "0x50" is not an integer: write a number from 0 to 65535'],
-    ['port = 80.0', 'port: "80.0" is not an integer: write a number from 0 to 65535'],
-    ['port = 1e3', 'port: "1e3" is not an integer: write a number from 0 to 65535'],
-    ['port = -1', 'port: "-1" is out of range: write a number from 0 to 65535'],
-    ['port = 65536', 'port: "65536" is out of range: write a number from 0 to 65535'],
-    [
-      'port = 80 ; usual',
-      'port: "80 ; usual" is not an integer: write a number from 0 to 65535, and comments on lines of their own',
-    ],
-    ['workers = 0', 'workers: "0" is out of range: write a number from 1 to 256'],
-    ['http_scheme = HTTPS', 'http_scheme: "HTTPS" is none of the choices: write http or https'],
-    [
-      'http_host = https://x/',
-      'http_host: "https://x/" is not a host: write the host name, with :PORT if it is not the usual one, without http:// and path',
-    ],
-    [
-      'http_host = x:0',
-      'http_host: "x:0" is not a host: write the host name, with :PORT if it is not the usual one, without http:// and path',
-    ],
-    ['http_api_version = 1', 'http_api_version: "1" is not a version: write MAJOR.MINOR, such as 1.5'],
-    ['project_name = ', 'project_name: is empty: write a text'],
-    [
-      'project_docs = docs',
-      'project_docs: "docs" is not a URL: write a URL that begins with https:// or http://',
-    ],
-    [
-      'upstream_timeout_seconds = 0',
-      'upstream_timeout_seconds: "0" is out of range: write a number of seconds above 0 and up to 3600',
-    ],
-    [
-      'request_timeout_seconds = 30s',
-      'request_timeout_seconds: "30s" is not a number: write a number of seconds above 0 and up to 3600',
-    ],
-    ['cache_backend = memcached', 'cache_backend: "memcached" is none of the choices: write redis or memory'],
-    ...[
-      'http://:hunter2@h',
-      'redis://:hunter2@h:0',
-      'redis://h/a',
-      'redis://:hunter2@a..b',
-      'redis://:hunter2@[::g]',
-      'redis://:hunter2@a,b',
-      'redis://:hunter2%@h',
-      'redis://:hunter2@h?cacert=ca.pem',
-      'redis+sentinel://:hunter2@h',
-      'redis+sentinel://:hunter2@h,/g',
-      'redis+cluster://:hunter2@h/1',
-    ].map((url): [string, string] => [
-      `cache_url = ${url}`,
-      'cache_url: is not the address of a Redis: write redis://HOST:PORT/DATABASE, rediss://HOST:PORT/DATABASE for TLS, unix:///PATH, redis+sentinel://HOST:PORT,HOST:PORT/MASTER/DATABASE or redis+cluster://HOST:PORT,HOST:PORT',
-    ]),
-    [
-      'cache_url = rediss://:hunter2@h?cacert=no%20such.pem',
-      'cache_url: cacert: cannot read the file "etc/no such.pem" (there is no such file): name a PEM file with at least one certificate, or leave cacert out to trust the usual authorities',
-    ],
-    [
-      'cache_hmac_secret_previous = hunter2',
-      'cache_hmac_secret_previous: is not hexadecimal: write 64 hexadecimal characters; "sync-bridge init" makes a fresh secret',
-    ],
-    [
-      `cache_hmac_secret_previous = ${secret.slice(1)}`,
-      'cache_hmac_secret_previous: has 63 characters instead of 64: write 64 hexadecimal characters; "sync-bridge init" makes a fresh secret',
-    ],
-    ...['F'.repeat(64), '0123456789abcdef'.repeat(4), 'DEADBEEF'.repeat(8)].map((known): [string, string] => [
-      `cache_hmac_secret_previous = ${known}`,
-      'cache_hmac_secret_previous: is a well-known secret: write 64 hexadecimal characters; "sync-bridge init" makes a fresh secret',
-    ]),
-    [
-      'cache_credentials_ttl_seconds = 0',
-      'cache_credentials_ttl_seconds: "0" is out of range: write a number from 1 to 86400',
-    ],
-    ['batch_max_requests = 0', 'batch_max_requests: "0" is out of range: write a number from 1 to 1000'],
-    ['readonly = 2', 'readonly: "2" is neither true nor false: write true or false'],
-    ['readonly = ', 'readonly: "" is neither true nor false: write true or false'],
-    [
-      'record_tabs_enabled = true',
-      'record_tabs_enabled: is no setting: did you mean service.record_<collection>_put_enabled or record_<collection>_delete_enabled?',
-    ],
-    [
-      'record_a/b_put_enabled = true',
-      'record_a/b_put_enabled: is no setting: did you mean service.record_<collection>_put_enabled or record_<collection>_delete_enabled?',
-    ],
-    ['upstream_http2 = 2', 'upstream_http2: "2" is neither true nor false: write true or false'],
-    ['backoff = -1', 'backoff: "-1" is out of range: write a number from 0 to 86400'],
-    ...['2031-02-30', '31.12.2031', '2031-12-31T12:00', '2031-12-31 12:00Z', 'soon'].map(
-      (date): [string, string] => [
-        `eos = ${date}`,
-        `eos: "${date}" is not a date: write a day such as 2031-12-31, or a moment with its zone such as 2031-12-31T12:00:00Z`,
-      ],
-    ),
-    ...['https://a/path', 'a.example', 'https://', 'null'].map((origin): [string, string] => [
-      `cors_origins = https://ok.example, ${origin}`,
-      `cors_origins: "${origin}" is not an origin: write *, or origins such as https://app.example.org separated by commas`,
-    ]),
-    [
-      'cors_origins = *, https://a',
-      'cors_origins: "*" stands beside other origins: write *, or origins such as https://app.example.org separated by commas',
-    ],
-    [
-      'metrics_listen = 9100',
-      'metrics_listen: "9100" is not an address with a port: write HOST:PORT, such as 127.0.0.1:9100',
-    ],
-    [
-      'statsd_url = localhost:8125',
-      'statsd_url: "localhost:8125" is not a UDP address: write udp://HOST:PORT',
-    ],
-    [
-      'statsd_url = udp://localhost',
-      'statsd_url: "udp://localhost" is not a UDP address: write udp://HOST:PORT',
-    ],
-    ['logging_renderer = pretty', 'logging_renderer: "pretty" is none of the choices: write json or text'],
-    [
-      'logging_level = INFO',
-      'logging_level: "INFO" is none of the choices: write debug or info or warning or error',
-    ],
-    ['prot = 1', 'prot: is no setting: did you mean service.port?'],
-    ['Port = 1', 'Port: is no setting: did you mean service.port?'],
-    ['cache_hmac_secert = x', 'cache_hmac_secert: is no setting: did you mean service.cache_hmac_secret?'],
-    ['toString = 1', 'toString: is no setting: remove it, or see "sync-bridge init" for all'],
-    ['port', 'port: has no "=": write key = value'],
-    [
-      'certificate_ca_bundle = ',
-      'certificate_ca_bundle: is empty: name a PEM file with at least one certificate, or remove the setting to trust the usual authorities',
-    ],
-    ...Object.entries({
-      'none.pem': 'cannot read the file "etc/none.pem" (there is no such file)',
-      '/locked.pem': 'cannot read the file "/locked.pem" (permission denied)',
-      'empty.pem': 'the file "etc/empty.pem" contains no certificate',
-      'key.pem': 'the file "etc/key.pem" contains no certificate',
-      'torn.pem': 'certificate 2 of 2 in the file "etc/torn.pem" cannot be read',
-    }).map(([file, problem]): [string, string] => [
-      `certificate_ca_bundle = ${file}`,
-      `certificate_ca_bundle: ${problem}: name a PEM file with at least one certificate, or remove the setting to trust the usual authorities`,
-    ]),
-  ]
+  const broken = casesOf(`
+host =
+host = http://x
+host = 1.2.3
+  % is not an address: write an IP address or a host name
+port =
+port = 80a
+port = 0x50
+port = 80.0
+port = 1e3
+  % is not an integer: write a number from 0 to 65535
+port = -1
+port = 65536
+  % is out of range: write a number from 0 to 65535
+port = 80 ; usual
+  % is not an integer: write a number from 0 to 65535, and comments on lines of their own
+workers = 0
+  % is out of range: write a number from 1 to 256
+http_scheme = HTTPS
+  % is none of the choices: write http or https
+http_host = https://x/
+http_host = x:0
+  % is not a host: write the host name, with :PORT if it is not the usual one, without http:// and path
+http_api_version = 1
+  % is not a version: write MAJOR.MINOR, such as 1.5
+project_name =
+  is empty: write a text
+project_docs = docs
+  % is not a URL: write a URL that begins with https:// or http://
+upstream_timeout_seconds = 0
+  % is out of range: write a number of seconds above 0 and up to 3600
+request_timeout_seconds = 30s
+  % is not a number: write a number of seconds above 0 and up to 3600
+cache_backend = memcached
+  % is none of the choices: write redis or memory
+cache_url = http://:hunter2@h
+cache_url = redis://:hunter2@h:0
+cache_url = redis://h/a
+cache_url = redis://:hunter2@a..b
+cache_url = redis://:hunter2@[::g]
+cache_url = redis://:hunter2@a,b
+cache_url = redis://:hunter2%@h
+cache_url = redis://:hunter2@h?cacert=ca.pem
+cache_url = redis+sentinel://:hunter2@h
+cache_url = redis+sentinel://:hunter2@h,/g
+cache_url = redis+cluster://:hunter2@h/1
+  is not the address of a Redis: write redis://HOST:PORT/DATABASE, rediss://HOST:PORT/DATABASE for TLS, unix:///PATH, redis+sentinel://HOST:PORT,HOST:PORT/MASTER/DATABASE or redis+cluster://HOST:PORT,HOST:PORT
+cache_url = rediss://:hunter2@h?cacert=no%20such.pem
+  cacert: cannot read the file "etc/no such.pem" (there is no such file): name a PEM file with at least one certificate, or leave cacert out to trust the usual authorities
+cache_hmac_secret_previous = hunter2
+  is not hexadecimal: write 64 hexadecimal characters; "sync-bridge init" makes a fresh secret
+cache_hmac_secret_previous = 2d914afd94b94716c8fb113dd4f0ae2f55ba31f3506b31562d2698e777e1208
+  has 63 characters instead of 64: write 64 hexadecimal characters; "sync-bridge init" makes a fresh secret
+cache_hmac_secret_previous = FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF
+cache_hmac_secret_previous = 0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef
+cache_hmac_secret_previous = DEADBEEFDEADBEEFDEADBEEFDEADBEEFDEADBEEFDEADBEEFDEADBEEFDEADBEEF
+  is a well-known secret: write 64 hexadecimal characters; "sync-bridge init" makes a fresh secret
+cache_credentials_ttl_seconds = 0
+  % is out of range: write a number from 1 to 86400
+batch_max_requests = 0
+  % is out of range: write a number from 1 to 1000
+readonly = 2
+readonly =
+  % is neither true nor false: write true or false
+record_tabs_enabled = true
+  is no setting: did you mean service.record_<collection>_put_enabled or record_<collection>_delete_enabled?
+record_a/b_put_enabled = true
+  is no setting: did you mean service.record_<collection>_put_enabled or record_<collection>_delete_enabled?
+upstream_http2 = 2
+  % is neither true nor false: write true or false
+backoff = -1
+  % is out of range: write a number from 0 to 86400
+eos = 2031-02-30
+eos = 31.12.2031
+eos = 2031-12-31T12:00
+eos = 2031-12-31 12:00Z
+eos = soon
+  % is not a date: write a day such as 2031-12-31, or a moment with its zone such as 2031-12-31T12:00:00Z
+cors_origins = https://ok.example, https://a/path
+  "https://a/path" is not an origin: write *, or origins such as https://app.example.org separated by commas
+cors_origins = https://ok.example, a.example
+  "a.example" is not an origin: write *, or origins such as https://app.example.org separated by commas
+cors_origins = https://ok.example, https://
+  "https://" is not an origin: write *, or origins such as https://app.example.org separated by commas
+cors_origins = https://ok.example, null
+  "null" is not an origin: write *, or origins such as https://app.example.org separated by commas
+cors_origins = *, https://a
+  "*" stands beside other origins: write *, or origins such as https://app.example.org separated by commas
+metrics_listen = 9100
+  % is not an address with a port: write HOST:PORT, such as 127.0.0.1:9100
+statsd_url = localhost:8125
+statsd_url = udp://localhost
+  % is not a UDP address: write udp://HOST:PORT
+logging_renderer = pretty
+  % is none of the choices: write json or text
+logging_level = INFO
+  % is none of the choices: write debug or info or warning or error
+prot = 1
+  is no setting: did you mean service.port?
+Port = 1
+  is no setting: did you mean service.port?
+cache_hmac_secert = x
+  is no setting: did you mean service.cache_hmac_secret?
+toString = 1
+  is no setting: remove it, or see "sync-bridge init" for all
+port
+  has no "=": write key = value
+certificate_ca_bundle =
+  is empty: name a PEM file with at least one certificate, or remove the setting to trust the usual authorities
+certificate_ca_bundle = none.pem
+  cannot read the file "etc/none.pem" (there is no such file): name a PEM file with at least one certificate, or remove the setting to trust the usual authorities
+certificate_ca_bundle = /locked.pem
+  cannot read the file "/locked.pem" (permission denied): name a PEM file with at least one certificate, or remove the setting to trust the usual authorities
+certificate_ca_bundle = empty.pem
+  the file "etc/empty.pem" contains no certificate: name a PEM file with at least one certificate, or remove the setting to trust the usual authorities
+certificate_ca_bundle = key.pem
+  the file "etc/key.pem" contains no certificate: name a PEM file with at least one certificate, or remove the setting to trust the usual authorities
+certificate_ca_bundle = torn.pem
+  certificate 2 of 2 in the file "etc/torn.pem" cannot be read: name a PEM file with at least one certificate, or remove the setting to trust the usual authorities
+`)
   const files = {
     'etc/empty.pem': '',
     'etc/key.pem': '-----BEGIN PRIVATE KEY-----\nMC4C\n-----END PRIVATE KEY-----\n',
     'etc/torn.pem': `${certificate}-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n`,
   }
 
-  it.each(broken)('refuses %s', (line, message) => {
-    const problems = problemsOf(`${least}service.${line}\n`, { files })
+  // The sign % stands for the value in quotes.
+  it.each(broken.flatMap(([lines, message]) => lines.map((line) => [line, message] as const)))(
+    'refuses %s',
+    (line, message) => {
+      const [, key, value = ''] = /^([^ ]+)(?: = ?(.*))?$/.exec(line.replace(/=$/, '= '))!
+      const problems = problemsOf(`${least}service.${line}\n`, { files })
 
-    expect(problems).toEqual([`etc/bridge.ini:3: service.${message}`])
-    expect(problems.join()).not.toContain('hunter2')
-  })
+      const told = message.replace(/^%/, () => JSON.stringify(value))
+      expect(problems).toEqual([`etc/bridge.ini:3: service.${key}: ${told}`])
+      expect(problems.join()).not.toContain('hunter2')
+    },
+  )
 
   it.each([
     ['token.example.org', '"token.example.org" is not an http(s) URL'],
@@ -489,29 +467,18 @@ service.record_a_put_enabled_delete_enabled = 1
   })
 
   it.each([
-    [
-      '{\n  "service": { "port": 80 }\n}\n',
-      1,
-      'is JSON: write one line "service.<name> = value" for each setting',
-    ],
-    ['\n { "readonly": true }', 2, 'is JSON: write one line "service.<name> = value" for each setting'],
-    [
-      decoded(Buffer.from('\uFEFFservice.port = 80\n', 'utf16le')),
-      1,
-      'is UTF-16 or binary: save the file as UTF-8',
-    ],
-    [
-      decoded(Buffer.from('service.port = 80\n', 'utf16le')),
-      1,
-      'is UTF-16 or binary: save the file as UTF-8',
-    ],
-    [
-      decoded(Buffer.from('service.port = 80\nservice.project_name = Café\n', 'latin1')),
-      2,
-      'is not UTF-8: save the file as UTF-8',
-    ],
-  ])('refuses a file of another format: %j', (text, line, message) => {
-    expect(problemsOf(text)[0]).toBe(`etc/bridge.ini:${line}: ${message}`)
+    ['{\n  "service": { "port": 80 }\n}\n', 1, 'JSON'],
+    ['\n { "readonly": true }', 2, 'JSON'],
+    [decoded(Buffer.from('\uFEFFservice.port = 80\n', 'utf16le')), 1, 'UTF-16 or binary'],
+    [decoded(Buffer.from('service.port = 80\n', 'utf16le')), 1, 'UTF-16 or binary'],
+    [decoded(Buffer.from('service.port = 80\nservice.project_name = Café\n', 'latin1')), 2, 'not UTF-8'],
+  ])('refuses a file of another format: %j', (text, line, format) => {
+    const remedy =
+      format === 'JSON'
+        ? 'write one line "service.<name> = value" for each setting'
+        : 'save the file as UTF-8'
+
+    expect(problemsOf(text)[0]).toBe(`etc/bridge.ini:${line}: is ${format}: ${remedy}`)
   })
 
   it('takes two spellings of one collection for one setting', () => {
