@@ -36,12 +36,6 @@ describe('check', () => {
     ])
   })
 
-  it('ends with 2 when the token server does not answer', async () => {
-    const programs = fakeCommands({ 'token server': { ok: false, detail: 'no answer in 5 s' } })
-
-    expect(await run(['check', '--config', 'f'], fakeHost({ f: leastIni }), programs)).toBe(2)
-  })
-
   it('tries nothing with bad settings', async () => {
     const programs = fakeCommands()
     const host = fakeHost({ 'bridge.ini': `${leastIni}service.readonly = maybe\n` })

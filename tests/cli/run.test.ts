@@ -2,6 +2,7 @@ import { describe, expect, it } from 'bun:test'
 
 import { run } from '../../src/cli/run.ts'
 import { version } from '../../src/version.ts'
+import { casesOf } from '../settings/cases.ts'
 import { fakeHost, fakeCommands, leastIni } from './fake-host.ts'
 
 const help = `Sync Bridge serves a Firefox Sync storage through the Kinto record-storage protocol.
@@ -32,6 +33,54 @@ Usage: sync-bridge healthcheck --url URL [--deep]
 
 Exits 0 if the service answers 200 within five seconds, otherwise 1.
 `
+
+const commands = ['serve', 'sandbox', 'init', 'healthcheck', 'completion']
+const refused = casesOf(`
+serv
+  unknown command "serv": did you mean serve?
+constructor
+  unknown command "constructor"
+--verbose
+  unknown option "--verbose"
+serve --confg f
+  unknown option "--confg": did you mean --config?
+serve -config
+  unknown option "-c"
+serve --toString
+  unknown option "--toString"
+serve --config
+  --config needs a value
+serve --config=
+  --config needs a value
+serve --config --help
+  --config needs a value
+serve --config a --config b
+  --config is given twice
+serve bridge.ini
+  unexpected argument "bridge.ini"
+serve --
+  unexpected argument "--"
+init --config f
+  unknown option "--config"
+sandbox --upstream-only=yes
+  --upstream-only takes no value
+sandbox --port 65536
+  --port "65536" is not a port: write a number from 0 to 65535
+sandbox --token-port -1
+  --token-port "-1" is not a port: write a number from 0 to 65535
+sandbox --seed tabs
+  --seed "tabs" is not COLLECTION=COUNT, with a count up to 1000000
+sandbox --seed a/b=1
+  --seed "a/b=1" is not COLLECTION=COUNT, with a count up to 1000000
+healthcheck
+  --url is missing
+completion
+  SHELL is missing: write bash or zsh or fish
+completion tcsh
+  SHELL "tcsh" is unknown: write bash or zsh or fish
+completion zsh fish
+  unexpected argument "fish"
+`)
 
 describe('run', () => {
   it.each(['--help', '-h', 'help'])('shows the help for %s', async (argument) => {
@@ -78,50 +127,16 @@ describe('run', () => {
     expect(host.err).toContain('unexpected argument "check"')
   })
 
-  it.each([
-    [['serv'], 'unknown command "serv": did you mean serve?', ''],
-    [['constructor'], 'unknown command "constructor"', ''],
-    [['--verbose'], 'unknown option "--verbose"', ''],
-    [['serve', '--confg', 'f'], 'unknown option "--confg": did you mean --config?', 'serve '],
-    [['serve', '--toString'], 'unknown option "--toString"', 'serve '],
-    [['serve', '--config'], '--config needs a value', 'serve '],
-    [['serve', '--config='], '--config needs a value', 'serve '],
-    [['serve', '--config', '--help'], '--config needs a value', 'serve '],
-    [['serve', '--config', 'a', '--config', 'b'], '--config is given twice', 'serve '],
-    [['serve', 'bridge.ini'], 'unexpected argument "bridge.ini"', 'serve '],
-    [['serve', '--'], 'unexpected argument "--"', 'serve '],
-    [['init', '--config', 'f'], 'unknown option "--config"', 'init '],
-    [['sandbox', '--upstream-only=yes'], '--upstream-only takes no value', 'sandbox '],
-    [
-      ['sandbox', '--port', '65536'],
-      '--port "65536" is not a port: write a number from 0 to 65535',
-      'sandbox ',
-    ],
-    [
-      ['sandbox', '--token-port', '-1'],
-      '--token-port "-1" is not a port: write a number from 0 to 65535',
-      'sandbox ',
-    ],
-    [
-      ['sandbox', '--seed', 'tabs'],
-      '--seed "tabs" is not COLLECTION=COUNT, with a count up to 1000000',
-      'sandbox ',
-    ],
-    [
-      ['sandbox', '--seed', 'a/b=1'],
-      '--seed "a/b=1" is not COLLECTION=COUNT, with a count up to 1000000',
-      'sandbox ',
-    ],
-    [['healthcheck'], '--url is missing', 'healthcheck '],
-    [['completion'], 'SHELL is missing: write bash or zsh or fish', 'completion '],
-    [['completion', 'tcsh'], 'SHELL "tcsh" is unknown: write bash or zsh or fish', 'completion '],
-    [['completion', 'zsh', 'fish'], 'unexpected argument "fish"', 'completion '],
-  ])('refuses %j', async (args, message, command) => {
+  it.each(refused)('refuses %j', async ([line], message) => {
     const host = fakeHost()
+    const args = line!.split(' ')
+    const command = commands.find((name) => name === args[0])
 
     expect(await run(args, host, fakeCommands())).toBe(2)
     expect(host.out).toBe('')
-    expect(host.err).toBe(`sync-bridge: ${message}\nTry "sync-bridge ${command}--help".\n`)
+    expect(host.err).toBe(
+      `sync-bridge: ${message}\nTry "sync-bridge ${command ? `${command} ` : ''}--help".\n`,
+    )
   })
 
   it.each([[['--config', 'bridge.ini']], [['--config=bridge.ini']]])('serves with %j', async (args) => {
@@ -201,33 +216,13 @@ warning: environment: SSL_CERT_FILE adds to the certificates that are trusted: u
 
   it('hands the sandbox its options', async () => {
     const programs = fakeCommands()
-    const args = [
-      '--upstream-only',
-      '--empty',
-      '--log',
-      '--port=1',
-      '--storage-port',
-      '0',
-      '--seed',
-      'Tabs=3',
-      '--seed=forms=0',
-    ]
+    const flags = '--upstream-only --empty --log --port=1 --storage-port 0 --seed Tabs=3 --seed=forms=0'
 
-    expect(await run(['sandbox', ...args], fakeHost(), programs)).toBe(7)
+    expect(await run(['sandbox', ...flags.split(' ')], fakeHost(), programs)).toBe(7)
     expect(await run(['sandbox'], fakeHost(), programs)).toBe(7)
+    const seed = new Map(Object.entries({ tabs: 3, forms: 0 }))
     expect(programs.sandboxes).toEqual([
-      {
-        upstreamOnly: true,
-        isEmpty: true,
-        log: true,
-        port: 1,
-        tokenPort: null,
-        storagePort: 0,
-        seed: new Map([
-          ['tabs', 3],
-          ['forms', 0],
-        ]),
-      },
+      { upstreamOnly: true, isEmpty: true, log: true, port: 1, tokenPort: null, storagePort: 0, seed },
       {
         upstreamOnly: false,
         isEmpty: false,

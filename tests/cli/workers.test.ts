@@ -81,21 +81,6 @@ const requests = (value: number): MetricFamily[] => [
 const figures = (families: MetricFamily[]) => Object.fromEntries(families.flatMap(({ samples }) => samples))
 
 describe('Workers.start', () => {
-  it('is ready when all listen', async () => {
-    const { workers, puppets, listen } = createTroupe(3)
-    let outcome: unknown = 'waiting'
-    void workers.start().then((is) => (outcome = is))
-
-    listen(puppets[0]!)
-    listen(puppets[1]!)
-    await settle()
-    expect(outcome).toBe('waiting')
-
-    listen(puppets[2]!)
-    await settle()
-    expect(outcome).toBeNull()
-  })
-
   it.each([1, 2])('gives up with the exit code %d of a worker that can not start', async (code) => {
     const { workers, puppets, losses } = createTroupe(2)
     const started = workers.start()
@@ -104,12 +89,6 @@ describe('Workers.start', () => {
 
     expect(await started).toBe(code)
     expect(losses).toEqual([])
-  })
-
-  it('gives up when there is nothing to start', async () => {
-    const { workers } = createTroupe(2, { spawnFails: () => true })
-
-    expect(await workers.start()).toBe(1)
   })
 
   it('is not ready while one that listened is gone again', async () => {
@@ -192,26 +171,7 @@ describe('a worker that hangs', () => {
     for (let count = 0; count < pings; count++) puppet.say({ kind: 'pong', families: [] })
   }
 
-  it('is killed when it has answered no ping for the timeout, and replaced', async () => {
-    const { workers, puppets, hung, losses, pass } = await startTroupe(2)
-    const [well, silent] = puppets
-
-    for (let seconds = 0; seconds < 10; seconds += 2) {
-      await pass(2000)
-      answerPings(well!)
-    }
-    expect([silent!.killed, hung]).toEqual([false, []])
-    await pass(2000)
-    await silent!.end('SIGKILL')
-    await pass(100)
-
-    expect([well!.killed, silent!.killed, hung]).toEqual([false, true, [2]])
-    expect(losses).toEqual([['SIGKILL', 100]])
-    expect(puppets.length).toBe(3)
-    expect(workers.areResponsive).toBe(true)
-  })
-
-  it('is killed once, and nobody is when the supervisor itself was stopped for long', async () => {
+  it('is not said of anybody when the supervisor itself was stopped for long', async () => {
     const { puppets, hung, pass } = await startTroupe(2)
 
     await pass(600_000)
@@ -239,34 +199,6 @@ describe('a worker that hangs', () => {
 })
 
 describe('Workers', () => {
-  it('passes on what they are told', async () => {
-    const { workers, puppets } = await startTroupe(2)
-
-    workers.reload()
-    void workers.stop(0)
-    workers.abort()
-    workers.kill()
-
-    for (const { told, killed } of puppets) {
-      expect(told).toEqual([{ kind: 'reload' }, { kind: 'stop', delayMs: 0 }, { kind: 'abort' }])
-      expect(killed).toBe(true)
-    }
-  })
-
-  it('have stopped when all have ended, and then none is replaced', async () => {
-    const { workers, puppets, losses, pass } = await startTroupe(2)
-    let hasStopped = false
-
-    void workers.stop(0).then(() => (hasStopped = true))
-    await puppets[0]!.end(0)
-    expect(hasStopped).toBe(false)
-    await puppets[1]!.end(0)
-    await pass(10_000)
-
-    expect(hasStopped).toBe(true)
-    expect([puppets.length, losses.length]).toEqual([2, 0])
-  })
-
   it('stop at once where one waits for being replaced', async () => {
     const { workers, puppets } = await startTroupe(2)
     await puppets[0]!.end(1)
@@ -285,20 +217,6 @@ describe('the metrics of all workers', () => {
     const message = puppet.told.findLast(({ kind }) => kind === 'all-metrics')
     return message?.kind === 'all-metrics' ? figures(message.families) : null
   }
-
-  it('are added up for whoever asks', async () => {
-    const { puppets } = await startTroupe(2)
-
-    puppets[1]!.say({ kind: 'ask-metrics' })
-    answer(puppets[0]!, 3)
-    await settle()
-    expect(answered(puppets[1]!)).toBeNull()
-    answer(puppets[1]!, 4)
-    await settle()
-
-    expect(answered(puppets[1]!)).toEqual({ requests: 7, in_flight: 2 })
-    expect(answered(puppets[0]!)).toBeNull()
-  })
 
   it('do without a worker that is silent for 500 ms, but not without what it had counted', async () => {
     const { puppets, pass } = await startTroupe(2)

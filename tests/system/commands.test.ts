@@ -31,7 +31,7 @@ describe('the executable', () => {
     const cwd = makeFolder()
     const path = join(cwd, 'bridge.ini')
 
-    const made = await run(['init'], { cwd })
+    const [made, other] = await Promise.all([run(['init'], { cwd }), run(['init'])])
     writeFileSync(path, `${made.stdout}\n`, { mode: 0o600 })
     const unfinished = await run(['check', '--config', 'bridge.ini'], { cwd })
     appendFileSync(path, `service.token_server_url = ${upstream.tokenServerUrl}\n`)
@@ -51,6 +51,7 @@ describe('the executable', () => {
 
     const secret = /cache_hmac_secret = ([0-9a-f]{64})/.exec(readFileSync(path, 'utf8'))![1]!
     expect(made.exitCode).toBe(0)
+    expect(other.stdout).not.toContain(secret)
     expect(unfinished.exitCode).toBe(2)
     expect(unfinished.stderr).toContain('token_server_url')
     expect(checked).toMatchObject({ exitCode: 0 })
@@ -62,13 +63,6 @@ describe('the executable', () => {
     expect(gone.exitCode).toBe(1)
     expect(gone.stderr).toContain('unhealthy')
     expect(wrong.exitCode).toBe(2)
-  })
-
-  it('makes another secret each time', async () => {
-    const [one, other] = await Promise.all([run(['init']), run(['init'])])
-
-    const form = /cache_hmac_secret = ([0-9a-f]{64})/
-    expect(form.exec(one.stdout)![1]).not.toBe(form.exec(other.stdout)![1])
   })
 
   it.each([
@@ -161,14 +155,12 @@ describe('the executable', () => {
     expect(stdout).toContain('DynamicUser=yes')
   })
 
-  it('tells its version and its commands, and refuses what it does not know', async () => {
+  it('tells its version, and its commands without colours', async () => {
     const version = await run(['--version'])
     const help = await run(['--help'])
-    const unknown = await run(['sevre'])
 
     expect(version.stdout).toMatch(/^sync-bridge \d+\.\d+\.\d+ \(commit \S+\)$/)
     expect([help.exitCode, help.stdout.includes('healthcheck')]).toEqual([0, true])
-    expect([unknown.exitCode, unknown.stderr.includes('did you mean serve?')]).toEqual([2, true])
     expect(help.stdout).not.toContain('\u001b')
   })
 

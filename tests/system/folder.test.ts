@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
 import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 
-import { endAll, iniText, makeFolder, run, start, startUpstream } from './process.ts'
+import { endAll, makeFolder, start, startUpstream } from './process.ts'
 import type { Running, Upstream } from './process.ts'
 
 const hostileFiles = {
@@ -67,50 +67,6 @@ describe('the executable', () => {
 
     expect(ordinary.stdout.toString()).toBe('from the file\n')
     expect(existsSync(join(cwd, 'preloaded'))).toBe(true)
-  })
-})
-
-describe('serve with broken settings', () => {
-  it('names every problem with file and line, and exits 2', async () => {
-    const text = [
-      '[service]',
-      'token_server_url = http://127.0.0.1:1',
-      'prot = 8000',
-      'port = eighty',
-      'readonly = perhaps',
-      'certificate_ca_bundle = nowhere.pem',
-      'record_tabs_put_enabled = maybe',
-    ].join('\n')
-    const cwd = makeFolder({ 'bridge.ini': text })
-
-    const { exitCode, lines, stderr } = await run(['serve', '--config', 'bridge.ini'], { cwd })
-
-    expect(exitCode).toBe(2)
-    expect(lines).toEqual([])
-    const problems = stderr.trimEnd().split('\n')
-    expect(problems.at(-1)).toBe('sync-bridge: 6 problems with the settings')
-    for (const start of [
-      'bridge.ini:3: service.prot: ',
-      'bridge.ini:4: service.port: ',
-      'bridge.ini:5: service.readonly: ',
-      'bridge.ini:6: service.certificate_ca_bundle: ',
-      'bridge.ini:7: service.record_tabs_put_enabled: ',
-    ]) {
-      expect(problems.filter((problem) => problem.startsWith(start))).toHaveLength(1)
-    }
-    expect(problems.filter((problem) => /^bridge\.ini.*cache_hmac_secret/.test(problem))).toHaveLength(1)
-    // Each tells what to do.
-    for (const problem of problems.slice(0, -1)) expect(problem.split(': ').length).toBeGreaterThanOrEqual(4)
-  })
-
-  it('never shows a secret that it could not use', async () => {
-    const cwd = makeFolder({ 'bridge.ini': iniText({ cache_hmac_secret: 'c0ffee-not-hexadecimal' }) })
-
-    const { exitCode, stderr } = await run(['serve', '--config', 'bridge.ini'], { cwd })
-
-    expect(exitCode).toBe(2)
-    expect(stderr).toContain('cache_hmac_secret')
-    expect(stderr).not.toContain('c0ffee')
   })
 })
 

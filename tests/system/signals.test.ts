@@ -6,7 +6,7 @@ import { startSandbox } from '../support/sandbox.ts'
 import { makeCertificates } from '../support/certificates.ts'
 import { startFaultProxy } from '../support/fault-proxy.ts'
 import { temporaryFolder } from '../support/processes.ts'
-import { endAll, iniText, makeFolder, run, serve } from './process.ts'
+import { endAll, iniText, makeFolder, serve } from './process.ts'
 import type { Sandbox } from '../support/sandbox.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 import type { Certificates } from '../support/certificates.ts'
@@ -67,24 +67,6 @@ describe('SIGTERM', () => {
     expect(payloads('forms')).toContain('drained')
     expect(bridge.lines.at(-1)).toContain('"event":"stopped"')
     expect(bridge.errors()).toBe('')
-  })
-
-  it('ends at once when it comes a second time', async () => {
-    const bridge = await serve(settings())
-    proxy.plan(({ method }) => (method === 'GET' ? { kind: 'hang' } : null))
-    const known = proxy.requests.length
-    const hanging = list(bridge.url).catch(() => 'cut')
-    await arrived(known, ({ method }) => method === 'GET', 1)
-
-    bridge.signal('SIGTERM')
-    await bridge.line(/"event":"stopping"/)
-    bridge.signal('SIGTERM')
-    const code = await bridge.exited
-    proxy.release()
-
-    // After the time of grace, or once the request had its answer, it would be 0.
-    expect(code).toBe(143)
-    expect(await hanging).toBe('cut')
   })
 
   it('loses no request under load that it has begun to work on', async () => {
@@ -168,23 +150,6 @@ describe('SIGHUP', () => {
     )
     expect(named).toContainEqual(expect.objectContaining({ level: 'warning', settings: 'port, workers' }))
     expect(code).toBe(0)
-  })
-})
-
-describe('serve on a port that is in use', () => {
-  it('says so in one line, and exits 1', async () => {
-    const taken = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } })
-    const text = iniText({ ...settings(), port: `${taken.port}` })
-    const cwd = makeFolder({ 'bridge.ini': text })
-
-    const { exitCode, stderr } = await run(['serve', '--config', 'bridge.ini'], { cwd })
-    taken.stop(true)
-
-    expect(exitCode).toBe(1)
-    expect(stderr.trimEnd().split('\n')).toHaveLength(1)
-    expect(stderr).toContain(`127.0.0.1:${taken.port}`)
-    expect(stderr).toContain('the port is in use')
-    expect(stderr).toContain('service.port')
   })
 })
 
