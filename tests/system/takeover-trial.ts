@@ -50,8 +50,7 @@ async function run(): Promise<TrialReport> {
       .filter((line) => line.includes(`"event":"${name}"`))
       .map((line) => JSON.parse(line) as { pid?: number; reason?: string })
   const load = startLoad({
-    hostname: '127.0.0.1',
-    port,
+    url: `http://127.0.0.1:${port}`,
     bucket: upstream.bucket,
     identity: upstream.bearer,
     collections,

@@ -88,19 +88,6 @@ describe('X-Request-Id', () => {
     expect(root).toEqual({ token: ['the-root'], storage: [] })
   })
 
-  it('is ours where the client’s own could be taken for something else', async () => {
-    const { ask, bucket } = newcomer()
-    let answer: Response | undefined
-
-    const { token, storage: called } = await namesDuring(async () => {
-      answer = await ask('a b', `${bucket}/collections/tabs/records`)
-    })
-
-    const given = answer!.headers.get('X-Request-Id')
-    expect(given).toMatch(/^[0-9a-f]{16}$/)
-    expect([token, called]).toEqual([[given], [given]])
-  })
-
   it('is that of the request which asks the token server, for others who wait with it', async () => {
     const { ask, bucket } = newcomer()
     tokens.plan(() => ({ kind: 'hang' }))

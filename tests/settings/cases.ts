@@ -1,0 +1,12 @@
+/** Reads a table of settings, each case some lines and then, indented, what is said about them. */
+export function casesOf(table: string): [lines: string[], message: string][] {
+  const cases: [string[], string][] = []
+  let lines: string[] = []
+  for (const line of table.split('\n')) {
+    if (line.startsWith('  ')) {
+      cases.push([lines, line.trim()])
+      lines = []
+    } else if (line !== '') lines.push(line)
+  }
+  return cases
+}
