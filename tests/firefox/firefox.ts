@@ -83,9 +83,15 @@ async function readPort(path: string, child: Bun.Subprocess): Promise<number> {
   )
 }
 
-// Nothing but what the account and its storage need goes out; names resolve nowhere.
+// Whatever Firefox wants of hosts other than this one goes to a proxy that is not there. Marionette switches off the rest of what
+// would disturb.
 function preferencesText({ accounts: { url: accountsUrl }, tokenServerUrl }: Account): string {
   const preferences: Record<string, string | number | boolean> = {
+    'network.proxy.type': 1,
+    'network.proxy.http': '127.0.0.1',
+    'network.proxy.http_port': 1,
+    'network.proxy.ssl': '127.0.0.1',
+    'network.proxy.ssl_port': 1,
     'marionette.port': 0,
     // What docs/connect.md tells people to set, so that the Browser Console takes input.
     'devtools.chrome.enabled': true,
@@ -103,40 +109,6 @@ function preferencesText({ accounts: { url: accountsUrl }, tokenServerUrl }: Acc
     'services.sync.scheduler.activeInterval': 86_400,
     'services.sync.scheduler.fxa.singleDeviceInterval': 86_400,
     'services.sync.syncThreshold': 1_000_000,
-    'app.normandy.enabled': false,
-    'app.update.auto': false,
-    'app.update.disabledForTesting': true,
-    'browser.aboutHomeSnippets.updateUrl': '',
-    'browser.newtabpage.activity-stream.feeds.system.topstories': false,
-    'browser.region.network.url': '',
-    'browser.region.update.enabled': false,
-    'browser.safebrowsing.downloads.enabled': false,
-    'browser.safebrowsing.malware.enabled': false,
-    'browser.safebrowsing.phishing.enabled': false,
-    'browser.safebrowsing.update.enabled': false,
-    'browser.search.update': false,
-    'browser.shell.checkDefaultBrowser': false,
-    'browser.startup.homepage_override.mstone': 'ignore',
-    'browser.startup.page': 0,
-    'captivedetect.canonicalURL': '',
-    'datareporting.healthreport.uploadEnabled': false,
-    'datareporting.policy.dataSubmissionEnabled': false,
-    'dom.push.connection.enabled': false,
-    'extensions.getAddons.cache.enabled': false,
-    'extensions.systemAddon.update.enabled': false,
-    'extensions.update.enabled': false,
-    'geo.provider.network.url': '',
-    'media.gmp-manager.updateEnabled': false,
-    'messaging-system.rsexperimentloader.enabled': false,
-    'network.captive-portal-service.enabled': false,
-    'network.connectivity-service.enabled': false,
-    'network.dns.disablePrefetch': true,
-    'network.proxy.type': 0,
-    'security.remote_settings.crlite_filters.enabled': false,
-    'services.settings.server': 'data:,#remote-settings-dummy/v1',
-    'toolkit.telemetry.enabled': false,
-    'toolkit.telemetry.server': '',
-    'toolkit.telemetry.unified': false,
   }
   const lines = Object.entries(preferences).map(
     ([name, value]) => `user_pref(${JSON.stringify(name)}, ${JSON.stringify(value)});\n`,

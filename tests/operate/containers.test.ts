@@ -4,7 +4,7 @@ import { join } from 'node:path'
 
 import { YAML } from 'bun'
 import { findPython } from '../clients/python.ts'
-import { runProgram, temporaryFolder } from '../support/processes.ts'
+import { runProgram, temporaryFolder, words } from '../support/processes.ts'
 import { executablePath } from '../system/process.ts'
 
 const examples = join(import.meta.dir, '../../docs/examples')
@@ -38,15 +38,11 @@ describe('compose.yaml', () => {
 
   it('is what the specification of Compose wants', async () => {
     const python = await pythonWith('check-jsonschema==0.39.0')
-    const schema = ['--builtin-schema', 'vendor.compose-spec']
+    const file = join(examples, 'compose.yaml')
 
-    const said = await runProgram([
-      python,
-      '-m',
-      'check_jsonschema',
-      ...schema,
-      join(examples, 'compose.yaml'),
-    ])
+    const said = await runProgram(
+      words`${python} -m check_jsonschema --builtin-schema vendor.compose-spec ${file}`,
+    )
 
     expect(said).toContain('validation done')
   }, 120_000)
@@ -81,14 +77,8 @@ describe('compose.yaml', () => {
     copyFileSync(join(examples, 'syncstorage.caddy'), join(site, 'syncstorage.caddy'))
     copyFileSync(join(examples, 'Caddyfile'), folder.file('Caddyfile'))
 
-    const adapted = await runProgram([
-      'caddy',
-      'adapt',
-      '--adapter',
-      'caddyfile',
-      '--config',
-      folder.file('Caddyfile'),
-    ])
+    const config = folder.file('Caddyfile')
+    const adapted = await runProgram(words`caddy adapt --adapter caddyfile --config ${config}`)
 
     expect(adapted).toContain('"dial":"storage:8000"')
     expect(services.storage!.environment).toHaveProperty('SYNC_TOKENSERVER__INIT_NODE_URL', 'https://${HOST}')
@@ -102,15 +92,11 @@ describe('kubernetes.yaml', () => {
     'is what Kubernetes %s wants',
     async (kubernetes) => {
       const python = await pythonWith('kubernetes-validate==1.37.0')
-      const options = ['--strict', '--kubernetes-version', kubernetes]
+      const file = join(examples, 'kubernetes.yaml')
 
-      const said = await runProgram([
-        python,
-        '-m',
-        'kubernetes_validate',
-        ...options,
-        join(examples, 'kubernetes.yaml'),
-      ])
+      const said = await runProgram(
+        words`${python} -m kubernetes_validate --strict --kubernetes-version ${kubernetes} ${file}`,
+      )
 
       expect(said.match(/ passed for resource /g)).toHaveLength(5)
     },

@@ -1,8 +1,12 @@
-import { describe, expect, it } from 'bun:test'
+import { afterAll, describe, expect, it } from 'bun:test'
 import { writeFileSync } from 'node:fs'
 
-import { runProgram, temporaryFolder } from '../support/processes.ts'
-import { executablePath } from '../system/process.ts'
+import { runProgram, temporaryFolder, words } from '../support/processes.ts'
+import { endAll, executablePath, iniText, makeFolder } from '../system/process.ts'
+
+const settings = { token_server_url: 'http://127.0.0.1:1' }
+
+afterAll(endAll)
 
 /** The unit as it is printed, in a file that has the name of a unit. */
 async function printUnit() {
@@ -28,47 +32,29 @@ describe('the unit for systemd', () => {
   it('shuts the service off from the machine: an exposure of 1.0 at most, of 10', async () => {
     using unit = await printUnit()
 
-    const report = await runProgram([
-      'systemd-analyze',
-      'security',
-      '--offline=true',
-      '--no-pager',
-      unit.path,
-    ])
+    const report = await runProgram(words`systemd-analyze security --offline=true --no-pager ${unit.path}`)
 
     const exposure = /Overall exposure level for sync-bridge\.service: (\d+\.\d)/.exec(report)?.[1]
     expect(Number(exposure)).toBeLessThanOrEqual(1)
   })
 
   it('lets the service open as many files as its settings need', async () => {
-    using folder = temporaryFolder()
-    const unitFor = async (requests: number) => {
-      const settings = folder.file(`${requests}.ini`)
-      writeFileSync(
-        settings,
-        `[service]\ntoken_server_url = https://t.example\nmax_concurrent_requests = ${requests}\n`,
-      )
-      return runProgram([executablePath, 'systemd-unit', '--config', settings])
+    const unitFor = async (max_concurrent_requests: string) => {
+      const cwd = makeFolder({ 'bridge.ini': iniText({ ...settings, max_concurrent_requests }) })
+      return runProgram(words`${executablePath} systemd-unit --config bridge.ini`, { cwd })
     }
 
-    expect(await unitFor(512)).toContain('\nLimitNOFILE=65536\n')
-    expect(await unitFor(50_000)).toContain('\nLimitNOFILE=200512\n')
+    expect(await unitFor('512')).toContain('\nLimitNOFILE=65536\n')
+    expect(await unitFor('50000')).toContain('\nLimitNOFILE=200512\n')
   })
 
   it('is needed for that: a start with fewer files warns', async () => {
-    using folder = temporaryFolder()
-    const settings = folder.file('bridge.ini')
-    const secret = 'cache_hmac_secret = ' + 'ab'.repeat(32)
-    const cache = 'cache_backend = memory'
-    writeFileSync(settings, `[service]\ntoken_server_url = http://127.0.0.1:1\n${secret}\n${cache}\n`, {
-      mode: 0o600,
-    })
+    const cwd = makeFolder({ 'bridge.ini': iniText(settings) })
     const check = (limit: number) =>
-      runProgram([
-        'sh',
-        '-c',
-        `ulimit -n ${limit}; exec "${executablePath}" check --offline --config "${settings}"`,
-      ])
+      runProgram(
+        ['sh', '-c', `ulimit -n ${limit}; exec "${executablePath}" check --offline --config bridge.ini`],
+        { cwd },
+      )
 
     expect(await check(1000)).toContain(
       'warning: service.max_concurrent_requests: a process may open 1000 files, which is too few: raise LimitNOFILE=',

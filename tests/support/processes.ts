@@ -61,6 +61,13 @@ export async function runProgram(command: [string, ...string[]], options: RunOpt
   return output + errors
 }
 
+/** A command, written as in a shell: what is filled in belongs to one word, whatever is in it. */
+export function words(texts: TemplateStringsArray, ...values: string[]): [string, ...string[]] {
+  const marked = String.raw({ raw: texts }, ...values.map((_, index) => `\0${index}\0`)).trim()
+  const fillIn = (word: string) => word.replaceAll(/\0(\d+)\0/g, (_, index) => values[Number(index)]!)
+  return marked.split(/\s+/).map(fillIn) as [string, ...string[]]
+}
+
 /** Runs a program to its end, however it ends. */
 export async function runToEnd(command: string[], { cwd, environment, input }: RunOptions = {}) {
   const child = Bun.spawn(command, {
