@@ -69,8 +69,7 @@ const focusedRow = (page: Page) =>
 
 describe('long lists', () => {
   it('have a few dozen of 5 000 rows at a time, and folders 60 deep that stay within a phone', async () => {
-    const page = await world.open({ user: addGreatCollector(), viewport: phone })
-    await choose(page, 'bookmarks')
+    const page = await world.open({ user: addGreatCollector(), viewport: phone, view: 'bookmarks' })
     const sizes = [await sizeOf(page)]
 
     await page.locator('[role=treeitem]').first().focus()
@@ -113,8 +112,7 @@ describe('long lists', () => {
   })
 
   it('are as high as all of their rows, so that 3 000 pages of history can be scrolled to the last', async () => {
-    const page = await world.open()
-    await choose(page, 'history')
+    const page = await world.open({ view: 'history' })
 
     const days = await page.locator('.list h2').count()
     const height = await page.evaluate(() => document.documentElement.scrollHeight)
@@ -136,8 +134,7 @@ describe('long lists', () => {
   })
 
   it('are gone through with the arrow keys, and a row leads to its site', async () => {
-    const page = await world.open()
-    await choose(page, 'history')
+    const page = await world.open({ view: 'history' })
     const rows = page.locator('.row')
     const site = await rows.nth(1).locator('.row-main').getAttribute('href')
 
@@ -161,8 +158,7 @@ describe('long lists', () => {
 
 describe('the tree of bookmarks', () => {
   it('has the keys of a tree', async () => {
-    const page = await world.open()
-    await choose(page, 'bookmarks')
+    const page = await world.open({ view: 'bookmarks' })
     const top = 'Bookmarks Toolbar'
     const seen: unknown[] = []
     const press = async (key: string) => {
@@ -208,8 +204,7 @@ describe('the tree of bookmarks', () => {
   })
 
   it('is opened and closed with the mouse, and stays so', async () => {
-    const page = await world.open()
-    await choose(page, 'bookmarks')
+    const page = await world.open({ view: 'bookmarks' })
     const folder = page.locator('[aria-level="2"].folder').first()
     const before = await titles(page)
 

@@ -14,14 +14,21 @@ import type { OpenOptions, TestBrowser } from './browser.ts'
 
 export const markup = '<img src=x onerror="globalThis.executed = 1"><script>globalThis.executed = 2</script>'
 
-/** A bridge with the explorer over sample data, and a browser. */
+interface ExplorerOptions extends OpenOptions {
+  /** @default the bridge's first user, who has sample data */
+  user?: SandboxUser
+  /** @default the first */
+  view?: string
+}
+
+/** A bridge with the explorer over sample data, and a browser. On a desk unless told otherwise. */
 export interface ExplorerWorld {
   bridge: TestBridge
   browser: TestBrowser
   /** The address of the page. */
   url: string
-  /** Opens an account by a link, and waits until everything is read; on a desk that of the bridge's first user, who has sample data. */
-  open(options?: OpenOptions & { user?: SandboxUser }): Promise<Page>
+  /** Opens an account by a link, waits until everything is read, and goes to a view. */
+  open(options?: ExplorerOptions): Promise<Page>
   stop(): Promise<void>
 }
 
@@ -35,9 +42,10 @@ export async function startExplorer(): Promise<ExplorerWorld> {
     bridge,
     browser,
     url,
-    async open({ user = bridge.user, ...options } = {}) {
+    async open({ user = bridge.user, view, ...options } = {}) {
       const page = await browser.open(url + fragmentOf(user), { viewport: desk, ...options })
       await isRead(page)
+      if (view !== undefined) await choose(page, view)
       return page
     },
     async stop() {
@@ -97,6 +105,15 @@ export const choose = (page: Page, view: string) => page.click(`[data-view=${vie
 
 /** Of the rows that lead to a site, or are folders. */
 export const detailsLinks = (page: Page) => page.locator('#view').getByRole('link', { name: /^Details of/ })
+
+/** What the fields of the form hold. */
+export const formValues = (page: Page) =>
+  page
+    .locator('#credentials input[name]')
+    .evaluateAll((all) => all.map((each) => (each as HTMLInputElement).value))
+
+/** The name of the field in which one types. */
+export const focusedField = (page: Page) => page.evaluate(() => document.activeElement?.getAttribute('name'))
 
 export function titles(page: Page): Promise<string[]> {
   return page.locator('.row-title').allInnerTexts()

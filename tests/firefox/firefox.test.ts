@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import type { ClearRecord } from '../../docs/examples/sync-crypto.js'
 import { passwordsFile } from '../../src/explorer/files.ts'
 import type { Readable } from '../../src/explorer/meaning.ts'
+import { accountOf } from '../examples/records.ts'
 import { findPython } from '../clients/python.ts'
 import { endAll, makeFolder } from '../system/process.ts'
 import { firefoxPath } from './firefox.ts'
@@ -48,13 +49,16 @@ describe.skipIf(firefoxPath === null)(`a real Firefox${firefoxPath === null ? mi
     world = await startWorld()
   })
   afterAll(async () => {
-    await world?.stop()
-    await endAll()
+    await world?.[Symbol.asyncDispose]()
+    endAll()
   })
 
   type Outcome = { printed: string | null; refused: string | null }
   const type = (program: string) => call<Outcome>('typeIntoConsole', program)
   const call = <T>(name: string, ...args: unknown[]) => world.firefox.call<T>(name, ...args)
+
+  /** What Firefox itself has, in the order of ids. */
+  const own = async (name: string) => byId(await call<ClearRecord[]>(name))
 
   /** What the bridge shows of the bookmarks, without what was deleted, in the terms of Firefox. */
   async function shownBookmarks(): Promise<Item[]> {
@@ -88,11 +92,10 @@ describe.skipIf(firefoxPath === null)(`a real Firefox${firefoxPath === null ? mi
     it('the recipe of docs/connect.md prints who its user is, and the key, as often as one likes', async () => {
       const outcomes = [await type(recipe!), await type(recipe!), await type(recipe!)]
 
-      const known = `BUCKET=${world.bucketName}\nKEY_ID=${world.keyId}\nBEARER_TOKEN=`
+      const account = { ...accountOf(world.user), BEARER_TOKEN: expect.stringMatching(/^ey/) }
       for (const { printed, refused } of outcomes) {
-        expect(refused).toBeNull()
-        expect(printed).toStartWith(known)
-        expect(printed).toEndWith(`\nSYNC_KEY=${world.syncKey}`)
+        const lines = printed!.split('\n').map((line) => line.split('='))
+        expect([refused, Object.fromEntries(lines)]).toEqual([null, account])
       }
     })
 
@@ -122,16 +125,16 @@ describe.skipIf(firefoxPath === null)(`a real Firefox${firefoxPath === null ? mi
     const [history, passwords, tabs] = await Promise.all(
       ['history', 'passwords', 'tabs'].map((name) => world.pull(name)),
     )
-    const own = await call<string>('localDevice')
+    const device = await call<string>('localDevice')
 
-    expect(byId(await call<ClearRecord[]>('history'))).toEqual(byId(history!.map(sortVisits)))
-    expect(byId(await call<ClearRecord[]>('passwords'))).toEqual(passwords!.map(loginOf))
+    expect(await own('history')).toEqual(byId(history!.map(sortVisits)))
+    expect(await own('passwords')).toEqual(passwords!.map(loginOf))
     // Firefox takes what was typed, and gives it an id of its own.
-    expect(typed(await call<ClearRecord[]>('forms'))).toEqual(typed(madeForms))
+    expect(typed(await own('forms'))).toEqual(typed(madeForms))
     expect(await call<number>('preference', 'browser.startup.page')).toBe(3)
     expect(await call<object>('tabsOfOthers')).toEqual(
       Object.fromEntries(
-        tabs!.filter(({ id }) => id !== own).map((record) => [record.clientName, urlsOf(record)]),
+        tabs!.filter(({ id }) => id !== device).map((record) => [record.clientName, urlsOf(record)]),
       ),
     )
     expect([history!.length, passwords!.length, madeForms.length, tabs!.length]).toEqual([3000, 4, 8, 4])
@@ -153,12 +156,8 @@ describe.skipIf(firefoxPath === null)(`a real Firefox${firefoxPath === null ? mi
 
       const own = await ownBookmarks()
       expect(await shownBookmarks()).toEqual(own)
-      expect(
-        own
-          .filter(({ parentid }) => parentid === folder)
-          .map(({ type }) => type)
-          .toSorted(),
-      ).toEqual(['bookmark', 'separator'])
+      const inner = own.filter(({ parentid }) => parentid === folder).map(({ type }) => type)
+      expect(inner.toSorted()).toEqual(['bookmark', 'separator'])
       expect(own.filter(({ tags }) => tags?.includes('two words'))).toHaveLength(2)
     })
 
@@ -172,14 +171,12 @@ describe.skipIf(firefoxPath === null)(`a real Firefox${firefoxPath === null ? mi
       await world.sync()
 
       const shown = await world.pull('history')
-      const visited = (await call<ClearRecord[]>('history')).find(({ title }) => title === 'Visited « ü »')!
+      const visited = (await own('history')).find(({ title }) => title === 'Visited « ü »')!
       expect(sortVisits(shown.find(({ id }) => id === visited.id)!)).toEqual(visited)
-      expect((await world.pull('passwords')).map(loginOf)).toEqual(
-        byId(await call<ClearRecord[]>('passwords')),
-      )
-      const own = (await call<ClearRecord[]>('forms')).filter(({ name }) => name === 'own field')
-      expect((await world.pull('forms')).filter(({ name }) => name === 'own field')).toEqual(byId(own))
-      expect(own.map(({ id }) => id)).toContain(slashed)
+      expect((await world.pull('passwords')).map(loginOf)).toEqual(await own('passwords'))
+      const typed = (await own('forms')).filter(({ name }) => name === 'own field')
+      expect((await world.pull('forms')).filter(({ name }) => name === 'own field')).toEqual(typed)
+      expect(typed.map(({ id }) => id)).toContain(slashed)
       const device = await call<string>('localDevice')
       const { data } = await world.bucket.collection('tabs').getRecord<SealedRecord>(device)
       expect(urlsOf(await world.open('tabs', data))).toContain(page)
@@ -199,50 +196,39 @@ describe.skipIf(firefoxPath === null)(`a real Firefox${firefoxPath === null ? mi
     it('by kinto-http: a page, a password, and a bookmark with its folder', async () => {
       const { bucket, seal } = world
       const visits = [{ date: (Date.now() - 60_000) * 1000, type: 1 }]
-      const histUri = 'https://client.example/visited'
-      const login = {
-        hostname: 'https://client.example',
-        formSubmitURL: 'https://client.example',
-        httpRealm: null,
-      }
+      const site = 'https://client.example'
+      const histUri = `${site}/visited`
+      const login = { hostname: site, formSubmitURL: site, httpRealm: null }
       const fields = { username: 'client', password: 'sesame', usernameField: 'u', passwordField: 'p' }
       const password = { id: `{${crypto.randomUUID()}}`, ...login, ...fields }
       const page = { id: newId(), histUri, title: 'By a client', visits }
       const id = newId()
-      await bucket.collection('history').createRecord(await seal('history', page))
-      await bucket.collection('passwords').createRecord(await seal('passwords', password))
-      await bucket
-        .collection('bookmarks')
-        .createRecord(await seal('bookmarks', bookmark(id, 'unfiled', 'By kinto-http')))
-      await bucket
-        .collection('bookmarks')
-        .updateRecord(await seal('bookmarks', await folderWith('unfiled', (children) => [...children, id])))
+      const create = async (collection: string, clear: ClearRecord) =>
+        bucket.collection(collection).createRecord(await seal(collection, clear))
+      await create('history', page)
+      await create('passwords', password)
+      await create('bookmarks', bookmark(id, 'unfiled', 'By kinto-http'))
+      const folder = await folderWith('unfiled', (children) => [...children, id])
+      await bucket.collection('bookmarks').updateRecord(await seal('bookmarks', folder))
 
       await world.sync()
 
       const item = (await ownBookmarks()).find((own) => own.id === id)
       expect(item).toMatchObject({ title: 'By kinto-http', parentid: 'unfiled', tags: ['été'] })
-      expect((await call<ClearRecord[]>('history')).find((own) => own.id === page.id)).toEqual(page)
-      expect(await call<ClearRecord[]>('passwords')).toContainEqual(loginOf(password))
+      expect((await own('history')).find((own) => own.id === page.id)).toEqual(page)
+      expect(await own('passwords')).toContainEqual(loginOf(password))
       expect(await shownBookmarks()).toEqual(await ownBookmarks())
     })
 
     it('by a batch: a folder in a folder, with a separator', async () => {
       const [outer, inner, line] = [newId(), newId(), newId()]
       const place = { dateAdded: Date.now() - 5000, parentName: '' }
-      const folder = {
-        id: outer,
-        type: 'folder',
-        title: 'By a batch',
-        parentid: 'menu',
-        ...place,
-        children: [line, inner],
-      }
+      const folder = { type: 'folder', ...place }
       const records = [
         await folderWith('menu', (children) => [outer, ...children]),
-        folder,
+        { ...folder, id: outer, title: 'By a batch', parentid: 'menu', children: [line, inner] },
         { id: line, type: 'separator', parentid: outer, ...place },
-        { id: inner, type: 'folder', title: 'Inner', parentid: outer, ...place, children: [] },
+        { ...folder, id: inner, title: 'Inner', parentid: outer, children: [] },
       ]
       const sealed = await Promise.all(records.map((record) => world.seal('bookmarks', record)))
 
@@ -253,10 +239,8 @@ describe.skipIf(firefoxPath === null)(`a real Firefox${firefoxPath === null ? mi
 
       expect((answers as { status: number }[]).map(({ status }) => status)).toEqual([200, 200, 200, 200])
       const own = await ownBookmarks()
-      expect(own.find(({ id }) => id === outer)).toMatchObject({
-        title: 'By a batch',
-        children: [line, inner],
-      })
+      const made = own.find(({ id }) => id === outer)
+      expect(made).toMatchObject({ title: 'By a batch', children: [line, inner] })
       expect(own.find(({ id }) => id === 'menu')?.children?.[0]).toBe(outer)
       expect(await shownBookmarks()).toEqual(own)
     })
@@ -285,20 +269,13 @@ describe.skipIf(firefoxPath === null)(`a real Firefox${firefoxPath === null ? mi
   })
 
   it('takes bookmarks that the examples add, in TypeScript and in Python', async () => {
-    const { url: BRIDGE_URL, bucketName: BUCKET, keyId: KEY_ID, syncKey: SYNC_KEY, headers } = world
-    const BEARER_TOKEN = headers.Authorization!.replace('Bearer ', '')
-    const account = { BRIDGE_URL, BUCKET, KEY_ID, BEARER_TOKEN, SYNC_KEY }
+    const account = { BRIDGE_URL: world.bridgeUrl, ...accountOf(world.user) }
     const programs = [[process.execPath, 'add-bookmark.ts']]
     if ('path' in python) programs.push([python.path, 'python/add_bookmark.py'])
 
     for (const [runtime, script] of programs) {
-      const command = [
-        runtime!,
-        join(docs, 'examples', script!),
-        'menu',
-        script!,
-        `https://examples.example/${script}`,
-      ]
+      const path = join(docs, 'examples', script!)
+      const command = [runtime!, path, 'menu', script!, `https://examples.example/${script}`]
       expect(await run(command, account)).toMatchObject({ errors: '', code: 0 })
     }
     await world.sync()
@@ -342,11 +319,12 @@ describe.skipIf(firefoxPath === null)(`a real Firefox${firefoxPath === null ? mi
     await world.sync()
 
     expect(await world.open('forms', stored)).toMatchObject({ id, name: 'own field' })
-    expect((await call<ClearRecord[]>('forms')).map((own) => own.id)).not.toContain(id)
+    expect((await own('forms')).map((own) => own.id)).not.toContain(id)
   })
 
   it('wipes a collection: clients start over, and are not told that nothing has changed', async () => {
-    const url = `${world.url}/buckets/${world.bucketName}/collections/passwords/records`
+    const { bridgeUrl, user } = world
+    const url = `${bridgeUrl}/v1/buckets/${user.clientState}/collections/passwords/records`
     const before = await fetch(url, { headers: world.headers })
     await before.body?.cancel()
     const etag = before.headers.get('ETag')!
@@ -360,7 +338,7 @@ describe.skipIf(firefoxPath === null)(`a real Firefox${firefoxPath === null ? mi
 
     expect([wiped.status, wiped.headers.get('ETag'), wipedBody.data]).toEqual([200, '"0"', []])
     expect(after.status).toBe(200)
-    expect((await world.pull('passwords')).map(loginOf)).toEqual(byId(await call<ClearRecord[]>('passwords')))
+    expect((await world.pull('passwords')).map(loginOf)).toEqual(await own('passwords'))
   })
 
   it('is backed up by what runs by itself, loses everything, and has it again', async () => {
@@ -372,16 +350,16 @@ describe.skipIf(firefoxPath === null)(`a real Firefox${firefoxPath === null ? mi
     const renewals = () => accounts.requests.filter((asked) => asked === 'POST /v1/oauth/token').length
     const everything = async () => ({
       bookmarks: exceptRoots(await ownBookmarks()),
-      passwords: byId(await call<ClearRecord[]>('passwords')),
-      history: byId(await call<ClearRecord[]>('history')).map(inMilliseconds),
-      forms: typed(await call<ClearRecord[]>('forms')),
+      passwords: await own('passwords'),
+      history: (await own('history')).map(inMilliseconds),
+      forms: typed(await own('forms')),
     })
 
     accounts.lifeSeconds = -3600
     const typings = [await type(recipes[1]!), await type(recipes[1]!), await type(recipes[1]!)]
     accounts.lifeSeconds = null
     const printed = typings.map((outcome) => outcome.printed!)
-    writeFileSync(file, `${printed[2]}\nBRIDGE_URL=${world.url}\n`)
+    writeFileSync(file, `${printed[2]}\nBRIDGE_URL=${world.bridgeUrl}\n`)
     const before = renewals()
     const first = await example('backup.ts', 'backups')
     const kept = readFileSync(file, 'utf8')
@@ -427,7 +405,7 @@ describe.skipIf(firefoxPath === null)(`a real Firefox${firefoxPath === null ? mi
     const results = await call<string[]>('importPasswords', file)
 
     expect(new Set(results)).toEqual(new Set(['added']))
-    expect(byId(await call<ClearRecord[]>('passwords'))).toEqual(byId(logins.map(loginOf)))
+    expect(await own('passwords')).toEqual(byId(logins.map(loginOf)))
   })
 
   /** What a backup says that a bookmark is called. */

@@ -1,6 +1,7 @@
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 import type { Accounts } from './accounts.ts'
 import { leash } from '../support/leash.ts'
 import { openMarionette } from './marionette.ts'
@@ -16,9 +17,7 @@ export interface Firefox {
 export interface Account {
   accounts: Accounts
   tokenServerUrl: string
-  keyId: string
-  /** 64 bytes in hexadecimal digits. */
-  syncKey: string
+  user: SandboxUser
 }
 
 /** The program, or null where the machine has none. */
@@ -57,7 +56,8 @@ export async function startFirefox(account: Account): Promise<Firefox> {
     const call = <T>(name: string, ...args: unknown[]) =>
       marionette.run<T>(`${inside}\nreturn await ${name}(...args)`, ...args)
     const { email, sessionToken } = account.accounts
-    await call('signIn', { email, sessionToken, keyId: account.keyId, syncKey: account.syncKey })
+    const { keyId, syncKey } = account.user
+    await call('signIn', { email, sessionToken, keyId, syncKey: syncKey.toString('hex') })
     return {
       call,
       async stop() {

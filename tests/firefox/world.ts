@@ -11,10 +11,12 @@ import {
   type KeyPair,
 } from '../../docs/examples/sync-crypto.js'
 import { fillSampleData } from '../../src/sandbox/sample-data.ts'
+import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 import { startSandbox } from '../../src/sandbox/sandbox.ts'
 import { serve } from '../system/process.ts'
 import { startAccounts, type Accounts } from './accounts.ts'
 import { startFirefox, type Firefox } from './firefox.ts'
+import { byId } from './records.ts'
 
 Object.assign(globalThis, { indexedDB, IDBKeyRange })
 const { default: Kinto } = createRequire(import.meta.url)('kinto') as {
@@ -44,11 +46,10 @@ interface SyncOutcome {
 const writable = ['bookmarks', 'history', 'tabs', 'passwords', 'forms', 'prefs', 'clients']
 
 /** A storage with sample data, a bridge over it, a client of that which has the user's key, and the user's Firefox. */
-export interface World {
-  url: string
-  bucketName: string
-  keyId: string
-  syncKey: string
+export interface World extends AsyncDisposable {
+  user: SandboxUser
+  /** Of the bridge, without the version. */
+  bridgeUrl: string
   headers: Record<string, string>
   bucket: Bucket
   firefox: Firefox
@@ -60,83 +61,66 @@ export interface World {
   open(collection: string, record: { id: string; payload: string }): Promise<ClearRecord>
   /** A record for a PUT. */
   seal(collection: string, clear: ClearRecord): Promise<{ id: string; payload: string }>
-  stop(): Promise<void>
 }
 
 /** Starts everything; nothing is synced yet but what Firefox does by itself. */
 export async function startWorld(): Promise<World> {
+  await using stack = new AsyncDisposableStack()
   const sandbox = await startSandbox()
-  let bridge: Awaited<ReturnType<typeof serve>> | undefined
-  let accounts: Accounts | undefined
-  const end = async () => {
-    bridge?.signal('SIGTERM')
-    await Promise.all([bridge?.exited, accounts?.stop()])
-    await sandbox.stop()
+  stack.defer(() => sandbox.stop())
+  const user = sandbox.addUser('sample')
+  fillSampleData(sandbox, user)
+  const allowed = writable.map((name) => [`record_${name}_put_enabled`, 'true'])
+  // As docs/backup.md says, so that a restore is one batch.
+  const settings = { token_server_url: sandbox.tokenServerUrl, batch_max_requests: '1000' }
+  const bridge = await serve({ ...settings, ...Object.fromEntries(allowed) })
+  stack.defer(async () => {
+    bridge.signal('SIGTERM')
+    await bridge.exited
+  })
+  const headers = { Authorization: `Bearer ${user.bearerToken()}`, 'X-KeyID': user.keyId }
+  const bucket = new KintoClient(`${bridge.url}/v1`, { headers }).bucket(user.clientState)
+  const syncKeys = keyPairFromHex(user.syncKey.toString('hex'))
+  // Read anew each time: after a wipe Firefox makes other keys.
+  const keysOf = async (collection: string): Promise<KeyPair> => {
+    const { data } = await bucket.collection('crypto').getRecord<SealedRecord>('keys')
+    return (await collectionKeys(syncKeys, data))(collection)
   }
-  try {
-    const user = sandbox.addUser('sample')
-    fillSampleData(sandbox, user)
-    const allowed = writable.map((name) => [`record_${name}_put_enabled`, 'true'])
-    // As docs/backup.md says, so that a restore is one batch.
-    const settings = { token_server_url: sandbox.tokenServerUrl, batch_max_requests: '1000' }
-    bridge = await serve({ ...settings, ...Object.fromEntries(allowed) })
-    const url = `${bridge.url}/v1`
-    const syncKey = user.syncKey.toString('hex')
-    const headers = { Authorization: `Bearer ${user.bearerToken()}`, 'X-KeyID': user.keyId }
-    const client = new KintoClient(url, { headers })
-    const bucket = client.bucket(user.clientState)
-    const syncKeys = keyPairFromHex(syncKey)
-    // Read anew each time: after a wipe Firefox makes other keys.
-    const keysOf = async (collection: string): Promise<KeyPair> => {
-      const { data } = await bucket.collection('crypto').getRecord<SealedRecord>('keys')
-      return (await collectionKeys(syncKeys, data))(collection)
-    }
-    const pull = async (collection: string) => {
-      const { data } = await bucket
-        .collection(collection)
-        .listRecords<SealedRecord>({ pages: Number.POSITIVE_INFINITY })
-      const keys = await keysOf(collection)
-      const clear = await Promise.all(data.map((record) => decryptRecord(keys, record)))
-      return clear.toSorted((a, b) => (a.id < b.id ? -1 : 1))
-    }
-    const clients = await pull('clients')
-    accounts = startAccounts({
-      email: 'sample.user@example.org',
-      devices: clients.map(({ fxaDeviceId, name }) => ({ id: String(fxaDeviceId), name: String(name) })),
-      mintAccessToken: (expiresInSeconds) => user.bearerToken({ expiresInSeconds }),
-    })
-    const { tokenServerUrl } = sandbox
-    const { keyId } = user
-    const firefox = await startFirefox({ accounts, tokenServerUrl, keyId, syncKey })
-    return {
-      url,
-      bucketName: user.clientState,
-      keyId,
-      syncKey,
-      headers,
-      bucket,
-      firefox,
-      accounts,
-      async sync() {
-        const outcome = await firefox.call<SyncOutcome>('sync')
-        const { service, outcome: sync, ...troubles } = outcome
-        const isGood = service === 'success.status_ok' && sync === 'success.sync'
-        const isQuiet = Object.values(troubles).every((trouble) => Object.keys(trouble).length === 0)
-        if (!isGood || !isQuiet) throw new Error(`Firefox did not sync well: ${JSON.stringify(outcome)}`)
-      },
-      pull,
-      open: async (collection, record) => decryptRecord(keysOf(collection), record),
-      seal: async (collection, clear) => {
-        return { id: clear.id, payload: await encryptRecord(keysOf(collection), clear) }
-      },
-      async stop() {
-        await firefox.stop()
-        await end()
-      },
-    }
-  } catch (error) {
-    await end()
-    throw error
+  const pull = async (collection: string) => {
+    const { data } = await bucket.collection(collection).listRecords<SealedRecord>({ pages: Infinity })
+    const keys = await keysOf(collection)
+    return byId(await Promise.all(data.map((record) => decryptRecord(keys, record))))
+  }
+  const clients = await pull('clients')
+  const accounts = startAccounts({
+    email: 'sample.user@example.org',
+    devices: clients.map(({ fxaDeviceId, name }) => ({ id: String(fxaDeviceId), name: String(name) })),
+    mintAccessToken: (expiresInSeconds) => user.bearerToken({ expiresInSeconds }),
+  })
+  stack.defer(() => accounts.stop())
+  const firefox = await startFirefox({ accounts, tokenServerUrl: sandbox.tokenServerUrl, user })
+  stack.defer(() => firefox.stop())
+  const all = stack.move()
+  return {
+    user,
+    bridgeUrl: bridge.url,
+    headers,
+    bucket,
+    firefox,
+    accounts,
+    async sync() {
+      const outcome = await firefox.call<SyncOutcome>('sync')
+      const { service, outcome: sync, ...troubles } = outcome
+      const isGood = service === 'success.status_ok' && sync === 'success.sync'
+      const isQuiet = Object.values(troubles).every((trouble) => Object.keys(trouble).length === 0)
+      if (!isGood || !isQuiet) throw new Error(`Firefox did not sync well: ${JSON.stringify(outcome)}`)
+    },
+    pull,
+    open: async (collection, record) => decryptRecord(await keysOf(collection), record),
+    seal: async (collection, clear) => {
+      return { id: clear.id, payload: await encryptRecord(await keysOf(collection), clear) }
+    },
+    [Symbol.asyncDispose]: () => all.disposeAsync(),
   }
 }
 
@@ -148,10 +132,10 @@ interface LocalCollection {
 }
 
 /** A collection of kinto.js that decrypts what it pulls and encrypts what it publishes. */
-export function openLocal({ url, bucketName, headers, seal, open }: World, name: string): LocalCollection {
+export function openLocal({ bridgeUrl, user, headers, seal, open }: World, name: string): LocalCollection {
   const kinto = new Kinto({
-    remote: url,
-    bucket: bucketName,
+    remote: `${bridgeUrl}/v1`,
+    bucket: user.clientState,
     headers,
     adapterOptions: { dbName: `firefox ${name}` },
   })
