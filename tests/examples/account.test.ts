@@ -114,10 +114,7 @@ describe.each(programs)('$name', ({ name, command }) => {
 
     const sentence =
       'The refresh token was revoked, or the password was changed: get new values with the recipe of docs/connect.md\n'
-    expect(outcomes.map(({ errors, code }) => [errors, code])).toEqual([
-      [sentence, 1],
-      [sentence, 1],
-    ])
+    for (const { errors, code } of outcomes) expect([errors, code]).toEqual([sentence, 1])
   })
 
   test('takes the account of the environment, and leaves that of a file alone', async () => {

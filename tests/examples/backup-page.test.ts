@@ -51,6 +51,8 @@ describe('docs/backup.md', () => {
   })
 
   const unit = (name: string) => readFileSync(join(home, `.config/systemd/user/sync-${name}`), 'utf8')
+  /** What comes of lines that are typed in the folder of the backups. */
+  const type = (lines: string) => paste(lines, { HOME: home }, folder)
   const backups = () => readdirSync(join(folder, 'backups')).length
 
   it.skipIf(!Bun.which('systemd-analyze'))(
@@ -59,20 +61,15 @@ describe('docs/backup.md', () => {
       const units = ['bridge.service', 'backup.service', 'backup.timer'].map((name) => `sync-${name}`)
       const paths = units.map((name) => join(home, '.config/systemd/user', name)).join(' ')
 
-      const verified = await paste(`systemd-analyze --user verify ${paths}`, {
-        HOME: home,
-        XDG_RUNTIME_DIR: makeFolder(),
-      })
+      const environment = { HOME: home, XDG_RUNTIME_DIR: makeFolder() }
+      const { output, errors } = await paste(`systemd-analyze --user verify ${paths}`, environment)
 
-      expect([
-        verified.output,
-        verified.errors.replaceAll(/^.*sync-bridge is not executable.*\n/gm, ''),
-      ]).toEqual(['', ''])
+      expect(output + errors.replaceAll(/^.*sync-bridge is not executable.*\n/gm, '')).toBe('')
     },
   )
 
   it('starts units that are there', async () => {
-    await paste(take(page, 'daemon-reload'), { HOME: home }, folder)
+    await type(take(page, 'daemon-reload'))
 
     const told = readFileSync(join(home, 'told'), 'utf8').trimEnd().split('\n')
     expect(told).toEqual([
@@ -88,8 +85,8 @@ describe('docs/backup.md', () => {
     const [, command] = /^ExecStart=(.*)$/m.exec(unit('backup.service'))!
     const [, path] = /^Environment=PATH=%h(.*)$/m.exec(unit('backup.service'))!
 
-    const byService = await paste(`PATH=${home}${path} ${command}`, { HOME: home }, folder)
-    const byHand = await paste(take(page, 'bun backup.ts backups --keep 30\n'), { HOME: home }, folder)
+    const byService = await type(`PATH=${home}${path} ${command}`)
+    const byHand = await type(take(page, 'bun backup.ts backups --keep 30\n'))
 
     expect([byService.errors, byService.code, byHand.errors, byHand.code]).toEqual(['', 0, '', 0])
     expect(byService.output).toContain('history: 3000 records\n')
@@ -102,13 +99,9 @@ describe('docs/backup.md', () => {
     const backUp = command!.split(' ').slice(5).join(' ')
     const before = backups()
 
-    const well = await paste(backUp, { HOME: home }, folder)
+    const well = await type(backUp)
     const after = backups()
-    const lost = await paste(
-      backUp.replace('bun backup.ts', 'BUCKET=x bun backup.ts'),
-      { HOME: home },
-      folder,
-    )
+    const lost = await type(backUp.replace('bun backup.ts', 'BUCKET=x bun backup.ts'))
 
     expect(serve).toContain('./sync-bridge serve --config bridge.ini')
     expect(well).toEqual({ output: '', errors: '', code: 0 })
@@ -122,8 +115,8 @@ describe('docs/backup.md', () => {
     const [source] = await sandbox.line(/^ {2}\. \S+$/)
     const drill = take(page, 'BACKUP_SYNC_KEY')
 
-    const untold = await paste(drill, { HOME: home }, folder)
-    const { output, errors, code } = await paste(`${source}\n${drill}`, { HOME: home }, folder)
+    const untold = await type(drill)
+    const { output, errors, code } = await type(`${source}\n${drill}`)
     sandbox.signal('SIGTERM')
     await sandbox.exited
 
@@ -132,27 +125,20 @@ describe('docs/backup.md', () => {
     expect([errors, code]).toEqual(['', 0])
     expect([untold.output, untold.code]).toEqual(['', 1])
     expect(output).toContain('bookmarks: 300 to write, 0 different in the storage\n  300 written')
-    expect(found).toEqual(
-      ['bookmarks', 'forms', 'history', 'passwords', 'prefs'].map(
-        (name) => `${name}: 0 to write, 0 different in the storage`,
-      ),
-    )
+    const names = ['bookmarks', 'forms', 'history', 'passwords', 'prefs']
+    expect(found).toEqual(names.map((name) => `${name}: 0 to write, 0 different in the storage`))
     expect(output).toContain('\n300 bookmarks and folders\n')
   })
 
   it('has settings that allow a restore', async () => {
     const commands = take(page, '_put_enabled')
 
-    const { errors, code } = await paste(
-      `set -e\n${commands}\n./sync-bridge check --offline --quiet --config bridge.ini`,
-      { HOME: home },
-      folder,
-    )
+    const check = './sync-bridge check --offline --quiet --config bridge.ini'
+    const { errors, code } = await type(`set -e\n${commands}\n${check}`)
 
     expect([errors, code]).toEqual(['', 0])
-    expect(readFileSync(join(folder, 'bridge.ini'), 'utf8')).toContain(
-      'record_passwords_put_enabled = true\n',
-    )
+    const settings = readFileSync(join(folder, 'bridge.ini'), 'utf8')
+    expect(settings).toContain('record_passwords_put_enabled = true\n')
   })
 
   it('has no code that is not run here', () => {

@@ -12,11 +12,11 @@ const { version } = JSON.parse(readFileSync(join(import.meta.dir, '../../package
 const image = `localhost/sync-bridge:${version}`
 const folder = temporaryFolder()
 
-/** A Python that has this package, which brings the schemas that it checks by. */
-async function pythonWith(requirement: string): Promise<string> {
+/** What a module of Python says, with a package that brings the schemas that it checks by. */
+async function validate(requirement: string, args: string[]): Promise<string> {
   const python = await findPython(requirement)
   if ('reason' in python) throw new Error(python.reason)
-  return python.path
+  return runProgram([python.path, '-m', ...args])
 }
 
 /** What a container with this secret would tell of its settings. */
@@ -37,12 +37,9 @@ describe('compose.yaml', () => {
   }
 
   it('is what the specification of Compose wants', async () => {
-    const python = await pythonWith('check-jsonschema==0.39.0')
     const file = join(examples, 'compose.yaml')
-
-    const said = await runProgram(
-      words`${python} -m check_jsonschema --builtin-schema vendor.compose-spec ${file}`,
-    )
+    const command = words`check_jsonschema --builtin-schema vendor.compose-spec ${file}`
+    const said = await validate('check-jsonschema==0.39.0', command)
 
     expect(said).toContain('validation done')
   }, 120_000)
@@ -91,12 +88,9 @@ describe('kubernetes.yaml', () => {
   it.each(['1.27.0', '1.37.0'])(
     'is what Kubernetes %s wants',
     async (kubernetes) => {
-      const python = await pythonWith('kubernetes-validate==1.37.0')
       const file = join(examples, 'kubernetes.yaml')
-
-      const said = await runProgram(
-        words`${python} -m kubernetes_validate --strict --kubernetes-version ${kubernetes} ${file}`,
-      )
+      const command = words`kubernetes_validate --strict --kubernetes-version ${kubernetes} ${file}`
+      const said = await validate('kubernetes-validate==1.37.0', command)
 
       expect(said.match(/ passed for resource /g)).toHaveLength(5)
     },
