@@ -30,113 +30,47 @@ export const collections = {
 }
 
 const strange = [
-  '',
-  '.',
-  '..',
-  '...',
-  '/',
-  '//',
-  '\\',
-  '..\\',
-  '%',
-  '%2',
-  '%zz',
-  '%2e',
-  '%2E%2e',
-  '%252e',
-  '%2f',
-  '%5c',
-  '%00',
-  '%0d%0a',
-  '%ff',
-  '%c0%ae',
-  '%e2%80%ae',
-  '%F0%9F%92%A9',
-  ';',
-  '?',
-  '#',
-  '&',
-  '=',
-  '+',
-  ',',
-  ':',
-  '@',
-  '*',
-  '{',
-  '}',
-  '{a/b}',
-  '"',
-  "'",
-  '<',
-  '|',
-  '~',
-  '^',
-  '`',
-  ' ',
-  '%20',
-  '-1',
-  '0',
-  '1e9',
-  '9'.repeat(40),
-  'null',
-  'undefined',
-  'true',
-  '__proto__',
-  'constructor',
-  'toString',
-  'hasOwnProperty',
-  'a'.repeat(64),
-  'a'.repeat(65),
-  'a'.repeat(300),
-  'A',
-  'İ',
-  'é',
-  '\u00ad',
-  '\u00ff',
-  '$&',
-  '$1',
-  '%s',
-  '%n',
-  'batch',
-  'storage',
-  'records',
-  'v1',
-]
+  '', '.', '..', '...', '/', '//', '\\', '..\\', '%', '%2', '%zz', '%2e', '%2E%2e', '%252e', '%2f', '%5c',
+  '%00', '%0d%0a', '%ff', '%c0%ae', '%e2%80%ae', '%F0%9F%92%A9', ';', '?', '#', '&', '=', '+', ',', ':',
+  '@', '*', '{', '}', '{a/b}', '"', "'", '<', '|', '~', '^', '`', ' ', '%20', '-1', '0', '1e9',
+  '9'.repeat(40), 'null', 'undefined', 'true', '__proto__', 'constructor', 'toString', 'hasOwnProperty',
+  'a'.repeat(64), 'a'.repeat(65), 'a'.repeat(300), 'A', 'İ', 'é', '\u00ad', '\u00ff', '$&', '$1', '%s',
+  '%n', 'batch', 'storage', 'records', 'v1',
+] // prettier-ignore
 const ids = ['a', 'b', 'c', 'x/y', '{guid}', 'AAAAAAAA==', 'abc+def/', '__metrics__', '-', '_']
 const numbers = [
-  '0',
-  '1',
-  '-1',
-  '10',
-  '00',
-  '1.5',
-  '1e3',
-  '0x10',
-  ' 1',
-  '1 ',
-  '9007199254740993',
-  '999999999999999',
-  '9'.repeat(30),
-  'NaN',
-  'Infinity',
-  '',
-]
+  '0', '1', '-1', '10', '00', '1.5', '1e3', '0x10', ' 1', '1 ', '9007199254740993', '999999999999999',
+  '9'.repeat(30), 'NaN', 'Infinity', '',
+] // prettier-ignore
 const fixed = [
-  '',
-  '/',
-  '/__heartbeat__',
-  '/__lbheartbeat__',
-  '/__version__',
-  '/__api__',
-  '/docs',
-  '/docs/',
-  '/docs/x',
-  '/swagger',
-  '/explore',
-  '/__metrics__',
-  '/batch',
-  '/buckets',
-]
+  '', '/', '/__heartbeat__', '/__lbheartbeat__', '/__version__', '/__api__', '/docs', '/docs/', '/docs/x',
+  '/swagger', '/explore', '/__metrics__', '/batch', '/buckets',
+] // prettier-ignore
+
+const methods = [
+  'GET', 'GET', 'GET', 'HEAD', 'PUT', 'PUT', 'DELETE', 'POST', 'POST', 'OPTIONS', 'PATCH',
+] // prettier-ignore
+const prefixes = [
+  '', '/v2', '/V1', '/v1.5', '/v', '/v01', '//v1', '/v1/.', '/x/../v1', '/v1\\', '/%761', '/v1;a',
+] // prettier-ignore
+const hosts = [
+  '', 'a', 'a:80', '[::1]:8000', '[::1', 'a/b', 'a,b', 'x'.repeat(300), 'evil@a', 'a:99999', '127.0.0.1',
+  'a..b',
+] // prettier-ignore
+const targets = [
+  '*', '', 'http://', 'http://evil.example/v1/', 'http://a/v1/__version__', '//evil.example/v1', 'x',
+  '/v1/\t', '/v1/ x', '\\v1', 'ftp://a/v1',
+] // prettier-ignore
+const subMethods = [
+  'GET', 'HEAD', 'PUT', 'PUT', 'PUT', 'DELETE', 'POST', 'PATCH', 'OPTIONS', 'get', '', 'TRACE',
+] // prettier-ignore
+const jsonNumbers = [
+  '0', '-0', '1', '-1', '1.5', '1e999', '-1e999', '9007199254740993', '1'.repeat(400), '1e-400',
+  '999999999', '1000000000',
+] // prettier-ignore
+const pieces = [
+  '\r\n', '\n', '\0', '\r\n\r\n', ' ', ':', '\\', '0\r\n\r\n', '\u00e9', '"', '{', 'GET / HTTP/1.1\r\n',
+] // prettier-ignore
 
 /** Makes up the next request of an owner: nonsense in all of its parts, or in one part of what is sound otherwise. */
 export function makeRequest(chance: Chance, owner: Owner): FuzzedRequest {
@@ -212,23 +146,9 @@ function soundSubRequest(chance: Chance, owner: Owner): string {
 }
 
 const versions = [
-  '"0"',
-  '"10"',
-  '10',
-  'W/"10"',
-  '*',
-  '*',
-  '*',
-  '"*"',
-  '"1","2"',
-  '""',
-  '',
-  '-1',
-  '"9999999999999"',
-  '"99999999999999999999"',
-  'x',
-  '"1e3"',
-]
+  '"0"', '"10"', '10', 'W/"10"', '*', '*', '*', '"*"', '"1","2"', '""', '', '-1', '"9999999999999"',
+  '"99999999999999999999"', 'x', '"1e3"',
+] // prettier-ignore
 
 function wildRequest(chance: Chance, owner: Owner): FuzzedRequest {
   const request: FuzzedRequest = {
@@ -260,40 +180,12 @@ function wildRequest(chance: Chance, owner: Owner): FuzzedRequest {
 }
 
 function method(chance: Chance): string {
-  if (chance.isTrue(0.95))
-    return chance.of([
-      'GET',
-      'GET',
-      'GET',
-      'HEAD',
-      'PUT',
-      'PUT',
-      'DELETE',
-      'POST',
-      'POST',
-      'OPTIONS',
-      'PATCH',
-    ])
+  if (chance.isTrue(0.95)) return chance.of(methods)
   return chance.of(['TRACE', 'PROPFIND', 'PURGE', 'SEARCH', 'LOCK'])
 }
 
 function target(chance: Chance, owner: Owner): string {
-  const prefix = chance.isTrue(0.9)
-    ? '/v1'
-    : chance.of([
-        '',
-        '/v2',
-        '/V1',
-        '/v1.5',
-        '/v',
-        '/v01',
-        '//v1',
-        '/v1/.',
-        '/x/../v1',
-        '/v1\\',
-        '/%761',
-        '/v1;a',
-      ])
+  const prefix = chance.isTrue(0.9) ? '/v1' : chance.of(prefixes)
   const path = chance.isTrue(0.85)
     ? bucketPath(chance, owner)
     : chance.of(fixed) + (chance.isTrue(0.2) ? chance.of(strange) : '')
@@ -358,25 +250,7 @@ function query(chance: Chance): string {
 
 function addHeaders(request: FuzzedRequest, chance: Chance, owner: Owner): void {
   const add = (name: string, value: string) => void request.headers.push([name, latin1(value)])
-  add(
-    'Host',
-    chance.isTrue(0.96)
-      ? 'bridge.example'
-      : chance.of([
-          '',
-          'a',
-          'a:80',
-          '[::1]:8000',
-          '[::1',
-          'a/b',
-          'a,b',
-          'x'.repeat(300),
-          'evil@a',
-          'a:99999',
-          '127.0.0.1',
-          'a..b',
-        ]),
-  )
+  add('Host', chance.isTrue(0.96) ? 'bridge.example' : chance.of(hosts))
   const who = chance.next()
   if (who < 0.86) {
     add('Authorization', owner.authorization)
@@ -448,20 +322,7 @@ function spoil(request: FuzzedRequest, chance: Chance): void {
   chance.of([
     () => (request.version = chance.of(['HTTP/1.0', 'HTTP/2.0', 'HTTP/1.2', 'http/1.1', 'HTTP/1.1 ', ''])),
     () => (request.method = chance.of(['get', 'FOO', 'G ET', '', 'GET\t', 'X'.repeat(200), 'CONNECT'])),
-    () =>
-      (request.target = chance.of([
-        '*',
-        '',
-        'http://',
-        'http://evil.example/v1/',
-        'http://a/v1/__version__',
-        '//evil.example/v1',
-        'x',
-        '/v1/\t',
-        '/v1/ x',
-        '\\v1',
-        'ftp://a/v1',
-      ])),
+    () => (request.target = chance.of(targets)),
     () =>
       request.headers.push(
         chance.of<[string, string]>([
@@ -510,26 +371,7 @@ function subRequest(chance: Chance, owner: Owner): string {
   const members: string[] = []
   const put = (name: string, text: string) =>
     members.push(`${JSON.stringify(name)}:${chance.isTrue(0.03) ? jsonText(chance, 2) : text}`)
-  if (chance.isTrue(0.7))
-    put(
-      'method',
-      JSON.stringify(
-        chance.of([
-          'GET',
-          'HEAD',
-          'PUT',
-          'PUT',
-          'PUT',
-          'DELETE',
-          'POST',
-          'PATCH',
-          'OPTIONS',
-          'get',
-          '',
-          'TRACE',
-        ]),
-      ),
-    )
+  if (chance.isTrue(0.7)) put('method', JSON.stringify(chance.of(subMethods)))
   if (chance.isTrue(0.95))
     put(
       'path',
@@ -569,20 +411,7 @@ function jsonText(chance: Chance, depth: number, names: readonly string[] = stra
     case 0:
       return chance.of(['null', 'true', 'false', '[]', '{}'])
     case 1:
-      return chance.of([
-        '0',
-        '-0',
-        '1',
-        '-1',
-        '1.5',
-        '1e999',
-        '-1e999',
-        '9007199254740993',
-        '1'.repeat(400),
-        '1e-400',
-        '999999999',
-        '1000000000',
-      ])
+      return chance.of(jsonNumbers)
     case 2:
       return JSON.stringify(chance.of(strange))
     case 3:
@@ -610,23 +439,7 @@ function mutated(bytes: Buffer, chance: Chance): Buffer {
       () => Buffer.alloc(0),
       () => Buffer.concat([changed.subarray(at, end), changed.subarray(at, end)]),
       () => Buffer.from([chance.below(256)]),
-      () =>
-        Buffer.from(
-          chance.of([
-            '\r\n',
-            '\n',
-            '\0',
-            '\r\n\r\n',
-            ' ',
-            ':',
-            '\\',
-            '0\r\n\r\n',
-            '\u00e9',
-            '"',
-            '{',
-            'GET / HTTP/1.1\r\n',
-          ]),
-        ),
+      () => Buffer.from(chance.of(pieces)),
     ])()
     changed = Buffer.concat([changed.subarray(0, at), piece, changed.subarray(end)])
   }
@@ -634,23 +447,9 @@ function mutated(bytes: Buffer, chance: Chance): Buffer {
 }
 
 const detours = [
-  '/..\\',
-  '\\',
-  '..\\',
-  '/../',
-  '/./',
-  '//',
-  '%2f',
-  '%5c',
-  '/..%2f',
-  '/..%5c',
-  '\\..\\',
-  '/%2e%2e\\',
-  '/.%2e/',
-  '/x/../',
-  '/x\\..\\',
-  '/;/',
-]
+  '/..\\', '\\', '..\\', '/../', '/./', '//', '%2f', '%5c', '/..%2f', '/..%5c', '\\..\\', '/%2e%2e\\',
+  '/.%2e/', '/x/../', '/x\\..\\', '/;/',
+] // prettier-ignore
 
 /** Another way from one segment of a path to the next, that one reader may take and another may not. */
 function detour(target: string, chance: Chance): string {

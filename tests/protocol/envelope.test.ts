@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'bun:test'
-import { isLarge, toResponse } from '../../src/protocol/envelope.ts'
+import { toResponse } from '../../src/protocol/envelope.ts'
 import type { Reply } from '../../src/protocol/reply.ts'
 import type { Settings } from '../../src/settings/settings.ts'
 
@@ -29,11 +29,6 @@ function alertOf(context: object, more: Partial<Settings> = {}, status = 200): u
 
 describe('the notices of an answer', () => {
   const advised = { isLegacyBucket: true }
-
-  it('are absent when there is nothing to say', () => {
-    expect(noticesOf(200, {})).toEqual({})
-    expect(noticesOf(200, { notices: [quiet] })).toEqual({})
-  })
 
   it('tell the gravest alert, and else that of this service before that of the storage before advice', () => {
     const eos = { text: '2000', atMs: 2000 }
@@ -74,42 +69,6 @@ describe('the notices of an answer', () => {
       expect(JSON.parse(Alert!)).toMatchObject({ code: 'soft-eol' })
     }
   })
-
-  it('tell Backoff as a whole number, below 400 only', () => {
-    const told = { notices: [{ ...quiet, backoffSeconds: 2.1, quotaRemaining: '9.9' }] }
-
-    expect(noticesOf(200, told)).toEqual({ Backoff: '3', 'Quota-Remaining': '9.9' })
-    expect(noticesOf(304, told)).toMatchObject({ Backoff: '3' })
-    expect(noticesOf(400, told)).toEqual({})
-    expect(noticesOf(200, told, { backoff: 7 })).toMatchObject({ Backoff: '7' })
-  })
-
-  it('announce the end of service, softly until the moment itself', () => {
-    const ending = { eos: { text: 'x', atMs: 1000 }, eosMessage: 'm', eosUrl: 'https://u.example/' }
-
-    expect(alertOf({ startedAtMs: 999 }, ending)).toEqual({
-      code: 'soft-eol',
-      message: 'm',
-      url: 'https://u.example/',
-    })
-    expect(alertOf({ startedAtMs: 1000 }, ending)).toMatchObject({ code: 'hard-eol' })
-    expect(alertOf({ startedAtMs: 1000 })).toBeNull()
-  })
-})
-
-describe('isLarge', () => {
-  it('is what the buffers of the operating system do not hold', () => {
-    const bodies = [
-      null,
-      '',
-      'x'.repeat(65_536),
-      'x'.repeat(65_537),
-      new Uint8Array(65_537),
-      { read: async () => null, cancel() {} },
-    ]
-
-    expect(bodies.map(isLarge)).toEqual([false, false, false, true, true, true])
-  })
 })
 
 describe('toResponse', () => {
@@ -118,24 +77,5 @@ describe('toResponse', () => {
       toResponse(reply(), { ...nobody, isLegacyBucket }, settings).headers.get('cache-control')
 
     expect([cacheControl(false), cacheControl(true)]).toEqual(['no-cache', 'no-cache, no-store'])
-  })
-
-  it('gives a type to bodies only, and lets the reply have its own', () => {
-    expect(toResponse(reply(), nobody, settings).headers.has('content-type')).toBe(false)
-    expect(toResponse(reply({ body: '{}' }), nobody, settings).headers.get('content-type')).toContain('json')
-    const own = toResponse(reply({ body: '', headers: { 'Content-Type': 'text/css' } }), nobody, settings)
-    expect(own.headers.get('content-type')).toBe('text/css')
-  })
-
-  it('lets an origin read the answer only where it may', () => {
-    const strict = { ...settings, corsOrigins: new Set(['https://a.example']) }
-    const allowed = (origin: string | null) =>
-      toResponse(reply(), { ...nobody, origin }, strict).headers.get('access-control-allow-origin')
-
-    expect([allowed('https://a.example'), allowed('https://b.example'), allowed(null)]).toEqual([
-      'https://a.example',
-      null,
-      null,
-    ])
   })
 })

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'bun:test'
 import type { Problem } from '../../src/domain/errors.ts'
-import { findResources, isBucketResource, resourceFor, resources } from '../../src/protocol/find.ts'
+import { findResources, isBucketResource, resourceFor } from '../../src/protocol/find.ts'
 import { RandomTexts } from './random.ts'
 
 /** The operation that a path is read into; null where nothing is at it, or where it is refused. */
@@ -13,44 +13,6 @@ function operationOf(method: string, path: string) {
   const operation = resource.operation({ ...input, address: { host: 'h', path, query: '' } }, problems)
   return problems.length === 0 ? operation : null
 }
-
-describe('findResources', () => {
-  it.each([
-    ['/', 'root'],
-    ['/__heartbeat__', 'heartbeat'],
-    ['/docs', 'docs'],
-    ['/docs/page.js', 'docs'],
-    ['/buckets/b', 'bucket'],
-    ['/buckets/b/collections', 'collections'],
-    ['/buckets/b/collections/C', 'collection'],
-    ['/buckets/b/collections/C.x/records', 'records'],
-    ['/buckets/b/collections/c/records/R%20r', 'record'],
-    ['/buckets/b/collections/c/records/a/b==', 'record'],
-  ])('finds at %s the resource %s', (path, name) => {
-    const found = findResources(path)!
-
-    expect(resourceFor('GET', found)?.name).toBe(name)
-    expect(resourceFor('HEAD', found)?.name).toBe(name)
-  })
-
-  it.each([
-    '/x',
-    '/buckets',
-    '/buckets/b/collections/c/things',
-    '/buckets//collections',
-    '/Batch',
-    '/constructor',
-  ])('finds nothing at %s', (path) => {
-    expect(findResources(path)).toBeNull()
-  })
-
-  it('knows every declaration, once', () => {
-    for (const resource of resources) {
-      const path = resource.path.replaceAll(/:\w+|\*/g, 'x')
-      expect(resourceFor(resource.method, findResources(path)!)).toBe(resource)
-    }
-  })
-})
 
 describe('the operation of a path', () => {
   const pieces = [

@@ -278,26 +278,9 @@ describe('bad input: dot segments and ids', () => {
 
   it('never asks the storage for anything but what was named, whatever the id', async () => {
     const pieces = [
-      '.',
-      '..',
-      '%2e',
-      '%252e',
-      '/',
-      '%2f',
-      '\\',
-      '%5c',
-      ';',
-      '?',
-      '%3f',
-      '#',
-      '%23',
-      '%00',
-      '%0d%0a',
-      '%ef%bc%8e',
-      'r',
-      ' ',
-      '%20',
-    ]
+      '.', '..', '%2e', '%252e', '/', '%2f', '\\', '%5c', ';', '?', '%3f', '#', '%23', '%00', '%0d%0a',
+      '%ef%bc%8e', 'r', ' ', '%20',
+    ] // prettier-ignore
     const texts = new RandomTexts(pieces, 42)
 
     for (let turn = 0; turn < 300; turn++) {

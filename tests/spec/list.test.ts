@@ -88,7 +88,7 @@ describe('section 3: filters', () => {
     // Floored to 10 ms, never rounded up: a record of the next step is not lost.
     ['_since=1700000000039', ['e', 'd']],
     ['_since=0', ['e', 'd', 'c', 'b', 'a']],
-    ['_since=null', ['e', 'd', 'c', 'b', 'a']],
+    ['_since=null&_limit=null&_token=null&_sort=null', ['e', 'd', 'c', 'b', 'a']],
     ['_since=999999999999999', []],
     ['_before=1700000000030', ['b', 'a']],
     ['lt_last_modified=%221700000000030%22', ['b', 'a']],
@@ -104,6 +104,8 @@ describe('section 3: filters', () => {
     ['in_ids=c,unknown', ['c']],
     ['in_ids=a,b&in_id=b,c', ['b']],
     ['in_ids=a,b,c&_since=1700000000010', ['c', 'b']],
+    // An id like any other, where it is no absent value.
+    ['in_ids=null', []],
     ['in_ids=', []],
     ['in_ids', []],
     ['in_ids=,,%20,', []],
