@@ -43,18 +43,11 @@ const isUntouched = () => {
 }
 
 describe('bad input: request line and Host', () => {
-  it.each([
-    'a b',
-    '<script>',
-    'u@h:99999',
-    'h:99999',
-    '',
-    'evil.example/path',
-    'a, b',
-    'a?b',
-    'a:b:c',
-    '\u00e9',
-  ])('refuses the Host "%s" and closes', async (host) => {
+  const badHosts = [
+    'a b', '<script>', 'u@h:99999', 'h:99999', '', 'evil.example/path', 'a, b', 'a?b', 'a:b:c', '\u00e9',
+  ] // prettier-ignore
+
+  it.each(badHosts)('refuses the Host "%s" and closes', async (host) => {
     const answer = await sendText(`GET /v1/ HTTP/1.1\nHost: ${host}\n\n`)
 
     expectError(parsed(answer), 400, 107, 'Host in header')
@@ -157,26 +150,14 @@ describe('bad input: request line and Host', () => {
 })
 
 describe('bad input: open redirects', () => {
-  it.each([
-    '//evil.example',
-    '//evil.example/v1/',
-    '///evil.example',
-    '/\\evil.example',
-    '/\\/evil.example',
-    '/%5cevil.example',
-    '/%5Cevil.example/',
-    '/%2fevil.example',
-    '/%2Fevil.example/%2f..',
-    '/%09/evil.example',
-    '/%0d%0aLocation:%20http://evil.example',
-    '/%00',
-    '//evil.example/..',
-    '/./\\evil.example',
-    '//@evil.example/',
-    '/v1//evil.example/',
-    '/v1/\\evil.example/',
-    '/%7f/',
-  ])('%s leads nowhere', async (target) => {
+  const elsewhere = [
+    '//evil.example', '//evil.example/v1/', '///evil.example', '/\\evil.example', '/\\/evil.example',
+    '/%5cevil.example', '/%5Cevil.example/', '/%2fevil.example', '/%2Fevil.example/%2f..',
+    '/%09/evil.example', '/%0d%0aLocation:%20http://evil.example', '/%00', '//evil.example/..',
+    '/./\\evil.example', '//@evil.example/', '/v1//evil.example/', '/v1/\\evil.example/', '/%7f/',
+  ] // prettier-ignore
+
+  it.each(elsewhere)('%s leads nowhere', async (target) => {
     const answer = await send('GET', target)
 
     expect(answer.status).toBeOneOf([307, 404])
@@ -253,17 +234,14 @@ describe('bad input: dot segments and ids', () => {
     },
   )
 
-  it.each([
-    `/collections/history/records/r/..`,
-    `/collections/history/records/r/../..`,
-    `/collections/history/../history/records/..`,
-    `/collections/history/records/r/%2e%2e/%2e%2e/%2e%2e`,
-    '/..',
-    '/../..',
-    '/collections/..',
-    '/collections/history/..',
+  const deletedPaths = [
+    `/collections/history/records/r/..`, `/collections/history/records/r/../..`,
+    `/collections/history/../history/records/..`, `/collections/history/records/r/%2e%2e/%2e%2e/%2e%2e`,
+    '/..', '/../..', '/collections/..', '/collections/history/..',
     '/collections/history/records/x/../../../../storage',
-  ])('never deletes more than a record: DELETE %s', async (path) => {
+  ] // prettier-ignore
+
+  it.each(deletedPaths)('never deletes more than a record: DELETE %s', async (path) => {
     const answer = await send('DELETE', bucket + path)
 
     expect(answer.status).toBeOneOf([307, 400, 401, 404, 405])
@@ -366,21 +344,6 @@ describe('bad input: bodies and framing', () => {
     expect(answer.headers.get('connection')).toBe('close')
   })
 
-  it('refuses a body that turns out too large', async () => {
-    const chunk = 'x'.repeat(10_000)
-    const chunks = `${chunk.length.toString(16)}\r\n${chunk}\r\n`.repeat(12)
-
-    const answer = await send(
-      'PUT',
-      `${bucket}/collections/history/records/new`,
-      ['Content-Type: application/json', 'Transfer-Encoding: chunked'],
-      `${chunks}0\r\n\r\n`,
-    )
-
-    expectError(parsed(answer), 413, 113)
-    isUntouched()
-  })
-
   it('does nothing for a body that ends too early', async () => {
     const bytes = rawRequest('PUT', `${bucket}/collections/history/records/new`, {
       url: bridge.url,
@@ -410,18 +373,6 @@ describe('bad input: bodies and framing', () => {
 
     for (const { text } of [atOnce, later]) expect(text.match(/HTTP\/1\.1 /g)).toHaveLength(1)
     expect(later.headers.get('connection')).toBe('close')
-  })
-
-  it('does not read the body of a write that is not enabled', async () => {
-    const head = rawRequest('PUT', `${bucket}/collections/tabs/records/new`, {
-      url: bridge.url,
-      lines: [...credentials, 'Content-Length: 50000'],
-    })
-
-    const answer = await sendRaw(bridge.url, head, { halfClose: true })
-
-    expect(answer.status).toBeOneOf([0, 405])
-    isUntouched()
   })
 })
 
@@ -477,15 +428,6 @@ describe('bad input: the rest', () => {
       expect(sent).toMatch(/^[ -~]{1,300}$/)
     },
   )
-
-  it('refuses an Origin of more than 1 KiB', async () => {
-    expectError(
-      parsed(await send('GET', '/v1/', [`Origin: https://${'o'.repeat(1100)}`])),
-      400,
-      107,
-      'Origin in header',
-    )
-  })
 
   it.each([
     ['_limit=1&x=\u00e9', 200],

@@ -171,17 +171,12 @@ describe('section 5: the envelope', () => {
     )
   })
 
-  it.each([
-    '/batch',
-    '/v1/batch',
-    '/batch/',
-    '/v1/batch?x=1',
-    '/%62atch',
-    '/v1/%62%61tch',
-    '/x/../batch',
-    '/./batch',
-    '/v1/buckets/%2e%2e/batch',
-  ])('refuses a batch inside: %s', async (path) => {
+  const innerBatches = [
+    '/batch', '/v1/batch', '/batch/', '/v1/batch?x=1', '/%62atch', '/v1/%62%61tch', '/x/../batch',
+    '/./batch', '/v1/buckets/%2e%2e/batch',
+  ] // prettier-ignore
+
+  it.each(innerBatches)('refuses a batch inside: %s', async (path) => {
     const answer = await batch({
       requests: [{ path: '/' }, { method: 'POST', path, body: { requests: [] } }],
     })

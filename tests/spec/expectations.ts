@@ -26,6 +26,13 @@ export function expectError(answer: AnswerLike, status: number, errno: number, .
   expect(body.message).toContain(details![0]!.description)
 }
 
+/** A PUT of these data. */
+export const putOf = (data: object, headers: Record<string, string> = {}) => ({
+  method: 'PUT',
+  headers,
+  body: { data },
+})
+
 /** Expects what section 7 wants on every answer. */
 export function expectCommonHeaders(headers: Headers, { isDocs = false } = {}): void {
   expect(headers.get('cache-control')).toBe('no-cache')

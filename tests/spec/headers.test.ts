@@ -3,7 +3,7 @@ import { request, startTestBridge } from '../support/bridge.ts'
 import type { Answer, TestBridge } from '../support/bridge.ts'
 import { startFaultProxy } from '../support/fault-proxy.ts'
 import type { FaultProxy } from '../support/fault-proxy.ts'
-import { expectCommonHeaders, expectError } from './expectations.ts'
+import { expectCommonHeaders, expectError, putOf } from './expectations.ts'
 import { rawRequest, sendRaw } from './raw-http.ts'
 
 let bridge: TestBridge
@@ -36,11 +36,7 @@ const kinds: [string, number, (send: Send) => Promise<Answer>][] = [
   ['a list', 200, (send) => send(records)],
   ['a HEAD of a list', 200, (send) => send(records, { method: 'HEAD' })],
   ['an empty list', 200, (send) => send('/collections/unused/records')],
-  [
-    'a record that is written',
-    200,
-    (send) => send(`${records}/w`, { method: 'PUT', body: { data: { payload: 'x' } } }),
-  ],
+  ['a record that is written', 200, (send) => send(`${records}/w`, putOf({ payload: 'x' }))],
   ['a record', 200, (send) => send(`${records}/w`)],
   [
     'a list that is unchanged',
@@ -69,11 +65,7 @@ const kinds: [string, number, (send: Send) => Promise<Answer>][] = [
   ['an unknown record', 404, (send) => send(`${records}/unknown`)],
   ['a method that is not there', 405, (send) => send(records, { method: 'PATCH' })],
   ['a shut gate', 405, (send) => send('/collections/tabs/records/x', { method: 'DELETE' })],
-  [
-    'a failed precondition',
-    412,
-    (send) => send(`${records}/unknown`, { method: 'PUT', headers: { 'If-Match': '*' }, body: { data: {} } }),
-  ],
+  ['a failed precondition', 412, (send) => send(`${records}/unknown`, putOf({}, { 'If-Match': '*' }))],
   [
     'a wrong media type',
     415,
@@ -84,18 +76,9 @@ const kinds: [string, number, (send: Send) => Promise<Answer>][] = [
 type Send = TestBridge['ask']
 
 const exposed = [
-  'ETag',
-  'Last-Modified',
-  'Next-Page',
-  'Total-Records',
-  'Total-Objects',
-  'Quota-Remaining',
-  'Backoff',
-  'Retry-After',
-  'Alert',
-  'Content-Length',
-  'WWW-Authenticate',
-]
+  'ETag', 'Last-Modified', 'Next-Page', 'Total-Records', 'Total-Objects', 'Quota-Remaining', 'Backoff',
+  'Retry-After', 'Alert', 'Content-Length', 'WWW-Authenticate',
+] // prettier-ignore
 
 describe('section 7: headers on every answer', () => {
   it.each(kinds)('%s (%i), without Origin', async (_, status, ask) => {

@@ -147,56 +147,20 @@ describe('section 3: filters', () => {
     )
   })
 
-  it.each([
-    '_since=abc',
-    '_since=-1',
-    '_since=1.5',
-    '_since=',
-    '_since=1e3',
-    '_since=%2212',
-    '_since=%zz',
-    '_since=%ff',
-    '_since=1%00',
-    '_before=x',
-    'gt_last_modified=x',
-    'lt_last_modified=1.5',
-    '_sort=unknown',
-    '_sort=',
-    '_sort=newest,oldest',
-    '_sort=constructor',
-    '_limit=0',
-    '_limit=-1',
-    '_limit=1.5',
-    '_limit=abc',
-    '_limit=1e3',
-    '_limit=',
-    `_limit=${'9'.repeat(30)}`,
-    '_token=',
-    '_token=garbage',
-    '_token=%00',
-    'in_ids=a,..,b',
-    'in_ids=a%00b',
-    'in_ids=%ff',
-    `in_ids=${'x'.repeat(65)}`,
-    'exclude_id=a%0ab',
-    '_limit=1&_limit=x',
-  ])('refuses %s, naming it', async (query) => {
+  const badQueries = [
+    '_since=abc', '_since=-1', '_since=1.5', '_since=', '_since=1e3', '_since=%2212', '_since=%zz',
+    '_since=%ff', '_since=1%00', '_before=x', 'gt_last_modified=x', 'lt_last_modified=1.5',
+    '_sort=unknown', '_sort=', '_sort=newest,oldest', '_sort=constructor', '_limit=0', '_limit=-1',
+    '_limit=1.5', '_limit=abc', '_limit=1e3', '_limit=', `_limit=${'9'.repeat(30)}`, '_token=',
+    '_token=garbage', '_token=%00', 'in_ids=a,..,b', 'in_ids=a%00b', 'in_ids=%ff',
+    `in_ids=${'x'.repeat(65)}`, 'exclude_id=a%0ab', '_limit=1&_limit=x',
+    ...['_since', '_limit', '_token'].map((name) => `${name}=${'9'.repeat(3000)}`),
+  ] // prettier-ignore
+
+  it.each(badQueries)('refuses %s, naming it', async (query) => {
     const answer = await bridge.ask(`${records}?${query}`)
 
     expectError(answer, 400, 109, `${query.split('=')[0]!} in querystring`)
-  })
-
-  it.each(['_since', '_limit', '_token'])('refuses a %s of thousands of digits', async (name) => {
-    const answer = await bridge.ask(`${records}?${name}=${'9'.repeat(3000)}`)
-
-    expectError(answer, 400, 109, `${name} in querystring` as const)
-  })
-
-  it('names all that is wrong, in order', async () => {
-    const answer = await bridge.ask(`${records}?in_ids=.&_sort=x&_limit=0&_since=x`)
-
-    const places = ['_limit', '_since', '_sort', 'in_ids'].map((name) => `${name} in querystring` as const)
-    expectError(answer, 400, 109, ...places)
   })
 
   it('names the six orders when the order is wrong', async () => {
