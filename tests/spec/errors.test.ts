@@ -185,6 +185,13 @@ describe('section 6: the errno table, from the storage', () => {
     expectError(answer, 400, 109, '_token in querystring')
   })
 
+  it('503 errno 201 for an empty answer that tells neither its type nor how many records it holds', async () => {
+    failWith({ kind: 'status', status: 200 })
+
+    expectError(await get(), 503, 201)
+    expectError(await bridge.ask(`${records}?_limit=1`), 503, 201)
+  })
+
   it.each(['reset-before', 'garbage'] as const)(
     '503 errno 201 for a connection that breaks: %s',
     async (kind) => {
