@@ -1,7 +1,8 @@
 import type { Operation } from '../../src/domain/operation.ts'
 import type { Precondition } from '../../src/domain/precondition.ts'
 import type { SyncRecord } from '../../src/domain/record.ts'
-import { listed } from '../support/model-storage.ts'
+import { isListed, orders } from '../../src/domain/list.ts'
+import type { ListOptions } from '../../src/domain/record-storage.ts'
 
 /** Stands for the timestamp of whatever the operations themselves write. */
 export const fresh = Number.MAX_SAFE_INTEGER
@@ -131,4 +132,10 @@ function hasChanged(precondition: Precondition, current: number): boolean {
 
 function isSame(precondition: Precondition, current: number): boolean {
   return precondition.kind === 'differs' && current === precondition.timestamp
+}
+
+/** The records that a list shows, all pages together. */
+function listed(records: SyncRecord[], { sort, ...filter }: ListOptions): SyncRecord[] {
+  const ids = filter.ids && new Set(filter.ids)
+  return records.filter((record) => isListed(record, filter, ids)).sort(orders[sort])
 }

@@ -5,13 +5,12 @@ import { initialSwitches, postgres } from '../../src/sandbox/options.ts'
 import { createStorageServer } from '../../src/sandbox/storage-server.ts'
 import { Storage } from '../../src/sandbox/storage.ts'
 import { errno, ServiceError, UpstreamError } from '../../src/domain/errors.ts'
-import { isListed, orders } from '../../src/domain/list.ts'
 import { RecentMap } from '../../src/domain/recent-map.ts'
 import { timestamp } from '../../src/domain/timestamp.ts'
 import { createSyncStorage } from '../../src/upstream/sync-storage.ts'
 import type { BodyStream, UpstreamAnswer } from '../../src/upstream/answer.ts'
 import type { UpstreamRequest } from '../../src/upstream/send.ts'
-import type { BulkStorage, ListOptions, RecordWrite, StorageLimits } from '../../src/domain/record-storage.ts'
+import type { BulkStorage, RecordWrite, StorageLimits } from '../../src/domain/record-storage.ts'
 import type { SyncRecord } from '../../src/domain/record.ts'
 import type { Timestamp } from '../../src/domain/timestamp.ts'
 
@@ -53,7 +52,6 @@ export type ModelFault =
 /** A change that became visible, and who made it. */
 export interface AppliedWrite {
   by: 'us' | 'other'
-  call: number
   collection: string
   kind: 'write' | 'remove'
   ids: string[]
@@ -129,7 +127,6 @@ export class ModelStorage implements BulkStorage {
   readonly #switches = initialSwitches({}, postgres)
   readonly #server: ReturnType<typeof createStorageServer>
   readonly #real: BulkStorage
-  readonly #running = new AsyncLocalStorage<ModelCall>()
   readonly #staged = new Map<string, RecordWrite[]>()
 
   constructor(readonly clock: ModelClock = new ModelClock()) {
@@ -182,22 +179,17 @@ export class ModelStorage implements BulkStorage {
   }
 
   removesAtOnce = (ids: string[]) => this.#real.removesAtOnce(ids)
-  limits: BulkStorage['limits'] = () => this.#call('limits', '', (real) => real.limits())
-  snapshot: BulkStorage['snapshot'] = (...given) =>
-    this.#call('snapshot', given[0], (real) => real.snapshot(...given))
-  write: BulkStorage['write'] = (...given) => this.#call('write', given[0], (real) => real.write(...given))
-  stage: BulkStorage['stage'] = (...given) => this.#call('stage', given[0], (real) => real.stage(...given))
-  commitStaged: BulkStorage['commitStaged'] = (...given) =>
-    this.#call('commitStaged', given[0], (real) => real.commitStaged(...given))
-  remove: BulkStorage['remove'] = (...given) =>
-    this.#call('remove', given[0], (real) => real.remove(...given))
-  rewrittenSince: BulkStorage['rewrittenSince'] = (...given) =>
-    this.#call('rewrittenSince', given[0], (real) => real.rewrittenSince(...given))
-  list: BulkStorage['list'] = (...given) => this.#call('list', given[0], (real) => real.list(...given))
-  get: BulkStorage['get'] = (...given) => this.#call('get', given[0], (real) => real.get(...given))
-  collectionTimestamps: BulkStorage['collectionTimestamps'] = () =>
-    this.#call('collectionTimestamps', '', (real) => real.collectionTimestamps())
-  count: BulkStorage['count'] = (...given) => this.#call('count', given[0], (real) => real.count(...given))
+  limits: BulkStorage['limits'] = this.#method('limits')
+  snapshot: BulkStorage['snapshot'] = this.#method('snapshot')
+  write: BulkStorage['write'] = this.#method('write')
+  stage: BulkStorage['stage'] = this.#method('stage')
+  commitStaged: BulkStorage['commitStaged'] = this.#method('commitStaged')
+  remove: BulkStorage['remove'] = this.#method('remove')
+  rewrittenSince: BulkStorage['rewrittenSince'] = this.#method('rewrittenSince')
+  list: BulkStorage['list'] = this.#method('list')
+  get: BulkStorage['get'] = this.#method('get')
+  collectionTimestamps: BulkStorage['collectionTimestamps'] = this.#method('collectionTimestamps')
+  count: BulkStorage['count'] = this.#method('count')
 
   beginCommit(): void {
     this.hasBegunCommit = true
@@ -277,8 +269,7 @@ export class ModelStorage implements BulkStorage {
     work(now)
     database.touch(this.#uid, collection, now)
     this.clock.nowMs = Math.max(this.clock.nowMs, now + 10)
-    const call = this.calls.length
-    if (entry) this.#record({ by: 'other', call, collection, wasStaged: false, since, before, ...entry })
+    if (entry) this.#record({ by: 'other', collection, wasStaged: false, since, before, ...entry })
     return timestamp(now)
   }
 
@@ -287,15 +278,21 @@ export class ModelStorage implements BulkStorage {
     ...entry
   }: Omit<AppliedWrite, 'timestamp' | 'after' | 'ids' | 'payloads'> & { records: RecordWrite[] }): void {
     const { collection } = entry
-    const ids = records.map(({ id }) => id)
-    const payloads = records.flatMap(({ payload }) => payload ?? [])
     this.log.push({
       ...entry,
-      ids,
-      payloads,
+      ids: records.map(({ id }) => id),
+      payloads: records.flatMap(({ payload }) => payload ?? []),
       timestamp: this.timestampOf(collection),
       after: this.visible(collection),
     })
+  }
+
+  #method<Name extends CallName>(name: Name): BulkStorage[Name] {
+    const carriedOut = (...given: unknown[]) =>
+      this.#call(name, typeof given[0] === 'string' ? given[0] : '', (real) =>
+        (real[name] as (...given: unknown[]) => Promise<unknown>)(...given),
+      )
+    return carriedOut as BulkStorage[Name]
   }
 
   async #call<Result>(
@@ -316,7 +313,7 @@ export class ModelStorage implements BulkStorage {
       database.touch(this.#uid, collection, this.emptyTimestamp)
     const fault = this.fault(call)
     const isWrite = ['write', 'stage', 'commitStaged', 'remove'].includes(name)
-    const run = () => this.#running.run(call, () => act(this.#real))
+    const run = () => act(this.#real)
     switch (fault) {
       case null:
         return await run()
@@ -361,7 +358,7 @@ export class ModelStorage implements BulkStorage {
     if (reply.status !== 200) return reply
     const isCreation = isNew && kind === 'remove'
     if (isCreation) this.created.add(collection)
-    else this.#record({ by: 'us', call: this.#running.getStore()!.number, since, before, ...written })
+    else this.#record({ by: 'us', since, before, ...written })
     if (!this.hasBegunCommit && !isCreation) this.earlyWrites.push(kind)
     return reply
   }
@@ -451,10 +448,4 @@ export class ModelStorage implements BulkStorage {
       stream,
     }
   }
-}
-
-/** The records that a list shows, all pages together. */
-export function listed(records: SyncRecord[], { sort, ...filter }: ListOptions): SyncRecord[] {
-  const ids = filter.ids && new Set(filter.ids)
-  return records.filter((record) => isListed(record, filter, ids)).sort(orders[sort])
 }
