@@ -20,18 +20,6 @@ const refusal = new ServiceError(401, errno.invalidCredentials, 'Refused')
 const outage = new UpstreamError('timeout', 'No answer')
 
 describe('Credentials.obtain', () => {
-  it('asks the token server once and remembers the answer', async () => {
-    const { credentials, exchanges, events } = startCredentials()
-
-    const first = await credentials.obtain(someIdentity())
-    const second = await credentials.obtain(someIdentity())
-
-    expect(first).toMatchObject({ hawkId: 'hawk-1', endpoint: 'https://node.example/1.5/42' })
-    expect(second).toEqual(first)
-    expect(exchanges).toEqual([someIdentity()])
-    expect(events).toEqual(['exchange', 'hit-local'])
-  })
-
   it('tells where they were found, and the token server for which request', async () => {
     const requestIds: string[] = []
     const exchange = async (_: unknown, requestId: string) => {
@@ -49,21 +37,6 @@ describe('Credentials.obtain', () => {
 
     expect(all.map(({ source }) => source)).toEqual(['exchange', 'exchange', 'memory', 'cache'])
     expect(requestIds).toEqual(['first'])
-  })
-
-  it('asks once for each of 100 identities that come 10 times each, and mixes none up', async () => {
-    const { credentials, exchanges } = startCredentials({
-      store: 'memory',
-      exchange: async ({ assertion }) => someCredentials({ hawkId: `for ${assertion}` }),
-    })
-    const assertions = Array.from({ length: 1000 }, (_, number) => `assertion ${number % 100}`)
-
-    const all = await Promise.all(
-      assertions.map((assertion) => credentials.obtain(someIdentity({ assertion }))),
-    )
-
-    expect(exchanges).toHaveLength(100)
-    expect(all.map(({ hawkId }) => hawkId)).toEqual(assertions.map((assertion) => `for ${assertion}`))
   })
 
   it('never hands an identity what was fetched for another, together or one after the other', async () => {
@@ -121,18 +94,6 @@ describe('Credentials.obtain', () => {
 
     expect(failed.every((result) => result.status === 'rejected' && result.reason === outage)).toBe(true)
     expect(next).toEqual(someCredentials())
-    expect(exchanges).toHaveLength(2)
-  })
-
-  it('survives an exchange that throws at once', async () => {
-    const { credentials, exchanges } = startCredentials({
-      exchange: () => {
-        throw outage
-      },
-    })
-
-    await expect(credentials.obtain(someIdentity())).rejects.toBe(outage)
-    await expect(credentials.obtain(someIdentity())).rejects.toBe(outage)
     expect(exchanges).toHaveLength(2)
   })
 })
@@ -338,16 +299,6 @@ describe('credentials in a shared store', () => {
     expect(after.events).toEqual(['hit-shared'])
     expect(before.writes.map(({ ttlMs }) => ttlMs)).toEqual([300_000, 200_000])
   })
-
-  it('are not found with an unknown secret', async () => {
-    const before = startCredentials({ store: 'memory', secret: otherSecret })
-    await before.credentials.obtain(someIdentity())
-    const after = startCredentials({ store: before.store! })
-
-    await after.credentials.obtain(someIdentity())
-
-    expect(after.events).toEqual(['exchange'])
-  })
 })
 
 describe('a refused identity', () => {
@@ -362,16 +313,6 @@ describe('a refused identity', () => {
     await expect(credentials.obtain(someIdentity())).rejects.toBe(refusal)
     expect(exchanges).toHaveLength(2)
     expect(events).toEqual(['exchange', 'refused-cached', 'exchange'])
-  })
-
-  it('does not keep another one out that differs in anything', async () => {
-    const { credentials, exchanges } = startCredentials({ exchange: refuse })
-
-    for (const identity of [someIdentity(), someIdentity({ clientState: 'f'.repeat(32) })]) {
-      await expect(credentials.obtain(identity)).rejects.toBe(refusal)
-    }
-
-    expect(exchanges).toHaveLength(2)
   })
 
   it.each([
@@ -390,144 +331,6 @@ describe('a refused identity', () => {
     await expect(credentials.obtain(someIdentity())).rejects.toBe(error)
 
     expect(exchanges).toHaveLength(2)
-  })
-})
-
-describe('Credentials.renew', () => {
-  it('forgets what was refused and asks again', async () => {
-    const { credentials, exchanges } = startCredentials({ store: 'memory' })
-    const refused = await credentials.obtain(someIdentity())
-
-    const renewed = await credentials.renew(someIdentity(), refused)
-
-    expect(refused.hawkId).toBe('hawk-1')
-    expect(renewed.hawkId).toBe('hawk-2')
-    expect(await credentials.obtain(someIdentity())).toEqual(renewed)
-    expect(exchanges).toHaveLength(2)
-  })
-
-  it('forgets it in the store too, whatever comes of the exchange, under both secrets', async () => {
-    const before = startCredentials({ store: 'memory', secret: otherSecret })
-    await before.credentials.obtain(someIdentity())
-    const { credentials, turns, writes } = startCredentials({
-      store: before.store!,
-      previousSecret: otherSecret,
-      exchange: refuse,
-    })
-    const refused = await credentials.obtain(someIdentity())
-    await turns()
-
-    await expect(credentials.renew(someIdentity(), refused)).rejects.toBe(refusal)
-    await turns()
-
-    const keys = [...before.writes, ...writes].map(({ key }) => key)
-    expect(new Set(keys).size).toBe(2)
-    for (const key of keys) expect(await before.store!.get(key)).toBeNull()
-  })
-
-  it('asks once for all who were refused at the same time, and for those who ask meanwhile', async () => {
-    const { credentials, exchanges } = startCredentials({ store: 'memory' })
-    const refused = await credentials.obtain(someIdentity())
-
-    const all = await Promise.all([
-      ...Array.from({ length: 50 }, () => credentials.renew(someIdentity(), refused)),
-      ...Array.from({ length: 50 }, () => credentials.obtain(someIdentity())),
-    ])
-
-    expect(exchanges).toHaveLength(2)
-    expect(new Set(all.map(({ hawkId }) => hawkId))).toEqual(new Set(['hawk-2']))
-  })
-
-  it('asks once also when the token server gives out the same credentials again', async () => {
-    const { credentials, exchanges } = startCredentials({ exchange: async () => someCredentials() })
-    const refused = await credentials.obtain(someIdentity())
-
-    await Promise.all(Array.from({ length: 50 }, () => credentials.renew(someIdentity(), refused)))
-
-    expect(exchanges).toHaveLength(2)
-  })
-
-  it('returns what somebody else renewed meanwhile in this process', async () => {
-    const { credentials, exchanges } = startCredentials()
-    const refused = await credentials.obtain(someIdentity())
-    const renewed = await credentials.renew(someIdentity(), refused)
-
-    expect(await credentials.renew(someIdentity(), refused)).toEqual(renewed)
-    expect(exchanges).toHaveLength(2)
-  })
-
-  it('returns what another process renewed meanwhile', async () => {
-    const one = startCredentials({ store: 'memory', name: 'one' })
-    const other = startCredentials({ store: one.store!, name: 'other' })
-    const refused = await one.credentials.obtain(someIdentity())
-    await other.credentials.obtain(someIdentity())
-    const renewed = await other.credentials.renew(someIdentity(), refused)
-
-    expect(await one.credentials.renew(someIdentity(), refused)).toEqual(renewed)
-    expect(renewed.hawkId).toBe('other-1')
-    expect(one.exchanges).toHaveLength(1)
-  })
-
-  it('is not content with a lookup under way that finds what was refused', async () => {
-    const one = startCredentials({ store: 'memory', name: 'one' })
-    const refused = await one.credentials.obtain(someIdentity())
-    const other = startCredentials({ store: one.store!, name: 'other' })
-
-    const [found, renewed] = await Promise.all([
-      other.credentials.obtain(someIdentity()),
-      other.credentials.renew(someIdentity(), refused),
-    ])
-
-    expect(found).toEqual(refused)
-    expect(renewed.hawkId).toBe('other-1')
-    expect(other.exchanges).toHaveLength(1)
-  })
-
-  it('is content with newer ones that are just being fetched, though they are not worth remembering', async () => {
-    const { credentials, exchanges } = startCredentials({
-      exchange: async () => someCredentials({ expiresAtMs: nowMs + 10_000 }),
-    })
-    const refused = someCredentials({ hawkId: 'refused' })
-
-    const [fetched, renewed] = await Promise.all([
-      credentials.obtain(someIdentity()),
-      credentials.renew(someIdentity(), refused),
-    ])
-
-    expect(renewed).toEqual(fetched)
-    expect(exchanges).toHaveLength(1)
-  })
-
-  it.each([
-    {
-      name: 'forgets what was refused when the token server is out of order',
-      error: outage,
-      exchangesInAll: 3,
-    },
-    { name: 'remembers a refusal, so that a revoked user costs one call', error: refusal, exchangesInAll: 2 },
-  ])('$name', async ({ error, exchangesInAll }) => {
-    let fails = false
-    const { credentials, exchanges } = startCredentials({
-      store: 'memory',
-      exchange: async () => {
-        if (fails) throw error
-        return someCredentials()
-      },
-    })
-    const refused = await credentials.obtain(someIdentity())
-    fails = true
-
-    await expect(credentials.renew(someIdentity(), refused)).rejects.toBe(error)
-    await expect(credentials.obtain(someIdentity())).rejects.toBe(error)
-
-    expect(exchanges).toHaveLength(exchangesInAll)
-  })
-
-  it('asks when a store that fails at everything can tell nothing', async () => {
-    const { credentials } = startCredentials({ store: 'broken' })
-    const refused = await credentials.obtain(someIdentity())
-
-    expect(await credentials.renew(someIdentity(), refused)).toMatchObject({ hawkId: 'hawk-2' })
   })
 })
 

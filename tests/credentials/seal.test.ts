@@ -70,21 +70,6 @@ describe('Seal', () => {
     expect(opened).toEqual([])
   })
 
-  it('does not open once any bit is flipped', () => {
-    const text = seal.seal(someIdentity(), contents)
-    const prefix = text.slice(0, 3)
-    const bytes = Buffer.from(text.slice(3), 'base64url')
-    let opened = 0
-
-    for (let bit = 0; bit < bytes.length * 8; bit++) {
-      const mutated = Buffer.from(bytes)
-      mutated[bit >> 3]! ^= 1 << (bit & 7)
-      if (seal.open(someIdentity(), prefix + mutated.toString('base64url'), nowMs)) opened += 1
-    }
-
-    expect(opened).toBe(0)
-  })
-
   it('does not open anything foreign, and never throws', () => {
     const foreign = fc.oneof(
       fc.string({ unit: 'binary' }),

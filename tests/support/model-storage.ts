@@ -217,10 +217,8 @@ export class ModelStorage implements BulkStorage {
   }
 
   otherRemoves(collection: string, ids: string[]): void {
-    const records = ids.map((id) => ({ id }))
-    this.#change(collection, { kind: 'remove', records }, () =>
-      database.deleteItems(this.#uid, collection, ids),
-    )
+    const entry = { kind: 'remove' as const, records: ids.map((id) => ({ id })) }
+    this.#change(collection, entry, () => database.deleteItems(this.#uid, collection, ids))
   }
 
   /** Everything that can be seen, by collection and id. */

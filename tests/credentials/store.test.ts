@@ -1,0 +1,97 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'bun:test'
+
+import { createMemoryStore } from '../support/memory-store.ts'
+import { startRedisServer } from '../support/redis-server.ts'
+import { closeStores, connectStore, patient } from './redis-stores.ts'
+
+import type { CredentialStore } from '../../src/credentials/shared-credentials.ts'
+
+/** A store, and how everything in it is made older without waiting. */
+interface Fixture extends AsyncDisposable {
+  store: CredentialStore
+  advance(milliseconds: number): Promise<void>
+}
+
+async function openRedis(unixSocket: boolean): Promise<Fixture> {
+  const server = await startRedisServer({ unixSocket })
+  const { store } = await connectStore(server.url, patient)
+  return {
+    store,
+    /** Shortens what is left to every key; a key with nothing left is deleted by the server. */
+    async advance(milliseconds) {
+      for (const key of (await server.command('KEYS', '*')) as string[]) {
+        const leftMs = Number(await server.command('PTTL', key))
+        await server.command('PEXPIRE', key, String(leftMs - milliseconds))
+      }
+    },
+    async [Symbol.asyncDispose]() {
+      await closeStores()
+      await server.close()
+    },
+  }
+}
+
+/** What other tests take for a store. */
+async function openMemory(): Promise<Fixture> {
+  let nowMs = 0
+  const store = createMemoryStore({ clock: () => nowMs })
+  return { store, advance: async (ms) => void (nowMs += ms), [Symbol.asyncDispose]: () => store.close() }
+}
+
+describe.each([
+  ['Redis over TCP', () => openRedis(false)],
+  ['Redis over a unix socket', () => openRedis(true)],
+  ['the store of the tests', openMemory],
+])('%s as a credential store', (_, open) => {
+  let fixture: Fixture
+  let store: CredentialStore
+
+  beforeAll(async () => {
+    fixture = await open()
+    store = fixture.store
+  })
+
+  afterEach(async () => {
+    for (const key of ['a', 'A', 'b']) await store.delete(key)
+  })
+
+  afterAll(() => fixture[Symbol.asyncDispose]())
+
+  it('returns what was set, keeps keys apart, in case too, and forgets what was deleted', async () => {
+    expect(await store.get('a')).toBeNull()
+    await store.set('a', 'value of a', 60_000)
+    await store.set('A', 'value of A', 60_000)
+    await store.delete('A')
+    await store.delete('never-set')
+
+    expect(await store.get('a')).toBe('value of a')
+    expect(await store.get('A')).toBeNull()
+    expect(await store.ping()).toBe(true)
+  })
+
+  it('returns values byte for byte, empty and long ones too', async () => {
+    for (const value of ['', ' \r\n\0', 'añ€𝄞', 'x'.repeat(8192)]) {
+      await store.set('a', value, 60_000)
+      expect(await store.get('a')).toBe(value)
+    }
+  })
+
+  it('forgets a value when its time has passed, and not before; a new value has a new time', async () => {
+    await store.set('a', 'value', 30_000.75)
+    await store.set('b', 'old', 1000)
+    await store.set('b', 'new', 60_000)
+
+    await fixture.advance(20_000)
+    expect([await store.get('a'), await store.get('b')]).toEqual(['value', 'new'])
+    await fixture.advance(10_001)
+    expect([await store.get('a'), await store.get('b')]).toEqual([null, 'new'])
+  })
+
+  it('serves many at once', async () => {
+    const keys = Array.from({ length: 200 }, (_, number) => `many-${number}`)
+
+    await Promise.all(keys.map((key) => store.set(key, `value of ${key}`, 60_000)))
+
+    expect(await Promise.all(keys.map((key) => store.get(key)))).toEqual(keys.map((key) => `value of ${key}`))
+  })
+})
