@@ -157,40 +157,9 @@ describe('a token server that asks to be left alone', () => {
     expect(callsOfTheTokenServer()).toEqual({ ...before, exchanges: before.exchanges + 3 })
     expect((await read(known)).status).toBe(200)
   })
-
-  it('goes on logging in others when it told so to one', async () => {
-    const [told, other] = [newcomer(), newcomer()]
-    bridge.tokenProxy.plan(({ index }) =>
-      index === 0 ? { kind: 'status', status: 429, headers: { 'Retry-After': '300' } } : null,
-    )
-
-    const statuses = [(await read(told)).status, (await read(other)).status, (await read(told)).status]
-
-    expect(statuses).toEqual([503, 200, 503])
-    expect(callsOfTheTokenServer().exchanges).toBe(2)
-  })
 })
 
 describe('a storage node that fails for one user', () => {
-  it('is called five times, and users of other nodes do not notice', async () => {
-    const [one, other] = [await acquaintance(), await acquaintance()]
-    bridge.planFor(one, () => failing)
-    bridge.planFor(other, () => null)
-
-    const statuses: number[] = []
-    for (let count = 0; count < 5; count += 1) statuses.push((await read(one)).status)
-    const { status, headers } = await write(one)
-
-    expect(statuses).toEqual([503, 503, 503, 503, 503])
-    expect([status, Number(headers.get('Retry-After'))]).toEqual([503, 30])
-    expect(bridge.callsOf(one)).toHaveLength(5)
-    expect([(await read(other)).status, (await write(other)).status]).toEqual([200, 200])
-    expect(await metrics()).toMatchObject({
-      's{target="storage",state="open"}': 0,
-      's{target="token",state="open"}': 0,
-    })
-  })
-
   it('is called for all others', async () => {
     const shared = await startTestBridge({ writable: ['tabs'] })
     const node = await startFaultProxy({ target: shared.sandbox.storageUrl })

@@ -44,24 +44,6 @@ describe('a batch and another device that writes between its snapshot and its co
     expect(payloads('tabs')).toEqual({ another: 'new', mine: 'new', theirs: 'of the other device' })
   })
 
-  it('sees what the other created and deleted', async () => {
-    bridge.sandbox.write(user, 'tabs', [record('going', 'old')])
-    onFirst(isCommit, () => {
-      bridge.sandbox.write(user, 'tabs', [record('coming', 'of the other device')])
-      bridge.sandbox.remove(user, 'tabs', ['going'])
-    })
-
-    const { status, responses } = await batch([
-      put('tabs', 'coming', 'new', { 'If-None-Match': '*' }),
-      remove('tabs', 'going'),
-      put('tabs', 'fresh', 'new'),
-    ])
-
-    expect(status).toBe(200)
-    expect(responses.map((each) => each.status)).toEqual([412, 404, 200])
-    expect(payloads('tabs')).toEqual({ coming: 'of the other device', fresh: 'new' })
-  })
-
   it('gives up after a few rounds, with no trace, when the other never stops', async () => {
     bridge.sandbox.write(user, 'tabs', [record('mine', 'old')])
     let round = 0
@@ -196,10 +178,6 @@ function path(collection: string, id: string): string {
 
 function put(collection: string, id: string, payload: string, headers: Record<string, string> = {}) {
   return { method: 'PUT', path: path(collection, id), headers, body: { data: { payload } } }
-}
-
-function remove(collection: string, id: string) {
-  return { method: 'DELETE', path: path(collection, id) }
 }
 
 function payloads(collection: string): Record<string, string> {

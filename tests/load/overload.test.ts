@@ -121,21 +121,6 @@ describe('a batch', () => {
     body: JSON.stringify({ requests: Array.from({ length: count }, () => put) }),
   })
 
-  it('counts as all that are in it while it is under way, and no longer', async () => {
-    const world = start({ maxRequests: 20 })
-    world.crowd(0)
-    const batch = world.ask('somebody', '/v1/batch', batchOf(5))
-    await eventually('it waits', () => Promise.resolve(world.reached() === 1))
-    const others = Array.from({ length: 15 }, (_, index) => world.ask(`user-${index}`, one))
-    await eventually('they wait', () => Promise.resolve(world.reached() === 16))
-
-    expect((await world.ask('another', one)).status).toBe(503)
-
-    world.answerAll()
-    expect((await Promise.all([batch, ...others])).map(({ status }) => status)).toEqual(Array(16).fill(200))
-    await untilAdmitted(world, 20)
-  })
-
   it('that is too much now is refused whole', async () => {
     const world = start({ maxRequests: 20 })
     const others = await world.crowd(10)
@@ -180,15 +165,6 @@ describe('a user who has much under way', () => {
     expect(statuses).toEqual(Array(18).fill(200))
     expect(world.clock.rejections).toEqual(['user'])
   })
-
-  it('is no matter while there is room', async () => {
-    const world = start({ maxRequests: 400, maxRequestsOfUser: 4 })
-
-    const greedy = await world.crowd(256, 'greedy')
-
-    world.answerAll()
-    expect((await Promise.all(greedy)).every(({ status }) => status === 200)).toBe(true)
-  })
 })
 
 describe('what is under way', () => {
@@ -206,47 +182,26 @@ describe('what is under way', () => {
     while (!(await reader.read()).done);
   }
 
-  it('counts a streamed list until its end, as one of its user’s too', async () => {
+  it.each<[string, (world: CrowdedWorld, leaving: AbortController) => void]>([
+    ['its end', (world) => world.endLists()],
+    ['it broke off', (world) => world.endLists(new Error('The storage is gone'))],
+    ['its reader left', (_, leaving) => leaving.abort()],
+  ])('counts a streamed list until %s, as one of its user’s too', async (_, end) => {
     const world = start({ maxRequests: 5, maxRequestsOfUser: 4 })
     const leave = world.clock.load.acquire('another')!
     world.answerAll()
+    const leaving = new AbortController()
     const readers = []
-    for (let count = 0; count < 4; count++) readers.push(await beginList(world))
+    for (let count = 0; count < 4; count++) readers.push(await beginList(world, leaving.signal))
 
     expect((await world.ask('reader', one)).status).toBe(503)
     expect((await world.ask('third', one)).status).toBe(200)
 
     leave()
-    world.endLists()
-    for (const reader of readers) await readAll(reader)
+    end(world, leaving)
+    await Promise.allSettled(readers.map(readAll))
     await untilAdmitted(world, 5)
     expect((await world.ask('reader', one)).status).toBe(200)
-  })
-
-  it('does not count a list that broke off', async () => {
-    const world = start({ maxRequests: 5, maxRequestsOfUser: 4 })
-    world.answerAll()
-    const readers = []
-    for (let count = 0; count < 4; count++) readers.push(await beginList(world))
-
-    world.endLists(new Error('The storage is gone'))
-
-    for (const reader of readers) await expect(readAll(reader)).rejects.toThrow()
-    await untilAdmitted(world, 5)
-    expect((await world.ask('reader', one)).status).toBe(200)
-  })
-
-  it('does not count a list whose reader has left', async () => {
-    const world = start({ maxRequests: 5, maxRequestsOfUser: 4 })
-    world.answerAll()
-    const leaving = new AbortController()
-    for (let count = 0; count < 4; count++) await beginList(world, leaving.signal)
-
-    leaving.abort()
-
-    await untilAdmitted(world, 5)
-    const users = await Promise.all(Array.from({ length: 5 }, () => world.ask('reader', one)))
-    expect(users.some(({ status }) => status === 200)).toBe(true)
   })
 
   it('does not count a list whose reader had left before it began', async () => {
@@ -317,33 +272,5 @@ describe('Backoff', () => {
 
     world.clock.pass(2)
     expect((await world.ask('another', one)).headers.get('backoff')).toBe('10')
-  })
-
-  it('is the longest of ours and the operator’s', async () => {
-    const world = start({ maxRequests: 1 }, { backoff: '60' })
-    await world.crowd(1)
-
-    world.clock.pass(60)
-
-    expect((await world.ask('another', '/v1/')).headers.get('backoff')).toBe('60')
-  })
-})
-
-describe('an event loop that is late', () => {
-  it('lets fewer requests in, and liveness answers', async () => {
-    const world = start({ maxRequests: 200 })
-    world.clock.pass(6, 300)
-    const admitted = await world.crowd(64)
-
-    expect((await world.ask('another', one)).status).toBe(503)
-    expect((await world.ask('another', '/v1/__lbheartbeat__')).status).toBe(200)
-    expect(world.clock.rejections).toEqual(['lag'])
-
-    world.answerAll()
-    await Promise.all(admitted)
-    world.clock.pass(50)
-    const again = await world.crowd(200)
-    world.answerAll()
-    expect((await Promise.all(again)).every(({ status }) => status === 200)).toBe(true)
   })
 })
