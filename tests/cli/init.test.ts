@@ -10,27 +10,6 @@ async function initialFile(): Promise<string> {
 }
 
 describe('init', () => {
-  it('prints a file that lacks the token server, and nothing else', async () => {
-    const host = fakeHost({ f: await initialFile() })
-
-    expect(await run(['serve', '--config', 'f'], host, fakeCommands())).toBe(2)
-    expect(host.err.split('\n')).toEqual([
-      expect.stringContaining('f: service.token_server_url: is missing: '),
-      'sync-bridge: 1 problem with the settings',
-      '',
-    ])
-  })
-
-  it('prints a file that is complete with a token server', async () => {
-    const programs = fakeCommands()
-    const file = `${await initialFile()}service.token_server_url = https://token.example.org\n`
-    const host = fakeHost({ f: file })
-
-    expect(await run(['serve', '--config', 'f'], host, programs)).toBe(7)
-    expect(host.err).toBe('')
-    expect(programs.served[0]!.cacheHmacSecret).toEqual(host.randomBytes(32))
-  })
-
   it('prints examples that are right as they are', async () => {
     const programs = fakeCommands()
     const inventions = /^# (?=service\.(?!certificate_ca_bundle|cache_hmac_secret_previous))/gm

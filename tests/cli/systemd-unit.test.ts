@@ -44,31 +44,4 @@ describe('systemd-unit', () => {
     expect(host.out).toContain(`\nTimeoutStopSec=${seconds}\n`)
     expect(host.out).toContain(`\nLimitNOFILE=${files}\n`)
   })
-
-  it('watches over the service, and takes away what it does not need', async () => {
-    const host = fakeHost()
-    await run(['systemd-unit'], host)
-
-    const lines = host.out.split('\n')
-    const expected = [
-      'Type=notify',
-      'WatchdogSec=30',
-      'ExecReload=/bin/kill -HUP $MAINPID',
-      'DynamicUser=yes',
-      'NoNewPrivileges=yes',
-      'CapabilityBoundingSet=',
-      'ProtectSystem=strict',
-      'ProtectHome=yes',
-      'RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX',
-      'SystemCallFilter=~@privileged @resources',
-      'UMask=0077',
-      'LimitCORE=0',
-      'LoadCredential=cache_hmac_secret:/etc/sync-bridge/cache_hmac_secret',
-      'RestartPreventExitStatus=2',
-      'Environment=BUN_CONFIG_MAX_HTTP_REQUESTS=1024',
-    ]
-    expect(lines).toEqual(expect.arrayContaining(expected))
-    // With it the just-in-time compiler is off.
-    expect(lines).not.toContain('MemoryDenyWriteExecute=yes')
-  })
 })

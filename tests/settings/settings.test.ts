@@ -348,7 +348,13 @@ logging_level = INFO
 prot = 1
   is no setting: did you mean service.port?
 Port = 1
+pport = 1
   is no setting: did you mean service.port?
+metrics_enable = 1
+  is no setting: did you mean service.metrics_enabled?
+x = 1
+colour = 1
+  is no setting: remove it, or see "sync-bridge init" for all
 cache_hmac_secert = x
   is no setting: did you mean service.cache_hmac_secret?
 toString = 1
@@ -413,16 +419,20 @@ certificate_ca_bundle = torn.pem
   })
 
   it('lists all problems: lines in their order, then the environment, then what is missing', () => {
-    const text = 'service.prot = 1\nservice.port = x\n[service\n[service]\nport = 2\nwords\nhost = a\n  b\n'
+    const text =
+      'service.prot = 1\nservice.port = x\n[service\n[]\n[s] a = 1\n[service]\nport = 2\nwords\n= 3\nhost = a\n  b\n'
     const environment = { SERVICE_WORKERS: 'many' }
 
     expect(problemsOf(text, { environment }).map((line) => line.split(': ').slice(0, 3).join(': '))).toEqual([
       'etc/bridge.ini:1: service.prot: is no setting',
       'etc/bridge.ini:2: service.port: "x" is not an integer',
       'etc/bridge.ini:3: is not a section header: write [name], and nothing else on that line',
-      'etc/bridge.ini:5: service.port: is given twice, first on line 2',
-      'etc/bridge.ini:6: service.words: has no "="',
-      'etc/bridge.ini:8: service.host: is indented, as if it continued the line above',
+      'etc/bridge.ini:4: is not a section header: write [name], and nothing else on that line',
+      'etc/bridge.ini:5: is not a section header: write [name], and nothing else on that line',
+      'etc/bridge.ini:7: service.port: is given twice, first on line 2',
+      'etc/bridge.ini:8: service.words: has no "="',
+      'etc/bridge.ini:9: has no key before "=": write key = value',
+      'etc/bridge.ini:11: service.host: is indented, as if it continued the line above',
       'environment SERVICE_WORKERS: service.workers: "many" is not an integer',
       'etc/bridge.ini: service.token_server_url: is missing',
       'etc/bridge.ini: service.cache_hmac_secret: is missing',
