@@ -84,7 +84,7 @@ describe('several workers', () => {
   })
 
   it('are replaced when they hang, which is logged', async () => {
-    const executable = await startWorkers({ settings: { worker_timeout_seconds: '1' } })
+    const executable = await startWorkers({ settings: { worker_timeout_seconds: '3' } })
     const [silent, well] = workersOf(executable)
 
     process.kill(silent!, 'SIGSTOP')
@@ -93,7 +93,7 @@ describe('several workers', () => {
 
     expect(workersOf(executable)).toContain(well!)
     const hung = executable.logs.filter((line) => line.includes('"worker hangs"'))
-    expect(hung.map((line) => JSON.parse(line))).toMatchObject([{ pid: silent, silentSeconds: 1 }])
+    expect(hung.map((line) => JSON.parse(line))).toMatchObject([{ pid: silent, silentSeconds: 3 }])
     await eventually('both count', async () => (await metricsOf(executable.url)).sync_bridge_processes === 2)
   })
 
