@@ -20,6 +20,12 @@ if [ "${1:-}" != install ]; then
   exit
 fi
 as_root=()
-[ "$(id -u)" = 0 ] || as_root=(sudo)
+if [ "$(id -u)" != 0 ]; then
+  command -v sudo >/dev/null || {
+    echo "Root can install what is missing: apt-get install ${packages[*]}"
+    exit 1
+  }
+  as_root=(sudo)
+fi
 "${as_root[@]}" apt-get update -qq &&
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${packages[@]}" >/dev/null
