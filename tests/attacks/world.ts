@@ -86,7 +86,7 @@ export function requestText(
   return `${method} ${path} HTTP/1.1\r\n${fields.join('')}\r\n${body}`
 }
 
-export async function startAttackedWorld(settings: Record<string, string> = {}): Promise<AttackedWorld> {
+export async function startAttackedWorld(environment: Record<string, string> = {}): Promise<AttackedWorld> {
   const folder = temporaryFolder()
   const detours: Detours = { token: () => null, storage: () => null }
   const node = startDetour(
@@ -100,13 +100,15 @@ export async function startAttackedWorld(settings: Record<string, string> = {}):
   )
   const bridges = await Promise.all(
     [1, 2].map(() =>
-      serve({
-        token_server_url: tokenServer.url,
-        http_scheme: 'https',
-        http_host: host,
-        record_tabs_put_enabled: 'true',
-        ...settings,
-      }),
+      serve(
+        {
+          token_server_url: tokenServer.url,
+          http_scheme: 'https',
+          http_host: host,
+          record_tabs_put_enabled: 'true',
+        },
+        { environment },
+      ),
     ),
   )
   const certificates = await makeCertificates(folder.path)

@@ -1,0 +1,60 @@
+import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
+
+import { eventually } from '../support/eventually.ts'
+import { endAll } from '../system/process.ts'
+import { requestText, startAttackedWorld } from './world.ts'
+
+import type { Socket } from 'node:net'
+import type { AttackedWorld } from './world.ts'
+
+let world: AttackedWorld
+
+beforeAll(async () => {
+  // Of 64 calls a node gets 28 at a time.
+  world = await startAttackedWorld({ BUN_CONFIG_MAX_HTTP_REQUESTS: '64' })
+}, 60_000)
+
+afterAll(async () => {
+  await world[Symbol.asyncDispose]()
+  endAll()
+})
+
+describe('a user whose storage hangs, and who asks 100 times', () => {
+  it.each(['directly', 'through HAProxy', 'through nginx'])(
+    'keeps a bystander waiting for less than a second, %s',
+    async (name) => {
+      const route = world.routes.find((one) => one.name === name)!
+      const [hung, bystander] = [world.addUser(`hung ${name}`), world.addUser(`bystander ${name}`)]
+      await Promise.all([hung, bystander].map((each) => each.ask(route, 'GET', each.path('tabs'))))
+      const over = Promise.withResolvers<void>()
+      let held = 0
+      world.detours.storage = async ({ url }) => {
+        if (!url.includes(`/1.5/${hung.user.uid}/`)) return null
+        held += 1
+        await over.promise
+        return new Response('0', { status: 503 })
+      }
+      const text = requestText('GET', hung.path('tabs', 'x'), hung.headers)
+      const sockets: Socket[] = Array.from({ length: 100 }, () => {
+        const socket = route.connect()
+        socket.on('error', () => {})
+        socket.write(text)
+        return socket
+      })
+      await eventually('the storage holds as many calls as one user may have', () => held >= 20)
+
+      const waitedMs: number[] = []
+      let status: number | string = 200
+      while (waitedMs.length < 20 && status === 200) {
+        const startedAtMs = performance.now()
+        status = await bystander.ask(route, 'GET', bystander.path('tabs'))
+        waitedMs.push(performance.now() - startedAtMs)
+      }
+
+      over.resolve()
+      for (const socket of sockets) socket.destroy()
+      expect([status, waitedMs.length]).toEqual([200, 20])
+      expect(Math.max(...waitedMs)).toBeLessThan(1000)
+    },
+  )
+})
