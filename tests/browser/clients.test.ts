@@ -25,20 +25,17 @@ beforeAll(async () => {
 
 afterAll(() => browser?.stop())
 
+const html = '<!doctype html><title>Application</title><script type="module" src="/page.js"></script>'
+
 /** A web server of an application: an origin of its own, with a page that has the clients. */
 function startApplication() {
   const server = Bun.serve({
     hostname: '127.0.0.1',
     port: 0,
-    fetch: ({ url }) =>
-      url.endsWith('/page.js')
-        ? new Response(script, { headers: { 'Content-Type': 'text/javascript' } })
-        : new Response(
-            '<!doctype html><title>Application</title><script type="module" src="/page.js"></script>',
-            {
-              headers: { 'Content-Type': 'text/html' },
-            },
-          ),
+    fetch: ({ url }) => {
+      const [type, text] = url.endsWith('/page.js') ? ['text/javascript', script] : ['text/html', html]
+      return new Response(text, { headers: { 'Content-Type': type } })
+    },
   })
   return { origin: `http://127.0.0.1:${server.port}`, stop: () => server.stop(true) }
 }
@@ -158,10 +155,8 @@ describe('an application of another origin, in Chromium', () => {
   })
 
   it('can read 304 with the version', async () => {
-    const { headers } = await call(page, 'fetch', {
-      url: records,
-      init: { method: 'HEAD', headers: home.headers },
-    })
+    const head = { method: 'HEAD', headers: home.headers }
+    const { headers } = await call(page, 'fetch', { url: records, init: head })
 
     const init = { headers: { ...home.headers, 'If-None-Match': headers.etag! } }
     const unchanged = await call(page, 'fetch', { url: records, init })

@@ -13,11 +13,9 @@ beforeAll(async () => {
     writable: ['bookmarks', 'scratch'],
     settings: { record_bookmarks_delete_enabled: 'true', explorer_enabled: 'true' },
   })
-  bridge.sandbox.write(bridge.user, 'bookmarks', [
-    { id: 'first', payload: 'one' },
-    { id: 'second', payload: 'two' },
-    { id: 'menu', payload: 'a folder' },
-  ])
+  const payloads = Object.entries({ first: 'one', second: 'two', menu: 'a folder' })
+  const records = payloads.map(([id, payload]) => ({ id, payload }))
+  bridge.sandbox.write(bridge.user, 'bookmarks', records)
   browser = await startBrowser()
 })
 
@@ -75,16 +73,14 @@ describe('/v1/docs in Chromium', () => {
   it('draws all sections, records first, without an error and without leaving its origin', async () => {
     const page = await openDocs({ viewport: desk })
 
-    const sections = await page
-      .locator('.opblock-tag [data-tag], .opblock-tag')
-      .evaluateAll((tags) => [...new Set(tags.map((tag) => tag.getAttribute('data-tag')))])
-    const summaries = await page
-      .locator('.opblock-tag-section.is-open .opblock-summary-description')
-      .allInnerTexts()
+    const tags = page.locator('.opblock-tag [data-tag], .opblock-tag')
+    const sections = await tags.evaluateAll((all) => all.map((tag) => tag.getAttribute('data-tag')))
+    const open = page.locator('.opblock-tag-section.is-open')
+    const summaries = await open.locator('.opblock-summary-description').allInnerTexts()
     await page.screenshot({ path: screenshot('docs') })
 
     expect(await page.locator('h1, h2').first().innerText()).toStartWith('Sync Bridge')
-    expect(sections).toEqual(['Records', 'Collections', 'Batch', 'Service', 'Headers only'])
+    expect([...new Set(sections)]).toEqual(['Records', 'Collections', 'Batch', 'Service', 'Headers only'])
     expect(summaries.slice(0, 5)).toEqual([
       'List the records of a collection',
       'Count the records of a collection',
@@ -103,40 +99,25 @@ describe('/v1/docs in Chromium', () => {
     const list = await execute(page, 'Records-listRecords', { bucket_id, collection_id: 'bookmarks' })
     const read = await execute(page, 'Records-getRecord', record)
     const written = await execute(page, 'Records-putRecord', record, { data: { payload: 'changed' } })
-    const batch = await execute(
-      page,
-      'Batch-batch',
-      {},
-      {
-        requests: [
-          { path: `/buckets/${bucket_id}/collections/bookmarks/records/second` },
-          { method: 'DELETE', path: `/buckets/${bucket_id}/collections/bookmarks/records/first` },
-        ],
-      },
-    )
+    const path = `/buckets/${bucket_id}/collections/bookmarks/records`
+    const requests = [{ path: `${path}/second` }, { method: 'DELETE', path: `${path}/first` }]
+    const batch = await execute(page, 'Batch-batch', {}, { requests })
 
     expect(list.body.data.map(({ id }: { id: string }) => id).toSorted()).toEqual(['first', 'menu', 'second'])
     expect(read).toMatchObject({ status: 200, body: { data: { id: 'second', payload: 'two' } } })
     expect(written).toMatchObject({ status: 200, body: { data: { id: 'second', payload: 'changed' } } })
-    expect(batch).toMatchObject({
-      status: 200,
-      body: { responses: [{ status: 200, body: { data: { payload: 'changed' } } }, { status: 204 }] },
-    })
-    expect(
-      bridge.sandbox
-        .records(bridge.user, 'bookmarks')
-        .map(({ id }) => id)
-        .toSorted(),
-    ).toEqual(['menu', 'second'])
+    const responses = [{ status: 200, body: { data: { payload: 'changed' } } }, { status: 204 }]
+    expect(batch).toMatchObject({ status: 200, body: { responses } })
+    const left = bridge.sandbox.records(bridge.user, 'bookmarks').map(({ id }) => id)
+    expect(left.toSorted()).toEqual(['menu', 'second'])
   })
 
   it('lists with an identity assertion as well', async () => {
     const page = await openDocs()
     await authorize(page, { browserid: `BrowserID ${bridge.user.assertion()}` })
 
-    const collections = await execute(page, 'Collections-listCollections', {
-      bucket_id: bridge.user.clientState,
-    })
+    const bucket_id = bridge.user.clientState
+    const collections = await execute(page, 'Collections-listCollections', { bucket_id })
 
     expect(collections).toMatchObject({ status: 200, body: { data: [{ id: 'bookmarks' }] } })
   })
@@ -188,28 +169,20 @@ describe('/v1/docs in Chromium', () => {
     const paths = await page.locator('.opblock-summary-path').allInnerTexts()
     const put = await openOperation(page, 'Records-putRecord')
     const description = await put.locator('.opblock-description-wrapper').first().innerText()
-    const guides = await page
-      .locator('.intro a:visible')
-      .evaluateAll((all) => all.map((each) => (each as HTMLAnchorElement).href))
+    const links = page.locator('.intro a:visible')
+    const guides = await links.evaluateAll((all) => all.map((each) => (each as HTMLAnchorElement).href))
     const closed = await startTestBridge()
     const other = await openDocs({}, `${closed.url}/v1/docs`)
-    const summary = await other
-      .locator('#operations-Records-putRecord .opblock-summary-description')
-      .innerText()
+    const closedPut = other.locator('#operations-Records-putRecord')
+    const summary = await closedPut.locator('.opblock-summary-description').innerText()
     await closed.stop()
 
-    expect(
-      paths.map((path) => path.replaceAll('\u200b', '')).filter((path) => !path.startsWith('/v1/')),
-    ).toEqual([])
+    const shown = paths.map((path) => path.replaceAll('\u200b', ''))
+    expect(shown.filter((path) => !path.startsWith('/v1/'))).toEqual([])
     expect(description).toContain('Enabled here in bookmarks, scratch')
     expect(summary).toContain('(not enabled here)')
-    expect(guides.map((guide) => guide.replace(`${bridge.url}/v1/`, ''))).toEqual([
-      'docs/guides',
-      'docs/guides/connect',
-      'docs/guides/clients',
-      'explore',
-      '__api__',
-    ])
+    const names = ['docs/guides', 'docs/guides/connect', 'docs/guides/clients', 'explore', '__api__']
+    expect(guides).toEqual(names.map((name) => `${bridge.url}/v1/${name}`))
   })
 
   it('shows a megabyte of records without freezing', async () => {
@@ -221,13 +194,9 @@ describe('/v1/docs in Chromium', () => {
     const operation = await openOperation(page, 'Records-listRecords')
     await operation.locator('.try-out__btn').click()
     const limit = await operation.locator('tr[data-param-name="_limit"] input').inputValue()
-    for (const [name, value] of [
-      ['bucket_id', bridge.user.clientState],
-      ['collection_id', 'history'],
-      ['_limit', ''],
-    ]) {
-      await operation.locator(`tr[data-param-name="${name}"] input`).fill(value!)
-    }
+    const values = { bucket_id: bridge.user.clientState, collection_id: 'history', _limit: '' }
+    for (const [name, value] of Object.entries(values))
+      await operation.locator(`tr[data-param-name="${name}"] input`).fill(value)
 
     await operation.locator('.execute').click()
     const answer = operation.locator('.live-responses-table .response').first()
@@ -264,22 +233,19 @@ describe('/v1/docs in Chromium', () => {
 
     const operation = await openOperation(page, 'Records-listRecords')
     await operation.locator('.try-out__btn').click()
-    const layout = await page.evaluate(() => ({
-      pageWidth: document.documentElement.scrollWidth,
-      smallestText: Math.min(
-        ...[...document.querySelectorAll('.opblock-summary-path, .opblock-summary-description, .info p')].map(
-          (element) => Number.parseFloat(getComputedStyle(element).fontSize),
-        ),
-      ),
-      narrowest: Math.min(
-        ...[...document.querySelectorAll('.opblock-body input[type=text], .opblock-body .example')].map(
-          (element) => element.getBoundingClientRect().width,
-        ),
-      ),
-      beyond: [...document.querySelectorAll('#page *')].filter(
-        (element) => element.getBoundingClientRect().right > innerWidth + 1,
-      ).length,
-    }))
+    const layout = await page.evaluate(() => {
+      const all = (selector: string) => [...document.querySelectorAll(selector)]
+      const sizeOf = (text: Element) => Number.parseFloat(getComputedStyle(text).fontSize)
+      const texts = all('.opblock-summary-path, .opblock-summary-description, .info p')
+      const fields = all('.opblock-body input[type=text], .opblock-body .example')
+      const isBeyond = (element: Element) => element.getBoundingClientRect().right > innerWidth + 1
+      return {
+        pageWidth: document.documentElement.scrollWidth,
+        smallestText: Math.min(...texts.map(sizeOf)),
+        narrowest: Math.min(...fields.map((field) => field.getBoundingClientRect().width)),
+        beyond: all('#page *').filter(isBeyond).length,
+      }
+    })
     await operation.locator('.parameters').first().scrollIntoViewIfNeeded()
     await page.screenshot({ path: screenshot('docs-phone-list') })
 
