@@ -4,7 +4,7 @@ import { startSandbox } from '../support/sandbox.ts'
 import { startWatched } from '../credentials/redis-topologies.ts'
 import { eventually } from '../support/eventually.ts'
 import { serve } from '../system/process.ts'
-import { Client, startLoad } from './nodes.ts'
+import { Client, newClients, startLoad } from './nodes.ts'
 
 import type { RedisServer } from '../support/redis-server.ts'
 
@@ -24,11 +24,7 @@ describe('a bridge whose Redis is watched by a sentinel', () => {
       record_tabs_put_enabled: 'true',
     })
     stack.defer(() => bridge.signal('SIGKILL'))
-    const clients = Array.from(
-      { length: 6 },
-      (_, index) => new Client(bridge.url, sandbox.addUser(`user ${index}`)),
-    )
-    const load = startLoad(clients)
+    const load = startLoad(newClients(6, bridge.url, sandbox))
     /** Whether somebody who was never there before is remembered in it. */
     const isUsed = async (server: RedisServer) => {
       const before = Number(await server.command('DBSIZE'))

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 
 import { startSandbox } from '../support/sandbox.ts'
+import { eventually } from '../support/eventually.ts'
 import { freePort } from '../support/free-port.ts'
 import { startRedisServer } from '../support/redis-server.ts'
 import { serve } from '../system/process.ts'
@@ -25,8 +26,11 @@ export interface Nodes extends AsyncDisposable {
   revive(): Promise<void>
   /** How often the token server was asked for credentials. */
   exchanges(): number
-  /** How often a bridge could not use Redis, which has to answer in time, as it has told so far. */
-  cacheFailures(): number
+  /**
+   * Waits until there were no more exchanges since then than times that a bridge has told that it could not use Redis: one that
+   * answers too late was asked in vain, which a machine that is very busy can cause.
+   */
+  exchangesAreExplained(since: number): Promise<void>
 }
 
 /** `own`: settings that each of them has besides; as many bridges as there are of these. */
@@ -63,6 +67,8 @@ export async function startNodes(
   async function restart(index: number, more: Record<string, string> = {}): Promise<void> {
     nodes[index] = await start(index, more)
   }
+  const exchanges = () =>
+    sandbox.requests.token.entries.filter(({ target }) => target.includes('/1.0/sync/')).length
   return {
     sandbox,
     redis,
@@ -76,9 +82,9 @@ export async function startNodes(
         if (hasEnded) await restart(index)
       }
     },
-    exchanges: () =>
-      sandbox.requests.token.entries.filter(({ target }) => target.includes('/1.0/sync/')).length,
-    cacheFailures: () => cacheFailures,
+    exchanges,
+    exchangesAreExplained: (since) =>
+      eventually('no exchange is without a reason', () => exchanges() - since <= cacheFailures),
     async [Symbol.asyncDispose]() {
       for (const node of nodes) node.signal('SIGKILL')
       await Promise.all(nodes.map((node) => node.exited))
@@ -129,6 +135,11 @@ export class Client {
       ...(this.#ca !== undefined && { tls: { ca: this.#ca } }),
     })
   }
+}
+
+/** So many clients, each of a user of its own. */
+export function newClients(count: number, origin: string, sandbox: Sandbox, ca?: string): Client[] {
+  return Array.from({ length: count }, (_, index) => new Client(origin, sandbox.addUser(`user ${index}`), ca))
 }
 
 /** What came of requests that were made all the time. */
