@@ -163,11 +163,14 @@ export async function seenAfterChange(
 
 /** What is seen when one of two workers gets this signal. */
 export function seenOfWorker({ seen }: Troubles, signal: NodeJS.Signals, event: string): Promise<string> {
-  const strike = async ({ pid }: Bridge) => {
+  const strike = async ({ pid, line }: Bridge) => {
     const [worker] = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ')
     process.kill(Number(worker), signal)
+    await line(new RegExp(`"event":"${event}"`))
+    // One that hangs would outlive its bridge if that ended between telling of it and killing it.
+    if (signal === 'SIGSTOP') await Bun.$`kill -KILL ${worker}`.nothrow().quiet()
   }
-  return seen({ workers: '2', worker_timeout_seconds: '1' }, strike, event)
+  return seen({ workers: '2', worker_timeout_seconds: '1' }, strike)
 }
 
 /** What is seen when more is asked than a late process admits, while others keep it busy. */
