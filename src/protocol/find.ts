@@ -128,7 +128,7 @@ function decodeQuery(text: string): string | null {
 
 // --- Methods ---
 
-/** What keeps clients from this method, on the collection in the path, as the operator would look for it; null when nothing does. */
+/** The setting that closes this method, for writes on the collection in the path; null when it is open. */
 export function closedBy({ method }: Resource, params: object, settings: Settings): string | null {
   if (method !== 'PUT' && method !== 'DELETE') return null
   if (settings.readonly) return 'readonly is on'

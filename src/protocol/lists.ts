@@ -130,7 +130,7 @@ function countReply(count: number, timestamp: Timestamp): Reply {
 }
 
 /**
- * The timestamp of a page; of one that shows that nothing was written since a moment it is that moment. A deletion moves the collection's timestamp
+ * The timestamp of a page. That of an empty list of changes is the moment that was asked from, if that is earlier. A deletion moves the collection's timestamp
  * and leaves nothing to list, and kinto.js takes "nothing new, and yet a newer ETag" for a server that lost its data and refuses
  * to sync from then on. Not for a page with filters, whose emptiness says nothing about the collection, and never later than the
  * collection's own timestamp.

@@ -31,20 +31,16 @@ const allowedMethods = 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS'
 
 /** Answers OPTIONS: what a browser may send, to any path, without credentials. */
 export function preflightReply(requestedHeaders: string | null, { corsMaxAgeSeconds }: Settings) {
+  const known = new Set(allowedHeaders.toLowerCase().split(', '))
+  const others = (requestedHeaders ?? '')
+    .split(',')
+    .map((name) => name.trim())
+    .filter((name) => /^[\w!#$%&'*+.^`|~-]{1,64}$/.test(name) && !known.has(name.toLowerCase()))
   const headers = {
     'Access-Control-Allow-Methods': allowedMethods,
-    'Access-Control-Allow-Headers': mergeHeaderNames(requestedHeaders),
+    'Access-Control-Allow-Headers': [allowedHeaders, ...new Set(others.slice(0, 50))].join(', '),
     'Access-Control-Max-Age': String(corsMaxAgeSeconds),
     Allow: allowedMethods,
   }
   return { status: 204, headers, body: null }
-}
-
-function mergeHeaderNames(requested: string | null): string {
-  const known = new Set(allowedHeaders.toLowerCase().split(', '))
-  const others = (requested ?? '')
-    .split(',')
-    .map((name) => name.trim())
-    .filter((name) => /^[\w!#$%&'*+.^`|~-]{1,64}$/.test(name) && !known.has(name.toLowerCase()))
-  return [allowedHeaders, ...new Set(others.slice(0, 50))].join(', ')
 }

@@ -1,5 +1,4 @@
 /** What the service answers about itself, and the batch. The first thing that every client reads is the root view. */
-import type { Settings } from '../settings/settings.ts'
 import {
   ApiDocumentAnswer,
   BatchAnswer,
@@ -8,8 +7,6 @@ import {
   VersionAnswer,
 } from './answer-schemas.ts'
 import { answered, usually } from './answers.ts'
-import { jsonReply } from './reply.ts'
-import type { Reply } from './reply.ts'
 import { credentials, declareService } from './resource.ts'
 import type { Resource } from './resource.ts'
 import { BatchBody, BatchHeaders, FilePath, RootHeaders } from './schemas.ts'
@@ -151,42 +148,3 @@ export const serviceResources: Resource[] = [
   explore,
   exploreFile,
 ]
-
-/** The root view: what the service is and can do. */
-export function rootReply(
-  url: string,
-  userId: string | null,
-  projectVersion: string,
-  settings: Settings,
-): Reply {
-  const docs = settings.projectDocs ?? (settings.docsEnabled ? `${url}/docs` : url)
-  return jsonReply({
-    project_name: settings.projectName,
-    project_docs: docs,
-    project_version: projectVersion,
-    http_api_version: settings.httpApiVersion,
-    toolkit_protocol_version: '2',
-    cliquet_protocol_version: '2',
-    url,
-    ...(settings.eos && { eos: settings.eos.text }),
-    settings: {
-      batch_max_requests: settings.batchMaxRequests,
-      readonly: settings.readonly,
-      'cliquet.batch_max_requests': settings.batchMaxRequests,
-    },
-    // No names of extensions that are not here (history, attachments, accounts, permissions_endpoint): a client that sees such a
-    // name calls what it stands for.
-    capabilities: {
-      sync_bridge: {
-        description: 'The collections of a Firefox Sync storage, encrypted as they are',
-        url: docs,
-      },
-      bearer_authentication: { description: 'OAuth access tokens, with the key id in X-KeyID', url: docs },
-      browserid_authentication: {
-        description: 'Identity assertions, for token servers that still take them',
-        url: docs,
-      },
-    },
-    ...(userId !== null && { user: { id: userId } }),
-  })
-}

@@ -21,7 +21,7 @@ import { readBatch, toSubResponse } from '../protocol/subrequest.ts'
 import type { MergedRequest } from '../protocol/subrequest.ts'
 import { receiveBody, senderOf } from './guard.ts'
 import type { App } from './guard.ts'
-import { heartbeatReply, rootReplyFor } from './service.ts'
+import { heartbeatReply, rootReply } from './service.ts'
 import { refusedMethod, unknownPath, unknownVersion } from './unrouted.ts'
 import type { Call, Services } from './context.ts'
 
@@ -129,14 +129,14 @@ function asTransactionStep(operation: Operation): Operation {
   return { kind: 'list', collection, options: { ...filter, sort: 'newest' }, precondition }
 }
 
-/** What needs no credentials, if it is there in batches: pages, documents and metrics are not. */
+/** Resources that need no credentials. Pages, documents and metrics are not served in batches. */
 async function answerOpenly(
   resource: Resource,
   headers: RequestHeaders,
   call: Call,
   services: Services,
 ): Promise<Reply> {
-  if (resource === root) return rootReplyFor(headers, call, services)
+  if (resource === root) return rootReply(headers, call, services)
   if (resource === heartbeat) return heartbeatReply(services)
   if (resource === lbheartbeat) return emptyReply(200)
   if (resource === version) return jsonReply(services.version)

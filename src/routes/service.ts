@@ -5,12 +5,12 @@ import { publicOrigin } from '../protocol/origin.ts'
 import { emptyReply, jsonReply } from '../protocol/reply.ts'
 import type { Reply } from '../protocol/reply.ts'
 import type { RequestHeaders } from '../protocol/resource.ts'
-import { heartbeat, lbheartbeat, metrics, root, rootReply, version } from '../protocol/service-resources.ts'
+import { heartbeat, lbheartbeat, metrics, root, version } from '../protocol/service-resources.ts'
 import type { App } from './guard.ts'
 import type { Call, Services } from './context.ts'
 
 export function addServiceRoutes(app: App, prefix: string, services: Services): void {
-  app.get(prefix + root.path, ({ call }) => rootReplyFor(call.headers, call, services), root.schemas)
+  app.get(prefix + root.path, ({ call }) => rootReply(call.headers, call, services), root.schemas)
   app.get(prefix + version.path, () => jsonReply(services.version), version.schemas)
   if (!services.metrics) return
   const { metrics: read } = services
@@ -30,13 +30,44 @@ export function addHealthRoutes(app: App, prefix: string, services: Services): v
   app.get(prefix + lbheartbeat.path, () => emptyReply(200), lbheartbeat.schemas)
 }
 
-/** The root view. Refused credentials are no error here: the answer then names no user. */
-export async function rootReplyFor(headers: RequestHeaders, call: Call, services: Services): Promise<Reply> {
+/**
+ * The root view: what the service is and can do. Refused credentials are no error here: the answer then names no user.
+ */
+export async function rootReply(headers: RequestHeaders, call: Call, services: Services): Promise<Reply> {
   const { settings, version } = services
   const identity = readAnonymousIdentity(headers)
   const userId = identity && (await services.identify(identity, call.requestId))
   const url = publicOrigin(call.host, settings) + versionPrefix(settings)
-  return rootReply(url, userId, version.version, settings)
+  const docs = settings.projectDocs ?? (settings.docsEnabled ? `${url}/docs` : url)
+  return jsonReply({
+    project_name: settings.projectName,
+    project_docs: docs,
+    project_version: version.version,
+    http_api_version: settings.httpApiVersion,
+    toolkit_protocol_version: '2',
+    cliquet_protocol_version: '2',
+    url,
+    ...(settings.eos && { eos: settings.eos.text }),
+    settings: {
+      batch_max_requests: settings.batchMaxRequests,
+      readonly: settings.readonly,
+      'cliquet.batch_max_requests': settings.batchMaxRequests,
+    },
+    // No names of extensions that are not here (history, attachments, accounts, permissions_endpoint): a client that sees such a
+    // name calls what it stands for.
+    capabilities: {
+      sync_bridge: {
+        description: 'The collections of a Firefox Sync storage, encrypted as they are',
+        url: docs,
+      },
+      bearer_authentication: { description: 'OAuth access tokens, with the key id in X-KeyID', url: docs },
+      browserid_authentication: {
+        description: 'Identity assertions, for token servers that still take them',
+        url: docs,
+      },
+    },
+    ...(userId !== null && { user: { id: userId } }),
+  })
 }
 
 /** 200 when all parts answer, otherwise 503 with the same body. */

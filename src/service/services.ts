@@ -33,19 +33,16 @@ export interface BridgeHost {
   randomBytes(length: number): Uint8Array
   /** How many requests to upstream this process can have under way, all hosts together. */
   fetchSlots: number
-  /** Absent where nothing is known about the process. */
-  processes?: ProcessFigures
-}
-
-/** What a process knows about itself. */
-export interface ProcessFigures {
-  usage(): ProcessUsage
-  /** Processor time that this process has used so far, in ms. */
-  cpuMs(): number
-  /** Memory that this process holds. */
-  residentBytes(): number
-  /** For each client of a local port, the bytes sent to it that it has not acknowledged; null where that is not known. */
-  unsentBytes(localPort: number, clients: readonly (Client | null)[]): (number | null)[]
+  /** What the process knows about itself; absent where nothing is known. */
+  processes?: {
+    usage(): ProcessUsage
+    /** Processor time that this process has used so far, in ms. */
+    cpuMs(): number
+    /** Memory that this process holds. */
+    residentBytes(): number
+    /** For each client of a local port, the bytes sent to it that it has not acknowledged; null where that is not known. */
+    unsentBytes(localPort: number, clients: readonly (Client | null)[]): (number | null)[]
+  }
 }
 
 /** The address of a client. Two clients can have the same port at different addresses. */

@@ -171,17 +171,6 @@ describe('kinto-http: lists', () => {
     await expect(first.next()).rejects.toMatchObject({ response: { status: 412 } })
   })
 
-  it('gets all records of a storage that pages unasked', async () => {
-    const { person, records } = someone()
-    world.sandbox.switches.listCap = 3
-    write(person, ...'abcdefgh')
-
-    const { data, hasNextPage } = await records().listRecords()
-
-    expect(idsOf(data)).toEqual([...'hgfedcba'])
-    expect(hasNextPage).toBe(false)
-  })
-
   it('is told that nothing changed', async () => {
     const { person, records } = someone()
     write(person, 'a')

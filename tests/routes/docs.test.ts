@@ -72,13 +72,6 @@ describe('GET /docs', () => {
       new Set(['404 111']),
     )
   })
-
-  it('is where /swagger leads', async () => {
-    const { status, headers } = await bridge.ask('/v1/swagger', { as: null })
-
-    expect(status).toBe(307)
-    expect(headers.get('location')).toBe(`${bridge.url}/v1/docs`)
-  })
 })
 
 describe('docs_enabled = false', () => {

@@ -50,25 +50,6 @@ describe('section 1: resources', () => {
     expect(body.name).toBe('sync-bridge')
   })
 
-  it('answers GET /__api__ with the document of every route', async () => {
-    const { status, body } = await request(`${bridge.url}/v1/__api__`)
-
-    expect(status).toBe(200)
-    expect(body.openapi).toStartWith('3.')
-    const record = '/buckets/{bucket_id}/collections/{collection_id}/records/{record_id}'
-    expect(Object.keys(body.paths)).toEqual(
-      expect.arrayContaining([
-        '/',
-        '/batch',
-        '/__heartbeat__',
-        '/__version__',
-        '/buckets/{bucket_id}',
-        record,
-      ]),
-    )
-    expect(Object.keys(body.paths[record])).toEqual(expect.arrayContaining(['get', 'put', 'delete']))
-  })
-
   it('answers GET /__metrics__ with the text of Prometheus', async () => {
     const { status, headers, text } = await request(`${bridge.url}/v1/__metrics__`)
 
@@ -85,20 +66,6 @@ describe('section 1: resources', () => {
     await quiet.stop()
 
     expectError(answer, 404, 111)
-  })
-
-  it('serves a documentation page that loads from here only', async () => {
-    const page = await request(`${bridge.url}/v1/docs`)
-
-    expect(page.status).toBe(200)
-    expect(page.headers.get('content-type')).toStartWith('text/html')
-    expect(page.text).not.toMatch(/(?:src|href)="(?:https?:)?\/\//)
-    const files = [...page.text.matchAll(/(?:src|href)="([^"]+)"/g)].map(([, file]) => file!)
-    expect(files.length).toBeGreaterThan(3)
-    for (const file of files) {
-      const { status } = await request(new URL(file, `${bridge.url}/v1/docs`).href)
-      expect([file, status]).toEqual([file, 200])
-    }
   })
 
   it.each(['/swagger', '/v1/swagger'])('sends %s to the documentation', async (path) => {
@@ -325,16 +292,5 @@ describe('section 1: health', () => {
     })
 
     expect([status, body]).toEqual([200, { storage: true, cache: true, permission: true }])
-  })
-
-  it('has no documentation when that is switched off', async () => {
-    const bare = await startTestBridge({ settings: { docs_enabled: 'false' } })
-
-    const page = await request(`${bare.url}/v1/docs`)
-    const file = await request(`${bare.url}/v1/docs/page.js`)
-    await bare.stop()
-
-    expectError(page, 404, 111)
-    expectError(file, 404, 111)
   })
 })
