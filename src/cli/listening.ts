@@ -57,7 +57,7 @@ export function pageUrls(settings: Settings, listeningUrl: string) {
     ? `${originOf(metricsListen.host, metricsListen.port)}/__metrics__`
     : listeningUrl + paths.metrics
   return {
-    ...(docsEnabled && { docs: origin + paths.docs }),
+    ...(docsEnabled && { docs: origin + paths.docs, guides: origin + paths.guides }),
     ...(explorerEnabled && { explorer: origin + paths.explorer }),
     ...(metricsEnabled && { metrics: metricsUrl }),
   }

@@ -1,19 +1,10 @@
 /** The query of a list: which records, in which order, from where on. */
 import type { Problem } from '../domain/errors.ts'
 import { isRecordId } from '../domain/record.ts'
-import type { ListOptions, PagePosition, SortOrder } from '../domain/record-storage.ts'
+import type { ListOptions, PagePosition } from '../domain/record-storage.ts'
 import { floored, fromEntityTag, raised, timestamp, zeroTimestamp } from '../domain/timestamp.ts'
 import type { Timestamp } from '../domain/timestamp.ts'
-import { ListQuery, mostIds } from './schemas.ts'
-
-const sortOrders: Record<string, SortOrder> = {
-  newest: 'newest',
-  oldest: 'oldest',
-  index: 'index',
-  '-last_modified': 'newest',
-  last_modified: 'oldest',
-  '-sortindex': 'index',
-}
+import { ListQuery, mostIds, sortOrders } from './schemas.ts'
 
 // Storages count limits in 32 bits; no collection has that many records.
 const largestLimit = 1_000_000_000

@@ -1,6 +1,7 @@
 import { Type } from '@sinclair/typebox'
 import type { Static, TOptional, TProperties, TString } from '@sinclair/typebox'
 import { fieldLimits } from '../domain/record.ts'
+import type { SortOrder } from '../domain/record-storage.ts'
 import { versionPattern } from '../domain/timestamp.ts'
 
 /**
@@ -81,7 +82,16 @@ export const RootHeaders = Type.Object(
 
 // --- The query of a list ---
 
-const sortOrders = ['newest', 'oldest', 'index', '-last_modified', 'last_modified', '-sortindex']
+/** What each spelling of an order means. */
+export const sortOrders: Record<string, SortOrder> = {
+  newest: 'newest',
+  oldest: 'oldest',
+  index: 'index',
+  '-last_modified': 'newest',
+  last_modified: 'oldest',
+  '-sortindex': 'index',
+}
+const orderNames = Object.keys(sortOrders)
 
 // Kinto clients write null for a parameter that they do not set. In a list of ids it is an id like any other.
 const parameter = (pattern: string, description: string, more: object = {}) =>
@@ -108,7 +118,7 @@ export const ListQuery = Type.Object(
   {
     _since: moment('changed after it'),
     _before: moment('changed before it'),
-    _sort: parameter(sortOrders.join('|'), `must be one of ${sortOrders.join(', ')}`, { enum: sortOrders }),
+    _sort: parameter(orderNames.join('|'), `must be one of ${orderNames.join(', ')}`, { enum: orderNames }),
     _limit: parameter(
       '(?!0+$)\\d{1,18}',
       'must be an integer of at least 1: the most records in one answer',

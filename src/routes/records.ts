@@ -112,12 +112,10 @@ function execute(
     case 'timestamps':
       return storage.collectionTimestamps().then((all) => ({ outcome: 'found', ...all }))
     case 'count':
-      return storage
-        .count(operation.collection, operation.filter)
-        .then(
-          ({ count, timestamp }) =>
-            judgeCollection(operation.precondition, timestamp) ?? { outcome: 'counted', count, timestamp },
-        )
+      return storage.count(operation.collection, operation.filter).then((counted) => {
+        const verdict = judgeCollection(operation.precondition, counted.timestamp)
+        return verdict ?? { outcome: 'counted', ...counted }
+      })
     case 'put':
     case 'delete':
       return services.transact([{ storage, operation }], call).then(([outcome]) => outcome!)

@@ -246,6 +246,11 @@ function createHeartbeat({ tokenServer, store }: Connections, timeoutMs: number,
 /** Paths of resources that are not users' data. They are there whether these settings switch them on or off. */
 export function servicePaths(settings: Pick<Settings, 'httpApiVersion'>) {
   const prefix = versionPrefix(settings)
-  const [version, metrics] = [`${prefix}/__version__`, `${prefix}/__metrics__`]
-  return { version, metrics, docs: `${prefix}/docs`, explorer: `${prefix}/explore` }
+  return {
+    version: `${prefix}/__version__`,
+    metrics: `${prefix}/__metrics__`,
+    docs: `${prefix}/docs`,
+    guides: `${prefix}/docs/guides`,
+    explorer: `${prefix}/explore`,
+  }
 }

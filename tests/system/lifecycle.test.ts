@@ -193,6 +193,7 @@ describe('the event listening', () => {
     expect(first).toEqual({
       url: usual.url,
       docs: `${usual.url}/v1/docs`,
+      guides: `${usual.url}/v1/docs/guides`,
       metrics: `${usual.url}/v1/__metrics__`,
     })
     expect(second).toEqual({
@@ -203,7 +204,7 @@ describe('the event listening', () => {
     })
     expect(third).toMatchObject({ url: known.url, docs: 'https://sync.example.org/v1/docs' })
     expect(last).toEqual({ url: silent.url })
-    for (const page of [first!.docs, first!.metrics, second!.explorer, second!.metrics]) {
+    for (const page of [first!.docs, first!.guides, first!.metrics, second!.explorer, second!.metrics]) {
       expect((await fetch(String(page))).status).toBe(200)
     }
   })
