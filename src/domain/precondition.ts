@@ -44,7 +44,8 @@ function judgeRead(precondition: Precondition, current: Timestamp): UnmetRead['o
 }
 
 export type GetOutcome =
-  | { outcome: 'found'; record: SyncRecord }
+  /** `json`: the record in the exposed form, where it was at hand without printing it anew. */
+  | { outcome: 'found'; record: SyncRecord; json?: string }
   | { outcome: 'not-modified'; timestamp: Timestamp }
   | { outcome: 'precondition-failed'; existing: SyncRecord | null }
   | { outcome: 'missing' }

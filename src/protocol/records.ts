@@ -34,7 +34,7 @@ export const getRecord = declare({
   answer(outcome) {
     switch (outcome.outcome) {
       case 'found':
-        return recordReply(outcome.record)
+        return recordReply(outcome.record, outcome.json)
       case 'not-modified':
         return notModifiedReply(outcome.timestamp)
       case 'precondition-failed':
@@ -150,12 +150,8 @@ function invalidPayload(description: string): ServiceError {
 }
 
 /** One record, also as stored by a PUT. */
-function recordReply(record: SyncRecord): Reply {
-  return {
-    status: 200,
-    headers: versionHeaders(record.lastModified),
-    body: `{"data":${toExposedJson(record)}}`,
-  }
+function recordReply(record: SyncRecord, json = toExposedJson(record)): Reply {
+  return { status: 200, headers: versionHeaders(record.lastModified), body: `{"data":${json}}` }
 }
 
 const wantsRepresentation = /(?:^|[,; ])return=representation(?:$|[,; ])/

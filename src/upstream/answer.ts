@@ -25,15 +25,24 @@ export interface UpstreamAnswer {
 
 const strictUtf8 = new TextDecoder('utf-8', { fatal: true })
 
-/** The body as a JSON value; undefined when it is anything else. */
-export function jsonOf({ bytes }: Pick<UpstreamAnswer, 'bytes'>): unknown {
-  return parseJson(bytes)
+/** The body as text; undefined when it is no UTF-8. */
+export function textOf({ bytes }: Pick<UpstreamAnswer, 'bytes'>): string | undefined {
+  try {
+    return strictUtf8.decode(bytes)
+  } catch {
+    return undefined
+  }
 }
 
-/** JSON, as text or as bytes, as a value; undefined when it is anything else. */
-export function parseJson(json: string | Uint8Array): unknown {
+/** The body as a JSON value; undefined when it is anything else. */
+export function jsonOf(answer: Pick<UpstreamAnswer, 'bytes'>): unknown {
+  const text = textOf(answer)
+  return text === undefined ? undefined : parseJson(text)
+}
+
+export function parseJson(text: string): unknown {
   try {
-    return JSON.parse(typeof json === 'string' ? json : strictUtf8.decode(json))
+    return JSON.parse(text)
   } catch {
     return undefined
   }

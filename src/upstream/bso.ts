@@ -17,6 +17,29 @@ export function readBso(value: unknown): SyncRecord | null {
   return record
 }
 
+const modifiedToken = '"modified":'
+const secondsForm = /([1-9]\d{0,10})\.(\d\d)[,}]/y
+
+/**
+ * The text of a Basic Storage Object with its timestamp in the exposed form, at a tenth of the cost of printing the
+ * parsed one. Null when more than the timestamp differs from that form. `value` is the parsed text, and `readBso` accepts
+ * it.
+ */
+export function toExposedText(text: string, value: object): string | null {
+  const { payload, sortindex }: { payload?: unknown; sortindex?: unknown } = value
+  if (typeof payload !== 'string' || sortindex === null) return null
+  // Besides these there are `id` and `modified`; any other field must not be shown.
+  if (Object.keys(value).length !== (sortindex === undefined ? 3 : 4)) return null
+  // A JSON string can't hold the token, because quotes are escaped in it.
+  const tokenAt = text.indexOf(modifiedToken)
+  if (tokenAt === -1 || text.indexOf(modifiedToken, tokenAt + 1) !== -1) return null
+  secondsForm.lastIndex = tokenAt + modifiedToken.length
+  const match = secondsForm.exec(text)
+  if (!match) return null
+  const rest = text.slice(secondsForm.lastIndex - 1)
+  return `${text.slice(0, tokenAt)}"last_modified":${match[1]}${match[2]}0${rest}`
+}
+
 const latestSeconds = 99_999_999_999
 
 /** Reads seconds that stood as a number in JSON, exact for all two-decimal values; null for anything else. */

@@ -32,17 +32,30 @@ export class ConcurrencyLimits {
     })
   }
 
+  /** A permit for a call if one is free. */
+  tryAcquire(request: GuardedRequest): CallPermit | null {
+    const { target, user, url } = request
+    if (target === 'token') return CallPermit.of(this.#token, this.#token.tryAcquire(user))
+    const node = this.#nodeOf(request)
+    const holder = node.tryAcquire(user)
+    if (holder === null) return null
+    const permit = CallPermit.of(this.#storage, this.#storage.tryAcquire(url.origin), { node, holder })
+    if (permit === null) node.release(holder)
+    return permit
+  }
+
   /** A permit as soon as there is one. Rejects with `overload`; not for a call that finishes what has begun. */
   async acquire(request: GuardedRequest): Promise<CallPermit> {
     const { target, user, url, callClass } = request
     const isPatient = callClass === 'must-complete'
-    const permit = new CallPermit()
-    if (target === 'token') return await permit.add(this.#token, user, isPatient)
+    if (target === 'token') return new CallPermit(this.#token, await this.#token.acquire(user, isPatient))
+    const node = this.#nodeOf(request)
+    const holder = await node.acquire(user, isPatient)
     try {
-      await permit.add(this.#nodeOf(request), user, isPatient)
-      return await permit.add(this.#storage, url.origin, isPatient)
+      const whole = await this.#storage.acquire(url.origin, isPatient)
+      return new CallPermit(this.#storage, whole, { node, holder })
     } catch (error) {
-      permit.release()
+      node.release(holder)
       throw error
     }
   }
@@ -64,17 +77,25 @@ export class ConcurrencyLimits {
   }
 }
 
-/** The right of one call to be in flight: a permit of its node, where it has one, and of its target. */
+/** The right of one call to be in flight: a permit of its target, and of its node where it has one. */
 export class CallPermit {
-  readonly #held: { semaphore: FairSemaphore; holder: Holder }[] = []
+  constructor(
+    private readonly whole: FairSemaphore,
+    private readonly holder: Holder,
+    private readonly ofNode: { node: FairSemaphore; holder: Holder } | null = null,
+  ) {}
 
-  async add(semaphore: FairSemaphore, name: string, isPatient: boolean): Promise<this> {
-    this.#held.push({ semaphore, holder: await semaphore.acquire(name, isPatient) })
-    return this
+  static of(
+    whole: FairSemaphore,
+    holder: Holder | null,
+    ofNode: { node: FairSemaphore; holder: Holder } | null = null,
+  ): CallPermit | null {
+    return holder && new CallPermit(whole, holder, ofNode)
   }
 
-  /** Further calls do nothing. */
+  /** To be called once. */
   release(): void {
-    for (const { semaphore, holder } of this.#held.splice(0)) semaphore.release(holder)
+    this.whole.release(this.holder)
+    this.ofNode?.node.release(this.ofNode.holder)
   }
 }

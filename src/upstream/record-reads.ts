@@ -1,8 +1,8 @@
 import { judgeGet } from '../domain/precondition.ts'
 import { canonicalCollection } from '../domain/record.ts'
 import { runBounded } from '../domain/run-bounded.ts'
-import { jsonOf, lastModifiedOf, unusable } from './answer.ts'
-import { readBso, readModified } from './bso.ts'
+import { jsonOf, lastModifiedOf, parseJson, textOf, unusable } from './answer.ts'
+import { readBso, readModified, toExposedText } from './bso.ts'
 import { unmodifiedSinceHeader } from './request.ts'
 import type { GetOutcome, Precondition } from '../domain/precondition.ts'
 import type { CollectionTimestamps } from '../domain/record-storage.ts'
@@ -24,7 +24,12 @@ export async function getRecord(
   id: string,
   precondition: Precondition,
 ): Promise<GetOutcome> {
-  return judgeGet(precondition, recordOf(await calls.read(recordRequest(collection, id)), id))
+  const found = printedRecord(await calls.read(recordRequest(collection, id)), id)
+  if (!found) return { outcome: 'missing' }
+  const { record, json } = found
+  const outcome = judgeGet(precondition, record)
+  if (json !== null && outcome.outcome === 'found') outcome.json = json
+  return outcome
 }
 
 export function recordRequest(collection: string, id: string): StorageRead {
@@ -38,10 +43,19 @@ export function recordRequest(collection: string, id: string): StorageRead {
 
 /** The record of exactly that id in the answer to a request for it; null when there is none. */
 export function recordOf(answer: UpstreamAnswer, id: string): SyncRecord | null {
+  return printedRecord(answer, id)?.record ?? null
+}
+
+function printedRecord(
+  answer: UpstreamAnswer,
+  id: string,
+): { record: SyncRecord; json: string | null } | null {
   if (answer.status === 404) return null
-  const record = readBso(jsonOf(answer))
-  if (!record) throw unusable('no record')
-  if (record.id === id) return record
+  const text = textOf(answer)
+  const value = text === undefined ? undefined : parseJson(text)
+  const record = readBso(value)
+  if (text === undefined || !record) throw unusable('no record')
+  if (record.id === id) return { record, json: toExposedText(text, value as object) }
   if (fold(record.id) !== fold(id)) throw unusable('another record')
   return null
 }

@@ -128,9 +128,12 @@ export function createUpstream(options: UpstreamOptions) {
     inFlight += 1
     try {
       call.setDeadline(Math.max(1, deadlineMs - startedAtMs), tooSlow)
-      call.permit = await limits.acquire(request)
-      call.signal.throwIfAborted()
-      throwIfRefused(request)
+      call.permit = limits.tryAcquire(request)
+      if (call.permit === null) {
+        call.permit = await limits.acquire(request)
+        call.signal.throwIfAborted()
+        throwIfRefused(request)
+      }
       call.guard = breakers.acquire(request)
       if (inFlight > 1) await endOfTick()
       const response = await transport.fetch(request, call.signal, tls)
@@ -151,7 +154,9 @@ export function createUpstream(options: UpstreamOptions) {
       // Only a code is read from these bodies; nothing else bounds the length of a stream.
       const saysLittle = status >= 400 || (request.isStreamed === true && status !== 200)
       const allowed = saysLittle ? maxErrorBytes : request.maxBytes
-      const bytes = await readWhole(call, request, length ?? 0, isShort, allowed)
+      // Reading `body` makes a stream, which a short answer does not need.
+      const isRead = isShort && (length ?? 0) <= allowed
+      const bytes = isRead ? await response.bytes() : await readLong(call, request, length ?? 0, allowed)
       if (bytes === null) {
         call.abort()
         if (!saysLittle && request.mayBeTooLong !== true) throw tooLong(url.host, status)
@@ -204,17 +209,14 @@ export function createUpstream(options: UpstreamOptions) {
     }))
   }
 
-  /** Reads a body, a long one piece by piece in memory that the request holds; null when it holds more than is allowed. */
-  async function readWhole(
+  /** Reads a body piece by piece, in memory that the request holds; null when it holds more than is allowed. */
+  async function readLong(
     call: Call,
     { memory }: UpstreamRequest,
     length: number,
-    isShort: boolean,
     allowed: number,
   ): Promise<Uint8Array | null> {
     if (length > allowed) return null
-    // Reading `body` makes a stream, which a short answer does not need.
-    if (isShort) return await call.response!.bytes()
     return await readBounded(call, allowed, (bytes) => memory?.grow(copiesInMemory * bytes))
   }
 }
