@@ -21,17 +21,22 @@ export class Transport {
 
   constructor(private readonly options: { http2: boolean; now(): number }) {}
 
-  /** Over HTTP/2 where the origin offers it. An origin that does not offer it has got nothing before that shows. */
-  async fetch(
+  fetch(request: FetchRequest, signal: AbortSignal, tls: { ca: string } | undefined): Promise<Response> {
+    const protocol = this.#protocolOf(request)
+    return protocol === 'http2'
+      ? this.#fetchOverHttp2(request, signal, tls)
+      : fetchOver(protocol, request, signal, tls)
+  }
+
+  /** An origin that does not offer HTTP/2 has got nothing before that shows. */
+  async #fetchOverHttp2(
     request: FetchRequest,
     signal: AbortSignal,
     tls: { ca: string } | undefined,
   ): Promise<Response> {
     const { url, method } = request
-    const protocol = this.#protocolOf(request)
-    if (protocol !== 'http2') return await fetchOver(protocol, request, signal, tls)
     try {
-      const response = await fetchOver(protocol, request, signal, tls)
+      const response = await fetchOver('http2', request, signal, tls)
       this.#withoutHttp2.delete(url.origin)
       return response
     } catch (error) {

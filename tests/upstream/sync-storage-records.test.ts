@@ -19,7 +19,7 @@ describe('get', () => {
 
     const outcome = await storage.get('passwords', "{a} b,c'", noPrecondition)
 
-    expect(outcome).toEqual({
+    expect(outcome).toMatchObject({
       outcome: 'found',
       record: { id: "{a} b,c'", lastModified, payload: 'x', sortindex: 3 },
     })
