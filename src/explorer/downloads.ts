@@ -45,7 +45,10 @@ function save(name: string, type: string, text: string, holdings: Holdings, coll
   make('a', { href: url, download: name }).click()
   setTimeout(() => URL.revokeObjectURL(url), 10_000)
   const isReading = holdings.isReading(collections)
-  const isCut = holdings.failureOf(collections ?? holdings.collections) !== null
+  // The file with everything names the records that it lacks.
+  const isLess =
+    collections !== undefined && holdings.entries(collections).some(({ clear }) => clear === null)
+  const isCut = isLess || holdings.failureOf(collections ?? holdings.collections) !== null
   const lack = isReading ? ', of what is read so far' : isCut ? ', without what could not be read' : ''
   say(`Saved ${name}${lack}`)
 }

@@ -112,7 +112,7 @@ export function otherView(collection: string): View {
 export function unreadableView(entries: Entry[]): View {
   const note =
     'Records that this key does not open exist in most accounts: what an old key encrypted, or a program that is ' +
-    'not Firefox. Firefox skips them, and so does this page. Downloads name them.'
+    'not Firefox. Firefox skips them, and so does this page. “Everything as JSON” names them.'
   return {
     id: 'unreadable',
     title: 'Unreadable',

@@ -305,10 +305,12 @@ describe('/v1/explore in Chromium', () => {
 
     const everything = await download(page, '#save-everything')
     const bookmarks = await download(page, '#save-bookmarks')
+    const told = await page.locator('#status').innerText()
     const history = await download(page, '#save-history')
 
     const { collections, unreadable } = JSON.parse(everything.text)
     expect([everything.name, bookmarks.name]).toEqual(['firefox-sync.json', 'bookmarks.html'])
+    expect(told).toBe('Saved bookmarks.html, without what could not be read')
     expect([history.name, history.text.split('\r\n')[0]]).toEqual(['history.csv', '"visited","url","title"'])
     expect(history.text.match(/\r\n/g)!.length).toBeGreaterThan(3000)
     expect(collections.history).toHaveLength(3000)
