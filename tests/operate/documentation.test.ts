@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'bun:test'
-import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 
 import { Glob, RedisClient } from 'bun'
@@ -11,6 +11,7 @@ import { collectionGate, reloadable, settingsSchema } from '../../src/settings/s
 import { freePort } from '../support/free-port.ts'
 import { runProgram, startProgram, temporaryFolder, words } from '../support/processes.ts'
 import { eventually } from '../support/eventually.ts'
+import type { TemporaryFolder } from '../support/processes.ts'
 import { executablePath, iniText } from '../system/process.ts'
 
 const path = join(import.meta.dir, '../../docs/operate.md')
@@ -26,27 +27,33 @@ function blockWith(part: string): string {
 }
 
 describe('the guide for operators', () => {
+  /** Types lines in a folder that stands for the machine, after these functions, over a token server of the tests. */
+  async function typeInto(folder: TemporaryFolder, lines: string, functions: string): Promise<string> {
+    const sandbox = await startSandbox()
+    const script = lines
+      .replaceAll(/(?<![\w.])\/(etc|usr)\/(?!share\/doc)/g, `${folder.path}/$1/`)
+      .replace('https://token.services.mozilla.com', sandbox.tokenServerUrl)
+    writeFileSync(folder.file('install.sh'), `set -eu -o pipefail\n${functions}\n${script}`)
+    const environment = { SERVICE_PORT: '0' }
+    const printed = await runProgram(['bash', folder.file('install.sh')], { environment })
+    await sandbox.stop()
+    return printed
+  }
+
   // As a whole it is run by real-systemd.sh. Here in a folder, without a package and a service manager.
   it('has ten commands from a fresh Debian to a bridge with TLS', async () => {
     using folder = temporaryFolder()
-    const sandbox = await startSandbox()
     const commands = blockWith('HOST=')
-    const script = commands
-      .replaceAll('/usr/share/doc/sync-bridge/', `${dirname(path)}/`)
-      .replaceAll(/\/etc\//g, `${folder.path}/etc/`)
-      .replace('https://token.services.mozilla.com', sandbox.tokenServerUrl)
-    const stand = `set -eu -o pipefail
-      apt-get() { [ "$1" = update ] || ${executablePath} init >${folder.path}/etc/sync-bridge/sync-bridge.ini; }
-      systemctl() { :; }; curl() { :; }; sync-bridge() { ${executablePath} "$@"; }\n`
-    await runProgram(['mkdir', '-p', folder.file('etc/sync-bridge'), folder.file('etc/caddy')])
-    writeFileSync(folder.file('install.sh'), stand + script)
+    for (const made of ['etc/sync-bridge', 'etc/caddy']) mkdirSync(folder.file(made), { recursive: true })
 
-    const printed = await runProgram(['bash', folder.file('install.sh')], {
-      environment: { SERVICE_PORT: '0' },
-    })
+    const printed = await typeInto(
+      folder,
+      commands.replace('/usr/share/doc/sync-bridge/', `${dirname(path)}/`),
+      `apt-get() { [ "$1" = update ] || ${executablePath} init >${folder.path}/etc/sync-bridge/sync-bridge.ini; }
+      systemctl() { :; }; curl() { :; }; sync-bridge() { ${executablePath} "$@"; }`,
+    )
     const caddyfile = folder.file('etc/caddy/Caddyfile')
     const validated = await runProgram(words`caddy validate --adapter caddyfile --config ${caddyfile}`)
-    await sandbox.stop()
 
     const typed = commands.replaceAll(/^(service.*|END)\n/gm, '').trim()
     expect(typed.split('\n')).toHaveLength(10)
@@ -55,32 +62,25 @@ describe('the guide for operators', () => {
   })
 
   it('installs in five lines without the package', async () => {
-    const lines = blockWith('zcat').trim()
     using folder = temporaryFolder()
-    const sandbox = await startSandbox()
-    const script = lines
-      .replaceAll(/(?<![\w.])\/(etc|usr)\//g, `${folder.path}/$1/`)
-      .replace(/^zcat \S+/, `cat ${executablePath}`)
-      .replace('https://token.services.mozilla.com', sandbox.tokenServerUrl)
-    // In a folder instead of the whole machine, as whoever runs the tests, and without a service manager.
-    const stand = `set -eu -o pipefail\nsudo() { [ "$1" = systemctl ] && echo "$@" || "$@"; }\nsync-bridge() { ${folder.path}/usr/local/bin/sync-bridge "$@"; }\n`
-    await runProgram(['mkdir', '-p', folder.file('etc/systemd/system')])
-    writeFileSync(folder.file('install.sh'), stand + script)
+    const lines = blockWith('zcat').trim()
+    const installed = folder.file('usr/local/bin/sync-bridge')
+    mkdirSync(folder.file('etc/systemd/system'), { recursive: true })
 
-    const printed = await runProgram(['bash', folder.file('install.sh')])
-    const unit = readFileSync(folder.file('etc/systemd/system/sync-bridge.service'), 'utf8')
-    const CREDENTIALS_DIRECTORY = folder.file('etc/sync-bridge')
-    const checked = await runProgram(
-      words`${folder.path}/usr/local/bin/sync-bridge check --config ${CREDENTIALS_DIRECTORY}/sync-bridge.ini`,
-      { environment: { CREDENTIALS_DIRECTORY, SERVICE_CACHE_BACKEND: 'memory', SERVICE_PORT: '0' } },
+    const printed = await typeInto(
+      folder,
+      `${lines.replace(/^zcat \S+/, `cat ${executablePath}`)}
+      export SERVICE_CACHE_BACKEND=memory CREDENTIALS_DIRECTORY=/etc/sync-bridge
+      sync-bridge check --config /etc/sync-bridge/sync-bridge.ini`,
+      `sudo() { [ "$1" = systemctl ] && echo "$@" || "$@"; }; sync-bridge() { ${installed} "$@"; }`,
     )
-    await sandbox.stop()
+    const unit = readFileSync(folder.file('etc/systemd/system/sync-bridge.service'), 'utf8')
 
     expect(lines.split('\n')).toHaveLength(5)
     expect(printed).toContain('systemctl enable --now sync-bridge')
-    expect(unit).toContain(`ExecStart=${folder.path}/usr/local/bin/sync-bridge serve`)
+    expect(unit).toContain(`ExecStart=${installed} serve`)
     expect(statSync(folder.file('etc/sync-bridge/cache_hmac_secret')).mode & 0o777).toBe(0o600)
-    expect(checked).toContain('token server: answers')
+    expect(printed).toContain('token server: answers')
   })
 
   it('configures Redis, and a user who may do what is needed', async () => {
