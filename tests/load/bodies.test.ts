@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, it } from 'bun:test'
+import { describe, expect, it } from 'bun:test'
 import { connect } from 'node:net'
 
 import { Bodies } from '../../src/load/bodies.ts'
@@ -6,9 +6,7 @@ import { MemoryBudget } from '../../src/load/memory.ts'
 import { eventually } from '../support/eventually.ts'
 import { one, startCrowdedWorld } from './crowded-world.ts'
 
-import type { Socket } from 'node:net'
 import type { IncomingBody } from '../../src/load/bodies.ts'
-import type { CrowdedWorld } from './crowded-world.ts'
 
 const farFuture = 1_000_000
 
@@ -265,65 +263,29 @@ describe('Bodies', () => {
   })
 })
 
-describe('bodies under way', () => {
-  const worlds: CrowdedWorld[] = []
-  const sockets: Socket[] = []
-  afterEach(async () => {
-    for (const socket of sockets.splice(0)) socket.destroy()
-    await Promise.all(worlds.splice(0).map((world) => world.stop()))
-  })
-
-  function start(...options: Parameters<typeof startCrowdedWorld>): CrowdedWorld {
-    const world = startCrowdedWorld(...options)
-    worlds.push(world)
-    return world
-  }
-
-  /** Sends the head of a PUT and the beginning of its body; what comes back, once the connection is closed. */
-  function stall(world: CrowdedWorld, beginning: string, authorization = 'Bearer anybody'): Promise<string> {
+describe('a body under way', () => {
+  it('is answered at the deadline of the request, and the connection is closed', async () => {
+    const world = startCrowdedWorld({}, { request_timeout_seconds: '1' })
     const { hostname, port, host } = new URL(world.url)
     const socket = connect(Number(port), hostname)
-    sockets.push(socket)
-    const path = `/v1/buckets/0123456789abcdef0123456789abcdef${one}`
+    let received = ''
+    socket.on('data', (data: Buffer) => (received += data))
+    const closed = new Promise((resolve) => socket.on('close', resolve))
     const head = [
-      `PUT ${path} HTTP/1.1`,
+      `PUT /v1/buckets/0123456789abcdef0123456789abcdef${one} HTTP/1.1`,
       `Host: ${host}`,
-      `Authorization: ${authorization}`,
+      'Authorization: Bearer anybody',
       'X-KeyID: 1-ASNFZ4mrze8BI0VniavN7w',
       'Content-Type: application/json',
       'Content-Length: 1000',
     ]
-    socket.write(`${head.join('\r\n')}\r\n\r\n${beginning}`)
-    return new Promise((resolve) => {
-      let received = ''
-      socket.on('data', (data: Buffer) => (received += data))
-      socket.on('close', () => resolve(received))
-      socket.on('error', () => {})
-    })
-  }
-
-  it('take nobody’s place, however many stall', async () => {
-    const world = start({ maxRequests: 5, maxRequestsOfUser: 1 })
-    world.answerAll()
-    const stalled = Array.from({ length: 50 }, (_, index) => stall(world, '{', `Bearer stranger-${index}`))
-    await eventually('all are under way', () => Promise.resolve(world.server.pendingRequests === 50))
-
-    const answers = await Promise.all([1, 2, 3].map((user) => world.ask(`user-${user}`, one)))
-
-    expect(answers.map(({ status }) => status)).toEqual([200, 200, 200])
-    expect(world.clock.rejections).toEqual([])
-    world.wallClock.pass(30_000)
-    for (const received of await Promise.all(stalled)) expect(received).toStartWith('HTTP/1.1 400 ')
-  })
-
-  it('are answered at the deadline of the request, and the connection is closed', async () => {
-    const world = start({}, { request_timeout_seconds: '1' })
-    const answer = stall(world, '{"data":')
-    await eventually('it is under way', () => Promise.resolve(world.server.pendingRequests === 1))
+    socket.write(`${head.join('\r\n')}\r\n\r\n{"data":`)
+    await eventually('it is under way', () => world.server.pendingRequests === 1)
 
     world.wallClock.pass(1000)
+    await closed
+    await world.stop()
 
-    const received = await answer
     expect(received).toStartWith('HTTP/1.1 400 ')
     expect(received).toMatch(/^Connection: close\r$/im)
     expect(received).toMatch(/^X-Request-Id: /im)

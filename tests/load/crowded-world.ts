@@ -48,7 +48,6 @@ const record = { id: 'a', payload: 'p', lastModified: timestamp(1_700_000_000_00
 export function startCrowdedWorld(
   options: Partial<AdmissionOptions> = {},
   settings: Record<string, string> = {},
-  { endlessLists = false } = {},
 ): CrowdedWorld {
   const clock = createLoadClock(options)
   const read = readTestSettings(settings)
@@ -87,7 +86,6 @@ export function startCrowdedWorld(
           lists.add(stream)
           stream.enqueue(new Uint8Array(100_000))
         },
-        pull: () => (endlessLists ? stream.enqueue(new Uint8Array(100_000)) : undefined),
         cancel: () => void lists.delete(stream),
       })
       return {

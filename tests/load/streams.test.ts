@@ -1,14 +1,9 @@
-import { afterEach, describe, expect, it } from 'bun:test'
-import { connect } from 'node:net'
+import { describe, expect, it } from 'bun:test'
 
 import { AnswerStreams } from '../../src/load/streams.ts'
 import { sourceOf } from '../support/byte-source.ts'
-import { eventually } from '../support/eventually.ts'
-import { one, startCrowdedWorld } from './crowded-world.ts'
 
-import type { Socket } from 'node:net'
 import type { AnswerStreamsOptions, StreamEnd } from '../../src/load/streams.ts'
-import type { CrowdedWorld } from './crowded-world.ts'
 
 const request = () => new Request('http://bridge/')
 
@@ -181,46 +176,5 @@ describe('AnswerStreams.send', () => {
 
     expect(world.streams.active).toBe(39)
     expect(world.cut.some((asked) => all.slice(38).some((each) => each.asked === asked))).toBe(false)
-  })
-})
-
-describe('a user who does not read', () => {
-  const worlds: CrowdedWorld[] = []
-  const sockets: Socket[] = []
-  afterEach(async () => {
-    for (const socket of sockets.splice(0)) socket.destroy()
-    await Promise.all(worlds.splice(0).map((world) => world.stop()))
-  })
-
-  /** Asks for a list and takes nothing of it; whether its connection was ended. */
-  function askWithoutReading(world: CrowdedWorld, user: string) {
-    const { hostname, port, host } = new URL(world.url)
-    const socket = connect(Number(port), hostname).pause()
-    sockets.push(socket)
-    const path = '/v1/buckets/0123456789abcdef0123456789abcdef/collections/tabs/records'
-    const headers = `Authorization: Bearer ${user}\r\nX-KeyID: 1-ASNFZ4mrze8BI0VniavN7w`
-    socket.write(`GET ${path} HTTP/1.1\r\nHost: ${host}\r\n${headers}\r\n\r\n`)
-    let isClosed = false
-    socket.on('close', () => (isClosed = true))
-    socket.on('error', () => {})
-    return { resume: () => void socket.resume(), isClosed: () => isClosed }
-  }
-
-  it('is ended after half a minute, and then its requests are admitted again', async () => {
-    const world = startCrowdedWorld({ maxRequests: 512 }, {}, { endlessLists: true })
-    worlds.push(world)
-    world.answerAll()
-    const stalled = Array.from({ length: 8 }, () => askWithoutReading(world, 'greedy'))
-    await eventually('all have begun', () => Promise.resolve(world.reached() === 8))
-
-    world.wallClock.pass(35_000)
-    world.wallClock.pass(35_000)
-
-    expect(world.clock.rejections).toEqual(Array(8).fill('slow-reader'))
-    for (const each of stalled) each.resume()
-    await eventually('their connections are ended', () =>
-      Promise.resolve(stalled.every(({ isClosed }) => isClosed())),
-    )
-    expect((await world.ask('greedy', one)).status).toBe(200)
   })
 })

@@ -75,12 +75,6 @@ describe('announce', () => {
     expect(text).toStartWith('An empty Sync storage')
     expect(text.match(/^ {2}curl/gm)).toHaveLength(1)
   })
-
-  it('has the values in the text where no file could be written', () => {
-    const text = announce({ ...info, bridge }, null, links)
-
-    expect(readValues(text)).toMatchObject({ BRIDGE_URL: bridge.url, SYNC_KEY: '0102ff' })
-  })
 })
 
 describe('startShortLinks', () => {

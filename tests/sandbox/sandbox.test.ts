@@ -29,15 +29,6 @@ describe('startSandbox', () => {
     expect(token.api_endpoint).toStartWith(proxy.url)
     expect([answer.status, proxy.requests.length]).toEqual([200, 1])
   })
-
-  it('delays every storage answer', async () => {
-    await using sync = await connect({ latencyMs: 20 })
-    const startedAt = performance.now()
-
-    await sync.get('/storage/tabs')
-
-    expect(performance.now() - startedAt).toBeGreaterThanOrEqual(19)
-  })
 })
 
 describe('sandbox.requests', () => {

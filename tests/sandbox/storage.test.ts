@@ -122,17 +122,6 @@ describe('sandbox, pages of a list', () => {
     ])
   })
 
-  it('fact 71: in mysql mode a list without limit ends at the cap', async () => {
-    await using sync = await connect({ mode: 'mysql' })
-    const defaultCap = sync.sandbox.switches.listCap
-    sync.sandbox.seed(sync.user, 'tabs', 5)
-    sync.sandbox.switches.listCap = 2
-
-    const { seen, pages } = await followPages(sync, 'full=1')
-
-    expect([defaultCap, pages.length, new Set(seen).size]).toEqual([10_000, 3, 5])
-  })
-
   it('Spanner has an order of its own', async () => {
     await using sync = await connect({ mode: 'spanner' })
     sync.sandbox.seed(sync.user, 'tabs', 20)
