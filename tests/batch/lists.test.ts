@@ -76,25 +76,6 @@ describe('runTransaction: lists', () => {
     expect(recordsOf(outcomes[5]).length).toBe(5)
   })
 
-  it('show the state at their place in the order', async () => {
-    const storage = library()
-
-    const { outcomes } = await transact(storage, [
-      list('tabs', { sort: 'oldest' }),
-      writes[1]!,
-      list('tabs', { sort: 'oldest' }),
-      writes[2]!,
-      list('tabs', { sort: 'oldest' }),
-    ])
-
-    const ids = [0, 2, 4].map((index) =>
-      recordsOf(outcomes[index])
-        .map(({ id }) => id)
-        .join(''),
-    )
-    expect(ids).toEqual(['abcde', 'abce', 'abcef'])
-  })
-
   it('can be followed page by page, each record once', async () => {
     const storage = library()
     const first = await transact(storage, [...writes, list('tabs', { limit: 2 })])
@@ -233,16 +214,6 @@ describe('runTransaction: lists', () => {
     expect(storage.piecesRead).toBeLessThanOrEqual(4 + 2 + 4)
     expect(storage.cancelledStreams).toBe(2)
     expect(storage.contents().tabs!.a!.payload).toBe('new')
-  })
-
-  it('are read whole from streams', async () => {
-    const storage = library()
-    storage.streamChunkBytes = 7
-
-    const { outcomes } = await transact(storage, [list('tabs', { sort: 'oldest' }), list('history')])
-
-    expect(recordsOf(outcomes[0]).map(({ id }) => id)).toEqual(['a', 'b', 'c', 'd', 'e'])
-    expect(recordsOf(outcomes[1])).toEqual([])
   })
 
   it('whose stream fails fail the whole, before anything is written', async () => {

@@ -328,18 +328,6 @@ describe('createRedisStore with a server that refuses commands', () => {
     expect(read).toBe('value')
     expect(await master.command('GET', 'test:a')).toBe('value of a')
   })
-
-  it('waits for nothing from a replica without its master', async () => {
-    const { store, seen } = await connectStore(server.url, patient)
-    await server.command('CONFIG', 'SET', 'replica-serve-stale-data', 'no')
-    await server.command('REPLICAOF', '127.0.0.1', '1')
-
-    await expect(store.get('key')).rejects.toThrow('Cannot use the credential cache: MASTERDOWN')
-
-    expect(seen).toEqual(['refused MASTERDOWN'])
-    await server.command('REPLICAOF', 'NO', 'ONE')
-    expect(await isInUse(store)).toBe(true)
-  })
 })
 
 describe('credentials over Redis', () => {

@@ -75,16 +75,6 @@ describe('PUT and DELETE over a storage that fails', () => {
   })
 })
 
-describe('a write whose answer stalls in its body', () => {
-  it('is answered in time, and truthfully', async () => {
-    const over = impatient[0]!
-
-    const finding = await run(over, { fault: 'hang within', span: 'once', k: 1 }, writes[0]!, 'lane0a')
-
-    expect(finding).toBeNull()
-  })
-})
-
 /** Makes one kind of write under every trial, in the collections of that number. */
 async function prove(write: Write, index: number): Promise<string[]> {
   const trials = [...trialsOf(quick, 'once'), ...trialsOf(quick, 'from then on')]

@@ -1,13 +1,6 @@
 import { describe, expect, it } from 'bun:test'
 import { timestamp } from '../../src/domain/timestamp.ts'
-import {
-  accessWith,
-  chunkIds,
-  listQuery,
-  preconditionHeaders,
-  storageAddress,
-  toUserAgent,
-} from '../../src/upstream/request.ts'
+import { accessWith, chunkIds, listQuery, storageAddress } from '../../src/upstream/request.ts'
 
 const base = 'https://node.example.com/1.5/7'
 const accessTo = (endpoint: string) => accessWith({ hawkId: 'an-id', hawkKey: 'a-key', endpoint })
@@ -93,13 +86,6 @@ function* combinations(parts: string[]): Generator<string[]> {
 }
 
 describe('listQuery', () => {
-  it('asks for whole records and always names the order', () => {
-    expect(listQuery({ sort: 'index' })).toEqual([
-      ['full', '1'],
-      ['sort', 'index'],
-    ])
-  })
-
   it('writes moments as seconds with two decimals, rounded down', () => {
     const query = listQuery(
       {
@@ -147,25 +133,5 @@ describe('chunkIds', () => {
 
   it('makes none of none', () => {
     expect(chunkIds([])).toEqual([])
-  })
-})
-
-describe('preconditionHeaders', () => {
-  it.each([
-    [{ kind: 'unmodified-since', timestamp: timestamp(20_029) }, { 'X-If-Unmodified-Since': '20.02' }],
-    [{ kind: 'differs', timestamp: timestamp(20_000) }, { 'X-If-Modified-Since': '20.00' }],
-    [{ kind: 'none' }, {}],
-    [{ kind: 'exists' }, {}],
-    [{ kind: 'absent' }, {}],
-  ] as const)('%o', (precondition, headers) => {
-    expect(preconditionHeaders(precondition)).toEqual(headers)
-  })
-})
-
-describe('toUserAgent', () => {
-  it('keeps printable ASCII, at most 256 characters', () => {
-    expect(toUserAgent('Firefox/1.0\r\nX: y\u00e9\x7f')).toBe('Firefox/1.0??X: y??')
-    expect(toUserAgent('x'.repeat(300))).toHaveLength(256)
-    expect(toUserAgent('')).toBe('?')
   })
 })

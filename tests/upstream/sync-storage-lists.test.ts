@@ -292,19 +292,6 @@ describe('a read that fails', () => {
 
     expect(outcome).toBe(expected)
   })
-
-  it('ends when the client hangs up', async () => {
-    const { open, proxy } = await openRig()
-    const client = new AbortController()
-    const storage = await open({ client })
-    proxy.plan(() => ({ kind: 'hang' }))
-
-    const failure = failureOf(listPage(storage))
-    await proxy.waitFor(({ index }) => index === 0)
-    client.abort()
-
-    expect(await failure).toMatchObject({ failure: 'abandoned' })
-  })
 })
 
 describe('refused credentials', () => {

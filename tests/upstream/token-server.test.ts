@@ -180,17 +180,6 @@ describe('exchange', () => {
     expect((failure as Error).message).toContain('token_server_url is probably wrong')
   })
 
-  it.each([500, 502, 504])('asks once more after %d, then says that it is refused', async (status) => {
-    const { proxy, tokenServer, identity } = await start()
-    proxy.plan(() => ({ kind: 'status', status, body: '<html>' }))
-
-    expect(await failureOf(tokenServer.exchange(identity))).toMatchObject({ failure: 'refused', status })
-    expect(proxy.requests).toHaveLength(2)
-
-    proxy.plan(({ index }) => (index === 2 ? { kind: 'status', status } : null))
-    expect(await tokenServer.exchange(identity)).toBeDefined()
-  })
-
   it('asks once more when an answer breaks off or is no JSON', async () => {
     const { proxy, tokenServer, identity } = await start()
     proxy.plan(({ index }) =>
@@ -298,26 +287,6 @@ describe('exchange', () => {
     const identity = createIdentity({ scheme: 'BrowserID', assertion: 'a', clientState: 'b' })
 
     expect(await failureOf(tokenServer.exchange(identity))).toMatchObject({ failure: 'bad-response' })
-  })
-
-  it('never shows what is secret', async () => {
-    const { proxy, tokenServer, identity } = await start()
-    const failures: unknown[] = []
-    const answers = [
-      { status: 401, body: `{"status":"${identity.assertion}"}` },
-      { status: 500, body: identity.assertion },
-      { status: 200, body: `{"id":"${identity.assertion}"}` },
-      { status: 200, body: identity.assertion },
-    ]
-
-    for (const answer of answers) {
-      proxy.plan(() => ({ kind: 'status', ...answer }))
-      failures.push(await failureOf(tokenServer.exchange(identity)))
-    }
-
-    const shown = Bun.inspect(failures)
-    expect(shown).not.toContain(identity.assertion)
-    expect(shown).not.toContain(identity.clientState)
   })
 })
 
