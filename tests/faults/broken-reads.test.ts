@@ -118,7 +118,46 @@ describe('a long list of a storage that fails', () => {
   ])('is whole, refused or cut: %s', (_, fault, once, always) =>
     prove({ fault, once, always }, 'history', longList),
   )
+
+  it('is an error in the log, and counted, when it breaks off after its beginning was sent', async () => {
+    const { bridge, user } = await newReader(patient)
+    bridge.planFor(user, () => late('truncate'))
+    const brokenLists = async () =>
+      Number(
+        /^sync_bridge_lists_broken_total (\d+)$/m.exec(
+          (await bridge.ask('/v1/__metrics__', { as: null })).text,
+        )![1],
+      )
+    const before = await brokenLists()
+
+    const requestId = 'reader-of-a-broken-list'
+    const headers = { ...bridge.identityOf(user), 'X-Request-Id': requestId }
+    const url = `${bridge.url}/v1/buckets/${user.clientState}/collections/history/records`
+    const response = await fetch(url, { headers })
+    const received = await countBytes(response)
+
+    const lines = bridge.logs.map((text) => JSON.parse(text)).filter((line) => line.event === 'list.broken')
+    const line = lines.find((each) => each.requestId === requestId)
+    expect([response.status, received.isWhole]).toEqual([200, false])
+    expect(line.level).toBe('error')
+    expect(line.reason).toContain(`Cannot get an answer of "${new URL(bridge.nodeOf(user).url).host}"`)
+    // What has been handed to the runtime last may never leave it.
+    expect(line.bytes).toBeGreaterThanOrEqual(received.bytes)
+    expect(line.bytes).toBeLessThan(800_000)
+    expect(await brokenLists()).toBe(before + 1)
+  })
 })
+
+/** How much of an answer has come, and whether it has come to its end. */
+async function countBytes({ body }: Response): Promise<{ bytes: number; isWhole: boolean }> {
+  let bytes = 0
+  try {
+    for await (const piece of body!) bytes += piece.length
+    return { bytes, isWhole: true }
+  } catch {
+    return { bytes, isWhole: false }
+  }
+}
 
 describe('a record of a storage that fails', () => {
   it.each<Row>([
