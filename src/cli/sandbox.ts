@@ -25,16 +25,21 @@ import type { Host } from './host.ts'
 export type SandboxOptions = Exclude<ReturnType<typeof readSandboxOptions>, string>
 
 const maxSeedCount = 1_000_000
+const portOptions = [
+  ['port', 'port'],
+  ['token-port', 'tokenPort'],
+  ['storage-port', 'storagePort'],
+] as const
 
 /** The options, or what is wrong with them. */
 export function readSandboxOptions(options: GivenOptions) {
-  const ports = new Map<string, number>()
-  for (const option of ['port', 'token-port', 'storage-port']) {
+  const ports: Partial<Record<'port' | 'tokenPort' | 'storagePort', number>> = {}
+  for (const [option, name] of portOptions) {
     const text = options.get(option)?.[0]
     if (text === undefined) continue
     const isPort = /^\d{1,5}$/.test(text) && Number(text) <= 65_535
     if (!isPort) return `--${option} ${JSON.stringify(text)} is not a port: write a number from 0 to 65535`
-    ports.set(option, Number(text))
+    ports[name] = Number(text)
   }
 
   const seed = new Map<string, number>()
@@ -54,10 +59,8 @@ export function readSandboxOptions(options: GivenOptions) {
     isEmpty: options.has('empty'),
     /** Shows the requests to the bridge. */
     log: options.has('log'),
-    /** The operating system chooses a port that is null. */
-    port: ports.get('port') ?? null,
-    tokenPort: ports.get('token-port') ?? null,
-    storagePort: ports.get('storage-port') ?? null,
+    /** The operating system chooses those that are absent. */
+    ports,
     /** The number of sample records for each collection, by its canonical name. */
     seed,
   }
@@ -72,29 +75,24 @@ const writableCollections = [...firefoxCollections.filter((name) => !/^(crypto|m
  * them and runs until a signal. 1 when a port is taken.
  */
 export async function sandbox(options: SandboxOptions, host: Host): Promise<number> {
-  let upstream: Sandbox
-  try {
-    upstream = await startSandbox({
-      ...(options.tokenPort !== null && { tokenPort: options.tokenPort }),
-      ...(options.storagePort !== null && { storagePort: options.storagePort }),
-    })
-  } catch (error) {
-    // The error does not tell which of the two ports it is about.
-    const port = Math.min(options.tokenPort ?? Infinity, options.storagePort ?? Infinity)
-    return complain(host, await describeFailure(error, port, '--token-port or --storage-port'))
-  }
+  const { ports } = options
+  // The error does not tell which of the two ports it is about.
+  const upstreamPort = Math.min(ports.tokenPort ?? Infinity, ports.storagePort ?? Infinity)
+  const upstreamSetting = '--token-port or --storage-port'
+  const upstream = await listen(host, upstreamPort, upstreamSetting, () => startSandbox(ports))
+  if (upstream === null) return 1
   const user = upstream.addUser('sample')
   fillSampleData(upstream, user, options)
   for (const [collection, count] of options.seed) {
     host.stderr.write(`Making ${count} records in ${collection} ...\n`)
     seedSampleData(upstream, user, collection, count)
   }
-  let bridge: Bridge | null
-  try {
-    bridge = options.upstreamOnly ? null : startBridgeOver(upstream, options, host)
-  } catch (error) {
+  const bridge = options.upstreamOnly
+    ? null
+    : await listen(host, ports.port ?? 0, '--port', () => startBridgeOver(upstream, options, host))
+  if (bridge === null && !options.upstreamOnly) {
     await upstream.stop()
-    return complain(host, await describeFailure(error, options.port ?? 0, '--port'))
+    return 1
   }
 
   const info = describe(upstream, user, bridge)
@@ -125,17 +123,29 @@ function writePrivately(text: string): { path: string; remove(): void } | null {
   }
 }
 
-function complain(host: Host, problem: string): number {
-  host.stderr.write(`sync-bridge: ${problem}\n`)
-  return 1
+/** Null when a port can not be had, which stderr tells then. */
+async function listen<T>(
+  host: Host,
+  port: number,
+  setting: string,
+  start: () => T | Promise<T>,
+): Promise<T | null> {
+  try {
+    return await start()
+  } catch (error) {
+    const problem = await describeAddressError(error, { hostname: '127.0.0.1', port, setting })
+    if (!problem) throw error
+    host.stderr.write(`sync-bridge: cannot listen: ${problem}\n`)
+    return null
+  }
 }
 
-function startBridgeOver(upstream: Sandbox, { port, log }: SandboxOptions, host: Host): Bridge {
+function startBridgeOver(upstream: Sandbox, { ports: { port }, log }: SandboxOptions, host: Host): Bridge {
   const startAt = (candidate: number) => {
     const settings = sandboxSettings(upstream, candidate, log, host)
     return startBridge(settings, host, createOutputLog(settings, host, host.stderr).log)
   }
-  if (port !== null) return startAt(port)
+  if (port !== undefined) return startAt(port)
   try {
     return startAt(usualPort)
   } catch (error) {
@@ -146,13 +156,6 @@ function startBridgeOver(upstream: Sandbox, { port, log }: SandboxOptions, host:
     host.stderr.write(`Port ${usualPort} is taken, so the bridge has port ${other}; --port chooses one.\n`)
     return bridge
   }
-}
-
-/** Throws an error that is not about listening. */
-async function describeFailure(error: unknown, port: number, setting: string): Promise<string> {
-  const problem = await describeAddressError(error, { hostname: '127.0.0.1', port, setting })
-  if (!problem) throw error
-  return `cannot listen: ${problem}`
 }
 
 /** The settings of a bridge that needs nothing else on this machine and allows writes. */

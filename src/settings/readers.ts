@@ -36,15 +36,6 @@ export function integer(minimum: number, maximum: number): Reader<number> {
   return number(/^[+-]?\d{1,15}$/, 'an integer', minimum, maximum, remedy)
 }
 
-/** A whole number of seconds where 0 means the same as leaving the setting out. */
-export function secondsOrNone(maximum: number): Reader<number | null> {
-  const read = integer(0, maximum)
-  return (text, context) => {
-    const reading = read(text, context)
-    return 'value' in reading ? { value: reading.value || null } : reading
-  }
-}
-
 /** A time span in seconds, above zero unless zero is allowed; a fraction may be given to the millisecond. */
 export function seconds(maximum: number, least: 'above 0' | 'from 0' = 'above 0'): Reader<number> {
   const [minimum, range] = least === 'above 0' ? [0.001, 'above 0 and up'] : [0, 'from 0']

@@ -10,7 +10,6 @@ import {
   orNone,
   prefix,
   seconds,
-  secondsOrNone,
   secretBytes,
   text,
 } from './readers.ts'
@@ -89,7 +88,7 @@ export const settingsSchema = {
   batch_max_requests: setting(integer(1, 1000), '25', 'Requests in one batch at most'),
   readonly: setting(boolean, 'false', 'Refuses every write, whatever the settings of collections say'),
   retry_after_seconds: setting(integer(1, 86_400), '30', 'Retry-After of failures, at least'),
-  backoff: optional(secondsOrNone(86_400), '60', 'Backoff: seconds that clients are asked to stay away'),
+  backoff: optional(integer(0, 86_400), '60', 'Backoff: seconds that clients are asked to stay away'),
   eos: optional(isoDate, '2031-12-31', 'End of service: a day, or a moment with its zone'),
   eos_message: optional(text, 'The service moves.', 'Tells clients about the end of service'),
   eos_url: optional(address.link, 'https://example.org/end', 'Where clients read about the end of service'),

@@ -222,16 +222,8 @@ warning: environment: SSL_CERT_FILE adds to the certificates that are trusted: u
     expect(await run(['sandbox'], fakeHost(), programs)).toBe(7)
     const seed = new Map(Object.entries({ tabs: 3, forms: 0 }))
     expect(programs.sandboxes).toEqual([
-      { upstreamOnly: true, isEmpty: true, log: true, port: 1, tokenPort: null, storagePort: 0, seed },
-      {
-        upstreamOnly: false,
-        isEmpty: false,
-        log: false,
-        port: null,
-        tokenPort: null,
-        storagePort: null,
-        seed: new Map(),
-      },
+      { upstreamOnly: true, isEmpty: true, log: true, ports: { port: 1, storagePort: 0 }, seed },
+      { upstreamOnly: false, isEmpty: false, log: false, ports: {}, seed: new Map() },
     ])
   })
 })

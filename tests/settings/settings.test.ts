@@ -202,7 +202,7 @@ service.record_a_put_enabled_delete_enabled = 1
     ['upstream_http2', 'off', { upstreamHttp2: false }],
     ['readonly', '"true"', { readonly: true }],
     ['metrics_enabled', 'OFF', { metricsEnabled: false }],
-    ['backoff', '0', { backoff: null }],
+    ['backoff', '0', { backoff: 0 }],
     ['backoff', '', { backoff: null }],
     ['backoff', '60', { backoff: 60 }],
     ['eos', '2031-12-31', { eos: { text: '2031-12-31', atMs: Date.UTC(2031, 11, 31) } }],
