@@ -41,13 +41,13 @@ export async function runUntilStopped(
 ): Promise<number> {
   const { settings, host } = context
   const { log } = context.output
-  const metrics = await listenForMetrics(settings, host, service.families)
+  const metrics = await listenForMetrics(settings, host, () => service.families())
   if (metrics === 'failed') {
     await service.abort()
     return 1
   }
   const onFailure = (reason: string) => log.debug('not notified', { reason })
-  const notifier = createNotifier(host, service.isResponsive, onFailure)
+  const notifier = createNotifier(host, () => service.isResponsive(), onFailure)
   const changes = createChanges(context, service, notifier)
   host.onSignal('SIGHUP', () => void changes.reload())
   host.onSignal('SIGUSR2', () => void changes.replace())

@@ -1,6 +1,6 @@
 import { startBridge } from '../service/bridge.ts'
 import { runUntilStopped } from './lifecycle.ts'
-import { listenAt, originOf, publicAddress, requireFree, sharesAddresses } from './listening.ts'
+import { listenAt, publicAddress, requireFree, sharesAddresses } from './listening.ts'
 import { createOutputLog } from './output.ts'
 import { stopSignals, workerOrders } from './signals.ts'
 import { answerSupervisor, Workers } from './workers.ts'
@@ -11,10 +11,6 @@ import type { Host } from './host.ts'
 import type { Parent, Processes } from './processes.ts'
 import type { RereadSettings, ServiceContext } from './reload.ts'
 import type { StopOrders } from './signals.ts'
-
-/** The time that a worker gets beyond that of its requests. */
-const patienceMs = 2000
-const abortMs = 500
 
 /**
  * Runs the bridge until a signal ends it: in this process, or in as many as the settings ask for, which this one then
@@ -60,49 +56,11 @@ async function serveAsMain(context: ServiceContext): Promise<number> {
  * that of a worker which could not start in the beginning.
  */
 async function supervise(context: ServiceContext, processes: Processes, port: number, orders: StopOrders) {
-  const { settings, host } = context
-  const { log } = context.output
-  // Workers that each took a free port would not share it. The service manager hears from the supervisor alone.
-  const none = { NOTIFY_SOCKET: undefined, WATCHDOG_USEC: undefined }
-  const environment = { ...host.environment, SERVICE_PORT: String(port), ...none }
-  const silentSeconds = settings.workerTimeoutSeconds
-  const workers = new Workers({
-    count: settings.workers,
-    start: (take) => processes.start('worker', environment, take),
-    now: host.monotonicNow,
-    delay: Bun.sleep,
-    timeoutMs: silentSeconds * 1000,
-    onHang: (pid) => log.error('worker hangs', { pid, silentSeconds }),
-    onLoss: (code, pauseMs) => log.error('worker lost', { code, pauseMs }),
-  })
-
+  const workers = new Workers(context, processes, port)
   const exitCode = await Promise.race([workers.start(), orders.stop.then(() => 0)])
-  if (exitCode !== null) {
-    await Promise.race([workers.stop(0), Bun.sleep(patienceMs)])
-    workers.kill()
-    return exitCode
-  }
-  const service = {
-    url: originOf(settings.host, port),
-    port,
-    workers: settings.workers,
-    isResponsive: () => workers.areResponsive,
-    families: () => workers.families(),
-    reload(changed: Settings) {
-      log.level = changed.loggingLevel
-      workers.reload()
-    },
-    async stop(delayMs: number) {
-      const latestMs = delayMs + settings.shutdownGraceSeconds * 1000 + patienceMs
-      await Promise.race([workers.stop(delayMs), Bun.sleep(latestMs)])
-    },
-    async abort() {
-      workers.abort()
-      await Promise.race([workers.stop(0), Bun.sleep(abortMs)])
-      workers.kill()
-    },
-  }
-  return runUntilStopped(context, service, orders)
+  if (exitCode === null) return runUntilStopped(context, workers, orders)
+  await workers.abort()
+  return exitCode
 }
 
 async function serveAsWorker(context: ServiceContext, supervisor: Parent): Promise<number> {

@@ -1,23 +1,14 @@
 import { countersOf, mergeFamilies } from '../observability/metric-families.ts'
+import { originOf } from './listening.ts'
 
 import type { MetricFamily } from '../observability/metric-families.ts'
-import type { Child, FromChild, Parent, ToWorker } from './processes.ts'
+import type { Settings } from '../settings/settings.ts'
+import type { Child, FromChild, Parent, Processes, ToWorker } from './processes.ts'
+import type { ServiceContext } from './reload.ts'
 
-interface WorkersOptions {
-  count: number
-  /** Starts a worker. Throws when it can't be started. */
-  start(take: (message: FromChild) => void): Child
-  /** A clock in ms that never goes back. */
-  now(): number
-  delay(ms: number): Promise<void>
-  /** A worker that answers no ping for this time is killed and replaced. */
-  timeoutMs: number
-  /** A worker was silent for `timeoutMs` and is killed. */
-  onHang(pid: number): void
-  /** A worker has ended without being asked to; another one is started after the pause. */
-  onLoss(end: number | string, pauseMs: number): void
-}
-
+/** The time that workers get beyond that of their requests. */
+const patienceMs = 2000
+const abortMs = 500
 const firstPauseMs = 100
 const longestPauseMs = 5000
 /** A worker that lived for this time did not fail at its start. */
@@ -41,10 +32,12 @@ interface Place {
 }
 
 /**
- * Processes that share a port. A worker that dies is replaced. So is one that hangs, because the kernel keeps routing
- * connections to it.
+ * Processes that share a port. A worker that dies is replaced, after a pause. So is one that answers no ping for
+ * `worker_timeout_seconds`, because the kernel keeps routing connections to it.
  */
 export class Workers {
+  readonly url: string
+  readonly workers: number
   readonly #places: Place[]
   /** For each place, the end of the last worker in it. */
   #vacated: Promise<void>[] = []
@@ -55,12 +48,19 @@ export class Workers {
   /** The counters of workers that have ended. */
   #past: MetricFamily[] = []
 
-  constructor(private readonly options: WorkersOptions) {
-    this.#places = Array.from({ length: options.count }, () => ({
+  constructor(
+    private readonly context: ServiceContext,
+    private readonly processes: Processes,
+    readonly port: number,
+  ) {
+    const { settings, host } = context
+    this.url = originOf(settings.host, port)
+    this.workers = settings.workers
+    this.#places = Array.from({ length: settings.workers }, () => ({
       worker: null,
       hasListened: false,
       unansweredPings: 0,
-      seenAtMs: options.now(),
+      seenAtMs: host.monotonicNow(),
       families: [],
       nextAnswer: Promise.withResolvers(),
     }))
@@ -74,45 +74,49 @@ export class Workers {
   }
 
   /** Whether every worker has sent a message within twice the timeout. */
-  get areResponsive(): boolean {
-    const { now, timeoutMs } = this.options
-    return this.#places.every(({ seenAtMs }) => now() - seenAtMs <= 2 * timeoutMs)
+  isResponsive(): boolean {
+    const { settings, host } = this.context
+    const earliestMs = host.monotonicNow() - 2000 * settings.workerTimeoutSeconds
+    return this.#places.every(({ seenAtMs }) => seenAtMs >= earliestMs)
   }
 
-  reload(): void {
+  /** Applies new settings where that needs no new process. */
+  reload({ loggingLevel }: Settings): void {
+    this.context.output.log.level = loggingLevel
     this.#tell({ kind: 'reload' })
   }
 
-  /** Resolves once all have answered the requests in flight, and ended. */
+  /** Resolves once all have answered the requests in flight, and ended, or when they should have. */
   async stop(delayMs: number): Promise<void> {
-    this.#isStopping = true
-    this.#stopping.resolve()
-    this.#tell({ kind: 'stop', delayMs })
-    await Promise.all(this.#vacated)
+    const { shutdownGraceSeconds } = this.context.settings
+    await this.#end({ kind: 'stop', delayMs }, delayMs + shutdownGraceSeconds * 1000 + patienceMs)
   }
 
-  /** Called after `stop`: does not wait for the requests in flight. */
-  abort(): void {
-    this.#tell({ kind: 'abort' })
-  }
-
-  /** Ends workers that ignore `abort`. */
-  kill(): void {
+  /** Ends them without waiting for the requests in flight. */
+  async abort(): Promise<void> {
+    await this.#end({ kind: 'abort' }, abortMs)
     for (const { worker } of this.#places) worker?.signal('SIGKILL')
   }
 
+  async #end(order: ToWorker, withinMs: number): Promise<void> {
+    this.#isStopping = true
+    this.#stopping.resolve()
+    this.#tell(order)
+    await Promise.race([Promise.all(this.#vacated), Bun.sleep(withinMs)])
+  }
+
   async #keep(place: Place): Promise<void> {
-    const { now, onLoss } = this.options
+    const { host, output } = this.context
     let pauseMs = firstPauseMs
     while (!this.#isStopping) {
-      const startedAtMs = now()
+      const startedAtMs = host.monotonicNow()
       const end = await this.#runWorker(place)
       if (this.#isStopping) return
       if (!this.#isStarted && !place.hasListened && (end === 1 || end === 2)) {
         return this.#started.resolve(end)
       }
-      if (now() - startedAtMs >= soundLifeMs) pauseMs = firstPauseMs
-      onLoss(end, pauseMs)
+      if (host.monotonicNow() - startedAtMs >= soundLifeMs) pauseMs = firstPauseMs
+      output.log.error('worker lost', { code: end, pauseMs })
       await this.#pause(pauseMs)
       pauseMs = Math.min(2 * pauseMs, longestPauseMs)
     }
@@ -120,9 +124,12 @@ export class Workers {
 
   /** Resolves to how the worker has ended. */
   async #runWorker(place: Place): Promise<number | string> {
+    // Workers that each took a free port would not share it. The service manager hears from the supervisor alone.
+    const none = { NOTIFY_SOCKET: undefined, WATCHDOG_USEC: undefined }
+    const environment = { ...this.context.host.environment, SERVICE_PORT: String(this.port), ...none }
     Object.assign(place, { hasListened: false, unansweredPings: 0 })
     try {
-      const worker = this.options.start((message) => {
+      const worker = this.processes.start('worker', environment, (message) => {
         if (place.worker === worker) this.#take(place, message)
       })
       place.worker = worker
@@ -137,12 +144,13 @@ export class Workers {
 
   // Pings are counted instead of seconds: after a pause of its own the supervisor would find all workers silent.
   async #watch(): Promise<void> {
-    const { timeoutMs, onHang } = this.options
+    const { settings, output } = this.context
+    const silentSeconds = settings.workerTimeoutSeconds
     while (!this.#isStopping) {
-      await this.#pause(timeoutMs / pingsPerTimeout)
+      await this.#pause((silentSeconds * 1000) / pingsPerTimeout)
       for (const place of this.#places) {
         if (place.worker && place.unansweredPings === pingsPerTimeout) {
-          onHang(place.worker.pid)
+          output.log.error('worker hangs', { pid: place.worker.pid, silentSeconds })
           place.worker.signal('SIGKILL')
         }
         place.unansweredPings += 1
@@ -153,12 +161,12 @@ export class Workers {
 
   /** Resolves after the time, or when the workers are stopped. */
   async #pause(ms: number): Promise<void> {
-    await Promise.race([this.options.delay(ms), this.#stopping.promise])
+    await Promise.race([Bun.sleep(ms), this.#stopping.promise])
   }
 
   #take(place: Place, message: FromChild): void {
     place.unansweredPings = 0
-    place.seenAtMs = this.options.now()
+    place.seenAtMs = this.context.host.monotonicNow()
     switch (message.kind) {
       case 'pong':
         place.families = message.families
@@ -182,8 +190,7 @@ export class Workers {
     this.#tell({ kind: 'ping' })
     const answers = this.#places.map(async (place) => {
       const { worker, nextAnswer } = place
-      const late = this.options.delay(metricsTimeoutMs)
-      const answer = worker && (await Promise.race([nextAnswer.promise, late]))
+      const answer = worker && (await Promise.race([nextAnswer.promise, Bun.sleep(metricsTimeoutMs)]))
       return answer || countersOf(place.families)
     })
     return mergeFamilies([...(await Promise.all(answers)), this.#past])

@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs'
 import { startExecutable } from '../support/executable.ts'
 import { eventually } from '../support/eventually.ts'
 import { askSlowly, startHeldTokenServer } from './held-token-server.ts'
+import { listenForNotifications } from './notify-socket.ts'
 
 import type { Executable, ExecutableOptions } from '../support/executable.ts'
 import type { HeldTokenServer } from './held-token-server.ts'
@@ -83,6 +84,29 @@ describe('several workers', () => {
     await eventually('both count', async () => (await metricsOf(executable.url)).sync_bridge_processes === 2)
   })
 
+  it('are replaced after pauses that grow, and what they had counted stays counted', async () => {
+    // Their metrics come with every answer to a ping, five of them in the timeout.
+    const executable = await startWorkers({ settings: { worker_timeout_seconds: '3' } })
+    const counted = async () => (await metricsOf(executable.url))[answered]
+    for (let count = 0; count < 5; count++) await lbheartbeat(executable.url)
+    expect(await counted()).toBe(5)
+
+    const [other] = workersOf(executable)
+    const theOne = () => workersOf(executable).find((pid) => pid !== other)
+    for (let turn = 0; turn < 3; turn++) {
+      const dying = theOne()!
+      process.kill(dying, 'SIGKILL')
+      await eventually('another one has its place', () => ![dying, undefined].includes(theOne()))
+    }
+    const lost = executable.logs.filter((line) => line.includes('"worker lost"'))
+
+    expect(lost.map((line) => JSON.parse(line))).toMatchObject(
+      [100, 200, 400].map((pauseMs) => ({ code: 'SIGKILL', pauseMs })),
+    )
+    await eventually('both count', async () => (await metricsOf(executable.url)).sync_bridge_processes === 2)
+    expect(await counted()).toBe(5)
+  })
+
   it('are replaced when they hang, which is logged', async () => {
     const executable = await startWorkers({ settings: { worker_timeout_seconds: '3' } })
     const [silent, well] = workersOf(executable)
@@ -95,6 +119,26 @@ describe('several workers', () => {
     const hung = executable.logs.filter((line) => line.includes('"worker hangs"'))
     expect(hung.map((line) => JSON.parse(line))).toMatchObject([{ pid: silent, silentSeconds: 3 }])
     await eventually('both count', async () => (await metricsOf(executable.url)).sync_bridge_processes === 2)
+  })
+
+  it('are all kept when it was the supervisor that hung, which the service manager learns of', async () => {
+    const address = `@sync-bridge-${crypto.randomUUID()}`
+    const manager = listenForNotifications(address)
+    const executable = await startWorkers({
+      settings: { worker_timeout_seconds: '0.5' },
+      environment: { NOTIFY_SOCKET: address, WATCHDOG_USEC: '100000' },
+    })
+    const workers = workersOf(executable)
+
+    executable.signal('SIGSTOP')
+    await Bun.sleep(2000)
+    executable.signal('SIGCONT')
+    const known = manager.messages.length
+    await eventually('it lives', () => manager.messages.lastIndexOf('WATCHDOG=1') >= known)
+    manager.close()
+
+    expect(workersOf(executable)).toEqual(workers)
+    expect(executable.logs.filter((line) => line.includes('"worker hangs"'))).toEqual([])
   })
 
   it('that are silent are left out of the metrics', async () => {
