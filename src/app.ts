@@ -17,12 +17,13 @@ import { errorReply } from './protocol/error-reply.ts'
 import { versionPrefix } from './protocol/find.ts'
 import type { Reply } from './protocol/reply.ts'
 import { addBatchRoute } from './routes/batch.ts'
-import { beginCall, shedLoad, withCalls } from './routes/guard.ts'
+import { shedLoad, withCalls } from './routes/guard.ts'
 import { addDocsRoutes, addExploreRoutes } from './routes/pages.ts'
 import { addBucketRoutes } from './routes/records.ts'
 import { addHealthRoutes, addServiceRoutes } from './routes/service.ts'
 import { answerUnrouted, refuseInvalid, routeOf } from './routes/unrouted.ts'
-import type { Call, Services } from './routes/context.ts'
+import { Call } from './routes/context.ts'
+import type { Services } from './routes/context.ts'
 
 /** Composes the routes into an app that is ready to listen. */
 export function createApp(services: Services) {
@@ -68,12 +69,12 @@ export function createApp(services: Services) {
       // Yield once: the server answers a malformed chunked body itself, and two responses would go out.
       return () => Bun.sleep(0).then(() => answer(request))
     }
-    const call = beginCall(request, services)
+    const call = new Call(request, services)
     return () => send(rejection, call)
   })
   const app = withCalls(bare, services)
   // The one place for errors: foreseen or not, each is answered in the contract's form.
-  app.onError(({ request, error, code, call = beginCall(request, services) }) => {
+  app.onError(({ request, error, code, call = new Call(request, services) }) => {
     try {
       if (code === 'NOT_FOUND') return send(answerUnrouted(call, services), call)
       if (code === 'VALIDATION') return send(refuseInvalid(call, services), call)

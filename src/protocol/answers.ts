@@ -34,18 +34,17 @@ const answerHeaders = {
     '{"code":"soft-eol","message":"…","url":"https://…"}',
   ],
 } as const
-export type AnswerHeader = keyof typeof answerHeaders
+type AnswerHeader = keyof typeof answerHeaders
 
-const noticed: AnswerHeader[] = ['Quota-Remaining?', 'Backoff?', 'Alert?']
-const versioned: AnswerHeader[] = ['ETag', 'Last-Modified', ...noticed]
-/** The headers that all answers of a kind have. */
-export const usually = { noticed, versioned, announced: ['Backoff?', 'Alert?'] as AnswerHeader[] }
+const announced: AnswerHeader[] = ['Backoff?', 'Alert?']
+/** The headers of answers that come of the storage. */
+export const noticed: AnswerHeader[] = ['Quota-Remaining?', ...announced]
 
 /** An answer; `body` is the schema of JSON, or another media type, or null. */
 export function answered(
   description: string,
   body: TSchema | string | null,
-  names: AnswerHeader[] = usually.announced,
+  names: AnswerHeader[] = announced,
   example?: object,
 ): DocumentedAnswer {
   const headers = Object.fromEntries(
@@ -57,6 +56,15 @@ export function answered(
   if (body === null) return { description, headers }
   const [type, schema] = typeof body === 'string' ? [body, Type.String()] : ['application/json', body]
   return { description, headers, content: { [type]: { schema, ...(example && { example }) } } }
+}
+
+/** An answer that shows a version of what is stored. */
+export function versioned(
+  description: string,
+  body: TSchema | null,
+  ...more: AnswerHeader[]
+): DocumentedAnswer {
+  return answered(description, body, ['ETag', 'Last-Modified', ...noticed, ...more])
 }
 
 /** References to the errors that operations share, by their statuses. */
@@ -97,7 +105,7 @@ export const answerComponents = {
     }),
   ),
   responses: Object.fromEntries([
-    ['Status304', answered('Not changed since that version', null, usually.versioned)],
+    ['Status304', versioned('Not changed since that version', null)],
     ...refusals.map(([status, number, description, headers = []]) => {
       const isInvalid = status === 400 || status === 415
       const schema = isInvalid

@@ -3,7 +3,7 @@ import type { Problem } from '../domain/errors.ts'
 import { zeroTimestamp } from '../domain/timestamp.ts'
 import type { Timestamp } from '../domain/timestamp.ts'
 import { CollectionsAnswer, MetadataAnswer } from './answer-schemas.ts'
-import { answered, usually } from './answers.ts'
+import { versioned } from './answers.ts'
 import { jsonReply } from './reply.ts'
 import type { Reply } from './reply.ts'
 import { declare } from './resource.ts'
@@ -30,7 +30,7 @@ export const getBucket = declare({
   id: 'getBucket',
   summary: 'See when a bucket last changed',
   description: 'A bucket is all that one user has encrypted with one key.',
-  answers: { 200: answered('The bucket', MetadataAnswer, usually.versioned) },
+  answers: { 200: versioned('The bucket', MetadataAnswer) },
   answer: ({ timestamp }, { params, headers }) => metadataReply(params.bucket_id, timestamp, headers),
 })
 
@@ -42,7 +42,7 @@ export const listCollections = declare({
   id: 'listCollections',
   summary: 'List the collections of a bucket',
   description: 'With when each of them last changed: the cheapest way to see whether anything has.',
-  answers: { 200: answered('The collections', CollectionsAnswer, [...usually.versioned, 'Total-Records?']) },
+  answers: { 200: versioned('The collections', CollectionsAnswer, 'Total-Records?') },
   answer({ timestamp, collections }, { headers: conditions }) {
     const data = Array.from(collections, ([id, last_modified]) => ({ id, last_modified }))
     const headers = { ...versionHeaders(timestamp), 'Total-Records': String(data.length) }
@@ -58,7 +58,7 @@ export const getCollection = declare({
   id: 'getCollection',
   summary: 'See when a collection last changed',
   description: 'One that was never used is there too, with the timestamp 0.',
-  answers: { 200: answered('The collection', MetadataAnswer, usually.versioned) },
+  answers: { 200: versioned('The collection', MetadataAnswer) },
   answer({ collections }, { params, headers }) {
     const collection = params.collection_id.toLowerCase()
     return metadataReply(collection, collections.get(collection) ?? zeroTimestamp, headers)

@@ -47,7 +47,8 @@ export function readAnonymousIdentity(headers: RequestHeaders): Identity | null 
 function identityOf(headers: RequestHeaders, bucket: string | null): Identity {
   const { scheme, assertion } = readAuthorization(headers)
   const keyId = readHeader(headers, 'x-keyid')
-  const named = keyId && clientStateOf(keyId)
+  // The client state inside a key id, in hex.
+  const named = keyId && Buffer.from(keyId.slice(keyId.indexOf('-') + 1), 'base64url').toString('hex')
   const isClientState = bucket?.length === 32
   if (isClientState && !clientStateForm.test(bucket))
     throw unauthenticated('The bucket id is not a client state')
@@ -97,11 +98,6 @@ function readHeader(headers: RequestHeaders, name: keyof typeof headerForms): st
   const { form, refusal } = headerForms[name]
   if (!form.test(value)) throw unauthenticated(refusal)
   return value
-}
-
-/** The client state inside a key id, in hex. */
-function clientStateOf(keyId: string): string {
-  return Buffer.from(keyId.slice(keyId.indexOf('-') + 1), 'base64url').toString('hex')
 }
 
 function unauthenticated(message: string): ServiceError {

@@ -7,7 +7,7 @@ import { zeroTimestamp } from '../domain/timestamp.ts'
 import type { Timestamp } from '../domain/timestamp.ts'
 import type { Settings } from '../settings/settings.ts'
 import { ListAnswer } from './answer-schemas.ts'
-import { answered, usually } from './answers.ts'
+import { versioned } from './answers.ts'
 import { given, readListOptions, writePageToken } from './list-query.ts'
 import { publicOrigin } from './origin.ts'
 import { emptyReply } from './reply.ts'
@@ -41,9 +41,7 @@ export const listRecords = declare({
   description:
     'All of them in one answer, streamed as they come. With `_limit` in pages, where every page has the ETag of the first: ' +
     'follow `Next-Page` until it is absent, then ask again with that ETag as `_since` for what has changed meanwhile.',
-  answers: {
-    200: answered('The records', ListAnswer, [...usually.versioned, 'Next-Page?', 'Total-Records?']),
-  },
+  answers: { 200: versioned('The records', ListAnswer, 'Next-Page?', 'Total-Records?') },
   operation({ params, query, headers }, problems) {
     const options = readListOptions(query, problems)
     const precondition = readPrecondition(headers, problems)
@@ -74,9 +72,7 @@ export const countRecords = declare({
   summary: 'Count the records of a collection',
   description:
     'What GET would list, filters included. With `_limit` or `_token` nothing is counted, and only the timestamp is told.',
-  answers: {
-    200: answered('The size, as headers', null, [...usually.versioned, 'Total-Records?', 'Total-Objects?']),
-  },
+  answers: { 200: versioned('The size, as headers', null, 'Total-Records?', 'Total-Objects?') },
   operation({ params, query, headers }, problems) {
     const { limit, position, sort: _, ...filter } = readListOptions(query, problems)
     const precondition = readPrecondition(headers, problems)

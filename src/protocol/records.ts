@@ -6,7 +6,7 @@ import { isRecordId, toExposedJson } from '../domain/record.ts'
 import type { RecordInput, SyncRecord } from '../domain/record.ts'
 import type { Timestamp } from '../domain/timestamp.ts'
 import { RecordAnswer, TombstoneAnswer } from './answer-schemas.ts'
-import { answered, usually } from './answers.ts'
+import { answered, noticed, versioned } from './answers.ts'
 import { compileBodyCheck } from './check.ts'
 import { emptyReply, jsonReply } from './reply.ts'
 import type { Reply } from './reply.ts'
@@ -28,7 +28,7 @@ export const getRecord = declare({
   headers: ReadHeaders,
   id: 'getRecord',
   summary: 'Read a record',
-  answers: { 200: answered('The record', RecordAnswer, usually.versioned) },
+  answers: { 200: versioned('The record', RecordAnswer) },
   refusals: [304, 404],
   operation: (input, problems) => ({ kind: 'get', ...readTarget(input, problems) }),
   answer(outcome) {
@@ -57,7 +57,7 @@ export const putRecord = declare({
   description:
     'Fields that are left out keep their stored value. With `If-Match` it counts only while nobody else has changed the ' +
     'record. Only in collections where the operator has enabled it.',
-  answers: { 200: answered('The record as it is stored now', RecordAnswer, usually.versioned) },
+  answers: { 200: versioned('The record as it is stored now', RecordAnswer) },
   refusals: [405, 409, 413, 415],
   operation: (input, problems) => ({
     kind: 'put',
@@ -89,12 +89,8 @@ export const deleteRecord = declare({
     'The devices of the user do not notice: to delete there too, PUT an encrypted tombstone instead. Only in collections ' +
     'where the operator has enabled it.',
   answers: {
-    200: answered(
-      'It is gone, and this is its tombstone: what `Prefer: return=representation` asks for',
-      TombstoneAnswer,
-      [...usually.versioned, 'Preference-Applied'],
-    ),
-    204: answered('It is gone', null, usually.noticed),
+    200: versioned('It is gone: the tombstone that `Prefer` asks for', TombstoneAnswer, 'Preference-Applied'),
+    204: answered('It is gone', null, noticed),
   },
   refusals: [404, 405, 409],
   operation: (input, problems) => ({ kind: 'delete', ...readTarget(input, problems) }),

@@ -6,7 +6,7 @@ import {
   RootAnswer,
   VersionAnswer,
 } from './answer-schemas.ts'
-import { answered, usually } from './answers.ts'
+import { answered, noticed } from './answers.ts'
 import { credentials, declareService } from './resource.ts'
 import type { Resource } from './resource.ts'
 import { BatchBody, BatchHeaders, FilePath, RootHeaders } from './schemas.ts'
@@ -24,7 +24,7 @@ export const batch = declareService({
     'Each sub-request sees what the earlier ones did, and one that is refused leaves the others standing. If the storage ' +
     'breaks, the answer is 503 and none of them has had any effect. `defaults` are merged under each of them, and the ' +
     'conditional headers of the batch itself count for those that have none.',
-  answers: { 200: answered('An answer to each sub-request, in order', BatchAnswer, usually.noticed) },
+  answers: { 200: answered('An answer to each sub-request, in order', BatchAnswer, noticed) },
   refusals: [400, 401, 410, 413, 415, 500, 503],
   security: credentials,
 })

@@ -19,7 +19,7 @@ import type { BucketResource, Input, RequestHeaders, Resource } from '../protoco
 import { batch, heartbeat, lbheartbeat, root, version } from '../protocol/service-resources.ts'
 import { readBatch, toSubResponse } from '../protocol/subrequest.ts'
 import type { MergedRequest } from '../protocol/subrequest.ts'
-import { receiveBody, senderOf } from './guard.ts'
+import { receiveBody } from './guard.ts'
 import type { App } from './guard.ts'
 import { heartbeatReply, rootReply } from './service.ts'
 import { refusedMethod, unknownPath, unknownVersion } from './unrouted.ts'
@@ -46,7 +46,7 @@ export function addBatchRoute(app: App, prefix: string, services: Services): voi
       const isSmall = Number(headers['content-length'] ?? Infinity) <= 65_536
       if (known && 'status' in known && !isSmall) return known
       await body.arrived
-      const sender = known && 'owner' in known ? known.owner : senderOf(call)
+      const sender = known && 'owner' in known ? known.owner : call.sender
       const merged = readBatch(body.parse(sender, readJson), headers, services.settings)
       const pending = await Promise.all(merged.map((each) => prepare(each, open, call, services)))
       const steps = pending.filter((one) => 'storage' in one)

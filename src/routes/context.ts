@@ -11,37 +11,70 @@ import type { Address, RequestHeaders } from '../protocol/resource.ts'
 import type { Settings } from '../settings/settings.ts'
 
 /** One request: what is known of it before it is routed, and what it has cost so far. */
-export interface Call extends Address {
-  /** Its signal fires when the client hangs up; reads are then given up, writes are not. */
-  request: Request
-  method: string
-  /** All of them, read at once: each single look into those of the runtime costs as much as half a microsecond. */
-  headers: RequestHeaders
-  /** Wall clock, ms since 1970. */
-  startedAtMs: number
-  /** The same moment on a clock that never goes back. */
-  monotonicStartMs: number
-  /** Wall clock, ms since 1970, when the client must be answered. */
-  deadlineAtMs: number
+export class Call implements Address {
+  readonly method: string
+  readonly path: string
+  readonly query: string
+  readonly host: string | null
+  readonly origin: string | null
+  /** Tells users apart before their credentials are checked: the assertion. */
+  readonly sender: string
   /** The client's own `X-Request-Id`, or else one of ours; the storage and the token server get it too. */
-  requestId: string
-  origin: string | null
+  readonly requestId: string
+  /** Wall clock, ms since 1970. */
+  readonly startedAtMs: number
+  /** The same moment on a clock that never goes back. */
+  readonly monotonicStartMs: number
+  /** Wall clock, ms since 1970, when the client must be answered. */
+  readonly deadlineAtMs: number
   /** The resource that it was routed to; null where nothing is at its path. */
-  route: string | null
-  /** Added up while the request is carried out. */
-  work: Work
+  route: string | null = null
+  /** The upstream cost, added up while the request is carried out. */
+  readonly work: Work = { upstreamCalls: 0, upstreamMs: 0, upstreamStatus: null, cached: null }
   /** Those of each storage that was opened; every answer repeats them, errors too. */
-  notices: Notices[]
+  readonly notices: Notices[] = []
   /** Whether several users share the URL of the bucket. */
-  isLegacyBucket: boolean
+  isLegacyBucket = false
   /** The body that is being received; null for a request that needs none. */
-  body: IncomingBody | null
+  body: IncomingBody | null = null
   /** What the request holds in memory: its body, and long answers until they are sent. */
-  memory: RequestMemory
+  readonly memory: RequestMemory
+
+  /**
+   * Refuses nothing, so that every answer has a request id. The signal of `request` fires when the client hangs up; reads are then
+   * given up, writes are not. Headers are read at once: each single look into those of the runtime costs as much as half a microsecond.
+   */
+  constructor(
+    readonly request: Request,
+    services: Services,
+    readonly headers: RequestHeaders = request.headers.toJSON(),
+  ) {
+    const { authorization = '', 'x-request-id': requestId } = headers
+    const { path, query } = splitUrl(request.url)
+    this.method = request.method
+    this.path = path
+    this.query = query
+    this.host = headers.host ?? null
+    this.origin = headers.origin ?? null
+    this.sender = authorization.slice(authorization.lastIndexOf(' ') + 1)
+    // Other characters could forge log lines, or headers of upstream calls.
+    this.requestId = requestId && /^[\w.-]{1,64}$/.test(requestId) ? requestId : services.createRequestId()
+    this.startedAtMs = services.now()
+    this.monotonicStartMs = services.monotonicNow()
+    this.deadlineAtMs = this.startedAtMs + services.settings.requestTimeoutSeconds * 1000
+    this.memory = services.memory.open(this.sender)
+  }
 }
 
-/** The upstream cost of a request. */
-export interface Work {
+/** Path and query of a request's URL, which is relative when the client sent no usable Host. */
+export function splitUrl(url: string): { path: string; query: string } {
+  const start = url.startsWith('/') ? 0 : url.indexOf('/', url.indexOf('://') + 3)
+  const question = url.indexOf('?', start)
+  if (question === -1) return { path: url.slice(start), query: '' }
+  return { path: url.slice(start, question), query: url.slice(question) }
+}
+
+interface Work {
   upstreamCalls: number
   /** The time until the answers began, added up. */
   upstreamMs: number
@@ -55,8 +88,8 @@ export interface Work {
 export interface Services {
   settings: Settings
   /**
-   * Opens the storage of a user, whose notices are the call's from then on. Rejects with `ServiceError` 401 when the token server refuses the identity, with
-   * `UpstreamError` when the token server can't be used.
+   * Opens the storage of a user, whose notices are the call's from then on. Rejects with `ServiceError` 401 when the token
+   * server refuses the identity, with `UpstreamError` when the token server can't be used.
    */
   openStorage(identity: Identity, call: Call): BulkStorage | Promise<BulkStorage>
   /**

@@ -7,9 +7,9 @@ import { readQuery, versionPrefix } from '../protocol/find.ts'
 import { discardBody } from '../load/bodies.ts'
 import type { IncomingBody } from '../load/bodies.ts'
 import type { Reply } from '../protocol/reply.ts'
-import type { RequestHeaders } from '../protocol/resource.ts'
 import type { Settings } from '../settings/settings.ts'
-import type { Call, Services } from './context.ts'
+import { Call, splitUrl } from './context.ts'
+import type { Services } from './context.ts'
 
 /** The app, whose routes all have a `call`. They are added to this one instance: plugins would add each three times. */
 export type App = ReturnType<typeof withCalls>
@@ -17,7 +17,7 @@ export type App = ReturnType<typeof withCalls>
 /** Gives every route its `call`: what is known of the request. Checks it before anything else. */
 export function withCalls(app: Elysia, services: Services) {
   return app.derive(({ request, headers }) => {
-    const call = beginCall(request, services, headers)
+    const call = new Call(request, services, headers)
     checkCall(call, services)
     return { call }
   })
@@ -29,12 +29,6 @@ export function withCalls(app: Elysia, services: Services) {
  */
 export function receiveBody(call: Call, services: Services): IncomingBody {
   return (call.body = services.bodies.receive(call.request, call.memory, call.deadlineAtMs))
-}
-
-/** Tells users apart before their credentials are checked: by the assertion. */
-export function senderOf({ headers }: Pick<Call, 'headers'>): string {
-  const { authorization = '' } = headers
-  return authorization.slice(authorization.lastIndexOf(' ') + 1)
 }
 
 /**
@@ -50,38 +44,6 @@ export function shedLoad(request: Request, services: Services): Reply | null {
   load.refuse()
   discardBody(request)
   return errorReply(overload, settings)
-}
-
-/**
- * Begins a request. It refuses nothing, so that every answer has a request id. `headers`: all of them, where the framework has
- * read them.
- */
-export function beginCall(
-  request: Request,
-  services: Services,
-  headers: RequestHeaders = request.headers.toJSON(),
-): Call {
-  const startedAtMs = services.now()
-  const requestId = headers['x-request-id']
-  return {
-    request,
-    method: request.method,
-    ...splitUrl(request.url),
-    headers,
-    host: headers.host ?? null,
-    startedAtMs,
-    monotonicStartMs: services.monotonicNow(),
-    deadlineAtMs: startedAtMs + services.settings.requestTimeoutSeconds * 1000,
-    // Other characters could forge log lines, or headers of upstream calls.
-    requestId: requestId && /^[\w.-]{1,64}$/.test(requestId) ? requestId : services.createRequestId(),
-    origin: headers.origin ?? null,
-    route: null,
-    work: { upstreamCalls: 0, upstreamMs: 0, upstreamStatus: null, cached: null },
-    notices: [],
-    isLegacyBucket: false,
-    body: null,
-    memory: services.memory.open(senderOf({ headers })),
-  }
 }
 
 /** Checks what a router does not: host, origin, framing, and whether the service has ended. Throws `ServiceError`. */
@@ -106,10 +68,18 @@ export function checkCall(call: Call, { settings }: Services): void {
     readQuery(call.query, problems)
     if (problems.length > 0) throw invalidRequest(problems)
   }
-  if (method === 'GET' || method === 'HEAD') checkFraming(call)
+  if (method !== 'GET' && method !== 'HEAD') return
+  // Servers that disagree about where such a body ends take its rest for another request (request smuggling).
+  const isChunked = call.headers['transfer-encoding'] !== undefined
+  if (isChunked || Number(call.headers['content-length'] ?? 0) > largestIgnoredBody) {
+    const name = isChunked ? 'Transfer-Encoding' : 'Content-Length'
+    throw invalidHeader(name, `must be absent: ${method} has no body`, close)
+  }
 }
 
 const longestOrigin = 1024
+// Clients in use send {} with GET, which counts as no body.
+const largestIgnoredBody = 1024
 export const heartbeatPath = /^(?:\/v\d+)?\/__(?:lb)?heartbeat__$/
 
 const hostForm = /^(?:[A-Za-z0-9](?:[A-Za-z0-9._-]{0,252})|\[[0-9A-Fa-f:.]{2,45}\])(?::(\d{1,5}))?$/
@@ -120,25 +90,6 @@ export function checkHost(host: string | null, { httpHost }: Pick<Settings, 'htt
   const match = hostForm.exec(host ?? '')
   if (match && Number(match[1] ?? 0) <= 65_535) return
   throw invalidHeader('Host', 'must be one host name with an optional port', close)
-}
-
-/** Path and query of a request's URL, which is relative when the client sent no usable Host. */
-function splitUrl(url: string): { path: string; query: string } {
-  const start = url.startsWith('/') ? 0 : url.indexOf('/', url.indexOf('://') + 3)
-  const question = url.indexOf('?', start)
-  if (question === -1) return { path: url.slice(start), query: '' }
-  return { path: url.slice(start, question), query: url.slice(question) }
-}
-
-/** Clients in use send {} with GET, which counts as no body. */
-const largestIgnoredBody = 1024
-
-// Servers that disagree about where such a body ends take its rest for another request (request smuggling).
-function checkFraming({ method, headers }: Call): void {
-  const isChunked = headers['transfer-encoding'] !== undefined
-  if (!isChunked && Number(headers['content-length'] ?? 0) <= largestIgnoredBody) return
-  const name = isChunked ? 'Transfer-Encoding' : 'Content-Length'
-  throw invalidHeader(name, `must be absent: ${method} has no body`, close)
 }
 
 const close = { Connection: 'close' }

@@ -50,7 +50,7 @@ export function createObservers(
       // Health checks every second would bury the rest. What is at no path is logged too, because somebody expected something there.
       const isForData = call.method !== 'OPTIONS' && (call.route === null || dataRoutes.has(call.route))
       const level = isForData ? 'info' : 'debug'
-      if (isLogged(log, level)) log[level]('request', describeRequest(call, reply, durationMs))
+      if (isLogged(log, level)) log[level]('request', requestFields(call, reply, durationMs))
     },
     batch(requests: readonly { method: string }[], replies: readonly Reply[]) {
       metrics?.batch(requests.length)
@@ -90,7 +90,11 @@ export function createObservers(
     transaction(event: TransactionEvent) {
       metrics?.transaction(event.kind)
       statsd?.count(`batch.${event.kind}`)
-      reportTransaction(event, log)
+      const level = ['partial', 'unknown', 'unremoved'].includes(event.kind) ? 'error' : 'debug'
+      if (!isLogged(log, level)) return
+      const { collections = null, ids } = event as { collections?: string[] | number; ids?: string[] }
+      const names = Array.isArray(collections) ? collections.join(',') : null
+      log[level](`batch.${event.kind}`, { collections: names, ids: ids?.join(' ') })
     },
     /** A request was rejected because of the load. */
     shed(reason: RejectionReason) {
@@ -127,8 +131,9 @@ const dataRoutes = new Set(['bucket', 'collections', 'collection', 'records', 'r
 const withoutRedis = 'requests go on: look at service.cache_url, or set service.cache_backend = memory'
 
 /** One request as a line of the log: no secrets, no ids of records. */
-function describeRequest(call: Call, { status, errno, body }: Reply, durationMs: number): LogFields {
+function requestFields(call: Call, { status, errno, body }: Reply, durationMs: number): LogFields {
   const { method, route, requestId, work } = call
+  const toTenths = (ms: number) => Math.round(ms * 10) / 10
   return {
     method,
     route,
@@ -146,19 +151,6 @@ function describeRequest(call: Call, { status, errno, body }: Reply, durationMs:
     requestId,
     userAgent: call.headers['user-agent']?.slice(0, 256),
   }
-}
-
-function toTenths(ms: number): number {
-  return Math.round(ms * 10) / 10
-}
-
-function reportTransaction(event: TransactionEvent, log: Log): void {
-  const level = ['partial', 'unknown', 'unremoved'].includes(event.kind) ? 'error' : 'debug'
-  if (!isLogged(log, level)) return
-  const collections =
-    'collections' in event && Array.isArray(event.collections) ? event.collections.join(',') : null
-  const ids = 'ids' in event ? event.ids.join(' ') : undefined
-  log[level](`batch.${event.kind}`, { collections, ids })
 }
 
 // The stack names our files and lines; the message could repeat what a client sent.
