@@ -101,15 +101,16 @@ export function createUpstream(options: UpstreamOptions) {
    * redirections, which are never followed. A short body has come whole when this resolves.
    */
   async function send(request: UpstreamRequest): Promise<UpstreamAnswer> {
-    const deadlineMs = now() + request.timeoutMs
-    if (request.method !== 'GET') return await attempt(request, deadlineMs)
+    const startedAtMs = now()
+    const deadlineMs = startedAtMs + request.timeoutMs
+    if (request.method !== 'GET') return await attempt(request, startedAtMs, deadlineMs)
     try {
-      const answer = await attempt(request, deadlineMs)
+      const answer = await attempt(request, startedAtMs, deadlineMs)
       if (!isTransient(answer) || !(await mayRetry(request, deadlineMs))) return answer
     } catch (error) {
       if (!isCurable(error) || !(await mayRetry(request, deadlineMs))) throw error
     }
-    return await attempt(request, deadlineMs)
+    return await attempt(request, now(), deadlineMs)
   }
 
   async function mayRetry(request: UpstreamRequest, deadlineMs: number): Promise<boolean> {
@@ -119,10 +120,13 @@ export function createUpstream(options: UpstreamOptions) {
     return breakers.refusal(request) === null
   }
 
-  async function attempt(request: UpstreamRequest, deadlineMs: number): Promise<UpstreamAnswer> {
+  async function attempt(
+    request: UpstreamRequest,
+    startedAtMs: number,
+    deadlineMs: number,
+  ): Promise<UpstreamAnswer> {
     throwIfRefused(request)
     const { url } = request
-    const startedAtMs = now()
     const call = new Call(request, deadlineMs, { breakers, now, stallMs })
     let isReported = false
     inFlight += 1
