@@ -42,7 +42,8 @@ const twoScopes = { scope: 'profile https://identity.mozilla.com/apps/oldsync' }
 
 /** Identities as they would be but for some options, and for headers that are others; undefined: missing. */
 type Identity = [identity: typeof bearer, options: object, headers: Record<string, string | undefined>]
-const refusals: [fact: string, ...Identity, error: unknown[]][] = [
+type Refusal = [fact: string, ...Identity, error: unknown[]]
+const refusals: Refusal[] = [
   ['2', bearer, {}, { Authorization: undefined }, unauthorized],
   ['2', bearer, {}, { Authorization: '' }, unauthorized],
   ['2', bearer, {}, { Authorization: 'Bearer' }, unauthorized],
@@ -60,21 +61,29 @@ const refusals: [fact: string, ...Identity, error: unknown[]][] = [
   ['5', browserId, { expiresInSeconds: -1 }, {}, tooLate],
   ['5', browserId, { certificateExpiresInSeconds: -1 }, {}, tooLate],
   ['6', bearer, {}, { 'X-KeyID': undefined }, [401, 'invalid-key-id', 'header']],
-  ['7', bearer, {}, { 'X-KeyID': '' }, noCredentials],
-  ['7', bearer, {}, { 'X-KeyID': '1500000000000' }, noCredentials],
-  ['7', bearer, {}, { 'X-KeyID': 'abc-gC5Fq7_WKaZSATt1Z_oIrQ' }, noCredentials],
-  ['7', bearer, {}, { 'X-KeyID': '15-a+b' }, noCredentials],
-  ['7', bearer, {}, { 'X-KeyID': '15-abcde' }, noCredentials],
-  ['7', bearer, {}, { 'X-KeyID': '15-gC5Fq7_WKaZSATt1Z_oIrQ==' }, noCredentials],
+  ...[
+    '',
+    '1500000000000',
+    'abc-gC5Fq7_WKaZSATt1Z_oIrQ',
+    '15-a+b',
+    '15-abcde',
+    '15-gC5Fq7_WKaZSATt1Z_oIrQ==',
+  ].map((keyId): Refusal => ['7', bearer, {}, { 'X-KeyID': keyId }, noCredentials]),
   ['8', bearer, {}, { 'X-Client-State': 'a'.repeat(32) }, [...badState, 'body', '']],
-  ['9', browserId, {}, { 'X-Client-State': 'a b' }, stateSyntax],
-  ['9', browserId, {}, { 'X-Client-State': 'ä' }, stateSyntax],
-  ['9', browserId, {}, { 'X-Client-State': 'a'.repeat(33) }, stateSyntax],
-  ['9', browserId, {}, { 'X-Client-State': 'a/b' }, stateSyntax],
-  ['11', browserId, { keysChangedAt: 1_499_999_999_999 }, {}, oldKeys],
-  ['11', browserId, { keysChangedAt: null }, {}, oldKeys],
-  ['11', browserId, { keysChangedAt: 0 }, {}, oldKeys],
-  ['11', browserId, { keysChangedAt: 1_500_000_000_001 }, {}, oldKeys],
+  ...['a b', 'ä', 'a'.repeat(33), 'a/b'].map((state): Refusal => [
+    '9',
+    browserId,
+    {},
+    { 'X-Client-State': state },
+    stateSyntax,
+  ]),
+  ...[1_499_999_999_999, null, 0, 1_500_000_000_001].map((keysChangedAt): Refusal => [
+    '11',
+    browserId,
+    { keysChangedAt },
+    {},
+    oldKeys,
+  ]),
   ['13', browserId, { isRenewed: true, generation: 1_500_000_000_000 }, {}, badState],
   ['13', browserId, { isRenewed: true, keysChangedAt: 1_500_000_000_000 }, {}, badState],
   ['14', browserId, {}, { 'X-Client-State': undefined }, stateHeader],

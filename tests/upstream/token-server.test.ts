@@ -205,39 +205,26 @@ describe('exchange', () => {
     expect(await failureOf(tokenServer.exchange(identity))).toMatchObject({ failure: 'bad-response' })
   })
 
-  it.each<[string, unknown]>([
-    ['id', undefined],
-    ['id', ''],
-    ['id', 7],
-    ['id', 'a"b'],
-    ['id', 'a\nb'],
-    ['key', undefined],
-    ['key', ''],
-    ['key', 'käse'],
-    ['uid', '101'],
-    ['uid', 1.5],
-    ['uid', -1],
-    ['uid', undefined],
-    ['duration', '3600'],
-    ['duration', 0],
-    ['duration', -1],
-    ['duration', 1e300],
-    ['duration', null],
-    ['hashalg', 'sha1'],
-    ['api_endpoint', undefined],
-    ['api_endpoint', 'nowhere'],
-    ['api_endpoint', 'file:///etc/passwd'],
-    ['api_endpoint', 'ftp://node.example.com/1.5/UID'],
-    ['api_endpoint', 'http://somebody@node.example.com/1.5/UID'],
-    ['api_endpoint', 'http://:password@node.example.com/1.5/UID'],
-    ['api_endpoint', 'http://node.example.com/1.5/UID?x=1'],
-    ['api_endpoint', 'http://node.example.com/1.5/UID?'],
-    ['api_endpoint', 'http://node.example.com/1.5/UID#x'],
-    ['api_endpoint', 'http://node.example.com/1.5/7'],
-    ['api_endpoint', 'http://node.example.com/1.5/1UID'],
-    ['api_endpoint', 'http://node.example.com/1.5/UID/../8'],
-    ['api_endpoint', 'http://node.example.com'],
-  ])('does not take an answer whose %s is %j', async (name, value) => {
+  const node = 'http://node.example.com'
+  const unusable: Record<string, unknown[]> = {
+    id: [undefined, '', 7, 'a"b', 'a\nb'],
+    key: [undefined, '', 'käse'],
+    uid: ['101', 1.5, -1, undefined],
+    duration: ['3600', 0, -1, 1e300, null],
+    hashalg: ['sha1'],
+    api_endpoint: [
+      undefined,
+      ...'nowhere file:///etc/passwd ftp://node.example.com/1.5/UID'.split(' '),
+      ...'http://somebody@node.example.com/1.5/UID http://:password@node.example.com/1.5/UID'.split(' '),
+      ...['/1.5/UID?x=1', '/1.5/UID?', '/1.5/UID#x', '/1.5/7', '/1.5/1UID', '/1.5/UID/../8', ''].map(
+        (path) => node + path,
+      ),
+    ],
+  }
+  const cases = Object.entries(unusable).flatMap(([name, values]) =>
+    values.map((value): [string, unknown] => [name, value]),
+  )
+  it.each(cases)('does not take an answer whose %s is %j', async (name, value) => {
     const { proxy, tokenServer, identity, user } = await start()
     const changed = typeof value === 'string' ? value.replace('UID', String(user.uid)) : value
     proxy.plan(() => ({
