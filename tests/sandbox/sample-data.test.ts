@@ -95,14 +95,6 @@ describe('fillSampleData', () => {
     )
   })
 
-  it('gives timestamps of the past, multiples of 10 ms', () => {
-    const times = names.flatMap((name) => stored(name).map(({ modified }) => modified))
-    const earliest = beginning - 200 * 86_400_000
-
-    expect(times.every((time) => time % 10 === 0 && time < beginning && time > earliest)).toBe(true)
-    expect(new Set(times).size).toBeGreaterThan(40)
-  })
-
   it('makes bookmarks a tree', () => {
     const byId = new Map(read('bookmarks').map((record) => [record.id, record]))
     const folders = [...byId.values()].filter(({ type }) => type === 'folder')

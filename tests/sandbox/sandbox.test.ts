@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'bun:test'
 import { startSandbox } from '../support/sandbox.ts'
-import { startFaultProxy } from '../support/fault-proxy.ts'
 import { beginning, connect } from './sync-client.ts'
 
 describe('startSandbox', () => {
@@ -16,38 +15,9 @@ describe('startSandbox', () => {
     expect(urls[0]).not.toBe(urls[1])
     expect(sandbox.requests.storage.entries).toEqual([])
   })
-
-  it('names the given node in tokens, so that a proxy may stand in front', async () => {
-    await using sync = await connect()
-    const proxy = await startFaultProxy({ target: sync.sandbox.storageUrl })
-    sync.sandbox.switches.nodeUrl = proxy.url
-
-    const token = await sync.signIn(sync.user)
-    const answer = await sync.send('GET', '/storage/tabs?full=1', { token })
-    await proxy.stop()
-
-    expect(token.api_endpoint).toStartWith(proxy.url)
-    expect([answer.status, proxy.requests.length]).toEqual([200, 1])
-  })
 })
 
 describe('sandbox.requests', () => {
-  it('lists what both servers were asked, with statuses', async () => {
-    await using sync = await connect()
-    await sync.get('/storage/tabs?full=1', { 'User-Agent': 'tester' })
-    await sync.get('/storage/tabs/a')
-
-    const { token, storage } = sync.sandbox.requests
-    const summary = storage.entries.map(({ method, target, status }) => `${method} ${target} ${status}`)
-    const agent = storage.entries[0]?.headers.get('User-Agent')
-    storage.clear()
-
-    expect(token.entries).toMatchObject([{ method: 'GET', target: '/1.0/sync/1.5', status: 200 }])
-    const endpoint = `/1.5/${sync.user.uid}/storage/tabs`
-    expect(summary).toEqual([`GET ${endpoint}?full=1 200`, `GET ${endpoint}/a 404`])
-    expect([agent, storage.entries]).toEqual(['tester', []])
-  })
-
   it('keeps a failure inside the sandbox, which is answered 500 with body 0', async () => {
     await using sync = await connect()
     sync.sandbox.requests.token.clear()
