@@ -30,7 +30,15 @@ export class Call implements Address {
   /** The resource that it was routed to; null where nothing is at its path. */
   route: string | null = null
   /** The upstream cost, added up while the request is carried out. */
-  readonly work: Work = { upstreamCalls: 0, upstreamMs: 0, upstreamStatus: null, cached: null }
+  readonly work = {
+    upstreamCalls: 0,
+    /** The time until the answers began, added up. */
+    upstreamMs: 0,
+    /** The status that the storage answered last; null: it was not asked or did not answer. */
+    upstreamStatus: null as number | null,
+    /** Whether its credentials were known without a call to the token server; null: it needed none. */
+    cached: null as boolean | null,
+  }
   /** Those of each storage that was opened; every answer repeats them, errors too. */
   readonly notices: Notices[] = []
   /** Whether several users share the URL of the bucket. */
@@ -72,16 +80,6 @@ export function splitUrl(url: string): { path: string; query: string } {
   const question = url.indexOf('?', start)
   if (question === -1) return { path: url.slice(start), query: '' }
   return { path: url.slice(start, question), query: url.slice(question) }
-}
-
-interface Work {
-  upstreamCalls: number
-  /** The time until the answers began, added up. */
-  upstreamMs: number
-  /** The status that the storage answered last; null: it was not asked or did not answer. */
-  upstreamStatus: number | null
-  /** Whether its credentials were known without a call to the token server; null: it needed none. */
-  cached: boolean | null
 }
 
 /** Everything that the routes use; they do not know how it is done. */

@@ -20,19 +20,7 @@ import type { DatagramSocket, Statsd } from '../observability/statsd.ts'
 import type { BridgeHost } from './services.ts'
 
 /** A bridge that listens. */
-export interface Bridge {
-  /** Scheme, host and port that it listens on. */
-  url: string
-  port: number
-  /** From now on every answer asks its client to close the connection. */
-  announceStop(): void
-  /** Refuses new connections and resolves once the requests in flight are answered, or `graceMs` have passed. */
-  stop(graceMs: number): Promise<void>
-  /** Applies new settings where that needs no new process. */
-  reload(settings: Settings): void
-  /** The metrics of this process; empty when they are switched off. */
-  families(): MetricFamily[]
-}
+export type Bridge = ReturnType<typeof startBridge>
 
 export interface BridgeOptions {
   /** How long the commit of a batch, and then its undo, goes on at least; 10 s if absent. */
@@ -49,12 +37,7 @@ export interface BridgeOptions {
 const idleTimeoutSeconds = 240
 
 /** Constructs all parts from their settings, joins them, and listens. Throws when the address can't be used. */
-export function startBridge(
-  settings: Settings,
-  host: BridgeHost,
-  log: Log,
-  options: BridgeOptions = {},
-): Bridge {
+export function startBridge(settings: Settings, host: BridgeHost, log: Log, options: BridgeOptions = {}) {
   const statsd = startStatsd(settings)
   const sources = {
     version,
@@ -66,7 +49,7 @@ export function startBridge(
     usage: () => host.processes?.usage() ?? null,
   }
   const observers = createObservers(log, settings.metricsEnabled ? sources : null, statsd, host.now)
-  const families = () => observers.metrics?.families() ?? []
+  const families = (): MetricFamily[] => observers.metrics?.families() ?? []
   // A reload changes this copy; the start-up settings stay, to see what needs a restart.
   const exposed = { ...settings }
   const memory = new MemoryBudget(Math.max(limits.memoryBytes, 4 * settings.maxRequestBytes))
@@ -148,10 +131,13 @@ export function startBridge(
     }
   })
   return {
+    /** Scheme, host and port that it listens on. */
     url: server.url.origin,
     port: server.port!,
+    /** From now on every answer asks its client to close the connection. */
     announceStop: () => void (services.isStopping = true),
-    async stop(graceMs) {
+    /** Refuses new connections and resolves once the requests in flight are answered, or `graceMs` have passed. */
+    async stop(graceMs: number): Promise<void> {
       services.isStopping = true
       const timer = setTimeout(() => void server.stop(true), graceMs)
       await server.stop(false)
@@ -159,11 +145,13 @@ export function startBridge(
       stopWatching()
       await disconnect()
     },
-    reload(changed) {
+    /** Applies new settings where that needs no new process. */
+    reload(changed: Settings): void {
       takeOver(exposed, changed)
       log.level = changed.loggingLevel
       connections.upstream.setCertificateAuthorities(changed.certificateCaBundle?.pem)
     },
+    /** The metrics of this process; empty when they are switched off. */
     families,
   }
 }
