@@ -64,17 +64,6 @@ describe('announce', () => {
     expect(readValues(text)).toEqual({})
     expect(text.endsWith('\n')).toBe(true)
   })
-
-  it('says when there is nothing in it, and asks for no record then', () => {
-    const text = announce(
-      { ...info, bridge: { ...bridge, recordId: null } },
-      '/tmp/private/sandbox.env',
-      links,
-    )
-
-    expect(text).toStartWith('An empty Sync storage')
-    expect(text.match(/^ {2}curl/gm)).toHaveLength(1)
-  })
 })
 
 describe('startShortLinks', () => {
