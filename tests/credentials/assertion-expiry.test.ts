@@ -11,18 +11,12 @@ function expiryOf(assertion: string): number {
 describe('assertionExpiry', () => {
   const part = (exp: number) => signedPart({ exp })
 
+  const chain = (...ends: number[]) => ends.map((end) => part(nowMs + end)).join('~')
+
   it.each([
-    [
-      'an assertion that ends before its certificate',
-      `${part(nowMs + 9000)}~${part(nowMs + 5000)}`,
-      nowMs + 5000,
-    ],
-    [
-      'a certificate that ends before its assertion',
-      `${part(nowMs + 2000)}~${part(nowMs + 5000)}`,
-      nowMs + 2000,
-    ],
-    ['the earliest of a longer chain', [nowMs + 4, nowMs + 1, nowMs + 3].map(part).join('~'), nowMs + 1],
+    ['an assertion that ends before its certificate', chain(9000, 5000), nowMs + 5000],
+    ['a certificate that ends before its assertion', chain(2000, 5000), nowMs + 2000],
+    ['the earliest of a longer chain', chain(4, 1, 3), nowMs + 1],
     ['an access token, in seconds', signedPart({ sub: 'user', exp: nowMs / 1000 }), nowMs],
     ['an access token, in fractions of a second', part(1_714_564_800.5), 1_714_564_800_500],
     ['one that has always been over', part(0), 0],
@@ -33,27 +27,16 @@ describe('assertionExpiry', () => {
   })
 
   it('is infinite for opaque tokens and for parts without an expiry', () => {
+    const claims = [{}, null, [], 'exp', 1, { exp: null }, { exp: '1714564800' }, { exp: [1_714_564_800] }]
+    const texts = ['{"exp":1e999}', '{"exp":NaN}', '{"exp":1']
+    const whole = toBase64Url(JSON.stringify({ exp: nowMs }))
     const opaque = [
-      '',
-      '~',
-      '~~~',
-      '..',
-      'a.b.c',
+      whole,
+      `x.${whole}`,
       '3a1f9c'.repeat(10),
-      signedPart({}),
-      signedPart(null),
-      signedPart([]),
-      signedPart('exp'),
-      signedPart(1),
-      signedPart({ exp: null }),
-      signedPart({ exp: '1714564800' }),
-      signedPart({ exp: [1_714_564_800] }),
-      signedPart({ payload: { exp: nowMs } }),
-      `x.${toBase64Url('{"exp":1e999}')}.y`,
-      `x.${toBase64Url('{"exp":NaN}')}.y`,
-      `x.${toBase64Url('{"exp":1')}.y`,
-      `x.${toBase64Url(JSON.stringify({ exp: nowMs }))}`,
-      toBase64Url(JSON.stringify({ exp: nowMs })),
+      ...' ~ ~~~ .. a.b.c'.split(' '),
+      ...[...claims, { payload: { exp: nowMs } }].map(signedPart),
+      ...texts.map((text) => `x.${toBase64Url(text)}.y`),
     ]
 
     expect(opaque.map(expiryOf)).toEqual(opaque.map(() => Infinity))

@@ -10,7 +10,6 @@ interface Signed {
   method?: string
   timestampSeconds?: number
   nonce?: string
-  hawkKey?: string
 }
 
 function sign({
@@ -18,10 +17,9 @@ function sign({
   method = 'GET',
   timestampSeconds = 1_569_608_439,
   nonce = 'h1Ch4vo=',
-  hawkKey = key,
 }: Signed): string {
   const { origin, pathname, search } = new URL(address)
-  const access = accessWith({ hawkId: 'an-id', hawkKey, endpoint: origin })
+  const access = accessWith({ hawkId: 'an-id', hawkKey: key, endpoint: origin })
   return hawkHeader(access, method, pathname + search, timestampSeconds, nonce)
 }
 
@@ -60,22 +58,5 @@ describe('hawkHeader', () => {
     }
     const lookUp = async () => ({ id: 'an-id', key, algorithm: 'sha256' as const, user: 'somebody' })
     expect((await hawk.server.authenticate(request, lookUp)).credentials.user).toBe('somebody')
-  })
-
-  it('signs another target, host, method, time and nonce differently', () => {
-    const variants: Signed[] = [
-      { address: collection },
-      { address: collection, method: 'PUT' },
-      { address: `${collection}?full=1` },
-      { address: collection.replace('localhost', 'localhost.') },
-      { address: collection.replace('5000', '5001') },
-      { address: collection, timestampSeconds: 1_569_608_440 },
-      { address: collection, nonce: 'h1Ch4vo' },
-      { address: collection, hawkKey: 'another' },
-    ]
-
-    const macs = variants.map((variant) => /mac="([^"]+)"/.exec(sign(variant))![1])
-
-    expect(new Set(macs).size).toBe(variants.length)
   })
 })
