@@ -139,7 +139,7 @@ export class BsoRewriter {
       return
     }
     const text = (this.keptCount > 0 ? ',' : '') + toExposedJson(record)
-    this.#reserve(text.length * 3)
+    this.#reserve(Buffer.byteLength(text))
     this.#outLength += this.#out.write(text, this.#outLength)
     this.keptCount += 1
   }
