@@ -17,19 +17,6 @@ function refusal(text: string): string | undefined {
 }
 
 describe('readJson', () => {
-  it.each([
-    '{}',
-    '[]',
-    'null',
-    '"x"',
-    '0',
-    '[1,[2,{"a":"]}"}],"\\""]',
-    '{"a":{"b":1},"c":{"b":1}}',
-    ' \t\n{ "a" : 1 } ',
-  ])('reads %s as JSON.parse does', (text) => {
-    expect(read(text)).toEqual(JSON.parse(text))
-  })
-
   it('agrees with JSON.parse about texts made at random, or refuses them', () => {
     const pieces = [
       '{', '}', '[', ']', ',', ':', '"', '\\', '\\"', '\\\\', '"a"', '"b":', '1', 'null', ' ', '\\u0061',

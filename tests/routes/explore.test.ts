@@ -17,22 +17,14 @@ describe('GET /explore', () => {
   it('is a page that may load from its own origin only, be framed by nobody, and make no markup of texts', async () => {
     const { status, headers, text } = await ask('/v1/explore')
 
-    const policy = headers.get('content-security-policy')!.split('; ')
     expect(status).toBe(200)
     expect(headers.get('content-type')).toBe('text/html; charset=utf-8')
     expect(headers.get('referrer-policy')).toBe('no-referrer')
-    expect(policy).toEqual([
-      "default-src 'none'",
-      "script-src 'self'",
-      "style-src 'self'",
-      "img-src 'self' data:",
-      "connect-src 'self'",
-      "frame-ancestors 'none'",
-      "base-uri 'none'",
-      "form-action 'none'",
-      "require-trusted-types-for 'script'",
-      "trusted-types 'none'",
-    ])
+    expect(headers.get('content-security-policy')).toBe(
+      "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
+        "frame-ancestors 'none'; base-uri 'none'; form-action 'none'; " +
+        "require-trusted-types-for 'script'; trusted-types 'none'",
+    )
     expect(text).toStartWith('<!doctype html>')
   })
 

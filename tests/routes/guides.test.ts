@@ -19,19 +19,12 @@ describe('GET /docs/guides', () => {
 
     expect(headers.get('content-type')).toBe('text/html; charset=utf-8')
     expect(text).toContain('<h1>Ours &amp; &lt;more&gt;</h1>')
-    expect(linksOf(text)).toEqual([
-      'favicon.png',
-      'guides.css',
-      '../',
-      '../explore',
-      '../docs',
-      'guides/connect',
-      'guides/clients',
-      'guides/promises',
-      'guides/backup',
-      'guides/operate',
-      'guides/settings',
-    ])
+    expect(linksOf(text)).toEqual(
+      (
+        'favicon.png guides.css ../ ../explore ../docs guides/connect guides/clients guides/promises ' +
+        'guides/backup guides/operate guides/settings'
+      ).split(' '),
+    )
   })
 
   it('leads to guides whose links all work, anchors included', async () => {

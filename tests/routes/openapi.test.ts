@@ -38,25 +38,13 @@ describe('GET /__api__', () => {
       .filter(({ method, operation }) => method !== 'HEAD' || operation.operationId === 'countRecords')
       .map(({ operation }) => operation.operationId)
 
-    expect(ids.toSorted()).toEqual([
-      'batch',
-      'countRecords',
-      'deleteRecord',
-      'getApi',
-      'getBucket',
-      'getCollection',
-      'getDocs',
-      'getGuides',
-      'getHeartbeat',
-      'getLbheartbeat',
-      'getMetrics',
-      'getRecord',
-      'getRoot',
-      'getVersion',
-      'listCollections',
-      'listRecords',
-      'putRecord',
-    ])
+    expect(ids.toSorted()).toEqual(
+      (
+        'batch countRecords deleteRecord getApi getBucket getCollection getDocs getGuides ' +
+        'getHeartbeat getLbheartbeat getMetrics getRecord getRoot getVersion listCollections ' +
+        'listRecords putRecord'
+      ).split(' '),
+    )
   })
 
   it('has a HEAD wherever it has a GET', () => {

@@ -207,18 +207,9 @@ describe('section 7: CORS with a list of origins', () => {
     })
 
     expect([status, text]).toEqual([204, ''])
-    const names = headers.get('access-control-allow-headers')!.split(', ')
-    expect(names).toEqual([
-      'Authorization',
-      'Content-Type',
-      'If-Match',
-      'If-None-Match',
-      'X-Client-State',
-      'X-KeyID',
-      'Prefer',
-      'x-own',
-      'x-own-2',
-    ])
+    expect(headers.get('access-control-allow-headers')).toBe(
+      'Authorization, Content-Type, If-Match, If-None-Match, X-Client-State, X-KeyID, Prefer, x-own, x-own-2',
+    )
     for (const method of ['GET', 'HEAD', 'PUT', 'POST', 'DELETE']) {
       expect(headers.get('access-control-allow-methods')).toContain(method)
     }

@@ -16,17 +16,12 @@ describe('section 2: root view', () => {
   it('tells what this is, member by member', async () => {
     const { body } = await request(`${bridge.url}/v1/`)
 
-    expect(Object.keys(body).sort()).toEqual([
-      'capabilities',
-      'cliquet_protocol_version',
-      'http_api_version',
-      'project_docs',
-      'project_name',
-      'project_version',
-      'settings',
-      'toolkit_protocol_version',
-      'url',
-    ])
+    expect(Object.keys(body).sort()).toEqual(
+      (
+        'capabilities cliquet_protocol_version http_api_version project_docs project_name ' +
+        'project_version settings toolkit_protocol_version url'
+      ).split(' '),
+    )
     expect(body).toMatchObject({
       project_name: 'Sync Bridge',
       http_api_version: '1.5',
