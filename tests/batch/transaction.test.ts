@@ -373,18 +373,6 @@ describe('runTransaction: time', () => {
     expect(storage.hasBegunCommit).toBe(false)
   })
 
-  it('passes the point of no return before the first visible write, and not when only reading', async () => {
-    const reading = new ModelStorage()
-    const writing = new ModelStorage()
-
-    await transact(reading, [list('tabs'), get('tabs', 'a')])
-    await transact(writing, [put('tabs', 'a', {}), put('history', 'a', {})])
-
-    expect(reading.hasBegunCommit).toBe(false)
-    expect(writing.hasBegunCommit).toBe(true)
-    expect(writing.earlyWrites).toEqual([])
-  })
-
   it('passes the point of no return when a storage writes what it was to stage', async () => {
     const storage = new ModelStorage()
     storage.limits = async () => generousLimits

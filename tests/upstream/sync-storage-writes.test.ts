@@ -70,16 +70,6 @@ describe('write', () => {
     expect(await storage.write('new', [{ id: 'a' }], zeroTimestamp)).toEqual({ outcome: 'moved' })
   })
 
-  it('does nothing when the collection has moved', async () => {
-    const { storage, sandbox, user, before, later, stored } = await start()
-    sandbox.write(user, 'tabs', [{ id: 'b', payload: 'theirs' }])
-    later()
-
-    expect(await storage.write('tabs', [{ id: 'a', payload: 'ours' }], before)).toEqual({ outcome: 'moved' })
-
-    expect(stored()).toEqual({ a: 'old', b: 'theirs', 'c,d': 'old' })
-  })
-
   it('tells which records the storage would not take; the others stand', async () => {
     const { storage, before, stored } = await start({ limits: { max_record_payload_bytes: 100 } })
 
