@@ -27,24 +27,6 @@ describe('createNotifier', () => {
 
     expect(whileSilent).toEqual([])
   })
-
-  it('is silent once another process is the service', async () => {
-    const address = `@sync-bridge-${crypto.randomUUID()}`
-    const manager = listenForNotifications(address)
-    const notifier = createNotifier(
-      fakeHost({}, { NOTIFY_SOCKET: address }),
-      () => true,
-      () => {},
-    )
-
-    notifier.handOver(4711)
-    notifier.ready()
-    notifier.stopping()
-    await eventually('it has told', () => manager.messages.length > 0)
-    manager.close()
-
-    expect(manager.messages).toEqual(['MAINPID=4711\nREADY=1\nWATCHDOG=1'])
-  })
 })
 
 describe('takeoverRisk', () => {

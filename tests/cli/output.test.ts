@@ -67,22 +67,6 @@ describe('LineWriter', () => {
     expect(writer.dropped).toBe(3)
     expect(lost).toEqual([3])
   })
-
-  it('is flushed once everything has left', async () => {
-    const { sink, take } = slowSink()
-    const writer = new LineWriter(sink, () => {})
-    const states: string[] = []
-
-    writer.write('a')
-    writer.write('b')
-    const flushed = writer.flush().then(() => states.push('flushed'))
-    await take()
-    states.push('half')
-    await take()
-    await flushed
-
-    expect(states).toEqual(['half', 'flushed'])
-  })
 })
 
 const settings = { loggingRenderer: 'text', loggingLevel: 'info' } as Settings
