@@ -1,8 +1,3 @@
-/**
- * A program of its own that asks a bridge all the time: half of its clients keep their connections for as long as the
- * server allows it, the others make a new one for each request. Its one argument is a `LoadPlan` as JSON; it prints how many
- * requests are done, line by line, and at last a `LoadReport` as JSON.
- */
 import { KeepAlive } from '../support/keep-alive.ts'
 
 export interface LoadPlan {
@@ -41,48 +36,58 @@ interface Step {
   check(body: Body): string | null
 }
 
-const plan = JSON.parse(process.argv[2]!) as LoadPlan
-const recordsOf = (collection: string) => `/buckets/${plan.bucket}/collections/${collection}/records`
-process.stdout.write(`${JSON.stringify(await run())}\n`)
-
-async function run(): Promise<LoadReport> {
+/**
+ * Asks a bridge all the time: half of the clients keep their connections for as long as the server allows it, the others make a
+ * new one for each request. `done` resolves when so many requests are done.
+ */
+export function startLoad(plan: LoadPlan): {
+  done(count: number): Promise<void>
+  report: Promise<LoadReport>
+} {
   const failures: Record<string, number> = {}
-  const acknowledged = new Map<string, Map<string, string>>()
+  const clients = plan.collections.map((collection) => new Client(plan, collection))
+  const watchers: { count: number; resolve(): void }[] = []
   let freshConnections = 0
   let begun = 0
   let done = 0
 
-  await Promise.all(
-    plan.collections.map(async (collection, index) => {
-      const client = new Client(collection)
-      const keeps = index % 2 === 0
-      const connection = new KeepAlive(plan.url)
-      acknowledged.set(collection, client.written)
-      while ((begun += 1) <= plan.requests) {
-        const step = client.next()
-        const failure = await carryOut(step, connection)
-        if (!keeps) {
-          freshConnections += 1
-          connection.close()
-        }
-        if (failure !== null) {
-          const what = `${step.method} on a ${keeps ? 'kept' : 'fresh'} connection: ${failure}`
-          failures[what] = (failures[what] ?? 0) + 1
-          // As a client would, before it tries again.
-          await Bun.sleep(20)
-        }
-        done += 1
-        if (done % 100 === 0) process.stdout.write(`${done}\n`)
+  const loops = clients.map(async (client, index) => {
+    const keeps = index % 2 === 0
+    const connection = new KeepAlive(plan.url)
+    while ((begun += 1) <= plan.requests) {
+      const step = client.next()
+      const failure = await carryOut(plan, step, connection)
+      if (!keeps) {
+        freshConnections += 1
+        connection.close()
       }
-      connection.close()
-    }),
-  )
-  const written = [...acknowledged.values()].reduce((total, { size }) => total + size, 0)
-  return { requests: done, freshConnections, failures, missing: await findMissing(acknowledged), written }
+      if (failure !== null) {
+        const what = `${step.method} on a ${keeps ? 'kept' : 'fresh'} connection: ${failure}`
+        failures[what] = (failures[what] ?? 0) + 1
+        // As a client would, before it tries again.
+        await Bun.sleep(20)
+      }
+      done += 1
+      for (const { count, resolve } of watchers) if (done >= count) resolve()
+    }
+    connection.close()
+  })
+  const report = async (): Promise<LoadReport> => {
+    await Promise.all(loops)
+    const missing = (await Promise.all(clients.map((client) => client.missing()))).flat()
+    const written = clients.reduce((total, client) => total + client.written.size, 0)
+    return { requests: done, freshConnections, failures, missing, written }
+  }
+  return {
+    report: report(),
+    done: (count) =>
+      done >= count ? Promise.resolve() : new Promise((resolve) => watchers.push({ count, resolve })),
+  }
 }
 
 /** What went wrong, or null. Nothing is sent a second time, whatever happens to the connection. */
-async function carryOut({ method, path, body, check }: Step, connection: KeepAlive): Promise<string | null> {
+async function carryOut(plan: LoadPlan, step: Step, connection: KeepAlive): Promise<string | null> {
+  const { method, path, body, check } = step
   const text = body === undefined ? '' : JSON.stringify(body)
   const headers = {
     Host: new URL(plan.url).host,
@@ -106,7 +111,10 @@ class Client {
   #turn = 0
   #last: string | null = null
 
-  constructor(private readonly collection: string) {}
+  constructor(
+    private readonly plan: LoadPlan,
+    private readonly collection: string,
+  ) {}
 
   next(): Step {
     this.#turn += 1
@@ -116,7 +124,7 @@ class Client {
     if (this.#turn % 4 === 2 && this.#last !== null) return this.#get(this.#last)
     return {
       method: 'GET',
-      path: `${recordsOf(plan.known)}?_limit=5`,
+      path: `${this.#records(this.plan.known)}?_limit=5`,
       check: ({ data }) => (data.length === 5 ? null : 'not five records'),
     }
   }
@@ -125,7 +133,7 @@ class Client {
     const payload = `${this.collection} ${id}`
     return {
       method: 'PUT',
-      path: `${recordsOf(this.collection)}/${id}`,
+      path: `${this.#records()}/${id}`,
       body: { data: { payload } },
       check: ({ data }) => {
         if (data.payload !== payload) return 'another record'
@@ -138,7 +146,7 @@ class Client {
   #get(id: string): Step {
     return {
       method: 'GET',
-      path: `${recordsOf(this.collection)}/${id}`,
+      path: `${this.#records()}/${id}`,
       check: ({ data }) => (data.payload === this.written.get(id) ? null : 'not what was written last'),
     }
   }
@@ -146,7 +154,7 @@ class Client {
   #batch(id: string): Step {
     const ids = [`${id}-a`, `${id}-b`]
     const requests = ids.map((name) => {
-      return { path: `${recordsOf(this.collection)}/${name}`, body: { data: { payload: `batch ${name}` } } }
+      return { path: `${this.#records()}/${name}`, body: { data: { payload: `batch ${name}` } } }
     })
     return {
       method: 'POST',
@@ -164,17 +172,17 @@ class Client {
     this.#last = id
     this.written.set(id, payload)
   }
-}
 
-async function findMissing(acknowledged: Map<string, Map<string, string>>): Promise<string[]> {
-  const missing: string[] = []
-  for (const [collection, records] of acknowledged) {
-    const answer = await fetch(`${plan.url}/v1${recordsOf(collection)}`, { headers: plan.identity })
+  #records(collection = this.collection): string {
+    return `/buckets/${this.plan.bucket}/collections/${collection}/records`
+  }
+
+  /** What was said to be written, and is not there with what was written. */
+  async missing(): Promise<string[]> {
+    const answer = await fetch(`${this.plan.url}/v1${this.#records()}`, { headers: this.plan.identity })
     const { data } = (await answer.json()) as { data: { id: string; payload: string }[] }
     const stored = new Map(data.map(({ id, payload }) => [id, payload]))
-    for (const [id, payload] of records) {
-      if (stored.get(id) !== payload) missing.push(`${collection}/${id}`)
-    }
+    const lost = [...this.written].filter(([id, payload]) => stored.get(id) !== payload)
+    return lost.map(([id]) => `${this.collection}/${id}`)
   }
-  return missing
 }

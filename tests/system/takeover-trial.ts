@@ -3,13 +3,12 @@
  * is a `TrialPlan` as JSON; it prints a `TrialReport` as JSON. It runs where connections survive a takeover, which is a
  * network of its own in the test.
  */
-import { join } from 'node:path'
-
 import { freePort } from '../support/free-port.ts'
 import { eventually } from '../support/eventually.ts'
 import { endAll, serve, startUpstream } from './process.ts'
+import { startLoad } from './rolling-load.ts'
 
-import type { LoadPlan, LoadReport } from './rolling-load.ts'
+import type { LoadReport } from './rolling-load.ts'
 
 export interface TrialPlan {
   workers: number
@@ -73,35 +72,4 @@ async function run(): Promise<TrialReport> {
   await upstream.process.exited
   const warnings = events('taking over can reset connections').map(({ reason }) => reason!)
   return { ...loadReport, takeovers: events('taken over').length, warnings }
-}
-
-function startLoad(loadPlan: LoadPlan): { done(count: number): Promise<void>; report: Promise<LoadReport> } {
-  const child = Bun.spawn(
-    [process.execPath, join(import.meta.dir, 'rolling-load.ts'), JSON.stringify(loadPlan)],
-    { stdin: 'ignore', stdout: 'pipe', stderr: 'inherit' },
-  )
-  const progress = { done: 0, changed: Promise.withResolvers<void>() }
-  const note = (done: number) => {
-    progress.done = done
-    progress.changed.resolve()
-    progress.changed = Promise.withResolvers()
-  }
-  const loadReport = (async () => {
-    let last = ''
-    let rest = ''
-    for await (const chunk of child.stdout.pipeThrough(new TextDecoderStream())) {
-      const lines = (rest + chunk).split('\n')
-      rest = lines.pop()!
-      last = lines.at(-1) ?? last
-      if (/^\d+$/.test(last)) note(Number(last))
-    }
-    note(Infinity)
-    return JSON.parse(last) as LoadReport
-  })()
-  return {
-    report: loadReport,
-    async done(count) {
-      while (progress.done < count) await progress.changed.promise
-    },
-  }
 }
