@@ -169,32 +169,32 @@ function readFamilies(sources: MetricsSources): MetricFamily[] {
     [`${breakers}{target="${target}",state="open"}`, open],
     [`${breakers}{target="${target}",state="half-open"}`, halfOpen],
   ])
+  const family = (
+    name: string,
+    help: string,
+    value: number,
+    how: Partial<MetricFamily> = {},
+  ): MetricFamily => {
+    return { name, help, type: 'gauge', merge: 'sum', samples: [[name, value]], ...how }
+  }
+  const counter = { type: 'counter' } as const
   const inFlight = 'Requests whose answers have not been sent completely'
+  const dropped = 'Log lines that were not read in time'
   const build = series('sync_bridge_build_info', `version="${version}",commit="${commit}"`)
   return [
-    { ...gauge(breakers, 'Open and half-open circuit breakers', 0), samples: states },
-    gauge('sync_bridge_requests_in_flight', inFlight, requestsInFlight()),
-    gauge('sync_bridge_concurrency_limit', 'Requests that are admitted at a time', requestsAdmitted()),
-    gauge('sync_bridge_processes', 'Processes that these metrics are of', 1),
-    total('sync_bridge_log_lines_dropped_total', 'Log lines that were not read in time', logLinesDropped()),
-    { ...gauge('sync_bridge_build_info', 'What is running', 1), merge: 'max', samples: [[build, 1]] },
-    ...(used ? usageFamilies(used) : []),
+    family(breakers, 'Open and half-open circuit breakers', 0, { samples: states }),
+    family('sync_bridge_requests_in_flight', inFlight, requestsInFlight()),
+    family('sync_bridge_concurrency_limit', 'Requests that are admitted at a time', requestsAdmitted()),
+    family('sync_bridge_processes', 'Processes that these metrics are of', 1),
+    family('sync_bridge_log_lines_dropped_total', dropped, logLinesDropped(), counter),
+    family('sync_bridge_build_info', 'What is running', 1, { merge: 'max', samples: [[build, 1]] }),
+    ...(used
+      ? [
+          family('process_cpu_seconds_total', 'CPU time', used.cpuSeconds, counter),
+          family('process_resident_memory_bytes', 'Resident memory', used.residentBytes),
+          family('process_heap_bytes', 'Memory that the program has allocated', used.heapBytes),
+          family('process_start_time_seconds', 'Start, since 1970', used.startedAtSeconds, { merge: 'min' }),
+        ]
+      : []),
   ]
-}
-
-function usageFamilies(used: ProcessUsage): MetricFamily[] {
-  return [
-    total('process_cpu_seconds_total', 'CPU time', used.cpuSeconds),
-    gauge('process_resident_memory_bytes', 'Resident memory', used.residentBytes),
-    gauge('process_heap_bytes', 'Memory that the program has allocated', used.heapBytes),
-    { ...gauge('process_start_time_seconds', 'Start, since 1970', used.startedAtSeconds), merge: 'min' },
-  ]
-}
-
-function gauge(name: string, help: string, value: number): MetricFamily {
-  return { name, help, type: 'gauge', merge: 'sum', samples: [[name, value]] }
-}
-
-function total(name: string, help: string, value: number): MetricFamily {
-  return { ...gauge(name, help, value), type: 'counter' }
 }

@@ -43,7 +43,7 @@ export const settingsSchema = {
   host: setting(address.listeningHost, '127.0.0.1', 'Address to listen on'),
   port: setting(integer(0, 65535), '8000', 'Port to listen on; 0 takes a free one'),
   workers: setting(integer(1, 256), '1', 'Processes that share the port'),
-  worker_timeout_seconds: setting(seconds(3600), '10', 'Replaces a worker that is silent for this long'),
+  worker_timeout_seconds: setting(seconds(3600), '10', 'Replaces a worker unresponsive for this long'),
   http_scheme: optional(choice('http', 'https'), 'https', 'Scheme of generated URLs; none: http'),
   http_host: optional(
     address.publicHost,
