@@ -14,7 +14,7 @@ interface FetchRequest {
 const withoutHttp2Ms = 600_000
 const maxOrigins = 1000
 
-/** Carries requests over HTTP/2 or HTTP/1.1, and never lets the runtime send a POST or DELETE twice. */
+/** Carries requests over HTTP/2 or HTTP/1.1, and keeps the runtime from sending a write twice. */
 export class Transport {
   /** Origins that do not offer HTTP/2, and until when they are not asked again. */
   readonly #withoutHttp2 = new RecentMap<string, number>(maxOrigins)
@@ -72,9 +72,9 @@ function fetchOver(
   tls: { ca: string } | undefined,
 ): Promise<Response> {
   headers['Accept-Encoding'] = 'identity'
-  // The runtime sends again what it can: a DELETE when its pooled connection of HTTP/1.1 dies, and over HTTP/2 everything
-  // that is refused with REFUSED_STREAM. HAProxy does that to a write that was carried out when the storage behind it dies.
-  const isReadOnce = method !== 'GET' && (protocol === 'http2' || method === 'DELETE')
+  // Over HTTP/2 the runtime repeats by itself what is refused with REFUSED_STREAM. HAProxy refuses so a write that was carried
+  // out, when the storage behind it dies. A DELETE has nothing to read: its end would come late, and HAProxy resets it then.
+  const isReadOnce = method === 'POST' && protocol === 'http2'
   if (isReadOnce) headers['Content-Length'] = String(Buffer.byteLength(body ?? ''))
   return fetch(url.href, {
     method,
@@ -83,6 +83,8 @@ function fetchOver(
     signal,
     redirect: 'manual',
     decompress: false,
+    // When a pooled connection of HTTP/1.1 dies, the runtime sends a DELETE a second time; a POST it never repeats there.
+    keepalive: method !== 'DELETE' || protocol === 'http2',
     protocol,
     tls,
   })

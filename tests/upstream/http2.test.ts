@@ -146,6 +146,32 @@ describe.each([
     expect(wire.connections).toBeLessThanOrEqual(6)
   })
 
+  it('carries a body of 2 MB as it is, and none', async () => {
+    const { outcomeOf } = await start(starter)
+    const body = '"Größe 😀"'.repeat(140_000)
+
+    const outcomes = [await outcomeOf({ method: 'POST', body }), await outcomeOf({ method: 'DELETE' })]
+
+    expect(outcomes).toEqual(['200', '200'])
+    expect(storage.requests[0]!.headers.get('content-length')).toBe(String(Buffer.byteLength(body)))
+    expect(storage.requests[0]!.body === body).toBe(true)
+  })
+
+  it('carries deletions while this process is busy', async () => {
+    const { outcomeOf } = await start(starter)
+    const outcomes: string[] = []
+
+    for (const _ of times(5, () => 0)) {
+      const deletions = times(20, () => outcomeOf({ method: 'DELETE' }))
+      const startedAtMs = performance.now()
+      await Promise.resolve()
+      while (performance.now() < startedAtMs + 10);
+      outcomes.push(...(await Promise.all(deletions)))
+    }
+
+    expect(tally(outcomes)).toEqual({ 200: 100 })
+  })
+
   it('leaves lists that are long to HTTP/1.1, so that their readers hold up nobody', async () => {
     const { url, send, outcomeOf } = await start(starter)
 
@@ -194,7 +220,7 @@ describe('HTTP/1.1', () => {
     outcomes.push(await outcomeOf(write), await outcomeOf(), await outcomeOf(write))
 
     expect(tally(outcomes)).toEqual({ 200: 7 })
-    expect(connections).toBeLessThanOrEqual(2)
+    expect(connections).toBeLessThanOrEqual(3)
     expect(protocols()).toEqual({ 'HTTP/1': 5, 'HTTP/2': 2 })
   })
 })
@@ -357,15 +383,15 @@ describe('a stream that is reset', () => {
   })
 
   // HAProxy resets so what was carried out already, when the storage behind it dies.
-  it.each(['POST', 'DELETE'] as const)('with REFUSED_STREAM sends no %s twice', async (method) => {
+  it('with REFUSED_STREAM sends no POST twice', async () => {
     const { outcomeOf } = await start(startHaproxy)
     await outcomeOf()
     storage.plan(() => ({ kind: 'reset-after' }))
 
-    const outcome = await outcomeOf({ ...write, method })
+    const outcome = await outcomeOf(write)
 
     expect(outcome).toBe('connection-lost')
-    expect(storage.requests.map((request) => request.method)).toEqual(['GET', method])
+    expect(storage.requests.map((request) => request.method)).toEqual(['GET', 'POST'])
   })
 
   it('with REFUSED_STREAM is no conflict with our own write', async () => {

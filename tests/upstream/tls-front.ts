@@ -58,7 +58,7 @@ function nginxText(options: FrontOptions, port: number): string {
     (kind) => `${kind}_temp_path ${folder.file(kind)};`,
   )
   return `daemon off; ${userDirective} worker_processes 1; pid ${folder.file(`${port}.pid`)};
-error_log stderr notice;
+error_log stderr notice; worker_shutdown_timeout 1s;
 events { worker_connections 2048; }
 http {
   access_log off; ${paths.join(' ')}
@@ -69,6 +69,7 @@ http {
     ssl_protocols TLSv1.2;
     http2_max_concurrent_streams 100;
     keepalive_requests ${requestsOfConnection};
+    client_max_body_size 10m;
     location / {
       proxy_pass http://127.0.0.1:${storagePort};
       proxy_next_upstream off;
