@@ -148,7 +148,8 @@ function planOf(name: FaultName): Fault | Promise<Fault> {
   return fault === 'hang for good' ? hangForGood() : fault
 }
 
-function incidents(over: FaultyBridge, collection: string): number {
+/** How often the log tells of something left behind, or of something that nobody knows. */
+export function incidents(over: FaultyBridge, collection: string): number {
   return over.eventsAbout(collection, 'batch.partial') + over.eventsAbout(collection, 'batch.unknown')
 }
 

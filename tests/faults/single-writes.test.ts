@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
 
-import { faults, hangs, lanes, timeoutsIn } from './batch-trial.ts'
+import { faults, hangs, incidents, lanes, timeoutsIn } from './batch-trial.ts'
 import { hangForGood, startFaultyBridge } from './faulty-bridge.ts'
 import { contentOf, store } from './batch-case.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
@@ -128,7 +128,7 @@ async function run(
   const user = await userWithRecord(over, collection)
   const [stored] = sandbox.records(user, collection)
   const before = contentOf(sandbox, user, [collection])
-  const unknown = over.eventsAbout(collection, 'batch.unknown')
+  const known = incidents(over, collection)
   const firstLog = over.logs.length
   let failed = 0
   over.planFor(user, (_, index) => {
@@ -168,8 +168,7 @@ async function run(
     case 503:
       if (!headers.has('Retry-After')) return '503 without Retry-After'
       if (isUntouched) return null
-      return (wasHurried || span === 'from then on') &&
-        over.eventsAbout(collection, 'batch.unknown') > unknown
+      return (wasHurried || span === 'from then on') && incidents(over, collection) > known
         ? null
         : '503, but it was carried out'
     default:
