@@ -2,7 +2,7 @@
  * The service as an Elysia app. How a request travels, and where to read on:
  *
  * 1. `load/admission.ts`       a request that is one too many is rejected before the framework sees it
- * 2. `routes/guard.ts`         what no router looks at: host, origin, framing
+ * 2. `routes/call.ts`         what no router looks at: host, origin, framing
  * 3. `routes/records.ts`, `batch.ts`, `service.ts`, `pages.ts`: read, ask, answer; `routes/unrouted.ts` what no route matched
  * 4. `protocol/records.ts` and its neighbours: the declarations: path, schemas, operation, answer
  * 5. `batch/`                  every write: many operations, one transaction
@@ -17,13 +17,12 @@ import { errorReply } from './protocol/error-reply.ts'
 import { versionPrefix } from './protocol/find.ts'
 import type { Reply } from './protocol/reply.ts'
 import { addBatchRoute } from './routes/batch.ts'
-import { shedLoad, withCalls } from './routes/guard.ts'
+import { Call, shedLoad, withCalls } from './routes/call.ts'
 import { addDocsRoutes, addExploreRoutes } from './routes/pages.ts'
 import { addBucketRoutes } from './routes/records.ts'
 import { addHealthRoutes, addServiceRoutes } from './routes/service.ts'
 import { answerUnrouted, refuseInvalid, routeOf } from './routes/unrouted.ts'
-import { Call } from './routes/context.ts'
-import type { Services } from './routes/context.ts'
+import type { Services } from './routes/call.ts'
 
 /** Composes the routes into an app that is ready to listen. */
 export function createApp(services: Services) {

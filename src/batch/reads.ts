@@ -1,7 +1,7 @@
 import { isRefusal, UpstreamError } from '../domain/errors.ts'
 import { readListDocument } from '../domain/list.ts'
 import { judgeCollection, judgeGet } from '../domain/precondition.ts'
-import { runBounded } from '../domain/run-bounded.ts'
+import { runBounded } from '../domain/bounded.ts'
 import { baseOptions, composePage, hasOwnPosition } from './list-page.ts'
 import type { ServiceError } from '../domain/errors.ts'
 import type { Operation, OperationOutcome } from '../domain/operation.ts'

@@ -1,6 +1,6 @@
 import { errno, isRefusal, ServiceError, UpstreamError } from '../domain/errors.ts'
 import { zeroTimestamp } from '../domain/timestamp.ts'
-import { runBounded } from '../domain/run-bounded.ts'
+import { runBounded } from '../domain/bounded.ts'
 import { Pace } from './pace.ts'
 import { fitsAnyStorage } from './plan.ts'
 import { AnswerBudget, isWrite, readTasks } from './reads.ts'

@@ -1,5 +1,5 @@
 import { ServiceError } from '../domain/errors.ts'
-import { RecentMap } from '../domain/recent-map.ts'
+import { RecentMap } from '../domain/bounded.ts'
 import { Seal } from './seal.ts'
 import { SharedCredentials } from './shared-credentials.ts'
 

@@ -1,7 +1,7 @@
 import { createIdentity } from '../domain/credentials.ts'
 import type { Identity } from '../domain/credentials.ts'
 import { errno, ServiceError } from '../domain/errors.ts'
-import { RecentMap } from '../domain/recent-map.ts'
+import { RecentMap } from '../domain/bounded.ts'
 import type { RequestHeaders } from './resource.ts'
 
 /** The identity, and whether the client is an old one whose bucket does not name the client state. */

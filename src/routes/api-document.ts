@@ -4,7 +4,7 @@ import { registerSchemaPath } from '@elysiajs/swagger/utils'
 import { answerComponents } from '../protocol/answers.ts'
 import type { DocumentedAnswer } from '../protocol/answers.ts'
 import { parameterName } from '../protocol/check.ts'
-import type { App } from './guard.ts'
+import type { App } from './call.ts'
 
 const introduction = `
 The collections of a Firefox Sync storage as JSON records, encrypted as they are: this service never holds the key.

@@ -19,11 +19,10 @@ import type { BucketResource, Input, RequestHeaders, Resource } from '../protoco
 import { batch, heartbeat, lbheartbeat, root, version } from '../protocol/service-resources.ts'
 import { readBatch, toSubResponse } from '../protocol/subrequest.ts'
 import type { MergedRequest } from '../protocol/subrequest.ts'
-import { receiveBody } from './guard.ts'
-import type { App } from './guard.ts'
+import { receiveBody } from './call.ts'
+import type { App, Call, Services } from './call.ts'
 import { heartbeatReply, rootReply } from './service.ts'
 import { refusedMethod, unknownPath, unknownVersion } from './unrouted.ts'
-import type { Call, Services } from './context.ts'
 
 /** POST /batch: many requests, one transaction. */
 export function addBatchRoute(app: App, prefix: string, services: Services): void {

@@ -7,8 +7,7 @@ import { docs, docsFile, explore, exploreFile, guides, openapi } from '../protoc
 import type { Settings } from '../settings/settings.ts'
 import { writeApiDocument } from './api-document.ts'
 import { unknownPath } from './unrouted.ts'
-import type { App } from './guard.ts'
-import type { Services } from './context.ts'
+import type { App, Services } from './call.ts'
 
 /** GET /__api__ and GET /docs: the API document, and a page to read and try it with. */
 export function addDocsRoutes(app: App, prefix: string, { settings, version }: Services): void {

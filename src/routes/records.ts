@@ -15,10 +15,9 @@ import { deleteRecord, getRecord, putRecord } from '../protocol/records.ts'
 import type { Reply } from '../protocol/reply.ts'
 import type { BucketResource, Input, Resource } from '../protocol/resource.ts'
 import { discardBody } from '../load/bodies.ts'
-import { receiveBody } from './guard.ts'
-import type { App } from './guard.ts'
+import { receiveBody } from './call.ts'
+import type { App, Call, Services } from './call.ts'
 import { refusedMethod } from './unrouted.ts'
-import type { Call, Services } from './context.ts'
 
 export function addBucketRoutes(app: App, prefix: string, services: Services): void {
   app.get(prefix + getBucket.path, handle(getBucket, services), getBucket.schemas)

@@ -6,8 +6,7 @@ import { emptyReply, jsonReply } from '../protocol/reply.ts'
 import type { Reply } from '../protocol/reply.ts'
 import type { RequestHeaders } from '../protocol/resource.ts'
 import { heartbeat, lbheartbeat, metrics, root, version } from '../protocol/service-resources.ts'
-import type { App } from './guard.ts'
-import type { Call, Services } from './context.ts'
+import type { App, Call, Services } from './call.ts'
 
 export function addServiceRoutes(app: App, prefix: string, services: Services): void {
   app.get(prefix + root.path, ({ call }) => rootReply(call.headers, call, services), root.schemas)

@@ -15,8 +15,8 @@ import { emptyReply } from '../protocol/reply.ts'
 import type { Reply } from '../protocol/reply.ts'
 import { withoutTrailingSlashes } from '../protocol/subrequest.ts'
 import type { Settings } from '../settings/settings.ts'
-import { checkCall, heartbeatPath } from './guard.ts'
-import type { Call, Services } from './context.ts'
+import { checkCall, heartbeatPath } from './call.ts'
+import type { Call, Services } from './call.ts'
 
 /**
  * Answers a request that no route matched: preflights, redirects, and what is refused. Throws `ServiceError` 404 or 405.

@@ -15,7 +15,7 @@ import { connect, createServices } from './services.ts'
 import type { Log } from '../observability/log.ts'
 import type { MetricFamily } from '../observability/metric-families.ts'
 import type { Settings } from '../settings/settings.ts'
-import type { Services } from '../routes/context.ts'
+import type { Services } from '../routes/call.ts'
 import type { DatagramSocket, Statsd } from '../observability/statsd.ts'
 import type { BridgeHost } from './services.ts'
 

@@ -11,7 +11,7 @@ import type { Log, LogFields } from '../observability/log.ts'
 import type { MetricsSources } from '../observability/metrics.ts'
 import type { Statsd } from '../observability/statsd.ts'
 import type { Reply } from '../protocol/reply.ts'
-import type { Call } from '../routes/context.ts'
+import type { Call } from '../routes/call.ts'
 import type { BreakerEvent } from '../upstream/circuit-breaker.ts'
 import type { UpstreamCallSummary } from '../upstream/send.ts'
 

@@ -3,11 +3,11 @@ import { runTransaction } from '../batch/transaction.ts'
 import { Credentials } from '../credentials/credentials.ts'
 import { createRedisStore } from '../credentials/redis-store.ts'
 import { isRefusal, UpstreamError } from '../domain/errors.ts'
-import { RecentMap } from '../domain/recent-map.ts'
+import { RecentMap } from '../domain/bounded.ts'
 import { overload } from '../protocol/error-reply.ts'
 import { versionPrefix } from '../protocol/find.ts'
 import { Breakers } from '../upstream/circuit-breaker.ts'
-import { ConcurrencyLimits } from '../upstream/concurrency-limits.ts'
+import { ConcurrencyLimits } from '../load/permits.ts'
 import { createUpstream } from '../upstream/send.ts'
 import { createSyncStorage } from '../upstream/sync-storage.ts'
 import { TokenServer } from '../upstream/token-server.ts'
@@ -18,7 +18,7 @@ import type { Admission } from '../load/admission.ts'
 import type { Identity, SyncCredentials } from '../domain/credentials.ts'
 import type { Step } from '../domain/operation.ts'
 import type { BulkStorage } from '../domain/record-storage.ts'
-import type { Call } from '../routes/context.ts'
+import type { Call } from '../routes/call.ts'
 import type { ProcessUsage } from '../observability/metrics.ts'
 import type { Settings } from '../settings/settings.ts'
 import type { StorageClient } from '../upstream/call.ts'
@@ -69,7 +69,7 @@ export function createServices(
   load: Admission,
   commitPatienceMs?: number,
 ) {
-  const { upstream, tokenServer, store } = connections
+  const { breakers, upstream, tokenServer, store } = connections
   const { now } = host
   const credentials = new Credentials({
     exchange: (identity, requestId) => tokenServer.exchange(identity, requestId),
@@ -108,7 +108,8 @@ export function createServices(
       tally: call.work,
       memory,
     })
-    storage.notices.backoffSeconds = tokenServer.backoffSeconds(identity)
+    // The name of an identity costs more than a request that nobody was asked to pause for should pay.
+    if (breakers.hasAskedToBackOff) storage.notices.backoffSeconds = tokenServer.backoffSeconds(identity)
     call.notices.push(storage.notices)
     return storage
   }

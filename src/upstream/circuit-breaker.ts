@@ -1,5 +1,5 @@
 import { UpstreamError } from '../domain/errors.ts'
-import { RecentMap } from '../domain/recent-map.ts'
+import { RecentMap } from '../domain/bounded.ts'
 import { readBackoff, readRetryAfter } from './answer.ts'
 import type { Address } from './request.ts'
 
@@ -76,6 +76,8 @@ const maxUsers = 1000
  * Calls that finish or undo a started commit bypass an open circuit; refusing them would turn a short outage into a partial write.
  */
 export class Breakers {
+  /** Whether anybody was ever asked to leave time between requests. */
+  hasAskedToBackOff = false
   #hosts = noHosts()
 
   constructor(private readonly options: BreakersOptions) {}
@@ -131,6 +133,7 @@ export class Breakers {
   noteBackoff(request: GuardedRequest, headers: Headers): void {
     const seconds = readBackoff(headers)
     if (seconds === null) return
+    this.hasAskedToBackOff = true
     const { shared, users } = this.#hostOf(request)
     const untilMs = this.options.now() + seconds * 1000
     this.#ownCircuit(request).backoff = { seconds, untilMs }

@@ -1,6 +1,6 @@
 import { errno, ServiceError, UpstreamError } from '../domain/errors.ts'
 import { isListed } from '../domain/list.ts'
-import { runBounded } from '../domain/run-bounded.ts'
+import { runBounded } from '../domain/bounded.ts'
 import { zeroTimestamp } from '../domain/timestamp.ts'
 import { jsonOf, lastModifiedOf, OffsetTrail, parseJson, unusable } from './answer.ts'
 import { chunkIds, isListable, listQuery, unmodifiedSinceHeader } from './request.ts'

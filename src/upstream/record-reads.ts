@@ -1,6 +1,6 @@
 import { judgeGet } from '../domain/precondition.ts'
 import { canonicalCollection } from '../domain/record.ts'
-import { runBounded } from '../domain/run-bounded.ts'
+import { runBounded } from '../domain/bounded.ts'
 import { jsonOf, lastModifiedOf, parseJson, textOf, unusable } from './answer.ts'
 import { readBso, readModified, toExposedText } from './bso.ts'
 import { unmodifiedSinceHeader } from './request.ts'

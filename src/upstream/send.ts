@@ -5,7 +5,7 @@ import type { HeldMemory } from '../domain/record-storage.ts'
 import type { BodyStream, UpstreamAnswer } from './answer.ts'
 import type { Breakers, GuardedRequest, Permit, UpstreamTarget } from './circuit-breaker.ts'
 import { Transport } from './transport.ts'
-import type { CallPermit, ConcurrencyLimits } from './concurrency-limits.ts'
+import type { CallPermit, ConcurrencyLimits } from '../load/permits.ts'
 
 export interface UpstreamRequest extends GuardedRequest {
   method: 'GET' | 'POST' | 'DELETE'

@@ -1,7 +1,7 @@
 import { Type } from '@sinclair/typebox'
 import { TypeCompiler } from '@sinclair/typebox/compiler'
 import { errno, ServiceError, UpstreamError } from '../domain/errors.ts'
-import { jsonOf, readBackoff, readRetryAfter } from './answer.ts'
+import { jsonOf, readRetryAfter } from './answer.ts'
 import type { TypeCheck } from '@sinclair/typebox/compiler'
 import type { Identity, SyncCredentials } from '../domain/credentials.ts'
 import type { UpstreamAnswer } from './answer.ts'
@@ -25,8 +25,6 @@ const exchangePath = '/1.0/sync/1.5'
 const maxAnswerBytes = 65_536
 
 export class TokenServer {
-  /** Whether it has ever asked anybody for a pause between requests. */
-  #hasAskedToBackOff = false
   readonly #exchangeUrl: URL
   readonly #heartbeatUrl: URL
 
@@ -69,17 +67,12 @@ export class TokenServer {
     const value = jsonOf(answer)
     if (value === undefined) return null
     const credentials = readCredentials(value, this.#exchangeUrl, requestedAtMs)
-    if (readBackoff(answer.headers) !== null) {
-      this.#hasAskedToBackOff = true
-      this.options.breakers.noteBackoff(request, answer.headers)
-    }
+    this.options.breakers.noteBackoff(request, answer.headers)
     return credentials
   }
 
   /** The seconds that this identity was asked to leave between requests; null: none. */
   backoffSeconds(identity: Identity): number | null {
-    // The name of an identity costs more than a request that nobody was asked to pause for should pay.
-    if (!this.#hasAskedToBackOff) return null
     const request = this.#request(this.#exchangeUrl, nameOf(identity), 0, {})
     return this.options.breakers.backoffSeconds(request)
   }

@@ -1,4 +1,4 @@
-import { RecentMap } from '../domain/recent-map.ts'
+import { RecentMap } from '../domain/bounded.ts'
 import { codeOf } from './answer.ts'
 import type { Address } from './request.ts'
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'bun:test'
 import { publicOrigin } from '../../src/protocol/origin.ts'
-import { checkHost } from '../../src/routes/guard.ts'
+import { checkHost } from '../../src/routes/call.ts'
 import { RandomTexts } from '../protocol/random.ts'
 
 const none = { httpHost: null, httpScheme: null }

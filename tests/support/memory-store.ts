@@ -1,4 +1,4 @@
-import { RecentMap } from '../../src/domain/recent-map.ts'
+import { RecentMap } from '../../src/domain/bounded.ts'
 
 import type { CredentialStore } from '../../src/credentials/shared-credentials.ts'
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'bun:test'
 
-import { RecentMap } from '../../src/domain/recent-map.ts'
+import { RecentMap } from '../../src/domain/bounded.ts'
 
 describe('RecentMap', () => {
   it('drops what was not asked for the longest time when there is one too many', () => {
