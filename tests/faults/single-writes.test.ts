@@ -151,7 +151,8 @@ async function run(
   const carriedOut = carriedOutWrites(over, user)
   await over.retire(user)
   const wasHurried = hangs.includes(fault) && timeoutsIn(over.logs.slice(firstLog)) > failed
-  if (carriedOut > 1) return `carried out ${carriedOut} times`
+  // In a hurry a write is given up that is carried out nevertheless, and then taken back.
+  if (carriedOut > (wasHurried && isUntouched ? 2 : 1)) return `carried out ${carriedOut} times`
   if (isApplied === isUntouched) return `left ${JSON.stringify(now)}`
   switch (status) {
     case 200: {
