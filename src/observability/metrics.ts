@@ -53,7 +53,7 @@ export function createMetrics(sources: MetricsSources) {
   return {
     /** An answered request. `route` is a kind of resource, never a path; `batch` stands for all of its sub-requests. */
     request(route: string, method: string, status: number, durationMs: number): void {
-      requests(route, countedMethods.has(method) ? method : 'other', status)
+      requests(`${route}|${countedMethods.has(method) ? method : 'other'}|${status}`)
       requestSeconds(durationMs / 1000, route)
     },
     /** A call to upstream with its result: a status, how it failed, or neither when it was aborted. */
@@ -64,7 +64,7 @@ export function createMetrics(sources: MetricsSources) {
       failure: string | null,
       ms: number,
     ): void {
-      upstreamCalls(target, method, failure ?? status ?? 'aborted')
+      upstreamCalls(`${target}|${method}|${failure ?? status ?? 'aborted'}`)
       upstreamSeconds(ms / 1000, target)
     },
     credentials,
@@ -86,10 +86,10 @@ export function createMetrics(sources: MetricsSources) {
   }
 }
 
-/** A value of a label, which is ours and never a client's: it holds no bar, because bars join the values to a key. */
-type LabelValue = string | number
-
-/** The counters and histograms of this process, in the order in which they are made. */
+/**
+ * The counters and histograms of this process, in the order in which they are made. Each counts by a key: the values of its labels
+ * with bars between them. They are ours and never a client's, so that none of them holds a bar.
+ */
 function createRegistry() {
   const families: (() => MetricFamily)[] = []
   const add = (
@@ -114,10 +114,7 @@ function createRegistry() {
     add(ending, 'counter', help, (name) =>
       Array.from(values, ([key, value]): Sample => [series(name, labelText(labels, key)), value]),
     )
-    return (...labels: LabelValue[]): void => {
-      const key = labels.join('|')
-      values.set(key, (values.get(key) ?? 0) + 1)
-    }
+    return (key = ''): void => void values.set(key, (values.get(key) ?? 0) + 1)
   }
 
   /** Makes a function that counts a value by the first bound that it does not exceed, and adds it up. */
@@ -135,8 +132,7 @@ function createRegistry() {
         return [...buckets, [series(`${name}_sum`, own), sum], [series(`${name}_count`, own), count]]
       }),
     )
-    return (value: number, ...labels: LabelValue[]): void => {
-      const key = labels.join('|')
+    return (value: number, key = ''): void => {
       let histogram = histograms.get(key)
       if (!histogram) histograms.set(key, (histogram = { sum: 0, counts: Array(bounds.length + 1).fill(0) }))
       const place = bounds.findIndex((bound) => value <= bound)
