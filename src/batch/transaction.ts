@@ -58,8 +58,8 @@ export async function runTransaction(
 const mostAnswerBytes = 16 * 1024 * 1024
 /** A storage that says it has made a row, and has not, is asked no more often. */
 const maxRowRounds = 4
-/** Longer than a first write of another client needs until it is visible, and than a step of the storage's clock. */
-const firstLookMs = 12
+/** Longer than a first upload of another client, of 100 records, takes inside a database that is busy. */
+const firstLookMs = 100
 
 function lockName(storage: BulkStorage, collection: string): string {
   return JSON.stringify([storage.owner, collection])
