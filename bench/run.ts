@@ -38,7 +38,7 @@ import type { Results } from './report.ts'
 const executable = resolve(process.argv[2] ?? 'dist/sync-bridge')
 const isFull = process.env.FULL === '1'
 const isQuick = process.env.QUICK === '1'
-const rounds = isQuick ? 1 : 5
+const rounds = isQuick ? 1 : 3
 const seconds = isQuick ? 1 : 2
 const warmUp = (full: number) => (isQuick ? 1 : full)
 const folder = mkdtempSync(join(tmpdir(), 'sync-bridge-bench-'))
@@ -157,9 +157,9 @@ async function measure(): Promise<Results> {
     roundTrips: isQuick ? [50] : [20, 50, 100],
     clients: isQuick ? [256] : [64, 256, 1000],
     crowds,
-    rounds: isQuick ? 1 : 3,
-    seconds: isQuick ? 1 : 3,
-    warmUpSeconds: warmUp(8),
+    rounds: 1,
+    seconds,
+    warmUpSeconds: warmUp(5),
     script,
     folder,
     peers: { passThrough, straight },

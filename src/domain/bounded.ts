@@ -12,6 +12,7 @@ export class RecentMap<Key, Value> {
   }
 
   get(key: Key): Value | undefined {
+    if (this.#entries.size === 0) return undefined
     const entry = this.#entries.get(key)
     if (entry === undefined) return undefined
     entry.wasUsed = true
