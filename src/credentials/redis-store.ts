@@ -36,19 +36,12 @@ const attemptTimeoutMs = 10_000
  * while there is no connection, within `commandTimeoutMs` otherwise. What is asked before the first attempt to connect has
  * ended waits for its end first, as long as for an answer.
  */
-export function createRedisStore(options: RedisStoreOptions): CredentialStore {
-  return new RedisStore(options)
-}
-
-class RedisStore implements CredentialStore {
+export class RedisStore implements CredentialStore {
   readonly #options: Required<RedisStoreOptions>
   /** Loaded in the background: a process with the memory store never pays for the library. */
   #library: typeof redisClient | null = null
   /** What commands use; null without a connection. */
   #client: RedisClient | null = null
-  /** Takes its place once it is connected. */
-  #next: RedisClient | null = null
-  #isSilent = false
   #isConnecting = false
   #isClosed = false
   readonly #firstAttempt = Promise.withResolvers<void>()
@@ -81,13 +74,16 @@ class RedisStore implements CredentialStore {
   async close(): Promise<void> {
     this.#isClosed = true
     this.#firstAttempt.resolve()
+    this.#replace(null)
+  }
+
+  #replace(client: RedisClient | null): void {
     this.#client?.destroy()
-    this.#client = null
-    this.#next?.destroy()
+    this.#client = client
   }
 
   async #ask<Answer>(command: (client: RedisClient) => Promise<Answer>): Promise<Answer> {
-    const { commandTimeoutMs, onTrouble } = this.#options
+    const { address, commandTimeoutMs, onTrouble } = this.#options
     if (!this.#client) {
       await within(commandTimeoutMs, this.#firstAttempt.promise).catch(() => this.#firstAttempt.resolve())
     }
@@ -96,33 +92,21 @@ class RedisStore implements CredentialStore {
       void this.#connect()
       throw unusable('not connected')
     }
-    if (this.#isSilent) throw unusable('no answer in time')
-    const answer = command(client)
     try {
-      return await within(commandTimeoutMs, answer)
+      return await within(commandTimeoutMs, command(client))
     } catch (error) {
-      if (error === noAnswer) {
-        this.#noteTimeout(answer)
-        throw unusable('no answer in time')
-      }
       const { codeOf, isRefusal } = this.#library!
       const code = codeOf(error)
       if (isRefusal(error)) onTrouble('refused', code)
+      if (error === noAnswer) {
+        onTrouble('timeout', null)
+        // Nobody else waits for a server that hangs. The other members of a cluster are used until there is a successor.
+        if (address.kind !== 'cluster' && this.#client === client) this.#replace(null)
+      }
       // After a failover the name may stand for another server already, while this one stays behind as a replica.
       if (!isRefusal(error) || code === 'READONLY') void this.#connect()
-      throw unusable(code ?? 'connection lost')
+      throw unusable(error === noAnswer ? noAnswer.message : (code ?? 'connection lost'))
     }
-  }
-
-  /** Nobody waits for a server that hangs, until it answers after all or the library has ended the connection. */
-  #noteTimeout(answer: Promise<unknown>): void {
-    const { address, onTrouble } = this.#options
-    onTrouble('timeout', null)
-    // One member of a cluster hangs; the others are used until there is a client that may know another one for it.
-    if (address.kind === 'cluster') return void this.#connect()
-    this.#isSilent = true
-    const goOn = () => (this.#isSilent = false)
-    answer.then(goOn, goOn)
   }
 
   /** Puts a connected client in the place of the one in use, with as many attempts as it takes. */
@@ -143,28 +127,24 @@ class RedisStore implements CredentialStore {
         onTrouble('unreachable', codeOf(error))
         void this.#connect()
       })
-      this.#next = next
       const isConnected = await within<unknown>(attemptTimeoutMs, next.connect()).then(
-        () => true,
+        () => !this.#isClosed,
         (error) => void (cause ??= error),
       )
-      this.#next = null
-      if (isConnected && !this.#isClosed) {
-        this.#client?.destroy()
-        this.#client = next
-      } else {
+      if (isConnected) this.#replace(next)
+      else {
         next.destroy()
         if (!this.#isClosed) onTrouble('unreachable', codeOf(cause))
       }
       this.#firstAttempt.resolve()
       await new Promise((resolve) => setTimeout(resolve, attemptIntervalMs).unref())
-      if (isConnected && !isLost) break
+      if (this.#client === next && !isLost) break
     }
     this.#isConnecting = false
   }
 }
 
-const noAnswer = new Error('No answer in time')
+const noAnswer = new Error('no answer in time')
 
 /** The same outcome, or a rejection with `noAnswer` when there is none after so many ms. */
 function within<Answer>(timeoutMs: number, answer: Promise<Answer>): Promise<Answer> {

@@ -1,4 +1,4 @@
-import { createCipheriv, createDecipheriv } from 'node:crypto'
+import { createCipheriv, createDecipheriv, hkdfSync } from 'node:crypto'
 
 import { joinFields } from '../domain/credentials.ts'
 import type { Identity, SyncCredentials } from '../domain/credentials.ts'
@@ -38,7 +38,8 @@ export class Seal {
 
   constructor(options: SealOptions) {
     this.#options = options
-    this.#indexKey = deriveKey('sync-bridge credentials: index', options.secret)
+    const indexKey = hkdfSync('sha256', options.secret, '', 'sync-bridge credentials: index', 32)
+    this.#indexKey = Buffer.from(indexKey)
     this.#server = joinFields(options.tokenServerUrl)
   }
 
@@ -86,27 +87,15 @@ export class Seal {
     // HKDF takes at most 1024 bytes of context, and a client chooses the length of its key id.
     const whose = joinFields(clientState, keyId) + this.#server
     const context = Bun.CryptoHasher.hash('sha256', whose, 'base64url')
+    const material = Buffer.concat([this.#options.secret, Buffer.from(joinFields(scheme, assertion))])
     const purpose = `sync-bridge credentials: encryption ${context}`
-    return deriveKey(purpose, this.#options.secret, joinFields(scheme, assertion))
+    return Buffer.from(hkdfSync('sha256', material, '', purpose, 32))
   }
 }
 
 /** An entry that was copied to another key, or that claims another version, does not open. */
 function placeOf(index: string): Buffer {
   return Buffer.from(version + index)
-}
-
-const noSalt = new Uint8Array(32)
-
-/** HKDF without salt, of as many bytes as the hash has, for which one round is enough. */
-function deriveKey(purpose: string, ...material: (Uint8Array | string)[]): Buffer {
-  return hmac(hmac(noSalt, ...material), `${purpose}\x01`)
-}
-
-function hmac(key: Uint8Array, ...parts: (Uint8Array | string)[]): Buffer {
-  const hasher = new Bun.CryptoHasher('sha256', key)
-  for (const part of parts) hasher.update(part)
-  return hasher.digest()
 }
 
 /** Nonce, ciphertext and tag; null for a text that was certainly not written by `seal`. */

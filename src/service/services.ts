@@ -1,7 +1,7 @@
 import { Locks } from '../batch/locks.ts'
 import { runTransaction } from '../batch/transaction.ts'
 import { Credentials } from '../credentials/credentials.ts'
-import { createRedisStore } from '../credentials/redis-store.ts'
+import { RedisStore } from '../credentials/redis-store.ts'
 import { isRefusal, UpstreamError } from '../domain/errors.ts'
 import { RecentMap } from '../domain/bounded.ts'
 import { overload } from '../protocol/error-reply.ts'
@@ -203,7 +203,7 @@ export function connect(
   const store =
     settings.cacheBackend === 'memory'
       ? null
-      : createRedisStore({
+      : new RedisStore({
           address: settings.cacheUrl,
           prefix: settings.cachePrefix,
           onTrouble: observers.redisTrouble,

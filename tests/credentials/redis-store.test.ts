@@ -30,7 +30,7 @@ async function messageOf(promise: Promise<unknown>): Promise<string | null> {
 const notConnected = 'Cannot use the credential cache: not connected'
 const noAnswer = 'Cannot use the credential cache: no answer in time'
 
-describe('createRedisStore with a server in order', () => {
+describe('RedisStore with a server in order', () => {
   it.each([
     ['over IPv4', (url: string) => url, 0],
     ['over IPv6', (url: string) => url.replace('127.0.0.1', '[::1]'), 0],
@@ -93,7 +93,7 @@ describe('createRedisStore with a server in order', () => {
   })
 })
 
-describe('createRedisStore with a server that lets nobody in', () => {
+describe('RedisStore with a server that lets nobody in', () => {
   it('rejects at once, never shows the password, and comes in when the password is right', async () => {
     await using locked = await startRedisServer({ args: ['--requirepass', 'right'], login: ':right@' })
     const { store, seen } = createStore(locked.url.replace('right', 'hunter2'))
@@ -120,7 +120,7 @@ describe('createRedisStore with a server that lets nobody in', () => {
   })
 })
 
-describe('createRedisStore with a server that is away', () => {
+describe('RedisStore with a server that is away', () => {
   it('starts without it, lets nobody wait, and finds it when it comes', async () => {
     await using absent = createRedisServer()
     const { store, seen } = createStore(absent.url)
@@ -168,7 +168,7 @@ describe('createRedisStore with a server that is away', () => {
   })
 })
 
-describe('createRedisStore with a server that hangs', () => {
+describe('RedisStore with a server that hangs', () => {
   let hanging: RedisServer
 
   beforeAll(async () => {
@@ -280,7 +280,7 @@ describe('createRedisStore with a server that hangs', () => {
   })
 })
 
-describe('createRedisStore with a server that is slow', () => {
+describe('RedisStore with a server that is slow', () => {
   it('lets everybody obtain what they need, and uses it when it has become faster', async () => {
     using slow = stores.startRelay(server.url)
     const { store, seen } = await connectStore(slow.url)
@@ -296,7 +296,7 @@ describe('createRedisStore with a server that is slow', () => {
   })
 })
 
-describe('createRedisStore with a server that refuses commands', () => {
+describe('RedisStore with a server that refuses commands', () => {
   it('rejects writes to a full server and goes on reading', async () => {
     const { store, seen } = await connectStore(server.url, patient)
     await store.set('key', 'value', 60_000)

@@ -1,5 +1,5 @@
 import { readRedisAddress } from '../../src/credentials/redis-address.ts'
-import { createRedisStore } from '../../src/credentials/redis-store.ts'
+import { RedisStore } from '../../src/credentials/redis-store.ts'
 import { eventually } from '../support/eventually.ts'
 import { someIdentity } from './identities.ts'
 import { startCredentials } from './world.ts'
@@ -20,7 +20,7 @@ export async function closeStores(): Promise<void> {
 /** `seen` is the trouble that it has told, each as `<trouble> <code>`. */
 export function createStore(url: string, changes: Partial<RedisStoreOptions> = {}) {
   const seen: string[] = []
-  const store = createRedisStore({
+  const store = new RedisStore({
     address: readRedisAddress(url)!,
     prefix: 'test:',
     onTrouble: (trouble, code) => seen.push(`${trouble} ${code}`),

@@ -24,7 +24,7 @@ async function connectStore(url: string, changes: Partial<RedisStoreOptions> = {
   return (await stores.connectStore(url, { ...stores.patient, ...changes })).store
 }
 
-describe('createRedisStore with TLS', () => {
+describe('RedisStore with TLS', () => {
   const folder = temporaryFolder()
   let certificates: Certificates
   let server: RedisServer
@@ -75,7 +75,7 @@ describe('createRedisStore with TLS', () => {
   })
 })
 
-describe('createRedisStore with a user who may do little', () => {
+describe('RedisStore with a user who may do little', () => {
   it.each([
     ['GET, SET, DEL and PING', '', []],
     ['SELECT for another database', '/2', ['+select']],
@@ -113,7 +113,7 @@ const failoverMs = 60_000
  */
 const farTooFew = 20
 
-describe('createRedisStore with Sentinel', () => {
+describe('RedisStore with Sentinel', () => {
   let watched: Watched
 
   beforeAll(async () => {
@@ -164,7 +164,7 @@ describe('createRedisStore with Sentinel', () => {
   }, 120_000)
 })
 
-describe('createRedisStore with sentinels of their own kind', () => {
+describe('RedisStore with sentinels of their own kind', () => {
   it('asks the sentinel and the master by TLS', async () => {
     using folder = temporaryFolder()
     const certificates = await makeCertificates(folder.path)
@@ -201,7 +201,7 @@ describe('createRedisStore with sentinels of their own kind', () => {
   }, 120_000)
 })
 
-describe('createRedisStore with a cluster', () => {
+describe('RedisStore with a cluster', () => {
   const folder = temporaryFolder()
   let certificates: Certificates
   let cluster: Cluster

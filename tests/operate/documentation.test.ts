@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path'
 
 import { Glob, RedisClient } from 'bun'
 import { readRedisAddress } from '../../src/credentials/redis-address.ts'
-import { createRedisStore } from '../../src/credentials/redis-store.ts'
+import { RedisStore } from '../../src/credentials/redis-store.ts'
 import { callLimits, limits } from '../../src/load/limits.ts'
 import { startSandbox } from '../support/sandbox.ts'
 import { collectionGate, reloadable, settingsSchema } from '../../src/settings/schema.ts'
@@ -95,7 +95,7 @@ describe('the guide for operators', () => {
     await admin.client.send(user[0]!, user.slice(1))
 
     const codes: (string | null)[] = []
-    const store = createRedisStore({
+    const store = new RedisStore({
       address: readRedisAddress(`redis://bridge:hunter2@127.0.0.1:${port}`)!,
       prefix: settingsSchema.cache_prefix.initial,
       commandTimeoutMs: 10_000,
