@@ -1,28 +1,20 @@
-/** Bounded map with second-chance (CLOCK) eviction: an entry that was used since it was last looked at is spared once. */
+/** A map of the entries that were used last. */
 export class RecentMap<Key, Value> {
-  // A Map keeps the order of insertion.
-  readonly #entries = new Map<Key, { value: Value; wasUsed: boolean }>()
-  /** The next to be displaced. Kept, because a search from the start walks over all that have been deleted there. */
-  #hand = this.#entries.entries()
+  /** In the order of their last use. */
+  readonly #entries = new Map<Key, Value>()
 
   constructor(readonly maxEntries: number) {}
 
-  get size(): number {
-    return this.#entries.size
-  }
-
   get(key: Key): Value | undefined {
-    if (this.#entries.size === 0) return undefined
-    const entry = this.#entries.get(key)
-    if (entry === undefined) return undefined
-    entry.wasUsed = true
-    return entry.value
+    const value = this.#entries.get(key)
+    if (value !== undefined) this.set(key, value)
+    return value
   }
 
   set(key: Key, value: Value): void {
     this.#entries.delete(key)
-    if (this.#entries.size >= this.maxEntries) this.#displaceOne()
-    this.#entries.set(key, { value, wasUsed: false })
+    this.#entries.set(key, value)
+    if (this.#entries.size > this.maxEntries) this.#entries.delete(this.#entries.keys().next().value as Key)
   }
 
   delete(key: Key): void {
@@ -30,41 +22,23 @@ export class RecentMap<Key, Value> {
   }
 
   values(): Value[] {
-    return Array.from(this.#entries.values(), ({ value }) => value)
-  }
-
-  #displaceOne(): void {
-    for (;;) {
-      const next = this.#hand.next()
-      if (next.done) {
-        this.#hand = this.#entries.entries()
-        continue
-      }
-      const [key, entry] = next.value
-      this.#entries.delete(key)
-      if (!entry.wasUsed) return
-      entry.wasUsed = false
-      this.#entries.set(key, entry)
-    }
+    return [...this.#entries.values()]
   }
 }
 
 /**
- * Runs the tasks, at most `limit` at a time. After the first failure no further task is started; the failure is thrown
- * once the tasks in flight have ended, so that nothing runs on unobserved.
+ * Runs the tasks, at most `limit` at a time. After a failure no further task is started; it is thrown once the tasks in flight
+ * have ended, so that nothing runs on unobserved.
  */
 export async function runBounded(tasks: (() => Promise<void>)[], limit = 8): Promise<void> {
-  const waiting = [...tasks]
-  const failures: unknown[] = []
+  // All lanes take from one generator, which the first failure closes.
+  const waiting = (function* () {
+    yield* tasks
+  })()
   const lanes = Array.from({ length: Math.min(limit, tasks.length) }, async () => {
-    for (let task = waiting.shift(); task && failures.length === 0; task = waiting.shift()) {
-      try {
-        await task()
-      } catch (error) {
-        failures.push(error)
-      }
-    }
+    for (const task of waiting) await task()
   })
-  await Promise.all(lanes)
-  if (failures.length > 0) throw failures[0]
+  const ended = await Promise.allSettled(lanes)
+  const failure = ended.find((end) => end.status === 'rejected')
+  if (failure) throw failure.reason
 }
