@@ -1,24 +1,14 @@
-import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
+import { describe, expect, it } from 'bun:test'
 import { startTestBridge } from '../support/bridge.ts'
-import type { TestBridge } from '../support/bridge.ts'
+import { putOf } from './expectations.ts'
+import { batchOf, openWorld, statuses } from './world.ts'
 
-let bridge: TestBridge
-let bucket: string
+const { bridge, bucket, batch } = await openWorld({ writable: ['history', 'forms'] })
 
-beforeAll(async () => {
-  bridge = await startTestBridge({ writable: ['history', 'forms'] })
-  bucket = `/buckets/${bridge.user.clientState}`
-})
-
-afterAll(() => bridge.stop())
-
-const pathOf = (collection: string, id: string) => `${bucket}/collections/${collection}/records/${id}`
 const put = (collection: string, id: string, data: object) => ({
-  method: 'PUT',
-  path: pathOf(collection, id),
-  body: { data },
+  path: `${bucket}/collections/${collection}/records/${id}`,
+  ...putOf(data),
 })
-const batch = (requests: object[]) => bridge.ask('/v1/batch', { method: 'POST', body: { requests } })
 const read = async (collection: string, id: string) =>
   (await bridge.ask(`/collections/${collection}/records/${id}`)).body.data
 
@@ -27,7 +17,7 @@ describe('section 4: PUT answers the record as stored', () => {
     bridge.sandbox.write(bridge.user, 'history', [{ id: 'touched', payload: 'x' }])
     bridge.sandbox.write(bridge.user, 'forms', [{ id: 'touched', payload: 'x' }])
 
-    const answer = await batch([put('history', 'touched', data), put('forms', 'touched', data)])
+    const answer = await batch({ requests: [put('history', 'touched', data), put('forms', 'touched', data)] })
 
     const told = answer.body.responses.map((response: { body: { data: object } }) => response.body.data)
     expect(told).toEqual([await read('history', 'touched'), await read('forms', 'touched')])
@@ -48,14 +38,9 @@ describe('section 4: PUT answers the record as stored', () => {
       ids.map((id) => ({ id, ...expired })),
     )
 
-    const alone = await bridge.ask('/collections/history/records/alone', {
-      method: 'PUT',
-      body: { data: { payload: 'new' } },
-    })
-    const together = await batch([
-      put('history', 'first', { payload: 'new' }),
-      put('history', 'second', { payload: 'new' }),
-    ])
+    const alone = await bridge.ask('/collections/history/records/alone', putOf({ payload: 'new' }))
+    const requests = ['first', 'second'].map((id) => put('history', id, { payload: 'new' }))
+    const together = await batch({ requests })
 
     const told = [alone.body, ...together.body.responses.map(({ body }: { body: unknown }) => body)]
     for (const [index, { data }] of told.entries()) {
@@ -72,21 +57,17 @@ describe('section 5: a batch of 25 records over a storage that takes fewer in on
     [{ max_post_records: 1 }, 200],
     [{ max_post_records: 10, max_total_records: 10 }, 413],
   ])('is stored, unless one staged batch is too small: %j', async (limits, status) => {
-    const own = await startTestBridge({ writable: ['history'] })
+    await using own = await startTestBridge({ writable: ['history'] })
     Object.assign(own.sandbox.switches.limits, limits)
     const path = `/buckets/${own.user.clientState}/collections/history/records`
     const requests = Array.from({ length: 25 }, (_, index) => ({
-      method: 'PUT',
       path: `${path}/id${index}`,
-      body: { data: { payload: `${index}` } },
+      ...putOf({ payload: `${index}` }),
     }))
 
-    const answer = await own.ask('/v1/batch', { method: 'POST', body: { requests } })
+    const answer = await batchOf(own)({ requests })
 
-    expect(answer.body.responses?.map(({ status }: { status: number }) => status)).toEqual(
-      Array(25).fill(status),
-    )
+    expect(statuses(answer)).toEqual(Array(25).fill(status))
     expect(own.sandbox.records(own.user, 'history')).toHaveLength(status === 200 ? 25 : 0)
-    await own.stop()
   })
 })

@@ -1,32 +1,15 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'bun:test'
+import { beforeEach, describe, expect, it } from 'bun:test'
 import { request, startTestBridge } from '../support/bridge.ts'
-import type { TestBridge } from '../support/bridge.ts'
 import { startFaultProxy } from '../support/fault-proxy.ts'
-import type { FaultProxy } from '../support/fault-proxy.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
-import { expectError } from './expectations.ts'
-import { rawRequest, sendRaw } from './raw-http.ts'
+import { expectError, putOf } from './expectations.ts'
+import { openWorld, parsed } from './world.ts'
 
-let bridge: TestBridge
-let storage: FaultProxy
+const { bridge, storage, send } = await openWorld({ writable: ['history'] })
 let made = 0
 const records = '/collections/history/records'
 
-beforeAll(async () => {
-  bridge = await startTestBridge({ writable: ['history'] })
-  storage = await startFaultProxy({ target: bridge.sandbox.storageUrl })
-  bridge.sandbox.switches.nodeUrl = storage.url
-})
-
-beforeEach(() => {
-  storage.plan(() => null)
-  bridge.sandbox.requests.token.clear()
-})
-
-afterAll(async () => {
-  await bridge.stop()
-  await storage.stop()
-})
+beforeEach(() => bridge.sandbox.requests.token.clear())
 
 /** A user of whom nobody has heard yet, with one record of their own. */
 function newcomer(): SandboxUser {
@@ -82,13 +65,9 @@ describe('section 8: what clients send', () => {
     'the legacy form: bucket %s, and the client state in X-Client-State',
     async (bucket) => {
       const user = newcomer()
-      const credentials = { Authorization: `BrowserID ${user.assertion()}` }
+      const sent = { Authorization: `BrowserID ${user.assertion()}`, 'X-Client-State': user.clientState }
 
-      const { status, body, headers } = await list(
-        user,
-        { ...credentials, 'X-Client-State': user.clientState },
-        bucket,
-      )
+      const { status, body, headers } = await list(user, sent, bucket)
 
       expect([status, body.data[0].payload]).toEqual([200, user.name])
       expect(JSON.parse(headers.get('alert')!)).toMatchObject({ code: 'soft-eol' })
@@ -144,31 +123,18 @@ describe('section 8: what clients send', () => {
     const bucket = name === 'two client states' ? 'default' : bridge.user.clientState
     const target = `/v1/buckets/${bucket}${records}`
 
-    const answer = await sendRaw(bridge.url, rawRequest('GET', target, { url: bridge.url, lines }))
+    const answer = await send('GET', target, { as: null, lines })
 
-    expectError({ ...answer, body: JSON.parse(answer.body) }, 401, 104)
+    expectError(parsed(answer), 401, 104)
     expect(answer.headers.get('www-authenticate')).toBe('BrowserID, Bearer')
     expect(exchanges()).toHaveLength(0)
   })
 
-  it('a bucket of 32 characters that are not hex digits: 401 without asking anybody', async () => {
-    bridge.sandbox.requests.token.clear()
+  it.each(['z', '%2A'])('a bucket of 32 times "%s": 401 without asking anybody', async (character) => {
     const headers = bridge.identityOf(bridge.user, 'BrowserID')
 
-    const answer = await request(`${bridge.url}/v1/buckets/${'z'.repeat(32)}${records}`, { headers })
-
-    expectError(answer, 401, 104)
-    expect(bridge.sandbox.requests.token.entries).toEqual([])
-  })
-
-  it('a bucket of 32 characters that is no client state: 401', async () => {
-    const headers = bridge.identityOf(bridge.user, 'BrowserID')
-
-    expectError(
-      await request(`${bridge.url}/v1/buckets/${'%2A'.repeat(32)}${records}`, { headers }),
-      401,
-      104,
-    )
+    expectError(await list(bridge.user, headers, character.repeat(32)), 401, 104)
+    expect(exchanges()).toEqual([])
   })
 
   it.each(['1', '"x"', '{"exp":null}', '{"exp":1e999}', '[]', '\ud83d\ude00'])(
@@ -220,15 +186,12 @@ describe('section 8: one user is not another', () => {
 describe('section 8: the cache', () => {
   it('causes one token request for 200 concurrent requests with one new assertion', async () => {
     const user = newcomer()
-    const headers = { Authorization: `BrowserID ${user.assertion()}` }
+    const { clientState } = user
+    const headers = { Authorization: `BrowserID ${user.assertion()}`, 'X-Client-State': clientState }
 
+    const paths = ['/v1/', `/v1/buckets/${clientState}/collections/history`]
     const answers = await Promise.all(
-      Array.from({ length: 200 }, (_, turn) =>
-        request(
-          turn % 2 ? `${bridge.url}/v1/` : `${bridge.url}/v1/buckets/${user.clientState}/collections/history`,
-          { headers: { ...headers, 'X-Client-State': user.clientState } },
-        ),
-      ),
+      Array.from({ length: 200 }, (_, turn) => bridge.ask(paths[turn % 2]!, { as: null, headers })),
     )
 
     expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]))
@@ -237,7 +200,7 @@ describe('section 8: the cache', () => {
 
   it('remembers credentials for the configured time and no longer', async () => {
     let nowMs = Date.now()
-    const short = await startTestBridge({
+    await using short = await startTestBridge({
       settings: { cache_credentials_ttl_seconds: '60' },
       now: () => nowMs,
       sandbox: { clock: () => nowMs },
@@ -251,7 +214,6 @@ describe('section 8: the cache', () => {
     nowMs += 2000
     statuses.push(await ask())
     const after = short.sandbox.requests.token.entries.length
-    await short.stop()
 
     expect(statuses).toEqual([200, 200, 200, 200])
     expect([before, after]).toEqual([1, 2])
@@ -259,14 +221,13 @@ describe('section 8: the cache', () => {
 
   it('never outlives the assertion', async () => {
     let nowMs = Date.now()
-    const brief = await startTestBridge({ now: () => nowMs, sandbox: { clock: () => nowMs } })
+    await using brief = await startTestBridge({ now: () => nowMs, sandbox: { clock: () => nowMs } })
     const headers = { Authorization: `BrowserID ${brief.user.assertion({ expiresInSeconds: 30 })}` }
     const ask = async () => (await brief.ask(records, { headers, as: brief.user })).status
 
     const early = await ask()
     nowMs += 31_000
     const late = await ask()
-    await brief.stop()
 
     expect([early, late]).toEqual([200, 401])
   })
@@ -283,7 +244,7 @@ describe('section 8: the cache', () => {
 
   it('does not remember that the token server was away', async () => {
     const token = await startFaultProxy({ target: bridge.sandbox.tokenServerUrl })
-    const other = await startTestBridge({ tokenServerUrl: token.url })
+    await using other = await startTestBridge({ tokenServerUrl: token.url })
     const user = newcomer()
     const ask = () =>
       other.ask(records, { as: user, headers: { Authorization: `BrowserID ${user.assertion()}` } })
@@ -292,7 +253,6 @@ describe('section 8: the cache', () => {
     const away = await ask()
     token.plan(() => null)
     const back = await ask()
-    await other.stop()
     await token.stop()
 
     expectError(away, 503, 201)
@@ -328,21 +288,17 @@ describe('section 8: a storage that answers 401', () => {
   it('because the user was moved: reads go on there, conditional writes are not repeated', async () => {
     const user = newcomer()
     const headers = { Authorization: `BrowserID ${user.assertion()}` }
-    const path = `${bridge.url}/v1/buckets/${user.clientState}${records}/own`
-    const before = await request(path, { headers })
-    const put = (condition: Record<string, string>) =>
-      request(path, {
-        method: 'PUT',
-        headers: { ...headers, ...condition, 'Content-Type': 'application/json' },
-        body: '{"data":{"payload":"new"}}',
-      })
+    const path = `/v1/buckets/${user.clientState}${records}/own`
+    const before = await bridge.ask(path, { headers, as: null })
+    const condition = { ...headers, 'If-Match': before.headers.get('etag')! }
+    const put = () => bridge.ask(path, { ...putOf({ payload: 'new' }, condition), as: null })
     // Moves between the read of a write and its commit, so that the commit is refused.
     storage.plan(({ method }) => {
       if (method === 'POST') bridge.sandbox.reassign(user)
       return null
     })
 
-    const write = await put({ 'If-Match': before.headers.get('etag')! })
+    const write = await put()
     storage.plan(() => null)
     const after = bridge.sandbox.records(user, 'history')
     const read = await list(user, headers)
@@ -350,7 +306,7 @@ describe('section 8: a storage that answers 401', () => {
     const readAgain = await list(user, headers)
     bridge.sandbox.reassign(user)
     // The old node refuses already the read of this write; the new one knows no such record.
-    const late = await put({ 'If-Match': before.headers.get('etag')! })
+    const late = await put()
 
     expectError(write, 503, 201)
     expectError(late, 503, 201)

@@ -1,36 +1,20 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'bun:test'
+import { beforeEach, describe, expect, it } from 'bun:test'
 import { request, startTestBridge } from '../support/bridge.ts'
-import type { TestBridge } from '../support/bridge.ts'
 import { RandomTexts } from '../protocol/random.ts'
 import { expectError } from './expectations.ts'
 import { rawRequest, sendRaw } from './raw-http.ts'
+import { headerLines, openWorld, parsed } from './world.ts'
 import type { RawAnswer } from './raw-http.ts'
 
-let bridge: TestBridge
-let bucket: string
-let credentials: string[]
-
-beforeAll(async () => {
-  bridge = await startTestBridge({ writable: ['history'], settings: { max_request_bytes: '100000' } })
-  bucket = `/v1/buckets/${bridge.user.clientState}`
-  credentials = Object.entries(bridge.identityOf(bridge.user)).map(([name, value]) => `${name}: ${value}`)
-  bridge.sandbox.write(bridge.user, 'history', [{ id: 'r', payload: 'x' }])
-})
+const world = await openWorld({ writable: ['history'], settings: { max_request_bytes: '100000' } })
+const { bridge, send } = world
+const bucket = `/v1${world.bucket}`
+bridge.sandbox.write(bridge.user, 'history', [{ id: 'r', payload: 'x' }])
 
 beforeEach(() => bridge.sandbox.requests.storage.clear())
 
-afterAll(() => bridge.stop())
-
-const send = (method: string, target: string, lines: string[] = [], body = '') =>
-  sendRaw(
-    bridge.url,
-    rawRequest(method, target, { url: bridge.url, lines: [...credentials, ...lines], body }),
-  )
-
 /** Sends text as it is, where the form of the request itself is in question. */
 const sendText = (text: string) => sendRaw(bridge.url, Buffer.from(text.replace(/\r?\n/g, '\r\n'), 'latin1'))
-
-const parsed = (answer: RawAnswer) => ({ ...answer, body: JSON.parse(answer.body) as unknown })
 
 /** What came after the first answer. */
 function afterFirst({ headers, body }: RawAnswer): string {
@@ -101,35 +85,22 @@ describe('bad input: request line and Host', () => {
     expect(answer.text).toBe('')
   })
 
-  it('serves HTTP/1.0 without Host only where its own address is configured', async () => {
-    const named = await startTestBridge({ settings: { http_host: 'sync.example.org' } })
-
-    const configured = await sendRaw(named.url, 'GET /v1/ HTTP/1.0\r\n\r\n')
-    const unconfigured = await sendText('GET /v1/ HTTP/1.0\n\n')
-    await named.stop()
-
-    expect(configured.status).toBe(200)
-    expect(JSON.parse(configured.body).url).toBe('http://sync.example.org/v1')
-    expectError(parsed(unconfigured), 400, 107, 'Host in header')
-  })
-
-  it('finds every resource for HTTP/1.0 without a Host, where ours is configured', async () => {
-    const named = await startTestBridge({ settings: { http_host: 'sync.example.org' } })
+  it('serves every resource over HTTP/1.0 without Host, only where its own address is configured', async () => {
+    await using named = await startTestBridge({ settings: { http_host: 'sync.example.org' } })
     named.sandbox.write(named.user, 'history', [{ id: 'a', payload: 'x' }])
-    const { Authorization, 'X-KeyID': keyId } = named.identityOf(named.user)
+    const credentials = headerLines(named.identityOf(named.user)).map((line) => `${line}\r\n`)
     const collection = `/v1/buckets/${named.user.clientState}/collections/history`
 
-    const answers = await Promise.all(
-      [collection, `${collection}/records?_limit=1`, `${collection}/records/a?x`].map((target) =>
-        sendRaw(
-          named.url,
-          `GET ${target} HTTP/1.0\r\nAuthorization: ${Authorization}\r\nX-KeyID: ${keyId}\r\n\r\n`,
-        ),
-      ),
+    const targets = ['/v1/', collection, `${collection}/records?_limit=1`, `${collection}/records/a?x`]
+    const [root, ...others] = await Promise.all(
+      targets.map((target) => sendRaw(named.url, `GET ${target} HTTP/1.0\r\n${credentials.join('')}\r\n`)),
     )
-    await named.stop()
+    const unconfigured = await sendText('GET /v1/ HTTP/1.0\n\n')
 
-    expect(answers.map(({ status }) => status)).toEqual([200, 200, 200])
+    expect(root!.status).toBe(200)
+    expect(JSON.parse(root!.body).url).toBe('http://sync.example.org/v1')
+    expect(others.map(({ status }) => status)).toEqual([200, 200, 200])
+    expectError(parsed(unconfigured), 400, 107, 'Host in header')
   })
 
   it('goes by Host when the target is absolute', async () => {
@@ -195,7 +166,7 @@ describe('bad input: dot segments and ids', () => {
       const body = method === 'PUT' ? '{"data":{"payload":"x"}}' : ''
       const lines =
         method === 'PUT' ? [`Content-Length: ${body.length}`, 'Content-Type: application/json'] : []
-      const answer = await send(method, `${bucket}/collections/history/records/${id}`, lines, body)
+      const answer = await send(method, `${bucket}/collections/history/records/${id}`, { lines, body })
 
       expect([method, answer.status]).toEqual([method, 307])
       expect(answer.headers.get('location')).toMatch(/\/collections\/history(\/records)?$/)
@@ -299,21 +270,23 @@ describe('bad input: bodies and framing', () => {
     expect(afterFirst(answer)).toBe('')
   })
 
-  const put = (body: string | Buffer, lines: string[] = []) => {
-    const bytes = Buffer.from(body as string)
-    const head = rawRequest('PUT', `${bucket}/collections/history/records/new`, {
+  /** The head of a PUT that announces so many bytes. */
+  const headOfPut = (length: number) =>
+    rawRequest('PUT', `${bucket}/collections/history/records/new`, {
       url: bridge.url,
-      lines: [...credentials, 'Content-Type: application/json', `Content-Length: ${bytes.length}`, ...lines],
+      lines: [
+        ...headerLines(bridge.identityOf(bridge.user)),
+        'Content-Type: application/json',
+        `Content-Length: ${length}`,
+      ],
     })
-    return sendRaw(bridge.url, Buffer.concat([head, bytes]))
+  const put = (body: string | Buffer) => {
+    const bytes = Buffer.from(body as string)
+    return sendRaw(bridge.url, Buffer.concat([headOfPut(bytes.length), bytes]))
   }
 
   it('refuses bytes that are not UTF-8', async () => {
-    const bytes = Buffer.concat([
-      Buffer.from('{"data":{"payload":"'),
-      Buffer.from([0xff, 0xfe]),
-      Buffer.from('"}}'),
-    ])
+    const bytes = Buffer.from('{"data":{"payload":"\u00ff\u00fe"}}', 'latin1')
 
     expectError(parsed(await put(bytes)), 400, 109, 'body in body')
     isUntouched()
@@ -333,25 +306,16 @@ describe('bad input: bodies and framing', () => {
   })
 
   it('refuses a body that says it is too large without reading it', async () => {
-    const head = rawRequest('PUT', `${bucket}/collections/history/records/new`, {
-      url: bridge.url,
-      lines: [...credentials, 'Content-Type: application/json', 'Content-Length: 3000000'],
-    })
-
-    const answer = await sendRaw(bridge.url, head)
+    const answer = await sendRaw(bridge.url, headOfPut(3_000_000))
 
     expectError(parsed(answer), 413, 113)
     expect(answer.headers.get('connection')).toBe('close')
   })
 
   it('does nothing for a body that ends too early', async () => {
-    const bytes = rawRequest('PUT', `${bucket}/collections/history/records/new`, {
-      url: bridge.url,
-      lines: [...credentials, 'Content-Type: application/json', 'Content-Length: 100'],
-      body: '{"data":{"payload":"x"}}',
-    })
+    const body = Buffer.from('{"data":{"payload":"x"}}')
 
-    await sendRaw(bridge.url, bytes, { halfClose: true })
+    await sendRaw(bridge.url, Buffer.concat([headOfPut(100), body]), { halfClose: true })
 
     isUntouched()
   })
@@ -404,14 +368,13 @@ describe('bad input: the rest', () => {
     expect(target.split('?')[1]).toBe('full=1&sort=newest')
   })
 
-  it.each([
-    'Range: bytes=0-1',
-    'Expect: 100-continue',
-    'Upgrade: h2c',
-    'Upgrade: websocket',
+  const unknownWishes = [
+    'Range: bytes=0-1', 'Expect: 100-continue', 'Upgrade: h2c', 'Upgrade: websocket',
     'Accept-Encoding: gzip, br',
-  ])('ignores %s', async (line) => {
-    const answer = await send('GET', `${bucket}/collections/history/records/r`, [line])
+  ] // prettier-ignore
+
+  it.each(unknownWishes)('ignores %s', async (line) => {
+    const answer = await send('GET', `${bucket}/collections/history/records/r`, { lines: [line] })
 
     expect(answer.text).toMatch(/HTTP\/1\.1 200 /)
     expect(answer.text).toContain('"payload":"x"')
@@ -421,7 +384,8 @@ describe('bad input: the rest', () => {
   it.each(['\u00f0\u009f\u0098\u0080', 'a\tb', 'x'.repeat(10_000)])(
     'tells the storage a User-Agent that is short and plain, given %p',
     async (agent) => {
-      const answer = await send('GET', `${bucket}/collections/history/records/r`, [`User-Agent: ${agent}`])
+      const lines = [`User-Agent: ${agent}`]
+      const answer = await send('GET', `${bucket}/collections/history/records/r`, { lines })
 
       expect(answer.status).toBe(200)
       const sent = bridge.sandbox.requests.storage.entries.at(-1)!.headers.get('user-agent')!
@@ -442,10 +406,9 @@ describe('bad input: the rest', () => {
   it('answers a next page that keeps raw bytes of the query', async () => {
     const user = bridge.sandbox.addUser('raw-query')
     bridge.sandbox.seed(user, 'forms', 2)
-    const lines = Object.entries(bridge.identityOf(user)).map(([name, value]) => `${name}: ${value}`)
     const target = `/v1/buckets/${user.clientState}/collections/forms/records?_limit=1&x=\u00e9<>"'`
 
-    const answer = await sendRaw(bridge.url, rawRequest('GET', target, { url: bridge.url, lines }))
+    const answer = await send('GET', target, { as: user })
 
     expect(answer.status).toBe(200)
     expect(answer.headers.get('next-page')).toMatch(/^[!-~]+&_token=[\w-]+$/)

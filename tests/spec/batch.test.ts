@@ -1,55 +1,37 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'bun:test'
+import { describe, expect, it } from 'bun:test'
 import { request, startTestBridge } from '../support/bridge.ts'
-import type { Answer, AskInit, TestBridge } from '../support/bridge.ts'
-import { startFaultProxy } from '../support/fault-proxy.ts'
-import type { FaultProxy } from '../support/fault-proxy.ts'
+import type { Answer } from '../support/bridge.ts'
 import { expectError } from './expectations.ts'
+import { batchOf, openWorld, statuses } from './world.ts'
 import type { Place } from './expectations.ts'
 
-let bridge: TestBridge
-let proxy: FaultProxy
-let records: string
+const { bridge, storage, bucket, batch, stored } = await openWorld({
+  writable: ['history', 'passwords', 'forms'],
+  settings: { max_request_bytes: '300000' },
+})
+const recordsOf = (collection: string) => `${bucket}/collections/${collection}/records`
+const records = recordsOf('history')
 let made = 0
 
 const id = () => `r${made++}`
-const stored = (one: string, collection = 'history') =>
-  bridge.sandbox.records(bridge.user, collection).find((record) => record.id === one)
-const batch = (body: unknown, init: AskInit = {}) =>
-  bridge.ask('/v1/batch', { method: 'POST', body, ...init })
 const put = (path: string, payload: string, more: object = {}) => ({
   method: 'PUT',
   path,
   body: { data: { payload } },
   ...more,
 })
-const statuses = ({ body }: Answer): number[] =>
-  body.responses.map(({ status }: { status: number }) => status)
-
-beforeAll(async () => {
-  bridge = await startTestBridge({
-    writable: ['history', 'passwords', 'forms'],
-    settings: { max_request_bytes: '300000' },
-  })
-  proxy = await startFaultProxy({ target: bridge.sandbox.storageUrl })
-  bridge.sandbox.switches.nodeUrl = proxy.url
-  records = `/buckets/${bridge.user.clientState}/collections/history/records`
-})
-
-beforeEach(() => proxy.plan(() => null))
-
-afterAll(async () => {
-  await bridge.stop()
-  await proxy.stop()
-})
+/** The only request of a batch: its response. */
+const only = async (request: object) => (await batch({ requests: [request] })).body.responses[0]
 
 describe('section 5: the envelope', () => {
   it('answers in order, each with status, path, headers and body', async () => {
     const [one, two] = [id(), id()]
 
-    const { status, body } = await batch({
+    const answer = await batch({
       requests: [put(`${records}/${one}`, 'a'), { path: `${records}/${two}?x=1` }, { path: '/' }],
     })
 
+    const { status, body } = answer
     expect(status).toBe(200)
     expect(Object.keys(body)).toEqual(['responses'])
     for (const response of body.responses) {
@@ -60,7 +42,7 @@ describe('section 5: the envelope', () => {
       `/v1${records}/${two}`,
       '/v1',
     ])
-    expect(body.responses.map((response: { status: number }) => response.status)).toEqual([200, 404, 200])
+    expect(statuses(answer)).toEqual([200, 404, 200])
     expect(body.responses[0].body.data).toMatchObject({ id: one, payload: 'a' })
     expect(body.responses[1].body).toMatchObject({ code: 404, errno: 110 })
     expect(body.responses[2].body.project_name).toBe('Sync Bridge')
@@ -71,12 +53,11 @@ describe('section 5: the envelope', () => {
     bridge.sandbox.write(bridge.user, 'history', [{ id: one, payload: 'x'.repeat(1_000_000) }])
     const requests = Array.from({ length: 25 }, () => ({}))
 
-    const { status, body } = await batch({ defaults: { path: `${records}/${one}` }, requests })
+    const answer = await batch({ defaults: { path: `${records}/${one}` }, requests })
 
-    expect(status).toBe(200)
-    const kinds = body.responses.map((response: { status: number }) => response.status)
-    expect(kinds).toEqual(requests.map((_, index) => (index < 16 ? 200 : 413)))
-    expect(body.responses[24].body).toMatchObject({ code: 413, errno: 113 })
+    expect(answer.status).toBe(200)
+    expect(statuses(answer)).toEqual(requests.map((_, index) => (index < 16 ? 200 : 413)))
+    expect(answer.body.responses[24].body).toMatchObject({ code: 413, errno: 113 })
   })
 
   it('takes no requests for a valid batch', async () => {
@@ -185,12 +166,9 @@ describe('section 5: the envelope', () => {
   })
 
   it('refuses one that only the defaults name', async () => {
-    expectError(
-      await batch({ defaults: { path: '/batch' }, requests: [{}] }),
-      400,
-      109,
-      'requests.0.path in body',
-    )
+    const answer = await batch({ defaults: { path: '/batch' }, requests: [{}] })
+
+    expectError(answer, 400, 109, 'requests.0.path in body')
   })
 
   it('serves a record of that name', async () => {
@@ -202,16 +180,8 @@ describe('section 5: the envelope', () => {
   })
 
   it('does not take paths that no URL could hold for a defect', async () => {
-    const paths = [
-      '/\t/[',
-      '/\n//x:y',
-      '/ ',
-      '/%',
-      '/\u0000',
-      '/\ud800',
-      `/${'a/'.repeat(5000)}`,
-      '/caf\u00e9',
-    ]
+    const odd = ['/\t/[', '/\n//x:y', '/ ', '/%', '/\u0000', '/\ud800', '/caf\u00e9']
+    const paths = [...odd, `/${'a/'.repeat(5000)}`]
 
     const answer = await batch({ requests: paths.map((path) => ({ path })) })
 
@@ -296,7 +266,7 @@ describe('section 5: paths and methods', () => {
   it('accepts paths with and without the version, with queries, decoded once', async () => {
     const one = '{guid 100%}'
     bridge.sandbox.write(bridge.user, 'passwords', [{ id: one, payload: 'x' }])
-    const passwords = `/buckets/${bridge.user.clientState}/collections/passwords/records`
+    const passwords = recordsOf('passwords')
     const escaped = encodeURIComponent(one)
 
     const answer = await batch({
@@ -315,12 +285,11 @@ describe('section 5: paths and methods', () => {
   })
 
   it('accepts the braces and blanks of ids raw', async () => {
-    const passwords = `/buckets/${bridge.user.clientState}/collections/passwords/records`
     bridge.sandbox.write(bridge.user, 'passwords', [{ id: '{raw guid}', payload: 'x' }])
 
-    const answer = await batch({ requests: [{ path: `${passwords}/{raw guid}` }] })
+    const { body } = await only({ path: `${recordsOf('passwords')}/{raw guid}` })
 
-    expect(answer.body.responses[0].body.data).toMatchObject({ id: '{raw guid}' })
+    expect(body.data).toMatchObject({ id: '{raw guid}' })
   })
 
   it.each([
@@ -332,10 +301,7 @@ describe('section 5: paths and methods', () => {
     ['/docs', 404, 111],
     ['/buckets/b//collections', 404, 111],
   ])('finds nothing at %s: %i errno %i', async (path, status, errno) => {
-    const answer = await batch({ requests: [{ path }] })
-
-    expect(answer.status).toBe(200)
-    expectError({ ...answer.body.responses[0], headers: answer.headers }, status, errno)
+    expectError(await only({ path }), status, errno)
   })
 
   it.each(['..', '.', '%2e%2e', '%2E', 'a%00b', 'a\u0001b', '%ff', '%zz', 'caf\u00e9'])(
@@ -348,10 +314,7 @@ describe('section 5: paths and methods', () => {
           { path: `${records}/${raw}` },
           { method: 'DELETE', path: `${records}/${raw}` },
           put(`${records}/${raw}`, 'x'),
-          {
-            method: 'DELETE',
-            path: `/buckets/${bridge.user.clientState}/collections/%2e%2e/records/storage`,
-          },
+          { method: 'DELETE', path: `${recordsOf('%2e%2e')}/storage` },
         ],
       })
 
@@ -367,7 +330,7 @@ describe('section 5: paths and methods', () => {
         { method: 'POST', path: records },
         { method: 'PATCH', path: `${records}/x` },
         { method: 'DELETE', path: records },
-        put(`/buckets/${bridge.user.clientState}/collections/tabs/records/x`, 'x'),
+        put(`${recordsOf('tabs')}/x`, 'x'),
         { method: 'PUT', path: '/' },
       ],
     })
@@ -426,7 +389,7 @@ describe('section 5: sub-responses', () => {
     const timestamp = bridge.sandbox.write(bridge.user, 'history', [{ id: one, payload: 'x' }])
     const path = `${records}/${one}`
 
-    const { body } = await batch({
+    const answer = await batch({
       requests: [
         { path },
         { path, headers: { 'If-None-Match': `"${timestamp}"` } },
@@ -436,7 +399,8 @@ describe('section 5: sub-responses', () => {
       ],
     })
 
-    expect(body.responses.map(({ status }: { status: number }) => status)).toEqual([200, 304, 200, 404, 204])
+    const { body } = answer
+    expect(statuses(answer)).toEqual([200, 304, 200, 404, 204])
     const version = { ETag: `"${timestamp}"`, 'Last-Modified': new Date(timestamp).toUTCString() }
     expect(body.responses[0].headers).toMatchObject(version)
     expect(body.responses[1]).toMatchObject({ headers: version, body: {} })
@@ -475,15 +439,13 @@ describe('section 5: sub-responses', () => {
       ['forms', '77'],
       ['passwords', '5'],
     ])
-    proxy.plan(({ path }) => {
+    storage.plan(({ path }) => {
       const collection = [...pauses.keys()].find((name) => path.includes(`/storage/${name}`))
       return collection ? { kind: 'rewrite', headers: { 'X-Weave-Backoff': pauses.get(collection)! } } : null
     })
 
     const { headers, body } = await batch({
-      requests: [...pauses.keys()].map((collection) => ({
-        path: `/buckets/${bridge.user.clientState}/collections/${collection}/records`,
-      })),
+      requests: [...pauses.keys()].map((collection) => ({ path: recordsOf(collection) })),
     })
 
     expect(body.responses).toHaveLength(3)
@@ -496,43 +458,33 @@ describe('section 5: sub-responses', () => {
       [bridge.user.uid, '61'],
       [bob.uid, '7'],
     ])
-    proxy.plan(({ path }) => {
+    storage.plan(({ path }) => {
       const pause = pauses.get(Number(path.split('/')[2]))
       return { kind: 'rewrite', headers: { 'X-Weave-Backoff': pause! } }
     })
 
-    const { headers, body } = await batch({
-      requests: [
-        { path: records },
-        {
-          path: `/buckets/${bob.clientState}/collections/history/records`,
-          headers: bridge.identityOf(bob),
-        },
-      ],
+    const ofBob = `/buckets/${bob.clientState}/collections/history/records`
+    const answer = await batch({
+      requests: [{ path: records }, { path: ofBob, headers: bridge.identityOf(bob) }],
     })
 
-    expect(body.responses.map(({ status }: { status: number }) => status)).toEqual([200, 200])
-    expect(headers.get('backoff')).toBe('61')
+    expect(statuses(answer)).toEqual([200, 200])
+    expect(answer.headers.get('backoff')).toBe('61')
   })
 })
 
 describe('section 5: identities', () => {
   it('wants the batch itself to be authenticated', async () => {
-    const path = '/v1/batch'
     const bodies: unknown[] = [{ requests: [] }, { requests: [{ path: '/' }] }, 'not JSON']
     for (const body of bodies) {
-      const answer = await bridge.ask(path, { method: 'POST', body, as: null })
+      const answer = await batch(body, { as: null })
 
       expectError(answer, 401, 104)
       expect(answer.headers.get('www-authenticate')).toBe('BrowserID, Bearer')
     }
     for (const authorization of ['Basic x', 'Bearer', 'BrowserID a b']) {
       const headers = { Authorization: authorization }
-      expectError(
-        await bridge.ask(path, { method: 'POST', body: { requests: [] }, headers, as: null }),
-        401,
-        104,
-      )
+      expectError(await batch({ requests: [] }, { headers, as: null }), 401, 104)
     }
   })
 
@@ -582,7 +534,7 @@ describe('section 5: identities', () => {
     const headers = { Authorization: 'Bearer refused', 'X-KeyID': bridge.user.keyId }
     const requests = [{ path: '/', body: { padding: 'x'.repeat(70_000) } }]
 
-    const answer = await bridge.ask('/v1/batch', { method: 'POST', headers, body: { requests }, as: null })
+    const answer = await batch({ requests }, { headers, as: null })
 
     expectError(answer, 401, 105)
   })
@@ -602,7 +554,7 @@ describe('section 5: one transaction', () => {
     const one = id()
     const path = `${records}/${one}`
 
-    const { body } = await batch({
+    const answer = await batch({
       requests: [
         { path },
         put(path, 'one'),
@@ -617,9 +569,8 @@ describe('section 5: one transaction', () => {
       ],
     })
 
-    expect(body.responses.map(({ status }: { status: number }) => status)).toEqual([
-      404, 200, 200, 412, 200, 200, 204, 404, 200, 200,
-    ])
+    const { body } = answer
+    expect(statuses(answer)).toEqual([404, 200, 200, 412, 200, 200, 204, 404, 200, 200])
     expect(body.responses[3].body.details.existing.payload).toBe('one')
     expect(body.responses[5].body.data).toMatchObject({ payload: 'one', sortindex: 4 })
     expect(body.responses[9].body.data.payload).toBe('again')
@@ -667,17 +618,13 @@ describe('section 5: one transaction', () => {
     'is 503 as a whole, and without effect, when the storage fails: %s',
     async (kind) => {
       const [one, two] = [id(), id()]
-      proxy.plan(({ method, path }) => {
+      storage.plan(({ method, path }) => {
         if (method === 'GET' || !path.includes('/storage/forms')) return null
         return kind === 'status' ? { kind, status: 503, headers: { 'Retry-After': '99' } } : { kind }
       })
 
       const answer = await batch({
-        requests: [
-          put(`${records}/${one}`, 'x'),
-          put(`/buckets/${bridge.user.clientState}/collections/forms/records/${two}`, 'x'),
-          { path: '/' },
-        ],
+        requests: [put(`${records}/${one}`, 'x'), put(`${recordsOf('forms')}/${two}`, 'x'), { path: '/' }],
       })
 
       expectError(answer, 503, 201)
@@ -688,15 +635,10 @@ describe('section 5: one transaction', () => {
   )
 
   it('is 503 when the token server fails', async () => {
-    const lonely = await startTestBridge({ tokenServerUrl: 'http://127.0.0.1:1' })
+    await using lonely = await startTestBridge({ tokenServerUrl: 'http://127.0.0.1:1' })
+    const path = `/buckets/${lonely.user.clientState}`
 
-    const answer = await lonely.ask('/v1/batch', {
-      method: 'POST',
-      body: { requests: [{ path: '/' }, { path: `/buckets/${lonely.user.clientState}` }] },
-    })
-    await lonely.stop()
-
-    expectError(answer, 503, 201)
+    expectError(await batchOf(lonely)({ requests: [{ path: '/' }, { path }] }), 503, 201)
   })
 
   const costs = async (requests: object[]): Promise<number> => {
@@ -713,9 +655,7 @@ describe('section 5: one transaction', () => {
       put(`${records}/${id()}`, 'x', { headers: { 'If-None-Match': '*' } }),
     )
     const spread = ['history', 'passwords', 'forms'].flatMap((collection) =>
-      Array.from({ length: 8 }, () =>
-        put(`/buckets/${bridge.user.clientState}/collections/${collection}/records/${id()}`, 'x'),
-      ),
+      Array.from({ length: 8 }, () => put(`${recordsOf(collection)}/${id()}`, 'x')),
     )
 
     expect(await costs(plain)).toBeLessThanOrEqual(4)

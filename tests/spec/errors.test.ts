@@ -4,6 +4,7 @@ import type { Answer, TestBridge } from '../support/bridge.ts'
 import { startFaultProxy } from '../support/fault-proxy.ts'
 import type { Fault, FaultProxy } from '../support/fault-proxy.ts'
 import { expectCommonHeaders, expectError, putOf } from './expectations.ts'
+import { batchOf } from './world.ts'
 import type { Place } from './expectations.ts'
 
 let bridge: TestBridge
@@ -74,39 +75,24 @@ describe('section 6: the errno table, from the requests themselves', () => {
   it('tells all problems of path, query and headers together, alone and in a batch', async () => {
     const path = `/collections/bad!name/records?_since=zzz&_limit=0&in_ids=%00`
     const headers = { 'If-Match': 'W/1', 'If-None-Match': '"x' }
-    const batch = await bridge.ask('/v1/batch', {
-      method: 'POST',
-      body: { requests: [{ path: `/buckets/${bridge.user.clientState}${path}`, headers }] },
-    })
+    const requests = [{ path: `/buckets/${bridge.user.clientState}${path}`, headers }]
+    const batch = await batchOf(bridge)({ requests })
+    const places: Place[] = [
+      'If-Match in header', 'If-None-Match in header', 'collection_id in path', '_limit in querystring',
+      '_since in querystring', 'in_ids in querystring',
+    ] // prettier-ignore
 
-    for (const answer of [await bridge.ask(path, { headers }), batch.body.responses[0]]) {
-      expectError(
-        answer,
-        400,
-        107,
-        'If-Match in header',
-        'If-None-Match in header',
-        'collection_id in path',
-        '_limit in querystring',
-        '_since in querystring',
-        'in_ids in querystring',
-      )
-    }
+    for (const answer of [await bridge.ask(path, { headers }), batch.body.responses[0]])
+      expectError(answer, 400, 107, ...places)
   })
 
   it('tells what is wrong together, too: two preconditions, an alias that differs, a token of no page', async () => {
     const path = '/collections/history/records?_since=10&gt_last_modified=20&_token=abc&_sort=up'
     const headers = { 'If-Match': '"1"', 'If-None-Match': '"1"' }
 
-    expectError(
-      await bridge.ask(path, { headers }),
-      400,
-      107,
-      'If-None-Match in header',
-      '_since in querystring',
-      '_sort in querystring',
-      '_token in querystring',
-    )
+    const inQuery: Place[] = ['_since in querystring', '_sort in querystring', '_token in querystring']
+
+    expectError(await bridge.ask(path, { headers }), 400, 107, 'If-None-Match in header', ...inQuery)
   })
 
   it('asks who it is before it tells what is wrong, unless the path is', async () => {
@@ -203,7 +189,7 @@ describe('section 6: the errno table, from the storage', () => {
   )
 
   it('503 errno 201 in time when the storage hangs, for reads and writes', async () => {
-    const hasty = await startTestBridge({
+    await using hasty = await startTestBridge({
       writable: ['history'],
       settings: { upstream_timeout_seconds: '0.2', request_timeout_seconds: '1' },
     })
@@ -214,7 +200,6 @@ describe('section 6: the errno table, from the storage', () => {
     const read = await hasty.ask(records)
     const write = await hasty.ask(`${records}/x`, putOf({ payload: 'x' }))
     await hanging.stop()
-    await hasty.stop()
 
     expectError(read, 503, 201)
     expectError(write, 503, 201)
@@ -284,10 +269,9 @@ describe('section 6: the errno table, from the token server', () => {
 
 describe('section 6: the form of an error', () => {
   it('links to more information about our own defects only', async () => {
-    const linked = await startTestBridge({ settings: { error_info_link: 'https://example.org/help' } })
+    await using linked = await startTestBridge({ settings: { error_info_link: 'https://example.org/help' } })
 
     const { body } = await request(`${linked.url}/v1/unknown`)
-    await linked.stop()
 
     expect(body).not.toHaveProperty('info')
   })

@@ -1,34 +1,29 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'bun:test'
+import { describe, expect, it } from 'bun:test'
 import { request, startTestBridge } from '../support/bridge.ts'
 import type { Answer, TestBridge } from '../support/bridge.ts'
-import { startFaultProxy } from '../support/fault-proxy.ts'
-import type { FaultProxy } from '../support/fault-proxy.ts'
 import { expectCommonHeaders, expectError, putOf } from './expectations.ts'
-import { rawRequest, sendRaw } from './raw-http.ts'
+import { openWorld } from './world.ts'
 
-let bridge: TestBridge
-let strict: TestBridge
-let storage: FaultProxy
 const allowed = 'https://app.example'
 const records = '/collections/history/records'
-
-beforeAll(async () => {
-  bridge = await startTestBridge({ writable: ['history'] })
-  strict = await startTestBridge({
-    writable: ['history'],
-    settings: { cors_origins: `${allowed}, http://localhost:3000`, cors_max_age_seconds: '77' },
-  })
-  storage = await startFaultProxy({ target: bridge.sandbox.storageUrl })
-  bridge.sandbox.switches.nodeUrl = storage.url
-  bridge.sandbox.write(bridge.user, 'history', [{ id: 'r', payload: 'x' }])
+const { bridge, storage, send } = await openWorld({ writable: ['history'] })
+const { bridge: strict } = await openWorld({
+  writable: ['history'],
+  settings: { cors_origins: `${allowed}, http://localhost:3000`, cors_max_age_seconds: '77' },
 })
-
-beforeEach(() => storage.plan(() => null))
-
-afterAll(async () => {
-  await Promise.all([bridge.stop(), strict.stop()])
-  await storage.stop()
+const { bridge: slow, storage: slowStorage } = await openWorld({ settings: { backoff: '25' } })
+const atEnd = { eos: '2030-01-01', eos_message: 'Moving h\u00f6me', eos_url: 'https://example.org/end' }
+let nowMs = Date.parse('2029-12-31T23:59:59Z')
+const clock = () => nowMs
+const { bridge: ending } = await openWorld({
+  writable: ['history'],
+  settings: atEnd,
+  now: clock,
+  sandbox: { clock },
 })
+bridge.sandbox.write(bridge.user, 'history', [{ id: 'r', payload: 'x' }])
+// A first write to a collection is two, and this clock stands still between them.
+ending.sandbox.write(ending.user, 'history', [{ id: 'earlier', payload: 'x' }])
 
 /** One answer of every kind, by name; `send` asks with credentials of the bridge's user. */
 const kinds: [string, number, (send: Send) => Promise<Answer>][] = [
@@ -119,10 +114,9 @@ describe('section 7: headers on every answer', () => {
   it('a failure of the storage and of the token server', async () => {
     storage.plan(() => ({ kind: 'status', status: 503 }))
     const failed = await bridge.ask(records, { headers: { Origin: allowed } })
-    const lonely = await startTestBridge({ tokenServerUrl: 'http://127.0.0.1:1' })
+    await using lonely = await startTestBridge({ tokenServerUrl: 'http://127.0.0.1:1' })
     const unreachable = await lonely.ask(records, { headers: { Origin: allowed } })
     const unwell = await request(`${lonely.url}/__heartbeat__`, { headers: { Origin: allowed } })
-    await lonely.stop()
 
     for (const { status, headers } of [failed, unreachable, unwell]) {
       expect(status).toBe(503)
@@ -140,10 +134,8 @@ describe('section 7: headers on every answer', () => {
   ] as [string, string, string[], number][])(
     'what is refused early: %s %s %j',
     async (method, target, lines, status) => {
-      const answer = await sendRaw(
-        bridge.url,
-        rawRequest(method, target, { url: bridge.url, lines: [...lines, `Origin: ${allowed}`], body: 'abc' }),
-      )
+      const init = { as: null, lines: [...lines, `Origin: ${allowed}`], body: 'abc' }
+      const answer = await send(method, target, init)
 
       expect(answer.status).toBe(status)
       expectCommonHeaders(answer.headers)
@@ -164,22 +156,15 @@ describe('section 7: CORS with a list of origins', () => {
     expect(answer.headers.get('access-control-allow-credentials')).toBeNull()
   })
 
-  it.each([
-    'https://evil.example',
-    `${allowed}.evil.example`,
-    'http://app.example',
-    `${allowed}:8443`,
-    'null',
-    '',
-  ])('refuses the origin "%s" before anything is done', async (origin) => {
+  const otherOrigins = [
+    'https://evil.example', `${allowed}.evil.example`, 'http://app.example', `${allowed}:8443`, 'null', '',
+  ] // prettier-ignore
+
+  it.each(otherOrigins)('refuses the origin "%s" before anything is done', async (origin) => {
     strict.sandbox.requests.storage.clear()
     strict.sandbox.requests.token.clear()
     const headers = { Origin: origin }
-    const put = await strict.ask(`${records}/evil`, {
-      method: 'PUT',
-      headers,
-      body: { data: { payload: 'x' } },
-    })
+    const put = await strict.ask(`${records}/evil`, putOf({ payload: 'x' }, headers))
     const root = await strict.ask('/v1/', { headers })
     const preflight = await strict.ask(`${records}/evil`, { method: 'OPTIONS', headers, as: null })
 
@@ -253,21 +238,15 @@ describe('section 7: Backoff', () => {
   })
 
   it('is the larger of the configured one and that of the storage, on everything below 400', async () => {
-    const slow = await startTestBridge({ settings: { backoff: '25' } })
-    const proxy = await startFaultProxy({ target: slow.sandbox.storageUrl })
-    slow.sandbox.switches.nodeUrl = proxy.url
-
     const root = await slow.ask('/v1/')
     const redirect = await slow.ask('/_x')
     const quiet = await slow.ask(records)
     const unchanged = await slow.ask(records, { headers: { 'If-None-Match': '"0"' } })
     const error = await slow.ask('/v1/unknown')
-    proxy.plan(() => ({ kind: 'rewrite', headers: { 'X-Weave-Backoff': '90' } }))
+    slowStorage.plan(() => ({ kind: 'rewrite', headers: { 'X-Weave-Backoff': '90' } }))
     const loaded = await slow.ask(records)
-    proxy.plan(() => ({ kind: 'rewrite', headers: { 'X-Weave-Backoff': '9' } }))
+    slowStorage.plan(() => ({ kind: 'rewrite', headers: { 'X-Weave-Backoff': '9' } }))
     const light = await slow.ask(records)
-    await slow.stop()
-    await proxy.stop()
 
     const answers = [root, redirect, quiet, unchanged, error, loaded, light]
     expect(answers.map(({ status }) => status)).toEqual([200, 307, 200, 304, 404, 200, 200])
@@ -325,23 +304,7 @@ describe('section 7: Alert', () => {
 })
 
 describe('section 7: end of service', () => {
-  const settings = { eos: '2030-01-01', eos_message: 'Moving h\u00f6me', eos_url: 'https://example.org/end' }
-  const details = { message: 'Moving h\u00f6me', url: 'https://example.org/end' }
-  let ending: TestBridge
-  let nowMs = Date.parse('2029-12-31T23:59:59Z')
-
-  beforeAll(async () => {
-    ending = await startTestBridge({
-      writable: ['history'],
-      settings,
-      now: () => nowMs,
-      sandbox: { clock: () => nowMs },
-    })
-    // A first write to a collection is two, and this clock stands still between them.
-    ending.sandbox.write(ending.user, 'history', [{ id: 'earlier', payload: 'x' }])
-  })
-
-  afterAll(() => ending.stop())
+  const details = { message: atEnd.eos_message, url: atEnd.eos_url }
 
   it.each(kinds)('in the future: a soft-eol with %s (%i)', async (_, status, ask) => {
     nowMs += 20

@@ -1,16 +1,17 @@
-import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
-import { startTestBridge } from '../support/bridge.ts'
-import type { TestBridge } from '../support/bridge.ts'
-import { expectError } from './expectations.ts'
+import { describe, expect, it } from 'bun:test'
+import { expectError, putOf } from './expectations.ts'
+import { openWorld, statuses } from './world.ts'
 
-let bridge: TestBridge
+const { bridge, bucket, batch, stored } = await openWorld({ writable: ['history'] })
+const historyPath = '/collections/history/records'
 let made = 0
 
-beforeAll(async () => {
-  bridge = await startTestBridge({ writable: ['history'] })
-})
-
-afterAll(() => bridge.stop())
+/** A record that is there, and its timestamp. */
+function existing(name: string, content: object = { payload: 'old' }) {
+  const id = `${name}-${made++}`
+  const timestamp = bridge.sandbox.write(bridge.user, 'history', [{ id, payload: 'old', ...content }])
+  return { id, timestamp, path: `${historyPath}/${id}` }
+}
 
 type Method = 'GET' | 'HEAD' | 'PUT' | 'DELETE'
 
@@ -27,19 +28,8 @@ const ways = {
     return await bridge.ask(path, { method, headers, ...(method === 'PUT' && { body: newContent }) })
   },
   async batch(method: Method, path: string, headers: Record<string, string>): Promise<Seen> {
-    const { body } = await bridge.ask('/v1/batch', {
-      method: 'POST',
-      body: {
-        requests: [
-          {
-            method,
-            path: `/buckets/${bridge.user.clientState}${path}`,
-            headers,
-            ...(method === 'PUT' && { body: newContent }),
-          },
-        ],
-      },
-    })
+    const content = method === 'PUT' && { body: newContent }
+    const { body } = await batch({ requests: [{ method, path: bucket + path, headers, ...content }] })
     const [response] = body.responses
     return { ...response, headers: new Headers(response.headers) }
   },
@@ -85,14 +75,11 @@ const cells = (rows: Row[]) =>
     ),
   )
 
-const stored = (id: string) => bridge.sandbox.records(bridge.user, 'history').find((one) => one.id === id)
-
 describe('section 4: preconditions on a record', () => {
   it.each(cells(onExisting))('%s %s, existing, %s: %i', async (method, way, _, status, given) => {
-    const id = `existing-${made++}`
-    const timestamp = bridge.sandbox.write(bridge.user, 'history', [{ id, payload: 'old', sortindex: 4 }])
+    const { id, timestamp, path } = existing('existing', { sortindex: 4 })
 
-    const answer = await ways[way](method, `/collections/history/records/${id}`, given(timestamp))
+    const answer = await ways[way](method, path, given(timestamp))
 
     expect(answer.status).toBe(status)
     const version = method === 'PUT' && status === 200 ? stored(id)!.modified : timestamp
@@ -101,9 +88,10 @@ describe('section 4: preconditions on a record', () => {
       expect(answer.headers.get('last-modified')).toBe(new Date(version).toUTCString())
     }
     if (status === 412 && method !== 'HEAD') {
-      const existing = { id, last_modified: timestamp, payload: 'old', sortindex: 4 }
       expectError(answer, 412, 114)
-      expect(answer.body.details).toEqual({ existing })
+      expect(answer.body.details).toEqual({
+        existing: { id, last_modified: timestamp, payload: 'old', sortindex: 4 },
+      })
     }
     if (status === 304) expect(answer.body ?? {}).toEqual({})
     if (status === 200 && method === 'GET') expect(answer.body.data.payload).toBe('old')
@@ -114,7 +102,7 @@ describe('section 4: preconditions on a record', () => {
   it.each(cells(onMissing))('%s %s, missing, %s: %i', async (method, way, _, status, given) => {
     const id = `missing-${made++}`
 
-    const answer = await ways[way](method, `/collections/history/records/${id}`, given(1_700_000_000_000))
+    const answer = await ways[way](method, `${historyPath}/${id}`, given(1_700_000_000_000))
 
     expect(answer.status).toBe(status)
     if (status === 404 && method !== 'HEAD') expectError(answer, 404, 110)
@@ -123,17 +111,12 @@ describe('section 4: preconditions on a record', () => {
   })
 
   it('never repeats a write or a read for the sake of a precondition, except for what exists', async () => {
-    const id = `cost-${made++}`
-    const timestamp = bridge.sandbox.write(bridge.user, 'history', [{ id, payload: 'old' }])
+    const { timestamp, path } = existing('cost')
     bridge.sandbox.requests.storage.clear()
 
-    await bridge.ask(`/collections/history/records/${id}`, { headers: noneMatchUnchanged(timestamp) })
+    await bridge.ask(path, { headers: noneMatchUnchanged(timestamp) })
     const read = bridge.sandbox.requests.storage.entries.length
-    await bridge.ask(`/collections/history/records/${id}`, {
-      method: 'PUT',
-      headers: changedSince(timestamp),
-      body: newContent,
-    })
+    await bridge.ask(path, putOf({ payload: 'new' }, changedSince(timestamp)))
 
     expect(read).toBe(1)
     expect(bridge.sandbox.requests.storage.entries.length - read).toBeLessThanOrEqual(2)
@@ -209,56 +192,42 @@ describe('section 4: forms of a precondition', () => {
     'refuses %s: %s',
     async (name, form) => {
       for (const method of ['GET', 'HEAD', 'PUT', 'DELETE'] as const) {
-        const alone = await ways.alone(method, '/collections/history/records/x', { [name]: form })
-        const inside = await ways.batch(method, '/collections/history/records/x', { [name]: form })
+        const alone = await ways.alone(method, `${historyPath}/x`, { [name]: form })
+        const inside = await ways.batch(method, `${historyPath}/x`, { [name]: form })
 
         expect([alone.status, inside.status]).toEqual([400, 400])
         if (method === 'HEAD') continue
         expectError(alone, 400, 107, `${name} in header`)
         expectError(inside, 400, 107, `${name} in header`)
       }
-      expectError(
-        await ways.alone('GET', '/collections/history/records', { [name]: form }),
-        400,
-        107,
-        `${name} in header`,
-      )
+      expectError(await ways.alone('GET', historyPath, { [name]: form }), 400, 107, `${name} in header`)
     },
   )
 
   it('refuses both headers at once', async () => {
+    const headers = { 'If-Match': '"1"', 'If-None-Match': '*' }
+
     for (const way of ['alone', 'batch'] as const) {
-      const answer = await ways[way]('GET', '/collections/history/records/x', {
-        'If-Match': '"1"',
-        'If-None-Match': '*',
-      })
+      const answer = await ways[way]('GET', `${historyPath}/x`, headers)
 
       expectError(answer, 400, 107, 'If-None-Match in header')
     }
   })
 
   it('ignores dates, also malformed ones', async () => {
-    const id = `dates-${made++}`
-    bridge.sandbox.write(bridge.user, 'history', [{ id, payload: 'old' }])
-    const path = `/collections/history/records/${id}`
+    const { path } = existing('dates')
     const future = new Date(Date.now() + 86_400_000).toUTCString()
 
-    const read = await bridge.ask(path, {
-      headers: { 'If-Modified-Since': future, 'If-Unmodified-Since': 'x' },
-    })
-    const write = await bridge.ask(path, {
-      method: 'PUT',
-      headers: { 'If-Unmodified-Since': new Date(0).toUTCString() },
-      body: newContent,
-    })
+    const headers = { 'If-Modified-Since': future, 'If-Unmodified-Since': 'x' }
+    const past = { 'If-Unmodified-Since': new Date(0).toUTCString() }
+    const read = await bridge.ask(path, { headers })
+    const write = await bridge.ask(path, putOf({ payload: 'new' }, past))
 
     expect([read.status, write.status]).toEqual([200, 200])
   })
 
   it('floors If-Match to 10 ms, towards the past, and compares If-None-Match as it came', async () => {
-    const id = `floor-${made++}`
-    const timestamp = bridge.sandbox.write(bridge.user, 'history', [{ id, payload: 'old' }])
-    const path = `/collections/history/records/${id}`
+    const { timestamp, path } = existing('floor')
     const statusOf = async (headers: Record<string, string>) => (await bridge.ask(path, { headers })).status
 
     const statuses = [
@@ -267,11 +236,7 @@ describe('section 4: forms of a precondition', () => {
       await statusOf({ 'If-None-Match': `"${timestamp + 9}"` }),
       await statusOf({ 'If-None-Match': `"${timestamp - 1}"` }),
     ]
-    const write = await bridge.ask(path, {
-      method: 'PUT',
-      headers: { 'If-Match': `"${timestamp - 1}"` },
-      body: newContent,
-    })
+    const write = await bridge.ask(path, putOf({ payload: 'new' }, { 'If-Match': `"${timestamp - 1}"` }))
 
     expect(statuses).toEqual([200, 412, 200, 200])
     expectError(write, 412, 114)
@@ -282,36 +247,29 @@ describe('section 4: forms of a precondition', () => {
     const before = sandbox.write(user, 'addons', [{ id: 'wiped', payload: 'old' }])
     sandbox.remove(user, 'addons')
     const headers = { 'If-None-Match': `"${before}"` }
-    const bucket = `/buckets/${user.clientState}`
 
     const answers = await Promise.all(
       ['/records', '/records?in_ids=wiped', '/records?_limit=5', ''].map((rest) =>
         bridge.ask(`/collections/addons${rest}`, { headers }),
       ),
     )
-    const batch = await bridge.ask('/v1/batch', {
-      method: 'POST',
-      body: { requests: [{ path: `${bucket}/collections/addons/records`, headers }] },
-    })
+    const inside = await batch({ requests: [{ path: `${bucket}/collections/addons/records`, headers }] })
 
     expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200])
-    expect(batch.body.responses[0].status).toBe(200)
+    expect(statuses(inside)).toEqual([200])
   })
 
   it.each(['"%d"', '%d', 'W/"%d"'])('reads the spelling %s everywhere', async (spelling) => {
-    const id = `spelled-${made++}`
-    const at = bridge.sandbox.write(bridge.user, 'history', [{ id, payload: 'old' }])
-    const version = spelling.replace('%d', String(at))
-    const older = spelling.replace('%d', String(at - 10))
-    const record = `/collections/history/records/${id}`
+    const { id, timestamp, path } = existing('spelled')
+    const version = spelling.replace('%d', String(timestamp))
+    const older = spelling.replace('%d', String(timestamp - 10))
+    const escaped = encodeURIComponent(version)
 
-    const matched = await bridge.ask(record, { headers: { 'If-Match': version } })
-    const failed = await bridge.ask(record, { headers: { 'If-Match': older } })
-    const unchanged = await bridge.ask(record, { headers: { 'If-None-Match': version } })
-    const since = await bridge.ask(`/collections/history/records?_since=${encodeURIComponent(version)}`)
-    const before = await bridge.ask(
-      `/collections/history/records?in_ids=${id}&_before=${encodeURIComponent(version)}`,
-    )
+    const matched = await bridge.ask(path, { headers: { 'If-Match': version } })
+    const failed = await bridge.ask(path, { headers: { 'If-Match': older } })
+    const unchanged = await bridge.ask(path, { headers: { 'If-None-Match': version } })
+    const since = await bridge.ask(`${historyPath}?_since=${escaped}`)
+    const before = await bridge.ask(`${historyPath}?in_ids=${id}&_before=${escaped}`)
 
     expect([matched.status, failed.status, unchanged.status]).toEqual([200, 412, 304])
     expect([since.status, before.status]).toEqual([200, 200])
@@ -319,14 +277,9 @@ describe('section 4: forms of a precondition', () => {
   })
 
   it('tells that a record exists which was to be created', async () => {
-    const id = `exists-${made++}`
-    bridge.sandbox.write(bridge.user, 'history', [{ id, payload: 'old' }])
+    const { id, path } = existing('exists')
 
-    const answer = await bridge.ask(`/collections/history/records/${id}`, {
-      method: 'PUT',
-      headers: { 'If-None-Match': '*' },
-      body: newContent,
-    })
+    const answer = await bridge.ask(path, putOf({ payload: 'new' }, { 'If-None-Match': '*' }))
 
     expectError(answer, 412, 114)
     expect(answer.body.message).toBe('The record exists already')
@@ -334,12 +287,10 @@ describe('section 4: forms of a precondition', () => {
   })
 
   it('lets one of many concurrent creators and one of many concurrent writers through', async () => {
-    const path = `/collections/history/records/race-${made++}`
+    const path = `${historyPath}/race-${made++}`
     const put = (headers: Record<string, string>) =>
       Promise.all(
-        Array.from({ length: 8 }, (_, index) =>
-          bridge.ask(path, { method: 'PUT', headers, body: { data: { payload: `${index}` } } }),
-        ),
+        Array.from({ length: 8 }, (_, index) => bridge.ask(path, putOf({ payload: `${index}` }, headers))),
       )
 
     const creations = await put({ 'If-None-Match': '*' })

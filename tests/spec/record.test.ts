@@ -1,33 +1,17 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'bun:test'
+import { describe, expect, it } from 'bun:test'
 import { startTestBridge } from '../support/bridge.ts'
-import type { AskInit, TestBridge } from '../support/bridge.ts'
-import { startFaultProxy } from '../support/fault-proxy.ts'
-import type { FaultProxy } from '../support/fault-proxy.ts'
+import type { AskInit } from '../support/bridge.ts'
 import { expectError, putOf } from './expectations.ts'
+import { batchOf, openWorld, statuses } from './world.ts'
 import type { Place } from './expectations.ts'
 
-let bridge: TestBridge
-let proxy: FaultProxy
+const { bridge, storage, bucket, batch, stored } = await openWorld({
+  writable: ['history', 'passwords'],
+  settings: { max_request_bytes: '300000' },
+})
 const record = (id: string, collection = 'history') =>
   `/collections/${collection}/records/${encodeURIComponent(id)}`
-const stored = (collection = 'history') => bridge.sandbox.records(bridge.user, collection)
-const storedOne = (id: string, collection = 'history') => stored(collection).find((one) => one.id === id)
-
-beforeAll(async () => {
-  bridge = await startTestBridge({
-    writable: ['history', 'passwords'],
-    settings: { max_request_bytes: '300000' },
-  })
-  proxy = await startFaultProxy({ target: bridge.sandbox.storageUrl })
-  bridge.sandbox.switches.nodeUrl = proxy.url
-})
-
-beforeEach(() => proxy.plan(() => null))
-
-afterAll(async () => {
-  await bridge.stop()
-  await proxy.stop()
-})
+const storedPasswords = () => bridge.sandbox.records(bridge.user, 'passwords')
 
 describe('section 4: GET record', () => {
   it('answers the record with its version', async () => {
@@ -56,7 +40,7 @@ describe('section 4: PUT record', () => {
   it('answers 200 with the record as stored, also when it is new', async () => {
     const { status, headers, body } = await bridge.ask(record('new'), putOf({ payload: 'one', sortindex: 7 }))
 
-    const { modified, payload, sortindex } = storedOne('new')!
+    const { modified, payload, sortindex } = stored('new')!
     expect([payload, sortindex]).toEqual(['one', 7])
     expect([status, body]).toEqual([
       200,
@@ -81,7 +65,7 @@ describe('section 4: PUT record', () => {
     })
     expect([payload.body.data.payload, payload.body.data.sortindex]).toEqual(['new', 9])
     expect(payload.body.data.last_modified).toBeGreaterThan(weight.body.data.last_modified)
-    expect(storedOne('merge')).toMatchObject({ payload: 'new', sortindex: 9 })
+    expect(stored('merge')).toMatchObject({ payload: 'new', sortindex: 9 })
   })
 
   it('accepts and ignores permissions, and the id and last_modified of the data', async () => {
@@ -96,9 +80,9 @@ describe('section 4: PUT record', () => {
 
       expect(answer.status).toBe(200)
       expect(answer.body.data.id).toBe('own-id')
-      expect(answer.body.data.last_modified).toBe(storedOne('own-id')!.modified)
+      expect(answer.body.data.last_modified).toBe(stored('own-id')!.modified)
     }
-    expect(storedOne('other')).toBeUndefined()
+    expect(stored('other')).toBeUndefined()
   })
 
   it('passes the ttl on', async () => {
@@ -106,7 +90,7 @@ describe('section 4: PUT record', () => {
 
     expect(status).toBe(200)
     expect(body.data).not.toHaveProperty('ttl')
-    const { expiry, modified } = storedOne('fading')!
+    const { expiry, modified } = stored('fading')!
     expect(expiry).toBe(modified + 100_000)
   })
 
@@ -158,7 +142,7 @@ describe('section 4: PUT record', () => {
     const answer = await bridge.ask(record('refused'), { method: 'PUT', body })
 
     expectError(answer, 400, 109, place)
-    expect(storedOne('refused')).toBeUndefined()
+    expect(stored('refused')).toBeUndefined()
   })
 
   it('names everything that is wrong, sorted', async () => {
@@ -197,7 +181,7 @@ describe('section 4: PUT record', () => {
     })
 
     const announced = await bridge.ask(record('large'), { method: 'PUT', body: text })
-    const streamed = await fetch(`${bridge.url}/v1/buckets/${bridge.user.clientState}${record('large')}`, {
+    const streamed = await fetch(`${bridge.url}/v1${bucket}${record('large')}`, {
       method: 'PUT',
       headers: { ...bridge.identityOf(bridge.user), 'Content-Type': 'application/json' },
       body: chunked,
@@ -206,7 +190,7 @@ describe('section 4: PUT record', () => {
     expectError(announced, 413, 113)
     expect(streamed.status).toBe(413)
     expect(announced.headers.get('connection')).toBe('close')
-    expect(storedOne('large')).toBeUndefined()
+    expect(stored('large')).toBeUndefined()
   })
 
   it('answers 413, too, when the storage finds the payload too large', async () => {
@@ -227,7 +211,7 @@ describe('section 4: DELETE record', () => {
 
     expect([status, text]).toEqual([204, ''])
     expect(headers.get('content-type')).toBeNull()
-    expect(storedOne('gone')).toBeUndefined()
+    expect(stored('gone')).toBeUndefined()
   })
 
   it('does not know an unknown record', async () => {
@@ -247,7 +231,7 @@ describe('section 4: DELETE record', () => {
       const collection = await bridge.ask('/collections/history')
       const { last_modified } = collection.body.data
       expect([status, body]).toEqual([200, { data: { id: 'preferred', last_modified, deleted: true } }])
-      expect(storedOne('preferred')).toBeUndefined()
+      expect(stored('preferred')).toBeUndefined()
     },
   )
 
@@ -273,7 +257,7 @@ describe('section 4: DELETE record', () => {
     const { status } = await bridge.ask(record('a,b', 'passwords'), { method: 'DELETE' })
 
     expect(status).toBe(204)
-    expect(stored('passwords').map(({ id }) => id)).toEqual(['a', 'b'])
+    expect(storedPasswords().map(({ id }) => id)).toEqual(['a', 'b'])
   })
 })
 
@@ -289,8 +273,7 @@ describe('section 4: write gate', () => {
     bridge.sandbox.requests.token.clear()
     for (const attempt of attempts) {
       for (const id of ['x', '%00', '%ff']) {
-        const path = `/v1/buckets/${bridge.user.clientState}/collections/tabs/records/${id}`
-        const answer = await bridge.ask(path, { method, ...attempt })
+        const answer = await bridge.ask(`/v1${bucket}/collections/tabs/records/${id}`, { method, ...attempt })
 
         expectError(answer, 405, 115)
         expect(answer.headers.get('allow')).toBe('GET, HEAD, OPTIONS')
@@ -303,20 +286,18 @@ describe('section 4: write gate', () => {
   })
 
   it('opens for each method by itself', async () => {
-    const half = await startTestBridge({
+    await using half = await startTestBridge({
       settings: { record_history_put_enabled: 'true', record_tabs_delete_enabled: 'true' },
     })
     half.sandbox.write(half.user, 'history', [{ id: 'x', payload: 'x' }])
     half.sandbox.write(half.user, 'tabs', [{ id: 'x', payload: 'x' }])
-    const body = { data: { payload: 'y' } }
 
     const answers = [
-      await half.ask(record('x'), { method: 'PUT', body }),
+      await half.ask(record('x'), putOf({ payload: 'y' })),
       await half.ask(record('x'), { method: 'DELETE' }),
-      await half.ask(record('x', 'tabs'), { method: 'PUT', body }),
+      await half.ask(record('x', 'tabs'), putOf({ payload: 'y' })),
       await half.ask(record('x', 'tabs'), { method: 'DELETE' }),
     ]
-    await half.stop()
 
     expect(answers.map(({ status }) => status)).toEqual([200, 405, 405, 204])
     expect(answers[1]!.headers.get('allow')).toBe('GET, HEAD, PUT, OPTIONS')
@@ -324,33 +305,25 @@ describe('section 4: write gate', () => {
   })
 
   it('is shut in all cases when the service is read-only', async () => {
-    const shut = await startTestBridge({ writable: ['history'], settings: { readonly: 'true' } })
+    await using shut = await startTestBridge({ writable: ['history'], settings: { readonly: 'true' } })
     shut.sandbox.write(shut.user, 'history', [{ id: 'x', payload: 'x' }])
 
     const put = await shut.ask(record('x'), putOf({ payload: 'y' }))
     const removal = await shut.ask(record('x'), { method: 'DELETE' })
-    const batch = await shut.ask('/v1/batch', {
-      method: 'POST',
-      body: {
-        requests: [
-          {
-            method: 'PUT',
-            path: `/buckets/${shut.user.clientState}${record('x')}`,
-            body: { data: { payload: 'y' } },
-          },
-          { method: 'DELETE', path: `/buckets/${shut.user.clientState}${record('x')}` },
-        ],
-      },
+    const path = `/buckets/${shut.user.clientState}${record('x')}`
+    const inside = await batchOf(shut)({
+      requests: [
+        { path, ...putOf({ payload: 'y' }) },
+        { path, method: 'DELETE' },
+      ],
     })
-    const left = shut.sandbox.records(shut.user, 'history')
-    await shut.stop()
 
     expectError(put, 405, 115)
     expectError(removal, 405, 115)
     expect(put.body.message).toBe('Method not allowed: readonly is on')
-    expect(batch.body.responses.map(({ status }: { status: number }) => status)).toEqual([405, 405])
-    expect(batch.body.responses[1].body.message).toBe('Method not allowed: readonly is on')
-    expect(left).toMatchObject([{ id: 'x', payload: 'x' }])
+    expect(statuses(inside)).toEqual([405, 405])
+    expect(inside.body.responses[1].body.message).toBe('Method not allowed: readonly is on')
+    expect(shut.sandbox.records(shut.user, 'history')).toMatchObject([{ id: 'x', payload: 'x' }])
   })
 
   it.each(['History', 'HISTORY', 'hIsToRy'])('knows the collection by one name: %s', async (collection) => {
@@ -360,49 +333,42 @@ describe('section 4: write gate', () => {
     )
 
     expect(status).toBe(200)
-    expect(storedOne(`spelled-${collection}`)).toMatchObject({ modified: body.data.last_modified })
+    expect(stored(`spelled-${collection}`)).toMatchObject({ modified: body.data.last_modified })
   })
 })
 
 describe('section 4: ids', () => {
   it('refuses a payload with NUL, alone and for its own sub-request', async () => {
-    const body = { data: { payload: 'a\0b' } }
-    const path = record('nul', 'passwords')
+    const put = putOf({ payload: 'a\0b' })
+    const [path, beside] = [record('nul', 'passwords'), record('beside-nul', 'passwords')]
 
-    const alone = await bridge.ask(path, { method: 'PUT', body })
-    const batch = await bridge.ask('/v1/batch', {
-      method: 'POST',
-      body: {
-        defaults: putOf({ payload: 'fine' }),
-        requests: [
-          { path: `/buckets/${bridge.user.clientState}${path}`, body },
-          { path: `/buckets/${bridge.user.clientState}${record('beside-nul', 'passwords')}` },
-        ],
-      },
+    const alone = await bridge.ask(path, put)
+    const inside = await batch({
+      requests: [
+        { path: bucket + path, ...put },
+        { path: bucket + beside, ...putOf({ payload: 'fine' }) },
+      ],
     })
-    await bridge.ask(record('beside-nul', 'passwords'), { method: 'DELETE' })
+    await bridge.ask(beside, { method: 'DELETE' })
 
     expectError(alone, 400, 109, 'data.payload in body')
-    expectError(batch.body.responses[0], 400, 109, 'data.payload in body')
-    expect(batch.body.responses[1].status).toBe(200)
+    expectError(inside.body.responses[0], 400, 109, 'data.payload in body')
+    expect(inside.body.responses[1].status).toBe(200)
   })
 
   it.each(['raw/b', '/raw+xQ==', 'raw//b', 'raw/', '/', '//'])(
     'with slashes stand in paths as they are: %s',
     async (id) => {
       bridge.sandbox.write(bridge.user, 'passwords', [{ id, payload: 'slashed' }])
-      const raw = `/buckets/${bridge.user.clientState}/collections/passwords/records/${id}`
+      const path = `${bucket}/collections/passwords/records/${id}`
 
-      const alone = await bridge.ask(`/v1${raw}`)
-      const head = await bridge.ask(`/v1${raw}`, { method: 'HEAD' })
-      const batch = await bridge.ask('/v1/batch', {
-        method: 'POST',
-        body: { requests: [{ path: raw }, { path: raw, method: 'PUT', body: { data: { payload: 'new' } } }] },
-      })
+      const alone = await bridge.ask(`/v1${path}`)
+      const head = await bridge.ask(`/v1${path}`, { method: 'HEAD' })
+      const inside = await batch({ requests: [{ path }, { path, ...putOf({ payload: 'new' }) }] })
 
       expect([alone.status, alone.body.data.id, head.status]).toEqual([200, id, 200])
-      expect(batch.body.responses.map(({ status }: { status: number }) => status)).toEqual([200, 200])
-      expect(stored('passwords').find((record) => record.id === id)?.payload).toBe('new')
+      expect(statuses(inside)).toEqual([200, 200])
+      expect(stored(id, 'passwords')?.payload).toBe('new')
     },
   )
 
@@ -414,18 +380,18 @@ describe('section 4: ids', () => {
 
   it.each(strangeIds)('carries "%s" as one segment', async (id) => {
     bridge.sandbox.requests.storage.clear()
-    const before = stored('passwords').length
+    const before = storedPasswords().length
 
     const put = await bridge.ask(record(id, 'passwords'), putOf({ payload: id }))
     const get = await bridge.ask(record(id, 'passwords'))
-    const all = stored('passwords')
+    const all = storedPasswords()
     const removal = await bridge.ask(record(id, 'passwords'), { method: 'DELETE' })
 
     expect([put.status, get.status, removal.status]).toEqual([200, 200, 204])
     expect(get.body.data).toMatchObject({ id, payload: id })
     expect(all).toHaveLength(before + 1)
-    expect(all.find((one) => one.id === id)?.payload).toBe(id)
-    expect(stored('passwords')).toHaveLength(before)
+    expect(all.find((record) => record.id === id)?.payload).toBe(id)
+    expect(storedPasswords()).toHaveLength(before)
     for (const { target } of bridge.sandbox.requests.storage.entries) {
       expect(target).toMatch(
         /^\/1\.5\/\d+\/(?:info\/\w+|storage\/passwords(?:\/[\w%.~-]+)?(?:\?[\w=&,%.~-]*)?)$/,
@@ -460,7 +426,7 @@ describe('section 4: ids', () => {
   })
 
   it('says 400 naming record_id when the storage refuses an id', async () => {
-    proxy.plan(({ path }) =>
+    storage.plan(({ path }) =>
       path.endsWith('/storage/history/strange') ? { kind: 'status', status: 400, body: '8' } : null,
     )
 

@@ -1,21 +1,13 @@
-import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
+import { describe, expect, it } from 'bun:test'
 import { request, startTestBridge } from '../support/bridge.ts'
-import type { TestBridge } from '../support/bridge.ts'
 import { expectError } from './expectations.ts'
-import { rawRequest, sendRaw } from './raw-http.ts'
+import { openWorld, parsed } from './world.ts'
 
-let bridge: TestBridge
-let bucket: string
-let written: number
-
-beforeAll(async () => {
-  bridge = await startTestBridge({ writable: ['history'] })
-  bucket = `/v1/buckets/${bridge.user.clientState}`
-  bridge.sandbox.write(bridge.user, 'tabs', [{ id: 't', payload: 'one' }])
-  written = bridge.sandbox.write(bridge.user, 'history', [{ id: 'h', payload: 'two' }])
-})
-
-afterAll(() => bridge.stop())
+const world = await openWorld({ writable: ['history'] })
+const { bridge, send } = world
+const bucket = `/v1${world.bucket}`
+bridge.sandbox.write(bridge.user, 'tabs', [{ id: 't', payload: 'one' }])
+const written = bridge.sandbox.write(bridge.user, 'history', [{ id: 'h', payload: 'two' }])
 
 describe('section 1: resources', () => {
   it('answers GET / under /v1, with and without the slash, without credentials', async () => {
@@ -60,12 +52,9 @@ describe('section 1: resources', () => {
   })
 
   it('has no metrics where they are switched off', async () => {
-    const quiet = await startTestBridge({ settings: { metrics_enabled: 'false' } })
+    await using quiet = await startTestBridge({ settings: { metrics_enabled: 'false' } })
 
-    const answer = await request(`${quiet.url}/v1/__metrics__`)
-    await quiet.stop()
-
-    expectError(answer, 404, 111)
+    expectError(await request(`${quiet.url}/v1/__metrics__`), 404, 111)
   })
 
   it.each(['/swagger', '/v1/swagger'])('sends %s to the documentation', async (path) => {
@@ -108,33 +97,18 @@ describe('section 1: resources', () => {
   })
 })
 
-const targets = () => [
-  '/v1/',
-  '/v1/__heartbeat__',
-  '/v1/__lbheartbeat__',
-  '/v1/__version__',
-  '/v1/__api__',
-  '/v1/docs',
-  bucket,
-  `${bucket}/collections`,
-  `${bucket}/collections/history`,
-  `${bucket}/collections/history/records`,
-  `${bucket}/collections/history/records/h`,
-  `${bucket}/collections/history/records/unknown`,
-  '/v1/nothing',
-  '/v2/',
-  '/nothing',
-]
-
-const ownHeaders = () =>
-  Object.entries(bridge.identityOf(bridge.user)).map(([name, value]) => `${name}: ${value}`)
+const targets = [
+  '/v1/', '/v1/__heartbeat__', '/v1/__lbheartbeat__', '/v1/__version__', '/v1/__api__', '/v1/docs',
+  bucket, `${bucket}/collections`, `${bucket}/collections/history`,
+  `${bucket}/collections/history/records`, `${bucket}/collections/history/records/h`,
+  `${bucket}/collections/history/records/unknown`, '/v1/nothing', '/v2/', '/nothing',
+] // prettier-ignore
 
 describe('section 1: methods', () => {
   it('answers HEAD wherever GET does: its status and headers, and no body', async () => {
-    for (const target of targets()) {
-      const lines = ownHeaders()
-      const get = await sendRaw(bridge.url, rawRequest('GET', target, { url: bridge.url, lines }))
-      const head = await sendRaw(bridge.url, rawRequest('HEAD', target, { url: bridge.url, lines }))
+    for (const target of targets) {
+      const get = await send('GET', target)
+      const head = await send('HEAD', target)
 
       expect([target, head.status, head.body]).toEqual([target, get.status, ''])
       for (const name of ['content-type', 'etag', 'last-modified', 'location']) {
@@ -168,20 +142,15 @@ describe('section 1: methods', () => {
     ['/v1/', 'PROPFIND', 'GET, HEAD, OPTIONS'],
     ['/v1/', 'CONNECT', 'GET, HEAD, OPTIONS'],
   ])('refuses on %s the method %s, with Allow', async (path, method, allow) => {
-    const target = path.replace('BUCKET', bucket)
+    const answer = await send(method, path.replace('BUCKET', bucket))
 
-    const answer = await sendRaw(
-      bridge.url,
-      rawRequest(method, target, { url: bridge.url, lines: ownHeaders() }),
-    )
-
-    expectError({ ...answer, body: JSON.parse(answer.body) }, 405, 115)
+    expectError(parsed(answer), 405, 115)
     expect(answer.headers.get('allow')).toBe(allow)
     expect(bridge.sandbox.records(bridge.user, 'history')).toHaveLength(1)
   })
 
   it('answers preflights everywhere, without credentials and never with a redirect', async () => {
-    for (const target of [...targets(), '/v1/batch', '/', '/__heartbeat__', `${bucket}/collections/`]) {
+    for (const target of [...targets, '/v1/batch', '/', '/__heartbeat__', `${bucket}/collections/`]) {
       const { status, headers, text } = await request(bridge.url + target, {
         method: 'OPTIONS',
         headers: { Origin: 'https://app.example', 'Access-Control-Request-Method': 'PUT' },
@@ -211,7 +180,7 @@ describe('section 1: paths', () => {
     ['/v1/nothing/', '/v1/nothing'],
   ])('redirects %s to %s', async (from, to) => {
     for (const method of ['GET', 'HEAD', 'PUT', 'DELETE', 'POST']) {
-      const answer = await sendRaw(bridge.url, rawRequest(method, from, { url: bridge.url }))
+      const answer = await send(method, from, { as: null })
 
       expect([method, answer.status]).toEqual([method, 307])
       expect(answer.headers.get('location')).toBe(bridge.url + to)
@@ -226,28 +195,23 @@ describe('section 1: paths', () => {
     },
   )
 
-  it.each([
-    '/v1/unknown',
-    '/v1/buckets',
-    '/v1/buckets/b/tabs',
-    '/v1/buckets/b/collections/c/things',
-    '/v1/docs/nothing.js',
-    '/v1/Batch',
-    '/v1/constructor',
-    '/v1/__proto__',
-  ])('finds nothing at %s', async (path) => {
+  const unknownPaths = [
+    '/v1/unknown', '/v1/buckets', '/v1/buckets/b/tabs', '/v1/buckets/b/collections/c/things',
+    '/v1/docs/nothing.js', '/v1/Batch', '/v1/constructor', '/v1/__proto__',
+  ] // prettier-ignore
+
+  it.each(unknownPaths)('finds nothing at %s', async (path) => {
     expectError(await request(bridge.url + path), 404, 111)
   })
 
   it('uses the configured version, scheme and host in paths and redirects', async () => {
-    const other = await startTestBridge({
+    await using other = await startTestBridge({
       settings: { http_api_version: '2.10', http_scheme: 'https', http_host: 'sync.example.org' },
     })
 
     const redirect = await request(`${other.url}/foo?a=1`)
     const root = await request(`${other.url}/v2/`)
     const old = await request(`${other.url}/v1/`)
-    await other.stop()
 
     expect(redirect.headers.get('location')).toBe('https://sync.example.org/v2/foo?a=1')
     expect(root.body).toMatchObject({ http_api_version: '2.10', url: 'https://sync.example.org/v2' })
@@ -258,7 +222,7 @@ describe('section 1: paths', () => {
 describe('section 1: health', () => {
   it('answers 503 with the same body while the token server is unwell, and is well again after 5 s', async () => {
     let nowMs = Date.now()
-    const ill = await startTestBridge({ now: () => nowMs })
+    await using ill = await startTestBridge({ now: () => nowMs })
     ill.sandbox.switches.healthy = false
 
     const down = await request(`${ill.url}/__heartbeat__`)
@@ -268,7 +232,6 @@ describe('section 1: health', () => {
     const probesAfter = ill.sandbox.requests.token.entries.length
     nowMs += 5001
     const well = await request(`${ill.url}/__heartbeat__`)
-    await ill.stop()
 
     expect([down.status, down.body]).toEqual([503, { storage: false, cache: true, permission: true }])
     expect(Number(down.headers.get('retry-after'))).toBe(30)

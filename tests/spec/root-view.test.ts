@@ -1,16 +1,10 @@
-import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
+import { describe, expect, it } from 'bun:test'
 import { request, startTestBridge } from '../support/bridge.ts'
-import type { TestBridge } from '../support/bridge.ts'
 import { startHeldTokenServer } from '../system/held-token-server.ts'
-import { rawRequest, sendRaw } from './raw-http.ts'
+import { openWorld } from './world.ts'
 
-let bridge: TestBridge
-
-beforeAll(async () => {
-  bridge = await startTestBridge()
-})
-
-afterAll(() => bridge.stop())
+const { bridge, send } = await openWorld()
+const clientStateTold = () => bridge.sandbox.requests.token.entries.at(-1)!.headers.get('x-client-state')
 
 describe('section 2: root view', () => {
   it('tells what this is, member by member', async () => {
@@ -47,7 +41,7 @@ describe('section 2: root view', () => {
   })
 
   it('shows settings as they are configured', async () => {
-    const other = await startTestBridge({
+    await using other = await startTestBridge({
       settings: {
         http_api_version: '1.10',
         project_name: 'Other',
@@ -59,7 +53,6 @@ describe('section 2: root view', () => {
     })
 
     const { body } = await request(`${other.url}/v1/`)
-    await other.stop()
 
     expect(body).toMatchObject({
       http_api_version: '1.10',
@@ -78,17 +71,13 @@ describe('section 2: root view', () => {
   })
 
   it('names the user of an assertion, with the client state that goes with it', async () => {
-    const headers = {
-      ...bridge.identityOf(bridge.user, 'BrowserID'),
-      'X-Client-State': bridge.user.clientState,
-    }
+    const { clientState } = bridge.user
+    const headers = { ...bridge.identityOf(bridge.user, 'BrowserID'), 'X-Client-State': clientState }
 
     const { body } = await request(`${bridge.url}/v1/`, { headers })
 
     expect(body.user).toEqual({ id: String(bridge.user.uid) })
-    expect(bridge.sandbox.requests.token.entries.at(-1)!.headers.get('x-client-state')).toBe(
-      bridge.user.clientState,
-    )
+    expect(clientStateTold()).toBe(clientState)
   })
 
   it('takes the client state of an assertion from X-KeyID, too', async () => {
@@ -107,7 +96,7 @@ describe('section 2: root view', () => {
     })
 
     expect(body.user).toEqual({ id: expect.any(String) })
-    expect(bridge.sandbox.requests.token.entries.at(-1)!.headers.get('x-client-state')).toBeNull()
+    expect(clientStateTold()).toBeNull()
   })
 
   it.each(['BrowserID nonsense', 'Basic dXNlcjpw', 'Bearer', 'Bearer abc'])(
@@ -123,10 +112,9 @@ describe('section 2: root view', () => {
   )
 
   it('is answered without a user when the token server is away', async () => {
-    const lonely = await startTestBridge({ tokenServerUrl: 'http://127.0.0.1:1' })
+    await using lonely = await startTestBridge({ tokenServerUrl: 'http://127.0.0.1:1' })
 
     const { status, body } = await lonely.ask('/v1/')
-    await lonely.stop()
 
     expect(status).toBe(200)
     expect(body).not.toHaveProperty('user')
@@ -137,7 +125,7 @@ describe('section 2: root view', () => {
     'Forwarded: host=evil.example;proto=https',
     'X-Forwarded-Proto: https',
   ])('does not believe "%s"', async (line) => {
-    const { body } = await sendRaw(bridge.url, rawRequest('GET', '/v1/', { url: bridge.url, lines: [line] }))
+    const { body } = await send('GET', '/v1/', { as: null, lines: [line] })
 
     expect(JSON.parse(body).url).toBe(`${bridge.url}/v1`)
   })
@@ -145,12 +133,9 @@ describe('section 2: root view', () => {
   it.each(['sync.example', 'sync.example:8443', '[::1]:80', 'a'])(
     'takes its address from Host: %s',
     async (host) => {
-      const answer = await sendRaw(
-        bridge.url,
-        rawRequest('GET', '/v1/', { url: bridge.url, lines: [`Host: ${host}`] }),
-      )
+      const { body } = await send('GET', '/v1/', { as: null, lines: [`Host: ${host}`] })
 
-      expect(JSON.parse(answer.body).url).toBe(`http://${host}/v1`)
+      expect(JSON.parse(body).url).toBe(`http://${host}/v1`)
     },
   )
 })
@@ -158,7 +143,7 @@ describe('section 2: root view', () => {
 describe('root views with credentials', () => {
   it('take half of the places at the token server, and the others are 503', async () => {
     const tokenServer = startHeldTokenServer()
-    const held = await startTestBridge({ tokenServerUrl: tokenServer.url })
+    await using held = await startTestBridge({ tokenServerUrl: tokenServer.url })
     const ask = (index: number) =>
       request(`${held.url}/v1/`, {
         headers: { Authorization: `Bearer stranger-${index}`, 'X-KeyID': '1-ASNFZ4mrze8BI0VniavN7w' },
@@ -177,7 +162,6 @@ describe('root views with credentials', () => {
     tokenServer.release()
     expect((await Promise.all(first)).map(({ status }) => status)).toEqual(Array(16).fill(200))
     expect((await ask(0)).status).toBe(200)
-    await held.stop()
     await tokenServer.stop()
   })
 })

@@ -1,13 +1,16 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'bun:test'
-import { startTestBridge } from '../support/bridge.ts'
-import type { Answer, AskInit, TestBridge } from '../support/bridge.ts'
+import { describe, expect, it } from 'bun:test'
+import type { Answer, AskInit } from '../support/bridge.ts'
 import { startFaultProxy } from '../support/fault-proxy.ts'
-import type { Fault, FaultProxy } from '../support/fault-proxy.ts'
+import type { Fault } from '../support/fault-proxy.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
-import { rawRequest, sendRaw } from './raw-http.ts'
+import { putOf } from './expectations.ts'
+import { openWorld } from './world.ts'
 
-let bridge: TestBridge
-let storage: FaultProxy
+const { bridge, storage, bucket, batch, send } = await openWorld({
+  writable: ['history'],
+  settings: { max_request_bytes: '100000', request_timeout_seconds: '2' },
+  commitPatienceMs: 100,
+})
 const answers: Answer[] = []
 let newcomers = 0
 const records = '/collections/history/records'
@@ -19,20 +22,6 @@ const canary = (name: string): string => {
   secrets.set(name, text)
   return text
 }
-
-beforeAll(async () => {
-  const settings = { max_request_bytes: '100000', request_timeout_seconds: '2' }
-  bridge = await startTestBridge({ writable: ['history'], settings, commitPatienceMs: 100 })
-  storage = await startFaultProxy({ target: bridge.sandbox.storageUrl })
-  bridge.sandbox.switches.nodeUrl = storage.url
-})
-
-beforeEach(() => storage.plan(() => null))
-
-afterAll(async () => {
-  await bridge.stop()
-  await storage.stop()
-})
 
 const ask = async (path: string, init?: AskInit): Promise<Answer> => {
   const answer = await bridge.ask(path, init)
@@ -71,22 +60,26 @@ function expectNothingTold(): void {
   expect(found).toEqual([])
 }
 
+const listOf = (lastModified: string, body: string): Fault => ({
+  kind: 'status',
+  status: 200,
+  headers: { 'X-Last-Modified': lastModified },
+  body,
+})
+
 describe('secrets', () => {
   it('are not told by successful requests', async () => {
-    const body = { data: { payload: canary('payload'), sortindex: 1 } }
+    const data = { payload: canary('payload'), sortindex: 1 }
     const [scheme, token] = bridge.identityOf(bridge.user).Authorization!.split(' ')
     expect(scheme).toBe('Bearer')
     secrets.set('access token', token!)
     secrets.set('key id', bridge.user.keyId)
     secrets.set('client state', bridge.user.clientState)
 
-    const put = await ask(`${records}/${canary('record id')}`, { method: 'PUT', body })
+    const put = await ask(`${records}/${canary('record id')}`, putOf(data))
     const list = await ask(records)
     await ask('/v1/', {})
-    await ask('/v1/batch', {
-      method: 'POST',
-      body: { requests: [{ path: `/buckets/${bridge.user.clientState}${records}` }] },
-    })
+    await ask('/v1/batch', { method: 'POST', body: { requests: [{ path: bucket + records }] } })
 
     expect([put.status, list.status]).toEqual([200, 200])
     expect(list.text).toContain(secrets.get('payload')!)
@@ -132,14 +125,8 @@ describe('secrets', () => {
       const { status } = await ask(`${records}/x`, { method: 'PUT', body })
       expect(status).toBeOneOf([400, 413])
     }
-    expect(
-      (
-        await ask('/collections/tabs/records/x', {
-          method: 'PUT',
-          body: { data: { payload: canary('gate') } },
-        })
-      ).status,
-    ).toBe(405)
+    const shut = await ask('/collections/tabs/records/x', putOf({ payload: canary('gate') }))
+    expect(shut.status).toBe(405)
 
     expectNothingTold()
   })
@@ -154,22 +141,12 @@ describe('secrets', () => {
     ]
     for (const body of bodies) expect((await ask('/v1/batch', { method: 'POST', body })).status).toBe(400)
 
-    const { status, body } = await bridge.ask('/v1/batch', {
-      method: 'POST',
-      body: {
-        requests: [
-          { path: '/', headers: { Authorization: `Bearer ${canary('sub-token')}` } },
-          {
-            path: `/buckets/${bridge.user.clientState}`,
-            headers: { Authorization: `Bearer ${canary('refused sub-token')}` },
-          },
-          {
-            method: 'PUT',
-            path: `/buckets/${bridge.user.clientState}${records}/x`,
-            body: { data: { payload: [canary('sub-payload')] } },
-          },
-        ],
-      },
+    const { status, body } = await batch({
+      requests: [
+        { path: '/', headers: { Authorization: `Bearer ${canary('sub-token')}` } },
+        { path: bucket, headers: { Authorization: `Bearer ${canary('refused sub-token')}` } },
+        { path: `${bucket}${records}/x`, ...putOf({ payload: [canary('sub-payload')] }) },
+      ],
     })
     expect(status).toBe(200)
     const shown = JSON.stringify(body)
@@ -186,26 +163,16 @@ describe('secrets', () => {
     { kind: 'status', status: 400, body: '"canary-upstream"' },
     { kind: 'status', status: 401, body: '"canary-upstream"' },
     { kind: 'status', status: 307, headers: { Location: 'http://127.0.0.1:1/canary-upstream' } },
-    {
-      kind: 'status',
-      status: 200,
-      headers: { 'X-Last-Modified': 'canary-upstream' },
-      body: 'canary-upstream',
-    },
-    {
-      kind: 'status',
-      status: 200,
-      headers: { 'X-Last-Modified': '1.00' },
-      body: '{"id":"canary-upstream"}\n',
-    },
+    listOf('canary-upstream', 'canary-upstream'),
+    listOf('1.00', '{"id":"canary-upstream"}\n'),
     { kind: 'garbage' },
     { kind: 'reset-before' },
     { kind: 'reset-after' },
     { kind: 'truncate', afterBytes: 5 },
-  ] as Fault[])('are not told when the storage breaks: %j', async (fault) => {
+  ] satisfies Fault[])('are not told when the storage breaks: %j', async (fault) => {
     secrets.set('upstream', 'canary-upstream')
     const id = canary('id of a failed write')
-    const put = { method: 'PUT', body: { data: { payload: canary('payload of a failed write') } } }
+    const put = putOf({ payload: canary('payload of a failed write') })
 
     const [read, one, write, removal, batch] = [
       await askOverNew(fault, () => [records]),
@@ -241,7 +208,7 @@ describe('secrets', () => {
   it('are not told by what the parser turns away', async () => {
     const lines = [`Host: ${canary('host')} x`, `Authorization: Bearer ${canary('authorization')}`]
 
-    const answer = await sendRaw(bridge.url, rawRequest('GET', '/v1/', { url: bridge.url, lines }))
+    const answer = await send('GET', '/v1/', { as: null, lines })
 
     expect(answer.status).toBe(400)
     expect(answer.text).not.toContain('canary')

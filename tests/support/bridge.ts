@@ -24,7 +24,7 @@ export interface TestBridgeOptions {
 }
 
 /** A bridge in this process, on a real socket, over a sandbox with one user. */
-export interface TestBridge {
+export interface TestBridge extends AsyncDisposable {
   url: string
   sandbox: Sandbox
   user: SandboxUser
@@ -104,6 +104,9 @@ export async function startTestBridge(options: TestBridgeOptions = {}): Promise<
       await bridge.stop(0)
       keepPrinted(logs)
       await sandbox.stop()
+    },
+    [Symbol.asyncDispose](this: TestBridge) {
+      return this.stop()
     },
   }
 }

@@ -1,0 +1,58 @@
+import { afterAll, beforeEach } from 'bun:test'
+import { startTestBridge } from '../support/bridge.ts'
+import { startFaultProxy } from '../support/fault-proxy.ts'
+import { rawRequest, sendRaw } from './raw-http.ts'
+import type { Answer, AskInit, TestBridge, TestBridgeOptions } from '../support/bridge.ts'
+import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
+import type { RawAnswer } from './raw-http.ts'
+
+interface RawInit {
+  /** Who asks; the bridge's user when left out, nobody when null. */
+  as?: SandboxUser | null
+  /** Further header lines. */
+  lines?: string[]
+  /** Sent as it is, without a header that tells its length. */
+  body?: string
+}
+
+/** A bridge for all tests of a file; its storage is behind a proxy that fails as planned, each time for one test. */
+export async function openWorld(options: TestBridgeOptions = {}) {
+  const bridge = await startTestBridge(options)
+  const storage = await startFaultProxy({ target: bridge.sandbox.storageUrl })
+  bridge.sandbox.switches.nodeUrl = storage.url
+  beforeEach(() => storage.plan(() => null))
+  afterAll(async () => {
+    await bridge.stop()
+    await storage.stop()
+  })
+  return {
+    bridge,
+    storage,
+    /** The path of the user's bucket, as sub-requests name it. */
+    bucket: `/buckets/${bridge.user.clientState}`,
+    batch: batchOf(bridge),
+    /** One request as text, of which nothing but the credentials is made up. */
+    send(method: string, target: string, { as = bridge.user, lines = [], body }: RawInit = {}) {
+      const given = [...(as ? headerLines(bridge.identityOf(as)) : []), ...lines]
+      return sendRaw(bridge.url, rawRequest(method, target, { url: bridge.url, lines: given, body }))
+    },
+    /** What is stored of a record. */
+    stored: (id: string, collection = 'history') =>
+      bridge.sandbox.records(bridge.user, collection).find((record) => record.id === id),
+  }
+}
+
+/** Sends batches to a bridge. */
+export function batchOf(bridge: TestBridge) {
+  return (body: unknown, init: AskInit = {}) => bridge.ask('/v1/batch', { method: 'POST', body, ...init })
+}
+
+/** The statuses of the responses in a batch. */
+export const statuses = ({ body }: Answer): number[] =>
+  body.responses.map(({ status }: { status: number }) => status)
+
+export const headerLines = (headers: Record<string, string>) =>
+  Object.entries(headers).map(([name, value]) => `${name}: ${value}`)
+
+/** A raw answer whose body is JSON. */
+export const parsed = (answer: RawAnswer) => ({ ...answer, body: JSON.parse(answer.body) as unknown })
