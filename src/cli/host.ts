@@ -2,7 +2,7 @@ import { closeSync, openSync, readSync, statSync } from 'node:fs'
 
 import { fetchSlotsOf, restartForFetchSlots } from './fetch-slots.ts'
 import { outputTo } from './output.ts'
-import { realProcesses } from './processes.ts'
+import { realProcesses, unsentBytes } from './processes.ts'
 
 import type { BridgeHost } from '../service/services.ts'
 import type { Output } from './output.ts'
@@ -49,6 +49,13 @@ export function processHost() {
     onSignal: (name, handler) => void process.on(name, handler),
     restartForFetchSlots,
     fetchSlots: fetchSlotsOf(process.env),
+    cpuMs() {
+      const { user, system } = process.cpuUsage()
+      return (user + system) / 1000
+    },
+    residentBytes: () => process.memoryUsage.rss(),
+    heapBytes: () => process.memoryUsage().heapUsed,
+    unsentBytes,
     processes: realProcesses(),
   }
   /** Resolves once everything written has left the process, or after that time. */

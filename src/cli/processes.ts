@@ -3,7 +3,6 @@ import { readFileSync, statSync } from 'node:fs'
 import { ownArguments, withFetchSlots } from './fetch-slots.ts'
 
 import type { MetricFamily } from '../observability/metric-families.ts'
-import type { ProcessUsage } from '../observability/metrics.ts'
 import type { Client } from '../service/services.ts'
 
 export type Processes = ReturnType<typeof realProcesses>
@@ -25,10 +24,6 @@ export function realProcesses() {
     start,
     hasNewExecutable,
     maxFileDescriptors,
-    usage,
-    cpuMs,
-    residentBytes: () => process.memoryUsage.rss(),
-    unsentBytes,
   }
 }
 
@@ -118,18 +113,6 @@ function hasNewExecutable(): boolean {
   } catch {
     return false
   }
-}
-
-const startedAtSeconds = Math.round(Date.now() - performance.now()) / 1000
-
-function cpuMs(): number {
-  const { user, system } = process.cpuUsage()
-  return (user + system) / 1000
-}
-
-function usage(): ProcessUsage {
-  const { rss, heapUsed } = process.memoryUsage()
-  return { cpuSeconds: cpuMs() / 1000, residentBytes: rss, heapBytes: heapUsed, startedAtSeconds }
 }
 
 /** The most files and sockets that this process may have open; null where that is not known. */

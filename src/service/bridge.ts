@@ -5,11 +5,12 @@ import { callLimits, limits } from '../load/limits.ts'
 import { MemoryBudget } from '../load/memory.ts'
 import { AnswerStreams } from '../load/streams.ts'
 import { expositionType, renderFamilies } from '../observability/metric-families.ts'
+import { createRegistry } from '../observability/registry.ts'
 import { createStatsd } from '../observability/statsd.ts'
 import { errorReply } from '../protocol/error-reply.ts'
 import { takeOver } from '../settings/settings.ts'
-import { commit, version } from '../version.ts'
 import { createObservers } from './observers.ts'
+import { addProcessMetrics } from './process-metrics.ts'
 import { connect, createServices } from './services.ts'
 
 import type { Log } from '../observability/log.ts'
@@ -39,17 +40,9 @@ const idleTimeoutSeconds = 240
 /** Constructs all parts from their settings, joins them, and listens. Throws when the address can't be used. */
 export function startBridge(settings: Settings, host: BridgeHost, log: Log, options: BridgeOptions = {}) {
   const statsd = startStatsd(settings)
-  const sources = {
-    version,
-    commit,
-    requestsInFlight: () => server.pendingRequests,
-    breakers: () => connections.breakers.counts(),
-    requestsAdmitted: () => load.limit,
-    logLinesDropped: options.logLinesDropped ?? (() => 0),
-    usage: () => host.processes?.usage() ?? null,
-  }
-  const observers = createObservers(log, settings.metricsEnabled ? sources : null, statsd, host.now)
-  const families = (): MetricFamily[] => observers.metrics?.families() ?? []
+  const registry = createRegistry()
+  const { families } = registry
+  const observers = createObservers(log, registry, statsd, host.now)
   // A reload changes this copy; the start-up settings stay, to see what needs a restart.
   const exposed = { ...settings }
   const memory = new MemoryBudget(Math.max(limits.memoryBytes, 4 * settings.maxRequestBytes))
@@ -59,8 +52,8 @@ export function startBridge(settings: Settings, host: BridgeHost, log: Log, opti
     maxLagMs: settings.maxEventLoopLagMs,
     maxRootViews: Math.ceil(callLimits(host.fetchSlots).token / limits.tokenCallsForRootView),
     now: host.monotonicNow,
-    cpuMs: () => host.processes?.cpuMs() ?? null,
-    residentBytes: () => host.processes?.residentBytes() ?? null,
+    cpuMs: host.cpuMs,
+    residentBytes: host.residentBytes,
     collectGarbage: () => Bun.gc(true),
     observeLag: observers.eventLoopLag,
     observeRejection: observers.shed,
@@ -69,7 +62,7 @@ export function startBridge(settings: Settings, host: BridgeHost, log: Log, opti
     now: host.monotonicNow,
     unsentBytes(requests) {
       const clients = requests.map((request) => server.requestIP(request))
-      return host.processes?.unsentBytes(server.port!, clients) ?? clients.map(() => null)
+      return host.unsentBytes(server.port!, clients)
     },
     // The shortest idle timeout of the server: there is no other way to end a connection.
     cut: (request) => server.timeout(request, 1),
@@ -89,7 +82,7 @@ export function startBridge(settings: Settings, host: BridgeHost, log: Log, opti
     streams,
     isStopping: false,
     metrics:
-      settings.metricsListen || !observers.metrics
+      settings.metricsListen || !settings.metricsEnabled
         ? null
         : async () => {
             const all = options.allFamilies ? await options.allFamilies() : families()
@@ -120,6 +113,12 @@ export function startBridge(settings: Settings, host: BridgeHost, log: Log, opti
     throw error
   }
   const server = app.server!
+  addProcessMetrics(registry, host, {
+    requestsInFlight: () => server.pendingRequests,
+    requestsAdmitted: () => load.limit,
+    breakers: () => connections.breakers.counts(),
+    logLinesDropped: options.logLinesDropped ?? (() => 0),
+  })
   const stopWatching = every(windowMs, () => {
     try {
       load.endWindow()
@@ -151,7 +150,7 @@ export function startBridge(settings: Settings, host: BridgeHost, log: Log, opti
       log.level = changed.loggingLevel
       connections.upstream.setCertificateAuthorities(changed.certificateCaBundle?.pem)
     },
-    /** The metrics of this process; empty when they are switched off. */
+    /** The metrics of this process. */
     families,
   }
 }

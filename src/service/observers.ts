@@ -1,5 +1,4 @@
 import { ServiceError, UpstreamError } from '../domain/errors.ts'
-import { createMetrics } from '../observability/metrics.ts'
 import { isLogged } from '../observability/log.ts'
 import { isSource } from '../protocol/envelope.ts'
 
@@ -8,7 +7,7 @@ import type { CredentialsEvent } from '../credentials/credentials.ts'
 import type { RedisTrouble } from '../credentials/redis-store.ts'
 import type { RejectionReason } from '../load/admission.ts'
 import type { Log, LogFields } from '../observability/log.ts'
-import type { MetricsSources } from '../observability/metrics.ts'
+import type { Registry } from '../observability/registry.ts'
 import type { Statsd } from '../observability/statsd.ts'
 import type { Reply } from '../protocol/reply.ts'
 import type { Call } from '../routes/call.ts'
@@ -17,21 +16,43 @@ import type { UpstreamCallSummary } from '../upstream/send.ts'
 
 export type Observers = ReturnType<typeof createObservers>
 
-/** Reports events to the log, and to metrics and statsd where they are switched on: null if they are not. */
+const secondsBounds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
+const sizeBounds = [1, 2, 5, 10, 25, 50, 100, 250, 1000]
+const countedMethods = new Set(['GET', 'HEAD', 'PUT', 'POST', 'DELETE', 'OPTIONS'])
+const shedReasons = 'limit lag user memory root-view body-memory slow-reader'
+
+/** Reports events to the log, the metrics, and statsd if there is one. */
 export function createObservers(
   log: Log,
-  sources: MetricsSources | null,
+  { counter, histogram }: Pick<Registry, 'counter' | 'histogram'>,
   statsd: Statsd | null,
   wallClock: () => number,
 ) {
-  const metrics = sources && createMetrics(sources)
-  const warnOfRedis = oncePerMinute(wallClock, (trouble: RedisTrouble, code: string | null) =>
-    log.warning('redis error', {
-      reason: trouble,
-      code,
-      remedy: trouble === 'unreachable' ? withoutRedis : undefined,
-    }),
+  const timing = (name: string, help: string, label = '') => histogram(name, help, secondsBounds, label)
+  const requests = counter('requests_total', 'Answered requests', 'route method status')
+  const requestSeconds = timing('request_duration_seconds', 'Time to first byte', 'route')
+  const defects = counter('defects_total', 'Requests that met a defect of the bridge')
+  const calls = counter('upstream_calls_total', 'Calls to upstream', 'target method result')
+  const callSeconds = timing('upstream_duration_seconds', 'Time to first byte of upstream', 'target')
+  const credentials = counter('credentials_total', 'Sources of credentials', 'event', 'rejected-entry')
+  const redisErrors = counter('redis_errors_total', 'Redis errors', 'reason', 'unreachable timeout refused')
+  const openings = 'circuit_breaker_openings_total'
+  const opened = counter(openings, 'Openings of circuit breakers', 'target', 'token storage')
+  const transactions = counter(
+    'transactions_total',
+    'Outcomes of writes',
+    'event',
+    'partial unknown unremoved',
   )
+  const brokenLists = counter('lists_broken_total', 'Lists that broke off after their beginning was sent')
+  const batchSizes = histogram('batch_requests', 'Sub-requests in a batch', sizeBounds)
+  const rejections = counter('requests_shed_total', 'Requests rejected under load', 'reason', shedReasons)
+  const lagSeconds = timing('event_loop_lag_seconds', 'Lateness of the event loop')
+
+  const warnOfRedis = oncePerMinute(wallClock, (reason: RedisTrouble, code: string | null) => {
+    const remedy = reason === 'unreachable' ? withoutRedis : undefined
+    log.warning('redis error', { reason, code, remedy })
+  })
   const warnOfLoad = oncePerMinute(wallClock, (reason: RejectionReason) =>
     log.warning('load shed', { reason }),
   )
@@ -39,29 +60,32 @@ export function createObservers(
     log.warning('circuit breaker opened for one user', { target, host }),
   )
   return {
-    metrics,
+    /** An answered request. Its `route` is a kind of resource, never a path; `batch` stands for all of its sub-requests. */
     request(call: Call, reply: Reply, durationMs: number) {
+      const { method } = call
       const route = call.route ?? 'none'
-      metrics?.request(route, call.method, reply.status, durationMs)
+      requests(`${route}|${countedMethods.has(method) ? method : 'other'}|${reply.status}`)
+      requestSeconds(durationMs / 1000, route)
       if (statsd) {
         statsd.time(`request.${route}`, durationMs)
         statsd.count(`response.${reply.status}`)
       }
       // Health checks every second would bury the rest. What is at no path is logged too, because somebody expected something there.
-      const isForData = call.method !== 'OPTIONS' && (call.route === null || dataRoutes.has(call.route))
+      const isForData = method !== 'OPTIONS' && (call.route === null || dataRoutes.has(call.route))
       const level = isForData ? 'info' : 'debug'
       if (isLogged(log, level)) log[level]('request', requestFields(call, reply, durationMs))
     },
     batch(requests: readonly { method: string }[], replies: readonly Reply[]) {
-      metrics?.batch(requests.length)
+      batchSizes(requests.length)
       if (!isLogged(log, 'debug')) return
       for (const [index, { status, errno }] of replies.entries()) {
-        const { method } = requests[index]!
-        log.debug('sub-request', { index, method, status, errno })
+        log.debug('sub-request', { index, method: requests[index]!.method, status, errno })
       }
     },
+    /** A call to upstream with its result: a status, how it failed, or neither when it was aborted. */
     upstreamCall({ target, method, status, failure, ms }: UpstreamCallSummary) {
-      metrics?.upstreamCall(target, method, status, failure, ms)
+      calls(`${target}|${method}|${failure ?? status ?? 'aborted'}`)
+      callSeconds(ms / 1000, target)
       if (statsd) {
         statsd.time(`upstream.${target}`, ms)
         if (status !== null) statsd.count(`syncclient.status_code.${status}`)
@@ -74,21 +98,21 @@ export function createObservers(
         if (change === 'opened') warnOfUser(target, host)
         return
       }
-      if (change === 'opened') metrics?.circuitOpened(target)
+      if (change === 'opened') opened(target)
       statsd?.count(`breaker.${target}.${change}`)
       log[change === 'opened' ? 'warning' : 'info'](`circuit breaker ${change}`, { target, host })
     },
     credentials(event: CredentialsEvent) {
-      metrics?.credentials(event)
+      credentials(event)
       statsd?.count(`credentials.${event}`)
     },
     redisTrouble(trouble: RedisTrouble, code: string | null) {
-      metrics?.redisError(trouble)
+      redisErrors(trouble)
       statsd?.count(`redis.${trouble}`)
       warnOfRedis(trouble, code)
     },
     transaction(event: TransactionEvent) {
-      metrics?.transaction(event.kind)
+      transactions(event.kind)
       statsd?.count(`batch.${event.kind}`)
       const level = ['partial', 'unknown', 'unremoved'].includes(event.kind) ? 'error' : 'debug'
       if (!isLogged(log, level)) return
@@ -98,18 +122,19 @@ export function createObservers(
     },
     /** A request was rejected because of the load. */
     shed(reason: RejectionReason) {
-      metrics?.shed(reason)
+      rejections(reason)
       statsd?.count(`shed.${reason}`)
       warnOfLoad(reason)
     },
     /** A list has broken off after so many bytes were sent: the status that was logged says nothing of it. */
-    listBroken({ requestId }: Call, bytes: number, cause: unknown) {
-      metrics?.listBroken()
+    listBroken({ requestId }: Pick<Call, 'requestId'>, bytes: number, cause: unknown) {
+      brokenLists()
       statsd?.count('list.broken')
       const reason = cause instanceof UpstreamError ? cause.message : describeDefect(cause)
       log.error('list.broken', { requestId, bytes, reason })
     },
-    eventLoopLag: (ms: number) => metrics?.eventLoopLag(ms),
+    /** How late the event loop was, at each look. */
+    eventLoopLag: (ms: number) => lagSeconds(ms / 1000),
     /** A request failed because something was thrown. */
     error(thrown: unknown) {
       // A foreseen error, whatever its status.
@@ -119,7 +144,7 @@ export function createObservers(
         log.warning('upstream failed', { failure: thrown.failure, reason: thrown.message })
         return
       }
-      metrics?.defect()
+      defects()
       statsd?.count('defect')
       log.error('defect', { reason: describeDefect(thrown) })
     },

@@ -19,7 +19,6 @@ import type { Identity, SyncCredentials } from '../domain/credentials.ts'
 import type { Step } from '../domain/operation.ts'
 import type { BulkStorage } from '../domain/record-storage.ts'
 import type { Call } from '../routes/call.ts'
-import type { ProcessUsage } from '../observability/metrics.ts'
 import type { Settings } from '../settings/settings.ts'
 import type { StorageClient } from '../upstream/call.ts'
 import type { Observers } from './observers.ts'
@@ -33,16 +32,14 @@ export interface BridgeHost {
   randomBytes(length: number): Uint8Array
   /** How many requests to upstream this process can have under way, all hosts together. */
   fetchSlots: number
-  /** What the process knows about itself; absent where nothing is known. */
-  processes?: {
-    usage(): ProcessUsage
-    /** Processor time that this process has used so far, in ms. */
-    cpuMs(): number
-    /** Memory that this process holds. */
-    residentBytes(): number
-    /** For each client of a local port, the bytes sent to it that it has not acknowledged; null where that is not known. */
-    unsentBytes(localPort: number, clients: readonly (Client | null)[]): (number | null)[]
-  }
+  /** Processor time that this process has used so far, in ms. */
+  cpuMs(): number
+  /** Memory that this process holds. */
+  residentBytes(): number
+  /** Memory that the program has allocated. */
+  heapBytes(): number
+  /** For each client of a local port, the bytes sent to it that it has not acknowledged; null where that is not known. */
+  unsentBytes(localPort: number, clients: readonly (Client | null)[]): (number | null)[]
 }
 
 /** The address of a client. Two clients can have the same port at different addresses. */

@@ -2,12 +2,12 @@ import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-import { createMetrics } from '../../src/observability/metrics.ts'
+import { observed } from '../service/observed.ts'
 import { runProgram, temporaryFolder } from '../support/processes.ts'
 import { eventually } from '../support/eventually.ts'
 import { Client, startNodes } from './nodes.ts'
 
-import type { Metrics } from '../../src/observability/metrics.ts'
+import type { Observed } from '../service/observed.ts'
 import type { Nodes } from './nodes.ts'
 
 const examples = join(import.meta.dir, '../../docs/examples')
@@ -151,25 +151,16 @@ describe('the dashboard', () => {
 
 /** What a bridge goes through: something happens after five minutes, and happens again each minute if it lasts. */
 interface Story {
-  happens(metrics: Metrics, gauges: { openBreakers: number; lostLines: number }): void
+  happens(bridge: Observed): void
   lasts?: true
 }
 
 /** Has promtool evaluate expressions after 25 minutes in which Prometheus has seen a bridge each minute. */
 async function evaluate({ happens, lasts }: Story, expected: { expr: string; values: number[] }[]) {
-  const gauges = { openBreakers: 0, lostLines: 0 }
-  const metrics = createMetrics({
-    version: '1',
-    commit: 'a',
-    requestsInFlight: () => 0,
-    requestsAdmitted: () => 512,
-    breakers: () => [{ target: 'storage', open: gauges.openBreakers, halfOpen: 0 }],
-    logLinesDropped: () => gauges.lostLines,
-    usage: () => ({ cpuSeconds: 1, residentBytes: 1e8, heapBytes: 1e7, startedAtSeconds: 1000 }),
-  })
-  const start = new Map(metrics.families().flatMap(({ samples }) => samples))
-  happens(metrics, gauges)
-  const series = metrics.families().flatMap(({ samples, type }) =>
+  const bridge = observed()
+  const start = new Map(bridge.families().flatMap(({ samples }) => samples))
+  happens(bridge)
+  const series = bridge.families().flatMap(({ samples, type }) =>
     samples.map(([name, value]) => {
       const before = start.get(name)
       const growth = lasts && type !== 'gauge' ? value - (before ?? 0) : 0
@@ -209,34 +200,37 @@ const firing = (alert: string) =>
 
 describe('an alert', () => {
   const happened: [alert: string, Story['happens']][] = [
-    ['SyncBridgeDefect', (metrics) => metrics.defect()],
-    ['SyncBridgePartialWrite', (metrics) => metrics.transaction('partial')],
-    ['SyncBridgeUnknownWrite', (metrics) => metrics.transaction('unknown')],
-    ['SyncBridgeUnremoved', (metrics) => metrics.transaction('unremoved')],
-    ['SyncBridgeListsBroken', (metrics) => times(9, () => metrics.listBroken())],
-    ['SyncBridgeLogLost', (_, gauges) => void (gauges.lostLines = 1)],
-    ['SyncBridgeForeignCacheEntries', (metrics) => times(9, () => metrics.credentials('rejected-entry'))],
+    ['SyncBridgeDefect', (bridge) => bridge.error(new Error('a defect'))],
+    ['SyncBridgePartialWrite', (bridge) => bridge.transaction({ kind: 'partial', collections: [] })],
+    ['SyncBridgeUnknownWrite', (bridge) => bridge.transaction({ kind: 'unknown', collections: [] })],
+    [
+      'SyncBridgeUnremoved',
+      (bridge) => bridge.transaction({ kind: 'unremoved', collections: [], ids: [] }),
+    ],
+    ['SyncBridgeListsBroken', (bridge) => times(9, () => bridge.listBroken({ requestId: 'a' }, 1, null))],
+    ['SyncBridgeLogLost', ({ state }) => void (state.lostLines = 1)],
+    ['SyncBridgeForeignCacheEntries', (bridge) => times(9, () => bridge.credentials('rejected-entry'))],
   ]
   const lasting: typeof happened = [
-    ['SyncBridgeShedding', (metrics) => times(200, () => metrics.shed('limit'))],
-    ['SyncBridgeRedisAway', (metrics) => times(9, () => metrics.redisError('timeout'))],
-    ['SyncBridgeCircuitOpen', (_, gauges) => void (gauges.openBreakers = 1)],
+    ['SyncBridgeShedding', (bridge) => times(200, () => bridge.shed('limit'))],
+    ['SyncBridgeRedisAway', (bridge) => times(9, () => bridge.redisTrouble('timeout', null))],
+    ['SyncBridgeCircuitOpen', ({ state }) => void (state.openBreakers = 1)],
     [
       'SyncBridgeFailing',
-      (metrics) => {
-        times(9, () => metrics.request('records', 'GET', 200, 5))
-        metrics.request('record', 'PUT', 503, 5)
+      (bridge) => {
+        times(9, () => bridge.answered('records', 'GET', 200, 5))
+        bridge.answered('record', 'PUT', 503, 5)
       },
     ],
     [
       'SyncBridgeUpstreamFailing',
-      (metrics) => {
-        times(4, () => metrics.upstreamCall('storage', 'GET', 200, null, 5))
-        metrics.upstreamCall('storage', 'GET', null, 'timeout', 5)
+      (bridge) => {
+        times(4, () => bridge.called('GET', 200, null, 5))
+        bridge.called('GET', null, 'timeout', 5)
       },
     ],
-    ['SyncBridgeSlow', (metrics) => metrics.request('records', 'GET', 200, 4000)],
-    ['SyncBridgeLate', (metrics) => metrics.eventLoopLag(240)],
+    ['SyncBridgeSlow', (bridge) => bridge.answered('records', 'GET', 200, 4000)],
+    ['SyncBridgeLate', (bridge) => bridge.eventLoopLag(240)],
   ]
   const stories: [alert: string, Story][] = [
     ...happened.map(([alert, happens]): [string, Story] => [alert, { happens }]),
@@ -251,11 +245,11 @@ describe('an alert', () => {
   })
 
   it('fires for nothing that clients do by themselves', async () => {
-    const happens = (metrics: Metrics) => {
-      answers(metrics, 200, 304, 400, 401, 404, 412, 413)
-      for (const status of [200, 304, 401, 412]) metrics.upstreamCall('storage', 'GET', status, null, 5)
-      times(4, () => metrics.upstreamCall('storage', 'GET', null, null, 5))
-      metrics.transaction('committed')
+    const happens = (bridge: Observed) => {
+      answers(bridge, 200, 304, 400, 401, 404, 412, 413)
+      for (const status of [200, 304, 401, 412]) bridge.called('GET', status, null, 5)
+      times(4, () => bridge.called('GET', null, null, 5))
+      bridge.transaction({ kind: 'committed', collections: 1, records: 1 })
     }
 
     await evaluate({ happens, lasts: true }, [{ expr: 'count(ALERTS)', values: [] }])
@@ -271,7 +265,7 @@ describe('the panel of failing requests', () => {
     ['when none fails', [200, 404, 412], 0],
     ['when one of two fails', [200, 503], 0.5],
   ])('shows a number %s', async (_, statuses, share) => {
-    await evaluate({ happens: (metrics) => answers(metrics, ...statuses), lasts: true }, [
+    await evaluate({ happens: (bridge) => answers(bridge, ...statuses), lasts: true }, [
       { expr, values: [share] },
     ])
   })
@@ -285,8 +279,8 @@ function concrete(expression: string): string {
     .replaceAll('$__rate_interval', '5m')
 }
 
-function answers(metrics: Metrics, ...statuses: number[]): void {
-  for (const status of statuses) metrics.request('record', 'GET', status, 5)
+function answers(bridge: Observed, ...statuses: number[]): void {
+  for (const status of statuses) bridge.answered('record', 'GET', status, 5)
 }
 
 function times(count: number, act: () => void): void {

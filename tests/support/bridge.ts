@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs'
 import { startBridge } from '../../src/service/bridge.ts'
 import type { Host } from '../../src/cli/host.ts'
 import { createLog } from '../../src/observability/log.ts'
+import { idleProcess } from '../cli/fake-host.ts'
 import { readSettings } from '../../src/settings/settings.ts'
 import { startSandbox } from './sandbox.ts'
 import { keepPrinted } from './printed.ts'
@@ -160,5 +161,6 @@ function testHost(now: () => number): Host {
     randomBytes: (length) => new Uint8Array(randomBytes(length)),
     onSignal: () => {},
     fetchSlots: 256,
+    ...idleProcess,
   }
 }

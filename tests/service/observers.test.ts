@@ -1,39 +1,21 @@
 import { describe, expect, it } from 'bun:test'
 
 import { expositionType, mergeFamilies, renderFamilies } from '../../src/observability/metric-families.ts'
-import { createMetrics } from '../../src/observability/metrics.ts'
+import { commit, version } from '../../src/version.ts'
+import { observed } from './observed.ts'
 
-import type { MetricFamily } from '../../src/observability/metric-families.ts'
-import type { MetricsSources } from '../../src/observability/metrics.ts'
+const build = `sync_bridge_build_info{version="${version}",commit="${commit}"}`
 
-function metricsOf(sources: Partial<MetricsSources> = {}) {
-  return createMetrics({
-    version: '1.2.3',
-    commit: 'abc',
-    requestsInFlight: () => 0,
-    breakers: () => [],
-    requestsAdmitted: () => 512,
-    logLinesDropped: () => 0,
-    usage: () => null,
-    ...sources,
-  })
-}
-
-/** The series that have a figure, by name. */
-function figures(families: MetricFamily[]): Record<string, number> {
-  return Object.fromEntries(families.flatMap(({ samples }) => samples))
-}
-
-describe('createMetrics', () => {
+describe('createObservers', () => {
   it('counts requests by route, method and status, and how long they took by route', () => {
-    const metrics = metricsOf()
+    const bridge = observed()
 
-    metrics.request('records', 'GET', 200, 7)
-    metrics.request('records', 'GET', 200, 40)
-    metrics.request('records', 'HEAD', 304, 99_000)
-    metrics.request('record', 'PUT', 412, 1)
+    bridge.answered('records', 'GET', 200, 7)
+    bridge.answered('records', 'GET', 200, 40)
+    bridge.answered('records', 'HEAD', 304, 99_000)
+    bridge.answered('record', 'PUT', 412, 1)
 
-    const told = figures(metrics.families())
+    const told = bridge.figures()
     expect(told).toMatchObject({
       'sync_bridge_requests_total{route="records",method="GET",status="200"}': 2,
       'sync_bridge_requests_total{route="records",method="HEAD",status="304"}': 1,
@@ -50,24 +32,24 @@ describe('createMetrics', () => {
   })
 
   it('takes methods that clients make up for one', () => {
-    const metrics = metricsOf()
+    const bridge = observed()
 
-    for (const method of ['PROPFIND', 'PURGE', 'X"}']) metrics.request('record', method, 405, 1)
+    for (const method of ['PROPFIND', 'PURGE', 'X"}']) bridge.answered('record', method, 405, 1)
 
-    expect(figures(metrics.families())).toMatchObject({
+    expect(bridge.figures()).toMatchObject({
       'sync_bridge_requests_total{route="record",method="other",status="405"}': 3,
     })
   })
 
   it('counts calls to upstream by status or failure', () => {
-    const metrics = metricsOf()
+    const bridge = observed()
 
-    metrics.upstreamCall('storage', 'GET', 200, null, 20)
-    metrics.upstreamCall('storage', 'GET', null, 'timeout', 20_000)
-    metrics.upstreamCall('storage', 'GET', 302, 'bad-response', 3)
-    metrics.upstreamCall('token', 'GET', null, null, 5)
+    bridge.called('GET', 200, null, 20)
+    bridge.called('GET', null, 'timeout', 20_000)
+    bridge.called('GET', 302, 'bad-response', 3)
+    bridge.called('GET', null, null, 5, 'token')
 
-    expect(figures(metrics.families())).toMatchObject({
+    expect(bridge.figures()).toMatchObject({
       'sync_bridge_upstream_calls_total{target="storage",method="GET",result="200"}': 1,
       'sync_bridge_upstream_calls_total{target="storage",method="GET",result="timeout"}': 1,
       'sync_bridge_upstream_calls_total{target="storage",method="GET",result="bad-response"}': 1,
@@ -77,18 +59,18 @@ describe('createMetrics', () => {
   })
 
   it('counts what else happens, and shows what alerts count before it happens', () => {
-    const metrics = metricsOf({ requestsAdmitted: () => 358 })
+    const bridge = observed()
 
-    metrics.credentials('hit-local')
-    metrics.credentials('hit-local')
-    metrics.redisError('timeout')
-    metrics.transaction('partial')
-    metrics.batch(25)
-    metrics.shed('limit')
-    metrics.eventLoopLag(3)
-    metrics.eventLoopLag(120)
+    bridge.credentials('hit-local')
+    bridge.credentials('hit-local')
+    bridge.redisTrouble('timeout', null)
+    bridge.transaction({ kind: 'partial', collections: [] })
+    bridge.batch(Array(25), [])
+    bridge.shed('limit')
+    bridge.eventLoopLag(3)
+    bridge.eventLoopLag(120)
 
-    expect(figures(metrics.families())).toMatchObject({
+    expect(bridge.figures()).toMatchObject({
       'sync_bridge_credentials_total{event="hit-local"}': 2,
       'sync_bridge_redis_errors_total{reason="timeout"}': 1,
       'sync_bridge_transactions_total{event="partial"}': 1,
@@ -100,26 +82,23 @@ describe('createMetrics', () => {
       'sync_bridge_requests_shed_total{reason="lag"}': 0,
       'sync_bridge_event_loop_lag_seconds_bucket{le="0.005"}': 1,
       'sync_bridge_event_loop_lag_seconds_bucket{le="0.25"}': 2,
-      sync_bridge_concurrency_limit: 358,
+      sync_bridge_concurrency_limit: 512,
       sync_bridge_defects_total: 0,
       sync_bridge_lists_broken_total: 0,
     })
   })
 
   it('asks for the state of the process when it is read', () => {
-    let inFlight = 3
-    const metrics = metricsOf({
-      requestsInFlight: () => inFlight,
-      logLinesDropped: () => 5,
-      usage: () => ({ cpuSeconds: 1.5, residentBytes: 100, heapBytes: 10, startedAtSeconds: 1000 }),
-    })
-    metrics.families()
-    inFlight = 4
+    const usage = { cpuMs: () => 1500, residentBytes: () => 100, heapBytes: () => 10 }
+    const bridge = observed({ ...usage, now: () => 1_000_500, monotonicNow: () => 500 })
+    Object.assign(bridge.state, { inFlight: 3, lostLines: 5 })
+    bridge.families()
+    bridge.state.inFlight = 4
 
-    expect(figures(metrics.families())).toMatchObject({
+    expect(bridge.figures()).toMatchObject({
       sync_bridge_requests_in_flight: 4,
       sync_bridge_log_lines_dropped_total: 5,
-      'sync_bridge_build_info{version="1.2.3",commit="abc"}': 1,
+      [build]: 1,
       process_cpu_seconds_total: 1.5,
       process_resident_memory_bytes: 100,
       process_start_time_seconds: 1000,
@@ -129,10 +108,10 @@ describe('createMetrics', () => {
 
 describe('renderFamilies', () => {
   it('writes what Prometheus reads', () => {
-    const metrics = metricsOf()
-    metrics.request('root', 'GET', 200, 3)
+    const bridge = observed()
+    bridge.answered('root', 'GET', 200, 3)
 
-    const text = renderFamilies(metrics.families())
+    const text = renderFamilies(bridge.families())
 
     expect(text).toContain(
       '# HELP sync_bridge_requests_total Answered requests\n# TYPE sync_bridge_requests_total counter\n' +
@@ -147,27 +126,21 @@ describe('renderFamilies', () => {
 
 describe('mergeFamilies', () => {
   it('adds up what processes count, and keeps what they have in common', () => {
-    const usage = (startedAtSeconds: number) => () => ({
-      cpuSeconds: 1,
-      residentBytes: 100,
-      heapBytes: 1,
-      startedAtSeconds,
-    })
-    const processes = [1000, 2000].map((started) => metricsOf({ usage: usage(started) }))
-    processes[0]!.request('root', 'GET', 200, 3)
-    processes[1]!.request('root', 'GET', 200, 3000)
-    processes[1]!.request('root', 'GET', 503, 1)
+    const processes = [1_000_000, 2_000_000].map((startedAtMs) => observed({ now: () => startedAtMs }))
+    processes[0]!.answered('root', 'GET', 200, 3)
+    processes[1]!.answered('root', 'GET', 200, 3000)
+    processes[1]!.answered('root', 'GET', 503, 1)
 
-    const merged = figures(mergeFamilies(processes.map((metrics) => metrics.families())))
+    const merged = mergeFamilies(processes.map(({ families }) => families()))
 
-    expect(merged).toMatchObject({
+    expect(Object.fromEntries(merged.flatMap(({ samples }) => samples))).toMatchObject({
       'sync_bridge_requests_total{route="root",method="GET",status="200"}': 2,
       'sync_bridge_requests_total{route="root",method="GET",status="503"}': 1,
       'sync_bridge_request_duration_seconds_bucket{route="root",le="0.005"}': 2,
       'sync_bridge_request_duration_seconds_count{route="root"}': 3,
-      'sync_bridge_build_info{version="1.2.3",commit="abc"}': 1,
+      [build]: 1,
       sync_bridge_processes: 2,
-      process_resident_memory_bytes: 200,
+      process_resident_memory_bytes: 2e8,
       process_start_time_seconds: 1000,
     })
   })

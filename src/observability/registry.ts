@@ -1,0 +1,79 @@
+import type { MetricFamily, Sample } from './metric-families.ts'
+
+export type Registry = ReturnType<typeof createRegistry>
+
+/**
+ * The metrics of this process, in the order in which they are made. Counters and histograms count by a key: the values of their
+ * labels with bars between them. These are ours and never a client's, so that none of them holds a bar.
+ */
+export function createRegistry() {
+  const all: (() => MetricFamily)[] = []
+
+  /** Adds one that is looked up when the metrics are read: a gauge, unless `how` says otherwise. */
+  function add(
+    name: string,
+    help: string,
+    read: () => number | Sample[],
+    how: Partial<Pick<MetricFamily, 'type' | 'merge'>> = {},
+  ): void {
+    all.push(() => {
+      const value = read()
+      const samples: Sample[] = typeof value === 'number' ? [[name, value]] : value
+      return { name, help, type: 'gauge', merge: 'sum', samples, ...how }
+    })
+  }
+
+  /**
+   * Makes a function that adds one; `labels` names its labels. Prometheus sees an increase only of series that it has seen
+   * before, so those that alerts count exist from the start: the ones of the `first` values, and that of a counter without
+   * labels.
+   */
+  function counter(ending: string, help: string, labels = '', first = '') {
+    const name = `sync_bridge_${ending}`
+    // Without labels the only key is the empty text, which is the only word of an empty `first`.
+    const initial = labels === '' || first !== '' ? first.split(' ') : []
+    const values = new Map(initial.map((key) => [key, 0]))
+    const read = () =>
+      Array.from(values, ([key, value]): Sample => [series(name, labelText(labels, key)), value])
+    add(name, help, read, { type: 'counter' })
+    return (key = ''): void => void values.set(key, (values.get(key) ?? 0) + 1)
+  }
+
+  /** Makes a function that counts a value by the first bound that it does not exceed, and adds it up. */
+  function histogram(ending: string, help: string, bounds: readonly number[], labels = '') {
+    const name = `sync_bridge_${ending}`
+    // The last count is of the values above all bounds.
+    const histograms = new Map<string, { sum: number; counts: number[] }>()
+    const read = () =>
+      [...histograms].flatMap(([key, { sum, counts }]): Sample[] => {
+        const own = labelText(labels, key)
+        let count = 0
+        const buckets = [...bounds, '+Inf'].map((bound, index): Sample => {
+          count += counts[index]!
+          return [series(`${name}_bucket`, `${own && `${own},`}le="${bound}"`), count]
+        })
+        return [...buckets, [series(`${name}_sum`, own), sum], [series(`${name}_count`, own), count]]
+      })
+    add(name, help, read, { type: 'histogram' })
+    return (value: number, key = ''): void => {
+      let histogram = histograms.get(key)
+      if (!histogram) histograms.set(key, (histogram = { sum: 0, counts: Array(bounds.length + 1).fill(0) }))
+      const place = bounds.findIndex((bound) => value <= bound)
+      histogram.counts[place === -1 ? bounds.length : place]! += 1
+      histogram.sum += value
+    }
+  }
+
+  return { add, counter, histogram, families: () => all.map((read) => read()) }
+}
+
+function labelText(names: string, key: string): string {
+  if (names === '') return ''
+  const values = key.split('|')
+  const labels = names.split(' ').map((name, index) => `${name}="${values[index]}"`)
+  return labels.join(',')
+}
+
+function series(name: string, labels: string): string {
+  return labels === '' ? name : `${name}{${labels}}`
+}
