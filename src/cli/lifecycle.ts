@@ -2,30 +2,8 @@ import { listenForMetrics, pageUrls } from './listening.ts'
 import { createNotifier, takeoverRisk } from './linux.ts'
 import { createChanges } from './reload.ts'
 
-import type { MetricFamily } from '../observability/metric-families.ts'
-import type { Settings } from '../settings/settings.ts'
-import type { ServiceContext } from './reload.ts'
+import type { RunningService, ServiceContext } from './reload.ts'
 import type { StopOrders } from './signals.ts'
-
-/** A service that listens, in this process or in several. */
-interface RunningService {
-  url: string
-  port: number
-  workers: number
-  /** Whether all of its processes respond. */
-  isResponsive(): boolean
-  /** The metrics of all of its processes. */
-  families(): Promise<MetricFamily[]>
-  /** Applies new settings where that needs no new process. */
-  reload(settings: Settings): void
-  /**
-   * Goes on for `delayMs` while clients are asked to close connections; resolves once the requests in flight are answered
-   * after that.
-   */
-  stop(delayMs: number): Promise<void>
-  /** Ends at once. */
-  abort(): Promise<void>
-}
 
 /** Within this time most clients with open connections ask again, and are told to close them. */
 const leastTakeoverDelayMs = 1000
@@ -43,17 +21,17 @@ export async function runUntilStopped(
   const { log } = context.output
   const metrics = await listenForMetrics(settings, host, () => service.families())
   if (metrics === 'failed') {
-    await service.abort()
+    await service.abort?.()
     return 1
   }
   const onFailure = (reason: string) => log.debug('not notified', { reason })
-  const notifier = createNotifier(host, () => service.isResponsive(), onFailure)
+  const notifier = createNotifier(host, () => service.isResponsive?.() ?? true, onFailure)
   const changes = createChanges(context, service, notifier)
   host.onSignal('SIGHUP', () => void changes.reload())
   host.onSignal('SIGUSR2', () => void changes.replace())
 
-  const workers = service.workers > 1 ? service.workers : undefined
-  log.info('listening', { url: service.url, workers, ...pageUrls(settings, service.url) })
+  const { url, workers } = service
+  log.info('listening', { url, workers, ...pageUrls(settings, url) })
   const takesOver = settings.reusePort || host.environment.NOTIFY_SOCKET
   const risk = takesOver ? takeoverRisk(host) : null
   if (risk) log.warning('taking over can reset connections', { reason: risk })
@@ -72,7 +50,7 @@ export async function runUntilStopped(
   void metrics?.stop()
   log.info('stopping', { graceSeconds: settings.shutdownGraceSeconds })
   const code = await Promise.race([service.stop(delayMs).then(() => 0), orders.abort])
-  await service.abort()
+  await service.abort?.()
   log.info('stopped')
   notifier.close()
   return code

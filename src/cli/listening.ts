@@ -108,7 +108,7 @@ async function isKnown(hostname: string): Promise<boolean> {
 export async function listenForMetrics(
   settings: Settings,
   host: Host,
-  families: () => Promise<MetricFamily[]>,
+  families: () => MetricFamily[] | Promise<MetricFamily[]>,
 ) {
   const { metricsListen, metricsEnabled, reusePort } = settings
   if (!metricsListen || !metricsEnabled) return null

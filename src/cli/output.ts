@@ -5,32 +5,33 @@ import { createLog } from '../observability/log.ts'
 import type { Log } from '../observability/log.ts'
 import type { Settings } from '../settings/settings.ts'
 
-/** A stream that a command writes to. Writing never throws and never blocks, and a reader that has left is no error. */
+/** A stream that a command writes to. Writing never throws and never blocks. */
 export interface Output {
-  /** `written` is called once the text has left the process, or with the error that kept it from leaving. */
-  write(text: string, written?: (error?: Error | null) => void): void
+  /** Resolves once the text has left the process, to null or to the error that kept it from leaving. */
+  write(text: string): Promise<Error | null>
   isTty: boolean
   /** Whether the journal of systemd reads it. */
   isJournal: boolean
 }
 
 /** The standard output or the standard error of this process. `drained` resolves once everything written has left it. */
-export function outputTo(stream: NodeJS.WriteStream & { fd: number }): Output & { drained(): Promise<void> } {
+export function outputTo(
+  stream: NodeJS.WriteStream & { fd: number },
+): Output & { drained(): Promise<unknown> } {
   // Every write tells its own error; without a listener the first one would end the process.
   stream.on('error', () => {})
   const isJournal = isReadByJournal(stream.fd)
   const isForProblems = stream === process.stderr
-  let last: Promise<void> = Promise.resolve()
+  let last: Promise<Error | null> = Promise.resolve(null)
   return {
     isTty: stream.isTTY,
     isJournal,
-    write(text, written) {
-      const { promise, resolve } = Promise.withResolvers<void>()
-      last = promise
-      stream.write(isForProblems && isJournal ? withPriorities(text) : text, (error) => {
-        resolve()
-        written?.(error)
-      })
+    write(text) {
+      const { promise, resolve } = Promise.withResolvers<Error | null>()
+      stream.write(isForProblems && isJournal ? withPriorities(text) : text, (error) =>
+        resolve(error ?? null),
+      )
+      return (last = promise)
     },
     drained: () => last,
   }
@@ -122,7 +123,7 @@ export class LineWriter {
       const over = this.#queue.findIndex((line) => (bytes += Buffer.byteLength(line) + 1) > pieceBytes)
       const lines = this.#queue.splice(0, over === -1 ? this.#queue.length : Math.max(over, 1))
       const text = `${lines.join('\n')}\n`
-      const error = await new Promise((resolve) => this.output.write(text, resolve))
+      const error = await this.output.write(text)
       this.#bytes -= Buffer.byteLength(text)
       if (error) this.dropped += lines.length
       else if (this.#queue.length === 0 && this.dropped > this.#reported) {

@@ -40,8 +40,6 @@ export type ToWorker =
    * connections.
    */
   | { kind: 'stop'; delayMs: number }
-  /** End at once. */
-  | { kind: 'abort' }
   | { kind: 'all-metrics'; families: MetricFamily[] }
 
 /** The messages of a worker to its supervisor. A successor says to its predecessor that it listens, and nothing else. */

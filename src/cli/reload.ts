@@ -1,5 +1,6 @@
 import { takeOver } from '../settings/settings.ts'
 
+import type { MetricFamily } from '../observability/metric-families.ts'
 import type { Settings } from '../settings/settings.ts'
 import type { Host } from './host.ts'
 import type { Notifier } from './linux.ts'
@@ -17,17 +18,32 @@ export interface ServiceContext {
   reread: RereadSettings
 }
 
-interface ChangeableService {
+/** A service that listens, in this process or in several. */
+export interface RunningService {
+  url: string
   port: number
+  /** The number of its processes, if there are several. */
+  workers?: number
+  /** Whether all of its processes respond; absent where it runs in this one. */
+  isResponsive?(): boolean
+  /** The metrics of all of its processes. */
+  families(): MetricFamily[] | Promise<MetricFamily[]>
   /** Applies new settings where that needs no new process. */
   reload(settings: Settings): void
+  /**
+   * Goes on for `delayMs` while clients are asked to close connections; resolves once the requests in flight are answered
+   * after that.
+   */
+  stop(delayMs: number): Promise<void>
+  /** Ends its other processes at once. */
+  abort?(): Promise<void>
 }
 
 /** A successor that does not listen within this time is given up. */
 const successorTimeoutMs = 30_000
 
 /** Changes a running service: by new settings, or by a new process. One change at a time. */
-export function createChanges(context: ServiceContext, service: ChangeableService, notifier: Notifier) {
+export function createChanges(context: ServiceContext, service: RunningService, notifier: Notifier) {
   const { processes, environment } = context.host
   const { log } = context.output
   const takenOver = Promise.withResolvers<void>()

@@ -100,10 +100,8 @@ async function start(
 
 /** 1 when the text can't be written; a reader that has left is no failure. */
 async function print(host: Host, text: string): Promise<number> {
-  const { promise, resolve } = Promise.withResolvers<Error | null>()
-  host.stdout.write(text, (error) => resolve(error ?? null))
-  const error = await promise
-  const code = (error as { code?: unknown } | null)?.code
+  const error: (Error & { code?: unknown }) | null = await host.stdout.write(text)
+  const code = error?.code
   if (!error || code === 'EPIPE') return 0
   host.stderr.write(`${name}: cannot write to the standard output: ${String(code ?? error.message)}\n`)
   return 1

@@ -1,5 +1,4 @@
 import type { Host } from './host.ts'
-import type { Parent } from './processes.ts'
 
 /** The orders to end. */
 export interface StopOrders {
@@ -26,22 +25,5 @@ export function stopSignals(host: Host, delayMs: number): StopOrders {
       stop.resolve(delayMs)
     })
   }
-  return { stop: stop.promise, abort: abort.promise }
-}
-
-/**
- * The orders that a worker obeys. A terminal or a service manager sends its signals to all processes, the supervisor
- * included, so a signal is never a second order here. Without its supervisor a worker ends.
- */
-export function workerOrders(host: Host, supervisor: Parent, delayMs: number): StopOrders {
-  const stop = Promise.withResolvers<number>()
-  const abort = Promise.withResolvers<number>()
-  host.onSignal('SIGTERM', () => stop.resolve(delayMs))
-  for (const name of ['SIGINT', 'SIGHUP', 'SIGUSR2'] as const) host.onSignal(name, () => {})
-  supervisor.onLoss(() => stop.resolve(delayMs))
-  supervisor.onMessage((message) => {
-    if (message.kind === 'stop') stop.resolve(message.delayMs)
-    if (message.kind === 'abort') abort.resolve(exitCodes.SIGTERM)
-  })
   return { stop: stop.promise, abort: abort.promise }
 }

@@ -1,10 +1,9 @@
 import { resolve } from 'node:path'
 
 import { fileDescriptorsNeeded } from '../settings/contradictions.ts'
-import { readSettings } from '../settings/settings.ts'
+import { loadSettings } from './load-settings.ts'
 import template from './sync-bridge.service' with { type: 'text' }
 
-import type { Settings } from '../settings/settings.ts'
 import type { Host } from './host.ts'
 
 /** Enough for settings that admit up to 16 256 requests at a time. */
@@ -22,7 +21,9 @@ export function systemdUnit(path: string, host: Host): string {
   const executable = host.standalone ? host.executablePath : usualExecutable
   const warning = `warning: this is not the built executable: the unit names ${executable} instead\n`
   if (!host.standalone) host.stderr.write(warning)
-  const settings = readAsFarAsPossible(settingsFile, host)
+  // The secret may be in a file of its own that only the service can read; nothing is encrypted with this one.
+  const environment = { SERVICE_CACHE_HMAC_SECRET: 'ab'.repeat(32) }
+  const settings = loadSettings(settingsFile, { ...host, environment }, [], () => {})?.settings
   const stopSeconds = settings ? settings.shutdownDelaySeconds + settings.shutdownGraceSeconds : 0
   const values: Record<string, string> = {
     '@EXECUTABLE@': quoteArgument(executable),
@@ -31,18 +32,6 @@ export function systemdUnit(path: string, host: Host): string {
     '@STOP@': String(Math.max(usualStopSeconds, Math.ceil(stopSeconds) + stopReserveSeconds)),
   }
   return template.replaceAll(/@[A-Z]+@/g, (name) => values[name]!)
-}
-
-/** Null while the settings can't be read. */
-function readAsFarAsPossible(path: string, { readFile }: Host): Settings | null {
-  // The secret may be in a file of its own that only the service can read; nothing is encrypted with this one.
-  const environment = { SERVICE_CACHE_HMAC_SECRET: 'ab'.repeat(32) }
-  try {
-    const outcome = readSettings({ file: { path, text: readFile(path) }, environment, readFile })
-    return 'settings' in outcome ? outcome.settings : null
-  } catch {
-    return null
-  }
 }
 
 /** See systemd.service(5), "Command lines": quotes, % and $ have meanings of their own. */

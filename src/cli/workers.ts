@@ -3,18 +3,20 @@ import { originOf } from './listening.ts'
 
 import type { MetricFamily } from '../observability/metric-families.ts'
 import type { Settings } from '../settings/settings.ts'
-import type { Child, FromChild, Parent, Processes, ToWorker } from './processes.ts'
+import type { Child, FromChild, Processes, ToWorker } from './processes.ts'
 import type { ServiceContext } from './reload.ts'
 
 /** The time that workers get beyond that of their requests. */
 const patienceMs = 2000
-const abortMs = 500
 const firstPauseMs = 100
 const longestPauseMs = 5000
 /** A worker that lived for this time did not fail at its start. */
 const soundLifeMs = 10_000
 const metricsTimeoutMs = 500
-/** The number of unanswered pings after which a worker is given up. */
+/**
+ * The number of unanswered pings after which a worker is given up. Pings are counted instead of seconds: after a pause of its
+ * own the supervisor would find all workers silent.
+ */
 const pingsPerTimeout = 5
 
 /** A place for one worker; a replacement takes the place of the worker that ended. */
@@ -22,9 +24,8 @@ interface Place {
   /** The worker; null between two of them. */
   worker: Child | null
   hasListened: boolean
+  /** Since the last message of a worker here. */
   unansweredPings: number
-  /** When a worker here last sent a message. */
-  seenAtMs: number
   /** The worker's metrics as of its last answer. */
   families: MetricFamily[]
   /** Its next answer. */
@@ -53,14 +54,13 @@ export class Workers {
     private readonly processes: Processes,
     readonly port: number,
   ) {
-    const { settings, host } = context
+    const { settings } = context
     this.url = originOf(settings.host, port)
     this.workers = settings.workers
     this.#places = Array.from({ length: settings.workers }, () => ({
       worker: null,
       hasListened: false,
       unansweredPings: 0,
-      seenAtMs: host.monotonicNow(),
       families: [],
       nextAnswer: Promise.withResolvers(),
     }))
@@ -75,9 +75,7 @@ export class Workers {
 
   /** Whether every worker has sent a message within twice the timeout. */
   isResponsive(): boolean {
-    const { settings, host } = this.context
-    const earliestMs = host.monotonicNow() - 2000 * settings.workerTimeoutSeconds
-    return this.#places.every(({ seenAtMs }) => seenAtMs >= earliestMs)
+    return this.#places.every(({ unansweredPings }) => unansweredPings <= 2 * pingsPerTimeout)
   }
 
   /** Applies new settings where that needs no new process. */
@@ -88,21 +86,22 @@ export class Workers {
 
   /** Resolves once all have answered the requests in flight, and ended, or when they should have. */
   async stop(delayMs: number): Promise<void> {
-    const { shutdownGraceSeconds } = this.context.settings
-    await this.#end({ kind: 'stop', delayMs }, delayMs + shutdownGraceSeconds * 1000 + patienceMs)
+    const withinMs = delayMs + this.context.settings.shutdownGraceSeconds * 1000 + patienceMs
+    this.#beginStop()
+    this.#tell({ kind: 'stop', delayMs })
+    await Promise.race([Promise.all(this.#vacated), Bun.sleep(withinMs)])
   }
 
   /** Ends them without waiting for the requests in flight. */
   async abort(): Promise<void> {
-    await this.#end({ kind: 'abort' }, abortMs)
+    this.#beginStop()
     for (const { worker } of this.#places) worker?.signal('SIGKILL')
+    await Promise.all(this.#vacated)
   }
 
-  async #end(order: ToWorker, withinMs: number): Promise<void> {
+  #beginStop(): void {
     this.#isStopping = true
     this.#stopping.resolve()
-    this.#tell(order)
-    await Promise.race([Promise.all(this.#vacated), Bun.sleep(withinMs)])
   }
 
   async #keep(place: Place): Promise<void> {
@@ -127,7 +126,7 @@ export class Workers {
     // Workers that each took a free port would not share it. The service manager hears from the supervisor alone.
     const none = { NOTIFY_SOCKET: undefined, WATCHDOG_USEC: undefined }
     const environment = { ...this.context.host.environment, SERVICE_PORT: String(this.port), ...none }
-    Object.assign(place, { hasListened: false, unansweredPings: 0 })
+    place.hasListened = false
     try {
       const worker = this.processes.start('worker', environment, (message) => {
         if (place.worker === worker) this.#take(place, message)
@@ -142,14 +141,14 @@ export class Workers {
     return end
   }
 
-  // Pings are counted instead of seconds: after a pause of its own the supervisor would find all workers silent.
   async #watch(): Promise<void> {
     const { settings, output } = this.context
     const silentSeconds = settings.workerTimeoutSeconds
     while (!this.#isStopping) {
       await this.#pause((silentSeconds * 1000) / pingsPerTimeout)
       for (const place of this.#places) {
-        if (place.worker && place.unansweredPings === pingsPerTimeout) {
+        const isSilent = place.unansweredPings > 0 && place.unansweredPings % pingsPerTimeout === 0
+        if (place.worker && isSilent) {
           output.log.error('worker hangs', { pid: place.worker.pid, silentSeconds })
           place.worker.signal('SIGKILL')
         }
@@ -166,7 +165,6 @@ export class Workers {
 
   #take(place: Place, message: FromChild): void {
     place.unansweredPings = 0
-    place.seenAtMs = this.context.host.monotonicNow()
     switch (message.kind) {
       case 'pong':
         place.families = message.families
@@ -198,28 +196,5 @@ export class Workers {
 
   #tell(message: ToWorker): void {
     for (const { worker } of this.#places) worker?.send(message)
-  }
-}
-
-const answerTimeoutMs = 1000
-
-/**
- * The worker's side: answers the supervisor. The returned function asks for the metrics of all workers; it resolves to
- * the worker's own when the supervisor does not answer within a second.
- */
-export function answerSupervisor(
-  supervisor: Parent,
-  ownFamilies: () => MetricFamily[],
-): () => Promise<MetricFamily[]> {
-  let told = Promise.withResolvers<MetricFamily[]>()
-  supervisor.onMessage((message) => {
-    if (message.kind === 'ping') supervisor.send({ kind: 'pong', families: ownFamilies() })
-    if (message.kind !== 'all-metrics') return
-    told.resolve(message.families)
-    told = Promise.withResolvers()
-  })
-  return async () => {
-    supervisor.send({ kind: 'ask-metrics' })
-    return (await Promise.race([told.promise, Bun.sleep(answerTimeoutMs)])) || ownFamilies()
   }
 }

@@ -133,11 +133,13 @@ export function startBridge(settings: Settings, host: BridgeHost, log: Log, opti
     /** Scheme, host and port that it listens on. */
     url: server.url.origin,
     port: server.port!,
-    /** From now on every answer asks its client to close the connection. */
-    announceStop: () => void (services.isStopping = true),
-    /** Refuses new connections and resolves once the requests in flight are answered, or `graceMs` have passed. */
-    async stop(graceMs: number): Promise<void> {
+    /**
+     * Goes on for `delayMs` while every answer asks its client to close the connection. Then refuses new connections, and
+     * resolves once the requests in flight are answered, or `graceMs` have passed.
+     */
+    async stop(graceMs: number, delayMs = 0): Promise<void> {
       services.isStopping = true
+      if (delayMs > 0) await Bun.sleep(delayMs)
       const timer = setTimeout(() => void server.stop(true), graceMs)
       await server.stop(false)
       clearTimeout(timer)

@@ -54,9 +54,9 @@ function outputTo(take: (text: string) => void): Output {
   return {
     isTty: false,
     isJournal: false,
-    write(text, written) {
+    async write(text) {
       take(text)
-      written?.()
+      return null
     },
   }
 }

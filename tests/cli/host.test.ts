@@ -16,7 +16,7 @@ describe('processHost', () => {
     const program = `
       import { processHost } from ${JSON.stringify(hostFile)}
       const { stdout, stderr } = processHost()
-      stdout.write('a', (error) => setImmediate(() => stderr.write('told ' + error?.code)))`
+      stdout.write('a').then((error) => setImmediate(() => stderr.write('told ' + error?.code)))`
     const shell = 'exec 3> >(exit); wait $!; "$1" -e "$2" >&3'
 
     const { exitCode, stderr } = Bun.spawnSync(['bash', '-c', shell, 'bash', process.execPath, program])

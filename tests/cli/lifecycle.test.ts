@@ -25,12 +25,9 @@ describe('runUntilStopped', () => {
     const service = {
       url: 'http://127.0.0.1:8000',
       port: 8000,
-      workers: 1,
-      isResponsive: () => true,
-      families: async () => [],
+      families: () => [],
       reload() {},
       stop: async () => {},
-      abort: async () => {},
     }
     const output = createOutputLog(settings, host, host.stdout)
     const orders = { stop: stop.promise, abort: Promise.withResolvers<number>().promise }

@@ -8,17 +8,17 @@ import type { Settings } from '../../src/settings/settings.ts'
 /** A sink whose reader takes a text when it is told to. */
 function slowSink() {
   const texts: string[] = []
-  const waiting: ((error?: Error) => void)[] = []
+  const waiting: ((error: Error | null) => void)[] = []
   return {
     texts,
     sink: {
-      write(text: string, written: (error?: Error) => void = () => {}) {
+      write(text: string) {
         texts.push(text)
-        waiting.push(written)
+        return new Promise<Error | null>((resolve) => waiting.push(resolve))
       },
     },
     /** Resolves once the writer has gone on. */
-    async take(error?: Error) {
+    async take(error: Error | null = null) {
       waiting.shift()!(error)
       await Bun.sleep(0)
     },
@@ -73,9 +73,9 @@ const settings = { loggingRenderer: 'text', loggingLevel: 'info' } as Settings
 
 async function lineOn(output: { isTty: boolean; isJournal: boolean }, environment: Record<string, string>) {
   let written = ''
-  const write = (text: string, done?: () => void) => {
+  const write = async (text: string) => {
     written += text
-    done?.()
+    return null
   }
   const { log, flush } = createOutputLog(settings, fakeHost({}, environment), { ...output, write })
   log.warning('redis error')

@@ -146,7 +146,7 @@ function testSettings(options: TestBridgeOptions, sandbox: Sandbox) {
 }
 
 function testHost(now: () => number): Host {
-  const silent = { write() {}, isTty: false, isJournal: false }
+  const silent = { write: async () => null, isTty: false, isJournal: false }
   return {
     stdout: silent,
     stderr: silent,

@@ -1,0 +1,56 @@
+import type { MetricFamily } from '../observability/metric-families.ts'
+import type { Bridge } from '../service/bridge.ts'
+import type { Parent } from './processes.ts'
+import type { ServiceContext } from './reload.ts'
+
+const answerTimeoutMs = 1000
+
+/**
+ * Runs one of several processes that share a port, until its supervisor, SIGTERM or the loss of the supervisor ends it. Returns
+ * the exit code: 1 when it can't listen. `listen` gets a function for the metrics of all workers, which resolves to this worker's
+ * own when the supervisor does not answer within a second.
+ */
+export async function runWorker(
+  { settings, host, reread }: ServiceContext,
+  supervisor: Parent,
+  listen: (allFamilies: () => Promise<MetricFamily[]>) => Promise<Bridge | null>,
+): Promise<number> {
+  const stop = Promise.withResolvers<number>()
+  let bridge: Bridge | null = null
+  let told = Promise.withResolvers<MetricFamily[]>()
+  const ownFamilies = () => bridge?.families() ?? []
+  const stopAfterDelay = () => stop.resolve(settings.shutdownDelaySeconds * 1000)
+
+  // A terminal or a service manager sends its signals to all processes, the supervisor included, so none is a second order.
+  for (const name of ['SIGINT', 'SIGHUP', 'SIGUSR2'] as const) host.onSignal(name, () => {})
+  host.onSignal('SIGTERM', stopAfterDelay)
+  supervisor.onLoss(stopAfterDelay)
+  supervisor.onMessage((message) => {
+    switch (message.kind) {
+      case 'ping':
+        return supervisor.send({ kind: 'pong', families: ownFamilies() })
+      case 'all-metrics':
+        told.resolve(message.families)
+        told = Promise.withResolvers()
+        return
+      case 'reload': {
+        // The supervisor has logged the problems already.
+        const changed = reread(() => {})
+        if (changed) bridge?.reload(changed)
+        return
+      }
+      case 'stop':
+        return stop.resolve(message.delayMs)
+      default:
+        return message satisfies never
+    }
+  })
+  bridge = await listen(async () => {
+    supervisor.send({ kind: 'ask-metrics' })
+    return (await Promise.race([told.promise, Bun.sleep(answerTimeoutMs)])) || ownFamilies()
+  })
+  if (!bridge) return 1
+  supervisor.send({ kind: 'listening' })
+  await bridge.stop(settings.shutdownGraceSeconds * 1000, await stop.promise)
+  return 0
+}
