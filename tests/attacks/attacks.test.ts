@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'bun:test'
 
-import { endAll } from '../system/process.ts'
+import { endAll } from '../support/executable.ts'
 import { Client, requestText, startAttackedWorld } from './world.ts'
 
 import type { Socket } from 'node:net'

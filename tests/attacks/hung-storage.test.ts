@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
 
 import { eventually } from '../support/eventually.ts'
-import { endAll } from '../system/process.ts'
+import { endAll } from '../support/executable.ts'
 import { requestText, startAttackedWorld } from './world.ts'
 
 import type { Socket } from 'node:net'

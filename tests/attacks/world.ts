@@ -7,7 +7,7 @@ import { haproxy, nginx } from '../operate/balancer-programs.ts'
 import { makeCertificates } from '../support/certificates.ts'
 import { freePort } from '../support/free-port.ts'
 import { temporaryFolder } from '../support/processes.ts'
-import { serve } from '../system/process.ts'
+import { serve } from '../support/executable.ts'
 
 import type { Socket } from 'node:net'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import type { Page } from 'playwright-core'
 import { fillSampleData } from '../../src/sandbox/sample-data.ts'
 import { startFaultProxy } from '../support/fault-proxy.ts'
-import { endAll, start } from '../system/process.ts'
+import { endAll, start } from '../support/executable.ts'
 import { desk, screenshot } from './browser.ts'
 import {
   choose,
@@ -65,8 +65,7 @@ describe('`make run` and one click', () => {
     await page.locator('.bookmark .row-title').first().waitFor()
     const [first] = await titles(page)
     await page.screenshot({ path: image })
-    sandbox.signal('SIGTERM')
-    await sandbox.exited
+    await sandbox.stop()
 
     const readme = await Bun.file(join(import.meta.dir, '../../README.md')).text()
     const told = /whose ([\d ]+) bookmarks, ([\d ]+) history entries/.exec(readme)!.slice(1)

@@ -145,7 +145,7 @@ describe.each(pythons)('Python $requirement', ({ requirement, python }) => {
 
     itWithPython(`asks once more, after the pause of Retry-After${why}`, async () => {
       const person = someone('a')
-      const isAnswered = () => world.logs.some((line) => line.includes('"status":503'))
+      const isAnswered = () => world.lines.some((line) => line.includes('"status":503'))
       proxy.plan(() => (isAnswered() ? null : { kind: 'status', status: 503, body: '0' }))
 
       expect(await play('retry', person)).toEqual({ ids: ['a'], waited: true })

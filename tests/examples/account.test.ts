@@ -6,7 +6,7 @@ import { findPython } from '../clients/python.ts'
 import { startAccounts, type Accounts } from '../firefox/accounts.ts'
 import { startTestBridge, type TestBridge } from '../support/bridge.ts'
 import { runToEnd } from '../support/processes.ts'
-import { endAll, makeFolder } from '../system/process.ts'
+import { endAll, makeFolder } from '../support/executable.ts'
 import { accountOf, linesOf } from './records.ts'
 
 const examples = join(import.meta.dir, '../../docs/examples')

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { fillSampleData } from '../../src/sandbox/sample-data.ts'
 import { startSandbox, type Sandbox } from '../../src/sandbox/sandbox.ts'
 import { freePort } from '../support/free-port.ts'
-import { endAll, makeFolder, start, type Running } from '../system/process.ts'
+import { endAll, makeFolder, start, type Running } from '../support/executable.ts'
 import { paste, piecesLeft, take, withExamples } from './pages.ts'
 import { accountOf, linesOf } from './records.ts'
 
@@ -117,8 +117,7 @@ describe('docs/backup.md', () => {
 
     const untold = await type(drill)
     const { output, errors, code } = await type(`${source}\n${drill}`)
-    sandbox.signal('SIGTERM')
-    await sandbox.exited
+    await sandbox.stop()
 
     const [, , second] = output.split('records are encrypted anew\n')
     const found = Array.from(second!.match(/^\w+: .*$/gm) ?? [])

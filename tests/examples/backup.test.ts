@@ -6,7 +6,7 @@ import { fillSampleData } from '../../src/sandbox/sample-data.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 import { startTestBridge } from '../support/bridge.ts'
 import { runToEnd } from '../support/processes.ts'
-import { endAll, makeFolder } from '../system/process.ts'
+import { endAll, makeFolder } from '../support/executable.ts'
 import { accountOf, encrypted, foreign, keyPairOf } from './records.ts'
 
 const examples = join(import.meta.dir, '../../docs/examples')

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { IDBKeyRange, indexedDB } from 'fake-indexeddb'
 import { fillSampleData } from '../../src/sandbox/sample-data.ts'
 import { startTestBridge } from '../support/bridge.ts'
-import { makeFolder, endAll } from '../system/process.ts'
+import { makeFolder, endAll } from '../support/executable.ts'
 import { foreign } from './records.ts'
 
 interface Bookmark {

@@ -5,7 +5,7 @@ import { Glob } from 'bun'
 import { clientStateOf, syncKeyOf } from '../../src/sandbox/crypto.ts'
 import { kintoHttp } from '../clients/python.ts'
 import { startAccounts } from '../firefox/accounts.ts'
-import { endAll, serve, start, startUpstream } from '../system/process.ts'
+import { endAll, serve, start, startUpstream } from '../support/executable.ts'
 import { paste, piecesLeft, python, root, take, withExamples } from './pages.ts'
 import { linesOf } from './records.ts'
 
@@ -37,8 +37,7 @@ describe('README.md', () => {
     const bridge = start(run.split(' ').slice(1), { cwd: folder })
     const [, url] = await bridge.line(/"url":"([^"]+)"/)
     const asked = await paste(request.replace('http://127.0.0.1:8000', url!), values)
-    bridge.signal('SIGTERM')
-    await bridge.exited
+    await bridge.stop()
 
     expect(planned).toMatchObject({ code: 0 })
     expect([made.output, made.code]).toEqual([expect.stringContaining('ok'), 0])
@@ -52,8 +51,7 @@ describe('README.md', () => {
     const commands = take('README.md', 'first-steps.sh')
 
     const { output, errors, code } = await paste(`${source}\nset -e\n${commands}`)
-    sandbox.signal('SIGTERM')
-    await sandbox.exited
+    await sandbox.stop()
 
     expect([errors, code]).toEqual(['', 0])
     expect(output).toContain('"project_name":"Sync Bridge"')
@@ -87,8 +85,7 @@ describe('docs/connect.md', () => {
 
     const printed = await paste(scripts, {}, folder)
     const asked = await paste(requests, {}, folder)
-    bridge.signal('SIGTERM')
-    await bridge.exited
+    await bridge.stop()
 
     expect([printed.code, asked.code]).toEqual([0, 0])
     expect(printed.output).toContain('bookmarks and folders')

@@ -2,7 +2,7 @@ import { afterAll, describe, expect, it } from 'bun:test'
 import { copyFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { runProgram } from '../support/processes.ts'
-import { endAll, makeFolder } from '../system/process.ts'
+import { endAll, makeFolder } from '../support/executable.ts'
 
 const source = join(import.meta.dir, '../../docs/examples/sync-crypto.js')
 afterAll(endAll)

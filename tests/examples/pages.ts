@@ -2,7 +2,7 @@ import { mkdirSync, readFileSync, symlinkSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { findPython } from '../clients/python.ts'
 import { runToEnd } from '../support/processes.ts'
-import { executablePath, makeFolder } from '../system/process.ts'
+import { executablePath, makeFolder } from '../support/executable.ts'
 
 export const root = join(import.meta.dir, '../..')
 

@@ -6,7 +6,7 @@ import { passwordsFile } from '../../src/explorer/files.ts'
 import type { Readable } from '../../src/explorer/meaning.ts'
 import { accountOf } from '../examples/records.ts'
 import { findPython } from '../clients/python.ts'
-import { endAll, makeFolder } from '../system/process.ts'
+import { endAll, makeFolder } from '../support/executable.ts'
 import { firefoxPath } from './firefox.ts'
 import {
   among,

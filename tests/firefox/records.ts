@@ -1,6 +1,6 @@
 import type { ClearRecord } from '../../docs/examples/sync-crypto.js'
 import { runToEnd } from '../support/processes.ts'
-import { makeFolder } from '../system/process.ts'
+import { makeFolder } from '../support/executable.ts'
 
 /** A bookmark, folder or separator, as both sides are compared. */
 export interface Item {

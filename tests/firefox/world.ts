@@ -13,7 +13,8 @@ import {
 import { fillSampleData } from '../../src/sandbox/sample-data.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 import { startSandbox } from '../../src/sandbox/sandbox.ts'
-import { serve } from '../system/process.ts'
+import { serve } from '../support/executable.ts'
+import { writableSettings } from '../support/settings.ts'
 import { startAccounts, type Accounts } from './accounts.ts'
 import { startFirefox, type Firefox } from './firefox.ts'
 import { byId } from './records.ts'
@@ -70,14 +71,10 @@ export async function startWorld(): Promise<World> {
   stack.defer(() => sandbox.stop())
   const user = sandbox.addUser('sample')
   fillSampleData(sandbox, user)
-  const allowed = writable.map((name) => [`record_${name}_put_enabled`, 'true'])
   // As docs/backup.md says, so that a restore is one batch.
   const settings = { token_server_url: sandbox.tokenServerUrl, batch_max_requests: '1000' }
-  const bridge = await serve({ ...settings, ...Object.fromEntries(allowed) })
-  stack.defer(async () => {
-    bridge.signal('SIGTERM')
-    await bridge.exited
-  })
+  const bridge = await serve({ ...settings, ...writableSettings(writable) })
+  stack.use(bridge)
   const headers = { Authorization: `Bearer ${user.bearerToken()}`, 'X-KeyID': user.keyId }
   const bucket = new KintoClient(`${bridge.url}/v1`, { headers }).bucket(user.clientState)
   const syncKeys = keyPairFromHex(user.syncKey.toString('hex'))

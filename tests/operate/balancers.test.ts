@@ -305,8 +305,7 @@ describe('two bridges behind nginx that is told of it', () => {
 
     for (const index of [0, 1]) {
       await nginx.markDown(front.program, front, index, true)
-      nodes.nodes[index]!.signal('SIGTERM')
-      expect(await nodes.nodes[index]!.exited).toBe(0)
+      expect(await nodes.nodes[index]!.stop()).toBe(0)
       await nodes.restart(index)
       await nginx.markDown(front.program, front, index, false)
       await eventually('it is in use again', () => answeredBy(nodes)[index]! > 5)

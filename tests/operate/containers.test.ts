@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { YAML } from 'bun'
 import { findPython } from '../clients/python.ts'
 import { runProgram, temporaryFolder, words } from '../support/processes.ts'
-import { executablePath } from '../system/process.ts'
+import { executablePath } from '../support/executable.ts'
 
 const examples = join(import.meta.dir, '../../docs/examples')
 const { version } = JSON.parse(readFileSync(join(import.meta.dir, '../../package.json'), 'utf8'))

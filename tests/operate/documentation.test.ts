@@ -12,7 +12,7 @@ import { freePort } from '../support/free-port.ts'
 import { runProgram, startProgram, temporaryFolder, words } from '../support/processes.ts'
 import { eventually } from '../support/eventually.ts'
 import type { TemporaryFolder } from '../support/processes.ts'
-import { executablePath, iniText } from '../system/process.ts'
+import { executablePath, iniText } from '../support/executable.ts'
 
 const path = join(import.meta.dir, '../../docs/operate.md')
 const text = readFileSync(path, 'utf8')

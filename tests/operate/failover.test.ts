@@ -3,7 +3,7 @@ import { describe, expect, it } from 'bun:test'
 import { startSandbox } from '../support/sandbox.ts'
 import { startWatched } from '../credentials/redis-topologies.ts'
 import { eventually } from '../support/eventually.ts'
-import { serve } from '../system/process.ts'
+import { serve } from '../support/executable.ts'
 import { Client, newClients, startLoad } from './nodes.ts'
 
 import type { RedisServer } from '../support/redis-server.ts'

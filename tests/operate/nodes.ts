@@ -4,20 +4,20 @@ import { startSandbox } from '../support/sandbox.ts'
 import { eventually } from '../support/eventually.ts'
 import { freePort } from '../support/free-port.ts'
 import { startRedisServer } from '../support/redis-server.ts'
-import { serve } from '../system/process.ts'
+import { serve } from '../support/executable.ts'
+import { writableSettings } from '../support/settings.ts'
 
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
+import type { Bridge } from '../support/executable.ts'
 import type { Sandbox } from '../support/sandbox.ts'
 import type { RedisServer } from '../support/redis-server.ts'
-
-export type Node = Awaited<ReturnType<typeof serve>>
 
 /** Several bridges over one storage and one Redis, as an operator would run them. */
 export interface Nodes extends AsyncDisposable {
   sandbox: Sandbox
   redis: RedisServer
   ports: number[]
-  nodes: Node[]
+  nodes: Bridge[]
   /** The secret that all of them began with. */
   secret: string
   /** Starts a bridge in the place of one that has ended. */
@@ -57,8 +57,7 @@ export async function startNodes(
     cache_url: redis.url,
     cache_hmac_secret: secret,
     statsd_url: `udp://127.0.0.1:${statsd.port}`,
-    record_tabs_put_enabled: 'true',
-    record_tabs_delete_enabled: 'true',
+    ...writableSettings(['tabs']),
     ...settings,
   }
   const start = (index: number, more = {}) =>

@@ -29,8 +29,7 @@ describe('the secret of two bridges with one Redis', () => {
     ]
     for (const settings of phases) {
       for (const index of [0, 1]) {
-        nodes.nodes[index]!.signal('SIGTERM')
-        await nodes.nodes[index]!.exited
+        await nodes.nodes[index]!.stop()
         await nodes.restart(index, settings)
         await eventually('it is in use again', () => answeredBy(nodes)[index]! > 20)
       }

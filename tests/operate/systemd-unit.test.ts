@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
 import { writeFileSync } from 'node:fs'
 
 import { runProgram, temporaryFolder, words } from '../support/processes.ts'
-import { executablePath } from '../system/process.ts'
+import { executablePath } from '../support/executable.ts'
 
 describe('the unit for systemd', () => {
   const folder = temporaryFolder()

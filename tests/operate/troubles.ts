@@ -6,13 +6,14 @@ import { startFaultProxy } from '../support/fault-proxy.ts'
 import { leash } from '../support/leash.ts'
 import { temporaryFolder } from '../support/processes.ts'
 import { startSandbox } from '../support/sandbox.ts'
-import { executablePath, iniText, makeFolder, serve, start } from '../system/process.ts'
+import { writableSettings } from '../support/settings.ts'
+import { executablePath, iniText, makeFolder, serve, start } from '../support/executable.ts'
 
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
+import type { Bridge } from '../support/executable.ts'
 import type { FaultProxy, Plan } from '../support/fault-proxy.ts'
 import type { Sandbox } from '../support/sandbox.ts'
 
-export type Bridge = Awaited<ReturnType<typeof serve>>
 type Settings = Record<string, string>
 
 /** A token server and a storage that can be made to fail, and bridges over them. All that is returned is text for people to read. */
@@ -36,14 +37,10 @@ export async function startTroubles(): Promise<Troubles> {
   const storage = await startFaultProxy({ target: sandbox.storageUrl })
   sandbox.switches.nodeUrl = storage.url
   const timeouts = { upstream_timeout_seconds: '1', request_timeout_seconds: '3' }
-  const writable = ['tabs', 'forms'].flatMap((name) => [
-    `record_${name}_put_enabled`,
-    `record_${name}_delete_enabled`,
-  ])
   const usual = {
     token_server_url: tokens.url,
     ...timeouts,
-    ...Object.fromEntries(writable.map((name) => [name, 'true'])),
+    ...writableSettings(['tabs', 'forms']),
   }
   let users = 0
   const newUser = () => sandbox.addUser(`user ${(users += 1)}`)

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 
 import { runProgram } from '../support/processes.ts'
 import { startRedisServer } from '../support/redis-server.ts'
-import { endAll, executablePath, iniText, makeFolder } from '../system/process.ts'
+import { endAll, executablePath, iniText, makeFolder } from '../support/executable.ts'
 import {
   ask,
   checkTls,

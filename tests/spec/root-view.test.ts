@@ -142,7 +142,7 @@ describe('section 2: root view', () => {
 
 describe('root views with credentials', () => {
   it('take half of the places at the token server, and the others are 503', async () => {
-    const tokenServer = startHeldTokenServer()
+    await using tokenServer = startHeldTokenServer()
     await using held = await startTestBridge({ tokenServerUrl: tokenServer.url })
     const ask = (index: number) =>
       request(`${held.url}/v1/`, {
@@ -162,6 +162,5 @@ describe('root views with credentials', () => {
     tokenServer.release()
     expect((await Promise.all(first)).map(({ status }) => status)).toEqual(Array(16).fill(200))
     expect((await ask(0)).status).toBe(200)
-    await tokenServer.stop()
   })
 })

@@ -7,17 +7,13 @@ import { idleProcess } from '../cli/fake-host.ts'
 import { readSettings } from '../../src/settings/settings.ts'
 import { startSandbox } from './sandbox.ts'
 import { keepPrinted } from './printed.ts'
+import { settingsOf } from './settings.ts'
+import type { GivenSettings } from './settings.ts'
 import type { Sandbox, SandboxOptions } from './sandbox.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 
-export interface TestBridgeOptions {
-  /** Settings by name without `service.`, as text: `{ readonly: 'true' }`. */
-  settings?: Record<string, string>
+export interface TestBridgeOptions extends GivenSettings {
   sandbox?: SandboxOptions
-  /** Collections that may be put into and deleted from. */
-  writable?: string[]
-  /** Where the bridge thinks the token server is; the sandbox's when left out. */
-  tokenServerUrl?: string
   /** Wall clock of the bridge, ms since 1970. */
   now?(): number
   /** How long the commit of a batch, and then its undo, goes on at least; 10 s when left out. */
@@ -122,19 +118,11 @@ export async function request(url: string, init: RequestInit = {}): Promise<Answ
 }
 
 function testSettings(options: TestBridgeOptions, sandbox: Sandbox) {
-  const given: Record<string, string> = {
-    port: '0',
-    token_server_url: options.tokenServerUrl ?? sandbox.tokenServerUrl,
-    cache_backend: 'memory',
-    cache_hmac_secret: randomBytes(32).toString('hex'),
-    ...options.settings,
-  }
-  for (const collection of options.writable ?? []) {
-    given[`record_${collection}_put_enabled`] = 'true'
-    given[`record_${collection}_delete_enabled`] = 'true'
-  }
   const environment = Object.fromEntries(
-    Object.entries(given).map(([name, value]) => [`SERVICE_${name.toUpperCase()}`, value]),
+    Object.entries(settingsOf(options, sandbox)).map(([name, value]) => [
+      `SERVICE_${name.toUpperCase()}`,
+      value,
+    ]),
   )
   const outcome = readSettings({
     file: null,

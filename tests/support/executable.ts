@@ -1,151 +1,250 @@
-import { randomBytes } from 'node:crypto'
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { startSandbox } from './sandbox.ts'
+
+import { leash } from './leash.ts'
 import { keepPrinted } from './printed.ts'
+import { startSandbox } from './sandbox.ts'
+import { settingsOf } from './settings.ts'
+
 import type { Sandbox, SandboxOptions } from './sandbox.ts'
-
-export interface ExecutableOptions {
-  /** Settings by name without `service.`, as text: `{ readonly: 'true' }`. */
-  settings?: Record<string, string>
-  /** Collections that may be put into and deleted from. */
-  writable?: readonly string[]
-  sandbox?: SandboxOptions
-  /** Where the bridge thinks the token server is; the sandbox's when left out. */
-  tokenServerUrl?: string
-  /** Environment variables besides PATH. */
-  environment?: Record<string, string>
-}
-
-/** The built executable, serving in a process of its own over a sandbox in this one. */
-export interface Executable {
-  /** Scheme, host and port that it listens on. */
-  readonly url: string
-  readonly pid: number
-  readonly sandbox: Sandbox
-  /** Every line of its standard output so far. */
-  readonly logs: readonly string[]
-  /** Everything on its standard error so far. */
-  errors(): string
-  /** Its exit code, or null when a signal ended it. */
-  readonly exited: Promise<number | null>
-  signal(name: NodeJS.Signals): void
-  /** Ends it as an operator would, and the sandbox; resolves to its exit code. */
-  stop(): Promise<number | null>
-  /** Ends it as a crash would. The sandbox goes on until `stop`. */
-  kill(): Promise<void>
-}
+import type { GivenSettings } from './settings.ts'
 
 // Another one can be tried with the same tests: one built with a defect on purpose, or one that was downloaded.
-const executablePath = process.env.SYNC_BRIDGE_EXECUTABLE ?? join(import.meta.dir, '../../dist/sync-bridge')
-const startMs = 30_000
+/** The executable under test. */
+export const executablePath =
+  process.env.SYNC_BRIDGE_EXECUTABLE ?? join(import.meta.dir, '../../dist/sync-bridge')
 
-/** Starts the executable with an INI file in a folder of its own. With the memory cache, unless told otherwise. */
-export async function startExecutable(options: ExecutableOptions = {}): Promise<Executable> {
-  if (!existsSync(executablePath))
-    throw new Error(`Cannot test the executable: there is no "${executablePath}"; run "make build" first`)
-  const sandbox = await startSandbox(options.sandbox)
-  const folder = mkdtempSync(join(tmpdir(), 'sync-bridge-executable-'))
-  const settingsPath = join(folder, 'bridge.ini')
-  writeFileSync(settingsPath, settingsText(options, sandbox), { mode: 0o600 })
-  const child = Bun.spawn([executablePath, 'serve', '--config', settingsPath], {
-    cwd: folder,
-    env: { PATH: '/usr/bin:/bin', ...options.environment },
-    stdin: 'ignore',
-    stdout: 'pipe',
-    stderr: 'pipe',
-  })
-  const guard = endWithUs(child.pid)
+/** Throws with the remedy when the executable has not been built. */
+function requireExecutable(): void {
+  if (existsSync(executablePath)) return
+  throw new Error(`Cannot test the executable: there is no "${executablePath}"; run "make build" first`)
+}
 
-  const logs: string[] = []
+const folders = new Set<string>()
+
+/** A folder of its own with these files, until `endAll`. */
+export function makeFolder(files: Record<string, string> = {}): string {
+  const folder = mkdtempSync(join(tmpdir(), 'sync-bridge-'))
+  folders.add(folder)
+  for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text, { mode: 0o600 })
+  return folder
+}
+
+interface ProcessOptions {
+  cwd?: string
+  /** Besides PATH. */
+  environment?: Record<string, string>
+  /** A file descriptor that takes the place of the pipe that `lines` reads. */
+  stdout?: number
+  /** Another executable than the one under test. */
+  executable?: string
+  /** As somebody who is not root. */
+  asOrdinaryUser?: boolean
+}
+
+/** A command of the executable that goes on running. */
+export interface Running extends AsyncDisposable {
+  readonly pid: number
+  /** What it has printed so far, line by line. */
+  readonly lines: readonly string[]
+  /** What it has printed on its standard error so far. */
+  errors(): string
+  /** The events of that name that it has logged so far, as JSON. */
+  events(name: string): Record<string, unknown>[]
+  /** The first line that meets the pattern, with the groups of the match; rejects when the process ends before. */
+  line(pattern: RegExp, timeoutMs?: number): Promise<RegExpExecArray>
+  signal(name: NodeJS.Signals): void
+  /** Its exit code, once all that it has printed has been read. */
+  readonly exited: Promise<number>
+  /** Ends it as an operator would; resolves to its exit code. */
+  stop(): Promise<number>
+}
+
+// The executable and the folder have to be readable for everybody then.
+const dropRoot =
+  process.getuid?.() === 0 ? ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups'] : []
+
+const alive = new Set<() => void>()
+
+/** Kills what a failed test has left running and removes all folders; to be called after the tests of a file. */
+export function endAll(): void {
+  for (const kill of alive) kill()
+  for (const folder of folders) removeFolder(folder)
+}
+
+function removeFolder(folder: string): void {
+  rmSync(folder, { recursive: true, force: true })
+  folders.delete(folder)
+}
+
+/** Starts a command of the executable. */
+export function start(args: string[], options: ProcessOptions = {}): Running {
+  requireExecutable()
+  const { cwd = makeFolder(), environment = {}, stdout, executable = executablePath } = options
+  const child = Bun.spawn(
+    [...leash('KILL'), ...(options.asOrdinaryUser ? dropRoot : []), executable, ...args],
+    {
+      cwd,
+      env: { PATH: '/usr/bin:/bin', ...environment },
+      stdin: 'ignore',
+      stdout: stdout ?? 'pipe',
+      stderr: 'pipe',
+    },
+  )
+  const kill = () => child.kill('SIGKILL')
+  alive.add(kill)
+  const lines: string[] = []
   let errors = ''
-  const listening = Promise.withResolvers<string>()
-  const printed = Promise.all([
-    readLines(child.stdout, (line) => {
-      logs.push(line)
-      const url = listeningUrl(line)
-      if (url) listening.resolve(url)
-    }),
-    readLines(child.stderr, (line) => {
-      errors += `${line}\n`
-    }),
-  ])
+  let changed = Promise.withResolvers<void>()
+  const noteChange = () => {
+    changed.resolve()
+    changed = Promise.withResolvers()
+  }
+  const printed = [readLines(child.stderr, (line) => void (errors += `${line}\n`))]
+  if (child.stdout instanceof ReadableStream) {
+    printed.push(
+      readLines(child.stdout, (line) => {
+        lines.push(line)
+        noteChange()
+      }),
+    )
+  }
+  let exitCode: number | null = null
   const exited = child.exited.then(async (code) => {
     // The last lines may be read after the end of the process is known.
-    await printed
-    guard.kill('SIGKILL')
-    keepPrinted([...logs, errors])
-    rmSync(folder, { recursive: true, force: true })
-    return child.signalCode === null ? code : null
+    await Promise.all(printed)
+    // The sandbox and `init` are there to tell secrets.
+    if (args[0] !== 'sandbox' && args[0] !== 'init') keepPrinted([...lines, errors])
+    alive.delete(kill)
+    if (options.cwd === undefined) removeFolder(cwd)
+    exitCode = code
+    noteChange()
+    return code
   })
 
-  async function stop(): Promise<number | null> {
-    child.kill('SIGTERM')
-    const code = await exited
-    await sandbox.stop()
-    return code
+  async function line(pattern: RegExp, timeoutMs = 30_000): Promise<RegExpExecArray> {
+    const deadline = Bun.sleep(timeoutMs)
+    let isLate = false
+    void deadline.then(() => (isLate = true))
+    for (let next = 0; ;) {
+      for (; next < lines.length; next += 1) {
+        const match = pattern.exec(lines[next]!)
+        if (match) return match
+      }
+      if (isLate || exitCode !== null)
+        throw new Error(`Waited in vain for ${pattern}: exit code ${exitCode}\n${errors}`)
+      await Promise.race([changed.promise, deadline])
+    }
   }
 
-  const url = await Promise.race([
-    listening.promise,
-    exited.then((code) => `exit code ${code}`),
-    Bun.sleep(startMs).then(() => `no "listening" line in ${startMs} ms`),
-  ])
-  if (!url.startsWith('http')) {
-    child.kill('SIGKILL')
-    await sandbox.stop()
-    throw new Error(`Cannot start "${executablePath}": ${url}\n${errors}`)
+  const stop = () => {
+    child.kill('SIGTERM')
+    return exited
   }
   return {
-    url,
     pid: child.pid,
-    sandbox,
-    logs,
+    lines,
     errors: () => errors,
-    exited,
+    events: (name) =>
+      lines
+        .filter((each) => each.includes(`"event":"${name}"`))
+        .map((each) => JSON.parse(each) as Record<string, unknown>),
+    line,
     signal: (name) => child.kill(name),
+    exited,
     stop,
-    async kill() {
-      child.kill('SIGKILL')
-      await exited
-    },
+    [Symbol.asyncDispose]: async () => void (await stop()),
   }
 }
 
-/** Has a process killed when this one ends, however that happens: then the guard's standard input ends. */
-function endWithUs(pid: number): Bun.Subprocess {
-  const guard = Bun.spawn(['/bin/sh', '-c', `cat; kill -9 ${pid}`], {
-    stdin: 'pipe',
-    stdout: 'ignore',
-    stderr: 'ignore',
-  })
-  guard.unref()
-  return guard
+/** Runs a command of the executable to its end. */
+export async function run(args: string[], options: ProcessOptions = {}) {
+  const running = start(args, options)
+  const exitCode = await running.exited
+  return { exitCode, lines: running.lines, stdout: running.lines.join('\n'), stderr: running.errors() }
 }
 
-function settingsText(options: ExecutableOptions, sandbox: Sandbox): string {
-  const settings: Record<string, string> = {
-    port: '0',
-    token_server_url: options.tokenServerUrl ?? sandbox.tokenServerUrl,
-    cache_backend: 'memory',
-    cache_hmac_secret: randomBytes(32).toString('hex'),
-    ...options.settings,
+/** What `sandbox --upstream-only` announces: server addresses, and how its user is known. */
+export interface Upstream {
+  tokenServerUrl: string
+  storageUrl: string
+  bucket: string
+  /** Headers that name the user, by access token and by assertion. */
+  bearer: Record<string, string>
+  browserId: Record<string, string>
+  /** The announced values as they were printed. */
+  values: Record<string, string>
+  process: Running
+}
+
+/** Starts the upstream that the executable has in itself, in a process of its own. */
+export async function startUpstream(args: string[] = []): Promise<Upstream> {
+  const running = start(['sandbox', '--upstream-only', ...args])
+  await running.line(/^SYNC_KEY_BASE64=/)
+  const values: Record<string, string> = {}
+  for (const line of running.lines) {
+    const match = /^([A-Z_0-9]+)=(.*)$/.exec(line)
+    if (match) values[match[1]!] = match[2]!
   }
-  for (const collection of options.writable ?? []) {
-    settings[`record_${collection}_put_enabled`] = 'true'
-    settings[`record_${collection}_delete_enabled`] = 'true'
+  return {
+    tokenServerUrl: values.TOKEN_SERVER_URL!,
+    storageUrl: values.STORAGE_URL!,
+    bucket: values.BUCKET!,
+    bearer: { Authorization: `Bearer ${values.BEARER_TOKEN}`, 'X-KeyID': values.KEY_ID! },
+    browserId: { Authorization: `BrowserID ${values.ASSERTION}` },
+    values,
+    process: running,
   }
-  const lines = Object.entries(settings).map(([name, value]) => `${name} = ${value}\n`)
+}
+
+/** Settings as the text of a file; with a secret, the memory cache and a free port unless told otherwise. */
+export function iniText(settings: Record<string, string>): string {
+  const all = { port: '0', cache_backend: 'memory', cache_hmac_secret: 'ab'.repeat(32), ...settings }
+  const lines = Object.entries(all).map(([name, value]) => `${name} = ${value}\n`)
   return `[service]\n${lines.join('')}`
 }
 
-function listeningUrl(line: string): string | null {
+export type Bridge = Awaited<ReturnType<typeof serve>>
+
+/** Runs `serve` with these settings until it listens. */
+export async function serve(settings: Record<string, string>, options: ProcessOptions = {}) {
+  const cwd = options.cwd ?? makeFolder()
+  writeFileSync(join(cwd, 'bridge.ini'), iniText(settings), { mode: 0o600 })
+  const running = start(['serve', '--config', 'bridge.ini'], { ...options, cwd })
+  if (options.cwd === undefined) void running.exited.then(() => removeFolder(cwd))
+  return { ...running, url: await listeningUrl(running) }
+}
+
+/** Scheme, host and port that `serve` listens on, once it does. */
+export async function listeningUrl(running: Running): Promise<string> {
+  const [, url] = await running.line(/\blistening\b.*\burl"?[=:]"?(http[^"\s]+)/)
+  return url!
+}
+
+export interface ExecutableOptions extends GivenSettings, ProcessOptions {
+  sandbox?: SandboxOptions
+}
+
+/** `serve` over a sandbox in this process, which ends with it. */
+export interface Executable extends Bridge {
+  readonly sandbox: Sandbox
+}
+
+/** Starts both. */
+export async function startExecutable(options: ExecutableOptions = {}): Promise<Executable> {
+  const sandbox = await startSandbox(options.sandbox)
   try {
-    const { event, url } = JSON.parse(line) as { event?: unknown; url?: unknown }
-    return event === 'listening' && typeof url === 'string' ? url : null
-  } catch {
-    return / listening url=(\S+)/.exec(line)?.[1] ?? null
+    const bridge = await serve(settingsOf(options, sandbox), options)
+    const stop = async () => {
+      const code = await bridge.stop()
+      await sandbox.stop()
+      return code
+    }
+    return { ...bridge, sandbox, stop, [Symbol.asyncDispose]: async () => void (await stop()) }
+  } catch (error) {
+    await sandbox.stop()
+    throw error
   }
 }
 

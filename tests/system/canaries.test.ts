@@ -7,7 +7,7 @@ import { freePort } from '../support/free-port.ts'
 import { eventually } from '../support/eventually.ts'
 import { startRedisServer } from '../support/redis-server.ts'
 import { Canaries, echoOf, kinds, malformedOf, startCanaryWorld, sweepOf } from './canaries.ts'
-import { endAll, makeFolder, run, start } from './process.ts'
+import { endAll, makeFolder, run, start } from '../support/executable.ts'
 import type { Fault, ProxiedRequest } from '../support/fault-proxy.ts'
 import type { RedisServer } from '../support/redis-server.ts'
 import type { CanaryWorld } from './canaries.ts'
@@ -99,8 +99,7 @@ function watchTokens({ tokens }: CanaryWorld): void {
 /** Ends the bridge; everything that it has said to anybody but the owners. */
 async function everythingSaid(world: CanaryWorld): Promise<string> {
   for (const path of ['/__metrics__', '/v1/__metrics__']) await world.send(path, {}, world.foreignAnswers)
-  world.bridge.signal('SIGTERM')
-  await world.bridge.exited
+  await world.bridge.stop()
   await world.stop()
   return [...world.bridge.lines, world.bridge.errors(), ...world.foreignAnswers].join('\n')
 }
@@ -293,8 +292,7 @@ describe('the commands', () => {
     for (const [path, init] of [...sweepOf(owner), ...malformedOf(owner, password)]) {
       await fetch(url + path, { redirect: 'manual', ...init }).then((answer) => answer.text())
     }
-    sandbox.signal('SIGTERM')
-    const code = await sandbox.exited
+    const code = await sandbox.stop()
     await everythingSaid(world)
 
     expect(code).toBe(0)

@@ -1,13 +1,10 @@
-import { join } from 'node:path'
-import { writeFileSync } from 'node:fs'
-
 import { startSandbox } from '../support/sandbox.ts'
 import { startFaultProxy } from '../support/fault-proxy.ts'
-import { iniText, makeFolder, start } from './process.ts'
+import { makeFolder, serve } from '../support/executable.ts'
 import type { Sandbox } from '../support/sandbox.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 import type { FaultProxy, ProxiedRequest } from '../support/fault-proxy.ts'
-import type { Running } from './process.ts'
+import type { Bridge } from '../support/executable.ts'
 
 /** Every kind of secret that passes through a bridge. */
 export const kinds = [
@@ -76,7 +73,7 @@ export interface Owner {
 
 /** A bridge with its own upstream, which is told secrets and watched for what it says. */
 export interface CanaryWorld {
-  bridge: Running & { url: string }
+  bridge: Bridge
   sandbox: Sandbox
   tokens: FaultProxy
   storage: FaultProxy
@@ -101,12 +98,7 @@ export async function startCanaryWorld(
   const storage = await startFaultProxy({ target: sandbox.storageUrl })
   sandbox.switches.nodeUrl = storage.url
   const cwd = makeFolder()
-  writeFileSync(join(cwd, 'bridge.ini'), iniText({ token_server_url: tokens.url, ...settings }), {
-    mode: 0o600,
-  })
-  const running = start(['serve', '--config', 'bridge.ini'], { cwd })
-  const [, url] = await running.line(/listening.*\burl"?[=:]"?(http:[^"\s]+)/)
-  const bridge = { ...running, url: url! }
+  const bridge = await serve({ token_server_url: tokens.url, ...settings }, { cwd })
   const stranger = sandbox.addUser('a stranger')
   const strangerHeaders = { Authorization: `Bearer ${stranger.bearerToken()}`, 'X-KeyID': stranger.keyId }
   const ownAnswers: string[] = []

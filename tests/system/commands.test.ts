@@ -6,9 +6,18 @@ import { startRedisServer } from '../support/redis-server.ts'
 import { makeCertificates } from '../support/certificates.ts'
 import { freePort } from '../support/free-port.ts'
 import { temporaryFolder } from '../support/processes.ts'
-import { endAll, executablePath, iniText, makeFolder, run, serve, start, startUpstream } from './process.ts'
+import {
+  endAll,
+  listeningUrl,
+  iniText,
+  makeFolder,
+  run,
+  serve,
+  start,
+  startUpstream,
+} from '../support/executable.ts'
 import type { RedisServer } from '../support/redis-server.ts'
-import type { Upstream } from './process.ts'
+import type { Upstream } from '../support/executable.ts'
 
 let upstream: Upstream
 let redis: RedisServer
@@ -19,8 +28,7 @@ beforeAll(async () => {
 })
 
 afterAll(async () => {
-  upstream.process.signal('SIGTERM')
-  await upstream.process.exited
+  await upstream.process.stop()
   await redis.close()
 })
 
@@ -39,14 +47,13 @@ describe('the executable', () => {
     const environment = { SERVICE_PORT: '0', SERVICE_CACHE_URL: redis.url }
     const checked = await run(['check', '--config', 'bridge.ini'], { cwd, environment })
     const serving = start(['serve', '--config', 'bridge.ini'], { cwd, environment })
-    const [, url] = await serving.line(/"event":"listening".*"url":"([^"]+)"/)
+    const url = await listeningUrl(serving)
     const response = await fetch(`${url}/v1/buckets/${upstream.bucket}/collections/tabs/records`, {
       headers: upstream.bearer,
     })
-    const well = await run(['healthcheck', '--url', url!], { cwd })
-    serving.signal('SIGTERM')
-    const served = await serving.exited
-    const gone = await run(['healthcheck', '--url', url!], { cwd })
+    const well = await run(['healthcheck', '--url', url], { cwd })
+    const served = await serving.stop()
+    const gone = await run(['healthcheck', '--url', url], { cwd })
     const wrong = await run(['healthcheck', '--url', 'localhost'], { cwd })
 
     const secret = /cache_hmac_secret = ([0-9a-f]{64})/.exec(readFileSync(path, 'utf8'))![1]!
@@ -117,8 +124,7 @@ describe('the executable', () => {
       const own = await checkTokenServer('http://127.0.0.1:1', { port, http_api_version: version })
       const foreign = await checkTokenServer('http://127.0.0.1:1', { host: '192.0.2.1' })
       stranger.stop(true)
-      running.signal('SIGTERM')
-      await running.exited
+      await running.stop()
 
       expect(taken.stderr).toContain('address: cannot listen on 127.0.0.1:')
       expect(taken.stderr).toContain('the port is in use')
@@ -133,8 +139,7 @@ describe('the executable', () => {
     const checked = await checkTokenServer(upstream.tokenServerUrl, settings)
     const serving = await serve({ token_server_url: upstream.tokenServerUrl, ...settings })
     const [line] = await serving.line(/.*"event":"redis error".*/)
-    serving.signal('SIGTERM')
-    await serving.exited
+    await serving.stop()
 
     expect(checked.exitCode).toBe(2)
     expect(checked.stderr).toContain(
@@ -145,23 +150,6 @@ describe('the executable', () => {
       reason: 'unreachable',
       remedy: 'requests go on: look at service.cache_url, or set service.cache_backend = memory',
     })
-  })
-
-  it('prints a unit that starts this very file', async () => {
-    const { exitCode, stdout, stderr } = await run(['systemd-unit', '--config', '/etc/bridge.ini'])
-
-    expect([exitCode, stderr]).toEqual([0, ''])
-    expect(stdout).toContain(`ExecStart=${executablePath} serve --config /etc/bridge.ini`)
-    expect(stdout).toContain('DynamicUser=yes')
-  })
-
-  it('tells its version, and its commands without colours', async () => {
-    const version = await run(['--version'])
-    const help = await run(['--help'])
-
-    expect(version.stdout).toMatch(/^sync-bridge \d+\.\d+\.\d+ \(commit \S+\)$/)
-    expect([help.exitCode, help.stdout.includes('healthcheck')]).toEqual([0, true])
-    expect(help.stdout).not.toContain('\u001b')
   })
 
   it('shows a newcomer a bridge over a storage of its own', async () => {
@@ -176,8 +164,7 @@ describe('the executable', () => {
       Bun.spawnSync(['sh', '-c', `${source}\n${command}`]).stdout.toString(),
     )
     const pages = await Promise.all([fetch(docsUrl!), fetch(explorerUrl!)])
-    sandbox.signal('SIGTERM')
-    const code = await sandbox.exited
+    const code = await sandbox.stop()
 
     expect(mode & 0o777).toBe(0o600)
     expect(commands).toHaveLength(2)
@@ -217,8 +204,7 @@ describe('sandbox', () => {
     const [, url] = await sandbox.line(/the bridge over it at (http\S+)\.$/)
 
     await fetch(`${url}/v1/buckets/b/collections/tabs/records`).then((answer) => answer.text())
-    sandbox.signal('SIGTERM')
-    await sandbox.exited
+    await sandbox.stop()
     await usual?.stop(true)
 
     const { port } = new URL(url!)

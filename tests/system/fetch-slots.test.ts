@@ -2,9 +2,9 @@ import { afterAll, describe, expect, it } from 'bun:test'
 import { copyFileSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-import { endAll, executablePath, iniText, makeFolder, start } from './process.ts'
+import { endAll, executablePath, iniText, makeFolder, start } from '../support/executable.ts'
 
-import type { Running } from './process.ts'
+import type { Running } from '../support/executable.ts'
 
 afterAll(endAll)
 
@@ -28,8 +28,7 @@ async function serve(
 }
 
 async function stop(running: Running): Promise<void> {
-  running.signal('SIGTERM')
-  expect([await running.exited, running.errors()]).toEqual([0, ''])
+  expect([await running.stop(), running.errors()]).toEqual([0, ''])
 }
 
 describe('serve', () => {
@@ -73,7 +72,6 @@ describe('sandbox', () => {
     await running.line(/^ {2}http\S+\/docs$/)
 
     expect(slotsOf(running.pid)).toBe('1024')
-    running.signal('SIGTERM')
-    await running.exited
+    await running.stop()
   })
 })

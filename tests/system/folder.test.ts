@@ -2,8 +2,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
 import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 
-import { endAll, makeFolder, start, startUpstream } from './process.ts'
-import type { Running, Upstream } from './process.ts'
+import { endAll, listeningUrl, makeFolder, start, startUpstream } from '../support/executable.ts'
+import type { Running, Upstream } from '../support/executable.ts'
 
 const hostileFiles = {
   '.env': 'SERVICE_PROJECT_NAME=from the file\nSERVICE_READONLY=true\n',
@@ -20,10 +20,7 @@ beforeAll(async () => {
   upstream = await startUpstream()
 })
 
-afterAll(async () => {
-  upstream.process.signal('SIGTERM')
-  await upstream.process.exited
-})
+afterAll(() => upstream.process.stop())
 
 afterAll(endAll)
 
@@ -31,14 +28,12 @@ describe('the executable', () => {
   it('runs in an empty folder and leaves nothing there', async () => {
     const cwd = makeFolder()
 
-    const serving = await serveByEnvironment(cwd)
-    const response = await fetch(`${serving.url}/v1/buckets/${upstream.bucket}/collections/tabs/records`, {
+    const [serving, url] = await serveByEnvironment(cwd)
+    const response = await fetch(`${url}/v1/buckets/${upstream.bucket}/collections/tabs/records`, {
       headers: upstream.bearer,
     })
     const { data } = (await response.json()) as { data: unknown[] }
-    serving.signal('SIGTERM')
-
-    expect(await serving.exited).toBe(0)
+    expect(await serving.stop()).toBe(0)
     expect(response.status).toBe(200)
     expect(data.length).toBeGreaterThan(0)
     expect(readdirSync(cwd)).toEqual([])
@@ -47,13 +42,12 @@ describe('the executable', () => {
   it('neither runs nor reads what happens to lie in its folder', async () => {
     const cwd = makeFolder(hostileFiles)
 
-    const serving = await serveByEnvironment(cwd)
-    const root = (await (await fetch(`${serving.url}/v1/`)).json()) as {
+    const [serving, url] = await serveByEnvironment(cwd)
+    const root = (await (await fetch(`${url}/v1/`)).json()) as {
       project_name: string
       settings: { readonly: boolean }
     }
-    serving.signal('SIGTERM')
-    await serving.exited
+    await serving.stop()
 
     expect(root.project_name).toBe('Sync Bridge')
     expect(root.settings.readonly).toBe(false)
@@ -71,7 +65,7 @@ describe('the executable', () => {
 })
 
 /** Settings from the environment alone, so that the folder stays as it is. */
-async function serveByEnvironment(cwd: string): Promise<Running & { url: string }> {
+async function serveByEnvironment(cwd: string): Promise<[Running, url: string]> {
   const running = start(['serve'], {
     cwd,
     environment: {
@@ -81,6 +75,5 @@ async function serveByEnvironment(cwd: string): Promise<Running & { url: string 
       SERVICE_CACHE_HMAC_SECRET: 'cd'.repeat(32),
     },
   })
-  const match = await running.line(/"event":"listening".*"url":"([^"]+)"/)
-  return { ...running, url: match[1]! }
+  return [running, await listeningUrl(running)]
 }

@@ -1,11 +1,10 @@
 /** A token server that answers nobody until it is told to. */
-export interface HeldTokenServer {
+export interface HeldTokenServer extends AsyncDisposable {
   url: string
   /** Resolves when so many requests wait. */
   waiting(count: number): Promise<void>
   /** Refuses all that wait, and whoever comes. */
   release(): void
-  stop(): Promise<void>
 }
 
 export function startHeldTokenServer(): HeldTokenServer {
@@ -32,7 +31,7 @@ export function startHeldTokenServer(): HeldTokenServer {
       return promise
     },
     release: () => released.resolve(),
-    async stop() {
+    async [Symbol.asyncDispose]() {
       released.resolve()
       await server.stop(true)
     },

@@ -1,41 +1,35 @@
 import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
 import { connect } from 'node:net'
 
-import { startSandbox } from '../support/sandbox.ts'
-import { endAll, serve } from './process.ts'
-import type { Sandbox } from '../support/sandbox.ts'
+import { endAll, startExecutable } from '../support/executable.ts'
+import type { Executable } from '../support/executable.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 
 /** What a body may have at most, `max_request_bytes` of the settings. */
 const mostBytes = 100_000
 
-let sandbox: Sandbox
+const writable = ['tabs']
+
 let user: SandboxUser
-let bridge: Awaited<ReturnType<typeof serve>>
-let strict: Awaited<ReturnType<typeof serve>>
+let bridge: Executable
+let strict: Executable
 
 beforeAll(async () => {
-  sandbox = await startSandbox()
+  bridge = await startExecutable({ writable })
+  const { sandbox } = bridge
   user = sandbox.addUser('somebody')
-  bridge = await serve({ token_server_url: sandbox.tokenServerUrl, record_tabs_put_enabled: 'true' })
-  strict = await serve({
-    token_server_url: sandbox.tokenServerUrl,
-    record_tabs_put_enabled: 'true',
-    max_request_bytes: `${mostBytes}`,
-  })
+  const settings = { max_request_bytes: `${mostBytes}` }
+  strict = await startExecutable({ writable, settings, tokenServerUrl: sandbox.tokenServerUrl })
 })
 
-afterAll(async () => {
-  for (const each of [bridge, strict]) each.signal('SIGTERM')
-  await Promise.all([bridge.exited, strict.exited])
-  await sandbox.stop()
-})
+afterAll(() => Promise.all([bridge.stop(), strict.stop()]))
+
+afterAll(endAll)
 
 const deep = `{"data":${'['.repeat(100_000)}${']'.repeat(100_000)}}`
 const deepObjects = `{"data":${'{"a":'.repeat(100_000)}1${'}'.repeat(100_000)}}`
 const wide = `{"data":{${Array.from({ length: 150_000 }, (_, index) => `"k${index}":0`).join()}}}`
 const escapes = `{"data":{"payload":"${String.raw`\"`.repeat(1_000_000)}`
-afterAll(endAll)
 
 describe('a hostile body', () => {
   it('that is too long is refused by its announced length, before any of it was sent', async () => {

@@ -2,7 +2,7 @@ import { afterAll, describe, expect, it } from 'bun:test'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-import { endAll, executablePath, iniText, makeFolder } from './process.ts'
+import { endAll, executablePath, iniText, makeFolder } from '../support/executable.ts'
 
 afterAll(endAll)
 

@@ -1,36 +1,14 @@
-import { afterEach, describe, expect, it } from 'bun:test'
+import { afterAll, describe, expect, it } from 'bun:test'
 
-import { startExecutable } from '../support/executable.ts'
+import { endAll, startExecutable } from '../support/executable.ts'
 import { eventually } from '../support/eventually.ts'
 import { freePort } from '../support/free-port.ts'
 import { askSlowly, startHeldTokenServer } from './held-token-server.ts'
 import { listenForNotifications } from './notify-socket.ts'
 
-import type { Executable, ExecutableOptions } from '../support/executable.ts'
+import type { Executable } from '../support/executable.ts'
 
-const open: { stop(): Promise<unknown> }[] = []
-
-afterEach(async () => {
-  for (const part of open.splice(0).toReversed()) await part.stop()
-})
-
-async function start(options: ExecutableOptions = {}): Promise<Executable> {
-  const executable = await startExecutable(options)
-  open.push(executable)
-  return executable
-}
-
-function startHeld() {
-  const held = startHeldTokenServer()
-  open.push(held)
-  return held
-}
-
-const hasLogged = ({ logs }: Executable, event: string) =>
-  eventually(`it logs ${event}`, () => logs.some((line) => line.includes(`"event":"${event}"`)))
-
-const entries = ({ logs }: Executable, event: string): Record<string, unknown>[] =>
-  logs.map((line) => JSON.parse(line)).filter((entry) => entry.event === event)
+afterAll(endAll)
 
 async function rewriteSettings({ pid }: Executable, rewrite: (text: string) => string): Promise<void> {
   const path = `/proc/${pid}/cwd/bridge.ini`
@@ -39,8 +17,8 @@ async function rewriteSettings({ pid }: Executable, rewrite: (text: string) => s
 
 describe('SIGTERM', () => {
   it('lets what is under way end, takes nothing new, and ends with 0', async () => {
-    const held = startHeld()
-    const bridge = await start({ tokenServerUrl: held.url })
+    await using held = startHeldTokenServer()
+    await using bridge = await startExecutable({ tokenServerUrl: held.url })
     const slow = askSlowly(bridge.url)
     await held.waiting(1)
 
@@ -59,25 +37,26 @@ describe('SIGTERM', () => {
   })
 
   it('ends with 0 after the time of grace, whatever is under way', async () => {
-    const held = startHeld()
-    const bridge = await start({ tokenServerUrl: held.url, settings: { shutdown_grace_seconds: '0.2' } })
+    await using held = startHeldTokenServer()
+    await using bridge = await startExecutable({
+      tokenServerUrl: held.url,
+      settings: { shutdown_grace_seconds: '0.2' },
+    })
     const slow = askSlowly(bridge.url).catch(() => 'cut')
     await held.waiting(1)
 
-    bridge.signal('SIGTERM')
-
-    expect(await bridge.exited).toBe(0)
+    expect(await bridge.stop()).toBe(0)
     expect(await slow).toBe('cut')
   })
 
   it.each(['SIGTERM', 'SIGINT'] as const)('ends at once when %s follows', async (second) => {
-    const held = startHeld()
-    const bridge = await start({ tokenServerUrl: held.url })
+    await using held = startHeldTokenServer()
+    await using bridge = await startExecutable({ tokenServerUrl: held.url })
     void askSlowly(bridge.url).catch(() => {})
     await held.waiting(1)
 
     bridge.signal('SIGTERM')
-    await hasLogged(bridge, 'stopping')
+    await bridge.line(/"event":"stopping"/)
     bridge.signal(second)
 
     // After the time of grace, or once the request had its answer, it would be 0.
@@ -87,11 +66,11 @@ describe('SIGTERM', () => {
 
 describe('shutdown_delay_seconds', () => {
   it('goes on for that time and asks clients to close their connections', async () => {
-    const bridge = await start({ settings: { shutdown_delay_seconds: '2' } })
+    await using bridge = await startExecutable({ settings: { shutdown_delay_seconds: '2' } })
     const before = await fetch(`${bridge.url}/v1/`)
 
     bridge.signal('SIGTERM')
-    await hasLogged(bridge, 'stopping')
+    await bridge.line(/"event":"stopping"/)
     const after = await fetch(`${bridge.url}/v1/`, { headers: { Connection: 'close' } })
 
     expect(before.headers.get('connection')).not.toBe('close')
@@ -103,7 +82,7 @@ describe('shutdown_delay_seconds', () => {
 describe('reuse_port', () => {
   it('lets another instance take over without a request being lost', async () => {
     const settings = { reuse_port: 'true', shutdown_delay_seconds: '0.3' }
-    const old = await start({ settings })
+    await using old = await startExecutable({ settings })
     const statuses: (number | string)[] = []
     const over = new AbortController()
     const asking = (async () => {
@@ -111,9 +90,8 @@ describe('reuse_port', () => {
         statuses.push(await fetch(`${old.url}/v1/`).then(({ status }) => status, String))
     })()
 
-    const young = await start({ settings: { ...settings, port: new URL(old.url).port } })
-    old.signal('SIGTERM')
-    expect(await old.exited).toBe(0)
+    await using young = await startExecutable({ settings: { ...settings, port: new URL(old.url).port } })
+    expect(await old.stop()).toBe(0)
     const answeredBefore = statuses.length
     await eventually('the new one answers', () => statuses.length > answeredBefore + 20)
     over.abort()
@@ -124,9 +102,9 @@ describe('reuse_port', () => {
   })
 
   it('is off unless it is asked for', async () => {
-    const bridge = await start()
+    await using bridge = await startExecutable()
 
-    const failure = await start({ settings: { port: new URL(bridge.url).port } }).catch(String)
+    const failure = await startExecutable({ settings: { port: new URL(bridge.url).port } }).catch(String)
 
     expect(failure).toContain('the port is in use')
   })
@@ -137,7 +115,7 @@ describe('SIGHUP', () => {
     fetch(`${bridge.url}/v1/buckets/b/collections/tabs/records/a`, { method: 'PUT', body: '{}' })
 
   it('reads the settings again: gates, pauses, the end of service, origins and the level of the log', async () => {
-    const bridge = await start()
+    await using bridge = await startExecutable()
     expect((await put(bridge)).status).toBe(405)
 
     await rewriteSettings(
@@ -147,7 +125,7 @@ describe('SIGHUP', () => {
         'cors_origins = https://app.example\nlogging_level = debug\n',
     )
     bridge.signal('SIGHUP')
-    await hasLogged(bridge, 'settings reloaded')
+    await bridge.line(/"event":"settings reloaded"/)
 
     expect((await put(bridge)).status).toBe(401)
     const { headers } = await fetch(`${bridge.url}/v1/`)
@@ -157,16 +135,16 @@ describe('SIGHUP', () => {
   })
 
   it('keeps the settings when the new ones are bad, and logs every reason', async () => {
-    const bridge = await start({ settings: { backoff: '5' } })
+    await using bridge = await startExecutable({ settings: { backoff: '5' } })
 
     await rewriteSettings(
       bridge,
       (text) => `${text.replace('backoff = 5', 'backoff = 6')}portt = 1\nworkers = x\n`,
     )
     bridge.signal('SIGHUP')
-    await hasLogged(bridge, 'settings kept')
+    await bridge.line(/"event":"settings kept"/)
 
-    const problems = entries(bridge, 'settings refused').map(({ problem }) => problem)
+    const problems = bridge.events('settings refused').map(({ problem }) => problem)
     expect(problems).toEqual([
       expect.stringContaining('service.portt: is no setting'),
       expect.stringContaining('service.workers: "x" is not'),
@@ -178,15 +156,21 @@ describe('SIGHUP', () => {
 
 describe('the event listening', () => {
   it('names the pages that are on', async () => {
-    const usual = await start()
+    await using usual = await startExecutable()
     const metrics = `127.0.0.1:${freePort()}`
     const settings = { explorer_enabled: 'true', docs_enabled: 'false', metrics_listen: metrics }
-    const other = await start({ settings: { ...settings, http_api_version: '2.0', workers: '2' } })
-    const known = await start({ settings: { http_scheme: 'https', http_host: 'sync.example.org' } })
-    const silent = await start({ settings: { docs_enabled: 'false', metrics_enabled: 'false' } })
+    await using other = await startExecutable({
+      settings: { ...settings, http_api_version: '2.0', workers: '2' },
+    })
+    await using known = await startExecutable({
+      settings: { http_scheme: 'https', http_host: 'sync.example.org' },
+    })
+    await using silent = await startExecutable({
+      settings: { docs_enabled: 'false', metrics_enabled: 'false' },
+    })
 
     const [first, second, third, last] = [usual, other, known, silent].map((bridge) => {
-      const told = Object.entries(entries(bridge, 'listening')[0]!)
+      const told = Object.entries(bridge.events('listening')[0]!)
       return Object.fromEntries(told.filter(([name]) => !['time', 'level', 'event'].includes(name)))
     })
 
@@ -204,13 +188,16 @@ describe('the event listening', () => {
     })
     expect(third).toMatchObject({ url: known.url, docs: 'https://sync.example.org/v1/docs' })
     expect(last).toEqual({ url: silent.url })
-    for (const page of [first!.docs, first!.guides, first!.metrics, second!.explorer, second!.metrics]) {
-      expect((await fetch(String(page))).status).toBe(200)
-    }
+    const pages = [first!.docs, first!.guides, first!.metrics, second!.explorer, second!.metrics]
+    // The executable has them in itself.
+    pages.push(
+      ...['swagger-ui.css', 'swagger-ui-bundle.js', 'page.js'].map((file) => `${usual.url}/v1/docs/${file}`),
+    )
+    for (const page of pages) expect((await fetch(String(page))).status).toBe(200)
   })
 
   it.each(['1', '2'])('names a URL that can be asked, also for IPv6, with workers = %s', async (workers) => {
-    const bridge = await start({ settings: { host: '::1', workers } })
+    await using bridge = await startExecutable({ settings: { host: '::1', workers } })
 
     expect(bridge.url).toStartWith('http://[::1]:')
     expect((await fetch(`${bridge.url}/v1/`)).status).toBe(200)
@@ -221,17 +208,16 @@ describe('NOTIFY_SOCKET', () => {
   it.each(['1', '2'])('is told of readiness, reloading, life and end, with workers = %s', async (workers) => {
     const address = `@sync-bridge-${crypto.randomUUID()}`
     const manager = listenForNotifications(address)
-    const bridge = await start({
+    await using bridge = await startExecutable({
       settings: { workers },
       environment: { NOTIFY_SOCKET: address, WATCHDOG_USEC: '100000' },
     })
     await eventually('it is ready', () => manager.messages.includes('READY=1'))
 
     bridge.signal('SIGHUP')
-    await hasLogged(bridge, 'settings reloaded')
+    await bridge.line(/"event":"settings reloaded"/)
     await eventually('it lives', () => manager.messages.includes('WATCHDOG=1'))
-    bridge.signal('SIGTERM')
-    await bridge.exited
+    await bridge.stop()
     await eventually('it stops', () => manager.messages.includes('STOPPING=1'))
     manager.close()
 
@@ -241,7 +227,7 @@ describe('NOTIFY_SOCKET', () => {
 
   it('may be gone, or no socket at all', async () => {
     for (const address of ['@nobody-listens-there', '/nowhere/notify', 'nonsense', `/${'a'.repeat(200)}`]) {
-      const bridge = await start({ environment: { NOTIFY_SOCKET: address } })
+      await using bridge = await startExecutable({ environment: { NOTIFY_SOCKET: address } })
 
       expect((await fetch(`${bridge.url}/v1/`)).status).toBe(200)
       expect([await bridge.stop(), bridge.errors()]).toEqual([0, expect.not.stringContaining('rror')])
@@ -251,7 +237,7 @@ describe('NOTIFY_SOCKET', () => {
 
 describe('requests', () => {
   it('have a name, which is the client’s own if that is harmless', async () => {
-    const bridge = await start()
+    await using bridge = await startExecutable()
     const ask = async (name: string | null) => {
       const answer = await fetch(`${bridge.url}/v1/unknown`, {
         headers: name === null ? {} : { 'X-Request-Id': name },
@@ -269,13 +255,13 @@ describe('requests', () => {
     expect(own).toBe('client-1.a_B')
     for (const made of [first, second, bad]) expect(made).toMatch(/^[0-9a-f]{16}$/)
     expect(new Set([first, second, bad]).size).toBe(3)
-    await hasLogged(bridge, 'request')
-    await eventually('all are logged', () => entries(bridge, 'request').length === 4)
-    expect(entries(bridge, 'request').map(({ requestId }) => requestId)).toEqual([own, first, second, bad])
+    await bridge.line(/"event":"request"/)
+    await eventually('all are logged', () => bridge.events('request').length === 4)
+    expect(bridge.events('request').map(({ requestId }) => requestId)).toEqual([own, first, second, bad])
   })
 
   it('leave one line each in the log, which tells what they cost and nothing about anybody', async () => {
-    const bridge = await start()
+    await using bridge = await startExecutable()
     const user = bridge.sandbox.addUser('alice')
     const identity = { Authorization: `Bearer ${user.bearerToken()}`, 'X-KeyID': user.keyId }
     const path = `/v1/buckets/${user.clientState}/collections/bookmarks/records/secret-id`
@@ -283,9 +269,9 @@ describe('requests', () => {
     for (const agent of ['first/1.0', `second/2.0 ${'x'.repeat(500)}`]) {
       await fetch(bridge.url + path, { headers: { ...identity, 'User-Agent': agent } })
     }
-    await eventually('both are logged', () => entries(bridge, 'request').length === 2)
+    await eventually('both are logged', () => bridge.events('request').length === 2)
 
-    const [first, second] = entries(bridge, 'request')
+    const [first, second] = bridge.events('request')
     expect(first).toMatchObject({
       method: 'GET',
       route: 'record',
@@ -300,7 +286,7 @@ describe('requests', () => {
     expect(first!.bytes).toBeGreaterThan(10)
     expect(second).toMatchObject({ cached: true, upstreamCalls: 1 })
     expect(String(second!.userAgent).length).toBe(256)
-    const log = bridge.logs.join('\n')
+    const log = bridge.lines.join('\n')
     for (const secret of ['secret-id', user.clientState, user.keyId, identity.Authorization.slice(10, 40)]) {
       expect(log).not.toContain(secret)
     }
@@ -315,8 +301,8 @@ describe('requests', () => {
       '/v1/docs',
       '/v1/',
     ]
-    const usual = await start()
-    const talkative = await start({ settings: { logging_level: 'debug' } })
+    await using usual = await startExecutable()
+    await using talkative = await startExecutable({ settings: { logging_level: 'debug' } })
     const data = '/v1/buckets/b/collections/tabs/records'
 
     for (const { url } of [usual, talkative]) {
@@ -324,7 +310,7 @@ describe('requests', () => {
       await fetch(url + data, { method: 'OPTIONS' })
       await fetch(`${url}/v1/nothing`)
     }
-    const requests = (bridge: Executable) => entries(bridge, 'request')
+    const requests = (bridge: Executable) => bridge.events('request')
     await eventually('all are logged', () => requests(talkative).length === paths.length + 3)
     await eventually('those for data are logged', () => requests(usual).length === 2)
 
@@ -336,26 +322,13 @@ describe('requests', () => {
     ).toEqual(['records', null])
   })
 
-  it('are counted, unless that is switched off', async () => {
-    const counting = await start()
-    const silent = await start({ settings: { metrics_enabled: 'false' } })
-    await fetch(`${counting.url}/v1/nothing`)
-
-    const answer = await fetch(`${counting.url}/v1/__metrics__`)
-    expect(answer.headers.get('content-type')).toBe('text/plain; version=0.0.4; charset=utf-8')
-    expect(await answer.text()).toContain(
-      'sync_bridge_requests_total{route="none",method="GET",status="404"} 1\n',
-    )
-    expect((await fetch(`${silent.url}/v1/__metrics__`)).status).toBe(404)
-  })
-
   it('are told to a statsd, and go on when there is none', async () => {
     const received: string[] = []
     const statsd = await Bun.udpSocket({
       hostname: '127.0.0.1',
       socket: { data: (_, data) => void received.push(...data.toString().split('\n')) },
     })
-    const bridge = await start({
+    await using bridge = await startExecutable({
       settings: { statsd_url: `udp://127.0.0.1:${statsd.port}`, statsd_prefix: 'sb' },
     })
     const user = bridge.sandbox.addUser('alice')

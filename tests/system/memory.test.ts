@@ -2,9 +2,9 @@ import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
 import { readFileSync } from 'node:fs'
 
 import { startSandbox } from '../support/sandbox.ts'
-import { endAll, serve, startUpstream } from './process.ts'
+import { endAll, serve, startUpstream } from '../support/executable.ts'
 import type { Sandbox } from '../support/sandbox.ts'
-import type { Running, Upstream } from './process.ts'
+import type { Running, Upstream } from '../support/executable.ts'
 
 const seeded = 100_000
 const mostBytes = 150 * 1024 * 1024
@@ -17,8 +17,7 @@ beforeAll(async () => {
 })
 
 afterAll(async () => {
-  for (const each of running) each.signal('SIGTERM')
-  await Promise.all(running.map(({ exited }) => exited))
+  await Promise.all(running.map((each) => each.stop()))
   await sandbox.stop()
 })
 

@@ -1,28 +1,16 @@
-import { afterEach, describe, expect, it } from 'bun:test'
+import { afterAll, describe, expect, it } from 'bun:test'
 
-import { startExecutable } from '../support/executable.ts'
+import { endAll, startExecutable } from '../support/executable.ts'
 import { freePort } from '../support/free-port.ts'
 
-import type { Executable } from '../support/executable.ts'
-
-const open: { stop(): Promise<unknown> }[] = []
-
-afterEach(async () => {
-  for (const part of open.splice(0).toReversed()) await part.stop()
-})
-
-async function start(settings: Record<string, string>): Promise<Executable> {
-  const executable = await startExecutable({ settings })
-  open.push(executable)
-  return executable
-}
+afterAll(endAll)
 
 describe('service.metrics_listen', () => {
   it.each(['1', '3'])('takes the metrics of %s workers from the public port to its own', async (workers) => {
     const address = `127.0.0.1:${freePort()}`
-    const { url } = await start({ metrics_listen: address, workers })
+    await using bridge = await startExecutable({ settings: { metrics_listen: address, workers } })
     for (let turn = 0; turn < 12; turn++) {
-      await fetch(`${url}/v1/__lbheartbeat__`, { headers: { Connection: 'close' } })
+      await fetch(`${bridge.url}/v1/__lbheartbeat__`, { headers: { Connection: 'close' } })
     }
 
     const [own, versioned, other, head, post] = await Promise.all([
@@ -33,7 +21,7 @@ describe('service.metrics_listen', () => {
       fetch(`http://${address}/__metrics__`, { method: 'POST' }),
     ])
     const text = await own.text()
-    const open = await fetch(`${url}/v1/__metrics__`)
+    const open = await fetch(`${bridge.url}/v1/__metrics__`)
 
     expect([own.status, versioned.status, other.status, head.status, post.status]).toEqual([
       200, 200, 404, 200, 404,
@@ -46,12 +34,10 @@ describe('service.metrics_listen', () => {
   })
 
   it.each(['1', '2'])('is told when %s workers can not have it', async (workers) => {
-    const taken = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: () => new Response('') })
-    open.push(taken)
+    await using taken = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: () => new Response('') })
 
-    const failure = String(
-      await start({ metrics_listen: `127.0.0.1:${taken.port}`, workers }).catch((error) => error),
-    )
+    const settings = { metrics_listen: `127.0.0.1:${taken.port}`, workers }
+    const failure = await startExecutable({ settings }).catch(String)
 
     expect(failure).toContain('exit code 1')
     expect(failure).toContain(
@@ -61,7 +47,7 @@ describe('service.metrics_listen', () => {
 
   it('serves them below the version of the service too', async () => {
     const address = `127.0.0.1:${freePort()}`
-    await start({ metrics_listen: address, http_api_version: '2.0' })
+    await using _ = await startExecutable({ settings: { metrics_listen: address, http_api_version: '2.0' } })
 
     const [own, other] = await Promise.all(
       ['v2', 'v1'].map((version) => fetch(`http://${address}/${version}/__metrics__`)),
@@ -72,8 +58,8 @@ describe('service.metrics_listen', () => {
 
   it('goes to the process that takes over the port', async () => {
     const settings = { metrics_listen: `127.0.0.1:${freePort()}`, reuse_port: 'true' }
-    const first = await start(settings)
-    const second = await start(settings)
+    await using first = await startExecutable({ settings })
+    await using second = await startExecutable({ settings })
 
     await first.stop()
     await fetch(`${second.url}/v1/__lbheartbeat__`)

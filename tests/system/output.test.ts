@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { startSandbox } from '../support/sandbox.ts'
 import { freePort } from '../support/free-port.ts'
 import { eventually } from '../support/eventually.ts'
-import { endAll, executablePath, iniText, makeFolder, start } from './process.ts'
+import { endAll, executablePath, iniText, makeFolder, start } from '../support/executable.ts'
 import type { Sandbox } from '../support/sandbox.ts'
 
 /** Their log lines are more than a pipe and the queue before it hold. */
@@ -56,8 +56,7 @@ describe('serve whose standard output', () => {
           }
         }),
       )
-      bridge.signal('SIGTERM')
-      const code = await bridge.exited
+      const code = await bridge.stop()
 
       expect([...statuses]).toEqual([[200, requests]])
       expect(code).toBe(0)

@@ -4,7 +4,7 @@ import { startSandbox } from '../support/sandbox.ts'
 import { freePort } from '../support/free-port.ts'
 import { eventually } from '../support/eventually.ts'
 import { createRedisServer, startRedisServer } from '../support/redis-server.ts'
-import { endAll, serve } from './process.ts'
+import { endAll, serve } from '../support/executable.ts'
 import type { Sandbox } from '../support/sandbox.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 import type { RedisServer } from '../support/redis-server.ts'
@@ -67,9 +67,7 @@ describe('serve with Redis as its cache', () => {
       const { status } = await ask(second.url, user)
       return status === 200 && exchanges() === before
     })
-    first.signal('SIGTERM')
-    second.signal('SIGTERM')
-    expect(await Promise.all([first.exited, second.exited])).toEqual([0, 0])
+    expect(await Promise.all([first.stop(), second.stop()])).toEqual([0, 0])
   }, 300_000)
 })
 
@@ -96,8 +94,7 @@ describe('serve without Redis and token server', () => {
       body = await well.json()
       return well.status === 200
     })
-    bridge.signal('SIGTERM')
-    const code = await bridge.exited
+    const code = await bridge.stop()
     await absent.close()
     await late.stop()
 

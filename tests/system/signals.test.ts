@@ -6,7 +6,7 @@ import { startSandbox } from '../support/sandbox.ts'
 import { makeCertificates } from '../support/certificates.ts'
 import { startFaultProxy } from '../support/fault-proxy.ts'
 import { temporaryFolder } from '../support/processes.ts'
-import { endAll, iniText, makeFolder, serve } from './process.ts'
+import { endAll, iniText, makeFolder, serve } from '../support/executable.ts'
 import type { Sandbox } from '../support/sandbox.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 import type { Certificates } from '../support/certificates.ts'
@@ -85,8 +85,7 @@ describe('SIGTERM', () => {
     })
     await proxy.waitFor(({ index }) => index >= known + 60)
 
-    bridge.signal('SIGTERM')
-    const code = await bridge.exited
+    const code = await bridge.stop()
     await Promise.all(loops)
 
     const agents = proxy.requests
@@ -133,8 +132,7 @@ describe('SIGHUP', () => {
     copyFileSync(second!.caPath, bundle)
     writeFileSync(join(cwd, 'bridge.ini'), iniText({ ...own, port: '1', workers: '3', backoff: '9' }))
     const named = await follow(/"event":"settings need a restart"/)
-    bridge.signal('SIGTERM')
-    const code = await bridge.exited
+    const code = await bridge.stop()
     ahead.stop(true)
     storage.stop(true)
     sandbox.switches.nodeUrl = proxy.url

@@ -5,7 +5,7 @@
  */
 import { freePort } from '../support/free-port.ts'
 import { eventually } from '../support/eventually.ts'
-import { endAll, serve, startUpstream } from './process.ts'
+import { endAll, serve, startUpstream } from '../support/executable.ts'
 import { startLoad } from './rolling-load.ts'
 
 import type { LoadReport } from './rolling-load.ts'
@@ -44,10 +44,7 @@ async function run(): Promise<TrialReport> {
     max_concurrent_requests_per_user: '0',
     ...Object.fromEntries(collections.map((name) => [`record_${name}_put_enabled`, 'true'])),
   })
-  const events = (name: string) =>
-    bridge.lines
-      .filter((line) => line.includes(`"event":"${name}"`))
-      .map((line) => JSON.parse(line) as { pid?: number; reason?: string })
+  const { events } = bridge
   const load = startLoad({
     url: `http://127.0.0.1:${port}`,
     bucket: upstream.bucket,
@@ -63,13 +60,12 @@ async function run(): Promise<TrialReport> {
     process.kill(pid, 'SIGUSR2')
     await eventually('another process has taken over', () => events('taken over').length === turn)
     await eventually('the one before has ended', () => events('stopped').length === turn)
-    pid = events('taken over').at(-1)!.pid!
+    pid = Number(events('taken over').at(-1)!.pid)
   }
   const loadReport = await load.report
   process.kill(pid, 'SIGTERM')
   await bridge.exited
-  upstream.process.signal('SIGTERM')
-  await upstream.process.exited
-  const warnings = events('taking over can reset connections').map(({ reason }) => reason!)
+  await upstream.process.stop()
+  const warnings = events('taking over can reset connections').map(({ reason }) => String(reason))
   return { ...loadReport, takeovers: events('taken over').length, warnings }
 }

@@ -4,17 +4,15 @@ import { join } from 'node:path'
 
 import { eventually } from '../support/eventually.ts'
 import { listenForNotifications } from './notify-socket.ts'
-import { endAll, executablePath, iniText, makeFolder, start } from './process.ts'
+import { endAll, executablePath, iniText, listeningUrl, makeFolder, start } from '../support/executable.ts'
 
-import type { Running } from './process.ts'
+import type { Running } from '../support/executable.ts'
 
-interface Service {
+interface Service extends Pick<Running, 'events'> {
   folder: string
   url: string
   /** Who began it. All its successors print into the same lines. */
   first: Running
-  /** Events of that name so far. */
-  events(name: string): Record<string, unknown>[]
   /** Waits for the next event of that name. */
   next(name: string): Promise<Record<string, unknown>>
   /** Ends whoever is the service now, and waits for its end. */
@@ -39,14 +37,10 @@ async function startService(
   installExecutable(folder)
   writeSettings(folder, settings)
   const first = start(['serve', '--config', 'bridge.ini'], { cwd: folder, environment, executable })
-  const [, url] = await first.line(/"event":"listening".*"url":"([^"]+)"/)
-  const events = (name: string) =>
-    first.lines
-      .map((line) => JSON.parse(line) as Record<string, unknown>)
-      .filter(({ event }) => event === name)
+  const { events } = first
   const service: Service = {
     folder,
-    url: url!,
+    url: await listeningUrl(first),
     first,
     events,
     async next(name) {
@@ -185,7 +179,6 @@ describe('SIGHUP while a successor starts', () => {
 
     await reloadMeanwhile(service)
     await eventually('it reloads', () => service.events('settings reloaded').length === 1)
-
     await eventually('the old one has ended', () => service.events('stopped').length === 1)
 
     expect(service.events('taken over')).toHaveLength(1)

@@ -1,31 +1,18 @@
-import { afterEach, describe, expect, it } from 'bun:test'
+import { afterAll, describe, expect, it } from 'bun:test'
 import { readFileSync } from 'node:fs'
 
-import { startExecutable } from '../support/executable.ts'
+import { endAll, startExecutable } from '../support/executable.ts'
 import { eventually } from '../support/eventually.ts'
 import { askSlowly, startHeldTokenServer } from './held-token-server.ts'
 import { listenForNotifications } from './notify-socket.ts'
 
 import type { Executable, ExecutableOptions } from '../support/executable.ts'
-import type { HeldTokenServer } from './held-token-server.ts'
 
-const open: { stop(): Promise<unknown> }[] = []
+afterAll(endAll)
 
-afterEach(async () => {
-  for (const part of open.splice(0).toReversed()) await part.stop()
-})
-
-async function startWorkers(options: ExecutableOptions = {}): Promise<Executable> {
+function startWorkers(options: ExecutableOptions = {}): Promise<Executable> {
   const settings = { workers: '2', shutdown_grace_seconds: '10', ...options.settings }
-  const executable = await startExecutable({ ...options, settings })
-  open.push(executable)
-  return executable
-}
-
-function startHeld(): HeldTokenServer {
-  const held = startHeldTokenServer()
-  open.push(held)
-  return held
+  return startExecutable({ ...options, settings })
 }
 
 function workersOf({ pid }: Executable): number[] {
@@ -56,7 +43,7 @@ const answered = 'sync_bridge_requests_total{route="lbheartbeat",method="GET",st
 
 describe('several workers', () => {
   it('listen at one address, which is told once, and count as one', async () => {
-    const executable = await startWorkers({ settings: { workers: '3' } })
+    await using executable = await startWorkers({ settings: { workers: '3' } })
 
     // A new connection for each, so that they are spread.
     for (let count = 0; count < 30; count++) {
@@ -64,13 +51,13 @@ describe('several workers', () => {
     }
 
     expect(workersOf(executable).length).toBe(3)
-    expect(executable.logs.filter((line) => line.includes('"listening"')).length).toBe(1)
+    expect(executable.events('listening').length).toBe(1)
     expect(await metricsOf(executable.url)).toMatchObject({ [answered]: 30, sync_bridge_processes: 3 })
     expect(await executable.stop()).toBe(0)
   })
 
   it('are replaced when they die, while the others go on', async () => {
-    const executable = await startWorkers()
+    await using executable = await startWorkers()
     const [first, second] = workersOf(executable)
 
     process.kill(first!, 'SIGKILL')
@@ -80,13 +67,13 @@ describe('several workers', () => {
 
     expect(statuses).toEqual(Array.from({ length: 10 }, () => 200))
     expect(workersOf(executable)).toContain(second!)
-    expect(executable.logs.filter((line) => line.includes('"worker lost"')).length).toBe(1)
+    expect(executable.events('worker lost').length).toBe(1)
     await eventually('both count', async () => (await metricsOf(executable.url)).sync_bridge_processes === 2)
   })
 
   it('are replaced after pauses that grow, and what they had counted stays counted', async () => {
     // Their metrics come with every answer to a ping, five of them in the timeout.
-    const executable = await startWorkers({ settings: { worker_timeout_seconds: '3' } })
+    await using executable = await startWorkers({ settings: { worker_timeout_seconds: '3' } })
     const counted = async () => (await metricsOf(executable.url))[answered]
     for (let count = 0; count < 5; count++) await lbheartbeat(executable.url)
     expect(await counted()).toBe(5)
@@ -98,17 +85,15 @@ describe('several workers', () => {
       process.kill(dying, 'SIGKILL')
       await eventually('another one has its place', () => ![dying, undefined].includes(theOne()))
     }
-    const lost = executable.logs.filter((line) => line.includes('"worker lost"'))
+    const lost = executable.events('worker lost')
 
-    expect(lost.map((line) => JSON.parse(line))).toMatchObject(
-      [100, 200, 400].map((pauseMs) => ({ code: 'SIGKILL', pauseMs })),
-    )
+    expect(lost).toMatchObject([100, 200, 400].map((pauseMs) => ({ code: 'SIGKILL', pauseMs })))
     await eventually('both count', async () => (await metricsOf(executable.url)).sync_bridge_processes === 2)
     expect(await counted()).toBe(5)
   })
 
   it('are replaced when they hang, which is logged', async () => {
-    const executable = await startWorkers({ settings: { worker_timeout_seconds: '3' } })
+    await using executable = await startWorkers({ settings: { worker_timeout_seconds: '3' } })
     const [silent, well] = workersOf(executable)
 
     process.kill(silent!, 'SIGSTOP')
@@ -116,15 +101,15 @@ describe('several workers', () => {
     await eventually('there is another one', () => workersOf(executable).length === 2)
 
     expect(workersOf(executable)).toContain(well!)
-    const hung = executable.logs.filter((line) => line.includes('"worker hangs"'))
-    expect(hung.map((line) => JSON.parse(line))).toMatchObject([{ pid: silent, silentSeconds: 3 }])
+    const hung = executable.events('worker hangs')
+    expect(hung).toMatchObject([{ pid: silent, silentSeconds: 3 }])
     await eventually('both count', async () => (await metricsOf(executable.url)).sync_bridge_processes === 2)
   })
 
   it('are all kept when it was the supervisor that hung, which the service manager learns of', async () => {
     const address = `@sync-bridge-${crypto.randomUUID()}`
     const manager = listenForNotifications(address)
-    const executable = await startWorkers({
+    await using executable = await startWorkers({
       settings: { worker_timeout_seconds: '0.5' },
       environment: { NOTIFY_SOCKET: address, WATCHDOG_USEC: '100000' },
     })
@@ -138,11 +123,11 @@ describe('several workers', () => {
     manager.close()
 
     expect(workersOf(executable)).toEqual(workers)
-    expect(executable.logs.filter((line) => line.includes('"worker hangs"'))).toEqual([])
+    expect(executable.events('worker hangs')).toEqual([])
   })
 
   it('that are silent are left out of the metrics', async () => {
-    const executable = await startWorkers({ settings: { worker_timeout_seconds: '60' } })
+    await using executable = await startWorkers({ settings: { worker_timeout_seconds: '60' } })
     const [silent] = workersOf(executable)
 
     process.kill(silent!, 'SIGSTOP')
@@ -155,14 +140,14 @@ describe('several workers', () => {
   })
 
   it('answer what is under way after SIGTERM, even one sent to each of them, and then all is 0', async () => {
-    const held = startHeld()
-    const executable = await startWorkers({ tokenServerUrl: held.url })
+    await using held = startHeldTokenServer()
+    await using executable = await startWorkers({ tokenServerUrl: held.url })
     const slow = [askSlowly(executable.url), askSlowly(executable.url), askSlowly(executable.url)]
     await held.waiting(3)
 
     for (const pid of workersOf(executable)) process.kill(pid, 'SIGTERM')
     executable.signal('SIGTERM')
-    await eventually('it stops', () => executable.logs.some((line) => line.includes('"stopping"')))
+    await executable.line(/"event":"stopping"/)
     for (const pid of workersOf(executable)) process.kill(pid, 'SIGINT')
     held.release()
 
@@ -171,14 +156,14 @@ describe('several workers', () => {
   })
 
   it('end at once at a second signal', async () => {
-    const held = startHeld()
-    const executable = await startWorkers({ tokenServerUrl: held.url })
+    await using held = startHeldTokenServer()
+    await using executable = await startWorkers({ tokenServerUrl: held.url })
     const slow = askSlowly(executable.url).catch(() => 'cut')
     await held.waiting(1)
     const workers = workersOf(executable)
 
     executable.signal('SIGTERM')
-    await eventually('it stops', () => executable.logs.some((line) => line.includes('"stopping"')))
+    await executable.line(/"event":"stopping"/)
     executable.signal('SIGTERM')
 
     // After the time of grace, or once the request had its answer, it would be 0.
@@ -188,16 +173,16 @@ describe('several workers', () => {
   })
 
   it('end when their supervisor is killed', async () => {
-    const executable = await startWorkers()
+    await using executable = await startWorkers()
     const workers = workersOf(executable)
 
-    await executable.kill()
+    executable.signal('SIGKILL')
 
     await eventually('no worker is left', () => !workers.some(isAlive))
   })
 
   it('all follow settings that are read again', async () => {
-    const executable = await startWorkers()
+    await using executable = await startWorkers()
     const path = `/proc/${executable.pid}/cwd/bridge.ini`
     await Bun.write(path, `${await Bun.file(path).text()}backoff = 77\nbatch_max_requests = 7\n`)
 
@@ -211,15 +196,14 @@ describe('several workers', () => {
       )
       return answers.every(({ headers }) => headers.get('backoff') === '77')
     })
-    const reloaded = executable.logs.filter((line) => line.includes('"settings reloaded"'))
-    expect(reloaded.map((line) => JSON.parse(line).changed)).toEqual(['backoff'])
-    const waiting = executable.logs.filter((line) => line.includes('"settings need a restart"'))
-    expect(waiting.map((line) => JSON.parse(line).settings)).toEqual(['batch_max_requests'])
+    const reloaded = executable.events('settings reloaded')
+    expect(reloaded.map(({ changed }) => changed)).toEqual(['backoff'])
+    const waiting = executable.events('settings need a restart')
+    expect(waiting.map(({ settings }) => settings)).toEqual(['batch_max_requests'])
   })
 
   it('are not started when the port is taken, which is told once', async () => {
-    const taken = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: () => new Response('') })
-    open.push(taken)
+    await using taken = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: () => new Response('') })
 
     const failure = await startWorkers({ settings: { port: String(taken.port) } }).catch(String)
 
