@@ -67,6 +67,11 @@ export function invalidRequest(
   return new ServiceError(options.status ?? 400, number, `${place}: ${description}`, extras)
 }
 
+/** The same where one thing is wrong. */
+export function invalid(location: Problem['location'], name: string, description: string): ServiceError {
+  return invalidRequest([{ location, name, description }])
+}
+
 function compare(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0
 }
@@ -79,26 +84,26 @@ export function isRefusal(error: unknown): error is ServiceError {
   return error instanceof ServiceError && error.status < 500
 }
 
-/**
- * How a call to the token server or the storage broke:
- * - `unreachable`: nothing was sent (refused, unknown host, TLS); certainly not applied
- * - `connection-lost`: sent, but no usable answer came (reset, truncated); may have been applied
- * - `timeout`: no answer in time; may have been applied
- * - `refused`: it answered that it can't now (5xx, 429), or is left alone for a while because it kept failing or asked for
- *   that; `applied` says what this means for a write
- * - `bad-response`: it answered something that the protocol does not know
- * - `conflict`: it answered that another write got in the way; certainly not applied
- * - `abandoned`: a read was given up, because its client has hung up
- * - `overload`: we did not even send, because too many calls to that host are in flight, or there is no memory for the answer
- */
+/** How a call to the token server or the storage broke. */
 export type UpstreamFailure =
+  /** Nothing was sent (refused, unknown host, TLS); certainly not applied. */
   | 'unreachable'
+  /** Sent, but no usable answer came (reset, truncated); may have been applied. */
   | 'connection-lost'
+  /** No answer in time; may have been applied. */
   | 'timeout'
+  /**
+   * It answered that it can't now (5xx, 429), or is left alone for a while because it kept failing or asked for that;
+   * `applied` says what this means for a write.
+   */
   | 'refused'
+  /** It answered something that the protocol does not know. */
   | 'bad-response'
+  /** It answered that another write got in the way; certainly not applied. */
   | 'conflict'
+  /** A read was given up, because its client has hung up. */
   | 'abandoned'
+  /** We did not even send, because too many calls to that host are in flight, or there is no memory for the answer. */
   | 'overload'
 
 const neverApplied = new Set<UpstreamFailure>(['unreachable', 'conflict', 'overload'])
@@ -116,12 +121,7 @@ export class UpstreamError extends Error {
   constructor(
     readonly failure: UpstreamFailure,
     message: string,
-    options: {
-      retryAfterSeconds?: number | null
-      status?: number | null
-      applied?: 'no' | 'unknown'
-      cause?: unknown
-    } = {},
+    options: Partial<Pick<UpstreamError, 'retryAfterSeconds' | 'status' | 'applied' | 'cause'>> = {},
   ) {
     super(message, { cause: options.cause })
     this.retryAfterSeconds = options.retryAfterSeconds ?? null

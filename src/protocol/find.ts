@@ -1,17 +1,15 @@
-/** Which resource answers a method at a path: for sub-requests, for paths that no route matched, and for the gate of writes. */
+/** Which resource answers a method at a path: for sub-requests, and for paths that no route matched. */
 import { Memoirist } from 'memoirist'
 import { errno, invalidRequest, ServiceError } from '../domain/errors.ts'
 import type { Problem } from '../domain/errors.ts'
-import { canonicalCollection } from '../domain/record.ts'
 import type { Settings } from '../settings/settings.ts'
 import { getBucket, getCollection, listCollections } from './collections.ts'
 import { readIdentity } from './identity.ts'
-import { queryProblem } from './list-query.ts'
-import { countRecords, listRecords } from './lists.ts'
-import { decodeSegment, deleteRecord, getRecord, putRecord } from './records.ts'
+import { countRecords, listRecords, queryProblem } from './lists.ts'
+import { closedBy, decodeSegment, deleteRecord, getRecord, putRecord } from './records.ts'
 import type { BucketResource, Input, Resource } from './resource.ts'
 import { ListQuery } from './schemas.ts'
-import { serviceResources } from './service-resources.ts'
+import * as serviceResources from './service-resources.ts'
 
 export const resources: Resource[] = [
   getBucket,
@@ -22,7 +20,7 @@ export const resources: Resource[] = [
   getRecord,
   putRecord,
   deleteRecord,
-  ...serviceResources,
+  ...Object.values(serviceResources),
 ]
 
 export function isBucketResource(resource: Resource): resource is BucketResource {
@@ -124,18 +122,6 @@ export function readQuery(search: string, problems: Problem[]): Record<string, s
 
 function decodeQuery(text: string): string | null {
   return decodeSegment(text.includes('+') ? text.replaceAll('+', ' ') : text)
-}
-
-// --- Methods ---
-
-/** The setting that closes this method, for writes on the collection in the path; null when it is open. */
-export function closedBy({ method }: Resource, params: object, settings: Settings): string | null {
-  if (method !== 'PUT' && method !== 'DELETE') return null
-  if (settings.readonly) return 'readonly is on'
-  const collection = canonicalCollection((params as { collection_id?: string }).collection_id ?? '')
-  const gate = method === 'PUT' ? 'put' : 'delete'
-  if (collection !== null && settings.writable[gate].has(collection)) return null
-  return `record_${collection ?? '<collection>'}_${gate}_enabled is off`
 }
 
 /** 405 for a method that is not answered at a path. */

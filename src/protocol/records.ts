@@ -1,17 +1,17 @@
-/** One record: read, written, deleted. */
-import { errno, invalidRequest, ServiceError } from '../domain/errors.ts'
+/** One record: read, and written and deleted where the operator has enabled that. */
+import { errno, invalid, ServiceError } from '../domain/errors.ts'
 import type { Problem } from '../domain/errors.ts'
-import type { Rejection } from '../domain/operation.ts'
-import { isRecordId, toExposedJson } from '../domain/record.ts'
+import type { OutcomeOf, Rejection } from '../domain/operation.ts'
+import { canonicalCollection, isRecordId, toExposedJson } from '../domain/record.ts'
 import type { RecordInput, SyncRecord } from '../domain/record.ts'
 import type { Timestamp } from '../domain/timestamp.ts'
-import { RecordAnswer, TombstoneAnswer } from './answer-schemas.ts'
-import { answered, noticed, versioned } from './answers.ts'
+import type { Settings } from '../settings/settings.ts'
+import { answered, noticed, RecordAnswer, TombstoneAnswer, versioned } from './answers.ts'
 import { compileBodyCheck } from './check.ts'
 import { emptyReply, jsonReply } from './reply.ts'
 import type { Reply } from './reply.ts'
 import { declare } from './resource.ts'
-import type { Input } from './resource.ts'
+import type { Input, RequestHeaders, Resource } from './resource.ts'
 import { DeleteHeaders, PutHeaders, ReadHeaders, RecordBody, RecordPath } from './schemas.ts'
 import { notModifiedReply, readPrecondition, recordChanged, versionHeaders } from './versions.ts'
 
@@ -31,20 +31,8 @@ export const getRecord = declare({
   answers: { 200: versioned('The record', RecordAnswer) },
   refusals: [304, 404],
   operation: (input, problems) => ({ kind: 'get', ...readTarget(input, problems) }),
-  answer(outcome) {
-    switch (outcome.outcome) {
-      case 'found':
-        return recordReply(outcome.record, outcome.json)
-      case 'not-modified':
-        return notModifiedReply(outcome.timestamp)
-      case 'precondition-failed':
-        throw recordChanged(outcome.existing)
-      case 'missing':
-        throw unknownRecord()
-      default:
-        return outcome satisfies never
-    }
-  },
+  answer: (outcome, { headers }) =>
+    outcome.outcome === 'found' ? recordReply(outcome.record, outcome.json) : withoutRecord(outcome, headers),
 })
 
 export const putRecord = declare({
@@ -65,18 +53,8 @@ export const putRecord = declare({
     // The body comes last: its problems are reported when there are no others.
     input: problems.length === 0 ? readRecordInput(input.body) : {},
   }),
-  answer(outcome, { headers }) {
-    switch (outcome.outcome) {
-      case 'stored':
-        return recordReply(outcome.record)
-      case 'precondition-failed':
-        throw recordChanged(outcome.existing, headers['if-none-match'] !== undefined)
-      case 'rejected':
-        throw rejections[outcome.reason]()
-      default:
-        return outcome satisfies never
-    }
-  },
+  answer: (outcome, { headers }) =>
+    outcome.outcome === 'stored' ? recordReply(outcome.record) : withoutRecord(outcome, headers),
 })
 
 export const deleteRecord = declare({
@@ -94,19 +72,19 @@ export const deleteRecord = declare({
   },
   refusals: [404, 405, 409],
   operation: (input, problems) => ({ kind: 'delete', ...readTarget(input, problems) }),
-  answer(outcome, { headers }) {
-    switch (outcome.outcome) {
-      case 'deleted':
-        return deletedReply(outcome, headers.prefer ?? '')
-      case 'precondition-failed':
-        throw recordChanged(outcome.existing)
-      case 'missing':
-        throw unknownRecord()
-      default:
-        return outcome satisfies never
-    }
-  },
+  answer: (outcome, { headers }) =>
+    outcome.outcome === 'deleted' ? deletedReply(outcome, headers) : withoutRecord(outcome, headers),
 })
+
+/** The setting that closes this method, for writes on the collection in the path; null when it is open. */
+export function closedBy({ method }: Resource, params: object, settings: Settings): string | null {
+  if (method !== 'PUT' && method !== 'DELETE') return null
+  if (settings.readonly) return 'readonly is on'
+  const collection = canonicalCollection((params as { collection_id?: string }).collection_id ?? '')
+  const gate = method === 'PUT' ? 'put' : 'delete'
+  if (collection !== null && settings.writable[gate].has(collection)) return null
+  return `record_${collection ?? '<collection>'}_${gate}_enabled is off`
+}
 
 /** Which record is meant, and on which version of it the request may act. */
 function readTarget({ params, headers }: Input<RecordPath>, problems: Problem[]) {
@@ -141,9 +119,7 @@ function readRecordInput(body: unknown): RecordInput {
   return ttl === undefined ? fields : { ...fields, ttlSeconds: ttl }
 }
 
-function invalidPayload(description: string): ServiceError {
-  return invalidRequest([{ location: 'body', name: 'data.payload', description }])
-}
+const invalidPayload = (description: string) => invalid('body', 'data.payload', description)
 
 /** One record, also as stored by a PUT. */
 function recordReply(record: SyncRecord, json = toExposedJson(record)): Reply {
@@ -153,19 +129,38 @@ function recordReply(record: SyncRecord, json = toExposedJson(record)): Reply {
 const wantsRepresentation = /(?:^|[,; ])return=representation(?:$|[,; ])/
 
 /** The tombstone is the body for clients that asked for a representation, and inside batches. */
-function deletedReply({ id, timestamp }: { id: string; timestamp: Timestamp }, prefer: string): Reply {
+function deletedReply(
+  { id, timestamp }: { id: string; timestamp: Timestamp },
+  { prefer = '' }: RequestHeaders,
+): Reply {
   const tombstone = { data: { id, last_modified: timestamp, deleted: true } }
   if (!wantsRepresentation.test(prefer)) return { ...emptyReply(204), tombstone }
   const headers = { ...versionHeaders(timestamp), 'Preference-Applied': 'return=representation' }
   return jsonReply(tombstone, headers)
 }
 
-const unknownRecord = () => new ServiceError(404, errno.unknownRecord, 'There is no record of this id')
+/** 304 for a record that is unchanged. Throws `ServiceError` for the outcomes that are errors. */
+function withoutRecord(
+  outcome: Exclude<OutcomeOf['get' | 'put' | 'delete'], { outcome: 'found' | 'stored' | 'deleted' }>,
+  headers: RequestHeaders,
+): Reply {
+  switch (outcome.outcome) {
+    case 'not-modified':
+      return notModifiedReply(outcome.timestamp)
+    case 'missing':
+      throw new ServiceError(404, errno.unknownRecord, 'There is no record of this id')
+    case 'precondition-failed':
+      throw recordChanged(outcome.existing, headers['if-none-match'] !== undefined)
+    case 'rejected':
+      throw rejections[outcome.reason]()
+    default:
+      return outcome satisfies never
+  }
+}
 
 const rejections: Record<Rejection, () => ServiceError> = {
   'too-large': () =>
     new ServiceError(413, errno.requestTooLarge, 'The record is larger than the storage accepts'),
   unstorable: () => invalidPayload('cannot be stored: the storage fails at it and accepts other records'),
-  invalid: () =>
-    invalidRequest([{ location: 'path', name: 'record_id', description: 'is refused by the storage' }]),
+  invalid: () => invalid('path', 'record_id', 'is refused by the storage'),
 }

@@ -88,19 +88,12 @@ const anything = Type.Object({}, { additionalProperties: true })
 export function declareService<P extends TObject, Q extends TObject>(
   declaration: Declaration<P, Q>,
 ): Resource<P, Q> {
-  const { name, method, path, params, query = anything, headers = anything, body, hide } = declaration
-  const { tag, id: operationId, summary, description, answers, refusals, security = [] } = declaration
+  const { name, method, path, params, query = anything, headers = anything, body } = declaration
+  const { tag, id: operationId, summary, description, security = [], hide } = declaration
   const content = body && { 'application/json': { schema: body, examples: body.examples as object } }
-  const detail = {
-    operationId,
-    tags: [tag],
-    summary,
-    ...(description && { description }),
-    security,
-    ...(content && { requestBody: { required: true, content } }),
-    responses: { ...answers, ...refused(refusals) },
-    hide,
-  }
+  const requestBody = content && { required: true, content }
+  const responses = { ...declaration.answers, ...refused(declaration.refusals) }
+  const detail = { operationId, tags: [tag], summary, description, security, requestBody, responses, hide }
   const check = compileRequestCheck({ params: params ?? anything, query, headers })
   // The framework has no parameters to validate where a path has none.
   const schemas = { ...(params && { params }), query, headers, detail, parse: 'none' }
@@ -111,7 +104,7 @@ export function declareService<P extends TObject, Q extends TObject>(
 export function declare<P extends TObject, Q extends TObject, K extends Operation['kind']>(
   declaration: Declaration<P, Q> & Meaning<P, Q, K>,
 ): BucketResource<P, Q> {
-  const { operation, answer, refusals } = declaration
-  const all = [400, 401, 403, 410, 412, 429, 500, 503, ...refusals]
-  return { ...declareService({ ...declaration, security: credentials, refusals: all }), operation, answer }
+  const { operation, answer } = declaration
+  const refusals = [400, 401, 403, 410, 412, 429, 500, 503, ...declaration.refusals]
+  return { ...declareService({ ...declaration, security: credentials, refusals }), operation, answer }
 }

@@ -42,15 +42,12 @@ export const FilePath = Type.Object({ '*': Type.String({ minLength: 1 }) })
 
 // --- Headers ---
 
-const version = (meaning: string) =>
-  Type.Optional(
-    Type.String({
-      pattern: `^(?:\\*|${versionPattern})$`,
-      description: `must be a timestamp in milliseconds as ETag gives it, or *: ${meaning}`,
-    }),
-  )
-
 const text = (description: string, more: object = {}) => Type.Optional(Type.String({ description, ...more }))
+
+const version = (meaning: string) =>
+  text(`must be a timestamp in milliseconds as ETag gives it, or *: ${meaning}`, {
+    pattern: `^(?:\\*|${versionPattern})$`,
+  })
 
 // identity.ts checks these headers, because a refusal of them is 401 and not 400.
 const credentials = { authorization: Type.Optional(Type.String()), 'x-keyid': Type.Optional(Type.String()) }
@@ -95,7 +92,7 @@ const orderNames = Object.keys(sortOrders)
 
 // Kinto clients write null for a parameter that they do not set. In a list of ids it is an id like any other.
 const parameter = (pattern: string, description: string, more: object = {}) =>
-  Type.Optional(Type.String({ pattern: `^(?:null|${pattern})$`, description, ...more }))
+  text(description, { pattern: `^(?:null|${pattern})$`, ...more })
 
 const moment = (meaning: string) =>
   parameter(
@@ -106,11 +103,8 @@ const moment = (meaning: string) =>
 /** How many ids one parameter may name. */
 export const mostIds = 5000
 
-const ids = (meaning: string): TString =>
-  Type.String({
-    pattern: '^[ -~]*$',
-    description: `must be at most ${mostIds} record ids separated by commas: ${meaning}`,
-  })
+const ids = (meaning: string) =>
+  text(`must be at most ${mostIds} record ids separated by commas: ${meaning}`, { pattern: '^[ -~]*$' })
 
 const onlyThese = ids('lists only these; given but empty, none')
 
@@ -127,11 +121,11 @@ export const ListQuery = Type.Object(
       },
     ),
     _token: parameter('[\\w-]{1,1400}', 'must be the token of a Next-Page URL'),
-    in_ids: Type.Optional(onlyThese),
-    exclude_id: Type.Optional(ids('leaves these out')),
+    in_ids: onlyThese,
+    exclude_id: ids('leaves these out'),
     gt_last_modified: moment('changed after it, like _since'),
     lt_last_modified: moment('changed before it, like _before'),
-    in_id: Type.Optional(onlyThese),
+    in_id: onlyThese,
   },
   open,
 )
@@ -157,17 +151,17 @@ export const SortIndex = Type.Integer({
   example: 100,
 })
 
-const Ttl = Type.Integer({
-  minimum: 0,
-  maximum: fieldLimits.ttlSeconds,
-  description: 'Seconds after which the storage forgets the record; can not be read back',
-  example: 86400,
-})
-
 const RecordFields = closed('RecordFields', {
   payload: Type.Optional(Payload),
   sortindex: Type.Optional(SortIndex),
-  ttl: Type.Optional(Ttl),
+  ttl: Type.Optional(
+    Type.Integer({
+      minimum: 0,
+      maximum: fieldLimits.ttlSeconds,
+      description: 'Seconds after which the storage forgets the record; can not be read back',
+      example: 86400,
+    }),
+  ),
   id: ignored('the id in the path wins'),
   last_modified: ignored('the storage sets it'),
 })
@@ -186,40 +180,27 @@ export const RecordBody = closed(
 )
 
 const methods = ['GET', 'HEAD', 'PUT', 'POST', 'PATCH', 'DELETE']
-const Method = Type.String({
-  pattern: `^(?:${methods.join('|')})$`,
-  enum: methods,
-  description: 'The method of the sub-request, GET when left out',
-})
-
 const exampleRecords = `/buckets/${exampleBucket}/collections/bookmarks/records`
 
-const SubRequestPath = Type.String({
-  pattern: '^/(?![/\\\\])[^#]*$',
-  maxLength: 16 * 1024,
-  description: 'With or without the version prefix, with its query',
-  example: exampleRecords,
-})
-
-const SubRequestHeaders = Type.Record(
-  Type.String(),
-  Type.String({ pattern: '^[^\\u0000-\\u0008\\u000a-\\u001f\\u007f]*$' }),
-  {
-    maxProperties: 100,
-    description: 'Outweigh those of `defaults`, which outweigh those of the batch itself',
-  },
-)
-
-const SubRequestBody = Type.Object(
-  {},
-  { additionalProperties: true, description: 'The body of a PUT; may be missing elsewhere' },
-)
-
 const SubRequest = closed('SubRequest', {
-  method: Type.Optional(Method),
-  path: Type.Optional(SubRequestPath),
-  headers: Type.Optional(SubRequestHeaders),
-  body: Type.Optional(SubRequestBody),
+  method: text('The method of the sub-request, GET when left out', {
+    pattern: `^(?:${methods.join('|')})$`,
+    enum: methods,
+  }),
+  path: text('With or without the version prefix, with its query', {
+    pattern: '^/(?![/\\\\])[^#]*$',
+    maxLength: 16 * 1024,
+    example: exampleRecords,
+  }),
+  headers: Type.Optional(
+    Type.Record(Type.String(), Type.String({ pattern: '^[^\\u0000-\\u0008\\u000a-\\u001f\\u007f]*$' }), {
+      maxProperties: 100,
+      description: 'Outweigh those of `defaults`, which outweigh those of the batch itself',
+    }),
+  ),
+  body: Type.Optional(
+    Type.Object({}, { ...open, description: 'The body of a PUT; may be missing elsewhere' }),
+  ),
 })
 export type SubRequest = Static<typeof SubRequest>
 

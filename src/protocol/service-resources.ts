@@ -1,14 +1,17 @@
-/** What the service answers about itself, and the batch. The first thing that every client reads is the root view. */
+/**
+ * What the service answers about itself, and the batch. The first thing that every client reads is the root view. Every export
+ * is a resource.
+ */
 import {
+  answered,
   ApiDocumentAnswer,
   BatchAnswer,
   HeartbeatAnswer,
+  noticed,
   RootAnswer,
   VersionAnswer,
-} from './answer-schemas.ts'
-import { answered, noticed } from './answers.ts'
+} from './answers.ts'
 import { credentials, declareService } from './resource.ts'
-import type { Resource } from './resource.ts'
 import { BatchBody, BatchHeaders, FilePath, RootHeaders } from './schemas.ts'
 
 export const batch = declareService({
@@ -96,55 +99,21 @@ export const metrics = declareService({
   answers: { 200: answered('The metrics', 'text/plain') },
 })
 
-const page = { ...open, answers: { 200: answered('The page', 'text/html') } } as const
+// The first segment of its path names a page, and the files that it loads.
+const page = (path: string, id: string, summary: string) => {
+  const answers = { 200: answered('The page', 'text/html') }
+  return { ...open, name: path.split('/')[1]!, path, id, summary, answers }
+}
 
-export const docs = declareService({
-  ...page,
-  name: 'docs',
-  path: '/docs',
-  id: 'getDocs',
-  summary: 'Open the page of this document',
-})
-
-export const guides = declareService({
-  ...page,
-  name: 'docs',
-  path: '/docs/guides',
-  id: 'getGuides',
-  summary: 'Open the guides, and find the other pages',
-})
-
-export const explore = declareService({
-  ...page,
-  name: 'explore',
-  path: '/explore',
-  id: 'getExplorer',
-  summary: 'Open a page to look at your own data',
-})
+export const docs = declareService(page('/docs', 'getDocs', 'Open the page of this document'))
+export const guides = declareService(
+  page('/docs/guides', 'getGuides', 'Open the guides, and find the other pages'),
+)
+export const explore = declareService(page('/explore', 'getExplorer', 'Open a page to look at your own data'))
 
 // A page loads its files by itself: the document leaves them out, because there is nothing to try.
-const file = {
-  ...page,
-  params: FilePath,
-  id: 'getFile',
-  summary: 'Load a part of a page',
-  hide: true,
-} as const
+const file = (path: string) =>
+  declareService({ ...page(path, 'getFile', 'Load a part of a page'), params: FilePath, hide: true })
 
-export const docsFile = declareService({ ...file, name: 'docs', path: '/docs/*' })
-export const exploreFile = declareService({ ...file, name: 'explore', path: '/explore/*' })
-
-export const serviceResources: Resource[] = [
-  batch,
-  root,
-  heartbeat,
-  lbheartbeat,
-  version,
-  openapi,
-  metrics,
-  docs,
-  docsFile,
-  guides,
-  explore,
-  exploreFile,
-]
+export const docsFile = file('/docs/*')
+export const exploreFile = file('/explore/*')

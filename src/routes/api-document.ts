@@ -59,7 +59,7 @@ interface Operation {
   operationId: string
   summary: string
   tags: string[]
-  parameters?: { name: string }[]
+  parameters?: { name: string; in: string }[]
   responses: Record<string, DocumentedAnswer | { $ref: string }>
   hide?: boolean
 }
@@ -86,7 +86,7 @@ export function writeApiDocument(
     // Headers that are credentials are no parameters in OpenAPI.
     operation.parameters = operation.parameters
       ?.filter(({ name }) => name !== 'authorization' && name !== 'x-keyid')
-      .map((parameter) => ({ ...parameter, name: parameterName(parameter.name) }))
+      .map((parameter) => ({ ...parameter, name: parameterName(parameter.name, parameter.in) }))
   }
   const schemas = {}
   return JSON.stringify({

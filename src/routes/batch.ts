@@ -2,17 +2,11 @@ import { ServiceError, UpstreamError } from '../domain/errors.ts'
 import type { Identity } from '../domain/credentials.ts'
 import type { Operation, OperationOutcome, Step } from '../domain/operation.ts'
 import type { BulkStorage } from '../domain/record-storage.ts'
+import { readJson } from '../protocol/check.ts'
 import { errorReply, overload } from '../protocol/error-reply.ts'
-import {
-  belowVersion,
-  closedBy,
-  findResources,
-  isBucketResource,
-  readRequest,
-  resourceFor,
-} from '../protocol/find.ts'
+import { belowVersion, findResources, isBucketResource, readRequest, resourceFor } from '../protocol/find.ts'
 import { readAnonymousIdentity, readAuthorization } from '../protocol/identity.ts'
-import { readJson } from '../protocol/json.ts'
+import { closedBy } from '../protocol/records.ts'
 import { emptyReply, jsonReply } from '../protocol/reply.ts'
 import type { Reply } from '../protocol/reply.ts'
 import type { BucketResource, Input, RequestHeaders, Resource } from '../protocol/resource.ts'

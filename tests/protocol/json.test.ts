@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'bun:test'
 import { ServiceError } from '../../src/domain/errors.ts'
-import { readJson } from '../../src/protocol/json.ts'
+import { readJson } from '../../src/protocol/check.ts'
 import { RandomTexts } from './random.ts'
 
 const bytes = (text: string) => new TextEncoder().encode(text)

@@ -3,7 +3,7 @@ import type { Problem } from '../../src/domain/errors.ts'
 import type { ListOptions } from '../../src/domain/record-storage.ts'
 import { timestamp } from '../../src/domain/timestamp.ts'
 import { readQuery } from '../../src/protocol/find.ts'
-import { readListOptions, readPageToken, writePageToken } from '../../src/protocol/list-query.ts'
+import { readListOptions, readPageToken, writePageToken } from '../../src/protocol/lists.ts'
 import { listRecords } from '../../src/protocol/lists.ts'
 import { RandomTexts } from './random.ts'
 
