@@ -48,16 +48,6 @@ interface Obtained {
   source: 'memory' | 'cache' | 'exchange'
 }
 
-/** A search for the credentials of one identity, for all requests that wait for them. */
-interface Lookup {
-  identity: Identity
-  index: string
-  /** The request that caused it. */
-  requestId: string
-  /** For a renewal, what the storage has refused. */
-  refused: SyncCredentials | null
-}
-
 interface Remembered {
   credentials: SyncCredentials
   // Two clocks: a wall clock that is set back must not lengthen a life, and a monotonic one may stand still while the
@@ -72,8 +62,6 @@ const localTtlMs = 60_000
 const refusalTtlMs = 5000
 /** Requests in flight must reach the storage before their credentials expire. */
 const expiryMarginMs = 10_000
-/** Longer identities are remembered by their index, so that memory stays bounded. */
-const maxKeyLength = 4096
 
 /** From identities to credentials, remembered for a few minutes. */
 export class Credentials {
@@ -114,7 +102,7 @@ export class Credentials {
     const index = this.#seal.index(identity)
     const underWay = this.#lookups.get(index)
     if (underWay) return this.#counted('joined', underWay.result)
-    return this.#lookUp({ identity, index, requestId, refused: null })
+    return this.#lookUp(identity, index, requestId, null)
   }
 
   /**
@@ -130,18 +118,17 @@ export class Credentials {
     }
     const known = this.#known(identity)
     if (known && !isSame(known, refused)) return this.#counted('hit-local', known)
-    this.#remembered.delete(this.#keyOf(identity))
-    return (await this.#lookUp({ identity, index, requestId, refused })).credentials
+    this.#remembered.delete(identity.key)
+    return (await this.#lookUp(identity, index, requestId, refused)).credentials
   }
 
   /** Null when there are none that may still be used. */
   #known(identity: Identity): SyncCredentials | null {
-    const key = this.#keyOf(identity)
-    const known = this.#remembered.get(key)
+    const known = this.#remembered.get(identity.key)
     if (!known) return null
     const { wallClock, monotonicClock } = this.#options
     if (wallClock() < known.wallEndMs && monotonicClock() < known.monotonicEndMs) return known.credentials
-    this.#remembered.delete(key)
+    this.#remembered.delete(identity.key)
     return null
   }
 
@@ -149,41 +136,34 @@ export class Credentials {
     const nowMs = this.#options.wallClock()
     const lifeMs = Math.min(expiresAtMs - nowMs, this.#longestLocalMs)
     const monotonicEndMs = this.#options.monotonicClock() + lifeMs
-    this.#remembered.set(this.#keyOf(identity), { credentials, wallEndMs: nowMs + lifeMs, monotonicEndMs })
+    this.#remembered.set(identity.key, { credentials, wallEndMs: nowMs + lifeMs, monotonicEndMs })
   }
 
-  #keyOf(identity: Identity): string {
-    return identity.key.length <= maxKeyLength ? identity.key : this.#seal.index(identity)
-  }
-
-  /** Rejects at once when the identity was refused a moment ago. */
-  #lookUp(lookup: Lookup): Promise<Obtained> {
-    const { index, refused } = lookup
+  /**
+   * Searches for all requests that wait: in the shared store, unless it has only what was `refused`, otherwise at the token
+   * server. Rejects at once when the identity was refused a moment ago.
+   */
+  #lookUp(identity: Identity, index: string, requestId: string, refused: SyncCredentials | null) {
     const known = this.#refusals.get(index)
     if (known && this.#options.monotonicClock() < known.monotonicEndMs)
       throw this.#counted('refused-cached', known.refusal)
-    const result = this.#find(lookup).finally(() => this.#lookups.delete(index))
-    this.#lookups.set(index, { isRenewal: refused !== null, result })
-    return result
-  }
-
-  /** From the shared store, unless it has only what was refused; otherwise from the token server. */
-  async #find({ identity, index, requestId, refused }: Lookup): Promise<Obtained> {
-    const found = await this.#shared?.find(identity, index)
-    if (found && !(refused && isSame(found.credentials, refused))) {
-      this.#remember(identity, found)
-      return this.#counted('hit-shared', { credentials: found.credentials, source: 'cache' })
-    }
-    if (refused) void this.#shared?.forget(identity)
-    this.#options.observe('exchange')
-    try {
+    const find = async (): Promise<Obtained> => {
+      const found = await this.#shared?.find(identity, index)
+      if (found && !(refused && isSame(found.credentials, refused))) {
+        this.#remember(identity, found)
+        return this.#counted('hit-shared', { credentials: found.credentials, source: 'cache' })
+      }
+      if (refused) void this.#shared?.forget(identity)
+      this.#options.observe('exchange')
       const credentials = await this.#options.exchange(identity, requestId)
       this.#keep(identity, index, credentials)
       return { credentials, source: 'exchange' }
-    } catch (error) {
-      this.#noteRefusal(index, error)
-      throw error
     }
+    const result = find()
+      .catch((error) => this.#refuse(index, error))
+      .finally(() => this.#lookups.delete(index))
+    this.#lookups.set(index, { isRenewal: refused !== null, result })
+    return result
   }
 
   #keep(identity: Identity, index: string, credentials: SyncCredentials): void {
@@ -199,12 +179,13 @@ export class Credentials {
     void this.#shared?.keep(identity, index, { credentials, expiresAtMs })
   }
 
-  #noteRefusal(index: string, error: unknown): void {
-    if (!(error instanceof ServiceError) || error.status !== 401) return
+  #refuse(index: string, error: unknown): never {
     // What is refused because of a clock may be accepted in a second.
-    if (error.cause === 'invalid-timestamp') return
-    const monotonicEndMs = this.#options.monotonicClock() + refusalTtlMs
-    this.#refusals.set(index, { refusal: error, monotonicEndMs })
+    if (error instanceof ServiceError && error.status === 401 && error.cause !== 'invalid-timestamp') {
+      const monotonicEndMs = this.#options.monotonicClock() + refusalTtlMs
+      this.#refusals.set(index, { refusal: error, monotonicEndMs })
+    }
+    throw error
   }
 
   #counted<Value>(event: CredentialsEvent, value: Value): Value {
