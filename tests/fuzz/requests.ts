@@ -1,6 +1,6 @@
 import type { Chance } from './chance.ts'
 
-/** A request as it is sent, in parts that can be left out one by one. */
+/** A request as it is sent, in parts. */
 export interface FuzzedRequest {
   method: string
   target: string
@@ -504,28 +504,4 @@ export function toBytes(request: FuzzedRequest, id: string): Buffer {
     ...chunks,
     Buffer.from('0\r\n\r\n'),
   ])
-}
-
-/** Simpler requests that may show the same failure, the simplest first. */
-export function* simplerThan(request: FuzzedRequest): Generator<FuzzedRequest> {
-  if (request.raw) {
-    for (const raw of shorter(request.raw)) yield { ...request, raw }
-    return
-  }
-  if (request.body) yield { ...request, body: null }
-  for (const at of request.headers.keys()) {
-    if (request.headers[at]![0] !== 'Host') yield { ...request, headers: request.headers.toSpliced(at, 1) }
-  }
-  if (request.framing === 'chunked') yield { ...request, framing: 'length' }
-  if (request.body) for (const body of shorter(request.body)) yield { ...request, body }
-  for (const target of shorter(Buffer.from(request.target, 'latin1'))) {
-    if (target[0] === 47) yield { ...request, target: target.toString('latin1') }
-  }
-}
-
-function* shorter(bytes: Buffer): Generator<Buffer> {
-  for (let size = Math.floor(bytes.length / 2); size >= 1; size = Math.floor(size / 2)) {
-    for (let at = 0; at < bytes.length; at += size)
-      yield Buffer.concat([bytes.subarray(0, at), bytes.subarray(at + size)])
-  }
 }

@@ -1,7 +1,7 @@
 import { startExecutable } from '../support/executable.ts'
 import { KeepAlive } from '../support/keep-alive.ts'
 import { Chance } from './chance.ts'
-import { collections, makeRequest, simplerThan, toBytes } from './requests.ts'
+import { collections, makeRequest, toBytes } from './requests.ts'
 import { faultOfAnswer, faultOfCalls } from './verdict.ts'
 
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
@@ -9,7 +9,7 @@ import type { Executable } from '../support/executable.ts'
 import type { LoggedRequest } from '../support/sandbox.ts'
 import type { FuzzedRequest, Owner } from './requests.ts'
 
-/** A request that went wrong, how, and its bytes made as short as they would go. */
+/** A request that went wrong, how, and its bytes. */
 export interface Failure {
   fault: string
   bytes: string
@@ -40,10 +40,8 @@ export class FuzzedWorld implements AsyncDisposable {
 
   static async start(): Promise<FuzzedWorld> {
     const settings: Record<string, string> = { metrics_enabled: 'false', explorer_enabled: 'true' }
-    for (const name of [...collections.putAndDelete, ...collections.put])
-      settings[`record_${name}_put_enabled`] = 'true'
-    for (const name of collections.putAndDelete) settings[`record_${name}_delete_enabled`] = 'true'
-    return new FuzzedWorld(await startExecutable({ settings }))
+    for (const name of collections.put) settings[`record_${name}_put_enabled`] = 'true'
+    return new FuzzedWorld(await startExecutable({ settings, writable: collections.putAndDelete }))
   }
 
   /** Sends so many requests of one user, one after the other, and says what went wrong. */
@@ -68,9 +66,9 @@ export class FuzzedWorld implements AsyncDisposable {
     const failures: Failure[] = []
     for (let turn = 0; turn < count && failures.length < 3 && !this.#hasEnded; turn++) {
       const request = makeRequest(chance, owner)
-      const { fault, status } = await this.#judge(request, user, connection)
+      const { fault, status, bytes } = await this.#judge(request, user, connection)
       statuses.set(status, (statuses.get(status) ?? 0) + 1)
-      if (fault) failures.push(await this.#shrink(request, fault, user, connection))
+      if (fault) failures.push({ fault, bytes: JSON.stringify(bytes.toString('latin1').slice(0, 4000)) })
     }
     connection.close()
     if (this.#hasEnded) failures.push({ fault: `the bridge has ended: ${this.#bridge.errors()}`, bytes: '' })
@@ -95,7 +93,7 @@ export class FuzzedWorld implements AsyncDisposable {
       faultOfAnswer(request, answer) ??
       (request.raw || !request.isWellFormed ? null : faultOfCalls(request, user.uid, calls)) ??
       this.#faultOfOthers(user)
-    return { fault, status }
+    return { fault, status, bytes }
   }
 
   #callsOf(id: string): LoggedRequest[] {
@@ -127,29 +125,6 @@ export class FuzzedWorld implements AsyncDisposable {
     if (!other) return null
     this.#others = []
     return `asks for what is not of ${user.email}: ${other.method} ${other.target}`
-  }
-
-  async #shrink(
-    request: FuzzedRequest,
-    fault: string,
-    user: SandboxUser,
-    connection: KeepAlive,
-  ): Promise<Failure> {
-    const kind = (text: string) => text.split(' ').slice(0, 4).join(' ')
-    let least = request
-    let tries = 200
-    for (let isSmaller = true; isSmaller && tries > 0;) {
-      isSmaller = false
-      for (const simpler of simplerThan(least)) {
-        if (--tries <= 0) break
-        const { fault: found } = await this.#judge(simpler, user, connection)
-        if (found === null || kind(found) !== kind(fault)) continue
-        least = simpler
-        isSmaller = true
-        break
-      }
-    }
-    return { fault, bytes: JSON.stringify(toBytes(least, 'shrunk').toString('latin1').slice(0, 4000)) }
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
