@@ -1,4 +1,5 @@
 import { afterAll, describe, expect, it } from 'bun:test'
+import { createHash } from 'node:crypto'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { Glob } from 'bun'
@@ -116,6 +117,7 @@ describe('docs/connect.md', () => {
   it('tells the bucket out of a key id, and the sync key out of a master key', async () => {
     const masterKey = Buffer.from(Array.from({ length: 32 }, (_, index) => 7 * index + 250))
     const clientState = clientStateOf(masterKey)
+    expect(clientState).toBe(createHash('sha256').update(masterKey).digest('hex').slice(0, 32))
     const keyId = `1700000000000-${Buffer.from(clientState, 'hex').toString('base64url')}`
 
     const bucket = await paste(take('docs/connect.md', '${KEY_ID#*-}'), { KEY_ID: keyId })

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'bun:test'
-import { announce, environmentLines, startShortLinks, type Announcement } from '../../src/sandbox/announce.ts'
+import { announce, startShortLinks, type Announcement } from '../../src/sandbox/announce.ts'
 
 const info: Announcement = {
   tokenServerUrl: 'http://127.0.0.1:5000',
@@ -18,23 +18,12 @@ const bridge = {
   recordId: '{a}',
 }
 
-const links = {
-  explorer: 'http://127.0.0.1:5002/secret',
-  docs: 'http://127.0.0.1:5002/secret/docs',
-  stop: async () => {},
-}
-
-function readValues(text: string): Record<string, string> {
-  return Object.fromEntries(
-    [...text.matchAll(/^([A-Z0-9_]+)=(.*)$/gm)].map(([, name, value]) => [name, value]),
-  )
-}
-
 describe('announce', () => {
   it('has one NAME=value line for everything a script needs', () => {
     const text = announce(info, null, null)
 
-    expect(readValues(text)).toEqual({
+    const values = text.matchAll(/^([A-Z0-9_]+)=(.*)$/gm)
+    expect(Object.fromEntries(Array.from(values, ([, name, value]) => [name, value]))).toEqual({
       TOKEN_SERVER_URL: info.tokenServerUrl,
       STORAGE_URL: info.storageUrl,
       BUCKET: info.bucket,
@@ -45,24 +34,6 @@ describe('announce', () => {
       SYNC_KEY_BASE64: 'AQL/',
     })
     expect(text).toContain('"http://127.0.0.1:5000/1.0/sync/1.5"')
-  })
-
-  it('begins with a short link to the data, and names the file that has the rest', () => {
-    const text = announce({ ...info, bridge }, '/tmp/private/sandbox.env', links)
-
-    expect(text.match(/^ {2}http\S+$/gm)).toEqual([`  ${links.explorer}`, `  ${links.docs}`])
-    expect(text).toContain(`the bridge over it at ${bridge.url}.`)
-    expect(text).toContain('\n  . /tmp/private/sandbox.env\n')
-    expect(text).toContain(
-      [
-        `  curl \\`,
-        `    -H "Authorization: Bearer $BEARER_TOKEN" \\`,
-        `    -H "X-KeyID: $KEY_ID" \\`,
-        `    "$BRIDGE_URL/v1/buckets/$BUCKET/collections/bookmarks/records/%7Ba%7D"`,
-      ].join('\n'),
-    )
-    expect(readValues(text)).toEqual({})
-    expect(text.endsWith('\n')).toBe(true)
   })
 })
 
@@ -85,13 +56,5 @@ describe('startShortLinks', () => {
       [404, null],
     ])
     expect(started.docs.length).toBeLessThanOrEqual(120)
-  })
-})
-
-describe('environmentLines', () => {
-  it('name the bridge too, where there is one', () => {
-    const values = readValues(environmentLines({ ...info, bridge }))
-
-    expect(values).toMatchObject({ BRIDGE_URL: bridge.url, DOCS_URL: bridge.docsUrl })
   })
 })

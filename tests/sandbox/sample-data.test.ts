@@ -1,6 +1,6 @@
-import { createDecipheriv, createHash, createHmac, webcrypto } from 'node:crypto'
+import { createDecipheriv, createHmac } from 'node:crypto'
 import { describe, expect, it } from 'bun:test'
-import { clientStateOf, syncKeyOf, toKeyBundle, type KeyBundle } from '../../src/sandbox/crypto.ts'
+import { toKeyBundle, type KeyBundle } from '../../src/sandbox/crypto.ts'
 import { fillSampleData, seedSampleData } from '../../src/sandbox/sample-data.ts'
 import { startSandbox } from '../support/sandbox.ts'
 import { beginning } from './sync-client.ts'
@@ -46,20 +46,6 @@ function timesIn(record: Record<string, unknown>): number[] {
     ...tabs.map(({ lastUsed }) => lastUsed * 1000),
   ]
 }
-
-describe('keys of an account', () => {
-  it('are derived from the master key by HKDF-SHA256, its client state by SHA-256', async () => {
-    const masterKey = Buffer.alloc(32, 7)
-    const imported = await webcrypto.subtle.importKey('raw', masterKey, 'HKDF', false, ['deriveBits'])
-    const info = Buffer.from('identity.mozilla.com/picl/v1/oldsync')
-    const parameters = { name: 'HKDF', hash: 'SHA-256', salt: new Uint8Array(32), info }
-
-    const wanted = await webcrypto.subtle.deriveBits(parameters, imported, 512)
-
-    expect(syncKeyOf(masterKey)).toEqual(Buffer.from(wanted))
-    expect(clientStateOf(masterKey)).toBe(createHash('sha256').update(masterKey).digest('hex').slice(0, 32))
-  })
-})
 
 describe('fillSampleData', () => {
   it('fills the usual collections, and names engines and versions of a Firefox of today', () => {

@@ -73,17 +73,6 @@ describe('sandbox, its clock', () => {
 })
 
 describe('sandbox, without the right signature', () => {
-  it.each([
-    ['postgres', 200],
-    ['python', 401],
-  ] as const)('fact 46: in %s mode an unsigned info/configuration is %d', async (mode, status) => {
-    await using sync = await connect({ mode })
-
-    const response = await fetch(`${sync.token.api_endpoint}/info/configuration`)
-
-    expect(response.status).toBe(status)
-  })
-
   it('fact 107: a batch of somebody else is 400', async () => {
     await using sync = await connect()
     const token = await sync.signIn(sync.sandbox.addUser('bob'))

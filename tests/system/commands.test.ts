@@ -168,7 +168,7 @@ describe('the executable', () => {
 
     expect(mode & 0o777).toBe(0o600)
     expect(commands).toHaveLength(2)
-    expect(commands.join()).not.toContain('eyJ')
+    expect(sandbox.lines.join()).not.toContain('eyJ')
     expect(JSON.parse(answers[0]!).data).toHaveLength(5)
     expect(JSON.parse(answers[1]!).data.payload).toContain('ciphertext')
     expect(pages.map(({ status, url }) => [status, new URL(url).pathname])).toEqual([
