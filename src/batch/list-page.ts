@@ -2,8 +2,7 @@ import { cutPage, isListed, orders, readSkip, toListDocument } from '../domain/l
 import type { BufferedPage } from '../domain/list.ts'
 import type { FailedOutcome, OutcomeOf } from '../domain/operation.ts'
 import type { ListOptions, PagePosition } from '../domain/record-storage.ts'
-import type { SyncRecord } from '../domain/record.ts'
-import type { Timestamp } from '../domain/timestamp.ts'
+import type { SyncRecord, Timestamp } from '../domain/record.ts'
 
 /** Records in the storage's order, to be merged with what the transaction wrote; `next` when there are more. */
 interface BaseRecords {

@@ -1,6 +1,5 @@
 import type { RecordWrite, Snapshot } from '../domain/record-storage.ts'
-import type { SyncRecord } from '../domain/record.ts'
-import type { Timestamp } from '../domain/timestamp.ts'
+import type { SyncRecord, Timestamp } from '../domain/record.ts'
 
 /** Two writes to one collection are at least so far apart; see Sync 1.5 API, "Timestamps". */
 export const resolutionMs = 10

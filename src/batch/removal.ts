@@ -1,8 +1,7 @@
 import { isWithoutEffect } from '../domain/errors.ts'
-import { fieldLimits } from '../domain/record.ts'
-import { zeroTimestamp } from '../domain/timestamp.ts'
+import { fieldLimits, zeroTimestamp } from '../domain/record.ts'
 import type { BulkStorage, RecordWrite } from '../domain/record-storage.ts'
-import type { Timestamp } from '../domain/timestamp.ts'
+import type { Timestamp } from '../domain/record.ts'
 import type { Pace } from './pace.ts'
 
 /**

@@ -5,8 +5,7 @@ import { composePage } from './list-page.ts'
 import type { ServiceError } from '../domain/errors.ts'
 import type { Operation, OperationOutcome, Rejection } from '../domain/operation.ts'
 import type { RecordWrite } from '../domain/record-storage.ts'
-import type { SyncRecord } from '../domain/record.ts'
-import type { Timestamp } from '../domain/timestamp.ts'
+import type { SyncRecord, Timestamp } from '../domain/record.ts'
 import type { BaseList, Overlay } from './list-page.ts'
 
 /** An operation on one collection, with its place in the transaction. */

@@ -1,5 +1,5 @@
 import { errno, isRefusal, ServiceError, UpstreamError } from '../domain/errors.ts'
-import { zeroTimestamp } from '../domain/timestamp.ts'
+import { zeroTimestamp } from '../domain/record.ts'
 import { runBounded } from '../domain/bounded.ts'
 import { Pace } from './pace.ts'
 import { fitsAnyStorage } from './plan.ts'
@@ -13,7 +13,7 @@ import type {
   HeldMemory,
   StorageLimits,
 } from '../domain/record-storage.ts'
-import type { Timestamp } from '../domain/timestamp.ts'
+import type { Timestamp } from '../domain/record.ts'
 import type { Locks } from './locks.ts'
 import type { PaceOptions, TransactionEvent } from './pace.ts'
 import type { NumberedOperation } from './simulate.ts'

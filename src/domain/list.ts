@@ -1,7 +1,6 @@
 import { toExposedJson } from './record.ts'
 import type { ListFilter, PagePosition, RecordPage, SortOrder } from './record-storage.ts'
-import type { SyncRecord } from './record.ts'
-import type { Timestamp } from './timestamp.ts'
+import type { SyncRecord, Timestamp } from './record.ts'
 
 /** Whether a list with these filters holds a record; `ids` are those of the filter. */
 export function isListed(

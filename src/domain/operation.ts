@@ -1,6 +1,6 @@
 import type { ServiceError } from './errors.ts'
 import type { GetOutcome, Precondition, UnmetRead } from './precondition.ts'
-import type { RecordInput, SyncRecord } from './record.ts'
+import type { RecordInput, SyncRecord, Timestamp } from './record.ts'
 import type {
   BulkStorage,
   CollectionTimestamps,
@@ -9,7 +9,6 @@ import type {
   ListOutcome,
   RecordCount,
 } from './record-storage.ts'
-import type { Timestamp } from './timestamp.ts'
 
 /** One question or write of a client, alone or as a part of a transaction. */
 export type Operation =

@@ -1,5 +1,4 @@
-import type { SyncRecord } from './record.ts'
-import type { Timestamp } from './timestamp.ts'
+import type { SyncRecord, Timestamp } from './record.ts'
 
 /**
  * What a client requires of the current version before its request counts:

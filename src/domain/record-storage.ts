@@ -1,6 +1,5 @@
 import type { GetOutcome, Precondition, UnmetRead } from './precondition.ts'
-import type { RecordInput, SyncRecord } from './record.ts'
-import type { Timestamp } from './timestamp.ts'
+import type { RecordInput, SyncRecord, Timestamp } from './record.ts'
 
 /** How a list is ordered: by change time, or by the weight that the writer gave each record. */
 export type SortOrder = 'newest' | 'oldest' | 'index'

@@ -1,4 +1,4 @@
-import type { Timestamp } from './timestamp.ts'
+/** What a storage keeps: records, and the moments they changed. */
 
 /** One stored record as the storage shows it. The payload is the client's ciphertext, never looked into. */
 export interface SyncRecord {
@@ -53,3 +53,80 @@ export function isRecordId(id: string): boolean {
 }
 
 const dotSegment = /(?:^|\/)\.\.?(?:\/|$)/
+
+// --- Timestamps ---
+
+/**
+ * A moment of the storage, in integer milliseconds since 1970. The storage keeps 10 ms steps, so every timestamp that it gave
+ * out is a multiple of 10. Its wire forms (entity tag, Sync seconds, HTTP date) are written and read here;
+ * `upstream/bso.ts` and `bso-stream.ts` read the numbers in the storage's JSON.
+ */
+export type Timestamp = number & { readonly unit: 'ms of a storage timestamp' }
+
+/** The timestamp of a collection or record that does not exist. */
+export const zeroTimestamp = 0 as Timestamp
+
+/** Brands a number of milliseconds; the caller has checked that it is a non-negative safe integer. */
+export function timestamp(milliseconds: number): Timestamp {
+  return milliseconds as Timestamp
+}
+
+/**
+ * Formats a timestamp the way Sync writes it: decimal seconds with two digits, so 1234567890120 ms is
+ * "1234567890.12". Rounds down to 10 ms, towards the past: rounding up could turn "changed since" into
+ * "unchanged". See Sync 1.5 API, "Timestamps".
+ */
+export function toSyncSeconds(value: Timestamp): string {
+  const hundredths = Math.floor(value / 10)
+  const seconds = Math.floor(hundredths / 100)
+  const fraction = hundredths % 100
+  return `${seconds}.${fraction < 10 ? '0' : ''}${fraction}`
+}
+
+const syncSecondsForm = /^(\d{1,11})(?:\.(\d{1,2})0*)?$/
+
+/** Reads decimal seconds ("1234567890.12") without going through floating point; null when it is anything else. */
+export function fromSyncSeconds(text: string | null | undefined): Timestamp | null {
+  const match = text ? syncSecondsForm.exec(text.trim()) : null
+  if (!match) return null
+  const hundredths = (match[2] ?? '').padEnd(2, '0')
+  return timestamp(Number(match[1]) * 1000 + Number(hundredths) * 10)
+}
+
+/** The timestamp as a strong entity tag: `"1234567890120"`. */
+export function toEntityTag(value: Timestamp): string {
+  return `"${value}"`
+}
+
+const entityTagForm = /^(?:(?:W\/)?"(\d{1,15})"|(\d{1,15}))$/
+
+/** How clients spell a version, in headers and in queries alike, as a part of a regular expression. */
+export const versionPattern = entityTagForm.source.slice(1, -1)
+
+/**
+ * Reads a version as clients and the proxies between send it back: `"123"`, `123`, `W/"123"`; null when it is anything
+ * else.
+ */
+export function fromEntityTag(text: string): Timestamp | null {
+  const match = entityTagForm.exec(text)
+  return match ? timestamp(Number(match[1] ?? match[2])) : null
+}
+
+/** The timestamp rounded down to the storage's 10 ms steps, so that no change is overlooked. */
+export function floored(value: Timestamp): Timestamp {
+  return timestamp(value - (value % 10))
+}
+
+/** The timestamp rounded up to the storage's next 10 ms step. */
+export function raised(value: Timestamp): Timestamp {
+  return timestamp(Math.ceil(value / 10) * 10)
+}
+
+/** The timestamp as an HTTP date, truncated to the second; see RFC 9110, 5.6.7. */
+export function toHttpDate(value: Timestamp): string {
+  // Clients poll collections that have not changed, and formatting a date costs as much as signing a call.
+  if (value !== lastDate.value) lastDate = { value, text: new Date(value).toUTCString() }
+  return lastDate.text
+}
+
+let lastDate = { value: -1, text: '' }

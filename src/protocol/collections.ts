@@ -1,7 +1,7 @@
 /** Buckets and collections: their names, and when they changed. */
 import type { Problem } from '../domain/errors.ts'
-import { zeroTimestamp } from '../domain/timestamp.ts'
-import type { Timestamp } from '../domain/timestamp.ts'
+import { zeroTimestamp } from '../domain/record.ts'
+import type { Timestamp } from '../domain/record.ts'
 import { CollectionsAnswer, MetadataAnswer, versioned } from './answers.ts'
 import { jsonReply } from './reply.ts'
 import type { Reply } from './reply.ts'

@@ -1,8 +1,7 @@
 import { Type } from '@sinclair/typebox'
 import type { Static, TOptional, TProperties, TString } from '@sinclair/typebox'
-import { fieldLimits } from '../domain/record.ts'
+import { fieldLimits, versionPattern } from '../domain/record.ts'
 import type { SortOrder } from '../domain/record-storage.ts'
-import { versionPattern } from '../domain/timestamp.ts'
 
 /**
  * The shapes of what clients send. Requests are checked against them, sub-requests of a batch too, and the API document

@@ -1,7 +1,6 @@
-import { timestamp } from '../domain/timestamp.ts'
+import { timestamp } from '../domain/record.ts'
 import type { RecordWrite } from '../domain/record-storage.ts'
-import type { SyncRecord } from '../domain/record.ts'
-import type { Timestamp } from '../domain/timestamp.ts'
+import type { SyncRecord, Timestamp } from '../domain/record.ts'
 
 /** Reads a Basic Storage Object that was parsed from JSON; null when it is none. See Sync 1.5 API. */
 export function readBso(value: unknown): SyncRecord | null {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'bun:test'
 import { Locks } from '../../src/batch/locks.ts'
-import { zeroTimestamp } from '../../src/domain/timestamp.ts'
+import { zeroTimestamp } from '../../src/domain/record.ts'
 import { ModelClock, ModelStorage } from '../support/model-storage.ts'
 import { list, onlyIfAbsent, onlyIfExists, put, transact } from './transact.ts'
 

@@ -6,8 +6,7 @@ import type { Operation, OperationOutcome } from '../../src/domain/operation.ts'
 import { noPrecondition } from '../../src/domain/precondition.ts'
 import type { Precondition } from '../../src/domain/precondition.ts'
 import type { BulkStorage, ListOptions } from '../../src/domain/record-storage.ts'
-import type { RecordInput } from '../../src/domain/record.ts'
-import type { Timestamp } from '../../src/domain/timestamp.ts'
+import type { RecordInput, Timestamp } from '../../src/domain/record.ts'
 import type { ModelClock } from '../support/model-storage.ts'
 
 /** What became of a transaction. */

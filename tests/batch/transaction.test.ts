@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'bun:test'
 import { Locks } from '../../src/batch/locks.ts'
-import { timestamp, zeroTimestamp } from '../../src/domain/timestamp.ts'
+import { timestamp, zeroTimestamp } from '../../src/domain/record.ts'
 import type { Operation } from '../../src/domain/operation.ts'
 import type { Precondition } from '../../src/domain/precondition.ts'
 import { generousLimits, ModelClock, ModelStorage } from '../support/model-storage.ts'

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'bun:test'
-import { canonicalCollection, isRecordId, toExposedJson } from '../../src/domain/record.ts'
-import { timestamp } from '../../src/domain/timestamp.ts'
+import { canonicalCollection, isRecordId, timestamp, toExposedJson } from '../../src/domain/record.ts'
 
 describe('canonicalCollection', () => {
   it.each([

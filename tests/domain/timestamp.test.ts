@@ -7,7 +7,7 @@ import {
   toEntityTag,
   toHttpDate,
   toSyncSeconds,
-} from '../../src/domain/timestamp.ts'
+} from '../../src/domain/record.ts'
 
 describe('toSyncSeconds', () => {
   it.each([

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'bun:test'
 import type { Problem } from '../../src/domain/errors.ts'
 import type { ListOptions } from '../../src/domain/record-storage.ts'
-import { timestamp } from '../../src/domain/timestamp.ts'
+import { timestamp } from '../../src/domain/record.ts'
 import { readQuery } from '../../src/protocol/find.ts'
 import { readListOptions, readPageToken, writePageToken } from '../../src/protocol/lists.ts'
 import { listRecords } from '../../src/protocol/lists.ts'

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'bun:test'
-import { timestamp } from '../../src/domain/timestamp.ts'
+import { timestamp } from '../../src/domain/record.ts'
 import {
   collectNotices,
   lastModifiedOf,

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'bun:test'
-import { timestamp } from '../../src/domain/timestamp.ts'
+import { timestamp } from '../../src/domain/record.ts'
 import { accessWith, chunkIds, listQuery, storageAddress } from '../../src/upstream/request.ts'
 
 const base = 'https://node.example.com/1.5/7'

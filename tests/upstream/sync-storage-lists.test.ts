@@ -1,7 +1,7 @@
 import { createServer } from 'node:net'
 import { afterEach, describe, expect, it } from 'bun:test'
 import { noPrecondition } from '../../src/domain/precondition.ts'
-import { zeroTimestamp, timestamp } from '../../src/domain/timestamp.ts'
+import { zeroTimestamp, timestamp } from '../../src/domain/record.ts'
 import { failureOf, idsOf, numbered, openRig, pageOf, recordsOf, cleanUp } from './rig.ts'
 import type { ByteSource } from '../../src/domain/record-storage.ts'
 import type { Precondition } from '../../src/domain/precondition.ts'

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from 'bun:test'
 import { noPrecondition } from '../../src/domain/precondition.ts'
-import { timestamp, zeroTimestamp } from '../../src/domain/timestamp.ts'
+import { timestamp, zeroTimestamp } from '../../src/domain/record.ts'
 import { failureOf, numbered, openRig, cleanUp } from './rig.ts'
 import type { Precondition } from '../../src/domain/precondition.ts'
 import type { ListFilter } from '../../src/domain/record-storage.ts'
