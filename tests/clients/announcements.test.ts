@@ -1,8 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, spyOn } from 'bun:test'
 import { EventEmitter } from 'node:events'
 import KintoClient from 'kinto-http/lib/index.js'
-import { startFaultProxy } from '../support/fault-proxy.ts'
-import type { FaultProxy } from '../support/fault-proxy.ts'
 import { kintoVersions } from './offline.ts'
 import { startWorld } from './world.ts'
 import type { Person, World } from './world.ts'
@@ -17,18 +15,12 @@ afterEach(() => {
 })
 
 describe('a storage that fails, or has something to say', () => {
-  let proxy: FaultProxy
   let world: World
   beforeAll(async () => {
     world = await startWorld({ settings: { retry_after_seconds: '1' } })
-    proxy = await startFaultProxy({ target: world.sandbox.storageUrl })
-    world.sandbox.switches.nodeUrl = proxy.url
   })
-  afterEach(() => proxy.plan(() => null))
-  afterAll(async () => {
-    await world.stop()
-    await proxy.stop()
-  })
+  afterEach(() => world.storage.plan(() => null))
+  afterAll(() => world.stop())
 
   const failing = () => ({ kind: 'status', status: 503, body: '0' }) as const
 
@@ -36,11 +28,11 @@ describe('a storage that fails, or has something to say', () => {
     const person = world.person()
     const { client, events } = clientOf(world, person)
     person.firefox.write('r', 'Title')
-    proxy.plan(failing)
+    world.storage.plan(failing)
     const pausesUntil: number[] = []
     events.on('retry-after', (untilMs: number) => {
       pausesUntil.push(untilMs - Date.now())
-      proxy.plan(() => null)
+      world.storage.plan(() => null)
     })
 
     const { data } = await client.bucket(person.bucket).collection('bookmarks').listRecords({ retry: 1 })
@@ -53,7 +45,7 @@ describe('a storage that fails, or has something to say', () => {
   it('is an error in words, once there are no attempts left', async () => {
     const person = world.person()
     const { client } = clientOf(world, person)
-    proxy.plan(failing)
+    world.storage.plan(failing)
 
     const refusal = client.bucket(person.bucket).collection('bookmarks').listRecords()
 
@@ -67,8 +59,8 @@ describe('a storage that fails, or has something to say', () => {
     const { firefox, device } = world.person()
     const phone = device()
     firefox.write('r', 'Title')
-    proxy.plan(failing)
-    phone.events.on('retry-after', () => proxy.plan(() => null))
+    world.storage.plan(failing)
+    phone.events.on('retry-after', () => world.storage.plan(() => null))
 
     const result = await phone.sync()
 
@@ -82,8 +74,8 @@ describe('a storage that fails, or has something to say', () => {
     const { firefox, device } = world.person()
     const phone = device({ version })
     firefox.write('r', 'Title')
-    proxy.plan(failing)
-    phone.events.on('retry-after', () => proxy.plan(() => null))
+    world.storage.plan(failing)
+    phone.events.on('retry-after', () => world.storage.plan(() => null))
 
     const result = await phone.sync('manual', { retry: 1 })
 
@@ -92,17 +84,14 @@ describe('a storage that fails, or has something to say', () => {
   })
 
   it.each(kintoVersions)('loses nothing of what %s wanted to publish', async (version) => {
-    const { firefox, device } = world.person()
-    const phone = device({ version })
-    firefox.write('theirs', 'Theirs')
-    await phone.sync()
+    const { firefox, phone } = await world.synced({ theirs: 'Theirs' }, version)
     await phone.create('mine', 'Mine')
     await phone.edit('theirs', 'Mine')
-    proxy.plan(({ method }) => (method === 'POST' ? failing() : null))
+    world.storage.plan(({ method }) => (method === 'POST' ? failing() : null))
 
     await expect(phone.sync('manual', { retry: 0 })).rejects.toThrow('503')
     const titlesMeanwhile = firefox.titles()
-    proxy.plan(() => null)
+    world.storage.plan(() => null)
     const result = await phone.sync()
 
     expect(titlesMeanwhile).toEqual({ theirs: 'Theirs' })
@@ -114,7 +103,7 @@ describe('a storage that fails, or has something to say', () => {
     const { device, user } = world.person()
     const phone = device()
     world.sandbox.seed(user, 'bookmarks', 4000)
-    proxy.plan(({ target }) =>
+    world.storage.plan(({ target }) =>
       target.includes('/storage/') ? { kind: 'reset-mid-body', afterBytes: 900_000 } : null,
     )
 
@@ -127,7 +116,7 @@ describe('a storage that fails, or has something to say', () => {
     const person = world.person()
     const { client } = clientOf(world, person)
     const phone = person.device()
-    proxy.plan(() => ({ kind: 'rewrite', headers: { 'X-Weave-Backoff': '30' } }))
+    world.storage.plan(() => ({ kind: 'rewrite', headers: { 'X-Weave-Backoff': '30' } }))
 
     await client.bucket(person.bucket).collection('bookmarks').listRecords()
     await phone.sync()
@@ -141,7 +130,7 @@ describe('a storage that fails, or has something to say', () => {
     const person = world.person()
     const { client } = clientOf(world, person)
     await client.fetchServerInfo()
-    proxy.plan(() => ({ kind: 'rewrite', headers: { 'X-Weave-Backoff': '30' } }))
+    world.storage.plan(() => ({ kind: 'rewrite', headers: { 'X-Weave-Backoff': '30' } }))
 
     await client
       .bucket(person.bucket)
@@ -156,7 +145,7 @@ describe('a storage that fails, or has something to say', () => {
     const { client, deprecations } = clientOf(world, person)
     const records = client.bucket(person.bucket).collection('bookmarks')
     const announcing = (text: string) =>
-      proxy.plan(() => ({ kind: 'rewrite', headers: { 'X-Weave-Alert': text } }))
+      world.storage.plan(() => ({ kind: 'rewrite', headers: { 'X-Weave-Alert': text } }))
 
     announcing('This node moves on Sunday')
     await records.listRecords()
@@ -173,7 +162,7 @@ describe('a storage that fails, or has something to say', () => {
     const phone = world.person().device({ version })
     const deprecations: unknown[] = []
     phone.events.on('deprecated', (alert) => deprecations.push(alert))
-    proxy.plan(() => ({ kind: 'rewrite', headers: { 'X-Weave-Alert': 'This node moves on Sunday' } }))
+    world.storage.plan(() => ({ kind: 'rewrite', headers: { 'X-Weave-Alert': 'This node moves on Sunday' } }))
 
     const { ok } = await phone.sync()
 

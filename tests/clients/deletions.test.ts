@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
 import { kintoVersions } from './offline.ts'
+import type { KintoVersion } from './offline.ts'
 import { startWorld } from './world.ts'
 import type { World } from './world.ts'
 
@@ -113,11 +114,4 @@ describe.each(versions)('%s: a change of a record that was wiped meanwhile', (ve
   })
 })
 
-async function prepare(version: (typeof versions)[number]) {
-  const { firefox, device } = world.person()
-  const phone = device({ version })
-  firefox.write('other', 'Other')
-  firefox.write('r', 'Old')
-  await phone.sync()
-  return { phone, firefox }
-}
+const prepare = (version: KintoVersion) => world.synced({ other: 'Other', r: 'Old' }, version)

@@ -18,11 +18,7 @@ describe('deletions without a trace, as the storage shows them', () => {
   })
 
   it.each(kintoVersions)('stops %s until something newer is there to list', async (version) => {
-    const { firefox, device } = world.person()
-    const phone = device({ version })
-    firefox.write('kept', 'Kept')
-    firefox.write('gone', 'Gone')
-    await phone.sync()
+    const { firefox, phone } = await world.synced({ kept: 'Kept', gone: 'Gone' }, version)
 
     firefox.wipe('gone')
     await expect(phone.sync()).rejects.toThrow(/server has been flushed/i)
@@ -35,11 +31,7 @@ describe('deletions without a trace, as the storage shows them', () => {
   })
 
   it('lets kinto 17 start again from an emptied database that is opened anew', async () => {
-    const { firefox, device } = world.person()
-    const phone = device()
-    firefox.write('kept', 'Kept')
-    firefox.write('gone', 'Gone')
-    await phone.sync()
+    const { firefox, phone } = await world.synced({ kept: 'Kept', gone: 'Gone' })
 
     firefox.wipe('gone')
     await phone.collection.clear()
@@ -50,11 +42,7 @@ describe('deletions without a trace, as the storage shows them', () => {
   })
 
   it('has kinto 17 bring everything back that was deleted, if it resets its sync status', async () => {
-    const { firefox, device } = world.person()
-    const phone = device()
-    firefox.write('kept', 'Kept')
-    firefox.write('gone', 'Gone')
-    await phone.sync()
+    const { firefox, phone } = await world.synced({ kept: 'Kept', gone: 'Gone' })
 
     firefox.wipe('gone')
     await phone.collection.resetSyncStatus()
@@ -116,11 +104,7 @@ describe('flush_safe_etag', () => {
   })
 
   it.each(kintoVersions)('lets %s go on after a deletion without a trace', async (version) => {
-    const { firefox, device } = world.person()
-    const phone = device({ version })
-    firefox.write('kept', 'Kept')
-    firefox.write('gone', 'Gone')
-    await phone.sync()
+    const { firefox, phone } = await world.synced({ kept: 'Kept', gone: 'Gone' }, version)
 
     firefox.wipe('gone')
     const after = await phone.sync()
@@ -135,11 +119,7 @@ describe('flush_safe_etag', () => {
   })
 
   it.each(kintoVersions)('lets %s delete records itself and go on', async (version) => {
-    const { firefox, device } = world.person()
-    const phone = device({ version })
-    firefox.write('kept', 'Kept')
-    firefox.write('gone', 'Gone')
-    await phone.sync()
+    const { firefox, phone } = await world.synced({ kept: 'Kept', gone: 'Gone' }, version)
 
     await phone.collection.delete('gone')
     const deletion = await phone.sync()

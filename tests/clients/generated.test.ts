@@ -4,6 +4,7 @@ import { dirname, join } from 'node:path'
 import openapiTS, { astToString } from 'openapi-typescript'
 import { startTestBridge } from '../support/bridge.ts'
 import type { TestBridge } from '../support/bridge.ts'
+import { runToEnd } from '../support/processes.ts'
 import { findPython } from './python.ts'
 
 const generator = 'openapi-python-client==0.29.1'
@@ -41,12 +42,7 @@ async function run(command: string[]): Promise<{ code: number; output: string }>
     KEY_ID: keyId,
     BUCKET: bridge.user.clientState,
   }
-  const child = Bun.spawn(command, { cwd: folder, env: environment, stdout: 'pipe', stderr: 'pipe' })
-  const [output, errors, code] = await Promise.all([
-    new Response(child.stdout).text(),
-    new Response(child.stderr).text(),
-    child.exited,
-  ])
+  const { output, errors, code } = await runToEnd(command, { cwd: folder, environment })
   return { code, output: output + errors }
 }
 

@@ -59,11 +59,7 @@ describe.each(kintoVersions)('%s', (version) => {
   })
 
   it('publishes creations, changes and deletions, which then count as synced', async () => {
-    const { firefox, device } = world.person()
-    const phone = device({ version })
-    firefox.write('changed', 'Old')
-    firefox.write('deleted', 'Old')
-    await phone.sync()
+    const { firefox, phone } = await world.synced({ changed: 'Old', deleted: 'Old' }, version)
 
     await phone.create('created', 'New')
     await phone.edit('changed', 'New')
@@ -92,11 +88,7 @@ describe.each(kintoVersions)('%s', (version) => {
   })
 
   it('deletes what Firefox deleted', async () => {
-    const { firefox, device } = world.person()
-    const phone = device({ version })
-    firefox.write('kept', 'Kept')
-    firefox.write('gone', 'Gone')
-    await phone.sync()
+    const { firefox, phone } = await world.synced({ kept: 'Kept', gone: 'Gone' }, version)
 
     firefox.remove('gone')
     const result = await phone.sync()
@@ -176,25 +168,19 @@ describe.each(kintoVersions)('%s', (version) => {
       expect(await phone.titles()).toEqual(conflict.mine)
     })
 
-    it.each(moments)('client_wins: overwrites the other side in the same sync (%s)', async (moment) => {
+    it.each(
+      moments.flatMap((moment) => [
+        ['client_wins', conflict.mine, moment] as const,
+        ['server_wins', conflict.theirs, moment] as const,
+      ]),
+    )('%s: shows %j everywhere after the same sync (%s)', async (strategy, winner, moment) => {
       const { phone, firefox, collide } = await prepare(version, conflict)
 
-      const result = await collide(moment, 'client_wins')
+      const result = await collide(moment, strategy)
 
       expect(result).toMatchObject({ ok: true, conflicts: [] })
-      expect(firefox.titles()).toEqual(conflict.mine)
-      expect(await phone.titles()).toEqual(conflict.mine)
-      expect(await phone.pending()).toEqual([])
-    })
-
-    it.each(moments)('server_wins: takes over the other side (%s)', async (moment) => {
-      const { phone, firefox, collide } = await prepare(version, conflict)
-
-      const result = await collide(moment, 'server_wins')
-
-      expect(result).toMatchObject({ ok: true, conflicts: [] })
-      expect(firefox.titles()).toEqual(conflict.theirs)
-      expect(await phone.titles()).toEqual(conflict.theirs)
+      expect(firefox.titles()).toEqual(winner)
+      expect(await phone.titles()).toEqual(winner)
       expect(await phone.pending()).toEqual([])
     })
   })

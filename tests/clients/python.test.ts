@@ -1,7 +1,6 @@
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'bun:test'
-import { startFaultProxy } from '../support/fault-proxy.ts'
-import type { FaultProxy } from '../support/fault-proxy.ts'
+import { runToEnd } from '../support/processes.ts'
 import { findPython, kintoHttp, olderKintoHttp } from './python.ts'
 import { startWorld } from './world.ts'
 import type { Person, World } from './world.ts'
@@ -113,22 +112,16 @@ describe.each(pythons)('Python $requirement', ({ requirement, python }) => {
   })
 
   describe('and a storage that fails or has something to say', () => {
-    let proxy: FaultProxy
     let world: World
     if (!('reason' in python)) {
       beforeAll(async () => {
         world = await startWorld({ settings: { retry_after_seconds: '1' } })
-        proxy = await startFaultProxy({ target: world.sandbox.storageUrl })
-        world.sandbox.switches.nodeUrl = proxy.url
       })
       afterEach(() => {
-        proxy.plan(() => null)
+        world.storage.plan(() => null)
         world.sandbox.switches.listCap = null
       })
-      afterAll(async () => {
-        await world.stop()
-        await proxy.stop()
-      })
+      afterAll(() => world.stop())
     }
 
     async function play(scene: string, ...people: Person[]): Promise<unknown> {
@@ -146,14 +139,14 @@ describe.each(pythons)('Python $requirement', ({ requirement, python }) => {
     itWithPython(`asks once more, after the pause of Retry-After${why}`, async () => {
       const person = someone('a')
       const isAnswered = () => world.lines.some((line) => line.includes('"status":503'))
-      proxy.plan(() => (isAnswered() ? null : { kind: 'status', status: 503, body: '0' }))
+      world.storage.plan(() => (isAnswered() ? null : { kind: 'status', status: 503, body: '0' }))
 
       expect(await play('retry', person)).toEqual({ ids: ['a'], waited: true })
     })
 
     itWithPython(`obeys the pause of Backoff${why}`, async () => {
       const person = someone('a')
-      proxy.plan(() => ({ kind: 'rewrite', headers: { 'X-Weave-Backoff': '30' } }))
+      world.storage.plan(() => ({ kind: 'rewrite', headers: { 'X-Weave-Backoff': '30' } }))
 
       const outcome = await play('pause', person)
 
@@ -162,7 +155,10 @@ describe.each(pythons)('Python $requirement', ({ requirement, python }) => {
     })
 
     itWithPython(`warns of what an Alert announces${why}`, async () => {
-      proxy.plan(() => ({ kind: 'rewrite', headers: { 'X-Weave-Alert': 'This node moves on Sunday' } }))
+      world.storage.plan(() => ({
+        kind: 'rewrite',
+        headers: { 'X-Weave-Alert': 'This node moves on Sunday' },
+      }))
 
       expect(await play('announcement', someone())).toEqual([
         ['DeprecationWarning', { code: 'soft-eol', message: 'This node moves on Sunday' }],
@@ -179,7 +175,7 @@ describe.each(pythons)('Python $requirement', ({ requirement, python }) => {
     itWithPython(`learns later of a change that was made between two pages${why}`, async () => {
       const person = someone(...'abcd')
       let isChanged = false
-      proxy.plan(({ query }) => {
+      world.storage.plan(({ query }) => {
         if (!isChanged && query.has('offset')) person.firefox.write('a', 'changed')
         isChanged ||= query.has('offset')
         return null
@@ -206,17 +202,7 @@ async function runPython(
   environment: Record<string, string> = {},
 ) {
   if ('reason' in python) throw new Error(python.reason)
-  const child = Bun.spawn([python.path, ...args], {
-    env: { PATH: '/usr/bin:/bin', ...environment },
-    stdout: 'pipe',
-    stderr: 'pipe',
-    timeout: 25_000,
-  })
-  const [output, errors, code] = await Promise.all([textOf(child.stdout), textOf(child.stderr), child.exited])
+  const { output, errors, code } = await runToEnd([python.path, ...args], { environment })
   if (code !== 0) throw new Error(`${args[0]} ended with ${code}:\n${errors}`)
   return { output, code }
-}
-
-function textOf(stream: ReadableStream<Uint8Array>): Promise<string> {
-  return new Response(stream).text()
 }

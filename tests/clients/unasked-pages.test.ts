@@ -1,7 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'bun:test'
 import KintoClient from 'kinto-http/lib/index.js'
-import { startFaultProxy } from '../support/fault-proxy.ts'
-import type { FaultProxy } from '../support/fault-proxy.ts'
 import { kintoVersions } from './offline.ts'
 import { startWorld } from './world.ts'
 import type { Person, World } from './world.ts'
@@ -9,27 +7,21 @@ import type { Person, World } from './world.ts'
 // A list without a limit is one answer, made of as many pages as the storage makes of it. Once it changes, the pages
 // don't belong together any more: the answer is cut, so that nobody takes it for a whole one.
 describe('a storage that pages unasked, and changes between two of its pages', () => {
-  let proxy: FaultProxy
   let world: World
   beforeAll(async () => {
     world = await startWorld({ sandbox: { listCap: 3 } })
-    proxy = await startFaultProxy({ target: world.sandbox.storageUrl })
-    world.sandbox.switches.nodeUrl = proxy.url
   })
-  beforeEach(() => proxy.plan(() => null))
-  afterAll(async () => {
-    await world.stop()
-    await proxy.stop()
-  })
+  beforeEach(() => world.storage.plan(() => null))
+  afterAll(() => world.stop())
 
   it('shows kinto-http an error and then, asked again, all of it', async () => {
     const person = someoneWithEight(world)
     const client = new KintoClient(`${world.url}/v1`, { headers: person.headers })
     const bookmarks = client.bucket(person.bucket).collection('bookmarks')
 
-    changeBetweenPages(proxy, person)
+    changeBetweenPages(world, person)
     await expect(bookmarks.listRecords()).rejects.toThrow()
-    proxy.plan(() => null)
+    world.storage.plan(() => null)
     const { data } = await bookmarks.listRecords()
 
     expect(data.map(({ id }) => id)).toEqual([...'ahgfedcb'])
@@ -41,9 +33,9 @@ describe('a storage that pages unasked, and changes between two of its pages', (
       const person = someoneWithEight(world)
       const phone = person.device({ version })
 
-      changeBetweenPages(proxy, person)
+      changeBetweenPages(world, person)
       await expect(phone.sync()).rejects.toThrow()
-      proxy.plan(() => null)
+      world.storage.plan(() => null)
       const meanwhile = await phone.titles()
       const result = await phone.sync()
 
@@ -62,8 +54,8 @@ function someoneWithEight(world: World): Person {
 }
 
 /** The record that a list shows last is written after each first page, because a client's runtime may ask again by itself. */
-function changeBetweenPages(proxy: FaultProxy, { firefox }: Person): void {
-  proxy.plan(({ query }) => {
+function changeBetweenPages({ storage }: World, { firefox }: Person): void {
+  storage.plan(({ query }) => {
     if (query.has('offset')) firefox.write('a', 'Changed')
     return null
   })

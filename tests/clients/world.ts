@@ -1,16 +1,22 @@
+import { startFaultProxy } from '../support/fault-proxy.ts'
+import type { FaultProxy } from '../support/fault-proxy.ts'
 import { startExecutable } from '../support/executable.ts'
 import type { Executable, ExecutableOptions } from '../support/executable.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
-import { Device } from './offline.ts'
-import type { DeviceOptions } from './offline.ts'
+import { currentVersion, Device } from './offline.ts'
+import type { DeviceOptions, KintoVersion } from './offline.ts'
 import { FakeFirefox } from './sealed.ts'
 
 export const writable = ['bookmarks', 'passwords', 'tabs']
 
 /** The executable, and people with accounts. */
 export interface World extends Executable {
+  /** In front of the storage. */
+  storage: FaultProxy
   /** Somebody new, with empty collections. */
   person(): Person
+  /** Somebody new, and a device that has synced what Firefox has written: titles by id. */
+  synced(titles: Record<string, string>, version?: KintoVersion): Promise<Person & { phone: Device }>
 }
 
 export interface Person {
@@ -26,20 +32,35 @@ export interface Person {
 export async function startWorld(options: ExecutableOptions = {}): Promise<World> {
   const executable = await startExecutable({ writable, ...options })
   const { sandbox, url } = executable
+  const storage = await startFaultProxy({ target: sandbox.storageUrl })
+  sandbox.switches.nodeUrl = storage.url
   let people = 0
+  function person(): Person {
+    const user = sandbox.addUser(`person ${++people}`)
+    const headers = { Authorization: `Bearer ${user.bearerToken()}`, 'X-KeyID': user.keyId }
+    const bucket = user.clientState
+    return {
+      user,
+      bucket,
+      headers,
+      firefox: new FakeFirefox(sandbox, user),
+      device: (more) => new Device({ url, bucket, headers, ...more }),
+    }
+  }
   return {
     ...executable,
-    person() {
-      const user = sandbox.addUser(`person ${++people}`)
-      const headers = { Authorization: `Bearer ${user.bearerToken()}`, 'X-KeyID': user.keyId }
-      const bucket = user.clientState
-      return {
-        user,
-        bucket,
-        headers,
-        firefox: new FakeFirefox(sandbox, user),
-        device: (more) => new Device({ url, bucket, headers, ...more }),
-      }
+    storage,
+    async stop() {
+      await storage.stop()
+      return executable.stop()
+    },
+    person,
+    async synced(titles, version = currentVersion) {
+      const owner = person()
+      const phone = owner.device({ version })
+      for (const [id, title] of Object.entries(titles)) owner.firefox.write(id, title)
+      await phone.sync()
+      return { ...owner, phone }
     },
   }
 }

@@ -32,17 +32,9 @@ const wide = `{"data":{${Array.from({ length: 150_000 }, (_, index) => `"k${inde
 const escapes = `{"data":{"payload":"${String.raw`\"`.repeat(1_000_000)}`
 
 describe('a hostile body', () => {
-  it('that is too long is refused by its announced length, before any of it was sent', async () => {
-    for (const target of targets()) {
-      using request = open(strict.url, target, `Content-Length: ${mostBytes + 1}`)
-
-      expect(await request.answer).toMatchObject({ code: 413, errno: 113 })
-    }
-  })
-
   it('that is too long is refused in the middle, and holds nobody up before', async () => {
     for (const target of targets()) {
-      using request = open(strict.url, target, 'Transfer-Encoding: chunked')
+      using request = open(strict.url, target)
 
       request.write(chunk(mostBytes))
       const others = await fetch(`${strict.url}/__lbheartbeat__`)
@@ -73,28 +65,6 @@ describe('a hostile body', () => {
       expect(others.status).toBe(200)
     }
   })
-
-  it.each(['__proto__', 'constructor', 'prototype'])(
-    'with the key %s is refused, and changes nothing',
-    async (key) => {
-      const poison = `{"${key}":{"polluted":"yes"}}`
-      const request = `{"method":"PUT","path":"/x","headers":{},"body":{"data":{}}}`
-      const bodies = [
-        [`PUT ${recordPath()}`, `{"data":${poison}}`],
-        [`PUT ${recordPath()}`, `{"data":{"payload":"x"},"${key}":{"polluted":"yes"}}`],
-        ['POST /v1/batch', `{"defaults":${poison},"requests":[${request}]}`],
-        ['POST /v1/batch', `{"defaults":{"headers":${poison}},"requests":[${request}]}`],
-        ['POST /v1/batch', `{"defaults":{"body":${poison}},"requests":[${request}]}`],
-        ['POST /v1/batch', `{"requests":[${request.replace('"headers":{}', `"headers":${poison}`)}]}`],
-      ] as const
-
-      for (const [target, body] of bodies)
-        expect(await post(target, body)).toMatchObject({ code: 400, errno: 109 })
-      const root = await (await fetch(`${bridge.url}/v1/`)).text()
-
-      expect(root).not.toContain('polluted')
-    },
-  )
 })
 
 function recordPath(): string {
@@ -119,10 +89,11 @@ async function post(target: string, body: string | Uint8Array<ArrayBuffer>): Pro
   return answer.json()
 }
 
-/** Sends the head of a request, and of its body what it is told to. */
-function open(base: string, target: string, framing: string) {
+/** Sends the head of a request whose length nobody knows, and of its body what it is told to. */
+function open(base: string, target: string) {
   const url = new URL(base)
-  const fields = Object.entries(identity()).map(([name, value]) => `${name}: ${value}`)
+  const headers = { Host: url.host, ...identity(), 'Transfer-Encoding': 'chunked' }
+  const fields = Object.entries(headers).map(([name, value]) => `${name}: ${value}`)
   const socket = connect(Number(url.port), url.hostname)
   const answer = new Promise<unknown>((resolve) => {
     let received = ''
@@ -133,7 +104,7 @@ function open(base: string, target: string, framing: string) {
     })
     socket.on('error', resolve)
   })
-  socket.write([`${target} HTTP/1.1`, `Host: ${url.host}`, ...fields, framing, '\r\n'].join('\r\n'))
+  socket.write([`${target} HTTP/1.1`, ...fields, '\r\n'].join('\r\n'))
   return { answer, write: (text: string) => socket.write(text), [Symbol.dispose]: () => socket.destroy() }
 }
 
