@@ -4,6 +4,7 @@ import { endAll } from '../support/executable.ts'
 import { Client, requestText, startAttackedWorld } from './world.ts'
 
 import type { Socket } from 'node:net'
+import type { Fault } from '../support/fault-proxy.ts'
 import type { AttackedWorld, Route } from './world.ts'
 
 /** Memory that the unit for systemd grants. */
@@ -26,8 +27,8 @@ afterEach(() => {
   attack = new AbortController()
   for (const socket of sockets) socket.destroy()
   sockets.clear()
-  world.detours.token = () => null
-  world.detours.storage = () => null
+  world.tokens.plan(() => null)
+  world.storage.plan(() => null)
 })
 
 afterAll(async () => {
@@ -178,21 +179,18 @@ for (const [index, name] of ['directly', 'through HAProxy', 'through nginx'].ent
     it('a user for whom the storage answers 500', async () => {
       const unlucky = world.addUser(`unlucky-${index}`)
       await unlucky.ask(route(), 'GET', unlucky.path('tabs'))
-      const uid = /\/1\.5\/(\d+)\//
-      const failing = String(unlucky.user.uid)
-      world.detours.storage = ({ url }) =>
-        uid.exec(url)?.[1] === failing ? new Response('0', { status: 500 }) : null
+      const failing = `/1.5/${unlucky.user.uid}/`
+      world.storage.plan(({ path }) =>
+        path.startsWith(failing) ? { kind: 'status', status: 500, body: '0' } : null,
+      )
       keepDoing(8, () => unlucky.ask(route(), 'GET', unlucky.path('tabs')))
 
       await expectNoHarm(route())
     }, 60_000)
 
     it('one whom the token server asks to wait', async () => {
-      world.detours.token = ({ headers }) =>
-        headers.get('authorization')?.includes('stranger')
-          ? new Response('{}', { status: 429, headers: { 'Retry-After': '300' } })
-          : null
-      const impatient = new Client(bystander.user)
+      const wait: Fault = { kind: 'status', status: 429, headers: { 'Retry-After': '300' }, body: '{}' }
+      world.tokens.plan(({ headers }) => (headers.get('Authorization')?.includes('stranger') ? wait : null))
       const asStranger = () =>
         fetch(route().origin + bystander.path('tabs'), {
           headers: { ...stranger('impatient'), Host: 'sync.example.org' },
@@ -202,15 +200,19 @@ for (const [index, name] of ['directly', 'through HAProxy', 'through nginx'].ent
       keepDoing(4, () => asStranger().catch(() => {}))
 
       // Who logs in now asks the token server, too.
-      await expectNoHarm(route(), new Client(impatient.user))
+      await expectNoHarm(route(), new Client(bystander.user))
     }, 60_000)
 
     it('strangers whose root views ask a slow token server', async () => {
-      world.detours.token = async ({ headers }) => {
-        if (!headers.get('authorization')?.includes('stranger')) return null
-        await Bun.sleep(500)
-        return Response.json({ status: 'invalid-credentials' }, { status: 401 })
+      const refusal = {
+        headers: { 'Content-Type': 'application/json' },
+        body: '{"status":"invalid-credentials"}',
       }
+      world.tokens.plan(async ({ headers }) => {
+        if (!headers.get('Authorization')?.includes('stranger')) return null
+        await Bun.sleep(500)
+        return { kind: 'status', status: 401, ...refusal }
+      })
       keepDoing(100, (turn) =>
         fetch(`${route().origin}/v1/`, {
           headers: { ...stranger(turn), Host: 'sync.example.org' },

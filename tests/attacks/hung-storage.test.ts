@@ -28,12 +28,12 @@ describe('a user whose storage hangs, and who asks 100 times', () => {
       await Promise.all([hung, bystander].map((each) => each.ask(route, 'GET', each.path('tabs'))))
       const over = Promise.withResolvers<void>()
       let held = 0
-      world.detours.storage = async ({ url }) => {
-        if (!url.includes(`/1.5/${hung.user.uid}/`)) return null
+      world.storage.plan(async ({ path }) => {
+        if (!path.startsWith(`/1.5/${hung.user.uid}/`)) return null
         held += 1
         await over.promise
-        return new Response('0', { status: 503 })
-      }
+        return { kind: 'status', status: 503, body: '0' }
+      })
       const text = requestText('GET', hung.path('tabs', 'x'), hung.headers)
       const sockets: Socket[] = Array.from({ length: 100 }, () => {
         const socket = route.connect()

@@ -5,6 +5,7 @@ import { connect as connectTls } from 'node:tls'
 import { startSandbox } from '../../src/sandbox/sandbox.ts'
 import { haproxy, nginx } from '../operate/balancer-programs.ts'
 import { makeCertificates } from '../support/certificates.ts'
+import { startFaultProxy } from '../support/fault-proxy.ts'
 import { freePort } from '../support/free-port.ts'
 import { temporaryFolder } from '../support/processes.ts'
 import { serve } from '../support/executable.ts'
@@ -12,12 +13,7 @@ import { serve } from '../support/executable.ts'
 import type { Socket } from 'node:net'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 import type { Sandbox } from '../../src/sandbox/sandbox.ts'
-
-/** What lies between the bridges and the sandbox; answers of its own in place of the sandbox's, or null. */
-interface Detours {
-  token(request: Request): Promise<Response | null> | Response | null
-  storage(request: Request): Promise<Response | null> | Response | null
-}
+import type { FaultProxy } from '../support/fault-proxy.ts'
 
 /** A way to the bridges: straight to one of them, or through a balancer as documented. */
 export interface Route {
@@ -30,8 +26,9 @@ export interface Route {
 /** Two bridges as executables behind both balancers, their upstream, and a bystander. */
 export interface AttackedWorld extends AsyncDisposable {
   sandbox: Sandbox
-  /** May be changed at any time. */
-  detours: Detours
+  /** Between the bridges and the sandbox. */
+  tokens: FaultProxy
+  storage: FaultProxy
   routes: readonly Route[]
   /** The most memory that any of the bridges has ever held, in MiB. */
   peakMiB(): number
@@ -88,21 +85,15 @@ export function requestText(
 
 export async function startAttackedWorld(environment: Record<string, string> = {}): Promise<AttackedWorld> {
   const folder = temporaryFolder()
-  const detours: Detours = { token: () => null, storage: () => null }
-  const node = startDetour(
-    () => sandbox.storageUrl,
-    (request) => detours.storage(request),
-  )
-  const sandbox = await startSandbox({ nodeUrl: node.url })
-  const tokenServer = startDetour(
-    () => sandbox.tokenServerUrl,
-    (request) => detours.token(request),
-  )
+  const sandbox = await startSandbox()
+  const tokens = await startFaultProxy({ target: sandbox.tokenServerUrl })
+  const storage = await startFaultProxy({ target: sandbox.storageUrl })
+  sandbox.switches.nodeUrl = storage.url
   const bridges = await Promise.all(
     [1, 2].map(() =>
       serve(
         {
-          token_server_url: tokenServer.url,
+          token_server_url: tokens.url,
           http_scheme: 'https',
           http_host: host,
           record_tabs_put_enabled: 'true',
@@ -130,7 +121,8 @@ export async function startAttackedWorld(environment: Record<string, string> = {
   ]
   return {
     sandbox,
-    detours,
+    tokens,
+    storage,
     routes,
     peakMiB: () => Math.max(...bridges.map(({ pid }) => peakMiBOf(pid))),
     addUser: (name) => new Client(sandbox.addUser(name)),
@@ -138,35 +130,10 @@ export async function startAttackedWorld(environment: Record<string, string> = {
       await Promise.all(behind.map(({ program }) => program.stop()))
       for (const bridge of bridges) bridge.signal('SIGKILL')
       await Promise.all(bridges.map(({ exited }) => exited))
-      await Promise.all([sandbox.stop(), node.stop(), tokenServer.stop()])
+      await Promise.all([sandbox.stop(), tokens.stop(), storage.stop()])
       folder[Symbol.dispose]()
     },
   }
-}
-
-/** A server that hands requests on to another one, unless there is an answer for them already. */
-function startDetour(target: () => string, answer: Detours['token']) {
-  const server = Bun.serve({
-    hostname: '127.0.0.1',
-    port: 0,
-    idleTimeout: 60,
-    async fetch(request) {
-      const own = await answer(request)
-      if (own) return own
-      const { pathname, search } = new URL(request.url)
-      const headers = new Headers(request.headers)
-      const body = request.body ? await request.arrayBuffer() : null
-      const upstream = await fetch(target() + pathname + search, {
-        method: request.method,
-        headers,
-        body,
-        decompress: false,
-        keepalive: false,
-      })
-      return new Response(upstream.body, { status: upstream.status, headers: upstream.headers })
-    },
-  })
-  return { url: `http://127.0.0.1:${server.port}`, stop: () => server.stop(true) }
 }
 
 function peakMiBOf(pid: number): number {
