@@ -38,11 +38,4 @@ describe('composePage', () => {
     expect(page({ sort: 'index' }, next, written)).toEqual({ ids: 'aybc', next: 'skip:4' })
     expect(page({ sort: 'index' }, null, written)).toEqual({ ids: 'aybcz', next: null })
   })
-
-  it('skips what earlier pages have shown', () => {
-    const position = { offset: 'skip:1', firstTimestamp: timestamp(300) }
-
-    expect(page({ sort: 'oldest', limit: 2, position }, null, [])).toEqual({ ids: 'bc', next: null })
-    expect(page({ sort: 'oldest', limit: 1, position }, null, [])).toEqual({ ids: 'b', next: 'skip:2' })
-  })
 })

@@ -76,19 +76,19 @@ describe('runTransaction: lists', () => {
     expect(recordsOf(outcomes[5]).length).toBe(5)
   })
 
-  it('can be followed page by page, each record once', async () => {
+  it.each(['newest', 'oldest', 'index'] as const)('can be followed page by page: %s', async (sort) => {
     const storage = library()
-    const first = await transact(storage, [...writes, list('tabs', { limit: 2 })])
+    const first = await transact(storage, [...writes, list('tabs', { sort, limit: 2 })])
     const ids = recordsOf(first.outcomes[3]).map(({ id }) => id)
     let outcome = first.outcomes[3]!
     while (outcome.outcome === 'page' && outcome.page.next) {
-      const { outcomes } = await transact(storage, [list('tabs', { limit: 2, position: outcome.page.next })])
+      const { next: position } = outcome.page
+      const { outcomes } = await transact(storage, [list('tabs', { sort, limit: 2, position })])
       outcome = outcomes[0]!
       ids.push(...recordsOf(outcome).map(({ id }) => id))
     }
 
-    expect(ids.length).toBe(5)
-    expect(new Set(ids)).toEqual(new Set(['a', 'b', 'c', 'e', 'f']))
+    expect(ids).toEqual({ newest: 'bfeca', oldest: 'acebf', index: 'becaf' }[sort].split(''))
     expect(outcome.outcome === 'page' && outcome.page.timestamp).toBe(storage.timestampOf('tabs'))
   })
 

@@ -57,16 +57,6 @@ describe('RedisStore with a server in order', () => {
     expect(seen).toEqual([])
   })
 
-  it('rejects what holds another type, and goes on', async () => {
-    const { store, seen } = await connectStore(server.url, patient)
-    await server.command('LPUSH', 'test:list', 'x')
-
-    await expect(store.get('list')).rejects.toThrow('Cannot use the credential cache: WRONGTYPE')
-
-    expect(seen).toEqual(['refused WRONGTYPE'])
-    expect(await store.get('other')).toBeNull()
-  })
-
   it('answers no ping and rejects everything after it was closed, what was under way too', async () => {
     const { store } = await connectStore(server.url, patient)
 
@@ -78,18 +68,6 @@ describe('RedisStore with a server in order', () => {
     expect(await store.ping()).toBe(false)
     for (const later of [store.get('key'), store.set('key', 'value', 1000), store.delete('key')])
       expect(await messageOf(later)).toBe(notConnected)
-  })
-
-  it('keeps an idle connection by asking for a sign of life', async () => {
-    await using own = await startRedisServer()
-    const { seen } = await connectStore(own.url, patient)
-    await own.command('CONFIG', 'RESETSTAT')
-
-    await eventually('it was asked twice', async () =>
-      /cmdstat_ping:calls=[2-9]/.test(String(await own.command('INFO', 'commandstats'))),
-    )
-
-    expect(seen).toEqual([])
   })
 })
 
@@ -235,21 +213,6 @@ describe('RedisStore with a server that hangs', () => {
 
     expect(seen[0]).toBe('unreachable ETIMEDOUT')
     expect(known).toBe(notConnected)
-  })
-
-  it('takes the time that it is told to', async () => {
-    const { store } = await connectStore(hanging.url, { ...patient, commandTimeoutMs: 600 })
-    const { store: hasty } = await connectStore(hanging.url)
-    hanging.stop()
-
-    const order: string[] = []
-    const asked = [
-      store.get('key').catch(() => order.push('told')),
-      hasty.get('key').catch(() => order.push('usual')),
-    ]
-    await Promise.all(asked)
-
-    expect(order).toEqual(['usual', 'told'])
   })
 
   it('costs a renewal one command without an answer', async () => {

@@ -80,6 +80,7 @@ const beforeTheBody: Row[] = [
   ['500', { kind: 'status', status: 500 }, ...again],
   ['502 in HTML', page(502), ...again],
   ['503 in HTML', page(503), ...again],
+  ['504', { kind: 'status', status: 504 }, ...again],
   ['503 with Retry-After', page(503, { 'Retry-After': '120' }), ...atOnce],
   ['a page in place of an answer', page(200), ...atOnce],
   ['a redirection', page(302, { Location: '/elsewhere' }), ...atOnce],

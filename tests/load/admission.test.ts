@@ -21,17 +21,6 @@ function leave(permits: Release[]): void {
 }
 
 describe('Admission', () => {
-  it('admits as many as are configured, and the next one when one of them is answered', () => {
-    const clock = createLoadClock()
-
-    const permits = crowd(clock, 150)
-
-    expect(permits).toHaveLength(100)
-    expect(clock.rejections).toEqual(Array(50).fill('limit'))
-    leave([permits[0]!, permits[0]!])
-    expect(crowd(clock, 2)).toHaveLength(1)
-  })
-
   describe('a batch', () => {
     it('weighs as much as all its requests, until it ends', () => {
       const clock = createLoadClock()
@@ -132,21 +121,6 @@ describe('Admission', () => {
   })
 
   describe('backoffSeconds', () => {
-    it('is 30 when four fifths were exceeded for five seconds, and 0 as soon as they are not', () => {
-      const clock = createLoadClock()
-      const permits = crowd(clock, 81)
-
-      clock.pass(49)
-      expect(clock.load.backoffSeconds).toBe(0)
-      clock.pass(1)
-      expect(clock.load.backoffSeconds).toBe(30)
-      leave(permits)
-      clock.pass(1)
-      expect(clock.load.backoffSeconds).toBe(30)
-      clock.pass(1)
-      expect(clock.load.backoffSeconds).toBe(0)
-    })
-
     it('stays 0 at four fifths, and where moments of load are apart', () => {
       const clock = createLoadClock()
       const permits = crowd(clock, 80)

@@ -1,12 +1,11 @@
-import { createApp } from '../../src/app.ts'
 import { Bodies } from '../../src/load/bodies.ts'
 import { MemoryBudget } from '../../src/load/memory.ts'
 import { AnswerStreams } from '../../src/load/streams.ts'
 import { limits } from '../../src/load/limits.ts'
 import { timestamp } from '../../src/domain/record.ts'
-import { readSettings } from '../../src/settings/settings.ts'
 import { sourceOf } from '../support/byte-source.ts'
-import { request } from '../support/bridge.ts'
+import { readTestSettings, request } from '../support/bridge.ts'
+import { listenApp } from '../support/app.ts'
 import { createLoadClock } from './load-clock.ts'
 import { eventually } from '../support/eventually.ts'
 
@@ -50,7 +49,7 @@ export function startCrowdedWorld(
   settings: Record<string, string> = {},
 ): CrowdedWorld {
   const clock = createLoadClock(options)
-  const read = readTestSettings(settings)
+  const read = readTestSettings({ settings: { record_tabs_put_enabled: 'true', ...settings } })
   let aheadMs = 0
   const now = () => Date.now() + aheadMs
   const memory = new MemoryBudget(limits.memoryBytes)
@@ -94,21 +93,15 @@ export function startCrowdedWorld(
       }
     },
   } as unknown as BulkStorage
-  const app = createApp({
+  const { app, url } = listenApp({
     settings: read,
     openStorage: ({ assertion }) => Promise.resolve({ ...storage, owner: assertion }),
-    identify: () => Promise.resolve(null),
     async transact(steps: Step[]): Promise<OperationOutcome[]> {
       await reach()
       transacted += steps.length
       return steps.map(() => ({ outcome: 'stored', record }))
     },
-    heartbeat: () => Promise.resolve({ storage: true, cache: true, permission: true }),
-    version: { name: 'sync-bridge', version: '0', commit: '0', source: '' },
     now,
-    monotonicNow: () => performance.now(),
-    createRequestId: () => '0123456789abcdef',
-    isStopping: false,
     load: clock.load,
     memory,
     bodies,
@@ -119,10 +112,7 @@ export function startCrowdedWorld(
       batch() {},
       error() {},
     },
-    metrics: () => Promise.resolve({ text: '', type: 'text/plain' }),
   })
-  app.listen({ hostname: '127.0.0.1', port: 0, development: false })
-  const url = `http://127.0.0.1:${app.server!.port}`
 
   function initOf(user: string, init: RequestInit): RequestInit {
     const keyId = `1-${Buffer.from(bucket, 'hex').toString('base64url')}`
@@ -179,19 +169,3 @@ export function startCrowdedWorld(
 
 /** A record, below the bucket. */
 export const one = '/collections/tabs/records/a'
-
-function readTestSettings(settings: Record<string, string>) {
-  const all: Record<string, string> = {
-    token_server_url: 'http://127.0.0.1:1',
-    cache_backend: 'memory',
-    cache_hmac_secret: 'ab'.repeat(32),
-    record_tabs_put_enabled: 'true',
-    ...settings,
-  }
-  const environment = Object.fromEntries(
-    Object.entries(all).map(([name, value]) => [`SERVICE_${name.toUpperCase()}`, value]),
-  )
-  const outcome = readSettings({ file: null, environment, readFile: () => '' })
-  if ('problems' in outcome) throw new Error(`Bad test settings: ${JSON.stringify(outcome.problems)}`)
-  return outcome.settings
-}

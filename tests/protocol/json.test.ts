@@ -88,44 +88,4 @@ describe('readJson', () => {
       expect(() => readJson(new Uint8Array([0x22, ...wrong, 0x22]))).toThrow(ServiceError)
     },
   )
-
-  it('costs no more for a hostile body than for an honest one of the same size', () => {
-    const size = 2_000_000
-    const honest = JSON.stringify(
-      Array.from({ length: 12_000 }, (_, index) => ({
-        path: '/p',
-        body: { data: { payload: 'x'.repeat(120), sortindex: index } },
-      })),
-    )
-    const hostile = [
-      `"${'\\"'.repeat(size / 2)}"`,
-      `"${'\\\\'.repeat(size / 2)}"`,
-      `"${'\\'.repeat(size)}`,
-      `["${'\\\\'.repeat(size / 2)}`,
-      `{"a"${' '.repeat(size)}:1}`,
-      '"a" '.repeat(size / 4),
-      '"'.repeat(size),
-      '[]'.repeat(size / 2),
-      `{${Array.from({ length: 49_000 }, (_, index) => `"\\u0061${index}":${'1'.repeat(20)}`).join(',')}}`,
-    ]
-    const workOf = (text: string) => {
-      const body = bytes(text)
-      const runs = Array.from({ length: 3 }, () => {
-        // Time on a processor: a busy machine does not add to it.
-        const before = process.cpuUsage()
-        try {
-          readJson(body)
-        } catch {
-          // Refused or not: only the work counts here.
-        }
-        const { user, system } = process.cpuUsage(before)
-        return user + system
-      })
-      return Math.min(...runs)
-    }
-
-    const allowance = workOf(honest) * 10 * (size / honest.length)
-    for (const text of hostile)
-      expect([text.slice(0, 10), workOf(text) < allowance]).toEqual([text.slice(0, 10), true])
-  })
 })

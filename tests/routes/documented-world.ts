@@ -1,8 +1,7 @@
-import { createApp } from '../../src/app.ts'
 import { Bodies } from '../../src/load/bodies.ts'
 import { MemoryBudget } from '../../src/load/memory.ts'
-import { readSettings } from '../../src/settings/settings.ts'
-import { request, startTestBridge } from '../support/bridge.ts'
+import { listenApp } from '../support/app.ts'
+import { readTestSettings, request, startTestBridge } from '../support/bridge.ts'
 import type { Answer, TestBridge } from '../support/bridge.ts'
 import { startFaultProxy } from '../support/fault-proxy.ts'
 import type { FaultProxy, Plan } from '../support/fault-proxy.ts'
@@ -66,42 +65,20 @@ export function askAt(url: string, world: DocumentedWorld, path: string, init: R
 /** An app whose parts are all there, but the storage and the transactions throw what nobody foresaw. */
 function startDefectiveApp() {
   const memory = new MemoryBudget(1_000_000)
-  const app = createApp({
-    settings: defaultSettings(),
+  const { app, url } = listenApp({
+    settings: readTestSettings({
+      settings: { error_info_link: 'https://help.example' },
+      writable: ['bookmarks'],
+    }),
     openStorage: () => Promise.reject(new Error('A defect')),
-    identify: () => Promise.resolve(null),
     transact: () => Promise.reject(new Error('A defect')),
-    heartbeat: () => Promise.resolve({ storage: true, cache: true, permission: true }),
-    version: { name: 'sync-bridge', version: '0', commit: '0', source: '' },
     now: Date.now,
-    monotonicNow: () => performance.now(),
-    createRequestId: () => '0123456789abcdef',
-    isStopping: false,
     observers: { request() {}, listBroken() {}, batch() {}, error() {} },
     load: { isFull: false, refuse() {}, acquire: () => () => {}, backoffSeconds: 0 },
     memory,
     bodies: new Bodies({ maxBytes: 4096, memory, now: Date.now, observeDrop() {} }),
     streams: { send: (body) => new Response(body as BodyInit).body! },
-    metrics: () => Promise.resolve({ text: '', type: 'text/plain' }),
   })
-  app.listen({ hostname: '127.0.0.1', port: 0 })
   const routes = app.routes.map(({ method, path }) => ({ method, path }))
-  return { url: `http://127.0.0.1:${app.server!.port}`, routes, stop: () => app.server!.stop(true) }
-}
-
-function defaultSettings() {
-  const outcome = readSettings({
-    file: null,
-    environment: {
-      SERVICE_TOKEN_SERVER_URL: 'http://127.0.0.1:1',
-      SERVICE_CACHE_BACKEND: 'memory',
-      SERVICE_CACHE_HMAC_SECRET: 'ab'.repeat(32),
-      SERVICE_ERROR_INFO_LINK: 'https://help.example',
-      SERVICE_RECORD_BOOKMARKS_PUT_ENABLED: 'true',
-      SERVICE_RECORD_BOOKMARKS_DELETE_ENABLED: 'true',
-    },
-    readFile: () => '',
-  })
-  if ('problems' in outcome) throw new Error(`Bad test settings: ${JSON.stringify(outcome.problems)}`)
-  return outcome.settings
+  return { url, routes, stop: () => app.server!.stop(true) }
 }

@@ -1,17 +1,12 @@
-import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
+import { afterAll, describe, expect, it } from 'bun:test'
 import { explorerFiles } from '../../src/explorer/page-files.ts'
+import { expectError } from '../spec/expectations.ts'
 import { startTestBridge } from '../support/bridge.ts'
-import type { TestBridge } from '../support/bridge.ts'
+
+const bridge = await startTestBridge({ settings: { explorer_enabled: 'true' } })
+afterAll(() => bridge.stop())
 
 describe('GET /explore', () => {
-  let bridge: TestBridge
-
-  beforeAll(async () => {
-    bridge = await startTestBridge({ settings: { explorer_enabled: 'true' } })
-  })
-
-  afterAll(() => bridge.stop())
-
   const ask = (path: string, method = 'GET') => bridge.ask(path, { as: null, method })
 
   it('is a page that may load from its own origin only, be framed by nobody, and make no markup of texts', async () => {
@@ -51,36 +46,21 @@ describe('GET /explore', () => {
 
   it('has no other files, and no other methods', async () => {
     const files = [
-      'absent.js',
-      'explore.html/x',
-      'constructor',
-      '__proto__',
-      '%2e%2e%2fpackage.json',
-      'page.css',
-    ]
+      'absent.js', 'explore.html/x', 'constructor', '__proto__', '%2e%2e%2fpackage.json', 'page.css',
+    ] // prettier-ignore
 
-    const answers = await Promise.all(files.map((file) => ask(`/v1/explore/${file}`)))
+    for (const file of files) expectError(await ask(`/v1/explore/${file}`), 404, 111)
     const [head, put] = [await ask('/v1/explore', 'HEAD'), await ask('/v1/explore', 'PUT')]
 
-    expect(new Set(answers.map(({ status, body }) => `${status} ${body.errno}`))).toEqual(
-      new Set(['404 111']),
-    )
     expect([head.status, put.status, put.headers.get('allow')]).toEqual([200, 405, 'GET, HEAD, OPTIONS'])
   })
 })
 
 describe('explorer_enabled, which is false by default', () => {
   it('removes the page and its files', async () => {
-    const bridge = await startTestBridge()
+    await using plain = await startTestBridge()
 
-    const paths = ['/v1/explore', '/v1/explore/main.ts', '/v1/explore/sync-crypto.js']
-    const answers = await Promise.all(paths.map((path) => bridge.ask(path, { as: null })))
-    await bridge.stop()
-
-    expect(answers.map(({ status, body }) => [status, body.errno])).toEqual([
-      [404, 111],
-      [404, 111],
-      [404, 111],
-    ])
+    for (const path of ['/v1/explore', '/v1/explore/main.ts', '/v1/explore/sync-crypto.js'])
+      expectError(await plain.ask(path, { as: null }), 404, 111)
   })
 })

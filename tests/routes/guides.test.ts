@@ -1,13 +1,8 @@
-import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
+import { afterAll, describe, expect, it } from 'bun:test'
 import { startTestBridge } from '../support/bridge.ts'
-import type { TestBridge } from '../support/bridge.ts'
 
-let bridge: TestBridge
-
-beforeAll(async () => {
-  bridge = await startTestBridge({ settings: { explorer_enabled: 'true', project_name: 'Ours & <more>' } })
-})
-
+const settings = { explorer_enabled: 'true', project_name: 'Ours & <more>' }
+const bridge = await startTestBridge({ settings })
 afterAll(() => bridge.stop())
 
 const open = (path: string) => bridge.ask(path, { as: null })

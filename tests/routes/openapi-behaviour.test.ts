@@ -1,20 +1,13 @@
-import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
+import { afterAll, describe, expect, it } from 'bun:test'
 import type { Answer } from '../support/bridge.ts'
 import { operationsOf, resolve } from './api-document.ts'
 import type { ApiDocument, ApiResponse } from './api-document.ts'
 import { startDocumentedWorld } from './documented-world.ts'
-import type { DocumentedWorld } from './documented-world.ts'
 import { askWell, provoke, withFault } from './provoke.ts'
 import { schemaMismatches } from './schema-mismatches.ts'
 
-let world: DocumentedWorld
-let document: ApiDocument
-
-beforeAll(async () => {
-  world = await startDocumentedWorld()
-  document = (await world.well.ask('/v1/__api__', { as: null })).body
-})
-
+const world = await startDocumentedWorld()
+const document: ApiDocument = (await world.well.ask('/v1/__api__', { as: null })).body
 afterAll(() => world.stop())
 
 /** Headers that mean something in this protocol, as opposed to those that every HTTP server sends. */

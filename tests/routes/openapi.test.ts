@@ -1,20 +1,13 @@
-import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
+import { afterAll, describe, expect, it } from 'bun:test'
 import { Value } from '@sinclair/typebox/value'
 import { BatchBody, RecordBody } from '../../src/protocol/schemas.ts'
 import { startTestBridge } from '../support/bridge.ts'
-import type { TestBridge } from '../support/bridge.ts'
 import { operationsOf } from './api-document.ts'
 import type { ApiDocument } from './api-document.ts'
 import { brokenRules } from './openapi-rules.ts'
 
-let bridge: TestBridge
-let document: ApiDocument
-
-beforeAll(async () => {
-  bridge = await startTestBridge()
-  document = (await bridge.ask('/v1/__api__', { as: null })).body
-})
-
+const bridge = await startTestBridge()
+const document: ApiDocument = (await bridge.ask('/v1/__api__', { as: null })).body
 afterAll(() => bridge.stop())
 
 describe('GET /__api__', () => {
@@ -80,12 +73,11 @@ describe('GET /__api__', () => {
   })
 
   it('names the service as the settings do, and the version that is served', async () => {
-    const named = await startTestBridge({
+    await using named = await startTestBridge({
       settings: { project_name: 'Our Sync', http_api_version: '2.0', docs_enabled: 'false' },
     })
 
     const { body } = await named.ask('/v2/__api__', { as: null })
-    await named.stop()
 
     expect(body).toMatchObject({ info: { title: 'Our Sync' }, servers: [{ url: '/v2' }] })
     expect(Object.keys(body.paths)).not.toContain('/docs')

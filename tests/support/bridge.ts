@@ -5,6 +5,7 @@ import type { Host } from '../../src/cli/host.ts'
 import { createLog } from '../../src/observability/log.ts'
 import { idleProcess } from '../cli/fake-host.ts'
 import { readSettings } from '../../src/settings/settings.ts'
+import type { Settings } from '../../src/settings/settings.ts'
 import { startSandbox } from './sandbox.ts'
 import { keepPrinted } from './printed.ts'
 import { settingsOf } from './settings.ts'
@@ -67,7 +68,7 @@ export async function startTestBridge(options: TestBridgeOptions = {}): Promise<
     priorities: false,
   })
   const { commitPatienceMs } = options
-  const bridge = startBridge(testSettings(options, sandbox), host, log, { commitPatienceMs })
+  const bridge = startBridge(readTestSettings(options, sandbox), host, log, { commitPatienceMs })
   const tokens = new Map<SandboxUser, Record<string, string>>()
 
   function identityOf(who: SandboxUser, scheme: 'Bearer' | 'BrowserID' = 'Bearer'): Record<string, string> {
@@ -117,9 +118,13 @@ export async function request(url: string, init: RequestInit = {}): Promise<Answ
   return { status: response.status, headers: response.headers, text, body }
 }
 
-function testSettings(options: TestBridgeOptions, sandbox: Sandbox) {
+/** The settings of a bridge, by default over a token server that is not there. */
+export function readTestSettings(
+  given: GivenSettings,
+  upstream = { tokenServerUrl: 'http://127.0.0.1:1' },
+): Settings {
   const environment = Object.fromEntries(
-    Object.entries(settingsOf(options, sandbox)).map(([name, value]) => [
+    Object.entries(settingsOf(given, upstream)).map(([name, value]) => [
       `SERVICE_${name.toUpperCase()}`,
       value,
     ]),

@@ -1,7 +1,5 @@
 import { randomBytes } from 'node:crypto'
 
-import type { Sandbox } from './sandbox.ts'
-
 /** What a bridge under test is told, be it in this process or in one of its own. */
 export interface GivenSettings {
   /** Settings by name without `service.`, as text: `{ readonly: 'true' }`. */
@@ -13,10 +11,13 @@ export interface GivenSettings {
 }
 
 /** All settings of a bridge over a sandbox; with the memory cache, unless told otherwise. */
-export function settingsOf(given: GivenSettings, sandbox: Sandbox): Record<string, string> {
+export function settingsOf(
+  given: GivenSettings,
+  upstream: { tokenServerUrl: string },
+): Record<string, string> {
   return {
     port: '0',
-    token_server_url: given.tokenServerUrl ?? sandbox.tokenServerUrl,
+    token_server_url: given.tokenServerUrl ?? upstream.tokenServerUrl,
     cache_backend: 'memory',
     cache_hmac_secret: randomBytes(32).toString('hex'),
     ...given.settings,

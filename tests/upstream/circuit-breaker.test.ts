@@ -136,23 +136,6 @@ describe('what counts as a failure', () => {
 })
 
 describe('whom an open circuit refuses', () => {
-  it('is the user alone whose calls alone fail, however many these are', () => {
-    const { answer, refused, events, clock, times } = startBreakers()
-
-    let refusals = 0
-    times(300, () => {
-      answer(by('well'), 200)
-      times(9, () => {
-        if (refused(a) !== null) refusals += 1
-        else answer(a, 500)
-      })
-      clock.nowMs += 100
-    })
-
-    expect(refusals).toBeGreaterThan(2600)
-    expect(events.some(({ isForAll }) => isForAll)).toBe(false)
-  })
-
   it('are all users of a host that can not be reached', () => {
     const { fail, refused, times } = startBreakers()
 
@@ -260,18 +243,6 @@ describe('an open circuit', () => {
     expect(refused(c)).not.toBeNull()
   })
 
-  it('never stops what finishes a write, and closes when that succeeds', () => {
-    const { answer, fail, refused, times } = startBreakers()
-    const finishing = by('a', 'storage', { callClass: 'must-complete' })
-    times(5, () => fail(a, unreachable))
-
-    times(10, () => fail(finishing, unreachable))
-    expect(refused(b)).toBe(1)
-    answer(finishing, 200)
-
-    expect(refused(b)).toBeNull()
-  })
-
   it('lets the next call try before its time when a look at the target succeeds, and learns nothing else of it', () => {
     const { answer, fail, refused, times } = startBreakers()
     const look = by('heartbeat', 'token', { callClass: 'probe' })
@@ -282,28 +253,6 @@ describe('an open circuit', () => {
     answer(look, 200)
 
     expect(refused(by('b', 'token'))).toBeNull()
-  })
-
-  it('is told of, and counted by host', () => {
-    const { answer, breakers, clock, events, times } = startBreakers()
-    const at = (origin: string) => ({ ...a, url: new URL(origin) })
-    const failing = (origin: string) => () => breakers.failed(breakers.acquire(at(origin)), unreachable)
-
-    times(5, failing('http://a.example'))
-    clock.nowMs += 1000
-    times(5, failing('http://b.example:81'))
-
-    expect(breakers.counts()).toEqual([
-      { target: 'token', open: 0, halfOpen: 0 },
-      { target: 'storage', open: 1, halfOpen: 1 },
-    ])
-    clock.nowMs += 1
-    answer(at('http://a.example'), 200)
-    expect(events.filter(({ isForAll }) => isForAll)).toMatchObject([
-      { host: 'a.example', change: 'opened' },
-      { host: 'b.example:81', change: 'opened' },
-      { host: 'a.example', change: 'closed' },
-    ])
   })
 
   it('is kept of a thousand users and hosts at most', () => {

@@ -5,13 +5,12 @@ import { startTestBridge } from '../support/bridge.ts'
 import { makeCertificates } from '../support/certificates.ts'
 import { startFaultProxy } from '../support/fault-proxy.ts'
 import { temporaryFolder } from '../support/processes.ts'
-import { failureOf, newUpstream } from './rig.ts'
+import { cleanUp, failureOf, makeSend, onCleanUp } from './rig.ts'
 import { startHaproxy, startNginx, startWire } from './tls-front.ts'
 import type { Certificates } from '../support/certificates.ts'
 import type { FaultProxy } from '../support/fault-proxy.ts'
 import type { TemporaryFolder } from '../support/processes.ts'
 import type { UpstreamError } from '../../src/domain/errors.ts'
-import type { UpstreamRequest } from '../../src/upstream/send.ts'
 import type { Front, FrontOptions, Wire } from './tls-front.ts'
 
 let folder: TemporaryFolder
@@ -21,7 +20,6 @@ let certificates: Certificates
 let others: Certificates
 let storage: FaultProxy
 let origin: Bun.Server<undefined>
-const cleanups: (() => unknown)[] = []
 
 beforeAll(async () => {
   folder = temporaryFolder()
@@ -37,7 +35,7 @@ beforeEach(async () => {
 
 afterEach(async () => {
   storage.release()
-  for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
+  await cleanUp()
   await storage.stop()
 })
 
@@ -63,33 +61,23 @@ async function start(
   const storagePort = Number(new URL(storage.url).port)
   const front = await starter({ folder, certificates, storagePort, ...options })
   const wire = await startWire(front.port)
-  cleanups.push(
+  onCleanUp(
     () => front.stop(),
     () => wire[Symbol.asyncDispose](),
   )
   const clock = { aheadMs: 0 }
   const now = () => performance.now() + clock.aheadMs
   const breakers = new Breakers({ now, random: () => 0.5 })
-  const upstream = newUpstream({ ca, now, breakers })
   const url = `https://127.0.0.1:${wire.port}`
-  const request = (changes: Partial<UpstreamRequest> = {}): UpstreamRequest => ({
-    target: 'storage',
-    method: 'GET',
-    url: new URL(url),
-    user: 'a',
-    headers: {},
-    timeoutMs: 20_000,
-    maxBytes: 1_000_000,
-    ...changes,
-  })
-  const send = (changes?: Partial<UpstreamRequest>) => upstream.send(request(changes))
+  const { send, upstream } = makeSend(url, { ca, now, breakers })
   /** The status, or the failure. */
-  const outcomeOf = (changes?: Partial<UpstreamRequest>): Promise<string> =>
-    send(changes).then(
+  const outcomeOf = (request?: Parameters<typeof send>[0]): Promise<string> =>
+    send(request).then(
       ({ status }) => String(status),
       (error: UpstreamError) => error.failure,
     )
-  const isRefused = () => breakers.refusal(request()) !== null
+  const isRefused = () =>
+    breakers.refusal({ target: 'storage', method: 'GET', url: new URL(url), user: 'a' }) !== null
   return { front, wire, url, upstream, send, outcomeOf, isRefused, clock }
 }
 
@@ -106,7 +94,7 @@ async function startBridge(starter: Starter, options: Partial<FrontOptions> = {}
     storagePort: Number(new URL(node.url).port),
     ...options,
   })
-  cleanups.push(
+  onCleanUp(
     () => front.stop(),
     () => node.stop(),
     () => bridge.stop(),
@@ -173,9 +161,9 @@ describe.each([
   })
 
   it('leaves lists that are long to HTTP/1.1, so that their readers hold up nobody', async () => {
-    const { url, send, outcomeOf } = await start(starter)
+    const { send, outcomeOf } = await start(starter)
 
-    const { stream } = await send({ url: new URL('/?length=4000000', url), isStreamed: true })
+    const { stream } = await send({ path: '/?length=4000000', isStreamed: true })
     const outcome = await outcomeOf()
     const list = await readBounded(stream!, 4_000_000)
 
@@ -187,10 +175,10 @@ describe.each([
   it('trusts the authorities of certificate_ca_bundle alone', async () => {
     const { outcomeOf, send, upstream } = await start(starter, {}, others.caPem)
 
-    const failure = await failureOf(send(write))
+    const failures = [await failureOf(send(write)), await failureOf(send({ isStreamed: true }))]
     upstream.setCertificateAuthorities(certificates.caPem)
 
-    expect(failure).toMatchObject({ failure: 'unreachable', applied: 'no' })
+    for (const failure of failures) expect(failure).toMatchObject({ failure: 'unreachable', applied: 'no' })
     expect(await outcomeOf(write)).toBe('200')
     expect(protocols()).toEqual({ 'HTTP/2': 1 })
   })
@@ -366,17 +354,17 @@ describe('a connection that dies', () => {
 
 describe('a stream that is reset', () => {
   it('with INTERNAL_ERROR costs no read, and sends no write twice', async () => {
-    const { url, outcomeOf } = await start()
-    const long = new URL('/?length=200000', url)
+    const { outcomeOf } = await start()
+    const path = '/?length=200000'
     const breakOnce = (index: number) =>
       storage.plan((request) =>
         request.index === index ? { kind: 'reset-mid-body', afterBytes: 100_000 } : null,
       )
 
     breakOnce(0)
-    const read = await outcomeOf({ url: long })
+    const read = await outcomeOf({ path })
     breakOnce(2)
-    const written = await outcomeOf({ url: long, ...write })
+    const written = await outcomeOf({ path, ...write })
 
     expect([read, written]).toEqual(['200', 'connection-lost'])
     expect(storage.requests.map(({ method }) => method)).toEqual(['GET', 'GET', 'POST'])

@@ -1,3 +1,4 @@
+import { createServer } from 'node:net'
 import { Breakers } from '../../src/upstream/circuit-breaker.ts'
 import { ConcurrencyLimits } from '../../src/load/permits.ts'
 import { createUpstream } from '../../src/upstream/send.ts'
@@ -14,6 +15,7 @@ import type { BulkStorage, ListOutcome, RecordPage } from '../../src/domain/reco
 import type { UpstreamCallSummary, UpstreamOptions, UpstreamRequest } from '../../src/upstream/send.ts'
 import type { StorageCaller, StorageClient } from '../../src/upstream/call.ts'
 import type { SandboxOptions } from '../support/sandbox.ts'
+import type { AddressInfo } from 'node:net'
 
 /** A rig, what another device has written by it, and a client; `cleanUp` ends it. */
 export async function openRig(options?: SandboxOptions) {
@@ -124,6 +126,17 @@ export async function startTarget(
     () => proxy.stop(),
   )
   return { proxy, ...makeSend(proxy.url, options) }
+}
+
+/** A server that answers the first request of every connection with this text, and ends it. */
+export async function startRaw(answer: string): Promise<string> {
+  const server = createServer((socket) => {
+    socket.on('error', () => {})
+    socket.once('data', () => socket.end(answer))
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  onCleanUp(() => server.close())
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
 }
 
 export function makeSend(base: string, options: Partial<UpstreamOptions> = {}) {

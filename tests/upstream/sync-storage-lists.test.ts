@@ -1,12 +1,10 @@
-import { createServer } from 'node:net'
 import { afterEach, describe, expect, it } from 'bun:test'
 import { noPrecondition } from '../../src/domain/precondition.ts'
-import { zeroTimestamp, timestamp } from '../../src/domain/record.ts'
-import { failureOf, idsOf, numbered, openRig, pageOf, recordsOf, cleanUp } from './rig.ts'
+import { timestamp } from '../../src/domain/record.ts'
+import { failureOf, idsOf, numbered, openRig, pageOf, recordsOf, cleanUp, startRaw } from './rig.ts'
 import type { ByteSource } from '../../src/domain/record-storage.ts'
 import type { Precondition } from '../../src/domain/precondition.ts'
 import type { BulkStorage, ListOptions } from '../../src/domain/record-storage.ts'
-import type { AddressInfo } from 'node:net'
 import type { UpstreamError } from '../../src/domain/errors.ts'
 
 afterEach(cleanUp)
@@ -78,20 +76,6 @@ describe('list', () => {
 
     expect(page.count).toBe(3)
     expect(await recordsOf(page)).toContainEqual({ id: 'id1', last_modified: at, payload: 'payload 1' })
-  })
-
-  it('names the token when the storage refuses a position, else the query', async () => {
-    const { storage, has } = await openRig()
-    has(numbered(3))
-    const position = { offset: 'rubbish', firstTimestamp: timestamp(10) }
-
-    const page = await failureOf(listPage(storage, { limit: 1, position }))
-
-    expect(page).toMatchObject({
-      status: 400,
-      errno: 109,
-      extras: { problems: [{ location: 'querystring', name: '_token' }] },
-    })
   })
 
   it('leaves out the first records of a position that counts them', async () => {
@@ -201,39 +185,19 @@ describe('a part of more than 64 MiB', () => {
 })
 
 describe('a read that fails', () => {
-  const serviceError = (status: number, errno: number) => ({ name: 'ServiceError', status, errno })
-  const nonsense = (status: number) => ({ failure: 'bad-response', status })
-  const later = (seconds: string) => ({ 'Retry-After': seconds })
-  const dated = (seconds: string) => ({ 'X-Last-Modified': seconds })
-  it.each<[number, string, Record<string, string>, object]>([
-    [403, '14', {}, serviceError(403, 121)],
-    [400, '14', {}, serviceError(403, 121)],
-    [413, '17', {}, serviceError(413, 113)],
-    [400, '17', {}, serviceError(413, 113)],
-    [409, '', {}, serviceError(409, 122)],
-    [429, '', later('7.5'), { ...serviceError(429, 117), extras: { retryAfterSeconds: 8 } }],
-    [513, '', {}, serviceError(410, 202)],
-    ...[404, 405, 406, 304, 412].map((status): [number, string, Record<string, string>, object] => [
-      status,
-      '0',
-      {},
-      nonsense(status),
-    ]),
-    [202, '[]', {}, nonsense(202)],
-    [500, '0', {}, { failure: 'refused', status: 500, retryAfterSeconds: null }],
-    [502, '<html>secret</html>', {}, { failure: 'refused', status: 502 }],
-    [503, '"server issue: secret"', later('600'), { failure: 'refused', retryAfterSeconds: 600 }],
-    [200, '', {}, { failure: 'bad-response' }],
-    [200, '', dated('NaN'), { failure: 'bad-response' }],
-    [200, 'not JSON', dated('1.00'), { failure: 'bad-response' }],
-  ])('answers %d "%s" with %j', async (status, body, headers, expected) => {
+  it.each<[number, string, lastModified?: string]>([
+    ...[404, 405, 406, 304, 412].map((status): [number, string] => [status, '0']),
+    [202, '[]'],
+    [200, ''],
+    [200, '', 'NaN'],
+    [200, 'not JSON', '1.00'],
+  ])('takes %d "%s" for nonsense', async (...row) => {
+    const [status, body, lastModified] = row
+    const headers: Record<string, string> = lastModified ? { 'X-Last-Modified': lastModified } : {}
     const { storage, proxy } = await openRig()
     proxy.plan(() => ({ kind: 'status', status, headers, body }))
 
-    const failure = await failureOf(listPage(storage))
-
-    expect(failure).toMatchObject(expected)
-    expect(Bun.inspect(failure)).not.toContain('secret')
+    expect(await failureOf(listPage(storage))).toMatchObject({ failure: 'bad-response' })
   })
 
   it('waits no longer than the deadline of the request', async () => {
@@ -271,38 +235,23 @@ describe('a read that fails', () => {
     ['a count that fits', 'X-Weave-Records: 1\r\n', null],
   ])('takes no list for whole whose end nobody can see: %s', async (_, headers, expected) => {
     const line = '{"id":"a","modified":10.00,"payload":"x"}\n'
-    const server = createServer((socket) => {
-      socket.on('error', () => {})
-      socket.once('data', () => {
-        // An orderly end and a reset look alike to the runtime's client.
-        socket.end(`HTTP/1.1 200 OK\r\nX-Last-Modified: 10.00\r\n${headers}\r\n${line}`)
-      })
-    })
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    // An orderly end and a reset look alike to the runtime's client.
+    const url = await startRaw(`HTTP/1.1 200 OK\r\nX-Last-Modified: 10.00\r\n${headers}\r\n${line}`)
     const { open, tokenServer, identity } = await openRig()
     const credentials = await tokenServer.exchange(identity())
-    const endpoint = `http://127.0.0.1:${(server.address() as AddressInfo).port}/1.5/${credentials.uid}`
+    const endpoint = `${url}/1.5/${credentials.uid}`
     const storage = await open({ credentials: { ...credentials, endpoint } })
 
     const outcome = await listPage(storage)
       .then(recordsOf)
       .then(() => null)
       .catch((error: UpstreamError) => error.failure)
-    server.close()
 
     expect(outcome).toBe(expected)
   })
 })
 
 describe('refused credentials', () => {
-  it('lead reads that stand alone to where the user has moved', async () => {
-    const { storage, has, sandbox, user } = await openRig()
-    has(numbered(3))
-    sandbox.reassign(user)
-
-    expect(await listPage(storage)).toMatchObject({ count: 0, timestamp: zeroTimestamp })
-  })
-
   it('refuse a snapshot of where the user has moved, on which a write would be judged', async () => {
     const { storage, has, sandbox, user } = await openRig()
     has(numbered(3))

@@ -57,16 +57,6 @@ describe('get', () => {
       failure: 'bad-response',
     })
   })
-
-  it('names the record id when the storage refuses it', async () => {
-    const { storage, proxy } = await openRig()
-    proxy.plan(() => ({ kind: 'status', status: 400, body: '0' }))
-
-    expect(await failureOf(storage.get('tabs', 'a', noPrecondition))).toMatchObject({
-      status: 400,
-      extras: { problems: [{ location: 'path', name: 'record_id' }] },
-    })
-  })
 })
 
 describe('collectionTimestamps, count and limits', () => {

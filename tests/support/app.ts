@@ -1,0 +1,21 @@
+import { createApp } from '../../src/app.ts'
+
+type Service = Parameters<typeof createApp>[0]
+type Usual =
+  'identify' | 'heartbeat' | 'version' | 'monotonicNow' | 'createRequestId' | 'isStopping' | 'metrics'
+
+/** An app on a real socket, of these parts and of others that are well and know nobody. */
+export function listenApp(parts: Omit<Service, Usual>) {
+  const app = createApp({
+    identify: () => Promise.resolve(null),
+    heartbeat: () => Promise.resolve({ storage: true, cache: true, permission: true }),
+    version: { name: 'sync-bridge', version: '0', commit: '0', source: '' },
+    monotonicNow: () => performance.now(),
+    createRequestId: () => '0123456789abcdef',
+    isStopping: false,
+    metrics: () => Promise.resolve({ text: '', type: 'text/plain' }),
+    ...parts,
+  })
+  app.listen({ hostname: '127.0.0.1', port: 0, development: false })
+  return { app, url: `http://127.0.0.1:${app.server!.port}` }
+}
