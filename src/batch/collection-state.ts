@@ -1,74 +1,63 @@
-import { judgeProbe, resolutionMs } from './probe.ts'
-import { planChanges } from './plan.ts'
 import { zeroTimestamp } from '../domain/record.ts'
-import { simulate } from './simulate.ts'
-import type { ServiceError } from '../domain/errors.ts'
+import { resolutionMs } from './probe.ts'
+import { Simulation } from './simulate.ts'
 import type { OperationOutcome, Rejection } from '../domain/operation.ts'
-import type { Snapshot, StorageLimits } from '../domain/record-storage.ts'
-import type { SyncRecord, Timestamp } from '../domain/record.ts'
-import type { CollectionPlan } from './plan.ts'
-import type { ProbeVerdict, VisibleStep } from './probe.ts'
-import type { CollectionView, CommitTimes, NumberedOperation, Simulation } from './simulate.ts'
+import type { RecordWrite, StorageLimits } from '../domain/record-storage.ts'
+import type { Timestamp } from '../domain/record.ts'
+import type { CollectionView, CommitTimes, Known, NumberedOperation } from './simulate.ts'
 
-/** What a transaction has done to one record, and what an undo needs to know. */
-export interface AppliedChange {
-  /** The record as it was; null when there was none. */
-  before: SyncRecord | null
-  /** The version that the transaction left; null when it left no record. */
-  leftAt: Timestamp | null
-  /** A ttl was written, so the earlier expiry is lost. */
-  wroteTtl: boolean
-  /** A payload or a sortindex was written. */
-  wroteVersion: boolean
-  wroteSortindex: boolean
+/** What one collection needs: one upload, or one deletion. */
+interface Plan {
+  /** What is written, records to be deleted included. */
+  writes: RecordWrite[]
+  /** The writes in portions that the storage accepts. */
+  uploads: RecordWrite[][]
+  /** The records to be deleted. */
+  deletes: string[]
 }
 
-/** The moment of the one visible step, and the plan that it carried out. */
+/** The one step that has become visible. */
 interface Commit {
   at: Timestamp
-  step: VisibleStep
-  plan: CollectionPlan
+  /** The last change of ours: the commit, or the removal of rows after it. */
+  changedAt: Timestamp
+  /** What was written, without what the storage refused. */
+  writes: RecordWrite[]
+  /** The deleted records whose rows are still there, because a write has deleted them. */
+  expiredRows: string[]
 }
 
 /**
- * The state of one collection within a transaction: what was read, what has been committed, and what follows from both
+ * The state of one collection within a transaction: what is known, what has been committed, and what follows from both
  * for each operation. It does no I/O. All changes of a collection become visible in one step.
  */
 export class CollectionState {
-  readonly #operations: NumberedOperation[]
-  readonly #rejected = new Map<string, Rejection>()
-  #failure: ServiceError | null = null
-  #limits: StorageLimits | null = null
-  #view: CollectionView = { timestamp: zeroTimestamp, records: new Map(), lists: new Map(), count: null }
-  #since = zeroTimestamp
-  /** The simulation and its plan; null as soon as anything changes that they follow from. */
-  #decided: { simulation: Simulation; plan: CollectionPlan } | null = null
-  #commit: Commit | null = null
-  /** When deletions took place, if that was after the commit. */
-  #deletedAt: Timestamp | null = null
-
-  constructor(operations: NumberedOperation[]) {
-    this.#operations = operations
-  }
-
-  /** What the storage accepts; null while it is not known. */
-  get limits(): StorageLimits | null {
-    return this.#limits
-  }
-
   /** The condition of the next write: it counts only while no other writer has changed the collection after this moment. */
-  get since(): Timestamp {
-    return this.#since
+  since = zeroTimestamp
+  #commit: Commit | null = null
+  #known: Known = {
+    view: { timestamp: zeroTimestamp, records: new Map(), lists: new Map(), count: null },
+    rejected: new Map(),
+    failure: null,
+    limits: null,
+  }
+  /** The simulation and its plan; null as soon as anything changes that they follow from. */
+  #decided: { simulation: Simulation; plan: Plan } | null = null
+
+  constructor(private readonly operations: NumberedOperation[]) {}
+
+  get known(): Readonly<Known> {
+    return this.#known
   }
 
-  /** Whether the changes are upstream. */
-  get isVisible(): boolean {
-    return this.#commit !== null
+  /** What is upstream; null while nothing is. */
+  get commit(): Commit | null {
+    return this.#commit
   }
 
-  /** What is to be written, or was. */
-  get plan(): CollectionPlan {
-    return this.#commit?.plan ?? this.#decide().plan
+  /** What is to be written. */
+  get plan(): Plan {
+    return this.#decide().plan
   }
 
   /** Whether anything remains to be written. */
@@ -76,116 +65,137 @@ export class CollectionState {
     return this.#commit === null && this.plan.writes.length > 0
   }
 
-  /** No write is possible. The error becomes the outcome of the operations that would write. */
-  fail(error: ServiceError): void {
-    this.#failure = error
-    this.#decided = null
-  }
-
-  /** Judges and plans the writes by the storage's limits. */
-  applyLimits(limits: StorageLimits): void {
-    this.#limits = limits
+  /** Decides everything anew. A `failure` becomes the outcome of the operations that would write. */
+  learn(news: Partial<Known>): void {
+    this.#known = { ...this.#known, ...news }
     this.#decided = null
   }
 
   /** The storage refused these records. */
-  reject(rejected: Map<string, Rejection>): void {
-    for (const [id, reason] of rejected) this.#rejected.set(id, reason)
-    this.#decided = null
+  reject(rejected: ReadonlyMap<string, Rejection>): void {
+    if (rejected.size > 0) this.learn({ rejected: new Map([...this.#known.rejected, ...rejected]) })
   }
 
   /** Starts, or starts over with a newer view. Called only while nothing is visible. */
   restart(view: CollectionView): void {
-    this.#view = view
-    this.#since = view.timestamp
-    this.#decided = null
-  }
-
-  /** The collection was empty at that moment. Called only before anything is written. */
-  continueFrom(at: Timestamp): void {
-    this.#since = at
-  }
-
-  /** What a snapshot shows about a step whose answer was lost. */
-  judge(step: VisibleStep, probe: Snapshot): ProbeVerdict {
-    return judgeProbe(step, this.#view.records, this.#since, probe)
+    this.since = view.timestamp
+    this.learn({ view })
   }
 
   /**
-   * Records that the step is upstream since that moment, except for the refused ids. `seenAt`: the collection's timestamp when
+   * Records that the plan is upstream since that moment, except for the refused ids. `seenAt`: the collection's timestamp when
    * that was seen, which may be later than the step.
    */
-  settle(step: VisibleStep, at: Timestamp, refused: Map<string, Rejection>, seenAt = at): void {
-    this.#commit = { at, step, plan: this.plan }
-    this.#since = seenAt
-    if (refused.size > 0) this.reject(refused)
-  }
-
-  /**
-   * Records that the rows of the deleted records were removed at that moment, with no other writer in between. A client that is told a
-   * moment after another writer's change would never fetch that change.
-   */
-  settleRemoval(at: Timestamp): void {
-    if (this.#since === this.#commit?.at) this.#deletedAt = at
-  }
-
-  /** The deleted records whose rows are still there, because a write has deleted them. */
-  get expiredRows(): string[] {
-    const { applied } = this
-    return this.#commit?.step.kind === 'write' ? this.plan.deletes.filter((id) => applied.has(id)) : []
-  }
-
-  /** The changes that are upstream, by record id. */
-  get applied(): Map<string, AppliedChange> {
-    const applied = new Map<string, AppliedChange>()
-    if (this.#commit === null) return applied
-    const { at, step, plan } = this.#commit
-    const wasStaged = step.kind === 'write' && step.batch !== null
-    for (const { id, payload, sortindex, ttlSeconds } of plan.writes) {
-      if (this.#rejected.has(id)) continue
-      const before = this.#view.records.get(id) ?? null
-      const wroteVersion = payload !== undefined || sortindex !== undefined
-      const isGone = ttlSeconds !== undefined && ttlSeconds <= 0
-      const version = wroteVersion || wasStaged ? at : (before?.lastModified ?? at)
-      const wroteTtl = ttlSeconds !== undefined
-      const leftAt = isGone ? null : version
-      const wroteSortindex = sortindex !== undefined
-      applied.set(id, { before, leftAt, wroteTtl, wroteVersion, wroteSortindex })
+  settle(
+    at: Timestamp,
+    refused: ReadonlyMap<string, Rejection>,
+    isRemoval: boolean,
+    seenAt: Timestamp = at,
+  ): void {
+    const { writes, deletes } = this.plan
+    this.#commit = {
+      at,
+      changedAt: at,
+      writes: writes.filter(({ id }) => !refused.has(id)),
+      expiredRows: isRemoval ? [] : deletes.filter((id) => !refused.has(id)),
     }
-    return applied
+    this.since = seenAt
+    this.reject(refused)
   }
 
   /** The collection's timestamp as the operation of that index sees it. */
   timestampAt(index: number): Timestamp {
-    const { effectiveFrom } = this.#decide().simulation
-    return index > effectiveFrom ? this.#times.collection : this.#view.timestamp
+    return this.#decide().simulation.collectionAt(index, this.#times)
   }
 
   /** The outcome of the operation of that index; before the commit with timestamps that are not the true ones. */
   outcome(index: number): OperationOutcome {
-    return this.#decide().simulation.answers.get(index)!(this.#times)
+    return this.#decide().simulation.outcome(index, this.#times)
   }
 
   get #times(): CommitTimes {
-    if (this.#commit === null) {
-      // What was created and deleted inside the batch was never written; it gets the first timestamp after the snapshot.
-      const { timestamp } = this.#view
-      const next = (timestamp + resolutionMs) as Timestamp
-      return { written: next, deleted: next, collection: timestamp, wasStaged: false }
+    if (this.#commit !== null) {
+      const { at, changedAt } = this.#commit
+      return { written: at, deleted: changedAt, collection: changedAt }
     }
-    const { at, step } = this.#commit
-    const last = this.#deletedAt ?? at
-    const wasStaged = step.kind === 'write' && step.batch !== null
-    return { written: at, deleted: last, collection: last, wasStaged }
+    // What was created and deleted inside the batch was never written; it gets the first timestamp after the snapshot.
+    const { timestamp } = this.#known.view
+    const next = (timestamp + resolutionMs) as Timestamp
+    return { written: next, deleted: next, collection: timestamp }
   }
 
-  #decide(): { simulation: Simulation; plan: CollectionPlan } {
+  #decide(): { simulation: Simulation; plan: Plan } {
     if (this.#decided) return this.#decided
-    const simulation = simulate(this.#operations, this.#view, {
-      rejected: this.#rejected,
-      failure: this.#failure,
-      maxPayloadBytes: this.#limits?.maxRecordPayloadBytes ?? Number.POSITIVE_INFINITY,
-    })
-    return (this.#decided = { simulation, plan: planChanges(simulation.changes, this.#limits) })
+    const simulation = new Simulation(this.operations, this.#known)
+    const { writes, deletes } = simulation
+    const uploads = splitIntoUploads(writes, this.#known.limits)
+    return (this.#decided = { simulation, plan: { writes, uploads, deletes } })
   }
+}
+
+/** What every storage accepts in one upload, those included that announce no limits. */
+const smallestLimits: StorageLimits = {
+  maxRequestBytes: 1_048_576,
+  maxPostBytes: 1_000_000,
+  maxPostRecords: 100,
+  maxRecordPayloadBytes: 262_144,
+  batch: null,
+}
+
+/**
+ * Whether every storage accepts the records in one upload, so that its limits need not be fetched: true for one short
+ * record.
+ */
+export function fitsAnyStorage(records: { payload?: string }[]): boolean {
+  const [{ payload = '' } = {}] = records
+  return records.length <= 1 && Buffer.byteLength(payload) <= smallestLimits.maxRecordPayloadBytes
+}
+
+/** Whether the storage stages, and one staged batch can hold the records. */
+export function fitsOneBatch(records: RecordWrite[], limits: StorageLimits | null): boolean {
+  if (!limits?.batch) return false
+  const { maxTotalRecords, maxTotalBytes } = limits.batch
+  const bytes = sum(records.map(({ payload = '' }) => Buffer.byteLength(payload)))
+  return records.length <= maxTotalRecords && bytes <= maxTotalBytes
+}
+
+/**
+ * Splits records into uploads that the storage accepts; its limits are null while they are not known. A record that is too long
+ * gets an upload of its own.
+ */
+export function splitIntoUploads(records: RecordWrite[], limits: StorageLimits | null): RecordWrite[][] {
+  const { maxRequestBytes, maxPostBytes, maxPostRecords } = limits ?? smallestLimits
+  // Printing every record would cost as much as the upload, so those that fit in any case are not measured.
+  const mostBytes = sum(records.map(mostTextBytes))
+  const fitsOne = records.length <= maxPostRecords && mostBytes <= Math.min(maxRequestBytes, maxPostBytes)
+  if (fitsOne) return records.length === 0 ? [] : [records]
+  const uploads: RecordWrite[][] = []
+  let postBytes = Infinity
+  let requestBytes = Infinity
+  for (const record of records) {
+    const payloadBytes = Buffer.byteLength(record.payload ?? '')
+    // The upload's name for the ttl is shorter than ours, so this is no less than what is sent.
+    const textBytes = Buffer.byteLength(JSON.stringify(record)) + 2
+    postBytes += payloadBytes
+    requestBytes += textBytes
+    const fits = postBytes <= maxPostBytes && requestBytes <= maxRequestBytes
+    const current = uploads.at(-1)
+    if (current && fits && current.length < maxPostRecords) {
+      current.push(record)
+      continue
+    }
+    uploads.push([record])
+    postBytes = payloadBytes
+    requestBytes = textBytes + 2
+  }
+  return uploads
+}
+
+/** No record takes more: names and numbers have 100 bytes at most, and a character that JSON escapes has 6. */
+function mostTextBytes({ id, payload = '' }: RecordWrite): number {
+  return 100 + 6 * (id.length + payload.length)
+}
+
+function sum(values: number[]): number {
+  return values.reduce((total, value) => total + value, 0)
 }

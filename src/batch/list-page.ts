@@ -17,11 +17,6 @@ export type BaseList = BaseRecords | OutcomeOf['list'] | FailedOutcome
 /** The records that a transaction has written so far by their id; null for those that are gone. */
 export type Overlay = Map<string, SyncRecord | null>
 
-/** Whether the transaction cuts the page out of a list itself, because a page before it was cut so. */
-export function hasOwnPosition({ position }: ListOptions): boolean {
-  return position !== undefined && readSkip(position) !== null
-}
-
 /**
  * The list to request so that `composePage` can make the page: with enough records to know, after up to `overlaid`
  * written ones were taken out, whether the page is the last.

@@ -2,7 +2,7 @@ import { isWithoutEffect } from '../domain/errors.ts'
 import { fieldLimits, zeroTimestamp } from '../domain/record.ts'
 import type { BulkStorage, RecordWrite } from '../domain/record-storage.ts'
 import type { Timestamp } from '../domain/record.ts'
-import type { Pace } from './pace.ts'
+import type { Budget } from './budget.ts'
 
 /**
  * Removes the rows of records that were deleted by a write with a ttl of 0, at the moment `since` or before. Until then such a row is only
@@ -16,7 +16,7 @@ export async function removeRows(
   collection: string,
   ids: string[],
   since: Timestamp,
-  pace: Pace,
+  budget: Budget,
 ): Promise<{ isDone: boolean; at: Timestamp | null }> {
   let left = ids
   let at = since
@@ -33,8 +33,8 @@ export async function removeRows(
     } catch (error) {
       isDoubtful ||= !isWithoutEffect(error)
     }
-    if (!pace.hasTimeToRetry) return { isDone: false, at: null }
-    await pace.backOff(failures)
+    if (!budget.hasTime) return { isDone: false, at: null }
+    await budget.backOff(failures)
   }
 }
 

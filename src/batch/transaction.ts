@@ -1,32 +1,24 @@
-import { errno, isRefusal, ServiceError, UpstreamError } from '../domain/errors.ts'
+import { errno, isRefusal, ServiceError } from '../domain/errors.ts'
 import { zeroTimestamp } from '../domain/record.ts'
 import { runBounded } from '../domain/bounded.ts'
-import { Pace } from './pace.ts'
-import { fitsAnyStorage } from './plan.ts'
-import { AnswerBudget, isWrite, readTasks } from './reads.ts'
+import { Budget } from './budget.ts'
+import { fitsAnyStorage } from './collection-state.ts'
+import { readsOf } from './reads.ts'
+import { isWrite } from './simulate.ts'
 import { WrittenCollection } from './written-collection.ts'
-import type { CollectionState } from './collection-state.ts'
 import type { OperationOutcome, Step } from '../domain/operation.ts'
-import type {
-  BulkStorage,
-  CollectionTimestamps,
-  HeldMemory,
-  StorageLimits,
-} from '../domain/record-storage.ts'
+import type { BulkStorage, CollectionTimestamps, StorageLimits } from '../domain/record-storage.ts'
 import type { Timestamp } from '../domain/record.ts'
-import type { Locks } from './locks.ts'
-import type { PaceOptions, TransactionEvent } from './pace.ts'
+import type { BudgetOptions, TransactionEvent } from './budget.ts'
+import type { Locks } from '../domain/bounded.ts'
+import type { Read } from './reads.ts'
 import type { NumberedOperation } from './simulate.ts'
 import type { TransactionContext } from './written-collection.ts'
 
-export interface TransactionOptions extends PaceOptions {
+export interface TransactionOptions extends BudgetOptions {
   /** Shared by all transactions of the process. */
   locks: Locks
   observe(event: TransactionEvent): void
-  /** Of the request that the transaction is for. */
-  memory: HeldMemory
-  /** How many bytes the lists and records in the answer may hold together; 16 MiB if absent. */
-  maxAnswerBytes?: number
 }
 
 /**
@@ -42,43 +34,29 @@ export async function runTransaction(
   steps: Step[],
   options: TransactionOptions,
 ): Promise<OperationOutcome[]> {
-  const users = groupByUser(steps)
-  const written = users.flatMap(({ storage, collections }) =>
-    [...collections].filter(([, { isWritten }]) => isWritten).map(([name]) => lockName(storage, name)),
+  const transaction = new Transaction(steps, options)
+  const written = steps.flatMap(({ storage: { owner }, operation }) =>
+    isWrite(operation) ? [JSON.stringify([owner, operation.collection])] : [],
   )
-  const pace = new Pace(options)
-  const release = await options.locks.acquire(written, pace.leftMs)
-  try {
-    return await new Transaction(steps, users, options, pace).run()
-  } finally {
-    release()
-  }
-}
-
-const mostAnswerBytes = 16 * 1024 * 1024
-/** A storage that says it has made a row, and has not, is asked no more often. */
-const maxRowRounds = 4
-/** Longer than a first upload of another client, of 100 records, takes inside a database that is busy. */
-const firstLookMs = 100
-
-function lockName(storage: BulkStorage, collection: string): string {
-  return JSON.stringify([storage.owner, collection])
+  return await options.locks.hold(written, transaction.budget.leftMs, () => transaction.run())
 }
 
 /** What the transaction does with one user's storage. */
 interface User {
   storage: BulkStorage
-  collections: Map<string, { operations: NumberedOperation[]; isWritten: boolean }>
+  collections: Map<string, NumberedOperation[]>
   /** The indices of the operations that ask for the timestamps of all collections. */
   timestampReads: number[]
   timestamps: CollectionTimestamps | null
+  /** What the storage accepts, once that is asked for. */
+  limits: Promise<StorageLimits> | null
   /** The collections that are written to, once they have been read. */
   written: WrittenCollection[]
   /** Why the storage refuses the user's credentials. */
   refusal: ServiceError | null
 }
 
-function groupByUser(steps: Step[]): User[] {
+function groupByUser(steps: Step[]): Map<string, User> {
   const users = new Map<string, User>()
   for (const [index, { storage, operation }] of steps.entries()) {
     const user: User = users.get(storage.owner) ?? {
@@ -86,6 +64,7 @@ function groupByUser(steps: Step[]): User[] {
       collections: new Map(),
       timestampReads: [],
       timestamps: null,
+      limits: null,
       written: [],
       refusal: null,
     }
@@ -94,59 +73,48 @@ function groupByUser(steps: Step[]): User[] {
       user.timestampReads.push(index)
       continue
     }
-    const { collection } = operation
-    const part = user.collections.get(collection) ?? { operations: [], isWritten: false }
-    user.collections.set(collection, part)
-    part.operations.push({ index, operation })
-    part.isWritten ||= isWrite(operation)
+    const operations = user.collections.get(operation.collection) ?? []
+    user.collections.set(operation.collection, operations)
+    operations.push({ index, operation })
   }
-  return [...users.values()]
+  return users
 }
 
-class Transaction {
+class Transaction implements TransactionContext {
+  readonly budget: Budget
+  readonly locks: Locks
+  readonly observe: (event: TransactionEvent) => void
+  isMultiCollection = false
+  isVisible = false
+  isCommitting = false
   readonly #steps: Step[]
-  readonly #users: User[]
-  readonly #options: TransactionOptions
-  readonly #pace: Pace
-  readonly #context: TransactionContext
+  readonly #users: Map<string, User>
   /** The outcomes of operations that are decided by themselves; the others are those of the collection written to. */
   readonly #outcomes = new Map<number, OperationOutcome>()
-  readonly #states = new Map<number, CollectionState>()
-  readonly #limits = new Map<BulkStorage, Promise<StorageLimits>>()
   /** Whether the client writes so much that the storage's limits must be known before it is judged. */
   readonly #needsLimits: boolean
-  /** The bytes of stored records that the outcome of each operation may show. */
-  readonly #shownBytes = new Map<number, number>()
-  #isCommitting = false
 
-  constructor(steps: Step[], users: User[], options: TransactionOptions, pace: Pace) {
+  constructor(steps: Step[], options: TransactionOptions) {
+    this.budget = new Budget(options)
+    this.locks = options.locks
+    this.observe = options.observe
     this.#steps = steps
-    this.#users = users
-    this.#options = options
-    this.#pace = pace
+    this.#users = groupByUser(steps)
     const writes = steps.filter(({ operation }) => isWrite(operation))
     this.#needsLimits = !fitsAnyStorage(
       writes.map(({ operation }) => (operation.kind === 'put' ? operation.input : {})),
     )
-    this.#context = {
-      pace,
-      budget: new AnswerBudget(options.maxAnswerBytes ?? mostAnswerBytes, pace, options.memory),
-      locks: options.locks,
-      observe: options.observe,
-      isMultiCollection: false,
-      isVisible: false,
-      onUnexpectedCommit: () => this.#beginCommit(),
-      onDecidedAnew: () => this.#holdAnswers(),
-    }
   }
 
   async run(): Promise<OperationOutcome[]> {
-    await runBounded(this.#users.flatMap((user) => this.#reads(user)))
-    await this.#createRows()
-    const written = this.#users.flatMap((user) => (user.refusal ? [] : user.written))
+    const users = [...this.#users.values()]
+    await runBounded(users.flatMap((user) => this.#reads(user)))
+    const written = users.flatMap((user) => (user.refusal ? [] : user.written))
     const changed = written.filter(({ state }) => state.hasChanges)
-    this.#context.isMultiCollection = changed.length > 1
-    this.#holdAnswers()
+    this.isMultiCollection = changed.length > 1
+    // What the answer needs is had before anything is visible: nothing of ours may fail a batch afterwards.
+    for (const [index, { operation }] of this.#steps.entries())
+      if ('id' in operation) this.budget.hold(index, shownBytes(this.#outcome(index)))
     if (changed.length > 0) {
       try {
         await this.#stage(changed)
@@ -156,90 +124,33 @@ class Transaction {
         throw error
       }
     }
-    const visible = changed.filter(({ state }) => state.isVisible)
-    const records = visible.reduce((total, { state }) => total + state.applied.size, 0)
-    if (visible.length === 0) this.#options.observe({ kind: 'read-only' })
-    else this.#options.observe({ kind: 'committed', collections: visible.length, records })
+    const commits = changed.flatMap(({ state }) => state.commit ?? [])
+    const records = commits.reduce((total, { writes }) => total + writes.length, 0)
+    if (commits.length === 0) this.observe({ kind: 'read-only' })
+    else this.observe({ kind: 'committed', collections: commits.length, records })
     return this.#steps.map((_, index) => this.#withinBudget(index, this.#outcome(index)))
   }
 
   /** The reads of everything that the user's outcomes depend on, as tasks that may run concurrently. */
   #reads(user: User): (() => Promise<void>)[] {
     const { storage, collections, timestampReads } = user
-    const tasks: (() => Promise<void>)[] = []
-    for (const [collection, { operations, isWritten }] of collections) {
-      if (isWritten) {
-        const indices = operations.map(({ index }) => index)
-        tasks.push(() => this.#attempt(user, indices, () => this.#readWritten(user, collection, operations)))
-        continue
-      }
-      for (const { indices, run } of readTasks(storage, collection, operations, this.#context.budget)) {
-        const read = async () => {
-          const outcomes = await run()
-          for (const [place, index] of indices.entries()) this.#outcomes.set(index, outcomes[place]!)
-        }
-        tasks.push(() => this.#attempt(user, indices, read))
-      }
+    const reads: Read[] = []
+    for (const operations of collections.values()) {
+      const indices = operations.map(({ index }) => index)
+      if (!operations.some(({ operation }) => isWrite(operation)))
+        reads.push(...readsOf(storage, operations, this.#outcomes, this.budget))
+      else reads.push({ indices, run: () => this.#readWritten(user, operations) })
     }
-    if (timestampReads.length > 0) {
-      const read = async () => void (user.timestamps = await storage.collectionTimestamps())
-      tasks.push(() => this.#attempt(user, timestampReads, read))
-    }
-    return tasks
+    const readTimestamps = async () => void (user.timestamps = await storage.collectionTimestamps())
+    if (timestampReads.length > 0) reads.push({ indices: timestampReads, run: readTimestamps })
+    return reads.map((read) => () => this.#attempt(user, read))
   }
 
-  async #readWritten(user: User, collection: string, operations: NumberedOperation[]): Promise<void> {
-    const { storage } = user
-    this.#pace.requireTime()
-    const part = new WrittenCollection(storage, collection, operations, this.#context)
-    for (const { index } of operations) this.#states.set(index, part.state)
-    const readLimits = async () => {
-      const reading = this.#limits.get(storage) ?? storage.limits()
-      this.#limits.set(storage, reading)
-      part.state.applyLimits(await reading)
-    }
-    await runBounded([() => part.read(), ...(this.#needsLimits ? [readLimits] : [])])
-    user.written.push(part)
-  }
-
-  /**
-   * Creates the rows of collections that were never written to. Another client's first write may still be in a transaction of
-   * the database then, so what is conditional is judged by a look a moment later. One wait serves all collections.
-   */
-  async #createRows(): Promise<void> {
-    for (let round = 0; round < maxRowRounds; round += 1) {
-      const missing = this.#users.flatMap((user) =>
-        user.written.flatMap((part) => (part.needsRow && !user.refusal ? [{ user, part }] : [])),
-      )
-      if (missing.length === 0) return
-      this.#pace.requireTime()
-      const unseen: typeof missing = []
-      const tasks = missing.map(({ user, part }) => async () => {
-        const create = async () => {
-          if (!(await part.createRow()) || part.isConditional) unseen.push({ user, part })
-        }
-        await this.#attempt(user, part.indices, create)
-      })
-      await runBounded(tasks)
-      if (unseen.length === 0) return
-      await this.#pace.wait(firstLookMs)
-      await runBounded(
-        unseen.map(
-          ({ user, part }) =>
-            () =>
-              this.#attempt(user, part.indices, () => part.read()),
-        ),
-      )
-    }
-    const message = 'Cannot write to a new collection: the storage does not keep it'
-    throw new UpstreamError('refused', message, { applied: 'no' })
-  }
-
-  /** A refusal of what the task asks is the outcome of its operations; one of the credentials, of all of the user's. */
-  async #attempt(user: User, indices: number[], task: () => Promise<void>): Promise<void> {
+  /** A refusal of what a read asks is the outcome of its operations; one of the credentials, of all of the user's. */
+  async #attempt(user: User, { indices, run }: Read): Promise<void> {
     if (user.refusal) return
     try {
-      await task()
+      await run()
     } catch (error) {
       if (!isRefusal(error)) throw error
       if (error.status === 401) user.refusal = error
@@ -247,24 +158,36 @@ class Transaction {
     }
   }
 
+  async #readWritten(user: User, operations: NumberedOperation[]): Promise<void> {
+    this.budget.requireTime()
+    const part = new WrittenCollection(user.storage, operations, this)
+    const readLimits = async () => {
+      user.limits ??= user.storage.limits()
+      part.state.learn({ limits: await user.limits })
+    }
+    await runBounded([() => part.read(), ...(this.#needsLimits ? [readLimits] : [])])
+    await part.createRow()
+    user.written.push(part)
+  }
+
   /** Stages the writes where one upload is not enough, of one collection or because there are several. */
   async #stage(changed: WrittenCollection[]): Promise<void> {
     // One collection needs no staging: its only upload is sent together with the commits of the others.
     const plain = changed.findLast(({ state }) => state.plan.uploads.length === 1)
     const staged = changed.filter(
-      (part) => part.state.plan.uploads.length > 1 || (part !== plain && canStage(part)),
+      (part) => part.state.plan.uploads.length > 1 || (part !== plain && part.canStage),
     )
     if (staged.length === 0) return
-    this.#pace.requireTime()
+    this.budget.requireTime()
     await runBounded(staged.map((part) => () => part.stage()))
   }
 
   async #commit(changed: WrittenCollection[]): Promise<void> {
     if (!changed.some(({ state }) => state.hasChanges)) return
-    this.#pace.requireTime()
-    this.#beginCommit()
+    this.budget.requireTime()
+    this.beginCommit()
     // Where a storage can't stage, one after the other: if the first fails, nothing is visible.
-    for (const part of changed) if (!canStage(part)) await part.commit()
+    for (const part of changed) if (!part.canStage) await part.commit()
     await this.#commitTogether(changed)
     await Promise.all(changed.map((part) => part.removeDeleted()))
   }
@@ -274,67 +197,51 @@ class Transaction {
     const failed = await failures(parts)
     if (failed.length === 0) return
     // Another one may have become visible after these gave up. Then they must follow.
-    const again = this.#context.isVisible ? await failures(failed.map(({ part }) => part)) : failed
+    const again = this.isVisible ? await failures(failed.map(({ part }) => part)) : failed
     if (again.length > 0) throw again[0]!.error
   }
 
-  #beginCommit(): void {
-    if (this.#isCommitting) return
-    this.#isCommitting = true
-    this.#pace.beginCommit()
-    for (const { storage } of this.#users) storage.beginCommit()
+  beginCommit(): void {
+    if (this.isCommitting) return
+    this.isCommitting = true
+    this.budget.extendFor('commit')
+    for (const { storage } of this.#users.values()) storage.beginCommit()
   }
 
   async #undo(changed: WrittenCollection[]): Promise<void> {
     // A single write has nothing beside it to undo, so its effect is only looked at once more.
-    if (this.#context.isVisible || this.#context.isMultiCollection) this.#pace.beginUndo()
+    if (this.isVisible || this.isMultiCollection) this.budget.extendFor('undo')
     // Concurrently, because the client waits, and a storage that hangs takes its time for each.
     const results = await Promise.all(
       changed.toReversed().map(async (part) => ({ part, result: await part.undo() })),
     )
     for (const kind of ['undone', 'partial', 'unknown'] as const) {
       const collections = results.flatMap(({ part, result }) => (result === kind ? [part.collection] : []))
-      if (collections.length > 0) this.#options.observe({ kind, collections })
-    }
-  }
-
-  /**
-   * Has the memory for the stored records in the answer before anything is visible. Whatever is decided anew later is counted
-   * then, and not shown where there is no memory: nothing of ours may fail a batch that is visible.
-   */
-  #holdAnswers(): void {
-    for (const [index, { operation }] of this.#steps.entries()) {
-      const mayShow =
-        'id' in operation && (operation.kind === 'get' || operation.precondition.kind !== 'none')
-      if (!mayShow) continue
-      const more = shownBytes(this.#outcome(index)) - (this.#shownBytes.get(index) ?? 0)
-      if (more > 0 && this.#takes(more)) this.#shownBytes.set(index, shownBytes(this.#outcome(index)))
-    }
-  }
-
-  #takes(bytes: number): boolean {
-    try {
-      return this.#context.budget.take(bytes)
-    } catch (error) {
-      if (!this.#context.isVisible) throw error
-      return false
+      if (collections.length > 0) this.observe({ kind, collections })
     }
   }
 
   #outcome(index: number): OperationOutcome {
     const { storage, operation } = this.#steps[index]!
-    const user = this.#users.find((each) => each.storage.owner === storage.owner)!
+    const user = this.#users.get(storage.owner)!
     if (user.refusal) return { outcome: 'failed', error: user.refusal }
     const known = this.#outcomes.get(index)
     if (known) return known
-    return operation.kind === 'timestamps'
-      ? timestampsAt(index, user)
-      : this.#states.get(index)!.outcome(index)
+    if (operation.kind === 'timestamps') return timestampsAt(index, user)
+    return user.written.find(({ collection }) => collection === operation.collection)!.state.outcome(index)
   }
 
-  /** One large record may be read many times in a batch, and each answer repeats it. */
+  /**
+   * The outcome, or its failure where there is no memory for the stored record that it shows: one large record may be read
+   * many times in a batch, and each answer repeats it.
+   */
   #withinBudget(index: number, outcome: OperationOutcome): OperationOutcome {
-    if (shownBytes(outcome) <= (this.#shownBytes.get(index) ?? 0)) return outcome
+    const bytes = shownBytes(outcome)
+    try {
+      if (bytes === 0 || this.budget.hold(index, bytes)) return outcome
+    } catch {
+      // What was decided anew after the commit shows more than is held, and nothing may fail the batch now.
+    }
     const message = 'The record is too large for a batch: request it alone'
     return { outcome: 'failed', error: new ServiceError(413, errno.requestTooLarge, message) }
   }
@@ -358,10 +265,6 @@ function timestampsAt(index: number, { timestamps, written }: User): OperationOu
   }
   const latest = Math.max(timestamp, ...seen.values()) as Timestamp
   return { outcome: 'found', timestamp: latest, collections: seen }
-}
-
-function canStage({ state }: WrittenCollection): boolean {
-  return state.limits?.batch !== null
 }
 
 /** The collections that could not be committed, and why. */

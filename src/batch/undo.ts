@@ -1,31 +1,38 @@
 import { isRefusal, isWithoutEffect } from '../domain/errors.ts'
 import { fieldLimits } from '../domain/record.ts'
-import { splitIntoUploads } from './plan.ts'
+import { splitIntoUploads } from './collection-state.ts'
 import type { BulkStorage, RecordWrite } from '../domain/record-storage.ts'
-import type { AppliedChange, CollectionState } from './collection-state.ts'
-import type { Pace } from './pace.ts'
+import type { SyncRecord, Timestamp } from '../domain/record.ts'
+import type { Budget } from './budget.ts'
+import type { CollectionState } from './collection-state.ts'
 
 // A definite refusal does not change when the write is repeated.
 const maxRefusals = 5
 
-/** The changes that are still to be undone, by record id. */
-type Pending = Map<string, AppliedChange & { mayBeRemoved?: boolean }>
+/** The change of one record that is still to be undone. */
+interface Change {
+  /** The record as it was; null when there was none. */
+  before: SyncRecord | null
+  /** The version that the transaction left; null when it left no record. */
+  leftAt: Timestamp | null
+  /** Whether the row has to go: the record was not there, or has got a sortindex, which no write takes away. */
+  mustRemove: boolean
+  /** Whether the row may be gone by now. */
+  mayBeRemoved: boolean
+}
 
 /**
  * Restores the records as they were before the transaction. A record that another writer has changed since is left as it
- * is. Two things can't be restored: the time of the last change, and the expiry where a ttl was written or the record
- * deleted; such a record lives on without one. Resolves to false when the storage kept failing or refused a record. Never
- * rejects.
+ * is. Two things can't be restored: the time of the last change, and the expiry of what had one; such a record lives on
+ * without. Resolves to false when the storage kept failing or refused a record. Never rejects.
  */
 export async function undoChanges(
   storage: BulkStorage,
   collection: string,
   state: CollectionState,
-  pace: Pace,
+  budget: Budget,
 ): Promise<boolean> {
-  const pending: Pending = state.applied
-  // What was neither there before nor is there now needs nothing.
-  for (const [id, { before, leftAt }] of pending) if (before === null && leftAt === null) pending.delete(id)
+  const pending = changesOf(state)
   let refusals = 0
   for (let failures = 1; ; failures += 1) {
     try {
@@ -35,28 +42,42 @@ export async function undoChanges(
     } catch (error) {
       if (isRefusal(error)) refusals += 1
     }
-    if (refusals >= maxRefusals || !pace.hasTimeToRetry) return false
+    if (refusals >= maxRefusals || !budget.hasTime) return false
     // The snapshot that begins the next round shows what this one has restored.
-    await pace.backOff(failures)
+    await budget.backOff(failures)
   }
+}
+
+function changesOf({ commit, known: { view } }: CollectionState): Map<string, Change> {
+  const { at, writes } = commit!
+  const changes = new Map<string, Change>()
+  for (const { id, sortindex, ttlSeconds } of writes) {
+    const before = view.records.get(id) ?? null
+    const leftAt = ttlSeconds !== undefined && ttlSeconds <= 0 ? null : at
+    const mustRemove = before === null || (sortindex !== undefined && before.sortindex === undefined)
+    // What was neither there before nor is there now needs nothing.
+    if (before !== null || leftAt !== null)
+      changes.set(id, { before, leftAt, mustRemove, mayBeRemoved: false })
+  }
+  return changes
 }
 
 /** One round. `moved`: another writer changed the collection meanwhile. `refused`: the storage did not take a record back. */
 async function restore(
   storage: BulkStorage,
   collection: string,
-  pending: Pending,
-  state: CollectionState,
+  pending: Map<string, Change>,
+  { known: { limits } }: CollectionState,
 ): Promise<'done' | 'moved' | 'refused'> {
   const { timestamp, records } = await storage.snapshot(collection, [...pending.keys()])
-  for (const [id, change] of pending) {
+  for (const [id, { before, leftAt, mayBeRemoved }] of pending) {
     const now = records.get(id)?.lastModified ?? null
-    if (now === null && change.mayBeRemoved && change.before !== null) change.leftAt = null
+    const isOurs = now === leftAt || (now === null && mayBeRemoved && before !== null)
     // Another writer's change stays, and what an earlier round has restored looks like one.
-    else if (now !== change.leftAt) pending.delete(id)
+    if (!isOurs) pending.delete(id)
   }
   let since = timestamp
-  const removed = [...pending].filter(([, change]) => mustRemove(change))
+  const removed = [...pending].filter(([id, { mustRemove }]) => mustRemove && records.has(id))
   if (removed.length > 0) {
     const ids = removed.map(([id]) => id)
     const outcome = await storage.remove(collection, ids, since).catch((error: unknown) => {
@@ -66,28 +87,19 @@ async function restore(
     if (outcome.outcome === 'moved') return 'moved'
     since = outcome.timestamp
     for (const [id, change] of removed) {
+      change.mayBeRemoved = true
       if (change.before === null) pending.delete(id)
-      else Object.assign(change, { leftAt: null, wroteSortindex: false })
     }
   }
-  const writes = Array.from(pending, ([id, change]) => restoration(id, change))
-  for (const portion of splitIntoUploads(writes, state.limits)) {
+  const writes = Array.from(pending, ([id, { before }]): RecordWrite => {
+    const { payload, sortindex } = before!
+    return { id, payload, ...(sortindex !== undefined && { sortindex }), ttlSeconds: fieldLimits.ttlSeconds }
+  })
+  for (const portion of splitIntoUploads(writes, limits)) {
     const outcome = await storage.write(collection, portion, since)
     if (outcome.outcome === 'moved') return 'moved'
     since = outcome.timestamp
     for (const { id } of portion) if (!outcome.rejected.has(id)) pending.delete(id)
   }
   return pending.size === 0 ? 'done' : 'refused'
-}
-
-/** Whether the row has to go: the record was not there, or has got a sortindex, which no write takes away. */
-function mustRemove({ before, leftAt, wroteSortindex }: AppliedChange): boolean {
-  return leftAt !== null && (before === null || (wroteSortindex && before.sortindex === undefined))
-}
-
-function restoration(id: string, { before, leftAt, wroteTtl, wroteVersion }: AppliedChange): RecordWrite {
-  const expiry = wroteTtl || leftAt === null ? { ttlSeconds: fieldLimits.ttlSeconds } : {}
-  if (!wroteVersion && leftAt !== null) return { id, ...expiry }
-  const { payload, sortindex } = before!
-  return { id, payload, ...(sortindex !== undefined && { sortindex }), ...expiry }
 }

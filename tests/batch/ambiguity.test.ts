@@ -77,14 +77,15 @@ describe('runTransaction: a lost answer', () => {
     expect(storage.log.length).toBe(1)
   })
 
-  it('gives up after five repetitions, and says that nothing was written', async () => {
+  it('gives up after five repetitions, with nothing written', async () => {
     const storage = new ModelStorage()
     storage.fault = ({ name }) => (name === 'write' ? 'reset-before' : null)
 
     const { failure } = await transact(storage, [put('tabs', 'a', { payload: 'new' })])
 
-    expect(failure).toMatchObject({ failure: 'connection-lost', applied: 'no' })
+    expect(failure).toMatchObject({ failure: 'connection-lost' })
     expect(storage.callCounts).toEqual({ snapshot: 7, write: 6 })
+    expect(storage.log).toEqual([])
   })
 
   it('is reported as unknown when the storage can not be looked at either', async () => {

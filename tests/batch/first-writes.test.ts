@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'bun:test'
-import { Locks } from '../../src/batch/locks.ts'
+import { Locks } from '../../src/domain/bounded.ts'
 import { zeroTimestamp } from '../../src/domain/record.ts'
 import { ModelClock, ModelStorage } from '../support/model-storage.ts'
 import { list, onlyIfAbsent, onlyIfExists, put, transact } from './transact.ts'

@@ -7,9 +7,6 @@ import type { ListOptions } from '../../src/domain/record-storage.ts'
 /** Stands for the timestamp of whatever the operations themselves write. */
 export const fresh = Number.MAX_SAFE_INTEGER
 
-/** A record, and whether only its ttl was written since the version that it has. */
-type SeenRecord = SyncRecord & { isTouched?: boolean }
-
 /** What the operations would give, done one by one by the letter of the contract, with nobody else around. */
 export interface Expected {
   outcomes: Map<number, unknown>
@@ -18,17 +15,15 @@ export interface Expected {
 
 /**
  * The plainest possible reading of the contract, to be compared with. `failed` are the operations that the storage
- * refused, and that therefore have no effect. The records of a staged batch get a new version even where one write would have left the
- * old one, which shows in the answers, and is nothing that a condition fails on.
+ * refused, and that therefore have no effect.
  */
 export function sequentially(
   operations: { index: number; operation: Exclude<Operation, { kind: 'timestamps' }> }[],
   before: Map<string, SyncRecord>,
   timestamp: number,
   failed: Set<number>,
-  staged: ReadonlySet<string> = new Set(),
 ): Expected {
-  const records = new Map<string, SeenRecord>([...before].map(([id, record]) => [id, { ...record }]))
+  const records = new Map<string, SyncRecord>([...before].map(([id, record]) => [id, { ...record }]))
   const outcomes = new Map<number, unknown>()
   let collectionAt = timestamp
 
@@ -41,17 +36,12 @@ export function sequentially(
   }
   return { outcomes, after }
 
-  function shown({ isTouched, ...record }: SeenRecord): SyncRecord {
-    return isTouched && staged.has(record.id) ? { ...record, lastModified: fresh as never } : record
-  }
-
   function answer(index: number, operation: Exclude<Operation, { kind: 'timestamps' }>): unknown {
     const { precondition } = operation
     switch (operation.kind) {
       case 'get': {
-        const stored = records.get(operation.id)
-        if (!stored) return { outcome: 'missing' }
-        const current = shown(stored)
+        const current = records.get(operation.id)
+        if (!current) return { outcome: 'missing' }
         if (precondition.kind === 'absent' || isSame(precondition, current.lastModified)) {
           return { outcome: 'not-modified', timestamp: current.lastModified }
         }
@@ -90,30 +80,25 @@ export function sequentially(
           (precondition.kind === 'unmodified-since' &&
             current &&
             !hasChanged(precondition, current.lastModified))
-        if (!mayWrite) return { outcome: 'precondition-failed', existing: current ? shown(current) : null }
+        if (!mayWrite) return { outcome: 'precondition-failed', existing: current ?? null }
         if (failed.has(index)) return { outcome: 'failed' }
         const { payload, sortindex, ttlSeconds } = operation.input
         const kept = before.get(operation.id)?.sortindex
         // The row of a record that was deleted before keeps its sortindex, as that of an expired one does.
         const row = current ?? (kept === undefined ? {} : { sortindex: kept })
-        const stored: SeenRecord = { payload: '', ...row, id: operation.id, lastModified: fresh as never }
-        stored.isTouched = false
-        if (payload === undefined && sortindex === undefined && current) {
-          stored.lastModified = current.lastModified
-          stored.isTouched = true
-        }
+        const stored: SyncRecord = { payload: '', ...row, id: operation.id, lastModified: fresh as never }
         if (payload !== undefined) stored.payload = payload
         if (sortindex !== undefined) stored.sortindex = sortindex
         if (ttlSeconds === 0) records.delete(operation.id)
         else records.set(operation.id, stored)
         collectionAt = fresh
-        return { outcome: 'stored', record: shown(stored) }
+        return { outcome: 'stored', record: stored }
       }
       case 'delete': {
         const current = records.get(operation.id)
         if (!current) return { outcome: 'missing' }
         if (hasChanged(precondition, current.lastModified)) {
-          return { outcome: 'precondition-failed', existing: shown(current) }
+          return { outcome: 'precondition-failed', existing: current }
         }
         if (failed.has(index)) return { outcome: 'failed' }
         records.delete(operation.id)

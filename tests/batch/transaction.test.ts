@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'bun:test'
-import { Locks } from '../../src/batch/locks.ts'
+import { Locks } from '../../src/domain/bounded.ts'
 import { timestamp, zeroTimestamp } from '../../src/domain/record.ts'
 import type { Operation } from '../../src/domain/operation.ts'
 import type { Precondition } from '../../src/domain/precondition.ts'
@@ -78,14 +78,16 @@ describe('runTransaction: effects of earlier operations', () => {
     expect(storage.contents()).toEqual({ tabs: { a: { payload: 'new' } } })
   })
 
-  it('keeps the version of a record of which only the ttl is written', async () => {
+  it('gives a record of which only the ttl is written a new version', async () => {
     const storage = new ModelStorage()
     const at = storage.seed('tabs', [{ id: 'a', payload: 'old' }])
 
     const { outcomes } = await transact(storage, [put('tabs', 'a', { ttlSeconds: 100 }, ifMatch(at))])
 
-    expect(outcomes).toEqual([{ outcome: 'stored', record: { id: 'a', payload: 'old', lastModified: at } }])
-    expect(storage.timestampOf('tabs')).toBeGreaterThan(at)
+    const lastModified = storage.timestampOf('tabs')
+    expect(lastModified).toBeGreaterThan(at)
+    expect(outcomes).toEqual([{ outcome: 'stored', record: { id: 'a', payload: 'old', lastModified } }])
+    expect([...storage.visible('tabs').values()]).toEqual([{ id: 'a', payload: 'old', lastModified }])
     storage.clock.nowMs += 200_000
     expect(storage.contents()).toEqual({})
   })

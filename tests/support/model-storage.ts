@@ -56,8 +56,6 @@ export interface AppliedWrite {
   ids: string[]
   payloads: string[]
   timestamp: Timestamp
-  /** It was the commit of a staged batch, which gives every record a new version. */
-  wasStaged: boolean
   /** The collection's timestamp before. */
   since: Timestamp
   /** The visible records of the collection before and after. */
@@ -74,7 +72,7 @@ export const generousLimits: StorageLimits = {
 }
 
 /** What a request of ours is about to make visible. */
-interface Written extends Pick<AppliedWrite, 'collection' | 'kind' | 'wasStaged'> {
+interface Written extends Pick<AppliedWrite, 'collection' | 'kind'> {
   records: RecordWrite[]
 }
 
@@ -266,7 +264,7 @@ export class ModelStorage implements BulkStorage {
     work(now)
     database.touch(this.#uid, collection, now)
     this.clock.nowMs = Math.max(this.clock.nowMs, now + 10)
-    if (entry) this.#record({ by: 'other', collection, wasStaged: false, since, before, ...entry })
+    if (entry) this.#record({ by: 'other', collection, since, before, ...entry })
     return timestamp(now)
   }
 
@@ -408,7 +406,6 @@ export class ModelStorage implements BulkStorage {
     const written: Written = {
       collection: pathname.split('/')[4]!,
       kind: method === 'DELETE' ? 'remove' : 'write',
-      wasStaged: isCommit,
       records:
         method === 'DELETE' ? ids.map((id) => ({ id })) : isCommit ? this.#staged.get(batchId!)! : taken,
     }

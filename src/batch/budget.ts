@@ -1,0 +1,118 @@
+import { UpstreamError } from '../domain/errors.ts'
+import type { HeldMemory } from '../domain/record-storage.ts'
+
+export interface BudgetOptions {
+  /** When the client must have its answer, on the clock of `now`. */
+  deadlineAtMs: number
+  /** The part of this time that is kept for finishing or undoing what has become visible. */
+  commitReserveMs: number
+  /** How long a commit, and then an undo, goes on at least, whatever the deadline; 10 s if absent. */
+  patienceMs?: number
+  now(): number
+  delay(ms: number): Promise<void>
+  /** From 0 up to, but not including, 1. */
+  random(): number
+  /** Of the request that the transaction is for. */
+  memory: HeldMemory
+  /** How many bytes the lists and records in the answer may hold together; 16 MiB if absent. */
+  maxAnswerBytes?: number
+}
+
+const firstBackoffMs = 25
+const longestBackoffMs = 1000
+const defaultPatienceMs = 10_000
+const mostAnswerBytes = 16 * 1024 * 1024
+
+/** What one transaction may use: its time, and the bytes that its answer holds in memory. */
+export class Budget {
+  readonly #options: BudgetOptions
+  #endsAtMs: number
+  #leftBytes: number
+  #unreadBytes: number
+  /** The bytes for each operation, by its index. */
+  readonly #held = new Map<number, number>()
+
+  constructor(options: BudgetOptions) {
+    this.#options = options
+    this.#endsAtMs = options.deadlineAtMs - options.commitReserveMs
+    this.#leftBytes = options.maxAnswerBytes ?? mostAnswerBytes
+    // Lists are read again when another writer was first, and a list that turns out too large has been read in part.
+    this.#unreadBytes = 4 * this.#leftBytes
+  }
+
+  /** The time in ms that is left: until the deadline less the reserve, while nothing was extended. */
+  get leftMs(): number {
+    return this.#endsAtMs - this.#options.now()
+  }
+
+  /** Whether there is time for one more attempt. */
+  get hasTime(): boolean {
+    return this.leftMs > 0
+  }
+
+  /** Throws when it is too late to begin anything new. Called only while nothing is visible upstream. */
+  requireTime(): void {
+    if (this.hasTime) return
+    const message = 'Cannot go on: the time for the request is used up'
+    throw new UpstreamError('timeout', message, { applied: 'no' })
+  }
+
+  /** From now on go on until the deadline, less the reserve in a commit, and for the patience at least. */
+  extendFor(phase: 'commit' | 'undo'): void {
+    const { now, deadlineAtMs, commitReserveMs, patienceMs = defaultPatienceMs } = this.#options
+    const endsAtMs = phase === 'undo' ? deadlineAtMs : deadlineAtMs - commitReserveMs
+    this.#endsAtMs = Math.max(endsAtMs, now() + patienceMs)
+  }
+
+  /** Waits so many ms. */
+  async wait(ms: number): Promise<void> {
+    await this.#options.delay(ms)
+  }
+
+  /**
+   * Waits after a failed attempt, longer each time: a restart of the storage takes seconds. The time is random, so that two writers that
+   * collided don't collide again. Never waits beyond the end, so that one last attempt is made there.
+   */
+  async backOff(failures: number): Promise<void> {
+    const backoffMs = Math.min(longestBackoffMs, firstBackoffMs * 2 ** Math.min(failures - 1, 10))
+    await this.wait(Math.max(1, Math.min(backoffMs * (0.5 + this.#options.random()), this.leftMs - 1)))
+  }
+
+  /** Whether so much has been read that nothing more may be. */
+  get isSpent(): boolean {
+    return this.#unreadBytes <= 0
+  }
+
+  /**
+   * Holds so many bytes for an operation, in place of what it held before; false when the answer has no room for them. The memory of
+   * what was read is held until the request ends; throws `UpstreamError` (overload) when there is none.
+   */
+  hold(index: number, bytes: number): boolean {
+    const more = bytes - (this.#held.get(index) ?? 0)
+    if (more > 0) this.#unreadBytes -= more
+    if (more > this.#leftBytes) return false
+    if (more > 0) this.#options.memory.grow(more)
+    this.#leftBytes -= more
+    this.#held.set(index, bytes)
+    return true
+  }
+}
+
+/** What a transaction reports to logs and metrics: no contents, no owners; ids only of records that wait to be removed. */
+export type TransactionEvent =
+  /** Nothing had to be written. */
+  | { kind: 'read-only' }
+  /** All is written, and visible. */
+  | { kind: 'committed'; collections: number; records: number }
+  /** Another writer changed the collection first; it is read and decided again. */
+  | { kind: 'moved-round'; collection: string }
+  /** The answer to a write was lost; a snapshot is read to see whether it was applied. */
+  | { kind: 'probed'; collection: string }
+  /** A part was visible, and has been taken back. */
+  | { kind: 'undone'; collections: string[] }
+  /** A part is visible and could not be taken back. */
+  | { kind: 'partial'; collections: string[] }
+  /** It is unknown whether the writes to these collections were applied. */
+  | { kind: 'unknown'; collections: string[] }
+  /** The rows of these deleted records could not be removed: what another client writes there is not seen. */
+  | { kind: 'unremoved'; collections: string[]; ids: string[] }

@@ -1,0 +1,73 @@
+import { describe, expect, it } from 'bun:test'
+import { Locks } from '../../src/domain/bounded.ts'
+
+/** Holds names until it is told to let go; `entered` resolves once it has them. */
+function holder(locks: Locks, names: string[], withinMs = 1000) {
+  const [entered, left] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+  const ended = locks.hold(names, withinMs, () => {
+    entered.resolve()
+    return left.promise
+  })
+  return { entered: entered.promise, leave: left.resolve, ended }
+}
+
+describe('Locks', () => {
+  it('lets callers with a common name in one after the other, in the order of asking', async () => {
+    const locks = new Locks()
+    const entered: number[] = []
+    let inside = 0
+    let mostInside = 0
+
+    await Promise.all(
+      Array.from({ length: 20 }, (_, place) =>
+        locks.hold(place % 2 ? ['a', 'b', 'a'] : ['b', 'a'], 1000, async () => {
+          entered.push(place)
+          inside += 1
+          mostInside = Math.max(mostInside, inside)
+          await Bun.sleep(0)
+          inside -= 1
+        }),
+      ),
+    )
+
+    expect(mostInside).toBe(1)
+    expect(entered).toEqual(entered.toSorted((a, b) => a - b))
+    await Bun.sleep(0)
+    expect(locks.size).toBe(0)
+  })
+
+  it('gives back what the task gives, and lets the next one in when it throws', async () => {
+    const locks = new Locks()
+
+    const failing = locks.hold(['a'], 1000, () => Promise.reject(new Error('failed')))
+    const next = locks.hold(['a'], 1000, async () => 'next')
+
+    await expect(failing).rejects.toThrow('failed')
+    expect(await next).toBe('next')
+  })
+
+  it('rejects whoever has waited too long, and lets the next one in only after the first', async () => {
+    const locks = new Locks()
+    const first = holder(locks, ['a'])
+    await first.entered
+
+    const impatient = holder(locks, ['b', 'a'], 5)
+    const patient = holder(locks, ['a'])
+    const order: string[] = []
+    void patient.entered.then(() => order.push('patient'))
+
+    await expect(impatient.ended).rejects.toMatchObject({ failure: 'overload', applied: 'no' })
+    // Who has no name in common with anybody does not wait.
+    await locks.hold(['b'], 1000, async () => {})
+    expect(order).toEqual([])
+    order.push('first')
+    first.leave()
+    await patient.entered
+    patient.leave()
+    await patient.ended
+    expect(order).toEqual(['first', 'patient'])
+    await locks.hold(['a', 'b'], 1000, async () => {})
+    await Bun.sleep(0)
+    expect(locks.size).toBe(0)
+  })
+})
