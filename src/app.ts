@@ -13,7 +13,7 @@
 import { Elysia } from 'elysia'
 import type { StreamEnd } from './load/streams.ts'
 import { isLarge, toResponse } from './protocol/envelope.ts'
-import { errorReply } from './protocol/error-reply.ts'
+import { errorReply } from './protocol/reply.ts'
 import { versionPrefix } from './protocol/find.ts'
 import type { Reply } from './protocol/reply.ts'
 import { addBatchRoute } from './routes/batch.ts'

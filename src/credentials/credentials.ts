@@ -148,7 +148,7 @@ export class Credentials {
     if (known && this.#options.monotonicClock() < known.monotonicEndMs)
       throw this.#counted('refused-cached', known.refusal)
     const find = async (): Promise<Obtained> => {
-      const found = await this.#shared?.find(identity, index)
+      const found = await this.#shared?.find(identity)
       if (found && !(refused && isSame(found.credentials, refused))) {
         this.#remember(identity, found)
         return this.#counted('hit-shared', { credentials: found.credentials, source: 'cache' })
@@ -156,7 +156,7 @@ export class Credentials {
       if (refused) void this.#shared?.forget(identity)
       this.#options.observe('exchange')
       const credentials = await this.#options.exchange(identity, requestId)
-      this.#keep(identity, index, credentials)
+      this.#keep(identity, credentials)
       return { credentials, source: 'exchange' }
     }
     const result = find()
@@ -166,7 +166,7 @@ export class Credentials {
     return result
   }
 
-  #keep(identity: Identity, index: string, credentials: SyncCredentials): void {
+  #keep(identity: Identity, credentials: SyncCredentials): void {
     const nowMs = this.#options.wallClock()
     const expiresAtMs = Math.min(
       nowMs + this.#options.ttlSeconds * 1000,
@@ -176,7 +176,7 @@ export class Credentials {
     if (expiresAtMs <= nowMs) return
     this.#remember(identity, { credentials, expiresAtMs })
     // Not awaited: a slow store must not delay an answer.
-    void this.#shared?.keep(identity, index, { credentials, expiresAtMs })
+    void this.#shared?.keep(identity, { credentials, expiresAtMs })
   }
 
   #refuse(index: string, error: unknown): never {

@@ -51,24 +51,23 @@ export class Seal {
       .digest('base64url')
   }
 
-  /** `index` is that of the identity, for those who know it already. */
-  seal(identity: Identity, { credentials, expiresAtMs }: Opened, index = this.index(identity)): string {
+  seal(identity: Identity, { credentials, expiresAtMs }: Opened): string {
     const { hawkId, hawkKey, endpoint, uid } = credentials
     const contents = JSON.stringify([hawkId, hawkKey, endpoint, uid, credentials.expiresAtMs, expiresAtMs])
     const nonce = this.#options.randomBytes(nonceBytes)
     const cipher = createCipheriv('aes-256-gcm', this.#encryptionKey(identity), nonce)
-    cipher.setAAD(placeOf(index))
+    cipher.setAAD(this.#place(identity))
     const encrypted = [cipher.update(contents), cipher.final()]
     return version + Buffer.concat([nonce, ...encrypted, cipher.getAuthTag()]).toString('base64url')
   }
 
   /** Null for a text that was not sealed for this very identity with this secret, was changed, or has expired. */
-  open(identity: Identity, text: string, nowMs: number, index = this.index(identity)): Opened | null {
+  open(identity: Identity, text: string, nowMs: number): Opened | null {
     const bytes = readSealed(text)
     if (!bytes) return null
     const nonce = bytes.subarray(0, nonceBytes)
     const decipher = createDecipheriv('aes-256-gcm', this.#encryptionKey(identity), nonce)
-    decipher.setAAD(placeOf(index))
+    decipher.setAAD(this.#place(identity))
     decipher.setAuthTag(bytes.subarray(-tagBytes))
     try {
       const contents = [decipher.update(bytes.subarray(nonceBytes, -tagBytes)), decipher.final()]
@@ -83,6 +82,11 @@ export class Seal {
     }
   }
 
+  /** An entry that was copied to another key, or that claims another version, does not open. */
+  #place(identity: Identity): Buffer {
+    return Buffer.from(version + this.index(identity))
+  }
+
   #encryptionKey({ scheme, assertion, clientState, keyId }: Identity): Buffer {
     // HKDF takes at most 1024 bytes of context, and a client chooses the length of its key id.
     const whose = joinFields(clientState, keyId) + this.#server
@@ -91,11 +95,6 @@ export class Seal {
     const purpose = `sync-bridge credentials: encryption ${context}`
     return Buffer.from(hkdfSync('sha256', material, '', purpose, 32))
   }
-}
-
-/** An entry that was copied to another key, or that claims another version, does not open. */
-function placeOf(index: string): Buffer {
-  return Buffer.from(version + index)
 }
 
 /** Nonce, ciphertext and tag; null for a text that was certainly not written by `seal`. */

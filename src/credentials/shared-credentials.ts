@@ -29,7 +29,7 @@ export type SharedCredentialsEvent = 'store-error' | 'rejected-entry'
 interface SharedCredentialsOptions {
   store: CredentialStore
   /** The first one seals what is stored; the others open what was stored before the secret was changed. */
-  seals: Seal[]
+  seals: [Seal, ...Seal[]]
   /** The longest life that entries are given. */
   ttlMs: number
   wallClock(): number
@@ -41,7 +41,7 @@ const clockToleranceMs = 30_000
 
 /**
  * Credentials kept sealed in a store that several processes share. The store is neither trusted nor relied upon: every
- * error of it, and every entry that is not ours, is a miss. No method rejects. `index` is that of the first seal.
+ * error of it, and every entry that is not ours, is a miss. No method rejects.
  */
 export class SharedCredentials {
   readonly #options: SharedCredentialsOptions
@@ -50,10 +50,10 @@ export class SharedCredentials {
     this.#options = options
   }
 
-  async find(identity: Identity, index: string): Promise<Opened | null> {
+  async find(identity: Identity): Promise<Opened | null> {
     const { store, seals, observe } = this.#options
     for (const seal of seals) {
-      const key = seal === seals[0] ? index : seal.index(identity)
+      const key = seal.index(identity)
       const text = await store.get(key).catch(() => undefined)
       if (text === undefined) {
         observe('store-error')
@@ -61,25 +61,26 @@ export class SharedCredentials {
         return null
       }
       if (text === null) continue
-      const opened = this.#open(seal, identity, key, text)
+      const opened = this.#open(seal, identity, text)
       if (!opened) {
         observe('rejected-entry')
         void this.#delete(key)
         continue
       }
-      if (seal !== seals[0]) void this.keep(identity, index, opened)
+      if (seal !== seals[0]) void this.keep(identity, opened)
       return opened
     }
     return null
   }
 
-  async keep(identity: Identity, index: string, opened: Opened): Promise<void> {
+  async keep(identity: Identity, opened: Opened): Promise<void> {
     const { store, seals, ttlMs, wallClock, observe } = this.#options
+    const [seal] = seals
     const lifeMs = Math.min(opened.expiresAtMs - wallClock(), ttlMs)
     try {
-      const text = seals[0]!.seal(identity, opened, index)
+      const text = seal.seal(identity, opened)
       // A text that is too long would be refused at every lookup.
-      if (text.length <= maxSealedLength && lifeMs >= 1) await store.set(index, text, lifeMs)
+      if (text.length <= maxSealedLength && lifeMs >= 1) await store.set(seal.index(identity), text, lifeMs)
     } catch {
       observe('store-error')
     }
@@ -89,9 +90,9 @@ export class SharedCredentials {
     await Promise.all(this.#options.seals.map((seal) => this.#delete(seal.index(identity))))
   }
 
-  #open(seal: Seal, identity: Identity, key: string, text: string): Opened | null {
+  #open(seal: Seal, identity: Identity, text: string): Opened | null {
     const nowMs = this.#options.wallClock()
-    const opened = seal.open(identity, text, nowMs, key)
+    const opened = seal.open(identity, text, nowMs)
     // A longer life than ours was measured by a clock that has been set back since.
     return opened && opened.expiresAtMs - nowMs <= this.#options.ttlMs + clockToleranceMs ? opened : null
   }

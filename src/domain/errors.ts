@@ -57,23 +57,19 @@ export class ServiceError extends Error {
  */
 export function invalidRequest(
   problems: Problem[],
-  options: { status?: number; headers?: Record<string, string> } = {},
+  { status = 400, headers }: { status?: number; headers?: Record<string, string> } = {},
 ): ServiceError {
-  const sorted = problems.toSorted((a, b) => compare(a.location, b.location) || compare(a.name, b.name))
+  const placeOf = (problem: Problem) => `${problem.location} ${problem.name}`
+  const sorted = problems.toSorted((a, b) => (placeOf(a) < placeOf(b) ? -1 : 1))
   const { location, name, description } = sorted[0]!
   const number = location === 'header' ? errno.invalidHeader : errno.invalidParameters
   const place = name === location ? name : `${name} in ${location}`
-  const extras = { problems: sorted, ...(options.headers && { headers: options.headers }) }
-  return new ServiceError(options.status ?? 400, number, `${place}: ${description}`, extras)
+  return new ServiceError(status, number, `${place}: ${description}`, { problems: sorted, headers })
 }
 
 /** The same where one thing is wrong. */
 export function invalid(location: Problem['location'], name: string, description: string): ServiceError {
   return invalidRequest([{ location, name, description }])
-}
-
-function compare(a: string, b: string): number {
-  return a < b ? -1 : a > b ? 1 : 0
 }
 
 /**

@@ -22,9 +22,7 @@ export const orders: Record<SortOrder, (a: SyncRecord, b: SyncRecord) => number>
 }
 
 /** A record without a weight comes after all others. */
-function weight({ sortindex = Number.MIN_SAFE_INTEGER }: SyncRecord): number {
-  return sortindex
-}
+const weight = ({ sortindex = Number.MIN_SAFE_INTEGER }: SyncRecord) => sortindex
 
 const skipForm = /^skip:(\d{1,9})$/
 
@@ -63,18 +61,7 @@ export function toListDocument(records: SyncRecord[]): Uint8Array {
 
 /** Reads the records of a list back from its JSON document. */
 export function readListDocument(document: Uint8Array): SyncRecord[] {
-  const { data } = JSON.parse(new TextDecoder().decode(document)) as { data: ExposedRecord[] }
-  return data.map(({ id, last_modified: lastModified, payload, sortindex }) => ({
-    id,
-    lastModified,
-    payload,
-    ...(typeof sortindex === 'number' && { sortindex }),
-  }))
-}
-
-interface ExposedRecord {
-  id: string
-  last_modified: Timestamp
-  payload: string
-  sortindex?: number
+  type Exposed = Omit<SyncRecord, 'lastModified'> & { last_modified: Timestamp }
+  const { data } = JSON.parse(new TextDecoder().decode(document)) as { data: Exposed[] }
+  return data.map(({ last_modified: lastModified, ...record }) => ({ ...record, lastModified }))
 }

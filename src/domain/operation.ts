@@ -27,22 +27,8 @@ export interface Step {
   operation: Operation
 }
 
-type CountOutcome = ({ outcome: 'counted' } & RecordCount) | UnmetRead
-
 /** Why the storage refused a record; `unstorable`: it fails at this payload while it takes others. */
 export type Rejection = 'invalid' | 'too-large' | 'unstorable'
-
-type PutOutcome =
-  /** The record as it is stored now: fields that the client left out kept their value. */
-  | { outcome: 'stored'; record: SyncRecord }
-  | { outcome: 'precondition-failed'; existing: SyncRecord | null }
-  /** The storage refused this record. */
-  | { outcome: 'rejected'; reason: Rejection }
-
-type DeleteOutcome =
-  | { outcome: 'deleted'; id: string; timestamp: Timestamp }
-  | { outcome: 'precondition-failed'; existing: SyncRecord }
-  | { outcome: 'missing' }
 
 /** This operation got an error answer of its own; the others of its transaction stand. */
 export interface FailedOutcome {
@@ -50,17 +36,20 @@ export interface FailedOutcome {
   error: ServiceError
 }
 
-/** The outcome of a list that does not fit into the answer of a transaction. */
-interface TooLargeOutcome {
-  outcome: 'too-large'
-}
-
 export interface OutcomeOf {
-  list: ListOutcome | TooLargeOutcome
-  count: CountOutcome
+  /** `too-large`: the list does not fit into the answer of a transaction. */
+  list: ListOutcome | { outcome: 'too-large' }
+  count: ({ outcome: 'counted' } & RecordCount) | UnmetRead
   get: GetOutcome
-  put: PutOutcome
-  delete: DeleteOutcome
+  /** `stored`: as it is stored now; fields that the client left out kept their value. */
+  put:
+    | { outcome: 'stored'; record: SyncRecord }
+    | { outcome: 'precondition-failed'; existing: SyncRecord | null }
+    | { outcome: 'rejected'; reason: Rejection }
+  delete:
+    | { outcome: 'deleted'; id: string; timestamp: Timestamp }
+    | { outcome: 'precondition-failed'; existing: SyncRecord }
+    | { outcome: 'missing' }
   timestamps: { outcome: 'found' } & CollectionTimestamps
 }
 

@@ -85,22 +85,6 @@ export interface Notices {
   quotaRemaining: string | null
 }
 
-/**
- * Reads one user's record storage. Collection names are canonical and ids possible (see `record.ts`).
- * Every method rejects with `UpstreamError` when the storage can't be used, and with `ServiceError` 401 when it
- * refuses the credentials.
- */
-export interface RecordStorage {
-  readonly notices: Notices
-  /** A collection never written to is an empty list with the timestamp 0. */
-  list(collection: string, options: ListOptions, precondition: Precondition): Promise<ListOutcome>
-  /** Where a precondition fails, `existing` costs one more read; it is null when that read failed. */
-  get(collection: string, id: string, precondition: Precondition): Promise<GetOutcome>
-  collectionTimestamps(): Promise<CollectionTimestamps>
-  /** Counts what a list with these filters would hold, without reading payloads; 0 for a collection never written to. */
-  count(collection: string, filter: ListFilter): Promise<RecordCount>
-}
-
 /** A consistent view of some records of a collection and of the collection's timestamp at that moment. */
 export interface Snapshot {
   timestamp: Timestamp
@@ -108,9 +92,7 @@ export interface Snapshot {
 }
 
 /** One record to write: absent fields keep what is stored. */
-export interface RecordWrite extends RecordInput {
-  id: string
-}
+export type RecordWrite = RecordInput & { id: string }
 
 /**
  * What became of a write that was conditional on the collection's timestamp.
@@ -136,15 +118,24 @@ export interface StorageLimits {
 }
 
 /**
- * The storage's primitives for writing, all conditional on the collection's timestamp (`unmodifiedSince`: the
- * write counts only if no other writer has changed the collection after that moment).
+ * One user's record storage. Collection names are canonical and ids possible (see `record.ts`). Every method rejects with
+ * `UpstreamError` when the storage can't be used, and with `ServiceError` 401 when it refuses the credentials.
  *
- * A write is sent at most once. Its rejection tells what is known of its effect: `UpstreamError.applied` is
- * `no` (certainly nothing was written) or `unknown` (a snapshot tells). A write that follows another within one step of the
- * storage's clock waits for the next step; a write conflict is a `conflict`: nothing was written, and a later attempt can succeed.
- * A `ServiceError` (403 quota, 413 too large, 400, 401) means that nothing was written.
+ * Writes are conditional on the collection's timestamp (`unmodifiedSince`: the write counts only if no other writer has
+ * changed the collection after that moment), and each is sent at most once. Its rejection tells what is known of its effect:
+ * `UpstreamError.applied` is `no` (certainly nothing was written) or `unknown` (a snapshot tells). A write that follows another
+ * within one step of the storage's clock waits for the next step; a write conflict is a `conflict`: nothing was written, and a
+ * later attempt can succeed. A `ServiceError` (403 quota, 413 too large, 400, 401) means that nothing was written.
  */
-export interface BulkStorage extends RecordStorage {
+export interface BulkStorage {
+  readonly notices: Notices
+  /** A collection never written to is an empty list with the timestamp 0. */
+  list(collection: string, options: ListOptions, precondition: Precondition): Promise<ListOutcome>
+  /** Where a precondition fails, `existing` costs one more read; it is null when that read failed. */
+  get(collection: string, id: string, precondition: Precondition): Promise<GetOutcome>
+  collectionTimestamps(): Promise<CollectionTimestamps>
+  /** Counts what a list with these filters would hold, without reading payloads; 0 for a collection never written to. */
+  count(collection: string, filter: ListFilter): Promise<RecordCount>
   /** Names the user's storage, equal for equal storages; locks are held by it. Not for logs. */
   readonly owner: string
   /** Names the storage node, which many users share. */

@@ -215,6 +215,12 @@ const refusals: [status: number, errno: Errno, description: string, headers?: An
   [503, errno.backend, 'The token server or the storage is unavailable, or too many requests are in flight', ['Retry-After']],
 ] // prettier-ignore
 
+const bodies: Record<number, TSchema> = {
+  400: InvalidRequestAnswer,
+  412: PreconditionFailedAnswer,
+  415: InvalidRequestAnswer,
+}
+
 /** What `answered` and `refused` refer to. */
 export const answerComponents = {
   headers: Object.fromEntries(
@@ -226,16 +232,11 @@ export const answerComponents = {
   ),
   responses: Object.fromEntries([
     ['Status304', versioned('Not changed since that version', null)],
-    ...refusals.map(([status, number, description, headers = []]) => {
-      const isInvalid = status === 400 || status === 415
-      const schema = isInvalid
-        ? InvalidRequestAnswer
-        : status === 412
-          ? PreconditionFailedAnswer
-          : ErrorAnswer
-      const example = { code: status, errno: number, error: STATUS_CODES[status], message: description }
-      const shown = isInvalid ? { ...example, details: [exampleProblem] } : example
-      return [`Status${status}`, answered(description, schema, [...headers, 'Alert?'], shown)]
+    ...refusals.map(([code, errno, message, headers = []]) => {
+      const body = bodies[code] ?? ErrorAnswer
+      const details = body === InvalidRequestAnswer ? [exampleProblem] : undefined
+      const example = { code, errno, error: STATUS_CODES[code], message, details }
+      return [`Status${code}`, answered(message, body, [...headers, 'Alert?'], example)]
     }),
   ]),
 }

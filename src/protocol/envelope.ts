@@ -115,7 +115,13 @@ function alertText(status: number, context: ReplyContext, settings: Settings): s
   // A storage that was closed down does not always send an alert.
   if (status === 410) alerts.push({ code: 'hard-eol' })
   const chosen = alerts.find(({ code }) => code === 'hard-eol') ?? alerts[0]
-  return chosen ? toAlertText(chosen) : null
+  if (!chosen) return null
+  const cut = (text: string | null | undefined) => text?.slice(0, 400) || undefined
+  // Headers are ASCII, so other characters become escapes that JSON readers undo.
+  return JSON.stringify({ code: chosen.code, message: cut(chosen.message), url: cut(chosen.url) }).replace(
+    /[^\x20-\x7e]/g,
+    (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  )
 }
 
 const legacyAdvice = 'Use the client state as the bucket id, not X-Client-State'
@@ -131,13 +137,4 @@ function readAlert(text: string): Alert {
     // Older storages send plain text instead of JSON.
   }
   return { code: 'soft-eol', message: text }
-}
-
-function toAlertText({ code, message, url }: Alert): string {
-  const cut = (text: string | null | undefined) => text?.slice(0, 400) || undefined
-  // Headers are ASCII, so other characters become escapes that JSON readers undo.
-  return JSON.stringify({ code, message: cut(message), url: cut(url) }).replace(
-    /[^\x20-\x7e]/g,
-    (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`,
-  )
 }

@@ -130,12 +130,10 @@ export function methodNotAllowed(
   { resources: all, params }: Match,
   settings: Settings,
 ): ServiceError {
-  const methods = new Set<string>()
-  for (const resource of all) {
-    if (closedBy(resource, params, settings) !== null) continue
-    methods.add(resource.method)
-    if (resource.method === 'GET') methods.add('HEAD')
-  }
+  const open = all.filter((resource) => closedBy(resource, params, settings) === null)
+  const methods = new Set(
+    open.flatMap((resource) => (resource.method === 'GET' ? ['GET', 'HEAD'] : resource.method)),
+  )
   const meant = all.find((resource) => resource.method === method)
   const closed = meant && closedBy(meant, params, settings)
   const message = closed ? `Method not allowed: ${closed}` : 'Method not allowed on this resource'

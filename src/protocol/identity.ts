@@ -16,7 +16,6 @@ const authorizationForm = /^(browserid|bearer) +([\x21-\x2b\x2d-\x7e]{1,8192})$/
 
 // Clients send the same headers for minutes.
 const recent = new RecentMap<string, ReadIdentity>(1000)
-const longestRemembered = 4096
 
 /**
  * Reads the identity for a bucket from Authorization, X-KeyID and X-Client-State. A bucket of 32 characters is the client
@@ -28,7 +27,7 @@ export function readIdentity(headers: RequestHeaders, bucket: string): ReadIdent
   const known = recent.get(raw)
   if (known) return known
   const read = { identity: identityOf(headers, bucket), isLegacyBucket: bucket.length !== 32 }
-  if (raw.length <= longestRemembered) recent.set(raw, read)
+  recent.set(raw, read)
   return read
 }
 
@@ -46,13 +45,16 @@ export function readAnonymousIdentity(headers: RequestHeaders): Identity | null 
 
 function identityOf(headers: RequestHeaders, bucket: string | null): Identity {
   const { scheme, assertion } = readAuthorization(headers)
-  const keyId = readHeader(headers, 'x-keyid')
+  const keyRefusal = 'X-KeyID in header: must be "<keys_changed_at>-<base64url client state>"'
+  const keyId = readOptional(headers['x-keyid'], keyIdForm, keyRefusal)
   // The client state inside a key id, in hex.
   const named = keyId && Buffer.from(keyId.slice(keyId.indexOf('-') + 1), 'base64url').toString('hex')
   const isClientState = bucket?.length === 32
   if (isClientState && !clientStateForm.test(bucket))
     throw unauthenticated('The bucket id is not a client state')
-  const stated = isClientState ? bucket : readHeader(headers, 'x-client-state')
+  const stateRefusal =
+    'X-Client-State in header: must be 1 to 32 letters, digits, dots, dashes and underscores'
+  const stated = isClientState ? bucket : readOptional(headers['x-client-state'], stateForm, stateRefusal)
   const clientState = bucket === null ? (named ?? stated ?? '') : (stated ?? named)
   if (clientState === null) {
     throw unauthenticated(
@@ -80,22 +82,13 @@ export function readAuthorization({ authorization }: RequestHeaders): Pick<Ident
   return { scheme: match[1]!.toLowerCase() === 'bearer' ? 'Bearer' : 'BrowserID', assertion: match[2]! }
 }
 
-const headerForms = {
-  'x-keyid': {
-    // A client state is 16 bytes; the token server can't store a longer one, and fails like a server that is out of order.
-    form: /^\d{1,19}-[\w-]{1,22}$/,
-    refusal: 'X-KeyID in header: must be "<keys_changed_at>-<base64url client state>"',
-  },
-  'x-client-state': {
-    form: /^[a-zA-Z0-9._-]{1,32}$/,
-    refusal: 'X-Client-State in header: must be 1 to 32 letters, digits, dots, dashes and underscores',
-  },
-}
+// A client state is 16 bytes; the token server can't store a longer one, and fails like a server that is out of order.
+const keyIdForm = /^\d{1,19}-[\w-]{1,22}$/
+const stateForm = /^[a-zA-Z0-9._-]{1,32}$/
 
-function readHeader(headers: RequestHeaders, name: keyof typeof headerForms): string | null {
-  const value = headers[name]
-  if (value === undefined || value === '') return null
-  const { form, refusal } = headerForms[name]
+/** The value of a header that may be missing or empty. */
+function readOptional(value: string | undefined, form: RegExp, refusal: string): string | null {
+  if (!value) return null
   if (!form.test(value)) throw unauthenticated(refusal)
   return value
 }

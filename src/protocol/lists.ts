@@ -14,13 +14,7 @@ import type { Reply } from './reply.ts'
 import { declare } from './resource.ts'
 import type { Input } from './resource.ts'
 import { CollectionPath, ListQuery, mostIds, ReadHeaders, sortOrders } from './schemas.ts'
-import {
-  collectionChanged,
-  collectionConditionReply,
-  notModifiedReply,
-  readPrecondition,
-  versionHeaders,
-} from './versions.ts'
+import { collectionConditionReply, readPrecondition, unmetReply, versionHeaders } from './versions.ts'
 
 const ofRecords = {
   name: 'records',
@@ -137,20 +131,10 @@ function flushSafeTimestamp({ count, next, timestamp }: RecordPage, query: ListQ
   return isEmpty && newer < timestamp ? newer : timestamp
 }
 
-const tooLarge = 'The list is too large for a batch: request it alone'
-
 /** 304 for a list that is unchanged. Throws for the outcomes that are errors. */
 function replyWithoutPage(outcome: Exclude<OutcomeOf['list'], { outcome: 'page' }>): Reply {
-  switch (outcome.outcome) {
-    case 'not-modified':
-      return notModifiedReply(outcome.timestamp)
-    case 'precondition-failed':
-      throw collectionChanged(outcome.timestamp)
-    case 'too-large':
-      throw new ServiceError(413, errno.requestTooLarge, tooLarge)
-    default:
-      return outcome satisfies never
-  }
+  if (outcome.outcome !== 'too-large') return unmetReply(outcome)
+  throw new ServiceError(413, errno.requestTooLarge, 'The list is too large for a batch: request it alone')
 }
 
 // --- The query ---

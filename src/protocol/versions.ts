@@ -2,7 +2,7 @@
 import { errno, ServiceError } from '../domain/errors.ts'
 import type { Problem } from '../domain/errors.ts'
 import { judgeCollection, noPrecondition } from '../domain/precondition.ts'
-import type { Precondition } from '../domain/precondition.ts'
+import type { Precondition, UnmetRead } from '../domain/precondition.ts'
 import type { SyncRecord, Timestamp } from '../domain/record.ts'
 import { floored, fromEntityTag, toEntityTag, toHttpDate, zeroTimestamp } from '../domain/record.ts'
 import type { Reply } from './reply.ts'
@@ -16,6 +16,12 @@ export function versionHeaders(timestamp: Timestamp): Record<string, string> {
 /** 304: the client's version is the current one. */
 export function notModifiedReply(timestamp: Timestamp): Reply {
   return { status: 304, headers: versionHeaders(timestamp), body: null }
+}
+
+/** 304 for a collection. Throws `ServiceError` 412 where another version was named. */
+export function unmetReply({ outcome, timestamp }: UnmetRead): Reply {
+  if (outcome === 'not-modified') return notModifiedReply(timestamp)
+  throw changed('The stored version is not the one that was named', versionHeaders(timestamp))
 }
 
 /**
@@ -41,13 +47,7 @@ export function readPrecondition(headers: RequestHeaders, problems: Problem[] = 
 /** Judges a collection that changed at that moment: 304, or null where the request proceeds. Throws `ServiceError` 412. */
 export function collectionConditionReply(headers: RequestHeaders, timestamp: Timestamp): Reply | null {
   const verdict = judgeCollection(readPrecondition(headers), timestamp)
-  if (verdict?.outcome === 'precondition-failed') throw collectionChanged(timestamp)
-  return verdict && notModifiedReply(timestamp)
-}
-
-/** 412 of a collection. */
-export function collectionChanged(timestamp: Timestamp): ServiceError {
-  return changed('The stored version is not the one that was named', versionHeaders(timestamp))
+  return verdict && unmetReply(verdict)
 }
 
 /** 412 with the stored record, without which clients can't settle the conflict. Null: there is none, or it could not be read. */

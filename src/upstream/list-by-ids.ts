@@ -1,6 +1,5 @@
-import { UpstreamError } from '../domain/errors.ts'
+import { invalid, UpstreamError } from '../domain/errors.ts'
 import { cutPage, isListed, orders, readSkip } from '../domain/list.ts'
-import { invalidRequest } from '../domain/errors.ts'
 import { judgeCollection } from '../domain/precondition.ts'
 import { readRecords, whileUnchanged } from './consistent-read.ts'
 import { BsoRewriter } from './bso-stream.ts'
@@ -29,11 +28,7 @@ export async function listByIds(
 ): Promise<ListOutcome> {
   const { limit, position } = options
   const skip = readSkip(position)
-  if (skip === null) {
-    throw invalidRequest([
-      { location: 'querystring', name: '_token', description: 'it belongs to another list' },
-    ])
-  }
+  if (skip === null) throw invalid('querystring', '_token', 'it belongs to another list')
   return await whileUnchanged(calls, collection, undefined, async (reads): Promise<ListOutcome> => {
     const snapshot = await readRecords(reads, options.ids!, smallBytes)
     const verdict = judgeCollection(precondition, reads.timestamp)
