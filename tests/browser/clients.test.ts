@@ -113,19 +113,6 @@ describe('an application of another origin, in Chromium', () => {
     expect(new Set(statusesOf(bridge, 'OPTIONS'))).toEqual(new Set([204]))
   })
 
-  it('synchronises all records with kinto.js, though the storage gives ten at a time, and publishes its own', async () => {
-    bridge.sandbox.remove(bridge.user, 'bookmarks', ['batched'])
-
-    const pulled = await call(page, 'sync', { home })
-    const pushed = await call(page, 'sync', { home, make: { id: 'of-the-page', payload: 'p' } })
-
-    expect(pulled).toMatchObject({ ok: true, errors: 0, created: 25 })
-    expect(pulled.ids.toSorted()).toEqual(seededIds)
-    expect(pushed).toMatchObject({ ok: true, errors: 0, conflicts: 0, published: 1 })
-    expect(pushed.lastModified).toBeGreaterThan(pulled.lastModified!)
-    expect(bridge.sandbox.records(bridge.user, 'bookmarks').map(({ id }) => id)).toContain('of-the-page')
-  })
-
   it('can read every header of an answer', async () => {
     const headers = {
       'X-Weave-Backoff': '7',

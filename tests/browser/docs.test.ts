@@ -171,11 +171,10 @@ describe('/v1/docs in Chromium', () => {
     const description = await put.locator('.opblock-description-wrapper').first().innerText()
     const links = page.locator('.intro a:visible')
     const guides = await links.evaluateAll((all) => all.map((each) => (each as HTMLAnchorElement).href))
-    const closed = await startTestBridge()
+    await using closed = await startTestBridge()
     const other = await openDocs({}, `${closed.url}/v1/docs`)
     const closedPut = other.locator('#operations-Records-putRecord')
     const summary = await closedPut.locator('.opblock-summary-description').innerText()
-    await closed.stop()
 
     const shown = paths.map((path) => path.replaceAll('\u200b', ''))
     expect(shown.filter((path) => !path.startsWith('/v1/'))).toEqual([])

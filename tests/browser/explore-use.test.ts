@@ -1,10 +1,17 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'bun:test'
+import { join } from 'node:path'
 import type { Page } from 'playwright-core'
 import { encryptPayload, keysRecord, toKeyBundle } from '../../src/sandbox/crypto.ts'
+import { start } from '../support/executable.ts'
 import { desk, phone, screenshot } from './browser.ts'
-import { choose, detailsLinks, fragmentOf, lookFor, startExplorer, titles } from './explorer.ts'
+import { choose, detailsLinks, fragmentOf, isRead, lookFor, startExplorer, titles } from './explorer.ts'
 import type { ExplorerWorld } from './explorer.ts'
 import { accessibilityFaults, coveredControls } from './inspect.ts'
+
+// The picture of the README is made anew with README_IMAGES=1 only: it would differ a little each time.
+const image = process.env.README_IMAGES
+  ? join(import.meta.dir, '../../docs/images/explorer.png')
+  : screenshot('explorer')
 
 const views = ['devices', 'bookmarks', 'history', 'passwords', 'forms', 'prefs', 'meta', 'unreadable']
 
@@ -195,6 +202,27 @@ describe('the tree of bookmarks', () => {
 
     expect(again).toBe(inner)
     expect(after.slice(0, 20)).toEqual(before.slice(0, 20))
+  })
+})
+
+describe('`make run` and one click', () => {
+  it('show a newcomer a bookmark that can be read', async () => {
+    await using sandbox = start(['sandbox', '--port', '0'])
+    const [, link] = await sandbox.line(/^ {2}(http\S+)$/)
+
+    const page = await world.browser.open(link!, { viewport: desk })
+    await isRead(page)
+    const countOf = (view: string) => page.locator(`[data-view=${view}] small`).innerText()
+    const counts = await Promise.all(['bookmarks', 'history'].map(countOf))
+    await choose(page, 'bookmarks')
+    await page.locator('.bookmark .row-title').first().waitFor()
+    const [first] = await titles(page)
+    await page.screenshot({ path: image })
+
+    const readme = await Bun.file(join(import.meta.dir, '../../README.md')).text()
+    const told = /whose ([\d ]+) bookmarks, ([\d ]+) history entries/.exec(readme)!.slice(1)
+    expect(counts.map((count) => count.replace(',', ' '))).toEqual(told)
+    expect(first).toMatch(/\w{3}/)
   })
 })
 

@@ -1,9 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'bun:test'
-import { join } from 'node:path'
 import type { Page } from 'playwright-core'
 import { fillSampleData } from '../../src/sandbox/sample-data.ts'
 import { startFaultProxy } from '../support/fault-proxy.ts'
-import { endAll, start } from '../support/executable.ts'
 import { desk, screenshot } from './browser.ts'
 import {
   choose,
@@ -21,11 +19,6 @@ import {
 } from './explorer.ts'
 import type { ExplorerWorld } from './explorer.ts'
 
-// The picture of the README is made anew with README_IMAGES=1 only: it would differ a little each time.
-const image = process.env.README_IMAGES
-  ? join(import.meta.dir, '../../docs/images/explorer.png')
-  : screenshot('explorer')
-
 let world: ExplorerWorld
 
 beforeAll(async () => {
@@ -34,10 +27,7 @@ beforeAll(async () => {
 
 afterEach(async () => expect(await world.browser.endPages()).toEqual([]))
 
-afterAll(async () => {
-  await world?.stop()
-  await endAll()
-})
+afterAll(() => world?.stop())
 
 /** Everything that a browser may keep of a page, as text. */
 async function keptBy(page: Page): Promise<string> {
@@ -51,28 +41,6 @@ async function keptBy(page: Page): Promise<string> {
 }
 
 const isFormShown = (page: Page) => page.locator('#connect:not([hidden])').waitFor()
-
-describe('`make run` and one click', () => {
-  it('show a newcomer a bookmark that can be read', async () => {
-    const sandbox = start(['sandbox', '--port', '0'])
-    const [, link] = await sandbox.line(/^ {2}(http\S+)$/)
-
-    const page = await world.browser.open(link!, { viewport: desk })
-    await isRead(page)
-    const countOf = (view: string) => page.locator(`[data-view=${view}] small`).innerText()
-    const counts = await Promise.all(['bookmarks', 'history'].map(countOf))
-    await choose(page, 'bookmarks')
-    await page.locator('.bookmark .row-title').first().waitFor()
-    const [first] = await titles(page)
-    await page.screenshot({ path: image })
-    await sandbox.stop()
-
-    const readme = await Bun.file(join(import.meta.dir, '../../README.md')).text()
-    const told = /whose ([\d ]+) bookmarks, ([\d ]+) history entries/.exec(readme)!.slice(1)
-    expect(counts.map((count) => count.replace(',', ' '))).toEqual(told)
-    expect(first).toMatch(/\w{3}/)
-  })
-})
 
 describe('/v1/explore in Chromium', () => {
   it('takes what the link holds, out of sight, and shows how much there is of everything', async () => {
@@ -373,7 +341,7 @@ describe('/v1/explore in Chromium', () => {
     const { sandbox } = world.bridge
     const friend = sandbox.addUser('friend')
     fillSampleData(sandbox, friend, { bookmarks: 40, history: 10 })
-    const proxy = await startFaultProxy({ target: sandbox.storageUrl })
+    await using proxy = await startFaultProxy({ target: sandbox.storageUrl })
     const node = sandbox.switches.nodeUrl
     sandbox.switches.nodeUrl = proxy.url
     proxy.plan(({ path }) => (path.includes('/storage/forms') ? { kind: 'status', status: 503 } : null))
@@ -393,7 +361,6 @@ describe('/v1/explore in Chromium', () => {
     await page.getByRole('button', { name: 'Try again' }).click()
     await page.locator('.row').first().waitFor()
     sandbox.switches.nodeUrl = node
-    await proxy.stop()
 
     expect(bookmarks).toBeGreaterThan(0)
     expect(view).toContain('Form entries could not be read. ')

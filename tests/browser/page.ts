@@ -1,6 +1,5 @@
-/** What an application does in its page with the official clients. Bundled for the browser; the tests call it there. */
+/** What an application does in its page with the official client. Bundled for the browser; the tests call it there. */
 import KintoClient from 'kinto-http'
-import Kinto from 'kinto'
 
 /** Where the application's data is, and how it is allowed in. */
 export interface Home {
@@ -68,25 +67,6 @@ export const calls = {
     } catch (error) {
       const { data, response } = error as { data?: { code: number; errno: number }; response?: Response }
       return { status: response?.status, code: data?.code, errno: data?.errno }
-    }
-  },
-
-  /** Synchronises a collection that an application keeps in this browser, after making a record in it. */
-  async sync({ home, make }: { home: Home; make?: Item }) {
-    const kinto = new Kinto<Item>(home)
-    const idSchema = { generate: () => crypto.randomUUID(), validate: () => true }
-    const collection = kinto.collection('bookmarks', { idSchema })
-    if (make) await collection.create(make, { useRecordId: true })
-    const result = await collection.sync()
-    const { data } = await collection.list()
-    return {
-      ok: result.ok,
-      errors: result.errors.length,
-      conflicts: result.conflicts.length,
-      created: result.created.length,
-      published: result.published.length,
-      lastModified: result.lastModified,
-      ids: data.map(({ id }) => id),
     }
   },
 }
