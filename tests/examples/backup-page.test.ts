@@ -111,13 +111,12 @@ describe('docs/backup.md', () => {
 
   it('has a drill that ends with everything in a sandbox', async () => {
     const command = take(page, 'sandbox --empty').trim().split(' ').slice(1)
-    const sandbox = start([...command, '--port', '0'])
+    await using sandbox = start([...command, '--port', '0'])
     const [source] = await sandbox.line(/^ {2}\. \S+$/)
     const drill = take(page, 'BACKUP_SYNC_KEY')
 
     const untold = await type(drill)
     const { output, errors, code } = await type(`${source}\n${drill}`)
-    await sandbox.stop()
 
     const [, , second] = output.split('records are encrypted anew\n')
     const found = Array.from(second!.match(/^\w+: .*$/gm) ?? [])

@@ -75,13 +75,12 @@ describe('the code in docs/clients.md', () => {
   })
 
   it('honours a pause that the operator asks for', async () => {
-    const pausing = await startTestBridge({ settings: { backoff: '60' } })
+    await using pausing = await startTestBridge({ settings: { backoff: '60' } })
     fillSampleData(pausing.sandbox, pausing.user, { bookmarks: 5, history: 1 })
 
     const { client, local } = await runProgram(pausing)
     const again = local.sync()
     await again.catch(() => {})
-    await pausing.stop()
 
     expect(client.backoff).toBeGreaterThan(50_000)
     await expect(again).rejects.toThrow(/back off/)

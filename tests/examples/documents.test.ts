@@ -35,10 +35,9 @@ describe('README.md', () => {
 
     const planned = await paste(`${build.replace(/#.*/, '')} --dry-run`, {}, root)
     const made = await paste(`set -e\n${commands}`, {}, folder)
-    const bridge = start(run.split(' ').slice(1), { cwd: folder })
+    await using bridge = start(run.split(' ').slice(1), { cwd: folder })
     const [, url] = await bridge.line(/"url":"([^"]+)"/)
     const asked = await paste(request.replace('http://127.0.0.1:8000', url!), values)
-    await bridge.stop()
 
     expect(planned).toMatchObject({ code: 0 })
     expect([made.output, made.code]).toEqual([expect.stringContaining('ok'), 0])
@@ -47,12 +46,11 @@ describe('README.md', () => {
   })
 
   it.skipIf('reason' in python)(`has examples that run as they stand, in their order${why}`, async () => {
-    const sandbox = start(['sandbox', '--port', '0'])
+    await using sandbox = start(['sandbox', '--port', '0'])
     const [source] = await sandbox.line(/^ {2}\. \S+$/)
     const commands = take('README.md', 'first-steps.sh')
 
     const { output, errors, code } = await paste(`${source}\nset -e\n${commands}`)
-    await sandbox.stop()
 
     expect([errors, code]).toEqual(['', 0])
     expect(output).toContain('"project_name":"Sync Bridge"')
@@ -67,9 +65,8 @@ describe('docs/connect.md', () => {
   it('has two recipes, which tests/firefox types into a real console; the explorer has the first, too', async () => {
     const recipe = take('docs/connect.md', 'getOAuthTokenAndKey')
     const lasting = take('docs/connect.md', "access_type: 'offline'")
-    const bridge = await serve({ token_server_url: 'http://127.0.0.1:1', explorer_enabled: 'true' })
+    await using bridge = await serve({ token_server_url: 'http://127.0.0.1:1', explorer_enabled: 'true' })
     const page = await (await fetch(`${bridge.url}/v1/explore`)).text()
-    bridge.signal('SIGTERM')
 
     expect(page).toContain(Bun.escapeHTML(recipe.replaceAll(/^ +/gm, '')))
     expect(page).not.toContain(Bun.escapeHTML(lasting.replaceAll(/^ +/gm, '')))
@@ -77,7 +74,7 @@ describe('docs/connect.md', () => {
 
   it('has commands for scripts and for curl, that find the values in a file', async () => {
     const { values, tokenServerUrl } = await startUpstream()
-    const bridge = await serve({ token_server_url: tokenServerUrl })
+    await using bridge = await serve({ token_server_url: tokenServerUrl })
     const scripts = take('docs/connect.md', 'bookmarks.ts').replace('http://127.0.0.1:8000', bridge.url)
     const requests = take('docs/connect.md', 'X-KeyID')
     const folder = withExamples()
@@ -86,7 +83,6 @@ describe('docs/connect.md', () => {
 
     const printed = await paste(scripts, {}, folder)
     const asked = await paste(requests, {}, folder)
-    await bridge.stop()
 
     expect([printed.code, asked.code]).toEqual([0, 0])
     expect(printed.output).toContain('bookmarks and folders')

@@ -79,7 +79,7 @@ describe('bookmarks.ts', () => {
 
 describe('tabs.html', () => {
   it('shows the tabs of all devices, from another origin', async () => {
-    const files = Bun.serve({
+    await using files = Bun.serve({
       hostname: '127.0.0.1',
       port: 0,
       fetch: async ({ url }) => {
@@ -112,7 +112,6 @@ describe('tabs.html', () => {
     // It asks the bridge, which is of another origin.
     const wrong = (await browser.endPages()).filter((told) => !told.startsWith(bridge.url))
     await browser.stop()
-    await files.stop(true)
 
     expect(problem).toBe('1 devices cannot be read with this key: foreigndevic')
     expect(devices.toSorted()).toEqual([

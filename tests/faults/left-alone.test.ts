@@ -161,8 +161,8 @@ describe('a token server that asks to be left alone', () => {
 
 describe('a storage node that fails for one user', () => {
   it('is called for all others', async () => {
-    const shared = await startTestBridge({ writable: ['tabs'] })
-    const node = await startFaultProxy({ target: shared.sandbox.storageUrl })
+    await using shared = await startTestBridge({ writable: ['tabs'] })
+    await using node = await startFaultProxy({ target: shared.sandbox.storageUrl })
     shared.sandbox.switches.nodeUrl = node.url
     const [unlucky, ...others] = ['a', 'b', 'c'].map((name) => shared.sandbox.addUser(name))
     node.plan(({ path }) => (path.startsWith(`/1.5/${unlucky!.uid}/`) ? failing : null))
@@ -176,8 +176,6 @@ describe('a storage node that fails for one user', () => {
       await Promise.all(Array.from({ length: 8 }, () => ask(unlucky!)))
       for (const user of others) statuses.push(await ask(user), await ask(user, 'PUT'))
     }
-    await shared.stop()
-    await node.stop()
 
     expect(new Set(statuses)).toEqual(new Set([200]))
     expect(node.requests.filter(({ path }) => path.startsWith(`/1.5/${unlucky!.uid}/`)).length).toBeLessThan(

@@ -12,9 +12,7 @@ import {
 } from '../../docs/examples/sync-crypto.js'
 import { fillSampleData } from '../../src/sandbox/sample-data.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
-import { startSandbox } from '../../src/sandbox/sandbox.ts'
-import { serve } from '../support/executable.ts'
-import { writableSettings } from '../support/settings.ts'
+import { startExecutable } from '../support/executable.ts'
 import { startAccounts, type Accounts } from './accounts.ts'
 import { startFirefox, type Firefox } from './firefox.ts'
 import { byId } from './records.ts'
@@ -67,14 +65,12 @@ export interface World extends AsyncDisposable {
 /** Starts everything; nothing is synced yet but what Firefox does by itself. */
 export async function startWorld(): Promise<World> {
   await using stack = new AsyncDisposableStack()
-  const sandbox = await startSandbox()
-  stack.defer(() => sandbox.stop())
+  // As docs/backup.md says, so that a restore is one batch.
+  const settings = { batch_max_requests: '1000' }
+  const bridge = stack.use(await startExecutable({ settings, writable }))
+  const { sandbox } = bridge
   const user = sandbox.addUser('sample')
   fillSampleData(sandbox, user)
-  // As docs/backup.md says, so that a restore is one batch.
-  const settings = { token_server_url: sandbox.tokenServerUrl, batch_max_requests: '1000' }
-  const bridge = await serve({ ...settings, ...writableSettings(writable) })
-  stack.use(bridge)
   const headers = { Authorization: `Bearer ${user.bearerToken()}`, 'X-KeyID': user.keyId }
   const bucket = new KintoClient(`${bridge.url}/v1`, { headers }).bucket(user.clientState)
   const syncKeys = keyPairFromHex(user.syncKey.toString('hex'))

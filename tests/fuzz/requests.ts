@@ -68,6 +68,10 @@ const jsonNumbers = [
   '0', '-0', '1', '-1', '1.5', '1e999', '-1e999', '9007199254740993', '1'.repeat(400), '1e-400',
   '999999999', '1000000000',
 ] // prettier-ignore
+const parameters = [
+  '_since', '_before', 'gt_last_modified', 'lt_last_modified', '_sort', '_limit', '_token', 'in_ids', 'in_id',
+  'exclude_id', 'full', 'ids',
+] // prettier-ignore
 const pieces = [
   '\r\n', '\n', '\0', '\r\n\r\n', ' ', ':', '\\', '0\r\n\r\n', '\u00e9', '"', '{', 'GET / HTTP/1.1\r\n',
 ] // prettier-ignore
@@ -77,21 +81,18 @@ export function makeRequest(chance: Chance, owner: Owner): FuzzedRequest {
   return chance.isTrue(0.5) ? soundRequest(chance, owner) : wildRequest(chance, owner)
 }
 
+function plainRequest(method: string, target: string): FuzzedRequest {
+  const whole = { version: 'HTTP/1.1', body: null, framing: 'length', isWellFormed: true, raw: null } as const
+  return { method, target, headers: [], ...whole }
+}
+
 function soundRequest(chance: Chance, owner: Owner): FuzzedRequest {
-  const request: FuzzedRequest = {
-    method: 'GET',
-    target: soundPath(chance, owner),
-    version: 'HTTP/1.1',
-    headers: [
-      ['Host', 'bridge.example'],
-      ['Authorization', owner.authorization],
-      ['X-KeyID', owner.keyId],
-    ],
-    body: null,
-    framing: 'length',
-    isWellFormed: true,
-    raw: null,
-  }
+  const request = plainRequest('GET', soundPath(chance, owner))
+  request.headers.push(
+    ['Host', 'bridge.example'],
+    ['Authorization', owner.authorization],
+    ['X-KeyID', owner.keyId],
+  )
   const isRecord = /records\/./.test(request.target)
   if (isRecord) request.method = chance.of(['GET', 'HEAD', 'PUT', 'PUT', 'DELETE'])
   if (chance.isTrue(0.25)) {
@@ -151,17 +152,7 @@ const versions = [
 ] // prettier-ignore
 
 function wildRequest(chance: Chance, owner: Owner): FuzzedRequest {
-  const request: FuzzedRequest = {
-    method: method(chance),
-    target: '',
-    version: 'HTTP/1.1',
-    headers: [],
-    body: null,
-    framing: 'length',
-    isWellFormed: true,
-    raw: null,
-  }
-  request.target = target(chance, owner)
+  const request = plainRequest(method(chance), target(chance, owner))
   addHeaders(request, chance, owner)
   if (request.method === 'POST' && chance.isTrue(0.9)) {
     request.target = chance.isTrue(0.95) ? '/v1/batch' : request.target
@@ -217,21 +208,7 @@ function encodeId(id: string, chance: Chance): string {
 
 function query(chance: Chance): string {
   const parameter = (): string => {
-    const name = chance.of([
-      '_since',
-      '_before',
-      'gt_last_modified',
-      'lt_last_modified',
-      '_sort',
-      '_limit',
-      '_token',
-      'in_ids',
-      'in_id',
-      'exclude_id',
-      'full',
-      'ids',
-      chance.of(strange),
-    ])
+    const name = chance.of([...parameters, chance.of(strange)])
     const value = chance.of([
       () => chance.of(numbers),
       () => `%22${chance.of(numbers)}%22`,

@@ -261,8 +261,7 @@ for (const balancer of balancers) {
       await using stack = new AsyncDisposableStack()
       const own = Array.from({ length: balancer.bridges }, () => ({}))
       const nodes = stack.use(await startNodes(settings, own))
-      const storage = await startFaultProxy({ target: nodes.sandbox.storageUrl })
-      stack.defer(() => storage.stop())
+      const storage = stack.use(await startFaultProxy({ target: nodes.sandbox.storageUrl }))
       storage.plan(({ path }) => (path.includes('/storage/history/') ? { kind: 'hang' } : null))
       nodes.sandbox.switches.nodeUrl = storage.url
       const front = stack.use(await startFront(balancer, nodes.ports))

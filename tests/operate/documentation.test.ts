@@ -29,14 +29,13 @@ function blockWith(part: string): string {
 describe('the guide for operators', () => {
   /** Types lines in a folder that stands for the machine, after these functions, over a token server of the tests. */
   async function typeInto(folder: TemporaryFolder, lines: string, functions: string): Promise<string> {
-    const sandbox = await startSandbox()
+    await using sandbox = await startSandbox()
     const script = lines
       .replaceAll(/(?<![\w.])\/(etc|usr)\/(?!share\/doc)/g, `${folder.path}/$1/`)
       .replace('https://token.services.mozilla.com', sandbox.tokenServerUrl)
     writeFileSync(folder.file('install.sh'), `set -eu -o pipefail\n${functions}\n${script}`)
     const environment = { SERVICE_PORT: '0' }
     const printed = await runProgram(['bash', folder.file('install.sh')], { environment })
-    await sandbox.stop()
     return printed
   }
 

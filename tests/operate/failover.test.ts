@@ -1,9 +1,8 @@
 import { describe, expect, it } from 'bun:test'
 
-import { startSandbox } from '../support/sandbox.ts'
 import { startWatched } from '../credentials/redis-topologies.ts'
 import { eventually } from '../support/eventually.ts'
-import { serve } from '../support/executable.ts'
+import { startExecutable } from '../support/executable.ts'
 import { Client, newClients, startLoad } from './nodes.ts'
 
 import type { RedisServer } from '../support/redis-server.ts'
@@ -14,16 +13,10 @@ const failoverMs = 60_000
 describe('a bridge whose Redis is watched by a sentinel', () => {
   it('answers every request while the master dies and the next one hangs, and follows both times', async () => {
     await using stack = new AsyncDisposableStack()
-    const sandbox = await startSandbox()
-    stack.defer(() => sandbox.stop())
     const watched = stack.use(await startWatched())
-    const bridge = await serve({
-      token_server_url: sandbox.tokenServerUrl,
-      cache_backend: 'redis',
-      cache_url: watched.url,
-      record_tabs_put_enabled: 'true',
-    })
-    stack.defer(() => bridge.signal('SIGKILL'))
+    const settings = { cache_backend: 'redis', cache_url: watched.url }
+    const bridge = stack.use(await startExecutable({ settings, writable: ['tabs'] }))
+    const { sandbox } = bridge
     const load = startLoad(newClients(6, bridge.url, sandbox))
     /** Whether somebody who was never there before is remembered in it. */
     const isUsed = async (server: RedisServer) => {

@@ -135,13 +135,12 @@ describe('fillSampleData', () => {
   })
 
   it('is the same each time for the same user, but for records that no key opens, where they are asked for', async () => {
-    const other = await startSandbox({ clock: () => beginning })
+    await using other = await startSandbox({ clock: () => beginning })
     const again = other.addUser('ann')
 
     fillSampleData(other, again, { unreadable: ['forms'] })
     const forms = other.records(again, 'forms')
     const others = names.filter((name) => name !== 'forms').map((name) => other.records(again, name))
-    await other.stop()
 
     expect(others).toEqual(names.filter((name) => name !== 'forms').map(stored))
     const unreadable = forms.filter(

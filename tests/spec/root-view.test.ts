@@ -142,7 +142,7 @@ describe('section 2: root view', () => {
 
 describe('root views with credentials', () => {
   it('take half of the places at the token server, and the others are 503', async () => {
-    await using tokenServer = startHeldTokenServer()
+    await using tokenServer = await startHeldTokenServer()
     await using held = await startTestBridge({ tokenServerUrl: tokenServer.url })
     const ask = (index: number) =>
       request(`${held.url}/v1/`, {

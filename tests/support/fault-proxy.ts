@@ -53,7 +53,7 @@ export interface ProxiedRequest {
 export type Plan = (request: ProxiedRequest) => Fault | null | Promise<Fault | null>
 
 /** A relay in front of a server, which can be made to fail. */
-export interface FaultProxy {
+export interface FaultProxy extends AsyncDisposable {
   /** Scheme, host and port. */
   readonly url: string
   /** Every request so far. */
@@ -98,6 +98,10 @@ export async function startFaultProxy(options: { target: string | URL }): Promis
     listener.stop(true)
     for (const wire of state.wires) wire.reset()
   }
+  const stop = async () => {
+    leave()
+    state.release()
+  }
   return {
     url: `http://127.0.0.1:${port}`,
     requests: state.requests,
@@ -113,10 +117,8 @@ export async function startFaultProxy(options: { target: string | URL }): Promis
     comeBack: () => {
       listener = listen(port)
     },
-    async stop() {
-      leave()
-      state.release()
-    },
+    stop,
+    [Symbol.asyncDispose]: stop,
   }
 }
 

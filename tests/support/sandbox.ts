@@ -31,7 +31,7 @@ interface RequestLog {
 }
 
 /** A sandbox that remembers what it was asked. */
-export interface Sandbox extends PlainSandbox {
+export interface Sandbox extends PlainSandbox, AsyncDisposable {
   readonly requests: { readonly token: RequestLog; readonly storage: RequestLog }
 }
 
@@ -94,7 +94,7 @@ export async function startSandbox({ mode = 'postgres', ...options }: SandboxOpt
     onRequest: ({ server, method, target, headers }) =>
       requests[server].add({ method, target, headers: new Headers(headers) }),
   })
-  return { ...sandbox, requests }
+  return { ...sandbox, requests, [Symbol.asyncDispose]: sandbox.stop }
 }
 
 function createRequestLog() {

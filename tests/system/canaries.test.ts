@@ -254,7 +254,7 @@ describe('the commands', () => {
 
   it('print no secret of their settings, good or bad', async () => {
     const cwd = makeFolder({ 'bad.ini': badSettings(), 'half.ini': `service.cache_hmac_secret\n${secret}\n` })
-    const taken = Bun.listen({ hostname: '127.0.0.1', port: freePort(), socket: { data() {} } })
+    using taken = Bun.listen({ hostname: '127.0.0.1', port: freePort(), socket: { data() {} } })
     const commands: [number, string[], Record<string, string>?][] = [
       [2, ['check'], environment()],
       [2, ['check', '--config', 'bad.ini']],
@@ -272,7 +272,6 @@ describe('the commands', () => {
     const outcomes = await Promise.all(
       commands.map(([, args, variables]) => run(args, { cwd, environment: variables ?? {} })),
     )
-    taken.stop(true)
 
     expect(outcomes.map(({ exitCode }) => exitCode)).toEqual(commands.map(([code]) => code))
     const leaks = outcomes.map(({ stdout, stderr }) => canaries.foundIn(stdout + stderr))

@@ -3,9 +3,7 @@ import { appendFileSync, chmodSync, existsSync, readFileSync, statSync, writeFil
 import { dirname, join } from 'node:path'
 
 import { startRedisServer } from '../support/redis-server.ts'
-import { makeCertificates } from '../support/certificates.ts'
 import { freePort } from '../support/free-port.ts'
-import { temporaryFolder } from '../support/processes.ts'
 import {
   endAll,
   listeningUrl,
@@ -72,59 +70,25 @@ describe('the executable', () => {
     expect(wrong.exitCode).toBe(2)
   })
 
-  it.each([
-    ['http://127.0.0.1:1', /Cannot reach "127\.0\.0\.1:1": ECONNREFUSED: nothing listens there/],
-    ['http://nowhere.invalid', /Cannot reach "nowhere\.invalid": \w+: the host is unknown/],
-  ])('tells why %s is no token server', async (url, reason) => {
-    const { exitCode, stderr } = await checkTokenServer(url)
+  it('tells of the token server that its host is unknown, and of the cache all the same', async () => {
+    const { exitCode, stderr } = await checkTokenServer('http://nowhere.invalid')
 
     expect(exitCode).toBe(2)
-    expect(stderr).toMatch(reason)
+    expect(stderr).toMatch(/Cannot reach "nowhere\.invalid": \w+: the host is unknown/)
     expect(stderr).toContain('cache: answers')
-  })
-
-  it('tells of a server that is no token server, and of a certificate that nobody trusts', async () => {
-    using folder = temporaryFolder()
-    const { certificatePath, keyPath, caPath } = await makeCertificates(folder.file('.'))
-    const plain = Bun.serve({
-      hostname: '127.0.0.1',
-      port: 0,
-      fetch: () => new Response('<p>', { status: 404 }),
-    })
-    const tls = { cert: Bun.file(certificatePath), key: Bun.file(keyPath) }
-    const secure = Bun.serve({
-      hostname: '127.0.0.1',
-      port: 0,
-      tls,
-      fetch: () => Response.json({ status: 'invalid-credentials' }, { status: 401 }),
-    })
-    const secureUrl = `https://127.0.0.1:${secure.port}`
-
-    const other = await checkTokenServer(`http://127.0.0.1:${plain.port}`)
-    const untrusted = await checkTokenServer(secureUrl)
-    const trusted = await checkTokenServer(secureUrl, { certificate_ca_bundle: caPath })
-    plain.stop(true)
-    secure.stop(true)
-
-    expect([other.exitCode, untrusted.exitCode, trusted.exitCode]).toEqual([2, 2, 0])
-    expect(other.stderr).toContain('token_server_url is probably wrong')
-    expect(untrusted.stderr).toContain('name that in service.certificate_ca_bundle')
-    expect(trusted.stderr).toContain('token server: answers')
   })
 
   it.each(['1.5', '2.0'])(
     'tells whether the address can be had, and whose it is, at version %s',
     async (version) => {
       const settings = { token_server_url: 'http://127.0.0.1:1', http_api_version: version }
-      const stranger = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } })
-      const running = await serve(settings)
+      using stranger = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } })
+      await using running = await serve(settings)
       const port = new URL(running.url).port
 
       const taken = await checkTokenServer('http://127.0.0.1:1', { port: String(stranger.port) })
       const own = await checkTokenServer('http://127.0.0.1:1', { port, http_api_version: version })
       const foreign = await checkTokenServer('http://127.0.0.1:1', { host: '192.0.2.1' })
-      stranger.stop(true)
-      await running.stop()
 
       expect(taken.stderr).toContain('address: cannot listen on 127.0.0.1:')
       expect(taken.stderr).toContain('the port is in use')
@@ -137,9 +101,8 @@ describe('the executable', () => {
     const settings = { cache_backend: 'redis', cache_url: `redis://127.0.0.1:${freePort()}` }
 
     const checked = await checkTokenServer(upstream.tokenServerUrl, settings)
-    const serving = await serve({ token_server_url: upstream.tokenServerUrl, ...settings })
+    await using serving = await serve({ token_server_url: upstream.tokenServerUrl, ...settings })
     const [line] = await serving.line(/.*"event":"redis error".*/)
-    await serving.stop()
 
     expect(checked.exitCode).toBe(2)
     expect(checked.stderr).toContain(
@@ -215,9 +178,8 @@ describe('sandbox', () => {
   })
 
   it.each(['--port', '--token-port'])('tells that the port of %s is in use', async (option) => {
-    const taken = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: () => new Response('') })
+    await using taken = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: () => new Response('') })
     const { exitCode, stderr } = await run(['sandbox', option, String(taken.port)])
-    taken.stop(true)
 
     expect(exitCode).toBe(1)
     expect(stderr).toContain(`sync-bridge: cannot listen: the port is in use: change ${option}`)

@@ -1,39 +1,26 @@
-/** A token server that answers nobody until it is told to. */
-export interface HeldTokenServer extends AsyncDisposable {
-  url: string
-  /** Resolves when so many requests wait. */
-  waiting(count: number): Promise<void>
-  /** Refuses all that wait, and whoever comes. */
-  release(): void
-}
+import { startFaultProxy } from '../support/fault-proxy.ts'
 
-export function startHeldTokenServer(): HeldTokenServer {
+const refusal = {
+  kind: 'status',
+  status: 401,
+  headers: { 'Content-Type': 'application/json' },
+  body: '{"status":"invalid-credentials"}',
+} as const
+
+/** A token server that answers nobody until it is told to. */
+export async function startHeldTokenServer() {
   const released = Promise.withResolvers<void>()
-  const watchers: { count: number; resolve(): void }[] = []
-  let waiting = 0
-  const server = Bun.serve({
-    hostname: '127.0.0.1',
-    port: 0,
-    idleTimeout: 60,
-    async fetch() {
-      waiting += 1
-      for (const { count, resolve } of watchers) if (waiting >= count) resolve()
-      await released.promise
-      return Response.json({ status: 'invalid-credentials' }, { status: 401 })
-    },
-  })
+  const proxy = await startFaultProxy({ target: 'http://127.0.0.1:1' })
+  proxy.plan(() => released.promise.then(() => refusal))
   return {
-    url: `http://127.0.0.1:${server.port}`,
-    waiting(count) {
-      const { promise, resolve } = Promise.withResolvers<void>()
-      watchers.push({ count, resolve })
-      if (waiting >= count) resolve()
-      return promise
-    },
+    url: proxy.url,
+    /** Resolves when so many requests wait. */
+    waiting: (count: number) => proxy.waitFor(({ index }) => index >= count - 1),
+    /** Refuses all that wait, and whoever comes. */
     release: () => released.resolve(),
     async [Symbol.asyncDispose]() {
       released.resolve()
-      await server.stop(true)
+      await proxy.stop()
     },
   }
 }

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
 import { connect } from 'node:net'
 
-import { endAll, startExecutable } from '../support/executable.ts'
+import { startExecutable } from '../support/executable.ts'
 import type { Executable } from '../support/executable.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 
@@ -23,8 +23,6 @@ beforeAll(async () => {
 })
 
 afterAll(() => Promise.all([bridge.stop(), strict.stop()]))
-
-afterAll(endAll)
 
 const deep = `{"data":${'['.repeat(100_000)}${']'.repeat(100_000)}}`
 const deepObjects = `{"data":${'{"a":'.repeat(100_000)}1${'}'.repeat(100_000)}}`

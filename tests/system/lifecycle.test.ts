@@ -1,14 +1,12 @@
-import { afterAll, describe, expect, it } from 'bun:test'
+import { describe, expect, it } from 'bun:test'
 
-import { endAll, startExecutable } from '../support/executable.ts'
+import { startExecutable } from '../support/executable.ts'
 import { eventually } from '../support/eventually.ts'
 import { freePort } from '../support/free-port.ts'
 import { askSlowly, startHeldTokenServer } from './held-token-server.ts'
 import { listenForNotifications } from './notify-socket.ts'
 
 import type { Executable } from '../support/executable.ts'
-
-afterAll(endAll)
 
 async function rewriteSettings({ pid }: Executable, rewrite: (text: string) => string): Promise<void> {
   const path = `/proc/${pid}/cwd/bridge.ini`
@@ -17,7 +15,7 @@ async function rewriteSettings({ pid }: Executable, rewrite: (text: string) => s
 
 describe('SIGTERM', () => {
   it('lets what is under way end, takes nothing new, and ends with 0', async () => {
-    await using held = startHeldTokenServer()
+    await using held = await startHeldTokenServer()
     await using bridge = await startExecutable({ tokenServerUrl: held.url })
     const slow = askSlowly(bridge.url)
     await held.waiting(1)
@@ -37,7 +35,7 @@ describe('SIGTERM', () => {
   })
 
   it('ends with 0 after the time of grace, whatever is under way', async () => {
-    await using held = startHeldTokenServer()
+    await using held = await startHeldTokenServer()
     await using bridge = await startExecutable({
       tokenServerUrl: held.url,
       settings: { shutdown_grace_seconds: '0.2' },
@@ -50,7 +48,7 @@ describe('SIGTERM', () => {
   })
 
   it.each(['SIGTERM', 'SIGINT'] as const)('ends at once when %s follows', async (second) => {
-    await using held = startHeldTokenServer()
+    await using held = await startHeldTokenServer()
     await using bridge = await startExecutable({ tokenServerUrl: held.url })
     void askSlowly(bridge.url).catch(() => {})
     await held.waiting(1)

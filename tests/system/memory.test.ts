@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
 import { readFileSync } from 'node:fs'
 
 import { startSandbox } from '../support/sandbox.ts'
-import { endAll, serve, startUpstream } from '../support/executable.ts'
+import { serve, startUpstream } from '../support/executable.ts'
 import type { Sandbox } from '../support/sandbox.ts'
 import type { Running, Upstream } from '../support/executable.ts'
 
@@ -20,8 +20,6 @@ afterAll(async () => {
   await Promise.all(running.map((each) => each.stop()))
   await sandbox.stop()
 })
-
-afterAll(endAll)
 
 describe('a list of 100 000 records', () => {
   it('arrives in one answer while the process stays below 150 MB', async () => {

@@ -1,9 +1,7 @@
-import { afterAll, describe, expect, it } from 'bun:test'
+import { describe, expect, it } from 'bun:test'
 
-import { endAll, startExecutable } from '../support/executable.ts'
+import { startExecutable } from '../support/executable.ts'
 import { freePort } from '../support/free-port.ts'
-
-afterAll(endAll)
 
 describe('service.metrics_listen', () => {
   it.each(['1', '3'])('takes the metrics of %s workers from the public port to its own', async (workers) => {

@@ -4,7 +4,7 @@ import { startSandbox } from '../support/sandbox.ts'
 import { freePort } from '../support/free-port.ts'
 import { eventually } from '../support/eventually.ts'
 import { createRedisServer, startRedisServer } from '../support/redis-server.ts'
-import { endAll, serve } from '../support/executable.ts'
+import { serve } from '../support/executable.ts'
 import type { Sandbox } from '../support/sandbox.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 import type { RedisServer } from '../support/redis-server.ts'
@@ -26,8 +26,6 @@ afterAll(async () => {
   await sandbox.stop()
 })
 
-afterAll(endAll)
-
 describe('serve with Redis as its cache', () => {
   it('answers every request while Redis is killed, stopped, flushed and restarted, and uses it again', async () => {
     const settings = {
@@ -35,7 +33,8 @@ describe('serve with Redis as its cache', () => {
       cache_backend: 'redis',
       cache_url: redis.url,
     }
-    const [first, second] = await Promise.all([serve(settings), serve(settings)])
+    await using first = await serve(settings)
+    await using second = await serve(settings)
     const load = startLoad(first.url)
 
     const changes = [
@@ -67,14 +66,14 @@ describe('serve with Redis as its cache', () => {
       const { status } = await ask(second.url, user)
       return status === 200 && exchanges() === before
     })
-    expect(await Promise.all([first.stop(), second.stop()])).toEqual([0, 0])
+    expect([await first.stop(), await second.stop()]).toEqual([0, 0])
   }, 300_000)
 })
 
 describe('serve without Redis and token server', () => {
   it('listens all the same, says what is missing, and is well as soon as they are there', async () => {
     const tokenPort = freePort()
-    const absent = createRedisServer()
+    await using absent = createRedisServer()
     const bridge = await serve({
       token_server_url: `http://127.0.0.1:${tokenPort}`,
       cache_backend: 'redis',
@@ -84,7 +83,7 @@ describe('serve without Redis and token server', () => {
     const alive = await fetch(`${bridge.url}/__lbheartbeat__`)
     const ill = await fetch(`${bridge.url}/__heartbeat__`)
     const illBody = await ill.json()
-    const late = await startSandbox({ tokenPort })
+    await using late = await startSandbox({ tokenPort })
     await absent.start()
     const user = late.addUser('somebody')
     const answer = await ask(bridge.url, user)
@@ -95,8 +94,6 @@ describe('serve without Redis and token server', () => {
       return well.status === 200
     })
     const code = await bridge.stop()
-    await absent.close()
-    await late.stop()
 
     expect([alive.status, await alive.text()]).toEqual([200, ''])
     expect([ill.status, illBody]).toEqual([503, { storage: false, cache: false, permission: true }])

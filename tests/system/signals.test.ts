@@ -102,8 +102,8 @@ describe('SIGHUP', () => {
   it('follows a bundle of certificates, keeps it when the new one is bad, and names what it can not follow', async () => {
     using folder = temporaryFolder()
     const [first, second] = await Promise.all(['first', 'second'].map((name) => makeAuthority(folder, name)))
-    const ahead = serveTls(sandbox.tokenServerUrl, second!)
-    const storage = serveTls(sandbox.storageUrl, second!)
+    await using ahead = serveTls(sandbox.tokenServerUrl, second!)
+    await using storage = serveTls(sandbox.storageUrl, second!)
     sandbox.switches.nodeUrl = storage.url.origin
     const bundle = folder.file('bundle.pem')
     copyFileSync(first!.caPath, bundle)
@@ -133,8 +133,6 @@ describe('SIGHUP', () => {
     writeFileSync(join(cwd, 'bridge.ini'), iniText({ ...own, port: '1', workers: '3', backoff: '9' }))
     const named = await follow(/"event":"settings need a restart"/)
     const code = await bridge.stop()
-    ahead.stop(true)
-    storage.stop(true)
     sandbox.switches.nodeUrl = proxy.url
 
     expect([untrusted, unread, trusted, stillTrusted]).toEqual([503, 503, 200, 200])

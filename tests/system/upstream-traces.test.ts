@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'bun:test'
 import { startSandbox } from '../support/sandbox.ts'
 import { startFaultProxy } from '../support/fault-proxy.ts'
 import { eventually } from '../support/eventually.ts'
-import { endAll, serve } from '../support/executable.ts'
+import { serve } from '../support/executable.ts'
 import type { Bridge } from '../support/executable.ts'
 import type { Sandbox } from '../support/sandbox.ts'
 import type { Fault, FaultProxy, ProxiedRequest } from '../support/fault-proxy.ts'
@@ -31,8 +31,6 @@ afterAll(async () => {
   await Promise.all([tokens.stop(), storage.stop()])
   await sandbox.stop()
 })
-
-afterAll(endAll)
 
 /** Somebody new, and how they ask. */
 function newcomer() {

@@ -1,14 +1,12 @@
-import { afterAll, describe, expect, it } from 'bun:test'
+import { describe, expect, it } from 'bun:test'
 import { readFileSync } from 'node:fs'
 
-import { endAll, startExecutable } from '../support/executable.ts'
+import { startExecutable } from '../support/executable.ts'
 import { eventually } from '../support/eventually.ts'
 import { askSlowly, startHeldTokenServer } from './held-token-server.ts'
 import { listenForNotifications } from './notify-socket.ts'
 
 import type { Executable, ExecutableOptions } from '../support/executable.ts'
-
-afterAll(endAll)
 
 function startWorkers(options: ExecutableOptions = {}): Promise<Executable> {
   const settings = { workers: '2', shutdown_grace_seconds: '10', ...options.settings }
@@ -140,7 +138,7 @@ describe('several workers', () => {
   })
 
   it('answer what is under way after SIGTERM, even one sent to each of them, and then all is 0', async () => {
-    await using held = startHeldTokenServer()
+    await using held = await startHeldTokenServer()
     await using executable = await startWorkers({ tokenServerUrl: held.url })
     const slow = [askSlowly(executable.url), askSlowly(executable.url), askSlowly(executable.url)]
     await held.waiting(3)
@@ -156,7 +154,7 @@ describe('several workers', () => {
   })
 
   it('end at once at a second signal', async () => {
-    await using held = startHeldTokenServer()
+    await using held = await startHeldTokenServer()
     await using executable = await startWorkers({ tokenServerUrl: held.url })
     const slow = askSlowly(executable.url).catch(() => 'cut')
     await held.waiting(1)
