@@ -3,11 +3,11 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'bun:test'
 import { makeCertificates } from '../support/certificates.ts'
 import { startFaultProxy } from '../support/fault-proxy.ts'
 import { freePort } from '../support/free-port.ts'
+import { openRaw } from '../spec/raw-http.ts'
 import { runProgram, temporaryFolder, words } from '../support/processes.ts'
 import { eventually } from '../support/eventually.ts'
 import { caddy, haproxy, nginx, nginxOfOne } from './balancer-programs.ts'
 import { answeredBy, Client, newClients, startLoad, startNodes } from './nodes.ts'
-import { askTls, openTls } from './tls-connection.ts'
 
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 import type { ProxiedRequest } from '../support/fault-proxy.ts'
@@ -46,7 +46,11 @@ async function startFront(balancer: Balancer, ports: number[], changes: [from: s
     program,
     origin,
     /** Sends this line of a request, as it is. */
-    ask: (start: string) => askTls(own.port, caPem, start),
+    ask(start: string) {
+      const connection = openRaw(origin, caPem)
+      connection.write(`${start}\r\nHost: sync.example.org\r\nConnection: close\r\n\r\n`)
+      return connection.answer
+    },
     clientOf: (user: SandboxUser) => new Client(origin, user, caPem),
     clientsOf: (sandbox: Sandbox, count: number) => newClients(count, origin, sandbox, caPem),
     [Symbol.asyncDispose]: () => program.stop(),
@@ -387,7 +391,7 @@ for (const balancer of [haproxy, nginx]) {
       for (const bridge of bridges) stack.defer(() => bridge.stop(true))
       const ports = bridges.map(({ port }) => port)
       const front = stack.use(await startFront(balancer, ports))
-      const slow = openTls(front.port, site.certificates.caPem)
+      const slow = openRaw(front.origin, site.certificates.caPem)
       const head = 'PUT /v1/slow HTTP/1.1\r\nHost: sync.example.org\r\nConnection: close\r\n'
       slow.write(`${head}Content-Length: 10003\r\n\r\n${'x'.repeat(5000)}`)
 

@@ -1,4 +1,5 @@
 import { connect } from 'node:net'
+import { connect as connectTls } from 'node:tls'
 
 /** An answer as it came over the wire. */
 export interface RawAnswer {
@@ -10,28 +11,35 @@ export interface RawAnswer {
   text: string
 }
 
-/**
- * Sends exactly these bytes and reads until the server closes the connection, which a request that says
- * `Connection: close` brings about; gives up after 5 s. `endAfterMs`: ends our side as soon as everything is sent.
- */
-export function sendRaw(
-  url: string,
-  bytes: string | Buffer,
-  { halfClose = false }: { halfClose?: boolean } = {},
-): Promise<RawAnswer> {
-  const { hostname, port } = new URL(url)
+/** A connection on which exactly the bytes are sent that are written. */
+interface RawConnection {
+  write(bytes: string | Buffer): void
+  /** Ends our side as soon as everything is sent. */
+  end(): void
+  /** What has come once the server has closed the connection; after 5 s it is closed by us. */
+  answer: Promise<RawAnswer>
+}
+
+/** Opens one, by TLS with the certificate of an authority where that is given. */
+export function openRaw(url: string, ca?: string): RawConnection {
+  const { hostname: host, port } = new URL(url)
   const { promise, resolve } = Promise.withResolvers<RawAnswer>()
   const chunks: Buffer[] = []
-  const socket = connect(Number(port), hostname, () => {
-    socket.write(bytes)
-    if (halfClose) socket.end()
-  })
+  const socket = ca ? connectTls({ port: Number(port), host, ca }) : connect(Number(port), host)
   socket.setTimeout(5000, () => socket.destroy())
-  socket.on('data', (chunk) => chunks.push(Buffer.from(chunk)))
+  socket.on('data', (chunk: Buffer) => chunks.push(Buffer.from(chunk)))
   // A reset is an end as well; what came before it is what counts.
   socket.on('error', () => {})
   socket.on('close', () => resolve(readAnswer(Buffer.concat(chunks).toString('latin1'))))
-  return promise
+  return { write: (bytes) => void socket.write(bytes), end: () => void socket.end(), answer: promise }
+}
+
+/** Sends these bytes, which have the server close the connection: a request that says `Connection: close` does. */
+export function sendRaw(url: string, bytes: string | Buffer, { halfClose = false } = {}): Promise<RawAnswer> {
+  const connection = openRaw(url)
+  connection.write(bytes)
+  if (halfClose) connection.end()
+  return connection.answer
 }
 
 /** A request that ends its connection, as text; header values may repeat in `lines`. */
@@ -46,7 +54,7 @@ export function rawRequest(
 }
 
 /** Reads the first answer of what came over a connection. */
-export function readAnswer(text: string): RawAnswer {
+function readAnswer(text: string): RawAnswer {
   const end = text.indexOf('\r\n\r\n')
   const [start = '', ...lines] = text.slice(0, end === -1 ? 0 : end).split('\r\n')
   const headers = new Headers()

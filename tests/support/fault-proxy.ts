@@ -43,8 +43,6 @@ export interface ProxiedRequest {
   readonly query: URLSearchParams
   readonly headers: Headers
   readonly body: string
-  /** True once the target has answered it. */
-  applied: boolean
   /** True once nobody waits for an answer any more: it was given, or the client has gone. */
   isOver: boolean
 }
@@ -68,7 +66,7 @@ export interface FaultProxy extends AsyncDisposable {
   leave(): void
   /** Listens again. */
   comeBack(): void
-  /** The first request that meets the condition, which is asked when one arrives and when it has been applied. */
+  /** The first request that meets the condition. */
   waitFor(predicate: (request: ProxiedRequest) => boolean): Promise<ProxiedRequest>
   stop(): Promise<void>
 }
@@ -143,7 +141,7 @@ class ProxyState {
     this.#held = Promise.withResolvers()
   }
 
-  changed(request: ProxiedRequest): void {
+  arrived(request: ProxiedRequest): void {
     const met = this.#waiting.filter(({ predicate }) => predicate(request))
     this.#waiting = this.#waiting.filter((waiter) => !met.includes(waiter))
     for (const { resolve } of met) resolve(request)
@@ -170,8 +168,8 @@ async function serve(client: Wire, target: URL, state: ProxyState): Promise<void
       const fault = state.plan(request)
       // Taken before anybody learns of the request, so that a release that follows can't come too early.
       const released = Promise.race([state.released, client.closed])
-      const exchange = { client, link, head, body: body.raw, request, state, released }
-      state.changed(request)
+      const exchange = { client, link, head, body: body.raw, request, released }
+      state.arrived(request)
       const isOpen = await apply(await fault, exchange)
       request.isOver = true
       if (!isOpen || /close/i.test(head.headers.get('Connection') ?? '')) break
@@ -192,7 +190,6 @@ interface Exchange {
   head: Head
   body: Buffer
   request: ProxiedRequest
-  state: ProxyState
   /** Settles when the request may go on after having been held back, or when the client has gone. */
   released: Promise<void>
 }
@@ -266,13 +263,11 @@ async function applyAfter(fault: LateFault, exchange: Exchange): Promise<boolean
   }
 }
 
-async function forward({ link, head, body, request, state }: Exchange): Promise<Head> {
+async function forward({ link, head, body }: Exchange): Promise<Head> {
   const wire = await link.open()
   await wire.write(Buffer.concat([head.raw, body]))
   const answered = await readHead(wire)
   if (answered === null) throw new Error('Cannot relay the request: the target closed the connection')
-  request.applied = true
-  state.changed(request)
   return answered
 }
 
@@ -340,7 +335,7 @@ function toRequest(index: number, { start, headers }: Head, body: Buffer): Proxi
   const mark = target.indexOf('?')
   const path = mark < 0 ? target : target.slice(0, mark)
   const query = new URLSearchParams(mark < 0 ? '' : target.slice(mark + 1))
-  return { index, method, target, path, query, headers, body: body.toString(), applied: false, isOver: false }
+  return { index, method, target, path, query, headers, body: body.toString(), isOver: false }
 }
 
 function requestFraming({ headers }: Head): Framing {
