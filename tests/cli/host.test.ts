@@ -2,6 +2,7 @@ import { describe, expect, it } from 'bun:test'
 import { join } from 'node:path'
 
 import { processHost } from '../../src/cli/host.ts'
+import { runBash } from '../support/processes.ts'
 
 const hostFile = join(import.meta.dir, '../../src/cli/host.ts')
 
@@ -19,7 +20,7 @@ describe('processHost', () => {
       stdout.write('a').then((error) => setImmediate(() => stderr.write('told ' + error?.code)))`
     const shell = 'exec 3> >(exit); wait $!; "$1" -e "$2" >&3'
 
-    const { exitCode, stderr } = Bun.spawnSync(['bash', '-c', shell, 'bash', process.execPath, program])
+    const { exitCode, stderr } = runBash(shell, process.execPath, program)
 
     expect([exitCode, stderr.toString()]).toEqual([0, 'told EPIPE'])
   })
@@ -34,15 +35,8 @@ describe('processHost', () => {
     const start = (mode: string) => Bun.spawn([process.execPath, '-e', program, mode], { stdout: 'pipe' })
 
     const read = start('read')
-    const stalled = Bun.spawnSync([
-      'bash',
-      '-c',
-      'mkfifo "$3"; exec 4<>"$3"; rm "$3"; "$1" -e "$2" stalled >&4',
-      'bash',
-      process.execPath,
-      program,
-      `/tmp/sync-bridge-fifo-${process.pid}`,
-    ])
+    const shell = 'mkfifo "$3"; exec 4<>"$3"; rm "$3"; "$1" -e "$2" stalled >&4'
+    const stalled = runBash(shell, process.execPath, program, `/tmp/sync-bridge-fifo-${process.pid}`)
 
     expect((await new Response(read.stdout).text()).length).toBe(1_000_000)
     expect(await read.exited).toBe(3)

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'bun:test'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
 import { version } from '../../src/version.ts'
+import { runBash, temporaryFolder } from '../support/processes.ts'
 
 const main = join(import.meta.dir, '../../src/main.ts')
 
@@ -27,8 +27,7 @@ describe('main', () => {
   })
 
   it('survives a reader that has gone away', () => {
-    const script = 'exec 3> >(exit); wait $!; "$1" "$2" init >&3'
-    const { exitCode } = Bun.spawnSync(['bash', '-c', script, 'bash', process.execPath, main])
+    const { exitCode } = runBash('exec 3> >(exit); wait $!; "$@" >&3', process.execPath, main, 'init')
 
     expect(exitCode).toBe(0)
   })
@@ -36,16 +35,7 @@ describe('main', () => {
   it.each([['init'], ['help'], ['version'], ['systemd-unit'], ['completion bash']])(
     'fails when what "%s" prints can not be written',
     (command) => {
-      const script = '"$1" "$2" $3 >/dev/full'
-      const { exitCode, stderr } = Bun.spawnSync([
-        'bash',
-        '-c',
-        script,
-        'bash',
-        process.execPath,
-        main,
-        command,
-      ])
+      const { exitCode, stderr } = runBash('"$1" "$2" $3 >/dev/full', process.execPath, main, command)
 
       expect(exitCode).toBe(1)
       expect(stderr.toString()).toEndWith('cannot write to the standard output: ENOSPC\n')
@@ -53,20 +43,17 @@ describe('main', () => {
   )
 
   it('reads settings from files, relative names from beside the settings', () => {
-    const folder = mkdtempSync(join(tmpdir(), 'sync-bridge-'))
-    const path = join(folder, 'bridge.ini')
-    writeFileSync(
-      path,
-      `service.token_server_url = https://token.example.org\nservice.certificate_ca_bundle = ca.pem\n`,
-    )
-    writeFileSync(join(folder, 'ca.pem'), '')
+    using folder = temporaryFolder()
+    const path = folder.file('bridge.ini')
+    const lines = ['token_server_url = https://token.example.org', 'certificate_ca_bundle = ca.pem']
+    writeFileSync(path, lines.map((line) => `service.${line}\n`).join(''))
+    writeFileSync(folder.file('ca.pem'), '')
 
     const { exitCode, stderr } = start(['serve', '--config', path])
-    rmSync(folder, { recursive: true })
 
     expect(exitCode).toBe(2)
     expect(stderr.toString()).toStartWith(
-      `${path}:2: service.certificate_ca_bundle: the file "${join(folder, 'ca.pem')}" contains no certificate: `,
+      `${path}:2: service.certificate_ca_bundle: the file "${folder.file('ca.pem')}" contains no certificate: `,
     )
     expect(stderr.toString()).toEndWith('sync-bridge: 2 problems with the settings\n')
   })

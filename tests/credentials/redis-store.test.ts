@@ -69,6 +69,18 @@ describe('RedisStore with a server in order', () => {
     for (const later of [store.get('key'), store.set('key', 'value', 1000), store.delete('key')])
       expect(await messageOf(later)).toBe(notConnected)
   })
+
+  it('keeps an idle connection by asking for a sign of life', async () => {
+    await using own = await startRedisServer()
+    const { seen } = await connectStore(own.url, patient)
+    await own.command('CONFIG', 'RESETSTAT')
+
+    await eventually('it was asked twice', async () =>
+      /cmdstat_ping:calls=[2-9]/.test(String(await own.command('INFO', 'commandstats'))),
+    )
+
+    expect(seen).toEqual([])
+  })
 })
 
 describe('RedisStore with a server that lets nobody in', () => {

@@ -13,41 +13,17 @@ import type { BulkStorage, ListOutcome } from '../../src/domain/record-storage.t
 import type { OperationOutcome, Step } from '../../src/domain/operation.ts'
 import type { AdmissionOptions } from '../../src/load/admission.ts'
 import type { Answer } from '../support/bridge.ts'
-import type { LoadClock } from './load-clock.ts'
 
-/** An app on a real socket whose storage answers when it is told to, and whose time passes when it is told to. */
-export interface CrowdedWorld {
-  url: string
-  clock: LoadClock
-  server: { readonly pendingRequests: number }
-  /** Lets the time pass that the bodies and deadlines of requests go by. */
-  wallClock: { pass(ms: number): void }
-  /** How many requests have reached the storage so far. */
-  reached(): number
-  /** The statuses of all answers, as logs and metrics are told them. */
-  observed: number[]
-  /** How many steps of transactions were carried out. */
-  transacted(): number
-  /** From now on the storage answers at once, and so do the calls that wait. */
-  answerAll(): void
-  /** Ends the lists under way, of which a piece is there already, or breaks them off. */
-  endLists(error?: Error): void
-  ask(user: string, path: string, init?: RequestInit): Promise<Answer>
-  /** The same, without reading the answer. */
-  begin(user: string, path: string, init?: RequestInit): Promise<Response>
-  /** So many requests of users of their own that wait for the storage, from now on. */
-  crowd(count: number, user?: string): Promise<Promise<Answer>[]>
-  /** Answers what is under way, and ends. */
-  stop(): Promise<void>
-}
+export type CrowdedWorld = ReturnType<typeof startCrowdedWorld>
 
 const bucket = '0123456789abcdef0123456789abcdef'
 const record = { id: 'a', payload: 'p', lastModified: timestamp(1_700_000_000_000) }
 
+/** An app on a real socket whose storage answers when it is told to, and whose time passes when it is told to. */
 export function startCrowdedWorld(
   options: Partial<AdmissionOptions> = {},
   settings: Record<string, string> = {},
-): CrowdedWorld {
+) {
   const clock = createLoadClock(options)
   const read = readTestSettings({ settings: { record_tabs_put_enabled: 'true', ...settings } })
   let aheadMs = 0
@@ -121,50 +97,62 @@ export function startCrowdedWorld(
   }
   const addressOf = (path: string) => url + (path.startsWith('/v1') ? path : `/v1/buckets/${bucket}${path}`)
 
-  const world: CrowdedWorld = {
+  const ask = (user: string, path: string, init: RequestInit = {}): Promise<Answer> => {
+    const answer = request(addressOf(path), initOf(user, init))
+    asked.push(answer)
+    return answer
+  }
+  const answerAll = () => gate.resolve()
+  const endLists = (error?: Error) => {
+    for (const stream of lists) {
+      if (error) stream.error(error)
+      else stream.close()
+    }
+    lists.clear()
+  }
+
+  return {
     url,
     clock,
     server: app.server!,
+    /** Lets the time pass that the bodies and deadlines of requests go by. */
     wallClock: {
-      pass(ms) {
+      pass(ms: number) {
         aheadMs += ms
         bodies.expire()
         streams.check()
       },
     },
+    /** How many requests have reached the storage so far. */
     reached: () => reached,
+    /** The statuses of all answers, as logs and metrics are told them. */
     observed,
+    /** How many steps of transactions were carried out. */
     transacted: () => transacted,
-    answerAll: () => gate.resolve(),
-    endLists(error) {
-      for (const stream of lists) {
-        if (error) stream.error(error)
-        else stream.close()
-      }
-      lists.clear()
-    },
-    ask(user, path, init = {}) {
-      const answer = request(addressOf(path), initOf(user, init))
-      asked.push(answer)
-      return answer
-    },
-    begin: (user, path, init = {}) => fetch(addressOf(path), initOf(user, init)),
-    async crowd(count, user) {
+    /** From now on the storage answers at once, and so do the calls that wait. */
+    answerAll,
+    /** Ends the lists under way, of which a piece is there already, or breaks them off. */
+    endLists,
+    ask,
+    /** The same, without reading the answer. */
+    begin: (user: string, path: string, init: RequestInit = {}) => fetch(addressOf(path), initOf(user, init)),
+    /** So many requests of users of their own that wait for the storage, from now on. */
+    async crowd(count: number, user?: string) {
       gate = Promise.withResolvers()
       const before = reached
-      const answers = Array.from({ length: count }, (_, index) => world.ask(user ?? `user-${index}`, one))
+      const answers = Array.from({ length: count }, (_, index) => ask(user ?? `user-${index}`, one))
       await eventually('all wait for the storage', () => Promise.resolve(reached === before + count))
       return answers
     },
+    /** Answers what is under way, and ends. */
     async stop() {
-      world.answerAll()
-      world.endLists()
+      answerAll()
+      endLists()
       clock.pass(2)
       await Promise.allSettled(asked)
       await app.server!.stop(true)
     },
   }
-  return world
 }
 
 /** A record, below the bucket. */

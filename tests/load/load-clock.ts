@@ -1,17 +1,10 @@
 import { Admission, windowMs } from '../../src/load/admission.ts'
 import type { AdmissionOptions, RejectionReason } from '../../src/load/admission.ts'
 
-/** An admission whose time passes when it is told to. */
-export interface LoadClock {
-  load: Admission
-  /** Why requests were rejected, in their order. */
-  rejections: RejectionReason[]
-  lags: number[]
-  /** So many windows pass, each late by so many ms, all of it on a processor. */
-  pass(windows: number, lagMs?: number): void
-}
+export type LoadClock = ReturnType<typeof createLoadClock>
 
-export function createLoadClock(options: Partial<AdmissionOptions> = {}): LoadClock {
+/** An admission whose time passes when it is told to. */
+export function createLoadClock(options: Partial<AdmissionOptions> = {}) {
   let nowMs = 0
   let cpuMs = 0
   const rejections: RejectionReason[] = []
@@ -31,9 +24,11 @@ export function createLoadClock(options: Partial<AdmissionOptions> = {}): LoadCl
   })
   return {
     load,
+    /** Why requests were rejected, in their order. */
     rejections,
     lags,
-    pass(windows, lagMs = 0) {
+    /** So many windows pass, each late by so many ms, all of it on a processor. */
+    pass(windows: number, lagMs = 0) {
       for (let count = 0; count < windows; count++) {
         nowMs += windowMs + lagMs
         cpuMs += lagMs === 0 ? 1 : windowMs + lagMs

@@ -3,13 +3,8 @@ import { toResponse } from '../../src/protocol/envelope.ts'
 import type { Reply } from '../../src/protocol/reply.ts'
 import type { Settings } from '../../src/settings/settings.ts'
 
-const settings = {
-  backoff: null,
-  eos: null,
-  eosMessage: null,
-  eosUrl: null,
-  corsOrigins: null,
-} as unknown as Settings
+const none = { backoff: null, eos: null, eosMessage: null, eosUrl: null, corsOrigins: null }
+const settings = none as unknown as Settings
 
 const reply = (more: Partial<Reply> = {}): Reply => ({ status: 200, headers: {}, body: null, ...more })
 const nobody = { origin: null, requestId: 'r', startedAtMs: 1000, notices: [], isLegacyBucket: false }
@@ -56,13 +51,8 @@ describe('the notices of an answer', () => {
   })
 
   it('have alerts of short printable ASCII, whatever they say', () => {
-    for (const text of [
-      '\u00e9\u{1f600}',
-      'a\r\nb',
-      '\u0000',
-      'x'.repeat(4000),
-      '{"code":"soft-eol","message":"\\u2028\\n"}',
-    ]) {
+    const json = '{"code":"soft-eol","message":"\\u2028\\n"}'
+    for (const text of ['\u00e9\u{1f600}', 'a\r\nb', '\u0000', 'x'.repeat(4000), json]) {
       const { Alert } = noticesOf(200, { notices: [{ ...quiet, alert: text }] })
 
       expect(Alert).toMatch(/^[ -~]{1,3000}$/)

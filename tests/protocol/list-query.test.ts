@@ -68,16 +68,8 @@ describe('readListOptions', () => {
 describe('page token', () => {
   it('brings back every offset that a storage may use, as it was', () => {
     const printable = Array.from({ length: 94 }, (_, index) => String.fromCharCode(33 + index)).join('')
-    const offsets = [
-      '0',
-      '1449160540120:1',
-      'skip:300',
-      'a.b.c',
-      '1.2.3',
-      printable,
-      printable.repeat(11).slice(0, 1024),
-    ]
-    for (const offset of offsets) {
+    const long = printable.repeat(11).slice(0, 1024)
+    for (const offset of ['0', '1449160540120:1', 'skip:300', 'a.b.c', '1.2.3', printable, long]) {
       for (const ms of [0, 10, 1_700_000_000_000, 999_999_999_999_990]) {
         const position = { offset, firstTimestamp: timestamp(ms) }
         const token = writePageToken(position)
@@ -88,26 +80,12 @@ describe('page token', () => {
     }
   })
 
-  const encode = (text: string) => Buffer.from(text).toString('base64url')
+  const encoded = [
+    '1', '1.', '1.10', '1.10.', '2.10.5', '1.-1.5', '1.1e3.5', '1.10.a b', '1.10.a\n', '1.10.\u00e9',
+    `1.10.${'x'.repeat(1025)}`, `1.${'9'.repeat(16)}.5`,
+  ].map((text) => Buffer.from(text).toString('base64url')) // prettier-ignore
 
-  it.each([
-    '',
-    'x',
-    '!!!!',
-    encode('1'),
-    encode('1.'),
-    encode('1.10'),
-    encode('1.10.'),
-    encode('2.10.5'),
-    encode('1.-1.5'),
-    encode('1.1e3.5'),
-    encode('1.10.a b'),
-    encode('1.10.a\n'),
-    encode('1.10.\u00e9'),
-    encode(`1.10.${'x'.repeat(1025)}`),
-    encode(`1.${'9'.repeat(16)}.5`),
-    'a'.repeat(2000),
-  ])('is null for %p', (token) => {
+  it.each(['', 'x', '!!!!', ...encoded, 'a'.repeat(2000)])('is null for %p', (token) => {
     expect(readPageToken(token)).toBeNull()
   })
 

@@ -2,28 +2,17 @@ import { Bodies } from '../../src/load/bodies.ts'
 import { MemoryBudget } from '../../src/load/memory.ts'
 import { listenApp } from '../support/app.ts'
 import { readTestSettings, request, startTestBridge } from '../support/bridge.ts'
-import type { Answer, TestBridge } from '../support/bridge.ts'
+import type { Answer } from '../support/bridge.ts'
 import { startFaultProxy } from '../support/fault-proxy.ts'
-import type { FaultProxy, Plan } from '../support/fault-proxy.ts'
+import type { Plan } from '../support/fault-proxy.ts'
 
-/** Bridges in every condition that the API document speaks of, each on a socket of its own. */
-export interface DocumentedWorld {
-  /** Well, with writes enabled in `bookmarks`, over a storage that `proxy` can make fail. Announces its end. */
-  well: TestBridge
-  proxy: FaultProxy
-  /** Answers pages of one origin only. */
-  picky: TestBridge
-  /** Past its end. */
-  ended: TestBridge
-  /** Its token server is not there. */
-  cutOff: TestBridge
-  /** Has a defect wherever a storage is needed. */
-  defective: { url: string; routes: { method: string; path: string }[] }
-  stop(): Promise<void>
-}
+export type DocumentedWorld = Awaited<ReturnType<typeof startDocumentedWorld>>
 
-/** Starts them all. The storage of `well` holds the records `present` and `other` in `bookmarks`. */
-export async function startDocumentedWorld(): Promise<DocumentedWorld> {
+/**
+ * Bridges in every condition that the API document speaks of, each on a socket of its own. The storage of `well` holds the
+ * records `present` and `other` in `bookmarks`.
+ */
+export async function startDocumentedWorld() {
   const well = await startTestBridge({
     settings: { backoff: '5', eos: '2999-12-31', eos_message: 'It was nice', max_request_bytes: '4096' },
     writable: ['bookmarks'],
@@ -40,11 +29,16 @@ export async function startDocumentedWorld(): Promise<DocumentedWorld> {
   const cutOff = await startTestBridge({ tokenServerUrl: 'http://127.0.0.1:1', writable: ['bookmarks'] })
   const defective = startDefectiveApp()
   return {
+    /** Well, with writes enabled in `bookmarks`, over a storage that `proxy` can make fail. Announces its end. */
     well,
     proxy,
+    /** Answers pages of one origin only. */
     picky,
+    /** Past its end. */
     ended,
+    /** Its token server is not there. */
     cutOff,
+    /** Has a defect wherever a storage is needed. */
     defective,
     async stop() {
       await Promise.all([well.stop(), picky.stop(), ended.stop(), cutOff.stop(), defective.stop()])

@@ -46,6 +46,10 @@ export async function startProgram(
   return { pid: child.pid, output: () => output, stop, [Symbol.asyncDispose]: stop }
 }
 
+/** Runs a script of bash with these arguments to its end, while everything else waits. */
+export const runBash = (script: string, ...args: string[]) =>
+  Bun.spawnSync(['bash', '-c', script, 'bash', ...args])
+
 interface RunOptions {
   cwd?: string
   /** Besides PATH, which may be another one. */

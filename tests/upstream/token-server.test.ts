@@ -257,19 +257,14 @@ describe('exchange', () => {
 
   it('takes no address without encryption from a token server with it', async () => {
     const value = { id: 'a', key: 'b', uid: 7, duration: 60, api_endpoint: 'http://node.example.com/1.5/7' }
-    const send = async () => ({
-      status: 200,
-      headers: new Headers(),
-      bytes: Buffer.from(JSON.stringify(value)),
-      isTooLong: false,
-      stream: null,
-    })
+    const bytes = Buffer.from(JSON.stringify(value))
+    const now = () => 0
     const tokenServer = new TokenServer({
       url: 'https://token.example.com',
-      send,
+      send: async () => ({ status: 200, headers: new Headers(), bytes, isTooLong: false, stream: null }),
       timeoutMs: 1,
-      now: () => 0,
-      breakers: new Breakers({ now: () => 0, random: () => 0.5 }),
+      now,
+      breakers: new Breakers({ now, random: () => 0.5 }),
     })
     const identity = createIdentity({ scheme: 'BrowserID', assertion: 'a', clientState: 'b' })
 
