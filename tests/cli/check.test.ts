@@ -36,19 +36,6 @@ describe('check', () => {
     ])
   })
 
-  it('tries nothing with bad settings', async () => {
-    const programs = fakeCommands()
-    const host = fakeHost({ 'bridge.ini': `${leastIni}service.readonly = maybe\n` })
-
-    expect(await run(['check', '--config', 'bridge.ini'], host, programs)).toBe(2)
-    expect(programs.probed).toBe(0)
-    expect(host.out).toBe('')
-    expect(host.err)
-      .toBe(`bridge.ini:3: service.readonly: "maybe" is neither true nor false: write true or false
-sync-bridge: 1 problem with the settings
-`)
-  })
-
   it('asks nobody with --offline', async () => {
     const programs = fakeCommands({ 'token server': { ok: false, detail: 'no answer' } })
     const host = fakeHost({ f: leastIni })

@@ -3,13 +3,10 @@ import { describe, expect, it } from 'bun:test'
 import { runUntilStopped } from '../../src/cli/lifecycle.ts'
 import { createOutputLog } from '../../src/cli/output.ts'
 import { eventually } from '../support/eventually.ts'
-import { readSettings } from '../../src/settings/settings.ts'
-import { fakeHost, leastIni } from './fake-host.ts'
+import { readTestSettings } from '../support/bridge.ts'
+import { fakeHost } from './fake-host.ts'
 
-const text = `${leastIni}service.logging_renderer = text\n`
-const outcome = readSettings({ file: { path: 'f', text }, environment: {}, readFile: () => '' })
-if ('problems' in outcome) throw new Error('Bad test settings')
-const { settings } = outcome
+const settings = readTestSettings({ settings: { logging_renderer: 'text' } })
 
 describe('runUntilStopped', () => {
   it('reloads again after a reload that failed', async () => {

@@ -190,15 +190,6 @@ sync-bridge: 1 problem with the settings
     },
   )
 
-  it('does not serve when the settings file is not there', async () => {
-    const host = fakeHost()
-
-    expect(await run(['serve', '--config', 'bridge.ini'], host, fakeCommands())).toBe(2)
-    expect(host.err).toBe(
-      'bridge.ini: cannot be read (there is no such file): name the settings file with --config FILE\n',
-    )
-  })
-
   it('warns of what is allowed but seldom meant', async () => {
     const ini = `${leastIni}service.host = 0.0.0.0\nservice.workers = 2\nservice.cache_backend = memory\n`
     const environment = { SERVICE_PROT: '1', SERVICE_ACCOUNT: 'x', SSL_CERT_FILE: '/etc/ca.pem' }

@@ -166,17 +166,6 @@ describe('the life of remembered credentials', () => {
     await obtain(0)
     expect(exchanges).toHaveLength(10_002)
   })
-
-  it('is the same for very long identities', async () => {
-    const { credentials, exchanges } = startCredentials()
-    const assertion = 'x'.repeat(8000)
-
-    await credentials.obtain(someIdentity({ assertion }))
-    await credentials.obtain(someIdentity({ assertion }))
-    await credentials.obtain(someIdentity({ assertion: `${assertion.slice(1)}y` }))
-
-    expect(exchanges).toHaveLength(2)
-  })
 })
 
 describe('credentials in a shared store', () => {

@@ -86,12 +86,4 @@ describe.each([
     await fixture.advance(10_001)
     expect([await store.get('a'), await store.get('b')]).toEqual([null, 'new'])
   })
-
-  it('serves many at once', async () => {
-    const keys = Array.from({ length: 200 }, (_, number) => `many-${number}`)
-
-    await Promise.all(keys.map((key) => store.set(key, `value of ${key}`, 60_000)))
-
-    expect(await Promise.all(keys.map((key) => store.get(key)))).toEqual(keys.map((key) => `value of ${key}`))
-  })
 })

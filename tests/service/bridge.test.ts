@@ -3,8 +3,8 @@ import { readFileSync } from 'node:fs'
 
 import { createLog } from '../../src/observability/log.ts'
 import { startBridge } from '../../src/service/bridge.ts'
-import { readSettings } from '../../src/settings/settings.ts'
-import { fakeHost, leastIni } from '../cli/fake-host.ts'
+import { fakeHost } from '../cli/fake-host.ts'
+import { readTestSettings } from '../support/bridge.ts'
 import { eventually } from '../support/eventually.ts'
 
 /** How many UDP sockets of this machine send to a local port. */
@@ -21,15 +21,17 @@ describe('startBridge', () => {
     const redis = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: counting })
     const taken = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } })
     const statsd = await Bun.udpSocket({ hostname: '127.0.0.1', socket: {} })
-    const text = `${leastIni}service.cache_url = redis://127.0.0.1:${redis.port}
-service.statsd_url = udp://127.0.0.1:${statsd.port}\n`
-    const outcome = readSettings({ file: { path: 'f', text }, environment: {}, readFile: () => '' })
-    if ('problems' in outcome) throw new Error('Bad test settings')
+    const settings = readTestSettings({
+      settings: {
+        cache_backend: 'redis',
+        cache_url: `redis://127.0.0.1:${redis.port}`,
+        statsd_url: `udp://127.0.0.1:${statsd.port}`,
+      },
+    })
     const host = fakeHost()
     const format = { renderer: 'json', level: 'error', colour: false, priorities: false } as const
     const log = createLog({ ...format, write() {}, now: host.now })
-    const startAt = (port: number) =>
-      startBridge({ ...outcome.settings, port }, host, log, { sharesPort: false })
+    const startAt = (port: number) => startBridge({ ...settings, port }, host, log, { sharesPort: false })
 
     expect(() => startAt(taken.port)).toThrow('Failed to start server')
     // What the first one had opened would be there before the connections of the second one.

@@ -11,6 +11,7 @@ import { timestamp } from '../../src/domain/record.ts'
 import { createIdentity } from '../../src/domain/credentials.ts'
 import { RecentMap } from '../../src/domain/bounded.ts'
 import type { Identity, SyncCredentials } from '../../src/domain/credentials.ts'
+import type { Precondition } from '../../src/domain/precondition.ts'
 import type { BulkStorage, ListOutcome, RecordPage } from '../../src/domain/record-storage.ts'
 import type { UpstreamCallSummary, UpstreamOptions, UpstreamRequest } from '../../src/upstream/send.ts'
 import type { StorageCaller, StorageClient } from '../../src/upstream/call.ts'
@@ -28,6 +29,11 @@ export async function openRig(options?: SandboxOptions) {
 
 export const numbered = (count: number, prefix = 'id') =>
   Array.from({ length: count }, (_, index) => ({ id: `${prefix}${index}`, payload: `payload ${index}` }))
+
+export const since = (kind: 'unmodified-since' | 'differs', at: number): Precondition => ({
+  kind,
+  timestamp: timestamp(at),
+})
 
 /** A sandbox, a fault proxy in front of its storage, and our client of it; one clock, moved by pauses alone. */
 async function startRig(options: SandboxOptions = {}) {

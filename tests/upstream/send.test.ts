@@ -165,21 +165,16 @@ describe('createSend', () => {
     expect(length).toBe(4_000_000)
   })
 
-  it('is unreachable, with certainty, when nobody listens', async () => {
+  it('is unreachable, with certainty, when nobody listens, or there is no such host', async () => {
     const { send, exchanges } = makeSend(`http://127.0.0.1:${freePort()}`)
 
     const write = await failureOf(send({ method: 'POST', body: '{}' }))
     const read = await failureOf(send())
+    const ofNoHost = await failureOf(makeSend('http://no-such-host.invalid').send())
 
-    expect(write).toMatchObject({ failure: 'unreachable', applied: 'no' })
-    expect(read).toMatchObject({ failure: 'unreachable' })
+    for (const failure of [write, read, ofNoHost])
+      expect(failure).toMatchObject({ failure: 'unreachable', applied: 'no' })
     expect(exchanges.map(({ method }) => method)).toEqual(['POST', 'GET', 'GET'])
-  })
-
-  it('is unreachable when there is no such host', async () => {
-    const { send } = makeSend('http://no-such-host.invalid')
-
-    expect(await failureOf(send())).toMatchObject({ failure: 'unreachable', applied: 'no' })
   })
 
   it.each([301, 302, 303, 307, 308])('follows no %d', async (status) => {

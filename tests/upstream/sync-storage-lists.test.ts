@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from 'bun:test'
 import { noPrecondition } from '../../src/domain/precondition.ts'
 import { timestamp } from '../../src/domain/record.ts'
-import { failureOf, idsOf, numbered, openRig, pageOf, recordsOf, cleanUp, startRaw } from './rig.ts'
+import { failureOf, idsOf, numbered, openRig, pageOf, recordsOf, cleanUp, since, startRaw } from './rig.ts'
 import type { ByteSource } from '../../src/domain/record-storage.ts'
 import type { Precondition } from '../../src/domain/precondition.ts'
 import type { BulkStorage, ListOptions } from '../../src/domain/record-storage.ts'
@@ -12,11 +12,6 @@ afterEach(cleanUp)
 async function listPage(storage: BulkStorage, options: Partial<ListOptions> = {}, collection = 'tabs') {
   return pageOf(await storage.list(collection, { sort: 'newest', ...options }, noPrecondition))
 }
-
-const since = (kind: 'unmodified-since' | 'differs', at: number): Precondition => ({
-  kind,
-  timestamp: timestamp(at),
-})
 
 describe('list', () => {
   it('is the collection in the exposed form, in one request', async () => {

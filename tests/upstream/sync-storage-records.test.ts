@@ -1,16 +1,10 @@
 import { afterEach, describe, expect, it } from 'bun:test'
 import { noPrecondition } from '../../src/domain/precondition.ts'
 import { timestamp, zeroTimestamp } from '../../src/domain/record.ts'
-import { failureOf, numbered, openRig, cleanUp } from './rig.ts'
-import type { Precondition } from '../../src/domain/precondition.ts'
+import { failureOf, numbered, openRig, cleanUp, since } from './rig.ts'
 import type { ListFilter } from '../../src/domain/record-storage.ts'
 
 afterEach(cleanUp)
-
-const since = (kind: 'unmodified-since' | 'differs', at: number): Precondition => ({
-  kind,
-  timestamp: timestamp(at),
-})
 
 describe('get', () => {
   it('is the record', async () => {
