@@ -5,15 +5,22 @@ import type { CommandDescription } from './command-line.ts'
 /** The shells that `completion` knows. */
 export type Shell = 'bash' | 'zsh' | 'fish'
 
-const descriptions: [string, CommandDescription][] = Object.entries(commands)
+/** Something to type with its meaning, and what has to follow it, if anything has. */
+type Word = [word: string, meaning: string, value?: string]
 
-/** All that may follow the program's name, with its meaning. */
-const words: [word: string, meaning: string][] = [
-  ...descriptions.map(([name, { summary }]): [string, string] => [name, summary]),
-  ['help', 'show the options of a command'],
-  ['version', 'show the version'],
+const descriptions: [string, CommandDescription][] = Object.entries(commands)
+const names = descriptions.map(([name, { summary }]): Word => [name, summary])
+
+/** The words that may follow each command, and those that may follow the program's name, where there is no command yet. */
+const words: [command: string, words: Word[]][] = [
+  ['', [...names, ['help', 'show the options of a command'], ['version', 'show the version']]],
+  ['help', names],
+  ...descriptions.map(([name, { options, argument }]): [string, Word[]] => {
+    const choices = argument?.choices.map((choice): Word => [choice, argument.name]) ?? []
+    const own = Object.entries(options).map(([option, it]): Word => [`--${option}`, it.meaning, it.value])
+    return [name, [...choices, ...own, ['--help', 'show the options']]]
+  }),
 ]
-const names = descriptions.map(([name]) => name).join(' ')
 
 /** A script that makes a shell complete commands, their options, files and what else can be known. */
 export function completionScript(shell: Shell): string {
@@ -21,81 +28,53 @@ export function completionScript(shell: Shell): string {
 }
 
 function bashScript(): string {
-  const cases = descriptions.map(([name, { options, argument }]) => {
-    const flags = Object.keys(options).map((option) => `--${option}`)
-    return `    ${name}) words="${[...(argument?.choices ?? []), ...flags, '--help'].join(' ')}" ;;`
-  })
+  const cases = words.map(
+    ([command, known]) => `  '${command}') words="${known.map(([word]) => word).join(' ')}" ;;`,
+  )
   return `# Completions of sync-bridge for bash
 _sync_bridge() {
-  local current="\${COMP_WORDS[COMP_CWORD]}" words=
+  local current="\${COMP_WORDS[COMP_CWORD]}" command= words=
   COMPREPLY=()
   [ "\${COMP_WORDS[COMP_CWORD - 1]}" = --config ] && return
-  if [ "$COMP_CWORD" = 1 ]; then
-    words="${words.map(([word]) => word).join(' ')}"
-  else
-    case "\${COMP_WORDS[1]}" in
-    help) words="${names}" ;;
+  [ "$COMP_CWORD" = 1 ] || command="\${COMP_WORDS[1]}"
+  case "$command" in
 ${cases.join('\n')}
-    esac
-  fi
+  esac
   mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
 }
 complete -o default -F _sync_bridge sync-bridge
 `
 }
 
+// The meanings have no quotes of their own.
 function zshScript(): string {
-  const cases = descriptions.map(([name, { options, argument }]) => {
-    const rules = Object.entries(options).map(([option, { value, isList, meaning }]) => {
-      const action = value && `:${value}:${value === 'FILE' ? '_files' : ''}`
-      return quoted(`${isList ? '*' : ''}--${option}[${meaning}]${action ?? ''}`)
-    })
-    if (argument) rules.push(quoted(`1:${argument.name}:(${argument.choices.join(' ')})`))
-    return `    ${name}) _arguments ${[...rules, quoted('--help[show the options]')].join(' ')} ;;`
+  const cases = words.map(([command, known]) => {
+    return `  '${command}') known=(${known.map(([word, meaning]) => `'${word}:${meaning}'`).join(' ')}) ;;`
   })
   return `#compdef sync-bridge
 # Completions of sync-bridge for zsh; as a file in $fpath its name is _sync-bridge
 _sync-bridge() {
-  local -a words_known=(${words.map(([word, meaning]) => `\n    ${quoted(`${word}:${meaning}`)}`).join('')}
-  )
-  if (( CURRENT == 2 )); then
-    _describe command words_known
-    return
-  fi
-  local command=$words[2]
-  shift words
-  (( CURRENT-- ))
+  local command=
+  local -a known
+  [[ $words[CURRENT-1] = --config ]] && { _files; return }
+  (( CURRENT == 2 )) || command=$words[2]
   case $command in
-    help) _arguments '1:COMMAND:(${names})' ;;
 ${cases.join('\n')}
   esac
+  _describe sync-bridge known
 }
 if [ "$funcstack[1]" = _sync-bridge ]; then _sync-bridge "$@"; else compdef _sync-bridge sync-bridge; fi
 `
 }
 
 function fishScript(): string {
-  const lines = descriptions.flatMap(([name, { options, argument }]) => {
-    const start = `complete -c sync-bridge -n '__fish_seen_subcommand_from ${name}'`
-    const flags = Object.entries(options).map(([option, { value, meaning }]) => {
-      const kind = value === undefined ? '' : value === 'FILE' ? ' -r -F' : ' -x'
-      return `${start} -l ${option}${kind} -d ${quoted(meaning)}`
+  const lines = words.flatMap(([command, known]) => {
+    const where = command === '' ? '__fish_use_subcommand' : `'__fish_seen_subcommand_from ${command}'`
+    return known.map(([word, meaning, value]) => {
+      const follows = value === undefined ? '' : value === 'FILE' ? ' -r -F' : ' -x'
+      const what = word.startsWith('--') ? `-l ${word.slice(2)}${follows}` : `-a ${word}`
+      return `complete -c sync-bridge -n ${where} ${what} -d '${meaning}'`
     })
-    return argument ? [...flags, `${start} -a '${argument.choices.join(' ')}'`] : flags
   })
-  const first = words.map(
-    ([word, meaning]) => `complete -c sync-bridge -n __fish_use_subcommand -a ${word} -d ${quoted(meaning)}`,
-  )
-  return `# Completions of sync-bridge for fish
-complete -c sync-bridge -f
-${first.join('\n')}
-complete -c sync-bridge -n '__fish_seen_subcommand_from help' -a '${names}'
-complete -c sync-bridge -n 'not __fish_use_subcommand' -l help -d 'show the options'
-${lines.join('\n')}
-`
-}
-
-/** For zsh and fish alike; the texts have no quotes of their own. */
-function quoted(text: string): string {
-  return `'${text}'`
+  return `# Completions of sync-bridge for fish\ncomplete -c sync-bridge -f\n${lines.join('\n')}\n`
 }
