@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
 import { canonicalCollection } from '../domain/record.ts'
-import { announce, environmentLines, startShortLinks } from '../sandbox/announce.ts'
+import { announce, describeSandbox, environmentLines, startShortLinks } from '../sandbox/announce.ts'
 import { fillSampleData, seedSampleData } from '../sandbox/sample-data.ts'
 import { startSandbox } from '../sandbox/sandbox.ts'
 import { startBridge } from '../service/bridge.ts'
@@ -13,9 +13,7 @@ import { describeAddressError } from './listening.ts'
 import { createOutputLog } from './output.ts'
 import { stopSignals } from './signals.ts'
 
-import type { Announcement } from '../sandbox/announce.ts'
 import type { Sandbox } from '../sandbox/sandbox.ts'
-import type { SandboxUser } from '../sandbox/sandbox-user.ts'
 import type { Bridge } from '../service/bridge.ts'
 import type { Settings } from '../settings/settings.ts'
 import type { GivenOptions } from './command-line.ts'
@@ -66,7 +64,6 @@ export function readSandboxOptions(options: GivenOptions) {
   }
 }
 
-const monthSeconds = 30 * 24 * 3600
 const usualPort = 8000
 const writableCollections = [...firefoxCollections.filter((name) => !/^(crypto|meta)$/.test(name)), 'scratch']
 
@@ -95,7 +92,7 @@ export async function sandbox(options: SandboxOptions, host: Host): Promise<numb
     return 1
   }
 
-  const info = describe(upstream, user, bridge)
+  const info = describeSandbox(upstream, user, bridge?.url ?? null)
   // Exported, so that programs started from the shell that reads the file see the variables too.
   const file = bridge ? writePrivately(environmentLines(info).replaceAll(/^(?=.)/gm, 'export ')) : null
   const secret = Buffer.from(host.randomBytes(9)).toString('base64url')
@@ -178,28 +175,4 @@ function sandboxSettings(upstream: Sandbox, port: number, log: boolean, host: Ho
   if ('problems' in outcome)
     throw new Error(`The sandbox has made bad settings: ${outcome.problems[0]!.problem}`)
   return outcome.settings
-}
-
-function describe(upstream: Sandbox, user: SandboxUser, bridge: Bridge | null): Announcement {
-  const recordId = upstream.records(user, 'bookmarks').find(({ id }) => /^\w+$/.test(id))?.id ?? null
-  const { tokenServerUrl, storageUrl } = upstream
-  const { clientState: bucket, keyId, syncKey } = user
-  const expiresInSeconds = monthSeconds
-  return {
-    tokenServerUrl,
-    storageUrl,
-    bucket,
-    keyId,
-    bearerToken: user.bearerToken({ expiresInSeconds }),
-    assertion: user.assertion({ expiresInSeconds, certificateExpiresInSeconds: 2 * monthSeconds }),
-    syncKey,
-    ...(bridge && {
-      bridge: {
-        url: bridge.url,
-        docsUrl: `${bridge.url}/v1/docs`,
-        explorerUrl: `${bridge.url}/v1/explore`,
-        recordId,
-      },
-    }),
-  }
 }

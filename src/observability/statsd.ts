@@ -9,28 +9,27 @@ export interface StatsdOptions {
   prefix: string
   /** Rejects when the host is unknown at the moment; `open` is called again later. */
   open(): Promise<DatagramSocket>
-  /** Calls the handler every `ms` until the returned function is called. */
-  every(ms: number, handler: () => void): () => void
 }
 
-/** Sends counts and durations to a statsd, ten times a second. Never waits and never throws: what can't be sent is lost. */
+/** Sends counts and durations to a statsd. Never waits and never throws: what can't be sent is lost. */
 export interface Statsd {
   /** Adds one. Names are our constants, never a client's text. */
   count(name: string): void
   /** A duration in ms. */
   time(name: string, ms: number): void
+  /** Sends what is queued; called ten times a second. */
+  flush(): void
   /** Sends what is queued, and closes the socket. */
   close(): void
 }
 
 // An Ethernet frame holds this much beside the headers of IPv6 and UDP.
 const maxDatagramBytes = 1400
-const flushMs = 100
 /** Durations beyond this number between two flushes are dropped. */
 const maxQueuedLines = 3000
 const reopenFlushes = 100
 
-export function createStatsd({ prefix, open, every }: StatsdOptions): Statsd {
+export function createStatsd({ prefix, open }: StatsdOptions): Statsd {
   const start = prefix === '' ? '' : `${prefix.replace(/[^\w-]{1,16}$/, '').replace(/[^\w.-]/g, '_')}.`
   const counts = new Map<string, number>()
   let durations: string[] = []
@@ -67,8 +66,8 @@ export function createStatsd({ prefix, open, every }: StatsdOptions): Statsd {
   }
 
   void tryOpen()
-  const stop = every(flushMs, flush)
   return {
+    flush,
     count: (name) => void counts.set(name, (counts.get(name) ?? 0) + 1),
     time(name, ms) {
       if (durations.length < maxQueuedLines) durations.push(`${start}${name}:${Math.round(ms)}|ms`)
@@ -77,7 +76,6 @@ export function createStatsd({ prefix, open, every }: StatsdOptions): Statsd {
       if (isClosed) return
       flush()
       isClosed = true
-      stop()
       socket?.close()
     },
   }

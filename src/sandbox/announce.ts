@@ -1,3 +1,6 @@
+import type { SandboxUser } from './sandbox-user.ts'
+import type { Sandbox } from './sandbox.ts'
+
 /** What there is to tell about a running sandbox. */
 export interface Announcement {
   tokenServerUrl: string
@@ -23,6 +26,29 @@ export interface BridgeAnnouncement {
   explorerUrl: string
   /** A bookmark that exists, for the request that fetches one record; null where there is none. */
   recordId: string | null
+}
+
+/** What there is to tell about a sandbox with that user, and about the bridge at that address; null: there is none. */
+export function describeSandbox(sandbox: Sandbox, user: SandboxUser, bridgeUrl: string | null): Announcement {
+  const { clientState: bucket, keyId, syncKey } = user
+  const expiresInSeconds = 30 * 24 * 3600
+  return {
+    tokenServerUrl: sandbox.tokenServerUrl,
+    storageUrl: sandbox.storageUrl,
+    bucket,
+    keyId,
+    bearerToken: user.bearerToken({ expiresInSeconds }),
+    assertion: user.assertion({ expiresInSeconds, certificateExpiresInSeconds: 2 * expiresInSeconds }),
+    syncKey,
+    ...(bridgeUrl !== null && {
+      bridge: {
+        url: bridgeUrl,
+        docsUrl: `${bridgeUrl}/v1/docs`,
+        explorerUrl: `${bridgeUrl}/v1/explore`,
+        recordId: sandbox.records(user, 'bookmarks').find(({ id }) => /^\w+$/.test(id))?.id ?? null,
+      },
+    }),
+  }
 }
 
 /**

@@ -119,16 +119,18 @@ export function startBridge(settings: Settings, host: BridgeHost, log: Log, opti
     breakers: () => connections.breakers.counts(),
     logLinesDropped: options.logLinesDropped ?? (() => 0),
   })
-  const stopWatching = every(windowMs, () => {
+  const watch = setInterval(() => {
     try {
       load.endWindow()
       bodies.expire()
       streams.check()
+      statsd?.flush()
     } catch (error) {
       // An error thrown by a timer would end the process.
       observers.error(error)
     }
-  })
+  }, windowMs)
+  watch.unref()
   return {
     /** Scheme, host and port that it listens on. */
     url: server.url.origin,
@@ -143,7 +145,7 @@ export function startBridge(settings: Settings, host: BridgeHost, log: Log, opti
       const timer = setTimeout(() => void server.stop(true), graceMs)
       await server.stop(false)
       clearTimeout(timer)
-      stopWatching()
+      clearInterval(watch)
       await disconnect()
     },
     /** Applies new settings where that needs no new process. */
@@ -168,13 +170,5 @@ function startStatsd({ statsdUrl, statsdPrefix }: Settings): Statsd | null {
       socket.unref()
       return socket
     },
-    every,
   })
-}
-
-/** A timer that does not keep the process alive. */
-function every(ms: number, handler: () => void): () => void {
-  const timer = setInterval(handler, ms)
-  timer.unref()
-  return () => clearInterval(timer)
 }
