@@ -52,9 +52,10 @@ export const cacheUrl: Reader<RedisAddress> = (given, context) => {
     return { problem: `is not the address of a Redis: ${remedy}` }
   }
   if (!address.tls || address.tls.ca === undefined) return { value: address }
-  const reading = readCertificates(address.tls.ca, context)
-  if ('value' in reading) return { value: { ...address, tls: { ca: reading.value.pem } } }
-  return { problem: `cacert: ${reading.problem}, or leave cacert out to trust the usual authorities` }
+  const otherwise = 'leave cacert out to trust the usual authorities'
+  const reading = readCertificates(address.tls.ca, context, otherwise)
+  if ('problem' in reading) return { problem: `cacert: ${reading.problem}` }
+  return { value: { ...address, tls: { ca: reading.value.pem } } }
 }
 
 /** The origins of web pages that may ask, separated by commas or blanks; null for `*`, all of them. */

@@ -113,16 +113,17 @@ interface CaBundle {
 const certificateForm = /-----BEGIN CERTIFICATE-----[\s\S]*?-----END CERTIFICATE-----/g
 
 /** The name of a PEM file with the certificates to trust. An empty bundle would trust no server, so it is a problem. */
-export const caBundle: Reader<CaBundle> = (given, context) => {
-  const reading = readCertificates(given, context)
-  const otherwise = 'or remove the setting to trust the usual authorities'
-  return 'value' in reading ? reading : { problem: `${reading.problem}, ${otherwise}` }
-}
+export const caBundle: Reader<CaBundle> = (given, context) =>
+  readCertificates(given, context, 'remove the setting to trust the usual authorities')
 
-/** The certificates in a PEM file. The remedy can be continued: there may be another one. */
-export function readCertificates(given: string, { folder, readFile }: ReadingContext): Reading<CaBundle> {
+/** The certificates in a PEM file; `otherwise` is what may be done instead of naming one. */
+export function readCertificates(
+  given: string,
+  { folder, readFile }: ReadingContext,
+  otherwise: string,
+): Reading<CaBundle> {
   const refuse = (problem: string) => {
-    return { problem: `${problem}: name a PEM file with at least one certificate` }
+    return { problem: `${problem}: name a PEM file with at least one certificate, or ${otherwise}` }
   }
   if (given === '') return refuse('is empty')
   const path = isAbsolute(given) ? given : join(folder ?? '', given)
@@ -134,10 +135,15 @@ export function readCertificates(given: string, { folder, readFile }: ReadingCon
   }
   const certificates = pem.match(certificateForm) ?? []
   if (certificates.length === 0) return refuse(`the file ${quote(path)} contains no certificate`)
-  const unreadable = certificates.findIndex((certificate) => !isCertificate(certificate))
-  if (unreadable === -1) return { value: { path, pem } }
-  const which = `certificate ${unreadable + 1} of ${certificates.length}`
-  return refuse(`${which} in the file ${quote(path)} cannot be read`)
+  for (const [index, certificate] of certificates.entries()) {
+    try {
+      void new X509Certificate(certificate)
+    } catch {
+      const which = `certificate ${index + 1} of ${certificates.length}`
+      return refuse(`${which} in the file ${quote(path)} cannot be read`)
+    }
+  }
+  return { value: { path, pem } }
 }
 
 const dateForm = /^(\d{4}-\d\d-\d\d)(?:T\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?(?:Z|[+-]\d\d:\d\d))?$/
@@ -169,12 +175,4 @@ export function reasonOf(cause: unknown): string {
     EFBIG: 'it is too large',
   }
   return reasons[code] ?? code
-}
-
-function isCertificate(pem: string): boolean {
-  try {
-    return new X509Certificate(pem).raw.length > 0
-  } catch {
-    return false
-  }
 }

@@ -58,10 +58,11 @@ export const settingsSchema = {
     "Link to documentation; none: the bridge's own",
   ),
   error_info_link: optional(address.link, 'https://example.org/help', 'Link in answers about a defect'),
-  token_server_url: mandatory(
+  token_server_url: setting(
     address.tokenServerUrl,
-    'https://token.example.org',
+    required,
     'Token server, with or without a trailing slash or /1.0/sync/1.5',
+    'https://token.example.org',
   ),
   token_server_heartbeat_timeout_seconds: setting(seconds(600), '5', 'Timeout of a health probe'),
   upstream_timeout_seconds: setting(seconds(3600), '20', 'How long upstream may take to begin an answer'),
@@ -176,7 +177,7 @@ export function collectionGate(name: string): { collection: string; method: 'put
   return collection === null ? null : { collection, method: match![2] as 'put' | 'delete' }
 }
 
-function setting<T, Default extends string | null | typeof required>(
+function setting<T, const Default extends AnySetting['initial']>(
   read: Reader<T>,
   initial: Default,
   meaning: string,
@@ -185,17 +186,12 @@ function setting<T, Default extends string | null | typeof required>(
   return { read, initial, meaning, example }
 }
 
-/** A setting that has to be given. */
-function mandatory<T>(read: Reader<T>, example: string, meaning: string) {
-  return setting(read, required as typeof required, meaning, example)
-}
-
 /** A setting without a default. The empty text leaves it out. */
 function optional<T>(read: Reader<T>, example: string, meaning: string) {
   return setting(orNone(read), null, meaning, example)
 }
 
-function secret<T, Default extends null | typeof required>(
+function secret<T, const Default extends AnySetting['initial']>(
   read: Reader<T>,
   initial: Default,
   meaning: string,
