@@ -3,7 +3,6 @@ import { readFileSync, statSync } from 'node:fs'
 import { ownArguments, withFetchSlots } from './fetch-slots.ts'
 
 import type { MetricFamily } from '../observability/metric-families.ts'
-import type { Client } from '../service/services.ts'
 
 export type Processes = ReturnType<typeof realProcesses>
 
@@ -64,14 +63,7 @@ const parent = {
 }
 
 /** A process that was started. */
-export interface Child {
-  pid: number
-  /** Does nothing once the process is gone. */
-  send(message: ToWorker): void
-  signal(name: 'SIGHUP' | 'SIGKILL'): void
-  /** Its exit code, or the name of the signal that ended it. */
-  exited: Promise<number | string>
-}
+export type Child = Bun.Subprocess
 
 /**
  * Starts the executable that now has this one's name, with the same arguments: to be a worker, or to take over and to outlive
@@ -88,18 +80,22 @@ function start(
     ipc: take,
   })
   if (role === 'successor') child.unref()
-  return {
-    pid: child.pid,
-    send(message) {
-      try {
-        child.send(message)
-      } catch {
-        // It has just ended, as `exited` tells.
-      }
-    },
-    signal: (name) => child.kill(name),
-    exited: child.exited.then((code) => child.signalCode ?? code),
+  return child
+}
+
+/** Does nothing once the process is gone. */
+export function tell(child: Child, message: ToWorker): void {
+  try {
+    child.send(message)
+  } catch {
+    // It has just ended, as `endOf` tells.
   }
+}
+
+/** Resolves to its exit code, or to the name of the signal that ended it. */
+export async function endOf(child: Child): Promise<number | string> {
+  const code = await child.exited
+  return child.signalCode ?? code
 }
 
 /** Whether the executable was replaced since this process began: the new one has another inode. */
@@ -131,7 +127,10 @@ function kernelText(path: string): string {
  * For each client that is connected to a local port, the bytes sent to it that it has not acknowledged; null where the kernel
  * doesn't tell. See proc(5), "/proc/net/tcp": an address ends in the port, and the length of the send queue precedes a colon.
  */
-export function unsentBytes(localPort: number, clients: readonly (Client | null)[]): (number | null)[] {
+export function unsentBytes(
+  localPort: number,
+  clients: readonly (Bun.SocketAddress | null)[],
+): (number | null)[] {
   const ports = new Set(clients.map((client) => client?.port))
   const unsent = new Map<string, number>()
   for (const table of ['/proc/self/net/tcp', '/proc/self/net/tcp6']) {

@@ -1,5 +1,7 @@
 import { takeOver } from '../settings/settings.ts'
 
+import { endOf } from './processes.ts'
+
 import type { MetricFamily } from '../observability/metric-families.ts'
 import type { Settings } from '../settings/settings.ts'
 import type { Host } from './host.ts'
@@ -91,7 +93,7 @@ export function createChanges(context: ServiceContext, service: RunningService, 
     }
     if (!isAskedAgain) return
     isAskedAgain = false
-    if (takenOverBy) takenOverBy.signal('SIGHUP')
+    if (takenOverBy) takenOverBy.kill('SIGHUP')
     else await reload()
   }
 
@@ -122,12 +124,12 @@ export function createChanges(context: ServiceContext, service: RunningService, 
     const successor = starting
     const failure = await Promise.race([
       listening.promise,
-      successor.exited.then((end) => `it ended with ${typeof end === 'number' ? `exit code ${end}` : end}`),
+      endOf(successor).then((end) => `it ended with ${typeof end === 'number' ? `exit code ${end}` : end}`),
       Bun.sleep(successorTimeoutMs).then(() => `it did not listen within ${successorTimeoutMs / 1000} s`),
     ])
     starting = null
     if (failure !== null) {
-      successor.signal('SIGKILL')
+      successor.kill('SIGKILL')
       return failed(failure)
     }
     notifier.handOver(successor.pid)
@@ -150,6 +152,6 @@ export function createChanges(context: ServiceContext, service: RunningService, 
         if (reread()) await startSuccessor()
       }),
     /** The service ends, so no successor takes over any more. */
-    cancel: () => starting?.signal('SIGKILL'),
+    cancel: () => starting?.kill('SIGKILL'),
   }
 }

@@ -1,5 +1,6 @@
 import { countersOf, mergeFamilies } from '../observability/metric-families.ts'
 import { originOf } from './listening.ts'
+import { endOf, tell } from './processes.ts'
 
 import type { MetricFamily } from '../observability/metric-families.ts'
 import type { Settings } from '../settings/settings.ts'
@@ -95,7 +96,7 @@ export class Workers {
   /** Ends them without waiting for the requests in flight. */
   async abort(): Promise<void> {
     this.#beginStop()
-    for (const { worker } of this.#places) worker?.signal('SIGKILL')
+    for (const { worker } of this.#places) worker?.kill('SIGKILL')
     await Promise.all(this.#vacated)
   }
 
@@ -129,13 +130,13 @@ export class Workers {
     place.hasListened = false
     try {
       const worker = this.processes.start('worker', environment, (message) => {
-        if (place.worker === worker) this.#take(place, message)
+        if (place.worker === worker) this.#take(worker, place, message)
       })
       place.worker = worker
     } catch {
       return 1
     }
-    const end = await place.worker.exited
+    const end = await endOf(place.worker)
     this.#past = mergeFamilies([this.#past, countersOf(place.families)])
     Object.assign(place, { worker: null, families: [] })
     return end
@@ -150,7 +151,7 @@ export class Workers {
         const isSilent = place.unansweredPings > 0 && place.unansweredPings % pingsPerTimeout === 0
         if (place.worker && isSilent) {
           output.log.error('worker hangs', { pid: place.worker.pid, silentSeconds })
-          place.worker.signal('SIGKILL')
+          place.worker.kill('SIGKILL')
         }
         place.unansweredPings += 1
       }
@@ -163,7 +164,7 @@ export class Workers {
     await Promise.race([Bun.sleep(ms), this.#stopping.promise])
   }
 
-  #take(place: Place, message: FromChild): void {
+  #take(worker: Child, place: Place, message: FromChild): void {
     place.unansweredPings = 0
     switch (message.kind) {
       case 'pong':
@@ -177,7 +178,7 @@ export class Workers {
         if (this.#isStarted) this.#started.resolve(null)
         return
       case 'ask-metrics':
-        return void this.families().then((families) => place.worker?.send({ kind: 'all-metrics', families }))
+        return void this.families().then((families) => tell(worker, { kind: 'all-metrics', families }))
       default:
         return message satisfies never
     }
@@ -195,6 +196,6 @@ export class Workers {
   }
 
   #tell(message: ToWorker): void {
-    for (const { worker } of this.#places) worker?.send(message)
+    for (const { worker } of this.#places) if (worker) tell(worker, message)
   }
 }

@@ -1,27 +1,9 @@
-/** The part of a UDP socket that is needed here. */
-export interface DatagramSocket {
-  send(datagram: string): boolean
-  close(): void
+interface Address {
+  host: string
+  port: number
 }
 
-export interface StatsdOptions {
-  /** Begins every name. Characters that have a meaning in the protocol are replaced. */
-  prefix: string
-  /** Rejects when the host is unknown at the moment; `open` is called again later. */
-  open(): Promise<DatagramSocket>
-}
-
-/** Sends counts and durations to a statsd. Never waits and never throws: what can't be sent is lost. */
-export interface Statsd {
-  /** Adds one. Names are our constants, never a client's text. */
-  count(name: string): void
-  /** A duration in ms. */
-  time(name: string, ms: number): void
-  /** Sends what is queued; called ten times a second. */
-  flush(): void
-  /** Sends what is queued, and closes the socket. */
-  close(): void
-}
+export type Statsd = ReturnType<typeof createStatsd>
 
 // An Ethernet frame holds this much beside the headers of IPv6 and UDP.
 const maxDatagramBytes = 1400
@@ -29,11 +11,15 @@ const maxDatagramBytes = 1400
 const maxQueuedLines = 3000
 const reopenFlushes = 100
 
-export function createStatsd({ prefix, open }: StatsdOptions): Statsd {
+/**
+ * Sends counts and durations to a statsd. Never waits and never throws: what can't be sent is lost. `prefix` begins every name;
+ * characters that have a meaning in the protocol are replaced.
+ */
+export function createStatsd(address: Address, prefix: string, open = openSocket) {
   const start = prefix === '' ? '' : `${prefix.replace(/[^\w-]{1,16}$/, '').replace(/[^\w.-]/g, '_')}.`
   const counts = new Map<string, number>()
   let durations: string[] = []
-  let socket: DatagramSocket | null = null
+  let socket: Awaited<ReturnType<typeof openSocket>> | null = null
   let flushes = 0
   let isClosed = false
 
@@ -60,23 +46,35 @@ export function createStatsd({ prefix, open }: StatsdOptions): Statsd {
   }
 
   async function tryOpen(): Promise<void> {
-    const opened = await open().catch(() => null)
+    const opened = await open(address).catch(() => null)
     if (isClosed || socket) opened?.close()
     else socket = opened
   }
 
   void tryOpen()
   return {
+    /** Sends what is queued; called ten times a second. */
     flush,
-    count: (name) => void counts.set(name, (counts.get(name) ?? 0) + 1),
-    time(name, ms) {
+    /** Adds one. Names are our constants, never a client's text. */
+    count: (name: string) => void counts.set(name, (counts.get(name) ?? 0) + 1),
+    /** A duration in ms. */
+    time(name: string, ms: number): void {
       if (durations.length < maxQueuedLines) durations.push(`${start}${name}:${Math.round(ms)}|ms`)
     },
-    close() {
+    /** Sends what is queued, and closes the socket. */
+    close(): void {
       if (isClosed) return
       flush()
       isClosed = true
       socket?.close()
     },
   }
+}
+
+/** Rejects when the host is unknown at the moment. */
+async function openSocket({ host: hostname, port }: Address) {
+  // Without a listener for errors a host that refuses datagrams would end the process.
+  const socket = await Bun.udpSocket({ connect: { hostname, port }, socket: { error() {} } })
+  socket.unref()
+  return socket
 }

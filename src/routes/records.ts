@@ -70,9 +70,7 @@ async function answer(
   call.route = resource.name
   const { identity, isLegacyBucket } = readIdentity(call.headers, params.bucket_id)
   call.isLegacyBucket = isLegacyBucket
-  const opened = services.openStorage(identity, call)
-  // Remembered credentials are at hand, and most requests have them: nothing is waited for then.
-  const storage = opened instanceof Promise ? await opened : opened
+  const storage = await services.openStorage(identity, call)
   const { owner } = storage
   const input: Input = { params, query, headers: call.headers, address: call, body: undefined }
   if (call.body) {

@@ -17,7 +17,6 @@ import type { Log } from '../observability/log.ts'
 import type { MetricFamily } from '../observability/metric-families.ts'
 import type { Settings } from '../settings/settings.ts'
 import type { Services } from '../routes/call.ts'
-import type { DatagramSocket, Statsd } from '../observability/statsd.ts'
 import type { BridgeHost } from './services.ts'
 
 /** A bridge that listens. */
@@ -39,7 +38,7 @@ const idleTimeoutSeconds = 240
 
 /** Constructs all parts from their settings, joins them, and listens. Throws when the address can't be used. */
 export function startBridge(settings: Settings, host: BridgeHost, log: Log, options: BridgeOptions = {}) {
-  const statsd = startStatsd(settings)
+  const statsd = settings.statsdUrl && createStatsd(settings.statsdUrl, settings.statsdPrefix)
   const registry = createRegistry()
   const { families } = registry
   const observers = createObservers(log, registry, statsd, host.now)
@@ -157,18 +156,4 @@ export function startBridge(settings: Settings, host: BridgeHost, log: Log, opti
     /** The metrics of this process. */
     families,
   }
-}
-
-function startStatsd({ statsdUrl, statsdPrefix }: Settings): Statsd | null {
-  if (!statsdUrl) return null
-  const { host: hostname, port } = statsdUrl
-  return createStatsd({
-    prefix: statsdPrefix,
-    async open(): Promise<DatagramSocket> {
-      // Without a listener for errors a host that refuses datagrams would end the process.
-      const socket = await Bun.udpSocket({ connect: { hostname, port }, socket: { error() {} } })
-      socket.unref()
-      return socket
-    },
-  })
 }

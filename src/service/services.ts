@@ -14,7 +14,7 @@ import { commit, name, source, version } from '../version.ts'
 
 import { limits } from '../load/limits.ts'
 import type { Admission } from '../load/admission.ts'
-import type { Identity, SyncCredentials } from '../domain/credentials.ts'
+import type { Identity } from '../domain/credentials.ts'
 import type { Step } from '../domain/operation.ts'
 import type { BulkStorage } from '../domain/record-storage.ts'
 import type { Call } from '../routes/call.ts'
@@ -38,13 +38,7 @@ export interface BridgeHost {
   /** Memory that the program has allocated. */
   heapBytes(): number
   /** For each client of a local port, the bytes sent to it that it has not acknowledged; null where that is not known. */
-  unsentBytes(localPort: number, clients: readonly (Client | null)[]): (number | null)[]
-}
-
-/** The address of a client. Two clients can have the same port at different addresses. */
-export interface Client {
-  address: string
-  port: number
+  unsentBytes(localPort: number, clients: readonly (Bun.SocketAddress | null)[]): (number | null)[]
 }
 
 // The part of a request's time that is kept for committing what a batch has prepared.
@@ -91,32 +85,29 @@ export function createServices(
   const locks = new Locks()
   const requestTimeoutMs = settings.requestTimeoutSeconds * 1000
 
-  function storageOf(identity: Identity, known: SyncCredentials, call: Call): BulkStorage {
-    const { headers, deadlineAtMs, requestId, memory } = call
+  async function openStorage(identity: Identity, call: Call): Promise<BulkStorage> {
+    const { headers, deadlineAtMs, requestId, memory, work } = call
+    let obtained: Awaited<ReturnType<Credentials['obtain']>> | null = null
+    try {
+      obtained = await credentials.obtain(identity, requestId)
+    } finally {
+      work.cached = work.cached !== false && obtained !== null && obtained.source !== 'exchange'
+    }
     const userAgent = headers['user-agent']
     const storage = createSyncStorage(storageClient, {
-      credentials: known,
+      credentials: obtained.credentials,
       renew: (refused) => credentials.renew(identity, refused, requestId),
       userAgent: userAgent === undefined ? product : `${userAgent} ${product}`,
       deadlineAtMs,
       requestId,
       client: call.request,
-      tally: call.work,
+      tally: work,
       memory,
     })
     // The name of an identity costs more than a request that nobody was asked to pause for should pay.
     if (breakers.hasAskedToBackOff) storage.notices.backoffSeconds = tokenServer.backoffSeconds(identity)
     call.notices.push(storage.notices)
     return storage
-  }
-
-  async function obtainStorage(identity: Identity, call: Call): Promise<BulkStorage> {
-    const { work, requestId } = call
-    const wasCached = work.cached
-    work.cached = false
-    const obtained = await credentials.obtain(identity, requestId)
-    work.cached = wasCached !== false && obtained.source !== 'exchange'
-    return storageOf(identity, obtained.credentials, call)
   }
 
   return {
@@ -127,12 +118,7 @@ export function createServices(
     monotonicNow: host.monotonicNow,
     createRequestId: createIdGenerator(host.randomBytes(8)),
     version: { name, version, commit, source },
-    openStorage(identity: Identity, call: Call) {
-      const known = credentials.recall(identity)
-      if (known === null) return obtainStorage(identity, call)
-      call.work.cached ??= true
-      return storageOf(identity, known, call)
-    },
+    openStorage,
     async identify(identity: Identity, requestId: string) {
       const known = credentials.recall(identity)
       if (known) return String(known.uid)

@@ -6,7 +6,6 @@ import { eventually } from '../support/eventually.ts'
 import { freePort } from '../support/free-port.ts'
 
 import type { Socket } from 'node:net'
-import type { Client } from '../../src/service/services.ts'
 
 const open: { stop(): unknown }[] = []
 
@@ -18,7 +17,7 @@ const answerBytes = 32 * 1024 * 1024
 
 /** A server that sends more than a client's buffers hold, and that knows its clients by address. */
 function startServer(hostname: string) {
-  const clients = new Map<string, Client>()
+  const clients = new Map<string, Bun.SocketAddress>()
   const server = Bun.serve({
     hostname,
     port: 0,
@@ -63,7 +62,7 @@ describe('unsentBytes', () => {
     ask('::1', port, '::1', freePort()).pause()
     await eventually('it is known', () => clients.size === 1)
 
-    const all = [...clients.values(), null, { address: '::1', port: 1 }]
+    const all = [...clients.values(), null, { address: '::1', port: 1, family: 'IPv6' as const }]
     await eventually('much is unsent', () => unsentBytes(port, all)[0]! > 100_000)
     expect(unsentBytes(port, all).slice(1)).toEqual([null, null])
   })

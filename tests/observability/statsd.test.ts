@@ -2,27 +2,25 @@ import { describe, expect, it } from 'bun:test'
 
 import { createStatsd } from '../../src/observability/statsd.ts'
 
-import type { DatagramSocket, StatsdOptions } from '../../src/observability/statsd.ts'
+type Socket = Bun.udp.ConnectedSocket<'buffer'>
 
-/** A statsd whose datagrams are kept. */
-function collect(options: Partial<StatsdOptions> = {}) {
+/** A statsd whose datagrams are kept, unless `open` opens another socket. */
+function collect({ prefix = 'sync-bridge', open }: { prefix?: string; open?(): Promise<Socket> } = {}) {
   const datagrams: string[] = []
   const state = { closed: 0 }
-  const socket: DatagramSocket = {
-    send: (datagram) => datagrams.push(datagram) > 0,
-    close: () => void state.closed++,
-  }
-  const statsd = createStatsd({
-    prefix: 'sync-bridge',
-    open: async () => socket,
-    ...options,
-  })
+  const socket = socketTo(datagrams, () => void state.closed++)
+  const address = { host: '127.0.0.1', port: 8125 }
+  const statsd = createStatsd(address, prefix, open ?? (async () => socket))
   const flush = async () => {
     await settle()
     statsd.flush()
     await settle()
   }
   return { statsd, datagrams, state, flush }
+}
+
+function socketTo(datagrams: unknown[], close = () => {}): Socket {
+  return { send: (datagram) => datagrams.push(datagram) > 0, close } as Socket
 }
 
 async function settle(): Promise<void> {
@@ -81,12 +79,13 @@ describe('createStatsd', () => {
 
   it('does not care whether anybody listens', async () => {
     const refused = collect({
-      open: async () => ({
-        send() {
-          throw new Error('ECONNREFUSED')
-        },
-        close() {},
-      }),
+      open: async () =>
+        ({
+          send() {
+            throw new Error('ECONNREFUSED')
+          },
+          close() {},
+        }) as unknown as Socket,
     })
 
     refused.statsd.count('a')
@@ -101,7 +100,7 @@ describe('createStatsd', () => {
       async open() {
         opened += 1
         if (opened === 1) throw new Error('ENOTFOUND')
-        return { send: (text) => datagrams.push(text) > 0, close() {} }
+        return socketTo(datagrams)
       },
     })
     for (let flushes = 0; flushes < 50; flushes++) {
