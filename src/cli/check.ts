@@ -1,35 +1,30 @@
 import { createIdentity } from '../domain/credentials.ts'
 import { ServiceError, UpstreamError } from '../domain/errors.ts'
-import { connect, servicePaths } from '../service/services.ts'
+import { versionPrefix } from '../service/bridge.ts'
+import { connect } from '../service/services.ts'
 import { maskedSettings, maskedValue } from '../settings/settings-text.ts'
 import { describeAddressError, originOf, publicAddress, requireFree } from './listening.ts'
 import { loadSettings } from './load-settings.ts'
 
 import type { Settings } from '../settings/settings.ts'
+import type { GivenOptions } from './command-line.ts'
 import type { Host } from './host.ts'
 
 type Verdict = { ok: boolean; detail: string }
 export type Verdicts = Record<string, Verdict>
 
-interface CheckOptions {
-  /** The settings file; null: the environment alone. */
-  path: string | null
-  /** Variables that add trusted certificates. */
-  trusting: string[]
-  /** Makes no connection. */
-  isOffline: boolean
-  /** Prints one JSON object instead of everything else. */
-  asJson: boolean
-  /** Prints problems only. */
-  isQuiet: boolean
-}
-
 /**
  * Shows the effective settings, and tries the token server, the cache and the address to listen on. 0 if all is well,
- * otherwise 2. The settings go to stdout, verdicts to stderr.
+ * otherwise 2. The settings go to stdout, verdicts to stderr. `trusting`: variables that add trusted certificates.
  */
-export async function check(options: CheckOptions, host: Host, tryOut: typeof probe): Promise<number> {
-  const { path, trusting, isOffline, asJson, isQuiet } = options
+export async function check(
+  path: string | null,
+  trusting: string[],
+  options: GivenOptions,
+  host: Host,
+  tryOut: typeof probe,
+): Promise<number> {
+  const [isOffline, asJson, isQuiet] = ['offline', 'json', 'quiet'].map((option) => options.has(option))
   const messages: string[] = []
   const loaded = loadSettings(path, host, trusting, asJson ? (line) => void messages.push(line) : undefined)
   const effective = loaded?.effective ?? []
@@ -117,7 +112,7 @@ async function runningVersion(settings: Settings): Promise<string | null> {
   const { host, port } = settings
   try {
     const everywhere: Record<string, string> = { '0.0.0.0': '127.0.0.1', '::': '::1' }
-    const url = originOf(everywhere[host] ?? host, port) + servicePaths(settings).version
+    const url = `${originOf(everywhere[host] ?? host, port)}${versionPrefix(settings)}/__version__`
     const answer = await fetch(url, { signal: AbortSignal.timeout(1000) })
     const told = (await answer.json()) as { name?: unknown; version?: unknown }
     return told.name === 'sync-bridge' ? String(told.version) : null

@@ -1,7 +1,7 @@
 import { isIP } from 'node:net'
 
 import { expositionType, renderFamilies } from '../observability/metric-families.ts'
-import { servicePaths } from '../service/services.ts'
+import { versionPrefix } from '../service/bridge.ts'
 
 import type { MetricFamily } from '../observability/metric-families.ts'
 import type { Settings } from '../settings/settings.ts'
@@ -51,15 +51,15 @@ export function originOf(hostname: string, port: number): string {
 /** Where the pages are that the settings of a service switch on, under its public address if it has one. */
 export function pageUrls(settings: Settings, listeningUrl: string) {
   const { httpHost, httpScheme, docsEnabled, explorerEnabled, metricsEnabled, metricsListen } = settings
-  const paths = servicePaths(settings)
   const origin = httpHost === null ? listeningUrl : `${httpScheme ?? 'http'}://${httpHost}`
-  const metricsUrl = metricsListen
-    ? `${originOf(metricsListen.host, metricsListen.port)}/__metrics__`
-    : listeningUrl + paths.metrics
+  const pages = origin + versionPrefix(settings)
+  const metrics = metricsListen
+    ? originOf(metricsListen.host, metricsListen.port)
+    : listeningUrl + versionPrefix(settings)
   return {
-    ...(docsEnabled && { docs: origin + paths.docs, guides: origin + paths.guides }),
-    ...(explorerEnabled && { explorer: origin + paths.explorer }),
-    ...(metricsEnabled && { metrics: metricsUrl }),
+    ...(docsEnabled && { docs: `${pages}/docs`, guides: `${pages}/docs/guides` }),
+    ...(explorerEnabled && { explorer: `${pages}/explore` }),
+    ...(metricsEnabled && { metrics: `${metrics}/__metrics__` }),
   }
 }
 
@@ -124,7 +124,10 @@ export async function listenForMetrics(
       reusePort: reusePort || host.processes?.canSharePorts === true,
       development: false,
       // The second path is the one at the public port.
-      routes: { '/__metrics__': { GET: answer }, [servicePaths(settings).metrics]: { GET: answer } },
+      routes: {
+        '/__metrics__': { GET: answer },
+        [`${versionPrefix(settings)}/__metrics__`]: { GET: answer },
+      },
       fetch: () => new Response('There is nothing at this path\n', { status: 404 }),
       error: () => new Response('The metrics can not be read\n', { status: 500 }),
     })

@@ -83,11 +83,8 @@ async function start(
       const loaded = loadSettings(path, host, trusting)
       return loaded ? implementations.serve(loaded.settings, host, reread) : 2
     }
-    case 'check': {
-      const isOffline = options.has('offline')
-      const how = { path, trusting, isOffline, asJson: options.has('json'), isQuiet: options.has('quiet') }
-      return check(how, host, implementations.probe)
-    }
+    case 'check':
+      return check(path, trusting, options, host, implementations.probe)
     case 'sandbox': {
       const choices = readSandboxOptions(options)
       if (typeof choices === 'string') return complain(host, command, choices)

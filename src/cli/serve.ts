@@ -4,7 +4,7 @@ import { listenAt, publicAddress, requireFree, sharesAddresses } from './listeni
 import { createOutputLog } from './output.ts'
 import { stopSignals } from './signals.ts'
 import { runWorker } from './worker.ts'
-import { Workers } from './workers.ts'
+import { startWorkers } from './workers.ts'
 
 import type { Settings } from '../settings/settings.ts'
 import type { Bridge, BridgeOptions } from '../service/bridge.ts'
@@ -37,10 +37,10 @@ async function serveAsMain(context: ServiceContext): Promise<number> {
   )
   if (port === null) return 1
   if (processes && settings.workers > 1) {
-    const workers = new Workers(context, processes, port)
-    const exitCode = await Promise.race([workers.start(), orders.stop.then(() => 0)])
-    if (exitCode === null) return runUntilStopped(context, workers, orders)
-    await workers.abort()
+    const { service, started } = startWorkers(context, processes, port)
+    const exitCode = await Promise.race([started, orders.stop.then(() => 0)])
+    if (exitCode === null) return runUntilStopped(context, service, orders)
+    await service.abort?.()
     return exitCode
   }
   const sharesPort = settings.reusePort || processes?.canSharePorts === true

@@ -3,9 +3,8 @@ import { originOf } from './listening.ts'
 import { endOf, tell } from './processes.ts'
 
 import type { MetricFamily } from '../observability/metric-families.ts'
-import type { Settings } from '../settings/settings.ts'
 import type { Child, FromChild, Processes, ToWorker } from './processes.ts'
-import type { ServiceContext } from './reload.ts'
+import type { RunningService, ServiceContext } from './reload.ts'
 
 /** The time that workers get beyond that of their requests. */
 const patienceMs = 2000
@@ -34,137 +33,78 @@ interface Place {
 }
 
 /**
- * Processes that share a port. A worker that dies is replaced, after a pause. So is one that answers no ping for
- * `worker_timeout_seconds`, because the kernel keeps routing connections to it.
+ * Starts processes that share a port. A worker that dies is replaced, after a pause. So is one that answers no ping for
+ * `worker_timeout_seconds`, because the kernel keeps routing connections to it. `started` resolves to null when all
+ * listen, or to the exit code of one that could not start.
  */
-export class Workers {
-  readonly url: string
-  readonly workers: number
-  readonly #places: Place[]
-  /** For each place, the end of the last worker in it. */
-  #vacated: Promise<void>[] = []
-  readonly #started = Promise.withResolvers<number | null>()
-  readonly #stopping = Promise.withResolvers<void>()
-  #isStopping = false
-  #isStarted = false
+export function startWorkers({ settings, host, output }: ServiceContext, processes: Processes, port: number) {
+  const { log } = output
+  const { workers, workerTimeoutSeconds: silentSeconds, shutdownGraceSeconds } = settings
+  const places = Array.from({ length: workers }, (): Place => {
+    const nextAnswer = Promise.withResolvers<MetricFamily[]>()
+    return { worker: null, hasListened: false, unansweredPings: 0, families: [], nextAnswer }
+  })
+  const started = Promise.withResolvers<number | null>()
+  const stopping = new AbortController()
+  const { signal } = stopping
+  const stop = new Promise((resolve) => signal.addEventListener('abort', resolve))
+  let isStarted = false
   /** The counters of workers that have ended. */
-  #past: MetricFamily[] = []
+  let past: MetricFamily[] = []
 
-  constructor(
-    private readonly context: ServiceContext,
-    private readonly processes: Processes,
-    readonly port: number,
-  ) {
-    const { settings } = context
-    this.url = originOf(settings.host, port)
-    this.workers = settings.workers
-    this.#places = Array.from({ length: settings.workers }, () => ({
-      worker: null,
-      hasListened: false,
-      unansweredPings: 0,
-      families: [],
-      nextAnswer: Promise.withResolvers(),
-    }))
-  }
-
-  /** Starts all of them. Resolves to null when they listen, or to the exit code of one that could not start. */
-  start(): Promise<number | null> {
-    this.#vacated = this.#places.map((place) => this.#keep(place))
-    void this.#watch()
-    return this.#started.promise
-  }
-
-  /** Whether every worker has sent a message within twice the timeout. */
-  isResponsive(): boolean {
-    return this.#places.every(({ unansweredPings }) => unansweredPings <= 2 * pingsPerTimeout)
-  }
-
-  /** Applies new settings where that needs no new process. */
-  reload({ loggingLevel }: Settings): void {
-    this.context.output.log.level = loggingLevel
-    this.#tell({ kind: 'reload' })
-  }
-
-  /** Resolves once all have answered the requests in flight, and ended, or when they should have. */
-  async stop(delayMs: number): Promise<void> {
-    const withinMs = delayMs + this.context.settings.shutdownGraceSeconds * 1000 + patienceMs
-    this.#beginStop()
-    this.#tell({ kind: 'stop', delayMs })
-    await Promise.race([Promise.all(this.#vacated), Bun.sleep(withinMs)])
-  }
-
-  /** Ends them without waiting for the requests in flight. */
-  async abort(): Promise<void> {
-    this.#beginStop()
-    for (const { worker } of this.#places) worker?.kill('SIGKILL')
-    await Promise.all(this.#vacated)
-  }
-
-  #beginStop(): void {
-    this.#isStopping = true
-    this.#stopping.resolve()
-  }
-
-  async #keep(place: Place): Promise<void> {
-    const { host, output } = this.context
+  async function keep(place: Place): Promise<void> {
     let pauseMs = firstPauseMs
-    while (!this.#isStopping) {
+    while (!signal.aborted) {
       const startedAtMs = host.monotonicNow()
-      const end = await this.#runWorker(place)
-      if (this.#isStopping) return
-      if (!this.#isStarted && !place.hasListened && (end === 1 || end === 2)) {
-        return this.#started.resolve(end)
-      }
+      const end = await runWorker(place)
+      if (signal.aborted) return
+      if (!isStarted && !place.hasListened && (end === 1 || end === 2)) return started.resolve(end)
       if (host.monotonicNow() - startedAtMs >= soundLifeMs) pauseMs = firstPauseMs
-      output.log.error('worker lost', { code: end, pauseMs })
-      await this.#pause(pauseMs)
+      log.error('worker lost', { code: end, pauseMs })
+      await pause(pauseMs)
       pauseMs = Math.min(2 * pauseMs, longestPauseMs)
     }
   }
 
   /** Resolves to how the worker has ended. */
-  async #runWorker(place: Place): Promise<number | string> {
+  async function runWorker(place: Place): Promise<number | string> {
     // Workers that each took a free port would not share it. The service manager hears from the supervisor alone.
     const none = { NOTIFY_SOCKET: undefined, WATCHDOG_USEC: undefined }
-    const environment = { ...this.context.host.environment, SERVICE_PORT: String(this.port), ...none }
+    const environment = { ...host.environment, SERVICE_PORT: String(port), ...none }
     place.hasListened = false
     try {
-      const worker = this.processes.start('worker', environment, (message) => {
-        if (place.worker === worker) this.#take(worker, place, message)
+      const worker = processes.start('worker', environment, (message) => {
+        if (place.worker === worker) take(worker, place, message)
       })
       place.worker = worker
     } catch {
       return 1
     }
     const end = await endOf(place.worker)
-    this.#past = mergeFamilies([this.#past, countersOf(place.families)])
+    past = mergeFamilies([past, countersOf(place.families)])
     Object.assign(place, { worker: null, families: [] })
     return end
   }
 
-  async #watch(): Promise<void> {
-    const { settings, output } = this.context
-    const silentSeconds = settings.workerTimeoutSeconds
-    while (!this.#isStopping) {
-      await this.#pause((silentSeconds * 1000) / pingsPerTimeout)
-      for (const place of this.#places) {
+  async function watch(): Promise<void> {
+    while (!signal.aborted) {
+      await pause((silentSeconds * 1000) / pingsPerTimeout)
+      for (const place of places) {
         const isSilent = place.unansweredPings > 0 && place.unansweredPings % pingsPerTimeout === 0
         if (place.worker && isSilent) {
-          output.log.error('worker hangs', { pid: place.worker.pid, silentSeconds })
+          log.error('worker hangs', { pid: place.worker.pid, silentSeconds })
           place.worker.kill('SIGKILL')
         }
         place.unansweredPings += 1
       }
-      this.#tell({ kind: 'ping' })
+      tellAll({ kind: 'ping' })
     }
   }
 
   /** Resolves after the time, or when the workers are stopped. */
-  async #pause(ms: number): Promise<void> {
-    await Promise.race([Bun.sleep(ms), this.#stopping.promise])
-  }
+  const pause = (ms: number) => Promise.race([Bun.sleep(ms), stop])
 
-  #take(worker: Child, place: Place, message: FromChild): void {
+  function take(worker: Child, place: Place, message: FromChild): void {
     place.unansweredPings = 0
     switch (message.kind) {
       case 'pong':
@@ -174,28 +114,53 @@ export class Workers {
         return
       case 'listening':
         place.hasListened = true
-        this.#isStarted ||= this.#places.every(({ worker, hasListened }) => worker && hasListened)
-        if (this.#isStarted) this.#started.resolve(null)
+        isStarted ||= places.every((each) => each.worker && each.hasListened)
+        if (isStarted) started.resolve(null)
         return
       case 'ask-metrics':
-        return void this.families().then((families) => tell(worker, { kind: 'all-metrics', families }))
+        return void families().then((all) => tell(worker, { kind: 'all-metrics', families: all }))
       default:
         return message satisfies never
     }
   }
 
-  /** The metrics of all workers. A worker that does not answer in time counts with the counters of its last answer. */
-  async families(): Promise<MetricFamily[]> {
-    this.#tell({ kind: 'ping' })
-    const answers = this.#places.map(async (place) => {
+  /** A worker that does not answer in time counts with the counters of its last answer. */
+  async function families(): Promise<MetricFamily[]> {
+    tellAll({ kind: 'ping' })
+    const answers = places.map(async (place) => {
       const { worker, nextAnswer } = place
       const answer = worker && (await Promise.race([nextAnswer.promise, Bun.sleep(metricsTimeoutMs)]))
       return answer || countersOf(place.families)
     })
-    return mergeFamilies([...(await Promise.all(answers)), this.#past])
+    return mergeFamilies([...(await Promise.all(answers)), past])
   }
 
-  #tell(message: ToWorker): void {
-    for (const { worker } of this.#places) if (worker) tell(worker, message)
+  function tellAll(message: ToWorker): void {
+    for (const { worker } of places) if (worker) tell(worker, message)
   }
+
+  const vacated = Promise.all(places.map(keep))
+  void watch()
+  const service: RunningService = {
+    url: originOf(settings.host, port),
+    port,
+    workers,
+    families,
+    isResponsive: () => places.every(({ unansweredPings }) => unansweredPings <= 2 * pingsPerTimeout),
+    reload({ loggingLevel }) {
+      log.level = loggingLevel
+      tellAll({ kind: 'reload' })
+    },
+    async stop(delayMs) {
+      stopping.abort()
+      tellAll({ kind: 'stop', delayMs })
+      await Promise.race([vacated, Bun.sleep(delayMs + shutdownGraceSeconds * 1000 + patienceMs)])
+    },
+    async abort() {
+      stopping.abort()
+      for (const { worker } of places) worker?.kill('SIGKILL')
+      await vacated
+    },
+  }
+  return { service, started: started.promise }
 }

@@ -19,6 +19,9 @@ import type { Settings } from '../settings/settings.ts'
 import type { Services } from '../routes/call.ts'
 import type { BridgeHost } from './services.ts'
 
+/** Where all paths begin, for those who show them. */
+export { versionPrefix } from '../protocol/find.ts'
+
 /** A bridge that listens. */
 export type Bridge = ReturnType<typeof startBridge>
 

@@ -4,7 +4,6 @@ import { RedisStore } from '../credentials/redis-store.ts'
 import { isRefusal, UpstreamError } from '../domain/errors.ts'
 import { Locks, RecentMap } from '../domain/bounded.ts'
 import { overload } from '../protocol/reply.ts'
-import { versionPrefix } from '../protocol/find.ts'
 import { Breakers } from '../upstream/circuit-breaker.ts'
 import { ConcurrencyLimits } from '../load/permits.ts'
 import { createUpstream } from '../upstream/send.ts'
@@ -223,17 +222,5 @@ function createHeartbeat({ tokenServer, store }: Connections, timeoutMs: number,
     void current.probe.then(() => (current.untilMs = now() + heartbeatFreshMs))
     last = current
     return current.probe
-  }
-}
-
-/** Paths of resources that are not users' data. They are there whether these settings switch them on or off. */
-export function servicePaths(settings: Pick<Settings, 'httpApiVersion'>) {
-  const prefix = versionPrefix(settings)
-  return {
-    version: `${prefix}/__version__`,
-    metrics: `${prefix}/__metrics__`,
-    docs: `${prefix}/docs`,
-    guides: `${prefix}/docs/guides`,
-    explorer: `${prefix}/explore`,
   }
 }
