@@ -27,51 +27,31 @@ export interface SettingsSources {
   credentialsDirectory?: string
 }
 
-/** A setting that was given, before its value is read. */
-interface GivenSetting {
-  name: string
-  text: string
-  source: string
-}
+/**
+ * The settings given, by name, before their values are read; their problems, and what may be a mistake. The environment outweighs
+ * the file, and the file outweighs the credentials directory.
+ */
+export function collectSettings({ file, environment, readFile, credentialsDirectory }: SettingsSources) {
+  const given = new Map<string, { text: string; source: string }>()
+  const problems: SettingsProblem[] = []
+  const warnings: string[] = []
 
-/** The settings given, by name, their problems, and what may be a mistake. */
-interface CollectedSettings {
-  given: Map<string, GivenSetting>
-  problems: SettingsProblem[]
-  warnings: string[]
-}
-
-/** Collects the settings given. The environment outweighs the file, and the file outweighs the credentials directory. */
-export function collectSettings(sources: SettingsSources): CollectedSettings {
-  const collected: CollectedSettings = { given: new Map(), problems: [], warnings: [] }
-  collectCredentials(sources, collected)
-  if (sources.file) collectFile(sources.file, collected)
-  collectEnvironment(sources, collected)
-  return collected
-}
-
-function collectCredentials(sources: SettingsSources, { given, problems }: CollectedSettings): void {
-  const { credentialsDirectory, readFile } = sources
-  if (!credentialsDirectory) return
   for (const [name, { secret }] of Object.entries<AnySetting>(settingsSchema)) {
-    if (!secret) continue
+    if (!secret || !credentialsDirectory) continue
     const source = `credential ${name}`
     try {
-      given.set(name, { name, text: readFile(join(credentialsDirectory, name)).trim(), source })
+      given.set(name, { text: readFile(join(credentialsDirectory, name)).trim(), source })
     } catch (cause) {
       if ((cause as { code?: unknown }).code === 'ENOENT') continue
       const problem = `cannot be read (${reasonOf(cause)}): make the credential readable for the service`
       problems.push({ where: source, key: `service.${name}`, problem })
     }
   }
-}
 
-function collectFile(file: { path: string; text: string }, collected: CollectedSettings): void {
-  const { given, problems, warnings } = collected
   const firstLines = new Map<string, number>()
   const foreignSections = new Set<string | null>()
-  for (const { section, key, line, reading } of parseIni(file.text)) {
-    const where = `${file.path}:${line}`
+  for (const { section, key, line, reading } of file ? parseIni(file.text) : []) {
+    const where = `${file!.path}:${line}`
     const name = key === null ? null : nameOf(section, key)
     const refuse = (problem: string, shownKey = name && `service.${name}`) => {
       problems.push({ where, key: shownKey, problem })
@@ -83,7 +63,7 @@ function collectFile(file: { path: string; text: string }, collected: CollectedS
       const meant = withoutPrefix(key!)
       const remedy = `write service.${meant} = …, or move it into a section [service]`
       if (isKnown(meant)) refuse(`is a setting outside [service] and without its prefix: ${remedy}`, key)
-      else if (!foreignSections.has(section) && isLikeService(section)) {
+      else if (section !== null && !foreignSections.has(section) && isLikeService(section)) {
         const hint = 'name it [service] if its lines are settings of sync-bridge'
         warnings.push(`${where}: section ${quote(`[${section}]`)} is not read: ${hint}`)
       }
@@ -93,27 +73,28 @@ function collectFile(file: { path: string; text: string }, collected: CollectedS
       refuse(`is given twice, first on line ${firstLines.get(name)}: keep one of the two`)
     else {
       firstLines.set(name, line)
-      given.set(name, { name, text: reading.value, source: where })
+      given.set(name, { text: reading.value, source: where })
     }
   }
-}
 
-function collectEnvironment({ environment }: SettingsSources, { given, warnings }: CollectedSettings): void {
   for (const [variable, text] of Object.entries(environment)) {
     if (text === undefined || !/^SERVICE_/i.test(variable)) continue
     const name = variable.slice('SERVICE_'.length).toLowerCase()
     // Names of collections may contain what shells don't allow in variables, so their case is ignored.
     if (collectionGate(name) !== null || (isKnown(name) && variable === variable.toUpperCase())) {
-      given.set(name, { name, text: unquote(text.trim()), source: `environment ${variable}` })
+      given.set(name, { text: unquote(text.trim()), source: `environment ${variable}` })
       continue
     }
     // Variables of other programs may begin with SERVICE_ too, so this is no problem.
-    const suggestion = name.startsWith('record_') ? collectionSettings.put.form : nearestSetting(name)
+    const suggestion = name.startsWith('record_') ? collectionSettings.put.form : nearest(name, names)
     if (suggestion === null) continue
     const meant = `SERVICE_${suggestion.toUpperCase()}`
     warnings.push(`environment: ${quote(variable)} is no setting and is ignored: did you mean ${meant}?`)
   }
+  return { given, problems, warnings }
 }
+
+const names = Object.keys(settingsSchema)
 
 /** The setting that a line of the file is meant to be; null for a line of another program. */
 function nameOf(section: string | null, key: string): string | null {
@@ -135,8 +116,7 @@ function isServiceSection(section: string | null): boolean {
   return section?.toLowerCase() === 'service'
 }
 
-function isLikeService(section: string | null): boolean {
-  if (section === null) return false
+function isLikeService(section: string): boolean {
   return /service|bridge/i.test(section) || nearest(section, ['service', 'settings']) !== null
 }
 
@@ -144,17 +124,12 @@ function isKnown(name: string): boolean {
   return Object.hasOwn(settingsSchema, name) || collectionGate(name) !== null
 }
 
-function nearestSetting(name: string): string | null {
-  return nearest(name, Object.keys(settingsSchema))
-}
-
 function remedyForUnknown(name: string): string {
   const meant = withoutPrefix(name)
-  const suggestion = isKnown(meant)
-    ? meant
-    : meant.startsWith('record_')
-      ? `${collectionSettings.put.form} or ${collectionSettings.delete.form}`
-      : nearestSetting(meant)
+  const { put, delete: removal } = collectionSettings
+  const isOfCollection = meant.startsWith('record_') && !isKnown(meant)
+  if (isOfCollection) return `did you mean service.${put.form} or ${removal.form}?`
+  const suggestion = isKnown(meant) ? meant : nearest(meant, names)
   return suggestion ? `did you mean service.${suggestion}?` : 'remove it, or see "sync-bridge init" for all'
 }
 
