@@ -23,7 +23,7 @@ export interface CommandDescription {
   options: Record<string, OptionDescription>
   /** A word that has to follow, one of a few. */
   argument?: { name: string; choices: string[] }
-  details: string
+  details?: string
 }
 
 const config = {
@@ -80,12 +80,8 @@ well, otherwise 2.`,
     usage: '[--config FILE]',
     summary: 'print a hardened unit for systemd',
     options: {
-      config: {
-        value: 'FILE',
-        meaning: `settings file that the unit names; ${usualSettingsFile} by default`,
-      },
+      config: { ...config, meaning: `settings file that the unit names; ${usualSettingsFile} by default` },
     },
-    details: '',
   },
   healthcheck: {
     usage: '--url URL [--deep]',
@@ -145,20 +141,16 @@ function columns(rows: [left: string, right: string][]): string {
   return rows.map(([left, right]) => `  ${left.trimEnd().padEnd(width)}  ${right}`.trimEnd()).join('\n')
 }
 
-/** What followed a command. */
-export interface Arguments {
-  options: GivenOptions
-  /** The word that had to follow; null for a command without one. */
-  argument: string | null
-}
-
 const help = { help: { meaning: 'shows this' } }
 
 /**
- * Reads what follows a command: `--name value`, `--name=value`, `--name`, and the word that has to follow, if there is one.
- * Every other form is an error, whose message names the argument.
+ * Reads what follows a command: `--name value`, `--name=value`, `--name`, and the word that has to follow, which is null for a
+ * command without one. Every other form is an error, whose message names the argument.
  */
-export function readArguments(command: CommandName, args: string[]): Arguments | { error: string } {
+export function readArguments(
+  command: CommandName,
+  args: string[],
+): { options: GivenOptions; argument: string | null } | { error: string } {
   const { options: own, argument }: CommandDescription = commands[command]
   const known: CommandDescription['options'] = { ...own, ...help }
   const kinds = Object.entries(known).map(([name, { value }]) => {

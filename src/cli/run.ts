@@ -10,7 +10,7 @@ import { readSandboxOptions, sandbox } from './sandbox.ts'
 import { serve } from './serve.ts'
 import { systemdUnit } from './systemd-unit.ts'
 
-import type { Arguments, CommandName } from './command-line.ts'
+import type { CommandName } from './command-line.ts'
 import type { Shell } from './completion.ts'
 import type { Host } from './host.ts'
 import type { RereadSettings } from './reload.ts'
@@ -24,8 +24,8 @@ export async function run(
   host: Host,
   implementations: Commands = realCommands,
 ): Promise<number> {
-  const [first, ...rest] = args
-  switch (first) {
+  const [command, ...rest] = args
+  switch (command) {
     case undefined:
       host.stderr.write(generalHelp)
       return 2
@@ -39,33 +39,17 @@ export async function run(
     case 'version':
       return print(host, `${name} ${version} (commit ${commit})\n`)
   }
-  if (!isCommand(first)) return complain(host, null, describeUnknown(first))
-  const given = readArguments(first, rest)
-  if ('error' in given) return complain(host, first, given.error)
-  if (given.options.has('help')) return print(host, commandHelp(first))
-  return start(first, given, host, implementations)
-}
-
-function isCommand(word: string): word is CommandName {
-  return Object.hasOwn(commands, word)
-}
-
-/** The commands that make connections. */
-const connecting = new Set<CommandName>(['serve', 'sandbox', 'check', 'healthcheck'])
-
-async function start(
-  command: CommandName,
-  { options, argument }: Arguments,
-  host: Host,
-  implementations: Commands,
-): Promise<number> {
-  const value = (option: string) => options.get(option)?.[0] ?? null
+  if (!isCommand(command)) return complain(host, null, describeUnknown(command))
+  const given = readArguments(command, rest)
+  if ('error' in given) return complain(host, command, given.error)
+  const { options, argument } = given
+  if (options.has('help')) return print(host, commandHelp(command))
   if (command === 'serve' || command === 'sandbox') host.restartForFetchSlots?.()
   const { problems, trusting } = scrubEnvironment(connecting.has(command) ? host.environment : {})
   for (const problem of problems) host.stderr.write(`${problem}\n`)
   if (problems.length > 0) return 2
 
-  const path = value('config')
+  const [path = null] = options.get('config') ?? []
   switch (command) {
     case 'init':
       return print(host, annotatedIni(host.randomBytes(32).toHex()))
@@ -74,8 +58,8 @@ async function start(
     case 'completion':
       return print(host, completionScript(argument as Shell))
     case 'healthcheck': {
-      const url = value('url')
-      if (url === null) return complain(host, command, '--url is missing')
+      const [url] = options.get('url') ?? []
+      if (url === undefined) return complain(host, command, '--url is missing')
       return healthcheck(url, options.has('deep'), host)
     }
     case 'serve': {
@@ -93,6 +77,13 @@ async function start(
     default:
       return command satisfies never
   }
+}
+
+/** The commands that make connections. */
+const connecting = new Set<CommandName>(['serve', 'sandbox', 'check', 'healthcheck'])
+
+function isCommand(word: string): word is CommandName {
+  return Object.hasOwn(commands, word)
 }
 
 /** 1 when the text can't be written; a reader that has left is no failure. */
