@@ -72,12 +72,13 @@ export function createServices(
     randomBytes: host.randomBytes,
     observe: observers.credentials,
   })
+  const createId = () => host.randomBytes(8).toHex()
   const storageClient: StorageClient = {
     upstream,
     timeoutMs: settings.upstreamTimeoutSeconds * 1000,
     limitsOfNodes: new RecentMap(1000),
     now,
-    nonce: createIdGenerator(host.randomBytes(8)),
+    nonce: createId,
     random: Math.random,
     delay: Bun.sleep,
   }
@@ -115,7 +116,7 @@ export function createServices(
     observers,
     now,
     monotonicNow: host.monotonicNow,
-    createRequestId: createIdGenerator(host.randomBytes(8)),
+    createRequestId: createId,
     version: { name, version, commit, source },
     openStorage,
     async identify(identity: Identity, requestId: string) {
@@ -190,18 +191,6 @@ export function connect(
           onTrouble: observers.redisTrouble,
         })
   return { breakers, upstream, tokenServer, store }
-}
-
-/** Makes ids that are unique over all processes: 32 random bits of this process and a counter of 31, in hex. */
-function createIdGenerator(random: Uint8Array): () => string {
-  const digits = Buffer.from(random).toString('hex')
-  const start = digits.slice(0, 8)
-  // Only the upper half of the numbers, so that all have eight digits.
-  let next = (Number.parseInt(digits.slice(8), 16) | 0x80000000) >>> 0
-  return () => {
-    next = next === 0xffffffff ? 0x80000000 : next + 1
-    return start + next.toString(16)
-  }
 }
 
 /**
