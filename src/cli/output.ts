@@ -61,17 +61,17 @@ export function createOutputLog(
   host: { now(): number; environment: Record<string, string | undefined> },
   output: Output,
 ) {
-  const writer = new LineWriter(output, (lines) => log.warning('log lines dropped', { lines }))
+  const writer = createLineWriter(output, (lines) => log.warning('log lines dropped', { lines }))
   const log: Log = createLog({
     renderer: settings.loggingRenderer,
     level: settings.loggingLevel,
-    write: (line) => writer.write(line),
+    write: writer.write,
     now: host.now,
     // See no-color.org.
     colour: output.isTty && !host.environment.NO_COLOR,
     priorities: output.isJournal,
   })
-  return { log, flush: () => Promise.race([writer.flush(), Bun.sleep(500)]), dropped: () => writer.dropped }
+  return { log, flush: () => Promise.race([writer.flush(), Bun.sleep(500)]), dropped: writer.dropped }
 }
 
 // The most that a pipe takes in one piece, so that lines of several processes are never mixed; see pipe(7), PIPE_BUF.
@@ -82,57 +82,52 @@ const maxQueuedBytes = 1024 * 1024
 /**
  * Writes lines to an output whose reader may be slow, stalled or gone, without ever blocking the caller. At most 1 MiB waits;
  * then the newest lines are dropped and counted. One text is in flight at a time, because what a stream has been given can be
- * neither counted nor taken back.
+ * neither counted nor taken back. `onRecovered` is called after lines were dropped, once the queue is empty, with their number. It
+ * may write a line.
  */
-export class LineWriter {
-  /** Lines dropped so far, because the queue was full or could not be written. */
-  dropped = 0
-  readonly #queue: string[] = []
+export function createLineWriter(output: Pick<Output, 'write'>, onRecovered: (dropped: number) => void) {
+  const queue: string[] = []
   /** Of the queue and of the text in flight. */
-  #bytes = 0
-  #reported = 0
+  let queuedBytes = 0
+  let dropped = 0
+  let reported = 0
   /** Ends when nothing is left to write. */
-  #writing: Promise<void> | null = null
+  let writing: Promise<void> | null = null
 
-  /** `onRecovered` is called after lines were dropped, once the queue is empty, with their number. It may write a line. */
-  constructor(
-    private readonly output: Pick<Output, 'write'>,
-    private readonly onRecovered: (dropped: number) => void,
-  ) {}
-
-  /** Appends a line, given without its line break. Never blocks and never throws; a full queue drops the line. */
-  write(line: string): void {
-    const bytes = Buffer.byteLength(line) + 1
-    if (this.#bytes + bytes > maxQueuedBytes) {
-      this.dropped += 1
-      return
-    }
-    this.#queue.push(line)
-    this.#bytes += bytes
-    this.#writing ??= this.#writeAll()
-  }
-
-  /** Resolves once the queue is empty; never, if the reader has stopped: race it with a timer. */
-  async flush(): Promise<void> {
-    await this.#writing
-  }
-
-  async #writeAll(): Promise<void> {
-    while (this.#queue.length > 0) {
+  async function writeAll(): Promise<void> {
+    while (queue.length > 0) {
       let bytes = 0
-      const over = this.#queue.findIndex((line) => (bytes += Buffer.byteLength(line) + 1) > pieceBytes)
-      const lines = this.#queue.splice(0, over === -1 ? this.#queue.length : Math.max(over, 1))
+      const over = queue.findIndex((line) => (bytes += Buffer.byteLength(line) + 1) > pieceBytes)
+      const lines = queue.splice(0, over === -1 ? queue.length : Math.max(over, 1))
       const text = `${lines.join('\n')}\n`
-      const error = await this.output.write(text)
-      this.#bytes -= Buffer.byteLength(text)
-      if (error) this.dropped += lines.length
-      else if (this.#queue.length === 0 && this.dropped > this.#reported) {
+      const error = await output.write(text)
+      queuedBytes -= Buffer.byteLength(text)
+      if (error) dropped += lines.length
+      else if (queue.length === 0 && dropped > reported) {
         // The dropped lines came after the queued ones, so their number is reported after these.
-        const lost = this.dropped - this.#reported
-        this.#reported = this.dropped
-        this.onRecovered(lost)
+        const lost = dropped - reported
+        reported = dropped
+        onRecovered(lost)
       }
     }
-    this.#writing = null
+    writing = null
+  }
+
+  return {
+    /** Appends a line, given without its line break. Never throws; a full queue drops the line. */
+    write(line: string): void {
+      const bytes = Buffer.byteLength(line) + 1
+      if (queuedBytes + bytes > maxQueuedBytes) {
+        dropped += 1
+        return
+      }
+      queue.push(line)
+      queuedBytes += bytes
+      writing ??= writeAll()
+    },
+    /** Resolves once the queue is empty; never, if the reader has stopped: race it with a timer. */
+    flush: async () => void (await writing),
+    /** Lines dropped so far, because the queue was full or could not be written. */
+    dropped: () => dropped,
   }
 }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'bun:test'
 
-import { createOutputLog, LineWriter } from '../../src/cli/output.ts'
+import { createOutputLog, createLineWriter } from '../../src/cli/output.ts'
 import { fakeHost } from './fake-host.ts'
 
 import type { Settings } from '../../src/settings/settings.ts'
@@ -25,23 +25,23 @@ function slowSink() {
   }
 }
 
-describe('LineWriter', () => {
+describe('createLineWriter', () => {
   it('gives the sink whole lines, as many as fit into a piece', async () => {
     const { sink, texts, take } = slowSink()
-    const writer = new LineWriter(sink, () => {})
+    const writer = createLineWriter(sink, () => {})
 
     const [small, large] = ['b'.repeat(2047), 'c'.repeat(5000)]
     for (const line of ['a', small, small, small, large, 'd']) writer.write(line)
     for (let pieces = 0; pieces < 5; pieces++) await take()
 
     expect(texts).toEqual(['a\n', `${small}\n${small}\n`, `${small}\n`, `${large}\n`, 'd\n'])
-    expect(writer.dropped).toBe(0)
+    expect(writer.dropped()).toBe(0)
   })
 
   it('drops the newest lines when the reader has stopped, and says so when it reads again', async () => {
     const { sink, texts, take } = slowSink()
     const onRecovered = (lost: number) => writer.write(`-${lost}`)
-    const writer: LineWriter = new LineWriter(sink, onRecovered)
+    const writer: ReturnType<typeof createLineWriter> = createLineWriter(sink, onRecovered)
     const half = 'x'.repeat(512 * 1024)
 
     // As many characters as before, and three times the bytes.
@@ -49,13 +49,13 @@ describe('LineWriter', () => {
     for (let pieces = 0; pieces < 4; pieces++) await take()
 
     expect(texts).toEqual(['a\n', `${half}\n`, 'b\n', '-2\n'])
-    expect(writer.dropped).toBe(2)
+    expect(writer.dropped()).toBe(2)
   })
 
   it('counts the lines of a text that could not be written, and goes on', async () => {
     const { sink, texts, take } = slowSink()
     const lost: number[] = []
-    const writer = new LineWriter(sink, (count) => lost.push(count))
+    const writer = createLineWriter(sink, (count) => lost.push(count))
 
     for (const line of ['a', 'b', 'c']) writer.write(line)
     await take(new Error('EPIPE'))
@@ -64,7 +64,7 @@ describe('LineWriter', () => {
     await take()
 
     expect(texts).toEqual(['a\n', 'b\nc\n', 'd\n'])
-    expect(writer.dropped).toBe(3)
+    expect(writer.dropped()).toBe(3)
     expect(lost).toEqual([3])
   })
 })
