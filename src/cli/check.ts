@@ -104,15 +104,14 @@ async function tryAddress(settings: Settings): Promise<Verdict> {
     if (problem === null) throw error
     const running = problem.startsWith('the port is in use') ? await runningVersion(settings) : null
     if (running) return { ok: true, detail: `in use by sync-bridge ${running}` }
-    return { ok: false, detail: `cannot listen on ${address.hostname}:${address.port}: ${problem}` }
+    return { ok: false, detail: `cannot ${address.purpose}: ${problem}` }
   }
 }
 
 async function runningVersion(settings: Settings): Promise<string | null> {
   const { host, port } = settings
   try {
-    const everywhere: Record<string, string> = { '0.0.0.0': '127.0.0.1', '::': '::1' }
-    const url = `${originOf(everywhere[host] ?? host, port)}${versionPrefix(settings)}/__version__`
+    const url = `${originOf(host, port)}${versionPrefix(settings)}/__version__`
     const answer = await fetch(url, { signal: AbortSignal.timeout(1000) })
     const told = (await answer.json()) as { name?: unknown; version?: unknown }
     return told.name === 'sync-bridge' ? String(told.version) : null

@@ -27,8 +27,6 @@ export async function runUntilStopped(
   const onFailure = (reason: string) => log.debug('not notified', { reason })
   const notifier = createNotifier(host, () => service.isResponsive?.() ?? true, onFailure)
   const changes = createChanges(context, service, notifier)
-  host.onSignal('SIGHUP', () => void changes.reload())
-  host.onSignal('SIGUSR2', () => void changes.replace())
 
   const { url, workers } = service
   log.info('listening', { url, workers, ...pageUrls(settings, url) })

@@ -7,31 +7,33 @@ import type { MetricFamily } from '../observability/metric-families.ts'
 import type { Settings } from '../settings/settings.ts'
 import type { Host } from './host.ts'
 
-/** An address to listen on, and the settings that it comes from. */
+/** An address to listen on. */
 interface ListeningAddress {
   hostname: string
   port: number
+  /** Where it can be changed. */
   setting: string
+  /** What cannot be done without it. */
+  purpose: string
 }
 
 /** The address that clients ask. */
 export function publicAddress({ host: hostname, port }: Settings): ListeningAddress {
-  return { hostname, port, setting: 'service.host or service.port' }
+  return { hostname, port, setting: 'service.host or service.port', purpose: `listen on ${hostname}:${port}` }
 }
 
 /** What `listen` returns; null when the address can't be used, which stderr tells then. */
 export async function listenAt<T>(
   address: ListeningAddress,
-  purpose: 'listen' | 'serve metrics',
   { stderr }: Host,
-  listen: () => T,
+  listen: () => T | Promise<T>,
 ): Promise<T | null> {
   try {
-    return listen()
+    return await listen()
   } catch (error) {
     const problem = await describeAddressError(error, address)
     if (problem === null) throw error
-    stderr.write(`sync-bridge: cannot ${purpose} on ${address.hostname}:${address.port}: ${problem}\n`)
+    stderr.write(`sync-bridge: cannot ${address.purpose}: ${problem}\n`)
     return null
   }
 }
@@ -113,10 +115,11 @@ export async function listenForMetrics(
   const { metricsListen, metricsEnabled, reusePort } = settings
   if (!metricsListen || !metricsEnabled) return null
   const { host: hostname, port } = metricsListen
-  const address = { hostname, port, setting: 'service.metrics_listen' }
+  const purpose = `serve metrics on ${hostname}:${port}`
+  const address = { hostname, port, setting: 'service.metrics_listen', purpose }
   const answer = async () =>
     new Response(renderFamilies(await families()), { headers: { 'Content-Type': expositionType } })
-  const server = await listenAt(address, 'serve metrics', host, () => {
+  const server = await listenAt(address, host, () => {
     if (!sharesAddresses(settings, host)) requireFree(address)
     return Bun.serve({
       hostname,

@@ -31,8 +31,7 @@ export function loadSettings(
     return null
   }
 
-  const credentialsDirectory = environment.CREDENTIALS_DIRECTORY
-  const outcome = readSettings({ file, environment, readFile, credentialsDirectory })
+  const outcome = readSettings({ file, environment, readFile })
   if ('problems' in outcome) return refuse(outcome.problems)
 
   const { settings, effective } = outcome

@@ -44,7 +44,11 @@ export interface RunningService {
 /** A successor that does not listen within this time is given up. */
 const successorTimeoutMs = 30_000
 
-/** Changes a running service: by new settings, or by a new process. One change at a time. */
+/**
+ * Changes a running service, one change at a time. SIGHUP applies the settings file; where settings or a new executable need
+ * a new process, and the service manager allows the main process to change, a successor takes over. SIGUSR2: a successor
+ * takes over anyway, with the present executable and settings.
+ */
 export function createChanges(context: ServiceContext, service: RunningService, notifier: Notifier) {
   const { processes, environment } = context.host
   const { log } = context.output
@@ -138,19 +142,15 @@ export function createChanges(context: ServiceContext, service: RunningService, 
     takenOver.resolve()
   }
 
+  context.host.onSignal('SIGHUP', () => void reload())
+  context.host.onSignal('SIGUSR2', () => {
+    void alone(async () => {
+      if (reread()) await startSuccessor()
+    })
+  })
   return {
     /** Resolves once a successor has taken over. */
     takenOver: takenOver.promise,
-    /**
-     * Applies the settings file. Where settings or a new executable need a new process, and the service manager allows the
-     * main process to change, a successor takes over.
-     */
-    reload,
-    /** A successor takes over, with the present executable and settings. */
-    replace: () =>
-      alone(async () => {
-        if (reread()) await startSuccessor()
-      }),
     /** The service ends, so no successor takes over any more. */
     cancel: () => starting?.kill('SIGKILL'),
   }

@@ -9,7 +9,7 @@ import { startSandbox } from '../sandbox/sandbox.ts'
 import { startBridge } from '../service/bridge.ts'
 import { firefoxCollections } from '../settings/schema.ts'
 import { readSettings } from '../settings/settings.ts'
-import { describeAddressError } from './listening.ts'
+import { listenAt } from './listening.ts'
 import { createOutputLog } from './output.ts'
 import { stopSignals } from './signals.ts'
 
@@ -75,8 +75,8 @@ export async function sandbox(options: SandboxOptions, host: Host): Promise<numb
   const { ports } = options
   // The error does not tell which of the two ports it is about.
   const upstreamPort = Math.min(ports.tokenPort ?? Infinity, ports.storagePort ?? Infinity)
-  const upstreamSetting = '--token-port or --storage-port'
-  const upstream = await listen(host, upstreamPort, upstreamSetting, () => startSandbox(ports))
+  const upstreamAddress = loopback(upstreamPort, '--token-port or --storage-port')
+  const upstream = await listenAt(upstreamAddress, host, () => startSandbox(ports))
   if (upstream === null) return 1
   const user = upstream.addUser('sample')
   fillSampleData(upstream, user, options)
@@ -86,7 +86,9 @@ export async function sandbox(options: SandboxOptions, host: Host): Promise<numb
   }
   const bridge = options.upstreamOnly
     ? null
-    : await listen(host, ports.port ?? 0, '--port', () => startBridgeOver(upstream, options, host))
+    : await listenAt(loopback(ports.port ?? 0, '--port'), host, () =>
+        startBridgeOver(upstream, options, host),
+      )
   if (bridge === null && !options.upstreamOnly) {
     await upstream.stop()
     return 1
@@ -108,6 +110,10 @@ export async function sandbox(options: SandboxOptions, host: Host): Promise<numb
   return 0
 }
 
+function loopback(port: number, setting: string) {
+  return { hostname: '127.0.0.1', port, setting, purpose: 'listen' }
+}
+
 /** Writes a file that only this user can read, in a folder of its own; null where that is impossible. */
 function writePrivately(text: string): { path: string; remove(): void } | null {
   try {
@@ -116,23 +122,6 @@ function writePrivately(text: string): { path: string; remove(): void } | null {
     writeFileSync(path, text, { mode: 0o600 })
     return { path, remove: () => rmSync(folder, { recursive: true, force: true }) }
   } catch {
-    return null
-  }
-}
-
-/** Null when a port can not be had, which stderr tells then. */
-async function listen<T>(
-  host: Host,
-  port: number,
-  setting: string,
-  start: () => T | Promise<T>,
-): Promise<T | null> {
-  try {
-    return await start()
-  } catch (error) {
-    const problem = await describeAddressError(error, { hostname: '127.0.0.1', port, setting })
-    if (!problem) throw error
-    host.stderr.write(`sync-bridge: cannot listen: ${problem}\n`)
     return null
   }
 }

@@ -32,7 +32,7 @@ async function serveAsMain(context: ServiceContext): Promise<number> {
   const { processes } = host
   const orders = stopSignals(host, settings.shutdownDelaySeconds * 1000)
   const address = publicAddress(settings)
-  const port = await listenAt(address, 'listen', host, () =>
+  const port = await listenAt(address, host, () =>
     address.port !== 0 && sharesAddresses(settings, host) ? address.port : requireFree(address),
   )
   if (port === null) return 1
@@ -53,7 +53,7 @@ async function serveAsMain(context: ServiceContext): Promise<number> {
 /** The bridge; null when the address can't be used, and stderr tells why. */
 async function listen(context: ServiceContext, options: BridgeOptions): Promise<Bridge | null> {
   const { settings, host, output } = context
-  return listenAt(publicAddress(settings), 'listen', host, () =>
+  return listenAt(publicAddress(settings), host, () =>
     startBridge(settings, host, output.log, { logLinesDropped: output.dropped, ...options }),
   )
 }

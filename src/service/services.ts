@@ -198,18 +198,18 @@ export function connect(
  * used to hammer others. Never rejects; a probe without an answer in time counts as failed.
  */
 function createHeartbeat({ tokenServer, store }: Connections, timeoutMs: number, now: () => number) {
-  let last: { probe: ReturnType<typeof probe>; untilMs: number } | null = null
+  let last: ReturnType<typeof probe> | null = null
+  let untilMs = 0
 
   async function probe() {
     const [storage, cache] = await Promise.all([tokenServer.heartbeat(timeoutMs), store?.ping() ?? true])
+    untilMs = now() + heartbeatFreshMs
     return { storage, cache, permission: true }
   }
 
   return () => {
-    if (last && now() < last.untilMs) return last.probe
-    const current = { probe: probe(), untilMs: Infinity }
-    void current.probe.then(() => (current.untilMs = now() + heartbeatFreshMs))
-    last = current
-    return current.probe
+    if (last && now() < untilMs) return last
+    untilMs = Infinity
+    return (last = probe())
   }
 }

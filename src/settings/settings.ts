@@ -122,9 +122,10 @@ function lineOf({ where }: SettingsProblem): number {
 
 /** Settings of collections that Firefox does not have. Other programs may have them, so this is no problem. */
 function collectionWarnings(given: Map<string, { source: string }>): string[] {
+  const known = new Set(firefoxCollections)
   return [...given].flatMap(([name, { source }]) => {
     const collection = collectionGate(name)?.collection
-    if (collection === undefined || firefoxCollections.includes(collection)) return []
+    if (collection === undefined || known.has(collection)) return []
     const meant = nearest(collection, firefoxCollections)
     const remedy = meant ? `did you mean ${meant}?` : `Firefox has ${firefoxCollections.join(', ')}`
     return [`${source}: service.${name}: Firefox has no collection ${quote(collection)}: ${remedy}`]

@@ -23,15 +23,15 @@ export interface SettingsSources {
   environment: Record<string, string | undefined>
   /** The text of a file; throws when there is none. */
   readFile(path: string): string
-  /** Folder with a file per secret setting, as systemd's LoadCredential provides it. */
-  credentialsDirectory?: string
 }
 
 /**
  * The settings given, by name, before their values are read; their problems, and what may be a mistake. The environment outweighs
  * the file, and the file outweighs the credentials directory.
  */
-export function collectSettings({ file, environment, readFile, credentialsDirectory }: SettingsSources) {
+export function collectSettings({ file, environment, readFile }: SettingsSources) {
+  // A folder with a file for each secret setting, as systemd's LoadCredential provides it.
+  const credentialsDirectory = environment.CREDENTIALS_DIRECTORY
   const given = new Map<string, { text: string; source: string }>()
   const problems: SettingsProblem[] = []
   const warnings: string[] = []

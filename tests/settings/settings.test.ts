@@ -12,14 +12,12 @@ const least = `service.token_server_url = https://t.example.org\nservice.cache_h
 interface World {
   environment?: Record<string, string>
   files?: Record<string, string>
-  credentialsDirectory?: string
 }
 
-function read(text: string | null, { environment = {}, files = {}, credentialsDirectory }: World = {}) {
+function read(text: string | null, { environment = {}, files = {} }: World = {}) {
   return readSettings({
     file: text === null ? null : { path: 'etc/bridge.ini', text },
     environment,
-    credentialsDirectory,
     readFile(path) {
       if (Object.hasOwn(files, path)) return files[path]!
       throw Object.assign(new Error('no file'), { code: path.includes('locked') ? 'EACCES' : 'ENOENT' })
@@ -97,7 +95,10 @@ describe('readSettings', () => {
       '/run/c/cache_hmac_secret': '77'.repeat(32),
       '/run/c/cache_hmac_secret_previous': `${secret}\n`,
     }
-    const world = { environment: { SERVICE_PORT: ' "2" ', PORT: '3' }, files, credentialsDirectory: '/run/c' }
+    const world = {
+      environment: { SERVICE_PORT: ' "2" ', PORT: '3', CREDENTIALS_DIRECTORY: '/run/c' },
+      files,
+    }
 
     const settings = settingsOf(`${least}service.port = 1\n`, world)
 
@@ -108,9 +109,8 @@ describe('readSettings', () => {
 
   it('says where each setting comes from', () => {
     const outcome = read('service.token_server_url = http://t\n', {
-      environment: { SERVICE_RECORD_TABS_PUT_ENABLED: 'yes' },
+      environment: { SERVICE_RECORD_TABS_PUT_ENABLED: 'yes', CREDENTIALS_DIRECTORY: '/c' },
       files: { '/c/cache_hmac_secret': secret },
-      credentialsDirectory: '/c',
     })
     const effective = 'effective' in outcome ? outcome.effective : []
     const sources = Object.fromEntries(effective.map(({ name, source, secret }) => [name, [source, secret]]))
@@ -462,8 +462,8 @@ certificate_ca_bundle = torn.pem
   })
 
   it('tells a credential that may not be read from one that is not there', () => {
-    expect(problemsOf(least, { credentialsDirectory: '/nowhere' })).toEqual([])
-    expect(problemsOf(least, { credentialsDirectory: '/locked' })[0]).toBe(
+    expect(problemsOf(least, { environment: { CREDENTIALS_DIRECTORY: '/nowhere' } })).toEqual([])
+    expect(problemsOf(least, { environment: { CREDENTIALS_DIRECTORY: '/locked' } })[0]).toBe(
       'credential cache_hmac_secret: service.cache_hmac_secret: cannot be read (permission denied): make the credential readable for the service',
     )
   })
