@@ -21,20 +21,14 @@ export async function healthcheck(
     const name = isDeep ? '__heartbeat__' : '__lbheartbeat__'
     url.pathname = `${url.pathname.replace(/\/{1,16}$/, '')}/${name}`
   }
-  const failure = await ask(url, timeoutMs)
+  const signal = AbortSignal.timeout(timeoutMs)
+  const failure = await fetch(url, { redirect: 'manual', keepalive: false, signal }).then(
+    ({ status }) => (status === 200 ? null : `answered ${status}`),
+    ({ name, code }: { name?: string; code?: unknown }) => {
+      if (name === 'TimeoutError') return `no answer in ${timeoutMs / 1000} s`
+      return typeof code === 'string' ? code : 'no connection'
+    },
+  )
   if (failure !== null) stderr.write(`unhealthy: ${url.host}: ${failure}\n`)
   return failure === null ? 0 : 1
-}
-
-/** Null when the answer is 200, otherwise the reason. */
-async function ask(url: URL, timeoutMs: number): Promise<string | null> {
-  try {
-    const signal = AbortSignal.timeout(timeoutMs)
-    const { status } = await fetch(url, { redirect: 'manual', keepalive: false, signal })
-    return status === 200 ? null : `answered ${status}`
-  } catch (error) {
-    const { name, code } = error as { name?: string; code?: unknown }
-    if (name === 'TimeoutError') return `no answer in ${timeoutMs / 1000} s`
-    return typeof code === 'string' ? code : 'no connection'
-  }
 }

@@ -133,13 +133,12 @@ export function unsentBytes(
 ): (number | null)[] {
   const ports = new Set(clients.map((client) => client?.port))
   const unsent = new Map<string, number>()
+  const localHex = localPort.toString(16).toUpperCase().padStart(4, '0')
+  const form = new RegExp(`^ *\\d+: \\w+:${localHex} (\\w+):(\\w{4}) \\w\\w (\\w{8}):`, 'gm')
   for (const table of ['/proc/self/net/tcp', '/proc/self/net/tcp6']) {
-    for (const line of kernelText(table).split('\n')) {
-      const [, local = '', remote = '', , queues = ''] = line.trim().split(/ +/)
-      const port = parseInt(remote.slice(-4), 16)
-      // The port is compared first, because it is cheap and there may be thousands of lines.
-      if (parseInt(local.slice(-4), 16) === localPort && ports.has(port))
-        unsent.set(`${addressInTable(remote)} ${port}`, parseInt(queues, 16))
+    for (const [, address, portHex, queue] of kernelText(table).matchAll(form)) {
+      const port = parseInt(portHex!, 16)
+      if (ports.has(port)) unsent.set(`${addressInTable(address!)} ${port}`, parseInt(queue!, 16))
     }
   }
   return clients.map((client) => {
@@ -151,7 +150,7 @@ export function unsentBytes(
 
 // 32-bit words in the byte order of the machine, which is little-endian on all platforms that the executable is built for.
 function addressInTable(text: string): string {
-  const words = Buffer.from(text.slice(0, -5), 'hex').swap32().toString('hex')
+  const words = Buffer.from(text, 'hex').swap32().toString('hex')
   const digits = words.padStart(12, 'ffff').padStart(32, '0')
   return canonicalIPv6(digits.match(/.{4}/g)!.join(':'))
 }

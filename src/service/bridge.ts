@@ -86,10 +86,10 @@ export function startBridge(settings: Settings, host: BridgeHost, log: Log, opti
     metrics:
       settings.metricsListen || !settings.metricsEnabled
         ? null
-        : async () => {
-            const all = options.allFamilies ? await options.allFamilies() : families()
-            return { text: renderFamilies(all), type: expositionType }
-          },
+        : async () => ({
+            text: renderFamilies(await (options.allFamilies ?? families)()),
+            type: expositionType,
+          }),
   }
   const disconnect = async () => {
     statsd?.close()

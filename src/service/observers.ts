@@ -49,16 +49,14 @@ export function createObservers(
   const rejections = counter('requests_shed_total', 'Requests rejected under load', 'reason', shedReasons)
   const lagSeconds = timing('event_loop_lag_seconds', 'Lateness of the event loop')
 
-  const warnOfRedis = oncePerMinute(wallClock, (reason: RedisTrouble, code: string | null) => {
-    const remedy = reason === 'unreachable' ? withoutRedis : undefined
-    log.warning('redis error', { reason, code, remedy })
-  })
-  const warnOfLoad = oncePerMinute(wallClock, (reason: RejectionReason) =>
-    log.warning('load shed', { reason }),
-  )
-  const warnOfUser = oncePerMinute(wallClock, (target: string, host: string) =>
-    log.warning('circuit breaker opened for one user', { target, host }),
-  )
+  // One line a minute reports a cache that is away, or a flood; one line for each request would bury everything else.
+  const quietUntilMs = new Map<string, number>()
+  function warnOncePerMinute(event: string, fields: LogFields): void {
+    if (wallClock() < (quietUntilMs.get(event) ?? 0)) return
+    quietUntilMs.set(event, wallClock() + 60_000)
+    log.warning(event, fields)
+  }
+
   return {
     /** An answered request. Its `route` is a kind of resource, never a path; `batch` stands for all of its sub-requests. */
     request(call: Call, reply: Reply, durationMs: number) {
@@ -95,7 +93,7 @@ export function createObservers(
     },
     breaker({ target, host, isForAll, change }: BreakerEvent) {
       if (!isForAll) {
-        if (change === 'opened') warnOfUser(target, host)
+        if (change === 'opened') warnOncePerMinute('circuit breaker opened for one user', { target, host })
         return
       }
       if (change === 'opened') opened(target)
@@ -109,7 +107,8 @@ export function createObservers(
     redisTrouble(trouble: RedisTrouble, code: string | null) {
       redisErrors(trouble)
       statsd?.count(`redis.${trouble}`)
-      warnOfRedis(trouble, code)
+      const remedy = trouble === 'unreachable' ? withoutRedis : undefined
+      warnOncePerMinute('redis error', { reason: trouble, code, remedy })
     },
     transaction(event: TransactionEvent) {
       transactions(event.kind)
@@ -124,7 +123,7 @@ export function createObservers(
     shed(reason: RejectionReason) {
       rejections(reason)
       statsd?.count(`shed.${reason}`)
-      warnOfLoad(reason)
+      warnOncePerMinute('load shed', { reason })
     },
     /** A list has broken off after so many bytes were sent: the status that was logged says nothing of it. */
     listBroken({ requestId }: Pick<Call, 'requestId'>, bytes: number, cause: unknown) {
@@ -183,14 +182,4 @@ function describeDefect(error: unknown): string {
   if (!(error instanceof Error)) return 'something was thrown that is no error'
   const frames = (error.stack ?? '').split('\n').filter((line) => line.trimStart().startsWith('at '))
   return [error.name, ...frames.slice(0, 4).map((line) => line.trim())].join(' ')
-}
-
-// One line a minute reports a cache that is away, or a flood; one line for each request would bury everything else.
-function oncePerMinute<Args extends unknown[]>(now: () => number, report: (...args: Args) => void) {
-  let quietUntilMs = 0
-  return (...args: Args) => {
-    if (now() < quietUntilMs) return
-    quietUntilMs = now() + 60_000
-    report(...args)
-  }
 }
