@@ -97,22 +97,3 @@ export class Budget {
     return true
   }
 }
-
-/** What a transaction reports to logs and metrics: no contents, no owners; ids only of records that wait to be removed. */
-export type TransactionEvent =
-  /** Nothing had to be written. */
-  | { kind: 'read-only' }
-  /** All is written, and visible. */
-  | { kind: 'committed'; collections: number; records: number }
-  /** Another writer changed the collection first; it is read and decided again. */
-  | { kind: 'moved-round'; collection: string }
-  /** The answer to a write was lost; a snapshot is read to see whether it was applied. */
-  | { kind: 'probed'; collection: string }
-  /** A part was visible, and has been taken back. */
-  | { kind: 'undone'; collections: string[] }
-  /** A part is visible and could not be taken back. */
-  | { kind: 'partial'; collections: string[] }
-  /** It is unknown whether the writes to these collections were applied. */
-  | { kind: 'unknown'; collections: string[] }
-  /** The rows of these deleted records could not be removed: what another client writes there is not seen. */
-  | { kind: 'unremoved'; collections: string[]; ids: string[] }

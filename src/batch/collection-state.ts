@@ -34,8 +34,10 @@ interface Commit {
 export class CollectionState {
   /** The condition of the next write: it counts only while no other writer has changed the collection after this moment. */
   since = zeroTimestamp
-  #commit: Commit | null = null
-  #known: Known = {
+  /** What is upstream; null while nothing is. Set by `settle`. */
+  commit: Commit | null = null
+  /** Changed by `learn`. */
+  known: Readonly<Known> = {
     view: { timestamp: zeroTimestamp, records: new Map(), lists: new Map(), count: null },
     rejected: new Map(),
     failure: null,
@@ -46,15 +48,6 @@ export class CollectionState {
 
   constructor(private readonly operations: NumberedOperation[]) {}
 
-  get known(): Readonly<Known> {
-    return this.#known
-  }
-
-  /** What is upstream; null while nothing is. */
-  get commit(): Commit | null {
-    return this.#commit
-  }
-
   /** What is to be written. */
   get plan(): Plan {
     return this.#decide().plan
@@ -62,18 +55,18 @@ export class CollectionState {
 
   /** Whether anything remains to be written. */
   get hasChanges(): boolean {
-    return this.#commit === null && this.plan.writes.length > 0
+    return this.commit === null && this.plan.writes.length > 0
   }
 
   /** Decides everything anew. A `failure` becomes the outcome of the operations that would write. */
   learn(news: Partial<Known>): void {
-    this.#known = { ...this.#known, ...news }
+    this.known = { ...this.known, ...news }
     this.#decided = null
   }
 
   /** The storage refused these records. */
   reject(rejected: ReadonlyMap<string, Rejection>): void {
-    if (rejected.size > 0) this.learn({ rejected: new Map([...this.#known.rejected, ...rejected]) })
+    if (rejected.size > 0) this.learn({ rejected: new Map([...this.known.rejected, ...rejected]) })
   }
 
   /** Starts, or starts over with a newer view. Called only while nothing is visible. */
@@ -83,8 +76,8 @@ export class CollectionState {
   }
 
   /**
-   * Records that the plan is upstream since that moment, except for the refused ids. `seenAt`: the collection's timestamp when
-   * that was seen, which may be later than the step.
+   * Records that the plan is upstream since that moment, except for the refused ids. `isRemoval`: the rows of deleted records are
+   * gone as well. `seenAt`: the collection's timestamp when that was seen, which may be later than the step.
    */
   settle(
     at: Timestamp,
@@ -93,7 +86,7 @@ export class CollectionState {
     seenAt: Timestamp = at,
   ): void {
     const { writes, deletes } = this.plan
-    this.#commit = {
+    this.commit = {
       at,
       changedAt: at,
       writes: writes.filter(({ id }) => !refused.has(id)),
@@ -114,21 +107,21 @@ export class CollectionState {
   }
 
   get #times(): CommitTimes {
-    if (this.#commit !== null) {
-      const { at, changedAt } = this.#commit
+    if (this.commit !== null) {
+      const { at, changedAt } = this.commit
       return { written: at, deleted: changedAt, collection: changedAt }
     }
     // What was created and deleted inside the batch was never written; it gets the first timestamp after the snapshot.
-    const { timestamp } = this.#known.view
+    const { timestamp } = this.known.view
     const next = (timestamp + resolutionMs) as Timestamp
     return { written: next, deleted: next, collection: timestamp }
   }
 
   #decide(): { simulation: Simulation; plan: Plan } {
     if (this.#decided) return this.#decided
-    const simulation = new Simulation(this.operations, this.#known)
+    const simulation = new Simulation(this.operations, this.known)
     const { writes, deletes } = simulation
-    const uploads = splitIntoUploads(writes, this.#known.limits)
+    const uploads = splitIntoUploads(writes, this.known.limits)
     return (this.#decided = { simulation, plan: { writes, uploads, deletes } })
   }
 }

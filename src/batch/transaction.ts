@@ -9,11 +9,11 @@ import { WrittenCollection } from './written-collection.ts'
 import type { OperationOutcome, Step } from '../domain/operation.ts'
 import type { BulkStorage, CollectionTimestamps, StorageLimits } from '../domain/record-storage.ts'
 import type { Timestamp } from '../domain/record.ts'
-import type { BudgetOptions, TransactionEvent } from './budget.ts'
+import type { BudgetOptions } from './budget.ts'
 import type { Locks } from '../domain/bounded.ts'
 import type { Read } from './reads.ts'
 import type { NumberedOperation } from './simulate.ts'
-import type { TransactionContext } from './written-collection.ts'
+import type { TransactionContext, TransactionEvent } from './written-collection.ts'
 
 export interface TransactionOptions extends BudgetOptions {
   /** Shared by all transactions of the process. */

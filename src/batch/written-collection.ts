@@ -8,7 +8,7 @@ import { undoChanges } from './undo.ts'
 import type { Rejection } from '../domain/operation.ts'
 import type { BulkStorage, CommitOutcome, RecordWrite, Snapshot } from '../domain/record-storage.ts'
 import type { Timestamp } from '../domain/record.ts'
-import type { Budget, TransactionEvent } from './budget.ts'
+import type { Budget } from './budget.ts'
 import type { Locks } from '../domain/bounded.ts'
 import type { CollectionView, NumberedOperation } from './simulate.ts'
 
@@ -24,6 +24,25 @@ const absentId = 'none'
 const maxRowRounds = 4
 /** Longer than a first upload of another client, of 100 records, takes inside a database that is busy. */
 const firstLookMs = 100
+
+/** What a transaction reports to logs and metrics: no contents, no owners; ids only of records that wait to be removed. */
+export type TransactionEvent =
+  /** Nothing had to be written. */
+  | { kind: 'read-only' }
+  /** All is written, and visible. */
+  | { kind: 'committed'; collections: number; records: number }
+  /** Another writer changed the collection first; it is read and decided again. */
+  | { kind: 'moved-round'; collection: string }
+  /** The answer to a write was lost; a snapshot is read to see whether it was applied. */
+  | { kind: 'probed'; collection: string }
+  /** A part was visible, and has been taken back. */
+  | { kind: 'undone'; collections: string[] }
+  /** A part is visible and could not be taken back. */
+  | { kind: 'partial'; collections: string[] }
+  /** It is unknown whether the writes to these collections were applied. */
+  | { kind: 'unknown'; collections: string[] }
+  /** The rows of these deleted records could not be removed: what another client writes there is not seen. */
+  | { kind: 'unremoved'; collections: string[]; ids: string[] }
 
 /** What the collections of a transaction share. */
 export interface TransactionContext {
@@ -249,7 +268,7 @@ export class WrittenCollection {
       if (!isConflict || failure.status !== 409) throw failure
       return this.state.learn({ failure: lastingConflict(failure) })
     }
-    if (isStorageError(failure) && records.length > 0 && this.#failures >= failuresToSuspect)
+    if (isStorageError(failure) && records.length > 0 && this.#failures === failuresToSuspect)
       await this.#rejectUnstorable(records)
     await budget.backOff(this.#failures)
   }

@@ -2,7 +2,7 @@ import { ServiceError, UpstreamError } from '../domain/errors.ts'
 import { isLogged } from '../observability/log.ts'
 import { isSource } from '../protocol/envelope.ts'
 
-import type { TransactionEvent } from '../batch/budget.ts'
+import type { TransactionEvent } from '../batch/written-collection.ts'
 import type { CredentialsEvent } from '../credentials/credentials.ts'
 import type { RedisTrouble } from '../credentials/redis-store.ts'
 import type { RejectionReason } from '../load/admission.ts'

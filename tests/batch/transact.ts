@@ -1,6 +1,6 @@
 import { Locks } from '../../src/domain/bounded.ts'
 import { runTransaction } from '../../src/batch/transaction.ts'
-import type { TransactionEvent } from '../../src/batch/budget.ts'
+import type { TransactionEvent } from '../../src/batch/written-collection.ts'
 import type { TransactionOptions } from '../../src/batch/transaction.ts'
 import type { Operation, OperationOutcome } from '../../src/domain/operation.ts'
 import { noPrecondition } from '../../src/domain/precondition.ts'
