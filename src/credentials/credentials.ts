@@ -5,7 +5,7 @@ import { SharedCredentials } from './shared-credentials.ts'
 
 import type { Identity, SyncCredentials } from '../domain/credentials.ts'
 import type { Opened } from './seal.ts'
-import type { CredentialStore, SharedCredentialsEvent } from './shared-credentials.ts'
+import type { CredentialStore } from './shared-credentials.ts'
 
 /**
  * What is worth counting:
@@ -13,10 +13,10 @@ import type { CredentialStore, SharedCredentialsEvent } from './shared-credentia
  * - `joined`: waits with others for an answer under way
  * - `exchange`: found nowhere, the token server is asked
  * - `refused-cached`: the token server refused the same identity a moment ago
- * - `store-error`, `rejected-entry`: trouble with the shared store
+ * - `store-error`, `rejected-entry`: the shared store could not be used, or held something that is not ours or too old
  */
 export type CredentialsEvent =
-  'hit-local' | 'hit-shared' | 'joined' | 'exchange' | 'refused-cached' | SharedCredentialsEvent
+  'hit-local' | 'hit-shared' | 'joined' | 'exchange' | 'refused-cached' | 'store-error' | 'rejected-entry'
 
 export interface CredentialsOptions {
   /**

@@ -41,84 +41,64 @@ export type RedisAddress = RedisLogin & {
  * Null when it is anything else.
  */
 export function readRedisAddress(url: string): RedisAddress | null {
+  const match = addressForm.exec(url)
   try {
-    return readUnixAddress(url) ?? readNetworkAddress(url)
+    return match && readParts(match)
   } catch {
-    // An escape that can't be decoded. The error quotes the address, which may hold a password, so it ends here.
+    // An escape or a host that can't be read. The error quotes the address, which may hold a password, so it ends here.
     return null
   }
 }
 
-const unixForm = /^(?:redis\+)?unix:\/\/(?:([^:@/]*)(?::([^@/]*))?@)?(\/[^?#]+)(?:\?db=(\d{1,5}))?$/
+const addressForm =
+  /^(?:redis(s?)(?:\+(sentinel|cluster))?|(?:redis\+)?(unix)):\/\/(?:([^:@/]*)(?::([^@/]*))?@)?([^@/?#\s]*)(\/[^?#]*)?(?:\?([^#\s]+))?$/
 
-function readUnixAddress(url: string): RedisAddress | null {
-  const match = unixForm.exec(url)
-  if (!match) return null
-  const [, username, password, path, database] = match
-  return {
-    kind: 'server',
-    endpoints: [{ path: decodeURIComponent(path!) }],
-    ...readLogin(username, password),
-    database: Number(database ?? 0),
-    tls: false,
-  }
-}
-
-const networkForm =
-  /^redis(s?)(?:\+(sentinel|cluster))?:\/\/(?:([^:@/]*)(?::([^@/]*))?@)?([^@/?#\s]+)((?:\/[^/?#\s]*)*)(?:\?([^#\s]+))?$/
-
-function readNetworkAddress(url: string): RedisAddress | null {
-  const match = networkForm.exec(url)
-  if (!match) return null
-  const [, secure, kind = 'server', username, password, hosts, path, query = ''] = match
-  const endpoints = readEndpoints(hosts!, kind === 'sentinel' ? 26_379 : 6379)
-  const segments = path!.split('/').slice(1)
-  const master = kind === 'sentinel' ? decodeURIComponent(segments.shift() ?? '') : ''
+function readParts(match: string[]): RedisAddress | null {
+  const [, secure, topology = 'server', unix, user, word, hosts, path = '', query = ''] = match
+  const {
+    db,
+    cacert: ca,
+    sentinel_user: sentinelUser,
+    sentinel_password: sentinelPassword,
+  } = readParameters(query)
+  const isSentinel = topology === 'sentinel'
+  if ((db && !unix) || (ca && !secure) || (sentinelPassword && !isSentinel)) return null
+  if (sentinelUser && !sentinelPassword) return null
+  const segments = unix ? [db] : path.split('/').slice(1)
+  const master = isSentinel && decodeURIComponent(segments.shift() ?? '')
   const [database = '', ...rest] = segments
-  const parameters = readParameters(query)
-  if (!endpoints || !parameters || !/^\d{0,5}$/.test(database) || rest.length > 0) return null
-  const { cacert: ca, sentinel_user: sentinelUser, sentinel_password: sentinelPassword } = parameters
-  if ((ca && !secure) || (sentinelUser && !sentinelPassword) || (sentinelPassword && kind !== 'sentinel'))
-    return null
-  const login = readLogin(username, password)
-  const common = { ...login, database: Number(database), tls: secure ? { ca } : (false as const) }
-  switch (kind) {
-    case 'sentinel': {
-      if (master === '') return null
-      const sentinelLogin = { username: sentinelUser, password: sentinelPassword ?? login.password }
-      return { kind, endpoints, master, sentinelLogin, ...common }
-    }
-    case 'cluster':
-      // A cluster has no databases.
-      return common.database === 0 ? { kind, endpoints, ...common } : null
-    default:
-      return endpoints.length === 1 ? { kind: 'server', endpoints: [endpoints[0]!], ...common } : null
+  if (master === '' || !/^\d{0,5}$/.test(database) || rest.length > 0) return null
+  const [username, password] = [user, word].map((text) => (text ? decodeURIComponent(text) : undefined))
+  const tls = secure ? { ca } : (false as const)
+  const common = { username, password, database: Number(database), tls }
+  if (unix) {
+    const isLocal = hosts === '' && path.length > 1
+    return isLocal ? { kind: 'server', endpoints: [{ path: decodeURIComponent(path) }], ...common } : null
   }
+  const [first, ...others] = hosts!.split(',').map((host) => readEndpoint(host, isSentinel ? 26_379 : 6379))
+  const endpoints = [first!, ...others]
+  if (master) {
+    const sentinelLogin = { username: sentinelUser, password: sentinelPassword ?? password }
+    return { kind: 'sentinel', endpoints, master, sentinelLogin, ...common }
+  }
+  // A cluster has no databases.
+  if (topology === 'cluster') return common.database === 0 ? { kind: 'cluster', endpoints, ...common } : null
+  return others.length === 0 ? { kind: 'server', endpoints: [first!], ...common } : null
 }
 
-const endpointForm = /^(?:\[([0-9a-fA-F:.]+)\]|([^:[\]@/?#\s]+))(?::(\d{1,5}))?$/
-
-function readEndpoints(text: string, defaultPort: number): HostAndPort[] | null {
-  const endpoints = text.split(',').map((one) => {
-    const [, ipv6, name, port] = endpointForm.exec(one) ?? []
-    return { host: ipv6 ?? name ?? '', port: Number(port ?? defaultPort) }
-  })
-  return endpoints.every(({ host, port }) => host !== '' && port >= 1 && port <= 65_535) ? endpoints : null
+/** Throws for a host or port that is none. */
+function readEndpoint(text: string, defaultPort: number): HostAndPort {
+  const { hostname, port } = new URL(`redis://${text}`)
+  if (hostname === '' || port === '0') throw new Error('No host or port')
+  return { host: hostname.replaceAll(/[[\]]/g, ''), port: Number(port || defaultPort) }
 }
 
-function readParameters(query: string): Record<string, string | undefined> | null {
-  const parameters: Record<string, string> = {}
-  for (const text of query === '' ? [] : query.split('&')) {
-    const [, name, value] = /^(cacert|sentinel_user|sentinel_password)=(.+)$/.exec(text) ?? []
-    if (!name) return null
-    parameters[name] = decodeURIComponent(value!)
-  }
-  return parameters
-}
-
-function readLogin(username?: string, password?: string): RedisLogin {
-  return {
-    username: username ? decodeURIComponent(username) : undefined,
-    password: password ? decodeURIComponent(password) : undefined,
-  }
+/** Throws for a parameter that is unknown or empty. */
+function readParameters(query: string): Record<string, string | undefined> {
+  const entries = query
+    .split('&')
+    .map((text) => /^(db|cacert|sentinel_user|sentinel_password)=(.+)$/.exec(text)!)
+  return query === ''
+    ? {}
+    : Object.fromEntries(entries.map(([, name, value]) => [name, decodeURIComponent(value!)]))
 }

@@ -22,7 +22,7 @@ export interface Opened {
 /** Longer texts are not ours, and are not read. */
 export const maxSealedLength = 8192
 
-const version = 'v1.'
+const version = 'v2.'
 const nonceBytes = 12
 const tagBytes = 16
 
@@ -51,13 +51,11 @@ export class Seal {
       .digest('base64url')
   }
 
-  seal(identity: Identity, { credentials, expiresAtMs }: Opened): string {
-    const { hawkId, hawkKey, endpoint, uid } = credentials
-    const contents = JSON.stringify([hawkId, hawkKey, endpoint, uid, credentials.expiresAtMs, expiresAtMs])
+  seal(identity: Identity, contents: Opened): string {
     const nonce = this.#options.randomBytes(nonceBytes)
     const cipher = createCipheriv('aes-256-gcm', this.#encryptionKey(identity), nonce)
     cipher.setAAD(this.#place(identity))
-    const encrypted = [cipher.update(contents), cipher.final()]
+    const encrypted = [cipher.update(JSON.stringify(contents)), cipher.final()]
     return version + Buffer.concat([nonce, ...encrypted, cipher.getAuthTag()]).toString('base64url')
   }
 
@@ -71,12 +69,9 @@ export class Seal {
     decipher.setAuthTag(bytes.subarray(-tagBytes))
     try {
       const contents = [decipher.update(bytes.subarray(nonceBytes, -tagBytes)), decipher.final()]
-      // The tag has proved that these are the fields that `seal` wrote.
-      const [hawkId, hawkKey, endpoint, uid, credentialsExpireAtMs, expiresAtMs] = JSON.parse(
-        Buffer.concat(contents).toString(),
-      ) as [hawkId: string, hawkKey: string, endpoint: string, uid: number, number, number]
-      const credentials = { hawkId, hawkKey, endpoint, uid, expiresAtMs: credentialsExpireAtMs }
-      return nowMs < expiresAtMs ? { credentials, expiresAtMs } : null
+      // The tag has proved that this is what `seal` wrote.
+      const opened = JSON.parse(Buffer.concat(contents).toString()) as Opened
+      return nowMs < opened.expiresAtMs ? opened : null
     } catch {
       return null
     }

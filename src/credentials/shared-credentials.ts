@@ -20,12 +20,6 @@ export interface CredentialStore {
   close(): Promise<void>
 }
 
-/**
- * - `store-error`: the store could not be used
- * - `rejected-entry`: it held something that is not ours, not for this key, or too old
- */
-export type SharedCredentialsEvent = 'store-error' | 'rejected-entry'
-
 interface SharedCredentialsOptions {
   store: CredentialStore
   /** The first one seals what is stored; the others open what was stored before the secret was changed. */
@@ -33,11 +27,9 @@ interface SharedCredentialsOptions {
   /** The longest life that entries are given. */
   ttlMs: number
   wallClock(): number
-  observe(event: SharedCredentialsEvent): void
+  /** `rejected-entry`: it held something that is not ours, not for this key, or too old. */
+  observe(event: 'store-error' | 'rejected-entry'): void
 }
-
-/** The greatest difference between the clocks of processes that share a store. */
-const clockToleranceMs = 30_000
 
 /**
  * Credentials kept sealed in a store that several processes share. The store is neither trusted nor relied upon: every
@@ -51,7 +43,7 @@ export class SharedCredentials {
   }
 
   async find(identity: Identity): Promise<Opened | null> {
-    const { store, seals, observe } = this.#options
+    const { store, seals, wallClock, observe } = this.#options
     for (const seal of seals) {
       const key = seal.index(identity)
       const text = await store.get(key).catch(() => undefined)
@@ -61,7 +53,7 @@ export class SharedCredentials {
         return null
       }
       if (text === null) continue
-      const opened = this.#open(seal, identity, text)
+      const opened = seal.open(identity, text, wallClock())
       if (!opened) {
         observe('rejected-entry')
         void this.#delete(key)
@@ -88,13 +80,6 @@ export class SharedCredentials {
 
   async forget(identity: Identity): Promise<void> {
     await Promise.all(this.#options.seals.map((seal) => this.#delete(seal.index(identity))))
-  }
-
-  #open(seal: Seal, identity: Identity, text: string): Opened | null {
-    const nowMs = this.#options.wallClock()
-    const opened = seal.open(identity, text, nowMs)
-    // A longer life than ours was measured by a clock that has been set back since.
-    return opened && opened.expiresAtMs - nowMs <= this.#options.ttlMs + clockToleranceMs ? opened : null
   }
 
   async #delete(key: string): Promise<void> {

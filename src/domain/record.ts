@@ -124,9 +124,5 @@ export function raised(value: Timestamp): Timestamp {
 
 /** The timestamp as an HTTP date, truncated to the second; see RFC 9110, 5.6.7. */
 export function toHttpDate(value: Timestamp): string {
-  // Clients poll collections that have not changed, and formatting a date costs as much as signing a call.
-  if (value !== lastDate.value) lastDate = { value, text: new Date(value).toUTCString() }
-  return lastDate.text
+  return new Date(value).toUTCString()
 }
-
-let lastDate = { value: -1, text: '' }

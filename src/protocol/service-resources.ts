@@ -34,6 +34,9 @@ export const batch = declareService({
 
 const open = { method: 'GET', tag: 'Service', refusals: [400, 410] } as const
 
+const about = (name: string, id: string, summary: string) =>
+  ({ ...open, name, path: `/__${name}__`, id, summary }) as const
+
 export const root = declareService({
   ...open,
   name: 'root',
@@ -47,11 +50,7 @@ export const root = declareService({
 })
 
 export const heartbeat = declareService({
-  ...open,
-  name: 'heartbeat',
-  path: '/__heartbeat__',
-  id: 'getHeartbeat',
-  summary: 'See whether the token server and the cache answer',
+  ...about('heartbeat', 'getHeartbeat', 'See whether the token server and the cache answer'),
   description: 'Also answered without the version prefix.',
   answers: {
     200: answered('They do', HeartbeatAnswer),
@@ -61,40 +60,25 @@ export const heartbeat = declareService({
 })
 
 export const lbheartbeat = declareService({
-  ...open,
-  name: 'lbheartbeat',
-  path: '/__lbheartbeat__',
-  id: 'getLbheartbeat',
-  summary: 'See whether this process answers',
+  ...about('lbheartbeat', 'getLbheartbeat', 'See whether this process answers'),
   description: 'For load balancers. Also answered without the version prefix.',
   answers: { 200: answered('It does; the body is empty', null) },
   refusals: [400],
 })
 
 export const version = declareService({
-  ...open,
-  name: 'version',
-  path: '/__version__',
-  id: 'getVersion',
-  summary: 'See which build this is',
+  ...about('version', 'getVersion', 'See which build this is'),
   answers: { 200: answered('The version', VersionAnswer) },
 })
 
 export const openapi = declareService({
-  ...open,
+  ...about('api', 'getApi', 'Read this document'),
   name: 'openapi',
-  path: '/__api__',
-  id: 'getApi',
-  summary: 'Read this document',
   answers: { 200: answered('An OpenAPI 3 document', ApiDocumentAnswer) },
 })
 
 export const metrics = declareService({
-  ...open,
-  name: 'metrics',
-  path: '/__metrics__',
-  id: 'getMetrics',
-  summary: 'Read the metrics',
+  ...about('metrics', 'getMetrics', 'Read the metrics'),
   description: 'In the text format of Prometheus. No name, label or figure tells of users or their records.',
   answers: { 200: answered('The metrics', 'text/plain') },
 })

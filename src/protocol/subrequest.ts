@@ -1,4 +1,4 @@
-import { invalidRequest } from '../domain/errors.ts'
+import { invalid, invalidRequest } from '../domain/errors.ts'
 import type { Problem } from '../domain/errors.ts'
 import type { Settings } from '../settings/settings.ts'
 import { compileBodyCheck } from './check.ts'
@@ -33,12 +33,11 @@ const largest = { defaultMembers: 100, length: 1024 * 1024 }
  */
 export function readBatch(body: unknown, envelope: RequestHeaders, settings: Settings): MergedRequest[] {
   const { defaults = {}, requests } = checkBatchBody(body)
+  if (requests.length > settings.batchMaxRequests) {
+    throw invalid('body', 'requests', `must not be more than ${settings.batchMaxRequests}`)
+  }
   const problems: Problem[] = []
   const refuse = (name: string, description: string) => problems.push({ location: 'body', name, description })
-  if (requests.length > settings.batchMaxRequests) {
-    refuse('requests', `must not be more than ${settings.batchMaxRequests}`)
-    throw invalidRequest(problems)
-  }
   if (countMembers(defaults.body) > largest.defaultMembers) {
     refuse('defaults.body', `must not have more than ${largest.defaultMembers} members`)
   }
