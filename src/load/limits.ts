@@ -13,7 +13,7 @@ export const limits = {
   /** Root views that ask the token server at a time: one for so many of its calls. */
   tokenCallsForRootView: 2,
   /** The share of the calls to storages that those to one node may have. */
-  nodeShare: 0.7,
+  nodeShare: 0.9,
   /** Lists in flight, from the question to the last byte; each holds up to 2 MB of the storage's answer. */
   lists: 48,
   /** How long a call waits for its turn. */

@@ -26,7 +26,7 @@ export class Holder {
  * The rule of fair shares: a holder takes a permit only while it would have at most so many times what is then left. So one
  * holder alone gets three quarters of all, two get three sevenths each, and there is always one left for another.
  */
-const shareOfRest = 3
+const shareOfRest = 7
 
 /**
  * Permits, and a fair queue for them. Of those who wait, whoever holds least goes first, so that one holder with many slow calls

@@ -71,7 +71,7 @@ const shortBytes = 262_144
 const maxErrorBytes = 8192
 const longestStallMs = 30_000
 /** A body is in memory as bytes, and again as what is made of them. */
-const copiesInMemory = 2
+const copiesInMemory = 3
 const nothing = new Uint8Array(0)
 
 /** The only door to the token server and the storage. */
@@ -221,7 +221,11 @@ export function createUpstream(options: UpstreamOptions) {
     allowed: number,
   ): Promise<Uint8Array | null> {
     if (length > allowed) return null
-    return await readBounded(call, allowed, (bytes) => memory?.grow(copiesInMemory * bytes))
+    const hold = (bytes: number) => memory?.grow(copiesInMemory * bytes)
+    if (length === 0) return await readBounded(call, allowed, hold)
+    // At once: of many answers that arrive together, some find room for all of it, and the others end before they are read.
+    hold(length)
+    return await readBounded(call, allowed)
   }
 }
 
