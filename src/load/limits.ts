@@ -24,7 +24,7 @@ export const limits = {
   callsWaitingForRequest: 4,
 
   /** Bytes held for all requests together: bodies, answers that are not streamed, and lists that batches read. */
-  memoryBytes: 96 * mebibyte,
+  memoryBytes: 128 * mebibyte,
   /** Bytes of stored records and lists in the answer of one batch. */
   batchAnswerBytes: 16 * mebibyte,
   /** Resident memory above which garbage is collected, and how much more it grows until the next collection. */

@@ -24,7 +24,7 @@ export class Holder {
 
 /**
  * The rule of fair shares: a holder takes a permit only while it would have at most so many times what is then left. So one
- * holder alone gets three quarters of all, two get three sevenths each, and there is always one left for another.
+ * holder alone gets seven eighths of all, two get seven fifteenths each, and there is always one left for another.
  */
 const shareOfRest = 7
 
