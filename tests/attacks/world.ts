@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs'
 import { connect as connectTcp } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 
@@ -7,7 +6,7 @@ import { haproxy, nginx } from '../operate/balancer-programs.ts'
 import { makeCertificates } from '../support/certificates.ts'
 import { startFaultProxy } from '../support/fault-proxy.ts'
 import { freePort } from '../support/free-port.ts'
-import { temporaryFolder } from '../support/processes.ts'
+import { peakBytes, temporaryFolder } from '../support/processes.ts'
 import { serve } from '../support/executable.ts'
 
 import type { Socket } from 'node:net'
@@ -124,7 +123,7 @@ export async function startAttackedWorld(environment: Record<string, string> = {
     tokens,
     storage,
     routes,
-    peakMiB: () => Math.max(...bridges.map(({ pid }) => peakMiBOf(pid))),
+    peakMiB: () => Math.max(...bridges.map(({ pid }) => peakBytes(pid) / 2 ** 20)),
     addUser: (name) => new Client(sandbox.addUser(name)),
     async [Symbol.asyncDispose]() {
       await Promise.all(behind.map(({ program }) => program.stop()))
@@ -134,9 +133,4 @@ export async function startAttackedWorld(environment: Record<string, string> = {
       folder[Symbol.dispose]()
     },
   }
-}
-
-function peakMiBOf(pid: number): number {
-  const match = /VmHWM:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))
-  return Number(match![1]) / 1024
 }

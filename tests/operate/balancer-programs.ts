@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-import { runProgram, startProgram } from '../support/processes.ts'
+import { listens, runProgram, startProgram } from '../support/processes.ts'
 import { eventually } from '../support/eventually.ts'
 
 import type { Certificates } from '../support/certificates.ts'
@@ -163,10 +163,4 @@ export const caddy: Balancer = {
 
 function bridgePort({ nodes }: Site): Change {
   return ['127.0.0.1:8000', `127.0.0.1:${nodes[0]}`]
-}
-
-async function listens(port: number): Promise<boolean> {
-  const socket = await Bun.connect({ hostname: '127.0.0.1', port, socket: { data() {} } })
-  socket.end()
-  return true
 }

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { makeCertificates } from '../support/certificates.ts'
 import { startFaultProxy } from '../support/fault-proxy.ts'
 import { leash } from '../support/leash.ts'
-import { temporaryFolder } from '../support/processes.ts'
+import { childrenOf, temporaryFolder } from '../support/processes.ts'
 import { startSandbox } from '../support/sandbox.ts'
 import { writableSettings } from '../support/settings.ts'
 import { executablePath, iniText, makeFolder, serve, start } from '../support/executable.ts'
@@ -161,8 +161,8 @@ export async function seenAfterChange(
 /** What is seen when one of two workers gets this signal. */
 export function seenOfWorker({ seen }: Troubles, signal: NodeJS.Signals, event: string): Promise<string> {
   const strike = async ({ pid, line }: Bridge) => {
-    const [worker] = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ')
-    process.kill(Number(worker), signal)
+    const [worker] = childrenOf(pid)
+    process.kill(worker!, signal)
     await line(new RegExp(`"event":"${event}"`))
     // One that hangs would outlive its bridge if that ended between telling of it and killing it.
     if (signal === 'SIGSTOP') await Bun.$`kill -KILL ${worker}`.nothrow().quiet()

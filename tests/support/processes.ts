@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
@@ -88,6 +88,25 @@ export async function runToEnd(command: string[], { cwd, environment, input }: R
     child.exited,
   ])
   return { output, errors, code }
+}
+
+/** The processes that a process has started, and that run. */
+export function childrenOf(pid: number): number[] {
+  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8')
+  return children.trim().split(' ').filter(Boolean).map(Number)
+}
+
+/** The most memory that a process has ever held. */
+export function peakBytes(pid: number): number {
+  const match = /VmHWM:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))
+  return Number(match![1]) * 1024
+}
+
+/** Whether something listens on a port of the loopback address; rejects when nothing does. */
+export async function listens(port: number): Promise<boolean> {
+  const socket = await Bun.connect({ hostname: '127.0.0.1', port, socket: { data() {} } })
+  socket.end()
+  return true
 }
 
 /** The path of a program; administrators' ones too. */

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
-import { readFileSync } from 'node:fs'
 
+import { peakBytes } from '../support/processes.ts'
 import { startSandbox } from '../support/sandbox.ts'
 import { serve, startUpstream } from '../support/executable.ts'
 import type { Sandbox } from '../support/sandbox.ts'
@@ -138,10 +138,4 @@ async function scan(url: string, headers: Record<string, string>, pause = async 
 /** Reads nothing while the bridge has time for many others. */
 async function haveLunch(url: string): Promise<void> {
   for (let other = 0; other < 300; other += 1) await fetch(`${url}/__lbheartbeat__`)
-}
-
-/** The most memory that a process has ever held. */
-function peakBytes(pid: number): number {
-  const match = /VmHWM:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))
-  return Number(match![1]) * 1024
 }

@@ -1,8 +1,9 @@
 import { afterAll, afterEach, describe, expect, it } from 'bun:test'
-import { chmodSync, copyFileSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { chmodSync, copyFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
 import { eventually } from '../support/eventually.ts'
+import { childrenOf } from '../support/processes.ts'
 import { listenForNotifications } from './notify-socket.ts'
 import { endAll, executablePath, iniText, listeningUrl, makeFolder, start } from '../support/executable.ts'
 
@@ -124,11 +125,11 @@ describe('the first process of a container', () => {
     const command = [...inside, executablePath, 'serve', '--config', 'bridge.ini']
     const container = start(command, { cwd, executable: 'unshare' })
     await container.line(/"event":"listening"/)
-    const [first] = readFileSync(`/proc/${container.pid}/task/${container.pid}/children`, 'utf8').split(' ')
+    const [first] = childrenOf(container.pid)
 
-    process.kill(Number(first), 'SIGUSR2')
+    process.kill(first!, 'SIGUSR2')
     const [line] = await container.line(/.*"event":"takeover failed".*/)
-    process.kill(Number(first), 'SIGTERM')
+    process.kill(first!, 'SIGTERM')
 
     expect(JSON.parse(line).reason).toBe('the first process of a container can not be replaced')
     expect(await container.exited).toBe(0)

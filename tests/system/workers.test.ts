@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'bun:test'
-import { readFileSync } from 'node:fs'
 
 import { startExecutable } from '../support/executable.ts'
 import { eventually } from '../support/eventually.ts'
+import { childrenOf } from '../support/processes.ts'
 import { askSlowly, startHeldTokenServer } from './held-token-server.ts'
 import { listenForNotifications } from './notify-socket.ts'
 
@@ -13,10 +13,7 @@ function startWorkers(options: ExecutableOptions = {}): Promise<Executable> {
   return startExecutable({ ...options, settings })
 }
 
-function workersOf({ pid }: Executable): number[] {
-  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8')
-  return children.trim().split(' ').filter(Boolean).map(Number)
-}
+const workersOf = ({ pid }: Executable) => childrenOf(pid)
 
 function isAlive(pid: number): boolean {
   try {

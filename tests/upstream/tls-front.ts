@@ -3,7 +3,7 @@ import { connect, createServer } from 'node:net'
 
 import { freePort } from '../support/free-port.ts'
 import { eventually } from '../support/eventually.ts'
-import { startProgram } from '../support/processes.ts'
+import { listens, startProgram } from '../support/processes.ts'
 import type { AddressInfo, Socket } from 'node:net'
 import type { Certificates } from '../support/certificates.ts'
 import type { TemporaryFolder } from '../support/processes.ts'
@@ -118,12 +118,6 @@ backend storage
   retries 0
   server storage 127.0.0.1:${storagePort}
 `
-}
-
-async function listens(port: number): Promise<boolean> {
-  const socket = await Bun.connect({ hostname: '127.0.0.1', port, socket: { data() {} } })
-  socket.end()
-  return true
 }
 
 /** The way to a server, which can be cut. */
