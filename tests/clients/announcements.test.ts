@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, spyOn } from 'bun:test'
 import { EventEmitter } from 'node:events'
 import KintoClient from 'kinto-http/lib/index.js'
-import { kintoVersions } from './offline.ts'
+import { currentVersion, kintoVersions } from './offline.ts'
 import { startWorld } from './world.ts'
 import type { Person, World } from './world.ts'
 
@@ -55,29 +55,19 @@ describe('a storage that fails, or has something to say', () => {
     })
   })
 
-  it('is asked once more by kinto 17 without its being told to', async () => {
-    const { firefox, device } = world.person()
-    const phone = device()
-    firefox.write('r', 'Title')
-    world.storage.plan(failing)
-    phone.events.on('retry-after', () => world.storage.plan(() => null))
-
-    const result = await phone.sync()
-
-    expect(result.ok).toBe(true)
-    expect(await phone.titles()).toEqual({ r: 'Title' })
-  })
-
   // The oldest one never asks again.
   const repeating = kintoVersions.filter((version) => version !== 'kinto 1.2.2')
-  it.each(repeating)('is asked once more by %s, if it is told to', async (version) => {
+  it.each([
+    ['without its being told to', currentVersion, {}] as const,
+    ...repeating.map((version) => ['if it is told to', version, { retry: 1 }] as const),
+  ])('is asked once more, %s, by %s', async (_, version, options) => {
     const { firefox, device } = world.person()
     const phone = device({ version })
     firefox.write('r', 'Title')
     world.storage.plan(failing)
     phone.events.on('retry-after', () => world.storage.plan(() => null))
 
-    const result = await phone.sync('manual', { retry: 1 })
+    const result = await phone.sync('manual', options)
 
     expect(result.ok).toBe(true)
     expect(await phone.titles()).toEqual({ r: 'Title' })

@@ -51,27 +51,18 @@ describe.each(versions)('%s: Collection.delete(), which Firefox never hears of',
     expect(firefox.titles()).toEqual({ other: 'Other', r: 'Theirs' })
   })
 
-  it('takes the changed record back where the server wins', async () => {
+  it.each([
+    ['server_wins', 'takes the changed record back', 'Theirs'],
+    ['client_wins', 'leaves a record without content, as the documentation warns', ''],
+  ] as const)('%s: %s', async (strategy, _, title) => {
     const { phone, firefox } = await prepare(version)
 
     await phone.collection.delete('r')
     firefox.write('r', 'Theirs')
-    const result = await phone.sync('server_wins')
+    const result = await phone.sync(strategy)
 
     expect(result.ok).toBe(true)
-    expect(await phone.titles()).toEqual({ other: 'Other', r: 'Theirs' })
-    expect(firefox.titles()).toEqual(await phone.titles())
-  })
-
-  it('becomes a record without content where the client wins, as the documentation warns', async () => {
-    const { phone, firefox } = await prepare(version)
-
-    await phone.collection.delete('r')
-    firefox.write('r', 'Theirs')
-    const result = await phone.sync('client_wins')
-
-    expect(result.ok).toBe(true)
-    expect(firefox.titles()).toEqual({ other: 'Other', r: '' })
+    expect(firefox.titles()).toEqual({ other: 'Other', r: title })
     expect(await phone.titles()).toEqual(firefox.titles())
   })
 })
@@ -89,27 +80,18 @@ describe.each(versions)('%s: a change of a record that was wiped meanwhile', (ve
     expect(await phone.pending()).toEqual(['r'])
   })
 
-  it('client_wins: brings the record back', async () => {
+  it.each([
+    ['client_wins', 'brings the record back', { other: 'Other', r: 'Mine' }],
+    ['server_wins', 'deletes it here as well', { other: 'Other' }],
+  ] as const)('%s: %s', async (strategy, _, titles) => {
     const { phone, firefox } = await prepare(version)
 
     await phone.edit('r', 'Mine')
     phone.beforePush(() => firefox.wipe('r'))
-    const result = await phone.sync('client_wins')
+    const result = await phone.sync(strategy)
 
     expect(result.ok).toBe(true)
-    expect(firefox.titles()).toEqual({ other: 'Other', r: 'Mine' })
-    expect(await phone.titles()).toEqual(firefox.titles())
-  })
-
-  it('server_wins: deletes it here as well', async () => {
-    const { phone, firefox } = await prepare(version)
-
-    await phone.edit('r', 'Mine')
-    phone.beforePush(() => firefox.wipe('r'))
-    const result = await phone.sync('server_wins')
-
-    expect(result.ok).toBe(true)
-    expect(firefox.titles()).toEqual({ other: 'Other' })
+    expect(firefox.titles()).toEqual(titles)
     expect(await phone.titles()).toEqual(firefox.titles())
   })
 })
