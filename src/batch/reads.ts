@@ -1,6 +1,6 @@
 import { isRefusal } from '../domain/errors.ts'
 import { readListDocument } from '../domain/list.ts'
-import { judgeCollection, judgeGet } from '../domain/precondition.ts'
+import { judgeCollection, judgeGet } from '../domain/record.ts'
 import { runBounded } from '../domain/bounded.ts'
 import { baseOptions } from './list-page.ts'
 import { isWrite } from './simulate.ts'

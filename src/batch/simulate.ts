@@ -1,6 +1,5 @@
 import { invalidRequest } from '../domain/errors.ts'
-import { allowsDelete, allowsPut, judgeCollection, judgeGet } from '../domain/precondition.ts'
-import { fieldLimits } from '../domain/record.ts'
+import { allowsDelete, allowsPut, fieldLimits, judgeCollection, judgeGet } from '../domain/record.ts'
 import { composePage } from './list-page.ts'
 import type { ServiceError } from '../domain/errors.ts'
 import type { FailedOutcome, Operation, OperationOutcome, Rejection } from '../domain/operation.ts'

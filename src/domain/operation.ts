@@ -1,6 +1,5 @@
 import type { ServiceError } from './errors.ts'
-import type { GetOutcome, Precondition, UnmetRead } from './precondition.ts'
-import type { RecordInput, SyncRecord, Timestamp } from './record.ts'
+import type { GetOutcome, Precondition, RecordInput, SyncRecord, Timestamp, UnmetRead } from './record.ts'
 import type {
   BulkStorage,
   CollectionTimestamps,

@@ -1,5 +1,4 @@
-import type { GetOutcome, Precondition, UnmetRead } from './precondition.ts'
-import type { RecordInput, SyncRecord, Timestamp } from './record.ts'
+import type { GetOutcome, Precondition, RecordInput, SyncRecord, Timestamp, UnmetRead } from './record.ts'
 
 /** How a list is ordered: by change time, or by the weight that the writer gave each record. */
 export type SortOrder = 'newest' | 'oldest' | 'index'

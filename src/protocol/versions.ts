@@ -1,10 +1,16 @@
 /** Versions as the exposed protocol spells them: ETag and Last-Modified, If-Match and If-None-Match, 304 and 412. */
 import { errno, ServiceError } from '../domain/errors.ts'
 import type { Problem } from '../domain/errors.ts'
-import { judgeCollection, noPrecondition } from '../domain/precondition.ts'
-import type { Precondition, UnmetRead } from '../domain/precondition.ts'
-import type { SyncRecord, Timestamp } from '../domain/record.ts'
-import { floored, fromEntityTag, toEntityTag, toHttpDate, zeroTimestamp } from '../domain/record.ts'
+import {
+  floored,
+  fromEntityTag,
+  judgeCollection,
+  noPrecondition,
+  toEntityTag,
+  toHttpDate,
+  zeroTimestamp,
+} from '../domain/record.ts'
+import type { Precondition, SyncRecord, Timestamp, UnmetRead } from '../domain/record.ts'
 import type { Reply } from './reply.ts'
 import type { RequestHeaders } from './resource.ts'
 

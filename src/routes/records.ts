@@ -2,7 +2,7 @@
 import { invalidRequest } from '../domain/errors.ts'
 import type { Problem } from '../domain/errors.ts'
 import type { Operation, OperationOutcome } from '../domain/operation.ts'
-import { judgeCollection } from '../domain/precondition.ts'
+import { judgeCollection } from '../domain/record.ts'
 import type { BulkStorage } from '../domain/record-storage.ts'
 import { readJson } from '../protocol/check.ts'
 import { getBucket, getCollection, listCollections } from '../protocol/collections.ts'

@@ -1,8 +1,7 @@
 import { toSyncSeconds } from '../domain/record.ts'
 import type { SyncCredentials } from '../domain/credentials.ts'
-import type { Precondition } from '../domain/precondition.ts'
+import type { Precondition, Timestamp } from '../domain/record.ts'
 import type { ListOptions } from '../domain/record-storage.ts'
-import type { Timestamp } from '../domain/record.ts'
 
 /** Names and values of a query, in their order; a value is a list when it names several things. */
 export type Query = [name: string, value: string | string[]][]

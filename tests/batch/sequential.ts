@@ -1,6 +1,5 @@
 import type { Operation } from '../../src/domain/operation.ts'
-import type { Precondition } from '../../src/domain/precondition.ts'
-import type { SyncRecord } from '../../src/domain/record.ts'
+import type { Precondition, SyncRecord } from '../../src/domain/record.ts'
 import { isListed, orders } from '../../src/domain/list.ts'
 import type { ListOptions } from '../../src/domain/record-storage.ts'
 

@@ -3,10 +3,9 @@ import { runTransaction } from '../../src/batch/transaction.ts'
 import type { TransactionEvent } from '../../src/batch/written-collection.ts'
 import type { TransactionOptions } from '../../src/batch/transaction.ts'
 import type { Operation, OperationOutcome } from '../../src/domain/operation.ts'
-import { noPrecondition } from '../../src/domain/precondition.ts'
-import type { Precondition } from '../../src/domain/precondition.ts'
+import { noPrecondition } from '../../src/domain/record.ts'
+import type { Precondition, RecordInput, Timestamp } from '../../src/domain/record.ts'
 import type { BulkStorage, ListOptions } from '../../src/domain/record-storage.ts'
-import type { RecordInput, Timestamp } from '../../src/domain/record.ts'
 import type { ModelClock } from '../support/model-storage.ts'
 
 /** What became of a transaction. */

@@ -1,9 +1,8 @@
 import { afterEach, describe, expect, it } from 'bun:test'
-import { noPrecondition } from '../../src/domain/precondition.ts'
-import { timestamp } from '../../src/domain/record.ts'
+import { noPrecondition, timestamp } from '../../src/domain/record.ts'
 import { failureOf, idsOf, numbered, openRig, pageOf, recordsOf, cleanUp, since, startRaw } from './rig.ts'
 import type { ByteSource } from '../../src/domain/record-storage.ts'
-import type { Precondition } from '../../src/domain/precondition.ts'
+import type { Precondition } from '../../src/domain/record.ts'
 import type { BulkStorage, ListOptions } from '../../src/domain/record-storage.ts'
 import type { UpstreamError } from '../../src/domain/errors.ts'
 

@@ -1,6 +1,5 @@
 import { afterEach, describe, expect, it } from 'bun:test'
-import { noPrecondition } from '../../src/domain/precondition.ts'
-import { timestamp, zeroTimestamp } from '../../src/domain/record.ts'
+import { noPrecondition, timestamp, zeroTimestamp } from '../../src/domain/record.ts'
 import { failureOf, numbered, openRig, cleanUp, since } from './rig.ts'
 import type { ListFilter } from '../../src/domain/record-storage.ts'
 
