@@ -41,7 +41,10 @@ const dontWaitNoSignal = 0x4040
 const longestPath = 107
 
 function openSender(address: string, onFailure: (reason: string) => void) {
-  const target = socketAddress(address)
+  // `struct sockaddr_un`: the family, its low byte first, and a path, or after a zero byte a name in the abstract namespace.
+  const path = Buffer.from(address.replace(/^@/, '\0'))
+  const isAddress = /^[/@]/.test(address) && path.length <= longestPath
+  const target = isAddress ? Buffer.concat([Buffer.of(unixFamily, 0), path]) : null
   const library = target && openCLibrary()
   const socket = library ? library.socket(unixFamily, datagramCloseOnExec, 0) : -1
   if (!target || !library || socket < 0) {
@@ -53,14 +56,6 @@ function openSender(address: string, onFailure: (reason: string) => void) {
     const sent = library.sendto(socket, bytes, bytes.length, dontWaitNoSignal, target, target.length)
     if (Number(sent) < 0) onFailure('the service manager does not take messages')
   }
-}
-
-/** `struct sockaddr_un`: the family and a path, or after a zero byte a name in the abstract namespace. */
-function socketAddress(address: string): Uint8Array | null {
-  const path = Buffer.from(address.replace(/^@/, '\0'))
-  if (!/^[/@]/.test(address) || path.length > longestPath) return null
-  const family = new Uint8Array(new Uint16Array([unixFamily]).buffer)
-  return new Uint8Array(Buffer.concat([family, path]))
 }
 
 // The names of the C library in glibc and musl.

@@ -27,7 +27,10 @@ export function loadSettings(
   try {
     file = path === null ? null : { path, text: readFile(path) }
   } catch (cause) {
-    report(`${path}: cannot be read (${reasonOf(cause)}): ${remedyFor(cause, path!)}`)
+    const { code } = cause as { code?: unknown }
+    const group = `let the group of the service read it: chgrp sync-bridge ${path} && chmod 640 ${path}`
+    const remedy = code === 'EACCES' ? group : 'name the settings file with --config FILE'
+    report(`${path}: cannot be read (${reasonOf(cause)}): ${remedy}`)
     return null
   }
 
@@ -54,26 +57,17 @@ export function loadSettings(
   return { settings, effective }
 }
 
-function remedyFor(cause: unknown, path: string): string {
-  return (cause as { code?: unknown }).code === 'EACCES'
-    ? `let the group of the service read it: chgrp sync-bridge ${path} && chmod 640 ${path}`
-    : 'name the settings file with --config FILE'
-}
-
 /**
  * Removes variables from the environment that would redirect, expose or weaken connections to upstream. Called before the
  * first connection. Returns the problems that stop the start, and the variables whose effect can't be undone: they add
  * trusted certificates where no bundle of our own is set.
  */
-export function scrubEnvironment(environment: Record<string, string | undefined>): {
-  problems: string[]
-  trusting: string[]
-} {
-  const problems = Object.entries(refused)
-    .filter(([name, { harmless }]) => !harmless.includes(environment[name] ?? ''))
-    .map(([name, { reason }]) => `environment: ${name} ${reason}: unset it`)
+export function scrubEnvironment(environment: Record<string, string | undefined>) {
+  const problems = refused
+    .filter(([name, harmless]) => !harmless.includes(environment[name] ?? ''))
+    .map(([name, , reason]) => `environment: ${name} ${reason}: unset it`)
   const widened = trusting.filter((name) => environment[name])
-  for (const name of [...proxies, ...trusting, ...Object.keys(refused)]) delete environment[name]
+  for (const name of [...proxies, ...trusting, ...refused.map(([name]) => name)]) delete environment[name]
   return { problems, trusting: widened }
 }
 
@@ -85,11 +79,8 @@ const proxies = [...proxyVariables, ...proxyVariables.map((name) => name.toLower
 const trusting = ['NODE_EXTRA_CA_CERTS', 'SSL_CERT_FILE', 'SSL_CERT_DIR']
 
 /** Variables that the runtime has read before our code begins, or whose only purpose is harmful. */
-const refused: Record<string, { harmless: string[]; reason: string }> = {
-  NODE_TLS_REJECT_UNAUTHORIZED: { harmless: ['', '1'], reason: 'switches the verification of TLS off' },
-  SSLKEYLOGFILE: { harmless: [''], reason: 'writes the keys of TLS connections to a file' },
-  BUN_CONFIG_VERBOSE_FETCH: {
-    harmless: ['', '0', 'false'],
-    reason: "prints requests with users' credentials",
-  },
-}
+const refused: [name: string, harmless: string[], reason: string][] = [
+  ['NODE_TLS_REJECT_UNAUTHORIZED', ['', '1'], 'switches the verification of TLS off'],
+  ['SSLKEYLOGFILE', [''], 'writes the keys of TLS connections to a file'],
+  ['BUN_CONFIG_VERBOSE_FETCH', ['', '0', 'false'], "prints requests with users' credentials"],
+]

@@ -24,35 +24,40 @@ export function createRegistry() {
   }
 
   /**
-   * Makes a function that adds one; `labels` names its labels. Prometheus sees an increase only of series that it has seen
-   * before, so those that alerts count exist from the start: the ones of the `first` values, and that of a counter without
+   * Makes a function that adds one; `labels` are the names of its labels. Prometheus sees an increase only of series that it has
+   * seen before, so those that alerts count exist from the start: the ones of the `first` keys, and that of a counter without
    * labels.
    */
-  function counter(ending: string, help: string, labels = '', first = '') {
+  function counter(
+    ending: string,
+    help: string,
+    labels: string[] = [],
+    first = labels.length === 0 ? [''] : [],
+  ) {
     const name = `sync_bridge_${ending}`
-    // Without labels the only key is the empty text, which is the only word of an empty `first`.
-    const initial = labels === '' || first !== '' ? first.split(' ') : []
-    const values = new Map(initial.map((key) => [key, 0]))
-    const read = () =>
-      Array.from(values, ([key, value]): Sample => [series(name, labelText(labels, key)), value])
+    const values = new Map(first.map((key) => [key, 0]))
+    const read = () => Array.from(values, ([key, value]): Sample => [series(name, labels, key), value])
     add(name, help, read, { type: 'counter' })
     return (key = ''): void => void values.set(key, (values.get(key) ?? 0) + 1)
   }
 
   /** Makes a function that counts a value by the first bound that it does not exceed, and adds it up. */
-  function histogram(ending: string, help: string, bounds: readonly number[], labels = '') {
+  function histogram(ending: string, help: string, bounds: readonly number[], labels: string[] = []) {
     const name = `sync_bridge_${ending}`
     // The last count is of the values above all bounds.
     const histograms = new Map<string, { sum: number; counts: number[] }>()
     const read = () =>
       [...histograms].flatMap(([key, { sum, counts }]): Sample[] => {
-        const own = labelText(labels, key)
         let count = 0
         const buckets = [...bounds, '+Inf'].map((bound, index): Sample => {
           count += counts[index]!
-          return [series(`${name}_bucket`, `${own && `${own},`}le="${bound}"`), count]
+          return [series(`${name}_bucket`, labels, key, `le="${bound}"`), count]
         })
-        return [...buckets, [series(`${name}_sum`, own), sum], [series(`${name}_count`, own), count]]
+        return [
+          ...buckets,
+          [series(`${name}_sum`, labels, key), sum],
+          [series(`${name}_count`, labels, key), count],
+        ]
       })
     add(name, help, read, { type: 'histogram' })
     return (value: number, key = ''): void => {
@@ -67,13 +72,8 @@ export function createRegistry() {
   return { add, counter, histogram, families: () => all.map((read) => read()) }
 }
 
-function labelText(names: string, key: string): string {
-  if (names === '') return ''
+function series(name: string, labels: string[], key: string, ...more: string[]): string {
   const values = key.split('|')
-  const labels = names.split(' ').map((name, index) => `${name}="${values[index]}"`)
-  return labels.join(',')
-}
-
-function series(name: string, labels: string): string {
-  return labels === '' ? name : `${name}{${labels}}`
+  const shown = [...labels.map((label, index) => `${label}="${values[index]}"`), ...more].join(',')
+  return shown === '' ? name : `${name}{${shown}}`
 }

@@ -19,7 +19,8 @@ export type Observers = ReturnType<typeof createObservers>
 const secondsBounds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
 const sizeBounds = [1, 2, 5, 10, 25, 50, 100, 250, 1000]
 const countedMethods = new Set(['GET', 'HEAD', 'PUT', 'POST', 'DELETE', 'OPTIONS'])
-const shedReasons = 'limit lag user memory root-view body-memory slow-reader'
+const graveOutcomes = ['partial', 'unknown', 'unremoved']
+const shedReasons = ['limit', 'lag', 'user', 'memory', 'root-view', 'body-memory', 'slow-reader']
 
 /** Reports events to the log, the metrics, and statsd if there is one. */
 export function createObservers(
@@ -28,25 +29,22 @@ export function createObservers(
   statsd: Statsd | null,
   wallClock: () => number,
 ) {
-  const timing = (name: string, help: string, label = '') => histogram(name, help, secondsBounds, label)
-  const requests = counter('requests_total', 'Answered requests', 'route method status')
+  const timing = (name: string, help: string, ...labels: string[]) =>
+    histogram(name, help, secondsBounds, labels)
+  const requests = counter('requests_total', 'Answered requests', ['route', 'method', 'status'])
   const requestSeconds = timing('request_duration_seconds', 'Time to first byte', 'route')
   const defects = counter('defects_total', 'Requests that met a defect of the bridge')
-  const calls = counter('upstream_calls_total', 'Calls to upstream', 'target method result')
+  const calls = counter('upstream_calls_total', 'Calls to upstream', ['target', 'method', 'result'])
   const callSeconds = timing('upstream_duration_seconds', 'Time to first byte of upstream', 'target')
-  const credentials = counter('credentials_total', 'Sources of credentials', 'event', 'rejected-entry')
-  const redisErrors = counter('redis_errors_total', 'Redis errors', 'reason', 'unreachable timeout refused')
+  const credentials = counter('credentials_total', 'Sources of credentials', ['event'], ['rejected-entry'])
+  const redisTroubles = ['unreachable', 'timeout', 'refused']
+  const redisErrors = counter('redis_errors_total', 'Redis errors', ['reason'], redisTroubles)
   const openings = 'circuit_breaker_openings_total'
-  const opened = counter(openings, 'Openings of circuit breakers', 'target', 'token storage')
-  const transactions = counter(
-    'transactions_total',
-    'Outcomes of writes',
-    'event',
-    'partial unknown unremoved',
-  )
+  const opened = counter(openings, 'Openings of circuit breakers', ['target'], ['token', 'storage'])
+  const transactions = counter('transactions_total', 'Outcomes of writes', ['event'], graveOutcomes)
   const brokenLists = counter('lists_broken_total', 'Lists that broke off after their beginning was sent')
   const batchSizes = histogram('batch_requests', 'Sub-requests in a batch', sizeBounds)
-  const rejections = counter('requests_shed_total', 'Requests rejected under load', 'reason', shedReasons)
+  const rejections = counter('requests_shed_total', 'Requests rejected under load', ['reason'], shedReasons)
   const lagSeconds = timing('event_loop_lag_seconds', 'Lateness of the event loop')
 
   // One line a minute reports a cache that is away, or a flood; one line for each request would bury everything else.
@@ -113,7 +111,7 @@ export function createObservers(
     transaction(event: TransactionEvent) {
       transactions(event.kind)
       statsd?.count(`batch.${event.kind}`)
-      const level = ['partial', 'unknown', 'unremoved'].includes(event.kind) ? 'error' : 'debug'
+      const level = graveOutcomes.includes(event.kind) ? 'error' : 'debug'
       if (!isLogged(log, level)) return
       const { collections = null, ids } = event as { collections?: string[] | number; ids?: string[] }
       const names = Array.isArray(collections) ? collections.join(',') : null
