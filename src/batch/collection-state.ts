@@ -107,14 +107,10 @@ export class CollectionState {
   }
 
   get #times(): CommitTimes {
-    if (this.commit !== null) {
-      const { at, changedAt } = this.commit
-      return { written: at, deleted: changedAt, collection: changedAt }
-    }
+    if (this.commit !== null) return { written: this.commit.at, collection: this.commit.changedAt }
     // What was created and deleted inside the batch was never written; it gets the first timestamp after the snapshot.
     const { timestamp } = this.known.view
-    const next = (timestamp + resolutionMs) as Timestamp
-    return { written: next, deleted: next, collection: timestamp }
+    return { written: (timestamp + resolutionMs) as Timestamp, collection: timestamp }
   }
 
   #decide(): { simulation: Simulation; plan: Plan } {

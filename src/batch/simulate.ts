@@ -43,10 +43,8 @@ export interface Known {
 
 /** The timestamps that the changes got when they became visible. */
 export interface CommitTimes {
-  /** Of records that were written. */
+  /** Of records that were written or deleted. */
   written: Timestamp
-  /** Of records that were deleted. */
-  deleted: Timestamp
   /** Of the collection after the last change. */
   collection: Timestamp
 }
@@ -191,16 +189,14 @@ export class Simulation {
     state.record = null
     state.change = state.base ? null : undefined
     this.#effectiveFrom = Math.min(this.#effectiveFrom, index)
-    return (times) => ({ outcome: 'deleted', id, timestamp: times.deleted })
+    return (times) => ({ outcome: 'deleted', id, timestamp: times.written })
   }
 
   #stateOf(id: string): RecordState {
-    const known = this.#states.get(id)
-    if (known) return known
-    const base = this.#known.view.records.get(id) ?? null
-    const state: RecordState = { record: base, base, change: undefined }
-    this.#states.set(id, state)
-    return state
+    return this.#states.getOrInsertComputed(id, () => {
+      const base = this.#known.view.records.get(id) ?? null
+      return { record: base, base, change: undefined }
+    })
   }
 }
 

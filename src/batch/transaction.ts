@@ -6,7 +6,7 @@ import { fitsAnyStorage } from './collection-state.ts'
 import { readsOf } from './reads.ts'
 import { isWrite } from './simulate.ts'
 import { WrittenCollection } from './written-collection.ts'
-import type { OperationOutcome, Step } from '../domain/operation.ts'
+import type { Operation, OperationOutcome, Step } from '../domain/operation.ts'
 import type { BulkStorage, CollectionTimestamps, StorageLimits } from '../domain/record-storage.ts'
 import type { Timestamp } from '../domain/record.ts'
 import type { BudgetOptions } from './budget.ts'
@@ -44,9 +44,8 @@ export async function runTransaction(
 /** What the transaction does with one user's storage. */
 interface User {
   storage: BulkStorage
-  collections: Map<string, NumberedOperation[]>
-  /** The indices of the operations that ask for the timestamps of all collections. */
-  timestampReads: number[]
+  /** By their places in the transaction. */
+  operations: Map<number, Operation>
   timestamps: CollectionTimestamps | null
   /** What the storage accepts, once that is asked for. */
   limits: Promise<StorageLimits> | null
@@ -59,23 +58,9 @@ interface User {
 function groupByUser(steps: Step[]): Map<string, User> {
   const users = new Map<string, User>()
   for (const [index, { storage, operation }] of steps.entries()) {
-    const user: User = users.get(storage.owner) ?? {
-      storage,
-      collections: new Map(),
-      timestampReads: [],
-      timestamps: null,
-      limits: null,
-      written: [],
-      refusal: null,
-    }
-    users.set(storage.owner, user)
-    if (operation.kind === 'timestamps') {
-      user.timestampReads.push(index)
-      continue
-    }
-    const operations = user.collections.get(operation.collection) ?? []
-    user.collections.set(operation.collection, operations)
-    operations.push({ index, operation })
+    const nothingKnown = { timestamps: null, limits: null, refusal: null }
+    const create = () => ({ storage, operations: new Map(), written: [], ...nothingKnown })
+    users.getOrInsertComputed(storage.owner, create).operations.set(index, operation)
   }
   return users
 }
@@ -133,8 +118,14 @@ class Transaction implements TransactionContext {
 
   /** The reads of everything that the user's outcomes depend on, as tasks that may run concurrently. */
   #reads(user: User): (() => Promise<void>)[] {
-    const { storage, collections, timestampReads } = user
+    const { storage } = user
     const reads: Read[] = []
+    const timestampReads: number[] = []
+    const collections = new Map<string, NumberedOperation[]>()
+    for (const [index, operation] of user.operations) {
+      if (operation.kind === 'timestamps') timestampReads.push(index)
+      else collections.getOrInsert(operation.collection, []).push({ index, operation })
+    }
     for (const operations of collections.values()) {
       const indices = operations.map(({ index }) => index)
       if (!operations.some(({ operation }) => isWrite(operation)))
