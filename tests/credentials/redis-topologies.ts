@@ -15,27 +15,16 @@ export function tlsArguments(certificates: Certificates, port: number): string[]
   return ['--tls-port', String(port), '--tls-auth-clients', 'no', ...files]
 }
 
-/** A master called `main`, a replica of it, and a sentinel that watches them. All want the password `p w`. */
-export interface Watched extends AsyncDisposable {
-  /** With a second sentinel in it that does not exist. */
-  url: string
-  master: RedisServer
-  replica: RedisServer
-  /** Sends a signal to the sentinel. */
-  signalSentinel(signal: NodeJS.Signals): void
-}
+export type Watched = Awaited<ReturnType<typeof startWatched>>
 
 const password = 'p w'
 const login = ':p%20w@'
 
 /**
- * With certificates everything can also be reached by TLS, and `url` is. The sentinel's password is that of the servers
- * unless another one is given; '' for none.
+ * A master called `main`, a replica of it, and a sentinel that watches them. All want the password `p w`; the sentinel another
+ * one if it is given, '' for none. With certificates everything can also be reached by TLS, and `url` is.
  */
-export async function startWatched(
-  certificates?: Certificates,
-  sentinelPassword = password,
-): Promise<Watched> {
+export async function startWatched(certificates?: Certificates, sentinelPassword = password) {
   await using stack = new AsyncDisposableStack()
   const tlsPort = freePort()
   const common = ['--requirepass', password, '--masterauth', password, '--repl-diskless-sync-delay', '0']
@@ -79,10 +68,11 @@ export async function startWatched(
   const scheme = certificates ? 'rediss' : 'redis'
   const hosts = `127.0.0.1:${freePort()},127.0.0.1:${certificates ? sentinelTlsPort : port}`
   return {
+    /** With a second sentinel in it that does not exist. */
     url: `${scheme}+sentinel://${login}${hosts}/main`,
     master,
     replica,
-    signalSentinel: (signal) => void process.kill(sentinel.pid, signal),
+    signalSentinel: (signal: NodeJS.Signals) => void process.kill(sentinel.pid, signal),
     [Symbol.asyncDispose]: () => parts.disposeAsync(),
   }
 }
@@ -93,14 +83,7 @@ function sentinelTls(certificates: Certificates, port: number): string[] {
   return [...lines.map(([name, value]) => `${name!.slice(2)} ${value}`), 'tls-replication yes']
 }
 
-/** Three masters with a third of the slots each, and a replica of the first. They talk to one another by TLS. */
-export interface Cluster extends AsyncDisposable {
-  /** Names a member that does not exist, the first and the second. */
-  url: string
-  tlsUrl: string
-  tlsPorts: number[]
-  nodes: RedisServer[]
-}
+export type Cluster = Awaited<ReturnType<typeof startCluster>>
 
 const slotsOf = [
   ['0', '5460'],
@@ -115,7 +98,8 @@ export async function isInSlotsOf({ nodes }: Cluster, master: 0 | 1 | 2, key: st
   return slot >= Number(first) && slot <= Number(last)
 }
 
-export async function startCluster(certificates: Certificates): Promise<Cluster> {
+/** Three masters with a third of the slots each, and a replica of the first. They talk to one another by TLS. */
+export async function startCluster(certificates: Certificates) {
   await using stack = new AsyncDisposableStack()
   const members = Array.from({ length: 4 }, () => {
     const [busPort, tlsPort] = [freePort(), freePort()]
@@ -154,6 +138,7 @@ export async function startCluster(certificates: Certificates): Promise<Cluster>
   const parts = stack.move()
   const hosts = [String(freePort()), ...nodes.slice(0, 2).map(portOf)].map((port) => `127.0.0.1:${port}`)
   return {
+    /** Names a member that does not exist, the first and the second. */
     url: `redis+cluster://${hosts.join(',')}`,
     tlsPorts: members.map(({ tlsPort }) => tlsPort),
     tlsUrl: `rediss+cluster://127.0.0.1:${members[1]!.tlsPort}`,

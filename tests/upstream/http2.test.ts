@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'bun:test'
+import { afterAll, afterEach, beforeEach, describe, expect, it } from 'bun:test'
 import { Breakers } from '../../src/upstream/circuit-breaker.ts'
 import { readBounded } from '../../src/upstream/answer.ts'
 import { startTestBridge } from '../support/bridge.ts'
@@ -7,27 +7,16 @@ import { startFaultProxy } from '../support/fault-proxy.ts'
 import { temporaryFolder } from '../support/processes.ts'
 import { cleanUp, failureOf, makeSend, onCleanUp } from './rig.ts'
 import { startHaproxy, startNginx, startWire } from './tls-front.ts'
-import type { Certificates } from '../support/certificates.ts'
 import type { FaultProxy } from '../support/fault-proxy.ts'
-import type { TemporaryFolder } from '../support/processes.ts'
 import type { UpstreamError } from '../../src/domain/errors.ts'
 import type { Front, FrontOptions, Wire } from './tls-front.ts'
 
-let folder: TemporaryFolder
-let otherFolder: TemporaryFolder
-let certificates: Certificates
+const [folder, otherFolder] = [temporaryFolder(), temporaryFolder()]
+const certificates = await makeCertificates(folder.path)
 /** Those of an authority that is not trusted unless a test says so. */
-let others: Certificates
+const others = await makeCertificates(otherFolder.path)
+const origin = Bun.serve({ hostname: '127.0.0.1', port: 0, development: false, fetch: answer })
 let storage: FaultProxy
-let origin: Bun.Server<undefined>
-
-beforeAll(async () => {
-  folder = temporaryFolder()
-  otherFolder = temporaryFolder()
-  certificates = await makeCertificates(folder.path)
-  others = await makeCertificates(otherFolder.path)
-  origin = Bun.serve({ hostname: '127.0.0.1', port: 0, development: false, fetch: answer })
-})
 
 beforeEach(async () => {
   storage = await startFaultProxy({ target: origin.url })

@@ -120,27 +120,13 @@ backend storage
 `
 }
 
-/** The way to a server, which can be cut. */
-export interface Wire extends AsyncDisposable {
-  port: number
-  /** Connections so far. */
-  readonly connections: number
-  /** How many of them were cut by a plan. */
-  readonly cuts: number
-  /** Ends all connections that there are. */
-  die(): void
-  /** Sends something that is not TLS to the client, on all connections that there are. */
-  garble(): void
-  /** From now on nothing passes on the connections that there are, and they stay open. */
-  goSilent(): void
-  /** Ends each connection once it has carried so many more bytes of requests; null: none. */
-  plan(bytes: number | null): void
-}
+export type Wire = Awaited<ReturnType<typeof startWire>>
 
 /** The type of the records of TLS that carry requests; those before them are of other types, as long as it is TLS 1.2. */
 const applicationData = 23
 
-export async function startWire(to: number): Promise<Wire> {
+/** The way to a server, which can be cut. */
+export async function startWire(to: number) {
   const pairs = new Set<Pair>()
   let [connections, cuts] = [0, 0]
   let planned: number | null = null
@@ -182,20 +168,26 @@ export async function startWire(to: number): Promise<Wire> {
   }
   return {
     port: (server.address() as AddressInfo).port,
+    /** Connections so far. */
     get connections() {
       return connections
     },
+    /** How many of them were cut by a plan. */
     get cuts() {
       return cuts
     },
+    /** Ends all connections that there are. */
     die,
+    /** Sends something that is not TLS to the client, on all connections that there are. */
     garble() {
       for (const { client } of pairs) client.write('nonsense'.repeat(10))
     },
+    /** From now on nothing passes on the connections that there are, and they stay open. */
     goSilent() {
       for (const pair of pairs) pair.isSilent = true
     },
-    plan(bytes) {
+    /** Ends each connection once it has carried so many more bytes of requests; null: none. */
+    plan(bytes: number | null) {
       planned = bytes
       for (const pair of pairs) pair.leftBytes = bytes
     },
