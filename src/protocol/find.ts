@@ -6,6 +6,7 @@ import type { Settings } from '../settings/settings.ts'
 import { getBucket, getCollection, listCollections } from './collections.ts'
 import { readIdentity } from './identity.ts'
 import { countRecords, listRecords, queryProblem } from './lists.ts'
+import type { Parameter } from './lists.ts'
 import { closedBy, decodeSegment, deleteRecord, getRecord, putRecord } from './records.ts'
 import type { BucketResource, Input, Resource } from './resource.ts'
 import { ListQuery } from './schemas.ts'
@@ -62,10 +63,8 @@ export function findResources(path: string): Match | null {
 
 /** Which of the resources at a path answers a method; HEAD is answered like GET. */
 export function resourceFor(method: string, { resources: all }: Match): Resource | undefined {
-  return (
-    all.find((resource) => resource.method === method) ??
-    (method === 'HEAD' ? all.find((resource) => resource.method === 'GET') : undefined)
-  )
+  const answering = (name: string) => all.find((resource) => resource.method === name)
+  return answering(method) ?? (method === 'HEAD' ? answering('GET') : undefined)
 }
 
 /**
@@ -114,7 +113,7 @@ export function readQuery(search: string, problems: Problem[]): Record<string, s
     const name = decodeQuery(equals === -1 ? part : part.slice(0, equals))
     if (name === null || !Object.hasOwn(ListQuery.properties, name)) continue
     const value = decodeQuery(equals === -1 ? '' : part.slice(equals + 1))
-    if (value === null) problems.push(queryProblem(name as keyof ListQuery & string))
+    if (value === null) problems.push(queryProblem(name as Parameter))
     else query[name] = value
   }
   return query

@@ -139,6 +139,8 @@ function replyWithoutPage(outcome: Exclude<OutcomeOf['list'], { outcome: 'page' 
 
 // --- The query ---
 
+export type Parameter = keyof ListQuery & string
+
 // Storages count limits in 32 bits; no collection has that many records.
 const largestLimit = 1_000_000_000
 
@@ -173,8 +175,8 @@ export function given(value: string | undefined): string | undefined {
 /** Two names of one parameter; both may be given if they agree. */
 function readEither(
   query: ListQuery,
-  name: keyof ListQuery & string,
-  alias: keyof ListQuery & string,
+  name: Parameter,
+  alias: Parameter,
   toStorageStep: (moment: Timestamp) => Timestamp,
   problems: Problem[],
 ): Timestamp | undefined {
@@ -188,11 +190,7 @@ function readEither(
   return value ?? other
 }
 
-function readIds(
-  query: ListQuery,
-  name: keyof ListQuery & string,
-  problems: Problem[],
-): string[] | undefined {
+function readIds(query: ListQuery, name: Parameter, problems: Problem[]): string[] | undefined {
   // One more than the limit, which is enough to see that there are too many.
   const parts = query[name]?.split(',', largestList + 1)
   if (!parts) return undefined
@@ -205,7 +203,7 @@ function readIds(
 // Empty items are dropped, but reading them costs time, so they count.
 const largestList = 2 * mostIds
 
-export function queryProblem(name: keyof ListQuery & string): Problem {
+export function queryProblem(name: Parameter): Problem {
   return { location: 'querystring', name, description: ListQuery.properties[name].description! }
 }
 

@@ -58,10 +58,10 @@ export type BucketResource<P extends TObject = TObject, Q extends TObject = TObj
   Meaning<P, Q, Operation['kind']>
 
 /** `id`, `summary` and `description` are those of the operation in the API document. */
-interface Declaration<P extends TObject, Q extends TObject> extends Pick<
-  Resource,
-  'name' | 'method' | 'path'
-> {
+interface Declaration<P extends TObject, Q extends TObject> {
+  name: string
+  method: Resource['method']
+  path: string
   params?: P
   query?: Q
   headers?: TObject
