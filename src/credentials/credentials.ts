@@ -1,11 +1,26 @@
 import { ServiceError } from '../domain/errors.ts'
 import { RecentMap } from '../domain/bounded.ts'
-import { Seal } from './seal.ts'
-import { SharedCredentials } from './shared-credentials.ts'
+import { maxSealedLength, Seal } from './seal.ts'
 
 import type { Identity, SyncCredentials } from '../domain/credentials.ts'
 import type { Opened } from './seal.ts'
-import type { CredentialStore } from './shared-credentials.ts'
+
+/**
+ * Keeps sealed credentials for a while. It may lose any of them at any time, and what it returns is not trusted:
+ * `seal.ts` tells whether a value is what was once stored.
+ */
+export interface CredentialStore {
+  /** The sealed value, or null once its time has passed. Rejects only when the store can't be used. */
+  get(key: string): Promise<string | null>
+  /** Replaces what was there. `ttlMs` is at least 1. Rejects only when the store can't be used. */
+  set(key: string, value: string, ttlMs: number): Promise<void>
+  /** An unknown key is no error. Rejects only when the store can't be used. */
+  delete(key: string): Promise<void>
+  /** Whether the store can be used right now; never rejects. */
+  ping(): Promise<boolean>
+  /** Closes connections and timers. Later calls may be rejected. */
+  close(): Promise<void>
+}
 
 /**
  * What is worth counting:
@@ -25,7 +40,10 @@ export interface CredentialsOptions {
    * with `UpstreamError` when it can't be told.
    */
   exchange(identity: Identity, requestId: string): Promise<SyncCredentials>
-  /** Shared by several processes; null keeps everything in this one. */
+  /**
+   * Shared by several processes; null keeps everything in this one. It is neither trusted nor relied upon: every error of it, and
+   * every entry that is not ours, is a miss.
+   */
   store: CredentialStore | null
   /** 32 bytes; seals and opens. */
   secret: Uint8Array
@@ -63,11 +81,12 @@ const refusalTtlMs = 5000
 /** Requests in flight must reach the storage before their credentials expire. */
 const expiryMarginMs = 10_000
 
-/** From identities to credentials, remembered for a few minutes. */
+/** From identities to credentials, remembered for a few minutes: opened in this process, sealed in the shared store. */
 export class Credentials {
   readonly #options: CredentialsOptions
   readonly #seal: Seal
-  readonly #shared: SharedCredentials | null
+  /** The first one seals what is stored; the others open what was stored before the secret was changed. */
+  readonly #seals: Seal[]
   readonly #longestLocalMs: number
   readonly #remembered = new RecentMap<string, Remembered>(maxEntries)
   /** By index. */
@@ -76,14 +95,11 @@ export class Credentials {
   readonly #lookups = new Map<string, { isRenewal: boolean; result: Promise<Obtained> }>()
 
   constructor(options: CredentialsOptions) {
-    const { store, previousSecret } = options
-    const ttlMs = options.ttlSeconds * 1000
+    const { store, previousSecret, ttlSeconds } = options
     this.#options = options
     this.#seal = new Seal(options)
-    const previous = previousSecret ? [new Seal({ ...options, secret: previousSecret })] : []
-    this.#shared =
-      store && new SharedCredentials({ ...options, store, ttlMs, seals: [this.#seal, ...previous] })
-    this.#longestLocalMs = store ? Math.min(ttlMs, localTtlMs) : ttlMs
+    this.#seals = [this.#seal, ...(previousSecret ? [new Seal({ ...options, secret: previousSecret })] : [])]
+    this.#longestLocalMs = Math.min(ttlSeconds * 1000, store ? localTtlMs : Infinity)
   }
 
   /** Credentials that this process remembers, without a wait: the way of most requests. */
@@ -148,12 +164,12 @@ export class Credentials {
     if (known && this.#options.monotonicClock() < known.monotonicEndMs)
       throw this.#counted('refused-cached', known.refusal)
     const find = async (): Promise<Obtained> => {
-      const found = await this.#shared?.find(identity)
+      const found = await this.#findShared(identity)
       if (found && !(refused && isSame(found.credentials, refused))) {
         this.#remember(identity, found)
         return this.#counted('hit-shared', { credentials: found.credentials, source: 'cache' })
       }
-      if (refused) void this.#shared?.forget(identity)
+      if (refused) for (const seal of this.#seals) void this.#deleteShared(seal.index(identity))
       this.#options.observe('exchange')
       const credentials = await this.#options.exchange(identity, requestId)
       this.#keep(identity, credentials)
@@ -176,7 +192,44 @@ export class Credentials {
     if (expiresAtMs <= nowMs) return
     this.#remember(identity, { credentials, expiresAtMs })
     // Not awaited: a slow store must not delay an answer.
-    void this.#shared?.keep(identity, { credentials, expiresAtMs })
+    void this.#share(identity, { credentials, expiresAtMs })
+  }
+
+  async #findShared(identity: Identity): Promise<Opened | null> {
+    const { store, wallClock, observe } = this.#options
+    for (const seal of store ? this.#seals : []) {
+      const key = seal.index(identity)
+      const text = await store!.get(key).catch(() => undefined)
+      // A failing store is not asked again, which would cost its timeout once more.
+      if (text === undefined) return this.#counted('store-error', null)
+      if (text === null) continue
+      const opened = seal.open(identity, text, wallClock())
+      if (opened) {
+        if (seal !== this.#seal) void this.#share(identity, opened)
+        return opened
+      }
+      observe('rejected-entry')
+      void this.#deleteShared(key)
+    }
+    return null
+  }
+
+  async #share(identity: Identity, opened: Opened): Promise<void> {
+    const { store, wallClock, observe } = this.#options
+    if (!store) return
+    try {
+      const text = this.#seal.seal(identity, opened)
+      const lifeMs = opened.expiresAtMs - wallClock()
+      // A text that is too long would be refused at every lookup.
+      if (text.length <= maxSealedLength && lifeMs >= 1)
+        await store.set(this.#seal.index(identity), text, lifeMs)
+    } catch {
+      observe('store-error')
+    }
+  }
+
+  async #deleteShared(key: string): Promise<void> {
+    await this.#options.store?.delete(key).catch(() => this.#options.observe('store-error'))
   }
 
   #refuse(index: string, error: unknown): never {

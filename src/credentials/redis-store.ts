@@ -1,7 +1,7 @@
 import type { RedisAddress } from './redis-address.ts'
 import type * as redisClient from './redis-client.ts'
 import type { RedisClient } from './redis-client.ts'
-import type { CredentialStore } from './shared-credentials.ts'
+import type { CredentialStore } from './credentials.ts'
 
 /**
  * What can be wrong with Redis:

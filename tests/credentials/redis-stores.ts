@@ -4,7 +4,7 @@ import { eventually } from '../support/eventually.ts'
 import { someIdentity } from './identities.ts'
 import { startCredentials } from './world.ts'
 
-import type { CredentialStore } from '../../src/credentials/shared-credentials.ts'
+import type { CredentialStore } from '../../src/credentials/credentials.ts'
 import type { RedisStoreOptions } from '../../src/credentials/redis-store.ts'
 
 /** For tests that are not about time: a Redis that answers is waited for, however busy the machine is. */

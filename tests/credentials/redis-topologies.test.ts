@@ -9,7 +9,7 @@ import * as stores from './redis-stores.ts'
 import { closeStores, isInUse, keepObtaining } from './redis-stores.ts'
 import { isInSlotsOf, startCluster, startWatched, tlsArguments } from './redis-topologies.ts'
 
-import type { CredentialStore } from '../../src/credentials/shared-credentials.ts'
+import type { CredentialStore } from '../../src/credentials/credentials.ts'
 import type { RedisStoreOptions } from '../../src/credentials/redis-store.ts'
 import type { Certificates } from '../support/certificates.ts'
 import type { RedisServer } from '../support/redis-server.ts'

@@ -4,7 +4,7 @@ import { createMemoryStore } from '../support/memory-store.ts'
 import { startRedisServer } from '../support/redis-server.ts'
 import { closeStores, connectStore, patient } from './redis-stores.ts'
 
-import type { CredentialStore } from '../../src/credentials/shared-credentials.ts'
+import type { CredentialStore } from '../../src/credentials/credentials.ts'
 
 /** A store, and how everything in it is made older without waiting. */
 interface Fixture extends AsyncDisposable {

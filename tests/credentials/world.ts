@@ -4,8 +4,11 @@ import { createMemoryStore } from '../support/memory-store.ts'
 import { Credentials } from '../../src/credentials/credentials.ts'
 import { nowMs, secret, someCredentials, tokenServerUrl } from './identities.ts'
 
-import type { CredentialStore } from '../../src/credentials/shared-credentials.ts'
-import type { CredentialsEvent, CredentialsOptions } from '../../src/credentials/credentials.ts'
+import type {
+  CredentialsEvent,
+  CredentialsOptions,
+  CredentialStore,
+} from '../../src/credentials/credentials.ts'
 import type { Identity, SyncCredentials } from '../../src/domain/credentials.ts'
 
 interface WorldOptions extends Partial<Omit<CredentialsOptions, 'store'>> {

@@ -1,6 +1,6 @@
 import { RecentMap } from '../../src/domain/bounded.ts'
 
-import type { CredentialStore } from '../../src/credentials/shared-credentials.ts'
+import type { CredentialStore } from '../../src/credentials/credentials.ts'
 
 interface MemoryStoreOptions {
   /** A monotonic clock, in ms. */
