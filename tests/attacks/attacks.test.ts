@@ -65,6 +65,12 @@ const stranger = (name: number | string) => ({
   'X-KeyID': '1-ASNFZ4mrze8BI0VniavN7w',
 })
 
+const askAsStranger = ({ origin }: Route, path: string, name: number | string) =>
+  fetch(origin + path, {
+    headers: { ...stranger(name), Host: 'sync.example.org' },
+    tls: { rejectUnauthorized: false },
+  })
+
 const strangersPath = '/v1/buckets/0123456789abcdef0123456789abcdef/collections/tabs/records/x'
 
 /** A hundred requests of the bystander while others attack: what went wrong. */
@@ -191,12 +197,8 @@ for (const [index, name] of ['directly', 'through HAProxy', 'through nginx'].ent
     it('one whom the token server asks to wait', async () => {
       const wait: Fault = { kind: 'status', status: 429, headers: { 'Retry-After': '300' }, body: '{}' }
       world.tokens.plan(({ headers }) => (headers.get('Authorization')?.includes('stranger') ? wait : null))
-      const asStranger = () =>
-        fetch(route().origin + bystander.path('tabs'), {
-          headers: { ...stranger('impatient'), Host: 'sync.example.org' },
-          tls: { rejectUnauthorized: false },
-        }).then((answer) => answer.status)
-      expect([401, 429, 503]).toContain(await asStranger())
+      const asStranger = () => askAsStranger(route(), bystander.path('tabs'), 'impatient')
+      expect([401, 429, 503]).toContain((await asStranger()).status)
       keepDoing(4, () => asStranger().catch(() => {}))
 
       // Who logs in now asks the token server, too.
@@ -213,12 +215,7 @@ for (const [index, name] of ['directly', 'through HAProxy', 'through nginx'].ent
         await Bun.sleep(500)
         return { kind: 'status', status: 401, ...refusal }
       })
-      keepDoing(100, (turn) =>
-        fetch(`${route().origin}/v1/`, {
-          headers: { ...stranger(turn), Host: 'sync.example.org' },
-          tls: { rejectUnauthorized: false },
-        }).catch(() => {}),
-      )
+      keepDoing(100, (turn) => askAsStranger(route(), '/v1/', turn).catch(() => {}))
 
       // Who logs in now asks the token server, too.
       await expectNoHarm(route(), new Client(bystander.user))

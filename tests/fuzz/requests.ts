@@ -1,3 +1,5 @@
+import { mutated, toBytes } from './bytes.ts'
+
 import type { Chance } from './chance.ts'
 
 /** A request as it is sent, in parts. */
@@ -72,10 +74,6 @@ const parameters = [
   '_since', '_before', 'gt_last_modified', 'lt_last_modified', '_sort', '_limit', '_token', 'in_ids', 'in_id',
   'exclude_id', 'full', 'ids',
 ] // prettier-ignore
-const pieces = [
-  '\r\n', '\n', '\0', '\r\n\r\n', ' ', ':', '\\', '0\r\n\r\n', '\u00e9', '"', '{', 'GET / HTTP/1.1\r\n',
-] // prettier-ignore
-
 /** Makes up the next request of an owner: nonsense in all of its parts, or in one part of what is sound otherwise. */
 export function makeRequest(chance: Chance, owner: Owner): FuzzedRequest {
   return chance.isTrue(0.5) ? soundRequest(chance, owner) : wildRequest(chance, owner)
@@ -406,23 +404,6 @@ function jsonText(chance: Chance, depth: number, names: readonly string[] = stra
   }
 }
 
-/** The same bytes with some of them replaced, doubled, left out or put in. */
-function mutated(bytes: Buffer, chance: Chance): Buffer {
-  let changed = bytes
-  for (let turn = 1 + chance.below(3); turn > 0; turn--) {
-    const at = chance.below(changed.length + 1)
-    const end = Math.min(changed.length, at + 1 + chance.below(chance.of([1, 4, 40])))
-    const piece = chance.of([
-      () => Buffer.alloc(0),
-      () => Buffer.concat([changed.subarray(at, end), changed.subarray(at, end)]),
-      () => Buffer.from([chance.below(256)]),
-      () => Buffer.from(chance.of(pieces)),
-    ])()
-    changed = Buffer.concat([changed.subarray(0, at), piece, changed.subarray(end)])
-  }
-  return changed
-}
-
 const detours = [
   '/..\\', '\\', '..\\', '/../', '/./', '//', '%2f', '%5c', '/..%2f', '/..%5c', '\\..\\', '/%2e%2e\\',
   '/.%2e/', '/x/../', '/x\\..\\', '/;/',
@@ -455,30 +436,4 @@ function headerSafe(text: string): string {
 
 function latin1(text: string): string {
   return text.replace(/[^\x20-\x7e\t\x80-\xff]/g, '?')
-}
-
-/** The request as bytes; `id` is what it is called in the log of the storage. */
-export function toBytes(request: FuzzedRequest, id: string): Buffer {
-  if (request.raw) return request.raw
-  const { method, target, version, headers, body, framing } = request
-  const lines = [
-    `${method} ${target} ${version}`,
-    ...headers.map(([name, value]) => `${name}: ${value}`),
-    `X-Request-Id: ${id}`,
-  ]
-  if (!body) return Buffer.from(`${lines.join('\r\n')}\r\n\r\n`, 'latin1')
-  if (framing === 'length') {
-    lines.push(`Content-Length: ${body.length}`)
-    return Buffer.concat([Buffer.from(`${lines.join('\r\n')}\r\n\r\n`, 'latin1'), body])
-  }
-  lines.push('Transfer-Encoding: chunked')
-  const middle = Math.floor(body.length / 2)
-  const chunks = [body.subarray(0, middle), body.subarray(middle)]
-    .filter((chunk) => chunk.length > 0)
-    .flatMap((chunk) => [Buffer.from(`${chunk.length.toString(16)};x=y\r\n`), chunk, Buffer.from('\r\n')])
-  return Buffer.concat([
-    Buffer.from(`${lines.join('\r\n')}\r\n\r\n`, 'latin1'),
-    ...chunks,
-    Buffer.from('0\r\n\r\n'),
-  ])
 }

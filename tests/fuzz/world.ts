@@ -1,7 +1,8 @@
 import { startExecutable } from '../support/executable.ts'
 import { KeepAlive } from '../support/keep-alive.ts'
+import { toBytes } from './bytes.ts'
 import { Chance } from './chance.ts'
-import { collections, makeRequest, toBytes } from './requests.ts'
+import { collections, makeRequest } from './requests.ts'
 import { faultOfAnswer, faultOfCalls } from './verdict.ts'
 
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
