@@ -50,7 +50,7 @@ interface User {
   /** What the storage accepts, once that is asked for. */
   limits: Promise<StorageLimits> | null
   /** The collections that are written to, once they have been read. */
-  written: WrittenCollection[]
+  written: Map<string, WrittenCollection>
   /** Why the storage refuses the user's credentials. */
   refusal: ServiceError | null
 }
@@ -59,7 +59,7 @@ function groupByUser(steps: Step[]): Map<string, User> {
   const users = new Map<string, User>()
   for (const [index, { storage, operation }] of steps.entries()) {
     const nothingKnown = { timestamps: null, limits: null, refusal: null }
-    const create = () => ({ storage, operations: new Map(), written: [], ...nothingKnown })
+    const create = () => ({ storage, operations: new Map(), written: new Map(), ...nothingKnown })
     users.getOrInsertComputed(storage.owner, create).operations.set(index, operation)
   }
   return users
@@ -94,7 +94,7 @@ class Transaction implements TransactionContext {
   async run(): Promise<OperationOutcome[]> {
     const users = [...this.#users.values()]
     await runBounded(users.flatMap((user) => this.#reads(user)))
-    const written = users.flatMap((user) => (user.refusal ? [] : user.written))
+    const written = users.flatMap((user) => (user.refusal ? [] : [...user.written.values()]))
     const changed = written.filter(({ state }) => state.hasChanges)
     this.isMultiCollection = changed.length > 1
     // What the answer needs is had before anything is visible: nothing of ours may fail a batch afterwards.
@@ -158,7 +158,7 @@ class Transaction implements TransactionContext {
     }
     await runBounded([() => part.read(), ...(this.#needsLimits ? [readLimits] : [])])
     await part.createRow()
-    user.written.push(part)
+    user.written.set(part.collection, part)
   }
 
   /** Stages the writes where one upload is not enough, of one collection or because there are several. */
@@ -219,7 +219,7 @@ class Transaction implements TransactionContext {
     const known = this.#outcomes.get(index)
     if (known) return known
     if (operation.kind === 'timestamps') return timestampsAt(index, user)
-    return user.written.find(({ collection }) => collection === operation.collection)!.state.outcome(index)
+    return user.written.get(operation.collection)!.state.outcome(index)
   }
 
   /**
@@ -249,7 +249,7 @@ function shownBytes(outcome: OperationOutcome): number {
 function timestampsAt(index: number, { timestamps, written }: User): OperationOutcome {
   const { collections, timestamp } = timestamps!
   const seen = new Map(collections)
-  for (const { collection, state } of written) {
+  for (const [collection, { state }] of written) {
     const changedAt = state.timestampAt(index)
     if (changedAt > zeroTimestamp) seen.set(collection, changedAt)
     else seen.delete(collection)

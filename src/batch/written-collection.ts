@@ -66,8 +66,8 @@ type UndoResult = 'untouched' | 'undone' | 'partial' | 'unknown'
  * One collection that a transaction writes to. The steps, in this order: `read`, `createRow`, `stage` if wanted, `commit`,
  * then `removeDeleted`; `undo` takes back what `commit` has made visible.
  *
- * Its methods reject with `UpstreamError` when the transaction can't go on, or with `ServiceError` 401 while
- * reading. Definite refusals of a write become the outcomes of the operations concerned.
+ * Its methods reject with `UpstreamError` when the transaction can't go on; `read` and `createRow` with `ServiceError` when they are
+ * refused. Definite refusals of a write become the outcomes of the operations concerned.
  */
 export class WrittenCollection {
   readonly state: CollectionState
