@@ -30,15 +30,15 @@ export const fieldLimits = {
   ttlSeconds: 999_999_999,
 } as const
 
-const collectionForm = /^[a-zA-Z0-9._-]{1,32}$/
+/** How clients may spell a collection name. */
+export const collectionForm = /^(?!\.{1,2}$)[A-Za-z0-9._-]{1,32}$/
 
 /**
  * The one canonical spelling of a collection name, lower case, used for write gates, upstream URLs, caches and
  * metrics; null when the storage could not hold a collection of that name.
  */
 export function canonicalCollection(name: string): string | null {
-  if (!collectionForm.test(name) || name === '.' || name === '..') return null
-  return name.toLowerCase()
+  return collectionForm.test(name) ? name.toLowerCase() : null
 }
 
 const idForm = /^[ -~]{1,64}$/

@@ -1,6 +1,6 @@
 import { Type } from '@sinclair/typebox'
 import type { Static, TOptional, TProperties, TString } from '@sinclair/typebox'
-import { fieldLimits, versionPattern } from '../domain/record.ts'
+import { collectionForm, fieldLimits, versionPattern } from '../domain/record.ts'
 import type { SortOrder } from '../domain/record-storage.ts'
 
 /**
@@ -21,7 +21,7 @@ const BucketId = Type.String({
 })
 
 const CollectionId = Type.String({
-  pattern: '^(?!\\.{1,2}$)[A-Za-z0-9._-]{1,32}$',
+  pattern: collectionForm.source,
   description: 'must be 1 to 32 letters, digits, dots, dashes and underscores',
   example: 'bookmarks',
 })
