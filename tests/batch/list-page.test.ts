@@ -28,8 +28,14 @@ function page(options: ListOptions, more: typeof next | null, written: SyncRecor
 
 describe('composePage', () => {
   it('puts what is written behind the oldest, on the last page only', () => {
-    expect(page({ sort: 'oldest' }, null, [record('z', 900)])).toEqual({ ids: 'abcz', next: null })
-    expect(page({ sort: 'oldest' }, next, [record('z', 900)])).toEqual({ ids: 'abc', next: 'skip:3' })
+    const position = { offset: '1', firstTimestamp: timestamp(300) }
+    const pageOf = (options: Partial<ListOptions>, more: typeof next | null) =>
+      page({ sort: 'oldest', ...options }, more, [record('z', 900)])
+
+    expect(pageOf({}, null)).toEqual({ ids: 'abcz', next: null })
+    expect(pageOf({}, next)).toEqual({ ids: 'abc', next: 'skip:3' })
+    expect(pageOf({ position }, null)).toEqual({ ids: 'abcz', next: null })
+    expect(pageOf({ position }, next)).toEqual({ ids: 'abc', next: '3' })
   })
 
   it('shows by index only what is sure to come before the records it has not seen', () => {

@@ -4,11 +4,13 @@ import type { Answer, TestBridge } from '../support/bridge.ts'
 import { startFaultProxy } from '../support/fault-proxy.ts'
 import type { Fault, FaultProxy } from '../support/fault-proxy.ts'
 import { expectCommonHeaders, expectError, putOf } from './expectations.ts'
-import { batchOf } from './world.ts'
+import { batchOf, openWorld } from './world.ts'
 import type { Place } from './expectations.ts'
 
 let bridge: TestBridge
 let storage: FaultProxy
+const token = await startFaultProxy({ target: 'http://127.0.0.1:1' })
+const { bridge: other } = await openWorld({ tokenServerUrl: token.url })
 let made = 0
 const records = '/collections/history/records'
 const echo = 'upstream-words-canary'
@@ -30,6 +32,7 @@ async function close(): Promise<void> {
 beforeAll(open)
 beforeEach(() => storage.plan(() => null))
 afterAll(close)
+afterAll(() => token.stop())
 
 const failWith = (fault: Fault) => storage.plan(({ path }) => (path.includes('/storage/') ? fault : null))
 const answering = (status: number, headers: Record<string, string> = {}, body = `"${echo}"`): Fault => ({
@@ -222,19 +225,7 @@ describe('section 6: the errno table, from the storage', () => {
 })
 
 describe('section 6: the errno table, from the token server', () => {
-  let token: FaultProxy
-  let other: TestBridge
-
-  beforeAll(async () => {
-    token = await startFaultProxy({ target: 'http://127.0.0.1:1' })
-    other = await startTestBridge({ tokenServerUrl: token.url, settings: { retry_after_seconds: '17' } })
-  })
-
-  afterAll(async () => {
-    await other.stop()
-    await token.stop()
-  })
-
+  const ask = () => other.ask(records, { headers: { Authorization: `Bearer token-${made++}` } })
   const refusal = (status: string, location = 'body') =>
     JSON.stringify({ status, errors: [{ location, name: echo, description: echo }] })
 
@@ -254,7 +245,7 @@ describe('section 6: the errno table, from the token server', () => {
   ] as const)('%i %s is %i errno %i', async (upstream, body, status, errno) => {
     token.plan(() => answering(upstream, {}, body))
 
-    const answer = await other.ask(records, { headers: { Authorization: `Bearer token-${made++}` } })
+    const answer = await ask()
 
     expectError(answer, status, errno)
     expect(answer.text).not.toContain('canary')
@@ -263,7 +254,7 @@ describe('section 6: the errno table, from the token server', () => {
   it('is 503 when nobody is there', async () => {
     token.plan(() => ({ kind: 'reset-before' }))
 
-    expectError(await other.ask(records, { headers: { Authorization: `Bearer token-${made++}` } }), 503, 201)
+    expectError(await ask(), 503, 201)
   })
 })
 

@@ -15,7 +15,7 @@ interface RawInit {
   body?: string
 }
 
-/** A bridge for all tests of a file; its storage is behind a proxy that fails as planned, each time for one test. */
+/** Starts a bridge for all tests of a file, with a fault proxy in front of its storage; a plan of it ends with its test. */
 export async function openWorld(options: TestBridgeOptions = {}) {
   const bridge = await startTestBridge(options)
   const storage = await startFaultProxy({ target: bridge.sandbox.storageUrl })
@@ -31,7 +31,7 @@ export async function openWorld(options: TestBridgeOptions = {}) {
     /** The path of the user's bucket, as sub-requests name it. */
     bucket: `/buckets/${bridge.user.clientState}`,
     batch: batchOf(bridge),
-    /** One request as text, of which nothing but the credentials is made up. */
+    /** Sends one request as raw text, with the credentials of the user unless `as` says otherwise. */
     send(method: string, target: string, { as = bridge.user, lines = [], body }: RawInit = {}) {
       const given = [...(as ? headerLines(bridge.identityOf(as)) : []), ...lines]
       return sendRaw(bridge.url, rawRequest(method, target, { url: bridge.url, lines: given, body }))

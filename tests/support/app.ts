@@ -4,7 +4,7 @@ type Service = Parameters<typeof createApp>[0]
 type Usual =
   'identify' | 'heartbeat' | 'version' | 'monotonicNow' | 'createRequestId' | 'isStopping' | 'metrics'
 
-/** An app on a real socket, of these parts and of others that are well and know nobody. */
+/** An app of these parts on a real socket; its other parts are well, and know no user. */
 export function listenApp(parts: Omit<Service, Usual>) {
   const app = createApp({
     identify: () => Promise.resolve(null),
