@@ -52,12 +52,10 @@ export function createApp(services: Services) {
     if (failure !== null) services.observers.listBroken(call, bytes, failure)
   }
 
-  // Handlers are compiled at their first request: all of them at once would double the time that a start takes.
   // A Host of less than four characters would confuse the framework's router if it took hosts to be standard ones.
   const bare = new Elysia({
     normalize: false,
     aot: true,
-    precompile: false,
     strictPath: true,
     handler: { standardHostname: false },
   }).wrap((handle, request) => {

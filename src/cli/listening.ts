@@ -1,5 +1,3 @@
-import { isIP } from 'node:net'
-
 import { expositionType, renderFamilies } from '../observability/metric-families.ts'
 import { versionPrefix } from '../service/bridge.ts'
 
@@ -81,7 +79,8 @@ export async function describeAddressError(
   const { code, message } = error as { code?: unknown; message?: unknown }
   if (typeof code !== 'string' && !String(message).startsWith('Failed to listen')) return null
   // For an unknown host name the runtime repeats whatever error came before.
-  if (!(await isKnown(hostname))) return `the host is unknown: change ${setting}`
+  const addresses = await Bun.dns.lookup(hostname).catch(() => [])
+  if (addresses.length === 0) return `the host is unknown: change ${setting}`
   const sysctl = `net.ipv4.ip_unprivileged_port_start=${port}`
   const denied =
     port > 0 && port < 1024
@@ -95,12 +94,6 @@ export async function describeAddressError(
     EPERM: denied,
   }
   return reasons[String(code)] ?? null
-}
-
-async function isKnown(hostname: string): Promise<boolean> {
-  if (isIP(hostname) !== 0) return true
-  const addresses = await Bun.dns.lookup(hostname).catch(() => [])
-  return addresses.length > 0
 }
 
 /**

@@ -47,12 +47,9 @@ export function loadSettings(
   const holdsSecret = effective.some(({ secret, source }) => secret && source.startsWith(`${path}:`))
   if (path !== null && holdsSecret && host.isPublic(path))
     warnings.push(`${path}: contains a secret and can be read by every user: chmod o-r ${path}`)
-  if (!settings.certificateCaBundle && settings.tokenServerUrl.startsWith('https:')) {
-    const remedy = 'unset it, or set service.certificate_ca_bundle'
-    const wider = (name: string) =>
-      `environment: ${name} adds to the certificates that are trusted: ${remedy}`
-    warnings.push(...trusting.map(wider))
-  }
+  const wider = 'adds to the certificates that are trusted: unset it, or set service.certificate_ca_bundle'
+  if (!settings.certificateCaBundle && settings.tokenServerUrl.startsWith('https:'))
+    warnings.push(...trusting.map((name) => `environment: ${name} ${wider}`))
   for (const warning of warnings) report(`warning: ${warning}`)
   return { settings, effective }
 }

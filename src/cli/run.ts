@@ -25,20 +25,14 @@ export async function run(
   implementations: Commands = realCommands,
 ): Promise<number> {
   const [command, ...rest] = args
-  switch (command) {
-    case undefined:
-      host.stderr.write(generalHelp)
-      return 2
-    case 'help':
-      return rest.length > 0 ? run([...rest, '--help'], host) : print(host, generalHelp)
-    case '--help':
-    case '-h':
-      return print(host, generalHelp)
-    case '--version':
-    case '-V':
-    case 'version':
-      return print(host, `${name} ${version} (commit ${commit})\n`)
+  if (command === undefined) {
+    host.stderr.write(generalHelp)
+    return 2
   }
+  if (command === 'help' && rest.length > 0) return run([...rest, '--help'], host)
+  if (['help', '--help', '-h'].includes(command)) return print(host, generalHelp)
+  if (['version', '--version', '-V'].includes(command))
+    return print(host, `${name} ${version} (commit ${commit})\n`)
   if (!isCommand(command)) return complain(host, null, describeUnknown(command))
   const given = readArguments(command, rest)
   if ('error' in given) return complain(host, command, given.error)

@@ -1,7 +1,4 @@
-interface Address {
-  host: string
-  port: number
-}
+type Address = { host: string; port: number }
 
 export type Statsd = ReturnType<typeof createStatsd>
 

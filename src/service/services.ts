@@ -83,7 +83,6 @@ export function createServices(
     delay: Bun.sleep,
   }
   const locks = new Locks()
-  const requestTimeoutMs = settings.requestTimeoutSeconds * 1000
 
   async function openStorage(identity: Identity, call: Call): Promise<BulkStorage> {
     const { headers, deadlineAtMs, requestId, memory, work } = call
@@ -137,7 +136,7 @@ export function createServices(
     transact: (steps: Step[], { deadlineAtMs, memory }: Call) =>
       runTransaction(steps, {
         deadlineAtMs,
-        commitReserveMs: Math.min(largestCommitReserveMs, requestTimeoutMs / 3),
+        commitReserveMs: Math.min(largestCommitReserveMs, (settings.requestTimeoutSeconds * 1000) / 3),
         patienceMs: commitPatienceMs,
         now,
         delay: Bun.sleep,

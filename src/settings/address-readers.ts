@@ -93,13 +93,11 @@ function splitHostAndPort(given: string): { host: string; port: number } | null 
 }
 
 function splitHost(given: string): { host: string; port: number | null } | null {
-  const match = /^(?:\[([0-9a-fA-F:.]+)\]|([^:[\]]+))(?::(\d{1,5}))?$/.exec(given)
-  if (!match) return null
-  const [, ipv6, name, digits] = match
+  const [, ipv6, name, digits] = /^(?:\[([0-9a-fA-F:.]+)\]|([^:[\]]+))(?::(\d{1,5}))?$/.exec(given) ?? []
   const port = digits === undefined ? null : Number(digits)
   if (port !== null && (port < 1 || port > 65535)) return null
-  if (ipv6 === undefined) return isHost(name!) ? { host: name!, port } : null
-  return isIPv6(ipv6) ? { host: ipv6, port } : null
+  if (name !== undefined) return isHost(name) ? { host: name, port } : null
+  return ipv6 !== undefined && isIPv6(ipv6) ? { host: ipv6, port } : null
 }
 
 /** Whether it is an IP address without brackets, or a host name. */

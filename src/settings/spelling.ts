@@ -1,12 +1,11 @@
 /** The candidate with the smallest edit distance to a word; null when none is near. */
 export function nearest(word: string, candidates: string[]): string | null {
   const allowed = Math.max(1, Math.min(4, Math.floor(word.length / 3)))
-  let best: { candidate: string; distance: number } | null = null
-  for (const candidate of candidates) {
-    const distance = editDistance(word.toLowerCase(), candidate)
-    if (distance <= allowed && distance < (best?.distance ?? Infinity)) best = { candidate, distance }
-  }
-  return best?.candidate ?? null
+  const judged = candidates.map((candidate) => {
+    return { candidate, distance: editDistance(word.toLowerCase(), candidate) }
+  })
+  const near = judged.filter(({ distance }) => distance <= allowed)
+  return near.toSorted((a, b) => a.distance - b.distance)[0]?.candidate ?? null
 }
 
 /** Counts letters that are added, missing, replaced, or swapped with their neighbour. */
