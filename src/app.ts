@@ -61,7 +61,10 @@ export function createApp(services: Services) {
   }).wrap((handle, request) => {
     const rejection = shedLoad(request, services)
     if (rejection === null) {
-      const answer = isRelative(request) ? () => handle(withHost(request, settings)) : handle
+      const { httpHost } = settings
+      const answer = isRelative(request)
+        ? () => handle(new Request(`http://${httpHost ?? 'localhost'}${request.url}`, request))
+        : handle
       if (!request.headers.has('transfer-encoding')) return answer
       // Yield once: the server answers a malformed chunked body itself, and two responses would go out.
       return () => Bun.sleep(0).then(() => answer(request))
@@ -99,8 +102,4 @@ export function createApp(services: Services) {
 // slash. What the runtime has routed by itself has its parameters already.
 function isRelative(request: Request): boolean {
   return request.url.startsWith('/') && !('params' in request)
-}
-
-function withHost(request: Request, { httpHost }: Services['settings']): Request {
-  return new Request(`http://${httpHost ?? 'localhost'}${request.url}`, request)
 }

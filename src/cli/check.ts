@@ -109,9 +109,8 @@ async function tryAddress(settings: Settings): Promise<Verdict> {
 }
 
 async function runningVersion(settings: Settings): Promise<string | null> {
-  const { host, port } = settings
   try {
-    const url = `${originOf(host, port)}${versionPrefix(settings)}/__version__`
+    const url = `${originOf(settings.host, settings.port)}${versionPrefix(settings)}/__version__`
     const answer = await fetch(url, { signal: AbortSignal.timeout(1000) })
     const told = (await answer.json()) as { name?: unknown; version?: unknown }
     return told.name === 'sync-bridge' ? String(told.version) : null

@@ -104,7 +104,8 @@ sync-bridge completion fish | source`,
 
 export type CommandName = keyof typeof commands
 
-const descriptions: [string, CommandDescription][] = Object.entries(commands)
+/** The commands with their names. */
+export const descriptions: [string, CommandDescription][] = Object.entries(commands)
 
 /** What `--help` shows. */
 export const generalHelp = `Sync Bridge serves a Firefox Sync storage through the Kinto record-storage protocol.

@@ -1,6 +1,4 @@
-import { commands } from './command-line.ts'
-
-import type { CommandDescription } from './command-line.ts'
+import { descriptions } from './command-line.ts'
 
 /** The shells that `completion` knows. */
 export type Shell = 'bash' | 'zsh' | 'fish'
@@ -8,7 +6,6 @@ export type Shell = 'bash' | 'zsh' | 'fish'
 /** Something to type with its meaning, and what has to follow it, if anything has. */
 type Word = [word: string, meaning: string, value?: string]
 
-const descriptions: [string, CommandDescription][] = Object.entries(commands)
 const names = descriptions.map(([name, { summary }]): Word => [name, summary])
 
 /** The words that may follow each command, and those that may follow the program's name, where there is no command yet. */

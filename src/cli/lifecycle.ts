@@ -50,6 +50,5 @@ export async function runUntilStopped(
   const code = await Promise.race([service.stop(delayMs).then(() => 0), orders.abort])
   await service.abort?.()
   log.info('stopped')
-  notifier.close()
   return code
 }

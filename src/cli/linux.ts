@@ -17,8 +17,7 @@ export function createNotifier(host: Host, isResponsive: () => boolean, onFailur
   const send = (text: string) => void (isMain && open?.(text))
   const intervalMs = Number(watchdogMicroseconds) / 1000 / 2
   const keepAlive = () => void (isResponsive() && send('WATCHDOG=1'))
-  const watchdog = open && intervalMs >= 1 ? setInterval(keepAlive, intervalMs) : null
-  watchdog?.unref()
+  if (open && intervalMs >= 1) setInterval(keepAlive, intervalMs).unref()
   return {
     ready: () => send('READY=1'),
     reloading: () => send('RELOADING=1'),
@@ -30,8 +29,6 @@ export function createNotifier(host: Host, isResponsive: () => boolean, onFailur
       send(`MAINPID=${pid}\nREADY=1\nWATCHDOG=1`)
       isMain = false
     },
-    /** Ends the keep-alives. */
-    close: () => void (watchdog && clearInterval(watchdog)),
   }
 }
 

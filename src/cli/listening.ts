@@ -52,10 +52,9 @@ export function originOf(hostname: string, port: number): string {
 export function pageUrls(settings: Settings, listeningUrl: string) {
   const { httpHost, httpScheme, docsEnabled, explorerEnabled, metricsEnabled, metricsListen } = settings
   const origin = httpHost === null ? listeningUrl : `${httpScheme ?? 'http'}://${httpHost}`
-  const pages = origin + versionPrefix(settings)
-  const metrics = metricsListen
-    ? originOf(metricsListen.host, metricsListen.port)
-    : listeningUrl + versionPrefix(settings)
+  const prefix = versionPrefix(settings)
+  const pages = origin + prefix
+  const metrics = metricsListen ? originOf(metricsListen.host, metricsListen.port) : listeningUrl + prefix
   return {
     ...(docsEnabled && { docs: `${pages}/docs`, guides: `${pages}/docs/guides` }),
     ...(explorerEnabled && { explorer: `${pages}/explore` }),

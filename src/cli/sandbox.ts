@@ -23,21 +23,16 @@ import type { Host } from './host.ts'
 export type SandboxOptions = Exclude<ReturnType<typeof readSandboxOptions>, string>
 
 const maxSeedCount = 1_000_000
-const portOptions = [
-  ['port', 'port'],
-  ['token-port', 'tokenPort'],
-  ['storage-port', 'storagePort'],
-] as const
 
 /** The options, or what is wrong with them. */
 export function readSandboxOptions(options: GivenOptions) {
-  const ports: Partial<Record<'port' | 'tokenPort' | 'storagePort', number>> = {}
-  for (const [option, name] of portOptions) {
+  const ports = new Map<string, number>()
+  for (const option of ['port', 'token-port', 'storage-port']) {
     const text = options.get(option)?.[0]
     if (text === undefined) continue
     const isPort = /^\d{1,5}$/.test(text) && Number(text) <= 65_535
     if (!isPort) return `--${option} ${JSON.stringify(text)} is not a port: write a number from 0 to 65535`
-    ports[name] = Number(text)
+    ports.set(option, Number(text))
   }
 
   const seed = new Map<string, number>()
@@ -57,7 +52,7 @@ export function readSandboxOptions(options: GivenOptions) {
     isEmpty: options.has('empty'),
     /** Shows the requests to the bridge. */
     log: options.has('log'),
-    /** The operating system chooses those that are absent. */
+    /** By their options; the operating system chooses those that are absent. */
     ports,
     /** The number of sample records for each collection, by its canonical name. */
     seed,
@@ -72,11 +67,11 @@ const writableCollections = [...firefoxCollections.filter((name) => !/^(crypto|m
  * them and runs until a signal. 1 when a port is taken.
  */
 export async function sandbox(options: SandboxOptions, host: Host): Promise<number> {
-  const { ports } = options
+  const [tokenPort, storagePort] = ['token-port', 'storage-port'].map((option) => options.ports.get(option))
   // The error does not tell which of the two ports it is about.
-  const upstreamPort = Math.min(ports.tokenPort ?? Infinity, ports.storagePort ?? Infinity)
+  const upstreamPort = Math.min(tokenPort ?? Infinity, storagePort ?? Infinity)
   const upstreamAddress = loopback(upstreamPort, '--token-port or --storage-port')
-  const upstream = await listenAt(upstreamAddress, host, () => startSandbox(ports))
+  const upstream = await listenAt(upstreamAddress, host, () => startSandbox({ tokenPort, storagePort }))
   if (upstream === null) return 1
   const user = upstream.addUser('sample')
   fillSampleData(upstream, user, options)
@@ -84,11 +79,10 @@ export async function sandbox(options: SandboxOptions, host: Host): Promise<numb
     host.stderr.write(`Making ${count} records in ${collection} ...\n`)
     seedSampleData(upstream, user, collection, count)
   }
+  const address = loopback(options.ports.get('port') ?? 0, '--port')
   const bridge = options.upstreamOnly
     ? null
-    : await listenAt(loopback(ports.port ?? 0, '--port'), host, () =>
-        startBridgeOver(upstream, options, host),
-      )
+    : await listenAt(address, host, () => startBridgeOver(upstream, options, host))
   if (bridge === null && !options.upstreamOnly) {
     await upstream.stop()
     return 1
@@ -126,7 +120,8 @@ function writePrivately(text: string): { path: string; remove(): void } | null {
   }
 }
 
-function startBridgeOver(upstream: Sandbox, { ports: { port }, log }: SandboxOptions, host: Host): Bridge {
+function startBridgeOver(upstream: Sandbox, { ports, log }: SandboxOptions, host: Host): Bridge {
+  const port = ports.get('port')
   const startAt = (candidate: number) => {
     const settings = sandboxSettings(upstream, candidate, log, host)
     return startBridge(settings, host, createOutputLog(settings, host, host.stderr).log)

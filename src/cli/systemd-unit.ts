@@ -2,7 +2,7 @@ import { resolve } from 'node:path'
 
 import { fileDescriptorsNeeded } from '../settings/contradictions.ts'
 import { loadSettings } from './load-settings.ts'
-import template from './sync-bridge.service' with { type: 'text' }
+import template from './systemd-unit.txt' with { type: 'text' }
 
 import type { Host } from './host.ts'
 

@@ -53,11 +53,8 @@ export function createRegistry() {
           count += counts[index]!
           return [series(`${name}_bucket`, labels, key, `le="${bound}"`), count]
         })
-        return [
-          ...buckets,
-          [series(`${name}_sum`, labels, key), sum],
-          [series(`${name}_count`, labels, key), count],
-        ]
+        buckets.push([series(`${name}_sum`, labels, key), sum], [series(`${name}_count`, labels, key), count])
+        return buckets
       })
     add(name, help, read, { type: 'histogram' })
     return (value: number, key = ''): void => {

@@ -77,19 +77,15 @@ export function startBridge(settings: Settings, host: BridgeHost, log: Log, opti
     observeDrop: () => observers.shed('body-memory'),
   })
   const connections = connect(settings, host, observers)
+  const allFamilies = options.allFamilies ?? families
+  const metrics = async () => ({ text: renderFamilies(await allFamilies()), type: expositionType })
   const services: Services = {
     ...createServices(settings, exposed, connections, observers, host, load, options.commitPatienceMs),
     memory,
     bodies,
     streams,
     isStopping: false,
-    metrics:
-      settings.metricsListen || !settings.metricsEnabled
-        ? null
-        : async () => ({
-            text: renderFamilies(await (options.allFamilies ?? families)()),
-            type: expositionType,
-          }),
+    metrics: settings.metricsEnabled && !settings.metricsListen ? metrics : null,
   }
   const disconnect = async () => {
     statsd?.close()

@@ -17,12 +17,11 @@ describe('createNotifier', () => {
       return isResponsive
     }
 
-    const notifier = createNotifier(host, look, () => {})
+    createNotifier(host, look, () => {})
     await eventually('it has looked', () => asked >= 3)
     const whileSilent = [...manager.messages]
     isResponsive = true
     await eventually('it tells', () => manager.messages.includes('WATCHDOG=1'))
-    notifier.close()
     manager.close()
 
     expect(whileSilent).toEqual([])

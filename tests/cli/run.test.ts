@@ -212,9 +212,10 @@ warning: environment: SSL_CERT_FILE adds to the certificates that are trusted: u
     expect(await run(['sandbox', ...flags.split(' ')], fakeHost(), programs)).toBe(7)
     expect(await run(['sandbox'], fakeHost(), programs)).toBe(7)
     const seed = new Map(Object.entries({ tabs: 3, forms: 0 }))
+    const ports = new Map(Object.entries({ port: 1, 'storage-port': 0 }))
     expect(programs.sandboxes).toEqual([
-      { upstreamOnly: true, isEmpty: true, log: true, ports: { port: 1, storagePort: 0 }, seed },
-      { upstreamOnly: false, isEmpty: false, log: false, ports: {}, seed: new Map() },
+      { upstreamOnly: true, isEmpty: true, log: true, ports, seed },
+      { upstreamOnly: false, isEmpty: false, log: false, ports: new Map(), seed: new Map() },
     ])
   })
 })

@@ -1,4 +1,0 @@
-declare module '*.service' {
-  const text: string
-  export default text
-}
