@@ -2,7 +2,6 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'bun:test'
 
 import { startSandbox } from '../support/sandbox.ts'
 import { startFaultProxy } from '../support/fault-proxy.ts'
-import { eventually } from '../support/eventually.ts'
 import { serve } from '../support/executable.ts'
 import type { Bridge } from '../support/executable.ts'
 import type { Sandbox } from '../support/sandbox.ts'
@@ -135,7 +134,6 @@ describe('the line of a request in the log', () => {
 })
 
 async function lineOf(name: string): Promise<Record<string, unknown>> {
-  const isIts = (line: string) => line.includes(`"requestId":"${name}"`)
-  await eventually('it is logged', () => bridge.lines.some(isIts))
-  return JSON.parse(bridge.lines.find(isIts)!)
+  const [line] = await bridge.line(new RegExp(`.*"requestId":"${name}".*`))
+  return JSON.parse(line)
 }
