@@ -30,8 +30,7 @@ export async function runUntilStopped(
 
   const { url, workers } = service
   log.info('listening', { url, workers, ...pageUrls(settings, url) })
-  const takesOver = settings.reusePort || host.environment.NOTIFY_SOCKET
-  const risk = takesOver ? takeoverRisk(host) : null
+  const risk = (settings.reusePort || host.environment.NOTIFY_SOCKET) && takeoverRisk(host)
   if (risk) log.warning('taking over can reset connections', { reason: risk })
   const predecessor = host.processes?.predecessor
   // The service manager listens to the predecessor until the predecessor has named this process.

@@ -15,9 +15,7 @@ export interface Output {
 }
 
 /** The standard output or the standard error of this process. `drained` resolves once everything written has left it. */
-export function outputTo(
-  stream: NodeJS.WriteStream & { fd: number },
-): Output & { drained(): Promise<unknown> } {
+export function outputTo(stream: NodeJS.WriteStream & { fd: number }) {
   // Every write tells its own error; without a listener the first one would end the process.
   stream.on('error', () => {})
   const isJournal = isReadByJournal(stream.fd)
@@ -26,12 +24,10 @@ export function outputTo(
   return {
     isTty: stream.isTTY,
     isJournal,
-    write(text) {
-      const { promise, resolve } = Promise.withResolvers<Error | null>()
-      stream.write(isForProblems && isJournal ? withPriorities(text) : text, (error) =>
-        resolve(error ?? null),
-      )
-      return (last = promise)
+    write(text: string) {
+      const shown = isForProblems && isJournal ? withPriorities(text) : text
+      last = new Promise((resolve) => stream.write(shown, (error) => resolve(error ?? null)))
+      return last
     },
     drained: () => last,
   }
