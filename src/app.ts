@@ -37,7 +37,7 @@ export function createApp(services: Services) {
     const stream = isLarge(body)
       ? services.streams.send(body, call.request, (end) => endStream(end, reply, call))
       : null
-    if (stream === null) call.memory.release()
+    if (stream === null) call.releaseMemory()
     const response = toResponse(reply, call, settings, services.load.backoffSeconds, stream)
     // The rest of a body of unknown length could be taken for another request, and be answered.
     const isCutOff = call.headers['transfer-encoding'] !== undefined && !call.body?.isWhole
@@ -47,7 +47,7 @@ export function createApp(services: Services) {
 
   /** A large answer, or a list, has been sent, or broke off. */
   function endStream({ bytes, failure }: StreamEnd, reply: Reply, call: Call): void {
-    call.memory.release()
+    call.releaseMemory()
     reply.ended?.()
     if (failure !== null) services.observers.listBroken(call, bytes, failure)
   }

@@ -38,7 +38,7 @@ export function addBatchRoute(app: App, prefix: string, services: Services): voi
       const isSmall = Number(headers['content-length'] ?? Infinity) <= 65_536
       if (known && 'status' in known && !isSmall) return known
       await body.arrived
-      const sender = known && 'owner' in known ? known.owner : call.sender
+      const sender = known && 'owner' in known ? known.owner : call.owner
       const merged = readBatch(body.parse(sender, readJson), headers, services.settings)
       const pending = await Promise.all(merged.map((each) => prepare(each, open, call, services)))
       const steps = pending.filter((one) => 'storage' in one)

@@ -23,8 +23,8 @@ export class Call implements Address {
   readonly query: string
   readonly host: string | null
   readonly origin: string | null
-  /** Tells users apart before their credentials are checked: the assertion. */
-  readonly sender: string
+  /** For whom memory is held: the user, and before the credentials are checked the assertion. */
+  owner: string
   /** The client's own `X-Request-Id`, or else one of ours; the storage and the token server get it too. */
   readonly requestId: string
   /** Wall clock, ms since 1970. */
@@ -51,8 +51,7 @@ export class Call implements Address {
   isLegacyBucket = false
   /** The body that is being received; null for a request that needs none. */
   body: IncomingBody | null = null
-  /** What the request holds in memory: its body, and long answers until they are sent. */
-  readonly memory: RequestMemory
+  #memory: RequestMemory | null = null
 
   /**
    * Refuses nothing, so that every answer has a request id. The signal of `request` fires when the client hangs up; reads are then
@@ -60,7 +59,7 @@ export class Call implements Address {
    */
   constructor(
     readonly request: Request,
-    services: Services,
+    private readonly services: Services,
     readonly headers: RequestHeaders = request.headers.toJSON(),
   ) {
     const { authorization = '', 'x-request-id': requestId } = headers
@@ -70,13 +69,21 @@ export class Call implements Address {
     this.query = query
     this.host = headers.host ?? null
     this.origin = headers.origin ?? null
-    this.sender = authorization.slice(authorization.lastIndexOf(' ') + 1)
+    this.owner = authorization.slice(authorization.lastIndexOf(' ') + 1)
     // Other characters could forge log lines, or headers of upstream calls.
     this.requestId = requestId && /^[\w.-]{1,64}$/.test(requestId) ? requestId : services.createRequestId()
     this.startedAtMs = services.now()
     this.monotonicStartMs = services.monotonicNow()
     this.deadlineAtMs = this.startedAtMs + services.settings.requestTimeoutSeconds * 1000
-    this.memory = services.memory.open(this.sender)
+  }
+
+  /** What the request holds in memory: its body, and long answers until they are sent. Most requests hold nothing. */
+  get memory(): RequestMemory {
+    return (this.#memory ??= this.services.memory.open(this.owner))
+  }
+
+  releaseMemory(): void {
+    this.#memory?.release()
   }
 }
 

@@ -85,7 +85,7 @@ export function createServices(
   const locks = new Locks()
 
   async function openStorage(identity: Identity, call: Call): Promise<BulkStorage> {
-    const { headers, deadlineAtMs, requestId, memory, work } = call
+    const { headers, deadlineAtMs, requestId, work } = call
     let obtained: Awaited<ReturnType<Credentials['obtain']>> | null = null
     try {
       obtained = await credentials.obtain(identity, requestId)
@@ -101,7 +101,7 @@ export function createServices(
       requestId,
       client: call.request,
       tally: work,
-      memory,
+      holder: call,
     })
     // The name of an identity costs more than a request that nobody was asked to pause for should pay.
     if (breakers.hasAskedToBackOff) storage.notices.backoffSeconds = tokenServer.backoffSeconds(identity)

@@ -4,7 +4,7 @@ import { accessWith, hawkHeader, storageAddress, toUserAgent } from './request.t
 import { readStorageRefusal } from './storage-refusal.ts'
 import type { RecentMap } from '../domain/bounded.ts'
 import type { SyncCredentials } from '../domain/credentials.ts'
-import type { HeldMemory, Notices, StorageLimits } from '../domain/record-storage.ts'
+import type { MemoryHolder, Notices, StorageLimits } from '../domain/record-storage.ts'
 import type { UpstreamAnswer } from './answer.ts'
 import type { Query } from './request.ts'
 import type { CallTally, Upstream, UpstreamRequest } from './send.ts'
@@ -40,7 +40,7 @@ export interface StorageCaller {
   /** The cost of the calls, added up. */
   tally?: CallTally
   /** Holds the memory of long answers, until the client's request ends. */
-  memory?: HeldMemory
+  holder?: MemoryHolder
 }
 
 export interface StorageRead {
@@ -174,7 +174,7 @@ export class StorageCalls {
     credentials: SyncCredentials,
   ): UpstreamRequest {
     const { now, nonce } = this.client
-    const { userAgent, requestId, client, tally, memory } = this.#caller
+    const { userAgent, requestId, client, tally, holder } = this.#caller
     const { body, maxBytes, mayBeTooLong, isStreamed } = request
     const access = accessWith(credentials)
     const url = storageAddress(access, request.path, request.query)
@@ -198,7 +198,7 @@ export class StorageCalls {
       mayBeTooLong,
       isStreamed,
       // A write that has begun must not fail because others hold the memory.
-      memory: this.#mustComplete ? undefined : memory,
+      holder: this.#mustComplete ? undefined : holder,
       client: method === 'GET' ? client : undefined,
       callClass: this.#mustComplete ? 'must-complete' : 'normal',
       user: this.owner,

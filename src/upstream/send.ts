@@ -1,7 +1,7 @@
 import { UpstreamError } from '../domain/errors.ts'
 import { announcedLength, readBounded, readRetryAfter, toUpstreamError } from './answer.ts'
 import type { UpstreamFailure } from '../domain/errors.ts'
-import type { HeldMemory } from '../domain/record-storage.ts'
+import type { MemoryHolder } from '../domain/record-storage.ts'
 import type { BodyStream, UpstreamAnswer } from './answer.ts'
 import type { Breakers, GuardedRequest, Permit, UpstreamTarget } from './circuit-breaker.ts'
 import { Transport } from './transport.ts'
@@ -22,7 +22,7 @@ export interface UpstreamRequest extends GuardedRequest {
   /** Whether a long body is handed on as a stream when the status is 200. */
   isStreamed?: boolean
   /** Holds the memory of a long body that is read whole; absent for a call that must not fail for want of it. */
-  memory?: HeldMemory
+  holder?: MemoryHolder
   /** The cost of its calls, added up. */
   tally?: CallTally
 }
@@ -216,12 +216,12 @@ export function createUpstream(options: UpstreamOptions) {
   /** Reads a body piece by piece, in memory that the request holds; null when it holds more than is allowed. */
   async function readLong(
     call: Call,
-    { memory }: UpstreamRequest,
+    { holder }: UpstreamRequest,
     length: number,
     allowed: number,
   ): Promise<Uint8Array | null> {
     if (length > allowed) return null
-    const hold = (bytes: number) => memory?.grow(copiesInMemory * bytes)
+    const hold = (bytes: number) => holder?.memory.grow(copiesInMemory * bytes)
     if (length === 0) return await readBounded(call, allowed, hold)
     // At once: of many answers that arrive together, some find room for all of it, and the others end before they are read.
     hold(length)
