@@ -1,30 +1,37 @@
 import { UpstreamError } from './errors.ts'
 
-/** A map of the entries that were used last. */
+/** A map that forgets what was not used for long: of `maxEntries` it keeps at least the half that was used last. */
 export class RecentMap<Key, Value> {
-  /** In the order of their last use. */
-  readonly #entries = new Map<Key, Value>()
+  // Two generations: an order by last use would have to change with each look, and this one with each that is full.
+  #young = new Map<Key, Value>()
+  #old = new Map<Key, Value>()
 
   constructor(readonly maxEntries: number) {}
 
   get(key: Key): Value | undefined {
-    const value = this.#entries.get(key)
-    if (value !== undefined) this.set(key, value)
-    return value
+    const young = this.#young.get(key)
+    if (young !== undefined) return young
+    const old = this.#old.get(key)
+    if (old !== undefined) this.set(key, old)
+    return old
   }
 
   set(key: Key, value: Value): void {
-    this.#entries.delete(key)
-    this.#entries.set(key, value)
-    if (this.#entries.size > this.maxEntries) this.#entries.delete(this.#entries.keys().next().value as Key)
+    this.#old.delete(key)
+    if (this.#young.size >= this.maxEntries / 2 && !this.#young.has(key)) {
+      this.#old = this.#young
+      this.#young = new Map()
+    }
+    this.#young.set(key, value)
   }
 
   delete(key: Key): void {
-    this.#entries.delete(key)
+    this.#young.delete(key)
+    this.#old.delete(key)
   }
 
   values(): Value[] {
-    return [...this.#entries.values()]
+    return [...this.#old.values(), ...this.#young.values()]
   }
 }
 
