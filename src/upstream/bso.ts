@@ -1,6 +1,11 @@
 import { timestamp } from '../domain/record.ts'
+import { parseJson, textOf, unusable } from './answer.ts'
 import type { RecordWrite } from '../domain/record-storage.ts'
 import type { SyncRecord, Timestamp } from '../domain/record.ts'
+import type { UpstreamAnswer } from './answer.ts'
+import type { StorageRead } from './call.ts'
+
+const maxRecordBytes = 16 * 1024 * 1024
 
 /** Reads a Basic Storage Object that was parsed from JSON; null when it is none. See Sync 1.5 API. */
 export function readBso(value: unknown): SyncRecord | null {
@@ -14,6 +19,41 @@ export function readBso(value: unknown): SyncRecord | null {
   if (!Number.isSafeInteger(sortindex)) return null
   record.sortindex = sortindex as number
   return record
+}
+
+/** The request for one record. */
+export function recordRequest(collection: string, id: string): StorageRead {
+  return {
+    path: ['storage', collection, id],
+    subject: 'record',
+    mayBeMissing: true,
+    maxBytes: maxRecordBytes,
+  }
+}
+
+/** The record of exactly that id in the answer to a request for it; null when there is none. */
+export function recordOf(answer: UpstreamAnswer, id: string): SyncRecord | null {
+  return printedRecord(answer, id)?.record ?? null
+}
+
+/** That record, and its text in the exposed form where that is at hand. */
+export function printedRecord(
+  answer: UpstreamAnswer,
+  id: string,
+): { record: SyncRecord; json: string | null } | null {
+  if (answer.status === 404) return null
+  const text = textOf(answer)
+  const value = text === undefined ? undefined : parseJson(text)
+  const record = readBso(value)
+  if (text === undefined || !record) throw unusable('no record')
+  if (record.id === id) return { record, json: toExposedText(text, value as object) }
+  if (fold(record.id) !== fold(id)) throw unusable('another record')
+  return null
+}
+
+/** Some storages take ids that differ in these ways for one; the record has the spelling of its last writer. */
+function fold(id: string): string {
+  return id.trimEnd().toLowerCase()
 }
 
 const modifiedToken = '"modified":'

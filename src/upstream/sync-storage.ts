@@ -1,10 +1,15 @@
+import { runBounded } from '../domain/bounded.ts'
+import { judgeGet } from '../domain/record.ts'
+import { readCollectionTimestamps, readLimits } from './account.ts'
+import { printedRecord, recordRequest } from './bso.ts'
 import { StorageCalls } from './call.ts'
 import { countRecords, readConsistently } from './consistent-read.ts'
-import { listRecords } from './list.ts'
-import { getRecord, readCollectionTimestamps, readRewritten } from './record-reads.ts'
-import { readLimits } from './storage-limits.ts'
+import { listByIds } from './list-by-ids.ts'
+import { listPlainly, ListPages } from './list.ts'
+import { chunkIds, isListable, unmodifiedSinceHeader } from './request.ts'
 import { commitStaged, removeRecords, removesAtOnce, stage, upload } from './writes.ts'
-import type { BulkStorage } from '../domain/record-storage.ts'
+import type { GetOutcome, Precondition, Timestamp } from '../domain/record.ts'
+import type { BulkStorage, ListOptions, ListOutcome } from '../domain/record-storage.ts'
 import type { StorageCaller, StorageClient } from './call.ts'
 
 /**
@@ -32,4 +37,69 @@ export function createSyncStorage(client: StorageClient, caller: StorageCaller):
     removesAtOnce,
     rewrittenSince: (collection, ids, since) => readRewritten(calls, collection, ids, since),
   }
+}
+
+/**
+ * The first piece of a list has been read when this resolves, so that a storage that fails at once is an error and no broken stream. A
+ * list waits for a permit of its user, which it holds until the last byte, before anything is asked.
+ */
+async function listRecords(
+  calls: StorageCalls,
+  collection: string,
+  options: ListOptions,
+  precondition: Precondition,
+): Promise<ListOutcome> {
+  const { lists } = calls.client.upstream
+  const permit = await lists.acquire(calls.owner)
+  let document: ListPages | null = null
+  try {
+    const { ids } = options
+    const isOneRequest = !ids || (chunkIds(ids).length === 1 && ids.every(isListable))
+    const list = isOneRequest ? listPlainly : listByIds
+    const outcome = await list(calls, collection, options, precondition)
+    if (outcome.outcome === 'page' && outcome.page.document instanceof ListPages)
+      document = outcome.page.document
+    return outcome
+  } finally {
+    if (document) document.ended = () => lists.release(permit)
+    else lists.release(permit)
+  }
+}
+
+/**
+ * Reads one record and judges the precondition here. The storage would judge expired records as well, and after a failed
+ * precondition the record would have to be read anyway.
+ */
+async function getRecord(
+  calls: StorageCalls,
+  collection: string,
+  id: string,
+  precondition: Precondition,
+): Promise<GetOutcome> {
+  const found = printedRecord(await calls.read(recordRequest(collection, id)), id)
+  if (!found) return { outcome: 'missing' }
+  const { record, json } = found
+  const outcome = judgeGet(precondition, record)
+  if (json !== null && outcome.outcome === 'found') outcome.json = json
+  return outcome
+}
+
+/**
+ * Those of the ids under which somebody has written after that moment. The storage judges the condition by the row, also where it has
+ * expired and is shown to nobody.
+ */
+async function readRewritten(
+  calls: StorageCalls,
+  collection: string,
+  ids: string[],
+  since: Timestamp,
+): Promise<string[]> {
+  const rewritten: string[] = []
+  const headers = unmodifiedSinceHeader(since)
+  const tasks = ids.map((id) => async () => {
+    const { status } = await calls.read({ ...recordRequest(collection, id), headers })
+    if (status === 412) rewritten.push(id)
+  })
+  await runBounded(tasks)
+  return rewritten
 }

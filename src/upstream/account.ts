@@ -1,11 +1,44 @@
-import { jsonOf, unusable } from './answer.ts'
-import type { StorageLimits } from '../domain/record-storage.ts'
+import { canonicalCollection } from '../domain/record.ts'
+import { jsonOf, lastModifiedOf, unusable } from './answer.ts'
+import { readModified } from './bso.ts'
+import type { CollectionTimestamps, StorageLimits } from '../domain/record-storage.ts'
+import type { Timestamp } from '../domain/record.ts'
 import type { StorageCalls } from './call.ts'
 
+const maxInfoBytes = 1024 * 1024
 /** For how long the limits of a node are remembered. */
 const ttlMs = 600_000
 
-const maxAnswerBytes = 262_144
+/** The timestamps of all collections. Names that are not canonical can't be requested, and are left out. */
+export async function readCollectionTimestamps(calls: StorageCalls): Promise<CollectionTimestamps> {
+  const answer = await calls.read({
+    path: ['info', 'collections'],
+    subject: 'account',
+    maxBytes: maxInfoBytes,
+  })
+  const timestamp = lastModifiedOf(answer.headers)
+  const collections = new Map<string, Timestamp>()
+  for (const [name, seconds] of entriesOf(jsonOf(answer))) {
+    const lastModified = readModified(seconds)
+    if (lastModified === null) throw unusable('a timestamp that is none')
+    if (canonicalCollection(name) === name) collections.set(name, lastModified)
+  }
+  return { timestamp, collections }
+}
+
+/** The number of records in a collection. */
+export async function readCount(calls: StorageCalls, collection: string): Promise<number> {
+  const path = ['info', 'collection_counts']
+  const answer = await calls.read({ path, subject: 'account', maxBytes: maxInfoBytes })
+  const count = new Map(entriesOf(jsonOf(answer))).get(collection) ?? 0
+  if (!Number.isSafeInteger(count) || (count as number) < 0) throw unusable('a count that is none')
+  return count as number
+}
+
+function entriesOf(value: unknown): [string, unknown][] {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw unusable('no object')
+  return Object.entries(value)
+}
 
 /** The limits of the user's storage node; see Sync 1.5 API, `info/configuration`. */
 export async function readLimits(calls: StorageCalls): Promise<StorageLimits> {
@@ -18,7 +51,7 @@ export async function readLimits(calls: StorageCalls): Promise<StorageLimits> {
     path: ['info', 'configuration'],
     subject: 'account',
     mayBeMissing: true,
-    maxBytes: maxAnswerBytes,
+    maxBytes: maxInfoBytes,
   })
   const value = answer.status === 404 ? {} : jsonOf(answer)
   if (typeof value !== 'object' || value === null) throw unusable('a configuration that is no object')
