@@ -97,9 +97,7 @@ class Transaction implements TransactionContext {
     const written = users.flatMap((user) => (user.refusal ? [] : [...user.written.values()]))
     const changed = written.filter(({ state }) => state.hasChanges)
     this.isMultiCollection = changed.length > 1
-    // What the answer needs is had before anything is visible: nothing of ours may fail a batch afterwards.
-    for (const [index, { operation }] of this.#steps.entries())
-      if ('id' in operation) this.budget.hold(index, shownBytes(this.#outcome(index)))
+    this.#holdAnswer()
     if (changed.length > 0) {
       try {
         await this.#stage(changed)
@@ -212,6 +210,18 @@ class Transaction implements TransactionContext {
     }
   }
 
+  /**
+   * Has what the answer needs before anything is visible: nothing of ours may fail a batch afterwards. Throws `ServiceError` 413 when
+   * there is no room for the records that writes keep; reads without room fail alone.
+   */
+  #holdAnswer(): void {
+    const hold = (index: number) => this.budget.hold(index, this.#shownBytes(index))
+    const indices = this.#steps.flatMap(({ operation }, index) => ('id' in operation ? [index] : []))
+    const isStored = (index: number) => this.#outcome(index).outcome === 'stored'
+    if (!indices.filter(isStored).every(hold)) throw noRoom()
+    indices.filter((index) => !isStored(index)).forEach(hold)
+  }
+
   #outcome(index: number): OperationOutcome {
     const { storage, operation } = this.#steps[index]!
     const user = this.#users.get(storage.owner)!
@@ -227,22 +237,34 @@ class Transaction implements TransactionContext {
    * many times in a batch, and each answer repeats it.
    */
   #withinBudget(index: number, outcome: OperationOutcome): OperationOutcome {
-    const bytes = shownBytes(outcome)
+    // What was written is never told as a failure.
+    if (outcome.outcome === 'stored') return outcome
+    const bytes = this.#shownBytes(index)
     try {
       if (bytes === 0 || this.budget.hold(index, bytes)) return outcome
     } catch {
       // What was decided anew after the commit shows more than is held, and nothing may fail the batch now.
     }
-    const message = 'The record is too large for a batch: request it alone'
-    return { outcome: 'failed', error: new ServiceError(413, errno.requestTooLarge, message) }
+    return { outcome: 'failed', error: noRoom() }
+  }
+
+  /** The bytes of a stored record that an outcome repeats; 0 for one that shows none, or what the client has sent. */
+  #shownBytes(index: number): number {
+    const { operation } = this.#steps[index]!
+    const outcome = this.#outcome(index)
+    if (outcome.outcome === 'stored') {
+      const isSent = operation.kind === 'put' && operation.input.payload !== undefined
+      return isSent ? 0 : outcome.record.payload.length
+    }
+    if (outcome.outcome === 'found' && 'record' in outcome) return outcome.record.payload.length
+    if (outcome.outcome !== 'precondition-failed' || !('existing' in outcome)) return 0
+    return outcome.existing?.payload.length ?? 0
   }
 }
 
-/** The bytes of a stored record that an outcome repeats; 0 for one that shows none, or what the client has sent. */
-function shownBytes(outcome: OperationOutcome): number {
-  if (outcome.outcome === 'found' && 'record' in outcome) return outcome.record.payload.length
-  if (outcome.outcome !== 'precondition-failed' || !('existing' in outcome)) return 0
-  return outcome.existing?.payload.length ?? 0
+function noRoom(): ServiceError {
+  const message = 'The record is too large for a batch: request it alone'
+  return new ServiceError(413, errno.requestTooLarge, message)
 }
 
 /** The timestamps of a user's collections as the operation of that index sees them. */

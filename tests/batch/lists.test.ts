@@ -191,6 +191,21 @@ describe('runTransaction: lists', () => {
     expect(outcomes[2]).toMatchObject({ error: { status: 413 } })
   })
 
+  it('have no room for more of what writes keep than the answer has, and nothing is written then', async () => {
+    const storage = library()
+    storage.seed('forms', [{ id: 'large', payload: 'x'.repeat(100) }])
+    const move = (sortindex: number) => put('forms', 'large', { sortindex })
+    const bounds = { maxAnswerBytes: 250 }
+
+    const two = await transact(storage, [get('forms', 'large'), move(1), move(2)], bounds)
+    expect(two.outcomes.map(({ outcome }) => outcome)).toEqual(['failed', 'stored', 'stored'])
+    const written = storage.log.length
+    const { failure } = await transact(storage, [move(3), move(4), move(5)], bounds)
+
+    expect(failure).toMatchObject({ status: 413 })
+    expect(storage.log).toHaveLength(written)
+  })
+
   it('that would be too long together are cut off, and the writes stand', async () => {
     const storage = library()
     storage.streamChunkBytes = 64
