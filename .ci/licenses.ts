@@ -1,6 +1,4 @@
-import { licenseTexts } from './packages.ts'
-
-import type { ShippedPackage } from './packages.ts'
+import { licenseTexts, type ShippedPackage } from './packages.ts'
 import type { Product } from './sbom.ts'
 
 const rule = '-'.repeat(80)

@@ -1,6 +1,4 @@
-import { commandHelp, commands } from '../src/cli/command-line.ts'
-
-import type { CommandName } from '../src/cli/command-line.ts'
+import { commandHelp, commands, type CommandName } from '../src/cli/command-line.ts'
 
 /** sync-bridge(1), out of the same text as its help. `date` is the day of the release. */
 export function manualPage(version: string, date: string): string {

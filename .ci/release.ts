@@ -17,18 +17,16 @@ import { usualSettingsFile } from '../src/cli/command-line.ts'
 import { completionScript } from '../src/cli/completion.ts'
 import { systemdUnit } from '../src/cli/systemd-unit.ts'
 import { annotatedIni } from '../src/settings/settings-text.ts'
-import { makeContainerImage } from './container-image.ts'
+import { makeContainerImage, type Architecture } from './container-image.ts'
 import { makeDebianPackage } from './debian.ts'
 import { documents } from './documents.ts'
 import { licenseList } from './licenses.ts'
 import { manualPage } from './manual-page.ts'
 import { shippedPackages } from './packages.ts'
 import { run } from './run-command.ts'
-import { sbom } from './sbom.ts'
+import { sbom, type Product } from './sbom.ts'
 
 import type { Host } from '../src/cli/host.ts'
-import type { Architecture } from './container-image.ts'
-import type { Product } from './sbom.ts'
 
 /** What is built, by the runtime's name of the platform. */
 export const platforms = ['linux-x64', 'linux-arm64', 'linux-x64-musl', 'darwin-arm64'] as const

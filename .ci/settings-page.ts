@@ -1,7 +1,11 @@
 // Prints docs/settings.md, which `make settings-page` writes.
-import { collectionSettings, reloadable, required, settingsSchema } from '../src/settings/schema.ts'
-
-import type { AnySetting } from '../src/settings/schema.ts'
+import {
+  collectionSettings,
+  reloadable,
+  required,
+  settingsSchema,
+  type AnySetting,
+} from '../src/settings/schema.ts'
 
 const introduction = `# Settings
 

@@ -1,7 +1,6 @@
 import { makeCertificates } from '../tests/support/certificates.ts'
 import { cores, start } from './processes.ts'
-import { startUpstream } from './subjects.ts'
-import type { Upstream } from './subjects.ts'
+import { startUpstream, type Upstream } from './subjects.ts'
 
 /** A storage at the other end of a wire, whose length can be changed. */
 export interface Far {

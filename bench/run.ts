@@ -23,7 +23,7 @@ import { measureThroughput } from './measurements/throughput.ts'
 import { countLines, measureWays } from './measurements/ways.ts'
 import { measureWrites } from './measurements/writes.ts'
 import { cores, stop, stopAll } from './processes.ts'
-import { drawCharts, readTargets, summarise, writePage } from './report.ts'
+import { drawCharts, readTargets, summarise, writePage, type Results } from './report.ts'
 import { writeSampleData } from './sample-data.ts'
 import {
   compilePeer,
@@ -33,7 +33,6 @@ import {
   startStraight,
   startUpstream,
 } from './subjects.ts'
-import type { Results } from './report.ts'
 
 const executable = resolve(process.argv[2] ?? 'dist/sync-bridge')
 const isFull = process.env.FULL === '1'

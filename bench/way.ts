@@ -3,8 +3,7 @@
  * because only tests count which lines run.
  */
 import { it } from 'bun:test'
-import { startTestBridge } from '../tests/support/bridge.ts'
-import type { AskInit } from '../tests/support/bridge.ts'
+import { startTestBridge, type AskInit } from '../tests/support/bridge.ts'
 
 const records = '/collections/tabs/records'
 const writes = Array.from({ length: 25 }, (_, index) => `record-${index}`)

@@ -13,16 +13,14 @@
 import { Elysia } from 'elysia'
 import type { StreamEnd } from './load/streams.ts'
 import { isLarge, toResponse } from './protocol/envelope.ts'
-import { errorReply } from './protocol/reply.ts'
+import { errorReply, type Reply } from './protocol/reply.ts'
 import { versionPrefix } from './protocol/find.ts'
-import type { Reply } from './protocol/reply.ts'
 import { addBatchRoute } from './routes/batch.ts'
-import { Call, shedLoad, withCalls } from './routes/call.ts'
+import { Call, shedLoad, withCalls, type Services } from './routes/call.ts'
 import { addDocsRoutes, addExploreRoutes } from './routes/pages.ts'
 import { addBucketRoutes } from './routes/records.ts'
 import { addHealthRoutes, addServiceRoutes } from './routes/service.ts'
 import { answerUnrouted, refuseInvalid, routeOf } from './routes/unrouted.ts'
-import type { Services } from './routes/call.ts'
 
 /** Composes the routes into an app that is ready to listen. */
 export function createApp(services: Services) {

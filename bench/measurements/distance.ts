@@ -1,11 +1,17 @@
 import { availableParallelism } from 'node:os'
-import { load, percentiles } from '../load.ts'
+import { load, percentiles, type Run } from '../load.ts'
 import { busyMicroseconds, cpuMicroseconds, stop } from '../processes.ts'
 import { interleave, median, ratio } from '../statistics.ts'
-import { startBridge, startNginxProxy, startPeer, startStraight } from '../subjects.ts'
+import {
+  startBridge,
+  startNginxProxy,
+  startPeer,
+  startStraight,
+  type Server,
+  type Subject,
+  type Upstream,
+} from '../subjects.ts'
 import type { Far } from '../far.ts'
-import type { Run } from '../load.ts'
-import type { Server, Subject, Upstream } from '../subjects.ts'
 
 /** Who asks: one user, 64 in turn, or another one with each request, for whom the token server has to be asked first. */
 export const crowds = ['one user', '64 users', 'another user each time'] as const

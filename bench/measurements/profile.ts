@@ -1,9 +1,15 @@
 import { join } from 'node:path'
 import { load } from '../load.ts'
 import { cores, start, stop } from '../processes.ts'
-import { compilePeer, startBridge, startPeer, startStraight, startUpstream } from '../subjects.ts'
+import {
+  compilePeer,
+  startBridge,
+  startPeer,
+  startStraight,
+  startUpstream,
+  type Server,
+} from '../subjects.ts'
 import { startWriters, writeAll, writes } from './writes.ts'
-import type { Server } from '../subjects.ts'
 
 /** Whose instructions are counted: of the main thread by where the code lies, and the other threads. */
 export const kinds = ['runtime', 'compiled', 'kernel', 'network thread', 'other threads'] as const

@@ -1,8 +1,7 @@
 import { RedisClient } from 'bun'
-import { load } from '../load.ts'
+import { load, type LoadOptions } from '../load.ts'
 import { cores, freePort, start, stop } from '../processes.ts'
 import { startBridge } from '../subjects.ts'
-import type { LoadOptions } from '../load.ts'
 
 /** What one user whom the bridge does not know costs Redis. */
 export interface RedisCost {

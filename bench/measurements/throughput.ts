@@ -1,6 +1,5 @@
-import { load, percentiles } from '../load.ts'
+import { load, percentiles, type Run } from '../load.ts'
 import { interleave, median, ratio } from '../statistics.ts'
-import type { Run } from '../load.ts'
 import type { Subject } from '../subjects.ts'
 
 /** What all rounds together showed of one subject. */

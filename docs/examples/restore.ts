@@ -17,8 +17,7 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { readAccount } from './account.ts'
-import { ask, batch, list, printable } from './bridge.js'
-import type { BatchRequest, StoredRecord, User } from './bridge.js'
+import { ask, batch, list, printable, type BatchRequest, type StoredRecord, type User } from './bridge.js'
 import { collectionKeys, decryptRecord, encryptRecord, keyPairFromHex } from './sync-crypto.js'
 
 // The keys and the list of engines are the account's of today: those of a backup would make everything else unreadable.

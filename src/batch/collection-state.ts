@@ -1,10 +1,14 @@
-import { zeroTimestamp } from '../domain/record.ts'
+import { zeroTimestamp, type Timestamp } from '../domain/record.ts'
 import { resolutionMs } from './probe.ts'
-import { Simulation } from './simulate.ts'
+import {
+  Simulation,
+  type CollectionView,
+  type CommitTimes,
+  type Known,
+  type NumberedOperation,
+} from './simulate.ts'
 import type { OperationOutcome, Rejection } from '../domain/operation.ts'
 import type { RecordWrite, StorageLimits } from '../domain/record-storage.ts'
-import type { Timestamp } from '../domain/record.ts'
-import type { CollectionView, CommitTimes, Known, NumberedOperation } from './simulate.ts'
 
 /** What one collection needs: one upload, or one deletion. */
 interface Plan {

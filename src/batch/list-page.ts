@@ -1,5 +1,4 @@
-import { cutPage, isListed, orders, readSkip, toListDocument } from '../domain/list.ts'
-import type { BufferedPage } from '../domain/list.ts'
+import { cutPage, isListed, orders, readSkip, toListDocument, type BufferedPage } from '../domain/list.ts'
 import type { FailedOutcome, OutcomeOf } from '../domain/operation.ts'
 import type { ListOptions, PagePosition } from '../domain/record-storage.ts'
 import type { SyncRecord, Timestamp } from '../domain/record.ts'

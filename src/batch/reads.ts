@@ -2,13 +2,11 @@ import { isRefusal } from '../domain/errors.ts'
 import { readListDocument } from '../domain/list.ts'
 import { judgeCollection, judgeGet } from '../domain/record.ts'
 import { runBounded } from '../domain/bounded.ts'
-import { baseOptions } from './list-page.ts'
-import { isWrite } from './simulate.ts'
+import { baseOptions, type BaseList } from './list-page.ts'
+import { isWrite, type CollectionView, type NumberedOperation } from './simulate.ts'
 import type { FailedOutcome, Operation, OperationOutcome, OutcomeOf } from '../domain/operation.ts'
 import type { BulkStorage, ByteSource, RecordPage } from '../domain/record-storage.ts'
-import type { BaseList } from './list-page.ts'
 import type { Budget } from './budget.ts'
-import type { CollectionView, NumberedOperation } from './simulate.ts'
 
 /** Some operations, by their indices, and the read that sets their outcomes. */
 export interface Read {

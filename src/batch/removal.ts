@@ -1,7 +1,6 @@
 import { isWithoutEffect } from '../domain/errors.ts'
-import { fieldLimits, zeroTimestamp } from '../domain/record.ts'
+import { fieldLimits, zeroTimestamp, type Timestamp } from '../domain/record.ts'
 import type { BulkStorage, RecordWrite } from '../domain/record-storage.ts'
-import type { Timestamp } from '../domain/record.ts'
 import type { Budget } from './budget.ts'
 
 /**

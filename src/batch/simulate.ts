@@ -1,11 +1,16 @@
-import { invalidRequest } from '../domain/errors.ts'
-import { allowsDelete, allowsPut, fieldLimits, judgeCollection, judgeGet } from '../domain/record.ts'
-import { composePage } from './list-page.ts'
-import type { ServiceError } from '../domain/errors.ts'
+import { invalidRequest, type ServiceError } from '../domain/errors.ts'
+import {
+  allowsDelete,
+  allowsPut,
+  fieldLimits,
+  judgeCollection,
+  judgeGet,
+  type SyncRecord,
+  type Timestamp,
+} from '../domain/record.ts'
+import { composePage, type BaseList, type Overlay } from './list-page.ts'
 import type { FailedOutcome, Operation, OperationOutcome, Rejection } from '../domain/operation.ts'
 import type { RecordWrite, StorageLimits } from '../domain/record-storage.ts'
-import type { SyncRecord, Timestamp } from '../domain/record.ts'
-import type { BaseList, Overlay } from './list-page.ts'
 
 type OperationOf<Kind> = Extract<Operation, { kind: Kind }>
 

@@ -1,10 +1,8 @@
 import { isRefusal, isWithoutEffect } from '../domain/errors.ts'
-import { fieldLimits } from '../domain/record.ts'
-import { splitIntoUploads } from './collection-state.ts'
+import { fieldLimits, type SyncRecord, type Timestamp } from '../domain/record.ts'
+import { splitIntoUploads, type CollectionState } from './collection-state.ts'
 import type { BulkStorage, RecordWrite } from '../domain/record-storage.ts'
-import type { SyncRecord, Timestamp } from '../domain/record.ts'
 import type { Budget } from './budget.ts'
-import type { CollectionState } from './collection-state.ts'
 
 // A definite refusal does not change when the write is repeated.
 const maxRefusals = 5

@@ -5,7 +5,6 @@ import { connect } from '../service/services.ts'
 import { maskedSettings, maskedValue } from '../settings/settings-text.ts'
 import { describeAddressError, originOf, publicAddress, requireFree } from './listening.ts'
 import { loadSettings } from './load-settings.ts'
-
 import type { Settings } from '../settings/settings.ts'
 import type { GivenOptions } from './command-line.ts'
 import type { Host } from './host.ts'

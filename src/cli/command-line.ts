@@ -1,5 +1,4 @@
 import { parseArgs } from 'node:util'
-
 import { nearest } from '../settings/spelling.ts'
 
 interface OptionDescription {

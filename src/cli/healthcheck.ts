@@ -1,5 +1,4 @@
 import { quoteText } from '../observability/log.ts'
-
 import type { Host } from './host.ts'
 
 /**

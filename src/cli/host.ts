@@ -1,12 +1,8 @@
 import { closeSync, openSync, readSync, statSync } from 'node:fs'
-
 import { fetchSlotsOf, restartForFetchSlots } from './fetch-slots.ts'
-import { outputTo } from './output.ts'
-import { realProcesses, unsentBytes } from './processes.ts'
-
+import { outputTo, type Output } from './output.ts'
+import { realProcesses, unsentBytes, type Processes } from './processes.ts'
 import type { BridgeHost } from '../service/services.ts'
-import type { Output } from './output.ts'
-import type { Processes } from './processes.ts'
 
 /** The operating system as a command sees it, so that tests can replace it. */
 export interface Host extends BridgeHost {

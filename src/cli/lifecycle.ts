@@ -1,8 +1,6 @@
 import { listenForMetrics, pageUrls } from './listening.ts'
 import { createNotifier, takeoverRisk } from './linux.ts'
-import { createChanges } from './reload.ts'
-
-import type { RunningService, ServiceContext } from './reload.ts'
+import { createChanges, type RunningService, type ServiceContext } from './reload.ts'
 import type { StopOrders } from './signals.ts'
 
 /** Within this time most clients with open connections ask again, and are told to close them. */

@@ -1,5 +1,4 @@
 import { dlopen } from 'bun:ffi'
-
 import type { Host } from './host.ts'
 
 export type Notifier = ReturnType<typeof createNotifier>

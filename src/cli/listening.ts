@@ -1,7 +1,5 @@
-import { expositionType, renderFamilies } from '../observability/metric-families.ts'
+import { expositionType, renderFamilies, type MetricFamily } from '../observability/metric-families.ts'
 import { versionPrefix } from '../service/bridge.ts'
-
-import type { MetricFamily } from '../observability/metric-families.ts'
 import type { Settings } from '../settings/settings.ts'
 import type { Host } from './host.ts'
 

@@ -1,8 +1,6 @@
 import { findContradictions } from '../settings/contradictions.ts'
-import { readSettings, renderProblem } from '../settings/settings.ts'
+import { readSettings, renderProblem, type EffectiveSetting, type Settings } from '../settings/settings.ts'
 import { reasonOf } from '../settings/readers.ts'
-
-import type { EffectiveSetting, Settings } from '../settings/settings.ts'
 import type { SettingsProblem } from '../settings/sources.ts'
 import type { Host } from './host.ts'
 

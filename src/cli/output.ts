@@ -1,8 +1,5 @@
 import { fstatSync } from 'node:fs'
-
-import { createLog } from '../observability/log.ts'
-
-import type { Log } from '../observability/log.ts'
+import { createLog, type Log } from '../observability/log.ts'
 import type { Settings } from '../settings/settings.ts'
 
 /** A stream that a command writes to. Writing never throws and never blocks. */

@@ -1,7 +1,5 @@
 import { readFileSync, statSync } from 'node:fs'
-
 import { ownArguments, withFetchSlots } from './fetch-slots.ts'
-
 import type { MetricFamily } from '../observability/metric-families.ts'
 
 export type Processes = ReturnType<typeof realProcesses>

@@ -1,13 +1,9 @@
-import { takeOver } from '../settings/settings.ts'
-
-import { endOf } from './processes.ts'
-
+import { takeOver, type Settings } from '../settings/settings.ts'
+import { endOf, type Child } from './processes.ts'
 import type { MetricFamily } from '../observability/metric-families.ts'
-import type { Settings } from '../settings/settings.ts'
 import type { Host } from './host.ts'
 import type { Notifier } from './linux.ts'
 import type { OutputLog } from './output.ts'
-import type { Child } from './processes.ts'
 
 /** Reads the settings again from their sources; null when they are bad. `report` gets every problem and warning. */
 export type RereadSettings = (report: (line: string) => void) => Settings | null

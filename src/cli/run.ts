@@ -2,16 +2,20 @@ import { annotatedIni } from '../settings/settings-text.ts'
 import { nearest } from '../settings/spelling.ts'
 import { commit, name, version } from '../version.ts'
 import { check, probe } from './check.ts'
-import { commandHelp, commands, generalHelp, usualSettingsFile, readArguments } from './command-line.ts'
-import { completionScript } from './completion.ts'
+import {
+  commandHelp,
+  commands,
+  generalHelp,
+  usualSettingsFile,
+  readArguments,
+  type CommandName,
+} from './command-line.ts'
+import { completionScript, type Shell } from './completion.ts'
 import { healthcheck } from './healthcheck.ts'
 import { loadSettings, scrubEnvironment } from './load-settings.ts'
 import { readSandboxOptions, sandbox } from './sandbox.ts'
 import { serve } from './serve.ts'
 import { systemdUnit } from './systemd-unit.ts'
-
-import type { CommandName } from './command-line.ts'
-import type { Shell } from './completion.ts'
 import type { Host } from './host.ts'
 import type { RereadSettings } from './reload.ts'
 

@@ -1,13 +1,11 @@
-import { startBridge } from '../service/bridge.ts'
+import { startBridge, type Bridge, type BridgeOptions } from '../service/bridge.ts'
 import { runUntilStopped } from './lifecycle.ts'
 import { listenAt, publicAddress, requireFree, sharesAddresses } from './listening.ts'
 import { createOutputLog } from './output.ts'
 import { stopSignals } from './signals.ts'
 import { runWorker } from './worker.ts'
 import { startWorkers } from './workers.ts'
-
 import type { Settings } from '../settings/settings.ts'
-import type { Bridge, BridgeOptions } from '../service/bridge.ts'
 import type { Host } from './host.ts'
 import type { RereadSettings, ServiceContext } from './reload.ts'
 

@@ -1,9 +1,7 @@
 import { resolve } from 'node:path'
-
 import { fileDescriptorsNeeded } from '../settings/contradictions.ts'
 import { loadSettings } from './load-settings.ts'
 import template from './systemd-unit.txt' with { type: 'text' }
-
 import type { Host } from './host.ts'
 
 /** Enough for settings that admit up to 16 256 requests at a time. */

@@ -1,9 +1,6 @@
-import { countersOf, mergeFamilies } from '../observability/metric-families.ts'
+import { countersOf, mergeFamilies, type MetricFamily } from '../observability/metric-families.ts'
 import { originOf } from './listening.ts'
-import { endOf, tell } from './processes.ts'
-
-import type { MetricFamily } from '../observability/metric-families.ts'
-import type { Child, FromChild, Processes, ToWorker } from './processes.ts'
+import { endOf, tell, type Child, type FromChild, type Processes, type ToWorker } from './processes.ts'
 import type { RunningService, ServiceContext } from './reload.ts'
 
 /** The time that workers get beyond that of their requests. */

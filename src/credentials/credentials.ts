@@ -1,9 +1,7 @@
 import { ServiceError } from '../domain/errors.ts'
 import { RecentMap } from '../domain/bounded.ts'
-import { maxSealedLength, Seal } from './seal.ts'
-
+import { maxSealedLength, Seal, type Opened } from './seal.ts'
 import type { Identity, SyncCredentials } from '../domain/credentials.ts'
-import type { Opened } from './seal.ts'
 
 /**
  * Keeps sealed credentials for a while. It may lose any of them at any time, and what it returns is not trusted:

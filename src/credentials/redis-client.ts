@@ -6,7 +6,6 @@ import {
   ErrorReply,
   SocketTimeoutError,
 } from 'redis'
-
 import type { RedisAddress } from './redis-address.ts'
 
 export type RedisClient = ReturnType<typeof createRedisClient>

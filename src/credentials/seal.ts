@@ -1,7 +1,5 @@
 import { createCipheriv, createDecipheriv, hkdfSync } from 'node:crypto'
-
-import { joinFields } from '../domain/credentials.ts'
-import type { Identity, SyncCredentials } from '../domain/credentials.ts'
+import { joinFields, type Identity, type SyncCredentials } from '../domain/credentials.ts'
 
 interface SealOptions {
   /** The operator's secret, 32 bytes. */

@@ -1,8 +1,7 @@
 /** The guides as pages: Markdown drawn as HTML, whose links lead to one another. */
 import { basename } from 'node:path'
 import { readDocuments } from './documents.ts' with { type: 'macro' }
-import { fileReply } from './page-files.ts'
-import type { PageFile } from './page-files.ts'
+import { fileReply, type PageFile } from './page-files.ts'
 import imagePath from '../../docs/images/explorer.png' with { type: 'file' }
 
 // By their paths in the repository, where they link to one another.

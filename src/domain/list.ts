@@ -1,6 +1,5 @@
-import { toExposedJson } from './record.ts'
+import { toExposedJson, type SyncRecord, type Timestamp } from './record.ts'
 import type { ListFilter, PagePosition, RecordPage, SortOrder } from './record-storage.ts'
-import type { SyncRecord, Timestamp } from './record.ts'
 
 /** Whether a list with these filters holds a record; `ids` are those of the filter. */
 export function isListed(

@@ -1,7 +1,11 @@
-import { collectionKeys, decryptRecord, keyPairFromHex } from '../../docs/examples/sync-crypto.js'
-import type { ClearRecord, KeyPair } from '../../docs/examples/sync-crypto.js'
-import { Trouble } from './credentials.ts'
-import type { Credentials } from './credentials.ts'
+import {
+  collectionKeys,
+  decryptRecord,
+  keyPairFromHex,
+  type ClearRecord,
+  type KeyPair,
+} from '../../docs/examples/sync-crypto.js'
+import { Trouble, type Credentials } from './credentials.ts'
 
 /** A record as the bridge sends it. */
 interface WireRecord {

@@ -1,5 +1,4 @@
-import { hostOf, itemOf, listOf, tagsOf, textOf } from './meaning.ts'
-import type { Item, Readable } from './meaning.ts'
+import { hostOf, itemOf, listOf, tagsOf, textOf, type Item, type Readable } from './meaning.ts'
 
 /** A bookmark or a folder with its contents. */
 export interface TreeNode extends Item {

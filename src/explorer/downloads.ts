@@ -2,8 +2,7 @@ import { bookmarkTree } from './bookmarks.ts'
 import { byId, make, say } from './elements.ts'
 import { bookmarksFile, everythingFile, historyFile, passwordsFile } from './files.ts'
 import type { Holdings } from './holdings.ts'
-import { readable } from './meaning.ts'
-import type { Readable } from './meaning.ts'
+import { readable, type Readable } from './meaning.ts'
 
 /** Lets the menu and its warning save what is held at that moment. */
 export function offerDownloads(current: () => Holdings): void {

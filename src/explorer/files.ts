@@ -1,7 +1,6 @@
 import type { Entry } from './account.ts'
 import type { TreeNode } from './bookmarks.ts'
-import { tagsOf, textOf, visitTimes } from './meaning.ts'
-import type { Readable } from './meaning.ts'
+import { tagsOf, textOf, visitTimes, type Readable } from './meaning.ts'
 
 /** The file that every browser imports. */
 export function bookmarksFile(roots: TreeNode[]): string {

@@ -1,5 +1,4 @@
-import { bucketOf, readCredentials, readLines } from './credentials.ts'
-import type { Credentials, Trouble } from './credentials.ts'
+import { bucketOf, readCredentials, readLines, type Credentials, type Trouble } from './credentials.ts'
 import { byId } from './elements.ts'
 
 const form = byId<HTMLFormElement>('credentials')

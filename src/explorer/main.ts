@@ -7,18 +7,24 @@
  * them.
  */
 import { openAccount } from './account.ts'
-import { Trouble } from './credentials.ts'
-import type { Credentials } from './credentials.ts'
+import { Trouble, type Credentials } from './credentials.ts'
 import { showDetails } from './details.ts'
 import { offerDownloads } from './downloads.ts'
 import { button, byId, copy, icon, make, say } from './elements.ts'
 import { fillIn, readForm, showTrouble } from './form.ts'
 import { Holdings } from './holdings.ts'
-import { readable } from './meaning.ts'
-import type { Group } from './meaning.ts'
+import { readable, type Group } from './meaning.ts'
 import { addressOf, forget, readPlace, recall, remember, takeLink } from './tab.ts'
-import { countOf, drawView, matching, otherView, unreadableView, viewIdOf, views } from './views.ts'
-import type { View } from './views.ts'
+import {
+  countOf,
+  drawView,
+  matching,
+  otherView,
+  unreadableView,
+  viewIdOf,
+  views,
+  type View,
+} from './views.ts'
 
 /** A view and what it shows. */
 interface Content {

@@ -1,8 +1,7 @@
 import type { Entry } from './account.ts'
 import { avatar, button, copy, icon, link, make, mask } from './elements.ts'
 import { LongList } from './long-list.ts'
-import { dayName, hostOf } from './meaning.ts'
-import type { Group, Item } from './meaning.ts'
+import { dayName, hostOf, type Group, type Item } from './meaning.ts'
 import { addressOf } from './tab.ts'
 
 /** A list of what is in groups, each below its title. `mark` is what a row begins with. */

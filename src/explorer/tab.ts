@@ -1,5 +1,4 @@
-import { readLines } from './credentials.ts'
-import type { Credentials } from './credentials.ts'
+import { readLines, type Credentials } from './credentials.ts'
 
 /** Where in the page one is. */
 export interface Place {

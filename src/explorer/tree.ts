@@ -1,5 +1,4 @@
-import { walk } from './bookmarks.ts'
-import type { TreeNode } from './bookmarks.ts'
+import { walk, type TreeNode } from './bookmarks.ts'
 import { icon, make } from './elements.ts'
 import { LongList } from './long-list.ts'
 import { detailsLink, drawText, mainLink, markOf } from './rows.ts'

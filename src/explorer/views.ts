@@ -11,8 +11,10 @@ import {
   otherRecord,
   preferences,
   unreadableRecord,
+  type Group,
+  type Item,
+  type Readable,
 } from './meaning.ts'
-import type { Group, Item, Readable } from './meaning.ts'
 import { drawList, recordAddress } from './rows.ts'
 import { drawTree } from './tree.ts'
 

@@ -1,9 +1,7 @@
 /** What the API document says of answers: their bodies, their headers, and the errors that operations share. */
 import { STATUS_CODES } from 'node:http'
-import { Type } from '@sinclair/typebox'
-import type { TProperties, TSchema } from '@sinclair/typebox'
-import { errno } from '../domain/errors.ts'
-import type { Errno } from '../domain/errors.ts'
+import { Type, type TProperties, type TSchema } from '@sinclair/typebox'
+import { errno, type Errno } from '../domain/errors.ts'
 import { Payload, SortIndex } from './schemas.ts'
 
 // --- Bodies. A title makes a schema one that others refer to. ---

@@ -1,11 +1,8 @@
 /** Whether what a client sends has the form that it must have: as JSON, and by the schemas. */
-import { Type } from '@sinclair/typebox'
-import type { Static, TObject, TSchema } from '@sinclair/typebox'
+import { Type, type Static, type TObject, type TSchema } from '@sinclair/typebox'
 import { TypeCompiler } from '@sinclair/typebox/compiler'
-import { ValueErrorType } from '@sinclair/typebox/errors'
-import type { ValueError } from '@sinclair/typebox/errors'
-import { invalid, invalidRequest } from '../domain/errors.ts'
-import type { Problem } from '../domain/errors.ts'
+import { ValueErrorType, type ValueError } from '@sinclair/typebox/errors'
+import { invalid, invalidRequest, type Problem } from '../domain/errors.ts'
 
 // A client can send thousands of wrong members; a few sentences are enough.
 const mostProblems = 20

@@ -1,12 +1,9 @@
 /** Buckets and collections: their names, and when they changed. */
 import type { Problem } from '../domain/errors.ts'
-import { zeroTimestamp } from '../domain/record.ts'
-import type { Timestamp } from '../domain/record.ts'
+import { zeroTimestamp, type Timestamp } from '../domain/record.ts'
 import { CollectionsAnswer, MetadataAnswer, versioned } from './answers.ts'
-import { jsonReply } from './reply.ts'
-import type { Reply } from './reply.ts'
-import { declare } from './resource.ts'
-import type { Input, RequestHeaders } from './resource.ts'
+import { jsonReply, type Reply } from './reply.ts'
+import { declare, type Input, type RequestHeaders } from './resource.ts'
 import { BucketPath, CollectionPath, ReadHeaders } from './schemas.ts'
 import { collectionConditionReply, readPrecondition, versionHeaders } from './versions.ts'
 

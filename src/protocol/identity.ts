@@ -1,5 +1,4 @@
-import { createIdentity } from '../domain/credentials.ts'
-import type { Identity } from '../domain/credentials.ts'
+import { createIdentity, type Identity } from '../domain/credentials.ts'
 import { errno, ServiceError } from '../domain/errors.ts'
 import { RecentMap } from '../domain/bounded.ts'
 import type { RequestHeaders } from './resource.ts'

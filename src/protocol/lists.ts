@@ -1,18 +1,22 @@
 /** The records of a collection, listed and counted: which of them, in which order, from where on. */
-import { errno, ServiceError } from '../domain/errors.ts'
-import type { Problem } from '../domain/errors.ts'
+import { errno, ServiceError, type Problem } from '../domain/errors.ts'
 import { readListDocument, toListDocument } from '../domain/list.ts'
 import type { OutcomeOf } from '../domain/operation.ts'
-import { floored, fromEntityTag, isRecordId, raised, timestamp, zeroTimestamp } from '../domain/record.ts'
+import {
+  floored,
+  fromEntityTag,
+  isRecordId,
+  raised,
+  timestamp,
+  zeroTimestamp,
+  type Timestamp,
+} from '../domain/record.ts'
 import type { ListOptions, PagePosition, RecordPage } from '../domain/record-storage.ts'
-import type { Timestamp } from '../domain/record.ts'
 import type { Settings } from '../settings/settings.ts'
 import { ListAnswer, versioned } from './answers.ts'
 import { publicOrigin } from './origin.ts'
-import { emptyReply } from './reply.ts'
-import type { Reply } from './reply.ts'
-import { declare } from './resource.ts'
-import type { Input } from './resource.ts'
+import { emptyReply, type Reply } from './reply.ts'
+import { declare, type Input } from './resource.ts'
 import { CollectionPath, ListQuery, mostIds, ReadHeaders, sortOrders } from './schemas.ts'
 import { collectionConditionReply, readPrecondition, unmetReply, versionHeaders } from './versions.ts'
 

@@ -1,16 +1,19 @@
 /** One record: read, and written and deleted where the operator has enabled that. */
-import { errno, invalid, ServiceError } from '../domain/errors.ts'
-import type { Problem } from '../domain/errors.ts'
+import { errno, invalid, ServiceError, type Problem } from '../domain/errors.ts'
 import type { OutcomeOf, Rejection } from '../domain/operation.ts'
-import { canonicalCollection, isRecordId, toExposedJson } from '../domain/record.ts'
-import type { RecordInput, SyncRecord, Timestamp } from '../domain/record.ts'
+import {
+  canonicalCollection,
+  isRecordId,
+  toExposedJson,
+  type RecordInput,
+  type SyncRecord,
+  type Timestamp,
+} from '../domain/record.ts'
 import type { Settings } from '../settings/settings.ts'
 import { answered, noticed, RecordAnswer, TombstoneAnswer, versioned } from './answers.ts'
 import { compileBodyCheck } from './check.ts'
-import { emptyReply, jsonReply } from './reply.ts'
-import type { Reply } from './reply.ts'
-import { declare } from './resource.ts'
-import type { Input, RequestHeaders, Resource } from './resource.ts'
+import { emptyReply, jsonReply, type Reply } from './reply.ts'
+import { declare, type Input, type RequestHeaders, type Resource } from './resource.ts'
 import { DeleteHeaders, PutHeaders, ReadHeaders, RecordBody, RecordPath } from './schemas.ts'
 import { notModifiedReply, readPrecondition, recordChanged, versionHeaders } from './versions.ts'
 

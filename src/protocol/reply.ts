@@ -1,7 +1,6 @@
 /** What a handler answers, or what it throws becomes; `envelope.ts` makes a message of it. */
 import { STATUS_CODES } from 'node:http'
-import { errno, ServiceError, UpstreamError } from '../domain/errors.ts'
-import type { Errno, UpstreamFailure } from '../domain/errors.ts'
+import { errno, ServiceError, UpstreamError, type Errno, type UpstreamFailure } from '../domain/errors.ts'
 import type { ByteSource } from '../domain/record-storage.ts'
 import type { Settings } from '../settings/settings.ts'
 

@@ -1,11 +1,9 @@
 /** How a resource is declared: its route, its place in the API document, what it asks of the storage, and its answers. */
-import type { Static, TObject } from '@sinclair/typebox'
-import { Type } from '@sinclair/typebox'
+import { Type, type Static, type TObject } from '@sinclair/typebox'
 import type { Problem } from '../domain/errors.ts'
 import type { Operation, OutcomeOf } from '../domain/operation.ts'
 import type { Settings } from '../settings/settings.ts'
-import { refused } from './answers.ts'
-import type { DocumentedAnswer } from './answers.ts'
+import { refused, type DocumentedAnswer } from './answers.ts'
 import { compileRequestCheck } from './check.ts'
 import type { Reply } from './reply.ts'
 

@@ -1,5 +1,4 @@
-import { Type } from '@sinclair/typebox'
-import type { Static, TOptional, TProperties, TString } from '@sinclair/typebox'
+import { Type, type Static, type TOptional, type TProperties, type TString } from '@sinclair/typebox'
 import { collectionForm, fieldLimits, versionPattern } from '../domain/record.ts'
 import type { SortOrder } from '../domain/record-storage.ts'
 

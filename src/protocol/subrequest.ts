@@ -1,13 +1,11 @@
-import { invalid, invalidRequest } from '../domain/errors.ts'
-import type { Problem } from '../domain/errors.ts'
+import { invalid, invalidRequest, type Problem } from '../domain/errors.ts'
 import type { Settings } from '../settings/settings.ts'
 import { compileBodyCheck } from './check.ts'
 import { versionPrefix } from './find.ts'
 import type { Reply } from './reply.ts'
 import { decodeSegment } from './records.ts'
 import type { RequestHeaders } from './resource.ts'
-import { BatchBody } from './schemas.ts'
-import type { SubRequest } from './schemas.ts'
+import { BatchBody, type SubRequest } from './schemas.ts'
 
 /** A sub-request of a batch, with the defaults and the batch's own headers merged in. */
 export interface MergedRequest {

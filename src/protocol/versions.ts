@@ -1,6 +1,5 @@
 /** Versions as the exposed protocol spells them: ETag and Last-Modified, If-Match and If-None-Match, 304 and 412. */
-import { errno, ServiceError } from '../domain/errors.ts'
-import type { Problem } from '../domain/errors.ts'
+import { errno, ServiceError, type Problem } from '../domain/errors.ts'
 import {
   floored,
   fromEntityTag,
@@ -9,8 +8,11 @@ import {
   toEntityTag,
   toHttpDate,
   zeroTimestamp,
+  type Precondition,
+  type SyncRecord,
+  type Timestamp,
+  type UnmetRead,
 } from '../domain/record.ts'
-import type { Precondition, SyncRecord, Timestamp, UnmetRead } from '../domain/record.ts'
 import type { Reply } from './reply.ts'
 import type { RequestHeaders } from './resource.ts'
 

@@ -1,8 +1,7 @@
 /** The API document: what the routes say of themselves, as OpenAPI. */
 import type { TSchema } from '@sinclair/typebox'
 import { registerSchemaPath } from '@elysiajs/swagger/utils'
-import { answerComponents } from '../protocol/answers.ts'
-import type { DocumentedAnswer } from '../protocol/answers.ts'
+import { answerComponents, type DocumentedAnswer } from '../protocol/answers.ts'
 import { parameterName } from '../protocol/check.ts'
 import type { App } from './call.ts'
 

@@ -11,12 +11,10 @@ import {
   versionPrefix,
 } from '../protocol/find.ts'
 import { preflightReply, publicOrigin } from '../protocol/origin.ts'
-import { emptyReply } from '../protocol/reply.ts'
-import type { Reply } from '../protocol/reply.ts'
+import { emptyReply, type Reply } from '../protocol/reply.ts'
 import { withoutTrailingSlashes } from '../protocol/subrequest.ts'
 import type { Settings } from '../settings/settings.ts'
-import { checkCall, heartbeatPath } from './call.ts'
-import type { Call, Services } from './call.ts'
+import { checkCall, heartbeatPath, type Call, type Services } from './call.ts'
 
 /**
  * Answers a request that no route matched: preflights, redirects, and what is refused. Throws `ServiceError` 404 or 405.

@@ -1,12 +1,10 @@
 import { ServiceError, UpstreamError } from '../domain/errors.ts'
-import { isLogged } from '../observability/log.ts'
+import { isLogged, type Log, type LogFields } from '../observability/log.ts'
 import { isSource } from '../protocol/envelope.ts'
-
 import type { TransactionEvent } from '../batch/written-collection.ts'
 import type { CredentialsEvent } from '../credentials/credentials.ts'
 import type { RedisTrouble } from '../credentials/redis-store.ts'
 import type { RejectionReason } from '../load/admission.ts'
-import type { Log, LogFields } from '../observability/log.ts'
 import type { Registry } from '../observability/registry.ts'
 import type { Statsd } from '../observability/statsd.ts'
 import type { Reply } from '../protocol/reply.ts'

@@ -1,5 +1,4 @@
 import { commit, version } from '../version.ts'
-
 import type { Sample } from '../observability/metric-families.ts'
 import type { Registry } from '../observability/registry.ts'
 import type { BridgeHost } from './services.ts'

@@ -10,7 +10,6 @@ import { createUpstream } from '../upstream/send.ts'
 import { createSyncStorage } from '../upstream/sync-storage.ts'
 import { TokenServer } from '../upstream/token-server.ts'
 import { commit, name, source, version } from '../version.ts'
-
 import { limits } from '../load/limits.ts'
 import type { Admission } from '../load/admission.ts'
 import type { Identity } from '../domain/credentials.ts'

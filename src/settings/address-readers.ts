@@ -1,10 +1,6 @@
 import { isIP, isIPv6 } from 'node:net'
-
-import { readRedisAddress } from '../credentials/redis-address.ts'
-import { misfit, reader, readCertificates } from './readers.ts'
-
-import type { RedisAddress } from '../credentials/redis-address.ts'
-import type { Reader } from './readers.ts'
+import { readRedisAddress, type RedisAddress } from '../credentials/redis-address.ts'
+import { misfit, reader, readCertificates, type Reader } from './readers.ts'
 
 /** An address to listen on: a host name, an IPv4 or an IPv6 address, the last with or without brackets. */
 export const listeningHost = reader('is not an address: write an IP address or a host name', (text) => {

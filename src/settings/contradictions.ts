@@ -1,6 +1,4 @@
-import { settingsSchema } from './schema.ts'
-
-import type { AnySetting } from './schema.ts'
+import { settingsSchema, type AnySetting } from './schema.ts'
 import type { EffectiveSetting, Settings } from './settings.ts'
 import type { SettingsProblem } from './sources.ts'
 

@@ -1,6 +1,5 @@
 import { X509Certificate } from 'node:crypto'
 import { isAbsolute, join } from 'node:path'
-
 import { quoteText } from '../observability/log.ts'
 
 /** What a setting's text means, or what is wrong with it: `is empty: write a text`, the remedy behind the colon. */

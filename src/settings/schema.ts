@@ -12,9 +12,8 @@ import {
   seconds,
   secretBytes,
   text,
+  type Reader,
 } from './readers.ts'
-
-import type { Reader } from './readers.ts'
 
 /** One setting: how its text is read, its default, and what it means. */
 export interface Setting<T, Default extends string | null | typeof required> {

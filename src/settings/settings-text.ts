@@ -1,8 +1,6 @@
 import { quoteText } from '../observability/log.ts'
-import { collectionSettings, required, settingsSchema } from './schema.ts'
-
+import { collectionSettings, required, settingsSchema, type AnySetting } from './schema.ts'
 import type { EffectiveSetting } from './settings.ts'
-import type { AnySetting } from './schema.ts'
 
 /** The effective settings, one per line with its source. Secrets, and passwords inside addresses, are masked. */
 export function maskedSettings(effective: EffectiveSetting[]): string[] {

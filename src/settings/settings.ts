@@ -1,12 +1,17 @@
 import { dirname } from 'node:path'
-
 import { quote } from './readers.ts'
-import { collectionGate, firefoxCollections, reloadable, required, settingsSchema } from './schema.ts'
-import { collectSettings } from './sources.ts'
+import {
+  collectionGate,
+  firefoxCollections,
+  reloadable,
+  required,
+  settingsSchema,
+  type AnySetting,
+  type Setting,
+  type SettingName,
+} from './schema.ts'
+import { collectSettings, type SettingsProblem, type SettingsSources } from './sources.ts'
 import { nearest } from './spelling.ts'
-
-import type { AnySetting, Setting, SettingName } from './schema.ts'
-import type { SettingsProblem, SettingsSources } from './sources.ts'
 
 /** The settings, typed; the key `cache_url` is `cacheUrl` here. A setting without value is null. */
 export type Settings = {

@@ -1,11 +1,7 @@
 import { join } from 'node:path'
-
-import { quote, reasonOf } from './readers.ts'
-import { collectionGate, collectionSettings, settingsSchema } from './schema.ts'
+import { quote, reasonOf, type Reading } from './readers.ts'
+import { collectionGate, collectionSettings, settingsSchema, type AnySetting } from './schema.ts'
 import { nearest } from './spelling.ts'
-
-import type { Reading } from './readers.ts'
-import type { AnySetting } from './schema.ts'
 
 /** One thing that is wrong with the settings; never quotes a secret. */
 export interface SettingsProblem {

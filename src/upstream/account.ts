@@ -1,8 +1,7 @@
-import { canonicalCollection } from '../domain/record.ts'
+import { canonicalCollection, type Timestamp } from '../domain/record.ts'
 import { jsonOf, lastModifiedOf, unusable } from './answer.ts'
 import { readModified } from './bso.ts'
 import type { CollectionTimestamps, StorageLimits } from '../domain/record-storage.ts'
-import type { Timestamp } from '../domain/record.ts'
 import type { StorageCalls } from './call.ts'
 
 const maxInfoBytes = 1024 * 1024

@@ -1,7 +1,6 @@
 import { UpstreamError } from '../domain/errors.ts'
-import { fromSyncSeconds } from '../domain/record.ts'
+import { fromSyncSeconds, type Timestamp } from '../domain/record.ts'
 import type { ByteSource, Notices } from '../domain/record-storage.ts'
-import type { Timestamp } from '../domain/record.ts'
 
 /**
  * The body of an answer whose beginning has come. It must be read to its end or cancelled, otherwise its call never ends.

@@ -1,8 +1,6 @@
-import { timestamp } from '../domain/record.ts'
-import { parseJson, textOf, unusable } from './answer.ts'
+import { timestamp, type SyncRecord, type Timestamp } from '../domain/record.ts'
+import { parseJson, textOf, unusable, type UpstreamAnswer } from './answer.ts'
 import type { RecordWrite } from '../domain/record-storage.ts'
-import type { SyncRecord, Timestamp } from '../domain/record.ts'
-import type { UpstreamAnswer } from './answer.ts'
 import type { StorageRead } from './call.ts'
 
 const maxRecordBytes = 16 * 1024 * 1024

@@ -1,14 +1,11 @@
 import { errno, ServiceError, UpstreamError } from '../domain/errors.ts'
-import { collectNotices } from './answer.ts'
-import { accessWith, hawkHeader, storageAddress, toUserAgent } from './request.ts'
-import { readStorageRefusal } from './storage-refusal.ts'
+import { collectNotices, type UpstreamAnswer } from './answer.ts'
+import { accessWith, hawkHeader, storageAddress, toUserAgent, type Query } from './request.ts'
+import { readStorageRefusal, type Subject } from './storage-refusal.ts'
 import type { RecentMap } from '../domain/bounded.ts'
 import type { SyncCredentials } from '../domain/credentials.ts'
 import type { MemoryHolder, Notices, StorageLimits } from '../domain/record-storage.ts'
-import type { UpstreamAnswer } from './answer.ts'
-import type { Query } from './request.ts'
 import type { CallTally, Upstream, UpstreamRequest } from './send.ts'
-import type { Subject } from './storage-refusal.ts'
 
 /** What the calls of all users share. */
 export interface StorageClient {

@@ -1,15 +1,13 @@
 import { errno, ServiceError, UpstreamError } from '../domain/errors.ts'
 import { isListed } from '../domain/list.ts'
 import { runBounded } from '../domain/bounded.ts'
-import { zeroTimestamp } from '../domain/record.ts'
-import { jsonOf, lastModifiedOf, OffsetTrail, parseJson, unusable } from './answer.ts'
+import { zeroTimestamp, type SyncRecord, type Timestamp } from '../domain/record.ts'
+import { jsonOf, lastModifiedOf, OffsetTrail, parseJson, unusable, type UpstreamAnswer } from './answer.ts'
 import { chunkIds, isListable, listQuery, unmodifiedSinceHeader } from './request.ts'
 import { readCollectionTimestamps, readCount } from './account.ts'
 import { readBso, recordOf, recordRequest } from './bso.ts'
 import { openLines } from './list.ts'
 import type { ListFilter, RecordCount, Snapshot, SortOrder } from '../domain/record-storage.ts'
-import type { SyncRecord, Timestamp } from '../domain/record.ts'
-import type { UpstreamAnswer } from './answer.ts'
 import type { StorageCalls, StorageRead } from './call.ts'
 
 /** The most bytes of records that are read at once. */

@@ -1,16 +1,14 @@
 import { invalid, UpstreamError } from '../domain/errors.ts'
 import { cutPage, isListed, orders, readSkip } from '../domain/list.ts'
-import { judgeCollection } from '../domain/record.ts'
-import { readRecords, whileUnchanged } from './consistent-read.ts'
+import { judgeCollection, type Precondition, type SyncRecord, type Timestamp } from '../domain/record.ts'
+import { readRecords, whileUnchanged, type ConsistentReads } from './consistent-read.ts'
 import { BsoRewriter } from './bso-stream.ts'
 import { ListPages, requireVisibleEnd } from './list.ts'
 import { recordRequest } from './bso.ts'
 import { chunkIds, isListable, listQuery, unmodifiedSinceHeader } from './request.ts'
-import type { Precondition, SyncRecord, Timestamp } from '../domain/record.ts'
 import type { ListOptions, ListOutcome, Snapshot } from '../domain/record-storage.ts'
 import type { UpstreamAnswer } from './answer.ts'
 import type { StorageCalls } from './call.ts'
-import type { ConsistentReads } from './consistent-read.ts'
 
 /** Records up to this size together are read at once and sorted here. */
 const smallBytes = 1024 * 1024

@@ -1,6 +1,6 @@
 import { UpstreamError } from '../domain/errors.ts'
 import { listClosing, listOpening, readSkip } from '../domain/list.ts'
-import { noPrecondition } from '../domain/record.ts'
+import { noPrecondition, type Precondition } from '../domain/record.ts'
 import {
   jsonOf,
   lastModifiedOf,
@@ -10,12 +10,11 @@ import {
   recordCountOf,
   roundInCircles,
   unusable,
+  type UpstreamAnswer,
 } from './answer.ts'
 import { BsoRewriter } from './bso-stream.ts'
 import { listQuery, preconditionHeaders, unmodifiedSinceHeader } from './request.ts'
-import type { Precondition } from '../domain/record.ts'
 import type { ByteSource, ListOptions, ListOutcome, RecordPage } from '../domain/record-storage.ts'
-import type { UpstreamAnswer } from './answer.ts'
 import type { StorageCalls, StorageRead } from './call.ts'
 
 /** Lists records in one request where there is a limit, otherwise in as many as the storage has pages. */

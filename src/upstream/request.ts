@@ -1,6 +1,5 @@
-import { toSyncSeconds } from '../domain/record.ts'
+import { toSyncSeconds, type Precondition, type Timestamp } from '../domain/record.ts'
 import type { SyncCredentials } from '../domain/credentials.ts'
-import type { Precondition, Timestamp } from '../domain/record.ts'
 import type { ListOptions } from '../domain/record-storage.ts'
 
 /** Names and values of a query, in their order; a value is a list when it names several things. */

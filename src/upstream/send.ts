@@ -1,8 +1,13 @@
-import { UpstreamError } from '../domain/errors.ts'
-import { announcedLength, readBounded, readRetryAfter, toUpstreamError } from './answer.ts'
-import type { UpstreamFailure } from '../domain/errors.ts'
+import { UpstreamError, type UpstreamFailure } from '../domain/errors.ts'
+import {
+  announcedLength,
+  readBounded,
+  readRetryAfter,
+  toUpstreamError,
+  type BodyStream,
+  type UpstreamAnswer,
+} from './answer.ts'
 import type { MemoryHolder } from '../domain/record-storage.ts'
-import type { BodyStream, UpstreamAnswer } from './answer.ts'
 import type { Breakers, GuardedRequest, Permit, UpstreamTarget } from './circuit-breaker.ts'
 import { Transport } from './transport.ts'
 import type { CallPermit, ConcurrencyLimits } from '../load/permits.ts'

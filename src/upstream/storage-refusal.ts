@@ -1,7 +1,5 @@
-import { errno, invalidRequest, ServiceError, UpstreamError } from '../domain/errors.ts'
-import { jsonOf, readRetryAfter } from './answer.ts'
-import type { Problem } from '../domain/errors.ts'
-import type { UpstreamAnswer } from './answer.ts'
+import { errno, invalidRequest, ServiceError, UpstreamError, type Problem } from '../domain/errors.ts'
+import { jsonOf, readRetryAfter, type UpstreamAnswer } from './answer.ts'
 
 /** The subject of a request, so that a 400 can be answered in the client's terms. */
 export type Subject = 'list' | 'page' | 'record' | 'upload' | 'staging' | 'account'

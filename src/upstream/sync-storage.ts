@@ -1,16 +1,14 @@
 import { runBounded } from '../domain/bounded.ts'
-import { judgeGet } from '../domain/record.ts'
+import { judgeGet, type GetOutcome, type Precondition, type Timestamp } from '../domain/record.ts'
 import { readCollectionTimestamps, readLimits } from './account.ts'
 import { printedRecord, recordRequest } from './bso.ts'
-import { StorageCalls } from './call.ts'
+import { StorageCalls, type StorageCaller, type StorageClient } from './call.ts'
 import { countRecords, readConsistently } from './consistent-read.ts'
 import { listByIds } from './list-by-ids.ts'
 import { listPlainly, ListPages } from './list.ts'
 import { chunkIds, isListable, unmodifiedSinceHeader } from './request.ts'
 import { commitStaged, removeRecords, removesAtOnce, stage, upload } from './writes.ts'
-import type { GetOutcome, Precondition, Timestamp } from '../domain/record.ts'
 import type { BulkStorage, ListOptions, ListOutcome } from '../domain/record-storage.ts'
-import type { StorageCaller, StorageClient } from './call.ts'
 
 /**
  * One user's storage, spoken to in Sync 1.5, for one client request. When the storage refuses the credentials, others are

@@ -1,10 +1,8 @@
 import { Type } from '@sinclair/typebox'
-import { TypeCompiler } from '@sinclair/typebox/compiler'
+import { TypeCompiler, type TypeCheck } from '@sinclair/typebox/compiler'
 import { errno, ServiceError, UpstreamError } from '../domain/errors.ts'
-import { jsonOf, readRetryAfter } from './answer.ts'
-import type { TypeCheck } from '@sinclair/typebox/compiler'
+import { jsonOf, readRetryAfter, type UpstreamAnswer } from './answer.ts'
 import type { Identity, SyncCredentials } from '../domain/credentials.ts'
-import type { UpstreamAnswer } from './answer.ts'
 import type { Breakers } from './circuit-breaker.ts'
 import type { Upstream, UpstreamRequest } from './send.ts'
 

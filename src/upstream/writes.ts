@@ -1,13 +1,9 @@
 import { UpstreamError } from '../domain/errors.ts'
-import { fromSyncSeconds } from '../domain/record.ts'
-import { jsonOf, unusable } from './answer.ts'
-import { chunkIds, isListable, unmodifiedSinceHeader } from './request.ts'
-import { readModified, readUploadResult, writeBsos } from './bso.ts'
+import { fromSyncSeconds, type Timestamp } from '../domain/record.ts'
+import { jsonOf, unusable, type UpstreamAnswer } from './answer.ts'
+import { chunkIds, isListable, unmodifiedSinceHeader, type Query } from './request.ts'
+import { readModified, readUploadResult, writeBsos, type UploadResult } from './bso.ts'
 import type { CommitOutcome, RecordWrite, StageOutcome } from '../domain/record-storage.ts'
-import type { Timestamp } from '../domain/record.ts'
-import type { UpstreamAnswer } from './answer.ts'
-import type { Query } from './request.ts'
-import type { UploadResult } from './bso.ts'
 import type { StorageCalls, StorageWrite } from './call.ts'
 
 const maxResultBytes = 4 * 1024 * 1024

@@ -1,11 +1,10 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'bun:test'
 
 import { endAll } from '../support/executable.ts'
-import { Client, requestText, startAttackedWorld } from './world.ts'
+import { Client, requestText, startAttackedWorld, type AttackedWorld, type Route } from './world.ts'
 
 import type { Socket } from 'node:net'
 import type { Fault } from '../support/fault-proxy.ts'
-import type { AttackedWorld, Route } from './world.ts'
 
 /** Memory that the unit for systemd grants. */
 const mostMiB = 512

@@ -2,10 +2,9 @@ import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
 
 import { eventually } from '../support/eventually.ts'
 import { endAll } from '../support/executable.ts'
-import { requestText, startAttackedWorld } from './world.ts'
+import { requestText, startAttackedWorld, type AttackedWorld } from './world.ts'
 
 import type { Socket } from 'node:net'
-import type { AttackedWorld } from './world.ts'
 
 let world: AttackedWorld
 

@@ -1,18 +1,14 @@
-import { connect as connectTcp } from 'node:net'
+import { connect as connectTcp, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 
-import { startSandbox } from '../../src/sandbox/sandbox.ts'
+import { startSandbox, type Sandbox } from '../../src/sandbox/sandbox.ts'
 import { haproxy, nginx } from '../operate/balancer-programs.ts'
 import { makeCertificates } from '../support/certificates.ts'
-import { startFaultProxy } from '../support/fault-proxy.ts'
+import { startFaultProxy, type FaultProxy } from '../support/fault-proxy.ts'
 import { freePort } from '../support/free-port.ts'
 import { peakBytes, temporaryFolder } from '../support/processes.ts'
 import { serve } from '../support/executable.ts'
-
-import type { Socket } from 'node:net'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
-import type { Sandbox } from '../../src/sandbox/sandbox.ts'
-import type { FaultProxy } from '../support/fault-proxy.ts'
 
 /** A way to the bridges: straight to one of them, or through a balancer as documented. */
 export interface Route {

@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'bun:test'
 import { ServiceError, UpstreamError } from '../../src/domain/errors.ts'
-import { ModelStorage } from '../support/model-storage.ts'
-import type { ModelCall, ModelFault } from '../support/model-storage.ts'
+import { ModelStorage, type ModelCall, type ModelFault } from '../support/model-storage.ts'
 import {
   get,
   hardlyAnyTime,

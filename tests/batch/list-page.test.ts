@@ -2,8 +2,7 @@ import { describe, expect, it } from 'bun:test'
 import { composePage } from '../../src/batch/list-page.ts'
 import { readListDocument } from '../../src/domain/list.ts'
 import type { ListOptions } from '../../src/domain/record-storage.ts'
-import type { SyncRecord } from '../../src/domain/record.ts'
-import { timestamp } from '../../src/domain/record.ts'
+import { timestamp, type SyncRecord } from '../../src/domain/record.ts'
 
 const now = timestamp(900)
 const record = (id: string, lastModified: number, sortindex = 0): SyncRecord => ({

@@ -2,13 +2,10 @@ import { describe, expect, it } from 'bun:test'
 import * as fc from 'fast-check'
 import { Locks } from '../../src/domain/bounded.ts'
 import type { Operation, OperationOutcome } from '../../src/domain/operation.ts'
-import type { Precondition, SyncRecord } from '../../src/domain/record.ts'
-import { zeroTimestamp, timestamp } from '../../src/domain/record.ts'
-import { generousLimits, ModelStorage } from '../support/model-storage.ts'
-import type { AppliedWrite, ModelFault } from '../support/model-storage.ts'
+import { zeroTimestamp, timestamp, type Precondition, type SyncRecord } from '../../src/domain/record.ts'
+import { generousLimits, ModelStorage, type AppliedWrite, type ModelFault } from '../support/model-storage.ts'
 import { fresh, sequentially } from './sequential.ts'
-import { recordsOf, transact } from './transact.ts'
-import type { Result } from './transact.ts'
+import { recordsOf, transact, type Result } from './transact.ts'
 
 const cases = Number(process.env.BATCH_CASES ?? 1500)
 const collections = ['c0', 'c1', 'c2']

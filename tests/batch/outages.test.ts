@@ -1,9 +1,8 @@
 import { describe, expect, it } from 'bun:test'
 import { UpstreamError } from '../../src/domain/errors.ts'
 import type { Operation } from '../../src/domain/operation.ts'
-import { generousLimits, ModelStorage } from '../support/model-storage.ts'
+import { generousLimits, ModelStorage, type ModelFault } from '../support/model-storage.ts'
 import type { CommitOutcome } from '../../src/domain/record-storage.ts'
-import type { ModelFault } from '../support/model-storage.ts'
 import { put, remove, transact } from './transact.ts'
 
 const collections = ['c0', 'c1', 'c2']

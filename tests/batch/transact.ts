@@ -1,10 +1,13 @@
 import { Locks } from '../../src/domain/bounded.ts'
-import { runTransaction } from '../../src/batch/transaction.ts'
+import { runTransaction, type TransactionOptions } from '../../src/batch/transaction.ts'
 import type { TransactionEvent } from '../../src/batch/written-collection.ts'
-import type { TransactionOptions } from '../../src/batch/transaction.ts'
 import type { Operation, OperationOutcome } from '../../src/domain/operation.ts'
-import { noPrecondition } from '../../src/domain/record.ts'
-import type { Precondition, RecordInput, Timestamp } from '../../src/domain/record.ts'
+import {
+  noPrecondition,
+  type Precondition,
+  type RecordInput,
+  type Timestamp,
+} from '../../src/domain/record.ts'
 import type { BulkStorage, ListOptions } from '../../src/domain/record-storage.ts'
 import type { ModelClock } from '../support/model-storage.ts'
 

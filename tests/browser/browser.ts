@@ -1,6 +1,5 @@
 import { join } from 'node:path'
-import { chromium } from 'playwright-core'
-import type { Page } from 'playwright-core'
+import { chromium, type Page } from 'playwright-core'
 
 interface Viewport {
   width: number

@@ -1,12 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
 import { join } from 'node:path'
 import type { Page } from 'playwright-core'
-import { startTestBridge } from '../support/bridge.ts'
-import type { TestBridge } from '../support/bridge.ts'
-import { startFaultProxy } from '../support/fault-proxy.ts'
-import type { FaultProxy, Plan } from '../support/fault-proxy.ts'
-import { startBrowser } from './browser.ts'
-import type { TestBrowser } from './browser.ts'
+import { startTestBridge, type TestBridge } from '../support/bridge.ts'
+import { startFaultProxy, type FaultProxy, type Plan } from '../support/fault-proxy.ts'
+import { startBrowser, type TestBrowser } from './browser.ts'
 import type { calls, Home } from './page.ts'
 
 type Calls = typeof calls

@@ -1,9 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'bun:test'
 import type { Locator, Page } from 'playwright-core'
-import { startTestBridge } from '../support/bridge.ts'
-import type { TestBridge } from '../support/bridge.ts'
-import { desk, phone, screenshot, startBrowser } from './browser.ts'
-import type { OpenOptions, TestBrowser } from './browser.ts'
+import { startTestBridge, type TestBridge } from '../support/bridge.ts'
+import { desk, phone, screenshot, startBrowser, type OpenOptions, type TestBrowser } from './browser.ts'
 
 let bridge: TestBridge
 let browser: TestBrowser

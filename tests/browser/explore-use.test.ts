@@ -4,8 +4,16 @@ import type { Page } from 'playwright-core'
 import { encryptPayload, keysRecord, toKeyBundle } from '../../src/sandbox/crypto.ts'
 import { start } from '../support/executable.ts'
 import { desk, phone, screenshot } from './browser.ts'
-import { choose, detailsLinks, fragmentOf, isRead, lookFor, startExplorer, titles } from './explorer.ts'
-import type { ExplorerWorld } from './explorer.ts'
+import {
+  choose,
+  detailsLinks,
+  fragmentOf,
+  isRead,
+  lookFor,
+  startExplorer,
+  titles,
+  type ExplorerWorld,
+} from './explorer.ts'
 import { accessibilityFaults, coveredControls } from './inspect.ts'
 
 // The picture of the README is made anew with README_IMAGES=1 only: it would differ a little each time.

@@ -16,8 +16,8 @@ import {
   startExplorer,
   detailsLinks,
   titles,
+  type ExplorerWorld,
 } from './explorer.ts'
-import type { ExplorerWorld } from './explorer.ts'
 
 let world: ExplorerWorld
 

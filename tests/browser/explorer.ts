@@ -7,10 +7,8 @@ import {
 } from '../../docs/examples/sync-crypto.js'
 import { fillSampleData } from '../../src/sandbox/sample-data.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
-import { startTestBridge } from '../support/bridge.ts'
-import type { TestBridge } from '../support/bridge.ts'
-import { desk, startBrowser } from './browser.ts'
-import type { OpenOptions, TestBrowser } from './browser.ts'
+import { startTestBridge, type TestBridge } from '../support/bridge.ts'
+import { desk, startBrowser, type OpenOptions, type TestBrowser } from './browser.ts'
 
 export const markup = '<img src=x onerror="globalThis.executed = 1"><script>globalThis.executed = 2</script>'
 

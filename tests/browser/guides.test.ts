@@ -1,8 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'bun:test'
-import { startTestBridge } from '../support/bridge.ts'
-import type { TestBridge } from '../support/bridge.ts'
-import { desk, phone, screenshot, startBrowser } from './browser.ts'
-import type { TestBrowser } from './browser.ts'
+import { startTestBridge, type TestBridge } from '../support/bridge.ts'
+import { desk, phone, screenshot, startBrowser, type TestBrowser } from './browser.ts'
 import { accessibilityFaults } from './inspect.ts'
 
 let bridge: TestBridge

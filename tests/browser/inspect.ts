@@ -1,5 +1,4 @@
-import { source } from 'axe-core'
-import type { AxeResults } from 'axe-core'
+import { source, type AxeResults } from 'axe-core'
 import type { Page } from 'playwright-core'
 
 /** What somebody can press or type into. */

@@ -1,11 +1,9 @@
 import { describe, expect, it } from 'bun:test'
 import { writeFileSync } from 'node:fs'
 
-import { completionScript } from '../../src/cli/completion.ts'
+import { completionScript, type Shell } from '../../src/cli/completion.ts'
 import { eventually } from '../support/eventually.ts'
 import { temporaryFolder } from '../support/processes.ts'
-
-import type { Shell } from '../../src/cli/completion.ts'
 
 const calledBy = 'sync-bridge() { echo "called:$*:"; }'
 const zsh = ['zsh', '-f', '-i']

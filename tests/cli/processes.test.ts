@@ -1,11 +1,9 @@
 import { afterEach, describe, expect, it } from 'bun:test'
-import { connect } from 'node:net'
+import { connect, type Socket } from 'node:net'
 
 import { unsentBytes } from '../../src/cli/processes.ts'
 import { eventually } from '../support/eventually.ts'
 import { freePort } from '../support/free-port.ts'
-
-import type { Socket } from 'node:net'
 
 const open: { stop(): unknown }[] = []
 

@@ -2,8 +2,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, spyOn
 import { EventEmitter } from 'node:events'
 import KintoClient from 'kinto-http/lib/index.js'
 import { currentVersion, kintoVersions } from './offline.ts'
-import { startWorld } from './world.ts'
-import type { Person, World } from './world.ts'
+import { startWorld, type Person, type World } from './world.ts'
 
 // The clients repeat every Alert on the console.
 let warnings: ReturnType<typeof spyOn>

@@ -1,8 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
 import * as fc from 'fast-check'
 import type { Device, Strategy } from './offline.ts'
-import { startWorld } from './world.ts'
-import type { Person, World } from './world.ts'
+import { startWorld, type Person, type World } from './world.ts'
 
 const interleavings = 200
 // Others each time. The seed is in the name of the test: CLIENTS_SEED=319089367 tries those of that run again.

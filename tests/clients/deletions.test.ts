@@ -1,8 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
-import { kintoVersions } from './offline.ts'
-import type { KintoVersion } from './offline.ts'
-import { startWorld } from './world.ts'
-import type { World } from './world.ts'
+import { kintoVersions, type KintoVersion } from './offline.ts'
+import { startWorld, type World } from './world.ts'
 
 let world: World
 beforeAll(async () => {

@@ -1,7 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
 import { kintoVersions } from './offline.ts'
-import { startWorld } from './world.ts'
-import type { Person, World } from './world.ts'
+import { startWorld, type Person, type World } from './world.ts'
 
 describe('deletions without a trace, as the storage shows them', () => {
   let world: World

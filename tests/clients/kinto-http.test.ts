@@ -2,8 +2,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it, spyOn } from 'bun
 import KintoClient from 'kinto-http/lib/index.js'
 import type Collection from 'kinto-http/lib/collection.js'
 import { seal } from './sealed.ts'
-import { startWorld } from './world.ts'
-import type { Person, World } from './world.ts'
+import { startWorld, type Person, type World } from './world.ts'
 
 interface Sealed {
   id: string

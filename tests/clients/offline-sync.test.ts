@@ -1,9 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
-import { currentVersion, kintoVersions } from './offline.ts'
-import type { Device, KintoVersion, Strategy } from './offline.ts'
+import { currentVersion, kintoVersions, type Device, type KintoVersion, type Strategy } from './offline.ts'
 import type { FakeFirefox } from './sealed.ts'
-import { startWorld } from './world.ts'
-import type { World } from './world.ts'
+import { startWorld, type World } from './world.ts'
 
 let world: World
 beforeAll(async () => {

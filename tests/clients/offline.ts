@@ -1,8 +1,7 @@
 import { EventEmitter } from 'node:events'
 import { createRequire } from 'node:module'
 import { IDBKeyRange, indexedDB } from 'fake-indexeddb'
-import { seal, unseal } from './sealed.ts'
-import type { Bookmark } from './sealed.ts'
+import { seal, unseal, type Bookmark } from './sealed.ts'
 
 /** A record of kinto.js, which has no types for all its versions. */
 interface LocalRecord {

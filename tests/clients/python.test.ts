@@ -2,8 +2,7 @@ import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'bun:test'
 import { runToEnd } from '../support/processes.ts'
 import { findPython, kintoHttp, olderKintoHttp } from './python.ts'
-import { startWorld } from './world.ts'
-import type { Person, World } from './world.ts'
+import { startWorld, type Person, type World } from './world.ts'
 
 const example = join(import.meta.dir, '../../docs/examples/python/first_steps.py')
 const calls = join(import.meta.dir, 'python_calls.py')

@@ -1,8 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'bun:test'
 import KintoClient from 'kinto-http/lib/index.js'
 import { kintoVersions } from './offline.ts'
-import { startWorld } from './world.ts'
-import type { Person, World } from './world.ts'
+import { startWorld, type Person, type World } from './world.ts'
 
 // A list without a limit is one answer, made of as many pages as the storage makes of it. Once it changes, the pages
 // don't belong together any more: the answer is cut, so that nobody takes it for a whole one.

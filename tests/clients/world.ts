@@ -1,10 +1,7 @@
-import { startFaultProxy } from '../support/fault-proxy.ts'
-import type { FaultProxy } from '../support/fault-proxy.ts'
-import { startExecutable } from '../support/executable.ts'
-import type { Executable, ExecutableOptions } from '../support/executable.ts'
+import { startFaultProxy, type FaultProxy } from '../support/fault-proxy.ts'
+import { startExecutable, type Executable, type ExecutableOptions } from '../support/executable.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
-import { currentVersion, Device } from './offline.ts'
-import type { DeviceOptions, KintoVersion } from './offline.ts'
+import { currentVersion, Device, type DeviceOptions, type KintoVersion } from './offline.ts'
 import { FakeFirefox } from './sealed.ts'
 
 export const writable = ['bookmarks', 'passwords', 'tabs']

@@ -1,12 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
 
-import { startExecutable } from '../support/executable.ts'
+import { startExecutable, type Executable } from '../support/executable.ts'
 import { KeepAlive } from '../support/keep-alive.ts'
-import { bodyOf, kindsOf, limits, ordinaryBody } from './kinds.ts'
+import { bodyOf, kindsOf, limits, ordinaryBody, type Kind } from './kinds.ts'
 import { loopMs, plainMs, processorMs } from './processor-time.ts'
-
-import type { Executable } from '../support/executable.ts'
-import type { Kind } from './kinds.ts'
 
 /** How much longer a request may block the loop than plain text takes to be copied and parsed. */
 const mostBlocked = 20

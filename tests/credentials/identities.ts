@@ -1,7 +1,6 @@
 import * as fc from 'fast-check'
 
-import { createIdentity } from '../../src/domain/credentials.ts'
-import type { Identity, SyncCredentials } from '../../src/domain/credentials.ts'
+import { createIdentity, type Identity, type SyncCredentials } from '../../src/domain/credentials.ts'
 
 export const nowMs = Date.parse('2024-05-01T12:00:00Z')
 export const tokenServerUrl = 'https://token.example'

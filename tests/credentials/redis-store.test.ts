@@ -1,14 +1,12 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'bun:test'
 
 import { eventually } from '../support/eventually.ts'
-import { createRedisServer, startRedisServer } from '../support/redis-server.ts'
+import { createRedisServer, startRedisServer, type RedisServer } from '../support/redis-server.ts'
 import { Seal } from '../../src/credentials/seal.ts'
 import { secret, someIdentity, tokenServerUrl } from './identities.ts'
 import * as stores from './redis-stores.ts'
 import { closeStores, connectStore, createStore, isInUse, keepObtaining, patient } from './redis-stores.ts'
 import { outcomeSoFar, startCredentials } from './world.ts'
-
-import type { RedisServer } from '../support/redis-server.ts'
 
 let server: RedisServer
 

@@ -1,11 +1,10 @@
 import { readRedisAddress } from '../../src/credentials/redis-address.ts'
-import { RedisStore } from '../../src/credentials/redis-store.ts'
+import { RedisStore, type RedisStoreOptions } from '../../src/credentials/redis-store.ts'
 import { eventually } from '../support/eventually.ts'
 import { someIdentity } from './identities.ts'
 import { startCredentials } from './world.ts'
 
 import type { CredentialStore } from '../../src/credentials/credentials.ts'
-import type { RedisStoreOptions } from '../../src/credentials/redis-store.ts'
 
 /** For tests that are not about time: a Redis that answers is waited for, however busy the machine is. */
 export const patient = { commandTimeoutMs: 10_000, connectTimeoutMs: 10_000 }

@@ -1,19 +1,23 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'bun:test'
 
-import { makeCertificates } from '../support/certificates.ts'
+import { makeCertificates, type Certificates } from '../support/certificates.ts'
 import { freePort } from '../support/free-port.ts'
 import { startProgram, temporaryFolder } from '../support/processes.ts'
 import { eventually } from '../support/eventually.ts'
-import { sendCommand, startRedisServer } from '../support/redis-server.ts'
+import { sendCommand, startRedisServer, type RedisServer } from '../support/redis-server.ts'
 import * as stores from './redis-stores.ts'
 import { closeStores, isInUse, keepObtaining } from './redis-stores.ts'
-import { isInSlotsOf, startCluster, startWatched, tlsArguments } from './redis-topologies.ts'
+import {
+  isInSlotsOf,
+  startCluster,
+  startWatched,
+  tlsArguments,
+  type Cluster,
+  type Watched,
+} from './redis-topologies.ts'
 
 import type { CredentialStore } from '../../src/credentials/credentials.ts'
 import type { RedisStoreOptions } from '../../src/credentials/redis-store.ts'
-import type { Certificates } from '../support/certificates.ts'
-import type { RedisServer } from '../support/redis-server.ts'
-import type { Cluster, Watched } from './redis-topologies.ts'
 
 afterEach(closeStores)
 

@@ -3,10 +3,9 @@ import { writeFileSync } from 'node:fs'
 import { freePort } from '../support/free-port.ts'
 import { startProgram, temporaryFolder } from '../support/processes.ts'
 import { eventually } from '../support/eventually.ts'
-import { createRedisServer, sendCommand } from '../support/redis-server.ts'
+import { createRedisServer, sendCommand, type RedisServer } from '../support/redis-server.ts'
 
 import type { Certificates } from '../support/certificates.ts'
-import type { RedisServer } from '../support/redis-server.ts'
 
 /** The options of a server that listens for TLS, besides its other port. */
 export function tlsArguments(certificates: Certificates, port: number): string[] {

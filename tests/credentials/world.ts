@@ -1,14 +1,13 @@
 import { randomBytes } from 'node:crypto'
 
 import { createMemoryStore } from '../support/memory-store.ts'
-import { Credentials } from '../../src/credentials/credentials.ts'
-import { nowMs, secret, someCredentials, tokenServerUrl } from './identities.ts'
-
-import type {
-  CredentialsEvent,
-  CredentialsOptions,
-  CredentialStore,
+import {
+  Credentials,
+  type CredentialsEvent,
+  type CredentialsOptions,
+  type CredentialStore,
 } from '../../src/credentials/credentials.ts'
+import { nowMs, secret, someCredentials, tokenServerUrl } from './identities.ts'
 import type { Identity, SyncCredentials } from '../../src/domain/credentials.ts'
 
 interface WorldOptions extends Partial<Omit<CredentialsOptions, 'store'>> {

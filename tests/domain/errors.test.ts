@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'bun:test'
-import { UpstreamError } from '../../src/domain/errors.ts'
-import type { UpstreamFailure } from '../../src/domain/errors.ts'
+import { UpstreamError, type UpstreamFailure } from '../../src/domain/errors.ts'
 
 describe('UpstreamError', () => {
   it('is certain of no effect only when nothing was sent', () => {

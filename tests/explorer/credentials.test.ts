@@ -1,6 +1,11 @@
 import { describe, expect, it } from 'bun:test'
-import { bucketOf, readCredentials, readLines } from '../../src/explorer/credentials.ts'
-import type { Credentials, Trouble } from '../../src/explorer/credentials.ts'
+import {
+  bucketOf,
+  readCredentials,
+  readLines,
+  type Credentials,
+  type Trouble,
+} from '../../src/explorer/credentials.ts'
 
 const keyId = '1500000000000-ASNFZ4mrze8BI0VniavN7w'
 const bucket = '0123456789abcdef0123456789abcdef'

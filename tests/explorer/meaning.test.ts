@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'bun:test'
 import type { Entry } from '../../src/explorer/account.ts'
-import { bookmarkTree, findable, walk } from '../../src/explorer/bookmarks.ts'
-import type { TreeNode } from '../../src/explorer/bookmarks.ts'
+import { bookmarkTree, findable, walk, type TreeNode } from '../../src/explorer/bookmarks.ts'
 import { bookmarksFile, everythingFile, historyFile, passwordsFile } from '../../src/explorer/files.ts'
 import {
   devices,
@@ -11,8 +10,8 @@ import {
   preferences,
   readable,
   webAddress,
+  type Readable,
 } from '../../src/explorer/meaning.ts'
-import type { Readable } from '../../src/explorer/meaning.ts'
 
 function entry(clear: { id: string; [field: string]: unknown }, collection = 'bookmarks'): Readable {
   const wire = { id: clear.id, last_modified: 1_700_000_000_000 }

@@ -1,10 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
 
-import { faults, hangs, lanes, prove } from './batch-trial.ts'
-import { startFaultyBridge } from './faulty-bridge.ts'
+import { faults, hangs, lanes, prove, type FaultName, type Span, type Trial } from './batch-trial.ts'
+import { startFaultyBridge, type FaultyBridge } from './faulty-bridge.ts'
 import type { Shape } from './batch-case.ts'
-import type { FaultName, Span, Trial } from './batch-trial.ts'
-import type { FaultyBridge } from './faulty-bridge.ts'
 
 const quick = (Object.keys(faults) as FaultName[]).filter((name) => !hangs.includes(name))
 

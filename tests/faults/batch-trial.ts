@@ -1,10 +1,8 @@
-import { contentOf, makeCase, store } from './batch-case.ts'
-import { hangForGood, statusFaults } from './faulty-bridge.ts'
+import { contentOf, makeCase, store, type Content, type Shape } from './batch-case.ts'
+import { hangForGood, statusFaults, type FaultyBridge, type UserPlan } from './faulty-bridge.ts'
 import type { Sandbox } from '../support/sandbox.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 import type { Fault, ProxiedRequest } from '../support/fault-proxy.ts'
-import type { Content, Shape } from './batch-case.ts'
-import type { FaultyBridge, UserPlan } from './faulty-bridge.ts'
 
 /** Everything that a call of the storage can suffer, by name. */
 export const faults = {

@@ -1,9 +1,8 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it, jest } from 'bun:test'
 
-import { hangForGood, startFaultyBridge } from './faulty-bridge.ts'
+import { hangForGood, startFaultyBridge, type FaultyBridge } from './faulty-bridge.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 import type { Fault } from '../support/fault-proxy.ts'
-import type { FaultyBridge } from './faulty-bridge.ts'
 
 /** Small enough to be read whole before anything is answered. */
 const shortList = 30

@@ -1,7 +1,5 @@
-import { startFaultProxy } from '../support/fault-proxy.ts'
-import type { Fault, FaultProxy, ProxiedRequest } from '../support/fault-proxy.ts'
-import { startTestBridge } from '../support/bridge.ts'
-import type { TestBridge, TestBridgeOptions } from '../support/bridge.ts'
+import { startFaultProxy, type Fault, type FaultProxy, type ProxiedRequest } from '../support/fault-proxy.ts'
+import { startTestBridge, type TestBridge, type TestBridgeOptions } from '../support/bridge.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 
 /** Decides about one user's calls of the storage; `index` counts them from 0. */

@@ -1,8 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
 
 import { request } from '../support/bridge.ts'
-import { startExecutable } from '../support/executable.ts'
-import type { Executable } from '../support/executable.ts'
+import { startExecutable, type Executable } from '../support/executable.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 
 const rounds = 10

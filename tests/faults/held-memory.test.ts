@@ -1,9 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
 
 import { eventually } from '../support/eventually.ts'
-import { startFaultyBridge } from './faulty-bridge.ts'
+import { startFaultyBridge, type FaultyBridge } from './faulty-bridge.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
-import type { FaultyBridge } from './faulty-bridge.ts'
 
 let bridge: FaultyBridge
 

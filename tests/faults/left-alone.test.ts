@@ -2,11 +2,9 @@ import { afterEach, beforeEach, describe, expect, it } from 'bun:test'
 
 import { store } from './batch-case.ts'
 import { startTestBridge } from '../support/bridge.ts'
-import { startFaultProxy } from '../support/fault-proxy.ts'
-import { startFaultyBridge } from './faulty-bridge.ts'
+import { startFaultProxy, type Fault } from '../support/fault-proxy.ts'
+import { startFaultyBridge, type FaultyBridge } from './faulty-bridge.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
-import type { Fault } from '../support/fault-proxy.ts'
-import type { FaultyBridge } from './faulty-bridge.ts'
 
 const failing: Fault = { kind: 'status', status: 500 }
 const list = '/collections/tabs/records'

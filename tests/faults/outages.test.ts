@@ -1,8 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
 
 import { contentOf, makeCase, store } from './batch-case.ts'
-import { startFaultyBridge } from './faulty-bridge.ts'
-import type { FaultyBridge } from './faulty-bridge.ts'
+import { startFaultyBridge, type FaultyBridge } from './faulty-bridge.ts'
 
 const names = ['bookmarks', 'forms', 'tabs']
 const outagesMs = [100, 1000, 3000]

@@ -1,10 +1,9 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'bun:test'
 
 import { eventually } from '../support/eventually.ts'
-import { startFaultyBridge } from './faulty-bridge.ts'
+import { startFaultyBridge, type FaultyBridge } from './faulty-bridge.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 import type { ProxiedRequest } from '../support/fault-proxy.ts'
-import type { FaultyBridge } from './faulty-bridge.ts'
 
 let bridge: FaultyBridge
 let user: SandboxUser

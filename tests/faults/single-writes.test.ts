@@ -1,11 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
 
-import { faults, hangs, incidents, lanes, timeoutsIn } from './batch-trial.ts'
-import { hangForGood, startFaultyBridge } from './faulty-bridge.ts'
+import { faults, hangs, incidents, lanes, timeoutsIn, type FaultName, type Span } from './batch-trial.ts'
+import { hangForGood, startFaultyBridge, type FaultyBridge } from './faulty-bridge.ts'
 import { contentOf, store } from './batch-case.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
-import type { FaultName, Span } from './batch-trial.ts'
-import type { FaultyBridge } from './faulty-bridge.ts'
 
 /** A write, and the headers that it comes with once the record's entity tag is known. */
 interface Write {

@@ -1,8 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
 
-import { startFaultyBridge } from './faulty-bridge.ts'
+import { startFaultyBridge, type FaultyBridge } from './faulty-bridge.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
-import type { FaultyBridge } from './faulty-bridge.ts'
 
 /** MariaDB's columns hold Latin-1; for anything else the server answers 500, again and again. */
 const unstorable = '日本'

@@ -2,8 +2,7 @@ import { STATUS_CODES } from 'node:http'
 
 import type { LoggedRequest } from '../support/sandbox.ts'
 import type { PlainAnswer } from '../support/keep-alive.ts'
-import type { FuzzedRequest } from './requests.ts'
-import { collections } from './requests.ts'
+import { collections, type FuzzedRequest } from './requests.ts'
 
 /** Statuses that the runtime answers by itself, without a body and closing the connection, to what is no HTTP. */
 const ofTheParser = new Set([400, 413, 431, 505])

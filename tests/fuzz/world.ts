@@ -1,14 +1,12 @@
-import { startExecutable } from '../support/executable.ts'
+import { startExecutable, type Executable } from '../support/executable.ts'
 import { KeepAlive } from '../support/keep-alive.ts'
 import { toBytes } from './bytes.ts'
 import { Chance } from './chance.ts'
-import { collections, makeRequest } from './requests.ts'
+import { collections, makeRequest, type FuzzedRequest, type Owner } from './requests.ts'
 import { faultOfAnswer, faultOfCalls } from './verdict.ts'
 
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
-import type { Executable } from '../support/executable.ts'
 import type { LoggedRequest } from '../support/sandbox.ts'
-import type { FuzzedRequest, Owner } from './requests.ts'
 
 /** A request that went wrong, how, and its bytes. */
 export interface Failure {

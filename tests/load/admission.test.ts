@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'bun:test'
-import { createLoadClock } from './load-clock.ts'
+import { createLoadClock, type LoadClock } from './load-clock.ts'
 import type { Release } from '../../src/load/admission.ts'
-import type { LoadClock } from './load-clock.ts'
 
 /** A request, or a batch of so many, that comes in: its permit, or null when it is rejected. */
 function arrive({ load }: LoadClock, user = 'somebody', requests = 1): Release | null {

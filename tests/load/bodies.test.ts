@@ -1,12 +1,10 @@
 import { describe, expect, it } from 'bun:test'
 import { connect } from 'node:net'
 
-import { Bodies } from '../../src/load/bodies.ts'
+import { Bodies, type IncomingBody } from '../../src/load/bodies.ts'
 import { MemoryBudget } from '../../src/load/memory.ts'
 import { eventually } from '../support/eventually.ts'
 import { one, startCrowdedWorld } from './crowded-world.ts'
-
-import type { IncomingBody } from '../../src/load/bodies.ts'
 
 const farFuture = 1_000_000
 

@@ -4,7 +4,7 @@ import { AnswerStreams } from '../../src/load/streams.ts'
 import { limits } from '../../src/load/limits.ts'
 import { timestamp } from '../../src/domain/record.ts'
 import { sourceOf } from '../support/byte-source.ts'
-import { readTestSettings, request } from '../support/bridge.ts'
+import { readTestSettings, request, type Answer } from '../support/bridge.ts'
 import { listenApp } from '../support/app.ts'
 import { createLoadClock } from './load-clock.ts'
 import { eventually } from '../support/eventually.ts'
@@ -12,7 +12,6 @@ import { eventually } from '../support/eventually.ts'
 import type { BulkStorage, ListOutcome } from '../../src/domain/record-storage.ts'
 import type { OperationOutcome, Step } from '../../src/domain/operation.ts'
 import type { AdmissionOptions } from '../../src/load/admission.ts'
-import type { Answer } from '../support/bridge.ts'
 
 export type CrowdedWorld = ReturnType<typeof startCrowdedWorld>
 

@@ -1,5 +1,4 @@
-import { Admission, windowMs } from '../../src/load/admission.ts'
-import type { AdmissionOptions, RejectionReason } from '../../src/load/admission.ts'
+import { Admission, windowMs, type AdmissionOptions, type RejectionReason } from '../../src/load/admission.ts'
 
 export type LoadClock = ReturnType<typeof createLoadClock>
 

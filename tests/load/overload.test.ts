@@ -1,9 +1,7 @@
 import { afterEach, describe, expect, it } from 'bun:test'
 
 import { eventually } from '../support/eventually.ts'
-import { one, startCrowdedWorld } from './crowded-world.ts'
-
-import type { CrowdedWorld } from './crowded-world.ts'
+import { one, startCrowdedWorld, type CrowdedWorld } from './crowded-world.ts'
 
 const worlds: CrowdedWorld[] = []
 afterEach(() => Promise.all(worlds.splice(0).map((world) => world.stop())))

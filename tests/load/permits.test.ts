@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'bun:test'
 import type { UpstreamError } from '../../src/domain/errors.ts'
-import { FairSemaphore } from '../../src/load/permits.ts'
-import type { Holder, SemaphoreOptions } from '../../src/load/permits.ts'
+import { FairSemaphore, type Holder, type SemaphoreOptions } from '../../src/load/permits.ts'
 
 const create = (options: Partial<SemaphoreOptions> = {}) =>
   new FairSemaphore({ name: 'calls', permits: 64, waitMs: 60_000, waiting: 1000, ...options })

@@ -1,9 +1,7 @@
 import { describe, expect, it } from 'bun:test'
 
-import { AnswerStreams } from '../../src/load/streams.ts'
+import { AnswerStreams, type AnswerStreamsOptions, type StreamEnd } from '../../src/load/streams.ts'
 import { sourceOf } from '../support/byte-source.ts'
-
-import type { AnswerStreamsOptions, StreamEnd } from '../../src/load/streams.ts'
 
 const request = () => new Request('http://bridge/')
 

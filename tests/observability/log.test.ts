@@ -1,9 +1,7 @@
 import { describe, expect, it } from 'bun:test'
 import { assert, constantFrom, property, string } from 'fast-check'
 
-import { createLog, isLogged } from '../../src/observability/log.ts'
-
-import type { LogOptions } from '../../src/observability/log.ts'
+import { createLog, isLogged, type LogOptions } from '../../src/observability/log.ts'
 
 function logTo(lines: string[], options: Partial<LogOptions> = {}) {
   const write = (line: string) => void lines.push(line)

@@ -1,11 +1,16 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-import { listens, runProgram, startProgram } from '../support/processes.ts'
+import {
+  listens,
+  runProgram,
+  startProgram,
+  type Program,
+  type TemporaryFolder,
+} from '../support/processes.ts'
 import { eventually } from '../support/eventually.ts'
 
 import type { Certificates } from '../support/certificates.ts'
-import type { Program, TemporaryFolder } from '../support/processes.ts'
 
 // nginx warns somebody else of this line, and without it has its workers run as nobody.
 const userDirective = process.getuid?.() === 0 ? 'user root; ' : ''

@@ -1,19 +1,16 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'bun:test'
 
 import { makeCertificates } from '../support/certificates.ts'
-import { startFaultProxy } from '../support/fault-proxy.ts'
+import { startFaultProxy, type ProxiedRequest } from '../support/fault-proxy.ts'
 import { freePort } from '../support/free-port.ts'
 import { openRaw } from '../spec/raw-http.ts'
 import { runProgram, temporaryFolder, words } from '../support/processes.ts'
 import { eventually } from '../support/eventually.ts'
-import { caddy, haproxy, nginx, nginxOfOne } from './balancer-programs.ts'
-import { answeredBy, Client, newClients, startLoad, startNodes } from './nodes.ts'
+import { caddy, haproxy, nginx, nginxOfOne, type Balancer, type Site } from './balancer-programs.ts'
+import { answeredBy, Client, newClients, startLoad, startNodes, type Nodes } from './nodes.ts'
 
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
-import type { ProxiedRequest } from '../support/fault-proxy.ts'
 import type { Sandbox } from '../support/sandbox.ts'
-import type { Balancer, Site } from './balancer-programs.ts'
-import type { Nodes } from './nodes.ts'
 
 const folder = temporaryFolder()
 const settings = { http_scheme: 'https', http_host: 'sync.example.org', shutdown_delay_seconds: '0.5' }

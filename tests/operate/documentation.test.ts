@@ -9,9 +9,14 @@ import { callLimits, limits } from '../../src/load/limits.ts'
 import { startSandbox } from '../support/sandbox.ts'
 import { collectionGate, reloadable, settingsSchema } from '../../src/settings/schema.ts'
 import { freePort } from '../support/free-port.ts'
-import { runProgram, startProgram, temporaryFolder, words } from '../support/processes.ts'
+import {
+  runProgram,
+  startProgram,
+  temporaryFolder,
+  words,
+  type TemporaryFolder,
+} from '../support/processes.ts'
 import { eventually } from '../support/eventually.ts'
-import type { TemporaryFolder } from '../support/processes.ts'
 import { executablePath, iniText } from '../support/executable.ts'
 
 const path = join(import.meta.dir, '../../docs/operate.md')

@@ -2,13 +2,10 @@ import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-import { observed } from '../service/observed.ts'
+import { observed, type Observed } from '../service/observed.ts'
 import { runProgram, temporaryFolder } from '../support/processes.ts'
 import { eventually } from '../support/eventually.ts'
-import { Client, startNodes } from './nodes.ts'
-
-import type { Observed } from '../service/observed.ts'
-import type { Nodes } from './nodes.ts'
+import { Client, startNodes, type Nodes } from './nodes.ts'
 
 const examples = join(import.meta.dir, '../../docs/examples')
 

@@ -1,16 +1,13 @@
 import { randomBytes } from 'node:crypto'
 
-import { startSandbox } from '../support/sandbox.ts'
+import { startSandbox, type Sandbox } from '../support/sandbox.ts'
 import { eventually } from '../support/eventually.ts'
 import { freePort } from '../support/free-port.ts'
-import { startRedisServer } from '../support/redis-server.ts'
-import { serve } from '../support/executable.ts'
+import { startRedisServer, type RedisServer } from '../support/redis-server.ts'
+import { serve, type Bridge } from '../support/executable.ts'
 import { writableSettings } from '../support/settings.ts'
 
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
-import type { Bridge } from '../support/executable.ts'
-import type { Sandbox } from '../support/sandbox.ts'
-import type { RedisServer } from '../support/redis-server.ts'
 
 /** Several bridges over one storage and one Redis, as an operator would run them. */
 export interface Nodes extends AsyncDisposable {

@@ -2,17 +2,14 @@ import { chmodSync, copyFileSync, readFileSync, renameSync, writeFileSync } from
 import { join } from 'node:path'
 
 import { makeCertificates } from '../support/certificates.ts'
-import { startFaultProxy } from '../support/fault-proxy.ts'
+import { startFaultProxy, type FaultProxy, type Plan } from '../support/fault-proxy.ts'
 import { leash } from '../support/leash.ts'
 import { childrenOf, temporaryFolder } from '../support/processes.ts'
-import { startSandbox } from '../support/sandbox.ts'
+import { startSandbox, type Sandbox } from '../support/sandbox.ts'
 import { writableSettings } from '../support/settings.ts'
-import { executablePath, iniText, makeFolder, serve, start } from '../support/executable.ts'
+import { executablePath, iniText, makeFolder, serve, start, type Bridge } from '../support/executable.ts'
 
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
-import type { Bridge } from '../support/executable.ts'
-import type { FaultProxy, Plan } from '../support/fault-proxy.ts'
-import type { Sandbox } from '../support/sandbox.ts'
 
 type Settings = Record<string, string>
 

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
 import { runProgram } from '../support/processes.ts'
-import { startRedisServer } from '../support/redis-server.ts'
+import { startRedisServer, type RedisServer } from '../support/redis-server.ts'
 import { endAll, executablePath, iniText, makeFolder } from '../support/executable.ts'
 import {
   ask,
@@ -17,11 +17,10 @@ import {
   seenWhenLate,
   startTroubles,
   write,
+  type Troubles,
 } from './troubles.ts'
 
 import type { Plan } from '../support/fault-proxy.ts'
-import type { RedisServer } from '../support/redis-server.ts'
-import type { Troubles } from './troubles.ts'
 
 const page = readFileSync(join(import.meta.dir, '../../docs/troubleshooting.md'), 'utf8')
 /** The first cell of every line of its tables: what an operator sees. */

@@ -3,8 +3,7 @@ import type { Problem } from '../../src/domain/errors.ts'
 import type { ListOptions } from '../../src/domain/record-storage.ts'
 import { timestamp } from '../../src/domain/record.ts'
 import { readQuery } from '../../src/protocol/find.ts'
-import { readListOptions, readPageToken, writePageToken } from '../../src/protocol/lists.ts'
-import { listRecords } from '../../src/protocol/lists.ts'
+import { readListOptions, readPageToken, writePageToken, listRecords } from '../../src/protocol/lists.ts'
 import { RandomTexts } from './random.ts'
 
 const params = { bucket_id: 'b', collection_id: 'c' }

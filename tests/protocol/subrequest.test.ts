@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'bun:test'
 import { ServiceError } from '../../src/domain/errors.ts'
-import { readBatch } from '../../src/protocol/subrequest.ts'
-import type { MergedRequest } from '../../src/protocol/subrequest.ts'
+import { readBatch, type MergedRequest } from '../../src/protocol/subrequest.ts'
 import type { Settings } from '../../src/settings/settings.ts'
 import { RandomTexts } from './random.ts'
 

@@ -1,10 +1,8 @@
 import { Bodies } from '../../src/load/bodies.ts'
 import { MemoryBudget } from '../../src/load/memory.ts'
 import { listenApp } from '../support/app.ts'
-import { readTestSettings, request, startTestBridge } from '../support/bridge.ts'
-import type { Answer } from '../support/bridge.ts'
-import { startFaultProxy } from '../support/fault-proxy.ts'
-import type { Plan } from '../support/fault-proxy.ts'
+import { readTestSettings, request, startTestBridge, type Answer } from '../support/bridge.ts'
+import { startFaultProxy, type Plan } from '../support/fault-proxy.ts'
 
 export type DocumentedWorld = Awaited<ReturnType<typeof startDocumentedWorld>>
 

@@ -1,7 +1,6 @@
 import { afterAll, describe, expect, it } from 'bun:test'
 import type { Answer } from '../support/bridge.ts'
-import { operationsOf, resolve } from './api-document.ts'
-import type { ApiDocument, ApiResponse } from './api-document.ts'
+import { operationsOf, resolve, type ApiDocument, type ApiResponse } from './api-document.ts'
 import { startDocumentedWorld } from './documented-world.ts'
 import { askWell, provoke, withFault } from './provoke.ts'
 import { schemaMismatches } from './schema-mismatches.ts'

@@ -1,6 +1,13 @@
 import { Validator } from '@seriousme/openapi-schema-validator'
-import { operationsOf, resolve } from './api-document.ts'
-import type { ApiContent, ApiDocument, ApiHeader, ApiParameter, ApiSchema } from './api-document.ts'
+import {
+  operationsOf,
+  resolve,
+  type ApiContent,
+  type ApiDocument,
+  type ApiHeader,
+  type ApiParameter,
+  type ApiSchema,
+} from './api-document.ts'
 import { schemaMismatches } from './schema-mismatches.ts'
 
 /**

@@ -2,8 +2,7 @@ import { afterAll, describe, expect, it } from 'bun:test'
 import { Value } from '@sinclair/typebox/value'
 import { BatchBody, RecordBody } from '../../src/protocol/schemas.ts'
 import { startTestBridge } from '../support/bridge.ts'
-import { operationsOf } from './api-document.ts'
-import type { ApiDocument } from './api-document.ts'
+import { operationsOf, type ApiDocument } from './api-document.ts'
 import { brokenRules } from './openapi-rules.ts'
 
 const bridge = await startTestBridge()

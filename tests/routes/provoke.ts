@@ -1,7 +1,6 @@
 import type { Answer, AskInit } from '../support/bridge.ts'
 import type { Fault } from '../support/fault-proxy.ts'
-import { askAt, tellQuota } from './documented-world.ts'
-import type { DocumentedWorld } from './documented-world.ts'
+import { askAt, tellQuota, type DocumentedWorld } from './documented-world.ts'
 
 /** An operation as the document names it: a path with parameters in braces, and a method. */
 export interface Place {

@@ -1,5 +1,4 @@
-import { resolve } from './api-document.ts'
-import type { ApiDocument, ApiSchema, Reference } from './api-document.ts'
+import { resolve, type ApiDocument, type ApiSchema, type Reference } from './api-document.ts'
 
 /**
  * Where a value is not what a schema of the document says; empty when it is. Stricter than OpenAPI in one point: members

@@ -1,10 +1,8 @@
 import { describe, expect, it } from 'bun:test'
 
-import { readSettings, renderProblem, takeOver } from '../../src/settings/settings.ts'
+import { readSettings, renderProblem, takeOver, type Settings } from '../../src/settings/settings.ts'
 import { casesOf } from './cases.ts'
 import { certificate } from './certificate.ts'
-
-import type { Settings } from '../../src/settings/settings.ts'
 
 const secret = '52d914afd94b94716c8fb113dd4f0ae2f55ba31f3506b31562d2698e777e1208'
 const least = `service.token_server_url = https://t.example.org\nservice.cache_hmac_secret = ${secret}\n`

@@ -2,9 +2,8 @@ import { beforeEach, describe, expect, it } from 'bun:test'
 import { request, startTestBridge } from '../support/bridge.ts'
 import { RandomTexts } from '../protocol/random.ts'
 import { expectError } from './expectations.ts'
-import { rawRequest, sendRaw } from './raw-http.ts'
+import { rawRequest, sendRaw, type RawAnswer } from './raw-http.ts'
 import { headerLines, openWorld, parsed } from './world.ts'
-import type { RawAnswer } from './raw-http.ts'
 
 const world = await openWorld({ writable: ['history'], settings: { max_request_bytes: '100000' } })
 const { bridge, send } = world

@@ -1,9 +1,7 @@
 import { describe, expect, it } from 'bun:test'
-import { request, startTestBridge } from '../support/bridge.ts'
-import type { Answer } from '../support/bridge.ts'
-import { expectError } from './expectations.ts'
+import { request, startTestBridge, type Answer } from '../support/bridge.ts'
+import { expectError, type Place } from './expectations.ts'
 import { batchOf, openWorld, statuses } from './world.ts'
-import type { Place } from './expectations.ts'
 
 const { bridge, storage, bucket, batch, stored } = await openWorld({
   writable: ['history', 'passwords', 'forms'],

@@ -1,11 +1,8 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'bun:test'
-import { request, startTestBridge } from '../support/bridge.ts'
-import type { Answer, TestBridge } from '../support/bridge.ts'
-import { startFaultProxy } from '../support/fault-proxy.ts'
-import type { Fault, FaultProxy } from '../support/fault-proxy.ts'
-import { expectCommonHeaders, expectError, putOf } from './expectations.ts'
+import { request, startTestBridge, type Answer, type TestBridge } from '../support/bridge.ts'
+import { startFaultProxy, type Fault, type FaultProxy } from '../support/fault-proxy.ts'
+import { expectCommonHeaders, expectError, putOf, type Place } from './expectations.ts'
 import { batchOf, openWorld } from './world.ts'
-import type { Place } from './expectations.ts'
 
 let bridge: TestBridge
 let storage: FaultProxy

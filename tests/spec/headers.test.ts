@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'bun:test'
-import { request, startTestBridge } from '../support/bridge.ts'
-import type { Answer, TestBridge } from '../support/bridge.ts'
+import { request, startTestBridge, type Answer, type TestBridge } from '../support/bridge.ts'
 import { expectCommonHeaders, expectError, putOf } from './expectations.ts'
 import { openWorld } from './world.ts'
 

@@ -1,6 +1,5 @@
 import { beforeAll, beforeEach, describe, expect, it } from 'bun:test'
-import { request, startTestBridge } from '../support/bridge.ts'
-import type { Answer } from '../support/bridge.ts'
+import { request, startTestBridge, type Answer } from '../support/bridge.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 import { expectError } from './expectations.ts'
 import { openWorld } from './world.ts'

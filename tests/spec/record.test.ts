@@ -1,9 +1,7 @@
 import { describe, expect, it } from 'bun:test'
-import { startTestBridge } from '../support/bridge.ts'
-import type { AskInit } from '../support/bridge.ts'
-import { expectError, putOf } from './expectations.ts'
+import { startTestBridge, type AskInit } from '../support/bridge.ts'
+import { expectError, putOf, type Place } from './expectations.ts'
 import { batchOf, openWorld, statuses } from './world.ts'
-import type { Place } from './expectations.ts'
 
 const { bridge, storage, bucket, batch, stored } = await openWorld({
   writable: ['history', 'passwords'],

@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'bun:test'
 import type { Answer, AskInit } from '../support/bridge.ts'
-import { startFaultProxy } from '../support/fault-proxy.ts'
-import type { Fault } from '../support/fault-proxy.ts'
+import { startFaultProxy, type Fault } from '../support/fault-proxy.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 import { putOf } from './expectations.ts'
 import { openWorld } from './world.ts'

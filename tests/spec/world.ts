@@ -1,10 +1,14 @@
 import { afterAll, beforeEach } from 'bun:test'
-import { startTestBridge } from '../support/bridge.ts'
+import {
+  startTestBridge,
+  type Answer,
+  type AskInit,
+  type TestBridge,
+  type TestBridgeOptions,
+} from '../support/bridge.ts'
 import { startFaultProxy } from '../support/fault-proxy.ts'
-import { rawRequest, sendRaw } from './raw-http.ts'
-import type { Answer, AskInit, TestBridge, TestBridgeOptions } from '../support/bridge.ts'
+import { rawRequest, sendRaw, type RawAnswer } from './raw-http.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
-import type { RawAnswer } from './raw-http.ts'
 
 interface RawInit {
   /** Who asks; the bridge's user when left out, nobody when null. */

@@ -4,11 +4,8 @@ import { join } from 'node:path'
 
 import { leash } from './leash.ts'
 import { keepPrinted } from './printed.ts'
-import { startSandbox } from './sandbox.ts'
-import { settingsOf } from './settings.ts'
-
-import type { Sandbox, SandboxOptions } from './sandbox.ts'
-import type { GivenSettings } from './settings.ts'
+import { startSandbox, type Sandbox, type SandboxOptions } from './sandbox.ts'
+import { settingsOf, type GivenSettings } from './settings.ts'
 
 // Another one can be tried with the same tests: one built with a defect on purpose, or one that was downloaded.
 /** The executable under test. */

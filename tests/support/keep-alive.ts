@@ -1,6 +1,4 @@
-import { connect } from 'node:net'
-
-import type { Socket } from 'node:net'
+import { connect, type Socket } from 'node:net'
 
 /** One answer on a connection that stays open. */
 export interface PlainAnswer {

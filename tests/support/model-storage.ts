@@ -6,12 +6,11 @@ import { createStorageServer } from '../../src/sandbox/storage-server.ts'
 import { Storage } from '../../src/sandbox/storage.ts'
 import { errno, ServiceError, UpstreamError } from '../../src/domain/errors.ts'
 import { RecentMap } from '../../src/domain/bounded.ts'
-import { timestamp } from '../../src/domain/record.ts'
+import { timestamp, type SyncRecord, type Timestamp } from '../../src/domain/record.ts'
 import { createSyncStorage } from '../../src/upstream/sync-storage.ts'
 import type { BodyStream, UpstreamAnswer } from '../../src/upstream/answer.ts'
 import type { UpstreamRequest } from '../../src/upstream/send.ts'
 import type { BulkStorage, RecordWrite, StorageLimits } from '../../src/domain/record-storage.ts'
-import type { SyncRecord, Timestamp } from '../../src/domain/record.ts'
 
 /** A clock that moves only when it is told to. */
 export class ModelClock {

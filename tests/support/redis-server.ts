@@ -1,4 +1,4 @@
-import { RedisClient } from 'bun'
+import { RedisClient, type Subprocess } from 'bun'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -6,8 +6,6 @@ import { join } from 'node:path'
 import { eventually } from './eventually.ts'
 import { freePort } from './free-port.ts'
 import { leash } from './leash.ts'
-
-import type { Subprocess } from 'bun'
 
 /** A real Redis on loopback, to be broken on purpose. Its data lives in memory only. */
 export interface RedisServer {

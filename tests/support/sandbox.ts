@@ -1,5 +1,8 @@
-import { startSandbox as start } from '../../src/sandbox/sandbox.ts'
-import type { Sandbox as PlainSandbox, SandboxOptions as PlainOptions } from '../../src/sandbox/sandbox.ts'
+import {
+  startSandbox as start,
+  type Sandbox as PlainSandbox,
+  type SandboxOptions as PlainOptions,
+} from '../../src/sandbox/sandbox.ts'
 import { postgres, type Quirks } from '../../src/sandbox/options.ts'
 
 export type { WrittenRecord } from '../../src/sandbox/sandbox.ts'

@@ -5,12 +5,18 @@ import { join } from 'node:path'
 import { startTestBridge } from '../support/bridge.ts'
 import { freePort } from '../support/free-port.ts'
 import { eventually } from '../support/eventually.ts'
-import { startRedisServer } from '../support/redis-server.ts'
-import { Canaries, echoOf, kinds, malformedOf, startCanaryWorld, sweepOf } from './canaries.ts'
+import { startRedisServer, type RedisServer } from '../support/redis-server.ts'
+import {
+  Canaries,
+  echoOf,
+  kinds,
+  malformedOf,
+  startCanaryWorld,
+  sweepOf,
+  type CanaryWorld,
+} from './canaries.ts'
 import { endAll, makeFolder, run, start } from '../support/executable.ts'
 import type { Fault, ProxiedRequest } from '../support/fault-proxy.ts'
-import type { RedisServer } from '../support/redis-server.ts'
-import type { CanaryWorld } from './canaries.ts'
 
 const redisPassword = `canary-redis-password-${crypto.randomUUID()}`
 const secret = Buffer.from(crypto.getRandomValues(new Uint8Array(32))).toString('hex')

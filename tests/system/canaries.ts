@@ -1,10 +1,7 @@
-import { startSandbox } from '../support/sandbox.ts'
-import { startFaultProxy } from '../support/fault-proxy.ts'
-import { makeFolder, serve } from '../support/executable.ts'
-import type { Sandbox } from '../support/sandbox.ts'
+import { startSandbox, type Sandbox } from '../support/sandbox.ts'
+import { startFaultProxy, type FaultProxy, type ProxiedRequest } from '../support/fault-proxy.ts'
+import { makeFolder, serve, type Bridge } from '../support/executable.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
-import type { FaultProxy, ProxiedRequest } from '../support/fault-proxy.ts'
-import type { Bridge } from '../support/executable.ts'
 
 /** Every kind of secret that passes through a bridge. */
 export const kinds = [

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
 import { appendFileSync, chmodSync, existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 
-import { startRedisServer } from '../support/redis-server.ts'
+import { startRedisServer, type RedisServer } from '../support/redis-server.ts'
 import { freePort } from '../support/free-port.ts'
 import {
   endAll,
@@ -13,9 +13,8 @@ import {
   serve,
   start,
   startUpstream,
+  type Upstream,
 } from '../support/executable.ts'
-import type { RedisServer } from '../support/redis-server.ts'
-import type { Upstream } from '../support/executable.ts'
 
 let upstream: Upstream
 let redis: RedisServer

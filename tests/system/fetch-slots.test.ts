@@ -2,10 +2,16 @@ import { afterAll, describe, expect, it } from 'bun:test'
 import { copyFileSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-import { endAll, executablePath, iniText, makeFolder, serve, start } from '../support/executable.ts'
+import {
+  endAll,
+  executablePath,
+  iniText,
+  makeFolder,
+  serve,
+  start,
+  type Running,
+} from '../support/executable.ts'
 import { childrenOf } from '../support/processes.ts'
-
-import type { Running } from '../support/executable.ts'
 
 afterAll(endAll)
 

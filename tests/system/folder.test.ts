@@ -2,8 +2,15 @@ import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
 import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 
-import { endAll, listeningUrl, makeFolder, start, startUpstream } from '../support/executable.ts'
-import type { Running, Upstream } from '../support/executable.ts'
+import {
+  endAll,
+  listeningUrl,
+  makeFolder,
+  start,
+  startUpstream,
+  type Running,
+  type Upstream,
+} from '../support/executable.ts'
 
 const hostileFiles = {
   '.env': 'SERVICE_PROJECT_NAME=from the file\nSERVICE_READONLY=true\n',

@@ -1,8 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
 
 import { openRaw } from '../spec/raw-http.ts'
-import { startExecutable } from '../support/executable.ts'
-import type { Executable } from '../support/executable.ts'
+import { startExecutable, type Executable } from '../support/executable.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 
 /** What a body may have at most, `max_request_bytes` of the settings. */

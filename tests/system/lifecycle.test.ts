@@ -1,12 +1,10 @@
 import { describe, expect, it } from 'bun:test'
 
-import { startExecutable } from '../support/executable.ts'
+import { startExecutable, type Executable } from '../support/executable.ts'
 import { eventually } from '../support/eventually.ts'
 import { freePort } from '../support/free-port.ts'
 import { askSlowly, startHeldTokenServer } from './held-token-server.ts'
 import { listenForNotifications } from './notify-socket.ts'
-
-import type { Executable } from '../support/executable.ts'
 
 async function rewriteSettings({ pid }: Executable, rewrite: (text: string) => string): Promise<void> {
   const path = `/proc/${pid}/cwd/bridge.ini`

@@ -1,10 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
 
 import { peakBytes } from '../support/processes.ts'
-import { startSandbox } from '../support/sandbox.ts'
-import { serve, startUpstream } from '../support/executable.ts'
-import type { Sandbox } from '../support/sandbox.ts'
-import type { Running, Upstream } from '../support/executable.ts'
+import { startSandbox, type Sandbox } from '../support/sandbox.ts'
+import { serve, startUpstream, type Running, type Upstream } from '../support/executable.ts'
 
 const seeded = 100_000
 const mostBytes = 150 * 1024 * 1024

@@ -2,11 +2,10 @@ import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
 import { closeSync, openSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 
-import { startSandbox } from '../support/sandbox.ts'
+import { startSandbox, type Sandbox } from '../support/sandbox.ts'
 import { freePort } from '../support/free-port.ts'
 import { eventually } from '../support/eventually.ts'
 import { endAll, executablePath, iniText, makeFolder, start } from '../support/executable.ts'
-import type { Sandbox } from '../support/sandbox.ts'
 
 /** Their log lines are more than a pipe and the queue before it hold. */
 const requests = 12_000

@@ -1,9 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
 import { join } from 'node:path'
 
-import { startExecutable } from '../support/executable.ts'
-
-import type { Executable } from '../support/executable.ts'
+import { startExecutable, type Executable } from '../support/executable.ts'
 import type { FloodPlan, Phase, PhaseReport } from './flood.ts'
 
 // How many seconds a flood takes. A short one beside other tests, which take the processor when they like, shows that

@@ -1,13 +1,11 @@
 import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
 
-import { startSandbox } from '../support/sandbox.ts'
+import { startSandbox, type Sandbox } from '../support/sandbox.ts'
 import { freePort } from '../support/free-port.ts'
 import { eventually } from '../support/eventually.ts'
-import { createRedisServer, startRedisServer } from '../support/redis-server.ts'
+import { createRedisServer, startRedisServer, type RedisServer } from '../support/redis-server.ts'
 import { serve } from '../support/executable.ts'
-import type { Sandbox } from '../support/sandbox.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
-import type { RedisServer } from '../support/redis-server.ts'
 
 const connections = 20
 /** Some of each client, among them some of clients that were never there before. */

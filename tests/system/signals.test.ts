@@ -2,16 +2,12 @@ import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
 import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-import { startSandbox } from '../support/sandbox.ts'
-import { makeCertificates } from '../support/certificates.ts'
-import { startFaultProxy } from '../support/fault-proxy.ts'
-import { temporaryFolder } from '../support/processes.ts'
+import { startSandbox, type Sandbox } from '../support/sandbox.ts'
+import { makeCertificates, type Certificates } from '../support/certificates.ts'
+import { startFaultProxy, type FaultProxy } from '../support/fault-proxy.ts'
+import { temporaryFolder, type TemporaryFolder } from '../support/processes.ts'
 import { endAll, iniText, makeFolder, serve } from '../support/executable.ts'
-import type { Sandbox } from '../support/sandbox.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
-import type { Certificates } from '../support/certificates.ts'
-import type { FaultProxy } from '../support/fault-proxy.ts'
-import type { TemporaryFolder } from '../support/processes.ts'
 
 let sandbox: Sandbox
 let proxy: FaultProxy

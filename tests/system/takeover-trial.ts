@@ -6,9 +6,7 @@
 import { freePort } from '../support/free-port.ts'
 import { eventually } from '../support/eventually.ts'
 import { endAll, serve, startUpstream } from '../support/executable.ts'
-import { startLoad } from './rolling-load.ts'
-
-import type { LoadReport } from './rolling-load.ts'
+import { startLoad, type LoadReport } from './rolling-load.ts'
 
 export interface TrialPlan {
   workers: number

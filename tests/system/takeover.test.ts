@@ -5,9 +5,15 @@ import { join } from 'node:path'
 import { eventually } from '../support/eventually.ts'
 import { childrenOf } from '../support/processes.ts'
 import { listenForNotifications } from './notify-socket.ts'
-import { endAll, executablePath, iniText, listeningUrl, makeFolder, start } from '../support/executable.ts'
-
-import type { Running } from '../support/executable.ts'
+import {
+  endAll,
+  executablePath,
+  iniText,
+  listeningUrl,
+  makeFolder,
+  start,
+  type Running,
+} from '../support/executable.ts'
 
 interface Service extends Pick<Running, 'events'> {
   folder: string

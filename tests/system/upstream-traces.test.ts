@@ -1,11 +1,8 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'bun:test'
 
-import { startSandbox } from '../support/sandbox.ts'
-import { startFaultProxy } from '../support/fault-proxy.ts'
-import { serve } from '../support/executable.ts'
-import type { Bridge } from '../support/executable.ts'
-import type { Sandbox } from '../support/sandbox.ts'
-import type { Fault, FaultProxy, ProxiedRequest } from '../support/fault-proxy.ts'
+import { startSandbox, type Sandbox } from '../support/sandbox.ts'
+import { startFaultProxy, type Fault, type FaultProxy, type ProxiedRequest } from '../support/fault-proxy.ts'
+import { serve, type Bridge } from '../support/executable.ts'
 
 let sandbox: Sandbox
 let tokens: FaultProxy

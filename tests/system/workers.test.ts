@@ -1,12 +1,10 @@
 import { describe, expect, it } from 'bun:test'
 
-import { startExecutable } from '../support/executable.ts'
+import { startExecutable, type Executable, type ExecutableOptions } from '../support/executable.ts'
 import { eventually } from '../support/eventually.ts'
 import { childrenOf } from '../support/processes.ts'
 import { askSlowly, startHeldTokenServer } from './held-token-server.ts'
 import { listenForNotifications } from './notify-socket.ts'
-
-import type { Executable, ExecutableOptions } from '../support/executable.ts'
 
 function startWorkers(options: ExecutableOptions = {}): Promise<Executable> {
   const settings = { workers: '2', shutdown_grace_seconds: '10', ...options.settings }

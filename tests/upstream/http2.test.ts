@@ -3,13 +3,11 @@ import { Breakers } from '../../src/upstream/circuit-breaker.ts'
 import { readBounded } from '../../src/upstream/answer.ts'
 import { startTestBridge } from '../support/bridge.ts'
 import { makeCertificates } from '../support/certificates.ts'
-import { startFaultProxy } from '../support/fault-proxy.ts'
+import { startFaultProxy, type FaultProxy } from '../support/fault-proxy.ts'
 import { temporaryFolder } from '../support/processes.ts'
 import { cleanUp, failureOf, makeSend, onCleanUp } from './rig.ts'
-import { startHaproxy, startNginx, startWire } from './tls-front.ts'
-import type { FaultProxy } from '../support/fault-proxy.ts'
+import { startHaproxy, startNginx, startWire, type Front, type FrontOptions, type Wire } from './tls-front.ts'
 import type { UpstreamError } from '../../src/domain/errors.ts'
-import type { Front, FrontOptions, Wire } from './tls-front.ts'
 
 const [folder, otherFolder] = [temporaryFolder(), temporaryFolder()]
 const certificates = await makeCertificates(folder.path)

@@ -1,22 +1,22 @@
-import { createServer } from 'node:net'
+import { createServer, type AddressInfo } from 'node:net'
 import { Breakers } from '../../src/upstream/circuit-breaker.ts'
 import { ConcurrencyLimits } from '../../src/load/permits.ts'
-import { createUpstream } from '../../src/upstream/send.ts'
+import {
+  createUpstream,
+  type UpstreamCallSummary,
+  type UpstreamOptions,
+  type UpstreamRequest,
+} from '../../src/upstream/send.ts'
 import { createSyncStorage } from '../../src/upstream/sync-storage.ts'
 import { TokenServer } from '../../src/upstream/token-server.ts'
 import { readText } from '../support/byte-source.ts'
-import { startSandbox } from '../support/sandbox.ts'
+import { startSandbox, type SandboxOptions } from '../support/sandbox.ts'
 import { startFaultProxy } from '../support/fault-proxy.ts'
-import { timestamp } from '../../src/domain/record.ts'
-import { createIdentity } from '../../src/domain/credentials.ts'
+import { timestamp, type Precondition } from '../../src/domain/record.ts'
+import { createIdentity, type Identity, type SyncCredentials } from '../../src/domain/credentials.ts'
 import { RecentMap } from '../../src/domain/bounded.ts'
-import type { Identity, SyncCredentials } from '../../src/domain/credentials.ts'
-import type { Precondition } from '../../src/domain/record.ts'
 import type { BulkStorage, ListOutcome, RecordPage } from '../../src/domain/record-storage.ts'
-import type { UpstreamCallSummary, UpstreamOptions, UpstreamRequest } from '../../src/upstream/send.ts'
 import type { StorageCaller, StorageClient } from '../../src/upstream/call.ts'
-import type { SandboxOptions } from '../support/sandbox.ts'
-import type { AddressInfo } from 'node:net'
 
 /** A rig, what another device has written by it, and a client; `cleanUp` ends it. */
 export async function openRig(options?: SandboxOptions) {

@@ -1,13 +1,11 @@
 import { afterEach, describe, expect, it, jest } from 'bun:test'
 import { UpstreamError } from '../../src/domain/errors.ts'
-import { readBounded } from '../../src/upstream/answer.ts'
+import { readBounded, type UpstreamAnswer } from '../../src/upstream/answer.ts'
 import { ConcurrencyLimits } from '../../src/load/permits.ts'
 import { eventually } from '../support/eventually.ts'
-import { startFaultProxy } from '../support/fault-proxy.ts'
+import { startFaultProxy, type Fault } from '../support/fault-proxy.ts'
 import { freePort } from '../support/free-port.ts'
 import { cleanUp, failureOf, makeSend, onCleanUp, startRaw, startTarget } from './rig.ts'
-import type { Fault } from '../support/fault-proxy.ts'
-import type { UpstreamAnswer } from '../../src/upstream/answer.ts'
 
 const start = startTarget
 

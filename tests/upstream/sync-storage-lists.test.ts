@@ -1,9 +1,7 @@
 import { afterEach, describe, expect, it } from 'bun:test'
-import { noPrecondition, timestamp } from '../../src/domain/record.ts'
+import { noPrecondition, timestamp, type Precondition } from '../../src/domain/record.ts'
 import { failureOf, idsOf, numbered, openRig, pageOf, recordsOf, cleanUp, since, startRaw } from './rig.ts'
-import type { ByteSource } from '../../src/domain/record-storage.ts'
-import type { Precondition } from '../../src/domain/record.ts'
-import type { BulkStorage, ListOptions } from '../../src/domain/record-storage.ts'
+import type { ByteSource, BulkStorage, ListOptions } from '../../src/domain/record-storage.ts'
 import type { UpstreamError } from '../../src/domain/errors.ts'
 
 afterEach(cleanUp)

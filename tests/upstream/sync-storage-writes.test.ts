@@ -1,9 +1,8 @@
 import { afterEach, describe, expect, it } from 'bun:test'
 import { UpstreamError } from '../../src/domain/errors.ts'
-import { zeroTimestamp } from '../../src/domain/record.ts'
+import { zeroTimestamp, type Timestamp } from '../../src/domain/record.ts'
 import { failureOf, numbered, openRig, cleanUp } from './rig.ts'
 import type { BulkStorage, CommitOutcome, StageOutcome } from '../../src/domain/record-storage.ts'
-import type { Timestamp } from '../../src/domain/record.ts'
 import type { SandboxOptions } from '../support/sandbox.ts'
 import type { Fault } from '../support/fault-proxy.ts'
 

@@ -1,12 +1,10 @@
 import { readFileSync, writeFileSync } from 'node:fs'
-import { connect, createServer } from 'node:net'
+import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
 
 import { freePort } from '../support/free-port.ts'
 import { eventually } from '../support/eventually.ts'
-import { listens, startProgram } from '../support/processes.ts'
-import type { AddressInfo, Socket } from 'node:net'
+import { listens, startProgram, type TemporaryFolder } from '../support/processes.ts'
 import type { Certificates } from '../support/certificates.ts'
-import type { TemporaryFolder } from '../support/processes.ts'
 
 /** What a server of TLS in front of a storage is told. */
 export interface FrontOptions {

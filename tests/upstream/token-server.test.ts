@@ -1,12 +1,10 @@
 import { afterEach, describe, expect, it } from 'bun:test'
-import { createIdentity } from '../../src/domain/credentials.ts'
+import { createIdentity, type Identity } from '../../src/domain/credentials.ts'
 import { Breakers } from '../../src/upstream/circuit-breaker.ts'
 import { TokenServer } from '../../src/upstream/token-server.ts'
-import { startSandbox } from '../support/sandbox.ts'
+import { startSandbox, type SandboxOptions } from '../support/sandbox.ts'
 import { startFaultProxy } from '../support/fault-proxy.ts'
 import { cleanUp, failureOf, newUpstream, onCleanUp } from './rig.ts'
-import type { Identity } from '../../src/domain/credentials.ts'
-import type { SandboxOptions } from '../support/sandbox.ts'
 import type { UserOptions } from '../../src/sandbox/sandbox-user.ts'
 
 afterEach(cleanUp)
