@@ -209,11 +209,13 @@ class Transaction implements TransactionContext {
    * there is no room for the records that writes keep; reads without room fail alone.
    */
   #holdAnswer(): void {
-    const hold = (index: number) => this.budget.hold(index, this.#shownBytes(index))
-    const indices = this.#steps.flatMap(({ operation }, index) => ('id' in operation ? [index] : []))
-    const isStored = (index: number) => this.#outcome(index).outcome === 'stored'
-    if (!indices.filter(isStored).every(hold)) throw noRoom()
-    indices.filter((index) => !isStored(index)).forEach(hold)
+    const shown = this.#steps.flatMap(({ operation }, index) =>
+      'id' in operation ? [{ index, outcome: this.#outcome(index) }] : [],
+    )
+    const hold = ({ index, outcome }: (typeof shown)[number]) =>
+      this.budget.hold(index, this.#shownBytes(index, outcome))
+    if (!shown.filter(({ outcome }) => outcome.outcome === 'stored').every(hold)) throw noRoom()
+    shown.filter(({ outcome }) => outcome.outcome !== 'stored').forEach(hold)
   }
 
   #outcome(index: number): OperationOutcome {
@@ -233,7 +235,7 @@ class Transaction implements TransactionContext {
   #withinBudget(index: number, outcome: OperationOutcome): OperationOutcome {
     // What was written is never told as a failure.
     if (outcome.outcome === 'stored') return outcome
-    const bytes = this.#shownBytes(index)
+    const bytes = this.#shownBytes(index, outcome)
     try {
       if (bytes === 0 || this.budget.hold(index, bytes)) return outcome
     } catch {
@@ -243,9 +245,8 @@ class Transaction implements TransactionContext {
   }
 
   /** The bytes of a stored record that an outcome repeats; 0 for one that shows none, or what the client has sent. */
-  #shownBytes(index: number): number {
+  #shownBytes(index: number, outcome: OperationOutcome): number {
     const { operation } = this.#steps[index]!
-    const outcome = this.#outcome(index)
     if (outcome.outcome === 'stored') {
       const isSent = operation.kind === 'put' && operation.input.payload !== undefined
       return isSent ? 0 : outcome.record.payload.length

@@ -75,7 +75,7 @@ const shortBytes = 262_144
 /** Longer error bodies are not understood. */
 const maxErrorBytes = 8192
 const longestStallMs = 30_000
-/** A body is in memory as bytes, and again as what is made of them. */
+/** A body is in memory as bytes, as text, and as what is made of that. */
 const copiesInMemory = 3
 const nothing = new Uint8Array(0)
 
