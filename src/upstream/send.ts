@@ -77,6 +77,8 @@ const maxErrorBytes = 8192
 const longestStallMs = 30_000
 /** A body is in memory as bytes, as text, and as what is made of that. */
 const copiesInMemory = 3
+/** So many calls start together at most. */
+const callsTogether = 16
 const nothing = new Uint8Array(0)
 
 /** The only door to the token server and the storage. */
@@ -85,7 +87,8 @@ export function createUpstream(options: UpstreamOptions) {
   const transport = new Transport(options)
   let tls = options.ca === undefined ? undefined : { ca: options.ca }
   let inFlight = 0
-  let tick: Promise<void> | null = null
+  let tick: PromiseWithResolvers<void> | null = null
+  let callsInTick = 0
 
   return {
     send,
@@ -207,15 +210,23 @@ export function createUpstream(options: UpstreamOptions) {
 
   /**
    * Delays calls to the end of the tick, so that the fetches of concurrent requests start together: one wake-up of the
-   * network thread instead of one each.
+   * network thread instead of one each. Of many requests that arrive at once, the first do not wait for the last.
    */
   function endOfTick(): Promise<void> {
-    return (tick ??= new Promise((resolve) => {
-      setImmediate(() => {
-        tick = null
-        resolve()
-      })
-    }))
+    if (tick === null) {
+      tick = Promise.withResolvers<void>()
+      callsInTick = 0
+      setImmediate(startCalls)
+    }
+    const { promise } = tick
+    callsInTick += 1
+    if (callsInTick === callsTogether) startCalls()
+    return promise
+  }
+
+  function startCalls(): void {
+    tick?.resolve()
+    tick = null
   }
 
   /** Reads a body piece by piece, in memory that the request holds; null when it holds more than is allowed. */
