@@ -9,9 +9,9 @@ export const limits = {
   /** Calls in flight that the runtime's `fetch` carries out, where `BUN_CONFIG_MAX_HTTP_REQUESTS` names no other number. */
   fetchSlots: 256,
   /** Calls to the token server in flight: one of so many slots. Others are left when strangers make up tokens. */
-  slotsForTokenCall: 8,
+  slotsForTokenCall: 4,
   /** Root views that ask the token server at a time: one for so many of its calls. */
-  tokenCallsForRootView: 2,
+  tokenCallsForRootView: 4,
   /** The share of the calls to storages that those to one node may have. */
   nodeShare: 0.9,
   /** Lists in flight, from the question to the last byte; each holds up to 2 MB of the storage's answer. */

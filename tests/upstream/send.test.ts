@@ -290,14 +290,14 @@ describe('createSend', () => {
 
 describe('the limits of calls in flight', () => {
   it('shed what does not fit, let a few wait, and keep users, nodes and the token server apart', async () => {
-    // 4 for the token server and 8 for lists leave 20 for storages, of which one node has 18, and one user 15.
+    // 8 for the token server and 8 for lists leave 16 for storages, of which one node has 15, and one user 13.
     const limits = new ConcurrencyLimits(32, { maxRequests: 1, maxListsOfUser: 8 })
     const { proxy, send, exchanges } = await start(undefined, { limits })
     const other = await startFaultProxy({ target: proxy.url })
     onCleanUp(() => other.stop())
     proxy.plan(({ path }) => (path === '/hang' ? { kind: 'hang' } : null))
     const hanging = Array.from({ length: 25 }, () => send({ path: '/hang' }).catch((error: unknown) => error))
-    await eventually('as many hang as one user may have', () => Promise.resolve(proxy.requests.length === 15))
+    await eventually('as many hang as one user may have', () => Promise.resolve(proxy.requests.length === 13))
 
     const [ofOther, elsewhere, token] = await Promise.all([
       send({ user: 'b' }),
@@ -305,13 +305,13 @@ describe('the limits of calls in flight', () => {
       send({ target: 'token' }),
     ])
     proxy.release()
-    await eventually('the waiting ones are sent', () => Promise.resolve(proxy.requests.length > 19))
+    await eventually('the waiting ones are sent', () => Promise.resolve(proxy.requests.length > 17))
     proxy.release()
     const failures = (await Promise.all(hanging)).filter((it) => it instanceof UpstreamError)
 
     expect([ofOther.status, elsewhere.status, token.status]).toEqual([200, 200, 200])
-    expect(failures).toMatchObject(Array.from({ length: 6 }, () => ({ failure: 'overload', applied: 'no' })))
-    expect(exchanges.filter(({ failure }) => failure === 'overload')).toHaveLength(6)
+    expect(failures).toMatchObject(Array.from({ length: 8 }, () => ({ failure: 'overload', applied: 'no' })))
+    expect(exchanges.filter(({ failure }) => failure === 'overload')).toHaveLength(8)
   })
 
   it('are not held by a stream whose reader has got its beginning', async () => {
