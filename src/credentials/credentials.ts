@@ -73,6 +73,8 @@ interface Remembered {
 }
 
 const maxEntries = 10_000
+/** Anybody can make up credentials of 8 KB that are refused. */
+const maxRefusals = 1000
 /** What another process has forgotten is used here for this time at most. */
 const localTtlMs = 60_000
 const refusalTtlMs = 5000
@@ -86,10 +88,9 @@ export class Credentials {
   /** The first one seals what is stored; the others open what was stored before the secret was changed. */
   readonly #seals: Seal[]
   readonly #longestLocalMs: number
+  // By the key of their identity, so that no request gets what was fetched for another one.
   readonly #remembered = new RecentMap<string, Remembered>(maxEntries)
-  /** By index. */
-  readonly #refusals = new RecentMap<string, { refusal: ServiceError; monotonicEndMs: number }>(maxEntries)
-  /** By index, so that no request gets what was fetched for another identity. */
+  readonly #refusals = new RecentMap<string, { refusal: ServiceError; monotonicEndMs: number }>(maxRefusals)
   readonly #lookups = new Map<string, { isRenewal: boolean; result: Promise<Obtained> }>()
 
   constructor(options: CredentialsOptions) {
@@ -113,10 +114,9 @@ export class Credentials {
   async obtain(identity: Identity, requestId: string): Promise<Obtained> {
     const known = this.recall(identity)
     if (known) return { credentials: known, source: 'memory' }
-    const index = this.#seal.index(identity)
-    const underWay = this.#lookups.get(index)
+    const underWay = this.#lookups.get(identity.key)
     if (underWay) return this.#counted('joined', underWay.result)
-    return this.#lookUp(identity, index, requestId, null)
+    return this.#lookUp(identity, requestId, null)
   }
 
   /**
@@ -124,16 +124,16 @@ export class Credentials {
    * all requests that wait. Newer credentials that were fetched meanwhile are returned as they are.
    */
   async renew(identity: Identity, refused: SyncCredentials, requestId: string): Promise<SyncCredentials> {
-    const index = this.#seal.index(identity)
-    for (let underWay = this.#lookups.get(index); underWay; underWay = this.#lookups.get(index)) {
+    const { key } = identity
+    for (let underWay = this.#lookups.get(key); underWay; underWay = this.#lookups.get(key)) {
       const { credentials } = await this.#counted('joined', underWay.result)
       // A lookup in flight may return the very credentials that were refused.
       if (underWay.isRenewal || !isSame(credentials, refused)) return credentials
     }
     const known = this.#known(identity)
     if (known && !isSame(known, refused)) return this.#counted('hit-local', known)
-    this.#remembered.delete(identity.key)
-    return (await this.#lookUp(identity, index, requestId, refused)).credentials
+    this.#remembered.delete(key)
+    return (await this.#lookUp(identity, requestId, refused)).credentials
   }
 
   /** Null when there are none that may still be used. */
@@ -157,8 +157,9 @@ export class Credentials {
    * Searches for all requests that wait: in the shared store, unless it has only what was `refused`, otherwise at the token
    * server. Rejects at once when the identity was refused a moment ago.
    */
-  #lookUp(identity: Identity, index: string, requestId: string, refused: SyncCredentials | null) {
-    const known = this.#refusals.get(index)
+  #lookUp(identity: Identity, requestId: string, refused: SyncCredentials | null) {
+    const { key } = identity
+    const known = this.#refusals.get(key)
     if (known && this.#options.monotonicClock() < known.monotonicEndMs)
       throw this.#counted('refused-cached', known.refusal)
     const find = async (): Promise<Obtained> => {
@@ -174,9 +175,9 @@ export class Credentials {
       return { credentials, source: 'exchange' }
     }
     const result = find()
-      .catch((error) => this.#refuse(index, error))
-      .finally(() => this.#lookups.delete(index))
-    this.#lookups.set(index, { isRenewal: refused !== null, result })
+      .catch((error) => this.#refuse(key, error))
+      .finally(() => this.#lookups.delete(key))
+    this.#lookups.set(key, { isRenewal: refused !== null, result })
     return result
   }
 
@@ -230,11 +231,11 @@ export class Credentials {
     await this.#options.store?.delete(key).catch(() => this.#options.observe('store-error'))
   }
 
-  #refuse(index: string, error: unknown): never {
+  #refuse(key: string, error: unknown): never {
     // What is refused because of a clock may be accepted in a second.
     if (error instanceof ServiceError && error.status === 401 && error.cause !== 'invalid-timestamp') {
       const monotonicEndMs = this.#options.monotonicClock() + refusalTtlMs
-      this.#refusals.set(index, { refusal: error, monotonicEndMs })
+      this.#refusals.set(key, { refusal: error, monotonicEndMs })
     }
     throw error
   }
