@@ -139,17 +139,20 @@ export async function measureSpread(
   const wanted = rivalsOf(executable, far, options).filter((rival) => rival.crowds.includes('64 users'))
   const rivals = await startAll(wanted, far, options)
   await far.setRoundTrip(roundTripMs)
-  const spreads: Spread[] = []
-  for (const { name, server } of rivals) {
+  const runs = await interleave(rivals, options.rounds, async ({ server }) => {
     const subject: Subject = { ...server.of('record'), users: 64 }
     const most = answeredPerSecond(await load(subject, { ...options, connections }))
     // A client asks again after an answer and a pause, so that all of them ask so many in a second.
     const cycleMs = connections / ((0.8 * most) / 1000)
     const run = await load(subject, { ...options, connections, pauseMs: cycleMs - roundTripMs * 1.1 })
     const at = (percentile: number) => run.latencies[percentiles.indexOf(percentile)]!
-    const share = answeredPerSecond(run) / most
-    spreads.push({ name, roundTripMs, clients: connections, share, p50: at(50), p99: at(99) })
-  }
+    return { share: answeredPerSecond(run) / most, p50: at(50), p99: at(99) }
+  })
+  const spreads = rivals.map(({ name }, index): Spread => {
+    // The round in the middle, whole.
+    const own = runs[index]!.toSorted((a, b) => a.p99 / a.p50 - b.p99 / b.p50)
+    return { name, roundTripMs, clients: connections, ...own[own.length >> 1]! }
+  })
   await Promise.all(rivals.map(({ server }) => stop(server.process)))
   return spreads
 }
