@@ -64,8 +64,8 @@ function redirect(call: Call, path: string, settings: Settings): Reply {
 
 /**
  * Refuses a request whose path, query or headers its schemas do not accept, with all problems at once, where the
- * framework reports those of one place. Throws `ServiceError` 400, or 401 where the path is right and the credentials are
- * missing.
+ * framework reports those of one place. Throws `ServiceError` 400, 401 where the path is right and the credentials are
+ * missing, or 404 where the request is right but for dots in its path.
  */
 export function refuseInvalid(call: Call, { settings }: Services): Reply {
   const found = findResources(belowVersion(call.path, settings) ?? call.path)
@@ -75,8 +75,12 @@ export function refuseInvalid(call: Call, { settings }: Services): Reply {
   // The rest of a record's path may be empty; then the list's path has a slash too many.
   if (params['*'] === '') return redirect(call, withoutTrailingSlashes(call.path), settings)
   const { headers } = call
-  if (!isBucketResource(resource)) throw invalidRequest(resource.check({ params, query: {}, headers }))
-  readRequest(resource, { params, headers, address: call })
+  if (isBucketResource(resource)) readRequest(resource, { params, headers, address: call })
+  else {
+    const problems = resource.check({ params, query: {}, headers })
+    if (problems.length > 0) throw invalidRequest(problems)
+  }
+  // The runtime finds routes by the path as it was sent: a bucket "..", whose resolved path is that of the root view.
   throw unknownPath()
 }
 

@@ -194,6 +194,12 @@ describe('bad input: dot segments and ids', () => {
     expect(bridge.sandbox.requests.storage.entries).toEqual([])
   })
 
+  it.each(dots)('has no bucket %s, though what its path resolves to is there', async (id) => {
+    for (const method of ['GET', 'HEAD']) {
+      expect((await send(method, `/v1/buckets/${id}?ids=`)).status).toBe(404)
+    }
+  })
+
   it.each([...dots, '%2e%2e%2f', '..%2f..'])(
     'refuses %s with the gate of its collection shut',
     async (id) => {
