@@ -74,5 +74,8 @@ if [ "$skipped" != 0 ]; then
   [ -z "${NO_SKIPS:-}" ] || code=1
 fi
 echo
+# What failed is said again, because of a long output often only the end is kept.
+awk '/^\(pass\) /{text=""; next} {text=text $0 "\n"} /^\(fail\) /{if(!seen[$0]++) printf "%s", text; text=""}' "$log" |
+  cut -c 1-400 | tail -60
 echo "$passed passed, $failed failed$([ "$skipped" = 0 ] || echo ", $skipped skipped")"
 exit "$code"

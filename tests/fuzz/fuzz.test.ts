@@ -4,8 +4,8 @@ import { FuzzedWorld } from './world.ts'
 
 /** How many requests; `FUZZ=1000000` by hand. */
 const count = Number(process.env.FUZZ ?? 20_000)
-/** Another one each day, and the one that a failure names when it is looked into: `FUZZ_SEED=…`. */
-const seed = Number(process.env.FUZZ_SEED ?? Math.floor(Date.now() / 86_400_000))
+/** Always the same, so that a commit passes on every day or on none; `FUZZ_SEED=…` by hand. */
+const seed = Number(process.env.FUZZ_SEED ?? 20_780)
 const lanes = 6
 
 describe(`${count} requests made up by chance, FUZZ_SEED=${seed}`, () => {
