@@ -9,7 +9,7 @@ import { loopMs, plainMs, processorMs } from './processor-time.ts'
 const mostBlocked = 20
 /** How much more a byte may cost in a larger request than in a smaller one. */
 const steepest = 3
-const passes = 5
+const passes = 20
 const rounds = 3
 // A round is that long, or has so many turns.
 const longEnoughMs = 5
