@@ -141,6 +141,11 @@ describe('runTransaction: storage calls', () => {
       [`PUTs in ${count} collections`, puts(count), together(count)],
       [`PUTs and DELETEs in ${count} collections`, [...puts(count), ...removals(count)], 4 * count],
     ]),
+    [
+      'DELETEs in a collection beside PUTs in another, which are sent plainly',
+      [put('c0', 'new', { payload: 'x' }), ...removals(2).slice(1)],
+      { limits: 1, snapshot: 2, write: 1, stage: 1, commitStaged: 1, remove: 1 },
+    ],
     ['one record that is read', [get('c0', 'old')], { get: 1 }],
     [
       'records that are read',
