@@ -155,11 +155,12 @@ class Transaction implements TransactionContext {
 
   /** Stages the writes where one upload is not enough, of one collection or because there are several. */
   async #stage(changed: WrittenCollection[]): Promise<void> {
-    // One collection needs no staging: its only upload is sent together with the commits of the others. A DELETE in its place may
+    // One collection needs no staging: its only upload is sent together with the commits of the others. A DELETE beside them may
     // need a connection first, and come later than they.
-    const short = changed.filter(({ state }) => state.plan.uploads.length === 1)
-    const plain =
-      short.findLast(({ state: { plan } }) => plan.deletes.length < plan.writes.length) ?? short.at(-1)
+    const plain = changed.findLast(
+      ({ state: { plan } }) =>
+        plan.uploads.length === 1 && (changed.length === 1 || plan.deletes.length < plan.writes.length),
+    )
     const staged = changed.filter(
       (part) => part.state.plan.uploads.length > 1 || (part !== plain && part.canStage),
     )

@@ -146,6 +146,11 @@ describe('runTransaction: storage calls', () => {
       [put('c0', 'new', { payload: 'x' }), ...removals(2).slice(1)],
       { limits: 1, snapshot: 2, write: 1, stage: 1, commitStaged: 1, remove: 1 },
     ],
+    [
+      'DELETEs in 2 collections',
+      removals(2),
+      { limits: 1, snapshot: 2, stage: 2, commitStaged: 2, remove: 2 },
+    ],
     ['one record that is read', [get('c0', 'old')], { get: 1 }],
     [
       'records that are read',
