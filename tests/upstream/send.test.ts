@@ -305,7 +305,7 @@ describe('the limits of calls in flight', () => {
       send({ target: 'token' }),
     ])
     proxy.release()
-    await eventually('the waiting ones are sent', () => Promise.resolve(proxy.requests.length > 17))
+    await eventually('the waiting ones are sent', () => Promise.resolve(proxy.requests.length === 20))
     proxy.release()
     const failures = (await Promise.all(hanging)).filter((it) => it instanceof UpstreamError)
 
