@@ -169,7 +169,9 @@ async function openTab(url, title) {
   const { gBrowser } = Services.wm.getMostRecentWindow('navigator:browser')
   const triggeringPrincipal = Services.scriptSecurityManager.getSystemPrincipal()
   const tab = gBrowser.addTab(url, { triggeringPrincipal })
-  while (tab.label !== title) await new Promise((resolve) => setTimeout(resolve, 20))
+  // History gets the title later, and would be uploaded without it for good.
+  const isKnown = async () => tab.label === title && (await PlacesUtils.history.fetch(url))?.title === title
+  while (!(await isKnown())) await new Promise((resolve) => setTimeout(resolve, 20))
 }
 
 /** The tabs of other devices, by the name of the device. */
