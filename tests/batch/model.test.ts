@@ -112,7 +112,9 @@ describe('runTransaction', () => {
       }),
       {
         numRuns: cases,
-        ...(process.env.FC_SEED && { seed: Number(process.env.FC_SEED), path: process.env.FC_PATH ?? '' }),
+        // Always the same, so that a commit passes on every day or on none; FC_SEED=… by hand.
+        seed: Number(process.env.FC_SEED ?? 20_780),
+        path: process.env.FC_PATH ?? '',
       },
     )
 

@@ -4,8 +4,8 @@ import type { Device, Strategy } from './offline.ts'
 import { startWorld, type Person, type World } from './world.ts'
 
 const interleavings = 200
-// Others each time. The seed is in the name of the test: CLIENTS_SEED=319089367 tries those of that run again.
-const seed = Number(process.env.CLIENTS_SEED ?? crypto.getRandomValues(new Uint32Array(1))[0]! >>> 1)
+// Always the same, so that a commit passes on every day or on none; CLIENTS_SEED=… by hand.
+const seed = Number(process.env.CLIENTS_SEED ?? 745_342_122)
 const ids = ['a', 'b', '-c_', '{d}']
 
 type DeviceName = 'phone' | 'tablet'
