@@ -10,7 +10,7 @@ const mostBlocked = 20
 /** How much more a byte may cost in a larger request than in a smaller one. */
 const steepest = 3
 const passes = 20
-const rounds = 3
+const rounds = 2
 // A round is that long, or has so many turns.
 const longEnoughMs = 5
 const mostTurns = 20
