@@ -7,7 +7,7 @@ import { overload } from '../protocol/reply.ts'
 import { Breakers } from '../upstream/circuit-breaker.ts'
 import { ConcurrencyLimits } from '../load/permits.ts'
 import { createUpstream } from '../upstream/send.ts'
-import { createSyncStorage } from '../upstream/sync-storage.ts'
+import { SyncStorage } from '../upstream/sync-storage.ts'
 import { TokenServer } from '../upstream/token-server.ts'
 import { commit, name, source, version } from '../version.ts'
 import { limits } from '../load/limits.ts'
@@ -92,7 +92,7 @@ export function createServices(
       work.cached = work.cached !== false && obtained !== null && obtained.source !== 'exchange'
     }
     const userAgent = headers['user-agent']
-    const storage = createSyncStorage(storageClient, {
+    const storage = new SyncStorage(storageClient, {
       credentials: obtained.credentials,
       renew: (refused) => credentials.renew(identity, refused, requestId),
       userAgent: userAgent === undefined ? product : `${userAgent} ${product}`,

@@ -130,7 +130,7 @@ export class StorageCalls {
   }
 
   /** Like `read`, and also resolves to 202. Sent once, except when refused credentials prove that nothing was written. */
-  async write(collection: string, request: StorageWrite): Promise<UpstreamAnswer> {
+  async send(collection: string, request: StorageWrite): Promise<UpstreamAnswer> {
     const { delay, now } = this.client
     const waitMs = (this.#stepEndsAtMs?.get(collection) ?? 0) - now()
     if (waitMs > 0) await delay(waitMs)

@@ -7,7 +7,7 @@ import { Storage } from '../../src/sandbox/storage.ts'
 import { errno, ServiceError, UpstreamError } from '../../src/domain/errors.ts'
 import { RecentMap } from '../../src/domain/bounded.ts'
 import { timestamp, type SyncRecord, type Timestamp } from '../../src/domain/record.ts'
-import { createSyncStorage } from '../../src/upstream/sync-storage.ts'
+import { SyncStorage } from '../../src/upstream/sync-storage.ts'
 import type { BodyStream, UpstreamAnswer } from '../../src/upstream/answer.ts'
 import type { UpstreamRequest } from '../../src/upstream/send.ts'
 import type { BulkStorage, RecordWrite, StorageLimits } from '../../src/domain/record-storage.ts'
@@ -159,7 +159,7 @@ export class ModelStorage implements BulkStorage {
       delay,
     }
     const renew = () => Promise.resolve(credentials)
-    this.#real = createSyncStorage(client, { credentials, renew, userAgent: '', deadlineAtMs: null })
+    this.#real = new SyncStorage(client, { credentials, renew, userAgent: '', deadlineAtMs: null })
   }
 
   get notices() {

@@ -7,7 +7,7 @@ import {
   type UpstreamOptions,
   type UpstreamRequest,
 } from '../../src/upstream/send.ts'
-import { createSyncStorage } from '../../src/upstream/sync-storage.ts'
+import { SyncStorage } from '../../src/upstream/sync-storage.ts'
 import { TokenServer } from '../../src/upstream/token-server.ts'
 import { readText } from '../support/byte-source.ts'
 import { startSandbox, type SandboxOptions } from '../support/sandbox.ts'
@@ -79,7 +79,7 @@ async function startRig(options: SandboxOptions = {}) {
         limitsOfNodes: new RecentMap(1000),
         ...overrides,
       }
-      return createSyncStorage(client, {
+      return new SyncStorage(client, {
         credentials,
         renew: async (refused) => {
           renewals.push(refused)
