@@ -85,13 +85,14 @@ const nothing = new Uint8Array(0)
 export function createUpstream(options: UpstreamOptions) {
   const { limits, breakers, observe, now, random, delay, stallMs = longestStallMs } = options
   const transport = new Transport(options)
+  const shared = { breakers, now, stallMs }
   let tls = options.ca === undefined ? undefined : { ca: options.ca }
   let inFlight = 0
   let tick: PromiseWithResolvers<void> | null = null
   let callsInTick = 0
 
   return {
-    send,
+    send: (request: UpstreamRequest) => send(request),
     /** Permits for lists, which are read at the pace of their readers. */
     lists: limits.lists,
     /** Trusts these authorities from now on. Calls in flight end with the old ones. */
@@ -108,34 +109,17 @@ export function createUpstream(options: UpstreamOptions) {
    * having sent anything while the target's breaker is open; every status that HTTP knows is an answer, except for
    * redirections, which are never followed. A short body has come whole when this resolves.
    */
-  async function send(request: UpstreamRequest): Promise<UpstreamAnswer> {
-    const startedAtMs = now()
-    const deadlineMs = startedAtMs + request.timeoutMs
-    if (request.method !== 'GET') return await attempt(request, startedAtMs, deadlineMs)
-    try {
-      const answer = await attempt(request, startedAtMs, deadlineMs)
-      if (!isTransient(answer) || !(await mayRetry(request, deadlineMs))) return answer
-    } catch (error) {
-      if (!isCurable(error) || !(await mayRetry(request, deadlineMs))) throw error
-    }
-    return await attempt(request, now(), deadlineMs)
-  }
-
-  async function mayRetry(request: UpstreamRequest, deadlineMs: number): Promise<boolean> {
-    const pauseMs = 50 + random() * 100
-    if (now() + pauseMs >= deadlineMs) return false
-    await delay(pauseMs)
-    return breakers.refusal(request) === null
-  }
-
-  async function attempt(
+  async function send(
     request: UpstreamRequest,
-    startedAtMs: number,
-    deadlineMs: number,
+    deadlineMs = now() + request.timeoutMs,
+    mayRepeat = request.method === 'GET',
   ): Promise<UpstreamAnswer> {
     throwIfRefused(request)
+    const startedAtMs = now()
     const { url } = request
-    const call = new Call(request, deadlineMs, { breakers, now, stallMs })
+    const call = new Call(request, deadlineMs, shared)
+    let answer: UpstreamAnswer | null = null
+    let failure: unknown = null
     let isReported = false
     inFlight += 1
     try {
@@ -150,43 +134,52 @@ export function createUpstream(options: UpstreamOptions) {
       if (inFlight > 1) await endOfTick()
       const response = await transport.fetch(request, call.signal, tls)
       call.response = response
-      const { status } = response
+      const { status, headers } = response
       checkUsable(response, url.host)
       const answeredAtMs = now()
       isReported = true
       report(request, status, null, answeredAtMs - startedAtMs)
       // Headers alone are no answer, so the beginning of the body has to come within the same time.
       if (deadlineMs - answeredAtMs > stallMs) call.setDeadline(stallMs, stalled)
-      const length = announcedLength(response.headers)
+      const length = announcedLength(headers)
       const isShort = length === null ? response.body === null : length <= shortBytes
-      const { headers } = response
       if (request.isStreamed === true && status === 200 && !isShort) {
-        return { status, headers, bytes: nothing, isTooLong: false, stream: call.toStream() }
+        answer = { status, headers, bytes: nothing, isTooLong: false, stream: call.toStream() }
+      } else {
+        // Only a code is read from these bodies; nothing else bounds the length of a stream.
+        const saysLittle = status >= 400 || (request.isStreamed === true && status !== 200)
+        const allowed = saysLittle ? maxErrorBytes : request.maxBytes
+        // Reading `body` makes a stream, which a short answer does not need.
+        const isRead = isShort && (length ?? 0) <= allowed
+        const bytes = isRead ? await response.bytes() : await readLong(call, request, length ?? 0, allowed)
+        if (bytes === null) {
+          call.abort()
+          if (!saysLittle && request.mayBeTooLong !== true) throw tooLong(url.host, status)
+        }
+        call.end(null)
+        answer = { status, headers, bytes: bytes ?? nothing, isTooLong: bytes === null, stream: null }
       }
-      // Only a code is read from these bodies; nothing else bounds the length of a stream.
-      const saysLittle = status >= 400 || (request.isStreamed === true && status !== 200)
-      const allowed = saysLittle ? maxErrorBytes : request.maxBytes
-      // Reading `body` makes a stream, which a short answer does not need.
-      const isRead = isShort && (length ?? 0) <= allowed
-      const bytes = isRead ? await response.bytes() : await readLong(call, request, length ?? 0, allowed)
-      if (bytes === null) {
-        call.abort()
-        if (!saysLittle && request.mayBeTooLong !== true) throw tooLong(url.host, status)
-      }
-      call.end(null)
-      return { status, headers, bytes: bytes ?? nothing, isTooLong: bytes === null, stream: null }
     } catch (error) {
-      const failure = toUpstreamError(error, url.host)
+      failure = toUpstreamError(error, url.host)
       call.end(failure)
       call.abort()
       if (!isReported && failure instanceof UpstreamError) {
         const cause = failure.failure === 'abandoned' ? null : failure.failure
         report(request, failure.status, cause, now() - startedAtMs)
       }
-      throw failure
-    } finally {
-      inFlight -= 1
     }
+    inFlight -= 1
+    const mayBeCured = mayRepeat && (answer ? isTransient(answer) : isCurable(failure))
+    if (mayBeCured && (await mayRetry(request, deadlineMs))) return await send(request, deadlineMs, false)
+    if (answer) return answer
+    throw failure
+  }
+
+  async function mayRetry(request: UpstreamRequest, deadlineMs: number): Promise<boolean> {
+    const pauseMs = 50 + random() * 100
+    if (now() + pauseMs >= deadlineMs) return false
+    await delay(pauseMs)
+    return breakers.refusal(request) === null
   }
 
   function throwIfRefused(request: UpstreamRequest): void {
