@@ -111,9 +111,9 @@ export class Credentials {
    * Remembered credentials, or those of one call to the token server for all requests that wait. Rejects as `exchange`
    * does. The call goes on when the client that caused it has hung up.
    */
-  async obtain(identity: Identity, requestId: string): Promise<Obtained> {
+  obtain(identity: Identity, requestId: string): Promise<Obtained> {
     const known = this.recall(identity)
-    if (known) return { credentials: known, source: 'memory' }
+    if (known) return Promise.resolve({ credentials: known, source: 'memory' })
     const underWay = this.#lookups.get(identity.key)
     if (underWay) return this.#counted('joined', underWay.result)
     return this.#lookUp(identity, requestId, null)
@@ -153,32 +153,36 @@ export class Credentials {
     this.#remembered.set(identity.key, { credentials, wallEndMs: nowMs + lifeMs, monotonicEndMs })
   }
 
-  /**
-   * Searches for all requests that wait: in the shared store, unless it has only what was `refused`, otherwise at the token
-   * server. Rejects at once when the identity was refused a moment ago.
-   */
-  #lookUp(identity: Identity, requestId: string, refused: SyncCredentials | null) {
+  /** Searches for all requests that wait. Rejects at once when the identity was refused a moment ago. */
+  #lookUp(identity: Identity, requestId: string, refused: SyncCredentials | null): Promise<Obtained> {
     const { key } = identity
     const known = this.#refusals.get(key)
     if (known && this.#options.monotonicClock() < known.monotonicEndMs)
-      throw this.#counted('refused-cached', known.refusal)
-    const find = async (): Promise<Obtained> => {
-      const found = await this.#findShared(identity)
+      return Promise.reject(this.#counted('refused-cached', known.refusal))
+    const result = this.#find(identity, requestId, refused)
+    this.#lookups.set(key, { isRenewal: refused !== null, result })
+    return result
+  }
+
+  /** In the shared store, unless it has only what was `refused`, otherwise at the token server. */
+  async #find(identity: Identity, requestId: string, refused: SyncCredentials | null): Promise<Obtained> {
+    const { store, exchange, observe } = this.#options
+    try {
+      const found = store && (await this.#findShared(store, identity))
       if (found && !(refused && isSame(found.credentials, refused))) {
         this.#remember(identity, found)
         return this.#counted('hit-shared', { credentials: found.credentials, source: 'cache' })
       }
       if (refused) for (const seal of this.#seals) void this.#deleteShared(seal.index(identity))
-      this.#options.observe('exchange')
-      const credentials = await this.#options.exchange(identity, requestId)
+      observe('exchange')
+      const credentials = await exchange(identity, requestId)
       this.#keep(identity, credentials)
       return { credentials, source: 'exchange' }
+    } catch (error) {
+      this.#refuse(identity.key, error)
+    } finally {
+      this.#lookups.delete(identity.key)
     }
-    const result = find()
-      .catch((error) => this.#refuse(key, error))
-      .finally(() => this.#lookups.delete(key))
-    this.#lookups.set(key, { isRenewal: refused !== null, result })
-    return result
   }
 
   #keep(identity: Identity, credentials: SyncCredentials): void {
@@ -191,20 +195,20 @@ export class Credentials {
     if (expiresAtMs <= nowMs) return
     this.#remember(identity, { credentials, expiresAtMs })
     // Not awaited: a slow store must not delay an answer.
-    void this.#share(identity, { credentials, expiresAtMs })
+    if (this.#options.store) void this.#share(this.#options.store, identity, { credentials, expiresAtMs })
   }
 
-  async #findShared(identity: Identity): Promise<Opened | null> {
-    const { store, wallClock, observe } = this.#options
-    for (const seal of store ? this.#seals : []) {
+  async #findShared(store: CredentialStore, identity: Identity): Promise<Opened | null> {
+    const { wallClock, observe } = this.#options
+    for (const seal of this.#seals) {
       const key = seal.index(identity)
-      const text = await store!.get(key).catch(() => undefined)
+      const text = await store.get(key).catch(() => undefined)
       // A failing store is not asked again, which would cost its timeout once more.
       if (text === undefined) return this.#counted('store-error', null)
       if (text === null) continue
       const opened = seal.open(identity, text, wallClock())
       if (opened) {
-        if (seal !== this.#seal) void this.#share(identity, opened)
+        if (seal !== this.#seal) void this.#share(store, identity, opened)
         return opened
       }
       observe('rejected-entry')
@@ -213,9 +217,8 @@ export class Credentials {
     return null
   }
 
-  async #share(identity: Identity, opened: Opened): Promise<void> {
-    const { store, wallClock, observe } = this.#options
-    if (!store) return
+  async #share(store: CredentialStore, identity: Identity, opened: Opened): Promise<void> {
+    const { wallClock, observe } = this.#options
     try {
       const text = this.#seal.seal(identity, opened)
       const lifeMs = opened.expiresAtMs - wallClock()

@@ -36,64 +36,61 @@ export class TokenServer {
    * Credentials for an identity. Rejects with `ServiceError` 401 when the identity is refused, with `UpstreamError`
    * when the token server can't be used. `requestId` goes along as X-Request-Id.
    */
-  async exchange(identity: Identity, requestId?: string): Promise<SyncCredentials> {
-    const credentials =
-      (await this.#exchangeOnce(identity, requestId)) ?? (await this.#exchangeOnce(identity, requestId))
-    if (credentials) return credentials
+  async exchange(identity: Identity, requestId?: string, isRepeated = false): Promise<SyncCredentials> {
+    const { timeoutMs, now, breakers, send } = this.options
+    const { scheme, assertion, clientState, keyId } = identity
+    const requestedAtMs = now()
+    const request = this.#request(this.#exchangeUrl, nameOf(identity), timeoutMs)
+    const { headers } = request
+    headers.Authorization = `${scheme} ${assertion}`
+    // The root view asks for a user without knowing the client state.
+    if (scheme === 'BrowserID' && clientState) headers['X-Client-State'] = clientState
+    if (scheme === 'Bearer' && keyId !== undefined) headers['X-KeyID'] = keyId
+    if (requestId !== undefined) headers['X-Request-Id'] = requestId
+    const answer = await send(request)
+    if (answer.status !== 200) throw readTokenRefusal(answer, now())
+    if (answer.headers.get('content-type')?.startsWith('text/html')) {
+      throw new UpstreamError('bad-response', wrongAddress(200), { status: 200 })
+    }
+    const value = jsonOf(answer)
+    if (value !== undefined) {
+      const credentials = readCredentials(value, this.#exchangeUrl, requestedAtMs)
+      breakers.noteBackoff(request, answer.headers)
+      return credentials
+    }
+    // A second answer may be JSON.
+    if (!isRepeated) return await this.exchange(identity, requestId, true)
     throw new UpstreamError(
       'bad-response',
       'Cannot get credentials: the token server does not answer in JSON',
     )
   }
 
-  /** Null when the body is no JSON; a second request may get one. */
-  async #exchangeOnce(identity: Identity, requestId?: string): Promise<SyncCredentials | null> {
-    const { timeoutMs, now } = this.options
-    const { scheme, assertion, clientState, keyId } = identity
-    const requestedAtMs = now()
-    const headers: Record<string, string> = { Authorization: `${scheme} ${assertion}` }
-    // The root view asks for a user without knowing the client state.
-    if (scheme === 'BrowserID' && clientState) headers['X-Client-State'] = clientState
-    if (scheme === 'Bearer' && keyId !== undefined) headers['X-KeyID'] = keyId
-    if (requestId !== undefined) headers['X-Request-Id'] = requestId
-    const request = this.#request(this.#exchangeUrl, nameOf(identity), timeoutMs, headers)
-    const answer = await this.options.send(request)
-    if (answer.status !== 200) throw readTokenRefusal(answer, now())
-    if (answer.headers.get('content-type')?.startsWith('text/html')) {
-      throw new UpstreamError('bad-response', wrongAddress(200), { status: 200 })
-    }
-    const value = jsonOf(answer)
-    if (value === undefined) return null
-    const credentials = readCredentials(value, this.#exchangeUrl, requestedAtMs)
-    this.options.breakers.noteBackoff(request, answer.headers)
-    return credentials
-  }
-
   /** The seconds that this identity was asked to leave between requests; null: none. */
   backoffSeconds(identity: Identity): number | null {
-    const request = this.#request(this.#exchangeUrl, nameOf(identity), 0, {})
+    const request = this.#request(this.#exchangeUrl, nameOf(identity), 0)
     return this.options.breakers.backoffSeconds(request)
   }
 
   /** Whether it answers and is well; never rejects. */
   async heartbeat(timeoutMs: number): Promise<boolean> {
-    const request = this.#request(this.#heartbeatUrl, 'heartbeat', timeoutMs, {})
+    const request = this.#request(this.#heartbeatUrl, 'heartbeat', timeoutMs)
     return await this.options.send({ ...request, callClass: 'probe' }).then(
       ({ status }) => status === 200,
       () => false,
     )
   }
 
-  #request(url: URL, user: string, timeoutMs: number, more: Record<string, string>): UpstreamRequest {
+  #request(url: URL, user: string, timeoutMs: number): UpstreamRequest {
     const { userAgent = 'sync-bridge' } = this.options
-    const headers = { Accept: 'application/json', 'User-Agent': userAgent, ...more }
+    const headers = { Accept: 'application/json', 'User-Agent': userAgent }
     return { target: 'token', method: 'GET', url, user, timeoutMs, headers, maxBytes: maxAnswerBytes }
   }
 }
 
 /** Tells identities apart without keeping them. */
-function nameOf({ scheme, assertion, clientState }: Identity): string {
-  return Bun.hash(`${scheme} ${assertion} ${clientState}`).toString(36)
+function nameOf({ key }: Identity): string {
+  return Bun.hash(key).toString(36)
 }
 
 /**
