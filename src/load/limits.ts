@@ -29,7 +29,7 @@ export const limits = {
   batchAnswerBytes: 16 * mebibyte,
   /** Resident memory above which garbage is collected, and how much more it grows until the next collection. */
   collectAboveBytes: 160 * mebibyte,
-  collectEveryBytes: 32 * mebibyte,
+  collectEveryBytes: 64 * mebibyte,
   /** Resident memory above which nothing new is admitted; proportionally more for more than 2048 requests in flight. */
   shedAboveBytes: 384 * mebibyte,
 

@@ -180,13 +180,16 @@ export class ConcurrencyLimits {
   /** A permit for a call if one is free. */
   tryAcquire(request: CallToPermit): CallPermit | null {
     const { target, user, url } = request
-    if (target === 'token') return CallPermit.of(this.#token, this.#token.tryAcquire(user))
+    if (target === 'token') {
+      const holder = this.#token.tryAcquire(user)
+      return holder && new CallPermit(this.#token, holder)
+    }
     const node = this.#nodeOf(request)
-    const holder = node.tryAcquire(user)
-    if (holder === null) return null
-    const permit = CallPermit.of(this.#storage, this.#storage.tryAcquire(url.origin), { node, holder })
-    if (permit === null) node.release(holder)
-    return permit
+    const ofNode = node.tryAcquire(user)
+    const holder = ofNode && this.#storage.tryAcquire(url.origin)
+    if (holder) return new CallPermit(this.#storage, holder, node, ofNode)
+    if (ofNode) node.release(ofNode)
+    return null
   }
 
   /** A permit as soon as there is one. Rejects with `overload`; not for a call that finishes what has begun. */
@@ -195,12 +198,12 @@ export class ConcurrencyLimits {
     const isPatient = callClass === 'must-complete'
     if (target === 'token') return new CallPermit(this.#token, await this.#token.acquire(user, isPatient))
     const node = this.#nodeOf(request)
-    const holder = await node.acquire(user, isPatient)
+    const ofNode = await node.acquire(user, isPatient)
     try {
-      const whole = await this.#storage.acquire(url.origin, isPatient)
-      return new CallPermit(this.#storage, whole, { node, holder })
+      const holder = await this.#storage.acquire(url.origin, isPatient)
+      return new CallPermit(this.#storage, holder, node, ofNode)
     } catch (error) {
-      node.release(holder)
+      node.release(ofNode)
       throw error
     }
   }
@@ -227,20 +230,13 @@ export class CallPermit {
   constructor(
     private readonly whole: FairSemaphore,
     private readonly holder: Holder,
-    private readonly ofNode: { node: FairSemaphore; holder: Holder } | null = null,
+    private readonly node: FairSemaphore | null = null,
+    private readonly ofNode: Holder | null = null,
   ) {}
-
-  static of(
-    whole: FairSemaphore,
-    holder: Holder | null,
-    ofNode: { node: FairSemaphore; holder: Holder } | null = null,
-  ): CallPermit | null {
-    return holder && new CallPermit(whole, holder, ofNode)
-  }
 
   /** To be called once. */
   release(): void {
     this.whole.release(this.holder)
-    this.ofNode?.node.release(this.ofNode.holder)
+    if (this.ofNode) this.node!.release(this.ofNode)
   }
 }
