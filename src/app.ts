@@ -11,7 +11,6 @@
  * Whatever comes back, a reply or something thrown, becomes a message in `send` below and nowhere else.
  */
 import { Elysia } from 'elysia'
-import type { StreamEnd } from './load/streams.ts'
 import { isLarge, toResponse } from './protocol/envelope.ts'
 import { errorReply, type Reply } from './protocol/reply.ts'
 import { versionPrefix } from './protocol/find.ts'
@@ -31,10 +30,7 @@ export function createApp(services: Services) {
     call.route ??= routeOf(call, settings)
     services.observers.request(call, reply, services.monotonicNow() - call.monotonicStartMs)
     call.body?.release()
-    const { body } = reply
-    const stream = isLarge(body)
-      ? services.streams.send(body, call.request, (end) => endStream(end, reply, call))
-      : null
+    const stream = isLarge(reply.body) ? sendStream(reply.body, reply, call) : null
     if (stream === null) call.releaseMemory()
     const response = toResponse(reply, call, settings, services.load.backoffSeconds, stream)
     // The rest of a body of unknown length could be taken for another request, and be answered.
@@ -43,11 +39,18 @@ export function createApp(services: Services) {
     return response
   }
 
-  /** A large answer, or a list, has been sent, or broke off. */
-  function endStream({ bytes, failure }: StreamEnd, reply: Reply, call: Call): void {
-    call.releaseMemory()
-    reply.ended?.()
-    if (failure !== null) services.observers.listBroken(call, bytes, failure)
+  /** Sends a large answer, or a list, until its end or until it breaks off. */
+  function sendStream(body: NonNullable<Reply['body']>, reply: Reply, call: Call) {
+    return services.streams.send(body, call.request, ({ bytes, failure }) => {
+      call.releaseMemory()
+      reply.ended?.()
+      if (failure !== null) services.observers.listBroken(call, bytes, failure)
+    })
+  }
+
+  function reject(rejection: Reply, request: Request): Handle {
+    const call = new Call(request, services)
+    return () => send(rejection, call)
   }
 
   // A Host of less than four characters would confuse the framework's router if it took hosts to be standard ones.
@@ -58,17 +61,10 @@ export function createApp(services: Services) {
     handler: { standardHostname: false },
   }).wrap((handle, request) => {
     const rejection = shedLoad(request, services)
-    if (rejection === null) {
-      const { httpHost } = settings
-      const answer = isRelative(request)
-        ? () => handle(new Request(`http://${httpHost ?? 'localhost'}${request.url}`, request))
-        : handle
-      if (!request.headers.has('transfer-encoding')) return answer
-      // Yield once: the server answers a malformed chunked body itself, and two responses would go out.
-      return () => Bun.sleep(0).then(() => answer(request))
-    }
-    const call = new Call(request, services)
-    return () => send(rejection, call)
+    if (rejection !== null) return reject(rejection, request)
+    const answer = isRelative(request) ? withHost(handle, settings.httpHost) : handle
+    // The server answers a malformed chunked body itself, and two responses would go out.
+    return request.headers.has('transfer-encoding') ? afterYield(answer) : answer
   })
   const app = withCalls(bare, services)
   // The one place for errors: foreseen or not, each is answered in the contract's form.
@@ -101,3 +97,10 @@ export function createApp(services: Services) {
 function isRelative(request: Request): boolean {
   return request.url.startsWith('/') && !('params' in request)
 }
+
+type Handle = (request: Request) => unknown
+
+const withHost = (handle: Handle, host: string | null) => (request: Request) =>
+  handle(new Request(`http://${host ?? 'localhost'}${request.url}`, request))
+
+const afterYield = (handle: Handle) => (request: Request) => Bun.sleep(0).then(() => handle(request))

@@ -60,8 +60,9 @@ export function createRegistry() {
     return (value: number, key = ''): void => {
       let histogram = histograms.get(key)
       if (!histogram) histograms.set(key, (histogram = { sum: 0, counts: Array(bounds.length + 1).fill(0) }))
-      const place = bounds.findIndex((bound) => value <= bound)
-      histogram.counts[place === -1 ? bounds.length : place]! += 1
+      let place = 0
+      while (place < bounds.length && value > bounds[place]!) place += 1
+      histogram.counts[place]! += 1
       histogram.sum += value
     }
   }

@@ -45,16 +45,17 @@ export function toResponse(
   const { headers } = response
   if (origin !== null) setAll(headers, corsHeaders(origin, settings))
   if (isLegacyBucket) headers.set('Cache-Control', 'no-cache, no-store')
-  const alert = alertText(status, context, settings)
-  if (alert !== null) headers.set('Alert', alert)
-  if (status < 400) {
-    let backoff = Math.max(settings.backoff ?? 0, ownBackoffSeconds)
-    for (const { backoffSeconds, quotaRemaining } of notices) {
-      backoff = Math.max(backoff, backoffSeconds ?? 0)
-      if (quotaRemaining !== null) headers.set('Quota-Remaining', quotaRemaining)
-    }
-    if (backoff > 0) headers.set('Backoff', String(Math.ceil(backoff)))
+  let backoff = Math.max(settings.backoff ?? 0, ownBackoffSeconds)
+  let upstreamAlert: string | null = null
+  for (const { backoffSeconds, quotaRemaining, alert } of notices) {
+    backoff = Math.max(backoff, backoffSeconds ?? 0)
+    upstreamAlert ??= alert
+    if (quotaRemaining !== null && status < 400) headers.set('Quota-Remaining', quotaRemaining)
   }
+  if (backoff > 0 && status < 400) headers.set('Backoff', String(Math.ceil(backoff)))
+  // A storage that was closed down does not always send an alert.
+  if (settings.eos || upstreamAlert !== null || isLegacyBucket || status === 410)
+    headers.set('Alert', alertText(status, upstreamAlert, context, settings))
   setAll(headers, own)
   headers.set('X-Request-Id', requestId)
   return response
@@ -104,18 +105,20 @@ interface Alert {
   url?: string | null
 }
 
-/** The most serious alert: the end of this service or of the storage comes before advice. Null: there is none. */
-function alertText(status: number, context: ReplyContext, settings: Settings): string | null {
-  const upstream = context.notices.find((notices) => notices.alert !== null)?.alert
+/** The most serious alert: the end of this service or of the storage comes before advice. There is at least one. */
+function alertText(
+  status: number,
+  upstream: string | null,
+  context: ReplyContext,
+  settings: Settings,
+): string {
   const { eos, eosMessage: message, eosUrl: url, projectDocs } = settings
   const alerts: Alert[] = []
   if (eos) alerts.push({ code: eos.atMs <= context.startedAtMs ? 'hard-eol' : 'soft-eol', message, url })
-  if (upstream) alerts.push(readAlert(upstream))
+  if (upstream !== null) alerts.push(readAlert(upstream))
   if (context.isLegacyBucket) alerts.push({ code: 'soft-eol', message: legacyAdvice, url: projectDocs })
-  // A storage that was closed down does not always send an alert.
   if (status === 410) alerts.push({ code: 'hard-eol' })
-  const chosen = alerts.find(({ code }) => code === 'hard-eol') ?? alerts[0]
-  if (!chosen) return null
+  const chosen = alerts.find(({ code }) => code === 'hard-eol') ?? alerts[0]!
   const cut = (text: string | null | undefined) => text?.slice(0, 400) || undefined
   // Headers are ASCII, so other characters become escapes that JSON readers undo.
   return JSON.stringify({ code: chosen.code, message: cut(chosen.message), url: cut(chosen.url) }).replace(

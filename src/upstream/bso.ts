@@ -55,7 +55,7 @@ function fold(id: string): string {
 }
 
 const modifiedToken = '"modified":'
-const secondsForm = /([1-9]\d{0,10})\.(\d\d)[,}]/y
+const secondsForm = /[1-9]\d{0,10}\.\d\d[,}]/y
 
 /**
  * The text of a Basic Storage Object with its timestamp in the exposed form, at a tenth of the cost of printing the
@@ -70,11 +70,12 @@ export function toExposedText(text: string, value: object): string | null {
   // A JSON string can't hold the token, because quotes are escaped in it.
   const tokenAt = text.indexOf(modifiedToken)
   if (tokenAt === -1 || text.indexOf(modifiedToken, tokenAt + 1) !== -1) return null
-  secondsForm.lastIndex = tokenAt + modifiedToken.length
-  const match = secondsForm.exec(text)
-  if (!match) return null
-  const rest = text.slice(secondsForm.lastIndex - 1)
-  return `${text.slice(0, tokenAt)}"last_modified":${match[1]}${match[2]}0${rest}`
+  const from = tokenAt + modifiedToken.length
+  secondsForm.lastIndex = from
+  if (!secondsForm.test(text)) return null
+  const to = secondsForm.lastIndex - 1
+  const milliseconds = `${text.slice(from, to - 3)}${text.slice(to - 2, to)}0`
+  return `${text.slice(0, tokenAt)}"last_modified":${milliseconds}${text.slice(to)}`
 }
 
 const latestSeconds = 99_999_999_999

@@ -56,11 +56,11 @@ export function accessWith(credentials: SigningCredentials): StorageAccess {
 export function storageAddress(
   { origin, host, prefix }: StorageAccess,
   segments: readonly string[],
-  query: Query = [],
+  query?: Query,
 ): Address & { target: string } {
   let target = prefix
   for (const segment of segments) target += `/${encodeSegment(segment)}`
-  if (query.length > 0) target += `?${query.map(encodeParameter).join('&')}`
+  if (query && query.length > 0) target += `?${query.map(encodeParameter).join('&')}`
   return { href: origin + target, origin, host, target }
 }
 
