@@ -62,8 +62,7 @@ async function backUp(user: User, folder: string): Promise<string[]> {
   const draft = await mkdtemp(join(folder, '.draft-'))
   try {
     const problems = await fill(user, draft, last)
-    const name = new Date().toISOString().replaceAll(':', '-')
-    await rename(draft, join(folder, name))
+    const name = await giveName(draft, folder)
     console.log(`${join(folder, name)} is ${problems.length > 0 ? 'not as it should be' : 'complete'}`)
     const old = problems.length > 0 ? [] : [...backups, name].slice(0, -keep)
     for (const each of old) await rm(join(folder, each), { recursive: true, force: true })
@@ -71,6 +70,20 @@ async function backUp(user: User, folder: string): Promise<string[]> {
   } catch (error) {
     await rm(draft, { recursive: true })
     throw error
+  }
+}
+
+/** Names a draft after this moment, or after the next that no other run has taken. */
+async function giveName(draft: string, folder: string): Promise<string> {
+  for (;;) {
+    const name = new Date().toISOString().replaceAll(':', '-')
+    try {
+      await rename(draft, join(folder, name))
+      return name
+    } catch (error) {
+      const { code } = error as NodeJS.ErrnoException
+      if (code !== 'ENOTEMPTY' && code !== 'EEXIST') throw error
+    }
   }
 }
 

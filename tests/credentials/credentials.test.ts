@@ -74,7 +74,7 @@ describe('Credentials.obtain', () => {
 
     expect(await credentials.obtain(someIdentity())).toEqual(someCredentials())
     expect(exchanges).toHaveLength(1)
-    expect(events).toEqual(['joined', 'exchange', 'hit-local'])
+    expect(events).toEqual(['exchange', 'joined', 'hit-local'])
   })
 
   it('fails together with those who wait, and asks again for who comes next', async () => {

@@ -204,10 +204,13 @@ describe('Admission', () => {
       memory.mebibytes = 200
       clock.pass(10)
       expect(memory).toEqual({ mebibytes: 180, collections: 1 })
-      memory.mebibytes = 230
+      memory.mebibytes = 240
+      clock.pass(10)
+      expect(memory.collections).toBe(1)
+      memory.mebibytes = 260
       clock.pass(10)
 
-      expect(memory).toEqual({ mebibytes: 210, collections: 2 })
+      expect(memory).toEqual({ mebibytes: 240, collections: 2 })
       expect(arrive(clock)).not.toBeNull()
     })
 
