@@ -168,7 +168,8 @@ export class Credentials {
   async #find(identity: Identity, requestId: string, refused: SyncCredentials | null): Promise<Obtained> {
     const { store, exchange, observe } = this.#options
     try {
-      const found = store && (await this.#findShared(store, identity))
+      // At least one wait: whatever is thrown, the lookup was noted before it ends.
+      const found = await (store && this.#findShared(store, identity))
       if (found && !(refused && isSame(found.credentials, refused))) {
         this.#remember(identity, found)
         return this.#counted('hit-shared', { credentials: found.credentials, source: 'cache' })

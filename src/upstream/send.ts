@@ -167,8 +167,9 @@ export function createUpstream(options: UpstreamOptions) {
         const cause = failure.failure === 'abandoned' ? null : failure.failure
         report(request, failure.status, cause, now() - startedAtMs)
       }
+    } finally {
+      inFlight -= 1
     }
-    inFlight -= 1
     const mayBeCured = mayRepeat && (answer ? isTransient(answer) : isCurable(failure))
     if (mayBeCured && (await mayRetry(request, deadlineMs))) return await send(request, deadlineMs, false)
     if (answer) return answer

@@ -60,10 +60,8 @@ export class TokenServer {
     }
     // A second answer may be JSON.
     if (!isRepeated) return await this.exchange(identity, requestId, true)
-    throw new UpstreamError(
-      'bad-response',
-      'Cannot get credentials: the token server does not answer in JSON',
-    )
+    const message = 'Cannot get credentials: the token server does not answer in JSON'
+    throw new UpstreamError('bad-response', message)
   }
 
   /** The seconds that this identity was asked to leave between requests; null: none. */

@@ -74,7 +74,7 @@ describe('Credentials.obtain', () => {
 
     expect(await credentials.obtain(someIdentity())).toEqual(someCredentials())
     expect(exchanges).toHaveLength(1)
-    expect(events).toEqual(['exchange', 'joined', 'hit-local'])
+    expect(events).toEqual(['joined', 'exchange', 'hit-local'])
   })
 
   it('fails together with those who wait, and asks again for who comes next', async () => {
@@ -95,6 +95,23 @@ describe('Credentials.obtain', () => {
     expect(failed.every((result) => result.status === 'rejected' && result.reason === outage)).toBe(true)
     expect(next).toEqual(someCredentials())
     expect(exchanges).toHaveLength(2)
+  })
+})
+
+describe('a lookup that a defect ends at once', () => {
+  it("stands in nobody's way", async () => {
+    let isBroken = true
+    const { credentials } = startCredentials({
+      exchange() {
+        if (isBroken) throw new TypeError('a defect')
+        return Promise.resolve(someCredentials())
+      },
+    })
+
+    await expect(credentials.obtain(someIdentity())).rejects.toThrow('a defect')
+    isBroken = false
+
+    expect(await credentials.obtain(someIdentity())).toEqual(someCredentials())
   })
 })
 
