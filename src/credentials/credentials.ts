@@ -168,7 +168,7 @@ export class Credentials {
   async #find(identity: Identity, requestId: string, refused: SyncCredentials | null): Promise<Obtained> {
     const { store, exchange, observe } = this.#options
     try {
-      // At least one wait: whatever is thrown, the lookup was noted before it ends.
+      // Waits at least once: a lookup that fails at once must not end before `#lookUp` has noted it.
       const found = await (store && this.#findShared(store, identity))
       if (found && !(refused && isSame(found.credentials, refused))) {
         this.#remember(identity, found)

@@ -200,8 +200,7 @@ export class ConcurrencyLimits {
     const node = this.#nodeOf(request)
     const ofNode = await node.acquire(user, isPatient)
     try {
-      const holder =
-        this.#storage.tryAcquire(url.origin) ?? (await this.#storage.acquire(url.origin, isPatient))
+      const holder = await this.#storage.acquire(url.origin, isPatient)
       return new CallPermit(this.#storage, holder, node, ofNode)
     } catch (error) {
       node.release(ofNode)

@@ -60,7 +60,7 @@ export function storageAddress(
 ): Address & { target: string } {
   let target = prefix
   for (const segment of segments) target += `/${encodeSegment(segment)}`
-  if (query && query.length > 0) target += `?${query.map(encodeParameter).join('&')}`
+  if (query?.length) target += `?${query.map(encodeParameter).join('&')}`
   return { href: origin + target, origin, host, target }
 }
 
