@@ -173,3 +173,12 @@ export interface BulkStorage {
    */
   rewrittenSince(collection: string, ids: string[], since: Timestamp): Promise<string[]>
 }
+
+/** The upstream calls of one client request. */
+export interface CallTally {
+  upstreamCalls: number
+  /** The time until the answers began, added up. */
+  upstreamMs: number
+  /** The status that was answered last; null: there was no answer. */
+  upstreamStatus: number | null
+}

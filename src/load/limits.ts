@@ -18,6 +18,13 @@ export const limits = {
   lists: 48,
   /** How long a call waits for its turn. */
   callWaitMs: 5000,
+  /** Idle connections of HTTP/1.1 that the runtime keeps; it closes the others. */
+  keptConnections: 64,
+  /**
+   * How long a call waits for a connection in use before it opens another one: less than that would take. Where calls take no
+   * longer than this, more connections serve nobody, and it waits ten times as long.
+   */
+  connectionWaitMs: 15,
   /** How long a list waits for its turn. */
   listWaitMs: 10_000,
   /** Calls that wait, for each request that may be in flight: a batch makes several calls at a time. */

@@ -11,6 +11,8 @@ export interface SemaphoreOptions {
   waitMs: number
   /** How many may wait. */
   waiting: number
+  /** Whether each call has a connection of its own, as over HTTP/1.1; not if absent. */
+  hasOwnConnection?(): boolean
 }
 
 /** Somebody who holds permits of a semaphore, or waits for some: a user, or a node. */
@@ -38,6 +40,10 @@ export class FairSemaphore {
   readonly #queue = new Set<Holder>()
   #free: number
   #waiting = 0
+  /** Connections that calls may have at once: those that are idle, and the first that are opened. */
+  #ready: number = limits.keptConnections
+  /** How long the shortest of the last calls took, which a busy process makes longer least. */
+  #shortestMs = Infinity
 
   constructor(private readonly options: SemaphoreOptions) {
     this.#free = options.permits
@@ -72,19 +78,28 @@ export class FairSemaphore {
       this.#leave(holder)
       reject(this.#overload())
     }
-    const timer = isPatient ? null : setTimeout(giveUp, this.options.waitMs)
+    const { connectionWaitMs } = limits
+    const openMs = this.#shortestMs > connectionWaitMs ? connectionWaitMs : 10 * connectionWaitMs
+    let timer = setTimeout(() => {
+      if (!isPatient) timer = setTimeout(giveUp, this.options.waitMs - openMs)
+      // Whoever is next in the queue opens a connection.
+      this.#ready += 1
+      this.#admit()
+    }, openMs)
     holder.waiting.push(resolve)
     this.#queue.add(holder)
     this.#waiting += 1
     await promise
-    if (timer !== null) clearTimeout(timer)
+    clearTimeout(timer)
     return holder
   }
 
-  /** Gives one permit back. */
-  release(holder: Holder): void {
+  /** Gives one permit back. `lastedMs`: how long the call took; null: that is not known. */
+  release(holder: Holder, lastedMs: number | null = null): void {
     holder.held -= 1
     this.#free += 1
+    this.#ready = Math.min(this.#ready + 1, limits.keptConnections)
+    this.#shortestMs = Math.min(lastedMs ?? Infinity, this.#shortestMs * 1.005)
     this.#forget(holder)
     if (this.#queue.size > 0) this.#admit()
   }
@@ -92,6 +107,7 @@ export class FairSemaphore {
   #mayTake({ held }: Holder): boolean {
     const { permitsOfOne = Number.POSITIVE_INFINITY } = this.options
     if (this.#free === 0 || held >= permitsOfOne) return false
+    if (this.#ready === 0 && this.options.hasOwnConnection?.() === true) return false
     return held === 0 || held < shareOfRest * (this.#free - 1)
   }
 
@@ -99,6 +115,7 @@ export class FairSemaphore {
     if (holder.held === 0) this.#holders.set(holder.name, holder)
     holder.held += 1
     this.#free -= 1
+    if (this.#ready > 0) this.#ready -= 1
   }
 
   #admit(): void {
@@ -140,8 +157,8 @@ export class FairSemaphore {
   }
 }
 
-/** Idle nodes have nothing to remember. */
-const maxIdleNodes = 1000
+/** Idle origins have hardly anything to remember. */
+const maxIdleOrigins = 1000
 
 /** What tells whose permits a call needs. One that must complete waits as long as it takes. */
 interface CallToPermit {
@@ -155,24 +172,27 @@ interface CallToPermit {
 export class ConcurrencyLimits {
   /** Permits for lists, from the question to the last byte, among users. */
   readonly lists: FairSemaphore
-  readonly #token: FairSemaphore
   readonly #storage: FairSemaphore
-  readonly #nodes = new Map<string, FairSemaphore>()
+  /** Of the token server and the nodes. */
+  readonly #origins = new Map<string, FairSemaphore>()
   readonly #permits: ReturnType<typeof callLimits>
   readonly #queue: { waiting: number; waitMs: number }
 
+  /** `sharesConnection`: whether calls to an origin do, as over HTTP/2. */
   constructor(
     fetchSlots: number,
     { maxRequests, maxListsOfUser }: { maxRequests: number; maxListsOfUser: number },
+    private readonly sharesConnection: (origin: string) => boolean,
   ) {
     this.#permits = callLimits(fetchSlots)
+    const { storage, lists } = this.#permits
     this.#queue = { waiting: limits.callsWaitingForRequest * maxRequests, waitMs: limits.callWaitMs }
-    this.#token = this.#semaphore('calls to the token server', this.#permits.token)
-    this.#storage = this.#semaphore('calls to the storage', this.#permits.storage)
-    const { lists: permits } = this.#permits
-    const lists = { name: 'lists', permits, waiting: maxRequests, waitMs: limits.listWaitMs }
+    this.#storage = new FairSemaphore({ name: 'calls to the storage', permits: storage, ...this.#queue })
     this.lists = new FairSemaphore({
-      ...lists,
+      name: 'lists',
+      permits: lists,
+      waiting: maxRequests,
+      waitMs: limits.listWaitMs,
       ...(maxListsOfUser > 0 && { permitsOfOne: maxListsOfUser }),
     })
   }
@@ -180,15 +200,13 @@ export class ConcurrencyLimits {
   /** A permit for a call if one is free. */
   tryAcquire(request: CallToPermit): CallPermit | null {
     const { target, user, url } = request
-    if (target === 'token') {
-      const holder = this.#token.tryAcquire(user)
-      return holder && new CallPermit(this.#token, holder)
-    }
-    const node = this.#nodeOf(request)
-    const ofNode = node.tryAcquire(user)
-    const holder = ofNode && this.#storage.tryAcquire(url.origin)
-    if (holder) return new CallPermit(this.#storage, holder, node, ofNode)
-    if (ofNode) node.release(ofNode)
+    const origin = this.#originOf(request)
+    const ofOrigin = origin.tryAcquire(user)
+    if (!ofOrigin) return null
+    if (target === 'token') return new CallPermit(origin, ofOrigin)
+    const holder = this.#storage.tryAcquire(url.origin)
+    if (holder) return new CallPermit(origin, ofOrigin, this.#storage, holder)
+    origin.release(ofOrigin)
     return null
   }
 
@@ -196,47 +214,50 @@ export class ConcurrencyLimits {
   async acquire(request: CallToPermit): Promise<CallPermit> {
     const { target, user, url, callClass } = request
     const isPatient = callClass === 'must-complete'
-    if (target === 'token') return new CallPermit(this.#token, await this.#token.acquire(user, isPatient))
-    const node = this.#nodeOf(request)
-    const ofNode = await node.acquire(user, isPatient)
+    const origin = this.#originOf(request)
+    const ofOrigin = await origin.acquire(user, isPatient)
+    if (target === 'token') return new CallPermit(origin, ofOrigin)
     try {
       const holder = await this.#storage.acquire(url.origin, isPatient)
-      return new CallPermit(this.#storage, holder, node, ofNode)
+      return new CallPermit(origin, ofOrigin, this.#storage, holder)
     } catch (error) {
-      node.release(ofNode)
+      origin.release(ofOrigin)
       throw error
     }
   }
 
-  #nodeOf({ url }: CallToPermit): FairSemaphore {
-    const known = this.#nodes.get(url.origin)
+  #originOf({ target, url: { origin } }: CallToPermit): FairSemaphore {
+    const key = `${target} ${origin}`
+    const known = this.#origins.get(key)
     if (known) return known
     // Users' nodes come and go.
-    if (this.#nodes.size >= maxIdleNodes) {
-      for (const [other, node] of this.#nodes) if (node.isIdle) this.#nodes.delete(other)
+    if (this.#origins.size >= maxIdleOrigins) {
+      for (const [other, semaphore] of this.#origins) if (semaphore.isIdle) this.#origins.delete(other)
     }
-    const node = this.#semaphore('calls to the storage node', this.#permits.node)
-    this.#nodes.set(url.origin, node)
-    return node
-  }
-
-  #semaphore(name: string, permits: number): FairSemaphore {
-    return new FairSemaphore({ name, permits, ...this.#queue })
+    const made = new FairSemaphore({
+      ...(target === 'token'
+        ? { name: 'calls to the token server', permits: this.#permits.token }
+        : { name: 'calls to the storage node', permits: this.#permits.node }),
+      ...this.#queue,
+      hasOwnConnection: () => !this.sharesConnection(origin),
+    })
+    this.#origins.set(key, made)
+    return made
   }
 }
 
 /** The right of one call to be in flight: a permit of its target, and of its node where it has one. */
 export class CallPermit {
   constructor(
-    private readonly whole: FairSemaphore,
-    private readonly holder: Holder,
-    private readonly node: FairSemaphore | null = null,
-    private readonly ofNode: Holder | null = null,
+    private readonly origin: FairSemaphore,
+    private readonly ofOrigin: Holder,
+    private readonly whole: FairSemaphore | null = null,
+    private readonly ofWhole: Holder | null = null,
   ) {}
 
-  /** To be called once. */
-  release(): void {
-    this.whole.release(this.holder)
-    if (this.ofNode) this.node!.release(this.ofNode)
+  /** To be called once. `lastedMs`: how long the call took; null: that is not known. */
+  release(lastedMs: number | null): void {
+    if (this.ofWhole) this.whole!.release(this.ofWhole)
+    this.origin.release(this.ofOrigin, lastedMs)
   }
 }

@@ -3,7 +3,7 @@ import type { Elysia } from 'elysia'
 import type { Identity } from '../domain/credentials.ts'
 import { errno, invalidRequest, ServiceError, type Problem } from '../domain/errors.ts'
 import type { OperationOutcome, Step } from '../domain/operation.ts'
-import type { BulkStorage, Notices } from '../domain/record-storage.ts'
+import type { BulkStorage, CallTally, Notices } from '../domain/record-storage.ts'
 import type { Admission } from '../load/admission.ts'
 import { discardBody, type Bodies, type IncomingBody } from '../load/bodies.ts'
 import type { MemoryBudget, RequestMemory } from '../load/memory.ts'
@@ -33,14 +33,12 @@ export class Call implements Address {
   /** The resource that it was routed to; null where nothing is at its path. */
   route: string | null = null
   /** The upstream cost, added up while the request is carried out. */
-  readonly work = {
+  readonly work: CallTally & { cached: boolean | null } = {
     upstreamCalls: 0,
-    /** The time until the answers began, added up. */
     upstreamMs: 0,
-    /** The status that the storage answered last; null: it was not asked or did not answer. */
-    upstreamStatus: null as number | null,
+    upstreamStatus: null,
     /** Whether its credentials were known without a call to the token server; null: it needed none. */
-    cached: null as boolean | null,
+    cached: null,
   }
   /** Those of each storage that was opened; every answer repeats them, errors too. */
   readonly notices: Notices[] = []

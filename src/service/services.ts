@@ -7,6 +7,7 @@ import { overload } from '../protocol/reply.ts'
 import { Breakers } from '../upstream/circuit-breaker.ts'
 import { ConcurrencyLimits } from '../load/permits.ts'
 import { createUpstream } from '../upstream/send.ts'
+import { Transport } from '../upstream/transport.ts'
 import { SyncStorage } from '../upstream/sync-storage.ts'
 import { TokenServer } from '../upstream/token-server.ts'
 import { commit, name, source, version } from '../version.ts'
@@ -159,12 +160,12 @@ export function connect(
 ) {
   const clock = { now: host.monotonicNow, random: Math.random }
   const breakers = new Breakers({ ...clock, observe: observers.breaker })
+  const { maxConcurrentRequests: maxRequests, maxConcurrentRequestsPerUser: maxListsOfUser } = settings
+  const transport = new Transport({ ...clock, http2: settings.upstreamHttp2 })
+  const { sharesConnection } = transport
   const upstream = createUpstream({
-    limits: new ConcurrencyLimits(host.fetchSlots, {
-      maxRequests: settings.maxConcurrentRequests,
-      maxListsOfUser: settings.maxConcurrentRequestsPerUser,
-    }),
-    http2: settings.upstreamHttp2,
+    limits: new ConcurrencyLimits(host.fetchSlots, { maxRequests, maxListsOfUser }, sharesConnection),
+    transport,
     breakers,
     ca: settings.certificateCaBundle?.pem,
     ...clock,

@@ -4,8 +4,8 @@ import { accessWith, hawkHeader, storageAddress, toUserAgent, type Query } from 
 import { readStorageRefusal, type Subject } from './storage-refusal.ts'
 import type { RecentMap } from '../domain/bounded.ts'
 import type { SyncCredentials } from '../domain/credentials.ts'
-import type { MemoryHolder, Notices, StorageLimits } from '../domain/record-storage.ts'
-import type { CallTally, Upstream, UpstreamRequest } from './send.ts'
+import type { CallTally, MemoryHolder, Notices, StorageLimits } from '../domain/record-storage.ts'
+import type { Upstream, UpstreamRequest } from './send.ts'
 
 /** What the calls of all users share. */
 export interface StorageClient {

@@ -1,9 +1,9 @@
-import { invalid, UpstreamError } from '../domain/errors.ts'
+import { invalid } from '../domain/errors.ts'
 import { cutPage, isListed, orders, readSkip } from '../domain/list.ts'
 import { judgeCollection, type Precondition, type SyncRecord, type Timestamp } from '../domain/record.ts'
 import { readRecords, whileUnchanged, type ConsistentReads } from './consistent-read.ts'
 import { BsoRewriter } from './bso-stream.ts'
-import { ListPages, requireVisibleEnd } from './list.ts'
+import { ListPages, requireUnchanged, requireVisibleEnd } from './list.ts'
 import { recordRequest } from './bso.ts'
 import { chunkIds, isListable, listQuery, unmodifiedSinceHeader } from './request.ts'
 import type { ListOptions, ListOutcome, Snapshot } from '../domain/record-storage.ts'
@@ -113,9 +113,7 @@ async function stream(
     }
     const answer = await calls.read({ ...request, headers: all, endpoint, hasBegun })
     hasBegun = true
-    if (answer.status === 412) {
-      throw new UpstreamError('refused', 'Cannot go on with a list: the collection changed', { status: 412 })
-    }
+    requireUnchanged(answer)
     if (answer.status === 404) return { ...answer, bytes: new Uint8Array(0) }
     if (!isOne) requireVisibleEnd(answer)
     return answer

@@ -108,11 +108,7 @@ class Listing {
       if (offset === null) return null
       const request = this.#request(listQuery(this.options, offset), headers)
       const next = await this.calls.read({ ...request, endpoint, hasBegun: true })
-      if (next.status === 412) {
-        throw new UpstreamError('refused', 'Cannot go on with a list: the collection changed', {
-          status: 412,
-        })
-      }
+      requireUnchanged(next)
       requireVisibleEnd(next)
       return next
     }
@@ -300,6 +296,12 @@ export function requireVisibleEnd({ headers, bytes, stream }: UpstreamAnswer): v
   if (headers.has('content-length') && !isNothing) return
   if (headers.get('transfer-encoding')?.toLowerCase() === 'chunked') return
   throw unusable('nothing tells where a list ends')
+}
+
+/** Throws when this answer, to a request that continues a list, says that the collection has changed. */
+export function requireUnchanged({ status }: UpstreamAnswer): void {
+  if (status !== 412) return
+  throw new UpstreamError('refused', 'Cannot go on with a list: the collection changed', { status })
 }
 
 /** Throws when the number of records is another than announced. */

@@ -7,9 +7,9 @@ import {
   type BodyStream,
   type UpstreamAnswer,
 } from './answer.ts'
-import type { MemoryHolder } from '../domain/record-storage.ts'
+import type { CallTally, MemoryHolder } from '../domain/record-storage.ts'
 import type { Breakers, GuardedRequest, Permit, UpstreamTarget } from './circuit-breaker.ts'
-import { Transport } from './transport.ts'
+import type { Transport } from './transport.ts'
 import type { CallPermit, ConcurrencyLimits } from '../load/permits.ts'
 
 export interface UpstreamRequest extends GuardedRequest {
@@ -32,15 +32,6 @@ export interface UpstreamRequest extends GuardedRequest {
   tally?: CallTally
 }
 
-/** The upstream calls of one client request. */
-export interface CallTally {
-  upstreamCalls: number
-  /** The time until the answers began, added up. */
-  upstreamMs: number
-  /** The status that was answered last; null: there was no answer. */
-  upstreamStatus: number | null
-}
-
 /** One call as metrics count it. Status and failure are null when its client hung up. */
 export interface UpstreamCallSummary {
   target: UpstreamTarget
@@ -56,8 +47,7 @@ export interface UpstreamOptions {
   breakers: Breakers
   /** PEM text; if given, the only trusted authorities. */
   ca?: string
-  /** Whether HTTP/2 is used where it is offered over TLS. */
-  http2: boolean
+  transport: Transport
   observe(call: UpstreamCallSummary): void
   /** A clock in ms. */
   now(): number
@@ -83,8 +73,7 @@ const nothing = new Uint8Array(0)
 
 /** The only door to the token server and the storage. */
 export function createUpstream(options: UpstreamOptions) {
-  const { limits, breakers, observe, now, random, delay, stallMs = longestStallMs } = options
-  const transport = new Transport(options)
+  const { limits, breakers, transport, observe, now, random, delay, stallMs = longestStallMs } = options
   const shared = { breakers, now, stallMs }
   let tls = options.ca === undefined ? undefined : { ca: options.ca }
   let inFlight = 0
@@ -349,7 +338,7 @@ class Call implements BodyStream, EventListenerObject {
   }
 
   releasePermit(): void {
-    this.permit?.release()
+    this.permit?.release(this.guard && this.upstream.now() - this.guard.acquiredAtMs)
     this.permit = null
   }
 

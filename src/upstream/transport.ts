@@ -19,14 +19,18 @@ export class Transport {
   /** Origins that do not offer HTTP/2, and until when they are not asked again. */
   readonly #withoutHttp2 = new RecentMap<string, number>(maxOrigins)
 
+  /** `http2`: whether it is used where it is offered over TLS; `now`: a clock in ms. */
   constructor(private readonly options: { http2: boolean; now(): number }) {}
 
   fetch(request: FetchRequest, signal: AbortSignal, tls: { ca: string } | undefined): Promise<Response> {
-    const protocol = this.#protocolOf(request)
+    const protocol = this.#protocolOf(request.url.origin, request.method, request.isStreamed)
     return protocol === 'http2'
       ? this.#fetchOverHttp2(request, signal, tls)
       : fetchOver(protocol, request, signal, tls)
   }
+
+  /** Whether calls to an origin share a connection, as far as is known. */
+  readonly sharesConnection = (origin: string): boolean => this.#protocolOf(origin, 'POST') === 'http2'
 
   /** An origin that does not offer HTTP/2 has got nothing before that shows. */
   async #fetchOverHttp2(
@@ -48,10 +52,10 @@ export class Transport {
   }
 
   /** Long lists have connections of their own: a reader who stops would hold the window of all calls on a shared one. */
-  #protocolOf({ url, method, isStreamed }: FetchRequest): 'http2' | 'http1.1' | undefined {
-    if (!url.origin.startsWith('https:')) return undefined
-    if (!this.options.http2 || isStreamed === true) return 'http1.1'
-    const untilMs = this.#withoutHttp2.get(url.origin)
+  #protocolOf(origin: string, method: string, isStreamed = false): 'http2' | 'http1.1' | undefined {
+    if (!origin.startsWith('https:')) return undefined
+    if (!this.options.http2 || isStreamed) return 'http1.1'
+    const untilMs = this.#withoutHttp2.get(origin)
     // Only a read asks again, because a write can't be repeated when the answer is a broken handshake.
     return untilMs !== undefined && (this.options.now() < untilMs || method !== 'GET') ? 'http1.1' : 'http2'
   }

@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'bun:test'
+import { afterEach, describe, expect, it, jest } from 'bun:test'
 import type { UpstreamError } from '../../src/domain/errors.ts'
 import { FairSemaphore, type Holder, type SemaphoreOptions } from '../../src/load/permits.ts'
 
@@ -25,6 +25,7 @@ function queueUp(semaphore: FairSemaphore, names: string[]): string[] {
   return served
 }
 
+afterEach(() => void jest.useRealTimers())
 describe('FairSemaphore', () => {
   it('gives one holder seven eighths, a second one seven eighths of the rest, and always one to another', () => {
     const semaphore = create()
@@ -77,5 +78,22 @@ describe('FairSemaphore', () => {
     ])
     semaphore.release(await patient)
     expect(semaphore.isIdle).toBe(true)
+  })
+
+  it.each([
+    [16, 15],
+    [15, 150],
+  ])('keeps to the connections that are there; where calls take %i ms, for %i ms', async (tookMs, waitMs) => {
+    jest.useFakeTimers()
+    const semaphore = create({ permits: 200, hasOwnConnection: () => true })
+    const taken = takeAll(semaphore, 'a')
+    semaphore.release(taken[0]!, tookMs)
+    const served = queueUp(semaphore, ['a', 'b', 'b'])
+    jest.advanceTimersByTime(waitMs - 1)
+    await new Promise(process.nextTick)
+    expect([taken.length, served]).toEqual([64, ['a']])
+    jest.advanceTimersByTime(1)
+    await new Promise(process.nextTick)
+    expect(served).toEqual(['a', 'b', 'b'])
   })
 })

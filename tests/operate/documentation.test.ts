@@ -202,6 +202,7 @@ describe('the guide for operators', () => {
       ['Readers', limits.crowdedLists, `${limits.crowdedBytesPerMs} KB/s`, seconds(limits.crowdedAfterMs)],
       ['Lateness', initial('max_event_loop_lag_ms'), limits.leastRequests],
       ['Calls in flight', `${token}, ${storage}, ${node}`, seconds(limits.callWaitMs)],
+      ['Connections of HTTP/1.1', limits.keptConnections, `${limits.connectionWaitMs} ms`],
       ['Lists in flight', lists, seconds(limits.listWaitMs)],
       ['Resident memory', mebibytes(limits.shedAboveBytes)],
     ]

@@ -7,6 +7,7 @@ import {
   type UpstreamOptions,
   type UpstreamRequest,
 } from '../../src/upstream/send.ts'
+import { Transport } from '../../src/upstream/transport.ts'
 import { SyncStorage } from '../../src/upstream/sync-storage.ts'
 import { TokenServer } from '../../src/upstream/token-server.ts'
 import { readText } from '../support/byte-source.ts'
@@ -171,11 +172,15 @@ export function makeSend(base: string, options: Partial<UpstreamOptions> = {}) {
 }
 
 /** The door to upstream, with limits that nobody meets and breakers of its own. */
-export function newUpstream(options: Partial<UpstreamOptions> = {}) {
+export function newUpstream({
+  http2 = true,
+  ...options
+}: Partial<UpstreamOptions> & { http2?: boolean } = {}) {
   const { now = () => performance.now(), random = () => 0.5 } = options
+  const transport = new Transport({ http2, now })
   return createUpstream({
-    limits: new ConcurrencyLimits(1024, { maxRequests: 512, maxListsOfUser: 8 }),
-    http2: true,
+    limits: new ConcurrencyLimits(1024, { maxRequests: 512, maxListsOfUser: 8 }, transport.sharesConnection),
+    transport,
     breakers: new Breakers({ now, random }),
     observe: () => {},
     delay: async () => {},

@@ -8,6 +8,8 @@ import { freePort } from '../support/free-port.ts'
 import { cleanUp, failureOf, makeSend, onCleanUp, startRaw, startTarget } from './rig.ts'
 
 const start = startTarget
+const limitsOf = (slots: number, maxRequests: number) =>
+  new ConcurrencyLimits(slots, { maxRequests, maxListsOfUser: 8 }, () => false)
 
 afterEach(async () => {
   jest.useRealTimers()
@@ -252,7 +254,7 @@ describe('createSend', () => {
   })
 
   it('leaves no place taken, whatever becomes of a call', async () => {
-    const limits = new ConcurrencyLimits(1, { maxRequests: 0, maxListsOfUser: 8 })
+    const limits = limitsOf(1, 0)
     const { proxy, send, text } = await start(() => new Response('x'.repeat(400_000)), {
       limits,
       stallMs: 50,
@@ -291,7 +293,7 @@ describe('createSend', () => {
 describe('the limits of calls in flight', () => {
   it('shed what does not fit, let a few wait, and keep users, nodes and the token server apart', async () => {
     // 8 for the token server and 8 for lists leave 16 for storages, of which one node has 15, and one user 13.
-    const limits = new ConcurrencyLimits(32, { maxRequests: 1, maxListsOfUser: 8 })
+    const limits = limitsOf(32, 1)
     const { proxy, send, exchanges } = await start(undefined, { limits })
     const other = await startFaultProxy({ target: proxy.url })
     onCleanUp(() => other.stop())
@@ -314,8 +316,16 @@ describe('the limits of calls in flight', () => {
     expect(exchanges.filter(({ failure }) => failure === 'overload')).toHaveLength(8)
   })
 
+  it('keep bursts from opening connections that the runtime closes at once', async () => {
+    const { proxy, send } = await start()
+    for (let count = 0; count < 20; count += 1) await send()
+    for (let burst = 0; burst < 5; burst += 1) await Promise.all(Array.from({ length: 200 }, () => send()))
+
+    expect(proxy.connections).toBeLessThan(100)
+  })
+
   it('are not held by a stream whose reader has got its beginning', async () => {
-    const limits = new ConcurrencyLimits(1, { maxRequests: 1, maxListsOfUser: 8 })
+    const limits = limitsOf(1, 1)
     const { send } = await start(() => new Response('x'.repeat(4_000_000)), { limits })
 
     const streams = []
