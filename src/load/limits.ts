@@ -21,8 +21,8 @@ export const limits = {
   /** Idle connections of HTTP/1.1 that the runtime keeps; it closes the others. */
   keptConnections: 64,
   /**
-   * How long a call waits for a connection in use before it opens another one: less than that would take. Where calls take no
-   * longer than this, more connections serve nobody, and it waits ten times as long.
+   * How long a call waits for a connection in use before it opens another one. Where the shortest calls take no longer than this,
+   * more connections would not help, and it waits ten times as long.
    */
   connectionWaitMs: 15,
   /** How long a list waits for its turn. */

@@ -31,7 +31,7 @@ export class Holder {
 const shareOfRest = 7
 
 /**
- * Permits, and a fair queue for them. Of those who wait, whoever holds least goes first, so that one holder with many slow calls
+ * Permits, and a fair queue for them; over HTTP/1.1 also for connections. Of those who wait, whoever holds least goes first, so that one holder with many slow calls
  * can't keep others out.
  */
 export class FairSemaphore {
@@ -42,7 +42,7 @@ export class FairSemaphore {
   #waiting = 0
   /** Connections that calls may have at once: those that are idle, and the first that are opened. */
   #ready: number = limits.keptConnections
-  /** How long the shortest of the last calls took, which a busy process makes longer least. */
+  /** How long the shortest of the last few hundred calls took: a busy process delays all of them, but this one least. */
   #shortestMs = Infinity
 
   constructor(private readonly options: SemaphoreOptions) {
@@ -246,7 +246,7 @@ export class ConcurrencyLimits {
   }
 }
 
-/** The right of one call to be in flight: a permit of its target, and of its node where it has one. */
+/** The right of one call to be in flight: a permit of its origin, and for a storage one of all storages together. */
 export class CallPermit {
   constructor(
     private readonly origin: FairSemaphore,
