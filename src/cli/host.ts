@@ -2,6 +2,7 @@ import { closeSync, openSync, readSync, statSync } from 'node:fs'
 import { fetchSlotsOf, restartForFetchSlots } from './fetch-slots.ts'
 import { outputTo, type Output } from './output.ts'
 import { realProcesses, unsentBytes, type Processes } from './processes.ts'
+import { isLoopback } from '../settings/contradictions.ts'
 import type { BridgeHost } from '../service/services.ts'
 
 /** The operating system as a command sees it, so that tests can replace it. */
@@ -45,6 +46,7 @@ export function processHost() {
     onSignal: (name, handler) => void process.on(name, handler),
     restartForFetchSlots,
     fetchSlots: fetchSlotsOf(process.env),
+    reusesPorts: portReuse(),
     cpuMs() {
       const { user, system } = process.cpuUsage()
       return (user + system) / 1000
@@ -59,6 +61,17 @@ export function processHost() {
     await Promise.race([Promise.all([stdout.drained(), stderr.drained()]), Bun.sleep(timeoutMs)])
   }
   return { ...host, drain }
+}
+
+/** Linux keeps the port of a closed connection for a minute, except where this sysctl lets it be used again. */
+function portReuse(): (hostname: string) => boolean {
+  let mode = '0'
+  try {
+    mode = readFile('/proc/sys/net/ipv4/tcp_tw_reuse').trim()
+  } catch {
+    // Not Linux.
+  }
+  return (hostname) => mode === '1' || (mode === '2' && isLoopback(hostname))
 }
 
 const maxFileBytes = 4 * 1024 * 1024

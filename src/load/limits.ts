@@ -20,6 +20,8 @@ export const limits = {
   callWaitMs: 5000,
   /** Idle connections of HTTP/1.1 that the runtime keeps; it closes the others. */
   keptConnections: 64,
+  /** Connections of HTTP/1.1 to one origin, where the port of a closed one can't be used again for a minute. */
+  connections: 256,
   /**
    * How long a call waits for a connection in use before it opens another one. Where the shortest calls take no longer than this,
    * more connections would not help, and it waits ten times as long.

@@ -11,15 +11,23 @@ export interface SemaphoreOptions {
   waitMs: number
   /** How many may wait. */
   waiting: number
-  /** Whether each call has a connection of its own, as over HTTP/1.1; not if absent. */
-  hasOwnConnection?(): boolean
+  /** How many connections there may be, one for each call, as over HTTP/1.1; null or absent where calls share one. */
+  connections?(): number | null
+}
+
+/** One call that waits for a permit. */
+interface Waiter {
+  resolve(holder: Holder): void
+  timer: ReturnType<typeof setTimeout> | undefined
+  /** Whether it has waited long enough to open a connection. */
+  mayOpen: boolean
 }
 
 /** Somebody who holds permits of a semaphore, or waits for some: a user, or a node. */
 export class Holder {
   /** Permits that it has. */
   held = 0
-  readonly waiting: (() => void)[] = []
+  readonly waiting: Waiter[] = []
 
   constructor(readonly name: string) {}
 }
@@ -31,23 +39,22 @@ export class Holder {
 const shareOfRest = 7
 
 /**
- * Permits, and a fair queue for them; over HTTP/1.1 also for connections. Of those who wait, whoever holds least goes first, so that one holder with many slow calls
- * can't keep others out.
+ * Permits, and a fair queue for them; over HTTP/1.1 also for connections. Of those who wait, whoever holds least goes first, so
+ * that one holder with many slow calls can't keep others out.
  */
 export class FairSemaphore {
   readonly #holders = new Map<string, Holder>()
   /** Holders of whom calls wait, in the order of their last turn. */
   readonly #queue = new Set<Holder>()
-  #free: number
+  /** Permits that are held. */
+  #taken = 0
   #waiting = 0
   /** Connections that calls may have at once: those that are idle, and the first that are opened. */
   #ready: number = limits.keptConnections
   /** How long the shortest of the last few hundred calls took: a busy process delays all of them, but this one least. */
   #shortestMs = Infinity
 
-  constructor(private readonly options: SemaphoreOptions) {
-    this.#free = options.permits
-  }
+  constructor(private readonly options: SemaphoreOptions) {}
 
   /** Whether no permit is held and nobody waits. */
   get isIdle(): boolean {
@@ -57,78 +64,75 @@ export class FairSemaphore {
   /** A permit, if there is one for that holder now; it is given back by `release`. */
   tryAcquire(name: string): Holder | null {
     const holder = this.#holders.get(name) ?? new Holder(name)
-    if (!this.#mayTake(holder)) return null
-    this.#take(holder)
-    return holder
+    return this.#mayTake(holder) ? this.#take(holder) : null
   }
 
   /**
    * A permit as soon as there is one. Rejects with `UpstreamError` (overload) when too many wait, or after `waitMs`; not for whoever
    * is patient.
    */
-  async acquire(name: string, isPatient = false): Promise<Holder> {
-    const taken = this.tryAcquire(name)
-    if (taken) return taken
-    if (this.#waiting >= this.options.waiting && !isPatient) throw this.#overload()
+  acquire(name: string, isPatient = false): Promise<Holder> {
     const holder = this.#holders.get(name) ?? new Holder(name)
-    this.#holders.set(name, holder)
-    const { promise, resolve, reject } = Promise.withResolvers<void>()
+    if (this.#mayTake(holder)) return Promise.resolve(this.#take(holder))
+    if (this.#waiting >= this.options.waiting && !isPatient) return Promise.reject(this.#overload())
+    const { promise, resolve, reject } = Promise.withResolvers<Holder>()
+    const { connectionWaitMs } = limits
+    const openMs = this.#shortestMs > connectionWaitMs ? connectionWaitMs : 10 * connectionWaitMs
     const giveUp = () => {
-      holder.waiting.splice(holder.waiting.indexOf(resolve), 1)
+      holder.waiting.splice(holder.waiting.indexOf(waiter), 1)
       this.#leave(holder)
       reject(this.#overload())
     }
-    const { connectionWaitMs } = limits
-    const openMs = this.#shortestMs > connectionWaitMs ? connectionWaitMs : 10 * connectionWaitMs
-    let timer = setTimeout(() => {
-      if (!isPatient) timer = setTimeout(giveUp, this.options.waitMs - openMs)
-      // Whoever is next in the queue opens a connection.
-      this.#ready += 1
+    const open = () => {
+      waiter.timer = isPatient ? undefined : setTimeout(giveUp, this.options.waitMs - openMs)
+      waiter.mayOpen = true
       this.#admit()
-    }, openMs)
-    holder.waiting.push(resolve)
+    }
+    const waiter: Waiter = { resolve, timer: setTimeout(open, openMs), mayOpen: false }
+    holder.waiting.push(waiter)
+    this.#holders.set(name, holder)
     this.#queue.add(holder)
     this.#waiting += 1
-    await promise
-    clearTimeout(timer)
-    return holder
+    return promise
   }
 
   /** Gives one permit back. `lastedMs`: how long the call took; null: that is not known. */
   release(holder: Holder, lastedMs: number | null = null): void {
     holder.held -= 1
-    this.#free += 1
+    this.#taken -= 1
     this.#ready = Math.min(this.#ready + 1, limits.keptConnections)
     this.#shortestMs = Math.min(lastedMs ?? Infinity, this.#shortestMs * 1.005)
     this.#forget(holder)
     if (this.#queue.size > 0) this.#admit()
   }
 
-  #mayTake({ held }: Holder): boolean {
-    const { permitsOfOne = Number.POSITIVE_INFINITY } = this.options
-    if (this.#free === 0 || held >= permitsOfOne) return false
-    if (this.#ready === 0 && this.options.hasOwnConnection?.() === true) return false
-    return held === 0 || held < shareOfRest * (this.#free - 1)
+  #mayTake({ held }: Holder, mayOpen = false): boolean {
+    const { permits, permitsOfOne = Number.POSITIVE_INFINITY } = this.options
+    const connections = this.options.connections?.() ?? null
+    if (held >= permitsOfOne || (connections !== null && this.#ready === 0 && !mayOpen)) return false
+    const free = Math.min(permits, connections ?? permits) - this.#taken
+    return free > 0 && (held === 0 || held < shareOfRest * (free - 1))
   }
 
-  #take(holder: Holder): void {
+  #take(holder: Holder): Holder {
     if (holder.held === 0) this.#holders.set(holder.name, holder)
     holder.held += 1
-    this.#free -= 1
+    this.#taken += 1
     if (this.#ready > 0) this.#ready -= 1
+    return holder
   }
 
   #admit(): void {
     while (this.#queue.size > 0) {
       const next = this.#leastHolder()
-      if (!next || !this.#mayTake(next)) return
-      this.#take(next)
-      const resolve = next.waiting.shift()!
+      if (!next || !this.#mayTake(next, next.waiting[0]!.mayOpen)) return
+      const waiter = next.waiting.shift()!
       // Holders with equally many take turns.
       this.#queue.delete(next)
       this.#queue.add(next)
+      clearTimeout(waiter.timer)
+      waiter.resolve(this.#take(next))
       this.#leave(next)
-      resolve()
     }
   }
 
@@ -178,11 +182,15 @@ export class ConcurrencyLimits {
   readonly #permits: ReturnType<typeof callLimits>
   readonly #queue: { waiting: number; waitMs: number }
 
-  /** `sharesConnection`: whether calls to an origin do, as over HTTP/2. */
+  /**
+   * `sharesConnection`: whether calls to an origin do, as over HTTP/2; `reusesPorts`: whether the port of a closed connection to a
+   * host can be used again.
+   */
   constructor(
     fetchSlots: number,
     { maxRequests, maxListsOfUser }: { maxRequests: number; maxListsOfUser: number },
     private readonly sharesConnection: (origin: string) => boolean,
+    private readonly reusesPorts: (hostname: string) => boolean,
   ) {
     this.#permits = callLimits(fetchSlots)
     const { storage, lists } = this.#permits
@@ -234,12 +242,13 @@ export class ConcurrencyLimits {
     if (this.#origins.size >= maxIdleOrigins) {
       for (const [other, semaphore] of this.#origins) if (semaphore.isIdle) this.#origins.delete(other)
     }
+    const connections = this.reusesPorts(new URL(origin).hostname) ? Infinity : limits.connections
     const made = new FairSemaphore({
       ...(target === 'token'
         ? { name: 'calls to the token server', permits: this.#permits.token }
         : { name: 'calls to the storage node', permits: this.#permits.node }),
       ...this.#queue,
-      hasOwnConnection: () => !this.sharesConnection(origin),
+      connections: () => (this.sharesConnection(origin) ? null : connections),
     })
     this.#origins.set(key, made)
     return made

@@ -30,6 +30,8 @@ export interface BridgeHost {
   randomBytes(length: number): Uint8Array
   /** How many requests to upstream this process can have under way, all hosts together. */
   fetchSlots: number
+  /** Whether the port of a connection to a host can be used again as soon as that is closed. */
+  reusesPorts(hostname: string): boolean
   /** Processor time that this process has used so far, in ms. */
   cpuMs(): number
   /** Memory that this process holds. */
@@ -155,7 +157,7 @@ type Connections = ReturnType<typeof connect>
 /** The connections to token server, storage and cache. */
 export function connect(
   settings: Settings,
-  host: Pick<BridgeHost, 'now' | 'monotonicNow' | 'fetchSlots'>,
+  host: Pick<BridgeHost, 'now' | 'monotonicNow' | 'fetchSlots' | 'reusesPorts'>,
   observers: Pick<Observers, 'upstreamCall' | 'breaker' | 'redisTrouble'>,
 ) {
   const clock = { now: host.monotonicNow, random: Math.random }
@@ -163,8 +165,9 @@ export function connect(
   const { maxConcurrentRequests: maxRequests, maxConcurrentRequestsPerUser: maxListsOfUser } = settings
   const transport = new Transport({ ...clock, http2: settings.upstreamHttp2 })
   const { sharesConnection } = transport
+  const users = { maxRequests, maxListsOfUser }
   const upstream = createUpstream({
-    limits: new ConcurrencyLimits(host.fetchSlots, { maxRequests, maxListsOfUser }, sharesConnection),
+    limits: new ConcurrencyLimits(host.fetchSlots, users, sharesConnection, host.reusesPorts),
     transport,
     breakers,
     ca: settings.certificateCaBundle?.pem,

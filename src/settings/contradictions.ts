@@ -132,6 +132,6 @@ function isEverywhere(host: string): boolean {
   return host === '0.0.0.0' || host === '::'
 }
 
-function isLoopback(host: string): boolean {
+export function isLoopback(host: string): boolean {
   return /^(127\.|\[?::1\]?$|localhost\.?$)/i.test(host)
 }

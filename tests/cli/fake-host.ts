@@ -36,6 +36,7 @@ export function fakeHost(
     randomBytes: (length) => Uint8Array.from({ length }, (_, index) => 3 * index + 1),
     onSignal: () => {},
     fetchSlots: 256,
+    reusesPorts: () => true,
     ...idleProcess,
     ...more,
   }

@@ -1,6 +1,11 @@
 import { afterEach, describe, expect, it, jest } from 'bun:test'
 import type { UpstreamError } from '../../src/domain/errors.ts'
-import { FairSemaphore, type Holder, type SemaphoreOptions } from '../../src/load/permits.ts'
+import {
+  ConcurrencyLimits,
+  FairSemaphore,
+  type Holder,
+  type SemaphoreOptions,
+} from '../../src/load/permits.ts'
 
 const create = (options: Partial<SemaphoreOptions> = {}) =>
   new FairSemaphore({ name: 'calls', permits: 64, waitMs: 60_000, waiting: 1000, ...options })
@@ -85,7 +90,7 @@ describe('FairSemaphore', () => {
     [15, 150],
   ])('keeps to the connections that are there; where calls take %i ms, for %i ms', async (tookMs, waitMs) => {
     jest.useFakeTimers()
-    const semaphore = create({ permits: 200, hasOwnConnection: () => true })
+    const semaphore = create({ permits: 200, connections: () => 100 })
     const taken = takeAll(semaphore, 'a')
     semaphore.release(taken[0]!, tookMs)
     const served = queueUp(semaphore, ['a', 'b', 'b'])
@@ -95,5 +100,25 @@ describe('FairSemaphore', () => {
     jest.advanceTimersByTime(1)
     await new Promise(process.nextTick)
     expect(served).toEqual(['a', 'b', 'b'])
+  })
+
+  it.each([
+    ['plain', 'ports that are kept', 256],
+    ['plain', 'ports that are used again', 300],
+    ['HTTP/2', 'ports that are kept', 300],
+  ])('lets 300 users wait for connections, if need be: %s, %s', async (protocol, ports, expected) => {
+    jest.useFakeTimers()
+    const reusesPorts = (hostname: string) => hostname === 'a.example' && ports.endsWith('again')
+    const users = { maxRequests: 300, maxListsOfUser: 8 }
+    const limits = new ConcurrencyLimits(1024, users, () => protocol === 'HTTP/2', reusesPorts)
+    let served = 0
+    for (let user = 0; user < 300; user += 1) {
+      const call = { target: 'storage', url: { origin: 'http://a.example:80' }, user: String(user) } as const
+      const permit = limits.tryAcquire(call) ?? limits.acquire(call)
+      void Promise.resolve(permit).then(() => (served += 1))
+    }
+    jest.advanceTimersByTime(1000)
+    for (let hop = 0; hop < 9; hop += 1) await Promise.resolve()
+    expect(served).toBe(expected)
   })
 })

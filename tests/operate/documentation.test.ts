@@ -203,6 +203,7 @@ describe('the guide for operators', () => {
       ['Lateness', initial('max_event_loop_lag_ms'), limits.leastRequests],
       ['Calls in flight', `${token}, ${storage}, ${node}`, seconds(limits.callWaitMs)],
       ['Connections of HTTP/1.1', limits.keptConnections, `${limits.connectionWaitMs} ms`],
+      ['Connections of HTTP/1.1', limits.connections],
       ['Lists in flight', lists, seconds(limits.listWaitMs)],
       ['Resident memory', mebibytes(limits.shedAboveBytes)],
     ]

@@ -151,6 +151,7 @@ function testHost(now: () => number): Host {
     randomBytes: (length) => new Uint8Array(randomBytes(length)),
     onSignal: () => {},
     fetchSlots: 256,
+    reusesPorts: () => true,
     ...idleProcess,
   }
 }

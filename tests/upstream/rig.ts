@@ -178,8 +178,9 @@ export function newUpstream({
 }: Partial<UpstreamOptions> & { http2?: boolean } = {}) {
   const { now = () => performance.now(), random = () => 0.5 } = options
   const transport = new Transport({ http2, now })
+  const users = { maxRequests: 512, maxListsOfUser: 8 }
   return createUpstream({
-    limits: new ConcurrencyLimits(1024, { maxRequests: 512, maxListsOfUser: 8 }, transport.sharesConnection),
+    limits: new ConcurrencyLimits(1024, users, transport.sharesConnection, () => true),
     transport,
     breakers: new Breakers({ now, random }),
     observe: () => {},

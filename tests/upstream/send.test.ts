@@ -9,7 +9,12 @@ import { cleanUp, failureOf, makeSend, onCleanUp, startRaw, startTarget } from '
 
 const start = startTarget
 const limitsOf = (slots: number, maxRequests: number) =>
-  new ConcurrencyLimits(slots, { maxRequests, maxListsOfUser: 8 }, () => false)
+  new ConcurrencyLimits(
+    slots,
+    { maxRequests, maxListsOfUser: 8 },
+    () => false,
+    () => true,
+  )
 
 afterEach(async () => {
   jest.useRealTimers()
