@@ -49,7 +49,7 @@ export class FairSemaphore {
   /** Permits that are held. */
   #taken = 0
   #waiting = 0
-  /** Connections that calls may have at once: those that are idle, and the first that are opened. */
+  /** Connections that nobody has to wait for: those that are idle, and the first that are opened. */
   #ready: number = limits.keptConnections
   /** How long the shortest of the last few hundred calls took: a busy process delays all of them, but this one least. */
   #shortestMs = Infinity

@@ -165,9 +165,9 @@ export function connect(
   const { maxConcurrentRequests: maxRequests, maxConcurrentRequestsPerUser: maxListsOfUser } = settings
   const transport = new Transport({ ...clock, http2: settings.upstreamHttp2 })
   const { sharesConnection } = transport
-  const users = { maxRequests, maxListsOfUser }
+  const requests = { maxRequests, maxListsOfUser }
   const upstream = createUpstream({
-    limits: new ConcurrencyLimits(host.fetchSlots, users, sharesConnection, host.reusesPorts),
+    limits: new ConcurrencyLimits(host.fetchSlots, requests, sharesConnection, host.reusesPorts),
     transport,
     breakers,
     ca: settings.certificateCaBundle?.pem,
