@@ -2,6 +2,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
+import { eventually } from '../support/eventually.ts'
 import { runProgram } from '../support/processes.ts'
 import { startRedisServer, type RedisServer } from '../support/redis-server.ts'
 import { endAll, executablePath, iniText, makeFolder } from '../support/executable.ts'
@@ -71,7 +72,10 @@ function seenOfSecond(settings: Record<string, string>, act: () => Promise<unkno
   const user = troubles.newUser()
   const headers = { Authorization: `Bearer ${user.bearerToken()}` }
   return troubles.seen(shared, async (first) => {
+    const keysBefore = await redis.command('DBSIZE')
     await ask(first, records(user), user, { headers })
+    // The answer does not wait for Redis.
+    await eventually('Redis has the credentials', async () => (await redis.command('DBSIZE')) !== keysBefore)
     await act()
     return troubles.seen({ ...shared, ...settings }, async (second) => {
       await ask(second, records(user), user, { headers })
