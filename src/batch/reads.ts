@@ -1,3 +1,4 @@
+import { joinBytes } from '../domain/bytes.ts'
 import { isRefusal } from '../domain/errors.ts'
 import { readListDocument } from '../domain/list.ts'
 import { judgeCollection, judgeGet } from '../domain/record.ts'
@@ -137,7 +138,7 @@ async function readBytes(
     for (;;) {
       budget.requireTime()
       const piece = await document.read()
-      if (piece === null) return Buffer.concat(chunks, length)
+      if (piece === null) return joinBytes(chunks)
       chunks.push(piece)
       length += piece.byteLength
       if (budget.hold(index, length)) continue

@@ -145,14 +145,14 @@ export class Admission {
     this.#counted = 0
     for (const user of this.#users.values()) this.#counted += this.#countOf(user)
     this.options.observeLag(lagMs)
-    this.#watchMemory()
+    this.watchMemory()
     this.#peak = this.#counted
     this.#windowStartMs = nowMs
     this.#windowStartCpuMs = cpuMs
   }
 
   /** Garbage is collected early, because late collection lets the process grow far beyond what it uses. */
-  #watchMemory(): void {
+  watchMemory(): void {
     const { residentBytes, collectGarbage, maxRequests } = this.options
     const usedBytes = residentBytes() ?? 0
     if (usedBytes < this.#collectedAtBytes) this.#collectedAtBytes = usedBytes

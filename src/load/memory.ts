@@ -1,5 +1,6 @@
 import { UpstreamError } from '../domain/errors.ts'
 import type { HeldMemory } from '../domain/record-storage.ts'
+import { limits } from './limits.ts'
 
 /**
  * The memory that may be held for all requests together. One owner holds at most as much as is then left for others, so one alone
@@ -8,8 +9,13 @@ import type { HeldMemory } from '../domain/record-storage.ts'
 export class MemoryBudget {
   readonly #heldBy = new Map<string, number>()
   #freeBytes: number
+  #returnedBytes = 0
 
-  constructor(private readonly bytes: number) {
+  /** `watch` looks at the size of the process; called each time requests have given `limits.watchEveryBytes` back. */
+  constructor(
+    private readonly bytes: number,
+    private readonly watch: () => void = () => {},
+  ) {
     this.#freeBytes = bytes
   }
 
@@ -38,6 +44,10 @@ export class MemoryBudget {
     if (held === 0) this.#heldBy.delete(owner)
     else this.#heldBy.set(owner, held)
     this.#freeBytes += bytes
+    this.#returnedBytes += bytes
+    if (this.#returnedBytes < limits.watchEveryBytes) return
+    this.#returnedBytes = 0
+    this.watch()
   }
 }
 

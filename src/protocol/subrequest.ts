@@ -1,3 +1,4 @@
+import { joinBytes } from '../domain/bytes.ts'
 import { invalid, invalidRequest, type Problem } from '../domain/errors.ts'
 import type { Settings } from '../settings/settings.ts'
 import { compileBodyCheck } from './check.ts'
@@ -123,15 +124,17 @@ function isMapping(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/**
- * The answer of a sub-request as a member of `responses`, as JSON text, so that a long body is not parsed again. A body that is
- * empty by nature is shown as `{}`.
- */
-export function toSubResponse(request: MergedRequest, reply: Reply): string {
-  const body = request.method === 'HEAD' ? null : reply.body
-  const text = body instanceof Uint8Array ? new TextDecoder().decode(body) : (body as string | null)
+/** The body of the answer to a batch. The bytes of its lists are moved there: as a text they would be three copies more. */
+export function joinSubResponses(requests: readonly MergedRequest[], replies: readonly Reply[]): Uint8Array {
+  const responses = replies.flatMap((reply, index) => [',', ...subResponse(requests[index]!, reply)])
+  return joinBytes(['{"responses":[', ...responses.slice(1), ']}'])
+}
+
+/** The answer of a sub-request as pieces of JSON text, so that a long body is not parsed again. One that is empty by nature is `{}`. */
+function subResponse(request: MergedRequest, reply: Reply): (string | Uint8Array)[] {
+  const body = request.method === 'HEAD' ? null : (reply.body as string | Uint8Array | null)
   const headers: Record<string, string> = { ...reply.headers }
-  if (text !== null) headers['Content-Type'] = 'application/json; charset=utf-8'
+  if (body !== null) headers['Content-Type'] = 'application/json; charset=utf-8'
   const head = JSON.stringify({ status: reply.status, path: request.path, headers })
-  return `${head.slice(0, -1)},"body":${text ?? JSON.stringify(reply.tombstone ?? {})}}`
+  return [`${head.slice(0, -1)},"body":`, body ?? JSON.stringify(reply.tombstone ?? {}), '}']
 }

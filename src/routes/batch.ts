@@ -9,7 +9,7 @@ import { closedBy } from '../protocol/records.ts'
 import { emptyReply, errorReply, jsonReply, overload, type Reply } from '../protocol/reply.ts'
 import type { BucketResource, Input, RequestHeaders, Resource } from '../protocol/resource.ts'
 import { batch, heartbeat, lbheartbeat, root, version } from '../protocol/service-resources.ts'
-import { readBatch, toSubResponse, type MergedRequest } from '../protocol/subrequest.ts'
+import { joinSubResponses, readBatch, type MergedRequest } from '../protocol/subrequest.ts'
 import { receiveBody, type App, type Call, type Services } from './call.ts'
 import { heartbeatReply, rootReply } from './service.ts'
 import { refusedMethod, unknownPath, unknownVersion } from './unrouted.ts'
@@ -47,8 +47,7 @@ export function addBatchRoute(app: App, prefix: string, services: Services): voi
           'storage' in one ? answerStep(one, outcomes.shift()!, services) : one,
         )
         services.observers.batch(merged, replies)
-        const responses = replies.map((reply, index) => toSubResponse(merged[index]!, reply))
-        return { status: 200, headers: {}, body: `{"responses":[${responses.join(',')}]}` }
+        return { status: 200, headers: {}, body: joinSubResponses(merged, replies) }
       } finally {
         release()
       }

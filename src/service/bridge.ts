@@ -43,7 +43,8 @@ export function startBridge(settings: Settings, host: BridgeHost, log: Log, opti
   const observers = createObservers(log, registry, statsd, host.now)
   // A reload changes this copy; the start-up settings stay, to see what needs a restart.
   const exposed = { ...settings }
-  const memory = new MemoryBudget(Math.max(limits.memoryBytes, 4 * settings.maxRequestBytes))
+  const mostBytes = Math.max(limits.memoryBytes, 4 * settings.maxRequestBytes)
+  const memory = new MemoryBudget(mostBytes, () => load.watchMemory())
   const load = new Admission({
     maxRequests: settings.maxConcurrentRequests,
     maxRequestsOfUser: settings.maxConcurrentRequestsPerUser,

@@ -1,3 +1,4 @@
+import { joinBytes } from '../domain/bytes.ts'
 import { UpstreamError } from '../domain/errors.ts'
 import { fromSyncSeconds, type Timestamp } from '../domain/record.ts'
 import type { ByteSource, Notices } from '../domain/record-storage.ts'
@@ -78,7 +79,7 @@ export async function readBounded(
     hold(piece.length)
     pieces.push(piece)
   }
-  return pieces.length === 1 ? pieces[0]! : Buffer.concat(pieces, length)
+  return pieces.length === 1 ? pieces[0]! : joinBytes(pieces)
 }
 
 /**

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'bun:test'
 import { UpstreamError } from '../../src/domain/errors.ts'
+import { limits } from '../../src/load/limits.ts'
 import { MemoryBudget } from '../../src/load/memory.ts'
 
 describe('MemoryBudget', () => {
@@ -26,6 +27,23 @@ describe('MemoryBudget', () => {
     expect(budget.heldBytes).toBe(0)
     memory.grow(50)
     expect(memory.bytes).toBe(50)
+  })
+
+  it('has the process looked at as often as much was given back, however small the parts', () => {
+    let looks = 0
+    const budget = new MemoryBudget(1e9, () => void (looks += 1))
+    const turn = (bytes: number) => {
+      const memory = budget.open('a')
+      memory.grow(bytes)
+      memory.release()
+    }
+
+    turn(limits.watchEveryBytes - 1000)
+    expect(looks).toBe(0)
+    turn(1000)
+    expect(looks).toBe(1)
+    for (let each = 0; each < 32; each++) turn(limits.watchEveryBytes / 16)
+    expect(looks).toBe(3)
   })
 
   it('says so when there is none', () => {
