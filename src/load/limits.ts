@@ -20,7 +20,7 @@ export const limits = {
   callWaitMs: 5000,
   /** Idle connections of HTTP/1.1 that the runtime keeps; it closes the others. */
   keptConnections: 64,
-  /** Connections of HTTP/1.1 to one origin, where the port of a closed one can't be used again for a minute. */
+  /** Connections of HTTP/1.1 of all workers to one origin, where the port of a closed one can't be used again for a minute. */
   connections: 256,
   /**
    * How long a call waits for a connection in use before it opens another one. Where the shortest calls take no longer than this,
@@ -68,6 +68,11 @@ export const limits = {
   backoffAfterMs: 5000,
   backoffSeconds: 30,
 } as const
+
+/** The connections of HTTP/1.1 to one origin that each of so many workers may have, where a port can't be used again at once. */
+export function connectionLimit(workers: number): number {
+  return Math.max(limits.keptConnections, limits.connections / workers)
+}
 
 /** The calls in flight that the slots of `fetch` allow, so that token server, lists and storages can't take one another's. */
 export function callLimits(fetchSlots: number): {

@@ -183,14 +183,14 @@ export class ConcurrencyLimits {
   readonly #queue: { waiting: number; waitMs: number }
 
   /**
-   * `sharesConnection`: whether calls to an origin do, as over HTTP/2; `reusesPorts`: whether the port of a closed connection to a
-   * host can be used again.
+   * `sharesConnection`: whether calls to an origin do, as over HTTP/2; `mostConnections`: how many there may be to a host where they
+   * don't.
    */
   constructor(
     fetchSlots: number,
     { maxRequests, maxListsOfUser }: { maxRequests: number; maxListsOfUser: number },
     private readonly sharesConnection: (origin: string) => boolean,
-    private readonly reusesPorts: (hostname: string) => boolean,
+    private readonly mostConnections: (hostname: string) => number,
   ) {
     this.#permits = callLimits(fetchSlots)
     const { storage, lists } = this.#permits
@@ -242,7 +242,7 @@ export class ConcurrencyLimits {
     if (this.#origins.size >= maxIdleOrigins) {
       for (const [other, semaphore] of this.#origins) if (semaphore.isIdle) this.#origins.delete(other)
     }
-    const connections = this.reusesPorts(new URL(origin).hostname) ? Infinity : limits.connections
+    const connections = this.mostConnections(new URL(origin).hostname)
     const made = new FairSemaphore({
       ...(target === 'token'
         ? { name: 'calls to the token server', permits: this.#permits.token }

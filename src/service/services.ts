@@ -11,7 +11,7 @@ import { Transport } from '../upstream/transport.ts'
 import { SyncStorage } from '../upstream/sync-storage.ts'
 import { TokenServer } from '../upstream/token-server.ts'
 import { commit, name, source, version } from '../version.ts'
-import { limits } from '../load/limits.ts'
+import { connectionLimit, limits } from '../load/limits.ts'
 import type { Admission } from '../load/admission.ts'
 import type { Identity } from '../domain/credentials.ts'
 import type { Step } from '../domain/operation.ts'
@@ -166,8 +166,10 @@ export function connect(
   const transport = new Transport({ ...clock, http2: settings.upstreamHttp2 })
   const { sharesConnection } = transport
   const requests = { maxRequests, maxListsOfUser }
+  const mostConnections = (hostname: string) =>
+    host.reusesPorts(hostname) ? Infinity : connectionLimit(settings.workers)
   const upstream = createUpstream({
-    limits: new ConcurrencyLimits(host.fetchSlots, requests, sharesConnection, host.reusesPorts),
+    limits: new ConcurrencyLimits(host.fetchSlots, requests, sharesConnection, mostConnections),
     transport,
     breakers,
     ca: settings.certificateCaBundle?.pem,

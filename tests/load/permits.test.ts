@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, it, jest } from 'bun:test'
+import { connectionLimit } from '../../src/load/limits.ts'
 import type { UpstreamError } from '../../src/domain/errors.ts'
 import {
   ConcurrencyLimits,
@@ -31,6 +32,14 @@ function queueUp(semaphore: FairSemaphore, names: string[]): string[] {
 }
 
 afterEach(() => void jest.useRealTimers())
+it.each([
+  [1, 256],
+  [2, 128],
+  [8, 64],
+])('%d workers may have %d connections of HTTP/1.1 each', (workers, connections) => {
+  expect(connectionLimit(workers)).toBe(connections)
+})
+
 describe('FairSemaphore', () => {
   it('gives one holder seven eighths, a second one seven eighths of the rest, and always one to another', () => {
     const semaphore = create()
@@ -103,14 +112,14 @@ describe('FairSemaphore', () => {
   })
 
   it.each([
-    ['plain', 'ports that are kept', 256],
-    ['plain', 'ports that are used again', 300],
-    ['HTTP/2', 'ports that are kept', 300],
-  ])('lets 300 users wait for connections, if need be: %s, %s', async (protocol, ports, expected) => {
+    ['plain', 100, 100],
+    ['plain', Infinity, 300],
+    ['HTTP/2', 100, 300],
+  ])('lets 300 users wait for connections, if need be: %s, %d', async (protocol, most, expected) => {
     jest.useFakeTimers()
-    const reusesPorts = (hostname: string) => hostname === 'a.example' && ports.endsWith('again')
+    const mostConnections = (hostname: string) => (hostname === 'a.example' ? most : 0)
     const users = { maxRequests: 300, maxListsOfUser: 8 }
-    const limits = new ConcurrencyLimits(1024, users, () => protocol === 'HTTP/2', reusesPorts)
+    const limits = new ConcurrencyLimits(1024, users, () => protocol === 'HTTP/2', mostConnections)
     let served = 0
     for (let user = 0; user < 300; user += 1) {
       const call = { target: 'storage', url: { origin: 'http://a.example:80' }, user: String(user) } as const

@@ -180,7 +180,7 @@ export function newUpstream({
   const transport = new Transport({ http2, now })
   const users = { maxRequests: 512, maxListsOfUser: 8 }
   return createUpstream({
-    limits: new ConcurrencyLimits(1024, users, transport.sharesConnection, () => true),
+    limits: new ConcurrencyLimits(1024, users, transport.sharesConnection, () => Infinity),
     transport,
     breakers: new Breakers({ now, random }),
     observe: () => {},
