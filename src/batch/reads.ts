@@ -1,6 +1,5 @@
-import { joinBytes } from '../domain/bytes.ts'
 import { isRefusal } from '../domain/errors.ts'
-import { readListDocument } from '../domain/list.ts'
+import { joinBytes, readListDocument } from '../domain/list.ts'
 import { judgeCollection, judgeGet } from '../domain/record.ts'
 import { runBounded } from '../domain/bounded.ts'
 import { baseOptions, type BaseList } from './list-page.ts'

@@ -1,5 +1,5 @@
-import { joinBytes } from '../domain/bytes.ts'
 import { UpstreamError } from '../domain/errors.ts'
+import { joinBytes } from '../domain/list.ts'
 import { fromSyncSeconds, type Timestamp } from '../domain/record.ts'
 import type { ByteSource, Notices } from '../domain/record-storage.ts'
 

@@ -1,6 +1,5 @@
-import { freeMemory } from '../domain/bytes.ts'
 import { UpstreamError } from '../domain/errors.ts'
-import { listClosing, listOpening, readSkip } from '../domain/list.ts'
+import { freeMemory, listClosing, listOpening, readSkip } from '../domain/list.ts'
 import { noPrecondition, type Precondition } from '../domain/record.ts'
 import {
   jsonOf,

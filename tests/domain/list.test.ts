@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'bun:test'
-import { freeMemory, joinBytes } from '../../src/domain/bytes.ts'
+import { freeMemory, joinBytes } from '../../src/domain/list.ts'
 
 describe('joinBytes', () => {
   it('is all pieces in their order, and takes the memory of large ones back', () => {
