@@ -48,9 +48,11 @@ export function createApp(services: Services) {
     })
   }
 
-  function reject(rejection: Reply, request: Request): Handle {
-    const call = new Call(request, services)
-    return () => send(rejection, call)
+  /** Answers before the body of the request has come. */
+  function sendEarly(reply: () => Reply, call: Call): Response | Promise<Response> {
+    // The server answers a malformed chunked body itself, and two responses would go out: its own has to be first.
+    if (call.headers['transfer-encoding'] === undefined) return send(reply(), call)
+    return Bun.sleep(0).then(() => send(reply(), call))
   }
 
   // A Host of less than four characters would confuse the framework's router if it took hosts to be standard ones.
@@ -61,23 +63,23 @@ export function createApp(services: Services) {
     handler: { standardHostname: false },
   }).wrap((handle, request) => {
     const rejection = shedLoad(request, services)
-    if (rejection !== null) return reject(rejection, request)
-    const answer = isRelative(request) ? withHost(handle, settings.httpHost) : handle
-    // The server answers a malformed chunked body itself, and two responses would go out.
-    return request.headers.has('transfer-encoding') ? afterYield(answer) : answer
+    if (rejection !== null) return () => sendEarly(() => rejection, new Call(request, services))
+    return isRelative(request) ? withHost(handle, settings.httpHost) : handle
   })
   const app = withCalls(bare, services)
   // The one place for errors: foreseen or not, each is answered in the contract's form.
-  app.onError(({ request, error, code, call = new Call(request, services) }) => {
-    try {
-      if (code === 'NOT_FOUND') return send(answerUnrouted(call, services), call)
-      if (code === 'VALIDATION') return send(refuseInvalid(call, services), call)
-      throw error
-    } catch (thrown) {
-      services.observers.error(thrown)
-      return send(errorReply(thrown, settings), call)
-    }
-  })
+  app.onError(({ request, error, code, call = new Call(request, services) }) =>
+    sendEarly(() => {
+      try {
+        if (code === 'NOT_FOUND') return answerUnrouted(call, services)
+        if (code === 'VALIDATION') return refuseInvalid(call, services)
+        throw error
+      } catch (thrown) {
+        services.observers.error(thrown)
+        return errorReply(thrown, settings)
+      }
+    }, call),
+  )
   app.mapResponse(({ response, call }) =>
     response instanceof Response ? response : send(response as Reply, call),
   )
@@ -102,5 +104,3 @@ type Handle = (request: Request) => unknown
 
 const withHost = (handle: Handle, host: string | null) => (request: Request) =>
   handle(new Request(`http://${host ?? 'localhost'}${request.url}`, request))
-
-const afterYield = (handle: Handle) => (request: Request) => Bun.sleep(0).then(() => handle(request))

@@ -269,6 +269,8 @@ export function assertionExpiry({ assertion }: Pick<Identity, 'assertion'>): num
 const leastMilliseconds = 1e11
 
 function readExpiry(part: string): number {
+  // An opaque access token.
+  if (!part.includes('.')) return Infinity
   const [, payload, signature] = part.split('.', 3)
   if (!payload || signature === undefined) return Infinity
   try {

@@ -177,8 +177,10 @@ export class ConcurrencyLimits {
   /** Permits for lists, from the question to the last byte, among users. */
   readonly lists: FairSemaphore
   readonly #storage: FairSemaphore
-  /** Of the token server and the nodes. */
-  readonly #origins = new Map<string, FairSemaphore>()
+  readonly #origins = {
+    token: new Map<string, FairSemaphore>(),
+    storage: new Map<string, FairSemaphore>(),
+  }
   readonly #permits: ReturnType<typeof callLimits>
   readonly #queue: { waiting: number; waitMs: number }
 
@@ -235,12 +237,12 @@ export class ConcurrencyLimits {
   }
 
   #originOf({ target, url: { origin } }: CallToPermit): FairSemaphore {
-    const key = `${target} ${origin}`
-    const known = this.#origins.get(key)
+    const origins = this.#origins[target]
+    const known = origins.get(origin)
     if (known) return known
     // Users' nodes come and go.
-    if (this.#origins.size >= maxIdleOrigins) {
-      for (const [other, semaphore] of this.#origins) if (semaphore.isIdle) this.#origins.delete(other)
+    if (origins.size >= maxIdleOrigins) {
+      for (const [other, semaphore] of origins) if (semaphore.isIdle) origins.delete(other)
     }
     const connections = this.mostConnections(new URL(origin).hostname)
     const made = new FairSemaphore({
@@ -250,7 +252,7 @@ export class ConcurrencyLimits {
       ...this.#queue,
       connections: () => (this.sharesConnection(origin) ? null : connections),
     })
-    this.#origins.set(key, made)
+    origins.set(origin, made)
     return made
   }
 }

@@ -40,7 +40,7 @@ export class TokenServer {
     const { timeoutMs, now, breakers, send } = this.options
     const { scheme, assertion, clientState, keyId } = identity
     const requestedAtMs = now()
-    const request = this.#request(this.#exchangeUrl, nameOf(identity), timeoutMs)
+    const request = this.#request(this.#exchangeUrl, identity.key, timeoutMs)
     const { headers } = request
     headers.Authorization = `${scheme} ${assertion}`
     // The root view asks for a user without knowing the client state.
@@ -66,7 +66,7 @@ export class TokenServer {
 
   /** The seconds that this identity was asked to leave between requests; null: none. */
   backoffSeconds(identity: Identity): number | null {
-    const request = this.#request(this.#exchangeUrl, nameOf(identity), 0)
+    const request = this.#request(this.#exchangeUrl, identity.key, 0)
     return this.options.breakers.backoffSeconds(request)
   }
 
@@ -84,11 +84,6 @@ export class TokenServer {
     const headers = { Accept: 'application/json', 'User-Agent': userAgent }
     return { target: 'token', method: 'GET', url, user, timeoutMs, headers, maxBytes: maxAnswerBytes }
   }
-}
-
-/** Tells identities apart without keeping them. */
-function nameOf({ key }: Identity): string {
-  return Bun.hash(key).toString(36)
 }
 
 /**
@@ -125,15 +120,15 @@ let tokenCheck: TypeCheck<typeof TokenAnswer> | null = null
 function readEndpoint(value: string, uid: number, tokenServer: URL): string {
   const url = URL.parse(value)
   if (!url) throw unusable('unusable "api_endpoint"')
-  if (url.protocol !== 'https:' && !(url.protocol === 'http:' && tokenServer.protocol === 'http:')) {
+  const { origin, pathname } = url
+  const isHttps = origin.startsWith('https:')
+  if (!isHttps && !(origin.startsWith('http:') && tokenServer.protocol === 'http:')) {
     throw unusable('an "api_endpoint" that is not https')
   }
-  if (url.username || url.password || url.search || url.hash || value.includes('?')) {
-    throw unusable('an "api_endpoint" that is more than an address')
-  }
-  const path = url.pathname.replace(/\/$/, '')
+  if (url.href !== origin + pathname) throw unusable('an "api_endpoint" that is more than an address')
+  const path = pathname.endsWith('/') ? pathname.slice(0, -1) : pathname
   if (!path.endsWith(`/${uid}`)) throw unusable('an "api_endpoint" of another user')
-  return url.origin + path
+  return origin + path
 }
 
 function unusable(what: string): UpstreamError {
