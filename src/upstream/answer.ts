@@ -15,8 +15,10 @@ export interface BodyStream extends ByteSource {
 export interface UpstreamAnswer {
   readonly status: number
   readonly headers: Headers
-  /** The whole body; empty for one that is too long. */
+  /** The whole body, unless it is in `text` or `stream`; empty for one that is too long. */
   readonly bytes: Uint8Array
+  /** The whole body, short, where it was asked for as text. Bytes that are no UTF-8 have become U+FFFD. */
+  readonly text: string | null
   /** Whether there was more than is read: of an error answer, or where that was foreseen. */
   readonly isTooLong: boolean
   /** Set in place of `bytes` where a stream was asked for and the body is not short. */
@@ -25,17 +27,25 @@ export interface UpstreamAnswer {
 
 const strictUtf8 = new TextDecoder('utf-8', { fatal: true })
 
-/** The body as text; undefined when it is no UTF-8. */
-export function textOf({ bytes }: Pick<UpstreamAnswer, 'bytes'>): string | undefined {
+/** The body as text; undefined when it is no UTF-8, or may be none. */
+export function textOf(answer: Body): string | undefined {
+  if (answer.text !== null) return isDoubtful(answer) ? undefined : answer.text
   try {
-    return strictUtf8.decode(bytes)
+    return strictUtf8.decode(answer.bytes)
   } catch {
     return undefined
   }
 }
 
+/** Whether only the bytes can tell what the body is. */
+export function isDoubtful({ text }: Pick<UpstreamAnswer, 'text'>): boolean {
+  return text !== null && text.includes('\ufffd')
+}
+
+type Body = Pick<UpstreamAnswer, 'bytes' | 'text'>
+
 /** The body as a JSON value; undefined when it is anything else. */
-export function jsonOf(answer: Pick<UpstreamAnswer, 'bytes'>): unknown {
+export function jsonOf(answer: Body): unknown {
   const text = textOf(answer)
   return text === undefined ? undefined : parseJson(text)
 }

@@ -53,6 +53,8 @@ export interface StorageRead {
   maxBytes: number
   /** Whether a longer answer is no error. */
   mayBeTooLong?: boolean
+  /** Whether a short answer is wanted as text. */
+  isText?: boolean
   /** Whether a long answer is handed on as a stream. */
   isStreamed?: boolean
   /** Whether the client's answer has begun, after which its deadline no longer counts. */
@@ -172,7 +174,7 @@ export class StorageCalls {
   ): UpstreamRequest {
     const { now, nonce } = this.client
     const { userAgent, requestId, client, tally, holder } = this.#caller
-    const { body, maxBytes, mayBeTooLong, isStreamed } = request
+    const { body, maxBytes, mayBeTooLong, isText, isStreamed } = request
     const access = accessWith(credentials)
     const url = storageAddress(access, request.path, request.query)
     const nowMs = now()
@@ -193,6 +195,7 @@ export class StorageCalls {
       timeoutMs: this.#timeoutMs(request.hasBegun === true, nowMs),
       maxBytes,
       mayBeTooLong,
+      isText,
       isStreamed,
       // A write that has begun must not fail because others hold the memory.
       holder: this.#mustComplete ? undefined : holder,

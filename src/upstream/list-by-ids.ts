@@ -99,7 +99,7 @@ async function stream(
     if (part === undefined) return null
     const isOne = part.length === 1 && !isListable(part[0]!)
     const request = isOne
-      ? recordRequest(collection, part[0]!)
+      ? { ...recordRequest(collection, part[0]!), isText: false }
       : ({
           path: ['storage', collection],
           query: listQuery({ ids: part, sort }),

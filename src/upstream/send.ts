@@ -1,6 +1,7 @@
 import { UpstreamError, type UpstreamFailure } from '../domain/errors.ts'
 import {
   announcedLength,
+  isDoubtful,
   readBounded,
   readRetryAfter,
   toUpstreamError,
@@ -24,6 +25,8 @@ export interface UpstreamRequest extends GuardedRequest {
   maxBytes: number
   /** Whether a longer body is no error: it is left out then. */
   mayBeTooLong?: boolean
+  /** Whether a short body is wanted as text, which costs less than bytes that become text. */
+  isText?: boolean
   /** Whether a long body is handed on as a stream when the status is 200. */
   isStreamed?: boolean
   /** Holds the memory of a long body that is read whole; absent for a call that must not fail for want of it. */
@@ -133,20 +136,26 @@ export function createUpstream(options: UpstreamOptions) {
       const length = announcedLength(headers)
       const isShort = length === null ? response.body === null : length <= shortBytes
       if (request.isStreamed === true && status === 200 && !isShort) {
-        answer = { status, headers, bytes: nothing, isTooLong: false, stream: call.toStream() }
+        answer = { status, headers, bytes: nothing, text: null, isTooLong: false, stream: call.toStream() }
       } else {
         // Only a code is read from these bodies; nothing else bounds the length of a stream.
         const saysLittle = status >= 400 || (request.isStreamed === true && status !== 200)
         const allowed = saysLittle ? maxErrorBytes : request.maxBytes
         // Reading `body` makes a stream, which a short answer does not need.
         const isRead = isShort && (length ?? 0) <= allowed
-        const bytes = isRead ? await response.bytes() : await readLong(call, request, length ?? 0, allowed)
+        const isText = isRead && request.isText === true && status === 200 && mayRepeat
+        const text = isText ? await response.text() : null
+        const bytes = isText
+          ? nothing
+          : isRead
+            ? await response.bytes()
+            : await readLong(call, request, length ?? 0, allowed)
         if (bytes === null) {
           call.abort()
           if (!saysLittle && request.mayBeTooLong !== true) throw tooLong(url.host, status)
         }
         call.end(null)
-        answer = { status, headers, bytes: bytes ?? nothing, isTooLong: bytes === null, stream: null }
+        answer = { status, headers, bytes: bytes ?? nothing, text, isTooLong: bytes === null, stream: null }
       }
     } catch (error) {
       failure = toUpstreamError(error, url.host)
@@ -159,7 +168,8 @@ export function createUpstream(options: UpstreamOptions) {
     } finally {
       inFlight -= 1
     }
-    const mayBeCured = mayRepeat && (answer ? isTransient(answer) : isCurable(failure))
+    // The second answer is read as bytes.
+    const mayBeCured = mayRepeat && (answer ? isTransient(answer) || isDoubtful(answer) : isCurable(failure))
     if (mayBeCured && (await mayRetry(request, deadlineMs))) return await send(request, deadlineMs, false)
     if (answer) return answer
     throw failure
