@@ -17,7 +17,7 @@ export interface UpstreamAnswer {
   readonly headers: Headers
   /** The whole body, unless it is in `text` or `stream`; empty for one that is too long. */
   readonly bytes: Uint8Array
-  /** The whole body, short, where it was asked for as text. Bytes that are no UTF-8 have become U+FFFD. */
+  /** The whole body of the usual answer to a GET: short, and not asked for as a stream. Null where it is in `bytes` or `stream`. */
   readonly text: string | null
   /** Whether there was more than is read: of an error answer, or where that was foreseen. */
   readonly isTooLong: boolean
@@ -27,22 +27,17 @@ export interface UpstreamAnswer {
 
 const strictUtf8 = new TextDecoder('utf-8', { fatal: true })
 
-/** The body as text; undefined when it is no UTF-8, or may be none. */
-export function textOf(answer: Body): string | undefined {
-  if (answer.text !== null) return isDoubtful(answer) ? undefined : answer.text
+type Body = Pick<UpstreamAnswer, 'bytes' | 'text'>
+
+/** The body as text; undefined when it is no UTF-8. */
+export function textOf({ bytes, text }: Body): string | undefined {
+  if (text !== null) return text
   try {
-    return strictUtf8.decode(answer.bytes)
+    return strictUtf8.decode(bytes)
   } catch {
     return undefined
   }
 }
-
-/** Whether only the bytes can tell what the body is. */
-export function isDoubtful({ text }: Pick<UpstreamAnswer, 'text'>): boolean {
-  return text !== null && text.includes('\ufffd')
-}
-
-type Body = Pick<UpstreamAnswer, 'bytes' | 'text'>
 
 /** The body as a JSON value; undefined when it is anything else. */
 export function jsonOf(answer: Body): unknown {

@@ -25,7 +25,6 @@ export function recordRequest(collection: string, id: string): StorageRead {
     path: ['storage', collection, id],
     subject: 'record',
     mayBeMissing: true,
-    isText: true,
     maxBytes: maxRecordBytes,
   }
 }

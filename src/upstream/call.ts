@@ -53,8 +53,6 @@ export interface StorageRead {
   maxBytes: number
   /** Whether a longer answer is no error. */
   mayBeTooLong?: boolean
-  /** Whether a short answer is wanted as text. */
-  isText?: boolean
   /** Whether a long answer is handed on as a stream. */
   isStreamed?: boolean
   /** Whether the client's answer has begun, after which its deadline no longer counts. */
@@ -174,7 +172,7 @@ export class StorageCalls {
   ): UpstreamRequest {
     const { now, nonce } = this.client
     const { userAgent, requestId, client, tally, holder } = this.#caller
-    const { body, maxBytes, mayBeTooLong, isText, isStreamed } = request
+    const { body, maxBytes, mayBeTooLong, isStreamed } = request
     const access = accessWith(credentials)
     const url = storageAddress(access, request.path, request.query)
     const nowMs = now()
@@ -195,7 +193,6 @@ export class StorageCalls {
       timeoutMs: this.#timeoutMs(request.hasBegun === true, nowMs),
       maxBytes,
       mayBeTooLong,
-      isText,
       isStreamed,
       // A write that has begun must not fail because others hold the memory.
       holder: this.#mustComplete ? undefined : holder,

@@ -99,7 +99,7 @@ async function stream(
     if (part === undefined) return null
     const isOne = part.length === 1 && !isListable(part[0]!)
     const request = isOne
-      ? { ...recordRequest(collection, part[0]!), isText: false }
+      ? recordRequest(collection, part[0]!)
       : ({
           path: ['storage', collection],
           query: listQuery({ ids: part, sort }),
@@ -115,6 +115,7 @@ async function stream(
     hasBegun = true
     requireUnchanged(answer)
     if (answer.status === 404) return { ...answer, bytes: new Uint8Array(0) }
+    if (answer.text !== null) return { ...answer, bytes: Buffer.from(answer.text) }
     if (!isOne) requireVisibleEnd(answer)
     return answer
   }

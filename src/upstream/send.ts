@@ -1,7 +1,6 @@
 import { UpstreamError, type UpstreamFailure } from '../domain/errors.ts'
 import {
   announcedLength,
-  isDoubtful,
   readBounded,
   readRetryAfter,
   toUpstreamError,
@@ -25,8 +24,6 @@ export interface UpstreamRequest extends GuardedRequest {
   maxBytes: number
   /** Whether a longer body is no error: it is left out then. */
   mayBeTooLong?: boolean
-  /** Whether a short body is wanted as text, which costs less than bytes that become text. */
-  isText?: boolean
   /** Whether a long body is handed on as a stream when the status is 200. */
   isStreamed?: boolean
   /** Holds the memory of a long body that is read whole; absent for a call that must not fail for want of it. */
@@ -143,13 +140,15 @@ export function createUpstream(options: UpstreamOptions) {
         const allowed = saysLittle ? maxErrorBytes : request.maxBytes
         // Reading `body` makes a stream, which a short answer does not need.
         const isRead = isShort && (length ?? 0) <= allowed
-        const isText = isRead && request.isText === true && status === 200 && mayRepeat
+        // Text costs less than bytes that become text.
+        const isText = isRead && status === 200 && request.isStreamed !== true && mayRepeat
         const text = isText ? await response.text() : null
-        const bytes = isText
-          ? nothing
-          : isRead
-            ? await response.bytes()
-            : await readLong(call, request, length ?? 0, allowed)
+        const bytes =
+          text !== null
+            ? nothing
+            : isRead
+              ? await response.bytes()
+              : await readLong(call, request, length ?? 0, allowed)
         if (bytes === null) {
           call.abort()
           if (!saysLittle && request.mayBeTooLong !== true) throw tooLong(url.host, status)
@@ -168,8 +167,9 @@ export function createUpstream(options: UpstreamOptions) {
     } finally {
       inFlight -= 1
     }
-    // The second answer is read as bytes.
-    const mayBeCured = mayRepeat && (answer ? isTransient(answer) || isDoubtful(answer) : isCurable(failure))
+    // This character may stand for bytes that are no UTF-8. The second answer is read as bytes.
+    if (answer?.text?.includes('\ufffd')) return await send(request, deadlineMs, false)
+    const mayBeCured = mayRepeat && (answer ? isTransient(answer) : isCurable(failure))
     if (mayBeCured && (await mayRetry(request, deadlineMs))) return await send(request, deadlineMs, false)
     if (answer) return answer
     throw failure

@@ -82,8 +82,7 @@ export class TokenServer {
   #request(url: URL, user: string, timeoutMs: number): UpstreamRequest {
     const { userAgent = 'sync-bridge' } = this.options
     const headers = { Accept: 'application/json', 'User-Agent': userAgent }
-    const maxBytes = maxAnswerBytes
-    return { target: 'token', method: 'GET', url, user, timeoutMs, headers, isText: true, maxBytes }
+    return { target: 'token', method: 'GET', url, user, timeoutMs, headers, maxBytes: maxAnswerBytes }
   }
 }
 
