@@ -15,10 +15,8 @@ export interface BodyStream extends ByteSource {
 export interface UpstreamAnswer {
   readonly status: number
   readonly headers: Headers
-  /** The whole body, unless it is in `text` or `stream`; empty for one that is too long. */
+  /** The whole body; empty for one that is too long. */
   readonly bytes: Uint8Array
-  /** The whole body of the usual answer to a GET: short, and not asked for as a stream. Null where it is in `bytes` or `stream`. */
-  readonly text: string | null
   /** Whether there was more than is read: of an error answer, or where that was foreseen. */
   readonly isTooLong: boolean
   /** Set in place of `bytes` where a stream was asked for and the body is not short. */
@@ -27,11 +25,8 @@ export interface UpstreamAnswer {
 
 const strictUtf8 = new TextDecoder('utf-8', { fatal: true })
 
-type Body = Pick<UpstreamAnswer, 'bytes' | 'text'>
-
 /** The body as text; undefined when it is no UTF-8. */
-export function textOf({ bytes, text }: Body): string | undefined {
-  if (text !== null) return text
+export function textOf({ bytes }: Pick<UpstreamAnswer, 'bytes'>): string | undefined {
   try {
     return strictUtf8.decode(bytes)
   } catch {
@@ -40,7 +35,7 @@ export function textOf({ bytes, text }: Body): string | undefined {
 }
 
 /** The body as a JSON value; undefined when it is anything else. */
-export function jsonOf(answer: Body): unknown {
+export function jsonOf(answer: Pick<UpstreamAnswer, 'bytes'>): unknown {
   const text = textOf(answer)
   return text === undefined ? undefined : parseJson(text)
 }

@@ -198,8 +198,8 @@ export class ConsistentReads {
     } while (offset !== null)
   }
 
-  #count({ bytes, text, isTooLong }: UpstreamAnswer): void {
-    this.leftBytes -= text?.length ?? bytes.length
+  #count({ bytes, isTooLong }: UpstreamAnswer): void {
+    this.leftBytes -= bytes.length
     if (isTooLong || this.leftBytes < 0) throw new TooLarge()
   }
 

@@ -115,7 +115,6 @@ async function stream(
     hasBegun = true
     requireUnchanged(answer)
     if (answer.status === 404) return { ...answer, bytes: new Uint8Array(0) }
-    if (answer.text !== null) return { ...answer, bytes: Buffer.from(answer.text) }
     if (!isOne) requireVisibleEnd(answer)
     return answer
   }

@@ -270,7 +270,7 @@ const ended: ByteSource = { read: async () => null, cancel() {} }
 /** The records of a list that has come whole, one on each line. */
 function toLines(bytes: Uint8Array): Uint8Array {
   if (bytes[0] !== bracketOpen) return bytes
-  const values = jsonOf({ bytes, text: null })
+  const values = jsonOf({ bytes })
   if (!Array.isArray(values)) throw unusable('no list')
   return Buffer.from(values.map((value) => `${JSON.stringify(value)}\n`).join(''))
 }

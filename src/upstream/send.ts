@@ -133,28 +133,20 @@ export function createUpstream(options: UpstreamOptions) {
       const length = announcedLength(headers)
       const isShort = length === null ? response.body === null : length <= shortBytes
       if (request.isStreamed === true && status === 200 && !isShort) {
-        answer = { status, headers, bytes: nothing, text: null, isTooLong: false, stream: call.toStream() }
+        answer = { status, headers, bytes: nothing, isTooLong: false, stream: call.toStream() }
       } else {
         // Only a code is read from these bodies; nothing else bounds the length of a stream.
         const saysLittle = status >= 400 || (request.isStreamed === true && status !== 200)
         const allowed = saysLittle ? maxErrorBytes : request.maxBytes
         // Reading `body` makes a stream, which a short answer does not need.
         const isRead = isShort && (length ?? 0) <= allowed
-        // Text costs less than bytes that become text.
-        const isText = isRead && status === 200 && request.isStreamed !== true && mayRepeat
-        const text = isText ? await response.text() : null
-        const bytes =
-          text !== null
-            ? nothing
-            : isRead
-              ? await response.bytes()
-              : await readLong(call, request, length ?? 0, allowed)
+        const bytes = isRead ? await response.bytes() : await readLong(call, request, length ?? 0, allowed)
         if (bytes === null) {
           call.abort()
           if (!saysLittle && request.mayBeTooLong !== true) throw tooLong(url.host, status)
         }
         call.end(null)
-        answer = { status, headers, bytes: bytes ?? nothing, text, isTooLong: bytes === null, stream: null }
+        answer = { status, headers, bytes: bytes ?? nothing, isTooLong: bytes === null, stream: null }
       }
     } catch (error) {
       failure = toUpstreamError(error, url.host)
@@ -167,8 +159,6 @@ export function createUpstream(options: UpstreamOptions) {
     } finally {
       inFlight -= 1
     }
-    // This character may stand for bytes that are no UTF-8. The second answer is read as bytes.
-    if (answer?.text?.includes('\ufffd')) return await send(request, deadlineMs, false)
     const mayBeCured = mayRepeat && (answer ? isTransient(answer) : isCurable(failure))
     if (mayBeCured && (await mayRetry(request, deadlineMs))) return await send(request, deadlineMs, false)
     if (answer) return answer

@@ -29,7 +29,7 @@ export type Fault =
       kind: 'rewrite'
       status?: number
       headers?: Record<string, string>
-      body?: string | Uint8Array | ((real: string) => string)
+      body?: string | ((real: string) => string)
     }
 
 /** One request that arrived at the proxy. */
@@ -297,17 +297,14 @@ async function relay(
 
 async function answer(
   client: Wire,
-  {
-    status,
-    headers = {},
-    body = '',
-  }: { status: number; headers?: Record<string, string>; body?: string | Uint8Array },
+  { status, headers = {}, body = '' }: Omit<Extract<Fault, { kind: 'status' }>, 'kind'>,
 ) {
   const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`)
   const hasNoBody = status === 204 || status === 304
   const length = hasNoBody ? '' : `Content-Length: ${Buffer.byteLength(body)}\r\n`
-  const head = Buffer.from(`HTTP/1.1 ${status} Answer\r\n${lines.join('')}${length}\r\n`)
-  await client.write(hasNoBody ? head : Buffer.concat([head, Buffer.from(body)]))
+  await client.write(
+    Buffer.from(`HTTP/1.1 ${status} Answer\r\n${lines.join('')}${length}\r\n${hasNoBody ? '' : body}`),
+  )
   return true
 }
 

@@ -437,7 +437,6 @@ export class ModelStorage implements BulkStorage {
       status,
       headers: response.headers,
       bytes: stream ? new Uint8Array() : bytes,
-      text: null,
       isTooLong: false,
       stream,
     }

@@ -1,5 +1,4 @@
 import { createServer, type AddressInfo } from 'node:net'
-import { textOf } from '../../src/upstream/answer.ts'
 import { Breakers } from '../../src/upstream/circuit-breaker.ts'
 import { ConcurrencyLimits } from '../../src/load/permits.ts'
 import {
@@ -167,7 +166,8 @@ export function makeSend(base: string, options: Partial<UpstreamOptions> = {}) {
       maxBytes: 1_000_000,
       ...request,
     })
-  const text = async (request: Parameters<typeof send>[0] = {}) => textOf(await send(request))
+  const text = async (request: Parameters<typeof send>[0] = {}) =>
+    Buffer.from((await send(request)).bytes).toString()
   return { send, text, exchanges, pauses, upstream }
 }
 

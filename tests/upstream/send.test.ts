@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it, jest } from 'bun:test'
 import { UpstreamError } from '../../src/domain/errors.ts'
-import { readBounded, textOf, type UpstreamAnswer } from '../../src/upstream/answer.ts'
+import { readBounded, type UpstreamAnswer } from '../../src/upstream/answer.ts'
 import { ConcurrencyLimits } from '../../src/load/permits.ts'
 import { eventually } from '../support/eventually.ts'
 import { startFaultProxy, type Fault } from '../support/fault-proxy.ts'
@@ -53,7 +53,7 @@ describe('createSend', () => {
       host: new URL(proxy.url).host,
       'user-agent': 'Test/1.0',
     })
-    expect(textOf(answer)).toBe('ok')
+    expect(Buffer.from(answer.bytes).toString()).toBe('ok')
     expect(exchanges).toEqual([
       { target: 'storage', method: 'POST', status: 200, failure: null, ms: expect.any(Number) },
     ])

@@ -50,24 +50,6 @@ describe('get', () => {
       failure: 'bad-response',
     })
   })
-
-  it('tells a replacement character from bytes that are no UTF-8, by a second look at the bytes', async () => {
-    const { storage, has, proxy } = await openRig()
-    has([{ id: 'a', payload: 'left \ufffd right' }])
-    const record = (payload: string) =>
-      Buffer.from(`{"id":"a","modified":1.00,"payload":"${payload}"}`, 'latin1')
-
-    expect(await storage.get('tabs', 'a', noPrecondition)).toMatchObject({
-      record: { payload: 'left \ufffd right' },
-    })
-    expect(proxy.requests).toHaveLength(2)
-    for (const broken of ['\xff', '\xf0\x9f\x98', '\xc3']) {
-      proxy.plan(() => ({ kind: 'rewrite', body: record(broken) }))
-      expect(await failureOf(storage.get('tabs', 'a', noPrecondition))).toMatchObject({
-        failure: 'bad-response',
-      })
-    }
-  })
 })
 
 describe('collectionTimestamps, count and limits', () => {

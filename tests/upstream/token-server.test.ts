@@ -259,14 +259,7 @@ describe('exchange', () => {
     const now = () => 0
     const tokenServer = new TokenServer({
       url: 'https://token.example.com',
-      send: async () => ({
-        status: 200,
-        headers: new Headers(),
-        bytes,
-        text: null,
-        isTooLong: false,
-        stream: null,
-      }),
+      send: async () => ({ status: 200, headers: new Headers(), bytes, isTooLong: false, stream: null }),
       timeoutMs: 1,
       now,
       breakers: new Breakers({ now, random: () => 0.5 }),
