@@ -17,6 +17,8 @@ export interface SemaphoreOptions {
 
 /** One call that waits for a permit. */
 interface Waiter {
+  /** Of its holder. */
+  name: string
   resolve(holder: Holder): void
   timer: ReturnType<typeof setTimeout> | undefined
   /** Whether it has waited long enough to open a connection. */
@@ -27,6 +29,7 @@ interface Waiter {
 export class Holder {
   /** Permits that it has. */
   held = 0
+  /** Its calls that wait, without those that complete a commit. */
   readonly waiting: Waiter[] = []
 
   constructor(readonly name: string) {}
@@ -41,13 +44,19 @@ const shareOfRest = 7
 /**
  * Permits, and a fair queue for them; over HTTP/1.1 also for connections. Of those who wait, whoever holds least goes first, so
  * that one holder with many slow calls can't keep others out.
+ *
+ * Calls that complete a started commit go before all others, in the order in which they come. The commits of one batch come together,
+ * so they also leave together: between the first and the last one, others see a part of the batch, and a kill would tear it.
  */
 export class FairSemaphore {
   readonly #holders = new Map<string, Holder>()
   /** Holders of whom calls wait, in the order of their last turn. */
   readonly #queue = new Set<Holder>()
+  /** Calls that complete a commit, in the order in which they came. */
+  readonly #completing: Waiter[] = []
   /** Permits that are held. */
   #taken = 0
+  /** How many wait, without those that complete a commit. */
   #waiting = 0
   /** Connections that nobody has to wait for: those that are idle, and the first that are opened. */
   #ready: number = limits.keptConnections
@@ -58,41 +67,41 @@ export class FairSemaphore {
 
   /** Whether no permit is held and nobody waits. */
   get isIdle(): boolean {
-    return this.#holders.size === 0
+    return this.#holders.size === 0 && this.#completing.length === 0
   }
 
   /** A permit, if there is one for that holder now; it is given back by `release`. */
-  tryAcquire(name: string): Holder | null {
+  tryAcquire(name: string, mustComplete = false): Holder | null {
+    if (this.#completing.length > 0) return null
     const holder = this.#holders.get(name) ?? new Holder(name)
-    return this.#mayTake(holder) ? this.#take(holder) : null
+    return this.#mayTake(holder, this.#free(false), mustComplete) ? this.#take(holder) : null
   }
 
   /**
-   * A permit as soon as there is one. Rejects with `UpstreamError` (overload) when too many wait, or after `waitMs`; not for whoever
-   * is patient.
+   * A permit as soon as there is one. Rejects with `UpstreamError` (overload) when too many wait, or after `waitMs`; not for a call
+   * that must complete a commit.
    */
-  acquire(name: string, isPatient = false): Promise<Holder> {
-    const holder = this.#holders.get(name) ?? new Holder(name)
-    if (this.#mayTake(holder)) return Promise.resolve(this.#take(holder))
-    if (this.#waiting >= this.options.waiting && !isPatient) return Promise.reject(this.#overload())
+  acquire(name: string, mustComplete = false): Promise<Holder> {
+    const taken = this.tryAcquire(name, mustComplete)
+    if (taken) return Promise.resolve(taken)
+    if (this.#waiting >= this.options.waiting && !mustComplete) return Promise.reject(this.#overload())
     const { promise, resolve, reject } = Promise.withResolvers<Holder>()
     const { connectionWaitMs } = limits
     const openMs = this.#shortestMs > connectionWaitMs ? connectionWaitMs : 10 * connectionWaitMs
     const giveUp = () => {
+      const holder = this.#holders.get(name)!
       holder.waiting.splice(holder.waiting.indexOf(waiter), 1)
       this.#leave(holder)
       reject(this.#overload())
     }
     const open = () => {
-      waiter.timer = isPatient ? undefined : setTimeout(giveUp, this.options.waitMs - openMs)
+      waiter.timer = mustComplete ? undefined : setTimeout(giveUp, this.options.waitMs - openMs)
       waiter.mayOpen = true
       this.#admit()
     }
-    const waiter: Waiter = { resolve, timer: setTimeout(open, openMs), mayOpen: false }
-    holder.waiting.push(waiter)
-    this.#holders.set(name, holder)
-    this.#queue.add(holder)
-    this.#waiting += 1
+    const waiter: Waiter = { name, resolve, timer: setTimeout(open, openMs), mayOpen: false }
+    if (mustComplete) this.#completing.push(waiter)
+    else this.#queueUp(waiter)
     return promise
   }
 
@@ -103,15 +112,24 @@ export class FairSemaphore {
     this.#ready = Math.min(this.#ready + 1, limits.keptConnections)
     this.#shortestMs = Math.min(lastedMs ?? Infinity, this.#shortestMs * 1.005)
     this.#forget(holder)
-    if (this.#queue.size > 0) this.#admit()
+    this.#admit()
   }
 
-  #mayTake({ held }: Holder, mayOpen = false): boolean {
-    const { permits, permitsOfOne = Number.POSITIVE_INFINITY } = this.options
+  /** The permits that are free; none where a connection would have to be opened first, unless it may be. */
+  #free(mayOpen: boolean): number {
+    const { permits } = this.options
     const connections = this.options.connections?.() ?? null
-    if (held >= permitsOfOne || (connections !== null && this.#ready === 0 && !mayOpen)) return false
-    const free = Math.min(permits, connections ?? permits) - this.#taken
-    return free > 0 && (held === 0 || held < shareOfRest * (free - 1))
+    if (connections === null) return permits - this.#taken
+    return this.#ready > 0 || mayOpen ? Math.min(permits, connections) - this.#taken : 0
+  }
+
+  /** Whether a holder may have one of so many free permits. */
+  #mayTake({ held }: Holder, free: number, mustComplete: boolean): boolean {
+    const { permitsOfOne = Number.POSITIVE_INFINITY } = this.options
+    if (free <= 0 || held >= permitsOfOne) return false
+    // What others hold does not make the share of a commit smaller.
+    const left = mustComplete ? free + this.#taken - held : free
+    return held === 0 || held < shareOfRest * (left - 1)
   }
 
   #take(holder: Holder): Holder {
@@ -122,18 +140,38 @@ export class FairSemaphore {
     return holder
   }
 
+  #queueUp(waiter: Waiter): void {
+    const holder = this.#holders.getOrInsertComputed(waiter.name, (name) => new Holder(name))
+    holder.waiting.push(waiter)
+    this.#queue.add(holder)
+    this.#waiting += 1
+  }
+
   #admit(): void {
+    for (let waiter = this.#completing[0]; waiter; waiter = this.#completing[0]) {
+      const free = this.#free(waiter.mayOpen)
+      if (free <= 0) return
+      this.#completing.shift()
+      const holder = this.#holders.get(waiter.name) ?? new Holder(waiter.name)
+      if (this.#mayTake(holder, free, true)) this.#serve(waiter, holder)
+      // One user with many commits that hang does not keep the others out.
+      else this.#queueUp(waiter)
+    }
     while (this.#queue.size > 0) {
       const next = this.#leastHolder()
-      if (!next || !this.#mayTake(next, next.waiting[0]!.mayOpen)) return
+      if (!next || !this.#mayTake(next, this.#free(next.waiting[0]!.mayOpen), false)) return
       const waiter = next.waiting.shift()!
       // Holders with equally many take turns.
       this.#queue.delete(next)
       this.#queue.add(next)
-      clearTimeout(waiter.timer)
-      waiter.resolve(this.#take(next))
+      this.#serve(waiter, next)
       this.#leave(next)
     }
+  }
+
+  #serve({ timer, resolve }: Waiter, holder: Holder): void {
+    clearTimeout(timer)
+    resolve(this.#take(holder))
   }
 
   #leastHolder(): Holder | null {
@@ -209,26 +247,27 @@ export class ConcurrencyLimits {
 
   /** A permit for a call if one is free. */
   tryAcquire(request: CallToPermit): CallPermit | null {
-    const { target, user, url } = request
+    const { target, user, url, callClass } = request
+    const mustComplete = callClass === 'must-complete'
     const origin = this.#originOf(request)
-    const ofOrigin = origin.tryAcquire(user)
+    const ofOrigin = origin.tryAcquire(user, mustComplete)
     if (!ofOrigin) return null
     if (target === 'token') return new CallPermit(origin, ofOrigin)
-    const holder = this.#storage.tryAcquire(url.origin)
+    const holder = this.#storage.tryAcquire(url.origin, mustComplete)
     if (holder) return new CallPermit(origin, ofOrigin, this.#storage, holder)
     origin.release(ofOrigin)
     return null
   }
 
-  /** A permit as soon as there is one. Rejects with `overload`; not for a call that finishes what has begun. */
+  /** A permit as soon as there is one. Rejects with `overload`; not for a call that must complete a commit. */
   async acquire(request: CallToPermit): Promise<CallPermit> {
     const { target, user, url, callClass } = request
-    const isPatient = callClass === 'must-complete'
+    const mustComplete = callClass === 'must-complete'
     const origin = this.#originOf(request)
-    const ofOrigin = await origin.acquire(user, isPatient)
+    const ofOrigin = await origin.acquire(user, mustComplete)
     if (target === 'token') return new CallPermit(origin, ofOrigin)
     try {
-      const holder = await this.#storage.acquire(url.origin, isPatient)
+      const holder = await this.#storage.acquire(url.origin, mustComplete)
       return new CallPermit(origin, ofOrigin, this.#storage, holder)
     } catch (error) {
       origin.release(ofOrigin)

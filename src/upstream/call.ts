@@ -76,8 +76,11 @@ export class StorageCalls {
   #renewing: Promise<void> | null = null
   #hasDeadline: boolean
   #mustComplete = false
-  /** Wall clock, ms since 1970, when the step of the storage's clock ends in which a collection changed last. */
-  #stepEndsAtMs: Map<string, number> | null = null
+  /**
+   * Wall clock, ms since 1970, when the step of the storage's clock ends in which a collection changed last. One moment for all
+   * collections: the commits of a batch wait together, so that they are sent together.
+   */
+  #stepEndsAtMs = 0
 
   constructor(
     readonly client: StorageClient,
@@ -119,25 +122,24 @@ export class StorageCalls {
    * Notes when a collection changed that this answer is about. The storage would refuse a write within the same step of its
    * clock, so a write that comes sooner waits for the next one: that costs less time than the refusal, and no call.
    */
-  noteChange(collection: string, headers: Headers): void {
+  noteChange(headers: Headers): void {
     const changedAt = headers.get('x-last-modified')
-    if (changedAt !== null && changedAt === headers.get('x-weave-timestamp')) this.#noteStep(collection)
+    if (changedAt !== null && changedAt === headers.get('x-weave-timestamp')) this.#noteStep()
   }
 
-  #noteStep(collection: string): void {
-    this.#stepEndsAtMs ??= new Map()
-    this.#stepEndsAtMs.set(collection, this.client.now() + clockStepMs)
+  #noteStep(): void {
+    this.#stepEndsAtMs = this.client.now() + clockStepMs
   }
 
   /** Like `read`, and also resolves to 202. Sent once, except when refused credentials prove that nothing was written. */
-  async send(collection: string, request: StorageWrite): Promise<UpstreamAnswer> {
+  async send(request: StorageWrite): Promise<UpstreamAnswer> {
     const { delay, now } = this.client
-    const waitMs = (this.#stepEndsAtMs?.get(collection) ?? 0) - now()
+    const waitMs = this.#stepEndsAtMs - now()
     if (waitMs > 0) await delay(waitMs)
     const answer = await this.#call(request.method, { ...request, endpoint: this.owner })
     // The deletion of one record is answered with when that was changed, and not the collection.
-    if (request.method === 'DELETE') this.#noteStep(collection)
-    else this.noteChange(collection, answer.headers)
+    if (request.method === 'DELETE') this.#noteStep()
+    else this.noteChange(answer.headers)
     return answer
   }
 

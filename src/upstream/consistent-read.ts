@@ -214,7 +214,7 @@ export class ConsistentReads {
     if (answer.status === 412) throw new CollectionChanged()
     if (this.#timestamp !== null) return answer
     this.#timestamp = lastModifiedOf(answer.headers)
-    this.calls.noteChange(this.collection, answer.headers)
+    this.calls.noteChange(answer.headers)
     this.#endpoint = this.calls.endpoint
     return answer
   }

@@ -69,7 +69,7 @@ async function post(
   const headers = unmodifiedSinceHeader(unmodifiedSince)
   const body = writeBsos(records)
   const maxBytes = maxResultBytes
-  return await calls.send(collection, { method: 'POST', path, query, headers, body, subject, maxBytes })
+  return await calls.send({ method: 'POST', path, query, headers, body, subject, maxBytes })
 }
 
 function readResult(answer: UpstreamAnswer, records: RecordWrite[]): UploadResult {
@@ -99,7 +99,7 @@ export async function removeRecords(
   if (ids.length === 0 || ids.includes('')) throw new RangeError('Cannot delete records: an id is missing')
   let timestamp = unmodifiedSince
   for (const request of deletions(collection, ids)) {
-    const answer = await calls.send(collection, { ...request, headers: unmodifiedSinceHeader(timestamp) })
+    const answer = await calls.send({ ...request, headers: unmodifiedSinceHeader(timestamp) })
     if (answer.status === 412) return { outcome: 'moved' }
     timestamp = readTimestamp(answer) ?? timestamp
   }

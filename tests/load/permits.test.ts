@@ -76,7 +76,37 @@ describe('FairSemaphore', () => {
     expect(takeAll(create({ permitsOfOne: 8 }), 'only')).toHaveLength(8)
   })
 
-  it('refuses after the wait, and when too many wait, but never who is patient', async () => {
+  it('serves first what completes a commit, in the order in which it came', async () => {
+    const semaphore = create({ permits: 4 })
+    const permits = takeAll(semaphore, 'busy')
+    permits.push(semaphore.tryAcquire('other')!)
+    const served = queueUp(semaphore, ['new'])
+    for (const name of ['busy', 'busy', 'late'])
+      void semaphore.acquire(name, true).then(() => served.push(`commit of ${name}`))
+    expect(semaphore.tryAcquire('another')).toBeNull()
+
+    for (const permit of permits.splice(0)) semaphore.release(permit)
+    await Bun.sleep(0)
+
+    expect(served).toEqual(['commit of busy', 'commit of busy', 'commit of late', 'new'])
+  })
+
+  it('lets one holder have seven eighths for commits, and serves those of others before the rest', async () => {
+    const semaphore = create({ permits: 16 })
+    const served: string[] = []
+    const commits = (name: string, count: number) =>
+      Array.from({ length: count }, () => semaphore.acquire(name, true).then(() => served.push(name)))
+    void commits('hung', 20)
+    await Bun.sleep(0)
+
+    const others = commits('other', 2)
+    await Promise.all(others)
+
+    expect(served.filter((name) => name === 'hung')).toHaveLength(14)
+    expect(served.slice(-2)).toEqual(['other', 'other'])
+  })
+
+  it('refuses after the wait, and when too many wait, but nothing that completes a commit', async () => {
     const semaphore = create({ permits: 1, waitMs: 5, waiting: 1 })
     const permit = semaphore.tryAcquire('a')!
     const patient = semaphore.acquire('a', true)

@@ -1,0 +1,59 @@
+import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
+
+import { startTestBridge, type TestBridge } from '../support/bridge.ts'
+import { startFaultProxy, type FaultProxy } from '../support/fault-proxy.ts'
+
+const collections = ['bookmarks', 'forms', 'tabs']
+
+let bridge: TestBridge
+let node: FaultProxy
+
+beforeAll(async () => {
+  bridge = await startTestBridge({ writable: collections, settings: { max_concurrent_requests: '4000' } })
+  node = await startFaultProxy({ target: bridge.sandbox.storageUrl })
+  bridge.sandbox.switches.nodeUrl = node.url
+})
+
+afterAll(async () => {
+  await bridge.stop()
+  await node.stop()
+})
+
+describe('the commits of many batches at once', () => {
+  it('leave one batch after the other, so that few are half visible at a time', async () => {
+    const users = Array.from({ length: 100 }, (_, index) => bridge.sandbox.addUser(`writer ${index}`))
+    for (const user of users) {
+      for (const name of collections) bridge.sandbox.write(user, name, [{ id: 'a', payload: 'old' }])
+    }
+    // By the path of the user's storage.
+    const commits = new Map<string, number>()
+    let half = 0
+    let mostHalf = 0
+    node.plan(({ method, path, query }) => {
+      if (method === 'POST' && (query.has('commit') || !query.has('batch'))) {
+        const storage = path.split('/storage/')[0]!
+        const sent = (commits.get(storage) ?? 0) + 1
+        commits.set(storage, sent)
+        if (sent === 1) half += 1
+        if (sent === collections.length) half -= 1
+        mostHalf = Math.max(mostHalf, half)
+      }
+      return { kind: 'delay', ms: 20 }
+    })
+
+    const answers = await Promise.all(
+      users.map((user) => {
+        const requests = collections.map((name) => ({
+          method: 'PUT',
+          path: `/buckets/${user.clientState}/collections/${name}/records/a`,
+          body: { data: { payload: 'new' } },
+        }))
+        return bridge.ask('/v1/batch', { method: 'POST', as: user, body: { requests } })
+      }),
+    )
+
+    expect(answers.map(({ status }) => status)).toEqual(users.map(() => 200))
+    expect([...commits.values()]).toEqual(users.map(() => collections.length))
+    expect(mostHalf).toBeLessThan(10)
+  })
+})
