@@ -7,8 +7,8 @@ import type { Budget } from './budget.ts'
  * Removes the rows of records that were deleted by a write with a ttl of 0, at the moment `since` or before. Until then such a row is only
  * invisible, and would keep its expiry when another client writes it anew, which nobody would ever see.
  *
- * Resolves to whether all are gone, which they may not be when time is up, and to the moment when they went, if no other writer came in
- * between. Never rejects.
+ * Resolves to the ids whose rows are left, because the storage does not find them or time is up, and to the moment when the others went,
+ * if no other writer came in between. Never rejects.
  */
 export async function removeRows(
   storage: BulkStorage,
@@ -16,25 +16,25 @@ export async function removeRows(
   ids: string[],
   since: Timestamp,
   budget: Budget,
-): Promise<{ isDone: boolean; at: Timestamp | null }> {
-  let left = ids
+): Promise<{ left: string[]; at: Timestamp | null }> {
+  const kept = ids.filter((id) => !storage.removesExpired(id))
+  let left = ids.filter((id) => storage.removesExpired(id))
   let at = since
   let isDoubtful = false
-  for (let failures = 1; ; failures += 1) {
+  for (let failures = 1; left.length > 0; failures += 1) {
     try {
       const outcome = await storage.remove(collection, left, at)
-      if (outcome.outcome === 'committed')
-        return { isDone: true, at: at === since ? outcome.timestamp : null }
+      if (outcome.outcome === 'committed') return { left: kept, at: at === since ? outcome.timestamp : null }
       // Somebody has written to the collection meanwhile, and perhaps one of these records: we ourselves, if an answer was lost.
       if (isDoubtful) left = await storage.rewrittenSince(collection, left, zeroTimestamp)
       if (left.length > 0) ({ left, at } = await sparingRewritten(storage, collection, left, since))
-      if (left.length === 0) return { isDone: true, at: null }
     } catch (error) {
       isDoubtful ||= !isWithoutEffect(error)
     }
-    if (!budget.hasTime) return { isDone: false, at: null }
+    if (left.length === 0 || !budget.hasTime) break
     await budget.backOff(failures)
   }
+  return { left: [...kept, ...left], at: null }
 }
 
 /**

@@ -181,11 +181,11 @@ export class WrittenCollection {
     const { storage, collection, state, context } = this
     const { commit } = state
     if (!commit || commit.expiredRows.length === 0) return
-    const ids = commit.expiredRows
-    const { isDone, at } = await removeRows(storage, collection, ids, state.since, context.budget)
+    const { expiredRows } = commit
+    const { left, at } = await removeRows(storage, collection, expiredRows, state.since, context.budget)
     // A client that is told a moment after another writer's change would never fetch that change.
     if (at !== null && state.since === commit.at) commit.changedAt = at
-    if (!isDone) context.observe({ kind: 'unremoved', collections: [collection], ids })
+    if (left.length > 0) context.observe({ kind: 'unremoved', collections: [collection], ids: left })
   }
 
   /** Undoes what is visible, except where another writer has written over it. */
@@ -258,7 +258,7 @@ export class WrittenCollection {
   async #backOff(failure: unknown, isDoubtful: boolean, records: RecordWrite[] = []): Promise<void> {
     const { isVisible, isMultiCollection, budget } = this.context
     this.#failures += 1
-    const isConflict = failure instanceof UpstreamError && failure.failure === 'conflict'
+    const isConflict = isWriteConflict(failure)
     // With Retry-After the storage has said when; don't retry before.
     const isPutOff = !isConflict && failure instanceof UpstreamError && failure.retryAfterSeconds !== null
     const isWorthIt = isConflict || (!isPutOff && (isMultiCollection || isDoubtful))
@@ -267,7 +267,7 @@ export class WrittenCollection {
       if (!isConflict || failure.status !== 409) throw failure
       return this.state.learn({ failure: lastingConflict(failure) })
     }
-    if (isStorageError(failure) && records.length > 0 && this.#failures === failuresToSuspect)
+    if (isStorageError(failure) && records.length > 0 && this.#failures >= failuresToSuspect)
       await this.#rejectUnstorable(records)
     await budget.backOff(this.#failures)
   }
@@ -299,12 +299,16 @@ export class WrittenCollection {
 
   /** Whether the storage takes these records into a staged batch. */
   async #takes(records: RecordWrite[]): Promise<boolean> {
-    try {
-      await this.storage.stage(this.collection, records, this.state.since, null)
-      return true
-    } catch (error) {
-      if (isStorageError(error)) return false
-      throw error
+    for (let failures = 1; ; failures += 1) {
+      try {
+        await this.storage.stage(this.collection, records, this.state.since, null)
+        return true
+      } catch (error) {
+        if (isStorageError(error)) return false
+        // MariaDB has names for a few batches of a user within 10 ms, and answers another one like a write conflict.
+        if (!isWriteConflict(error) || failures > maxRetries) throw error
+        await this.context.budget.backOff(failures)
+      }
     }
   }
 
@@ -383,6 +387,10 @@ function lastingConflict({ retryAfterSeconds }: UpstreamError): ServiceError {
   const message = 'Write conflict: other clients keep changing this collection'
   const extras = retryAfterSeconds === null ? {} : { retryAfterSeconds }
   return new ServiceError(409, errno.conflict, message, extras)
+}
+
+function isWriteConflict(failure: unknown): failure is UpstreamError {
+  return failure instanceof UpstreamError && failure.failure === 'conflict'
 }
 
 function isStorageError(failure: unknown): boolean {

@@ -167,6 +167,8 @@ export interface BulkStorage {
   remove(collection: string, ids: string[], unmodifiedSince: Timestamp): Promise<CommitOutcome>
   /** Whether one request can delete so many records of these ids. */
   removesAtOnce(ids: string[]): boolean
+  /** Whether `remove` finds the row of a record of this id that has expired. */
+  removesExpired(id: string): boolean
   /**
    * Which of these records, all invisible, somebody has written after that moment. The row of a deleted record keeps its expiry, so
    * that a new record in it is not seen until its ttl is written.

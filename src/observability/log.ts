@@ -66,7 +66,8 @@ export function isLogged(log: Log, level: LogLevel): boolean {
   return levels[level].priority <= levels[log.level].priority
 }
 
-const maxValueLength = 256
+/** Longer values are cut. */
+export const maxValueLength = 256
 
 function renderJson(time: string, level: LogLevel, event: string, fields: LogFields): string {
   const line: LogFields = { time, level, event: cutText(event, maxValueLength) }

@@ -1,5 +1,5 @@
 import { ServiceError, UpstreamError } from '../domain/errors.ts'
-import { isLogged, type Log, type LogFields } from '../observability/log.ts'
+import { isLogged, maxValueLength, type Log, type LogFields } from '../observability/log.ts'
 import { isSource } from '../protocol/envelope.ts'
 import type { TransactionEvent } from '../batch/written-collection.ts'
 import type { CredentialsEvent } from '../credentials/credentials.ts'
@@ -113,7 +113,8 @@ export function createObservers(
       if (!isLogged(log, level)) return
       const { collections = null, ids } = event as { collections?: string[] | number; ids?: string[] }
       const names = Array.isArray(collections) ? collections.join(',') : null
-      log[level](`batch.${event.kind}`, { collections: names, ids: ids?.join(' ') })
+      for (const text of ids ? inLines(ids) : [undefined])
+        log[level](`batch.${event.kind}`, { collections: names, ids: text })
     },
     /** A request was rejected because of the load. */
     shed(reason: RejectionReason) {
@@ -144,6 +145,17 @@ export function createObservers(
       log.error('defect', { reason: describeDefect(thrown) })
     },
   }
+}
+
+/** The ids as in an address, joined by blanks; as many texts as it takes, because the log cuts a long one. */
+function inLines(ids: string[]): string[] {
+  const lines: string[] = []
+  for (const id of ids.map(encodeURIComponent)) {
+    const line = lines.at(-1)
+    if (line !== undefined && line.length + id.length < maxValueLength) lines[lines.length - 1] += ` ${id}`
+    else lines.push(id)
+  }
+  return lines
 }
 
 const dataRoutes = new Set(['bucket', 'collections', 'collection', 'records', 'record', 'batch'])

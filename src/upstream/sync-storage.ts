@@ -23,6 +23,8 @@ import type {
  */
 export class SyncStorage extends StorageCalls implements BulkStorage {
   readonly removesAtOnce = removesAtOnce
+  // Asked for one record by its address, the storage answers 404 where that has expired, and leaves the row.
+  readonly removesExpired = isListable
 
   /**
    * The first piece of a list has been read when this resolves, so that a storage that fails at once is an error and no broken stream.

@@ -77,6 +77,25 @@ describe('runTransaction: effects of earlier operations', () => {
     expect(storage.contents()).toEqual({ tabs: { a: { payload: 'new' } } })
   })
 
+  it('names the deleted records whose expired rows the storage does not find, and no others', async () => {
+    const storage = new ModelStorage()
+    const ids = ['a', 'b,c', ' d']
+    storage.seed(
+      'tabs',
+      ids.map((id) => ({ id, payload: 'old' })),
+    )
+
+    const { outcomes, events } = await transact(storage, [
+      ...ids.map((id) => remove('tabs', id)),
+      put('tabs', 'e', { payload: 'new' }),
+    ])
+
+    expect(outcomes.map(({ outcome }) => outcome)).toEqual(['deleted', 'deleted', 'deleted', 'stored'])
+    expect(storage.contents()).toEqual({ tabs: { e: { payload: 'new' } } })
+    expect(events[0]).toEqual({ kind: 'unremoved', collections: ['tabs'], ids: ['b,c', ' d'] })
+    expect(storage.callCounts).toMatchObject({ write: 1, remove: 1 })
+  })
+
   it('gives a record of which only the ttl is written a new version', async () => {
     const storage = new ModelStorage()
     const at = storage.seed('tabs', [{ id: 'a', payload: 'old' }])

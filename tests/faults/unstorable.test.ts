@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
 
-import { startFaultyBridge, type FaultyBridge } from './faulty-bridge.ts'
+import { startFaultyBridge, statusFaults, type FaultyBridge } from './faulty-bridge.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 
 /** MariaDB's columns hold Latin-1; for anything else the server answers 500, again and again. */
@@ -65,6 +65,24 @@ describe('a payload that the storage can not hold', () => {
     for (const place of [1, 4]) expect(responses[place]!.body).toMatchObject(namesThePayload)
     const stored = ['tabs', 'forms'].map((name) => bridge.sandbox.records(user, name).map(({ id }) => id))
     expect(stored).toEqual([['a'], ['c', 'd']])
+  })
+
+  it('is found though a part of the search collides with another one', async () => {
+    await newUser()
+    let staged = 0
+    bridge.planFor(user, ({ query }) =>
+      query.has('batch') && (staged += 1) === 3 ? statusFaults.conflict : null,
+    )
+    const requests = ['a', 'b', 'c'].map((id) =>
+      put(`/collections/tabs/records/${id}`, id === 'b' ? unstorable : 'fine'),
+    )
+
+    const { status, body } = await bridge.ask('/v1/batch', { method: 'POST', as: user, body: { requests } })
+
+    expect(status).toBe(200)
+    const responses: { status: number }[] = body.responses
+    expect(responses.map((each) => each.status)).toEqual([200, 400, 200])
+    expect(staged).toBeGreaterThan(3)
   })
 
   it('is not blamed for a storage that fails at everything', async () => {

@@ -29,11 +29,15 @@ export function observed(host: Partial<BridgeHost> = {}) {
       logLinesDropped: () => state.lostLines,
     },
   )
-  const silent = { level: 'error', renderer: 'json', colour: false, priorities: false, write() {} } as const
-  const observers = createObservers(createLog({ ...silent, now: Date.now }), registry, null, Date.now)
+  const lines: string[] = []
+  const write = (line: string) => void lines.push(line)
+  const plain = { level: 'error', renderer: 'json', colour: false, priorities: false, write } as const
+  const observers = createObservers(createLog({ ...plain, now: Date.now }), registry, null, Date.now)
   return {
     ...observers,
     state,
+    /** What was logged as an error. */
+    lines,
     families: registry.families,
     figures: () => Object.fromEntries(registry.families().flatMap(({ samples }) => samples)),
     answered(route: string, method: string, status: number, ms: number) {

@@ -58,6 +58,17 @@ describe('createObservers', () => {
     })
   })
 
+  it('logs every id that waits to be removed, as in an address, in as many lines as that takes', () => {
+    const bridge = observed()
+    const ids = ['a,b', ' c', ...Array.from({ length: 40 }, (_, index) => `record-${index}`)]
+
+    bridge.transaction({ kind: 'unremoved', collections: ['tabs'], ids })
+
+    const logged = bridge.lines.map((line): { event: string; ids: string } => JSON.parse(line))
+    expect(logged.map(({ event }) => event)).toEqual(['batch.unremoved', 'batch.unremoved'])
+    expect(logged.flatMap((line) => line.ids.split(' ')).map(decodeURIComponent)).toEqual(ids)
+  })
+
   it('counts what else happens, and shows what alerts count before it happens', () => {
     const bridge = observed()
 

@@ -24,7 +24,10 @@ export class ModelClock {
   }
 }
 
-type CallName = Exclude<keyof BulkStorage, 'notices' | 'owner' | 'node' | 'beginCommit' | 'removesAtOnce'>
+type CallName = Exclude<
+  keyof BulkStorage,
+  'notices' | 'owner' | 'node' | 'beginCommit' | 'removesAtOnce' | 'removesExpired'
+>
 
 /** One call of a storage method; `number` counts from 1. */
 export interface ModelCall {
@@ -175,6 +178,7 @@ export class ModelStorage implements BulkStorage {
   }
 
   removesAtOnce = (ids: string[]) => this.#real.removesAtOnce(ids)
+  removesExpired = (id: string) => this.#real.removesExpired(id)
   limits: BulkStorage['limits'] = this.#method('limits')
   snapshot: BulkStorage['snapshot'] = this.#method('snapshot')
   write: BulkStorage['write'] = this.#method('write')
