@@ -262,6 +262,8 @@ function isSame(a: SyncCredentials, b: SyncCredentials): boolean {
  * Nothing is verified here, the token server does that. Whatever can't be read names no end; never throws.
  */
 export function assertionExpiry({ assertion }: Pick<Identity, 'assertion'>): number {
+  // An opaque access token.
+  if (!assertion.includes('.')) return Infinity
   return Math.min(...assertion.split('~').map(readExpiry))
 }
 
@@ -269,8 +271,6 @@ export function assertionExpiry({ assertion }: Pick<Identity, 'assertion'>): num
 const leastMilliseconds = 1e11
 
 function readExpiry(part: string): number {
-  // An opaque access token.
-  if (!part.includes('.')) return Infinity
   const [, payload, signature] = part.split('.', 3)
   if (!payload || signature === undefined) return Infinity
   try {

@@ -100,11 +100,11 @@ export function createUpstream(options: UpstreamOptions) {
    */
   async function send(
     request: UpstreamRequest,
-    deadlineMs = now() + request.timeoutMs,
+    startedAtMs = now(),
+    deadlineMs = startedAtMs + request.timeoutMs,
     mayRepeat = request.method === 'GET',
   ): Promise<UpstreamAnswer> {
     throwIfRefused(request)
-    const startedAtMs = now()
     const { url } = request
     const call = new Call(request, deadlineMs, shared)
     let answer: UpstreamAnswer | null = null
@@ -126,6 +126,7 @@ export function createUpstream(options: UpstreamOptions) {
       const { status, headers } = response
       checkUsable(response, url.host)
       const answeredAtMs = now()
+      call.lastedMs = answeredAtMs - call.guard.acquiredAtMs
       isReported = true
       report(request, status, null, answeredAtMs - startedAtMs)
       // Headers alone are no answer, so the beginning of the body has to come within the same time.
@@ -160,7 +161,7 @@ export function createUpstream(options: UpstreamOptions) {
       inFlight -= 1
     }
     const mayBeCured = mayRepeat && (answer ? isTransient(answer) : isCurable(failure))
-    if (mayBeCured && (await mayRetry(request, deadlineMs))) return await send(request, deadlineMs, false)
+    if (mayBeCured && (await mayRetry(request, deadlineMs))) return await send(request, now(), deadlineMs, false)
     if (answer) return answer
     throw failure
   }
@@ -239,6 +240,8 @@ class Call implements BodyStream, EventListenerObject {
   permit: CallPermit | null = null
   guard: Permit | null = null
   response: Response | null = null
+  /** The time until its answer began; null: there was none. */
+  lastedMs: number | null = null
   readonly #controller = new AbortController()
   #timer: ReturnType<typeof setTimeout> | null = null
   #leftMs = 0
@@ -338,7 +341,7 @@ class Call implements BodyStream, EventListenerObject {
   }
 
   releasePermit(): void {
-    this.permit?.release(this.guard && this.upstream.now() - this.guard.acquiredAtMs)
+    this.permit?.release(this.lastedMs)
     this.permit = null
   }
 

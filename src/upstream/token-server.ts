@@ -4,6 +4,7 @@ import { errno, ServiceError, UpstreamError } from '../domain/errors.ts'
 import { jsonOf, readRetryAfter, type UpstreamAnswer } from './answer.ts'
 import type { Identity, SyncCredentials } from '../domain/credentials.ts'
 import type { Breakers } from './circuit-breaker.ts'
+import type { Address } from './request.ts'
 import type { Upstream, UpstreamRequest } from './send.ts'
 
 interface TokenServerOptions {
@@ -23,13 +24,13 @@ const exchangePath = '/1.0/sync/1.5'
 const maxAnswerBytes = 65_536
 
 export class TokenServer {
-  readonly #exchangeUrl: URL
-  readonly #heartbeatUrl: URL
+  readonly #exchangeUrl: Address
+  readonly #heartbeatUrl: Address
 
   constructor(private readonly options: TokenServerOptions) {
     const base = options.url.replace(/\/{1,16}$/, '').replace(/\/1\.0\/sync\/1\.5$/, '')
-    this.#exchangeUrl = new URL(base + exchangePath)
-    this.#heartbeatUrl = new URL(base + '/__heartbeat__')
+    this.#exchangeUrl = addressOf(base + exchangePath)
+    this.#heartbeatUrl = addressOf(base + '/__heartbeat__')
   }
 
   /**
@@ -79,23 +80,29 @@ export class TokenServer {
     )
   }
 
-  #request(url: URL, user: string, timeoutMs: number): UpstreamRequest {
+  #request(url: Address, user: string, timeoutMs: number): UpstreamRequest {
     const { userAgent = 'sync-bridge' } = this.options
     const headers = { Accept: 'application/json', 'User-Agent': userAgent }
     return { target: 'token', method: 'GET', url, user, timeoutMs, headers, maxBytes: maxAnswerBytes }
   }
 }
 
+/** A `URL` would make these texts anew at each look. */
+function addressOf(text: string): Address {
+  const { href, origin, host } = new URL(text)
+  return { href, origin, host }
+}
+
 /** Tells identities apart where they are remembered after the call, as circuit breakers do, without keeping a secret. */
 function nameOf({ key }: Identity): string {
-  return Bun.hash(key).toString(36)
+  return String(Bun.hash.xxHash32(key))
 }
 
 /**
  * Checks the token server's answer and makes credentials of it; see Sync "Token Server API", response. Throws `bad-
  * response` for missing or mistyped members, and for an address that credentials must not be sent to.
  */
-function readCredentials(value: unknown, tokenServer: URL, requestedAtMs: number): SyncCredentials {
+function readCredentials(value: unknown, tokenServer: Address, requestedAtMs: number): SyncCredentials {
   tokenCheck ??= TypeCompiler.Compile(TokenAnswer)
   if (!tokenCheck.Check(value)) {
     const { path } = tokenCheck.Errors(value).First()!
@@ -122,12 +129,12 @@ const TokenAnswer = Type.Object({
 let tokenCheck: TypeCheck<typeof TokenAnswer> | null = null
 
 /** The address without its trailing slash. */
-function readEndpoint(value: string, uid: number, tokenServer: URL): string {
+function readEndpoint(value: string, uid: number, tokenServer: Address): string {
   const url = URL.parse(value)
   if (!url) throw unusable('unusable "api_endpoint"')
   const { origin, pathname } = url
   const isHttps = origin.startsWith('https:')
-  if (!isHttps && !(origin.startsWith('http:') && tokenServer.protocol === 'http:')) {
+  if (!isHttps && !(origin.startsWith('http:') && tokenServer.origin.startsWith('http:'))) {
     throw unusable('an "api_endpoint" that is not https')
   }
   if (url.href !== origin + pathname) throw unusable('an "api_endpoint" that is more than an address')
