@@ -161,7 +161,8 @@ export function createUpstream(options: UpstreamOptions) {
       inFlight -= 1
     }
     const mayBeCured = mayRepeat && (answer ? isTransient(answer) : isCurable(failure))
-    if (mayBeCured && (await mayRetry(request, deadlineMs))) return await send(request, now(), deadlineMs, false)
+    if (mayBeCured && (await mayRetry(request, deadlineMs)))
+      return await send(request, now(), deadlineMs, false)
     if (answer) return answer
     throw failure
   }

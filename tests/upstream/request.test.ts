@@ -6,6 +6,26 @@ const base = 'https://node.example.com/1.5/7'
 const accessTo = (endpoint: string) => accessWith({ hawkId: 'an-id', hawkKey: 'a-key', endpoint })
 const access = accessTo(base)
 
+describe('accessWith', () => {
+  it.each([
+    'https://node.example.com/1.5/7',
+    'https://node.example.com:8443/sync/1.5/7',
+    'http://127.0.0.1/1.5/7',
+    'http://[::1]/1.5/7',
+    'http://[::1]:5000/1.5/7',
+  ])('takes %s apart as a URL would', (endpoint) => {
+    const { origin, host, hostname, port, protocol, pathname } = new URL(endpoint)
+
+    expect(accessTo(endpoint)).toMatchObject({
+      origin,
+      host,
+      hostname,
+      port: port || (protocol === 'https:' ? '443' : '80'),
+      prefix: pathname,
+    })
+  })
+})
+
 describe('storageAddress', () => {
   it('encodes each segment once', () => {
     const url = storageAddress(access, ['storage', 'passwords', "{a}/b?c#d%2e'(*)"])
