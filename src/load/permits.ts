@@ -100,8 +100,12 @@ export class FairSemaphore {
       this.#admit()
     }
     const waiter: Waiter = { name, resolve, timer: setTimeout(open, openMs), mayOpen: false }
-    if (mustComplete) this.#completing.push(waiter)
-    else this.#queueUp(waiter)
+    if (!mustComplete) this.#queueUp(waiter)
+    else {
+      this.#completing.push(waiter)
+      // It may be over the share of its holder, and then nobody waits behind it.
+      this.#admit()
+    }
     return promise
   }
 

@@ -99,11 +99,12 @@ describe('FairSemaphore', () => {
     void commits('hung', 20)
     await Bun.sleep(0)
 
-    const others = commits('other', 2)
-    await Promise.all(others)
+    void commits('other', 1)
+    await Bun.sleep(0)
 
     expect(served.filter((name) => name === 'hung')).toHaveLength(14)
-    expect(served.slice(-2)).toEqual(['other', 'other'])
+    expect(served.at(-1)).toBe('other')
+    expect(semaphore.tryAcquire('reader')).not.toBeNull()
   })
 
   it('refuses after the wait, and when too many wait, but nothing that completes a commit', async () => {
