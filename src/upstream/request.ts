@@ -12,9 +12,7 @@ export interface Address {
   host: string
 }
 
-type SigningCredentials = Pick<SyncCredentials, 'hawkId' | 'hawkKey' | 'endpoint'>
-
-/** What calls need of credentials: the parts of the storage's address, and the key, ready to sign with. */
+/** What a call needs of credentials: the parts of the storage's address, and what it is signed with. */
 interface StorageAccess extends Omit<Address, 'href'> {
   hostname: string
   /** Always given, also where it is the scheme's default. */
@@ -22,18 +20,15 @@ interface StorageAccess extends Omit<Address, 'href'> {
   /** The path to the user's storage. */
   prefix: string
   hawkId: string
-  /** Keying a hash costs more than using it. The key is the bytes of the text; it is not decoded. */
-  hawkKey: Bun.CryptoHasher
+  hawkKey: string
 }
 
-// The credentials object is the key, so an entry goes when the credentials are forgotten.
-const accesses = new WeakMap<SigningCredentials, StorageAccess>()
-
-/** Made once for the same object. */
-export function accessWith(credentials: SigningCredentials): StorageAccess {
-  const known = accesses.get(credentials)
-  if (known) return known
-  const { hawkId, hawkKey, endpoint } = credentials
+/** Made anew for each call: that costs less than the memory of thousands of them. */
+export function accessWith({
+  hawkId,
+  hawkKey,
+  endpoint,
+}: Pick<SyncCredentials, 'hawkId' | 'hawkKey' | 'endpoint'>): StorageAccess {
   // Parsing it as a URL would cost five times as much. It was normalised when the token server gave it.
   const hostAt = endpoint.indexOf('//') + 2
   const pathAt = endpoint.indexOf('/', hostAt)
@@ -41,17 +36,15 @@ export function accessWith(credentials: SigningCredentials): StorageAccess {
   const host = origin.slice(hostAt)
   const colon = host.lastIndexOf(':')
   const hasPort = colon > host.lastIndexOf(']')
-  const made = {
+  return {
     origin,
     host,
     hostname: hasPort ? host.slice(0, colon) : host,
     port: hasPort ? host.slice(colon + 1) : endpoint.startsWith('https:') ? '443' : '80',
     prefix: endpoint.slice(origin.length),
     hawkId,
-    hawkKey: new Bun.CryptoHasher('sha256', hawkKey),
+    hawkKey,
   }
-  accesses.set(credentials, made)
-  return made
 }
 
 /**
@@ -98,7 +91,8 @@ function encode(text: string): string {
 
 /**
  * The `Authorization` value of a request without payload hash, `ext`, `app` or `dlg`; see Sync 1.5 API,
- * "Authentication", and Hawk 1. The scheme is spelled `Hawk`, because the storage compares it letter by letter.
+ * "Authentication", and Hawk 1. The key is the bytes of its text; it is not decoded. The scheme is spelled `Hawk`, because the
+ * storage compares it letter by letter.
  */
 export function hawkHeader(
   { hawkId, hawkKey, hostname, port }: StorageAccess,
@@ -108,7 +102,7 @@ export function hawkHeader(
   nonce: string,
 ): string {
   const signed = `hawk.1.header\n${timestampSeconds}\n${nonce}\n${method}\n${target}\n${hostname}\n${port}\n\n\n`
-  const mac = hawkKey.copy().update(signed).digest('base64')
+  const mac = new Bun.CryptoHasher('sha256', hawkKey).update(signed).digest('base64')
   return `Hawk id="${hawkId}", ts="${timestampSeconds}", nonce="${nonce}", mac="${mac}"`
 }
 
