@@ -154,15 +154,15 @@ export class Admission {
   /** Garbage is collected early, because late collection lets the process grow far beyond what it uses. */
   watchMemory(): void {
     const { residentBytes, collectGarbage, maxRequests } = this.options
-    const usedBytes = residentBytes() ?? 0
+    let usedBytes = residentBytes() ?? 0
     if (usedBytes < this.#collectedAtBytes) this.#collectedAtBytes = usedBytes
     const hasGrown = usedBytes - this.#collectedAtBytes > limits.collectEveryBytes
     if (usedBytes > limits.collectAboveBytes && hasGrown) {
       collectGarbage()
-      this.#collectedAtBytes = residentBytes() ?? 0
+      usedBytes = this.#collectedAtBytes = residentBytes() ?? 0
     }
     const mostBytes = limits.shedAboveBytes * Math.max(1, maxRequests / usualRequests)
-    this.#isShortOfMemory = (residentBytes() ?? 0) > mostBytes
+    this.#isShortOfMemory = usedBytes > mostBytes
   }
 
   #admits(user: InFlight, weight: number): boolean {

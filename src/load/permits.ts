@@ -279,10 +279,12 @@ export class ConcurrencyLimits {
     }
   }
 
-  #originOf({ target, url: { origin } }: CallToPermit): FairSemaphore {
+  #originOf({ target, url }: CallToPermit): FairSemaphore {
+    return this.#origins[target].get(url.origin) ?? this.#open(target, url.origin)
+  }
+
+  #open(target: CallToPermit['target'], origin: string): FairSemaphore {
     const origins = this.#origins[target]
-    const known = origins.get(origin)
-    if (known) return known
     // Users' nodes come and go.
     if (origins.size >= maxIdleOrigins) {
       for (const [other, semaphore] of origins) if (semaphore.isIdle) origins.delete(other)

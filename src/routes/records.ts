@@ -55,21 +55,22 @@ interface Context {
 
 /** The handler of a resource. The framework reads its source for the parts of the context that it has to make. */
 function handle(resource: BucketResource, services: Services) {
-  return ({ params, query, call }: Context) => answer(resource, { params, query, call }, services)
+  return ({ params, query, call }: Context) =>
+    answer(resource, { params, query, headers: call.headers, address: call, body: undefined }, call, services)
 }
 
 /** Finds the storage, asks it and answers: the way of every request in a bucket. */
 async function answer(
   resource: BucketResource,
-  { params, query, call }: Context,
+  input: Input<Context['params']>,
+  call: Call,
   services: Services,
 ): Promise<Reply> {
   call.route = resource.name
-  const { identity, isLegacyBucket } = readIdentity(call.headers, params.bucket_id)
+  const { identity, isLegacyBucket } = readIdentity(call.headers, input.params.bucket_id)
   call.isLegacyBucket = isLegacyBucket
   const storage = await services.openStorage(identity, call)
   const { owner } = storage
-  const input: Input = { params, query, headers: call.headers, address: call, body: undefined }
   if (call.body) {
     await call.body.arrived
     input.body = call.body.parse(owner, readJson)

@@ -115,7 +115,7 @@ export class StorageCalls {
    * is thrown.
    */
   read(request: StorageRead): Promise<UpstreamAnswer> {
-    return this.#call('GET', request)
+    return this.#call('GET', request, false)
   }
 
   /**
@@ -136,7 +136,7 @@ export class StorageCalls {
     const { delay, now } = this.client
     const waitMs = this.#stepEndsAtMs - now()
     if (waitMs > 0) await delay(waitMs)
-    const answer = await this.#call(request.method, { ...request, endpoint: this.owner })
+    const answer = await this.#call(request.method, { ...request, endpoint: this.owner }, false)
     // The deletion of one record is answered with when that was changed, and not the collection.
     if (request.method === 'DELETE') this.#noteStep()
     else this.noteChange(answer.headers)
@@ -147,7 +147,7 @@ export class StorageCalls {
   async #call(
     method: UpstreamRequest['method'],
     request: StorageRead & { body?: string },
-    hasRenewed = false,
+    hasRenewed: boolean,
   ): Promise<UpstreamAnswer> {
     const { upstream, now } = this.client
     const used = this.#credentials

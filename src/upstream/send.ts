@@ -81,7 +81,10 @@ export function createUpstream(options: UpstreamOptions) {
   let callsInTick = 0
 
   return {
-    send: (request: UpstreamRequest) => send(request),
+    send(request: UpstreamRequest): Promise<UpstreamAnswer> {
+      const startedAtMs = now()
+      return send(request, startedAtMs, startedAtMs + request.timeoutMs, request.method === 'GET')
+    },
     /** Permits for lists, which are read at the pace of their readers. */
     lists: limits.lists,
     /** Trusts these authorities from now on. Calls in flight end with the old ones. */
@@ -100,9 +103,9 @@ export function createUpstream(options: UpstreamOptions) {
    */
   async function send(
     request: UpstreamRequest,
-    startedAtMs = now(),
-    deadlineMs = startedAtMs + request.timeoutMs,
-    mayRepeat = request.method === 'GET',
+    startedAtMs: number,
+    deadlineMs: number,
+    mayRepeat: boolean,
   ): Promise<UpstreamAnswer> {
     throwIfRefused(request)
     const { url } = request
