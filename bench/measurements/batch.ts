@@ -1,4 +1,4 @@
-import { accessWith, hawkHeader, storageAddress } from '../../src/upstream/request.ts'
+import { hawkHeader, storageAddress } from '../../src/upstream/request.ts'
 import { cores, start } from '../processes.ts'
 import { interleave, median, ratio } from '../statistics.ts'
 import { startBridge } from '../subjects.ts'
@@ -46,11 +46,10 @@ export async function measureBatch(bridgeExecutable: string, rounds: number): Pr
   }
   const directly = async () => {
     const { id: hawkId, key: hawkKey, api_endpoint: endpoint } = credentials
-    const signing = accessWith({ hawkId, hawkKey, endpoint })
     for (const id of ids()) {
-      const address = storageAddress(signing, ['storage', 'tabs', id])
+      const address = storageAddress(endpoint, ['storage', 'tabs', id])
       const nowSeconds = Math.floor(Date.now() / 1000)
-      const Authorization = hawkHeader(signing, 'PUT', address.target, nowSeconds, crypto.randomUUID())
+      const Authorization = hawkHeader({ hawkId, hawkKey }, 'PUT', address, nowSeconds, crypto.randomUUID())
       const headers = { Authorization, 'Content-Type': 'application/json', 'X-If-Unmodified-Since': '0' }
       await askJson(address.href, { method: 'PUT', headers, body: JSON.stringify(record.data) })
     }

@@ -19,20 +19,10 @@ export interface SemaphoreOptions {
 interface Waiter {
   /** Of its holder. */
   name: string
-  resolve(holder: Holder): void
+  resolve(): void
   timer: ReturnType<typeof setTimeout> | undefined
   /** Whether it has waited long enough to open a connection. */
   mayOpen: boolean
-}
-
-/** Somebody who holds permits of a semaphore, or waits for some: a user, or a node. */
-export class Holder {
-  /** Permits that it has. */
-  held = 0
-  /** Its calls that wait, without those that complete a commit. */
-  readonly waiting: Waiter[] = []
-
-  constructor(readonly name: string) {}
 }
 
 /**
@@ -42,16 +32,17 @@ export class Holder {
 const shareOfRest = 7
 
 /**
- * Permits, and a fair queue for them; over HTTP/1.1 also for connections. Of those who wait, whoever holds least goes first, so
- * that one holder with many slow calls can't keep others out.
+ * Permits, and a fair queue for them; over HTTP/1.1 also for connections. They are held by name, of a user or of a node. Of those who
+ * wait, whoever holds least goes first, so that one holder with many slow calls can't keep others out.
  *
  * Calls that complete a started commit go before all others, in the order in which they come. The commits of one batch come together,
  * so they also leave together: between the first and the last one, others see a part of the batch, and a kill would tear it.
  */
 export class FairSemaphore {
-  readonly #holders = new Map<string, Holder>()
-  /** Holders of whom calls wait, in the order of their last turn. */
-  readonly #queue = new Set<Holder>()
+  /** How many permits each holder has; only those who have one. */
+  readonly #held = new Map<string, number>()
+  /** Calls that wait, by their holders in the order of these holders' last turn. */
+  readonly #queue = new Map<string, Waiter[]>()
   /** Calls that complete a commit, in the order in which they came. */
   readonly #completing: Waiter[] = []
   /** Permits that are held. */
@@ -67,31 +58,28 @@ export class FairSemaphore {
 
   /** Whether no permit is held and nobody waits. */
   get isIdle(): boolean {
-    return this.#holders.size === 0 && this.#completing.length === 0
+    return this.#taken === 0 && this.#waiting === 0 && this.#completing.length === 0
   }
 
-  /** A permit, if there is one for that holder now; it is given back by `release`. */
-  tryAcquire(name: string, mustComplete = false): Holder | null {
-    if (this.#completing.length > 0) return null
-    const holder = this.#holders.get(name) ?? new Holder(name)
-    return this.#mayTake(holder, this.#free(false), mustComplete) ? this.#take(holder) : null
+  /** Takes a permit, if there is one for that holder now; it is given back by `release`. */
+  tryAcquire(name: string, mustComplete = false): boolean {
+    if (this.#completing.length > 0 || !this.#mayTake(name, this.#free(false), mustComplete)) return false
+    this.#take(name)
+    return true
   }
 
   /**
-   * A permit as soon as there is one. Rejects with `UpstreamError` (overload) when too many wait, or after `waitMs`; not for a call
-   * that must complete a commit.
+   * Takes a permit as soon as there is one. Rejects with `UpstreamError` (overload) when too many wait, or after `waitMs`; not for a
+   * call that must complete a commit.
    */
-  acquire(name: string, mustComplete = false): Promise<Holder> {
-    const taken = this.tryAcquire(name, mustComplete)
-    if (taken) return Promise.resolve(taken)
+  acquire(name: string, mustComplete = false): Promise<void> {
+    if (this.tryAcquire(name, mustComplete)) return Promise.resolve()
     if (this.#waiting >= this.options.waiting && !mustComplete) return Promise.reject(this.#overload())
-    const { promise, resolve, reject } = Promise.withResolvers<Holder>()
+    const { promise, resolve, reject } = Promise.withResolvers<void>()
     const { connectionWaitMs } = limits
     const openMs = this.#shortestMs > connectionWaitMs ? connectionWaitMs : 10 * connectionWaitMs
     const giveUp = () => {
-      const holder = this.#holders.get(name)!
-      holder.waiting.splice(holder.waiting.indexOf(waiter), 1)
-      this.#leave(holder)
+      this.#leave(waiter)
       reject(this.#overload())
     }
     const open = () => {
@@ -109,14 +97,19 @@ export class FairSemaphore {
     return promise
   }
 
-  /** Gives one permit back. `lastedMs`: how long the call took; null: that is not known. */
-  release(holder: Holder, lastedMs: number | null = null): void {
-    holder.held -= 1
+  /** Gives one permit of that holder back. `lastedMs`: how long the call took; null: that is not known. */
+  release(name: string, lastedMs: number | null = null): void {
+    const left = this.#heldBy(name) - 1
+    if (left > 0) this.#held.set(name, left)
+    else this.#held.delete(name)
     this.#taken -= 1
     this.#ready = Math.min(this.#ready + 1, limits.keptConnections)
     this.#shortestMs = Math.min(lastedMs ?? Infinity, this.#shortestMs * 1.005)
-    this.#forget(holder)
     this.#admit()
+  }
+
+  #heldBy(name: string): number {
+    return this.#held.get(name) ?? 0
   }
 
   /** The permits that are free; none where a connection would have to be opened first, unless it may be. */
@@ -128,26 +121,23 @@ export class FairSemaphore {
   }
 
   /** Whether a holder may have one of so many free permits. */
-  #mayTake({ held }: Holder, free: number, mustComplete: boolean): boolean {
+  #mayTake(name: string, free: number, mustComplete: boolean): boolean {
     const { permitsOfOne = Number.POSITIVE_INFINITY } = this.options
+    const held = this.#heldBy(name)
     if (free <= 0 || held >= permitsOfOne) return false
     // What others hold does not make the share of a commit smaller.
     const left = mustComplete ? free + this.#taken - held : free
     return held === 0 || held < shareOfRest * (left - 1)
   }
 
-  #take(holder: Holder): Holder {
-    if (holder.held === 0) this.#holders.set(holder.name, holder)
-    holder.held += 1
+  #take(name: string): void {
+    this.#held.set(name, this.#heldBy(name) + 1)
     this.#taken += 1
     if (this.#ready > 0) this.#ready -= 1
-    return holder
   }
 
   #queueUp(waiter: Waiter): void {
-    const holder = this.#holders.getOrInsertComputed(waiter.name, (name) => new Holder(name))
-    holder.waiting.push(waiter)
-    this.#queue.add(holder)
+    this.#queue.getOrInsert(waiter.name, []).push(waiter)
     this.#waiting += 1
   }
 
@@ -156,46 +146,50 @@ export class FairSemaphore {
       const free = this.#free(waiter.mayOpen)
       if (free <= 0) return
       this.#completing.shift()
-      const holder = this.#holders.get(waiter.name) ?? new Holder(waiter.name)
-      if (this.#mayTake(holder, free, true)) this.#serve(waiter, holder)
+      if (this.#mayTake(waiter.name, free, true)) this.#serve(waiter)
       // One user with many commits that hang does not keep the others out.
       else this.#queueUp(waiter)
     }
     while (this.#queue.size > 0) {
-      const next = this.#leastHolder()
-      if (!next || !this.#mayTake(next, this.#free(next.waiting[0]!.mayOpen), false)) return
-      const waiter = next.waiting.shift()!
+      const name = this.#leastHolder()
+      const waiting = this.#queue.get(name)!
+      const waiter = waiting[0]!
+      if (!this.#mayTake(name, this.#free(waiter.mayOpen), false)) return
       // Holders with equally many take turns.
-      this.#queue.delete(next)
-      this.#queue.add(next)
-      this.#serve(waiter, next)
-      this.#leave(next)
+      this.#queue.delete(name)
+      this.#queue.set(name, waiting)
+      this.#leave(waiter)
+      this.#serve(waiter)
     }
   }
 
-  #serve({ timer, resolve }: Waiter, holder: Holder): void {
+  #serve({ name, timer, resolve }: Waiter): void {
     clearTimeout(timer)
-    resolve(this.#take(holder))
+    this.#take(name)
+    resolve()
   }
 
-  #leastHolder(): Holder | null {
-    let least: Holder | null = null
-    for (const holder of this.#queue) {
-      if (holder.held === 0) return holder
-      if (least === null || holder.held < least.held) least = holder
+  /** Who holds least, of those who wait. */
+  #leastHolder(): string {
+    let least = ''
+    let leastHeld = Infinity
+    for (const name of this.#queue.keys()) {
+      const held = this.#heldBy(name)
+      if (held < leastHeld) {
+        least = name
+        leastHeld = held
+      }
+      if (held === 0) break
     }
     return least
   }
 
-  /** One call of a holder waits no more. */
-  #leave(holder: Holder): void {
+  /** A call waits no more. */
+  #leave(waiter: Waiter): void {
+    const waiting = this.#queue.get(waiter.name)!
+    waiting.splice(waiting.indexOf(waiter), 1)
+    if (waiting.length === 0) this.#queue.delete(waiter.name)
     this.#waiting -= 1
-    if (holder.waiting.length === 0) this.#queue.delete(holder)
-    this.#forget(holder)
-  }
-
-  #forget(holder: Holder): void {
-    if (holder.held === 0 && holder.waiting.length === 0) this.#holders.delete(holder.name)
   }
 
   #overload(): UpstreamError {
@@ -206,7 +200,10 @@ export class FairSemaphore {
 /** Idle origins have hardly anything to remember. */
 const maxIdleOrigins = 1000
 
-/** What tells whose permits a call needs. One that must complete waits as long as it takes. */
+/**
+ * What tells which permits a call needs: one of its origin, and for a storage one of all storages together. One that must complete
+ * waits as long as it takes.
+ */
 interface CallToPermit {
   target: 'token' | 'storage'
   url: { origin: string }
@@ -249,34 +246,36 @@ export class ConcurrencyLimits {
     })
   }
 
-  /** A permit for a call if one is free. */
-  tryAcquire(request: CallToPermit): CallPermit | null {
+  /** Takes the permits for a call if they are free; they are given back by `release`. */
+  tryAcquire(request: CallToPermit): boolean {
     const { target, user, url, callClass } = request
     const mustComplete = callClass === 'must-complete'
     const origin = this.#originOf(request)
-    const ofOrigin = origin.tryAcquire(user, mustComplete)
-    if (!ofOrigin) return null
-    if (target === 'token') return new CallPermit(origin, ofOrigin)
-    const holder = this.#storage.tryAcquire(url.origin, mustComplete)
-    if (holder) return new CallPermit(origin, ofOrigin, this.#storage, holder)
-    origin.release(ofOrigin)
-    return null
+    if (!origin.tryAcquire(user, mustComplete)) return false
+    if (target === 'token' || this.#storage.tryAcquire(url.origin, mustComplete)) return true
+    origin.release(user)
+    return false
   }
 
-  /** A permit as soon as there is one. Rejects with `overload`; not for a call that must complete a commit. */
-  async acquire(request: CallToPermit): Promise<CallPermit> {
+  /** Takes them as soon as they are free. Rejects with `overload`; not for a call that must complete a commit. */
+  async acquire(request: CallToPermit): Promise<void> {
     const { target, user, url, callClass } = request
     const mustComplete = callClass === 'must-complete'
     const origin = this.#originOf(request)
-    const ofOrigin = await origin.acquire(user, mustComplete)
-    if (target === 'token') return new CallPermit(origin, ofOrigin)
+    await origin.acquire(user, mustComplete)
+    if (target === 'token') return
     try {
-      const holder = await this.#storage.acquire(url.origin, mustComplete)
-      return new CallPermit(origin, ofOrigin, this.#storage, holder)
+      await this.#storage.acquire(url.origin, mustComplete)
     } catch (error) {
-      origin.release(ofOrigin)
+      origin.release(user)
       throw error
     }
+  }
+
+  /** Gives the permits of a call back, once. `lastedMs`: how long it took; null: that is not known. */
+  release(request: CallToPermit, lastedMs: number | null): void {
+    if (request.target === 'storage') this.#storage.release(request.url.origin)
+    this.#originOf(request).release(request.user, lastedMs)
   }
 
   #originOf({ target, url }: CallToPermit): FairSemaphore {
@@ -299,21 +298,5 @@ export class ConcurrencyLimits {
     })
     origins.set(origin, made)
     return made
-  }
-}
-
-/** The right of one call to be in flight: a permit of its origin, and for a storage one of all storages together. */
-export class CallPermit {
-  constructor(
-    private readonly origin: FairSemaphore,
-    private readonly ofOrigin: Holder,
-    private readonly whole: FairSemaphore | null = null,
-    private readonly ofWhole: Holder | null = null,
-  ) {}
-
-  /** To be called once. `lastedMs`: how long the call took; null: that is not known. */
-  release(lastedMs: number | null): void {
-    if (this.ofWhole) this.whole!.release(this.ofWhole)
-    this.origin.release(this.ofOrigin, lastedMs)
   }
 }

@@ -13,7 +13,7 @@ import { TokenServer } from '../upstream/token-server.ts'
 import { commit, name, source, version } from '../version.ts'
 import { connectionLimit, limits } from '../load/limits.ts'
 import type { Admission } from '../load/admission.ts'
-import type { Identity } from '../domain/credentials.ts'
+import type { Identity, SyncCredentials } from '../domain/credentials.ts'
 import type { Step } from '../domain/operation.ts'
 import type { BulkStorage } from '../domain/record-storage.ts'
 import type { Call } from '../routes/call.ts'
@@ -86,17 +86,32 @@ export function createServices(
   }
   const locks = new Locks()
 
-  async function openStorage(identity: Identity, call: Call): Promise<BulkStorage> {
-    const { headers, deadlineAtMs, requestId, work } = call
-    let obtained: Awaited<ReturnType<Credentials['obtain']>> | null = null
+  function openStorage(identity: Identity, call: Call): BulkStorage | Promise<BulkStorage> {
+    const known = credentials.recall(identity)
+    return known ? storageWith(known, true, identity, call) : lookUpStorage(identity, call)
+  }
+
+  async function lookUpStorage(identity: Identity, call: Call): Promise<BulkStorage> {
     try {
-      obtained = await credentials.obtain(identity, requestId)
-    } finally {
-      work.cached = work.cached !== false && obtained !== null && obtained.source !== 'exchange'
+      const { credentials: found, source } = await credentials.obtain(identity, call.requestId)
+      return storageWith(found, source !== 'exchange', identity, call)
+    } catch (error) {
+      call.work.cached = false
+      throw error
     }
+  }
+
+  function storageWith(
+    found: SyncCredentials,
+    isCached: boolean,
+    identity: Identity,
+    call: Call,
+  ): BulkStorage {
+    const { headers, deadlineAtMs, requestId, work } = call
+    work.cached = work.cached !== false && isCached
     const userAgent = headers['user-agent']
     const storage = new SyncStorage(storageClient, {
-      credentials: obtained.credentials,
+      credentials: found,
       renew: (refused) => credentials.renew(identity, refused, requestId),
       userAgent: userAgent === undefined ? product : `${userAgent} ${product}`,
       deadlineAtMs,

@@ -1,6 +1,6 @@
 import { errno, ServiceError, UpstreamError } from '../domain/errors.ts'
 import { collectNotices, type UpstreamAnswer } from './answer.ts'
-import { accessWith, hawkHeader, storageAddress, toUserAgent, type Query } from './request.ts'
+import { hawkHeader, originOf, storageAddress, toUserAgent, type Query } from './request.ts'
 import { readStorageRefusal, type Subject } from './storage-refusal.ts'
 import type { RecentMap } from '../domain/bounded.ts'
 import type { SyncCredentials } from '../domain/credentials.ts'
@@ -94,7 +94,7 @@ export class StorageCalls {
 
   /** The address of the storage node. */
   get node(): string {
-    return accessWith(this.#credentials).origin
+    return originOf(this.#credentials.endpoint)
   }
 
   /** The endpoint in use. Timestamps of one endpoint mean nothing at another. */
@@ -175,13 +175,12 @@ export class StorageCalls {
     const { now, nonce } = this.client
     const { userAgent, requestId, client, tally, holder } = this.#caller
     const { body, maxBytes, mayBeTooLong, isStreamed } = request
-    const access = accessWith(credentials)
-    const url = storageAddress(access, request.path, request.query)
+    const url = storageAddress(credentials.endpoint, request.path, request.query)
     const nowMs = now()
     const headers: Record<string, string> = {
       Accept: 'application/json',
       'User-Agent': toUserAgent(userAgent),
-      Authorization: hawkHeader(access, method, url.target, Math.floor(nowMs / 1000), nonce()),
+      Authorization: hawkHeader(credentials, method, url, Math.floor(nowMs / 1000), nonce()),
     }
     if (requestId !== undefined) headers['X-Request-Id'] = requestId
     if (body !== undefined) headers['Content-Type'] = 'application/json'

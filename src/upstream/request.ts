@@ -12,55 +12,44 @@ export interface Address {
   host: string
 }
 
-/** What a call needs of credentials: the parts of the storage's address, and what it is signed with. */
-interface StorageAccess extends Omit<Address, 'href'> {
+/** The address of a resource of the storage, and the parts of it that are signed. */
+interface StorageAddress extends Address {
   hostname: string
   /** Always given, also where it is the scheme's default. */
   port: string
-  /** The path to the user's storage. */
-  prefix: string
-  hawkId: string
-  hawkKey: string
-}
-
-/** Made anew for each call: that costs less than the memory of thousands of them. */
-export function accessWith({
-  hawkId,
-  hawkKey,
-  endpoint,
-}: Pick<SyncCredentials, 'hawkId' | 'hawkKey' | 'endpoint'>): StorageAccess {
-  // Parsing it as a URL would cost five times as much. It was normalised when the token server gave it.
-  const hostAt = endpoint.indexOf('//') + 2
-  const pathAt = endpoint.indexOf('/', hostAt)
-  const origin = pathAt === -1 ? endpoint : endpoint.slice(0, pathAt)
-  const host = origin.slice(hostAt)
-  const colon = host.lastIndexOf(':')
-  const hasPort = colon > host.lastIndexOf(']')
-  return {
-    origin,
-    host,
-    hostname: hasPort ? host.slice(0, colon) : host,
-    port: hasPort ? host.slice(colon + 1) : endpoint.startsWith('https:') ? '443' : '80',
-    prefix: endpoint.slice(origin.length),
-    hawkId,
-    hawkKey,
-  }
+  /** Path and query as they are sent. */
+  target: string
 }
 
 /**
- * The address of a resource of the storage, and the part of it that is sent and signed: each segment is percent-encoded
- * once and stays one segment. Throws for names that URL parsing would change: a record's address must never become that of
- * its collection, or of the whole storage.
+ * Scheme, host and port of a user's endpoint, as a `URL` has them. Parsing one would cost five times as much, and this one was
+ * normalised when the token server gave it.
  */
-export function storageAddress(
-  { origin, host, prefix }: StorageAccess,
-  segments: readonly string[],
-  query?: Query,
-): Address & { target: string } {
-  let target = prefix
+export function originOf(endpoint: string): string {
+  const pathAt = endpoint.indexOf('/', endpoint.indexOf('//') + 2)
+  return pathAt === -1 ? endpoint : endpoint.slice(0, pathAt)
+}
+
+/**
+ * The address of a resource below a user's endpoint: each segment is percent-encoded once and stays one segment. Throws for names
+ * that URL parsing would change: a record's address must never become that of its collection, or of the whole storage.
+ */
+export function storageAddress(endpoint: string, segments: readonly string[], query?: Query): StorageAddress {
+  const origin = originOf(endpoint)
+  const host = origin.slice(origin.indexOf('//') + 2)
+  const colon = host.lastIndexOf(':')
+  const hasPort = colon > host.lastIndexOf(']')
+  let target = endpoint.slice(origin.length)
   for (const segment of segments) target += `/${encodeSegment(segment)}`
   if (query?.length) target += `?${query.map(encodeParameter).join('&')}`
-  return { href: origin + target, origin, host, target }
+  return {
+    href: origin + target,
+    origin,
+    host,
+    hostname: hasPort ? host.slice(0, colon) : host,
+    port: hasPort ? host.slice(colon + 1) : origin.startsWith('https:') ? '443' : '80',
+    target,
+  }
 }
 
 // A name of these characters means the same to every URL parser, except for the two dot segments.
@@ -95,9 +84,9 @@ function encode(text: string): string {
  * storage compares it letter by letter.
  */
 export function hawkHeader(
-  { hawkId, hawkKey, hostname, port }: StorageAccess,
+  { hawkId, hawkKey }: Pick<SyncCredentials, 'hawkId' | 'hawkKey'>,
   method: string,
-  target: string,
+  { hostname, port, target }: Pick<StorageAddress, 'hostname' | 'port' | 'target'>,
   timestampSeconds: number,
   nonce: string,
 ): string {

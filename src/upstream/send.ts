@@ -10,7 +10,7 @@ import {
 import type { CallTally, MemoryHolder } from '../domain/record-storage.ts'
 import type { Breakers, GuardedRequest, Permit, UpstreamTarget } from './circuit-breaker.ts'
 import type { Transport } from './transport.ts'
-import type { CallPermit, ConcurrencyLimits } from '../load/permits.ts'
+import type { ConcurrencyLimits } from '../load/permits.ts'
 
 export interface UpstreamRequest extends GuardedRequest {
   method: 'GET' | 'POST' | 'DELETE'
@@ -74,7 +74,7 @@ const nothing = new Uint8Array(0)
 /** The only door to the token server and the storage. */
 export function createUpstream(options: UpstreamOptions) {
   const { limits, breakers, transport, observe, now, random, delay, stallMs = longestStallMs } = options
-  const shared = { breakers, now, stallMs }
+  const shared = { limits, breakers, now, stallMs }
   let tls = options.ca === undefined ? undefined : { ca: options.ca }
   let inFlight = 0
   let tick: PromiseWithResolvers<void> | null = null
@@ -116,9 +116,10 @@ export function createUpstream(options: UpstreamOptions) {
     inFlight += 1
     try {
       call.setDeadline(Math.max(1, deadlineMs - startedAtMs), tooSlow)
-      call.permit = limits.tryAcquire(request)
-      if (call.permit === null) {
-        call.permit = await limits.acquire(request)
+      call.hasPermit = limits.tryAcquire(request)
+      if (!call.hasPermit) {
+        await limits.acquire(request)
+        call.hasPermit = true
         call.signal.throwIfAborted()
         throwIfRefused(request)
       }
@@ -241,7 +242,7 @@ const hangUpMs = 250
  * reader's time between two reads does not count.
  */
 class Call implements BodyStream, EventListenerObject {
-  permit: CallPermit | null = null
+  hasPermit = false
   guard: Permit | null = null
   response: Response | null = null
   /** The time until its answer began; null: there was none. */
@@ -258,7 +259,7 @@ class Call implements BodyStream, EventListenerObject {
   constructor(
     private readonly request: UpstreamRequest,
     private deadlineMs: number,
-    private readonly upstream: { breakers: Breakers; now(): number; stallMs: number },
+    private readonly upstream: Pick<UpstreamOptions, 'limits' | 'breakers' | 'now'> & { stallMs: number },
   ) {}
 
   /** Aborts what the call does. */
@@ -345,8 +346,8 @@ class Call implements BodyStream, EventListenerObject {
   }
 
   releasePermit(): void {
-    this.permit?.release(this.lastedMs)
-    this.permit = null
+    if (this.hasPermit) this.upstream.limits.release(this.request, this.lastedMs)
+    this.hasPermit = false
   }
 
   /** Ends the call; null: everything that was wanted has come. Further calls do nothing. */

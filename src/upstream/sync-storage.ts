@@ -32,7 +32,7 @@ export class SyncStorage extends StorageCalls implements BulkStorage {
    */
   async list(collection: string, options: ListOptions, precondition: Precondition): Promise<ListOutcome> {
     const { lists } = this.client.upstream
-    const permit = await lists.acquire(this.owner)
+    await lists.acquire(this.owner)
     let document: ListPages | null = null
     try {
       const { ids } = options
@@ -43,8 +43,8 @@ export class SyncStorage extends StorageCalls implements BulkStorage {
         document = outcome.page.document
       return outcome
     } finally {
-      if (document) document.ended = () => lists.release(permit)
-      else lists.release(permit)
+      if (document) document.ended = () => lists.release(this.owner)
+      else lists.release(this.owner)
     }
   }
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'bun:test'
 import hawk from 'hawk'
-import { accessWith, hawkHeader } from '../../src/upstream/request.ts'
+import { hawkHeader, storageAddress } from '../../src/upstream/request.ts'
 
 const key = 'dSi3EoZyHwgDp-O9OG1jRHtmbGl2M1bwcWsi04C4F58='
 const collection = 'http://localhost:5000/storage/1.5/1/storage/col2'
@@ -19,8 +19,8 @@ function sign({
   nonce = 'h1Ch4vo=',
 }: Signed): string {
   const { origin, pathname, search } = new URL(address)
-  const access = accessWith({ hawkId: 'an-id', hawkKey: key, endpoint: origin })
-  return hawkHeader(access, method, pathname + search, timestampSeconds, nonce)
+  const url = { ...storageAddress(origin, []), target: pathname + search }
+  return hawkHeader({ hawkId: 'an-id', hawkKey: key }, method, url, timestampSeconds, nonce)
 }
 
 describe('hawkHeader', () => {
