@@ -13,16 +13,21 @@ export interface SemaphoreOptions {
   waiting: number
   /** How many connections there may be, one for each call, as over HTTP/1.1; null or absent where calls share one. */
   connections?(): number | null
+  /** A clock in ms that never goes back. */
+  now(): number
 }
 
 /** One call that waits for a permit. */
 interface Waiter {
   /** Of its holder. */
   name: string
-  resolve(): void
-  timer: ReturnType<typeof setTimeout> | undefined
+  /** Whether it completes a commit. */
+  mustComplete: boolean
+  sinceMs: number
   /** Whether it has waited long enough to open a connection. */
   mayOpen: boolean
+  resolve(): void
+  reject(error: UpstreamError): void
 }
 
 /**
@@ -53,6 +58,8 @@ export class FairSemaphore {
   #ready: number = limits.keptConnections
   /** How long the shortest of the last few hundred calls took: a busy process delays all of them, but this one least. */
   #shortestMs = Infinity
+  /** Whether those who wait will be looked at: one timer for all, while there are any. */
+  #isLookDue = false
 
   constructor(private readonly options: SemaphoreOptions) {}
 
@@ -76,18 +83,10 @@ export class FairSemaphore {
     if (this.tryAcquire(name, mustComplete)) return Promise.resolve()
     if (this.#waiting >= this.options.waiting && !mustComplete) return Promise.reject(this.#overload())
     const { promise, resolve, reject } = Promise.withResolvers<void>()
-    const { connectionWaitMs } = limits
-    const openMs = this.#shortestMs > connectionWaitMs ? connectionWaitMs : 10 * connectionWaitMs
-    const giveUp = () => {
-      this.#leave(waiter)
-      reject(this.#overload())
-    }
-    const open = () => {
-      waiter.timer = mustComplete ? undefined : setTimeout(giveUp, this.options.waitMs - openMs)
-      waiter.mayOpen = true
-      this.#admit()
-    }
-    const waiter: Waiter = { name, resolve, timer: setTimeout(open, openMs), mayOpen: false }
+    const sinceMs = this.options.now()
+    const waiter: Waiter = { name, mustComplete, sinceMs, mayOpen: false, resolve, reject }
+    if (!this.#isLookDue) setTimeout(this.#look, this.#openAfterMs)
+    this.#isLookDue = true
     if (!mustComplete) this.#queueUp(waiter)
     else {
       this.#completing.push(waiter)
@@ -95,6 +94,31 @@ export class FairSemaphore {
       this.#admit()
     }
     return promise
+  }
+
+  /** Lets those open connections who have waited long enough for one in use, and refuses those who have waited too long. */
+  readonly #look = (): void => {
+    const { waitMs, now } = this.options
+    const openMs = this.#openAfterMs
+    const nowMs = now()
+    let nextMs = Infinity
+    for (const waiter of [...this.#completing, ...[...this.#queue.values()].flat()]) {
+      const waitedMs = nowMs - waiter.sinceMs
+      if (waitedMs >= openMs) waiter.mayOpen = true
+      if (waitedMs >= waitMs && !waiter.mustComplete) {
+        this.#leave(waiter)
+        waiter.reject(this.#overload())
+      } else nextMs = Math.min(nextMs, waiter.mayOpen ? openMs : openMs - waitedMs)
+    }
+    this.#isLookDue = nextMs < Infinity
+    if (this.#isLookDue) setTimeout(this.#look, nextMs)
+    this.#admit()
+  }
+
+  /** How long a call waits for a connection in use before it opens one. */
+  get #openAfterMs(): number {
+    const { connectionWaitMs } = limits
+    return this.#shortestMs > connectionWaitMs ? connectionWaitMs : 10 * connectionWaitMs
   }
 
   /** Gives one permit of that holder back. `lastedMs`: how long the call took; null: that is not known. */
@@ -163,8 +187,7 @@ export class FairSemaphore {
     }
   }
 
-  #serve({ name, timer, resolve }: Waiter): void {
-    clearTimeout(timer)
+  #serve({ name, resolve }: Waiter): void {
     this.#take(name)
     resolve()
   }
@@ -211,6 +234,21 @@ interface CallToPermit {
   callClass?: 'normal' | 'must-complete' | 'probe'
 }
 
+export interface ConcurrencyOptions {
+  /** Calls that the runtime's `fetch` carries out at a time. */
+  fetchSlots: number
+  /** Requests that may be in flight. */
+  maxRequests: number
+  /** Lists of one user in flight; 0: no limit. */
+  maxListsOfUser: number
+  /** Whether calls to an origin share a connection, as over HTTP/2. */
+  sharesConnection(origin: string): boolean
+  /** How many connections there may be to a host where they don't. */
+  mostConnections(hostname: string): number
+  /** A clock in ms that never goes back. */
+  now(): number
+}
+
 /** The permits for calls: of the token server, of each storage node among its users, and of all nodes among one another. */
 export class ConcurrencyLimits {
   /** Permits for lists, from the question to the last byte, among users. */
@@ -221,27 +259,20 @@ export class ConcurrencyLimits {
     storage: new Map<string, FairSemaphore>(),
   }
   readonly #permits: ReturnType<typeof callLimits>
-  readonly #queue: { waiting: number; waitMs: number }
+  readonly #queue: Pick<SemaphoreOptions, 'waiting' | 'waitMs' | 'now'>
 
-  /**
-   * `sharesConnection`: whether calls to an origin do, as over HTTP/2; `mostConnections`: how many there may be to a host where they
-   * don't.
-   */
-  constructor(
-    fetchSlots: number,
-    { maxRequests, maxListsOfUser }: { maxRequests: number; maxListsOfUser: number },
-    private readonly sharesConnection: (origin: string) => boolean,
-    private readonly mostConnections: (hostname: string) => number,
-  ) {
+  constructor(private readonly options: ConcurrencyOptions) {
+    const { fetchSlots, maxRequests, maxListsOfUser, now } = options
     this.#permits = callLimits(fetchSlots)
     const { storage, lists } = this.#permits
-    this.#queue = { waiting: limits.callsWaitingForRequest * maxRequests, waitMs: limits.callWaitMs }
+    this.#queue = { waiting: limits.callsWaitingForRequest * maxRequests, waitMs: limits.callWaitMs, now }
     this.#storage = new FairSemaphore({ name: 'calls to the storage', permits: storage, ...this.#queue })
     this.lists = new FairSemaphore({
       name: 'lists',
       permits: lists,
       waiting: maxRequests,
       waitMs: limits.listWaitMs,
+      now,
       ...(maxListsOfUser > 0 && { permitsOfOne: maxListsOfUser }),
     })
   }
@@ -288,13 +319,14 @@ export class ConcurrencyLimits {
     if (origins.size >= maxIdleOrigins) {
       for (const [other, semaphore] of origins) if (semaphore.isIdle) origins.delete(other)
     }
-    const connections = this.mostConnections(new URL(origin).hostname)
+    const { sharesConnection, mostConnections } = this.options
+    const connections = mostConnections(new URL(origin).hostname)
     const made = new FairSemaphore({
       ...(target === 'token'
         ? { name: 'calls to the token server', permits: this.#permits.token }
         : { name: 'calls to the storage node', permits: this.#permits.node }),
       ...this.#queue,
-      connections: () => (this.sharesConnection(origin) ? null : connections),
+      connections: () => (sharesConnection(origin) ? null : connections),
     })
     origins.set(origin, made)
     return made

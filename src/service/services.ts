@@ -177,14 +177,17 @@ export function connect(
 ) {
   const clock = { now: host.monotonicNow, random: Math.random }
   const breakers = new Breakers({ ...clock, observe: observers.breaker })
-  const { maxConcurrentRequests: maxRequests, maxConcurrentRequestsPerUser: maxListsOfUser } = settings
   const transport = new Transport({ ...clock, http2: settings.upstreamHttp2 })
-  const { sharesConnection } = transport
-  const requests = { maxRequests, maxListsOfUser }
-  const mostConnections = (hostname: string) =>
-    host.reusesPorts(hostname) ? Infinity : connectionLimit(settings.workers)
   const upstream = createUpstream({
-    limits: new ConcurrencyLimits(host.fetchSlots, requests, sharesConnection, mostConnections),
+    limits: new ConcurrencyLimits({
+      fetchSlots: host.fetchSlots,
+      maxRequests: settings.maxConcurrentRequests,
+      maxListsOfUser: settings.maxConcurrentRequestsPerUser,
+      sharesConnection: transport.sharesConnection,
+      mostConnections: (hostname) =>
+        host.reusesPorts(hostname) ? Infinity : connectionLimit(settings.workers),
+      now: clock.now,
+    }),
     transport,
     breakers,
     ca: settings.certificateCaBundle?.pem,

@@ -3,8 +3,16 @@ import { connectionLimit } from '../../src/load/limits.ts'
 import type { UpstreamError } from '../../src/domain/errors.ts'
 import { ConcurrencyLimits, FairSemaphore, type SemaphoreOptions } from '../../src/load/permits.ts'
 
+let nowMs = 0
+const now = () => nowMs
+
+function advance(ms: number): void {
+  nowMs += ms
+  jest.advanceTimersByTime(ms)
+}
+
 const create = (options: Partial<SemaphoreOptions> = {}) =>
-  new FairSemaphore({ name: 'calls', permits: 64, waitMs: 60_000, waiting: 1000, ...options })
+  new FairSemaphore({ name: 'calls', permits: 64, waitMs: 60_000, waiting: 1000, now, ...options })
 
 /** Takes as many permits as a holder gets at once; their number. */
 function takeAll(semaphore: FairSemaphore, name: string): number {
@@ -107,13 +115,14 @@ describe('FairSemaphore', () => {
   })
 
   it('refuses after the wait, and when too many wait, but nothing that completes a commit', async () => {
-    const semaphore = create({ permits: 1, waitMs: 20, waiting: 1 })
+    jest.useFakeTimers()
+    const semaphore = create({ permits: 1, waitMs: 5000, waiting: 1 })
     semaphore.tryAcquire('a')
     const patient = semaphore.acquire('a', true)
 
-    const failures = await Promise.all(
-      ['b', 'c'].map((name) => semaphore.acquire(name).catch((error: UpstreamError) => error)),
-    )
+    const refused = ['b', 'c'].map((name) => semaphore.acquire(name).catch((error: UpstreamError) => error))
+    for (let waitedMs = 0; waitedMs < 5000; waitedMs += 10) advance(10)
+    const failures = await Promise.all(refused)
     semaphore.release('a')
 
     expect(failures).toMatchObject([
@@ -134,10 +143,10 @@ describe('FairSemaphore', () => {
     const taken = takeAll(semaphore, 'a')
     semaphore.release('a', tookMs)
     const served = queueUp(semaphore, ['a', 'b', 'b'])
-    jest.advanceTimersByTime(waitMs - 1)
+    advance(waitMs - 1)
     await new Promise(process.nextTick)
     expect([taken, served]).toEqual([64, ['a']])
-    jest.advanceTimersByTime(1)
+    advance(1)
     await new Promise(process.nextTick)
     expect(served).toEqual(['a', 'b', 'b'])
   })
@@ -148,16 +157,21 @@ describe('FairSemaphore', () => {
     ['HTTP/2', 100, 300],
   ])('lets 300 users wait for connections, if need be: %s, %d', async (protocol, most, expected) => {
     jest.useFakeTimers()
-    const mostConnections = (hostname: string) => (hostname === 'a.example' ? most : 0)
-    const users = { maxRequests: 300, maxListsOfUser: 8 }
-    const limits = new ConcurrencyLimits(1024, users, () => protocol === 'HTTP/2', mostConnections)
+    const limits = new ConcurrencyLimits({
+      fetchSlots: 1024,
+      maxRequests: 300,
+      maxListsOfUser: 8,
+      sharesConnection: () => protocol === 'HTTP/2',
+      mostConnections: (hostname) => (hostname === 'a.example' ? most : 0),
+      now,
+    })
     let served = 0
     for (let user = 0; user < 300; user += 1) {
       const call = { target: 'storage', url: { origin: 'http://a.example:80' }, user: String(user) } as const
       if (limits.tryAcquire(call)) served += 1
       else void limits.acquire(call).then(() => (served += 1))
     }
-    jest.advanceTimersByTime(1000)
+    advance(1000)
     for (let hop = 0; hop < 9; hop += 1) await Promise.resolve()
     expect(served).toBe(expected)
   })

@@ -178,9 +178,16 @@ export function newUpstream({
 }: Partial<UpstreamOptions> & { http2?: boolean } = {}) {
   const { now = () => performance.now(), random = () => 0.5 } = options
   const transport = new Transport({ http2, now })
-  const users = { maxRequests: 512, maxListsOfUser: 8 }
+  const { sharesConnection } = transport
   return createUpstream({
-    limits: new ConcurrencyLimits(1024, users, transport.sharesConnection, () => Infinity),
+    limits: new ConcurrencyLimits({
+      fetchSlots: 1024,
+      maxRequests: 512,
+      maxListsOfUser: 8,
+      sharesConnection,
+      mostConnections: () => Infinity,
+      now,
+    }),
     transport,
     breakers: new Breakers({ now, random }),
     observe: () => {},

@@ -8,13 +8,15 @@ import { freePort } from '../support/free-port.ts'
 import { cleanUp, failureOf, makeSend, onCleanUp, startRaw, startTarget } from './rig.ts'
 
 const start = startTarget
-const limitsOf = (slots: number, maxRequests: number) =>
-  new ConcurrencyLimits(
-    slots,
-    { maxRequests, maxListsOfUser: 8 },
-    () => false,
-    () => Infinity,
-  )
+const limitsOf = (fetchSlots: number, maxRequests: number) =>
+  new ConcurrencyLimits({
+    fetchSlots,
+    maxRequests,
+    maxListsOfUser: 8,
+    sharesConnection: () => false,
+    mostConnections: () => Infinity,
+    now: () => performance.now(),
+  })
 
 afterEach(async () => {
   jest.useRealTimers()
