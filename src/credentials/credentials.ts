@@ -58,10 +58,10 @@ export interface CredentialsOptions {
   observe(event: CredentialsEvent): void
 }
 
-/** Credentials, and where they were found: in the shared store, or at the token server. */
+/** Credentials, and where they were found: in this process, in the shared store, or at the token server. */
 interface Obtained {
   credentials: SyncCredentials
-  source: 'cache' | 'exchange'
+  source: 'memory' | 'cache' | 'exchange'
 }
 
 interface Remembered {
@@ -108,10 +108,12 @@ export class Credentials {
   }
 
   /**
-   * Credentials that `recall` does not know, by one call to the token server for all requests that wait. Rejects as `exchange` does.
-   * The call goes on when the client that caused it has hung up.
+   * Remembered credentials, or those of one call to the token server for all requests that wait. Rejects as `exchange`
+   * does. The call goes on when the client that caused it has hung up.
    */
   obtain(identity: Identity, requestId: string): Promise<Obtained> {
+    const known = this.recall(identity)
+    if (known) return Promise.resolve({ credentials: known, source: 'memory' })
     const underWay = this.#lookups.get(identity.key)
     if (underWay) return this.#counted('joined', underWay.result)
     return this.#lookUp(identity, requestId, null)

@@ -103,10 +103,6 @@ export class Admission {
     if (!this.#admits(user, weight)) return null
     this.#users.set(name, user)
     this.#count(user, 1, weight)
-    return this.#releaseOf(name, user, weight)
-  }
-
-  #releaseOf(name: string, user: InFlight, weight: number): Release {
     let isReleased = false
     return () => {
       if (isReleased) return

@@ -94,10 +94,10 @@ export function splitUrl(url: string): { path: string; query: string } {
 export interface Services {
   settings: Settings
   /**
-   * Opens the storage of a user, whose notices are the call's from then on; at once where the credentials are remembered. Rejects
-   * with `ServiceError` 401 when the token server refuses the identity, with `UpstreamError` when the token server can't be used.
+   * Opens the storage of a user, whose notices are the call's from then on. Rejects with `ServiceError` 401 when the token
+   * server refuses the identity, with `UpstreamError` when the token server can't be used.
    */
-  openStorage(identity: Identity, call: Call): BulkStorage | Promise<BulkStorage>
+  openStorage(identity: Identity, call: Call): Promise<BulkStorage>
   /**
    * The name by which the token server knows this identity's user; null when it knows none. Throws `ServiceError` 503
    * when too many such questions are in flight.

@@ -13,7 +13,7 @@ import { TokenServer } from '../upstream/token-server.ts'
 import { commit, name, source, version } from '../version.ts'
 import { connectionLimit, limits } from '../load/limits.ts'
 import type { Admission } from '../load/admission.ts'
-import type { Identity, SyncCredentials } from '../domain/credentials.ts'
+import type { Identity } from '../domain/credentials.ts'
 import type { Step } from '../domain/operation.ts'
 import type { BulkStorage } from '../domain/record-storage.ts'
 import type { Call } from '../routes/call.ts'
@@ -86,32 +86,17 @@ export function createServices(
   }
   const locks = new Locks()
 
-  function openStorage(identity: Identity, call: Call): BulkStorage | Promise<BulkStorage> {
-    const known = credentials.recall(identity)
-    return known ? storageWith(known, true, identity, call) : lookUpStorage(identity, call)
-  }
-
-  async function lookUpStorage(identity: Identity, call: Call): Promise<BulkStorage> {
-    try {
-      const { credentials: found, source } = await credentials.obtain(identity, call.requestId)
-      return storageWith(found, source !== 'exchange', identity, call)
-    } catch (error) {
-      call.work.cached = false
-      throw error
-    }
-  }
-
-  function storageWith(
-    found: SyncCredentials,
-    isCached: boolean,
-    identity: Identity,
-    call: Call,
-  ): BulkStorage {
+  async function openStorage(identity: Identity, call: Call): Promise<BulkStorage> {
     const { headers, deadlineAtMs, requestId, work } = call
-    work.cached = work.cached !== false && isCached
+    let obtained: Awaited<ReturnType<Credentials['obtain']>> | null = null
+    try {
+      obtained = await credentials.obtain(identity, requestId)
+    } finally {
+      work.cached = work.cached !== false && obtained !== null && obtained.source !== 'exchange'
+    }
     const userAgent = headers['user-agent']
     const storage = new SyncStorage(storageClient, {
-      credentials: found,
+      credentials: obtained.credentials,
       renew: (refused) => credentials.renew(identity, refused, requestId),
       userAgent: userAgent === undefined ? product : `${userAgent} ${product}`,
       deadlineAtMs,

@@ -37,15 +37,7 @@ export class TokenServer {
    * Credentials for an identity. Rejects with `ServiceError` 401 when the identity is refused, with `UpstreamError`
    * when the token server can't be used. `requestId` goes along as X-Request-Id.
    */
-  exchange(identity: Identity, requestId?: string): Promise<SyncCredentials> {
-    return this.#exchange(identity, requestId, false)
-  }
-
-  async #exchange(
-    identity: Identity,
-    requestId: string | undefined,
-    isRepeated: boolean,
-  ): Promise<SyncCredentials> {
+  async exchange(identity: Identity, requestId?: string, isRepeated = false): Promise<SyncCredentials> {
     const { timeoutMs, now, breakers, send } = this.options
     const { scheme, assertion, clientState, keyId } = identity
     const requestedAtMs = now()
@@ -68,7 +60,7 @@ export class TokenServer {
       return credentials
     }
     // A second answer may be JSON.
-    if (!isRepeated) return await this.#exchange(identity, requestId, true)
+    if (!isRepeated) return await this.exchange(identity, requestId, true)
     const message = 'Cannot get credentials: the token server does not answer in JSON'
     throw new UpstreamError('bad-response', message)
   }
