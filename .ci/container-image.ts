@@ -13,6 +13,7 @@ import { tmpdir } from 'node:os'
 import { basename, dirname, join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 
+import { environmentLines } from '../src/cli/runtime-environment.ts'
 import { run } from './run-command.ts'
 
 interface ContainerImage {
@@ -157,12 +158,7 @@ class Layout {
         Entrypoint: ['/usr/bin/sync-bridge'],
         Cmd: ['serve'],
         // Other containers are the only ones that reach it, unless its port is published.
-        Env: [
-          'PATH=/usr/bin',
-          'SERVICE_HOST=0.0.0.0',
-          'SERVICE_PORT=8000',
-          'BUN_CONFIG_MAX_HTTP_REQUESTS=1024',
-        ],
+        Env: ['PATH=/usr/bin', 'SERVICE_HOST=0.0.0.0', 'SERVICE_PORT=8000', ...environmentLines],
         ExposedPorts: { '8000/tcp': {} },
         WorkingDir: '/',
         StopSignal: 'SIGTERM',

@@ -1,5 +1,5 @@
 import { readFileSync, statSync } from 'node:fs'
-import { ownArguments, withFetchSlots } from './fetch-slots.ts'
+import { ownArguments, withRuntimeEnvironment } from './runtime-environment.ts'
 import type { MetricFamily } from '../observability/metric-families.ts'
 
 export type Processes = ReturnType<typeof realProcesses>
@@ -73,7 +73,7 @@ function start(
   take: (message: FromChild) => void,
 ): Child {
   const child = Bun.spawn([process.execPath, ...ownArguments()], {
-    env: { ...withFetchSlots(environment), [roleMark]: role },
+    env: { ...withRuntimeEnvironment(environment), [roleMark]: role },
     stdio: ['ignore', 'inherit', 'inherit'],
     ipc: take,
   })

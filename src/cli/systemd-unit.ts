@@ -1,6 +1,7 @@
 import { resolve } from 'node:path'
 import { fileDescriptorsNeeded } from '../settings/contradictions.ts'
 import { loadSettings } from './load-settings.ts'
+import { environmentLines } from './runtime-environment.ts'
 import template from './systemd-unit.txt' with { type: 'text' }
 import type { Host } from './host.ts'
 
@@ -26,6 +27,7 @@ export function systemdUnit(path: string, host: Host): string {
   const values: Record<string, string> = {
     '@EXECUTABLE@': quoteArgument(executable),
     '@SETTINGS@': quoteArgument(settingsFile),
+    '@ENVIRONMENT@': environmentLines.join(' '),
     '@FILES@': String(Math.max(usualFileDescriptors, settings ? fileDescriptorsNeeded(settings) : 0)),
     '@STOP@': String(Math.max(usualStopSeconds, Math.ceil(stopSeconds) + stopReserveSeconds)),
   }

@@ -14,6 +14,18 @@ describe('systemd-unit', () => {
     expect(host.err).toBe('')
   })
 
+  it('names what the runtime looks for, so that the service need not start itself again', async () => {
+    const host = fakeHost()
+
+    expect(await run(['systemd-unit'], host)).toBe(0)
+    const [, named = ''] = /^Environment=(.+)$/m.exec(host.out)!
+    expect(named.split(' ').map((one) => one.split('=')[0])).toEqual([
+      'BUN_CONFIG_MAX_HTTP_REQUESTS',
+      'MIMALLOC_PURGE_DELAY',
+      'MIMALLOC_PURGE_HOLES_MIN_INTERVAL',
+    ])
+  })
+
   it('starts with the given file wherever the unit is started from', async () => {
     const host = fakeHost()
 

@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'bun:test'
 import { join } from 'node:path'
 
-import { fetchSlotsOf } from '../../src/cli/fetch-slots.ts'
+import { fetchSlotsOf } from '../../src/cli/runtime-environment.ts'
 import { temporaryFolder } from '../support/processes.ts'
 
-const file = join(import.meta.dir, '../../src/cli/fetch-slots.ts')
+const file = join(import.meta.dir, '../../src/cli/runtime-environment.ts')
 
 describe('fetchSlotsOf', () => {
   it.each([
@@ -24,7 +24,7 @@ describe('fetchSlotsOf', () => {
   })
 })
 
-describe('restartForFetchSlots', () => {
+describe('restartInRuntimeEnvironment', () => {
   it('has more requests under way than the runtime has by itself, in the same process, with the same arguments', async () => {
     const requests = 700
     const all = Promise.withResolvers<void>()
@@ -42,8 +42,8 @@ describe('restartForFetchSlots', () => {
       },
     })
     const program = `
-      import { restartForFetchSlots } from ${JSON.stringify(file)}
-      restartForFetchSlots()
+      import { restartInRuntimeEnvironment } from ${JSON.stringify(file)}
+      restartInRuntimeEnvironment()
       const ask = () => fetch('${server.url}').then((answer) => answer.text())
       await Promise.all(Array.from({ length: ${requests} }, ask))
       console.log(process.pid, process.argv.slice(2).join('|'))`
