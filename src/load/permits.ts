@@ -179,10 +179,11 @@ export class FairSemaphore {
       const waiting = this.#queue.get(name)!
       const waiter = waiting[0]!
       if (!this.#mayTake(name, this.#free(waiter.mayOpen), false)) return
+      waiting.shift()
+      this.#waiting -= 1
       // Holders with equally many take turns.
       this.#queue.delete(name)
-      this.#queue.set(name, waiting)
-      this.#leave(waiter)
+      if (waiting.length > 0) this.#queue.set(name, waiting)
       this.#serve(waiter)
     }
   }
@@ -294,7 +295,7 @@ export class ConcurrencyLimits {
     const mustComplete = callClass === 'must-complete'
     const origin = this.#originOf(request)
     await origin.acquire(user, mustComplete)
-    if (target === 'token') return
+    if (target === 'token' || this.#storage.tryAcquire(url.origin, mustComplete)) return
     try {
       await this.#storage.acquire(url.origin, mustComplete)
     } catch (error) {
