@@ -2,7 +2,7 @@
  * What the bridge does where its storage is far away: round trips for each operation, and requests per second of many clients,
  * beside its peers. `run.ts` measures everything.
  *
- * Usage: bun bench/distance.ts [path of the executable] [--quick] [--round-trips | --throughput | --spread]
+ * Usage: bun bench/distance.ts [path of the executable] [--quick] [--round-trips | --throughput | --costs | --spread]
  *        [--ms=20,50,100] [--clients=64,256,1000] [--crowds=one,64,each] [--rounds=3] [--seconds=3]
  */
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -11,10 +11,10 @@ import { join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { startFar } from './far.ts'
 import { loadScript } from './load.ts'
-import { crowds, measureDistance, measureSpread } from './measurements/distance.ts'
+import { crowds, measureCosts, measureDistance, measureSpread } from './measurements/distance.ts'
 import { measureRoundTrips } from './measurements/round-trips.ts'
 import { stopAll } from './processes.ts'
-import { distanceTables, roundTripsTable, spreadTable } from './distance-report.ts'
+import { costsTable, distanceTables, roundTripsTable, spreadTable } from './distance-report.ts'
 import { writeSampleData } from './sample-data.ts'
 import { compilePeer } from './subjects.ts'
 
@@ -24,6 +24,7 @@ const { values, positionals } = parseArgs({
     quick: { type: 'boolean', default: false },
     'round-trips': { type: 'boolean', default: false },
     throughput: { type: 'boolean', default: false },
+    costs: { type: 'boolean', default: false },
     spread: { type: 'boolean', default: false },
     ms: { type: 'string' },
     clients: { type: 'string' },
@@ -37,7 +38,7 @@ const executable = resolve(positionals[0] ?? 'dist/sync-bridge')
 const folder = mkdtempSync(join(tmpdir(), 'sync-bridge-distance-'))
 // The workers of nginx are somebody else.
 chmodSync(folder, 0o755)
-const isAll = !values['round-trips'] && !values.throughput && !values.spread
+const isAll = !values['round-trips'] && !values.throughput && !values.costs && !values.spread
 const numbers = (list: string) => list.split(',').map(Number)
 const short = { one: crowds[0], 64: crowds[1], each: crowds[2] } as Record<string, (typeof crowds)[number]>
 
@@ -64,6 +65,9 @@ try {
     },
   }
   if (isAll || values.throughput) console.log(distanceTables(await measureDistance(executable, far, options)))
+  if (isAll || values.costs) {
+    console.log(costsTable(await measureCosts(executable, far, { ...options, slices: quick ? 2 : 5 })))
+  }
   if (isAll || values.spread) console.log(spreadTable(await measureSpread(executable, far, options)))
 } finally {
   await stopAll()

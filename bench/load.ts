@@ -24,6 +24,7 @@ export const percentiles = [1, 10, 25, 50, 75, 90, 95, 99, 99.9]
 const groups = Array.from({ length: 1000 }, () => randomBytes(3))
 const firstKeyId = 1_763_700_000
 let identitiesGiven = 0
+let scriptsWritten = 0
 
 /** Requests of so many users in turn, or each of another one who has never asked before. */
 function usersScript(users: number | 'each'): string {
@@ -88,7 +89,8 @@ export interface LoadOptions {
 export async function load(subject: Subject, options: LoadOptions): Promise<Run> {
   const { seconds, script, core = cores.load, pauseMs } = options
   const { connections = options.connections, users } = subject
-  const usedScript = `${script}.run`
+  // Several subjects may be loaded at once.
+  const usedScript = `${script}.${(scriptsWritten += 1)}`
   const more = [users && usersScript(users), pauseMs && pauseScript(pauseMs)].filter(Boolean)
   writeFileSync(usedScript, [loadScript, ...more].join(''))
   const headers = Object.entries(subject.headers).flatMap(([name, value]) => ['-H', `${name}: ${value}`])

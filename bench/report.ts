@@ -1,10 +1,16 @@
 import { barChart, lineChart, linearAxis, percentileAxis } from './chart.ts'
-import { distanceTables, distanceTargets, roundTripsTable, spreadTable } from './distance-report.ts'
+import {
+  costsTable,
+  distanceTables,
+  distanceTargets,
+  roundTripsTable,
+  spreadTable,
+} from './distance-report.ts'
 import { percentiles } from './load.ts'
 import { table } from './table.ts'
 import { describeFigure, isMet, type Target } from './targets.ts'
 import type { BatchTimes } from './measurements/batch.ts'
-import type { AtADistance, Spread } from './measurements/distance.ts'
+import type { AtADistance, Cost, Spread } from './measurements/distance.ts'
 import type { Download, SlowReaders } from './measurements/download.ts'
 import { kinds, type Profile } from './measurements/profile.ts'
 import type { Endurance } from './measurements/endurance.ts'
@@ -33,6 +39,7 @@ export interface Results {
   lines: number
   roundTrips: RoundTrips[]
   distance: AtADistance[]
+  costs: Cost[]
   spread: Spread[]
   endurance: Endurance
   /** Empty without the program perf. */
@@ -186,6 +193,7 @@ export function writePage(results: Results, targets: Target[]): string {
     lines,
     roundTrips,
     distance,
+    costs,
     spread,
     endurance,
     profiles,
@@ -287,6 +295,11 @@ request the token server has to be asked first, so half as much is possible. \`l
 storage took, \`others\` how much of the machine whatever else ran.
 
 ${distanceTables(distance)}
+
+What a request costs, all four servers asked in the same seconds on the same core, so that the machine's pace does not matter; the ratio
+is the median of slices of three seconds:
+
+${costsTable(costs)}
 
 64 users, as many clients as above, who pause so that four fifths of the most are asked, at 50 ms:
 

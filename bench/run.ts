@@ -13,7 +13,7 @@ import { startFar } from './far.ts'
 import { loadScript } from './load.ts'
 import { describeMachine, installTools } from './machine.ts'
 import { measureBatch } from './measurements/batch.ts'
-import { crowds, measureDistance, measureSpread } from './measurements/distance.ts'
+import { crowds, measureCosts, measureDistance, measureSpread } from './measurements/distance.ts'
 import { measureDownloads, measureSlowReaders } from './measurements/download.ts'
 import { measureEndurance } from './measurements/endurance.ts'
 import { measureProfiles } from './measurements/profile.ts'
@@ -164,6 +164,7 @@ async function measure(): Promise<Results> {
     peers: { passThrough, straight },
   }
   const distance = await measureDistance(executable, far, distanceOptions)
+  const costs = await measureCosts(executable, far, { ...distanceOptions, slices: isQuick ? 1 : 5 })
   const spread = await measureSpread(executable, far, distanceOptions)
 
   say('Processes')
@@ -196,6 +197,7 @@ async function measure(): Promise<Results> {
     writes,
     roundTrips,
     distance,
+    costs,
     spread,
     ways,
     lines: countLines(),

@@ -118,6 +118,72 @@ export async function measureDistance(
   return figures
 }
 
+/** What a request costs beside `straight`, asked in the same seconds on the same core: the pace of the machine does not matter. */
+export interface Cost {
+  roundTripMs: number
+  clients: number
+  crowd: Crowd
+  protocol: 'plain HTTP' | 'HTTP/2'
+  straightMicroseconds: number
+  bridgeMicroseconds: number
+  /** The median of all slices. */
+  ratio: number
+}
+
+const costSteps: Pick<Cost, 'roundTripMs' | 'clients' | 'crowd'>[] = [
+  { roundTripMs: 0, clients: 32, crowd: one },
+  { roundTripMs: 20, clients: 64, crowd: one },
+  { roundTripMs: 50, clients: 64, crowd: one },
+  { roundTripMs: 50, clients: 256, crowd: one },
+  { roundTripMs: 50, clients: 256, crowd: each },
+  { roundTripMs: 100, clients: 64, crowd: one },
+]
+
+/** The bridge and `straight` over both protocols, four at once. */
+export async function measureCosts(
+  executable: string,
+  far: Far,
+  options: DistanceOptions & { slices: number },
+): Promise<Cost[]> {
+  const wanted = rivalsOf(executable, far, options).filter(({ crowds }) => crowds.includes('64 users'))
+  const started = await startAll(wanted, far, options)
+  const costs: Cost[] = []
+  for (const step of costSteps) {
+    await far.setRoundTrip(step.roundTripMs)
+    const askAll = (seconds: number) =>
+      Promise.all(
+        started.map(({ server }) => {
+          const subject = { ...server.of('record'), users: usersOf(step.crowd) }
+          return load(subject, { ...options, connections: step.clients, seconds })
+        }),
+      )
+    await askAll(options.warmUpSeconds)
+    const slices: number[][] = []
+    for (let slice = 0; slice < options.slices; slice += 1) {
+      slices.push((await askAll(3)).map((run) => run.cpuMicroseconds))
+    }
+    const spentBy = (name: string) => {
+      const index = started.findIndex((rival) => rival.name === name)
+      return slices.map((spent) => spent[index]!)
+    }
+    for (const [protocol, suffix] of [
+      ['plain HTTP', ''],
+      ['HTTP/2', ', HTTP/2'],
+    ] as const) {
+      const [straight, bridge] = [spentBy(`straight${suffix}`), spentBy(`Sync Bridge${suffix}`)]
+      costs.push({
+        ...step,
+        protocol,
+        straightMicroseconds: median(straight),
+        bridgeMicroseconds: median(bridge),
+        ratio: ratio(bridge, straight),
+      })
+    }
+  }
+  await Promise.all(started.map(({ server }) => stop(server.process)))
+  return costs
+}
+
 /** How much longer the slowest hundredth takes where four fifths of what a server can do are asked of it. */
 export interface Spread {
   name: string
@@ -164,15 +230,17 @@ export async function measureSpread(
   return spreads
 }
 
+function usersOf(crowd: Crowd): Subject['users'] {
+  return ({ 'one user': undefined, '64 users': 64, 'another user each time': 'each' } as const)[crowd]
+}
+
 async function measureCrowd(
   rivals: Started[],
   asked: Pick<AtADistance, 'roundTripMs' | 'clients' | 'crowd'>,
   far: Far,
   options: DistanceOptions,
 ): Promise<AtADistance[]> {
-  const users = ({ 'one user': undefined, '64 users': 64, 'another user each time': 'each' } as const)[
-    asked.crowd
-  ]
+  const users = usersOf(asked.crowd)
   const runs = await interleave(rivals, options.rounds, ({ server }) =>
     loadFrom(far, { ...server.of('record'), users }, { ...options, connections: asked.clients }),
   )
