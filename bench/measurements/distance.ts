@@ -157,7 +157,8 @@ export async function measureCosts(
           return load(subject, { ...options, connections: step.clients, seconds })
         }),
       )
-    await askAll(options.warmUpSeconds)
+    // Each has a quarter of the core.
+    await askAll(4 * options.warmUpSeconds)
     const slices: number[][] = []
     for (let slice = 0; slice < options.slices; slice += 1) {
       slices.push((await askAll(3)).map((run) => run.cpuMicroseconds))
