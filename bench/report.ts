@@ -201,7 +201,7 @@ export function writePage(results: Results, targets: Target[]): string {
   const [early, late] = [endurance.megabytes.early, endurance.megabytes.late]
   return `# Performance
 
-\`make bench\` measures this on any Debian in about a quarter of an hour and writes this page; \`make bench FULL=1\` asks a
+\`make bench\` measures this on any Debian in about twenty minutes and writes this page; \`make bench FULL=1\` asks a
 million requests in the last part. Everything runs on loopback. Each figure is a ratio to a peer measured in the same
 run: the subjects take turns, ${record[0]!.runs.length} rounds of them, and what counts is the median of the rounds. The
 measured process has one core for itself; the storage (nginx with fixed answers) and the load (wrk) share another.
