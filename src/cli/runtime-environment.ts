@@ -10,6 +10,8 @@ const runtimeEnvironment = {
    */
   MIMALLOC_PURGE_DELAY: '1000',
   MIMALLOC_PURGE_HOLES_MIN_INTERVAL: '1000',
+  /** How often garbage is looked for beside the collections that its amount causes, in ms; every second by itself. */
+  BUN_GC_TIMER_INTERVAL: '10000',
 } as const
 
 /** The same as lines of an environment, for those who start the service. */

@@ -23,6 +23,7 @@ describe('systemd-unit', () => {
       'BUN_CONFIG_MAX_HTTP_REQUESTS',
       'MIMALLOC_PURGE_DELAY',
       'MIMALLOC_PURGE_HOLES_MIN_INTERVAL',
+      'BUN_GC_TIMER_INTERVAL',
     ])
   })
 
