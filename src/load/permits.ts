@@ -179,11 +179,10 @@ export class FairSemaphore {
       const waiting = this.#queue.get(name)!
       const waiter = waiting[0]!
       if (!this.#mayTake(name, this.#free(waiter.mayOpen), false)) return
-      waiting.shift()
-      this.#waiting -= 1
       // Holders with equally many take turns.
       this.#queue.delete(name)
-      if (waiting.length > 0) this.#queue.set(name, waiting)
+      this.#queue.set(name, waiting)
+      this.#leave(waiter)
       this.#serve(waiter)
     }
   }
@@ -295,7 +294,7 @@ export class ConcurrencyLimits {
     const mustComplete = callClass === 'must-complete'
     const origin = this.#originOf(request)
     await origin.acquire(user, mustComplete)
-    if (target === 'token' || this.#storage.tryAcquire(url.origin, mustComplete)) return
+    if (target === 'token') return
     try {
       await this.#storage.acquire(url.origin, mustComplete)
     } catch (error) {
