@@ -37,9 +37,9 @@ export const limits = {
   /** Bytes of stored records and lists in the answer of one batch. */
   batchAnswerBytes: 16 * mebibyte,
   /** Resident memory above which garbage is collected, and how much more it grows until the next collection. */
-  collectAboveBytes: 160 * mebibyte,
+  collectAboveBytes: 128 * mebibyte,
   collectEveryBytes: 64 * mebibyte,
-  /** How many bytes requests give back until resident memory is looked at out of turn: they leave four times as much garbage. */
+  /** How many bytes requests give back, and lists leave, until resident memory is looked at out of turn. */
   watchEveryBytes: 16 * mebibyte,
   /** Resident memory above which nothing new is admitted; proportionally more for more than 2048 requests in flight. */
   shedAboveBytes: 384 * mebibyte,

@@ -9,9 +9,9 @@ import { limits } from './limits.ts'
 export class MemoryBudget {
   readonly #heldBy = new Map<string, number>()
   #freeBytes: number
-  #returnedBytes = 0
+  #garbageBytes = 0
 
-  /** `watch` looks at the size of the process; called each time requests have given `limits.watchEveryBytes` back. */
+  /** `watch` looks at the size of the process; called each time requests have left `limits.watchEveryBytes` of garbage. */
   constructor(
     private readonly bytes: number,
     private readonly watch: () => void = () => {},
@@ -44,9 +44,14 @@ export class MemoryBudget {
     if (held === 0) this.#heldBy.delete(owner)
     else this.#heldBy.set(owner, held)
     this.#freeBytes += bytes
-    this.#returnedBytes += bytes
-    if (this.#returnedBytes < limits.watchEveryBytes) return
-    this.#returnedBytes = 0
+    this.noteGarbage(bytes)
+  }
+
+  /** So many bytes are used no more, and will be collected at some time. */
+  noteGarbage(bytes: number): void {
+    this.#garbageBytes += bytes
+    if (this.#garbageBytes < limits.watchEveryBytes) return
+    this.#garbageBytes = 0
     this.watch()
   }
 }

@@ -9,6 +9,8 @@ export interface AnswerStreamsOptions {
   /** Ends the connection of a request without sending anything more. */
   cut(request: Request): void
   observeRejection(reason: 'slow-reader'): void
+  /** A piece of a list has left so much garbage. */
+  noteGarbage(bytes: number): void
 }
 
 /** How the sending of a large answer ended: after so many bytes, and what broke it; null: it is whole, or its reader was not there any more. */
@@ -25,6 +27,8 @@ const slowPieceAfterMs = 500
 // The runtime sends its last headers together with a first piece of up to 16 KB. Before a larger one it makes a system call for each
 // of their names, colons, values and line breaks.
 const firstPieceBytes = 8 * 1024
+/** What is read, copied or parsed for one byte of a list. */
+const garbageOfByte = 4
 /** The operating system takes so much at once, whatever the reader does. */
 const bufferedBytes = 4 * 1024 * 1024
 
@@ -42,7 +46,7 @@ export class AnswerStreams {
   /** A large body as a stream at the pace of its reader. `ended` is called once, when nothing more is sent. */
   send(body: Body, request: Request, ended: (end: StreamEnd) => void): ReadableStream<Uint8Array> {
     const source = typeof body === 'string' ? new TextEncoder().encode(body) : body
-    const stream = new Stream(source, request, this.options.now, (end) => {
+    const stream = new Stream(source, request, this.options, (end) => {
       if (this.#streams.delete(stream)) ended(end)
     })
     this.#streams.add(stream)
@@ -106,10 +110,10 @@ class Stream {
   constructor(
     source: Uint8Array | ByteSource,
     readonly request: Request,
-    private readonly now: () => number,
+    private readonly options: Pick<AnswerStreamsOptions, 'now' | 'noteGarbage'>,
     private readonly ended: (end: StreamEnd) => void,
   ) {
-    this.#startedAtMs = now()
+    this.#startedAtMs = options.now()
     this.#source = source instanceof Uint8Array ? null : source
     this.#rest = source instanceof Uint8Array ? source : new Uint8Array()
     this.isList = this.#source !== null
@@ -164,7 +168,7 @@ class Stream {
   }
 
   async #pull(): Promise<void> {
-    this.#waitedMs = this.#waitedUntil(this.now())
+    this.#waitedMs = this.#waitedUntil(this.options.now())
     this.#waitsSinceMs = null
     try {
       while (this.#rest.length === 0) {
@@ -173,6 +177,7 @@ class Stream {
           this.ended({ bytes: this.#handedOnBytes, failure: null })
           return this.#controller.close()
         }
+        this.options.noteGarbage(garbageOfByte * piece.length)
         this.#rest = piece
       }
     } catch (error) {
@@ -183,7 +188,7 @@ class Stream {
     if (isFirst) this.#handOn(firstPieceBytes)
     const isSlow = this.#waitedMs > slowPieceAfterMs
     this.#handOn(isSlow ? slowPieceBytes : isFirst ? secondPieceBytes : pieceBytes)
-    this.#waitsSinceMs = this.now()
+    this.#waitsSinceMs = this.options.now()
   }
 
   #handOn(length: number): void {

@@ -66,6 +66,7 @@ export function startBridge(settings: Settings, host: BridgeHost, log: Log, opti
     // The shortest idle timeout of the server: there is no other way to end a connection.
     cut: (request) => server.timeout(request, 1),
     observeRejection: observers.shed,
+    noteGarbage: (bytes) => memory.noteGarbage(bytes),
   })
   const bodies = new Bodies({
     maxBytes: settings.maxRequestBytes,

@@ -33,6 +33,7 @@ export function startCrowdedWorld(
     now: () => performance.now() + aheadMs,
     unsentBytes: (requests) => requests.map(() => null),
     cut: (request) => app.server!.timeout(request, 1),
+    noteGarbage() {},
     observeRejection: (reason) => void clock.rejections.push(reason),
   })
   let gate = Promise.withResolvers<void>()

@@ -16,6 +16,7 @@ function createStreams(options: Partial<AnswerStreamsOptions> = {}) {
     unsentBytes: (requests) => requests.map((each) => unsent.get(each) ?? null),
     cut: (each) => void cut.push(each),
     observeRejection: (reason) => void rejections.push(reason),
+    noteGarbage() {},
     ...options,
   })
   return {
@@ -64,6 +65,16 @@ describe('AnswerStreams.send', () => {
     expect(await new Response(sent).text()).toBe(text)
     expect(endings).toEqual([{ bytes: 300_000, failure: null }])
     expect(world.streams.active).toBe(0)
+  })
+
+  it('notes the garbage of a list, several times its pieces, and none of a body that is there', async () => {
+    const noted: number[] = []
+    const world = createStreams({ noteGarbage: (bytes) => void noted.push(bytes) })
+    const { reader } = send(world, endless(1000).stream)
+    await reader.read()
+    await send(world, new Uint8Array(1000)).reader.read()
+
+    expect(noted).toEqual([4000])
   })
 
   it('hands over first what fits beside the head, and large pieces to those who take them', async () => {
