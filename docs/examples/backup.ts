@@ -153,8 +153,10 @@ async function readCollection(
 async function clean(folder: string): Promise<string[]> {
   const names = await readdir(folder)
   for (const draft of names.filter((name) => name.startsWith('.draft-'))) {
-    const { mtimeMs } = await stat(join(folder, draft))
-    if (Date.now() - mtimeMs > dayMs) await rm(join(folder, draft), { recursive: true })
+    // Another run may have given it its name meanwhile.
+    const found = await stat(join(folder, draft)).catch(() => null)
+    if (found && Date.now() - found.mtimeMs > dayMs)
+      await rm(join(folder, draft), { recursive: true, force: true })
   }
   return names.filter((name) => /^\d{4}-[\d-]+T[\d.-]+Z$/.test(name)).toSorted()
 }
