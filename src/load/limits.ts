@@ -39,7 +39,7 @@ export const limits = {
   /** Resident memory above which garbage is collected, and how much more it grows until the next collection. */
   collectAboveBytes: 128 * mebibyte,
   collectEveryBytes: 64 * mebibyte,
-  /** How many bytes requests give back, and lists leave, until resident memory is looked at out of turn. */
+  /** After so many bytes of garbage, resident memory is looked at out of turn. */
   watchEveryBytes: 16 * mebibyte,
   /** Resident memory above which nothing new is admitted; proportionally more for more than 2048 requests in flight. */
   shedAboveBytes: 384 * mebibyte,

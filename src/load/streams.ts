@@ -27,7 +27,7 @@ const slowPieceAfterMs = 500
 // The runtime sends its last headers together with a first piece of up to 16 KB. Before a larger one it makes a system call for each
 // of their names, colons, values and line breaks.
 const firstPieceBytes = 8 * 1024
-/** What is read, copied or parsed for one byte of a list. */
+/** One byte of a list leaves so many bytes of garbage: it was read, copied and perhaps parsed. */
 const garbageOfByte = 4
 /** The operating system takes so much at once, whatever the reader does. */
 const bufferedBytes = 4 * 1024 * 1024
