@@ -8,12 +8,10 @@ const mebibyte = 1024 * kibibyte
 export const limits = {
   /** Calls in flight that the runtime's `fetch` carries out, where `BUN_CONFIG_MAX_HTTP_REQUESTS` names no other number. */
   fetchSlots: 256,
-  /** Calls to the token server in flight: one of so many slots. Others are left when strangers make up tokens. */
-  slotsForTokenCall: 4,
+  /** The share of the calls in flight that may be to the token server. Others are left when strangers make up tokens. */
+  tokenShare: 0.5,
   /** Root views that ask the token server at a time: one for so many of its calls. */
-  tokenCallsForRootView: 4,
-  /** The share of the calls to storages that those to one node may have. */
-  nodeShare: 0.9,
+  tokenCallsForRootView: 8,
   /** Lists in flight, from the question to the last byte; each holds up to 2 MB of the storage's answer. */
   lists: 48,
   /** How long a call waits for its turn. */
@@ -74,15 +72,30 @@ export function connectionLimit(workers: number): number {
   return Math.max(limits.keptConnections, limits.connections / workers)
 }
 
-/** The calls in flight that the slots of `fetch` allow, so that token server, lists and storages can't take one another's. */
+/**
+ * The rule of fair shares: a holder takes a permit only while it would have at most so many times what is then left. So one
+ * holder alone gets seven eighths of all, two get seven fifteenths each, and there is always one left for another.
+ */
+const shareOfRest = 7
+
+/** Whether a holder of so many permits may take one of so many that are left. */
+export function isFairShare(held: number, left: number): boolean {
+  return held === 0 || held < shareOfRest * (left - 1)
+}
+
+/**
+ * The calls in flight that the slots of `fetch` allow: those for lists, and all others together; of these, those to the token
+ * server, and as many to one storage node as it gets when nobody else asks.
+ */
 export function callLimits(fetchSlots: number): {
-  token: number
   lists: number
-  storage: number
+  calls: number
+  token: number
   node: number
 } {
-  const token = Math.ceil(fetchSlots / limits.slotsForTokenCall)
   const lists = Math.min(limits.lists, Math.ceil(fetchSlots / 4))
-  const storage = Math.max(2, fetchSlots - token - lists)
-  return { token, lists, storage, node: Math.ceil(limits.nodeShare * storage) }
+  const calls = Math.max(2, fetchSlots - lists)
+  const token = Math.ceil(limits.tokenShare * calls)
+  const node = Math.ceil((shareOfRest * (calls - 1)) / (shareOfRest + 1))
+  return { lists, calls, token, node }
 }

@@ -1,5 +1,5 @@
 import { UpstreamError } from '../domain/errors.ts'
-import { callLimits, limits } from './limits.ts'
+import { callLimits, isFairShare, limits } from './limits.ts'
 
 export interface SemaphoreOptions {
   /** What its permits are for, as an error tells it: "calls to the storage". */
@@ -29,12 +29,6 @@ interface Waiter {
   resolve(): void
   reject(error: UpstreamError): void
 }
-
-/**
- * The rule of fair shares: a holder takes a permit only while it would have at most so many times what is then left. So one
- * holder alone gets seven eighths of all, two get seven fifteenths each, and there is always one left for another.
- */
-const shareOfRest = 7
 
 /**
  * Permits, and a fair queue for them; over HTTP/1.1 also for connections. They are held by name, of a user or of a node. Of those who
@@ -151,7 +145,7 @@ export class FairSemaphore {
     if (free <= 0 || held >= permitsOfOne) return false
     // What others hold does not make the share of a commit smaller.
     const left = mustComplete ? free + this.#taken - held : free
-    return held === 0 || held < shareOfRest * (left - 1)
+    return isFairShare(held, left)
   }
 
   #take(name: string): void {
@@ -224,8 +218,7 @@ export class FairSemaphore {
 const maxIdleOrigins = 1000
 
 /**
- * What tells which permits a call needs: one of its origin, and for a storage one of all storages together. One that must complete
- * waits as long as it takes.
+ * What tells which permits a call needs: one of its origin's, and one of all calls'. One that must complete waits as long as it takes.
  */
 interface CallToPermit {
   target: 'token' | 'storage'
@@ -249,11 +242,11 @@ export interface ConcurrencyOptions {
   now(): number
 }
 
-/** The permits for calls: of the token server, of each storage node among its users, and of all nodes among one another. */
+/** The permits for calls: of the token server and of each storage node among their users, and of all these among one another. */
 export class ConcurrencyLimits {
   /** Permits for lists, from the question to the last byte, among users. */
   readonly lists: FairSemaphore
-  readonly #storage: FairSemaphore
+  readonly #all: FairSemaphore
   readonly #origins = {
     token: new Map<string, FairSemaphore>(),
     storage: new Map<string, FairSemaphore>(),
@@ -264,9 +257,9 @@ export class ConcurrencyLimits {
   constructor(private readonly options: ConcurrencyOptions) {
     const { fetchSlots, maxRequests, maxListsOfUser, now } = options
     this.#permits = callLimits(fetchSlots)
-    const { storage, lists } = this.#permits
+    const { calls, lists } = this.#permits
     this.#queue = { waiting: limits.callsWaitingForRequest * maxRequests, waitMs: limits.callWaitMs, now }
-    this.#storage = new FairSemaphore({ name: 'calls to the storage', permits: storage, ...this.#queue })
+    this.#all = new FairSemaphore({ name: 'calls', permits: calls, ...this.#queue })
     this.lists = new FairSemaphore({
       name: 'lists',
       permits: lists,
@@ -279,24 +272,23 @@ export class ConcurrencyLimits {
 
   /** Takes the permits for a call if they are free; they are given back by `release`. */
   tryAcquire(request: CallToPermit): boolean {
-    const { target, user, url, callClass } = request
-    const mustComplete = callClass === 'must-complete'
+    const { user } = request
+    const mustComplete = request.callClass === 'must-complete'
     const origin = this.#originOf(request)
     if (!origin.tryAcquire(user, mustComplete)) return false
-    if (target === 'token' || this.#storage.tryAcquire(url.origin, mustComplete)) return true
+    if (this.#all.tryAcquire(nameOf(request), mustComplete)) return true
     origin.release(user)
     return false
   }
 
   /** Takes them as soon as they are free. Rejects with `overload`; not for a call that must complete a commit. */
   async acquire(request: CallToPermit): Promise<void> {
-    const { target, user, url, callClass } = request
-    const mustComplete = callClass === 'must-complete'
+    const { user } = request
+    const mustComplete = request.callClass === 'must-complete'
     const origin = this.#originOf(request)
     await origin.acquire(user, mustComplete)
-    if (target === 'token') return
     try {
-      await this.#storage.acquire(url.origin, mustComplete)
+      await this.#all.acquire(nameOf(request), mustComplete)
     } catch (error) {
       origin.release(user)
       throw error
@@ -305,7 +297,7 @@ export class ConcurrencyLimits {
 
   /** Gives the permits of a call back, once. `lastedMs`: how long it took; null: that is not known. */
   release(request: CallToPermit, lastedMs: number | null): void {
-    if (request.target === 'storage') this.#storage.release(request.url.origin)
+    this.#all.release(nameOf(request))
     this.#originOf(request).release(request.user, lastedMs)
   }
 
@@ -331,4 +323,9 @@ export class ConcurrencyLimits {
     origins.set(origin, made)
     return made
   }
+}
+
+/** The holder of a call's permit of all calls: a storage may be at the token server's origin, and has a share of its own there. */
+function nameOf({ target, url }: CallToPermit): string {
+  return target === 'token' ? target : url.origin
 }

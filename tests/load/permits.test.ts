@@ -176,3 +176,43 @@ describe('FairSemaphore', () => {
     expect(served).toBe(expected)
   })
 })
+
+describe('ConcurrencyLimits', () => {
+  it.each<[string, [target: 'token' | 'storage', host: string, user: string | null][], number[]]>([
+    [
+      'for other users of a node, other nodes and the token server, whoever hangs',
+      [
+        ['storage', 'node-1.example', 'hung'],
+        ['storage', 'node-1.example', 'other'],
+        ['storage', 'node-2.example', 'third'],
+        ['token', 'node-1.example', null],
+      ],
+      [747, 93, 119, 14],
+    ],
+    [
+      'for storages, when strangers ask the token server',
+      [
+        ['token', 'token.example', null],
+        ['storage', 'node-1.example', null],
+      ],
+      [488, 427],
+    ],
+  ])('leaves room %s', (_, holders, expected) => {
+    const limits = new ConcurrencyLimits({
+      fetchSlots: 1024,
+      maxRequests: 2048,
+      maxListsOfUser: 8,
+      sharesConnection: () => true,
+      mostConnections: () => Infinity,
+      now,
+    })
+    const taken = holders.map(([target, host, user]) => {
+      let count = 0
+      while (limits.tryAcquire({ target, url: { origin: `https://${host}` }, user: user ?? String(count) }))
+        count += 1
+      return count
+    })
+
+    expect(taken).toEqual(expected)
+  })
+})

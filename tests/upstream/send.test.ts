@@ -299,14 +299,14 @@ describe('createSend', () => {
 
 describe('the limits of calls in flight', () => {
   it('shed what does not fit, let a few wait, and keep users, nodes and the token server apart', async () => {
-    // 8 for the token server and 8 for lists leave 16 for storages, of which one node has 15, and one user 13.
+    // 8 for lists leave 24, of which one node has 21, and one user 18.
     const limits = limitsOf(32, 1)
     const { proxy, send, exchanges } = await start(undefined, { limits })
     const other = await startFaultProxy({ target: proxy.url })
     onCleanUp(() => other.stop())
     proxy.plan(({ path }) => (path === '/hang' ? { kind: 'hang' } : null))
-    const hanging = Array.from({ length: 25 }, () => send({ path: '/hang' }).catch((error: unknown) => error))
-    await eventually('as many hang as one user may have', () => Promise.resolve(proxy.requests.length === 13))
+    const hanging = Array.from({ length: 30 }, () => send({ path: '/hang' }).catch((error: unknown) => error))
+    await eventually('as many hang as one user may have', () => Promise.resolve(proxy.requests.length === 18))
 
     const [ofOther, elsewhere, token] = await Promise.all([
       send({ user: 'b' }),
@@ -314,7 +314,7 @@ describe('the limits of calls in flight', () => {
       send({ target: 'token' }),
     ])
     proxy.release()
-    await eventually('the waiting ones are sent', () => Promise.resolve(proxy.requests.length === 20))
+    await eventually('the waiting ones are sent', () => Promise.resolve(proxy.requests.length === 25))
     proxy.release()
     const failures = (await Promise.all(hanging)).filter((it) => it instanceof UpstreamError)
 
