@@ -1,5 +1,6 @@
 import { closeSync, openSync, readSync, statSync } from 'node:fs'
 import { fetchSlotsOf, restartInRuntimeEnvironment } from './runtime-environment.ts'
+import { scheduleInBatches } from './linux.ts'
 import { outputTo, type Output } from './output.ts'
 import { realProcesses, unsentBytes, type Processes } from './processes.ts'
 import { isLoopback } from '../settings/contradictions.ts'
@@ -21,8 +22,11 @@ export interface Host extends BridgeHost {
   cwd: string
   /** Calls the handler at every such signal too, which then no longer ends the process. */
   onSignal(name: 'SIGTERM' | 'SIGINT' | 'SIGHUP' | 'SIGUSR2', handler: () => void): void
-  /** Starts this program anew in the same process, if its environment lacks what a service needs; absent in a test. */
-  restartInRuntimeEnvironment?(): void
+  /**
+   * Has runtime and kernel treat this process as a service. Starts the program anew in the same process, if its environment lacks
+   * what that needs. Absent in a test.
+   */
+  prepareService?(): void
   /** This process among others; absent in a test without processes. */
   processes?: Processes
 }
@@ -44,7 +48,10 @@ export function processHost() {
     monotonicNow: () => performance.now(),
     randomBytes: (length) => crypto.getRandomValues(new Uint8Array(length)),
     onSignal: (name, handler) => void process.on(name, handler),
-    restartInRuntimeEnvironment,
+    prepareService() {
+      restartInRuntimeEnvironment()
+      scheduleInBatches()
+    },
     fetchSlots: fetchSlotsOf(process.env),
     reusesPorts: portReuse(),
     cpuMs() {

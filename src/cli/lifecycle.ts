@@ -23,12 +23,12 @@ export async function runUntilStopped(
     return 1
   }
   const onFailure = (reason: string) => log.debug('not notified', { reason })
-  const notifier = createNotifier(host, () => service.isResponsive?.() ?? true, onFailure)
+  const notifier = createNotifier(host.environment, () => service.isResponsive?.() ?? true, onFailure)
   const changes = createChanges(context, service, notifier)
 
   const { url, workers } = service
   log.info('listening', { url, workers, ...pageUrls(settings, url) })
-  const risk = (settings.reusePort || host.environment.NOTIFY_SOCKET) && takeoverRisk(host)
+  const risk = (settings.reusePort || host.environment.NOTIFY_SOCKET) && takeoverRisk(host.readFile)
   if (risk) log.warning('taking over can reset connections', { reason: risk })
   const predecessor = host.processes?.predecessor
   // The service manager listens to the predecessor until the predecessor has named this process.

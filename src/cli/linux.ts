@@ -1,5 +1,4 @@
 import { dlopen } from 'bun:ffi'
-import type { Host } from './host.ts'
 
 export type Notifier = ReturnType<typeof createNotifier>
 
@@ -8,8 +7,11 @@ export type Notifier = ReturnType<typeof createNotifier>
  * that WATCHDOG_USEC asks for while `isResponsive` holds; see sd_notify(3). Where that is impossible, `onFailure` gets the reason,
  * and nothing else changes.
  */
-export function createNotifier(host: Host, isResponsive: () => boolean, onFailure: (reason: string) => void) {
-  const { NOTIFY_SOCKET: address, WATCHDOG_USEC: watchdogMicroseconds } = host.environment
+export function createNotifier(
+  { NOTIFY_SOCKET: address, WATCHDOG_USEC: watchdogMicroseconds }: Record<string, string | undefined>,
+  isResponsive: () => boolean,
+  onFailure: (reason: string) => void,
+) {
   const open = address ? openSender(address, onFailure) : null
   // The service manager does not listen to this process once another one is the main process.
   let isMain = true
@@ -64,6 +66,8 @@ function openCLibrary() {
       return dlopen(name, {
         socket: { args: ['i32', 'i32', 'i32'], returns: 'i32' },
         sendto: { args: ['i32', 'ptr', 'usize', 'i32', 'ptr', 'u32'], returns: 'i64' },
+        sched_getscheduler: { args: ['i32'], returns: 'i32' },
+        sched_setscheduler: { args: ['i32', 'i32', 'ptr'], returns: 'i32' },
       }).symbols
     } catch {
       // The other name may exist.
@@ -72,14 +76,30 @@ function openCLibrary() {
   return null
 }
 
+const usualPolicy = 0
+const batchPolicy = 3
+
+/**
+ * Keeps the threads of this process from interrupting one another where they share a processor: SCHED_BATCH, see sched(7). The usual
+ * policy lets the runtime's network thread interrupt the main thread for nearly every call that it is given. To be called before
+ * there is a network thread, which inherits the policy, as processes do that this one starts. Does nothing where another policy was
+ * chosen, or where it is impossible.
+ */
+export function scheduleInBatches(): void {
+  const library = process.platform === 'linux' ? openCLibrary() : null
+  // `struct sched_param`: a priority, which this policy has not.
+  if (library?.sched_getscheduler(0) === usualPolicy)
+    library.sched_setscheduler(0, batchPolicy, Buffer.alloc(4))
+}
+
 /**
  * Why connections can be reset when one process takes over the port from another; null if they can't. Closing a listening
  * socket resets the connections that wait in its queue, unless the kernel may move them to another socket of the port.
  */
-export function takeoverRisk(host: Pick<Host, 'readFile'>): string | null {
+export function takeoverRisk(readFile: (path: string) => string): string | null {
   const name = 'net.ipv4.tcp_migrate_req'
   try {
-    return host.readFile(`/proc/sys/${name.replaceAll('.', '/')}`).trim() === '1' ? null : `${name} is off`
+    return readFile(`/proc/sys/${name.replaceAll('.', '/')}`).trim() === '1' ? null : `${name} is off`
   } catch {
     return `${name} can not be read`
   }

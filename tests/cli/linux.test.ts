@@ -9,7 +9,7 @@ describe('createNotifier', () => {
   it('sends keep-alives only while all processes of the service respond', async () => {
     const address = `@sync-bridge-${crypto.randomUUID()}`
     const manager = listenForNotifications(address)
-    const host = fakeHost({}, { NOTIFY_SOCKET: address, WATCHDOG_USEC: '10000' })
+    const environment = { NOTIFY_SOCKET: address, WATCHDOG_USEC: '10000' }
     let asked = 0
     let isResponsive = false
     const look = () => {
@@ -17,7 +17,7 @@ describe('createNotifier', () => {
       return isResponsive
     }
 
-    createNotifier(host, look, () => {})
+    createNotifier(environment, look, () => {})
     await eventually('it has looked', () => asked >= 3)
     const whileSilent = [...manager.messages]
     isResponsive = true
@@ -32,11 +32,11 @@ describe('takeoverRisk', () => {
   const file = '/proc/sys/net/ipv4/tcp_migrate_req'
 
   it('is none where the kernel moves waiting connections', () => {
-    expect(takeoverRisk(fakeHost({ [file]: '1\n' }))).toBeNull()
+    expect(takeoverRisk(fakeHost({ [file]: '1\n' }).readFile)).toBeNull()
   })
 
   it('tells whether that is off, or nobody can see it', () => {
-    expect(takeoverRisk(fakeHost({ [file]: '0\n' }))).toBe('net.ipv4.tcp_migrate_req is off')
-    expect(takeoverRisk(fakeHost())).toBe('net.ipv4.tcp_migrate_req can not be read')
+    expect(takeoverRisk(fakeHost({ [file]: '0\n' }).readFile)).toBe('net.ipv4.tcp_migrate_req is off')
+    expect(takeoverRisk(fakeHost().readFile)).toBe('net.ipv4.tcp_migrate_req can not be read')
   })
 })
