@@ -23,6 +23,7 @@ set_setting() { sed -i "/^service\.$1 *=/d" $ini; echo "service.$1 = $2" >>$ini;
 alive() { sync-bridge healthcheck --url http://127.0.0.1:8000; }
 answers_with() { bun -e "process.exit((await fetch('http://127.0.0.1:8000/v1/')).headers.get('$1') === '$2' ? 0 : 1)"; }
 another_process() { [ "$(main_pid)" != "$1" ] && [ "$(main_pid)" != 0 ] && [ "$(systemctl is-active sync-bridge)" = active ]; }
+is_scheduled() { chrt -p "$1" | grep -q "SCHED_$2$"; }
 is_mode() { [ "$(stat -c '%a %U:%G' "$1")" = "$2" ]; }
 settled() { [ "$(systemctl show -P SubState sync-bridge)" = running ] && [ "$(pgrep -u sync-bridge -c sync-bridge)" = "$1" ]; }
 
@@ -75,6 +76,7 @@ set_setting max_event_loop_lag_ms 0
 for collection in $(seq 0 39); do set_setting "record_restarts${collection}_put_enabled" true; done
 expect 'it is started' systemctl enable --now sync-bridge
 expect 'it runs as its own user' pgrep -u sync-bridge sync-bridge
+expect 'its threads do not interrupt one another' is_scheduled "$(main_pid)" BATCH
 expect 'it answers' alive
 expect 'nothing is warned of' bash -c '! journalctl -q -o cat -u sync-bridge | grep -v "Firefox has no collection" | grep -E "warning|reset"'
 expect 'the journal knows its level' [ "$(journalctl -q -u sync-bridge -p info..info -o cat | grep -c '"event":"listening"')" = 1 ]
@@ -85,6 +87,7 @@ systemd-run -q --unit=by-hand -p Type=notify -E SERVICE_PORT=8001 -E CREDENTIALS
 by_hand=$(systemctl show -P MainPID by-hand)
 expect 'started by hand it is ready' [ "$(systemctl is-active by-hand)" = active ]
 expect 'and has its slots' grep -qzx 'BUN_CONFIG_MAX_HTTP_REQUESTS=1024' "/proc/$by_hand/environ"
+expect 'and its policy' is_scheduled "$by_hand" BATCH
 systemctl stop by-hand
 
 before=$(main_pid)
