@@ -67,8 +67,6 @@ const maxErrorBytes = 8192
 const longestStallMs = 30_000
 /** A body is in memory as bytes, as text, and as what is made of that. */
 const copiesInMemory = 3
-/** So many calls start together at most. */
-const callsTogether = 16
 const nothing = new Uint8Array(0)
 
 /** The only door to the token server and the storage. */
@@ -76,9 +74,6 @@ export function createUpstream(options: UpstreamOptions) {
   const { limits, breakers, transport, observe, now, random, delay, stallMs = longestStallMs } = options
   const shared = { limits, breakers, now, stallMs }
   let tls = options.ca === undefined ? undefined : { ca: options.ca }
-  let inFlight = 0
-  let tick: PromiseWithResolvers<void> | null = null
-  let callsInTick = 0
 
   return {
     send(request: UpstreamRequest): Promise<UpstreamAnswer> {
@@ -113,7 +108,6 @@ export function createUpstream(options: UpstreamOptions) {
     let answer: UpstreamAnswer | null = null
     let failure: unknown = null
     let isReported = false
-    inFlight += 1
     try {
       call.setDeadline(Math.max(1, deadlineMs - startedAtMs), tooSlow)
       call.hasPermit = limits.tryAcquire(request)
@@ -124,7 +118,6 @@ export function createUpstream(options: UpstreamOptions) {
         throwIfRefused(request)
       }
       call.guard = breakers.acquire(request)
-      if (inFlight > 1) await endOfTick()
       const response = await transport.fetch(request, call.signal, tls)
       call.response = response
       const { status, headers } = response
@@ -161,8 +154,6 @@ export function createUpstream(options: UpstreamOptions) {
         const cause = failure.failure === 'abandoned' ? null : failure.failure
         report(request, failure.status, cause, now() - startedAtMs)
       }
-    } finally {
-      inFlight -= 1
     }
     const mayBeCured = mayRepeat && (answer ? isTransient(answer) : isCurable(failure))
     if (mayBeCured && (await mayRetry(request, deadlineMs)))
@@ -195,27 +186,6 @@ export function createUpstream(options: UpstreamOptions) {
       tally.upstreamStatus = status ?? tally.upstreamStatus
     }
     observe({ target, method, status, failure, ms })
-  }
-
-  /**
-   * Delays calls to the end of the tick, so that the fetches of concurrent requests start together: one wake-up of the
-   * network thread instead of one each. Of many requests that arrive at once, the first do not wait for the last.
-   */
-  function endOfTick(): Promise<void> {
-    if (tick === null) {
-      tick = Promise.withResolvers<void>()
-      callsInTick = 0
-      setImmediate(startCalls)
-    }
-    const { promise } = tick
-    callsInTick += 1
-    if (callsInTick === callsTogether) startCalls()
-    return promise
-  }
-
-  function startCalls(): void {
-    tick?.resolve()
-    tick = null
   }
 
   /** Reads a body piece by piece, in memory that the request holds; null when it holds more than is allowed. */
