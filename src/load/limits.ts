@@ -8,6 +8,11 @@ const mebibyte = 1024 * kibibyte
 export const limits = {
   /** Calls in flight that the runtime's `fetch` carries out, where `BUN_CONFIG_MAX_HTTP_REQUESTS` names no other number. */
   fetchSlots: 256,
+  /**
+   * The rule of fair shares: a holder takes a permit only while it would have at most so many times what is then left. So one holder
+   * alone gets seven eighths of all, two get seven fifteenths each, and there is always one left for another.
+   */
+  shareOfRest: 7,
   /** The share of the calls in flight that may be to the token server. Others are left when strangers make up tokens. */
   tokenShare: 0.5,
   /** Root views that ask the token server at a time: one for so many of its calls. */
@@ -73,17 +78,6 @@ export function connectionLimit(workers: number): number {
 }
 
 /**
- * The rule of fair shares: a holder takes a permit only while it would have at most so many times what is then left. So one
- * holder alone gets seven eighths of all, two get seven fifteenths each, and there is always one left for another.
- */
-const shareOfRest = 7
-
-/** Whether a holder of so many permits may take one of so many that are left. */
-export function isFairShare(held: number, left: number): boolean {
-  return held === 0 || held < shareOfRest * (left - 1)
-}
-
-/**
  * The calls in flight that the slots of `fetch` allow: those for lists, and all others together; of these, those to the token
  * server, and as many to one storage node as it gets when nobody else asks.
  */
@@ -96,6 +90,6 @@ export function callLimits(fetchSlots: number): {
   const lists = Math.min(limits.lists, Math.ceil(fetchSlots / 4))
   const calls = Math.max(2, fetchSlots - lists)
   const token = Math.ceil(limits.tokenShare * calls)
-  const node = Math.ceil((shareOfRest * (calls - 1)) / (shareOfRest + 1))
+  const node = Math.ceil((limits.shareOfRest * (calls - 1)) / (limits.shareOfRest + 1))
   return { lists, calls, token, node }
 }

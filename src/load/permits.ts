@@ -1,5 +1,5 @@
 import { UpstreamError } from '../domain/errors.ts'
-import { callLimits, isFairShare, limits } from './limits.ts'
+import { callLimits, limits } from './limits.ts'
 
 export interface SemaphoreOptions {
   /** What its permits are for, as an error tells it: "calls to the storage". */
@@ -145,7 +145,7 @@ export class FairSemaphore {
     if (free <= 0 || held >= permitsOfOne) return false
     // What others hold does not make the share of a commit smaller.
     const left = mustComplete ? free + this.#taken - held : free
-    return isFairShare(held, left)
+    return held === 0 || held < limits.shareOfRest * (left - 1)
   }
 
   #take(name: string): void {
