@@ -17,6 +17,7 @@ const runtimeEnvironment = {
 /** The same as lines of an environment, for those who start the service. */
 export const environmentLines = Object.entries(runtimeEnvironment).map(([name, value]) => `${name}=${value}`)
 
+/** What the runtime has where the variable names no number. */
 const slotsByDefault = 256
 
 type Environment = Record<string, string | undefined>

@@ -6,8 +6,6 @@ const mebibyte = 1024 * kibibyte
  * that it does.
  */
 export const limits = {
-  /** Calls in flight that the runtime's `fetch` carries out, where `BUN_CONFIG_MAX_HTTP_REQUESTS` names no other number. */
-  fetchSlots: 256,
   /**
    * The rule of fair shares: a holder takes a permit only while it would have at most so many times what is then left. So one holder
    * alone gets seven eighths of all, two get seven fifteenths each, and there is always one left for another.

@@ -9,7 +9,7 @@ import type { Socket } from 'node:net'
 let world: AttackedWorld
 
 beforeAll(async () => {
-  // Of 64 calls one user gets 36 at a time.
+  // Of 64 slots one user gets 36 at a time.
   world = await startAttackedWorld({ BUN_CONFIG_MAX_HTTP_REQUESTS: '64' })
 }, 60_000)
 

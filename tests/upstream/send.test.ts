@@ -299,7 +299,7 @@ describe('createSend', () => {
 
 describe('the limits of calls in flight', () => {
   it('shed what does not fit, let a few wait, and keep users, nodes and the token server apart', async () => {
-    // 8 for lists leave 24, of which one node has 21, and one user 18.
+    // 8 slots are for lists. Of the other 24 one node has 21, and one user of it 18.
     const limits = limitsOf(32, 1)
     const { proxy, send, exchanges } = await start(undefined, { limits })
     const other = await startFaultProxy({ target: proxy.url })
