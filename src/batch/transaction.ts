@@ -1,5 +1,5 @@
 import { errno, isRefusal, ServiceError } from '../domain/errors.ts'
-import { zeroTimestamp, type Timestamp } from '../domain/record.ts'
+import { zeroTimestamp, type SyncRecord, type Timestamp } from '../domain/record.ts'
 import { runBounded, type Locks } from '../domain/bounded.ts'
 import { Budget, type BudgetOptions } from './budget.ts'
 import { fitsAnyStorage } from './collection-state.ts'
@@ -228,8 +228,16 @@ class Transaction implements TransactionContext {
     if (user.refusal) return { outcome: 'failed', error: user.refusal }
     const known = this.#outcomes.get(index)
     if (known) return known
-    if (operation.kind === 'timestamps') return timestampsAt(index, user)
+    if (operation.kind === 'timestamps') return this.#timestamps(index, user)
     return user.written.get(operation.collection)!.state.outcome(index)
+  }
+
+  /** The timestamps of a user's collections, where there is memory for them: each operation that asks gets a copy. */
+  #timestamps(index: number, user: User): OperationOutcome {
+    const size = user.timestamps!.collections.size + user.written.size
+    return this.#hasRoom(index, bytesOfCollection * size)
+      ? timestampsAt(index, user)
+      : { outcome: 'failed', error: noRoom() }
   }
 
   /**
@@ -240,12 +248,17 @@ class Transaction implements TransactionContext {
     // What was written is never told as a failure.
     if (outcome.outcome === 'stored') return outcome
     const bytes = this.#shownBytes(index, outcome)
+    return bytes === 0 || this.#hasRoom(index, bytes) ? outcome : { outcome: 'failed', error: noRoom() }
+  }
+
+  /** Whether the answer has room for so many bytes of an operation, which are held then. */
+  #hasRoom(index: number, bytes: number): boolean {
     try {
-      if (bytes === 0 || this.budget.hold(index, bytes)) return outcome
+      return this.budget.hold(index, bytes)
     } catch {
       // What was decided anew after the commit shows more than is held, and nothing may fail the batch now.
+      return false
     }
-    return { outcome: 'failed', error: noRoom() }
   }
 
   /** The bytes of a stored record that an outcome repeats; 0 for one that shows none, or what the client has sent. */
@@ -253,16 +266,24 @@ class Transaction implements TransactionContext {
     const { operation } = this.#steps[index]!
     if (outcome.outcome === 'stored') {
       const isSent = operation.kind === 'put' && operation.input.payload !== undefined
-      return isSent ? 0 : outcome.record.payload.length
+      return isSent ? 0 : printedBytes(outcome.record)
     }
-    if (outcome.outcome === 'found' && 'record' in outcome) return outcome.record.payload.length
+    if (outcome.outcome === 'found' && 'record' in outcome) return printedBytes(outcome.record)
     if (outcome.outcome !== 'precondition-failed' || !('existing' in outcome)) return 0
-    return outcome.existing?.payload.length ?? 0
+    return outcome.existing ? printedBytes(outcome.existing) : 0
   }
 }
 
+/** The length of a payload as JSON text: a control character takes six bytes there, and is one in memory. */
+function printedBytes({ payload }: SyncRecord): number {
+  return Buffer.byteLength(JSON.stringify(payload))
+}
+
+/** What a collection takes in an answer, at least as much as with the longest name. */
+const bytesOfCollection = 96
+
 function noRoom(): ServiceError {
-  const message = 'The record is too large for a batch: request it alone'
+  const message = 'The answer is too large for a batch: request it alone'
   return new ServiceError(413, errno.requestTooLarge, message)
 }
 

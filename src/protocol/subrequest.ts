@@ -37,8 +37,13 @@ export function readBatch(body: unknown, envelope: RequestHeaders, settings: Set
   }
   const problems: Problem[] = []
   const refuse = (name: string, description: string) => problems.push({ location: 'body', name, description })
-  if (countMembers(defaults.body) > largest.defaultMembers) {
+  const { members, length: bodyLength } = measure(defaults.body)
+  if (members > largest.defaultMembers) {
     refuse('defaults.body', `must not have more than ${largest.defaultMembers} members`)
+  }
+  if (requests.length * bodyLength > settings.maxRequestBytes) {
+    const most = `${settings.maxRequestBytes} characters, counted once for each request`
+    refuse('defaults.body', `must not have more than ${most}`)
   }
   let length = requests.length * lengthOf(defaults.headers)
   for (const [index, { path = defaults.path, headers }] of requests.entries()) {
@@ -61,14 +66,14 @@ function lengthOf(headers: Readonly<Record<string, string>> = {}): number {
   return length
 }
 
-/** The members of a JSON value, on all its levels. */
-function countMembers(value: object = {}): number {
-  let count = -1
-  JSON.stringify(value, (_, member: unknown) => {
-    count += 1
+/** The members of a JSON value, on all its levels, and the length of its text. */
+function measure(value: object = {}): { members: number; length: number } {
+  let members = -1
+  const text = JSON.stringify(value, (_, member: unknown) => {
+    members += 1
     return member
   })
-  return count
+  return { members, length: text.length }
 }
 
 /** Whether a path, however it is spelled, leads to the batch itself. */

@@ -191,6 +191,30 @@ describe('runTransaction: lists', () => {
     expect(outcomes[2]).toMatchObject({ error: { status: 413 } })
   })
 
+  it('leave room for collections too, which each operation that asks for them repeats', async () => {
+    const storage = library()
+    const asked = Array.from({ length: 3 }, () => ({ kind: 'timestamps' }) as const)
+    const names = Array.from({ length: 10 }, (_, index) => `more-${index}`)
+    for (const name of names) storage.seed(name, [{ id: 'a', payload: '' }])
+
+    const { outcomes } = await transact(storage, [...asked, put('forms', 'a', { payload: 'new' })], {
+      maxAnswerBytes: 2000,
+    })
+
+    expect(outcomes.map(({ outcome }) => outcome)).toEqual(['found', 'failed', 'failed', 'stored'])
+    expect(outcomes[1]).toMatchObject({ error: { status: 413 } })
+  })
+
+  it('leave room for records as they are printed, where one character may take six', async () => {
+    const storage = library()
+    storage.seed('forms', [{ id: 'controls', payload: '\u0001'.repeat(100) }])
+    const operations = Array.from({ length: 2 }, () => get('forms', 'controls'))
+
+    const { outcomes } = await transact(storage, operations, { maxAnswerBytes: 1200 })
+
+    expect(outcomes.map(({ outcome }) => outcome)).toEqual(['found', 'failed'])
+  })
+
   it('have no room for more of what writes keep than the answer has, and nothing is written then', async () => {
     const storage = library()
     storage.seed('forms', [{ id: 'large', payload: 'x'.repeat(100) }])

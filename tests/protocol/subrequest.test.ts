@@ -4,7 +4,7 @@ import { readBatch, type MergedRequest } from '../../src/protocol/subrequest.ts'
 import type { Settings } from '../../src/settings/settings.ts'
 import { RandomTexts } from './random.ts'
 
-const settings = { httpApiVersion: '1.5', batchMaxRequests: 3 } as Settings
+const settings = { httpApiVersion: '1.5', batchMaxRequests: 3, maxRequestBytes: 100_000 } as Settings
 const merge = (body: unknown, envelope: Record<string, string> = {}): MergedRequest[] =>
   readBatch(body, envelope, settings)
 
@@ -71,6 +71,13 @@ describe('readBatch', () => {
     expect(merge({ requests: [{ path: `/x${'/'.repeat(16_382)}`, body: manyMembers }] })[0]!.path).toBe(
       '/v1/x',
     )
+  })
+
+  it('counts the body of the defaults as often as it is copied', () => {
+    const defaults = { path: '/', body: { data: { payload: 'x'.repeat(30_000) } } }
+
+    expect(problemsOf({ defaults, requests: [{}, {}, {}] })).toEqual([])
+    expect(problemsOf({ defaults, requests: [{}, {}, {}, {}] }, 4)).toEqual(['defaults.body'])
   })
 
   it('never fails on a path but with a refusal', () => {
