@@ -17,18 +17,27 @@ export interface SemaphoreOptions {
   now(): number
 }
 
-/** One call that waits for a permit. */
-interface Waiter {
-  /** Of its holder. */
-  name: string
+/** How one call waits for a permit. */
+interface Wait {
   /** Whether it completes a commit. */
   mustComplete: boolean
   sinceMs: number
+  /** What ends the call, because its time is over or its client has hung up. */
+  signal: AbortSignal | null
+}
+
+/** One call that waits for a permit. */
+interface Waiter extends Wait {
+  /** Of its holder. */
+  name: string
   /** Whether it has waited long enough to open a connection. */
   mayOpen: boolean
   resolve(): void
-  reject(error: UpstreamError): void
+  reject(error: unknown): void
 }
+
+/** How often those who wait are looked at. */
+const lookEveryMs = 5
 
 /**
  * Permits, and a fair queue for them; over HTTP/1.1 also for connections. They are held by name, of a user or of a node. Of those who
@@ -52,7 +61,7 @@ export class FairSemaphore {
   #ready: number = limits.keptConnections
   /** How long the shortest of the last few hundred calls took: a busy process delays all of them, but this one least. */
   #shortestMs = Infinity
-  /** Whether those who wait will be looked at: one timer for all, while there are any. */
+  /** Whether the timer for `#look` runs. One timer serves all who wait. */
   #isLookDue = false
 
   constructor(private readonly options: SemaphoreOptions) {}
@@ -70,16 +79,16 @@ export class FairSemaphore {
   }
 
   /**
-   * Takes a permit as soon as there is one. Rejects with `UpstreamError` (overload) when too many wait, or after `waitMs`; not for a
-   * call that must complete a commit.
+   * Takes a permit as soon as there is one. Rejects with `UpstreamError` (overload) when too many wait, or after `waitMs`, and with
+   * the reason of the signal once that has fired; not for a call that must complete a commit.
    */
-  acquire(name: string, mustComplete = false): Promise<void> {
+  acquire(name: string, wait: Partial<Wait> = {}): Promise<void> {
+    const { mustComplete = false, sinceMs = this.options.now(), signal = null } = wait
     if (this.tryAcquire(name, mustComplete)) return Promise.resolve()
     if (this.#waiting >= this.options.waiting && !mustComplete) return Promise.reject(this.#overload())
     const { promise, resolve, reject } = Promise.withResolvers<void>()
-    const sinceMs = this.options.now()
-    const waiter: Waiter = { name, mustComplete, sinceMs, mayOpen: false, resolve, reject }
-    if (!this.#isLookDue) setTimeout(this.#look, this.#openAfterMs)
+    const waiter: Waiter = { name, mustComplete, sinceMs, signal, mayOpen: false, resolve, reject }
+    if (!this.#isLookDue) setTimeout(this.#look, lookEveryMs)
     this.#isLookDue = true
     if (!mustComplete) this.#queueUp(waiter)
     else {
@@ -90,23 +99,25 @@ export class FairSemaphore {
     return promise
   }
 
-  /** Lets those open connections who have waited long enough for one in use, and refuses those who have waited too long. */
+  /**
+   * Lets those open connections who have waited long enough for one in use. Those leave who have waited too long, and whose call has
+   * ended meanwhile.
+   */
   readonly #look = (): void => {
     const { waitMs, now } = this.options
     const openMs = this.#openAfterMs
     const nowMs = now()
-    let nextMs = Infinity
     for (const waiter of [...this.#completing, ...[...this.#queue.values()].flat()]) {
       const waitedMs = nowMs - waiter.sinceMs
+      const hasEnded = waiter.signal?.aborted === true
       if (waitedMs >= openMs) waiter.mayOpen = true
-      if (waitedMs >= waitMs && !waiter.mustComplete) {
-        this.#leave(waiter)
-        waiter.reject(this.#overload())
-      } else nextMs = Math.min(nextMs, waiter.mayOpen ? openMs : openMs - waitedMs)
+      if (waiter.mustComplete || (!hasEnded && waitedMs < waitMs)) continue
+      this.#leave(waiter)
+      waiter.reject(hasEnded ? waiter.signal!.reason : this.#overload())
     }
-    this.#isLookDue = nextMs < Infinity
-    if (this.#isLookDue) setTimeout(this.#look, nextMs)
     this.#admit()
+    this.#isLookDue = this.#waiting + this.#completing.length > 0
+    if (this.#isLookDue) setTimeout(this.#look, lookEveryMs)
   }
 
   /** How long a call waits for a connection in use before it opens one. */
@@ -281,14 +292,18 @@ export class ConcurrencyLimits {
     return false
   }
 
-  /** Takes them as soon as they are free. Rejects with `overload`; not for a call that must complete a commit. */
-  async acquire(request: CallToPermit): Promise<void> {
+  /**
+   * Takes them as soon as they are free. Rejects with `overload`, and with the reason of the signal once that has fired; not for a
+   * call that must complete a commit.
+   */
+  async acquire(request: CallToPermit, signal: AbortSignal): Promise<void> {
     const { user } = request
     const mustComplete = request.callClass === 'must-complete'
+    const wait = { mustComplete, signal, sinceMs: this.options.now() }
     const origin = this.#originOf(request)
-    await origin.acquire(user, mustComplete)
+    await origin.acquire(user, wait)
     try {
-      await this.#all.acquire(nameOf(request), mustComplete)
+      await this.#all.acquire(nameOf(request), wait)
     } catch (error) {
       origin.release(user)
       throw error

@@ -91,42 +91,42 @@ export class Breakers {
   }
 
   /** Notes that a call begins which is not refused. Its end has to be told. */
-  acquire(request: GuardedRequest): Permit {
+  begin(request: GuardedRequest): GuardedCall {
     const host = this.#hostOf(request)
-    const permit = { request, host, acquiredAtMs: this.options.now() }
-    host.shared.begin(permit)
-    host.users.get(request.user)?.begin(permit)
-    return permit
+    const call = { request, host, beganAtMs: this.options.now() }
+    host.shared.begin(call)
+    host.users.get(request.user)?.begin(call)
+    return call
   }
 
   /** A call has failed. To be told once of each call, by this or by `answered`. */
-  failed(permit: Permit, error: unknown): void {
-    const { host } = permit
+  failed(call: GuardedCall, error: unknown): void {
+    const { host } = call
     const failure = error instanceof UpstreamError ? error.failure : null
-    const lastedMs = this.options.now() - permit.acquiredAtMs
-    if (failure === 'unreachable') this.#fail(permit, 0, true)
-    else if (failure === 'timeout' && lastedMs >= shortestFairTimeoutMs) this.#fail(permit)
-    else if (failure === 'bad-response') this.#fail(permit)
+    const lastedMs = this.options.now() - call.beganAtMs
+    if (failure === 'unreachable') this.#fail(call, 0, true)
+    else if (failure === 'timeout' && lastedMs >= shortestFairTimeoutMs) this.#fail(call)
+    else if (failure === 'bad-response') this.#fail(call)
     // The calls that were on one connection all began before the first of them failed.
-    else if (failure === 'connection-lost' && permit.acquiredAtMs >= host.connectionLostAtMs) {
+    else if (failure === 'connection-lost' && call.beganAtMs >= host.connectionLostAtMs) {
       host.connectionLostAtMs = this.options.now()
-      this.#fail(permit)
-    } else this.#ignore(permit)
+      this.#fail(call)
+    } else this.#ignore(call)
   }
 
   /** Everything that was wanted of an answer has come. */
-  answered(permit: Permit, { status, headers }: Pick<Response, 'status' | 'headers'>): void {
-    const { target, method, callClass } = permit.request
-    if (status < 500 && status !== 429) return this.#succeed(permit)
+  answered(call: GuardedCall, { status, headers }: Pick<Response, 'status' | 'headers'>): void {
+    const { target, method, callClass } = call.request
+    if (status < 500 && status !== 429) return this.#succeed(call)
     const pauseMs = 1000 * (readRetryAfter(headers, Date.parse(headers.get('date') ?? '')) || 0)
     if (target === 'token' && pauseMs > 0 && callClass !== 'probe') {
-      this.#ignore(permit)
-      this.#pause(permit, Math.min(pauseMs, longestTokenPauseMs))
+      this.#ignore(call)
+      this.#pause(call, Math.min(pauseMs, longestTokenPauseMs))
     } else if (status === 503 && target === 'storage' && pauseMs > longestNodePauseMs) {
-      this.#fail(permit, longestNodePauseMs)
-    } else if (status === 429) this.#succeed(permit)
-    else if (status === 503 || (status === 500 && method !== 'GET')) this.#ignore(permit)
-    else this.#fail(permit)
+      this.#fail(call, longestNodePauseMs)
+    } else if (status === 429) this.#succeed(call)
+    else if (status === 503 || (status === 500 && method !== 'GET')) this.#ignore(call)
+    else this.#fail(call)
   }
 
   /** An answer asked this user to leave so many seconds between requests. Three users who were asked speak for all. */
@@ -134,10 +134,11 @@ export class Breakers {
     const seconds = readBackoff(headers)
     if (seconds === null) return
     this.hasAskedToBackOff = true
-    const { shared, users } = this.#hostOf(request)
+    const host = this.#hostOf(request)
     const untilMs = this.options.now() + seconds * 1000
-    this.#ownCircuit(request).backoff = { seconds, untilMs }
-    if (count(users, (user) => user.isAskedToBackOff) >= usersToBelieve) shared.backoff = { seconds, untilMs }
+    this.#ownCircuit(host, request).backoff = { seconds, untilMs }
+    if (count(host.users, (user) => user.isAskedToBackOff) >= usersToBelieve)
+      host.shared.backoff = { seconds, untilMs }
   }
 
   /** The seconds that this user was asked to leave between requests; null: none. */
@@ -176,8 +177,7 @@ export class Breakers {
     return made
   }
 
-  #ownCircuit(request: GuardedRequest): Circuit {
-    const { users } = this.#hostOf(request)
+  #ownCircuit({ users }: Host, request: GuardedRequest): Circuit {
     const known = users.get(request.user)
     if (known) return known
     const made = new Circuit(this.options, this.#observer(request.target, request.url.host, false))
@@ -189,28 +189,28 @@ export class Breakers {
     return (change) => this.options.observe?.({ target, host, isForAll, change })
   }
 
-  #succeed(permit: Permit): void {
-    const { host, request } = permit
+  #succeed(call: GuardedCall): void {
+    const { host, request } = call
     host.failing.clear()
-    host.shared.succeed(permit)
-    host.users.get(request.user)?.succeed(permit)
+    host.shared.succeed(call)
+    host.users.get(request.user)?.succeed(call)
   }
 
-  #fail(permit: Permit, openMs = 0, isOfHost = false): void {
-    const { host, request } = permit
+  #fail(call: GuardedCall, openMs = 0, isOfHost = false): void {
+    const { host, request } = call
     if (host.failing.size < usersToBelieve) host.failing.add(request.user)
     const mayOpen = isOfHost || host.failing.size >= usersToBelieve
-    host.shared.fail(permit, mayOpen, openMs)
-    if (request.callClass !== 'probe') this.#ownCircuit(request).fail(permit, true, openMs)
+    host.shared.fail(call, mayOpen, openMs)
+    if (request.callClass !== 'probe') this.#ownCircuit(host, request).fail(call, true, openMs)
   }
 
-  #ignore(permit: Permit): void {
-    permit.host.shared.ignore(permit)
-    permit.host.users.get(permit.request.user)?.ignore(permit)
+  #ignore(call: GuardedCall): void {
+    call.host.shared.ignore(call)
+    call.host.users.get(call.request.user)?.ignore(call)
   }
 
-  #pause({ host, request }: Permit, ms: number): void {
-    this.#ownCircuit(request).pause(ms)
+  #pause({ host, request }: GuardedCall, ms: number): void {
+    this.#ownCircuit(host, request).pause(ms)
     if (count(host.users, (user) => user.isPaused) >= usersToBelieve) host.shared.pause(ms)
   }
 }
@@ -225,10 +225,10 @@ interface Host {
 }
 
 /** One call that was let through. */
-export interface Permit {
+export interface GuardedCall {
   readonly request: GuardedRequest
   readonly host: Host
-  readonly acquiredAtMs: number
+  readonly beganAtMs: number
 }
 
 function noHosts(): Record<UpstreamTarget, RecentMap<string, Host>> {
@@ -256,7 +256,7 @@ class Circuit {
   #pausedUntilMs = -Infinity
   /** When it opened or closed last. Results of calls from before are ignored. */
   #changedAtMs = -Infinity
-  #probe: Permit | null = null
+  #probe: GuardedCall | null = null
 
   constructor(
     private readonly options: BreakersOptions,
@@ -288,37 +288,37 @@ class Circuit {
     return this.#isProbeDue()
   }
 
-  begin(permit: Permit): void {
-    const isLook = permit.request.callClass === 'probe'
-    if (this.#isOpen && !isLook && this.#isProbeDue()) this.#probe = permit
+  begin(call: GuardedCall): void {
+    const isLook = call.request.callClass === 'probe'
+    if (this.#isOpen && !isLook && this.#isProbeDue()) this.#probe = call
   }
 
-  succeed(permit: Permit): void {
-    const { callClass } = permit.request
+  succeed(call: GuardedCall): void {
+    const { callClass } = call.request
     // The success of a look does not prove that other calls would succeed, so it only lets the next call try before its time.
     if (callClass === 'probe') {
       this.#openUntilMs = Math.min(this.#openUntilMs, Math.max(this.options.now(), this.#pausedUntilMs))
-    } else if (this.#isCurrent(permit)) {
+    } else if (this.#isCurrent(call)) {
       if (this.#isOpen) this.#change(false)
       this.#failures = 0
     }
-    this.ignore(permit)
+    this.ignore(call)
   }
 
   /** `mayOpen`: whether these failures count for everybody whom the circuit is for. */
-  fail(permit: Permit, mayOpen: boolean, openMs: number): void {
-    const isProbe = permit === this.#probe
-    const { callClass } = permit.request
-    if (callClass !== 'probe' && this.#isCurrent(permit)) {
+  fail(call: GuardedCall, mayOpen: boolean, openMs: number): void {
+    const isProbe = call === this.#probe
+    const { callClass } = call.request
+    if (callClass !== 'probe' && this.#isCurrent(call)) {
       this.#failures += 1
       if (isProbe || (!this.#isOpen && mayOpen && this.#failures >= failuresToOpen)) this.#open(openMs)
     }
-    this.ignore(permit)
+    this.ignore(call)
   }
 
   /** The end of a call says nothing, for instance because its client hung up. */
-  ignore(permit: Permit): void {
-    if (permit === this.#probe) this.#probe = null
+  ignore(call: GuardedCall): void {
+    if (call === this.#probe) this.#probe = null
   }
 
   /** The target has asked for a pause. */
@@ -328,8 +328,8 @@ class Circuit {
     this.#openUntilMs = Math.max(this.#openUntilMs, this.#pausedUntilMs)
   }
 
-  #isCurrent({ acquiredAtMs }: Permit): boolean {
-    return acquiredAtMs >= this.#changedAtMs
+  #isCurrent({ beganAtMs }: GuardedCall): boolean {
+    return beganAtMs >= this.#changedAtMs
   }
 
   #isProbeDue(): boolean {

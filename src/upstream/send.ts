@@ -8,7 +8,7 @@ import {
   type UpstreamAnswer,
 } from './answer.ts'
 import type { CallTally, MemoryHolder } from '../domain/record-storage.ts'
-import type { Breakers, GuardedRequest, Permit, UpstreamTarget } from './circuit-breaker.ts'
+import type { Breakers, GuardedCall, GuardedRequest, UpstreamTarget } from './circuit-breaker.ts'
 import type { Transport } from './transport.ts'
 import type { ConcurrencyLimits } from '../load/permits.ts'
 
@@ -112,18 +112,18 @@ export function createUpstream(options: UpstreamOptions) {
       call.setDeadline(Math.max(1, deadlineMs - startedAtMs), tooSlow)
       call.hasPermit = limits.tryAcquire(request)
       if (!call.hasPermit) {
-        await limits.acquire(request)
+        await limits.acquire(request, call.signal)
         call.hasPermit = true
         call.signal.throwIfAborted()
         throwIfRefused(request)
       }
-      call.guard = breakers.acquire(request)
+      call.guard = breakers.begin(request)
       const response = await transport.fetch(request, call.signal, tls)
       call.response = response
       const { status, headers } = response
       checkUsable(response, url.host)
       const answeredAtMs = now()
-      call.lastedMs = answeredAtMs - call.guard.acquiredAtMs
+      call.lastedMs = answeredAtMs - call.guard.beganAtMs
       isReported = true
       report(request, status, null, answeredAtMs - startedAtMs)
       // Headers alone are no answer, so the beginning of the body has to come within the same time.
@@ -213,14 +213,14 @@ const hangUpMs = 250
  */
 class Call implements BodyStream, EventListenerObject {
   hasPermit = false
-  guard: Permit | null = null
+  guard: GuardedCall | null = null
   response: Response | null = null
   /** The time until its answer began; null: there was none. */
   lastedMs: number | null = null
   readonly #controller = new AbortController()
   #timer: ReturnType<typeof setTimeout> | null = null
   #leftMs = 0
-  #tooLate = tooSlow
+  #tooLate: typeof tooSlow = tooSlow
   #listensTo: AbortSignal | null = null
   #reader: ReadableStreamDefaultReader<Uint8Array> | null = null
   #failure: unknown = null
@@ -238,7 +238,7 @@ class Call implements BodyStream, EventListenerObject {
   }
 
   /** Sets the deadline: after so many ms the call is aborted with that error. */
-  setDeadline(ms: number, tooLate: (host: string) => UpstreamError): void {
+  setDeadline(ms: number, tooLate: typeof tooSlow): void {
     this.#clearDeadline()
     this.#tooLate = tooLate
     const listensLater = this.request.client !== undefined && this.#listensTo === null
@@ -251,7 +251,8 @@ class Call implements BodyStream, EventListenerObject {
   wake(): void {
     this.#listen()
     if (this.#leftMs > 0) this.setDeadline(this.#leftMs, this.#tooLate)
-    else this.#controller.abort(this.#tooLate(this.request.url.host))
+    // Before it is guarded, a call waits for its permits, and nothing of it was sent.
+    else this.#controller.abort(this.#tooLate(this.request.url.host, this.guard === null ? 'no' : 'unknown'))
   }
 
   #listen(): void {
@@ -345,8 +346,8 @@ function wake(call: Call): void {
   call.wake()
 }
 
-function tooSlow(host: string): UpstreamError {
-  return new UpstreamError('timeout', `Cannot get an answer of "${host}": none in time`)
+function tooSlow(host: string, applied: UpstreamError['applied']): UpstreamError {
+  return new UpstreamError('timeout', `Cannot get an answer of "${host}": none in time`, { applied })
 }
 
 function stalled(host: string): UpstreamError {

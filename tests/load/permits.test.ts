@@ -88,7 +88,7 @@ describe('FairSemaphore', () => {
     expect(semaphore.tryAcquire('other')).toBe(true)
     const served = queueUp(semaphore, ['new'])
     for (const name of ['busy', 'busy', 'late'])
-      void semaphore.acquire(name, true).then(() => served.push(`commit of ${name}`))
+      void semaphore.acquire(name, { mustComplete: true }).then(() => served.push(`commit of ${name}`))
     expect(semaphore.tryAcquire('another')).toBe(false)
 
     giveBack(semaphore, 'busy', busy)
@@ -102,7 +102,9 @@ describe('FairSemaphore', () => {
     const semaphore = create({ permits: 16 })
     const served: string[] = []
     const commits = (name: string, count: number) =>
-      Array.from({ length: count }, () => semaphore.acquire(name, true).then(() => served.push(name)))
+      Array.from({ length: count }, () =>
+        semaphore.acquire(name, { mustComplete: true }).then(() => served.push(name)),
+      )
     void commits('hung', 20)
     await Bun.sleep(0)
 
@@ -118,7 +120,7 @@ describe('FairSemaphore', () => {
     jest.useFakeTimers()
     const semaphore = create({ permits: 1, waitMs: 5000, waiting: 1 })
     semaphore.tryAcquire('a')
-    const patient = semaphore.acquire('a', true)
+    const patient = semaphore.acquire('a', { mustComplete: true })
 
     const refused = ['b', 'c'].map((name) => semaphore.acquire(name).catch((error: UpstreamError) => error))
     for (let waitedMs = 0; waitedMs < 5000; waitedMs += 10) advance(10)
@@ -169,7 +171,7 @@ describe('FairSemaphore', () => {
     for (let user = 0; user < 300; user += 1) {
       const call = { target: 'storage', url: { origin: 'http://a.example:80' }, user: String(user) } as const
       if (limits.tryAcquire(call)) served += 1
-      else void limits.acquire(call).then(() => (served += 1))
+      else void limits.acquire(call, new AbortController().signal).then(() => (served += 1))
     }
     advance(1000)
     for (let hop = 0; hop < 9; hop += 1) await Promise.resolve()

@@ -17,11 +17,11 @@ function startBreakers(random = () => 0.5) {
   const events: BreakerEvent[] = []
   const breakers = new Breakers({ now: () => clock.nowMs, random, observe: (event) => events.push(event) })
   const answer = (request: GuardedRequest, status: number, headers: Record<string, string> = {}) =>
-    breakers.answered(breakers.acquire(request), { status, headers: new Headers(headers) })
+    breakers.answered(breakers.begin(request), { status, headers: new Headers(headers) })
   const fail = (request: GuardedRequest, failure: unknown, afterMs = 0) => {
-    const permit = breakers.acquire(request)
+    const call = breakers.begin(request)
     clock.nowMs += afterMs
-    breakers.failed(permit, failure)
+    breakers.failed(call, failure)
   }
   /** For how long a call may not be made, in seconds; null: it may. */
   const refused = (request: GuardedRequest) => breakers.refusal(request)?.retryAfterSeconds ?? null
@@ -104,10 +104,10 @@ describe('what counts as a failure', () => {
 
   it('is a lost connection once, however many calls were on it', () => {
     const { breakers, fail, refused, clock, times } = startBreakers()
-    const permits = Array.from({ length: 100 }, () => breakers.acquire(a))
+    const calls = Array.from({ length: 100 }, () => breakers.begin(a))
     clock.nowMs += 50
 
-    for (const permit of permits) breakers.failed(permit, lost)
+    for (const call of calls) breakers.failed(call, lost)
     expect(refused(a)).toBeNull()
     times(4, () => fail(a, lost, 1))
 
@@ -191,9 +191,9 @@ describe('an open circuit', () => {
       clock.nowMs += seconds * 1000 - 1
       expect(refused(b)).not.toBeNull()
       clock.nowMs += 1
-      const permit = breakers.acquire(b)
+      const call = breakers.begin(b)
       expect(refused(c)).toBe(1)
-      breakers.failed(permit, unreachable)
+      breakers.failed(call, unreachable)
     }
   })
 
@@ -226,7 +226,7 @@ describe('an open circuit', () => {
 
   it('ignores calls that began before: they neither close it nor keep it open', () => {
     const { breakers, fail, refused, clock, times } = startBreakers()
-    const early = [breakers.acquire(a), breakers.acquire(a)]
+    const early = [breakers.begin(a), breakers.begin(a)]
     clock.nowMs += 1
     times(5, () => fail(b, unreachable))
 
@@ -241,9 +241,9 @@ describe('an open circuit', () => {
     times(5, () => fail(a, unreachable))
     clock.nowMs += 1000
 
-    breakers.failed(breakers.acquire(b), new UpstreamError('overload', ''))
+    breakers.failed(breakers.begin(b), new UpstreamError('overload', ''))
     expect(refused(b)).toBeNull()
-    breakers.acquire(b)
+    breakers.begin(b)
     expect(refused(c)).not.toBeNull()
   })
 
@@ -272,6 +272,18 @@ describe('an open circuit', () => {
 
     expect(refused(by('user-0'))).toBeNull()
     expect(breakers.counts()).toHaveLength(2)
+  })
+})
+
+describe('reset', () => {
+  it('also forgets what calls will tell that are under way', () => {
+    const { breakers, refused } = startBreakers()
+    const calls = Array.from({ length: 6 }, () => breakers.begin(a))
+
+    breakers.reset()
+    for (const call of calls) breakers.failed(call, new UpstreamError('bad-response', ''))
+
+    expect(refused(a)).toBeNull()
   })
 })
 

@@ -323,6 +323,24 @@ describe('the limits of calls in flight', () => {
     expect(exchanges.filter(({ failure }) => failure === 'overload')).toHaveLength(8)
   })
 
+  it('let nobody wait whose time is over or whose client has hung up, and nothing of it is sent', async () => {
+    const { proxy, send } = await start(undefined, { limits: limitsOf(1, 1) })
+    proxy.plan(({ path }) => (path === '/hang' ? { kind: 'hang' } : null))
+    // A node has one call of two.
+    void send({ path: '/hang' }).catch(() => {})
+    await eventually('it hangs', () => Promise.resolve(proxy.requests.length === 1))
+    const client = new AbortController()
+
+    const write = failureOf(send({ method: 'POST', body: '[]', timeoutMs: 50, user: 'c' }))
+    const read = failureOf(send({ client, user: 'd' }))
+    expect(await write).toMatchObject({ failure: 'timeout', applied: 'no' })
+    client.abort()
+    expect(await read).toMatchObject({ failure: 'abandoned' })
+
+    expect(proxy.requests).toHaveLength(1)
+    proxy.release()
+  })
+
   it('keep bursts from opening connections that the runtime closes at once', async () => {
     const { proxy, send } = await start()
     for (let count = 0; count < 20; count += 1) await send()
