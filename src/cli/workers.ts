@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { countersOf, mergeFamilies, type MetricFamily } from '../observability/metric-families.ts'
 import { originOf } from './listening.ts'
 import { endOf, tell, type Child, type FromChild, type Processes, type ToWorker } from './processes.ts'
@@ -44,7 +45,6 @@ export function startWorkers({ settings, host, output }: ServiceContext, process
   const started = Promise.withResolvers<number | null>()
   const stopping = new AbortController()
   const { signal } = stopping
-  const stop = new Promise((resolve) => signal.addEventListener('abort', resolve))
   let isStarted = false
   /** The counters of workers that have ended. */
   let past: MetricFamily[] = []
@@ -99,7 +99,7 @@ export function startWorkers({ settings, host, output }: ServiceContext, process
   }
 
   /** Resolves after the time, or when the workers are stopped. */
-  const pause = (ms: number) => Promise.race([Bun.sleep(ms), stop])
+  const pause = (ms: number) => sleep(ms, undefined, { signal }).catch(() => {})
 
   function take(worker: Child, place: Place, message: FromChild): void {
     place.unansweredPings = 0

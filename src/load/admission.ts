@@ -37,6 +37,14 @@ export interface AdmissionOptions {
 /** Releases a permit, the right of one request to be in flight; further calls do nothing. */
 export type Release = () => void
 
+function once(release: () => void): Release {
+  let isReleased = false
+  return () => {
+    if (!isReleased) release()
+    isReleased = true
+  }
+}
+
 /** The length of one window, after which the event loop's lag is judged. */
 export const windowMs = 100
 
@@ -103,13 +111,10 @@ export class Admission {
     if (!this.#admits(user, weight)) return null
     this.#users.set(name, user)
     this.#count(user, 1, weight)
-    let isReleased = false
-    return () => {
-      if (isReleased) return
-      isReleased = true
+    return once(() => {
       this.#count(user, -1, -weight)
       if (user.requests === 0) this.#users.delete(name)
-    }
+    })
   }
 
   /**
@@ -124,11 +129,11 @@ export class Admission {
       return null
     }
     this.#rootViewsOf.set(credentials, sharing + 1)
-    return () => {
+    return once(() => {
       const others = this.#rootViewsOf.get(credentials)! - 1
       if (others === 0) this.#rootViewsOf.delete(credentials)
       else this.#rootViewsOf.set(credentials, others)
-    }
+    })
   }
 
   /** Called every `windowMs`: judges the last window. */

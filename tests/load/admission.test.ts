@@ -93,6 +93,8 @@ describe('Admission', () => {
       expect(load.acquireRootView('third')).toBeNull()
       const again = load.acquireRootView('first')
       first()
+      // A second time does nothing.
+      first()
       expect(load.acquireRootView('third')).toBeNull()
       again!()
 
