@@ -6,7 +6,7 @@ export interface BodiesOptions {
   /** Bytes of one body at most. */
   maxBytes: number
   memory: MemoryBudget
-  /** Wall clock, ms since 1970. */
+  /** A clock in ms that never goes back. */
   now(): number
   /** A body was refused or dropped because there was no memory for it. */
   observeDrop(): void

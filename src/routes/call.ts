@@ -28,7 +28,7 @@ export class Call implements Address {
   readonly startedAtMs: number
   /** The same moment on a clock that never goes back. */
   readonly monotonicStartMs: number
-  /** Wall clock, ms since 1970, when the client must be answered. */
+  /** When the client must be answered, on the clock that never goes back. */
   readonly deadlineAtMs: number
   /** The resource that it was routed to; null where nothing is at its path. */
   route: string | null = null
@@ -69,7 +69,7 @@ export class Call implements Address {
     this.requestId = requestId && /^[\w.-]{1,64}$/.test(requestId) ? requestId : services.createRequestId()
     this.startedAtMs = services.now()
     this.monotonicStartMs = services.monotonicNow()
-    this.deadlineAtMs = this.startedAtMs + services.settings.requestTimeoutSeconds * 1000
+    this.deadlineAtMs = this.monotonicStartMs + services.settings.requestTimeoutSeconds * 1000
   }
 
   /** What the request holds in memory: its body, and long answers until they are sent. Most requests hold nothing. */

@@ -40,7 +40,7 @@ export function startBridge(settings: Settings, host: BridgeHost, log: Log, opti
   const statsd = settings.statsdUrl && createStatsd(settings.statsdUrl, settings.statsdPrefix)
   const registry = createRegistry()
   const { families } = registry
-  const observers = createObservers(log, registry, statsd, host.now)
+  const observers = createObservers(log, registry, statsd, host.monotonicNow)
   // A reload changes this copy; the start-up settings stay, to see what needs a restart.
   const exposed = { ...settings }
   const mostBytes = Math.max(limits.memoryBytes, 4 * settings.maxRequestBytes)
@@ -71,7 +71,7 @@ export function startBridge(settings: Settings, host: BridgeHost, log: Log, opti
   const bodies = new Bodies({
     maxBytes: settings.maxRequestBytes,
     memory,
-    now: host.now,
+    now: host.monotonicNow,
     observeDrop: () => observers.shed('body-memory'),
   })
   const connections = connect(settings, host, observers)

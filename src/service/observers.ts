@@ -25,7 +25,7 @@ export function createObservers(
   log: Log,
   { counter, histogram }: Pick<Registry, 'counter' | 'histogram'>,
   statsd: Statsd | null,
-  wallClock: () => number,
+  now: () => number,
 ) {
   const timing = (name: string, help: string, ...labels: string[]) =>
     histogram(name, help, secondsBounds, labels)
@@ -48,8 +48,8 @@ export function createObservers(
   // One line a minute reports a cache that is away, or a flood; one line for each request would bury everything else.
   const quietUntilMs = new Map<string, number>()
   function warnOncePerMinute(event: string, fields: LogFields): void {
-    if (wallClock() < (quietUntilMs.get(event) ?? 0)) return
-    quietUntilMs.set(event, wallClock() + 60_000)
+    if (now() < (quietUntilMs.get(event) ?? 0)) return
+    quietUntilMs.set(event, now() + 60_000)
     log.warning(event, fields)
   }
 

@@ -80,6 +80,7 @@ export function createServices(
     timeoutMs: settings.upstreamTimeoutSeconds * 1000,
     limitsOfNodes: new RecentMap(1000),
     now,
+    monotonicNow: host.monotonicNow,
     nonce: createId,
     random: Math.random,
     delay: Bun.sleep,
@@ -140,7 +141,7 @@ export function createServices(
         deadlineAtMs,
         commitReserveMs: Math.min(largestCommitReserveMs, (settings.requestTimeoutSeconds * 1000) / 3),
         patienceMs: commitPatienceMs,
-        now,
+        now: host.monotonicNow,
         delay: Bun.sleep,
         random: Math.random,
         locks,
@@ -148,7 +149,11 @@ export function createServices(
         maxAnswerBytes: limits.batchAnswerBytes,
         observe: observers.transaction,
       }),
-    heartbeat: createHeartbeat(connections, settings.tokenServerHeartbeatTimeoutSeconds * 1000, now),
+    heartbeat: createHeartbeat(
+      connections,
+      settings.tokenServerHeartbeatTimeoutSeconds * 1000,
+      host.monotonicNow,
+    ),
   }
 }
 

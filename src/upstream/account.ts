@@ -41,11 +41,11 @@ function entriesOf(value: unknown): [string, unknown][] {
 
 /** The limits of the user's storage node; see Sync 1.5 API, `info/configuration`. */
 export async function readLimits(calls: StorageCalls): Promise<StorageLimits> {
-  const { limitsOfNodes, now } = calls.client
+  const { limitsOfNodes, monotonicNow } = calls.client
   // All users of a node share its limits; the last segment of an endpoint is the user's number.
   const node = calls.endpoint.slice(0, calls.endpoint.lastIndexOf('/'))
   const known = limitsOfNodes.get(node)
-  if (known && known.untilMs > now()) return known.limits
+  if (known && known.untilMs > monotonicNow()) return known.limits
   const answer = await calls.read({
     path: ['info', 'configuration'],
     subject: 'account',
@@ -55,7 +55,7 @@ export async function readLimits(calls: StorageCalls): Promise<StorageLimits> {
   const value = answer.status === 404 ? {} : jsonOf(answer)
   if (typeof value !== 'object' || value === null) throw unusable('a configuration that is no object')
   const limits = toLimits(value as Record<string, unknown>)
-  limitsOfNodes.set(node, { limits, untilMs: now() + ttlMs })
+  limitsOfNodes.set(node, { limits, untilMs: monotonicNow() + ttlMs })
   return limits
 }
 

@@ -16,6 +16,8 @@ export interface StorageClient {
   limitsOfNodes: RecentMap<string, { limits: StorageLimits; untilMs: number }>
   /** Wall clock, ms since 1970. */
   now(): number
+  /** A clock in ms that never goes back. */
+  monotonicNow(): number
   nonce(): string
   /** Between 0 and 1. */
   random(): number
@@ -28,8 +30,8 @@ export interface StorageCaller {
   /** Fetches other credentials than those that the storage refused; called once for each refusal. */
   renew(refused: SyncCredentials): Promise<SyncCredentials>
   userAgent: string
-  /** Wall clock, ms since 1970, when the client's request must be answered; null for no limit. */
-  deadlineAtMs: number | null
+  /** When the client's request must be answered, on the clock that never goes back. */
+  deadlineAtMs: number
   /** The id of the client's request; sent on as X-Request-Id. */
   requestId?: string
   /** Fires when the client hangs up; this ends reads, never writes. */
@@ -74,11 +76,12 @@ export class StorageCalls {
   readonly #caller: StorageCaller
   #credentials: SyncCredentials
   #renewing: Promise<void> | null = null
-  #hasDeadline: boolean
+  /** From when on nothing new may begin; never, once a write has begun. */
+  #deadlineAtMs: number
   #mustComplete = false
   /**
-   * Wall clock, ms since 1970, when the step of the storage's clock ends in which a collection changed last. One moment for all
-   * collections: the commits of a batch wait together, so that they are sent together.
+   * When the step of the storage's clock ends in which a collection changed last, on the clock that never goes back. One moment for
+   * all collections: the commits of a batch wait together, so that they are sent together.
    */
   #stepEndsAtMs = 0
 
@@ -89,7 +92,7 @@ export class StorageCalls {
     this.#caller = caller
     this.#credentials = caller.credentials
     this.owner = caller.credentials.endpoint
-    this.#hasDeadline = caller.deadlineAtMs !== null
+    this.#deadlineAtMs = caller.deadlineAtMs
   }
 
   /** The address of the storage node. */
@@ -106,7 +109,7 @@ export class StorageCalls {
    * A started write must be finished or undone: neither the client's deadline nor an open breaker stops a call any more.
    */
   beginCommit(): void {
-    this.#hasDeadline = false
+    this.#deadlineAtMs = Infinity
     this.#mustComplete = true
   }
 
@@ -128,13 +131,13 @@ export class StorageCalls {
   }
 
   #noteStep(): void {
-    this.#stepEndsAtMs = this.client.now() + clockStepMs
+    this.#stepEndsAtMs = this.client.monotonicNow() + clockStepMs
   }
 
   /** Like `read`, and also resolves to 202. Sent once, except when refused credentials prove that nothing was written. */
   async send(request: StorageWrite): Promise<UpstreamAnswer> {
-    const { delay, now } = this.client
-    const waitMs = this.#stepEndsAtMs - now()
+    const { delay, monotonicNow } = this.client
+    const waitMs = this.#stepEndsAtMs - monotonicNow()
     if (waitMs > 0) await delay(waitMs)
     const answer = await this.#call(request.method, { ...request, endpoint: this.owner }, false)
     // The deletion of one record is answered with when that was changed, and not the collection.
@@ -176,11 +179,10 @@ export class StorageCalls {
     const { userAgent, requestId, client, tally, holder } = this.#caller
     const { body, maxBytes, mayBeTooLong, isStreamed } = request
     const url = storageAddress(credentials.endpoint, request.path, request.query)
-    const nowMs = now()
     const headers: Record<string, string> = {
       Accept: 'application/json',
       'User-Agent': toUserAgent(userAgent),
-      Authorization: hawkHeader(credentials, method, url, Math.floor(nowMs / 1000), nonce()),
+      Authorization: hawkHeader(credentials, method, url, Math.floor(now() / 1000), nonce()),
     }
     if (requestId !== undefined) headers['X-Request-Id'] = requestId
     if (body !== undefined) headers['Content-Type'] = 'application/json'
@@ -191,7 +193,7 @@ export class StorageCalls {
       url,
       headers,
       body,
-      timeoutMs: this.#timeoutMs(request.hasBegun === true, nowMs),
+      timeoutMs: this.#timeoutMs(request.hasBegun === true),
       maxBytes,
       mayBeTooLong,
       isStreamed,
@@ -217,11 +219,9 @@ export class StorageCalls {
     }
   }
 
-  #timeoutMs(hasBegun: boolean, nowMs: number): number {
-    const { timeoutMs } = this.client
-    const { deadlineAtMs } = this.#caller
-    if (!this.#hasDeadline || deadlineAtMs === null || hasBegun) return timeoutMs
-    const leftMs = deadlineAtMs - nowMs
+  #timeoutMs(hasBegun: boolean): number {
+    const { timeoutMs, monotonicNow } = this.client
+    const leftMs = hasBegun ? Infinity : this.#deadlineAtMs - monotonicNow()
     if (leftMs > 0) return Math.min(timeoutMs, leftMs)
     throw new UpstreamError('timeout', 'Cannot call the storage: no time is left for this request', {
       applied: 'no',

@@ -280,7 +280,7 @@ describe('a body under way', () => {
     socket.write(`${head.join('\r\n')}\r\n\r\n{"data":`)
     await eventually('it is under way', () => world.server.pendingRequests === 1)
 
-    world.wallClock.pass(1000)
+    world.pass(1000)
     await closed
     await world.stop()
 

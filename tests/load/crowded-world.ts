@@ -26,11 +26,11 @@ export function startCrowdedWorld(
   const clock = createLoadClock(options)
   const read = readTestSettings({ settings: { record_tabs_put_enabled: 'true', ...settings } })
   let aheadMs = 0
-  const now = () => Date.now() + aheadMs
+  const now = () => performance.now() + aheadMs
   const memory = new MemoryBudget(limits.memoryBytes)
   const bodies = new Bodies({ maxBytes: read.maxRequestBytes, memory, now, observeDrop() {} })
   const streams = new AnswerStreams({
-    now: () => performance.now() + aheadMs,
+    now,
     unsentBytes: (requests) => requests.map(() => null),
     cut: (request) => app.server!.timeout(request, 1),
     noteGarbage() {},
@@ -77,7 +77,8 @@ export function startCrowdedWorld(
       transacted += steps.length
       return steps.map(() => ({ outcome: 'stored', record }))
     },
-    now,
+    now: Date.now,
+    monotonicNow: now,
     load: clock.load,
     memory,
     bodies,
@@ -116,12 +117,10 @@ export function startCrowdedWorld(
     clock,
     server: app.server!,
     /** Lets the time pass that the bodies and deadlines of requests go by. */
-    wallClock: {
-      pass(ms: number) {
-        aheadMs += ms
-        bodies.expire()
-        streams.check()
-      },
+    pass(ms: number) {
+      aheadMs += ms
+      bodies.expire()
+      streams.check()
     },
     /** How many requests have reached the storage so far. */
     reached: () => reached,

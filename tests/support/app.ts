@@ -5,7 +5,7 @@ type Usual =
   'identify' | 'heartbeat' | 'version' | 'monotonicNow' | 'createRequestId' | 'isStopping' | 'metrics'
 
 /** An app of these parts on a real socket; its other parts are well, and know no user. */
-export function listenApp(parts: Omit<Service, Usual>) {
+export function listenApp(parts: Omit<Service, Usual> & Partial<Service>) {
   const app = createApp({
     identify: () => Promise.resolve(null),
     heartbeat: () => Promise.resolve({ storage: true, cache: true, permission: true }),

@@ -14,6 +14,8 @@ export interface TestBridgeOptions extends GivenSettings {
   sandbox?: SandboxOptions
   /** Wall clock of the bridge, ms since 1970. */
   now?(): number
+  /** A clock in ms that never goes back. */
+  monotonicNow?(): number
   /** How long the commit of a batch, and then its undo, goes on at least; 10 s when left out. */
   commitPatienceMs?: number
 }
@@ -55,7 +57,7 @@ export async function startTestBridge(options: TestBridgeOptions = {}): Promise<
   const sandbox = await startSandbox(options.sandbox)
   const user = sandbox.addUser('alice')
   const logs: string[] = []
-  const host = testHost(options.now ?? Date.now)
+  const host = testHost(options)
   const log = createLog({
     renderer: 'json',
     level: 'debug',
@@ -135,7 +137,7 @@ export function readTestSettings(
   return outcome.settings
 }
 
-function testHost(now: () => number): Host {
+function testHost({ now = Date.now, monotonicNow = () => performance.now() }: TestBridgeOptions): Host {
   const silent = { write: async () => null, isTty: false, isJournal: false }
   return {
     stdout: silent,
@@ -147,7 +149,7 @@ function testHost(now: () => number): Host {
     standalone: false,
     cwd: '/',
     now,
-    monotonicNow: () => performance.now(),
+    monotonicNow,
     randomBytes: (length) => new Uint8Array(randomBytes(length)),
     onSignal: () => {},
     fetchSlots: 256,

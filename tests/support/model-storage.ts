@@ -159,10 +159,11 @@ export class ModelStorage implements BulkStorage {
       nonce: () => `n${(nonces += 1)}`,
       random: () => 0.5,
       now,
+      monotonicNow: now,
       delay,
     }
     const renew = () => Promise.resolve(credentials)
-    this.#real = new SyncStorage(client, { credentials, renew, userAgent: '', deadlineAtMs: null })
+    this.#real = new SyncStorage(client, { credentials, renew, userAgent: '', deadlineAtMs: Infinity })
   }
 
   get notices() {

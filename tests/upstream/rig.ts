@@ -74,6 +74,7 @@ async function startRig(options: SandboxOptions = {}) {
         upstream,
         timeoutMs: 5000,
         now,
+        monotonicNow: now,
         nonce: () => `nonce${(nonces += 1)}`,
         random,
         delay,
@@ -87,7 +88,7 @@ async function startRig(options: SandboxOptions = {}) {
           return await tokenServer.exchange(identity())
         },
         userAgent: 'Test/1.0',
-        deadlineAtMs: null,
+        deadlineAtMs: Infinity,
         ...overrides,
       })
     },
