@@ -14,14 +14,13 @@ export interface BudgetOptions {
   random(): number
   /** Of the request that the transaction is for. */
   memory: HeldMemory
-  /** How many bytes the lists and records in the answer may hold together; 16 MiB if absent. */
-  maxAnswerBytes?: number
+  /** How many bytes the lists and records in the answer may hold together. */
+  maxAnswerBytes: number
 }
 
 const firstBackoffMs = 25
 const longestBackoffMs = 1000
 const defaultPatienceMs = 10_000
-const mostAnswerBytes = 16 * 1024 * 1024
 
 /** What one transaction may use: its time, and the bytes that its answer holds in memory. */
 export class Budget {
@@ -35,7 +34,7 @@ export class Budget {
   constructor(options: BudgetOptions) {
     this.#options = options
     this.#endsAtMs = options.deadlineAtMs - options.commitReserveMs
-    this.#leftBytes = options.maxAnswerBytes ?? mostAnswerBytes
+    this.#leftBytes = options.maxAnswerBytes
     // Lists are read again when another writer was first, and a list that turns out too large has been read in part.
     this.#unreadBytes = 4 * this.#leftBytes
   }

@@ -11,7 +11,7 @@ export const resolutionMs = 10
  * - `moved`: another writer was first, so it was not applied and never will be
  * - `unclear`: another writer has overwritten every trace that it could have left
  */
-export type ProbeVerdict =
+type ProbeVerdict =
   | { verdict: 'unapplied' }
   | { verdict: 'applied'; timestamp: Timestamp; refused: string[] }
   | { verdict: 'moved' }

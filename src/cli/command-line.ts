@@ -15,7 +15,7 @@ export type GivenOptions = Map<string, string[]>
 /** The settings file where no other is named. */
 export const usualSettingsFile = '/etc/sync-bridge/sync-bridge.ini'
 
-export interface CommandDescription {
+interface CommandDescription {
   /** What follows the command's name, in short. */
   usage: string
   summary: string

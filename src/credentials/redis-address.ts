@@ -4,7 +4,7 @@ interface HostAndPort {
 }
 
 /** What a client is known by to Redis. A password alone is that of the user `default`. */
-export interface RedisLogin {
+interface RedisLogin {
   username?: string
   password?: string
 }

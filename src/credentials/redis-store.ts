@@ -9,7 +9,8 @@ import type { CredentialStore } from './credentials.ts'
  * - `timeout`: a command had no answer in time
  * - `refused`: a command was answered with an error
  */
-export type RedisTrouble = 'unreachable' | 'timeout' | 'refused'
+export const redisTroubles = ['unreachable', 'timeout', 'refused'] as const
+export type RedisTrouble = (typeof redisTroubles)[number]
 
 export interface RedisStoreOptions {
   address: RedisAddress

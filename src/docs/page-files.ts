@@ -3,7 +3,7 @@ import scriptPath from 'swagger-ui-dist/swagger-ui-bundle.js' with { type: 'file
 import iconPath from 'swagger-ui-dist/favicon-32x32.png' with { type: 'file' }
 
 /** The files of a page by their names: modules with the text of a source of ours, or the bytes of a file of a library. */
-export type PageFiles = Record<string, () => Promise<unknown>>
+type PageFiles = Record<string, () => Promise<unknown>>
 
 /** The page that draws the API document. */
 export const docsFiles: PageFiles = {

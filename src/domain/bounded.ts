@@ -1,8 +1,10 @@
 import { UpstreamError } from './errors.ts'
 
-/** A map that forgets what was not used for long: of `maxEntries` it keeps at least the half that was used last. */
+/**
+ * A map that forgets what was not used for long: of `maxEntries` it keeps at least the half that was used last. It has two generations:
+ * a look-up moves nothing within the young one, and when that is full, the old one is dropped.
+ */
 export class RecentMap<Key, Value> {
-  // Two generations: an order by last use would have to change with each look, and this one with each that is full.
   #young = new Map<Key, Value>()
   #old = new Map<Key, Value>()
 

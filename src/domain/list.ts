@@ -55,7 +55,7 @@ export const listClosing: Uint8Array = Buffer.from(']}')
 
 /** A list as the JSON document that answers it. */
 export function toListDocument(records: SyncRecord[]): Uint8Array {
-  return Buffer.from(`{"data":[${records.map(toExposedJson).join(',')}]}`)
+  return Buffer.concat([listOpening, Buffer.from(records.map(toExposedJson).join(',')), listClosing])
 }
 
 /** Reads the records of a list back from its JSON document. */

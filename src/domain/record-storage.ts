@@ -135,7 +135,6 @@ export interface BulkStorage {
   readonly notices: Notices
   /** A collection never written to is an empty list with the timestamp 0. */
   list(collection: string, options: ListOptions, precondition: Precondition): Promise<ListOutcome>
-  /** Where a precondition fails, `existing` costs one more read; it is null when that read failed. */
   get(collection: string, id: string, precondition: Precondition): Promise<GetOutcome>
   collectionTimestamps(): Promise<CollectionTimestamps>
   /** Counts what a list with these filters would hold, without reading payloads; 0 for a collection never written to. */

@@ -175,7 +175,7 @@ export type GetOutcome =
   /** `json`: the record in the exposed form, where it was at hand without printing it anew. */
   | { outcome: 'found'; record: SyncRecord; json?: string }
   | { outcome: 'not-modified'; timestamp: Timestamp }
-  | { outcome: 'precondition-failed'; existing: SyncRecord | null }
+  | { outcome: 'precondition-failed'; existing: SyncRecord }
   | { outcome: 'missing' }
 
 /** The outcome of a read of one record, given the record or null. */

@@ -10,8 +10,16 @@ import { limits } from './limits.ts'
  * - `body-memory`: there was no memory for a body
  * - `slow-reader`: the connection was ended because its reader took too little, or its place was needed
  */
-export type RejectionReason =
-  'limit' | 'lag' | 'user' | 'memory' | 'root-view' | 'body-memory' | 'slow-reader'
+export const rejectionReasons = [
+  'limit',
+  'lag',
+  'user',
+  'memory',
+  'root-view',
+  'body-memory',
+  'slow-reader',
+] as const
+export type RejectionReason = (typeof rejectionReasons)[number]
 
 export interface AdmissionOptions {
   /** Requests in flight at most. */

@@ -2,7 +2,7 @@ import { errno, invalidRequest, ServiceError } from '../domain/errors.ts'
 import { limits } from './limits.ts'
 import type { MemoryBudget, RequestMemory } from './memory.ts'
 
-export interface BodiesOptions {
+interface BodiesOptions {
   /** Bytes of one body at most. */
   maxBytes: number
   memory: MemoryBudget

@@ -13,8 +13,8 @@ export const limits = {
   shareOfRest: 7,
   /** The share of the calls in flight that may be to the token server. Others are left when strangers make up tokens. */
   tokenShare: 0.5,
-  /** Root views that ask the token server at a time: one for so many of its calls. */
-  tokenCallsForRootView: 8,
+  /** The share of these that root views may have. */
+  rootViewShare: 0.125,
   /** Lists in flight, from the question to the last byte; each holds up to 2 MB of the storage's answer. */
   lists: 48,
   /** How long a call waits for its turn. */
@@ -77,17 +77,18 @@ export function connectionLimit(workers: number): number {
 
 /**
  * The calls in flight that the slots of `fetch` allow: those for lists, and all others together; of these, those to the token
- * server, and as many to one storage node as it gets when nobody else asks.
+ * server, and as many to one storage node as it gets when nobody else asks. And the root views that may ask the token server.
  */
 export function callLimits(fetchSlots: number): {
   lists: number
   calls: number
   token: number
   node: number
+  rootViews: number
 } {
   const lists = Math.min(limits.lists, Math.ceil(fetchSlots / 4))
   const calls = Math.max(2, fetchSlots - lists)
   const token = Math.ceil(limits.tokenShare * calls)
   const node = Math.ceil((limits.shareOfRest * (calls - 1)) / (limits.shareOfRest + 1))
-  return { lists, calls, token, node }
+  return { lists, calls, token, node, rootViews: Math.ceil(limits.rootViewShare * token) }
 }

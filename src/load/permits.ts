@@ -238,7 +238,7 @@ interface CallToPermit {
   callClass?: 'normal' | 'must-complete' | 'probe'
 }
 
-export interface ConcurrencyOptions {
+interface ConcurrencyOptions {
   /** Calls that the runtime's `fetch` carries out at a time. */
   fetchSlots: number
   /** Requests that may be in flight. */

@@ -32,7 +32,7 @@ export function createRegistry() {
     ending: string,
     help: string,
     labels: string[] = [],
-    first = labels.length === 0 ? [''] : [],
+    first: readonly string[] = labels.length === 0 ? [''] : [],
   ) {
     const name = `sync_bridge_${ending}`
     const values = new Map(first.map((key) => [key, 0]))

@@ -54,7 +54,7 @@ const errorMembers = {
   message: Type.String({ description: 'What happened, for people' }),
 }
 
-export const ErrorAnswer = named('Error', {
+const ErrorAnswer = named('Error', {
   ...errorMembers,
   info: Type.Optional(Type.String({ description: 'Where to read on' })),
 })
@@ -68,7 +68,7 @@ const ProblemItem = named('Problem', {
   description: text('must be string'),
 })
 
-export const InvalidRequestAnswer = named('InvalidRequest', {
+const InvalidRequestAnswer = named('InvalidRequest', {
   ...errorMembers,
   details: Type.Array(ProblemItem, {
     minItems: 1,
@@ -76,7 +76,7 @@ export const InvalidRequestAnswer = named('InvalidRequest', {
   }),
 })
 
-export const PreconditionFailedAnswer = named(
+const PreconditionFailedAnswer = named(
   'PreconditionFailed',
   { ...errorMembers, details: Type.Optional(Type.Object({ existing: ExposedRecord })) },
   '`details` is there when it is about a record that exists',

@@ -58,7 +58,7 @@ export function collectionConditionReply(headers: RequestHeaders, timestamp: Tim
   return verdict && unmetReply(verdict)
 }
 
-/** 412 with the stored record, without which clients can't settle the conflict. Null: there is none, or it could not be read. */
+/** 412 with the stored record, without which clients can't settle the conflict; null: there is none. */
 export function recordChanged(existing: SyncRecord | null, isUnwanted = false): ServiceError {
   if (!existing) return changed('The stored version is not the one that was named')
   const { id, lastModified, payload, sortindex } = existing

@@ -83,7 +83,7 @@ export class Call implements Address {
 }
 
 /** Path and query of a request's URL, which is relative when the client sent no usable Host. */
-export function splitUrl(url: string): { path: string; query: string } {
+function splitUrl(url: string): { path: string; query: string } {
   const start = url.startsWith('/') ? 0 : url.indexOf('/', url.indexOf('://') + 3)
   const question = url.indexOf('?', start)
   if (question === -1) return { path: url.slice(start), query: '' }

@@ -49,7 +49,7 @@ export function startBridge(settings: Settings, host: BridgeHost, log: Log, opti
     maxRequests: settings.maxConcurrentRequests,
     maxRequestsOfUser: settings.maxConcurrentRequestsPerUser,
     maxLagMs: settings.maxEventLoopLagMs,
-    maxRootViews: Math.ceil(callLimits(host.fetchSlots).token / limits.tokenCallsForRootView),
+    maxRootViews: callLimits(host.fetchSlots).rootViews,
     now: host.monotonicNow,
     cpuMs: host.cpuMs,
     residentBytes: host.residentBytes,

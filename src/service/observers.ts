@@ -3,8 +3,8 @@ import { isLogged, maxValueLength, type Log, type LogFields } from '../observabi
 import { isSource } from '../protocol/envelope.ts'
 import type { TransactionEvent } from '../batch/written-collection.ts'
 import type { CredentialsEvent } from '../credentials/credentials.ts'
-import type { RedisTrouble } from '../credentials/redis-store.ts'
-import type { RejectionReason } from '../load/admission.ts'
+import { redisTroubles, type RedisTrouble } from '../credentials/redis-store.ts'
+import { rejectionReasons, type RejectionReason } from '../load/admission.ts'
 import type { Registry } from '../observability/registry.ts'
 import type { Statsd } from '../observability/statsd.ts'
 import type { Reply } from '../protocol/reply.ts'
@@ -18,7 +18,6 @@ const secondsBounds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 
 const sizeBounds = [1, 2, 5, 10, 25, 50, 100, 250, 1000]
 const countedMethods = new Set(['GET', 'HEAD', 'PUT', 'POST', 'DELETE', 'OPTIONS'])
 const graveOutcomes = ['partial', 'unknown', 'unremoved']
-const shedReasons = ['limit', 'lag', 'user', 'memory', 'root-view', 'body-memory', 'slow-reader']
 
 /** Reports events to the log, the metrics, and statsd if there is one. */
 export function createObservers(
@@ -35,14 +34,18 @@ export function createObservers(
   const calls = counter('upstream_calls_total', 'Calls to upstream', ['target', 'method', 'result'])
   const callSeconds = timing('upstream_duration_seconds', 'Time to first byte of upstream', 'target')
   const credentials = counter('credentials_total', 'Sources of credentials', ['event'], ['rejected-entry'])
-  const redisTroubles = ['unreachable', 'timeout', 'refused']
   const redisErrors = counter('redis_errors_total', 'Redis errors', ['reason'], redisTroubles)
   const openings = 'circuit_breaker_openings_total'
   const opened = counter(openings, 'Openings of circuit breakers', ['target'], ['token', 'storage'])
   const transactions = counter('transactions_total', 'Outcomes of writes', ['event'], graveOutcomes)
   const brokenLists = counter('lists_broken_total', 'Lists that broke off after their beginning was sent')
   const batchSizes = histogram('batch_requests', 'Sub-requests in a batch', sizeBounds)
-  const rejections = counter('requests_shed_total', 'Requests rejected under load', ['reason'], shedReasons)
+  const rejections = counter(
+    'requests_shed_total',
+    'Requests rejected under load',
+    ['reason'],
+    rejectionReasons,
+  )
   const lagSeconds = timing('event_loop_lag_seconds', 'Lateness of the event loop')
 
   // One line a minute reports a cache that is away, or a flood; one line for each request would bury everything else.
@@ -111,10 +114,10 @@ export function createObservers(
       statsd?.count(`batch.${event.kind}`)
       const level = graveOutcomes.includes(event.kind) ? 'error' : 'debug'
       if (!isLogged(log, level)) return
-      const { collections = null, ids } = event as { collections?: string[] | number; ids?: string[] }
-      const names = Array.isArray(collections) ? collections.join(',') : null
-      for (const text of ids ? inLines(ids) : [undefined])
-        log[level](`batch.${event.kind}`, { collections: names, ids: text })
+      const collections = 'collections' in event && Array.isArray(event.collections) ? event.collections : []
+      const names = collections.join(',') || null
+      for (const ids of 'ids' in event ? inLines(event.ids) : [undefined])
+        log[level](`batch.${event.kind}`, { collections: names, ids })
     },
     /** A request was rejected because of the load. */
     shed(reason: RejectionReason) {

@@ -106,7 +106,7 @@ export function createServices(
       tally: work,
       holder: call,
     })
-    // The name of an identity costs more than a request that nobody was asked to pause for should pay.
+    // To compute the identity's name is slow, so it is left out until some answer has asked for a pause.
     if (breakers.hasAskedToBackOff) storage.notices.backoffSeconds = tokenServer.backoffSeconds(identity)
     call.notices.push(storage.notices)
     return storage

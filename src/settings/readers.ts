@@ -6,7 +6,7 @@ import { quoteText } from '../observability/log.ts'
 export type Reading<T> = { value: T } | { problem: string }
 
 /** What reading a setting may need beside its text. */
-export interface ReadingContext {
+interface ReadingContext {
   /** Folder of the settings file: relative file names start there. Null: in the current directory. */
   folder: string | null
   /** The text of a file; throws when there is none. */

@@ -1,5 +1,6 @@
 import { Locks } from '../../src/domain/bounded.ts'
 import { runTransaction, type TransactionOptions } from '../../src/batch/transaction.ts'
+import { limits } from '../../src/load/limits.ts'
 import type { TransactionEvent } from '../../src/batch/written-collection.ts'
 import type { Operation, OperationOutcome } from '../../src/domain/operation.ts'
 import {
@@ -40,6 +41,7 @@ export async function transactSteps(
   const events: TransactionEvent[] = []
   const all: TransactionOptions = {
     memory: { grow() {} },
+    maxAnswerBytes: limits.batchAnswerBytes,
     deadlineAtMs: clock.now() + 5000,
     commitReserveMs: 1000,
     now: clock.now,

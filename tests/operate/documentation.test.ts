@@ -182,7 +182,7 @@ describe('the guide for operators', () => {
     const section = /^## Limits[^]*?^### /m.exec(text)![0]
     const rowWith = (part: string) => section.split('\n').find((line) => line.startsWith(`| ${part}`))!
     const initial = (name: keyof typeof settingsSchema) => String(settingsSchema[name].initial)
-    const { calls, token, node, lists } = callLimits(1024)
+    const { calls, token, node, lists, rootViews } = callLimits(1024)
     const mebibytes = (bytes: number) => `${bytes / 2 ** 20} MiB`
     const seconds = (ms: number) => `${ms / 1000} s`
     const shown: [row: string, ...parts: (string | number)[]][] = [
@@ -197,7 +197,7 @@ describe('the guide for operators', () => {
       ['Requests in flight', initial('max_concurrent_requests'), `${limits.userShare * 100} %`],
       ['Requests of one user', initial('max_concurrent_requests_per_user'), `${limits.busyShare * 100} %`],
       ['Lists that one user', initial('max_concurrent_requests_per_user'), seconds(limits.listWaitMs)],
-      ['Root views', Math.ceil(token / limits.tokenCallsForRootView)],
+      ['Root views', rootViews],
       ['Readers', `${limits.slowReaderBytes / 1024} KiB in ${seconds(limits.slowReaderMs)}`],
       ['Readers', limits.crowdedLists, `${limits.crowdedBytesPerMs} KB/s`, seconds(limits.crowdedAfterMs)],
       ['Lateness', initial('max_event_loop_lag_ms'), limits.leastRequests],
