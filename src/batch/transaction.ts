@@ -70,6 +70,8 @@ class Transaction implements TransactionContext {
   readonly #users: Map<string, User>
   /** The outcomes of operations that are decided by themselves; the others are those of the collection written to. */
   readonly #outcomes = new Map<number, OperationOutcome>()
+  /** The bytes that stored records take in an answer, as far as they are known. */
+  readonly #printed = new WeakMap<SyncRecord, number>()
   /** Whether the client writes so much that the storage's limits must be known before it is judged. */
   readonly #needsLimits: boolean
 
@@ -266,17 +268,23 @@ class Transaction implements TransactionContext {
     const { operation } = this.#steps[index]!
     if (outcome.outcome === 'stored') {
       const isSent = operation.kind === 'put' && operation.input.payload !== undefined
-      return isSent ? 0 : printedBytes(outcome.record)
+      return isSent ? 0 : this.#printedBytes(outcome.record)
     }
-    if (outcome.outcome === 'found' && 'record' in outcome) return printedBytes(outcome.record)
+    if (outcome.outcome === 'found' && 'record' in outcome) return this.#printedBytes(outcome.record)
     if (outcome.outcome !== 'precondition-failed' || !('existing' in outcome)) return 0
-    return outcome.existing ? printedBytes(outcome.existing) : 0
+    return outcome.existing ? this.#printedBytes(outcome.existing) : 0
   }
-}
 
-/** The length of a payload as JSON text: a control character takes six bytes there, and is one in memory. */
-function printedBytes({ payload }: SyncRecord): number {
-  return Buffer.byteLength(JSON.stringify(payload))
+  /**
+   * The length of a record's payload as JSON text, where one character takes up to six bytes. It is printed for that, once, and not any
+   * more when far too much has been.
+   */
+  #printedBytes(record: SyncRecord): number {
+    const { payload } = record
+    const print = () =>
+      this.budget.isSpent ? 6 * payload.length : Buffer.byteLength(JSON.stringify(payload))
+    return this.#printed.getOrInsertComputed(record, print)
+  }
 }
 
 /** What a collection takes in an answer, at least as much as with the longest name. */

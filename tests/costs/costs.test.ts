@@ -35,6 +35,7 @@ beforeAll(async () => {
     { id: 'short', payload: 'a payload' },
     { id: 'long', payload: 'x'.repeat(1_000_000) },
   ])
+  for (let at = 0; at < 5000; at++) bridge.sandbox.write(user, `more-${at}`, [{ id: 'a', payload: '' }])
   kinds = kindsOf(user)
   asking = new KeepAlive(bridge.url)
   beating = new KeepAlive(bridge.url)

@@ -225,8 +225,21 @@ export function kindsOf(user: SandboxUser): Kind[] {
       path: `${records}/x`,
       headers: { authorization: `Bearer ${'t'.repeat(size)}` },
     })),
+    {
+      name: 'defaults: a payload that is written',
+      sizes: [64 * 1024, 512 * 1024, limits.requestBytes - defaultSize],
+      indistinct: 45,
+      request: (size) =>
+        batch({
+          defaults: { method: 'PUT', body: { data: { payload: 'x'.repeat(defaultSize - 300) } } },
+          requests: Array.from({ length: size / defaultSize }, (_, at) => ({
+            path: `${records}/written-${at}`,
+          })),
+        }),
+    },
     counts('of a record', { path: `${records}/short` }),
     counts('of a long record', { path: `${records}/long` }),
+    counts('of a list of 5000 collections', { path: `/buckets/${user.clientState}/collections` }),
     counts('of the root view', { path: '/' }),
     counts('of nothing', { path: '/x' }),
     counts('with a body of many members', {
