@@ -6,11 +6,12 @@ const mebibyte = 1024 * kibibyte
  * that it does.
  */
 export const limits = {
-  /**
-   * The rule of fair shares: a holder takes a permit only while it would have at most so many times what is then left. So one holder
-   * alone gets seven eighths of all, two get seven fifteenths each, and there is always one left for another.
-   */
+  /** Of permits, one holder alone gets so many times what it leaves, beyond the reserve; see `permits.ts`. */
   shareOfRest: 7,
+  /** The share of all permits that is left to small holders. */
+  reserveShare: 1 / 32,
+  /** So many permits are few for one user. */
+  fewPermits: 8,
   /** The share of the calls in flight that may be to the token server. Others are left when strangers make up tokens. */
   tokenShare: 0.5,
   /** The share of these that root views may have. */
@@ -77,18 +78,16 @@ export function connectionLimit(workers: number): number {
 
 /**
  * The calls in flight that the slots of `fetch` allow: those for lists, and all others together; of these, those to the token
- * server, and as many to one storage node as it gets when nobody else asks. And the root views that may ask the token server.
+ * server. And the root views that may ask it.
  */
 export function callLimits(fetchSlots: number): {
   lists: number
   calls: number
   token: number
-  node: number
   rootViews: number
 } {
   const lists = Math.min(limits.lists, Math.ceil(fetchSlots / 4))
   const calls = Math.max(2, fetchSlots - lists)
   const token = Math.ceil(limits.tokenShare * calls)
-  const node = Math.ceil((limits.shareOfRest * (calls - 1)) / (limits.shareOfRest + 1))
-  return { lists, calls, token, node, rootViews: Math.ceil(limits.rootViewShare * token) }
+  return { lists, calls, token, rootViews: Math.ceil(limits.rootViewShare * token) }
 }

@@ -1,10 +1,50 @@
 import { UpstreamError } from '../domain/errors.ts'
 import { callLimits, limits } from './limits.ts'
 
+/**
+ * The rule of fair shares: whether a holder of so many permits may take one more, when so many are free of so many. Alone it gets
+ * seven eighths of all but a reserve, a second one seven eighths of what is then left, and so on. Of the reserve each gets at most
+ * as many as it leaves, so holders that hang one after another use it up by halves, and small holders always find some.
+ *
+ * What completes a commit is not held up by what others hold: its holder has seven eighths in any case, but for half of the reserve.
+ */
+function mayHold(held: number, free: number, capacity: number, mustComplete: boolean): boolean {
+  const { shareOfRest, reserveShare } = limits
+  const reserve = Math.max(1, Math.ceil(reserveShare * capacity))
+  if (held < free || held < shareOfRest * (free - reserve)) return true
+  return mustComplete && free > reserve / 2 && held < shareOfRest * (capacity - held - 1)
+}
+
+/** Permits that several queues share. */
+export class PermitPool {
+  taken = 0
+  /** The queues in which somebody waits. */
+  readonly waiting = new Set<FairSemaphore>()
+
+  constructor(readonly permits: number) {}
+
+  get free(): number {
+    return this.permits - this.taken
+  }
+
+  /** Serves those who wait and may take a permit now: first what completes a commit, then at the queue that holds least. */
+  admit(): void {
+    for (const isCompleting of [true, false]) {
+      let isServed = true
+      while (isServed && this.waiting.size > 0) {
+        const queues = [...this.waiting].toSorted((a, b) => a.taken - b.taken)
+        isServed = queues.some((queue) => queue.serveOne(isCompleting))
+      }
+    }
+  }
+}
+
 export interface SemaphoreOptions {
   /** What its permits are for, as an error tells it: "calls to the storage". */
   name: string
   permits: number
+  /** Where these permits come from, if others get theirs there too: then this queue is a holder among others, by the same rule. */
+  pool?: PermitPool
   /** Permits of one holder at most, however many are free; no such limit if absent. */
   permitsOfOne?: number
   /** How long a holder waits for a permit. */
@@ -21,7 +61,6 @@ export interface SemaphoreOptions {
 interface Wait {
   /** Whether it completes a commit. */
   mustComplete: boolean
-  sinceMs: number
   /** What ends the call, because its time is over or its client has hung up. */
   signal: AbortSignal | null
 }
@@ -30,6 +69,7 @@ interface Wait {
 interface Waiter extends Wait {
   /** Of its holder. */
   name: string
+  sinceMs: number
   /** Whether it has waited long enough to open a connection. */
   mayOpen: boolean
   resolve(): void
@@ -40,21 +80,24 @@ interface Waiter extends Wait {
 const lookEveryMs = 5
 
 /**
- * Permits, and a fair queue for them; over HTTP/1.1 also for connections. They are held by name, of a user or of a node. Of those who
- * wait, whoever holds least goes first, so that one holder with many slow calls can't keep others out.
+ * Permits, and a fair queue for them; over HTTP/1.1 also for connections. They are held by name, of a user. Of those who wait, whoever
+ * holds least goes first, so that one holder with many slow calls can't keep others out.
  *
  * Calls that complete a started commit go before all others, in the order in which they come. The commits of one batch come together,
  * so they also leave together: between the first and the last one, others see a part of the batch, and a kill would tear it.
  */
 export class FairSemaphore {
+  /** Permits that are held. */
+  taken = 0
+  /** Those of them that are among the first few of their holder. */
+  #few = 0
+  readonly #pool: PermitPool
   /** How many permits each holder has; only those who have one. */
   readonly #held = new Map<string, number>()
   /** Calls that wait, by their holders in the order of these holders' last turn. */
   readonly #queue = new Map<string, Waiter[]>()
   /** Calls that complete a commit, in the order in which they came. */
   readonly #completing: Waiter[] = []
-  /** Permits that are held. */
-  #taken = 0
   /** How many wait, without those that complete a commit. */
   #waiting = 0
   /** Connections that nobody has to wait for: those that are idle, and the first that are opened. */
@@ -64,37 +107,40 @@ export class FairSemaphore {
   /** Whether the timer for `#look` runs. One timer serves all who wait. */
   #isLookDue = false
 
-  constructor(private readonly options: SemaphoreOptions) {}
+  constructor(private readonly options: SemaphoreOptions) {
+    this.#pool = options.pool ?? new PermitPool(options.permits)
+  }
 
   /** Whether no permit is held and nobody waits. */
   get isIdle(): boolean {
-    return this.#taken === 0 && this.#waiting === 0 && this.#completing.length === 0
+    return this.taken === 0 && !this.#pool.waiting.has(this)
   }
 
   /** Takes a permit, if there is one for that holder now; it is given back by `release`. */
   tryAcquire(name: string, mustComplete = false): boolean {
-    if (this.#completing.length > 0 || !this.#mayTake(name, this.#free(false), mustComplete)) return false
+    if (this.#completing.length > 0 || !this.#mayTake(name, false, mustComplete)) return false
     this.#take(name)
     return true
   }
 
   /**
-   * Takes a permit as soon as there is one. Rejects with `UpstreamError` (overload) when too many wait, or after `waitMs`, and with
-   * the reason of the signal once that has fired; not for a call that must complete a commit.
+   * Takes a permit as soon as there is one. Rejects with `UpstreamError`: `overload` when too many wait, or after `waitMs`, and what
+   * the signal says once that has fired; not for a call that must complete a commit.
    */
-  acquire(name: string, wait: Partial<Wait> = {}): Promise<void> {
-    const { mustComplete = false, sinceMs = this.options.now(), signal = null } = wait
+  acquire(name: string, { mustComplete = false, signal = null }: Partial<Wait> = {}): Promise<void> {
     if (this.tryAcquire(name, mustComplete)) return Promise.resolve()
     if (this.#waiting >= this.options.waiting && !mustComplete) return Promise.reject(this.#overload())
     const { promise, resolve, reject } = Promise.withResolvers<void>()
-    const waiter: Waiter = { name, mustComplete, sinceMs, signal, mayOpen: false, resolve, reject }
+    const sinceMs = this.options.now()
+    const waiter: Waiter = { name, mustComplete, signal, sinceMs, mayOpen: false, resolve, reject }
     if (!this.#isLookDue) setTimeout(this.#look, lookEveryMs)
     this.#isLookDue = true
+    this.#pool.waiting.add(this)
     if (!mustComplete) this.#queueUp(waiter)
     else {
       this.#completing.push(waiter)
       // It may be over the share of its holder, and then nobody waits behind it.
-      this.#admit()
+      this.#pool.admit()
     }
     return promise
   }
@@ -113,10 +159,10 @@ export class FairSemaphore {
       if (waitedMs >= openMs) waiter.mayOpen = true
       if (waiter.mustComplete || (!hasEnded && waitedMs < waitMs)) continue
       this.#leave(waiter)
-      waiter.reject(hasEnded ? waiter.signal!.reason : this.#overload())
+      waiter.reject(hasEnded ? endOf(waiter.signal!) : this.#overload())
     }
-    this.#admit()
-    this.#isLookDue = this.#waiting + this.#completing.length > 0
+    this.#pool.admit()
+    this.#isLookDue = this.#pool.waiting.has(this)
     if (this.#isLookDue) setTimeout(this.#look, lookEveryMs)
   }
 
@@ -131,37 +177,49 @@ export class FairSemaphore {
     const left = this.#heldBy(name) - 1
     if (left > 0) this.#held.set(name, left)
     else this.#held.delete(name)
-    this.#taken -= 1
+    if (left < limits.fewPermits) this.#few -= 1
+    this.taken -= 1
+    this.#pool.taken -= 1
     this.#ready = Math.min(this.#ready + 1, limits.keptConnections)
     this.#shortestMs = Math.min(lastedMs ?? Infinity, this.#shortestMs * 1.005)
-    this.#admit()
+    this.#pool.admit()
   }
 
   #heldBy(name: string): number {
     return this.#held.get(name) ?? 0
   }
 
-  /** The permits that are free; none where a connection would have to be opened first, unless it may be. */
-  #free(mayOpen: boolean): number {
-    const { permits } = this.options
-    const connections = this.options.connections?.() ?? null
-    if (connections === null) return permits - this.#taken
-    return this.#ready > 0 || mayOpen ? Math.min(permits, connections) - this.#taken : 0
+  /** As many permits as there ever may be. */
+  get #capacity(): number {
+    return Math.min(this.options.permits, this.options.connections?.() ?? Infinity)
   }
 
-  /** Whether a holder may have one of so many free permits. */
-  #mayTake(name: string, free: number, mustComplete: boolean): boolean {
-    const { permitsOfOne = Number.POSITIVE_INFINITY } = this.options
+  /** The permits that are free; none where a connection would have to be opened first, unless it may be. */
+  #free(mayOpen: boolean): number {
+    const needsConnection = this.options.connections?.() != null
+    if (needsConnection && this.#ready <= 0 && !mayOpen) return 0
+    return Math.min(this.#capacity - this.taken, this.#pool.free)
+  }
+
+  /**
+   * Whether a holder may take a permit. Where the queue has its share of the pool, one who holds few may nevertheless, as long as the few
+   * of all are within it: one who holds many, and is slow, keeps out nobody else.
+   */
+  #mayTake(name: string, mayOpen: boolean, mustComplete: boolean): boolean {
+    const { pool, permitsOfOne = Infinity } = this.options
     const held = this.#heldBy(name)
-    if (free <= 0 || held >= permitsOfOne) return false
-    // What others hold does not make the share of a commit smaller.
-    const left = mustComplete ? free + this.#taken - held : free
-    return held === 0 || held < limits.shareOfRest * (left - 1)
+    const free = this.#free(mayOpen)
+    if (free <= 0 || held >= permitsOfOne || !mayHold(held, free, this.#capacity, mustComplete)) return false
+    if (!pool || mayHold(this.taken, pool.free, pool.permits, mustComplete)) return true
+    return held < limits.fewPermits && mayHold(this.#few, pool.free, pool.permits, mustComplete)
   }
 
   #take(name: string): void {
-    this.#held.set(name, this.#heldBy(name) + 1)
-    this.#taken += 1
+    const held = this.#heldBy(name)
+    this.#held.set(name, held + 1)
+    if (held < limits.fewPermits) this.#few += 1
+    this.taken += 1
+    this.#pool.taken += 1
     if (this.#ready > 0) this.#ready -= 1
   }
 
@@ -170,31 +228,40 @@ export class FairSemaphore {
     this.#waiting += 1
   }
 
-  #admit(): void {
-    for (let waiter = this.#completing[0]; waiter; waiter = this.#completing[0]) {
-      const free = this.#free(waiter.mayOpen)
-      if (free <= 0) return
-      this.#completing.shift()
-      if (this.#mayTake(waiter.name, free, true)) this.#serve(waiter)
-      // One user with many commits that hang does not keep the others out.
-      else this.#queueUp(waiter)
-    }
-    while (this.#queue.size > 0) {
-      const name = this.#leastHolder()
-      const waiting = this.#queue.get(name)!
-      const waiter = waiting[0]!
-      if (!this.#mayTake(name, this.#free(waiter.mayOpen), false)) return
-      // Holders with equally many take turns.
-      this.#queue.delete(name)
-      this.#queue.set(name, waiting)
-      this.#leave(waiter)
-      this.#serve(waiter)
-    }
+  /** Serves one who waits, if it may take a permit now: of what completes a commit, or of the others. */
+  serveOne(isCompleting: boolean): boolean {
+    return isCompleting ? this.#serveCompleting() : this.#serveLeast()
   }
 
-  #serve({ name, resolve }: Waiter): void {
+  #serveCompleting(): boolean {
+    for (let waiter = this.#completing[0]; waiter; waiter = this.#completing[0]) {
+      if (this.#free(waiter.mayOpen) <= 0) return false
+      this.#completing.shift()
+      // One user with many commits that hang does not keep the others out.
+      this.#queueUp(waiter)
+      if (this.#serve(waiter)) return true
+    }
+    return false
+  }
+
+  #serveLeast(): boolean {
+    if (this.#queue.size === 0) return false
+    const name = this.#leastHolder()
+    const waiting = this.#queue.get(name)!
+    // Holders with equally many take turns.
+    this.#queue.delete(name)
+    this.#queue.set(name, waiting)
+    return this.#serve(waiting[0]!)
+  }
+
+  /** Lets one who waits in the queue go, if it may take a permit now. */
+  #serve(waiter: Waiter): boolean {
+    const { name, mayOpen, mustComplete, resolve } = waiter
+    if (!this.#mayTake(name, mayOpen, mustComplete)) return false
+    this.#leave(waiter)
     this.#take(name)
     resolve()
+    return true
   }
 
   /** Who holds least, of those who wait. */
@@ -218,6 +285,7 @@ export class FairSemaphore {
     waiting.splice(waiting.indexOf(waiter), 1)
     if (waiting.length === 0) this.#queue.delete(waiter.name)
     this.#waiting -= 1
+    if (this.#waiting + this.#completing.length === 0) this.#pool.waiting.delete(this)
   }
 
   #overload(): UpstreamError {
@@ -225,12 +293,17 @@ export class FairSemaphore {
   }
 }
 
+/** Why a call has ended while it waited. A signal of the client's says nothing that we could hand on. */
+function endOf({ reason }: AbortSignal): UpstreamError {
+  return reason instanceof UpstreamError
+    ? reason
+    : new UpstreamError('abandoned', 'Gave up a call: its client has hung up')
+}
+
 /** Idle origins have hardly anything to remember. */
 const maxIdleOrigins = 1000
 
-/**
- * What tells which permits a call needs: one of its origin's, and one of all calls'. One that must complete waits as long as it takes.
- */
+/** What tells which permit a call needs. One that must complete waits as long as it takes. */
 interface CallToPermit {
   target: 'token' | 'storage'
   url: { origin: string }
@@ -257,7 +330,7 @@ interface ConcurrencyOptions {
 export class ConcurrencyLimits {
   /** Permits for lists, from the question to the last byte, among users. */
   readonly lists: FairSemaphore
-  readonly #all: FairSemaphore
+  readonly #calls: PermitPool
   readonly #origins = {
     token: new Map<string, FairSemaphore>(),
     storage: new Map<string, FairSemaphore>(),
@@ -270,7 +343,7 @@ export class ConcurrencyLimits {
     this.#permits = callLimits(fetchSlots)
     const { calls, lists } = this.#permits
     this.#queue = { waiting: limits.callsWaitingForRequest * maxRequests, waitMs: limits.callWaitMs, now }
-    this.#all = new FairSemaphore({ name: 'calls', permits: calls, ...this.#queue })
+    this.#calls = new PermitPool(calls)
     this.lists = new FairSemaphore({
       name: 'lists',
       permits: lists,
@@ -281,38 +354,19 @@ export class ConcurrencyLimits {
     })
   }
 
-  /** Takes the permits for a call if they are free; they are given back by `release`. */
+  /** Takes the permit for a call if it is free; it is given back by `release`. */
   tryAcquire(request: CallToPermit): boolean {
-    const { user } = request
-    const mustComplete = request.callClass === 'must-complete'
-    const origin = this.#originOf(request)
-    if (!origin.tryAcquire(user, mustComplete)) return false
-    if (this.#all.tryAcquire(nameOf(request), mustComplete)) return true
-    origin.release(user)
-    return false
+    return this.#originOf(request).tryAcquire(request.user, request.callClass === 'must-complete')
   }
 
-  /**
-   * Takes them as soon as they are free. Rejects with `overload`, and with the reason of the signal once that has fired; not for a
-   * call that must complete a commit.
-   */
-  async acquire(request: CallToPermit, signal: AbortSignal): Promise<void> {
-    const { user } = request
+  /** Takes it as soon as it is free; rejects as `FairSemaphore.acquire` does. */
+  acquire(request: CallToPermit, signal: AbortSignal): Promise<void> {
     const mustComplete = request.callClass === 'must-complete'
-    const wait = { mustComplete, signal, sinceMs: this.options.now() }
-    const origin = this.#originOf(request)
-    await origin.acquire(user, wait)
-    try {
-      await this.#all.acquire(nameOf(request), wait)
-    } catch (error) {
-      origin.release(user)
-      throw error
-    }
+    return this.#originOf(request).acquire(request.user, { mustComplete, signal })
   }
 
-  /** Gives the permits of a call back, once. `lastedMs`: how long it took; null: that is not known. */
+  /** Gives the permit of a call back, once. `lastedMs`: how long it took; null: that is not known. */
   release(request: CallToPermit, lastedMs: number | null): void {
-    this.#all.release(nameOf(request))
     this.#originOf(request).release(request.user, lastedMs)
   }
 
@@ -331,16 +385,12 @@ export class ConcurrencyLimits {
     const made = new FairSemaphore({
       ...(target === 'token'
         ? { name: 'calls to the token server', permits: this.#permits.token }
-        : { name: 'calls to the storage node', permits: this.#permits.node }),
+        : { name: 'calls to the storage node', permits: this.#permits.calls }),
+      pool: this.#calls,
       ...this.#queue,
       connections: () => (sharesConnection(origin) ? null : connections),
     })
     origins.set(origin, made)
     return made
   }
-}
-
-/** The holder of a call's permit of all calls: a storage may be at the token server's origin, and has a share of its own there. */
-function nameOf({ target, url }: CallToPermit): string {
-  return target === 'token' ? target : url.origin
 }

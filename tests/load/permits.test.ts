@@ -47,12 +47,12 @@ it.each([
 })
 
 describe('FairSemaphore', () => {
-  it('gives one holder seven eighths, a second one seven eighths of the rest, and always one to another', () => {
+  it('gives one holder seven eighths but for a reserve, a second one as much of the rest, and always one to another', () => {
     const semaphore = create()
 
-    const taken = ['a', 'b', 'c'].map((name) => takeAll(semaphore, name))
+    const taken = ['a', 'b', 'c', 'd'].map((name) => takeAll(semaphore, name))
 
-    expect(taken).toEqual([56, 7, 1])
+    expect(taken).toEqual([55, 7, 1, 1])
   })
 
   it('gives three holders who ask by turns nearly a third each', () => {
@@ -63,7 +63,7 @@ describe('FairSemaphore', () => {
       for (const name of ['a', 'b', 'c'] as const) if (semaphore.tryAcquire(name)) held[name] += 1
     }
 
-    expect(held).toEqual({ a: 21, b: 20, c: 20 })
+    expect(held).toEqual({ a: 20, b: 20, c: 20 })
   })
 
   it('serves first who holds least, and those who hold as much by turns', async () => {
@@ -189,7 +189,40 @@ describe('ConcurrencyLimits', () => {
         ['storage', 'node-2.example', 'third'],
         ['token', 'node-1.example', null],
       ],
-      [747, 93, 119, 14],
+      [827, 8, 97, 22],
+    ],
+    [
+      'for others at both, when two users take all that they get at two nodes',
+      [
+        ['storage', 'node-1.example', 'slow'],
+        ['storage', 'node-2.example', 'slow'],
+        ['storage', 'node-1.example', null],
+        ['storage', 'node-2.example', null],
+        ['storage', 'node-3.example', null],
+      ],
+      [827, 104, 19, 9, 9],
+    ],
+    [
+      'for others of a node, when several of its users hang one after another',
+      [
+        ['storage', 'node-1.example', 'first'],
+        ['storage', 'node-1.example', 'second'],
+        ['storage', 'node-1.example', 'third'],
+        ['storage', 'node-1.example', null],
+        ['storage', 'node-2.example', null],
+      ],
+      [827, 8, 8, 87, 23],
+    ],
+    [
+      'for a fourth node, when three hang one after another',
+      [
+        ['storage', 'node-1.example', null],
+        ['storage', 'node-2.example', null],
+        ['storage', 'node-3.example', null],
+        ['storage', 'node-4.example', null],
+        ['token', 'token.example', null],
+      ],
+      [827, 104, 23, 11, 6],
     ],
     [
       'for storages, when strangers ask the token server',
@@ -197,7 +230,7 @@ describe('ConcurrencyLimits', () => {
         ['token', 'token.example', null],
         ['storage', 'node-1.example', null],
       ],
-      [488, 427],
+      [488, 400],
     ],
   ])('leaves room %s', (_, holders, expected) => {
     const limits = new ConcurrencyLimits({
@@ -216,5 +249,32 @@ describe('ConcurrencyLimits', () => {
     })
 
     expect(taken).toEqual(expected)
+  })
+
+  it('keeps some from commits that hang, whichever nodes they are of', () => {
+    const limits = new ConcurrencyLimits({
+      fetchSlots: 1024,
+      maxRequests: 2048,
+      maxListsOfUser: 8,
+      sharesConnection: () => true,
+      mostConnections: () => Infinity,
+      now,
+    })
+    const commit = (node: string, user: number) =>
+      ({
+        target: 'storage',
+        url: { origin: `https://${node}` },
+        user: `${user}`,
+        callClass: 'must-complete',
+      }) as const
+    for (const node of ['a', 'b', 'c']) {
+      for (let user = 0; limits.tryAcquire(commit(node, user)); user += 1);
+    }
+
+    const read = { ...commit('d', 0), callClass: 'normal' } as const
+    let left = 0
+    while (limits.tryAcquire({ ...read, user: `${left}` })) left += 1
+
+    expect(left).toBe(4)
   })
 })

@@ -182,7 +182,7 @@ describe('the guide for operators', () => {
     const section = /^## Limits[^]*?^### /m.exec(text)![0]
     const rowWith = (part: string) => section.split('\n').find((line) => line.startsWith(`| ${part}`))!
     const initial = (name: keyof typeof settingsSchema) => String(settingsSchema[name].initial)
-    const { calls, token, node, lists, rootViews } = callLimits(1024)
+    const { calls, token, lists, rootViews } = callLimits(1024)
     const mebibytes = (bytes: number) => `${bytes / 2 ** 20} MiB`
     const seconds = (ms: number) => `${ms / 1000} s`
     const shown: [row: string, ...parts: (string | number)[]][] = [
@@ -201,7 +201,7 @@ describe('the guide for operators', () => {
       ['Readers', `${limits.slowReaderBytes / 1024} KiB in ${seconds(limits.slowReaderMs)}`],
       ['Readers', limits.crowdedLists, `${limits.crowdedBytesPerMs} KB/s`, seconds(limits.crowdedAfterMs)],
       ['Lateness', initial('max_event_loop_lag_ms'), limits.leastRequests],
-      ['Calls in flight', `${calls}, ${token}, ${node}`, seconds(limits.callWaitMs)],
+      ['Calls in flight', `${calls}, ${token}`, seconds(limits.callWaitMs)],
       ['Connections of HTTP/1.1', limits.keptConnections, `${limits.connectionWaitMs} ms`],
       ['Connections of HTTP/1.1', limits.connections],
       ['Lists in flight', lists, seconds(limits.listWaitMs)],
