@@ -71,7 +71,7 @@ const maxUsers = 1000
  * | what we refused ourselves, a client that hung up | nobody |
  *
  * After five failures in a row a circuit opens for about 1 s, and twice as long each time, at most 4 s; then one call at a time is
- * let through, until one succeeds. A connection that dies is one failure, however many calls were on it.
+ * let through, or another one after 4 s, until one succeeds. A connection that dies is one failure, however many calls were on it.
  *
  * Calls that finish or undo a started commit bypass an open circuit; refusing them would turn a short outage into a partial write.
  */
@@ -332,8 +332,11 @@ class Circuit {
     return beganAtMs >= this.#changedAtMs
   }
 
+  /** A call that got no answer for so long does not keep the next one from trying. */
   #isProbeDue(): boolean {
-    return this.#probe === null && this.options.now() >= this.#openUntilMs
+    const nowMs = this.options.now()
+    const isOnlyOne = this.#probe === null || nowMs - this.#probe.beganAtMs >= longestOpenMs
+    return isOnlyOne && nowMs >= this.#openUntilMs
   }
 
   #open(atLeastMs: number): void {

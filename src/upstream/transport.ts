@@ -10,8 +10,8 @@ interface FetchRequest {
   isStreamed?: boolean
 }
 
-/** For how long an origin is believed not to offer HTTP/2. */
-const withoutHttp2Ms = 600_000
+/** For how long an origin is believed not to offer HTTP/2; a short time where the handshake broke, which may have had another reason. */
+const withoutHttp2Ms = { HTTP2Unsupported: 600_000, EPROTO: 10_000 }
 const maxOrigins = 1000
 
 /** Carries requests over HTTP/2 or HTTP/1.1, and keeps the runtime from sending a write twice. */
@@ -44,11 +44,12 @@ export class Transport {
       this.#withoutHttp2.delete(url.origin)
       return response
     } catch (error) {
-      if (!lacksHttp2(codeOf(error), method)) throw error
+      const code = codeOf(error)
+      if (!lacksHttp2(code, method)) throw error
+      const response = await fetchOver('http1.1', request, signal, tls)
+      this.#withoutHttp2.set(url.origin, this.options.now() + withoutHttp2Ms[code])
+      return response
     }
-    const response = await fetchOver('http1.1', request, signal, tls)
-    this.#withoutHttp2.set(url.origin, this.options.now() + withoutHttp2Ms)
-    return response
   }
 
   /** Long lists have connections of their own: a reader who stops would hold the window of all calls on a shared one. */
@@ -65,7 +66,7 @@ export class Transport {
  * Whether a TLS server has no HTTP/2. It selects no protocol, or ends the handshake; that looks like a connection that broke
  * later, when a write had been sent.
  */
-function lacksHttp2(code: string | null, method: string): boolean {
+function lacksHttp2(code: string | null, method: string): code is keyof typeof withoutHttp2Ms {
   return code === 'HTTP2Unsupported' || (code === 'EPROTO' && method === 'GET')
 }
 

@@ -247,6 +247,22 @@ describe('an open circuit', () => {
     expect(refused(c)).not.toBeNull()
   })
 
+  it('lets another one try when that one has no answer after four seconds', () => {
+    const { breakers, fail, refused, clock, times } = startBreakers()
+    times(5, () => fail(a, unreachable))
+    clock.nowMs += 1000
+    const lost = breakers.begin(b)
+
+    clock.nowMs += 3999
+    expect(refused(c)).not.toBeNull()
+    clock.nowMs += 1
+    expect(refused(c)).toBeNull()
+    breakers.answered(breakers.begin(c), { status: 200, headers: new Headers() })
+    breakers.failed(lost, new UpstreamError('timeout', ''))
+
+    expect(refused(d)).toBeNull()
+  })
+
   it('lets the next call try before its time when a look at the target succeeds, and learns nothing else of it', () => {
     const { answer, fail, refused, times } = startBreakers()
     const look = by('heartbeat', 'token', { callClass: 'probe' })

@@ -388,6 +388,22 @@ describe('a stream that is reset', () => {
     ).toHaveLength(2)
     expect((await bridge.ask('/collections/tabs/records')).body.data).toHaveLength(2)
   })
+
+  it('with REFUSED_STREAM is no conflict with our own deletion, which the runtime sends again', async () => {
+    const { bridge, node, put } = await startBridge(startHaproxy)
+    await put('old')
+    let isBroken = false
+    node.plan(({ method }) => {
+      if (method !== 'DELETE' || isBroken) return null
+      isBroken = true
+      return { kind: 'reset-after' }
+    })
+
+    const deleted = await bridge.ask('/collections/tabs/records/old', { method: 'DELETE' })
+
+    expect([isBroken, deleted.status]).toEqual([true, 204])
+    expect((await bridge.ask('/collections/tabs/records')).body.data).toEqual([])
+  })
 })
 
 /** Requests that have arrived, after one that is over, and are answered by nobody; what comes later is. */
