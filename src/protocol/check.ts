@@ -3,6 +3,7 @@ import { Type, type Static, type TObject, type TSchema } from '@sinclair/typebox
 import { TypeCompiler } from '@sinclair/typebox/compiler'
 import { ValueErrorType, type ValueError } from '@sinclair/typebox/errors'
 import { invalid, invalidRequest, type Problem } from '../domain/errors.ts'
+import { countJsonKeys } from '../domain/json.ts'
 
 // A client can send thousands of wrong members; a few sentences are enough.
 const mostProblems = 20
@@ -101,7 +102,9 @@ export function readJson(bytes: Uint8Array): unknown {
   } catch {
     throw invalid('body', 'body', 'is not valid UTF-8')
   }
-  const keys = checkShape(text)
+  const keys = countJsonKeys(text, limits)
+  if (keys === 'depth') throw invalid('body', 'body', `is nested deeper than ${limits.depth} levels`)
+  if (keys === 'members') throw invalid('body', 'body', `has more than ${limits.members} members`)
   let value: unknown
   try {
     value = JSON.parse(text)
@@ -112,34 +115,6 @@ export function readJson(bytes: Uint8Array): unknown {
   if (countKeys(value) !== keys) throw invalid('body', 'body', 'names a key twice in one object')
   return value
 }
-
-/**
- * Bounds the shape before anything is parsed, and counts the keys: 8 MB of opening brackets, parsed, take 640 MB of memory and
- * block for a second.
- */
-function checkShape(text: string): number {
-  let keys = 0
-  let depth = 0
-  let members = 0
-  let inString = false
-  for (let at = 0; at < text.length; at++) {
-    const char = text.charCodeAt(at)
-    if (inString) {
-      if (char === backslash) at++
-      else if (char === quote) inString = false
-    } else if (char === quote) inString = true
-    else if (char === openBrace || char === openBracket) depth++
-    else if (char === closeBrace || char === closeBracket) depth--
-    else if (char === comma) members++
-    else if (char === colon) keys++
-    if (depth > limits.depth) throw invalid('body', 'body', `is nested deeper than ${limits.depth} levels`)
-    if (members > limits.members) throw invalid('body', 'body', `has more than ${limits.members} members`)
-  }
-  return keys
-}
-
-const [quote, comma, colon, backslash, openBracket, closeBracket, openBrace, closeBrace] =
-  Buffer.from('",:\\[]{}')
 
 /** Counts the keys of all objects in a value; throws when one of them would reach a prototype. */
 function countKeys(value: unknown): number {

@@ -1,4 +1,5 @@
 import { UpstreamError } from '../domain/errors.ts'
+import { countJsonKeys } from '../domain/json.ts'
 import { joinBytes } from '../domain/list.ts'
 import { fromSyncSeconds, type Timestamp } from '../domain/record.ts'
 import type { ByteSource, Notices } from '../domain/record-storage.ts'
@@ -9,6 +10,8 @@ import type { ByteSource, Notices } from '../domain/record-storage.ts'
 export interface BodyStream extends ByteSource {
   /** Releases the permit of its call: from now on the body takes as long as its reader. */
   releasePermit(): void
+  /** Holds so many bytes more for what is kept of it. Throws `UpstreamError` (overload) when there is no room for them. */
+  hold(bytes: number): void
 }
 
 /** An answer of the token server or the storage. */
@@ -22,6 +25,9 @@ export interface UpstreamAnswer {
   /** Set in place of `bytes` where a stream was asked for and the body is not short. */
   readonly stream: BodyStream | null
 }
+
+const longText = 65_536
+const mostOfLong = { depth: 32, members: Infinity }
 
 const strictUtf8 = new TextDecoder('utf-8', { fatal: true })
 
@@ -40,7 +46,9 @@ export function jsonOf(answer: Pick<UpstreamAnswer, 'bytes'>): unknown {
   return text === undefined ? undefined : parseJson(text)
 }
 
+/** The value of a JSON text; undefined when it is none, or so long and deep that its value would take many times its memory. */
 export function parseJson(text: string): unknown {
+  if (text.length > longText && typeof countJsonKeys(text, mostOfLong) === 'string') return undefined
   try {
     return JSON.parse(text)
   } catch {

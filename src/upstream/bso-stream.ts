@@ -47,6 +47,11 @@ export class BsoRewriter {
     this.isSelective = keep !== undefined || skip > 0
   }
 
+  /** The memory for the beginning of a line, which is small unless a record is long. */
+  get carryBytes(): number {
+    return this.#carry.length
+  }
+
   /** What the next piece adds to the list; often nothing. */
   push(piece: Uint8Array): Uint8Array {
     const chunk = Buffer.from(piece.buffer, piece.byteOffset, piece.byteLength)

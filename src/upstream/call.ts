@@ -95,6 +95,11 @@ export class StorageCalls {
     this.#deadlineAtMs = caller.deadlineAtMs
   }
 
+  /** Fires when the client hangs up. */
+  get signal(): AbortSignal | null {
+    return this.#caller.client?.signal ?? null
+  }
+
   /** The address of the storage node. */
   get node(): string {
     return originOf(this.#credentials.endpoint)

@@ -144,7 +144,11 @@ async function noNextPage(): Promise<null> {
 
 /** The most bytes of a list of a storage that knows JSON arrays only: it has to fit into memory. */
 const maxArrayBytes = 64 * 1024 * 1024
+/** As pieces, as one, as text, as values, and as lines. */
+const copiesOfArray = 6
 const bracketOpen = 91
+/** Above this the beginning of a line counts among the memory that requests hold. */
+const longCarryBytes = 262_144
 
 /** Requests the page after this answer, which held so many records; null when it was the last. */
 type NextPage = (answer: UpstreamAnswer, recordCount: number) => Promise<UpstreamAnswer | null>
@@ -193,7 +197,7 @@ export class ListPages implements ByteSource {
         const piece = this.#lines ? await this.#lines.read() : await this.#open()
         // A client that reads slowly must not hold a permit that others need; a list has a permit of its own kind.
         this.#answer.stream?.releasePermit()
-        const records = piece ? this.rewriter.push(piece) : await this.#endPage()
+        const records = piece ? this.#push(piece) : await this.#endPage()
         if (piece) freeMemory(piece)
         if (records.length > 0 || this.#isDone) return this.#framed(records)
       }
@@ -202,6 +206,14 @@ export class ListPages implements ByteSource {
       this.cancel()
       throw error
     }
+  }
+
+  #push(piece: Uint8Array): Uint8Array {
+    const before = this.rewriter.carryBytes
+    const records = this.rewriter.push(piece)
+    const { carryBytes } = this.rewriter
+    if (carryBytes > longCarryBytes) this.#answer.stream?.hold(carryBytes - before)
+    return records
   }
 
   /** Begins to read the answer; resolves to its first piece. */
@@ -255,7 +267,9 @@ export async function openLines({ bytes, stream }: UpstreamAnswer): Promise<Line
   if (stream === null) return { first: toLines(bytes), rest: ended }
   const first = await stream.read()
   if (first?.[0] !== bracketOpen) return { first, rest: stream }
-  const rest = await readBounded(stream, maxArrayBytes)
+  const hold = (count: number) => stream.hold(copiesOfArray * count)
+  hold(first.length)
+  const rest = await readBounded(stream, maxArrayBytes, hold)
   if (rest === null) throw unusable('an array too large')
   return { first: toLines(Buffer.concat([first, rest])), rest: ended }
 }

@@ -138,7 +138,7 @@ export function createUpstream(options: UpstreamOptions) {
         const allowed = saysLittle ? maxErrorBytes : request.maxBytes
         // Reading `body` makes a stream, which a short answer does not need.
         const isRead = isShort && (length ?? 0) <= allowed
-        const bytes = isRead ? await response.bytes() : await readLong(call, request, length ?? 0, allowed)
+        const bytes = isRead ? await response.bytes() : await readLong(call, length ?? 0, allowed)
         if (bytes === null) {
           call.abort()
           if (!saysLittle && request.mayBeTooLong !== true) throw tooLong(url.host, status)
@@ -189,14 +189,9 @@ export function createUpstream(options: UpstreamOptions) {
   }
 
   /** Reads a body piece by piece, in memory that the request holds; null when it holds more than is allowed. */
-  async function readLong(
-    call: Call,
-    { holder }: UpstreamRequest,
-    length: number,
-    allowed: number,
-  ): Promise<Uint8Array | null> {
+  async function readLong(call: Call, length: number, allowed: number): Promise<Uint8Array | null> {
     if (length > allowed) return null
-    const hold = (bytes: number) => holder?.memory.grow(copiesInMemory * bytes)
+    const hold = (bytes: number) => call.hold(copiesInMemory * bytes)
     if (length === 0) return await readBounded(call, allowed, hold)
     // At once: of many answers that arrive together, some find room for all of it, and the others end before they are read.
     hold(length)
@@ -314,6 +309,10 @@ class Call implements BodyStream, EventListenerObject {
     // The abort rejects the reads of a body, also where no reader waits.
     const body = this.#reader ?? (this.response?.bodyUsed === false ? this.response.body : null)
     body?.cancel().catch(() => {})
+  }
+
+  hold(bytes: number): void {
+    this.request.holder?.memory.grow(bytes)
   }
 
   releasePermit(): void {

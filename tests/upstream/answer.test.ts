@@ -4,10 +4,21 @@ import {
   collectNotices,
   lastModifiedOf,
   nextOffsetOf,
+  parseJson,
   readRetryAfter,
   recordCountOf,
 } from '../../src/upstream/answer.ts'
 import type { Notices } from '../../src/domain/record-storage.ts'
+
+describe('parseJson', () => {
+  it('leaves alone what is long and so deep that its value would take many times its memory', () => {
+    const deep = (depth: number) =>
+      `{"a":"${'x'.repeat(65_536)}","b":${'['.repeat(depth)}${']'.repeat(depth)}}`
+
+    expect(parseJson(deep(31))).toMatchObject({ b: expect.any(Array) })
+    expect(parseJson(deep(32))).toBeUndefined()
+  })
+})
 
 describe('lastModifiedOf', () => {
   it('reads decimal seconds', () => {

@@ -192,6 +192,36 @@ describe('a read that fails', () => {
     expect(await failureOf(listPage(storage))).toMatchObject({ failure: 'bad-response' })
   })
 
+  it.each([
+    ['one JSON array', '[', ',{}', 6_000_000],
+    ['one endless line', '{', ' '.repeat(1000), 1_000_000],
+  ])('holds the memory that it takes to read a list that is %s', async (_, opening, more, atLeast) => {
+    const { open, proxy } = await openRig()
+    let held = 0
+    const storage = await open({ holder: { memory: { grow: (bytes) => void (held += bytes) } } })
+    const body = opening + more.repeat(1_000_000 / more.length)
+    const headers = { 'X-Last-Modified': '1.00', 'X-Weave-Records': '1' }
+    proxy.plan(() => ({ kind: 'status', status: 200, headers, body }))
+
+    await failureOf(listPage(storage).then(recordsOf))
+
+    expect(held).toBeGreaterThanOrEqual(0.8 * atLeast)
+  })
+
+  it('does not wait for its turn when its client has hung up', async () => {
+    const client = new AbortController()
+    const { open, proxy } = await openRig()
+    proxy.plan(() => ({ kind: 'hang' }))
+    const others = Array.from({ length: 100 }, async () => void listPage(await open()).catch(() => {}))
+    await Promise.all(others)
+
+    const waiting = failureOf(listPage(await open({ client })))
+    client.abort()
+
+    expect(await waiting).toMatchObject({ failure: 'abandoned' })
+    proxy.release()
+  })
+
   it('waits no longer than the deadline of the request', async () => {
     const { open, proxy, clock } = await openRig()
     const storage = await open({ deadlineAtMs: clock.nowMs + 300 })
