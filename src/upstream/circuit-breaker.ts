@@ -53,7 +53,7 @@ const longestTokenPauseMs = 300_000
 /** A storage node's Retry-After may concern a single user, and a short one is about two writes that collided. */
 const longestNodePauseMs = 30_000
 /** Timeouts below this don't count as failures: the client's deadline, not the target, was at fault. */
-const shortestFairTimeoutMs = 900
+export const shortestFairTimeoutMs = 900
 /** Users' nodes come and go, and so do users of a node whose calls fail. */
 const maxHosts = 1000
 const maxUsers = 1000

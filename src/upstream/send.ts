@@ -8,7 +8,13 @@ import {
   type UpstreamAnswer,
 } from './answer.ts'
 import type { CallTally, MemoryHolder } from '../domain/record-storage.ts'
-import type { Breakers, GuardedCall, GuardedRequest, UpstreamTarget } from './circuit-breaker.ts'
+import {
+  shortestFairTimeoutMs,
+  type Breakers,
+  type GuardedCall,
+  type GuardedRequest,
+  type UpstreamTarget,
+} from './circuit-breaker.ts'
 import type { Transport } from './transport.ts'
 import type { ConcurrencyLimits } from '../load/permits.ts'
 
@@ -148,6 +154,7 @@ export function createUpstream(options: UpstreamOptions) {
       }
     } catch (error) {
       failure = toUpstreamError(error, url.host)
+      if (call.hasWaitedInVain(failure)) transport.leaveConnections(url.origin)
       call.end(failure)
       call.abort()
       if (!isReported && failure instanceof UpstreamError) {
@@ -318,6 +325,14 @@ class Call implements BodyStream, EventListenerObject {
   releasePermit(): void {
     if (this.hasPermit) this.upstream.limits.release(this.request, this.lastedMs)
     this.hasPermit = false
+  }
+
+  /** Whether a time that was long enough has passed without any answer. */
+  hasWaitedInVain(failure: unknown): boolean {
+    const { guard, response } = this
+    const isTimeout = failure instanceof UpstreamError && failure.failure === 'timeout'
+    if (!isTimeout || guard === null || response !== null) return false
+    return this.upstream.now() - guard.beganAtMs >= shortestFairTimeoutMs
   }
 
   /** Ends the call; null: everything that was wanted has come. Further calls do nothing. */

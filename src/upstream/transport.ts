@@ -10,34 +10,58 @@ interface FetchRequest {
   isStreamed?: boolean
 }
 
+interface Tls {
+  ca?: string
+  passphrase?: string
+}
+
 /** For how long an origin is believed not to offer HTTP/2; a short time where the handshake broke, which may have had another reason. */
 const withoutHttp2Ms = { HTTP2Unsupported: 600_000, EPROTO: 10_000 }
 const maxOrigins = 1000
+/**
+ * Connections that calls no longer use end when the runtime has kept them idle for five minutes. At one turn a minute, a turn comes
+ * again after six.
+ */
+const turnMs = 60_000
+const turns = 6
 
 /** Carries requests over HTTP/2 or HTTP/1.1, and keeps the runtime from sending a write twice. */
 export class Transport {
   /** Origins that do not offer HTTP/2, and until when they are not asked again. */
   readonly #withoutHttp2 = new RecentMap<string, number>(maxOrigins)
 
+  /** Over which of several sets of connections an origin is called, and since when. */
+  readonly #turns = new RecentMap<string, { turn: number; sinceMs: number }>(maxOrigins)
+
   /** `http2`: whether it is used where it is offered over TLS; `now`: a clock in ms. */
   constructor(private readonly options: { http2: boolean; now(): number }) {}
 
-  fetch(request: FetchRequest, signal: AbortSignal, tls: { ca: string } | undefined): Promise<Response> {
-    const protocol = this.#protocolOf(request.url.origin, request.method, request.isStreamed)
+  fetch(request: FetchRequest, signal: AbortSignal, ca: { ca: string } | undefined): Promise<Response> {
+    const { origin } = request.url
+    const protocol = this.#protocolOf(origin, request.method, request.isStreamed)
+    const turn = this.#turns.get(origin)?.turn
+    // The runtime shares connections among calls with the same TLS options. Without a key of ours the passphrase opens nothing.
+    const tls = turn === undefined ? ca : { ...ca, passphrase: String(turn) }
     return protocol === 'http2'
       ? this.#fetchOverHttp2(request, signal, tls)
       : fetchOver(protocol, request, signal, tls)
+  }
+
+  /**
+   * A call waited in vain for any answer. A firewall that has forgotten connections, or a host that died, leaves them silent, and each
+   * of those that are idle would cost another call its time. So further calls over TLS use new ones; at most once a minute.
+   */
+  leaveConnections(origin: string): void {
+    const nowMs = this.options.now()
+    const { turn, sinceMs } = this.#turns.get(origin) ?? { turn: 0, sinceMs: -Infinity }
+    if (nowMs - sinceMs >= turnMs) this.#turns.set(origin, { turn: (turn % turns) + 1, sinceMs: nowMs })
   }
 
   /** Whether calls to an origin share a connection, as far as is known. */
   readonly sharesConnection = (origin: string): boolean => this.#protocolOf(origin, 'POST') === 'http2'
 
   /** An origin that does not offer HTTP/2 has got nothing before that shows. */
-  async #fetchOverHttp2(
-    request: FetchRequest,
-    signal: AbortSignal,
-    tls: { ca: string } | undefined,
-  ): Promise<Response> {
+  async #fetchOverHttp2(request: FetchRequest, signal: AbortSignal, tls: Tls | undefined): Promise<Response> {
     const { url, method } = request
     try {
       const response = await fetchOver('http2', request, signal, tls)
@@ -74,7 +98,7 @@ function fetchOver(
   protocol: 'http2' | 'http1.1' | undefined,
   { url, method, headers, body }: FetchRequest,
   signal: AbortSignal,
-  tls: { ca: string } | undefined,
+  tls: Tls | undefined,
 ): Promise<Response> {
   headers['Accept-Encoding'] = 'identity'
   // Over HTTP/2 the runtime repeats by itself what is refused with REFUSED_STREAM. HAProxy refuses so a write that was carried

@@ -339,6 +339,26 @@ describe('a connection that dies', () => {
   })
 })
 
+describe('connections of HTTP/1.1', () => {
+  it.each(['lists beside HTTP/2', 'where nothing else is offered'])(
+    'that have gone silent while they were idle cost one call each its time, and no more: %s',
+    async (what) => {
+      const { wire, outcomeOf } = await start(startNginx, { http2: what === 'lists beside HTTP/2' })
+      const list = { isStreamed: true }
+      const kept = await Promise.all(times(10, () => outcomeOf(list)))
+      await outcomeOf()
+
+      wire.goSilent()
+      const silent = await outcomeOf({ ...list, timeoutMs: 1200 })
+      const later = [await outcomeOf(list), await outcomeOf(list), await outcomeOf(write), await outcomeOf()]
+
+      expect(tally(kept)).toEqual({ 200: 10 })
+      expect(silent).toBe('timeout')
+      expect(tally(later)).toEqual({ 200: 4 })
+    },
+  )
+})
+
 describe('a stream that is reset', () => {
   it('with INTERNAL_ERROR costs no read, and sends no write twice', async () => {
     const { outcomeOf } = await start()
