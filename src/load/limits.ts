@@ -80,12 +80,7 @@ export function connectionLimit(workers: number): number {
  * The calls in flight that the slots of `fetch` allow: those for lists, and all others together; of these, those to the token
  * server. And the root views that may ask it.
  */
-export function callLimits(fetchSlots: number): {
-  lists: number
-  calls: number
-  token: number
-  rootViews: number
-} {
+export function callLimits(fetchSlots: number) {
   const lists = Math.min(limits.lists, Math.ceil(fetchSlots / 4))
   const calls = Math.max(2, fetchSlots - lists)
   const token = Math.ceil(limits.tokenShare * calls)

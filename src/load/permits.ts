@@ -1,6 +1,9 @@
 import { UpstreamError } from '../domain/errors.ts'
 import { callLimits, limits } from './limits.ts'
 
+/** One of the two services that are called. */
+export type UpstreamTarget = 'token' | 'storage'
+
 /**
  * The rule of fair shares: whether a holder of so many permits may take one more, when so many are free of so many. Alone it gets
  * seven eighths of all but a reserve, a second one seven eighths of what is then left, and so on. Of the reserve each gets at most
@@ -57,18 +60,14 @@ export interface SemaphoreOptions {
   now(): number
 }
 
-/** How one call waits for a permit. */
-interface Wait {
+/** One call that waits for a permit. */
+interface Waiter {
+  /** Of its holder. */
+  name: string
   /** Whether it completes a commit. */
   mustComplete: boolean
   /** What ends the call, because its time is over or its client has hung up. */
   signal: AbortSignal | null
-}
-
-/** One call that waits for a permit. */
-interface Waiter extends Wait {
-  /** Of its holder. */
-  name: string
   sinceMs: number
   /** Whether it has waited long enough to open a connection. */
   mayOpen: boolean
@@ -118,7 +117,7 @@ export class FairSemaphore {
 
   /** Takes a permit, if there is one for that holder now; it is given back by `release`. */
   tryAcquire(name: string, mustComplete = false): boolean {
-    if (this.#completing.length > 0 || !this.#mayTake(name, false, mustComplete)) return false
+    if (this.#completing.length > 0 || !this.#mayTake(name, this.#free(false), mustComplete)) return false
     this.#take(name)
     return true
   }
@@ -127,21 +126,19 @@ export class FairSemaphore {
    * Takes a permit as soon as there is one. Rejects with `UpstreamError`: `overload` when too many wait, or after `waitMs`, and what
    * the signal says once that has fired; not for a call that must complete a commit.
    */
-  acquire(name: string, { mustComplete = false, signal = null }: Partial<Wait> = {}): Promise<void> {
+  acquire(name: string, mustComplete = false, signal: AbortSignal | null = null): Promise<void> {
     if (this.tryAcquire(name, mustComplete)) return Promise.resolve()
     if (this.#waiting >= this.options.waiting && !mustComplete) return Promise.reject(this.#overload())
     const { promise, resolve, reject } = Promise.withResolvers<void>()
     const sinceMs = this.options.now()
-    const waiter: Waiter = { name, mustComplete, signal, sinceMs, mayOpen: false, resolve, reject }
+    const waiter = { name, mustComplete, signal, sinceMs, mayOpen: false, resolve, reject }
+    if (mustComplete) this.#completing.push(waiter)
+    else this.#queueUp(waiter)
+    this.#pool.waiting.add(this)
     if (!this.#isLookDue) setTimeout(this.#look, lookEveryMs)
     this.#isLookDue = true
-    this.#pool.waiting.add(this)
-    if (!mustComplete) this.#queueUp(waiter)
-    else {
-      this.#completing.push(waiter)
-      // It may be over the share of its holder, and then nobody waits behind it.
-      this.#pool.admit()
-    }
+    // What completes a commit may be over the share of its holder, and then nobody waits behind it.
+    if (mustComplete) this.#pool.admit()
     return promise
   }
 
@@ -202,13 +199,12 @@ export class FairSemaphore {
   }
 
   /**
-   * Whether a holder may take a permit. Where the queue has its share of the pool, one who holds few may nevertheless, as long as the few
-   * of all are within it: one who holds many, and is slow, keeps out nobody else.
+   * Whether a holder may take one of so many free permits. Where the queue has its share of the pool, one who holds few may nevertheless,
+   * as long as the few of all are within it: one who holds many, and is slow, keeps out nobody else.
    */
-  #mayTake(name: string, mayOpen: boolean, mustComplete: boolean): boolean {
+  #mayTake(name: string, free: number, mustComplete: boolean): boolean {
     const { pool, permitsOfOne = Infinity } = this.options
     const held = this.#heldBy(name)
-    const free = this.#free(mayOpen)
     if (free <= 0 || held >= permitsOfOne || !mayHold(held, free, this.#capacity, mustComplete)) return false
     if (!pool || mayHold(this.taken, pool.free, pool.permits, mustComplete)) return true
     return held < limits.fewPermits && mayHold(this.#few, pool.free, pool.permits, mustComplete)
@@ -228,45 +224,29 @@ export class FairSemaphore {
     this.#waiting += 1
   }
 
-  /** Serves one who waits, if it may take a permit now: of what completes a commit, or of the others. */
+  /** Serves one who waits, of what completes a commit or of the others; false when that may take nothing now. */
   serveOne(isCompleting: boolean): boolean {
-    return isCompleting ? this.#serveCompleting() : this.#serveLeast()
-  }
-
-  #serveCompleting(): boolean {
-    for (let waiter = this.#completing[0]; waiter; waiter = this.#completing[0]) {
-      if (this.#free(waiter.mayOpen) <= 0) return false
-      this.#completing.shift()
+    const waiter = isCompleting ? this.#completing[0] : this.#least()
+    if (!waiter) return false
+    const { name, mayOpen, mustComplete, resolve } = waiter
+    const free = this.#free(mayOpen)
+    const mayTake = this.#mayTake(name, free, mustComplete)
+    if (!mayTake && (!isCompleting || free <= 0)) return false
+    this.#leave(waiter)
+    if (mayTake) {
+      this.#take(name)
+      resolve()
+    } else {
       // One user with many commits that hang does not keep the others out.
       this.#queueUp(waiter)
-      if (this.#serve(waiter)) return true
+      this.#pool.waiting.add(this)
     }
-    return false
-  }
-
-  #serveLeast(): boolean {
-    if (this.#queue.size === 0) return false
-    const name = this.#leastHolder()
-    const waiting = this.#queue.get(name)!
-    // Holders with equally many take turns.
-    this.#queue.delete(name)
-    this.#queue.set(name, waiting)
-    return this.#serve(waiting[0]!)
-  }
-
-  /** Lets one who waits in the queue go, if it may take a permit now. */
-  #serve(waiter: Waiter): boolean {
-    const { name, mayOpen, mustComplete, resolve } = waiter
-    if (!this.#mayTake(name, mayOpen, mustComplete)) return false
-    this.#leave(waiter)
-    this.#take(name)
-    resolve()
     return true
   }
 
-  /** Who holds least, of those who wait. */
-  #leastHolder(): string {
-    let least = ''
+  /** Whose turn it is: of those who hold least, each in turn. */
+  #least(): Waiter | undefined {
+    let least: string | null = null
     let leastHeld = Infinity
     for (const name of this.#queue.keys()) {
       const held = this.#heldBy(name)
@@ -276,15 +256,23 @@ export class FairSemaphore {
       }
       if (held === 0) break
     }
-    return least
+    if (least === null) return undefined
+    const waiting = this.#queue.get(least)!
+    this.#queue.delete(least)
+    this.#queue.set(least, waiting)
+    return waiting[0]
   }
 
   /** A call waits no more. */
   #leave(waiter: Waiter): void {
-    const waiting = this.#queue.get(waiter.name)!
-    waiting.splice(waiting.indexOf(waiter), 1)
-    if (waiting.length === 0) this.#queue.delete(waiter.name)
-    this.#waiting -= 1
+    const { name } = waiter
+    if (this.#completing[0] === waiter) this.#completing.shift()
+    else {
+      const waiting = this.#queue.get(name)!
+      waiting.splice(waiting.indexOf(waiter), 1)
+      if (waiting.length === 0) this.#queue.delete(name)
+      this.#waiting -= 1
+    }
     if (this.#waiting + this.#completing.length === 0) this.#pool.waiting.delete(this)
   }
 
@@ -302,14 +290,6 @@ function endOf({ reason }: AbortSignal): UpstreamError {
 
 /** Idle origins have hardly anything to remember. */
 const maxIdleOrigins = 1000
-
-/** What tells which permit a call needs. One that must complete waits as long as it takes. */
-interface CallToPermit {
-  target: 'token' | 'storage'
-  url: { origin: string }
-  user: string
-  callClass?: 'normal' | 'must-complete' | 'probe'
-}
 
 interface ConcurrencyOptions {
   /** Calls that the runtime's `fetch` carries out at a time. */
@@ -354,27 +334,12 @@ export class ConcurrencyLimits {
     })
   }
 
-  /** Takes the permit for a call if it is free; it is given back by `release`. */
-  tryAcquire(request: CallToPermit): boolean {
-    return this.#originOf(request).tryAcquire(request.user, request.callClass === 'must-complete')
+  /** Permits for calls of that kind to an origin, among users. */
+  of(target: UpstreamTarget, origin: string): FairSemaphore {
+    return this.#origins[target].get(origin) ?? this.#open(target, origin)
   }
 
-  /** Takes it as soon as it is free; rejects as `FairSemaphore.acquire` does. */
-  acquire(request: CallToPermit, signal: AbortSignal): Promise<void> {
-    const mustComplete = request.callClass === 'must-complete'
-    return this.#originOf(request).acquire(request.user, { mustComplete, signal })
-  }
-
-  /** Gives the permit of a call back, once. `lastedMs`: how long it took; null: that is not known. */
-  release(request: CallToPermit, lastedMs: number | null): void {
-    this.#originOf(request).release(request.user, lastedMs)
-  }
-
-  #originOf({ target, url }: CallToPermit): FairSemaphore {
-    return this.#origins[target].get(url.origin) ?? this.#open(target, url.origin)
-  }
-
-  #open(target: CallToPermit['target'], origin: string): FairSemaphore {
+  #open(target: UpstreamTarget, origin: string): FairSemaphore {
     const origins = this.#origins[target]
     // Users' nodes come and go.
     if (origins.size >= maxIdleOrigins) {

@@ -1,10 +1,8 @@
 import { UpstreamError } from '../domain/errors.ts'
 import { RecentMap } from '../domain/bounded.ts'
 import { readBackoff, readRetryAfter } from './answer.ts'
+import type { UpstreamTarget } from '../load/permits.ts'
 import type { Address } from './request.ts'
-
-/** One of the two services that we call. */
-export type UpstreamTarget = 'token' | 'storage'
 
 /** The properties of a call that its circuit breakers need. */
 export interface GuardedRequest {

@@ -13,10 +13,9 @@ import {
   type Breakers,
   type GuardedCall,
   type GuardedRequest,
-  type UpstreamTarget,
 } from './circuit-breaker.ts'
 import type { Transport } from './transport.ts'
-import type { ConcurrencyLimits } from '../load/permits.ts'
+import type { ConcurrencyLimits, FairSemaphore, UpstreamTarget } from '../load/permits.ts'
 
 export interface UpstreamRequest extends GuardedRequest {
   method: 'GET' | 'POST' | 'DELETE'
@@ -116,10 +115,12 @@ export function createUpstream(options: UpstreamOptions) {
     let isReported = false
     try {
       call.setDeadline(Math.max(1, deadlineMs - startedAtMs), tooSlow)
-      call.hasPermit = limits.tryAcquire(request)
-      if (!call.hasPermit) {
-        await limits.acquire(request, call.signal)
-        call.hasPermit = true
+      const permits = limits.of(request.target, url.origin)
+      const mustComplete = request.callClass === 'must-complete'
+      if (permits.tryAcquire(request.user, mustComplete)) call.permits = permits
+      else {
+        await permits.acquire(request.user, mustComplete, call.signal)
+        call.permits = permits
         call.signal.throwIfAborted()
         throwIfRefused(request)
       }
@@ -214,7 +215,8 @@ const hangUpMs = 250
  * reader's time between two reads does not count.
  */
 class Call implements BodyStream, EventListenerObject {
-  hasPermit = false
+  /** Where it holds a permit. */
+  permits: FairSemaphore | null = null
   guard: GuardedCall | null = null
   response: Response | null = null
   /** The time until its answer began; null: there was none. */
@@ -323,8 +325,8 @@ class Call implements BodyStream, EventListenerObject {
   }
 
   releasePermit(): void {
-    if (this.hasPermit) this.upstream.limits.release(this.request, this.lastedMs)
-    this.hasPermit = false
+    this.permits?.release(this.request.user, this.lastedMs)
+    this.permits = null
   }
 
   /** Whether a time that was long enough has passed without any answer. */

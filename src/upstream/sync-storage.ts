@@ -32,7 +32,7 @@ export class SyncStorage extends StorageCalls implements BulkStorage {
    */
   async list(collection: string, options: ListOptions, precondition: Precondition): Promise<ListOutcome> {
     const { lists } = this.client.upstream
-    if (!lists.tryAcquire(this.owner)) await lists.acquire(this.owner, { signal: this.signal })
+    if (!lists.tryAcquire(this.owner)) await lists.acquire(this.owner, false, this.signal)
     let document: ListPages | null = null
     try {
       const { ids } = options

@@ -88,7 +88,7 @@ describe('FairSemaphore', () => {
     expect(semaphore.tryAcquire('other')).toBe(true)
     const served = queueUp(semaphore, ['new'])
     for (const name of ['busy', 'busy', 'late'])
-      void semaphore.acquire(name, { mustComplete: true }).then(() => served.push(`commit of ${name}`))
+      void semaphore.acquire(name, true).then(() => served.push(`commit of ${name}`))
     expect(semaphore.tryAcquire('another')).toBe(false)
 
     giveBack(semaphore, 'busy', busy)
@@ -102,9 +102,7 @@ describe('FairSemaphore', () => {
     const semaphore = create({ permits: 16 })
     const served: string[] = []
     const commits = (name: string, count: number) =>
-      Array.from({ length: count }, () =>
-        semaphore.acquire(name, { mustComplete: true }).then(() => served.push(name)),
-      )
+      Array.from({ length: count }, () => semaphore.acquire(name, true).then(() => served.push(name)))
     void commits('hung', 20)
     await Bun.sleep(0)
 
@@ -120,7 +118,7 @@ describe('FairSemaphore', () => {
     jest.useFakeTimers()
     const semaphore = create({ permits: 1, waitMs: 5000, waiting: 1 })
     semaphore.tryAcquire('a')
-    const patient = semaphore.acquire('a', { mustComplete: true })
+    const patient = semaphore.acquire('a', true)
 
     const refused = ['b', 'c'].map((name) => semaphore.acquire(name).catch((error: UpstreamError) => error))
     for (let waitedMs = 0; waitedMs < 5000; waitedMs += 10) advance(10)
@@ -169,9 +167,10 @@ describe('FairSemaphore', () => {
     })
     let served = 0
     for (let user = 0; user < 300; user += 1) {
-      const call = { target: 'storage', url: { origin: 'http://a.example:80' }, user: String(user) } as const
-      if (limits.tryAcquire(call)) served += 1
-      else void limits.acquire(call, new AbortController().signal).then(() => (served += 1))
+      void limits
+        .of('storage', 'http://a.example:80')
+        .acquire(String(user))
+        .then(() => (served += 1))
     }
     advance(1000)
     for (let hop = 0; hop < 9; hop += 1) await Promise.resolve()
@@ -243,8 +242,7 @@ describe('ConcurrencyLimits', () => {
     })
     const taken = holders.map(([target, host, user]) => {
       let count = 0
-      while (limits.tryAcquire({ target, url: { origin: `https://${host}` }, user: user ?? String(count) }))
-        count += 1
+      while (limits.of(target, `https://${host}`).tryAcquire(user ?? String(count))) count += 1
       return count
     })
 
@@ -260,20 +258,11 @@ describe('ConcurrencyLimits', () => {
       mostConnections: () => Infinity,
       now,
     })
-    const commit = (node: string, user: number) =>
-      ({
-        target: 'storage',
-        url: { origin: `https://${node}` },
-        user: `${user}`,
-        callClass: 'must-complete',
-      }) as const
     for (const node of ['a', 'b', 'c']) {
-      for (let user = 0; limits.tryAcquire(commit(node, user)); user += 1);
+      for (let user = 0; limits.of('storage', `https://${node}`).tryAcquire(String(user), true); user += 1);
     }
-
-    const read = { ...commit('d', 0), callClass: 'normal' } as const
     let left = 0
-    while (limits.tryAcquire({ ...read, user: `${left}` })) left += 1
+    while (limits.of('storage', 'https://d').tryAcquire(String(left))) left += 1
 
     expect(left).toBe(4)
   })

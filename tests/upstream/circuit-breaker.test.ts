@@ -1,13 +1,9 @@
 import { afterEach, describe, expect, it } from 'bun:test'
 import { UpstreamError } from '../../src/domain/errors.ts'
 import { readBounded } from '../../src/upstream/answer.ts'
-import {
-  Breakers,
-  type BreakerEvent,
-  type GuardedRequest,
-  type UpstreamTarget,
-} from '../../src/upstream/circuit-breaker.ts'
+import { Breakers, type BreakerEvent, type GuardedRequest } from '../../src/upstream/circuit-breaker.ts'
 import { cleanUp, failureOf, startTarget } from './rig.ts'
+import type { UpstreamTarget } from '../../src/load/permits.ts'
 import type { Fault } from '../support/fault-proxy.ts'
 
 afterEach(cleanUp)
