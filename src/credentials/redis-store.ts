@@ -3,13 +3,12 @@ import type * as redisClient from './redis-client.ts'
 import type { RedisClient } from './redis-client.ts'
 import type { CredentialStore } from './credentials.ts'
 
-/**
- * What can be wrong with Redis:
- * - `unreachable`: no connection could be made, or it broke, or Redis would not let us in
- * - `timeout`: a command had no answer in time
- * - `refused`: a command was answered with an error
- */
-export const redisTroubles = ['unreachable', 'timeout', 'refused'] as const
+/** What can be wrong with Redis. */
+export const redisTroubles = [
+  'unreachable', // No connection could be made, or it broke, or Redis would not let us in.
+  'timeout', // A command had no answer in time.
+  'refused', // A command was answered with an error.
+] as const
 export type RedisTrouble = (typeof redisTroubles)[number]
 
 export interface RedisStoreOptions {

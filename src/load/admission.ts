@@ -1,23 +1,14 @@
 import { limits } from './limits.ts'
 
-/**
- * Why a request was refused:
- * - `limit`: as many as were configured are in flight
- * - `lag`: as many as the event loop can serve in time are in flight
- * - `user`: there is hardly any room left, and that user has a share of it already
- * - `memory`: the process holds nearly as much memory as it should
- * - `root-view`: as many root views as may ask the token server do
- * - `body-memory`: there was no memory for a body
- * - `slow-reader`: the connection was ended because its reader took too little, or its place was needed
- */
+/** Why a request was refused. */
 export const rejectionReasons = [
-  'limit',
-  'lag',
-  'user',
-  'memory',
-  'root-view',
-  'body-memory',
-  'slow-reader',
+  'limit', // As many as were configured are in flight.
+  'lag', // As many as the event loop can serve in time are in flight.
+  'user', // There is hardly any room left, and that user has a share of it already.
+  'memory', // The process holds nearly as much memory as it should.
+  'root-view', // As many root views as may ask the token server do.
+  'body-memory', // There was no memory for a body.
+  'slow-reader', // The connection was ended because its reader took too little, or its place was needed.
 ] as const
 export type RejectionReason = (typeof rejectionReasons)[number]
 

@@ -65,10 +65,6 @@ export class RequestMemory implements HeldMemory {
     private owner: string,
   ) {}
 
-  get bytes(): number {
-    return this.#bytes
-  }
-
   /** Holds so many bytes more; false when there is no room for them. */
   tryGrow(bytes: number): boolean {
     if (bytes === 0) return true

@@ -38,11 +38,6 @@ export class AnswerStreams {
 
   constructor(private readonly options: AnswerStreamsOptions) {}
 
-  /** Answers that are being sent piece by piece. */
-  get active(): number {
-    return this.#streams.size
-  }
-
   /** A large body as a stream at the pace of its reader. `ended` is called once, when nothing more is sent. */
   send(body: Body, request: Request, ended: (end: StreamEnd) => void): ReadableStream<Uint8Array> {
     const source = typeof body === 'string' ? new TextEncoder().encode(body) : body

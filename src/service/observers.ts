@@ -40,12 +40,7 @@ export function createObservers(
   const transactions = counter('transactions_total', 'Outcomes of writes', ['event'], graveOutcomes)
   const brokenLists = counter('lists_broken_total', 'Lists that broke off after their beginning was sent')
   const batchSizes = histogram('batch_requests', 'Sub-requests in a batch', sizeBounds)
-  const rejections = counter(
-    'requests_shed_total',
-    'Requests rejected under load',
-    ['reason'],
-    rejectionReasons,
-  )
+  const shed = counter('requests_shed_total', 'Requests rejected under load', ['reason'], rejectionReasons)
   const lagSeconds = timing('event_loop_lag_seconds', 'Lateness of the event loop')
 
   // One line a minute reports a cache that is away, or a flood; one line for each request would bury everything else.
@@ -121,7 +116,7 @@ export function createObservers(
     },
     /** A request was rejected because of the load. */
     shed(reason: RejectionReason) {
-      rejections(reason)
+      shed(reason)
       statsd?.count(`shed.${reason}`)
       warnOncePerMinute('load shed', { reason })
     },
