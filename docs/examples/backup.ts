@@ -18,6 +18,7 @@ import { mkdir, mkdtemp, readdir, readFile, rename, rm, stat, writeFile } from '
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { readAccount } from './account.ts'
+import { backupNames, readRecords } from './backup-folder.ts'
 import { count, list, printable, type StoredRecord, type User } from './bridge.js'
 import { collectionKeys, decryptRecords, keyPairFromHex } from './sync-crypto.js'
 
@@ -57,7 +58,8 @@ try {
 /** Makes a backup; answers what is missing in it. */
 async function backUp(user: User, folder: string): Promise<string[]> {
   await mkdir(folder, { recursive: true, mode: 0o700 })
-  const backups = await clean(folder)
+  await clean(folder)
+  const backups = await backupNames(folder)
   const last = backups.length > 0 ? join(folder, backups.at(-1)!) : null
   const draft = await mkdtemp(join(folder, '.draft-'))
   try {
@@ -149,8 +151,8 @@ async function readCollection(
   return { fresh: records.length, all: [...all.values()], etag: etag!, stored }
 }
 
-/** The backups of a folder, the oldest first. What runs that were killed have left behind is removed a day later. */
-async function clean(folder: string): Promise<string[]> {
+/** Removes what runs that were killed have left behind, a day later. */
+async function clean(folder: string): Promise<void> {
   const names = await readdir(folder)
   for (const draft of names.filter((name) => name.startsWith('.draft-'))) {
     // Another run may have given it its name meanwhile.
@@ -158,7 +160,6 @@ async function clean(folder: string): Promise<string[]> {
     if (found && Date.now() - found.mtimeMs > dayMs)
       await rm(join(folder, draft), { recursive: true, force: true })
   }
-  return names.filter((name) => /^\d{4}-[\d-]+T[\d.-]+Z$/.test(name)).toSorted()
 }
 
 /** Collections that have lost more than half of their records since the last backup. */
@@ -200,9 +201,4 @@ async function check({ SYNC_KEY }: User, backup: string, state: State, before: S
 async function writeRecords(file: string, records: StoredRecord[]): Promise<void> {
   const lines = records.map((record) => `${JSON.stringify(record)}\n`)
   await writeFile(file, lines.join(''), { mode: 0o600 })
-}
-
-async function readRecords(file: string): Promise<StoredRecord[]> {
-  const lines = (await readFile(file, 'utf8')).split('\n').filter(Boolean)
-  return lines.map((line) => JSON.parse(line) as StoredRecord)
 }

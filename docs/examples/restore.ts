@@ -14,9 +14,11 @@
  * was reset). What cannot be read then is skipped, counted and named. Into an account that was emptied, let a Firefox sync first:
  * it makes the keys; then restore with --overwrite, because the folders that it made have other children.
  */
-import { readdir, readFile } from 'node:fs/promises'
+import { existsSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { readAccount } from './account.ts'
+import { backupNames, readRecords } from './backup-folder.ts'
 import { ask, batch, list, printable, type BatchRequest, type StoredRecord, type User } from './bridge.js'
 import { collectionKeys, decryptRecord, encryptRecord, keyPairFromHex } from './sync-crypto.js'
 
@@ -59,12 +61,8 @@ interface Translator {
 }
 
 async function findBackup(folder: string): Promise<string> {
-  const names = await readdir(folder)
-  if (names.includes('state.json')) return folder
-  const last = names
-    .filter((name) => /^\d{4}-[\d-]+T[\d.-]+Z$/.test(name))
-    .toSorted()
-    .at(-1)
+  if (existsSync(join(folder, 'state.json'))) return folder
+  const last = (await backupNames(folder)).at(-1)
   if (last === undefined) throw new Error(`There is no backup in ${folder}`)
   return join(folder, last)
 }
@@ -84,7 +82,7 @@ async function plan(user: User, folder: string, collection: string, translator: 
   const requests: BatchRequest[] = []
   const unreadable: string[] = []
   let different = 0
-  for (const record of await readRecords(folder, collection)) {
+  for (const record of await readRecords(join(folder, `${collection}.jsonl`))) {
     const current = stored.get(record.id)
     try {
       if (current && (await translator.isSame(collection, current, record))) continue
@@ -107,7 +105,7 @@ async function plan(user: User, folder: string, collection: string, translator: 
 
 /** Records stay as they are, unless the account has got new keys. */
 async function createTranslator(user: User, folder: string): Promise<Translator> {
-  const [saved] = await readRecords(folder, 'crypto')
+  const [saved] = await readRecords(join(folder, 'crypto.jsonl'))
   const [current] = (await list(user, '/collections/crypto/records?in_ids=keys')).records
   if (!saved || !current) {
     throw new Error(
@@ -141,11 +139,6 @@ async function createTranslator(user: User, folder: string): Promise<Translator>
       return JSON.stringify(known) === JSON.stringify(await open(collection, record))
     },
   }
-}
-
-async function readRecords(folder: string, collection: string): Promise<StoredRecord[]> {
-  const lines = (await readFile(join(folder, `${collection}.jsonl`), 'utf8')).split('\n').filter(Boolean)
-  return lines.map((line) => JSON.parse(line) as StoredRecord)
 }
 
 async function write(user: User, requests: BatchRequest[], maxRequests: number): Promise<void> {
