@@ -2,10 +2,14 @@
 import { readdir, readFile } from 'node:fs/promises'
 import type { StoredRecord } from './bridge.js'
 
-/** The names of the backups in a folder, the oldest first. */
-export async function backupNames(folder: string): Promise<string[]> {
+/** What the name of a backup ends in when something is missing in it. */
+export const incompleteMark = '-incomplete'
+
+/** The names of the backups in a folder, the oldest first: of all, and of those that are complete. */
+export async function backupNames(folder: string): Promise<{ all: string[]; complete: string[] }> {
   const names = await readdir(folder)
-  return names.filter((name) => /^\d{4}-[\d-]+T[\d.-]+Z$/.test(name)).toSorted()
+  const all = names.filter((name) => /^\d{4}-[\d-]+T[\d.-]+Z(-incomplete)?$/.test(name)).toSorted()
+  return { all, complete: all.filter((name) => !name.endsWith(incompleteMark)) }
 }
 
 /** The records of a file, a record a line. */

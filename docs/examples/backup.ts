@@ -5,12 +5,16 @@
  *
  * with BRIDGE_URL, BUCKET, BEARER_TOKEN and KEY_ID in the environment or in account.env (see account.ts). Every run makes one more
  * backup, a folder in FOLDER that is named after its moment and has one file for each collection, a record a line. Only what has
- * changed since the last one is asked for. A backup is there whole or not at all. The last N are kept, 30 unless told otherwise.
+ * changed since the last one is asked for. A run that breaks off leaves no backup. The last N are kept, 30 unless told otherwise.
  * `restore.ts` puts one back.
  *
  * With SYNC_KEY, all that was written is read again and decrypted. Exits 1 and says why when something is missing: a collection
  * has fewer records than the storage, or than half of the last backup; more of them cannot be decrypted than before; or something
  * fails. No old backup is removed then. Without the sync key nobody can read a backup, with it anybody can: keep it somewhere else, too.
+ *
+ * A backup that lacks something has `-incomplete` behind its name. It is not the last one for the runs that follow, so they exit 1,
+ * too, until nothing is missing any more. If it is as it should be, because you have deleted that much yourself, rename it without
+ * `-incomplete` to accept it. By its name it can be restored, too.
  *
  * Records that somebody has deleted without leaving a trace, or that have expired, stay in the backups that follow.
  */
@@ -18,7 +22,7 @@ import { mkdir, mkdtemp, readdir, readFile, rename, rm, stat, writeFile } from '
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { readAccount } from './account.ts'
-import { backupNames, readRecords } from './backup-folder.ts'
+import { backupNames, incompleteMark, readRecords } from './backup-folder.ts'
 import { count, list, printable, type StoredRecord, type User } from './bridge.js'
 import { collectionKeys, decryptRecords, keyPairFromHex } from './sync-crypto.js'
 
@@ -59,16 +63,21 @@ try {
 async function backUp(user: User, folder: string): Promise<string[]> {
   await mkdir(folder, { recursive: true, mode: 0o700 })
   await clean(folder)
-  const backups = await backupNames(folder)
-  const last = backups.length > 0 ? join(folder, backups.at(-1)!) : null
+  const { all, complete } = await backupNames(folder)
+  const last = complete.length > 0 ? join(folder, complete.at(-1)!) : null
   const draft = await mkdtemp(join(folder, '.draft-'))
   try {
     const problems = await fill(user, draft, last)
+    if (problems.length > 0) {
+      const name = await giveName(draft, folder, incompleteMark)
+      console.log(`To accept ${join(folder, name)} as it is, rename it without "${incompleteMark}"`)
+      return problems
+    }
     const name = await giveName(draft, folder)
-    console.log(`${join(folder, name)} is ${problems.length > 0 ? 'not as it should be' : 'complete'}`)
-    const old = problems.length > 0 ? [] : [...backups, name].slice(0, -keep)
-    for (const each of old) await rm(join(folder, each), { recursive: true, force: true })
-    return problems
+    console.log(`${join(folder, name)} is complete`)
+    const oldest = [...complete, name].at(-keep) ?? ''
+    for (const each of all) if (each < oldest) await rm(join(folder, each), { recursive: true, force: true })
+    return []
   } catch (error) {
     await rm(draft, { recursive: true })
     throw error
@@ -76,9 +85,9 @@ async function backUp(user: User, folder: string): Promise<string[]> {
 }
 
 /** Names a draft after this moment, or after the next that no other run has taken. */
-async function giveName(draft: string, folder: string): Promise<string> {
+async function giveName(draft: string, folder: string, mark = ''): Promise<string> {
   for (;;) {
-    const name = new Date().toISOString().replaceAll(':', '-')
+    const name = new Date().toISOString().replaceAll(':', '-') + mark
     try {
       await rename(draft, join(folder, name))
       return name

@@ -6,7 +6,7 @@
  *   bun docs/examples/restore.ts FOLDER [COLLECTION ...] --overwrite    and what is different there
  *
  * with BRIDGE_URL, BUCKET, BEARER_TOKEN and KEY_ID in the environment or in account.env (see account.ts). FOLDER is one backup, or
- * the folder of all: then the last one counts. The operator has to allow writes to the collections
+ * the folder of all: then the last complete one counts. The operator has to allow writes to the collections
  * (service.record_<collection>_put_enabled). Without names: all but `clients` and `tabs`, which belong to devices.
  *
  * Every write has a condition: what somebody changes meanwhile is left alone. If the account has other keys by now, records
@@ -43,6 +43,7 @@ try {
 async function restore(given: string): Promise<void> {
   const user = readAccount()
   const folder = await findBackup(given)
+  console.log(`From ${folder}`)
   const root = (await ask(user, `${user.BRIDGE_URL}/v1/`)).body
   const translator = await createTranslator(user, folder)
   for (const collection of await chooseCollections(folder)) {
@@ -62,8 +63,9 @@ interface Translator {
 
 async function findBackup(folder: string): Promise<string> {
   if (existsSync(join(folder, 'state.json'))) return folder
-  const last = (await backupNames(folder)).at(-1)
-  if (last === undefined) throw new Error(`There is no backup in ${folder}`)
+  const last = (await backupNames(folder)).complete.at(-1)
+  if (last === undefined)
+    throw new Error(`There is no complete backup in ${folder}: an incomplete one is restored by its own name`)
   return join(folder, last)
 }
 
