@@ -18,25 +18,13 @@
  *
  * Records that somebody has deleted without leaving a trace, or that have expired, stay in the backups that follow.
  */
-import { mkdir, mkdtemp, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { readAccount } from './account.ts'
-import { backupNames, incompleteMark, readRecords } from './backup-folder.ts'
+import { backupNames, incompleteMark, readRecords, readState, type State } from './backup-folder.ts'
 import { count, list, printable, type StoredRecord, type User } from './bridge.js'
 import { collectionKeys, decryptRecords, keyPairFromHex } from './sync-crypto.js'
-
-/** What a backup says of a collection. */
-interface Collection {
-  etag: string
-  /** Another one when Firefox has wiped the collection, to begin anew; null where it gives none. */
-  syncId: string | null
-  records: number
-  /** How many of them the key does not open. */
-  unreadable: number
-}
-
-type State = Record<string, Collection>
 
 const dayMs = 86_400_000
 
@@ -100,15 +88,15 @@ async function giveName(draft: string, folder: string, mark = ''): Promise<strin
 
 /** Writes all collections into a folder: what the last backup has, and what has changed since. */
 async function fill(user: User, draft: string, last: string | null): Promise<string[]> {
-  const before: State = last ? JSON.parse(await readFile(join(last, 'state.json'), 'utf8')) : {}
-  const state: State = {}
+  const before: State = last ? await readState(last) : new Map()
+  const state: State = new Map()
   const problems: string[] = []
   const syncIds = await readSyncIds(user)
   const { records: collections } = await list(user, '/collections')
   for (const [index, { id: collection, last_modified }] of collections.entries()) {
     const file = `${collection}.jsonl`
     const syncId = syncIds[collection]?.syncID ?? null
-    const known = before[collection]
+    const known = before.get(collection)
     const saved = known ? await readRecords(join(last!, file)).catch(() => []) : []
     const isIntact = known !== undefined && saved.length === known.records && known.syncId === syncId
     const isUnchanged = isIntact && known.etag === `"${last_modified}"`
@@ -118,19 +106,15 @@ async function fill(user: User, draft: string, last: string | null): Promise<str
       ? { fresh: 0, all: saved, etag: known.etag, stored: saved.length }
       : await readCollection(user, collection, isSameStore ? { etag: known.etag, saved } : null)
     await writeRecords(join(draft, file), found.all)
-    state[collection] = {
-      etag: found.etag,
-      syncId,
-      records: found.all.length,
-      unreadable: known?.unreadable ?? 0,
-    }
+    const [records, unreadable] = [found.all.length, known?.unreadable ?? 0]
+    state.set(collection, { etag: found.etag, syncId, records, unreadable })
     const news = isUnchanged ? 'unchanged' : `${found.fresh} ${found.fresh === 1 ? 'record' : 'records'}`
     console.log(`[${index + 1}/${collections.length}] ${collection}: ${news}`)
     if (found.stored > found.all.length)
       problems.push(`${collection}: of ${found.stored} records ${found.all.length} have come`)
   }
   problems.push(...shrunk(before, state), ...(await check(user, draft, state, before)))
-  await writeFile(join(draft, 'state.json'), JSON.stringify(state, null, 2), { mode: 0o600 })
+  await write(join(draft, 'state.json'), JSON.stringify(Object.fromEntries(state), null, 2))
   return problems
 }
 
@@ -173,8 +157,8 @@ async function clean(folder: string): Promise<void> {
 
 /** Collections that have lost more than half of their records since the last backup. */
 function shrunk(before: State, state: State): string[] {
-  return Object.entries(before)
-    .map(([collection, { records }]) => ({ collection, records, left: state[collection]?.records ?? 0 }))
+  return [...before]
+    .map(([collection, { records }]) => ({ collection, records, left: state.get(collection)?.records ?? 0 }))
     .filter(({ records, left }) => left * 2 < records)
     .map(
       ({ collection, records, left }) =>
@@ -189,15 +173,15 @@ async function check({ SYNC_KEY }: User, backup: string, state: State, before: S
     return []
   }
   const problems = []
-  const [keys] = state.crypto ? await readRecords(join(backup, 'crypto.jsonl')) : []
+  const [keys] = state.has('crypto') ? await readRecords(join(backup, 'crypto.jsonl')) : []
   if (!keys) return ['The account has no keys in its storage: has a Firefox of it synced yet?']
   const keysOf = await collectionKeys(keyPairFromHex(SYNC_KEY), keys)
-  for (const [collection, about] of Object.entries(state)) {
+  for (const [collection, about] of state) {
     if (collection === 'crypto' || collection === 'meta') continue
     const records = await readRecords(join(backup, `${collection}.jsonl`))
     const { unreadable } = await decryptRecords(keysOf(collection), records)
     const known =
-      before[collection]?.unreadable ?? (unreadable.length < records.length ? unreadable.length : 0)
+      before.get(collection)?.unreadable ?? (unreadable.length < records.length ? unreadable.length : 0)
     const ids = unreadable.slice(0, 10).map(({ id }) => printable(id))
     const finding = `${collection}: ${unreadable.length} of ${records.length} cannot be decrypted: ${ids.join(' ')}`
     if (unreadable.length > known) problems.push(finding)
@@ -208,6 +192,10 @@ async function check({ SYNC_KEY }: User, backup: string, state: State, before: S
 }
 
 async function writeRecords(file: string, records: StoredRecord[]): Promise<void> {
-  const lines = records.map((record) => `${JSON.stringify(record)}\n`)
-  await writeFile(file, lines.join(''), { mode: 0o600 })
+  await write(file, records.map((record) => `${JSON.stringify(record)}\n`).join(''))
+}
+
+/** Writes a file that is on the disk before its backup gets a name, so that no power cut leaves an empty one. */
+function write(file: string, text: string): Promise<void> {
+  return writeFile(file, text, { mode: 0o600, flush: true })
 }

@@ -15,10 +15,9 @@
  * it makes the keys; then restore with --overwrite, because the folders that it made have other children.
  */
 import { existsSync } from 'node:fs'
-import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { readAccount } from './account.ts'
-import { backupNames, readRecords } from './backup-folder.ts'
+import { backupNames, readRecords, readState } from './backup-folder.ts'
 import { ask, batch, list, printable, type BatchRequest, type StoredRecord, type User } from './bridge.js'
 import { collectionKeys, decryptRecord, encryptRecord, keyPairFromHex } from './sync-crypto.js'
 
@@ -70,7 +69,7 @@ async function findBackup(folder: string): Promise<string> {
 }
 
 async function chooseCollections(folder: string): Promise<string[]> {
-  const saved = Object.keys(JSON.parse(await readFile(join(folder, 'state.json'), 'utf8')))
+  const saved = [...(await readState(folder)).keys()]
   if (named.length === 0) return saved.filter((name) => !unlessNamed.has(name)).toSorted()
   const absent = named.find((name) => !saved.includes(name) || never.has(name))
   if (absent !== undefined) throw new Error(`${absent} is not in this backup, or is not for restoring`)

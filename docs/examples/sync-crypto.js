@@ -19,7 +19,9 @@ export function keyPairFromHex(hex) {
  */
 export async function collectionKeys(syncKeyPair, keysRecord) {
   const { default: common, collections } = await decryptRecord(syncKeyPair, keysRecord)
-  return (collection) => importKeyPair(...(collections[collection] ?? common).map(fromBase64))
+  // A collection may be called "constructor", which every object has.
+  const pairOf = (collection) => (Object.hasOwn(collections, collection) ? collections[collection] : common)
+  return (collection) => importKeyPair(...pairOf(collection).map(fromBase64))
 }
 
 /** The clear record; throws when it was encrypted with another key, or changed by somebody who does not have the key. */

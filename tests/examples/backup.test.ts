@@ -1,5 +1,5 @@
 import { afterAll, describe, expect, it } from 'bun:test'
-import { readdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs'
+import { readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { decryptRecords } from '../../docs/examples/sync-crypto.js'
 import { fillSampleData } from '../../src/sandbox/sample-data.ts'
@@ -192,6 +192,42 @@ describe('backup.ts', () => {
 
     expect([errors, code]).toEqual(well)
     expect(backupsIn(folder)[1]).toEqual(stored(user))
+  })
+
+  it('says which backup cannot be read, and goes on with the one before once that is removed', async () => {
+    const { user, folder } = someone('damaged')
+    for (const _ of [1, 2]) await run(user, ['backup.ts', folder])
+    const last = join(folder, readdirSync(folder).toSorted()[1]!)
+    writeFileSync(join(last, 'state.json'), '')
+
+    const outcomes = [await run(user, ['backup.ts', folder]), await run(user, ['restore.ts', folder])]
+    rmSync(last, { recursive: true })
+    const removed = await run(user, ['backup.ts', folder])
+
+    for (const { errors, code } of outcomes) {
+      expect(errors).toStartWith(`Cannot read ${last}: `)
+      expect(errors).toEndWith('. Remove it, and the one before takes its place\n')
+      expect(code).toBe(1)
+    }
+    expect(said(removed)).toEqual(well)
+    expect(removed.output.match(/unchanged/g)).toHaveLength(9)
+  })
+
+  it('takes collections that are called like what every object has', async () => {
+    const { user, folder } = someone('named')
+    const names = ['__proto__', 'constructor']
+    for (const name of names) {
+      sandbox.write(user, name, [await encrypted(sandbox, user, name, { id: 'a' })])
+    }
+
+    const first = await run(user, ['backup.ts', folder])
+    const second = await run(user, ['backup.ts', folder])
+    const restored = await run(user, ['restore.ts', folder, ...names])
+
+    expect([first, second, restored].map(said)).toEqual([well, well, well])
+    expect(first.output).toContain('constructor: 1 record\n')
+    expect(second.output.match(/unchanged/g)).toHaveLength(11)
+    expect(restored.output).toContain('__proto__: 0 to write, 0 different')
   })
 
   it('says how it is called', async () => {
