@@ -126,6 +126,39 @@ describe('tabs.html', () => {
   })
 })
 
+describe('tabs.html without the files beside it', () => {
+  it('sends nothing anywhere, and says what it needs', async () => {
+    const requested: string[] = []
+    await using server = Bun.serve({
+      hostname: '127.0.0.1',
+      port: 0,
+      fetch: ({ url }) => {
+        const { pathname, search } = new URL(url)
+        requested.push(pathname + search)
+        return pathname === '/tabs.html'
+          ? new Response(Bun.file(join(examples, 'tabs.html')))
+          : new Response(null, { status: 404 })
+      },
+    })
+    const browser = await startBrowser()
+    const page = await browser.open(`${server.url}tabs.html`)
+    for (const name of ['BRIDGE_URL', 'BUCKET', 'BEARER_TOKEN', 'KEY_ID', 'SYNC_KEY'] as const) {
+      await page.fill(`input[name=${name}]`, environment[name])
+    }
+    const refused = page.waitForEvent('console', (message) => message.text().includes('form-action'))
+    // It would wait for the next page.
+    await page.click('button', { noWaitAfter: true })
+    await refused
+    const problem = await page.textContent('#problem')
+    const address = page.url()
+    await browser.stop()
+
+    expect(problem).toBe('This page needs a web server, and bridge.js and sync-crypto.js beside it.')
+    expect(address).toBe(`${server.url}tabs.html`)
+    expect(requested.filter((each) => each.includes('?'))).toEqual([])
+  })
+})
+
 describe('first-steps.sh', () => {
   it('walks through the first requests', async () => {
     const { output, code } = await run(['sh', join(examples, 'first-steps.sh')])
