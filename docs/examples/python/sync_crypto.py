@@ -12,6 +12,7 @@ import hashlib
 import hmac
 import json
 import os
+import re
 from typing import NamedTuple
 
 from cryptography.hazmat.primitives import padding
@@ -29,9 +30,9 @@ class Unreadable(Exception):
 
 def key_pair_from_hex(text):
     """A pair of keys from 64 bytes, encryption key first: the sync key as hexadecimal digits."""
-    key = bytes.fromhex(text)
-    if len(key) != 64:
+    if not re.fullmatch("[0-9a-fA-F]{128}", text):
         raise ValueError("The sync key has to be 128 hexadecimal digits")
+    key = bytes.fromhex(text)
     return KeyPair(key[:32], key[32:])
 
 
@@ -47,21 +48,25 @@ def collection_keys(sync_key_pair, keys_record):
 
 
 def decrypt_record(key_pair, record):
-    """The clear record. Raises Unreadable when it was encrypted with another key, was changed, or belongs to another id."""
+    """The clear record. Raises Unreadable when it was encrypted with another key, is damaged, or belongs to another id."""
     try:
         payload = json.loads(record["payload"])
-        ciphertext, iv, mac = payload["ciphertext"], base64.b64decode(payload["IV"]), payload["hmac"]
-        data, text = base64.b64decode(ciphertext), ciphertext.encode("ascii")
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        text, iv, mac = payload["ciphertext"].encode("ascii"), base64.b64decode(payload["IV"]), payload["hmac"].encode("ascii")
+        data = base64.b64decode(text)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise Unreadable(f'Cannot decrypt "{record["id"]}": it is not encrypted the way Firefox does it') from error
     expected = hmac.new(key_pair.authentication, text, hashlib.sha256).hexdigest()
-    if not hmac.compare_digest(expected.encode(), str(mac).encode()):
+    if not hmac.compare_digest(expected.encode(), mac):
         raise Unreadable(f'Cannot decrypt "{record["id"]}": it was encrypted with another key')
-    decryptor = Cipher(algorithms.AES(key_pair.encryption), modes.CBC(iv)).decryptor()
-    unpadder = padding.PKCS7(128).unpadder()
-    padded = decryptor.update(data) + decryptor.finalize()
-    clear = json.loads(unpadder.update(padded) + unpadder.finalize())
-    if clear.get("id") != record["id"]:
+    # The IV is not part of what the key vouches for.
+    try:
+        decryptor = Cipher(algorithms.AES(key_pair.encryption), modes.CBC(iv)).decryptor()
+        unpadder = padding.PKCS7(128).unpadder()
+        padded = decryptor.update(data) + decryptor.finalize()
+        clear = json.loads(unpadder.update(padded) + unpadder.finalize())
+    except (ValueError, RecursionError) as error:
+        raise Unreadable(f'Cannot decrypt "{record["id"]}": its content is damaged') from error
+    if not isinstance(clear, dict) or clear.get("id") != record["id"]:
         raise Unreadable(f'Cannot use "{record["id"]}": its content belongs to another id')
     return clear
 
