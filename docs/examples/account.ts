@@ -7,7 +7,7 @@
  * same time: each gets a token of its own, both are good, and the file has one of them.
  */
 import { randomUUID } from 'node:crypto'
-import { readFileSync, realpathSync, renameSync, writeFileSync } from 'node:fs'
+import { readFileSync, realpathSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { readUser, type User } from './bridge.js'
 
 const scope = 'https://identity.mozilla.com/apps/oldsync'
@@ -59,13 +59,14 @@ async function askForToken({ TOKEN_ENDPOINT, CLIENT_ID, REFRESH_TOKEN }: User): 
 function keep(path: string, { REFRESH_TOKEN, BEARER_TOKEN }: User): void {
   // Somebody may have put another account's values there meanwhile.
   if (readValues(path).REFRESH_TOKEN !== REFRESH_TOKEN) return
+  const file = realpathSync(path)
+  const draft = `${file}.${randomUUID()}`
   try {
-    const file = realpathSync(path)
-    const draft = `${file}.${randomUUID()}`
     const text = readFileSync(file, 'utf8').replace(/^((?:export )?BEARER_TOKEN=).*$/m, `$1${BEARER_TOKEN}`)
     writeFileSync(draft, text, { mode: 0o600, flag: 'wx', flush: true })
     renameSync(draft, file)
   } catch (error) {
+    rmSync(draft, { force: true })
     console.error(`The new access token is not in ${path}, the next run will need another: ${String(error)}`)
   }
 }

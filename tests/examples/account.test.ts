@@ -67,8 +67,8 @@ describe.each(programs)('$name', ({ name, command }) => {
   const test = (what: string, body: () => Promise<void>) =>
     it.skipIf(!isRunnable)(`${what}${name.includes('.py') ? why : ''}`, body)
 
-  const run = (cwd: string, environment: Record<string, string> = {}) =>
-    runToEnd([...command, 'menu', 'Added', 'https://added.example/'], { cwd, environment })
+  const added = [...command, 'menu', 'Added', 'https://added.example/']
+  const run = (cwd: string, environment: Record<string, string> = {}) => runToEnd(added, { cwd, environment })
 
   const renewals = () => accounts.requests.filter((asked) => asked === 'POST /v1/oauth/token').length
 
@@ -137,6 +137,19 @@ describe.each(programs)('$name', ({ name, command }) => {
     )
     expect([empty.code, silent.code]).toEqual([1, 1])
     expect(silent.errors.toLowerCase()).toContain('nobody answers at ')
+  })
+
+  test('leaves nothing behind where a new token cannot be kept', async () => {
+    const { folder, file } = folderWith(expired())
+    const before = readFileSync(file, 'utf8')
+
+    // As on a full disk: a file may have no byte.
+    const script = `trap '' XFSZ; ulimit -f 0; exec "$@"`
+    const { output, errors, code } = await runToEnd(['sh', '-c', script, 'sh', ...added], { cwd: folder })
+
+    expect(output).toMatch(/^Added /)
+    expect(errors).toStartWith('The new access token is not in account.env, the next run will need another: ')
+    expect([code, readdirSync(folder), readFileSync(file, 'utf8')]).toEqual([0, ['account.env'], before])
   })
 
   test('takes nothing for a token that would be more than one in a shell', async () => {

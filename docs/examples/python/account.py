@@ -98,11 +98,15 @@ class Account:
                 text = re.sub(r"^((?:export )?BEARER_TOKEN=).*$", rf"\g<1>{token}", file.read(), count=1, flags=re.M)
             # Made with mode 0600, under a name that nobody else has.
             descriptor, draft = tempfile.mkstemp(dir=os.path.dirname(path), prefix="account.env.")
-            with open(descriptor, "w", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(descriptor)
-            os.replace(draft, path)
+            try:
+                with open(descriptor, "w", encoding="utf-8") as file:
+                    file.write(text)
+                    file.flush()
+                    os.fsync(descriptor)
+                os.replace(draft, path)
+            except OSError:
+                os.unlink(draft)
+                raise
         except OSError as error:
             print(f"The new access token is not in {self.path}, the next run will need another: {error}", file=sys.stderr)
 
