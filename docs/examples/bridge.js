@@ -24,7 +24,8 @@ export async function list(user, path) {
   let etag = null
   for (let url = `${user.BRIDGE_URL}/v1/buckets/${user.BUCKET}${path}`; url !== null;) {
     const { body, headers } = await ask(user, url)
-    found.push(...(Array.isArray(body.data) ? body.data : [body.data]))
+    // One by one: a call takes only so many arguments.
+    for (const record of [body.data].flat()) found.push(record)
     etag = headers.get('ETag')
     url = headers.get('Next-Page')
   }
