@@ -56,7 +56,10 @@ export async function ask(user, url, init = {}) {
     await user.renew()
     answer = await send(user, url, init)
   }
-  const body = await answer.json().catch(() => null)
+  const text = await answer.text().catch(() => {
+    throw lost(init, 'The answer broke off: the storage failed, or the connection. Ask again')
+  })
+  const body = parse(text)
   if (answer.ok && (body !== null || init.method === 'HEAD')) return { body, headers: answer.headers }
   if (answer.status === 401 && body?.errno === 105)
     throw new Error('The access token has ended: docs/connect.md tells how to get a new one')
@@ -69,8 +72,23 @@ function send({ BEARER_TOKEN, KEY_ID }, url, init) {
   const headers = { Authorization: `Bearer ${BEARER_TOKEN}`, 'X-KeyID': KEY_ID }
   if (init.body) headers['Content-Type'] = 'application/json'
   return fetch(url, { ...init, headers }).catch(() => {
-    throw new Error(`Nobody answers at ${new URL(url).origin}: is the bridge running?`)
+    throw lost(init, `Nobody answers at ${new URL(url).origin}: is the bridge running?`)
   })
+}
+
+/** What is thrown where an answer is lost: what was sent may have been carried out. */
+function lost({ body }, message) {
+  return new Error(
+    body ? 'No answer came: nobody knows whether this was written. Look before you repeat it' : message,
+  )
+}
+
+function parse(text) {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return null
+  }
 }
 
 /** A text for a terminal. Titles come from web pages: control characters in them must not reach it. */

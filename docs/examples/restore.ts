@@ -144,15 +144,18 @@ async function createTranslator(user: User, folder: string): Promise<Translator>
 
 async function write(user: User, requests: BatchRequest[], maxRequests: number): Promise<void> {
   const outcomes = { written: 0, changedMeanwhile: 0, notAllowed: 0 }
-  for (const part of parts(requests, maxRequests)) {
-    for (const { status, body, path } of await batch(user, part)) {
-      if (status === 200) outcomes.written += 1
-      else if (status === 412) outcomes.changedMeanwhile += 1
-      else if (status === 405) outcomes.notAllowed += 1
-      else throw new Error(`Cannot write ${path}: ${status} ${body.message}`)
+  try {
+    for (const part of parts(requests, maxRequests)) {
+      for (const { status, body, path } of await batch(user, part)) {
+        if (status === 200) outcomes.written += 1
+        else if (status === 412) outcomes.changedMeanwhile += 1
+        else if (status === 405) outcomes.notAllowed += 1
+        else throw new Error(`Cannot write ${path}: ${status} ${body.message}`)
+      }
     }
+  } finally {
+    console.log(`  ${outcomes.written} written, ${outcomes.changedMeanwhile} left alone: changed meanwhile`)
   }
-  console.log(`  ${outcomes.written} written, ${outcomes.changedMeanwhile} left alone: changed meanwhile`)
   if (outcomes.notAllowed === 0) return
   console.error(`  ${outcomes.notAllowed} refused: writes to this collection are not enabled`)
   process.exitCode = 1

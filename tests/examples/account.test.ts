@@ -7,6 +7,7 @@ import { startAccounts, type Accounts } from '../firefox/accounts.ts'
 import { startTestBridge, type TestBridge } from '../support/bridge.ts'
 import { runToEnd } from '../support/processes.ts'
 import { endAll, makeFolder } from '../support/executable.ts'
+import { startFaultProxy, type Fault, type FaultProxy } from '../support/fault-proxy.ts'
 import { accountOf, linesOf } from './records.ts'
 
 const examples = join(import.meta.dir, '../../docs/examples')
@@ -14,10 +15,12 @@ const python = await findPython('cryptography==48.0.0')
 const why = 'reason' in python ? ` (NOT RUN: ${python.reason})` : ''
 
 let bridge: TestBridge
+let proxy: FaultProxy
 let accounts: Accounts
 beforeAll(async () => {
   bridge = await startTestBridge({ writable: ['bookmarks'] })
   fillSampleData(bridge.sandbox, bridge.user, { bookmarks: 20, history: 1 })
+  proxy = await startFaultProxy({ target: bridge.url })
   accounts = startAccounts({
     email: bridge.user.email,
     devices: [],
@@ -25,7 +28,7 @@ beforeAll(async () => {
   })
 })
 afterAll(async () => {
-  await Promise.all([bridge.stop(), accounts.stop()])
+  await Promise.all([proxy.stop(), bridge.stop(), accounts.stop()])
   endAll()
 })
 
@@ -69,6 +72,15 @@ describe.each(programs)('$name', ({ name, command }) => {
 
   const added = [...command, 'menu', 'Added', 'https://added.example/']
   const run = (cwd: string, environment: Record<string, string> = {}) => runToEnd(added, { cwd, environment })
+
+  /** What it says when this happens to its first request to a path, and how many requests to that path there were. */
+  async function runWith(path: string, fault: Fault) {
+    const before = proxy.requests.length
+    const asked = () => proxy.requests.slice(before).filter((request) => request.path.endsWith(path))
+    proxy.plan((request) => (request.path.endsWith(path) && asked().length === 1 ? fault : null))
+    const outcome = await run(makeFolder(), { BRIDGE_URL: proxy.url, ...accountOf(bridge.user) })
+    return { ...outcome, requests: asked().length }
+  }
 
   const renewals = () => accounts.requests.filter((asked) => asked === 'POST /v1/oauth/token').length
 
@@ -137,6 +149,44 @@ describe.each(programs)('$name', ({ name, command }) => {
     )
     expect([empty.code, silent.code]).toEqual([1, 1])
     expect(silent.errors.toLowerCase()).toContain('nobody answers at ')
+  })
+
+  test('tells when the key is another one, or none', async () => {
+    const account = { BRIDGE_URL: bridge.url, ...accountOf(bridge.user) }
+
+    const other = await run(makeFolder(), { ...account, SYNC_KEY: '00'.repeat(64) })
+    const none = await run(makeFolder(), { ...account, SYNC_KEY: 'key' })
+
+    expect([other.errors, other.code]).toEqual([
+      'Cannot decrypt "keys": it was encrypted with another key\n',
+      1,
+    ])
+    expect([none.errors, none.code]).toEqual(['The sync key has to be 128 hexadecimal digits\n', 1])
+  })
+
+  test('tells an answer that broke off from a wrong address', async () => {
+    const cut = await runWith('/bookmarks/records', { kind: 'reset-mid-body', afterBytes: 500 })
+    const wrong = await runWith('/bookmarks/records', { kind: 'status', status: 200, body: '<html>' })
+
+    const brokeOff = 'The answer broke off: the storage failed, or the connection. Ask again\n'
+    expect([cut.errors, cut.code]).toEqual([brokeOff, 1])
+    expect([wrong.errors.replace(':', ''), wrong.code]).toEqual([
+      'The bridge answers 200 and no JSON, is this its address?\n',
+      1,
+    ])
+  })
+
+  test('says that nobody knows whether a write was carried out whose answer was lost', async () => {
+    const outcomes = [
+      await runWith('/batch', { kind: 'reset-before' }),
+      await runWith('/batch', { kind: 'reset-after' }),
+      await runWith('/batch', { kind: 'reset-mid-body', afterBytes: 10 }),
+    ]
+
+    const unknown = 'No answer came: nobody knows whether this was written. Look before you repeat it\n'
+    for (const { errors, code, requests } of outcomes) {
+      expect([errors, code, requests]).toEqual([unknown, 1, 1])
+    }
   })
 
   test('leaves nothing behind where a new token cannot be kept', async () => {

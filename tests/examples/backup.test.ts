@@ -7,6 +7,7 @@ import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 import { startTestBridge } from '../support/bridge.ts'
 import { runToEnd } from '../support/processes.ts'
 import { endAll, makeFolder } from '../support/executable.ts'
+import { startFaultProxy } from '../support/fault-proxy.ts'
 import { accountOf, encrypted, foreign, keyPairOf } from './records.ts'
 
 const examples = join(import.meta.dir, '../../docs/examples')
@@ -312,6 +313,26 @@ describe('restore.ts', () => {
 
     expect(output).toContain('forms: 8 to write, 0 different in the storage\n  8 written, 0 left alone')
     expect([errors, code]).toEqual(['  1 refused: writes to this collection are not enabled\n', 1])
+  })
+
+  it('tells what it has written when it cannot go on', async () => {
+    const { user, folder } = someone('stopped')
+    const made = Array.from({ length: 60 }, (_, index) => ({ id: `made${index}`, payload: foreign }))
+    sandbox.write(user, 'forms', made)
+    await run(user, ['backup.ts', folder])
+    sandbox.remove(user, 'forms')
+    await using proxy = await startFaultProxy({ target: bridge.url })
+    let batches = 0
+    proxy.plan(({ path }) => (path === '/v1/batch' && ++batches === 3 ? { kind: 'reset-after' } : null))
+
+    const command = ['restore.ts', folder, 'forms', '--write']
+    const stopped = await run(user, command, { BRIDGE_URL: proxy.url })
+    const again = await run(user, command)
+
+    const unknown = 'No answer came: nobody knows whether this was written. Look before you repeat it\n'
+    expect(said(stopped)).toEqual([unknown, 1])
+    expect(stopped.output).toEndWith('  50 written, 0 left alone: changed meanwhile\n')
+    expect(again.output).toContain('forms: 0 to write, 0 different')
   })
 
   it('encrypts anew when the account has got new keys, skips what it cannot read, and knows it again', async () => {

@@ -5,6 +5,7 @@ Its values come from the environment, or, if there is no BUCKET, from a file of 
 by a new one, in the file, too. Two programs may do so at the same time.
 """
 
+import http.client
 import json
 import os
 import re
@@ -53,13 +54,15 @@ class Account:
         return body["responses"]
 
     def _ask(self, url, body=None):
+        # What was sent may have been carried out.
+        lost = body and "No answer came: nobody knows whether this was written. Look before you repeat it"
         try:
-            return _send(url, body, self._identity())
+            return _send(url, body, self._identity(), lost)
         except Refused as refused:
             if refused.status != 401 or not self._can_renew():
                 raise
         self.renew()
-        return _send(url, body, self._identity())
+        return _send(url, body, self._identity(), lost)
 
     def _identity(self):
         return {"Authorization": f"Bearer {self.values['BEARER_TOKEN']}", "X-KeyID": self.values["KEY_ID"]}
@@ -121,20 +124,30 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 _opener = urllib.request.build_opener(_NoRedirects)
 
 
-def _send(url, body, headers):
+def _send(url, body, headers, lost=None):
+    """The JSON of an answer, and its headers. Ends the program where an answer is lost, with the text `lost` if there is one."""
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(url, data, {**headers, "Content-Type": "application/json"})
     try:
-        with _opener.open(request, timeout=60) as answer:
-            return json.load(answer), answer.headers
+        answer = _opener.open(request, timeout=60)
     except urllib.error.HTTPError as error:
-        try:
-            content = json.load(error)
-        except ValueError:
-            content = {}
-        raise Refused(error.code, content) from None
-    except urllib.error.URLError as error:
-        sys.exit(f"Nobody answers at {request.host}: {error.reason}")
+        answer = error
+    except (OSError, http.client.HTTPException) as error:
+        sys.exit(lost or f"Nobody answers at {request.host}: {getattr(error, 'reason', error)}")
+    try:
+        with answer:
+            text = answer.read()
+    except (OSError, http.client.HTTPException):
+        sys.exit(lost or "The answer broke off: the storage failed, or the connection. Ask again")
+    try:
+        content = json.loads(text)
+    except ValueError:
+        content = None
+    if not isinstance(content, dict):
+        raise Refused(answer.status, {})
+    if answer.status >= 300:
+        raise Refused(answer.status, content)
+    return content, answer.headers
 
 
 def _read_values(path):

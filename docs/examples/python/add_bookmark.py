@@ -16,7 +16,7 @@ import time
 from urllib.parse import quote
 
 try:
-    from sync_crypto import collection_keys, decrypt_records, encrypt_record, key_pair_from_hex
+    from sync_crypto import Unreadable, collection_keys, decrypt_records, encrypt_record, key_pair_from_hex
 except ImportError:
     sys.exit("This needs the package cryptography:\n" + "\n".join(__doc__.splitlines()[2:5]))
 from account import Account, Refused
@@ -78,3 +78,5 @@ if __name__ == "__main__":
         main()
     except Refused as refused:
         sys.exit(f"The bridge answers {refused}")
+    except (Unreadable, ValueError) as error:
+        sys.exit(str(error))
