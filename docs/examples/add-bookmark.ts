@@ -53,7 +53,9 @@ async function add(wanted: string, page: { title: string; bmkUri: string }): Pro
     await put(bookmark, { 'If-None-Match': '*' }),
     await put({ ...folder, children }, { 'If-Match': `"${last_modified}"` }),
   ])
-  for (const { status, body } of responses) {
+  // Nobody else has this id: if it is there already, the same batch was carried out before it was repeated.
+  const isRepeated = responses[0]!.status === 412
+  for (const { status, body } of isRepeated ? [] : responses) {
     if (status === 412)
       console.log('Somebody has changed the folder meanwhile: Firefox will put the bookmark at its end')
     else if (status !== 200) throw new Error(`Cannot write: ${status} ${body.message}`)

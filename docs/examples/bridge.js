@@ -49,12 +49,20 @@ export async function batch(user, requests) {
   return body.responses
 }
 
-/** One request. Throws what the answer says went wrong. Where the user has a `renew`, a token that has ended is renewed first. */
+/**
+ * One request. Throws what the answer says went wrong. Where the user has a `renew`, a token that has ended is renewed first. A 503 or 429
+ * is asked again after the pause that it names, three times at most; so a write needs a condition, which tells whether it was
+ * carried out before.
+ */
 export async function ask(user, url, init = {}) {
-  let answer = await send(user, url, init)
-  if (answer.status === 401 && user.renew) {
-    await user.renew()
-    answer = await send(user, url, init)
+  let answer = await sendRenewed(user, url, init)
+  for (let repeats = 0; repeats < 3 && (answer.status === 503 || answer.status === 429); repeats++) {
+    const seconds = Number(answer.headers.get('Retry-After') ?? 1)
+    // A long pause, or a date, is for a person to wait for.
+    if (!(seconds <= 60)) break
+    console.error(`The bridge answers ${answer.status}: asking again in ${seconds} s`)
+    await new Promise((resolve) => setTimeout(resolve, seconds * 1000))
+    answer = await sendRenewed(user, url, init)
   }
   const text = await answer.text().catch(() => {
     throw lost(init, 'The answer broke off: the storage failed, or the connection. Ask again')
@@ -66,6 +74,13 @@ export async function ask(user, url, init = {}) {
   throw new Error(
     `The bridge answers ${answer.status}: ${body?.message ?? 'and no JSON, is this its address?'}`,
   )
+}
+
+async function sendRenewed(user, url, init) {
+  const answer = await send(user, url, init)
+  if (answer.status !== 401 || !user.renew) return answer
+  await user.renew()
+  return send(user, url, init)
 }
 
 function send({ BEARER_TOKEN, KEY_ID }, url, init) {

@@ -217,3 +217,29 @@ describe.each(programs)('$name', ({ name, command }) => {
     expect([code, readFileSync(file, 'utf8')]).toEqual([1, before])
   })
 })
+
+describe('add-bookmark.ts', () => {
+  it('asks again when the bridge is too busy, and knows when it was carried out the first time', async () => {
+    const pause = { status: 503, headers: { 'Retry-After': '0' } }
+    const faults: Record<number, Fault> = {
+      0: { kind: 'status', ...pause },
+      1: { kind: 'status-after', ...pause },
+    }
+    let batches = 0
+    proxy.plan(({ path }) => (path === '/v1/batch' ? (faults[batches++] ?? null) : null))
+
+    const command = [
+      process.execPath,
+      join(examples, 'add-bookmark.ts'),
+      'toolbar',
+      'Again',
+      'https://again.example/',
+    ]
+    const environment = { BRIDGE_URL: proxy.url, ...accountOf(bridge.user) }
+    const { output, errors, code } = await runToEnd(command, { environment })
+
+    expect([errors, code]).toEqual(['The bridge answers 503: asking again in 0 s\n'.repeat(2), 0])
+    expect(output).toMatch(/^Added [\w-]{12} to toolbar\n$/)
+    expect(batches).toBe(3)
+  })
+})

@@ -1,5 +1,5 @@
-import { afterAll, describe, expect, it } from 'bun:test'
-import { list } from '../../docs/examples/bridge.js'
+import { afterAll, afterEach, beforeEach, describe, expect, it, spyOn } from 'bun:test'
+import { ask, list } from '../../docs/examples/bridge.js'
 
 let answers: Response[] = []
 const server = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: () => answers.shift()! })
@@ -14,5 +14,44 @@ describe('list', () => {
     const { records } = await list(user, '/collections/history/records')
 
     expect(records.length).toBe(data.length)
+  })
+})
+
+describe('ask', () => {
+  const busy = (status: number, retryAfter: string) =>
+    Response.json({ message: 'Too busy' }, { status, headers: { 'Retry-After': retryAfter } })
+  const told = spyOn(console, 'error')
+  beforeEach(() => void told.mockImplementation(() => {}))
+  afterEach(() => void told.mockReset())
+  afterAll(() => told.mockRestore())
+
+  it('asks again after the pause that an answer names', async () => {
+    answers = [busy(503, '0'), busy(429, '0'), Response.json({ data: [] })]
+
+    const { body } = await ask(user, user.BRIDGE_URL)
+
+    expect(body).toEqual({ data: [] })
+    expect(told.mock.calls.flat()).toEqual([
+      'The bridge answers 503: asking again in 0 s',
+      'The bridge answers 429: asking again in 0 s',
+    ])
+  })
+
+  it('gives up after the third repeat', async () => {
+    answers = Array.from({ length: 5 }, () => busy(503, '0'))
+
+    const asked = ask(user, user.BRIDGE_URL)
+
+    await expect(asked).rejects.toThrow('The bridge answers 503: Too busy')
+    expect(answers).toHaveLength(1)
+  })
+
+  it.each(['61', 'Wed, 21 Oct 2026 07:28:00 GMT'])('does not wait for %s', async (retryAfter) => {
+    answers = [busy(503, retryAfter), Response.json({ data: [] })]
+
+    const asked = ask(user, user.BRIDGE_URL)
+
+    await expect(asked).rejects.toThrow('The bridge answers 503: Too busy')
+    expect(answers).toHaveLength(1)
   })
 })
