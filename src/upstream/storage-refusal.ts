@@ -43,7 +43,8 @@ export function readStorageRefusal(
   }
   if (status === 409) return new ServiceError(409, errno.conflict, conflict, retry)
   const failure = status === 400 || status >= 500 ? 'refused' : 'bad-response'
-  const applied = status < 500 ? 'no' : 'unknown'
+  // 408 may come late, and be about something else.
+  const applied = status < 500 && status !== 408 ? 'no' : 'unknown'
   return new UpstreamError(failure, `Cannot use the storage: it answered ${status}`, {
     status,
     ...retry,
