@@ -28,7 +28,10 @@ export interface Entry {
 export interface Account {
   /** The names of the account's collections, without that of the keys. */
   collections: string[]
-  /** Calls back with the records of a collection as they come. Rejects with `Trouble`. */
+  /**
+   * Calls back with the records of a collection as they come; one that changes meanwhile may come again. Rejects with
+   * `Trouble`.
+   */
   read(collection: string, signal: AbortSignal, onEntries: (entries: Entry[]) => void): Promise<void>
 }
 
@@ -54,12 +57,19 @@ export async function openAccount(credentials: Credentials): Promise<Account> {
         const path = `/v1/buckets/${credentials.bucket}${records}/${encodeURIComponent(wire.id)}`
         return { collection, path, wire, ...(await decrypted(collection, wire, keyPair)) }
       }
+      let isFirstPage = true
       for (let query = `?_limit=${pageSize}`; query !== '';) {
         const { body, headers } = await ask(credentials, records + query, signal)
         onEntries(await Promise.all(body.data.map(entryOf)))
-        // Of the next page's address only the query: the page asks only the bridge that it comes from.
         const next = headers.get('Next-Page')
-        query = next === null ? '' : new URL(next).search
+        // Of the next page's address only the query: the page asks only the bridge that it comes from.
+        if (next !== null) query = new URL(next).search
+        // A record that changes between two pages moves to the front, and is on none of the later pages. Each of them has the
+        // version of the first one, since when it is asked for.
+        else if (!isFirstPage)
+          query = `?_limit=${pageSize}&_since=${encodeURIComponent(headers.get('ETag') ?? '')}`
+        else query = ''
+        isFirstPage = next === null
       }
     },
   }

@@ -22,7 +22,7 @@ export function offerDownloads(current: () => Holdings): void {
     'keep-passwords': () => {},
     'save-everything': () => {
       const holdings = current()
-      const text = everythingFile(holdings.entries(), holdings.failures, new Date())
+      const text = everythingFile(holdings.entries(), holdings.incomplete(), new Date())
       save('firefox-sync.json', 'application/json', text, holdings)
     },
   })) {

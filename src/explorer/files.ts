@@ -97,10 +97,10 @@ function table(rows: unknown[][]): string {
   return lines.map((line) => `${line}\r\n`).join('')
 }
 
-/** Everything that could be read, by collection, and the names of what could not: records, and whole collections. */
+/** Everything that was read, by collection, and the names of what was not: records, and collections with the reason. */
 export function everythingFile(
   entries: Iterable<Entry>,
-  failures: ReadonlyMap<string, string>,
+  incomplete: ReadonlyMap<string, string>,
   exportedAt: Date,
 ): string {
   const collections: Record<string, unknown[]> = {}
@@ -110,6 +110,7 @@ export function everythingFile(
       unreadable.push({ collection, id: wire.id, last_modified: wire.last_modified, problem })
     else (collections[collection] ??= []).push({ ...clear, last_modified: wire.last_modified })
   }
-  const incomplete = Object.fromEntries(failures)
-  return JSON.stringify({ exported: exportedAt.toISOString(), collections, unreadable, incomplete }, null, 2)
+  const exported = exportedAt.toISOString()
+  const file = { exported, collections, unreadable, incomplete: Object.fromEntries(incomplete) }
+  return JSON.stringify(file, null, 2)
 }

@@ -7,8 +7,9 @@ const readsAtOnce = 3
 /** What has been read of an account so far, and what of it could not be. */
 export class Holdings {
   /** What kept a collection from being read, in words. */
-  readonly failures = new Map<string, string>()
-  readonly #entries = new Map<string, Entry[]>()
+  readonly #failures = new Map<string, string>()
+  /** Of each collection by their ids. */
+  readonly #entries = new Map<string, Map<string, Entry>>()
   readonly #reading: Set<string>
   readonly #account: Account
   readonly #stopping = new AbortController()
@@ -25,7 +26,7 @@ export class Holdings {
 
   /** The records of some collections, or of all. */
   entries(collections: string[] = this.collections): Entry[] {
-    return collections.flatMap((collection) => this.#entries.get(collection) ?? [])
+    return collections.flatMap((collection) => [...(this.#entries.get(collection)?.values() ?? [])])
   }
 
   isReading(collections: string[] = this.collections): boolean {
@@ -34,8 +35,14 @@ export class Holdings {
 
   /** Why these could not be read, or not to their end; null: they could be. */
   failureOf(collections: string[]): string | null {
-    const failed = collections.find((collection) => this.failures.has(collection))
-    return failed === undefined ? null : this.failures.get(failed)!
+    const failed = collections.find((collection) => this.#failures.has(collection))
+    return failed === undefined ? null : this.#failures.get(failed)!
+  }
+
+  /** The collections of which not everything is here, each with the reason. */
+  incomplete(): Map<string, string> {
+    const reading = [...this.#reading].map((name) => [name, 'It was still being read.'] as const)
+    return new Map([...this.#failures, ...reading])
   }
 
   /** Reads all collections, and calls back whenever there is more. Rejects when the token is refused. */
@@ -49,7 +56,14 @@ export class Holdings {
         onChange()
       }
     }
-    await Promise.all(Array.from({ length: readsAtOnce }, readSome))
+    try {
+      await Promise.all(Array.from({ length: readsAtOnce }, readSome))
+    } catch (error) {
+      this.stop()
+      for (const name of this.#reading) this.#failures.set(name, 'The reading stopped before its end.')
+      this.#reading.clear()
+      throw error
+    }
   }
 
   /** Nothing is read any more, and nobody called back. */
@@ -60,17 +74,18 @@ export class Holdings {
   /** One that fails leaves the others readable. */
   async #readOne(collection: string, onChange: () => void): Promise<void> {
     const { signal } = this.#stopping
-    const held: Entry[] = []
+    const held = new Map<string, Entry>()
     this.#entries.set(collection, held)
     try {
       await this.#account.read(collection, signal, (more) => {
         if (signal.aborted) return
-        held.push(...more)
+        for (const entry of more) held.set(entry.wire.id, entry)
         onChange()
       })
     } catch (error) {
+      if (signal.aborted) return
       if (!(error instanceof Trouble) || error.field === 'token') throw error
-      this.failures.set(collection, error.message)
+      this.#failures.set(collection, error.message)
     }
   }
 }

@@ -119,6 +119,7 @@ async function connect(): Promise<void> {
   } catch (error) {
     if (current !== connection) return
     connection += 1
+    contents = null
     showConnect(error instanceof Trouble ? error : new Trouble(String(error)))
   }
 }

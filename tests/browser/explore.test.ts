@@ -371,6 +371,59 @@ describe('/v1/explore in Chromium', () => {
     expect(JSON.parse(text).incomplete).toEqual({ forms: expect.stringMatching(/\w/) })
   })
 
+  it('has a record that changes while its collection is read', async () => {
+    const { sandbox } = world.bridge
+    const user = sandbox.addUser('changing')
+    fillSampleData(sandbox, user, { bookmarks: 40 })
+    await using proxy = await startFaultProxy({ target: sandbox.storageUrl })
+    const node = sandbox.switches.nodeUrl
+    sandbox.switches.nodeUrl = proxy.url
+    const oldest = sandbox
+      .records(user, 'history')
+      .toSorted((left, right) => left.modified - right.modified)[0]!
+    let pages = 0
+    proxy.plan(({ path, query }) => {
+      if (path.endsWith('/storage/history') && query.has('offset') && pages++ === 0)
+        sandbox.write(user, 'history', [{ id: oldest.id, payload: oldest.payload }])
+      return null
+    })
+
+    const page = await world.open({ user })
+    const { text } = await download(page, '#save-everything')
+    sandbox.switches.nodeUrl = node
+
+    const history = JSON.parse(text).collections.history as { id: string; last_modified: number }[]
+    expect(pages).toBe(2)
+    expect(history).toHaveLength(3000)
+    expect(history.find(({ id }) => id === oldest.id)!.last_modified).toBeGreaterThan(oldest.modified)
+  })
+
+  it('says of what was read that it is not all, when the token ends in the middle', async () => {
+    const { sandbox } = world.bridge
+    const page = await world.browser.open(world.url, { viewport: desk, mayFail: true })
+    const body = JSON.stringify({ code: 401, errno: 105, error: 'Unauthorized', message: 'It has ended' })
+    await page.route(/history\/records\?.*_token/, (route) =>
+      route.fulfill({ status: 401, contentType: 'application/json', body }),
+    )
+
+    await page.goto(world.url + fragmentOf(world.bridge.user))
+    await page.locator('#trouble:not([hidden])').waitFor()
+    await page.click('#back')
+    await isRead(page)
+    await choose(page, 'history')
+    const notice = await page.locator('#view .notice').innerText()
+    const isBusy = await page.locator('#view').getAttribute('aria-busy')
+    const { text } = await download(page, '#save-everything')
+    const told = await page.locator('#status').innerText()
+
+    const { collections, incomplete } = JSON.parse(text)
+    expect(notice).toStartWith('Not all of History could be read. The reading stopped before its end.')
+    expect(isBusy).toBe('false')
+    expect(collections.history.length).toBeLessThan(sandbox.records(world.bridge.user, 'history').length)
+    expect(incomplete).toMatchObject({ history: 'The reading stopped before its end.' })
+    expect(told).toBe('Saved firefox-sync.json, without what could not be read')
+  })
+
   it('says what is wrong beside the field that it is about', async () => {
     const page = await world.browser.open(world.url, { viewport: desk, mayFail: true })
     const lines = fragmentOf(world.bridge.user).slice(1)
