@@ -45,7 +45,7 @@ export class Holdings {
     return new Map([...this.#failures, ...reading])
   }
 
-  /** Reads all collections, and calls back whenever there is more. Rejects when the token is refused. */
+  /** Reads all collections, and calls back as there is more, and at the end of each. Rejects when the token is refused. */
   async read(onChange: () => void): Promise<void> {
     const waiting = [...this.collections]
     const readSome = async () => {
@@ -76,10 +76,14 @@ export class Holdings {
     const { signal } = this.#stopping
     const held = new Map<string, Entry>()
     this.#entries.set(collection, held)
+    // Whoever is called back goes through all that is held. Twice as much each time makes that linear.
+    let told = 0
     try {
       await this.#account.read(collection, signal, (more) => {
         if (signal.aborted) return
         for (const entry of more) held.set(entry.wire.id, entry)
+        if (held.size < 2 * told) return
+        told = held.size
         onChange()
       })
     } catch (error) {

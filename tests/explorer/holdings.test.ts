@@ -10,6 +10,8 @@ function entries(collection: string, ids: string[], last_modified = 1): Entry[] 
   })
 }
 
+const ids = (from: number, count: number) => Array.from({ length: count }, (_, index) => `${from + index}`)
+
 function account(collections: string[], read: Account['read']): Account {
   return { collections, read }
 }
@@ -53,5 +55,18 @@ describe('Holdings', () => {
     expect(after).toEqual({ forms: 'The storage does not answer.', history: stopped, passwords: stopped })
     expect(holdings.isReading()).toBe(false)
     expect(holdings.entries().map(({ wire }) => wire.id)).toEqual(['a', 'a'])
+  })
+
+  it('calls back when there is twice as much, and at the end', async () => {
+    const sizes: number[] = []
+    const holdings = new Holdings(
+      account(['history'], async (name, _, onEntries) => {
+        for (let page = 0; page < 100; page++) onEntries(entries(name, ids(page * 10, 10)))
+      }),
+    )
+
+    await holdings.read(() => sizes.push(holdings.entries().length))
+
+    expect(sizes).toEqual([10, 20, 40, 80, 160, 320, 640, 1000])
   })
 })
