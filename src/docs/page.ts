@@ -1,6 +1,6 @@
 /**
- * The documentation page: draws the API document with Swagger UI, and fills in who asks. What was given stays in the tab's
- * session storage, so that it survives a reload, and is gone with the tab.
+ * The documentation page: draws the API document with Swagger UI, and fills in who asks. What was given is kept in the tab's
+ * session storage for a reload. Browsers write that to disk, and a closed tab that is opened again has it.
  */
 
 interface Operation {
@@ -133,7 +133,7 @@ function draw(source: ApiDocument, { BEARER_TOKEN, KEY_ID, BUCKET = '' }: Identi
       ui.preauthorizeApiKey('bearer', BEARER_TOKEN)
       ui.preauthorizeApiKey('keyId', KEY_ID)
       document.getElementById('state')!.textContent =
-        'Every request below is filled in and authorised. It stays so until you close this tab.'
+        'Every request below is filled in and authorised. The browser keeps token and key id with this tab.'
     },
   })
 }

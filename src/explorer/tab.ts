@@ -30,7 +30,10 @@ function unescaped(text: string): string {
   }
 }
 
-/** What a link fills in. Its secrets go out of sight, and out of what is copied from the address bar. */
+/**
+ * What a link fills in. Its secrets go out of sight, and out of what is copied from the address bar. A browser may have
+ * them in its history already.
+ */
 export function takeLink(): Partial<Credentials> {
   const { hash, pathname, search } = location
   if (hash === '' || hash.startsWith('#/')) return {}
@@ -40,7 +43,10 @@ export function takeLink(): Partial<Credentials> {
 
 const storageKey = 'sync-bridge-explorer'
 
-/** Keeps for a reload of this tab what `recall` then answers: the key only if somebody wants that. */
+/**
+ * Keeps for a reload of this tab what `recall` then answers: the key only if somebody wants that. Browsers write it to
+ * disk, and a closed tab that is opened again has it.
+ */
 export function remember({ syncKey, ...others }: Credentials, isKeyKept: boolean): void {
   const kept: Partial<Credentials> = isKeyKept ? { ...others, syncKey } : others
   inStorage((storage) => storage.setItem(storageKey, JSON.stringify(kept)))
