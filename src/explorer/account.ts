@@ -39,6 +39,7 @@ const pageSize = 1000
 
 /** Opens an account at the bridge that this page comes from. Rejects with `Trouble`. */
 export async function openAccount(credentials: Credentials): Promise<Account> {
+  if (!isSecureContext) throw new Trouble(insecure)
   const listed = await ask(credentials, '/collections')
   const keysRecord = await ask(credentials, '/collections/crypto/records/keys').catch((error: Trouble) => {
     const none = 'This account has no keys in its storage: has a Firefox of it synced yet?'
@@ -115,6 +116,7 @@ async function ask(
   }
   const body = await answer.json().catch(() => null)
   if (answer.ok && body !== null) return { body, headers: answer.headers }
+  if (answer.ok) throw new Trouble('The answer broke off: the storage failed, or the connection.')
   throw troubleOf(answer, body)
 }
 
@@ -130,6 +132,8 @@ function troubleOf(
   return new Trouble(seconds > 0 ? `${message} (in ${seconds} s)` : message, null, status)
 }
 
+const insecure =
+  'Browsers decrypt only in pages that come over https, or from 127.0.0.1 or localhost: open this page by such an address.'
 const otherKey = 'This sync key does not open the account: it belongs to another one, or is an old one.'
 const expired =
   'This access token is not accepted: it has expired, as tokens do after some hours at most, or it belongs to another ' +

@@ -71,9 +71,12 @@ export function say(text: string): void {
   silence = window.setTimeout(() => status.classList.remove('said'), 2500)
 }
 
-export function copy(text: string): void {
-  void navigator.clipboard.writeText(text).then(
-    () => say('Copied'),
-    () => say('This browser does not let the page copy'),
-  )
+export async function copy(text: string): Promise<void> {
+  try {
+    // Where the page came without https, there is no clipboard.
+    await navigator.clipboard.writeText(text)
+    say('Copied')
+  } catch {
+    say('This browser does not let the page copy')
+  }
 }

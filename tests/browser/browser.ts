@@ -33,7 +33,7 @@ export interface TestBrowser {
   stop(): Promise<void>
 }
 
-// Names resolve nowhere, so that nothing could leave this machine; addresses of this machine need no names.
+// Names resolve nowhere, so that nothing could leave this machine. One does, because browsers trust 127.0.0.1 like https.
 const flags = [
   '--headless',
   '--no-sandbox',
@@ -43,7 +43,7 @@ const flags = [
   '--disable-background-networking',
   '--disable-component-update',
   '--disable-sync',
-  '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1',
+  '--host-resolver-rules=MAP nas.test 127.0.0.1, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1',
 ]
 
 /** Starts the browser. Rejects when the machine has none, and says which package has it. */

@@ -424,6 +424,39 @@ describe('/v1/explore in Chromium', () => {
     expect(told).toBe('Saved firefox-sync.json, without what could not be read')
   })
 
+  it('says of a list that is cut that the answer broke off', async () => {
+    const { sandbox } = world.bridge
+    const user = sandbox.addUser('cut')
+    fillSampleData(sandbox, user, { isEmpty: true })
+    sandbox.seed(user, 'history', 500, { payloadBytes: 4000 })
+    await using proxy = await startFaultProxy({ target: sandbox.storageUrl })
+    const node = sandbox.switches.nodeUrl
+    sandbox.switches.nodeUrl = proxy.url
+    proxy.plan(({ path }) =>
+      path.endsWith('/storage/history') ? { kind: 'truncate', afterBytes: 1_500_000 } : null,
+    )
+
+    const page = await world.open({ user, view: 'history', mayFail: true })
+    const notice = await page.locator('#view .notice').innerText()
+    sandbox.switches.nodeUrl = node
+
+    expect(notice).toStartWith('History could not be read. The answer broke off:')
+  })
+
+  it('says by which address to open it where the browser does not decrypt', async () => {
+    const url = world.url.replace('127.0.0.1', 'nas.test')
+    const page = await world.browser.open(url + fragmentOf(world.bridge.user), { viewport: desk })
+    await page.locator('#trouble:not([hidden])').waitFor()
+
+    const advice = await page.locator('#trouble').innerText()
+    await page.click('.recipe summary')
+    await page.click('#copy-recipe')
+    const told = await page.locator('#status').innerText()
+
+    expect(advice).toContain('https, or from 127.0.0.1 or localhost: open this page by such an address')
+    expect(told).toBe('This browser does not let the page copy')
+  })
+
   it('says what is wrong beside the field that it is about', async () => {
     const page = await world.browser.open(world.url, { viewport: desk, mayFail: true })
     const lines = fragmentOf(world.bridge.user).slice(1)
