@@ -15,12 +15,12 @@ export interface TreeNode extends Item {
   count: number
 }
 
-const rootTitles: Record<string, string> = {
-  toolbar: 'Bookmarks Toolbar',
-  menu: 'Bookmarks Menu',
-  unfiled: 'Other Bookmarks',
-  mobile: 'Mobile Bookmarks',
-}
+const rootTitles = new Map([
+  ['toolbar', 'Bookmarks Toolbar'],
+  ['menu', 'Bookmarks Menu'],
+  ['unfiled', 'Other Bookmarks'],
+  ['mobile', 'Mobile Bookmarks'],
+])
 
 /**
  * Bookmarks as their folders have them: a folder's `children` decides about order. What no folder lists is shown in
@@ -28,7 +28,7 @@ const rootTitles: Record<string, string> = {
  */
 export function bookmarkTree(entries: Readable[]): TreeNode[] {
   const nodes = new Map(entries.map((entry) => [entry.wire.id, nodeOf(entry)]))
-  const roots = new Set(Object.keys(rootTitles).flatMap((id) => nodes.get(id) ?? []))
+  const roots = new Set([...rootTitles.keys()].flatMap((id) => nodes.get(id) ?? []))
   function place(child: TreeNode | undefined, parent: TreeNode | undefined): void {
     if (child === undefined || child.parent !== null || roots.has(child)) return
     if (parent?.kind !== 'folder' || parent === child) return
@@ -36,7 +36,7 @@ export function bookmarkTree(entries: Readable[]): TreeNode[] {
     parent.children.push(child)
   }
   for (const node of nodes.values()) {
-    for (const id of listOf(node.entry.clear.children)) place(nodes.get(String(id)), node)
+    for (const id of listOf(node.entry.clear.children)) place(nodes.get(textOf(id)), node)
   }
   for (const node of nodes.values()) place(node, nodes.get(textOf(node.entry.clear.parentid)))
   const strays = [...nodes.values()].filter((node) => node.parent === null && !roots.has(node))
@@ -57,7 +57,7 @@ function nodeOf(entry: Readable): TreeNode {
   const { type, title, bmkUri, keyword, description } = entry.clear
   const tags = tagsOf(entry.clear).map((tag) => `#${tag}`)
   const subtitle = [hostOf(textOf(bmkUri)), ...tags].filter(Boolean).join('  ')
-  const name = textOf(title) || rootTitles[entry.wire.id] || ''
+  const name = textOf(title) || rootTitles.get(entry.wire.id) || ''
   const item = itemOf(entry, name, subtitle, textOf(bmkUri), keyword, description)
   const kind = type === 'folder' || type === 'separator' ? type : 'bookmark'
   const place = { parent: null, level: 1, position: 1, siblings: 1 }

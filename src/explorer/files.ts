@@ -1,6 +1,6 @@
 import type { Entry } from './account.ts'
-import type { TreeNode } from './bookmarks.ts'
-import { tagsOf, textOf, visitTimes, type Readable } from './meaning.ts'
+import { walk, type TreeNode } from './bookmarks.ts'
+import { numberOf, tagsOf, textOf, visitTimes, type Readable } from './meaning.ts'
 
 /** The file that every browser imports. */
 export function bookmarksFile(roots: TreeNode[]): string {
@@ -11,7 +11,7 @@ export function bookmarksFile(roots: TreeNode[]): string {
     '<H1>Bookmarks Menu</H1>',
     '',
     '<DL><p>',
-    ...linesOf(roots, '    '),
+    ...linesOf(roots),
     '</DL>',
     '',
   ].join('\n')
@@ -22,22 +22,37 @@ const rootRoles: Record<string, object> = {
   unfiled: { UNFILED_BOOKMARKS_FOLDER: true },
 }
 
-function linesOf(nodes: TreeNode[], indent: string): string[] {
-  return nodes.flatMap(({ entry, kind, title, children }) => {
+// Deeper ones are not moved further, so that the size of the file does not grow with the square of the depth.
+const deepestIndent = 20
+
+function linesOf(roots: TreeNode[]): string[] {
+  const lines: string[] = []
+  const write = (level: number, line: string) => {
+    lines.push('    '.repeat(Math.min(level, deepestIndent)) + line)
+  }
+  let open = 0
+  const closeTo = (level: number) => {
+    for (; open > level; open -= 1) write(open, '</DL><p>')
+  }
+  for (const { entry, kind, title, level } of walk(roots)) {
+    closeTo(level - 1)
     const { dateAdded, bmkUri, keyword } = entry.clear
-    if (kind === 'separator') return [`${indent}<HR>`]
-    const added = Number(dateAdded) > 0 && { ADD_DATE: Math.floor(Number(dateAdded) / 1000) }
-    if (kind === 'folder') {
-      const heading = tag('H3', { ...added, ...rootRoles[entry.wire.id] }, title)
-      const inner = linesOf(children, `${indent}    `)
-      return [`${indent}<DT>${heading}`, `${indent}<DL><p>`, ...inner, `${indent}</DL><p>`]
+    const addedMs = numberOf(dateAdded)
+    const added = addedMs > 0 && { ADD_DATE: Math.floor(addedMs / 1000) }
+    if (kind === 'separator') write(level, '<HR>')
+    else if (kind === 'folder') {
+      write(level, `<DT>${tag('H3', { ...added, ...rootRoles[entry.wire.id] }, title)}`)
+      write(level, '<DL><p>')
+      open = level
+    } else if (typeof bmkUri === 'string') {
+      const tags = tagsOf(entry.clear)
+      const tagged = tags.length > 0 && { TAGS: tags.join(',') }
+      const named = textOf(keyword) !== '' && { SHORTCUTURL: keyword }
+      write(level, `<DT>${tag('A', { HREF: bmkUri, ...added, ...tagged, ...named }, title)}`)
     }
-    if (typeof bmkUri !== 'string') return []
-    const tags = tagsOf(entry.clear)
-    const tagged = tags.length > 0 && { TAGS: tags.join(',') }
-    const named = textOf(keyword) !== '' && { SHORTCUTURL: keyword }
-    return [`${indent}<DT>${tag('A', { HREF: bmkUri, ...added, ...tagged, ...named }, title)}`]
-  })
+  }
+  closeTo(0)
+  return lines
 }
 
 function tag(name: string, attributes: object, text: string): string {
@@ -103,7 +118,8 @@ export function everythingFile(
   incomplete: ReadonlyMap<string, string>,
   exportedAt: Date,
 ): string {
-  const collections: Record<string, unknown[]> = {}
+  // Without a prototype a collection may have any name, `constructor` too.
+  const collections: Record<string, unknown[]> = Object.create(null)
   const unreadable: unknown[] = []
   for (const { collection, wire, clear, problem } of entries) {
     if (clear === null)

@@ -55,6 +55,11 @@ export function textOf(value: unknown): string {
   return typeof value === 'string' ? value : ''
 }
 
+/** What is no number, and no text of one, becomes NaN. Other values may not even be convertible. */
+export function numberOf(value: unknown): number {
+  return typeof value === 'object' ? NaN : Number(value)
+}
+
 /** What is no list becomes an empty one. */
 export function listOf<T>(value: unknown): T[] {
   return Array.isArray(value) ? value : []
@@ -64,7 +69,7 @@ export function tagsOf({ tags }: Fields): string[] {
   return listOf(tags).filter((tag) => typeof tag === 'string')
 }
 
-export function isMoment(ms: number): boolean {
+function isMoment(ms: number): boolean {
   return ms > 0 && ms < 8.64e15
 }
 
@@ -109,7 +114,7 @@ function visitOf(page: Item, times: number[]): Item {
 /** When a page was visited, the latest first. */
 export function visitTimes({ visits }: Fields): number[] {
   return listOf<Fields | null>(visits)
-    .map((visit) => Number(visit?.date) / 1000)
+    .map((visit) => numberOf(visit?.date) / 1000)
     .filter(isMoment)
     .toSorted((left, right) => right - left)
 }
@@ -144,7 +149,7 @@ function deviceOf(entry: Readable, tabs: Readable | undefined) {
 function tabOf(entry: Readable, tab: Fields | null): Item[] {
   const [address] = listOf(tab?.urlHistory)
   if (typeof address !== 'string') return []
-  const usedMs = Number(tab?.lastUsed) * 1000
+  const usedMs = numberOf(tab?.lastUsed) * 1000
   const item = itemOf(entry, textOf(tab?.title), hostOf(address), address)
   return [{ ...item, meta: () => (usedMs > 0 ? ago(usedMs) : '') }]
 }
@@ -251,7 +256,10 @@ const mostVisits = 8
 export function factsOf(clear: Fields): Fact[] {
   const texts = Object.entries(textNames).map(([field, name]) => ({ name, value: textOf(clear[field]) }))
   const tags = { name: 'Tags', value: tagsOf(clear).join(', ') }
-  const moments = Object.entries(momentNames).map(([field, name]) => ({ name, value: Number(clear[field]) }))
+  const moments = Object.entries(momentNames).map(([field, name]) => ({
+    name,
+    value: numberOf(clear[field]),
+  }))
   const visits = visitTimes(clear).slice(0, mostVisits)
   return [
     ...[...texts, tags].filter(({ value }) => value !== ''),

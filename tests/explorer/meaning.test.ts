@@ -116,6 +116,19 @@ describe('bookmarkTree', () => {
     expect(tree).toMatchObject([{ count: 1 }])
   })
 
+  it('shows a record under whatever id, and leaves out children that are no ids', () => {
+    const odd = { toString: 1, valueOf: 1 }
+    const nameless = (id: string) => entry({ id, type: 'folder', parentid: 'menu', children: [odd] })
+
+    const [menu] = bookmarkTree([
+      folder('menu', 'places', []),
+      nameless('constructor'),
+      nameless('__proto__'),
+    ])
+
+    expect(menu!.children.map(({ title }) => title)).toEqual(['constructor', '__proto__'])
+  })
+
   it('takes only addresses of the web for links', () => {
     const [menu] = bookmarkTree([
       folder('menu', 'places', ['script', 'file', 'web']),
@@ -154,6 +167,18 @@ describe('bookmarksFile', () => {
       '</DL>',
       '',
     ])
+  })
+
+  it('is of any depth, and grows no faster than that', () => {
+    const sizeOf = (depth: number) => {
+      const chain = Array.from({ length: depth }, (_, index) => folder(`${index}`, `${index - 1}`, []))
+      const text = bookmarksFile(bookmarkTree([...chain, bookmark('deepest', `${depth - 1}`)]))
+      expect(text.match(/<DL>/g)).toHaveLength(text.match(/<\/DL>/g)!.length)
+      expect(text).toContain('https://deepest.example/')
+      return text.length
+    }
+
+    expect(sizeOf(20_000)).toBeLessThan(sizeOf(2000) * 11)
   })
 })
 
@@ -257,6 +282,36 @@ describe('what else there is', () => {
     expect(otherRecord(entry({ id: 'x', entry: { name: 'Named' } })).title).toBe('Named')
     expect(factsOf({ id: 'x', bmkUri: 7, dateAdded: 'never', visits: 'none', tags: ['a', 'b'] })).toEqual([
       { name: 'Tags', value: 'a, b' },
+    ])
+  })
+
+  it('is shown without the moments that are none', () => {
+    const odd = { toString: 1, valueOf: 1 }
+    const tabs = entry({ id: 'a', tabs: [{ title: 't', urlHistory: ['https://t.example/'], lastUsed: odd }] })
+    const page = entry({ id: 'p', histUri: 'https://p.example/', visits: [{ date: odd }] })
+    const tree = bookmarkTree([bookmark('b', 'menu', { dateAdded: odd })])
+
+    const [device] = devices([], [tabs])
+
+    expect(device!.items.map(({ meta }) => meta!())).toEqual([''])
+    expect(historyByDay([page]).map(({ items }) => items.length)).toEqual([1])
+    expect(factsOf({ id: 'x', dateAdded: odd, timeCreated: '1700000000000' })).toEqual([
+      { name: 'Created', value: 1_700_000_000_000 },
+    ])
+    expect(bookmarksFile(tree)).toContain('<DT><A HREF="https://b.example/">b</A>')
+  })
+
+  it('is saved as JSON with collections of any name', () => {
+    const text = everythingFile(
+      ['constructor', '__proto__'].map((name) => entry({ id: 'a' }, name)),
+      new Map(),
+      new Date(0),
+    )
+
+    const held = [{ id: 'a', last_modified: 1_700_000_000_000 }]
+    expect(Object.entries(JSON.parse(text).collections)).toEqual([
+      ['constructor', held],
+      ['__proto__', held],
     ])
   })
 
