@@ -26,6 +26,7 @@ export class Batches {
 
   /** The id of a new, empty batch. */
   start(uid: number, collection: string, nowMs: number): string {
+    this.#forgetOld(nowMs)
     const id = this.#createId(nowMs)
     this.#batches.set(id, { uid, collection, startedAtMs: nowMs, staged: new Map() })
     return id
@@ -33,10 +34,9 @@ export class Batches {
 
   /** Throws 400 for an id that is unknown, somebody else's, of another collection, or older than two hours. */
   find(id: string, uid: number, collection: string, nowMs: number): Batch {
+    this.#forgetOld(nowMs)
     const batch = this.#batches.get(id)
-    if (batch !== undefined && nowMs - batch.startedAtMs >= lifetimeMs) this.#batches.delete(id)
-    const isUsable = this.#batches.has(id) && batch?.uid === uid && batch.collection === collection
-    if (batch === undefined || !isUsable) throw new Refusal(400)
+    if (batch?.uid !== uid || batch.collection !== collection) throw new Refusal(400)
     return batch
   }
 
@@ -78,6 +78,13 @@ export class Batches {
   /** Forgets the batches of a user. */
   forget(uid: number): void {
     for (const [id, batch] of this.#batches) if (batch.uid === uid) this.#batches.delete(id)
+  }
+
+  /** Nobody has to commit a batch that was started. */
+  #forgetOld(nowMs: number): void {
+    for (const [id, { startedAtMs }] of this.#batches) {
+      if (nowMs - startedAtMs >= lifetimeMs) this.#batches.delete(id)
+    }
   }
 
   // MySQL can't run the update of a staged row that changes nothing.

@@ -86,6 +86,26 @@ describe('sandbox, without the right signature', () => {
   })
 })
 
+describe('sandbox, batches', () => {
+  it('are forgotten two hours after their start, when the next one starts', async () => {
+    await using sync = await connect()
+    const start = async () =>
+      (await sync.post('/storage/tabs?batch=true', [{ id: 'a' }])).json() as { batch: string }
+    const twoHoursMs = 2 * 3600 * 1000
+    const old = await start()
+    sync.later(twoHoursMs)
+    sync.token = await sync.signIn(sync.user)
+    const recent = await start()
+
+    // With the clock put back, only what is forgotten is refused.
+    sync.later(-twoHoursMs)
+    const answers = [old, recent].map(({ batch }) => sync.post(`/storage/tabs?batch=${batch}`, []))
+    const statuses = (await Promise.all(answers)).map(({ status }) => status)
+
+    expect(statuses).toEqual([400, 202])
+  })
+})
+
 describe('sandbox, pages of a list', () => {
   async function followPages(sync: SyncClient, query: string): Promise<{ seen: string[]; pages: Answer[] }> {
     const next = (answer?: Answer) => answer?.headers.get('X-Weave-Next-Offset') ?? null
