@@ -123,7 +123,9 @@ export function seedRecords(random: SampleRandom, collection: string, count: num
       forms: () => ({ name: 'searchbar-history', value: title }),
       tabs: () => ({ clientName: title, tabs: [] }),
     }
-    return { id, content: contents[collection] ?? (() => ({ title })) }
+    // A collection may be called like what every object has, such as `constructor`.
+    const content = Object.hasOwn(contents, collection) ? contents[collection]! : () => ({ title })
+    return { id, content }
   })
 }
 

@@ -155,14 +155,19 @@ describe('seedSampleData', () => {
   it('adds records that the same keys open, bookmarks in a folder that lists them', () => {
     const before = names.map((name) => read(name).length)
 
-    for (const name of [...names, 'scratch']) seedSampleData(sandbox, user, name, 3)
+    for (const name of [...names, 'scratch', 'constructor']) seedSampleData(sandbox, user, name, 3)
 
     const folder = read('bookmarks').find(({ title }) => title === 'Seeded')!
     const inside = read('bookmarks').filter(({ parentid }) => parentid === folder.id)
-    const titles = read('scratch').map(({ title }) => title)
+    const titles = ['scratch', 'constructor'].map((name) =>
+      read(name)
+        .map(({ title }) => title)
+        .toSorted(),
+    )
     expect(names.map((name) => read(name).length)).toEqual(before.map((count) => count + 3))
     expect(childrenOf(folder).toSorted()).toEqual(inside.map(({ id }) => id))
-    expect(titles.toSorted()).toEqual(['Record 1', 'Record 2', 'Record 3'])
+    const three = ['Record 1', 'Record 2', 'Record 3']
+    expect(titles).toEqual([three, three])
   })
 
   it('begins with an account that may have nothing but its keys', () => {
