@@ -19,7 +19,7 @@ const allowed: Record<string, string[]> = {
   // Addresses of Redis have one grammar, and it belongs to those who connect.
   settings: ['domain', 'observability', 'credentials'],
   explorer: [],
-  docs: [],
+  docs: ['explorer'],
   routes: ['domain', 'settings', 'protocol', 'load', 'explorer', 'docs'],
   'app.ts': ['routes', 'protocol', 'load'],
   service: [

@@ -10,6 +10,8 @@ export const docsFiles: PageFiles = {
   'page.html': () => import('./page.html', { with: { type: 'text' } }),
   'page.css': () => import('./page.css', { with: { type: 'text' } }),
   'page.js': () => import('./page.ts', { with: { type: 'text' } }),
+  'credentials.ts': () => import('../explorer/credentials.ts', { with: { type: 'text' } }),
+  'tab.ts': () => import('../explorer/tab.ts', { with: { type: 'text' } }),
   'swagger-ui.css': () => Bun.file(stylesheetPath).bytes(),
   'swagger-ui-bundle.js': () => Bun.file(scriptPath).bytes(),
   'favicon.png': () => Bun.file(iconPath).bytes(),
@@ -68,6 +70,6 @@ async function makeFile(load: PageFiles[string], extension: string): Promise<str
   const { default: source } = loaded as { default: string }
   if (extension in mediaTypes) return source.replaceAll(/^ +/gm, '')
   const transpiler = new Bun.Transpiler({ loader: 'ts', target: 'browser', minifyWhitespace: true })
-  // The explorer uses the file that users are given to take, which the repository has in another folder.
-  return transpiler.transformSync(source).replaceAll('../../docs/examples/', './')
+  // A page has all of its files in one folder: those that users are given to take, and those that both pages use, too.
+  return transpiler.transformSync(source).replaceAll(/\.\.\/(\.\.\/docs\/examples|explorer)\//g, './')
 }

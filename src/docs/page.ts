@@ -2,6 +2,8 @@
  * The documentation page: draws the API document with Swagger UI, and fills in who asks. What was given is kept in the tab's
  * session storage for a reload. Browsers write that to disk, and a closed tab that is opened again has it.
  */
+import { bucketOf, withoutQuotes } from '../explorer/credentials.ts'
+import { inStorage } from '../explorer/tab.ts'
 
 interface Operation {
   summary: string
@@ -27,7 +29,7 @@ interface Wrapped {
 
 const names = ['BEARER_TOKEN', 'KEY_ID', 'BUCKET'] as const
 /** Who asks, by the names that the sandbox and the recipe for Firefox use. */
-export type Identity = Partial<Record<(typeof names)[number], string>>
+type Identity = Partial<Record<(typeof names)[number], string>>
 
 // A collection that no device reads, so that trying out does no harm.
 const scratch = 'scratch'
@@ -40,23 +42,23 @@ const form = document.getElementById('identity') as HTMLFormElement
 /** What the link holds, which the sandbox has made, or what this tab has been told before. */
 function readIdentity(): Identity {
   const given = new URLSearchParams(location.hash.slice(1))
-  if (!given.has('BEARER_TOKEN')) return JSON.parse(sessionStorage.getItem('identity') ?? '{}')
+  if (!given.has('BEARER_TOKEN'))
+    return inStorage((storage) => JSON.parse(storage.getItem('identity') ?? '{}') as Identity) ?? {}
   // Out of sight, and out of what is copied from the address bar.
   history.replaceState(null, '', location.pathname + location.search)
-  return Object.fromEntries(names.map((name) => [name, given.get(name) ?? '']))
+  return identityIn(given)
+}
+
+function identityIn(given: URLSearchParams | FormData): Identity {
+  const values = names.map((name) => [name, withoutQuotes(`${given.get(name) ?? ''}`)])
+  const identity = Object.fromEntries(values) as Identity
+  return { ...identity, BUCKET: identity.BUCKET || bucketOf(identity.KEY_ID ?? '') }
 }
 
 /** Fills in the form; a reload finds the identity again. */
 function remember(identity: Identity): void {
   for (const name of names) (form.elements.namedItem(name) as HTMLInputElement).value = identity[name] ?? ''
-  sessionStorage.setItem('identity', JSON.stringify(identity))
-}
-
-function bucketOf(keyId: string): string {
-  const clientState = /^\d+-([\w-]{22})=*$/.exec(keyId)?.[1]
-  if (clientState === undefined) return ''
-  const bytes = atob(clientState.replaceAll('-', '+').replaceAll('_', '/'))
-  return Array.from(bytes, (char) => char.charCodeAt(0).toString(16).padStart(2, '0')).join('')
+  inStorage((storage) => storage.setItem('identity', JSON.stringify(identity)))
 }
 
 /** The document with what this page knows: the prefix in every path, whose bucket it is, and what may be written. */
@@ -64,7 +66,9 @@ function fitted(source: ApiDocument, bucket: string): ApiDocument {
   const [{ url: prefix } = { url: '' }] = source.servers
   const text = JSON.stringify(source)
   const example = '0123456789abcdef0123456789abcdef'
-  const own = JSON.parse(text.replaceAll(example, bucket || example)) as ApiDocument
+  // Anything else could be more than a value of the document, and a link may bring it.
+  const safe = /^[\w.-]{1,64}$/.test(bucket) ? bucket : example
+  const own = JSON.parse(text.replaceAll(example, safe)) as ApiDocument
   const paths = Object.entries(own.paths).map(([path, methods]) => {
     for (const [method, operation] of Object.entries(methods)) fit(method, operation)
     return [prefix + path, methods]
@@ -159,9 +163,7 @@ draw(source, identity)
 
 form.addEventListener('submit', (event) => {
   event.preventDefault()
-  const values = new FormData(form)
-  const given: Identity = Object.fromEntries(names.map((name) => [name, `${values.get(name)}`.trim()]))
-  given.BUCKET ||= bucketOf(given.KEY_ID ?? '')
+  const given = identityIn(new FormData(form))
   remember(given)
   draw(source, given)
 })

@@ -54,7 +54,7 @@ function readToken(text: string): string {
 }
 
 /** Values are often copied together with the quotes around them. */
-function withoutQuotes(text: string): string {
+export function withoutQuotes(text: string): string {
   return text
     .trim()
     .replace(/^["'“”„‘’`]/, '')

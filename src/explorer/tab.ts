@@ -61,8 +61,8 @@ export function forget(): void {
   inStorage((storage) => storage.removeItem(storageKey))
 }
 
-// Browsers may refuse a page its storage, which costs no more than the convenience.
-function inStorage<T>(use: (storage: Storage) => T): T | null {
+/** What comes of using the tab's storage; null where that fails, because browsers may refuse a page its storage. */
+export function inStorage<T>(use: (storage: Storage) => T): T | null {
   try {
     return use(sessionStorage)
   } catch {

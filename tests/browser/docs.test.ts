@@ -145,6 +145,41 @@ describe('/v1/docs in Chromium', () => {
     expect(stored).toBe(0)
   })
 
+  it('takes values in quotes, where the browser refuses the page its storage, too', async () => {
+    const page = await openDocs()
+    await page.addInitScript(() => {
+      const get = () => {
+        throw new DOMException('Access is denied', 'SecurityError')
+      }
+      Object.defineProperty(window, 'sessionStorage', { get })
+    })
+    await page.reload()
+    await page.locator('.opblock').first().waitFor()
+
+    const { clientState, keyId } = bridge.user
+    const values = { BEARER_TOKEN: bridge.user.bearerToken(), KEY_ID: keyId, BUCKET: clientState }
+    for (const [name, value] of Object.entries(values)) await page.fill(`[name=${name}]`, ` "${value}"`)
+    await page.click('#identity button')
+    await page.locator('.opblock').first().waitFor()
+    const collections = await execute(page, 'Collections-listCollections', {})
+
+    expect(collections.status).toBe(200)
+  })
+
+  it('draws nothing that a link brings in place of a bucket', async () => {
+    const more = 'x","description":"# Session ended","x-more":"'
+    const fragment = `#BEARER_TOKEN=a&KEY_ID=b&BUCKET=${encodeURIComponent(more)}`
+    const page = await openDocs({}, `${bridge.url}/v1/docs${fragment}`)
+
+    await page.evaluate(() =>
+      document.querySelectorAll<HTMLElement>('.opblock-summary-control').forEach((each) => each.click()),
+    )
+    await page.locator('.opblock-body').last().waitFor()
+    const text = await page.locator('#page').innerText()
+
+    expect(text).not.toContain('Session ended')
+  })
+
   it('takes what the link of the sandbox holds, out of sight, and writes where no device looks', async () => {
     const { clientState, keyId } = bridge.user
     const fragment = `#BUCKET=${clientState}&KEY_ID=${keyId}&BEARER_TOKEN=${bridge.user.bearerToken()}`
