@@ -18,14 +18,19 @@ interface Part<T extends object> {
 // Rows beyond the window on both sides, so that what scrolls in is there already.
 const marginPx = 600
 
+// A row is up to 56 pixels high, and some browsers show nothing below 17 million pixels.
+const mostRows = 300_000
+
 /**
  * A list of any length that scrolls smoothly: its rows are of one height, and the document has only those near the
- * window, and the one that was focused last. Arrow keys, Home and End go from row to row.
+ * window, and the one that was focused last. Arrow keys, Home and End go from row to row. Below the last row it says how
+ * many items have none.
  */
 export class LongList<T extends object> {
   readonly element: HTMLElement
   readonly #parts: Part<T>[]
   readonly #makeRow: (item: T) => HTMLElement
+  readonly #rest = make('p', { class: 'note' })
   #focused: number
 
   /**
@@ -40,8 +45,9 @@ export class LongList<T extends object> {
   ) {
     this.#makeRow = makeRow
     this.#focused = role === 'tree' ? 0 : -1
-    this.#parts = sections.map(({ title, items }, index) => {
-      const start = sections.slice(0, index).reduce((sum, section) => sum + section.items.length, 0)
+    const shown = this.#firstRows(sections)
+    this.#parts = shown.map(({ title, items }, index) => {
+      const start = shown.slice(0, index).reduce((sum, section) => sum + section.items.length, 0)
       const body = make('div', { class: 'rows', role, 'aria-label': title ?? label })
       return { items, start, body, rows: new Map() }
     })
@@ -53,9 +59,10 @@ export class LongList<T extends object> {
         onfocusin: (event) => this.#onFocus(event),
       },
       ...this.#parts.map(({ body }, index) => {
-        const { title } = sections[index]!
+        const { title } = shown[index]!
         return make('section', {}, title !== null && make('h2', { dir: 'auto' }, title), body)
       }),
+      this.#rest,
     )
     for (const part of this.#parts) this.#setHeight(part)
     this.#renderWhileShown()
@@ -65,8 +72,8 @@ export class LongList<T extends object> {
   update(items: T[]): void {
     const part = this.#parts[0]!
     const focused = part.items[this.#focused]
-    part.items = items
-    this.#focused = focused === undefined ? 0 : Math.max(0, items.indexOf(focused))
+    part.items = this.#firstRows([{ title: null, items }])[0]!.items
+    this.#focused = focused === undefined ? 0 : Math.max(0, part.items.indexOf(focused))
     this.#setHeight(part)
     this.#render()
   }
@@ -85,6 +92,19 @@ export class LongList<T extends object> {
     const target = isInTree(row) ? row : row.querySelector<HTMLElement>('[data-main]')!
     target.focus({ preventScroll: true })
     row.scrollIntoView({ block: 'nearest' })
+  }
+
+  #firstRows(sections: Section<T>[]): Section<T>[] {
+    let count = 0
+    const first = sections.flatMap(({ title, items }) => {
+      const left = mostRows - count
+      count += items.length
+      return left > 0 ? [{ title, items: items.slice(0, left) }] : []
+    })
+    const more = Math.max(0, count - mostRows)
+    this.#rest.hidden = more === 0
+    this.#rest.textContent = `${more.toLocaleString()} more have no row here: search for them, or download all.`
+    return first
   }
 
   #setHeight({ body, items }: Part<T>): void {

@@ -134,6 +134,42 @@ describe('long lists', () => {
     expect(isBack).toBeTruthy()
   })
 
+  it('end before browsers show nothing more, and say how many have no row', async () => {
+    const page = await world.open()
+    await page.evaluate(async (address) => {
+      const { LongList } = await import(address)
+      const items = Array.from({ length: 1_000_000 }, (_, index) => ({ index }))
+      const sections = [
+        { title: null, items: items.slice(0, 10) },
+        { title: 'Most', items: items.slice(10) },
+      ]
+      const list = new LongList('Numbers', 'list', sections, ({ index }: { index: number }) => {
+        const [row, main] = [document.createElement('div'), document.createElement('a')]
+        row.className = 'row'
+        main.href = '#'
+        main.dataset.main = ''
+        main.append(`${index}`)
+        row.append(main)
+        return row
+      })
+      document.getElementById('content')!.replaceChildren(list.element)
+    }, `${world.url}/long-list.ts`)
+
+    await page.locator('#content .row a').first().focus()
+    await page.keyboard.press('End')
+    const last = await page.evaluate(() => document.activeElement!.textContent)
+    await page.evaluate(() => scrollTo(0, document.documentElement.scrollHeight))
+    const places = await page.locator('#content .row').evaluateAll((rows) => {
+      const tops = rows.map((row) => Math.round(row.getBoundingClientRect().top))
+      return tops.filter((top) => top > 0 && top < innerHeight)
+    })
+    const rest = await page.locator('#content .note').innerText()
+
+    expect(last).toBe('299999')
+    expect(new Set(places).size).toBeGreaterThan(10)
+    expect(rest).toStartWith('700,000 more have no row here')
+  })
+
   it('are gone through with the arrow keys, and a row leads to its site', async () => {
     const page = await world.open({ view: 'history' })
     const rows = page.locator('.row')
