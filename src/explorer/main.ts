@@ -165,7 +165,8 @@ function drawSoon(): void {
   isDrawing = true
   requestAnimationFrame(() => {
     isDrawing = false
-    draw()
+    // Behind the form nothing is shown, and the address stays that of a record which is read next time.
+    if (!byId('explorer').hidden) draw()
   })
 }
 

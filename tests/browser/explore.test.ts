@@ -371,6 +371,32 @@ describe('/v1/explore in Chromium', () => {
     expect(JSON.parse(text).incomplete).toEqual({ forms: expect.stringMatching(/\w/) })
   })
 
+  it('stays at a record that was not read yet when the token ended', async () => {
+    const { user } = world.bridge
+    const page = await world.browser.open(world.url, { mayFail: true })
+    await page.route(/history\/records\?.*_token/, (route) => route.fulfill({ status: 401 }))
+    const kept = { token: user.bearerToken(), keyId: user.keyId, syncKey: user.syncKey.toString('hex') }
+    await page.evaluate((values) => {
+      sessionStorage.setItem('sync-bridge-explorer', JSON.stringify(values))
+      location.hash = '#/history/not-read-yet'
+    }, kept)
+    // What is drawn in the next frame is drawn when the form is there.
+    await page.addInitScript(() => {
+      const waiting: (() => void)[] = []
+      Object.assign(globalThis, {
+        requestAnimationFrame: (draw: () => void) => waiting.push(draw),
+        drawFrame: () => waiting.splice(0).map((draw) => draw()).length,
+      })
+    })
+
+    await page.reload()
+    await page.locator('#trouble:not([hidden])').waitFor()
+    const drawn = await page.evaluate(() => (globalThis as unknown as { drawFrame(): number }).drawFrame())
+
+    expect(drawn).toBeGreaterThan(0)
+    expect(page.url()).toBe(`${world.url}#/history/not-read-yet`)
+  })
+
   it('has a record that changes while its collection is read', async () => {
     const { sandbox } = world.bridge
     const user = sandbox.addUser('changing')
