@@ -234,6 +234,7 @@ describe('the tree of bookmarks', () => {
   it('is opened and closed with the mouse, and stays so', async () => {
     const page = await world.open({ view: 'bookmarks' })
     const folder = page.locator('[aria-level="2"].folder').first()
+    await folder.waitFor()
     const before = await titles(page)
 
     await folder.click()
