@@ -12,9 +12,10 @@ export type UpstreamTarget = 'token' | 'storage'
  * What completes a commit is not held up by what others hold: its holder has seven eighths in any case, but for half of the reserve.
  */
 function mayHold(held: number, free: number, capacity: number, mustComplete: boolean): boolean {
+  if (held < free) return true
   const { shareOfRest, reserveShare } = limits
   const reserve = Math.max(1, Math.ceil(reserveShare * capacity))
-  if (held < free || held < shareOfRest * (free - reserve)) return true
+  if (held < shareOfRest * (free - reserve)) return true
   return mustComplete && free > reserve / 2 && held < shareOfRest * (capacity - held - 1)
 }
 
@@ -32,6 +33,7 @@ export class PermitPool {
 
   /** Serves those who wait and may take a permit now: first what completes a commit, then at the queue that holds least. */
   admit(): void {
+    if (this.waiting.size === 0) return
     for (const isCompleting of [true, false]) {
       let isServed = true
       while (isServed && this.waiting.size > 0) {
@@ -117,7 +119,7 @@ export class FairSemaphore {
 
   /** Takes a permit, if there is one for that holder now; it is given back by `release`. */
   tryAcquire(name: string, mustComplete = false): boolean {
-    if (this.#completing.length > 0 || !this.#mayTake(name, this.#free(false), mustComplete)) return false
+    if (this.#completing.length > 0 || !this.#mayTake(name, this.#room(false), mustComplete)) return false
     this.#take(name)
     return true
   }
@@ -186,26 +188,26 @@ export class FairSemaphore {
     return this.#held.get(name) ?? 0
   }
 
-  /** As many permits as there ever may be. */
-  get #capacity(): number {
-    return Math.min(this.options.permits, this.options.connections?.() ?? Infinity)
-  }
-
-  /** The permits that are free; none where a connection would have to be opened first, unless it may be. */
-  #free(mayOpen: boolean): number {
-    const needsConnection = this.options.connections?.() != null
-    if (needsConnection && this.#ready <= 0 && !mayOpen) return 0
-    return Math.min(this.#capacity - this.taken, this.#pool.free)
+  /** As many permits as there ever may be, and those that are free: none where a connection has to be opened first, unless it may be. */
+  #room(mayOpen: boolean): { capacity: number; free: number } {
+    const connections = this.options.connections?.() ?? null
+    const capacity = Math.min(this.options.permits, connections ?? Infinity)
+    const mustWait = connections !== null && this.#ready <= 0 && !mayOpen
+    return { capacity, free: mustWait ? 0 : Math.min(capacity - this.taken, this.#pool.free) }
   }
 
   /**
-   * Whether a holder may take one of so many free permits. Where the queue has its share of the pool, one who holds few may nevertheless,
-   * as long as the few of all are within it: one who holds many, and is slow, keeps out nobody else.
+   * Whether a holder may take a permit. Where the queue has its share of the pool, one who holds few may nevertheless, as long as the few
+   * of all are within it: one who holds many, and is slow, keeps out nobody else.
    */
-  #mayTake(name: string, free: number, mustComplete: boolean): boolean {
+  #mayTake(
+    name: string,
+    { capacity, free }: { capacity: number; free: number },
+    mustComplete: boolean,
+  ): boolean {
     const { pool, permitsOfOne = Infinity } = this.options
     const held = this.#heldBy(name)
-    if (free <= 0 || held >= permitsOfOne || !mayHold(held, free, this.#capacity, mustComplete)) return false
+    if (free <= 0 || held >= permitsOfOne || !mayHold(held, free, capacity, mustComplete)) return false
     if (!pool || mayHold(this.taken, pool.free, pool.permits, mustComplete)) return true
     return held < limits.fewPermits && mayHold(this.#few, pool.free, pool.permits, mustComplete)
   }
@@ -229,9 +231,9 @@ export class FairSemaphore {
     const waiter = isCompleting ? this.#completing[0] : this.#least()
     if (!waiter) return false
     const { name, mayOpen, mustComplete, resolve } = waiter
-    const free = this.#free(mayOpen)
-    const mayTake = this.#mayTake(name, free, mustComplete)
-    if (!mayTake && (!isCompleting || free <= 0)) return false
+    const room = this.#room(mayOpen)
+    const mayTake = this.#mayTake(name, room, mustComplete)
+    if (!mayTake && (!isCompleting || room.free <= 0)) return false
     this.#leave(waiter)
     if (mayTake) {
       this.#take(name)
