@@ -15,8 +15,12 @@ interface Tls {
   passphrase?: string
 }
 
-/** For how long an origin is believed not to offer HTTP/2; a short time where the handshake broke, which may have had another reason. */
-const withoutHttp2Ms = { HTTP2Unsupported: 600_000, EPROTO: 10_000 }
+/**
+ * For how long an origin is believed not to offer HTTP/2. A short time where it did before and a handshake broke, which may have had
+ * another reason; not else, because each handshake in vain takes several round trips.
+ */
+const withoutHttp2Ms = 600_000
+const brokenHandshakeMs = 10_000
 const maxOrigins = 1000
 /**
  * Connections that calls no longer use end when the runtime has kept them idle for five minutes. At one turn a minute, a turn comes
@@ -27,8 +31,8 @@ const turns = 6
 
 /** Carries requests over HTTP/2 or HTTP/1.1, and keeps the runtime from sending a write twice. */
 export class Transport {
-  /** Origins that do not offer HTTP/2, and until when they are not asked again. */
-  readonly #withoutHttp2 = new RecentMap<string, number>(maxOrigins)
+  /** Until when origins are not asked for HTTP/2, because they do not offer it; 0: they do. */
+  readonly #withoutHttp2Until = new RecentMap<string, number>(maxOrigins)
 
   /** Over which of several sets of connections an origin is called, and since when. */
   readonly #turns = new RecentMap<string, { turn: number; sinceMs: number }>(maxOrigins)
@@ -62,16 +66,23 @@ export class Transport {
 
   /** An origin that does not offer HTTP/2 has got nothing before that shows. */
   async #fetchOverHttp2(request: FetchRequest, signal: AbortSignal, tls: Tls | undefined): Promise<Response> {
-    const { url, method } = request
+    const { method } = request
+    const { origin } = request.url
+    const { now } = this.options
+    const until = this.#withoutHttp2Until
+    const before = until.get(origin)
+    // While one call asks again, the others need not.
+    if (before !== undefined && before > 0) until.set(origin, now() + brokenHandshakeMs)
     try {
       const response = await fetchOver('http2', request, signal, tls)
-      this.#withoutHttp2.delete(url.origin)
+      if (until.get(origin) !== 0) until.set(origin, 0)
       return response
     } catch (error) {
       const code = codeOf(error)
       if (!lacksHttp2(code, method)) throw error
       const response = await fetchOver('http1.1', request, signal, tls)
-      this.#withoutHttp2.set(url.origin, this.options.now() + withoutHttp2Ms[code])
+      const forMs = before === 0 && code === 'EPROTO' ? brokenHandshakeMs : withoutHttp2Ms
+      until.set(origin, Math.max(until.get(origin) ?? 0, now() + forMs))
       return response
     }
   }
@@ -80,9 +91,9 @@ export class Transport {
   #protocolOf(origin: string, method: string, isStreamed = false): 'http2' | 'http1.1' | undefined {
     if (!origin.startsWith('https:')) return undefined
     if (!this.options.http2 || isStreamed) return 'http1.1'
-    const untilMs = this.#withoutHttp2.get(origin)
+    const untilMs = this.#withoutHttp2Until.get(origin) ?? 0
     // Only a read asks again, because a write can't be repeated when the answer is a broken handshake.
-    return untilMs !== undefined && (this.options.now() < untilMs || method !== 'GET') ? 'http1.1' : 'http2'
+    return untilMs > 0 && (this.options.now() < untilMs || method !== 'GET') ? 'http1.1' : 'http2'
   }
 }
 
@@ -90,7 +101,7 @@ export class Transport {
  * Whether a TLS server has no HTTP/2. It selects no protocol, or ends the handshake; that looks like a connection that broke
  * later, when a write had been sent.
  */
-function lacksHttp2(code: string | null, method: string): code is keyof typeof withoutHttp2Ms {
+function lacksHttp2(code: string | null, method: string): boolean {
   return code === 'HTTP2Unsupported' || (code === 'EPROTO' && method === 'GET')
 }
 

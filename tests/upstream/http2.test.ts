@@ -200,6 +200,37 @@ describe('HTTP/1.1', () => {
   })
 })
 
+describe('HTTP/2', () => {
+  it('is used again ten seconds after a handshake broke, where it was used before', async () => {
+    const { wire, outcomeOf, clock } = await start()
+    storage.plan(({ index }) => {
+      if (index !== 1) return null
+      wire.garble()
+      return { kind: 'hang' }
+    })
+    await outcomeOf()
+
+    const outcomes = [await outcomeOf(), await outcomeOf(write)]
+    clock.aheadMs = 10_000
+    outcomes.push(await outcomeOf(), await outcomeOf(write))
+
+    expect(tally(outcomes)).toEqual({ 200: 4 })
+    expect(protocols()).toEqual({ 'HTTP/2': 4, 'HTTP/1': 2 })
+  })
+
+  it('is asked for by one read again, while the others go on without it', async () => {
+    const { wire, outcomeOf, clock } = await start(startNginx, { http2: false })
+    for (const _ of times(2, () => 0)) await Promise.all(times(20, () => outcomeOf()))
+    const { connections } = wire
+
+    clock.aheadMs = 600_000
+    const outcomes = await Promise.all(times(20, () => outcomeOf()))
+
+    expect(tally(outcomes)).toEqual({ 200: 20 })
+    expect(wire.connections - connections).toBeLessThanOrEqual(1)
+  })
+})
+
 describe('connections that end with GOAWAY', () => {
   it('cost no read, and send no write twice', async () => {
     const { outcomeOf } = await start(startNginx, { requestsOfConnection: 20 })
