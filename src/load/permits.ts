@@ -246,7 +246,7 @@ export class FairSemaphore {
     return true
   }
 
-  /** Whose turn it is: of those who hold least, each in turn. */
+  /** Whose turn it is: of those who hold least, whose last turn was longest ago. */
   #least(): Waiter | undefined {
     let least: string | null = null
     let leastHeld = Infinity
@@ -258,11 +258,7 @@ export class FairSemaphore {
       }
       if (held === 0) break
     }
-    if (least === null) return undefined
-    const waiting = this.#queue.get(least)!
-    this.#queue.delete(least)
-    this.#queue.set(least, waiting)
-    return waiting[0]
+    return least === null ? undefined : this.#queue.get(least)![0]
   }
 
   /** A call waits no more. */
@@ -272,7 +268,9 @@ export class FairSemaphore {
     else {
       const waiting = this.#queue.get(name)!
       waiting.splice(waiting.indexOf(waiter), 1)
-      if (waiting.length === 0) this.#queue.delete(name)
+      // Holders with equally many take turns.
+      this.#queue.delete(name)
+      if (waiting.length > 0) this.#queue.set(name, waiting)
       this.#waiting -= 1
     }
     if (this.#waiting + this.#completing.length === 0) this.#pool.waiting.delete(this)

@@ -78,6 +78,21 @@ describe('FairSemaphore', () => {
     expect(served).toEqual(['new', 'other', 'greedy'])
   })
 
+  it('serves first who came first of those who hold as much, however often nothing was free', async () => {
+    const semaphore = create({ permits: 2 })
+    expect(semaphore.tryAcquire('busy')).toBe(true)
+    expect(semaphore.tryAcquire('other')).toBe(true)
+    const served = queueUp(semaphore, ['first', 'second', 'third'])
+    // Another call begins to wait to complete its commit, and all who wait are looked at.
+    void semaphore.acquire('busy', true).catch(() => {})
+
+    semaphore.release('busy')
+    semaphore.release('other')
+    await Bun.sleep(0)
+
+    expect(served).toEqual(['first'])
+  })
+
   it('gives nobody more than the permits of one, however many are free', () => {
     expect(takeAll(create({ permitsOfOne: 8 }), 'only')).toBe(8)
   })
@@ -178,6 +193,16 @@ describe('FairSemaphore', () => {
   })
 })
 
+const createLimits = () =>
+  new ConcurrencyLimits({
+    fetchSlots: 1024,
+    maxRequests: 2048,
+    maxListsOfUser: 8,
+    sharesConnection: () => true,
+    mostConnections: () => Infinity,
+    now,
+  })
+
 describe('ConcurrencyLimits', () => {
   it.each<[string, [target: 'token' | 'storage', host: string, user: string | null][], number[]]>([
     [
@@ -232,14 +257,7 @@ describe('ConcurrencyLimits', () => {
       [488, 400],
     ],
   ])('leaves room %s', (_, holders, expected) => {
-    const limits = new ConcurrencyLimits({
-      fetchSlots: 1024,
-      maxRequests: 2048,
-      maxListsOfUser: 8,
-      sharesConnection: () => true,
-      mostConnections: () => Infinity,
-      now,
-    })
+    const limits = createLimits()
     const taken = holders.map(([target, host, user]) => {
       let count = 0
       while (limits.of(target, `https://${host}`).tryAcquire(user ?? String(count))) count += 1
@@ -250,14 +268,7 @@ describe('ConcurrencyLimits', () => {
   })
 
   it('keeps some from commits that hang, whichever nodes they are of', () => {
-    const limits = new ConcurrencyLimits({
-      fetchSlots: 1024,
-      maxRequests: 2048,
-      maxListsOfUser: 8,
-      sharesConnection: () => true,
-      mostConnections: () => Infinity,
-      now,
-    })
+    const limits = createLimits()
     for (const node of ['a', 'b', 'c']) {
       for (let user = 0; limits.of('storage', `https://${node}`).tryAcquire(String(user), true); user += 1);
     }
