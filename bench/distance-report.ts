@@ -1,6 +1,6 @@
 import { table } from './table.ts'
 import type { Target } from './targets.ts'
-import type { AtADistance, Cost, Spread } from './measurements/distance.ts'
+import { with256Calls, type AtADistance, type Cost, type Spread } from './measurements/distance.ts'
 import type { RoundTrips } from './measurements/round-trips.ts'
 
 /** Round trips of each operation. */
@@ -114,8 +114,14 @@ export function distanceTargets(measured: {
     const isEach = crowd === 'another user each time'
     const isJudged = roundTripMs === 50 && (isEach ? clients === 256 : clients >= 256 && crowd === 'one user')
     if (!isJudged) return []
+    const unset = distance.find(
+      (other) =>
+        other.name === with256Calls(peer) && other.roundTripMs === roundTripMs && other.clients === clients,
+    )
+    const toUnset = unset && figure.requestsPerSecond / unset.requestsPerSecond
     return [
       target(`${what}: requests/s against ${peer}`, ratio, 'at least', isEach ? 0.375 : 0.9),
+      ...(toUnset ? [target(`${what}: requests/s against ${unset.name}`, toUnset, 'at least', 0.9)] : []),
       target(`${what}: share refused`, refused, 'at most', 0),
     ]
   })

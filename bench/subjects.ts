@@ -39,7 +39,7 @@ const storagePaths: Record<Sample, string> = {
   list100k: '/1.5/1/storage/list100k?full=1&sort=newest',
 }
 
-/** Calls that the runtime makes at a time, as unit and image set it too. */
+/** Calls that the runtime makes at a time, as unit and image set it too; by itself it makes 256. */
 const slots = { BUN_CONFIG_MAX_HTTP_REQUESTS: '1024' }
 
 /** A server under measurement, and its subjects by what is asked of it. */
@@ -127,8 +127,9 @@ export async function startPeer(
   name: string,
   executable: string,
   upstream: string | Upstream,
+  environment: Record<string, string> = slots,
 ): Promise<Server> {
-  return startOurPeer(name, executable, upstream, storagePaths, {})
+  return startOurPeer(name, executable, upstream, { paths: storagePaths, headers: {}, environment })
 }
 
 /** The peer that answers one record the straight way; see `peers/straight.ts`. */
@@ -137,22 +138,27 @@ export async function startStraight(
   upstream: string | Upstream,
   name = 'straight',
 ): Promise<Server> {
-  return startOurPeer(name, executable, upstream, bridgePaths, clientHeaders)
+  const asked = { paths: bridgePaths, headers: clientHeaders, environment: slots }
+  return startOurPeer(name, executable, upstream, asked)
 }
 
 async function startOurPeer(
   name: string,
   executable: string,
   upstream: string | Upstream,
-  paths: Record<Sample, string>,
-  headers: Record<string, string>,
+  asked: {
+    paths: Record<Sample, string>
+    headers: Record<string, string>
+    environment: Record<string, string>
+  },
 ): Promise<Server> {
+  const { paths, headers } = asked
   const { origin: target, tls } =
     typeof upstream === 'string' ? { origin: upstream, tls: undefined } : upstream
   const port = freePort()
   const origin = `http://127.0.0.1:${port}`
   const environment = {
-    ...slots,
+    ...asked.environment,
     PORT: String(port),
     UPSTREAM: target,
     ...(tls && { UPSTREAM_CA: tls.caPath, UPSTREAM_PROTOCOL: tls.protocol }),

@@ -57,12 +57,16 @@ interface Rival {
   /** With whom it is compared. */
   peer: string
   crowds: readonly Crowd[]
+  /** The fewest clients by whom it is asked. */
+  fewestClients?: number
   start(name: string): Promise<Server>
 }
 type Started = Rival & { server: Server }
 
 const [one, , each] = crowds
 const bare = { plain: 'pass-through', http2: 'pass-through, HTTP/2' }
+/** How a peer is called that makes as many calls at a time as the runtime does when nobody tells it. */
+export const with256Calls = (peer: string) => `${peer}, 256 calls`
 
 function rivalsOf(executable: string, far: Far, { folder, peers }: DistanceOptions): Rival[] {
   const { plain, http2, http1 } = far
@@ -73,10 +77,15 @@ function rivalsOf(executable: string, far: Far, { folder, peers }: DistanceOptio
     (name: string) =>
       startBridge(executable, origin, { name, settings: tls && { certificate_ca_bundle: tls.caPath } })
   const few = [one, each] as const
+  // With fewer clients that makes no difference.
+  const unset = { crowds: [one], fewestClients: 1000 } as const
+  const as256 = (upstream: Upstream) => (name: string) => startPeer(name, peers.passThrough, upstream, {})
   return [
     { name: 'nginx', peer: bare.plain, crowds: [one], start: () => startNginxProxy(folder, plain.origin) },
     { name: bare.plain, peer: bare.plain, crowds: few, start: peer(plain) },
     { name: bare.http2, peer: bare.plain, crowds: few, start: peer(http2) },
+    { name: with256Calls(bare.plain), peer: bare.plain, ...unset, start: as256(plain) },
+    { name: with256Calls(bare.http2), peer: bare.http2, ...unset, start: as256(http2) },
     { name: 'straight', peer: bare.plain, crowds, start: straight(plain) },
     { name: 'straight, HTTP/2', peer: bare.http2, crowds, start: straight(http2) },
     { name: 'Sync Bridge', peer: bare.plain, crowds, start: bridge(plain) },
@@ -109,7 +118,9 @@ export async function measureDistance(
     await far.setRoundTrip(roundTripMs)
     for (const clients of options.clients) {
       for (const crowd of options.crowds) {
-        const asked = rivals.filter((rival) => rival.crowds.includes(crowd))
+        const asked = rivals.filter(
+          ({ crowds: own, fewestClients = 0 }) => own.includes(crowd) && clients >= fewestClients,
+        )
         figures.push(...(await measureCrowd(asked, { roundTripMs, clients, crowd }, far, options)))
       }
     }
