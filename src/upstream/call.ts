@@ -42,7 +42,7 @@ export interface StorageCaller {
   holder?: MemoryHolder
 }
 
-export interface StorageRead {
+export interface StorageRead extends Pick<UpstreamRequest, 'maxBytes' | 'mayBeTooLong' | 'isStreamed'> {
   path: readonly string[]
   query?: Query
   headers?: Record<string, string>
@@ -51,12 +51,6 @@ export interface StorageRead {
   endpoint?: string
   /** Whether 404 is a valid answer. */
   mayBeMissing?: boolean
-  /** The longest answer that is accepted. */
-  maxBytes: number
-  /** Whether a longer answer is no error. */
-  mayBeTooLong?: boolean
-  /** Whether a long answer is handed on as a stream. */
-  isStreamed?: boolean
   /** Whether the client's answer has begun, after which its deadline no longer counts. */
   hasBegun?: boolean
 }

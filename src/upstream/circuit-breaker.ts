@@ -8,7 +8,7 @@ import type { Address } from './request.ts'
 export interface GuardedRequest {
   target: UpstreamTarget
   url: Address
-  method: string
+  method: 'GET' | 'POST' | 'DELETE'
   /**
    * The request whose hanging up ends the call; only for reads, which may be given up. Its signal is read late, because a
    * call that is over soon does not need it.

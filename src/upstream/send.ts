@@ -14,13 +14,10 @@ import {
   type GuardedCall,
   type GuardedRequest,
 } from './circuit-breaker.ts'
-import type { Transport } from './transport.ts'
+import type { FetchRequest, Transport } from './transport.ts'
 import type { ConcurrencyLimits, FairSemaphore, UpstreamTarget } from '../load/permits.ts'
 
-export interface UpstreamRequest extends GuardedRequest {
-  method: 'GET' | 'POST' | 'DELETE'
-  headers: Record<string, string>
-  body?: string
+export interface UpstreamRequest extends GuardedRequest, FetchRequest {
   /**
    * The time until the answer has come, over all attempts. For a stream: until its first piece; then no piece may stall.
    */
@@ -29,8 +26,6 @@ export interface UpstreamRequest extends GuardedRequest {
   maxBytes: number
   /** Whether a longer body is no error: it is left out then. */
   mayBeTooLong?: boolean
-  /** Whether a long body is handed on as a stream when the status is 200. */
-  isStreamed?: boolean
   /** Holds the memory of a long body that is read whole; absent for a call that must not fail for want of it. */
   holder?: MemoryHolder
   /** The cost of its calls, added up. */

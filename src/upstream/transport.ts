@@ -2,11 +2,12 @@ import { RecentMap } from '../domain/bounded.ts'
 import { codeOf } from './answer.ts'
 import type { Address } from './request.ts'
 
-interface FetchRequest {
+export interface FetchRequest {
   method: 'GET' | 'POST' | 'DELETE'
   url: Address
   headers: Record<string, string>
   body?: string
+  /** Whether a long body is handed on as a stream when the status is 200. */
   isStreamed?: boolean
 }
 
