@@ -2,7 +2,7 @@ import { canonicalCollection, type Timestamp } from '../domain/record.ts'
 import { jsonOf, lastModifiedOf, unusable } from './answer.ts'
 import { readModified } from './bso.ts'
 import type { CollectionTimestamps, StorageLimits } from '../domain/record-storage.ts'
-import type { StorageCalls } from './call.ts'
+import type { StorageCalls, StorageRead } from './call.ts'
 
 const maxInfoBytes = 1024 * 1024
 /** For how long the limits of a node are remembered. */
@@ -10,11 +10,7 @@ const ttlMs = 600_000
 
 /** The timestamps of all collections. Names that are not canonical can't be requested, and are left out. */
 export async function readCollectionTimestamps(calls: StorageCalls): Promise<CollectionTimestamps> {
-  const answer = await calls.read({
-    path: ['info', 'collections'],
-    subject: 'account',
-    maxBytes: maxInfoBytes,
-  })
+  const answer = await calls.read(infoRequest('collections'))
   const timestamp = lastModifiedOf(answer.headers)
   const collections = new Map<string, Timestamp>()
   for (const [name, seconds] of entriesOf(jsonOf(answer))) {
@@ -27,11 +23,14 @@ export async function readCollectionTimestamps(calls: StorageCalls): Promise<Col
 
 /** The number of records in a collection. */
 export async function readCount(calls: StorageCalls, collection: string): Promise<number> {
-  const path = ['info', 'collection_counts']
-  const answer = await calls.read({ path, subject: 'account', maxBytes: maxInfoBytes })
+  const answer = await calls.read(infoRequest('collection_counts'))
   const count = new Map(entriesOf(jsonOf(answer))).get(collection) ?? 0
   if (!Number.isSafeInteger(count) || (count as number) < 0) throw unusable('a count that is none')
   return count as number
+}
+
+function infoRequest(name: string): StorageRead {
+  return { path: ['info', name], subject: 'account', maxBytes: maxInfoBytes }
 }
 
 function entriesOf(value: unknown): [string, unknown][] {
@@ -46,12 +45,7 @@ export async function readLimits(calls: StorageCalls): Promise<StorageLimits> {
   const node = calls.endpoint.slice(0, calls.endpoint.lastIndexOf('/'))
   const known = limitsOfNodes.get(node)
   if (known && known.untilMs > monotonicNow()) return known.limits
-  const answer = await calls.read({
-    path: ['info', 'configuration'],
-    subject: 'account',
-    mayBeMissing: true,
-    maxBytes: maxInfoBytes,
-  })
+  const answer = await calls.read({ ...infoRequest('configuration'), mayBeMissing: true })
   const value = answer.status === 404 ? {} : jsonOf(answer)
   if (typeof value !== 'object' || value === null) throw unusable('a configuration that is no object')
   const limits = toLimits(value as Record<string, unknown>)
