@@ -93,10 +93,7 @@ export class SyncStorage extends StorageCalls implements BulkStorage {
     return removeRecords(this, collection, ids, since)
   }
 
-  /**
-   * Those of the ids under which somebody has written after that moment. The storage judges the condition by the row, also where it
-   * has expired and is shown to nobody.
-   */
+  /** The storage judges the condition by the row, also where it has expired and is shown to nobody. */
   async rewrittenSince(collection: string, ids: string[], since: Timestamp): Promise<string[]> {
     const rewritten: string[] = []
     const headers = unmodifiedSinceHeader(since)
