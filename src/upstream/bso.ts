@@ -29,12 +29,10 @@ export function recordRequest(collection: string, id: string): StorageRead {
   }
 }
 
-/** The record of exactly that id in the answer to a request for it; null when there is none. */
-export function recordOf(answer: UpstreamAnswer, id: string): SyncRecord | null {
-  return printedRecord(answer, id)?.record ?? null
-}
-
-/** That record, and its text in the exposed form where that is at hand. */
+/**
+ * The record of exactly that id in the answer to a request for it, and its text in the exposed form where that is at hand; null
+ * when there is none.
+ */
 export function printedRecord(
   answer: UpstreamAnswer,
   id: string,

@@ -3,10 +3,10 @@ import { isListed } from '../domain/list.ts'
 import { runBounded } from '../domain/bounded.ts'
 import { zeroTimestamp, type SyncRecord, type Timestamp } from '../domain/record.ts'
 import { jsonOf, lastModifiedOf, OffsetTrail, parseJson, unusable, type UpstreamAnswer } from './answer.ts'
-import { chunkIds, isListable, listQuery, unmodifiedSinceHeader } from './request.ts'
+import { listQuery, portionsOf, unmodifiedSinceHeader } from './request.ts'
 import { readCollectionTimestamps, readCount } from './account.ts'
-import { readBso, recordOf, recordRequest } from './bso.ts'
-import { openLines } from './list.ts'
+import { printedRecord, readBso, recordRequest } from './bso.ts'
+import { linesRequest, openLines } from './list.ts'
 import type { ListFilter, RecordCount, Snapshot, SortOrder } from '../domain/record-storage.ts'
 import type { StorageCalls, StorageRead } from './call.ts'
 
@@ -78,14 +78,11 @@ export async function countRecords(
     }
     if (!ids) await reads.ids({ newer, older }, 'newest', countId)
     else {
-      const listed = ids.filter(isListable)
-      for (const chunk of chunkIds(listed)) await reads.ids({ newer, older, ids: chunk }, 'newest', countId)
-      await reads.single(
-        ids.filter((id) => !isListable(id)),
-        (record) => {
-          if (isListed(record, filter)) count += 1
-        },
-      )
+      const { chunks, single } = portionsOf(ids)
+      for (const chunk of chunks) await reads.ids({ newer, older, ids: chunk }, 'newest', countId)
+      await reads.single(single, (record) => {
+        if (isListed(record, filter)) count += 1
+      })
     }
     return { timestamp: reads.timestamp, count }
   })
@@ -140,8 +137,7 @@ export class ConsistentReads {
     let offset: string | null = null
     do {
       const query = listQuery({ ...filter, sort }, offset, false)
-      const headers = { Accept: 'application/newlines' }
-      const answer = await this.#read({ ...this.#list(query), headers, maxBytes: Infinity, isStreamed: true })
+      const answer = await this.#read(linesRequest(this.collection, query, {}))
       let count = 0
       await eachLine(answer, (line) => {
         const id = parseJson(line)
@@ -155,7 +151,8 @@ export class ConsistentReads {
 
   /** Takes the records of these ids. Throws `TooLarge` when they have more than `leftBytes`. */
   async records(ids: string[], take: (record: SyncRecord) => void): Promise<void> {
-    const [first, ...others] = chunkIds(ids.filter(isListable))
+    const { chunks, single } = portionsOf(ids)
+    const [first, ...others] = chunks
     // The timestamp is read first: a change after it makes the write that relies on it fail.
     if (first) await this.#part(first, take)
     else
@@ -164,10 +161,7 @@ export class ConsistentReads {
         maxBytes: 65_536,
       })
     await runBounded(others.map((part) => () => this.#part(part, take)))
-    await this.single(
-      ids.filter((id) => !isListable(id)),
-      take,
-    )
+    await this.single(single, take)
   }
 
   /** Takes records whose ids no list can name, one by one. */
@@ -175,8 +169,8 @@ export class ConsistentReads {
     for (const id of ids) {
       const answer = await this.#read(recordRequest(this.collection, id))
       this.#count(answer)
-      const record = recordOf(answer, id)
-      if (record) take(record)
+      const found = printedRecord(answer, id)
+      if (found) take(found.record)
     }
   }
 

@@ -3,7 +3,7 @@ import { cutPage, isListed, orders, readSkip } from '../domain/list.ts'
 import { judgeCollection, type Precondition, type SyncRecord, type Timestamp } from '../domain/record.ts'
 import { readRecords, whileUnchanged, type ConsistentReads } from './consistent-read.ts'
 import { BsoRewriter } from './bso-stream.ts'
-import { ListPages, requireUnchanged, requireVisibleEnd } from './list.ts'
+import { linesRequest, ListPages, requireUnchanged, requireVisibleEnd } from './list.ts'
 import { recordRequest } from './bso.ts'
 import { chunkIds, isListable, listQuery, unmodifiedSinceHeader } from './request.ts'
 import type { ListOptions, ListOutcome, Snapshot } from '../domain/record-storage.ts'
@@ -99,19 +99,9 @@ async function stream(
     if (part === undefined) return null
     const isOne = part.length === 1 && !isListable(part[0]!)
     const request = isOne
-      ? recordRequest(collection, part[0]!)
-      : ({
-          path: ['storage', collection],
-          query: listQuery({ ids: part, sort }),
-          subject: 'list',
-          maxBytes: Infinity,
-          isStreamed: true,
-        } as const)
-    const all: Record<string, string> = {
-      Accept: isOne ? 'application/json' : 'application/newlines',
-      ...headers,
-    }
-    const answer = await calls.read({ ...request, headers: all, endpoint, hasBegun })
+      ? { ...recordRequest(collection, part[0]!), headers }
+      : linesRequest(collection, listQuery({ ids: part, sort }), headers)
+    const answer = await calls.read({ ...request, endpoint, hasBegun })
     hasBegun = true
     requireUnchanged(answer)
     if (answer.status === 404) return { ...answer, bytes: new Uint8Array(0) }

@@ -69,7 +69,8 @@ class Listing {
       return { outcome: 'page', page: { timestamp, next, ...document } }
     } catch (error) {
       answer.stream?.cancel()
-      if (answer.stream === null || isRepeated || !isConnectionLost(error)) throw error
+      const isLost = error instanceof UpstreamError && error.failure === 'connection-lost'
+      if (answer.stream === null || isRepeated || !isLost) throw error
     }
     return await this.begin(precondition, true)
   }
@@ -87,7 +88,7 @@ class Listing {
     isFollowed: boolean,
   ): Promise<Pick<RecordPage, 'document' | 'count'>> {
     const rewriter = this.#rewriter()
-    const nextPage = isFollowed ? this.#followUp(answer) : noNextPage
+    const nextPage = isFollowed ? this.#followUp(answer) : async () => null
     const pages = new ListPages(answer, rewriter, nextPage)
     const first = await pages.begin()
     if (pages.isDone) return { document: first, count: rewriter.keptCount }
@@ -115,14 +116,8 @@ class Listing {
   }
 
   #request(query: StorageRead['query'], conditions: Record<string, string>): StorageRead {
-    return {
-      path: ['storage', this.collection],
-      query,
-      headers: { Accept: 'application/newlines', ...conditions },
-      subject: this.options.position ? 'page' : 'list',
-      maxBytes: Infinity,
-      isStreamed: true,
-    }
+    const subject = this.options.position ? 'page' : 'list'
+    return { ...linesRequest(this.collection, query, conditions), subject }
   }
 
   #rewriter(): BsoRewriter {
@@ -132,14 +127,6 @@ class Listing {
     const keep = (id: string) => included?.has(id) !== false && excludedIds?.has(id) !== true
     return new BsoRewriter({ keep, skip: this.#skip })
   }
-}
-
-function isConnectionLost(error: unknown): boolean {
-  return error instanceof UpstreamError && error.failure === 'connection-lost'
-}
-
-async function noNextPage(): Promise<null> {
-  return null
 }
 
 /** The most bytes of a list of a storage that knows JSON arrays only: it has to fit into memory. */
@@ -164,7 +151,8 @@ export class ListPages implements ByteSource {
   #countBefore = 0
   #hasBegun = false
   #isCancelled = false
-  #isDone = false
+  /** Whether all of it was read. */
+  isDone = false
   /** Called once, at the end. */
   ended = () => {}
 
@@ -174,11 +162,6 @@ export class ListPages implements ByteSource {
     private readonly nextPage: NextPage,
   ) {
     this.#answer = first
-  }
-
-  /** Whether all of it was read. */
-  get isDone(): boolean {
-    return this.#isDone
   }
 
   /** Reads the first piece, which `read` then gives. */
@@ -193,13 +176,13 @@ export class ListPages implements ByteSource {
       return first
     }
     try {
-      while (!this.#isDone) {
+      while (!this.isDone) {
         const piece = this.#lines ? await this.#lines.read() : await this.#open()
         // A client that reads slowly must not hold a permit that others need; a list has a permit of its own kind.
         this.#answer.stream?.releasePermit()
         const records = piece ? this.#push(piece) : await this.#endPage()
         if (piece) freeMemory(piece)
-        if (records.length > 0 || this.#isDone) return this.#framed(records)
+        if (records.length > 0 || this.isDone) return this.#framed(records)
       }
       return null
     } catch (error) {
@@ -227,7 +210,7 @@ export class ListPages implements ByteSource {
   #framed(records: Uint8Array): Uint8Array {
     const parts = [records]
     if (!this.#hasBegun) parts.unshift(listOpening)
-    if (this.#isDone) parts.push(listClosing)
+    if (this.isDone) parts.push(listClosing)
     this.#hasBegun = true
     return parts.length === 1 ? records : Buffer.concat(parts)
   }
@@ -239,8 +222,8 @@ export class ListPages implements ByteSource {
   }
 
   #end(): void {
-    if (this.#isDone) return
-    this.#isDone = true
+    if (this.isDone) return
+    this.isDone = true
     this.ended()
   }
 
@@ -257,6 +240,17 @@ export class ListPages implements ByteSource {
     if (this.#isCancelled) next?.stream?.cancel()
     return last
   }
+}
+
+/** The request for a list as lines, under these conditions. */
+export function linesRequest(
+  collection: string,
+  query: StorageRead['query'],
+  conditions: Record<string, string>,
+): StorageRead {
+  const path = ['storage', collection]
+  const headers = { Accept: 'application/newlines', ...conditions }
+  return { path, query, headers, subject: 'list', maxBytes: Infinity, isStreamed: true }
 }
 
 /**

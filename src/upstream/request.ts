@@ -139,6 +139,11 @@ export function chunkIds(ids: string[]): string[][] {
   return chunks
 }
 
+/** Those portions, and the ids that no list can name. */
+export function portionsOf(ids: string[]): { chunks: string[][]; single: string[] } {
+  return { chunks: chunkIds(ids.filter(isListable)), single: ids.filter((id) => !isListable(id)) }
+}
+
 /** The headers that make a read of several records conditional; preconditions that concern a single record have none. */
 export function preconditionHeaders(precondition: Precondition): Record<string, string> {
   switch (precondition.kind) {

@@ -1,7 +1,7 @@
 import { UpstreamError } from '../domain/errors.ts'
 import { fromSyncSeconds, type Timestamp } from '../domain/record.ts'
 import { jsonOf, unusable, type UpstreamAnswer } from './answer.ts'
-import { chunkIds, isListable, unmodifiedSinceHeader, type Query } from './request.ts'
+import { portionsOf, unmodifiedSinceHeader, type Query } from './request.ts'
 import { readModified, readUploadResult, writeBsos, type UploadResult } from './bso.ts'
 import type { CommitOutcome, RecordWrite, StageOutcome } from '../domain/record-storage.ts'
 import type { StorageCalls, StorageWrite } from './call.ts'
@@ -114,10 +114,9 @@ export function removesAtOnce(ids: string[]): boolean {
 function deletions(collection: string, ids: string[]): StorageWrite[] {
   const path = ['storage', collection]
   const deletion = { method: 'DELETE', path, subject: 'record', maxBytes: maxResultBytes } as const
-  const listed = chunkIds(ids.filter(isListable))
-  const single = ids.filter((id) => !isListable(id))
+  const { chunks, single } = portionsOf(ids)
   return [
-    ...listed.map((chunk): StorageWrite => ({ ...deletion, query: [['ids', chunk]] })),
+    ...chunks.map((chunk): StorageWrite => ({ ...deletion, query: [['ids', chunk]] })),
     ...single.map((id) => ({ ...deletion, path: [...path, id], mayBeMissing: true })),
   ]
 }
