@@ -1,4 +1,4 @@
-import { invalidRequest, type ServiceError } from '../domain/errors.ts'
+import { invalid, type ServiceError } from '../domain/errors.ts'
 import {
   allowsDelete,
   allowsPut,
@@ -189,7 +189,8 @@ export class Simulation {
     if (!allowsDelete(precondition, before.lastModified)) {
       return (times) => ({ outcome: 'precondition-failed', existing: shown(before, times) })
     }
-    const error = failure ?? (rejected.has(id) ? refusedDeletion() : null)
+    const refusal = rejected.has(id) ? invalid('path', 'record_id', 'is refused by the storage') : null
+    const error = failure ?? refusal
     if (error) return () => ({ outcome: 'failed', error })
     state.record = null
     state.change = state.base ? null : undefined
@@ -203,10 +204,6 @@ export class Simulation {
       return { record: base, base, change: undefined }
     })
   }
-}
-
-function refusedDeletion(): ServiceError {
-  return invalidRequest([{ location: 'path', name: 'record_id', description: 'is refused by the storage' }])
 }
 
 /** The record as it is shown once the changes are visible. */

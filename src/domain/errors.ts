@@ -68,8 +68,13 @@ export function invalidRequest(
 }
 
 /** The same where one thing is wrong. */
-export function invalid(location: Problem['location'], name: string, description: string): ServiceError {
-  return invalidRequest([{ location, name, description }])
+export function invalid(
+  location: Problem['location'],
+  name: string,
+  description: string,
+  extras?: Parameters<typeof invalidRequest>[1],
+): ServiceError {
+  return invalidRequest([{ location, name, description }], extras)
 }
 
 /**

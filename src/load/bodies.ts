@@ -1,4 +1,4 @@
-import { errno, invalidRequest, ServiceError } from '../domain/errors.ts'
+import { errno, invalid, ServiceError } from '../domain/errors.ts'
 import { limits } from './limits.ts'
 import type { MemoryBudget, RequestMemory } from './memory.ts'
 
@@ -201,31 +201,28 @@ function checkMediaType(headers: Headers): void {
   const type = headers.get('content-type')
   const encoding = headers.get('content-encoding')
   if (type !== null && !/^application\/json *(?:; *charset="?utf-8"? *)?$/i.test(type.trim())) {
-    throw unsupported('Content-Type', 'must be application/json')
+    throw invalid('header', 'Content-Type', 'must be application/json', unsupported)
   }
   if (encoding !== null && encoding.toLowerCase() !== 'identity') {
-    throw unsupported('Content-Encoding', 'must be absent: bodies are read uncoded')
+    throw invalid('header', 'Content-Encoding', 'must be absent: bodies are read uncoded', unsupported)
   }
 }
 
-function unsupported(name: string, description: string): ServiceError {
-  return invalidRequest([{ location: 'header', name, description }], { status: 415 })
-}
+const unsupported = { status: 415 }
 
 // The rest of the body stays unread, so the connection can't carry another request.
-const closing = { Connection: 'close' }
+const closing = { headers: { Connection: 'close' } }
 
 function tooLarge(maxBytes: number): ServiceError {
   const message = `The request body is larger than ${maxBytes} bytes`
-  return new ServiceError(413, errno.requestTooLarge, message, { headers: closing })
+  return new ServiceError(413, errno.requestTooLarge, message, closing)
 }
 
 function notReceived(): ServiceError {
-  const problem = { location: 'body', name: 'body', description: 'was not received in time' } as const
-  return invalidRequest([problem], { headers: closing })
+  return invalid('body', 'body', 'was not received in time', closing)
 }
 
 function noMemory(): ServiceError {
   const message = 'There is no room for this request body now: try again later'
-  return new ServiceError(503, errno.backend, message, { headers: closing })
+  return new ServiceError(503, errno.backend, message, closing)
 }

@@ -1,7 +1,7 @@
 /** What every route has at hand: its request as a call, checked, and the services that it is answered with. */
 import type { Elysia } from 'elysia'
 import type { Identity } from '../domain/credentials.ts'
-import { errno, invalidRequest, ServiceError, type Problem } from '../domain/errors.ts'
+import { errno, invalid, invalidRequest, ServiceError, type Problem } from '../domain/errors.ts'
 import type { OperationOutcome, Step } from '../domain/operation.ts'
 import type { BulkStorage, CallTally, Notices } from '../domain/record-storage.ts'
 import type { Admission } from '../load/admission.ts'
@@ -175,7 +175,7 @@ export function checkCall(call: Call, { settings }: Services): void {
   const { origin, method, path } = call
   checkHost(call.host, settings)
   if (origin !== null && (origin.length > longestOrigin || settings.corsOrigins?.has(origin) === false)) {
-    throw invalidHeader('Origin', 'is not an allowed origin')
+    throw invalid('header', 'Origin', 'is not an allowed origin')
   }
   const hasEnded = settings.eos !== null && settings.eos.atMs <= call.startedAtMs
   if (hasEnded && method !== 'OPTIONS' && !heartbeatPath.test(path)) {
@@ -183,7 +183,7 @@ export function checkCall(call: Call, { settings }: Services): void {
   }
   // Clients must not send a fragment: servers that cut it off and servers that keep it would see two different ids.
   if (path.includes('#') || call.query.includes('#')) {
-    throw invalidRequest([{ location: 'path', name: 'path', description: 'must not have a fragment' }])
+    throw invalid('path', 'path', 'must not have a fragment')
   }
   if (call.query !== '') {
     // The framework leaves broken escapes as they are, so that one id could pass for another, and it bounds no number of
@@ -197,7 +197,7 @@ export function checkCall(call: Call, { settings }: Services): void {
   const isChunked = call.headers['transfer-encoding'] !== undefined
   if (isChunked || Number(call.headers['content-length'] ?? 0) > largestIgnoredBody) {
     const name = isChunked ? 'Transfer-Encoding' : 'Content-Length'
-    throw invalidHeader(name, `must be absent: ${method} has no body`, close)
+    throw invalid('header', name, `must be absent: ${method} has no body`, closing)
   }
 }
 
@@ -213,11 +213,7 @@ export function checkHost(host: string | null, { httpHost }: Pick<Settings, 'htt
   if ((host === null || host === '') && httpHost !== null) return
   const match = hostForm.exec(host ?? '')
   if (match && Number(match[1] ?? 0) <= 65_535) return
-  throw invalidHeader('Host', 'must be one host name with an optional port', close)
+  throw invalid('header', 'Host', 'must be one host name with an optional port', closing)
 }
 
-const close = { Connection: 'close' }
-
-function invalidHeader(name: string, description: string, headers?: Record<string, string>): ServiceError {
-  return invalidRequest([{ location: 'header', name, description }], { headers })
-}
+const closing = { headers: { Connection: 'close' } }
