@@ -1,6 +1,6 @@
 import { ServiceError } from '../domain/errors.ts'
 import { RecentMap } from '../domain/bounded.ts'
-import { maxSealedLength, Seal, type Opened } from './seal.ts'
+import { maxSealedLength, Seal, type Opened, type SealOptions } from './seal.ts'
 import type { Identity, SyncCredentials } from '../domain/credentials.ts'
 
 /**
@@ -31,7 +31,7 @@ export interface CredentialStore {
 export type CredentialsEvent =
   'hit-local' | 'hit-shared' | 'joined' | 'exchange' | 'refused-cached' | 'store-error' | 'rejected-entry'
 
-export interface CredentialsOptions {
+export interface CredentialsOptions extends SealOptions {
   /**
    * One call to the token server, with a deadline of its own; it is told which request caused it. Rejects with
    * `ServiceError` 401 when the identity is refused, with the cause `invalid-timestamp` where that is about a clock, and
@@ -43,18 +43,14 @@ export interface CredentialsOptions {
    * every entry that is not ours, is a miss.
    */
   store: CredentialStore | null
-  /** 32 bytes; seals and opens. */
-  secret: Uint8Array
   /** Still opens what was sealed before the secret was changed. */
   previousSecret?: Uint8Array
-  tokenServerUrl: string
   /** The longest use of credentials before the token server is asked again. */
   ttlSeconds: number
   /** Ms since 1970. */
   wallClock(): number
   /** Ms since some moment; never goes back. */
   monotonicClock(): number
-  randomBytes(count: number): Uint8Array
   observe(event: CredentialsEvent): void
 }
 

@@ -1,7 +1,7 @@
 import { createCipheriv, createDecipheriv, hkdfSync } from 'node:crypto'
 import { joinFields, type Identity, type SyncCredentials } from '../domain/credentials.ts'
 
-interface SealOptions {
+export interface SealOptions {
   /** The operator's secret, 32 bytes. */
   secret: Uint8Array
   /** Credentials of one token server mean nothing to another, so its address is part of every key. */
