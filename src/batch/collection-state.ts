@@ -87,7 +87,7 @@ export class CollectionState {
     at: Timestamp,
     refused: ReadonlyMap<string, Rejection>,
     isRemoval: boolean,
-    seenAt: Timestamp = at,
+    seenAt: Timestamp,
   ): void {
     const { writes, deletes } = this.plan
     this.commit = {

@@ -4,7 +4,7 @@ import { hawkHeader, originOf, storageAddress, toUserAgent, type Query } from '.
 import { readStorageRefusal, type Subject } from './storage-refusal.ts'
 import type { RecentMap } from '../domain/bounded.ts'
 import type { SyncCredentials } from '../domain/credentials.ts'
-import type { CallTally, MemoryHolder, Notices, StorageLimits } from '../domain/record-storage.ts'
+import type { Notices, StorageLimits } from '../domain/record-storage.ts'
 import type { Upstream, UpstreamRequest } from './send.ts'
 
 /** What the calls of all users share. */
@@ -25,7 +25,7 @@ export interface StorageClient {
 }
 
 /** The user and the client's request that a storage is called for. */
-export interface StorageCaller {
+export interface StorageCaller extends Pick<UpstreamRequest, 'client' | 'tally' | 'holder'> {
   credentials: SyncCredentials
   /** Fetches other credentials than those that the storage refused; called once for each refusal. */
   renew(refused: SyncCredentials): Promise<SyncCredentials>
@@ -34,12 +34,6 @@ export interface StorageCaller {
   deadlineAtMs: number
   /** The id of the client's request; sent on as X-Request-Id. */
   requestId?: string
-  /** Fires when the client hangs up; this ends reads, never writes. */
-  client?: UpstreamRequest['client']
-  /** The cost of the calls, added up. */
-  tally?: CallTally
-  /** Holds the memory of long answers, until the client's request ends. */
-  holder?: MemoryHolder
 }
 
 export interface StorageRead extends Pick<UpstreamRequest, 'maxBytes' | 'mayBeTooLong' | 'isStreamed'> {

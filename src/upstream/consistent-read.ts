@@ -16,16 +16,15 @@ const maxRounds = 4
 
 /**
  * Reads any number of records by their ids as one consistent whole, in as many requests as needed. Reads before a write
- * go to `endpoint` alone, because a record that is missing at another node is not deleted. Throws `ServiceError` 413 when they are
- * too large to be read at once.
+ * go to the first endpoint alone, because a record that is missing at another node is not deleted. Throws `ServiceError` 413 when
+ * they are too large to be read at once.
  */
 export async function readConsistently(
   calls: StorageCalls,
   collection: string,
   ids: string[],
-  endpoint?: string,
 ): Promise<Snapshot> {
-  return await whileUnchanged(calls, collection, endpoint, async (reads) => {
+  return await whileUnchanged(calls, collection, calls.owner, async (reads) => {
     const snapshot = await readRecords(reads, ids, maxSnapshotBytes)
     if (snapshot) return snapshot
     const message = 'The records are too large together: ask for fewer at once'

@@ -74,7 +74,7 @@ export class SyncStorage extends StorageCalls implements BulkStorage {
   }
 
   snapshot(collection: string, ids: string[]) {
-    return readConsistently(this, collection, ids, this.owner)
+    return readConsistently(this, collection, ids)
   }
 
   write(collection: string, records: RecordWrite[], since: Timestamp) {
