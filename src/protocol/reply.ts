@@ -34,10 +34,7 @@ export function emptyReply(status: number, headers: Record<string, string> = {})
  * Turns a thrown value into an error answer. The value is never serialised: the answer holds our own words only, so that
  * nothing internal and no text of upstream gets out.
  */
-export function errorReply(
-  thrown: unknown,
-  settings: Pick<Settings, 'retryAfterSeconds' | 'errorInfoLink'>,
-): Reply {
+export function errorReply(thrown: unknown, settings: Settings): Reply {
   const error = asServiceError(thrown)
   const { status, message, extras } = error
   const details = extras.problems ?? extras.details

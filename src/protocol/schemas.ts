@@ -25,7 +25,7 @@ const CollectionId = Type.String({
   example: 'bookmarks',
 })
 
-/** The id as it stands in the path: `readRecordId` decodes and judges it. */
+/** The id as it stands in the path: `readTarget` in `records.ts` decodes and judges it. */
 const EscapedRecordId = Type.String({
   pattern: '^[ -~]{1,192}$',
   description: 'must be 1 to 64 printable ASCII characters, without "." or ".." between slashes',

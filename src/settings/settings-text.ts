@@ -14,7 +14,10 @@ export function maskedSettings(effective: EffectiveSetting[]): string[] {
 /** Its value to be shown; null: none. */
 export function maskedValue({ name, text, secret }: EffectiveSetting): string | null {
   if (text === null || (text === '' && secret)) return null
-  return secret ? mask : visible(name, text)
+  if (secret) return mask
+  const masked = name === 'cache_url' ? maskPassword(text) : text
+  const quoted = quoteText(masked, 512)
+  return quoted.slice(1, -1) === masked ? masked : quoted
 }
 
 /**
@@ -44,12 +47,6 @@ const introduction = [
 
 const settings = Object.entries<AnySetting>(settingsSchema)
 const mask = '********'
-
-function visible(name: string, text: string): string {
-  const masked = name === 'cache_url' ? maskPassword(text) : text
-  const quoted = quoteText(masked, 512)
-  return quoted.slice(1, -1) === masked ? masked : quoted
-}
 
 function maskPassword(url: string): string {
   return url
