@@ -28,11 +28,10 @@ export function renderFamilies(families: MetricFamily[]): string {
 export function mergeFamilies(processes: MetricFamily[][]): MetricFamily[] {
   const merged = new Map<string, { family: MetricFamily; values: Map<string, number> }>()
   for (const family of processes.flat()) {
-    const known = merged.get(family.name) ?? { family, values: new Map<string, number>() }
-    merged.set(family.name, known)
+    const { values } = merged.getOrInsertComputed(family.name, () => ({ family, values: new Map() }))
     for (const [series, value] of family.samples) {
-      const before = known.values.get(series)
-      known.values.set(series, before === undefined ? value : combine[family.merge](before, value))
+      const before = values.get(series)
+      values.set(series, before === undefined ? value : combine[family.merge](before, value))
     }
   }
   return [...merged.values()].map(({ family, values }) => ({ ...family, samples: [...values] }))

@@ -61,11 +61,8 @@ type Open = (identity: Identity) => Promise<BulkStorage>
 /** Opens the storage of each identity in a batch, once. Rejects with `ServiceError` 401 when the identity is refused. */
 function opener(call: Call, services: Services): Open {
   const opened = new Map<string, Promise<BulkStorage>>()
-  return (identity) => {
-    const storage = opened.get(identity.key) ?? Promise.try(() => services.openStorage(identity, call))
-    opened.set(identity.key, storage)
-    return storage
-  }
+  const openNow = (identity: Identity) => Promise.try(() => services.openStorage(identity, call))
+  return (identity) => opened.getOrInsertComputed(identity.key, () => openNow(identity))
 }
 
 /** A sub-request that was read and waits for the storage. */
