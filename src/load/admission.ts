@@ -23,10 +23,10 @@ export interface AdmissionOptions {
   maxRootViews: number
   /** On a clock in ms that never goes back. */
   now(): number
-  /** Processor time that this process has used so far, in ms; null where that is not known. */
-  cpuMs(): number | null
-  /** Memory that this process holds, in bytes; null where that is not known. */
-  residentBytes(): number | null
+  /** Processor time that this process has used so far, in ms. */
+  cpuMs(): number
+  /** Memory that this process holds, in bytes. */
+  residentBytes(): number
   collectGarbage(): void
   /** How late the event loop was in each window. */
   observeLag(ms: number): void
@@ -74,7 +74,7 @@ export class Admission {
   /** The most that was in flight in this window. */
   #peak = 0
   #windowStartMs: number
-  #windowStartCpuMs: number | null
+  #windowStartCpuMs: number
   #busySinceMs: number | null = null
 
   constructor(private readonly options: AdmissionOptions) {
@@ -140,12 +140,11 @@ export class Admission {
     const nowMs = this.options.now()
     const cpuMs = this.options.cpuMs()
     const lagMs = Math.max(0, nowMs - this.#windowStartMs - windowMs)
-    const usedMs = cpuMs === null || this.#windowStartCpuMs === null ? null : cpuMs - this.#windowStartCpuMs
     const wasBusy = this.#peak > limits.busyShare * this.#limit.value
     this.#busySinceMs = wasBusy ? (this.#busySinceMs ?? this.#windowStartMs) : null
     const isBusyForLong = this.#busySinceMs !== null && nowMs - this.#busySinceMs >= limits.backoffAfterMs
     this.backoffSeconds = isBusyForLong ? limits.backoffSeconds : 0
-    this.#limit.note(lagMs, usedMs)
+    this.#limit.note(lagMs, cpuMs - this.#windowStartCpuMs)
     this.#counted = 0
     for (const user of this.#users.values()) this.#counted += this.#countOf(user)
     this.options.observeLag(lagMs)
@@ -158,12 +157,12 @@ export class Admission {
   /** Garbage is collected early, because late collection lets the process grow far beyond what it uses. */
   watchMemory(): void {
     const { residentBytes, collectGarbage, maxRequests } = this.options
-    let usedBytes = residentBytes() ?? 0
+    let usedBytes = residentBytes()
     if (usedBytes < this.#collectedAtBytes) this.#collectedAtBytes = usedBytes
     const hasGrown = usedBytes - this.#collectedAtBytes > limits.collectEveryBytes
     if (usedBytes > limits.collectAboveBytes && hasGrown) {
       collectGarbage()
-      usedBytes = this.#collectedAtBytes = residentBytes() ?? 0
+      usedBytes = this.#collectedAtBytes = residentBytes()
     }
     const mostBytes = limits.shedAboveBytes * Math.max(1, maxRequests / usualRequests)
     this.#isShortOfMemory = usedBytes > mostBytes
@@ -229,13 +228,10 @@ class AdaptiveConcurrencyLimit {
     return this.value < this.options.maxRequests
   }
 
-  /**
-   * A window has ended `lagMs` late, and this process has spent `busyMs` of it on a processor. Null where that is not
-   * known: then the lag may be another process's fault, and does not count.
-   */
-  note(lagMs: number, busyMs: number | null): void {
+  /** A window has ended `lagMs` late. Where this process was on a processor for less than half of it, others are at fault. */
+  note(lagMs: number, busyMs: number): void {
     const { maxRequests, maxLagMs } = this.options
-    const isOurs = busyMs !== null && busyMs >= (windowMs + lagMs) / 2
+    const isOurs = busyMs >= (windowMs + lagMs) / 2
     if (maxLagMs === 0 || lagMs <= maxLagMs || !isOurs) {
       this.#lateWindows = 0
       this.value = Math.min(maxRequests, this.value + this.#step)

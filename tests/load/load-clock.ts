@@ -15,7 +15,7 @@ export function createLoadClock(options: Partial<AdmissionOptions> = {}) {
     maxRootViews: 2,
     now: () => nowMs,
     cpuMs: () => cpuMs,
-    residentBytes: () => null,
+    residentBytes: () => 0,
     collectGarbage() {},
     observeLag: (ms) => lags.push(ms),
     observeRejection: (reason) => rejections.push(reason),
