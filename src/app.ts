@@ -100,7 +100,5 @@ function isRelative(request: Request): boolean {
   return request.url.startsWith('/') && !('params' in request)
 }
 
-type Handle = (request: Request) => unknown
-
-const withHost = (handle: Handle, host: string | null) => (request: Request) =>
+const withHost = (handle: (request: Request) => unknown, host: string | null) => (request: Request) =>
   handle(new Request(`http://${host ?? 'localhost'}${request.url}`, request))

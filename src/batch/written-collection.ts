@@ -58,9 +58,6 @@ export interface TransactionContext {
   beginCommit(): void
 }
 
-/** The result of undoing a transaction. */
-type UndoResult = 'untouched' | 'undone' | 'partial' | 'unknown'
-
 /**
  * One collection that a transaction writes to. The steps, in this order: `read`, `createRow`, `stage` if wanted, `commit`,
  * then `removeDeleted`; `undo` takes back what `commit` has made visible.
@@ -190,7 +187,7 @@ export class WrittenCollection {
   }
 
   /** Undoes what is visible, except where another writer has written over it. */
-  async undo(): Promise<UndoResult> {
+  async undo(): Promise<'untouched' | 'undone' | 'partial' | 'unknown'> {
     // One last look at a step of which it is unknown whether it was applied.
     const isClear = !this.#isInDoubt || (await this.#probeOnce()) !== 'unknown'
     if (!this.state.commit) return isClear ? 'untouched' : 'unknown'

@@ -43,11 +43,6 @@ export interface HeldMemory {
   grow(bytes: number): void
 }
 
-/** Who may hold memory, and mostly holds none. */
-export interface MemoryHolder {
-  readonly memory: HeldMemory
-}
-
 /** A page of a list, or the whole of it. */
 export interface RecordPage {
   /** The collection's timestamp, on every page of one pagination that of the first page. */

@@ -59,7 +59,7 @@ export class Bodies {
   reserve(body: IncomingBody, bytes: number): void {
     while (!body.memory.tryGrow(bytes)) {
       this.options.observeDrop()
-      const oldest = this.#oldestUnproven() ?? body
+      const oldest = this.#bodies.values().find(({ isProven }) => !isProven) ?? body
       oldest.drop(noMemory())
       if (oldest === body) throw noMemory()
     }
@@ -67,11 +67,6 @@ export class Bodies {
 
   forget(body: IncomingBody): void {
     this.#bodies.delete(body)
-  }
-
-  #oldestUnproven(): IncomingBody | null {
-    for (const body of this.#bodies) if (!body.isProven) return body
-    return null
   }
 }
 

@@ -153,8 +153,7 @@ class Stream {
 
   /** Cuts the answer: what has been sent must not look whole. */
   abort(): void {
-    const reason = new Error('The reader is too slow')
-    this.#controller.error(reason)
+    this.#controller.error(new Error('The reader is too slow'))
     this.#end()
   }
 

@@ -149,11 +149,7 @@ export function createServices(
         maxAnswerBytes: limits.batchAnswerBytes,
         observe: observers.transaction,
       }),
-    heartbeat: createHeartbeat(
-      connections,
-      settings.tokenServerHeartbeatTimeoutSeconds * 1000,
-      host.monotonicNow,
-    ),
+    heartbeat: createHeartbeat(connections, settings, host.monotonicNow),
   }
 }
 
@@ -209,7 +205,8 @@ export function connect(
  * Probes what the service depends on, at most once in 5 s however often it is asked, so that a health check can't be
  * used to hammer others. Never rejects; a probe without an answer in time counts as failed.
  */
-function createHeartbeat({ tokenServer, store }: Connections, timeoutMs: number, now: () => number) {
+function createHeartbeat({ tokenServer, store }: Connections, settings: Settings, now: () => number) {
+  const timeoutMs = settings.tokenServerHeartbeatTimeoutSeconds * 1000
   let last: ReturnType<typeof probe> | null = null
   let untilMs = 0
 

@@ -1,5 +1,5 @@
 import { invalid } from '../domain/errors.ts'
-import { cutPage, isListed, orders, readSkip } from '../domain/list.ts'
+import { cutPage, isListed, orders, readSkip, toListDocument } from '../domain/list.ts'
 import { judgeCollection, type Precondition, type SyncRecord, type Timestamp } from '../domain/record.ts'
 import { readRecords, whileUnchanged, type ConsistentReads } from './consistent-read.ts'
 import { BsoRewriter } from './bso-stream.ts'
@@ -44,15 +44,11 @@ export async function listByIds(
   })
 }
 
+/** Pages need the same order each time, also among records that are equal in the requested order. */
 function sorted({ records }: Snapshot, options: ListOptions): SyncRecord[] {
   return [...records.values()]
     .filter((record) => isListed(record, options))
-    .toSorted((a, b) => orders[options.sort](a, b) || byId(a, b))
-}
-
-/** Pages need the same order each time, also among records that are equal in the requested order. */
-function byId(a: SyncRecord, b: SyncRecord): number {
-  return a.id < b.id ? -1 : 1
+    .toSorted((a, b) => orders[options.sort](a, b) || (a.id < b.id ? -1 : 1))
 }
 
 /** Those of the ids that the list holds, in its order. Only the storage knows it without a look at all the records. */
@@ -110,7 +106,7 @@ async function stream(
   }
   const included = new Set(ids)
   const first = await nextPart()
-  if (!first) return cutPage([], { skip: 0, limit: undefined, timestamp: since, goesOn: false }).document
+  if (!first) return toListDocument([])
   const pages = new ListPages(first, new BsoRewriter({ keep: (id) => included.has(id) }), nextPart)
   const begun = await pages.begin()
   return pages.isDone ? begun : pages

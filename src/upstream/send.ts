@@ -7,7 +7,7 @@ import {
   type BodyStream,
   type UpstreamAnswer,
 } from './answer.ts'
-import type { CallTally, MemoryHolder } from '../domain/record-storage.ts'
+import type { CallTally, HeldMemory } from '../domain/record-storage.ts'
 import {
   shortestFairTimeoutMs,
   type Breakers,
@@ -27,7 +27,7 @@ export interface UpstreamRequest extends GuardedRequest, FetchRequest {
   /** Whether a longer body is no error: it is left out then. */
   mayBeTooLong?: boolean
   /** Holds the memory of a long body that is read whole; absent for a call that must not fail for want of it. */
-  holder?: MemoryHolder
+  holder?: { readonly memory: HeldMemory }
   /** The cost of its calls, added up. */
   tally?: CallTally
 }
