@@ -32,10 +32,7 @@ export type ToWorker =
   /** Answer with a pong. */
   | { kind: 'ping' }
   | { kind: 'reload' }
-  /**
-   * Answer the requests in flight, and end; before that, go on for `delayMs` while clients are asked to close
-   * connections.
-   */
+  /** Go on for `delayMs`, then answer the requests in flight, and end. */
   | { kind: 'stop'; delayMs: number }
   | { kind: 'all-metrics'; families: MetricFamily[] }
 

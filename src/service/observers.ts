@@ -58,10 +58,8 @@ export function createObservers(
       const route = call.route ?? 'none'
       requests(`${route}|${countedMethods.has(method) ? method : 'other'}|${reply.status}`)
       requestSeconds(durationMs / 1000, route)
-      if (statsd) {
-        statsd.time(`request.${route}`, durationMs)
-        statsd.count(`response.${reply.status}`)
-      }
+      statsd?.time(`request.${route}`, durationMs)
+      statsd?.count(`response.${reply.status}`)
       // Health checks every second would bury the rest. What is at no path is logged too, because somebody expected something there.
       const isForData = method !== 'OPTIONS' && (call.route === null || dataRoutes.has(call.route))
       const level = isForData ? 'info' : 'debug'
@@ -78,10 +76,8 @@ export function createObservers(
     upstreamCall({ target, method, status, failure, ms }: UpstreamCallSummary) {
       calls(`${target}|${method}|${failure ?? status ?? 'aborted'}`)
       callSeconds(ms / 1000, target)
-      if (statsd) {
-        statsd.time(`upstream.${target}`, ms)
-        if (status !== null) statsd.count(`syncclient.status_code.${status}`)
-      }
+      statsd?.time(`upstream.${target}`, ms)
+      if (status !== null) statsd?.count(`syncclient.status_code.${status}`)
       if (isLogged(log, 'debug'))
         log.debug('upstream', { target, method, status, failure, ms: Math.round(ms) })
     },
@@ -129,7 +125,6 @@ export function createObservers(
     },
     /** How late the event loop was, at each look. */
     eventLoopLag: (ms: number) => lagSeconds(ms / 1000),
-    /** A request failed because something was thrown. */
     error(thrown: unknown) {
       // A foreseen error, whatever its status.
       if (thrown instanceof ServiceError) return

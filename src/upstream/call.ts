@@ -98,9 +98,7 @@ export class StorageCalls {
     return this.#credentials.endpoint
   }
 
-  /**
-   * A started write must be finished or undone: neither the client's deadline nor an open breaker stops a call any more.
-   */
+  /** Neither the client's deadline nor an open breaker stops a call any more. */
   beginCommit(): void {
     this.#deadlineAtMs = Infinity
     this.#mustComplete = true
