@@ -61,6 +61,7 @@ export const listRecords = declare({
   },
 })
 
+/** HEAD of a list: the number of records that GET would list, filters included. Of a page only the version is told. */
 export const countRecords = declare({
   ...ofRecords,
   method: 'HEAD',

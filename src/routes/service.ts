@@ -28,7 +28,7 @@ export function addHealthRoutes(app: App, prefix: string, services: Services): v
   app.get(prefix + lbheartbeat.path, () => emptyReply(200), lbheartbeat.schemas)
 }
 
-/** The root view. Refused credentials are no error here: the answer then names no user. */
+/** The root view: what the service is and can do. Refused credentials are no error here: the answer then names no user. */
 export async function rootReply(headers: RequestHeaders, call: Call, services: Services): Promise<Reply> {
   const { settings, version } = services
   const identity = readAnonymousIdentity(headers)

@@ -16,7 +16,7 @@ import { withoutTrailingSlashes } from '../protocol/subrequest.ts'
 import type { Settings } from '../settings/settings.ts'
 import { checkCall, heartbeatPath, type Call, type Services } from './call.ts'
 
-/** Answers a request that no route matched. Throws `ServiceError` 404 or 405. */
+/** Answers a request that no route matched: preflights, redirects, and what is refused. Throws `ServiceError` 404 or 405. */
 export function answerUnrouted(call: Call, services: Services): Reply {
   const { settings } = services
   checkCall(call, services)

@@ -106,6 +106,7 @@ export async function removeRecords(
   return { outcome: 'committed', timestamp, rejected: new Map() }
 }
 
+/** Whether one request can delete so many records of these ids. */
 export function removesAtOnce(ids: string[]): boolean {
   return deletions('', ids).length === 1
 }
