@@ -69,7 +69,7 @@ export function announcedLength(headers: Headers): number | null {
 
 /**
  * Reads a source to its end; null when it holds more than `maxBytes`, beyond which nothing is read. `hold` is told of the
- * bytes before they are kept; when it throws, the source is cancelled.
+ * bytes before they are kept, and may throw; then the source is left as it is.
  */
 export async function readBounded(
   source: ByteSource,

@@ -6,7 +6,7 @@ import { jsonOf, lastModifiedOf, OffsetTrail, parseJson, unusable, type Upstream
 import { listQuery, portionsOf, unmodifiedSinceHeader } from './request.ts'
 import { readCollectionTimestamps, readCount } from './account.ts'
 import { printedRecord, readBso, recordRequest } from './bso.ts'
-import { linesRequest, openLines } from './list.ts'
+import { checkCount, linesRequest, openLines, readLines } from './list.ts'
 import type { ListFilter, RecordCount, Snapshot, SortOrder } from '../domain/record-storage.ts'
 import type { StorageCalls, StorageRead } from './call.ts'
 
@@ -140,10 +140,11 @@ export class ConsistentReads {
       let count = 0
       await eachLine(answer, (line) => {
         const id = parseJson(line)
-        if (typeof id !== 'string') throw unusable('an element that is no id')
+        if (typeof id !== 'string' || id.includes('\uFFFD')) throw unusable('an element that is no id')
         count += 1
         take(id)
       })
+      checkCount(answer, count)
       offset = trail.next(answer.headers, count)
     } while (offset !== null)
   }
@@ -203,7 +204,8 @@ export class ConsistentReads {
   async #read(request: StorageRead): Promise<UpstreamAnswer> {
     const condition = this.#timestamp === null ? {} : unmodifiedSinceHeader(this.#timestamp)
     const headers = { ...request.headers, ...condition }
-    const answer = await this.calls.read({ ...request, headers, endpoint: this.#endpoint })
+    const read = { ...request, headers, endpoint: this.#endpoint }
+    const answer = await (request.isStreamed ? readLines(this.calls, read) : this.calls.read(read))
     if (answer.status === 412) throw new CollectionChanged()
     if (this.#timestamp !== null) return answer
     this.#timestamp = lastModifiedOf(answer.headers)
@@ -215,10 +217,11 @@ export class ConsistentReads {
 
 /** Takes the lines of a list as they come. */
 async function eachLine(answer: UpstreamAnswer, take: (line: string) => void): Promise<void> {
-  const { first, rest } = await openLines(answer)
-  const decoder = new TextDecoder('utf-8', { fatal: true })
+  // What is no UTF-8 becomes a letter that no id has.
+  const decoder = new TextDecoder()
   let carry = ''
   try {
+    const { first, rest } = await openLines(answer)
     for (let piece = first; piece; piece = await rest.read()) {
       const lines = (carry + decoder.decode(piece, { stream: true })).split('\n')
       carry = lines.pop()!
@@ -226,8 +229,9 @@ async function eachLine(answer: UpstreamAnswer, take: (line: string) => void): P
       for (const line of lines) if (line !== '') take(line)
     }
   } finally {
-    rest.cancel()
+    answer.stream?.cancel()
   }
+  carry += decoder.decode()
   if (carry !== '') take(carry)
 }
 

@@ -3,7 +3,7 @@ import { cutPage, isListed, orders, readSkip, toListDocument } from '../domain/l
 import { judgeCollection, type Precondition, type SyncRecord, type Timestamp } from '../domain/record.ts'
 import { readRecords, whileUnchanged, type ConsistentReads } from './consistent-read.ts'
 import { BsoRewriter } from './bso-stream.ts'
-import { linesRequest, ListPages, requireUnchanged, requireVisibleEnd } from './list.ts'
+import { linesRequest, ListPages, readLines, requireUnchanged } from './list.ts'
 import { recordRequest } from './bso.ts'
 import { chunkIds, isListable, listQuery, unmodifiedSinceHeader } from './request.ts'
 import type { ListOptions, ListOutcome, Snapshot } from '../domain/record-storage.ts'
@@ -94,15 +94,16 @@ async function stream(
     const part = parts.shift()
     if (part === undefined) return null
     const isOne = part.length === 1 && !isListable(part[0]!)
-    const request = isOne
-      ? { ...recordRequest(collection, part[0]!), headers }
-      : linesRequest(collection, listQuery({ ids: part, sort }), headers)
-    const answer = await calls.read({ ...request, endpoint, hasBegun })
+    const answer = isOne
+      ? await calls.read({ ...recordRequest(collection, part[0]!), headers, endpoint, hasBegun })
+      : await readLines(calls, {
+          ...linesRequest(collection, listQuery({ ids: part, sort }), headers),
+          endpoint,
+          hasBegun,
+        })
     hasBegun = true
     requireUnchanged(answer)
-    if (answer.status === 404) return { ...answer, bytes: new Uint8Array(0) }
-    if (!isOne) requireVisibleEnd(answer)
-    return answer
+    return answer.status === 404 ? { ...answer, bytes: new Uint8Array(0) } : answer
   }
   const included = new Set(ids)
   const first = await nextPart()

@@ -53,12 +53,11 @@ class Listing {
     // Records that are skipped here have to be requested too.
     const reach = limit === undefined ? {} : { limit: limit + this.#skip }
     const query = listQuery({ ...this.options, ...reach }, this.#offset)
-    const answer = await this.calls.read(this.#request(query, preconditionHeaders(precondition)))
+    const answer = await readLines(this.calls, this.#request(query, preconditionHeaders(precondition)))
     try {
       const current = lastModifiedOf(answer.headers)
       if (answer.status === 304) return { outcome: 'not-modified', timestamp: current }
       if (answer.status === 412) return { outcome: 'precondition-failed', timestamp: current }
-      requireVisibleEnd(answer)
       const timestamp = position?.firstTimestamp ?? current
       const offset = nextOffsetOf(answer.headers)
       if (offset !== null && offset === this.#offset) throw roundInCircles()
@@ -108,9 +107,8 @@ class Listing {
       const offset = trail.next(answer.headers, recordCount)
       if (offset === null) return null
       const request = this.#request(listQuery(this.options, offset), headers)
-      const next = await this.calls.read({ ...request, endpoint, hasBegun: true })
+      const next = await readLines(this.calls, { ...request, endpoint, hasBegun: true })
       requireUnchanged(next)
-      requireVisibleEnd(next)
       return next
     }
   }
@@ -254,6 +252,29 @@ export function linesRequest(
 }
 
 /**
+ * Reads a list as lines. Throws for one without a timestamp, and for one whose end can't be told from a lost connection: it announces
+ * neither its length nor the number of its records, and is not chunked. Nor is an answer an empty list that has nothing, not even a
+ * type. What is thrown away is cancelled, because a stream that nobody reads keeps its permit.
+ */
+export async function readLines(calls: StorageCalls, request: StorageRead): Promise<UpstreamAnswer> {
+  const answer = await calls.read(request)
+  const { status, headers, bytes, stream } = answer
+  if (status !== 200) return answer
+  const isNothing = stream === null && bytes.length === 0 && !headers.has('content-type')
+  const isFramed =
+    (headers.has('content-length') && !isNothing) ||
+    headers.get('transfer-encoding')?.toLowerCase() === 'chunked'
+  try {
+    lastModifiedOf(headers)
+    if (!isFramed && recordCountOf(headers) === null) throw unusable('nothing tells where a list ends')
+    return answer
+  } catch (error) {
+    stream?.cancel()
+    throw error
+  }
+}
+
+/**
  * The body of a list as lines, which is the form that we ask for. A storage that answers with a JSON array is understood
  * as well, but its list has to fit into memory.
  */
@@ -283,18 +304,6 @@ function toLines(bytes: Uint8Array): Uint8Array {
   return Buffer.from(values.map((value) => `${JSON.stringify(value)}\n`).join(''))
 }
 
-/**
- * Throws for a list whose end can't be told from a lost connection: it announces neither its length nor the number of its
- * records, and is not chunked. Nor is an answer an empty list that has nothing, not even a type.
- */
-export function requireVisibleEnd({ headers, bytes, stream }: UpstreamAnswer): void {
-  if (recordCountOf(headers) !== null) return
-  const isNothing = stream === null && bytes.length === 0 && !headers.has('content-type')
-  if (headers.has('content-length') && !isNothing) return
-  if (headers.get('transfer-encoding')?.toLowerCase() === 'chunked') return
-  throw unusable('nothing tells where a list ends')
-}
-
 /** Throws when this answer, to a request that continues a list, says that the collection has changed. */
 export function requireUnchanged({ status }: UpstreamAnswer): void {
   if (status !== 412) return
@@ -302,7 +311,7 @@ export function requireUnchanged({ status }: UpstreamAnswer): void {
 }
 
 /** Throws when the number of records is another than announced. */
-function checkCount({ headers }: UpstreamAnswer, count: number): void {
+export function checkCount({ headers }: UpstreamAnswer, count: number): void {
   const announced = recordCountOf(headers)
   if (announced === null || announced === count) return
   throw new UpstreamError(

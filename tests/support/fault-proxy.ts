@@ -3,7 +3,7 @@ import { Wire, wireHandlers } from './wire.ts'
 /** What happens to a request instead of being relayed. "After" means that the target has applied the request. */
 export type Fault =
   /** Answered without being forwarded. */
-  | { kind: 'status'; status: number; headers?: Record<string, string>; body?: string }
+  | { kind: 'status'; status: number; headers?: Record<string, string>; body?: string | Buffer }
   /** Forwarded and applied, then answered with this. */
   | { kind: 'status-after'; status: number; headers?: Record<string, string>; body?: string }
   /** The connection is reset without forwarding. */
@@ -302,9 +302,8 @@ async function answer(
   const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`)
   const hasNoBody = status === 204 || status === 304
   const length = hasNoBody ? '' : `Content-Length: ${Buffer.byteLength(body)}\r\n`
-  await client.write(
-    Buffer.from(`HTTP/1.1 ${status} Answer\r\n${lines.join('')}${length}\r\n${hasNoBody ? '' : body}`),
-  )
+  const head = `HTTP/1.1 ${status} Answer\r\n${lines.join('')}${length}\r\n`
+  await client.write(Buffer.concat([Buffer.from(head), Buffer.from(hasNoBody ? '' : body)]))
   return true
 }
 

@@ -52,7 +52,8 @@ async function startRig(options: SandboxOptions = {}) {
   const random = () => 0.5
   const now = () => clock.nowMs
   const breakers = new Breakers({ now: () => performance.now(), random })
-  const upstream = newUpstream({ observe: (it) => exchanges.push(it), random, delay, breakers })
+  const limits = newLimits(() => false)
+  const upstream = newUpstream({ observe: (it) => exchanges.push(it), random, delay, breakers, limits })
   const { send } = upstream
   const tokenServer = new TokenServer({ url: sandbox.tokenServerUrl, send, breakers, timeoutMs: 5000, now })
   const renewals: SyncCredentials[] = []
@@ -68,6 +69,7 @@ async function startRig(options: SandboxOptions = {}) {
     renewals,
     tokenServer,
     identity,
+    callsInFlight: () => limits.of('storage', proxy.url).taken,
     async open(overrides: Partial<StorageCaller & StorageClient> = {}): Promise<BulkStorage> {
       const credentials = await tokenServer.exchange(identity())
       const client: StorageClient = {
@@ -179,16 +181,8 @@ export function newUpstream({
 }: Partial<UpstreamOptions> & { http2?: boolean } = {}) {
   const { now = () => performance.now(), random = () => 0.5 } = options
   const transport = new Transport({ http2, now })
-  const { sharesConnection } = transport
   return createUpstream({
-    limits: new ConcurrencyLimits({
-      fetchSlots: 1024,
-      maxRequests: 512,
-      maxListsOfUser: 8,
-      sharesConnection,
-      mostConnections: () => Infinity,
-      now,
-    }),
+    limits: newLimits(transport.sharesConnection, now),
     transport,
     breakers: new Breakers({ now, random }),
     observe: () => {},
@@ -196,6 +190,17 @@ export function newUpstream({
     now,
     random,
     ...options,
+  })
+}
+
+function newLimits(sharesConnection: (origin: string) => boolean, now = () => performance.now()) {
+  return new ConcurrencyLimits({
+    fetchSlots: 1024,
+    maxRequests: 512,
+    maxListsOfUser: 8,
+    sharesConnection,
+    mostConnections: () => Infinity,
+    now,
   })
 }
 

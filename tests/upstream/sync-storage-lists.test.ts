@@ -2,7 +2,7 @@ import { afterEach, describe, expect, it } from 'bun:test'
 import { noPrecondition, timestamp, type Precondition } from '../../src/domain/record.ts'
 import { failureOf, idsOf, numbered, openRig, pageOf, recordsOf, cleanUp, since, startRaw } from './rig.ts'
 import type { ByteSource, BulkStorage, ListOptions } from '../../src/domain/record-storage.ts'
-import type { UpstreamError } from '../../src/domain/errors.ts'
+import { UpstreamError } from '../../src/domain/errors.ts'
 
 afterEach(cleanUp)
 
@@ -251,25 +251,70 @@ describe('a read that fails', () => {
     expect(proxy.requests.length).toBeLessThan(4)
   })
 
-  it.each<[string, string, UpstreamError['failure'] | null]>([
-    ['neither length, chunks nor count', '', 'bad-response'],
-    ['a count that does not fit', 'X-Weave-Records: 2\r\n', 'connection-lost'],
-    ['a count that fits', 'X-Weave-Records: 1\r\n', null],
-  ])('takes no list for whole whose end nobody can see: %s', async (_, headers, expected) => {
-    const line = '{"id":"a","modified":10.00,"payload":"x"}\n'
-    // An orderly end and a reset look alike to the runtime's client.
-    const url = await startRaw(`HTTP/1.1 200 OK\r\nX-Last-Modified: 10.00\r\n${headers}\r\n${line}`)
-    const { open, tokenServer, identity } = await openRig()
-    const credentials = await tokenServer.exchange(identity())
-    const endpoint = `${url}/1.5/${credentials.uid}`
-    const storage = await open({ credentials: { ...credentials, endpoint } })
+  describe.each<[string, string, (storage: BulkStorage) => Promise<unknown>]>([
+    ['a list', '{"id":"a","modified":10.00,"payload":"x"}\n', async (it) => recordsOf(await listPage(it))],
+    ['a count', '"a"\n', (it) => it.count('tabs', { newer: timestamp(1) })],
+  ])('when it is %s', (_, line, read) => {
+    it.each<[string, string, UpstreamError['failure'] | null]>([
+      ['neither length, chunks nor count', '', 'bad-response'],
+      ['a count that does not fit', 'X-Weave-Records: 2\r\n', 'connection-lost'],
+      ['a count that fits', 'X-Weave-Records: 1\r\n', null],
+    ])('takes nothing for whole whose end nobody can see: %s', async (__, headers, expected) => {
+      // An orderly end and a reset look alike to the runtime's client.
+      const url = await startRaw(`HTTP/1.1 200 OK\r\nX-Last-Modified: 10.00\r\n${headers}\r\n${line}`)
+      const { open, tokenServer, identity } = await openRig()
+      const credentials = await tokenServer.exchange(identity())
+      const endpoint = `${url}/1.5/${credentials.uid}`
+      const storage = await open({ credentials: { ...credentials, endpoint } })
 
-    const outcome = await listPage(storage)
-      .then(recordsOf)
-      .then(() => null)
-      .catch((error: UpstreamError) => error.failure)
+      const outcome = await read(storage)
+        .then(() => null)
+        .catch((error: UpstreamError) => error.failure)
 
-    expect(outcome).toBe(expected)
+      expect(outcome).toBe(expected)
+    })
+  })
+
+  it.each<[string, number, Record<string, string>, (storage: BulkStorage) => Promise<unknown>]>([
+    ['a count', 0, {}, (storage) => storage.count('tabs', { newer: timestamp(1) })],
+    ['a list', 0, {}, (storage) => listPage(storage)],
+    ['the second page of a list', 1, {}, async (storage) => recordsOf(await listPage(storage))],
+    [
+      'a count, as one JSON array for which there is no memory',
+      0,
+      { 'X-Last-Modified': '10.00' },
+      (storage) => storage.count('tabs', { newer: timestamp(1) }),
+    ],
+  ])('gives its permit back, however long what it throws away is: %s', async (...row) => {
+    const [, failing, headers, read] = row
+    const { open, has, proxy, sandbox, callsInFlight } = await openRig()
+    has(numbered(150))
+    const full = () => {
+      throw new UpstreamError('overload', 'There is no memory')
+    }
+    const storage = await open({ holder: { memory: { grow: full } } })
+    sandbox.switches.listCap = failing === 1 ? 100 : null
+    const body = `[${' '.repeat(1_000_000)}]`
+    const unreadable = { 'X-Last-Modified': 'x', ...headers }
+    proxy.plan(({ index }) => (index === failing ? { kind: 'rewrite', headers: unreadable, body } : null))
+
+    await failureOf(read(storage))
+
+    expect(proxy.requests).toHaveLength(failing + 1)
+    expect(callsInFlight()).toBe(0)
+  })
+
+  it('takes no bytes for ids that are no UTF-8', async () => {
+    const { storage, proxy } = await openRig()
+    const headers = { 'X-Last-Modified': '10.00' }
+    // What the storage was sent, one byte for each letter.
+    for (const line of ['"a\xff"\n', '"a"\n\xc3']) {
+      proxy.plan(() => ({ kind: 'status', status: 200, headers, body: Buffer.from(line, 'latin1') }))
+
+      const failure = await failureOf(storage.count('tabs', { newer: timestamp(1) }))
+
+      expect(failure).toMatchObject({ failure: 'bad-response' })
+    }
   })
 })
 
