@@ -79,7 +79,7 @@ export function startWorkers({ settings, host, output }: ServiceContext, process
     }
     const end = await endOf(place.worker)
     past = mergeFamilies([past, countersOf(place.families)])
-    Object.assign(place, { worker: null, families: [] })
+    Object.assign(place, { worker: null, unansweredPings: 0, families: [] })
     return end
   }
 

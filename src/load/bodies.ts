@@ -58,11 +58,15 @@ export class Bodies {
   /** Has memory for a body, if need be that of others. Throws the error that the body is refused with. */
   reserve(body: IncomingBody, bytes: number): void {
     while (!body.memory.tryGrow(bytes)) {
-      this.options.observeDrop()
       const oldest = this.#bodies.values().find(({ isProven }) => !isProven) ?? body
-      oldest.drop(noMemory())
+      this.dropForMemory(oldest)
       if (oldest === body) throw noMemory()
     }
+  }
+
+  dropForMemory(body: IncomingBody): void {
+    this.options.observeDrop()
+    body.drop(noMemory())
   }
 
   forget(body: IncomingBody): void {
@@ -142,7 +146,7 @@ export class IncomingBody {
    * there is no memory for it.
    */
   parse<T>(owner: string, read: (bytes: Uint8Array) => T): T {
-    if (!this.#dropped && !this.memory.moveTo(owner)) this.drop(noMemory())
+    if (!this.#dropped && !this.memory.moveTo(owner)) this.bodies.dropForMemory(this)
     if (this.#dropped) throw this.#dropped
     this.isProven = true
     try {

@@ -245,6 +245,7 @@ describe('Bodies', () => {
     expect(() => textOf(third!, 'greedy')).toThrow(expect.objectContaining({ status: 503 }))
 
     expect(bodies.memory.heldBytes).toBe(160)
+    expect(bodies.drops()).toBe(1)
   })
 
   it('holds a body that comes byte by byte in little more memory than it has', async () => {
