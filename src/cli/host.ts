@@ -58,8 +58,8 @@ export function processHost() {
       const { user, system } = process.cpuUsage()
       return (user + system) / 1000
     },
-    residentBytes: () => process.memoryUsage.rss(),
-    heapBytes: () => process.memoryUsage().heapUsed,
+    residentBytes: lastKnown(() => process.memoryUsage.rss()),
+    heapBytes: lastKnown(() => process.memoryUsage().heapUsed),
     unsentBytes,
     processes: realProcesses(),
   }
@@ -68,6 +68,19 @@ export function processHost() {
     await Promise.race([Promise.all([stdout.drained(), stderr.drained()]), Bun.sleep(timeoutMs)])
   }
   return { ...host, drain }
+}
+
+/** The last figure that could be had: the runtime reads it from a file, and fails when the process may open no more. */
+function lastKnown(read: () => number): () => number {
+  let known = 0
+  return () => {
+    try {
+      known = read()
+    } catch {
+      // It changes little until another file can be opened.
+    }
+    return known
+  }
 }
 
 /** Linux keeps the port of a closed connection for a minute, except where this sysctl lets it be used again. */

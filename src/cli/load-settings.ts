@@ -78,4 +78,6 @@ const refused: [name: string, harmless: string[], reason: string][] = [
   ['NODE_TLS_REJECT_UNAUTHORIZED', ['', '1'], 'switches the verification of TLS off'],
   ['SSLKEYLOGFILE', [''], 'writes the keys of TLS connections to a file'],
   ['BUN_CONFIG_VERBOSE_FETCH', ['', '0', 'false'], "prints requests with users' credentials"],
+  ['BUN_INSPECT', [''], 'lets others run code in this process'],
+  ['BUN_INSPECT_CONNECT_TO', [''], 'lets others run code in this process'],
 ]

@@ -74,6 +74,8 @@ export function createChanges(context: ServiceContext, service: RunningService, 
     })
 
   async function alone(change: () => Promise<void>): Promise<void> {
+    // This process only ends its last requests.
+    if (takenOverBy) return void takenOverBy.kill('SIGHUP')
     if (isBusy) {
       // The change in progress may have read the file before this request, so the file is read once more at the end.
       isAskedAgain = true
@@ -93,8 +95,7 @@ export function createChanges(context: ServiceContext, service: RunningService, 
     }
     if (!isAskedAgain) return
     isAskedAgain = false
-    if (takenOverBy) takenOverBy.kill('SIGHUP')
-    else await reload()
+    await reload()
   }
 
   /** Null when they are bad; the log tells why. */

@@ -203,13 +203,15 @@ export class Credentials {
       // A failing store is not asked again, which would cost its timeout once more.
       if (text === undefined) return this.#counted('store-error', null)
       if (text === null) continue
-      const opened = seal.open(identity, text, wallClock())
-      if (opened) {
+      const opened = seal.open(identity, text)
+      if (!opened) {
+        observe('rejected-entry')
+        void this.#deleteShared(key)
+      } else if (wallClock() < opened.expiresAtMs) {
         if (seal !== this.#seal) void this.#share(store, identity, opened)
         return opened
       }
-      observe('rejected-entry')
-      void this.#deleteShared(key)
+      // Another bridge, whose clock is behind ours, may still use it.
     }
     return null
   }

@@ -1,3 +1,4 @@
+import { within } from '../domain/bounded.ts'
 import type { RedisAddress } from './redis-address.ts'
 import type * as redisClient from './redis-client.ts'
 import type { RedisClient } from './redis-client.ts'
@@ -85,7 +86,9 @@ export class RedisStore implements CredentialStore {
   async #ask<Answer>(command: (client: RedisClient) => Promise<Answer>): Promise<Answer> {
     const { address, commandTimeoutMs, onTrouble } = this.#options
     if (!this.#client) {
-      await within(commandTimeoutMs, this.#firstAttempt.promise).catch(() => this.#firstAttempt.resolve())
+      await within(commandTimeoutMs, this.#firstAttempt.promise, late).catch(() =>
+        this.#firstAttempt.resolve(),
+      )
     }
     const client = this.#client
     if (!client?.isReady) {
@@ -93,7 +96,7 @@ export class RedisStore implements CredentialStore {
       throw unusable('not connected')
     }
     try {
-      return await within(commandTimeoutMs, command(client))
+      return await within(commandTimeoutMs, command(client), late)
     } catch (error) {
       const { codeOf, isRefusal } = this.#library!
       const code = codeOf(error)
@@ -127,7 +130,7 @@ export class RedisStore implements CredentialStore {
         onTrouble('unreachable', codeOf(error))
         void this.#connect()
       })
-      const isConnected = await within<unknown>(attemptTimeoutMs, next.connect()).then(
+      const isConnected = await within<unknown>(attemptTimeoutMs, next.connect(), late).then(
         () => !this.#isClosed,
         (error) => void (cause ??= error),
       )
@@ -145,14 +148,7 @@ export class RedisStore implements CredentialStore {
 }
 
 const noAnswer = new Error('no answer in time')
-
-/** The same outcome, or a rejection with `noAnswer` when there is none after so many ms. */
-function within<Answer>(timeoutMs: number, answer: Promise<Answer>): Promise<Answer> {
-  const { promise, resolve, reject } = Promise.withResolvers<Answer>()
-  const timer = setTimeout(reject, timeoutMs, noAnswer)
-  answer.then(resolve, reject).then(() => clearTimeout(timer))
-  return promise
-}
+const late = () => noAnswer
 
 /** Without the text of the original, because replies quote what was sent and addresses hold passwords. */
 function unusable(state: string): Error {

@@ -87,7 +87,7 @@ export class Locks {
       void tail.then(() => this.#tails.get(name) === tail && this.#tails.delete(name))
     }
     try {
-      if (waiting.length > 0) await within(Promise.all(waiting), withinMs)
+      if (waiting.length > 0) await within(withinMs, Promise.all(waiting), tooManyWrites)
       return await task()
     } finally {
       release()
@@ -95,9 +95,14 @@ export class Locks {
   }
 }
 
-async function within(free: Promise<unknown>, ms: number): Promise<void> {
-  const { promise: late, reject } = Promise.withResolvers<never>()
-  const message = 'Cannot begin to write: earlier writes take too long'
-  const timer = setTimeout(() => reject(new UpstreamError('overload', message)), ms)
-  await Promise.race([free, late]).finally(() => clearTimeout(timer))
+/** The same outcome, or a rejection with `late` when there is none after so many ms. */
+export function within<Result>(ms: number, result: Promise<Result>, late: () => Error): Promise<Result> {
+  const { promise, resolve, reject } = Promise.withResolvers<Result>()
+  const timer = setTimeout(() => reject(late()), ms)
+  result.then(resolve, reject).then(() => clearTimeout(timer))
+  return promise
+}
+
+function tooManyWrites(): UpstreamError {
+  return new UpstreamError('overload', 'Cannot begin to write: earlier writes take too long')
 }

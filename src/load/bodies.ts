@@ -14,14 +14,21 @@ interface BodiesOptions {
 
 /**
  * Receives request bodies, and bounds the memory and the time that they take. A body needs no permit while it arrives, so slow
- * senders take no places. When there is no memory for another one, the oldest body gives way whose sender has not proved who
- * they are: strangers who send large bodies slowly keep nobody else from sending.
+ * senders take no places. When there is no memory for another one, or for an answer, the oldest body gives way whose sender has not
+ * proved who they are: strangers who send large bodies slowly keep nobody else from sending or reading.
  */
 export class Bodies {
   /** Those that have not been released, the oldest first. */
   readonly #bodies = new Set<IncomingBody>()
 
-  constructor(private readonly options: BodiesOptions) {}
+  constructor(private readonly options: BodiesOptions) {
+    options.memory.makeRoom = (asking) => {
+      const oldest = this.#bodies.values().find(({ isProven }) => !isProven)
+      if (!oldest || oldest.memory === asking) return false
+      this.dropForMemory(oldest)
+      return true
+    }
+  }
 
   /**
    * Begins to receive the body of a request, before anything is waited for: the server keeps up to 2 MB of a body that is
@@ -55,13 +62,11 @@ export class Bodies {
     for (const body of this.#bodies) if (body.dueAtMs <= nowMs) body.drop(notReceived())
   }
 
-  /** Has memory for a body, if need be that of others. Throws the error that the body is refused with. */
+  /** Has memory for a body. Throws the error that the body is refused with. */
   reserve(body: IncomingBody, bytes: number): void {
-    while (!body.memory.tryGrow(bytes)) {
-      const oldest = this.#bodies.values().find(({ isProven }) => !isProven) ?? body
-      this.dropForMemory(oldest)
-      if (oldest === body) throw noMemory()
-    }
+    if (body.memory.tryGrow(bytes)) return
+    this.dropForMemory(body)
+    throw noMemory()
   }
 
   dropForMemory(body: IncomingBody): void {
@@ -146,9 +151,9 @@ export class IncomingBody {
    * there is no memory for it.
    */
   parse<T>(owner: string, read: (bytes: Uint8Array) => T): T {
+    this.isProven = true
     if (!this.#dropped && !this.memory.moveTo(owner)) this.bodies.dropForMemory(this)
     if (this.#dropped) throw this.#dropped
-    this.isProven = true
     try {
       return read(new Uint8Array(this.#buffer, 0, this.#size))
     } finally {

@@ -10,6 +10,8 @@ export class MemoryBudget {
   readonly #heldBy = new Map<string, number>()
   #freeBytes: number
   #garbageBytes = 0
+  /** Frees memory of somebody else than who asks; false when nobody gives way. */
+  makeRoom: (asking: RequestMemory) => boolean = () => false
 
   /** `watch` looks at the size of the process; called each time requests have left `limits.watchEveryBytes` of garbage. */
   constructor(
@@ -29,14 +31,18 @@ export class MemoryBudget {
     return new RequestMemory(this, owner)
   }
 
-  /** Holds so many bytes more for an owner; false when that would be too many. */
-  tryTake(owner: string, bytes: number): boolean {
-    const held = (this.#heldBy.get(owner) ?? 0) + bytes
-    const leftBytes = this.#freeBytes - bytes
-    if (held > leftBytes) return false
-    this.#heldBy.set(owner, held)
-    this.#freeBytes = leftBytes
-    return true
+  /** Holds so many bytes more for the owner of that memory; false when that would be too many, also if others give way. */
+  tryTake(asking: RequestMemory, bytes: number): boolean {
+    for (;;) {
+      const held = (this.#heldBy.get(asking.owner) ?? 0) + bytes
+      const leftBytes = this.#freeBytes - bytes
+      if (held <= leftBytes) {
+        this.#heldBy.set(asking.owner, held)
+        this.#freeBytes = leftBytes
+        return true
+      }
+      if (2 * held > this.bytes || !this.makeRoom(asking)) return false
+    }
   }
 
   giveBack(owner: string, bytes: number): void {
@@ -62,13 +68,13 @@ export class RequestMemory implements HeldMemory {
 
   constructor(
     private readonly budget: MemoryBudget,
-    private owner: string,
+    public owner: string,
   ) {}
 
   /** Holds so many bytes more; false when there is no room for them. */
   tryGrow(bytes: number): boolean {
     if (bytes === 0) return true
-    if (!this.budget.tryTake(this.owner, bytes)) return false
+    if (!this.budget.tryTake(this, bytes)) return false
     this.#bytes += bytes
     return true
   }

@@ -53,7 +53,9 @@ function identityOf(headers: RequestHeaders, bucket: string | null): Identity {
     throw unauthenticated('The bucket id is not a client state')
   const stateRefusal =
     'X-Client-State in header: must be 1 to 32 letters, digits, dots, dashes and underscores'
-  const stated = isClientState ? bucket : readOptional(headers['x-client-state'], stateForm, stateRefusal)
+  const stated = isClientState
+    ? bucket.toLowerCase()
+    : readOptional(headers['x-client-state'], stateForm, stateRefusal)
   const clientState = bucket === null ? (named ?? stated ?? '') : (stated ?? named)
   if (clientState === null) {
     throw unauthenticated(
@@ -82,7 +84,7 @@ export function readAuthorization({ authorization }: RequestHeaders): Pick<Ident
 }
 
 // A client state is 16 bytes; the token server can't store a longer one, and fails like a server that is out of order.
-const keyIdForm = /^\d{1,19}-[\w-]{1,22}$/
+const keyIdForm = /^\d{1,19}-[\w-]{2,22}$/
 const stateForm = /^[a-zA-Z0-9._-]{1,32}$/
 
 /** The value of a header that may be missing or empty. */

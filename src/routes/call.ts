@@ -20,8 +20,8 @@ export class Call implements Address {
   readonly query: string
   readonly host: string | null
   readonly origin: string | null
-  /** For whom memory is held: the user, and before the credentials are checked the assertion. */
-  owner: string
+  /** The user, once the credentials are checked. */
+  user: string | null = null
   /** The client's own `X-Request-Id`, or else one of ours; the storage and the token server get it too. */
   readonly requestId: string
   /** Wall clock, ms since 1970. */
@@ -57,19 +57,23 @@ export class Call implements Address {
     private readonly services: Services,
     readonly headers: RequestHeaders = request.headers.toJSON(),
   ) {
-    const { authorization = '', 'x-request-id': requestId } = headers
+    const { 'x-request-id': requestId } = headers
     const { path, query } = splitUrl(request.url)
     this.method = request.method
     this.path = path
     this.query = query
     this.host = headers.host ?? null
     this.origin = headers.origin ?? null
-    this.owner = authorization.slice(authorization.lastIndexOf(' ') + 1)
     // Other characters could forge log lines, or headers of upstream calls.
     this.requestId = requestId && /^[\w.-]{1,64}$/.test(requestId) ? requestId : services.createRequestId()
     this.startedAtMs = services.now()
     this.monotonicStartMs = services.monotonicNow()
     this.deadlineAtMs = this.monotonicStartMs + services.settings.requestTimeoutSeconds * 1000
+  }
+
+  /** For whom memory is held. Credentials that prove nothing yet are never those of a user, because they may spell a user's name. */
+  get owner(): string {
+    return this.user ?? `unproven ${this.headers.authorization ?? ''}`
   }
 
   /** What the request holds in memory: its body, and long answers until they are sent. Most requests hold nothing. */

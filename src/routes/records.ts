@@ -74,7 +74,7 @@ async function answer(
   if (call.body) {
     await call.body.arrived
     input.body = call.body.parse(owner, readJson)
-  } else call.owner = owner
+  } else call.user = owner
   const problems: Problem[] = []
   const operation = resource.operation(input, problems)
   if (problems.length > 0) throw invalidRequest(problems)

@@ -2,7 +2,7 @@ import { runTransaction } from '../batch/transaction.ts'
 import { Credentials } from '../credentials/credentials.ts'
 import { RedisStore } from '../credentials/redis-store.ts'
 import { isRefusal, UpstreamError } from '../domain/errors.ts'
-import { Locks, RecentMap } from '../domain/bounded.ts'
+import { Locks, RecentMap, within } from '../domain/bounded.ts'
 import { overload } from '../protocol/reply.ts'
 import { Breakers } from '../upstream/circuit-breaker.ts'
 import { ConcurrencyLimits } from '../load/permits.ts'
@@ -89,16 +89,22 @@ export function createServices(
 
   async function openStorage(identity: Identity, call: Call): Promise<BulkStorage> {
     const { headers, deadlineAtMs, requestId, work } = call
+    // The question itself goes on, for others who ask it.
+    const inTime = <Result>(result: Promise<Result>) =>
+      within(deadlineAtMs - host.monotonicNow(), result, tooLate)
     let obtained: Awaited<ReturnType<Credentials['obtain']>> | null = null
     try {
-      obtained = await credentials.obtain(identity, requestId)
+      const known = credentials.recall(identity)
+      obtained = known
+        ? { credentials: known, source: 'memory' }
+        : await inTime(credentials.obtain(identity, requestId))
     } finally {
       work.cached = work.cached !== false && obtained !== null && obtained.source !== 'exchange'
     }
     const userAgent = headers['user-agent']
     const storage = new SyncStorage(storageClient, {
       credentials: obtained.credentials,
-      renew: (refused) => credentials.renew(identity, refused, requestId),
+      renew: (refused) => inTime(credentials.renew(identity, refused, requestId)),
       userAgent: userAgent === undefined ? product : `${userAgent} ${product}`,
       deadlineAtMs,
       requestId,
@@ -199,6 +205,11 @@ export function connect(
           onTrouble: observers.redisTrouble,
         })
   return { breakers, upstream, tokenServer, store }
+}
+
+function tooLate(): UpstreamError {
+  const message = 'Cannot get credentials: no time is left for this request'
+  return new UpstreamError('timeout', message, { applied: 'no' })
 }
 
 /**

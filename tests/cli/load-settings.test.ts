@@ -25,6 +25,8 @@ describe('scrubEnvironment', () => {
     ['NODE_TLS_REJECT_UNAUTHORIZED', '0', 'switches the verification of TLS off'],
     ['SSLKEYLOGFILE', '/tmp/keys', 'writes the keys of TLS connections to a file'],
     ['BUN_CONFIG_VERBOSE_FETCH', 'curl', "prints requests with users' credentials"],
+    ['BUN_INSPECT', 'ws://127.0.0.1:6499/x', 'lets others run code in this process'],
+    ['BUN_INSPECT_CONNECT_TO', '127.0.0.1:6499', 'lets others run code in this process'],
   ])('keeps the service from starting with %s=%s', async (name, value, reason) => {
     const programs = fakeCommands()
     const host = fakeHost({ 'bridge.ini': leastIni }, { [name]: value })

@@ -219,7 +219,8 @@ describe('credentials in a shared store', () => {
     await credentials.obtain(someIdentity())
 
     expect(exchanges).toHaveLength(2)
-    expect(events).toEqual(['exchange', 'rejected-entry', 'exchange'])
+    // Where clocks differ, another bridge may still use it: that is no sign of a stranger in the store.
+    expect(events).toEqual(['exchange', 'exchange'])
   })
 
   it('do not open under the key of another identity, and are deleted there', async () => {

@@ -21,8 +21,7 @@ describe('Seal', () => {
   it('opens until the moment of expiry that is sealed in, whatever the store has made of it', () => {
     const text = seal.seal(someIdentity(), contents)
 
-    expect(seal.open(someIdentity(), text, contents.expiresAtMs - 1)).toEqual(contents)
-    expect(seal.open(someIdentity(), text, contents.expiresAtMs)).toBeNull()
+    expect(seal.open(someIdentity(), text)).toEqual(contents)
   })
 
   it('opens with no other secret and for no other token server', () => {
@@ -30,8 +29,8 @@ describe('Seal', () => {
     const withOtherSecret = new Seal({ secret: otherSecret, tokenServerUrl, randomBytes })
     const ofOtherServer = new Seal({ secret, tokenServerUrl: 'https://other.example', randomBytes })
 
-    expect(withOtherSecret.open(someIdentity(), text, nowMs)).toBeNull()
-    expect(ofOtherServer.open(someIdentity(), text, nowMs)).toBeNull()
+    expect(withOtherSecret.open(someIdentity(), text)).toBeNull()
+    expect(ofOtherServer.open(someIdentity(), text)).toBeNull()
   })
 
   it('gives different identities different indexes and never opens across, for 10 000 pairs', () => {
@@ -41,7 +40,7 @@ describe('Seal', () => {
         const isSame = isSameIdentity(one, other)
         if (!isSame) different += 1
         expect(seal.index(one) === seal.index(other)).toBe(isSame)
-        expect(seal.open(other, seal.seal(one, contents), nowMs) !== null).toBe(isSame)
+        expect(seal.open(other, seal.seal(one, contents)) !== null).toBe(isSame)
       }),
       { numRuns: 10_000 },
     )
@@ -59,7 +58,7 @@ describe('Seal', () => {
       mutations.push(before + after, before + text[at] + text[at] + after, before)
     }
 
-    const opened = mutations.filter((mutation) => seal.open(someIdentity(), mutation, nowMs) !== null)
+    const opened = mutations.filter((mutation) => seal.open(someIdentity(), mutation) !== null)
 
     expect(opened).toEqual([])
   })
@@ -72,7 +71,7 @@ describe('Seal', () => {
     )
 
     fc.assert(
-      fc.property(foreign, (text) => seal.open(someIdentity(), text, nowMs) === null),
+      fc.property(foreign, (text) => seal.open(someIdentity(), text) === null),
       { numRuns: 2000 },
     )
   })
@@ -83,9 +82,9 @@ describe('Seal', () => {
     const [tooLong, notTooLong] = [seal.seal(someIdentity(), long), seal.seal(someIdentity(), longest)]
 
     expect(tooLong.length).toBeGreaterThan(maxSealedLength)
-    expect(seal.open(someIdentity(), tooLong, nowMs)).toBeNull()
+    expect(seal.open(someIdentity(), tooLong)).toBeNull()
     expect(notTooLong.length).toBeLessThan(maxSealedLength)
-    expect(seal.open(someIdentity(), notTooLong, nowMs)).toEqual(longest)
+    expect(seal.open(someIdentity(), notTooLong)).toEqual(longest)
   })
 
   it('encrypts with a key of the secret, the assertion and whose it is, for that place and version only', () => {
@@ -136,7 +135,7 @@ describe('Seal', () => {
   it('takes key ids of any length', () => {
     const identity = someIdentity({ keyId: 'k'.repeat(8000) })
 
-    expect(seal.open(identity, seal.seal(identity, contents), nowMs)).toEqual(contents)
+    expect(seal.open(identity, seal.seal(identity, contents))).toEqual(contents)
   })
 })
 

@@ -234,6 +234,23 @@ describe('Bodies', () => {
     await expect(receive(bodies, post('x'.repeat(99)), 'one more')).rejects.toMatchObject({ status: 503 })
   })
 
+  it('gives way to an answer, too', async () => {
+    const bodies = createBodies({ totalBytes: 300 })
+    const slow = [slowBody(), slowBody()]
+    const receiving = slow.map(async ({ stream, send }, index) => {
+      const received = receive(bodies, post(stream), `stranger ${index}`)
+      send('x'.repeat(99))
+      return received
+    })
+    await settle()
+
+    bodies.memory.open('user').grow(90)
+
+    await expect(receiving[0]!).rejects.toMatchObject({ status: 503 })
+    slow[1]!.end()
+    expect(textOf(await receiving[1]!)).toHaveLength(99)
+  })
+
   it('counts what strangers sent as that of the user whom their credentials stand for', async () => {
     const bodies = createBodies({ maxBytes: 100, totalBytes: 400 })
     const [first, second, third] = await Promise.all(

@@ -53,6 +53,18 @@ describe('MemoryBudget', () => {
     expect(budget.heldBytes).toBe(0)
   })
 
+  it('has others give way where that helps', () => {
+    const budget = new MemoryBudget(100)
+    const held = [budget.open('a'), budget.open('b')]
+    for (const memory of held) memory.grow(25)
+    budget.makeRoom = () => held.shift()?.release() === undefined && held.length < 2
+
+    expect(budget.open('c').tryGrow(51)).toBe(false)
+    expect(budget.heldBytes).toBe(50)
+    expect(budget.open('c').tryGrow(30)).toBe(true)
+    expect(budget.heldBytes).toBe(55)
+  })
+
   it('moves all to another owner, unless that one would hold too much', () => {
     const budget = new MemoryBudget(100)
     budget.open('greedy').grow(30)
