@@ -67,6 +67,11 @@ export class Locks {
     return this.#tails.size
   }
 
+  /** Resolves once everybody is done who holds names or waits for them now. */
+  async settled(): Promise<void> {
+    await Promise.all(this.#tails.values())
+  }
+
   /**
    * Runs a task while it holds all the names, first come first served. Who comes takes a place in all the queues at once, so two can't
    * wait for each other. Rejects with `UpstreamError` (overload) when the names are not free within so many ms.

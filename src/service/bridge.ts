@@ -1,3 +1,4 @@
+import { within } from '../domain/bounded.ts'
 import { createApp } from '../app.ts'
 import { Admission, windowMs } from '../load/admission.ts'
 import { Bodies } from '../load/bodies.ts'
@@ -133,14 +134,14 @@ export function startBridge(settings: Settings, host: BridgeHost, log: Log, opti
     port: server.port!,
     /**
      * Goes on for `delayMs` while every answer asks its client to close the connection. Then refuses new connections, and
-     * resolves once the requests in flight are answered, or `graceMs` have passed.
+     * resolves once the requests in flight are answered, or `graceMs` have passed. The server forgets requests whose clients have
+     * hung up, but their writes are finished too.
      */
     async stop(graceMs: number, delayMs = 0): Promise<void> {
       services.isStopping = true
       if (delayMs > 0) await Bun.sleep(delayMs)
-      const timer = setTimeout(() => void server.stop(true), graceMs)
-      await server.stop(false)
-      clearTimeout(timer)
+      const isOver = server.stop(false).then(() => connections.locks.settled())
+      await within(graceMs, isOver, () => new Error('Requests are in flight')).catch(() => server.stop(true))
       clearInterval(watch)
       await disconnect()
     },

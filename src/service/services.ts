@@ -60,7 +60,7 @@ export function createServices(
   load: Admission,
   commitPatienceMs?: number,
 ) {
-  const { breakers, upstream, tokenServer, store } = connections
+  const { breakers, upstream, tokenServer, store, locks } = connections
   const { now } = host
   const credentials = new Credentials({
     exchange: (identity, requestId) => tokenServer.exchange(identity, requestId),
@@ -85,8 +85,6 @@ export function createServices(
     random: Math.random,
     delay: Bun.sleep,
   }
-  const locks = new Locks()
-
   async function openStorage(identity: Identity, call: Call): Promise<BulkStorage> {
     const { headers, deadlineAtMs, requestId, work } = call
     // The question itself goes on, for others who ask it.
@@ -161,7 +159,7 @@ export function createServices(
 
 type Connections = ReturnType<typeof connect>
 
-/** The connections to token server, storage and cache. */
+/** The connections to token server, storage and cache, and the locks of those who write. */
 export function connect(
   settings: Settings,
   host: Pick<BridgeHost, 'now' | 'monotonicNow' | 'fetchSlots' | 'reusesPorts'>,
@@ -204,7 +202,7 @@ export function connect(
           prefix: settings.cachePrefix,
           onTrouble: observers.redisTrouble,
         })
-  return { breakers, upstream, tokenServer, store }
+  return { breakers, upstream, tokenServer, store, locks: new Locks() }
 }
 
 function tooLate(): UpstreamError {

@@ -190,7 +190,7 @@ export class StorageCalls {
       isStreamed,
       // A write that has begun must not fail because others hold the memory.
       holder: this.#mustComplete ? undefined : holder,
-      client: method === 'GET' ? client : undefined,
+      client: method === 'GET' && !this.#mustComplete ? client : undefined,
       callClass: this.#mustComplete ? 'must-complete' : 'normal',
       user: this.owner,
       tally,

@@ -170,6 +170,7 @@ export class Breakers {
       users: new RecentMap(maxUsers),
       failing: new Set(),
       connectionLostAtMs: -Infinity,
+      succeededAtMs: -Infinity,
     }
     hosts.set(url.origin, made)
     return made
@@ -190,6 +191,7 @@ export class Breakers {
   #succeed(call: GuardedCall): void {
     const { host, request } = call
     host.failing.clear()
+    host.succeededAtMs = this.options.now()
     host.shared.succeed(call)
     host.users.get(request.user)?.succeed(call)
   }
@@ -197,7 +199,9 @@ export class Breakers {
   #fail(call: GuardedCall, openMs = 0, isOfHost = false): void {
     const { host, request } = call
     if (host.failing.size < usersToBelieve) host.failing.add(request.user)
-    const mayOpen = isOfHost || host.failing.size >= usersToBelieve
+    // Calls that time out together end without a success between them, however many succeeded while they waited.
+    const nobodySucceeds = call.beganAtMs >= host.succeededAtMs
+    const mayOpen = isOfHost || (host.failing.size >= usersToBelieve && nobodySucceeds)
     host.shared.fail(call, mayOpen, openMs)
     if (request.callClass !== 'probe') this.#ownCircuit(host, request).fail(call, true, openMs)
   }
@@ -220,6 +224,8 @@ interface Host {
   /** Users whose calls failed since any call succeeded; not more than speak for all. */
   failing: Set<string>
   connectionLostAtMs: number
+  /** When a call succeeded last. */
+  succeededAtMs: number
 }
 
 /** One call that was let through. */

@@ -150,6 +150,54 @@ describe('a client that hangs up', () => {
   )
 })
 
+describe('a client that hangs up at the second commit', () => {
+  it('does not stop the look whether that was carried out, nor the end of the service the rest', async () => {
+    const own = await startFaultyBridge({ writable: ['tabs', 'forms'] })
+    const someone = own.sandbox.addUser('somebody')
+    const bucket = `/v1/buckets/${someone.clientState}/collections`
+    await own.ask(bucket, { as: someone })
+    for (const name of ['tabs', 'forms']) own.sandbox.write(someone, name, [record('a', 'old')])
+    const arrived = Promise.withResolvers<void>()
+    const goOn = Promise.withResolvers<void>()
+    let commits = 0
+    let looks = 0
+    own.planFor(someone, async (request) => {
+      if (isCommit(request)) {
+        commits += 1
+        return commits === 2 ? { kind: 'reset-after' } : null
+      }
+      // The look takes longer than a client that has hung up is waited for.
+      if (commits === 2) {
+        looks += 1
+        arrived.resolve()
+        await goOn.promise
+      }
+      return null
+    })
+    const abort = new AbortController()
+    const requests = ['tabs', 'forms'].map((name) => ({
+      method: 'PUT',
+      path: `${bucket.slice(3)}/${name}/records/a`,
+      body: { data: { payload: 'new' } },
+    }))
+    const headers = { ...own.identityOf(someone), 'Content-Type': 'application/json' }
+    const body = JSON.stringify({ requests })
+    const asked = fetch(`${own.url}/v1/batch`, { method: 'POST', headers, body, signal: abort.signal })
+    await arrived.promise
+    abort.abort()
+    await asked.catch(() => {})
+
+    const ended = own.end(10_000)
+    setTimeout(goOn.resolve, 400)
+    await ended
+
+    const logged = own.logs.map((line) => (JSON.parse(line) as { event: string }).event)
+    expect(logged).toContain('batch.committed')
+    expect(looks).toBe(1)
+    await own.stop()
+  })
+})
+
 interface SubResponse {
   status: number
   // oxlint-disable-next-line typescript/no-explicit-any -- bodies of every shape

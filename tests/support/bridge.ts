@@ -31,6 +31,8 @@ export interface TestBridge extends AsyncDisposable {
   ask(path: string, init?: AskInit): Promise<Answer>
   /** The headers by which a user is known, with an access token or an assertion. */
   identityOf(user: SandboxUser, scheme?: 'Bearer' | 'BrowserID'): Record<string, string>
+  /** Ends the bridge alone, as SIGTERM does. */
+  end(graceMs: number): Promise<void>
   stop(): Promise<void>
 }
 
@@ -97,6 +99,7 @@ export async function startTestBridge(options: TestBridgeOptions = {}): Promise<
         ...(body !== undefined && { body: typeof body === 'string' ? body : JSON.stringify(body) }),
       })
     },
+    end: (graceMs) => bridge.stop(graceMs),
     async stop() {
       await bridge.stop(0)
       keepPrinted(logs)

@@ -98,6 +98,24 @@ describe('what counts as a failure', () => {
     expect(refused(a)).not.toBeNull()
   })
 
+  it('is of nobody else, however many calls time out together, as long as others succeeded while they waited', () => {
+    const { breakers, answer, refused, clock } = startBreakers()
+    const timeout = new UpstreamError('timeout', '')
+    const waitInVain = (isOtherServed: boolean) => {
+      const calls = ['a', 'b', 'c', 'd', 'e'].map((user) => breakers.begin(by(user)))
+      clock.nowMs += 10
+      if (isOtherServed) answer(by('other'), 200)
+      clock.nowMs += 10_000
+      for (const call of calls) breakers.failed(call, timeout)
+    }
+
+    waitInVain(true)
+    expect(refused(by('other'))).toBeNull()
+
+    waitInVain(false)
+    expect(refused(by('other'))).not.toBeNull()
+  })
+
   it('is a lost connection once, however many calls were on it', () => {
     const { breakers, fail, refused, clock, times } = startBreakers()
     const calls = Array.from({ length: 100 }, () => breakers.begin(a))
