@@ -95,7 +95,7 @@ export const settingsSchema = {
   cors_origins: setting(
     address.origins,
     '*',
-    'Origins of web pages that may ask, separated by commas; * for all',
+    'Origins of web pages that may ask, beside that of http_host, separated by commas; * for all',
     'https://app.example.org, moz-extension://0a1b2c3d',
   ),
   cors_max_age_seconds: setting(integer(0, 86_400), '3600', 'How long browsers may remember a preflight'),

@@ -78,6 +78,9 @@ export function readSettings(sources: SettingsSources): SettingsOutcome {
   if (problems.length > 0 || missing.length > 0) {
     return { problems: [...problems.toSorted((a, b) => lineOf(a) - lineOf(b)), ...missing] }
   }
+  const { httpHost, httpScheme, corsOrigins } = settings
+  // A browser names the origin of a page also where that came from here, as our own pages do.
+  if (httpHost !== null) corsOrigins?.add(new URL(`${httpScheme ?? 'http'}://${httpHost}`).origin)
   return { settings, effective, warnings: [...warnings, ...collectionWarnings(given)] }
 }
 

@@ -203,6 +203,15 @@ service.record_a_put_enabled_delete_enabled = 1
     expect(settings.certificateCaBundle).toEqual({ path: 'etc/ca.pem', pem })
   })
 
+  it('lets the pages of this service ask it, whatever other origins may', () => {
+    const lines = 'service.http_scheme = https\nservice.http_host = sync.example:443\n'
+
+    expect(settingsOf(`${least}${lines}service.cors_origins = https://a.example\n`).corsOrigins).toEqual(
+      new Set(['https://a.example', 'https://sync.example']),
+    )
+    expect(settingsOf(least + lines).corsOrigins).toBeNull()
+  })
+
   it('puts the certificates that cache_url names into its value', () => {
     const effective = 'rediss://:p@h/1?cacert=my%20ca.pem'
     const outcome = read(`${least}service.cache_url = ${effective}\n`, {
