@@ -3,7 +3,7 @@ import { cutPage, isListed, orders, readSkip, toListDocument } from '../domain/l
 import { judgeCollection, type Precondition, type SyncRecord, type Timestamp } from '../domain/record.ts'
 import { readRecords, whileUnchanged, type ConsistentReads } from './consistent-read.ts'
 import { BsoRewriter } from './bso-stream.ts'
-import { linesRequest, ListPages, readLines, requireUnchanged } from './list.ts'
+import { firstTimestampOf, linesRequest, ListPages, readLines, requireUnchanged } from './list.ts'
 import { recordRequest } from './bso.ts'
 import { chunkIds, isListable, listQuery, unmodifiedSinceHeader } from './request.ts'
 import type { ListOptions, ListOutcome, Snapshot } from '../domain/record-storage.ts'
@@ -30,7 +30,7 @@ export async function listByIds(
     const snapshot = await readRecords(reads, options.ids!, smallBytes)
     const verdict = judgeCollection(precondition, reads.timestamp)
     if (verdict) return verdict
-    const timestamp = position?.firstTimestamp ?? reads.timestamp
+    const timestamp = firstTimestampOf(position, reads.timestamp)
     if (snapshot) {
       const cut = { skip, limit, timestamp, goesOn: false }
       return { outcome: 'page', page: cutPage(sorted(snapshot, options), cut) }

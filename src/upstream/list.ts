@@ -1,6 +1,6 @@
-import { UpstreamError } from '../domain/errors.ts'
+import { invalid, UpstreamError } from '../domain/errors.ts'
 import { freeMemory, listClosing, listOpening, readSkip } from '../domain/list.ts'
-import { noPrecondition, type Precondition } from '../domain/record.ts'
+import { noPrecondition, type Precondition, type Timestamp } from '../domain/record.ts'
 import {
   jsonOf,
   lastModifiedOf,
@@ -14,7 +14,13 @@ import {
 } from './answer.ts'
 import { BsoRewriter } from './bso-stream.ts'
 import { listQuery, preconditionHeaders, unmodifiedSinceHeader } from './request.ts'
-import type { ByteSource, ListOptions, ListOutcome, RecordPage } from '../domain/record-storage.ts'
+import type {
+  ByteSource,
+  ListOptions,
+  ListOutcome,
+  PagePosition,
+  RecordPage,
+} from '../domain/record-storage.ts'
 import type { StorageCalls, StorageRead } from './call.ts'
 
 /** Lists records in one request where there is a limit, otherwise in as many as the storage has pages. */
@@ -58,7 +64,7 @@ class Listing {
       const current = lastModifiedOf(answer.headers)
       if (answer.status === 304) return { outcome: 'not-modified', timestamp: current }
       if (answer.status === 412) return { outcome: 'precondition-failed', timestamp: current }
-      const timestamp = position?.firstTimestamp ?? current
+      const timestamp = firstTimestampOf(position, current)
       const offset = nextOffsetOf(answer.headers)
       if (offset !== null && offset === this.#offset) throw roundInCircles()
       const isFollowed = offset !== null && limit === undefined
@@ -302,6 +308,16 @@ function toLines(bytes: Uint8Array): Uint8Array {
   const values = jsonOf({ bytes })
   if (!Array.isArray(values)) throw unusable('no list')
   return Buffer.from(values.map((value) => `${JSON.stringify(value)}\n`).join(''))
+}
+
+/**
+ * The timestamp that all pages of a list have. Throws for a position in a collection that has been emptied since, or that is another one
+ * because its user has moved: its pages would end early, and look whole.
+ */
+export function firstTimestampOf(position: PagePosition | undefined, current: Timestamp): Timestamp {
+  if (position && current < position.firstTimestamp)
+    throw invalid('querystring', '_token', 'the list is gone: begin again')
+  return position?.firstTimestamp ?? current
 }
 
 /** Throws when this answer, to a request that continues a list, says that the collection has changed. */

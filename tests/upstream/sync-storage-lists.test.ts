@@ -88,6 +88,27 @@ describe('list', () => {
   })
 })
 
+describe('the next page of a list', () => {
+  it.each(['newest', 'oldest', 'index'] as const)(
+    'is refused when the collection has been emptied since, or is another one, %s first',
+    async (sort) => {
+      const { open, has, sandbox, user, later } = await openRig()
+      has(numbered(150))
+      const ids = numbered(150).map(({ id }) => id)
+      for (const named of [{}, { ids }]) {
+        const first = await listPage(await open(), { sort, limit: 50, ...named })
+        sandbox.remove(user, 'tabs')
+
+        const second = listPage(await open(), { sort, limit: 50, position: first.next!, ...named })
+
+        expect(await failureOf(second)).toMatchObject({ status: 400 })
+        later()
+        has(numbered(150))
+      }
+    },
+  )
+})
+
 describe('list of more ids than a request can name', () => {
   it.each(['newest', 'oldest', 'index'] as const)('is one list, %s first, page by page', async (sort) => {
     const { storage, sandbox, user } = await openRig()
