@@ -258,3 +258,18 @@ function withoutLastLine(text: string): string {
 function halved(text: string): string {
   return text.slice(0, text.length / 2)
 }
+
+describe('a request of a user who is not known yet', () => {
+  it('waits for the token server no longer than it may take itself', async () => {
+    const user = brief.sandbox.addUser('somebody new')
+    brief.tokenProxy.plan(() => ({ kind: 'hang' }))
+
+    const { status } = await brief.ask('/collections/tabs/records', { as: user })
+
+    expect(status).toBe(503)
+    // The question goes on, for others who ask it.
+    expect(brief.tokenProxy.requests.at(-1)!.isOver).toBe(false)
+    brief.tokenProxy.plan(() => null)
+    brief.tokenProxy.release()
+  })
+})

@@ -101,6 +101,19 @@ describe('SIGUSR2', () => {
     },
   )
 
+  it('is a reload of the new process, when the old one is asked again', async () => {
+    const service = await startService()
+    service.first.signal('SIGUSR2')
+    await service.next('taken over')
+
+    writeSettings(service.folder, { backoff: '8' })
+    service.first.signal('SIGUSR2')
+    await service.next('settings reloaded')
+
+    expect(await backoffOf(service.url)).toBe('8')
+    expect(service.events('starting a successor')).toHaveLength(1)
+  })
+
   it('keeps the old process when the settings are bad, and when the new one can not start', async () => {
     const service = await startService({ backoff: '5' })
 
