@@ -117,9 +117,14 @@ export class FairSemaphore {
     return this.taken === 0 && !this.#pool.waiting.has(this)
   }
 
+  /** Whether there is a permit for that holder now. */
+  isFreeFor(name: string, mustComplete = false): boolean {
+    return this.#completing.length === 0 && this.#mayTake(name, this.#room(false), mustComplete)
+  }
+
   /** Takes a permit, if there is one for that holder now; it is given back by `release`. */
   tryAcquire(name: string, mustComplete = false): boolean {
-    if (this.#completing.length > 0 || !this.#mayTake(name, this.#room(false), mustComplete)) return false
+    if (!this.isFreeFor(name, mustComplete)) return false
     this.#take(name)
     return true
   }
@@ -306,56 +311,78 @@ interface ConcurrencyOptions {
   now(): number
 }
 
-/** The permits for calls: of the token server and of each storage node among their users, and of all these among one another. */
+/** What permits are for. Where calls to a storage node share a connection, `streams` don't, and wait for connections of their own. */
+type PermitKind = UpstreamTarget | 'streams' | 'lists'
+
+/** Permits for calls, and for long lists: of the token server and of each storage node among their users, and of all these among one another. */
 export class ConcurrencyLimits {
-  /** Permits for lists, from the question to the last byte, among users. */
-  readonly lists: FairSemaphore
-  readonly #calls: PermitPool
-  readonly #origins = {
-    token: new Map<string, FairSemaphore>(),
-    storage: new Map<string, FairSemaphore>(),
+  readonly #pools: Record<'calls' | 'lists', PermitPool>
+  readonly #origins: Record<PermitKind, Map<string, FairSemaphore>> = {
+    token: new Map(),
+    storage: new Map(),
+    streams: new Map(),
+    lists: new Map(),
   }
-  readonly #permits: ReturnType<typeof callLimits>
-  readonly #queue: Pick<SemaphoreOptions, 'waiting' | 'waitMs' | 'now'>
+  readonly #tokenPermits: number
 
   constructor(private readonly options: ConcurrencyOptions) {
-    const { fetchSlots, maxRequests, maxListsOfUser, now } = options
-    this.#permits = callLimits(fetchSlots)
-    const { calls, lists } = this.#permits
-    this.#queue = { waiting: limits.callsWaitingForRequest * maxRequests, waitMs: limits.callWaitMs, now }
-    this.#calls = new PermitPool(calls)
-    this.lists = new FairSemaphore({
-      name: 'lists',
-      permits: lists,
-      waiting: maxRequests,
-      waitMs: limits.listWaitMs,
-      now,
-      ...(maxListsOfUser > 0 && { permitsOfOne: maxListsOfUser }),
-    })
+    const { calls, lists, token } = callLimits(options.fetchSlots)
+    this.#pools = { calls: new PermitPool(calls), lists: new PermitPool(lists) }
+    this.#tokenPermits = token
   }
 
   /** Permits for calls of that kind to an origin, among users. */
-  of(target: UpstreamTarget, origin: string): FairSemaphore {
-    return this.#origins[target].get(origin) ?? this.#open(target, origin)
+  of(target: UpstreamTarget, origin: string, isStreamed = false): FairSemaphore {
+    return this.#of(isStreamed && this.options.sharesConnection(origin) ? 'streams' : target, origin)
   }
 
-  #open(target: UpstreamTarget, origin: string): FairSemaphore {
-    const origins = this.#origins[target]
+  /** Permits for lists of a storage node that are longer than one piece, until their last byte, among users. */
+  listsOf(origin: string): FairSemaphore {
+    return this.#of('lists', origin)
+  }
+
+  #of(kind: PermitKind, origin: string): FairSemaphore {
+    return this.#origins[kind].get(origin) ?? this.#open(kind, origin)
+  }
+
+  #open(kind: PermitKind, origin: string): FairSemaphore {
+    const origins = this.#origins[kind]
     // Users' nodes come and go.
     if (origins.size >= maxIdleOrigins) {
       for (const [other, semaphore] of origins) if (semaphore.isIdle) origins.delete(other)
     }
-    const { sharesConnection, mostConnections } = this.options
-    const connections = mostConnections(new URL(origin).hostname)
-    const made = new FairSemaphore({
-      ...(target === 'token'
-        ? { name: 'calls to the token server', permits: this.#permits.token }
-        : { name: 'calls to the storage node', permits: this.#permits.calls }),
-      pool: this.#calls,
-      ...this.#queue,
-      connections: () => (sharesConnection(origin) ? null : connections),
-    })
+    const made = new FairSemaphore(kind === 'lists' ? this.#lists() : this.#calls(kind, origin))
     origins.set(origin, made)
     return made
+  }
+
+  #lists(): SemaphoreOptions {
+    const { maxRequests, maxListsOfUser, now } = this.options
+    const pool = this.#pools.lists
+    return {
+      name: 'lists',
+      permits: pool.permits,
+      pool,
+      waiting: maxRequests,
+      waitMs: limits.listWaitMs,
+      now,
+      ...(maxListsOfUser > 0 && { permitsOfOne: maxListsOfUser }),
+    }
+  }
+
+  #calls(kind: Exclude<PermitKind, 'lists'>, origin: string): SemaphoreOptions {
+    const { maxRequests, sharesConnection, mostConnections, now } = this.options
+    const connections = mostConnections(new URL(origin).hostname)
+    const pool = this.#pools.calls
+    return {
+      ...(kind === 'token'
+        ? { name: 'calls to the token server', permits: this.#tokenPermits }
+        : { name: 'calls to the storage node', permits: pool.permits }),
+      pool,
+      waiting: limits.callsWaitingForRequest * maxRequests,
+      waitMs: limits.callWaitMs,
+      now,
+      connections: () => (kind !== 'streams' && sharesConnection(origin) ? null : connections),
+    }
   }
 }

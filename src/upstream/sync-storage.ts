@@ -28,24 +28,39 @@ export class SyncStorage extends StorageCalls implements BulkStorage {
 
   /**
    * The first piece of a list has been read when this resolves, so that a storage that fails at once is an error and no broken stream.
-   * A list waits for a permit of its user, which it holds until the last byte, before anything is asked.
+   * A list of more pieces holds a permit until the last byte. While there is none, lists wait before anything is asked. If the last one
+   * was taken meanwhile, the answer is given up and asked for again, because an open one that waited would hold memory.
    */
   async list(collection: string, options: ListOptions, precondition: Precondition): Promise<ListOutcome> {
-    const { lists } = this.client.upstream
-    if (!lists.tryAcquire(this.owner)) await lists.acquire(this.owner, false, this.signal)
-    let document: ListPages | null = null
+    const { owner } = this
+    const lists = this.client.upstream.listsOf(this.node)
+    const release = () => lists.release(owner)
+    if (lists.isFreeFor(owner)) {
+      const outcome = await this.#list(collection, options, precondition)
+      const pages = pagesOf(outcome)
+      if (!pages) return outcome
+      if (lists.tryAcquire(owner)) {
+        pages.ended = release
+        return outcome
+      }
+      pages.cancel()
+    }
+    await lists.acquire(owner, false, this.signal)
+    let pages: ListPages | null = null
     try {
-      const { ids } = options
-      const isOneRequest = !ids || (chunkIds(ids).length === 1 && ids.every(isListable))
-      const list = isOneRequest ? listPlainly : listByIds
-      const outcome = await list(this, collection, options, precondition)
-      if (outcome.outcome === 'page' && outcome.page.document instanceof ListPages)
-        document = outcome.page.document
+      const outcome = await this.#list(collection, options, precondition)
+      pages = pagesOf(outcome)
       return outcome
     } finally {
-      if (document) document.ended = () => lists.release(this.owner)
-      else lists.release(this.owner)
+      if (pages) pages.ended = release
+      else release()
     }
+  }
+
+  #list(collection: string, options: ListOptions, precondition: Precondition): Promise<ListOutcome> {
+    const { ids } = options
+    const isOneRequest = !ids || (chunkIds(ids).length === 1 && ids.every(isListable))
+    return (isOneRequest ? listPlainly : listByIds)(this, collection, options, precondition)
   }
 
   /**
@@ -104,4 +119,11 @@ export class SyncStorage extends StorageCalls implements BulkStorage {
     await runBounded(tasks)
     return rewritten
   }
+}
+
+/** The document that is still being read; null: it is whole. */
+function pagesOf(outcome: ListOutcome): ListPages | null {
+  return outcome.outcome === 'page' && outcome.page.document instanceof ListPages
+    ? outcome.page.document
+    : null
 }

@@ -170,20 +170,21 @@ describe('FairSemaphore', () => {
     ['plain', 100, 100],
     ['plain', Infinity, 300],
     ['HTTP/2', 100, 300],
-  ])('lets 300 users wait for connections, if need be: %s, %d', async (protocol, most, expected) => {
+    ['lists beside HTTP/2', 100, 100],
+  ])('lets 300 users wait for connections, if need be: %s, %d', async (what, most, expected) => {
     jest.useFakeTimers()
     const limits = new ConcurrencyLimits({
       fetchSlots: 1024,
       maxRequests: 300,
       maxListsOfUser: 8,
-      sharesConnection: () => protocol === 'HTTP/2',
+      sharesConnection: () => what !== 'plain',
       mostConnections: (hostname) => (hostname === 'a.example' ? most : 0),
       now,
     })
     let served = 0
     for (let user = 0; user < 300; user += 1) {
       void limits
-        .of('storage', 'http://a.example:80')
+        .of('storage', 'http://a.example:80', what.startsWith('lists'))
         .acquire(String(user))
         .then(() => (served += 1))
     }
@@ -276,5 +277,23 @@ describe('ConcurrencyLimits', () => {
     while (limits.of('storage', 'https://d').tryAcquire(String(left))) left += 1
 
     expect(left).toBe(4)
+  })
+
+  it('leaves long lists to other users of a node, and to other nodes', () => {
+    const limits = createLimits()
+    const takeLists = (node: string, userOf: (turn: number) => string) => {
+      let count = 0
+      while (limits.listsOf(node).tryAcquire(userOf(count))) count += 1
+      return count
+    }
+
+    const taken = [
+      takeLists('https://a', () => 'greedy'),
+      takeLists('https://a', String),
+      takeLists('https://b', String),
+      takeLists('https://c', String),
+    ]
+
+    expect(taken).toEqual([8, 33, 5, 1])
   })
 })

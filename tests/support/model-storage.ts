@@ -94,7 +94,7 @@ const batches = new Batches(database, postgres)
 const origin = 'http://127.0.0.1:1'
 /** Requests are signed and checked, but nobody has to sign in. */
 const hawk = { hawkId: 'id', hawkKey: 'key' }
-const noPermits = { tryAcquire: () => true, release() {} }
+const noPermits = { isFreeFor: () => true, tryAcquire: () => true, release() {} }
 let users = 0
 
 /**
@@ -153,7 +153,10 @@ export class ModelStorage implements BulkStorage {
     }
     let nonces = 0
     const client = {
-      upstream: { send: (request: UpstreamRequest) => this.#send(request), lists: noPermits as never },
+      upstream: {
+        send: (request: UpstreamRequest) => this.#send(request),
+        listsOf: () => noPermits as never,
+      },
       timeoutMs: 1000,
       limitsOfNodes: new RecentMap<string, never>(1000),
       nonce: () => `n${(nonces += 1)}`,
