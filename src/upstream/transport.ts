@@ -22,6 +22,8 @@ interface Tls {
  */
 const withoutHttp2Ms = 600_000
 const brokenHandshakeMs = 10_000
+/** How long others wait for the first call to an origin. It is over by then at any distance where the storage answers. */
+const firstCallMs = 3000
 const maxOrigins = 1000
 /**
  * Connections that calls no longer use end when the runtime has kept them idle for five minutes. At one turn a minute, a turn comes
@@ -35,6 +37,9 @@ export class Transport {
   /** Until when origins are not asked for HTTP/2, because they do not offer it; 0: they do. */
   readonly #withoutHttp2Until = new RecentMap<string, number>(maxOrigins)
 
+  /** Ends of the first calls to origins of which nothing is known yet. */
+  readonly #firstCalls = new Map<string, Promise<void>>()
+
   /** Over which of several sets of connections an origin is called, and since when. */
   readonly #turns = new RecentMap<string, { turn: number; sinceMs: number }>(maxOrigins)
 
@@ -47,9 +52,9 @@ export class Transport {
     const turn = this.#turns.get(origin)?.turn
     // The runtime shares connections among calls with the same TLS options. Without a key of ours the passphrase opens nothing.
     const tls = turn === undefined ? ca : { ...ca, passphrase: String(turn) }
-    return protocol === 'http2'
-      ? this.#fetchOverHttp2(request, signal, tls)
-      : fetchOver(protocol, request, signal, tls)
+    if (protocol !== 'http2') return fetchOver(protocol, request, signal, tls)
+    const isKnown = this.#withoutHttp2Until.get(origin) !== undefined
+    return isKnown ? this.#fetchOverHttp2(request, signal, tls) : this.#fetchFirst(request, signal, tls)
   }
 
   /**
@@ -64,6 +69,35 @@ export class Transport {
 
   /** Whether calls to an origin share a connection, as far as is known. */
   readonly sharesConnection = (origin: string): boolean => this.#protocolOf(origin, 'POST') === 'http2'
+
+  /**
+   * When a server refuses a handshake for which several calls wait, the runtime has each of them try one of its own, one after the
+   * other. So one read asks, and what comes meanwhile waits for its end.
+   */
+  async #fetchFirst(request: FetchRequest, signal: AbortSignal, tls: Tls | undefined): Promise<Response> {
+    const { method } = request
+    const { origin } = request.url
+    const first = this.#firstCalls.get(origin)
+    if (first) {
+      await new Promise<void>((resolve) => {
+        signal.addEventListener('abort', () => resolve(), { once: true })
+        void first.then(resolve)
+      })
+      const protocol = this.#protocolOf(origin, method)
+      if (protocol !== 'http2') return await fetchOver(protocol, request, signal, tls)
+    }
+    if (first || method !== 'GET') return await this.#fetchOverHttp2(request, signal, tls)
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const timer = setTimeout(resolve, firstCallMs)
+    this.#firstCalls.set(origin, promise)
+    try {
+      return await this.#fetchOverHttp2(request, signal, tls)
+    } finally {
+      clearTimeout(timer)
+      this.#firstCalls.delete(origin)
+      resolve()
+    }
+  }
 
   /** An origin that does not offer HTTP/2 has got nothing before that shows. */
   async #fetchOverHttp2(request: FetchRequest, signal: AbortSignal, tls: Tls | undefined): Promise<Response> {

@@ -6,7 +6,15 @@ import { makeCertificates } from '../support/certificates.ts'
 import { startFaultProxy, type FaultProxy } from '../support/fault-proxy.ts'
 import { temporaryFolder } from '../support/processes.ts'
 import { cleanUp, failureOf, makeSend, onCleanUp } from './rig.ts'
-import { startHaproxy, startNginx, startWire, type Front, type FrontOptions, type Wire } from './tls-front.ts'
+import {
+  startHaproxy,
+  startNginx,
+  startRefusing,
+  startWire,
+  type Front,
+  type FrontOptions,
+  type Wire,
+} from './tls-front.ts'
 import type { UpstreamError } from '../../src/domain/errors.ts'
 
 const [folder, otherFolder] = [temporaryFolder(), temporaryFolder()]
@@ -197,6 +205,38 @@ describe('HTTP/1.1', () => {
     expect(tally(outcomes)).toEqual({ 200: 7 })
     expect(connections).toBeLessThanOrEqual(3)
     expect(protocols()).toEqual({ 'HTTP/1': 5, 'HTTP/2': 2 })
+  })
+})
+
+describe('the first calls to an origin', () => {
+  it('cost one handshake in vain together, where the server refuses HTTP/2 with an alert', async () => {
+    const { wire, outcomeOf } = await start(startRefusing)
+
+    const outcomes = await Promise.all(times(40, (turn) => outcomeOf(turn % 4 === 3 ? write : {})))
+
+    expect(tally(outcomes)).toEqual({ 200: 40 })
+    expect(tally(storage.requests.map(({ method }) => method))).toEqual({ GET: 30, POST: 10 })
+    expect(wire.connections).toBeLessThanOrEqual(41)
+  })
+
+  it('wait three seconds at most for one that hangs, and no longer than they have', async () => {
+    const { outcomeOf } = await start()
+    storage.plan(({ index }) => (index === 0 ? { kind: 'hang' } : null))
+    void outcomeOf()
+    const startedAtMs = performance.now()
+    const lasted = async (outcome: Promise<string>) => ({
+      outcome: await outcome,
+      seconds: Math.round((performance.now() - startedAtMs) / 1000),
+    })
+
+    const lasting = await Promise.all([lasted(outcomeOf()), lasted(outcomeOf({ timeoutMs: 400 }))])
+
+    expect(lasting).toEqual([
+      { outcome: '200', seconds: 3 },
+      { outcome: 'timeout', seconds: 0 },
+    ])
+    expect(await outcomeOf()).toBe('200')
+    expect(tally(storage.requests.map(({ method }) => method))).toEqual({ GET: 3 })
   })
 })
 

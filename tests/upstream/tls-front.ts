@@ -1,5 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
+import { createServer as createTlsServer } from 'node:tls'
 
 import { freePort } from '../support/free-port.ts'
 import { eventually } from '../support/eventually.ts'
@@ -116,6 +117,29 @@ backend storage
   retries 0
   server storage 127.0.0.1:${storagePort}
 `
+}
+
+/** Ends a handshake that asks for HTTP/2 alone with an alert. Each request has a connection of its own. */
+export async function startRefusing({ certificates, storagePort }: FrontOptions): Promise<Front> {
+  const server = createTlsServer(
+    {
+      cert: readFileSync(certificates.certificatePath),
+      key: readFileSync(certificates.keyPath),
+      ALPNProtocols: ['http/1.1'],
+    },
+    (client) => {
+      const storage = connect(storagePort, '127.0.0.1')
+      for (const socket of [client, storage]) socket.on('error', () => {})
+      client.pipe(storage).pipe(client)
+    },
+  )
+  server.on('tlsClientError', () => {})
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  return {
+    port: (server.address() as AddressInfo).port,
+    reload: () => Promise.reject(new Error('It has no options')),
+    stop: async () => void server.close(),
+  }
 }
 
 export type Wire = Awaited<ReturnType<typeof startWire>>
