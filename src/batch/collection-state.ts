@@ -23,6 +23,8 @@ interface Plan {
 /** The one step that has become visible. */
 interface Commit {
   at: Timestamp
+  /** Whether that is the true moment; of a deletion alone whose answer was lost it is the earliest possible one. */
+  isExact: boolean
   /** The last change of ours: the commit, or the removal of rows after it. */
   changedAt: Timestamp
   /** What was written, without what the storage refused. */
@@ -92,6 +94,7 @@ export class CollectionState {
     const { writes, deletes } = this.plan
     this.commit = {
       at,
+      isExact: seenAt === at || writes.some(({ ttlSeconds = 1 }) => ttlSeconds > 0),
       changedAt: at,
       writes: writes.filter(({ id }) => !refused.has(id)),
       expiredRows: isRemoval ? [] : deletes.filter((id) => !refused.has(id)),

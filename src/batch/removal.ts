@@ -2,36 +2,42 @@ import { isWithoutEffect } from '../domain/errors.ts'
 import { fieldLimits, zeroTimestamp, type Timestamp } from '../domain/record.ts'
 import type { BulkStorage, RecordWrite } from '../domain/record-storage.ts'
 import type { Budget } from './budget.ts'
+import type { CollectionState } from './collection-state.ts'
 
 /**
- * Removes the rows of records that were deleted by a write with a ttl of 0, at the moment `since` or before. Until then such a row is only
- * invisible, and would keep its expiry when another client writes it anew, which nobody would ever see.
+ * Removes the rows of records that were deleted by a write with a ttl of 0. Until then such a row is only invisible, and would keep its
+ * expiry when another client writes it anew, which nobody would ever see.
  *
- * Resolves to the ids whose rows are left, because the storage does not find them or time is up, and to the moment when the others went,
- * if no other writer came in between. Never rejects.
+ * Resolves to the ids whose rows are left, because the storage does not find them, time is up, or nobody can tell whether somebody has
+ * written there, and to the moment when the others went, if no other writer came in between. Never rejects.
  */
 export async function removeRows(
   storage: BulkStorage,
   collection: string,
-  ids: string[],
-  since: Timestamp,
+  { commit, since }: CollectionState,
   budget: Budget,
 ): Promise<{ left: string[]; at: Timestamp | null }> {
-  const kept = ids.filter((id) => !storage.removesExpired(id))
-  let left = ids.filter((id) => storage.removesExpired(id))
+  const { at: deletedAt, expiredRows, isExact } = commit!
+  const mayBeRemoved = (id: string) => isExact && storage.removesExpired(id)
+  let left = expiredRows.filter(mayBeRemoved)
+  const kept = expiredRows.filter((id) => !mayBeRemoved(id))
   let at = since
   let isDoubtful = false
   for (let failures = 1; left.length > 0; failures += 1) {
     try {
-      const outcome = await storage.remove(collection, left, at)
-      if (outcome.outcome === 'committed') return { left: kept, at: at === since ? outcome.timestamp : null }
-      // Somebody has written to the collection meanwhile, and perhaps one of these records: we ourselves, if an answer was lost.
+      // An answer that was lost may be to our own removal.
       if (isDoubtful) left = await storage.rewrittenSince(collection, left, zeroTimestamp)
-      if (left.length > 0) ({ left, at } = await sparingRewritten(storage, collection, left, since))
+      // Seen later than it was done, or after a failure, the collection may have been written to, and one of these records as well.
+      const mayBeRewritten = left.length > 0 && (failures > 1 || since > deletedAt)
+      if (mayBeRewritten) ({ left, at } = await sparingRewritten(storage, collection, left, deletedAt))
+      if (left.length === 0) break
+      const outcome = await storage.remove(collection, left, at)
+      if (outcome.outcome === 'committed')
+        return { left: kept, at: at === deletedAt ? outcome.timestamp : null }
     } catch (error) {
       isDoubtful ||= !isWithoutEffect(error)
     }
-    if (left.length === 0 || !budget.hasTime) break
+    if (!budget.hasTime) break
     await budget.backOff(failures)
   }
   return { left: [...kept, ...left], at: null }

@@ -179,10 +179,9 @@ export class WrittenCollection {
     const { storage, collection, state, context } = this
     const { commit } = state
     if (!commit || commit.expiredRows.length === 0) return
-    const { expiredRows } = commit
-    const { left, at } = await removeRows(storage, collection, expiredRows, state.since, context.budget)
+    const { left, at } = await removeRows(storage, collection, state, context.budget)
     // A client that is told a moment after another writer's change would never fetch that change.
-    if (at !== null && state.since === commit.at) commit.changedAt = at
+    if (at !== null) commit.changedAt = at
     if (left.length > 0) context.observe({ kind: 'unremoved', collections: [collection], ids: left })
   }
 

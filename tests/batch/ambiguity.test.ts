@@ -160,6 +160,59 @@ describe('runTransaction: a lost answer', () => {
     expect(deleted?.outcome === 'deleted' && deleted.timestamp).toBeLessThan(theirs)
   })
 
+  it('to a deletion among puts leaves to somebody else what was written there before the look', async () => {
+    const storage = new ModelStorage()
+    storage.seed('tabs', [
+      { id: 'a', payload: 'old' },
+      { id: 'b', payload: 'old' },
+    ])
+    storage.fault = at(3, 'reset-after')
+    storage.onCall = ({ number }) => {
+      if (number === 4) storage.otherWrites('tabs', [{ id: 'a', payload: 'theirs' }])
+    }
+
+    const { outcomes, events } = await transact(storage, [
+      remove('tabs', 'a'),
+      remove('tabs', 'b'),
+      put('tabs', 'c', { payload: 'new' }),
+    ])
+    storage.otherWrites('tabs', [{ id: 'b', payload: 'later' }])
+
+    expect(outcomes.map(({ outcome }) => outcome)).toEqual(['deleted', 'deleted', 'stored'])
+    expect(events.map(({ kind }) => kind)).toEqual(['probed', 'committed'])
+    expect(storage.contents()).toEqual({
+      tabs: { a: { payload: 'theirs' }, b: { payload: 'later' }, c: { payload: 'new' } },
+    })
+  })
+
+  it('to a deletion of unknown time leaves its row, and says so', async () => {
+    const storage = new ModelStorage()
+    storage.seed('tabs', [{ id: 'a', payload: 'old' }])
+    storage.fault = ({ name }) => {
+      if (name !== 'commitStaged') return null
+      storage.fault = () => null
+      return 'reset-after'
+    }
+    storage.onCall = ({ name, collection }) => {
+      if (name === 'commitStaged') storage.clock.nowMs += 50
+      if (name !== 'snapshot' || collection !== 'tabs' || storage.callCounts.commitStaged === undefined)
+        return
+      storage.onCall = () => {}
+      storage.otherWrites('tabs', [{ id: 'a', payload: 'theirs' }])
+    }
+
+    const { outcomes, events } = await transact(storage, [
+      remove('tabs', 'a'),
+      put('history', 'b', { payload: 'new' }),
+    ])
+    storage.otherWrites('tabs', [{ id: 'a', payload: 'theirs', ttlSeconds: 60 }])
+
+    expect(outcomes.map(({ outcome }) => outcome)).toEqual(['deleted', 'stored'])
+    expect(events).toContainEqual({ kind: 'unremoved', collections: ['tabs'], ids: ['a'] })
+    expect(storage.log.map(({ kind, by }) => `${by} ${kind}`)).not.toContain('us remove')
+    expect(storage.contents().tabs).toEqual({ a: { payload: 'theirs' } })
+  })
+
   it('to staging leads to a new staged batch, never to an addition to the old one', async () => {
     const storage = new ModelStorage()
     const batches: (string | null)[] = []
