@@ -28,8 +28,13 @@ export async function removeRows(
       // An answer that was lost may be to our own removal.
       if (isDoubtful) left = await storage.rewrittenSince(collection, left, zeroTimestamp)
       // Seen later than it was done, or after a failure, the collection may have been written to, and one of these records as well.
-      const mayBeRewritten = left.length > 0 && (failures > 1 || since > deletedAt)
-      if (mayBeRewritten) ({ left, at } = await sparingRewritten(storage, collection, left, deletedAt))
+      if (left.length > 0 && (failures > 1 || since > deletedAt)) {
+        const { timestamp, records } = await storage.snapshot(collection, left)
+        const expired = left.filter((id) => !records.has(id))
+        const seen = await spareRewritten(storage, collection, expired, deletedAt, timestamp)
+        left = expired.filter((id) => !seen.spared.has(id))
+        at = seen.at
+      }
       if (left.length === 0) break
       const outcome = await storage.remove(collection, left, at)
       if (outcome.outcome === 'committed')
@@ -44,22 +49,21 @@ export async function removeRows(
 }
 
 /**
- * The ids whose rows are still to be removed, and the collection's timestamp as of which that is so. A record that somebody
- * has written anew is left alone, and gets a new expiry where it has kept that of the deleted one.
+ * Which of these expired rows hold what somebody has written since, which is newer than ours, and the collection's timestamp as of which
+ * that is so; they were all invisible as of `timestamp`. What was written gets a new expiry: it has kept that of the deleted record.
  */
-async function sparingRewritten(
+export async function spareRewritten(
   storage: BulkStorage,
   collection: string,
   ids: string[],
-  since: Timestamp,
-): Promise<{ left: string[]; at: Timestamp }> {
-  const { timestamp, records } = await storage.snapshot(collection, ids)
-  const invisible = ids.filter((id) => !records.has(id))
-  const rewritten = new Set(await storage.rewrittenSince(collection, invisible, since))
-  const left = invisible.filter((id) => !rewritten.has(id))
-  if (rewritten.size === 0) return { left, at: timestamp }
-  const revived = Array.from(rewritten, (id): RecordWrite => ({ id, ttlSeconds: fieldLimits.ttlSeconds }))
+  deletedAt: Timestamp,
+  timestamp: Timestamp,
+): Promise<{ spared: Set<string>; at: Timestamp }> {
+  const spared = new Set(await storage.rewrittenSince(collection, ids, deletedAt))
+  if (spared.size === 0) return { spared, at: timestamp }
+  const revived = Array.from(spared, (id): RecordWrite => ({ id, ttlSeconds: fieldLimits.ttlSeconds }))
   const outcome = await storage.write(collection, revived, timestamp)
-  if (outcome.outcome === 'committed') return { left, at: outcome.timestamp }
-  return { left: invisible, at: timestamp }
+  // Where another writer was first, whatever else is conditional on this timestamp fails as well, and all is looked at again.
+  if (outcome.outcome === 'moved') return { spared: new Set(), at: timestamp }
+  return { spared, at: outcome.timestamp }
 }

@@ -1,5 +1,6 @@
 import { isRefusal, isWithoutEffect } from '../domain/errors.ts'
 import { fieldLimits, type SyncRecord, type Timestamp } from '../domain/record.ts'
+import { spareRewritten } from './removal.ts'
 import { splitIntoUploads, type CollectionState } from './collection-state.ts'
 import type { BulkStorage, RecordWrite } from '../domain/record-storage.ts'
 import type { Budget } from './budget.ts'
@@ -65,7 +66,7 @@ async function restore(
   storage: BulkStorage,
   collection: string,
   pending: Map<string, Change>,
-  { known: { limits } }: CollectionState,
+  { commit, known: { limits } }: CollectionState,
 ): Promise<'done' | 'moved' | 'refused'> {
   const { timestamp, records } = await storage.snapshot(collection, [...pending.keys()])
   for (const [id, { before, leftAt, mayBeRemoved }] of pending) {
@@ -74,7 +75,12 @@ async function restore(
     // Another writer's change stays, and what an earlier round has restored looks like one.
     if (!isOurs) pending.delete(id)
   }
-  let since = timestamp
+  const { at, isExact, expiredRows } = commit!
+  const expired = expiredRows.filter((id) => isExact && pending.has(id))
+  // What another writer has written into a row that we left expired is seen by nobody.
+  const seen = await spareRewritten(storage, collection, expired, at, timestamp)
+  for (const id of seen.spared) pending.delete(id)
+  let since = seen.at
   const removed = [...pending].filter(([id, { mustRemove }]) => mustRemove && records.has(id))
   if (removed.length > 0) {
     const ids = removed.map(([id]) => id)

@@ -87,6 +87,50 @@ describe('runTransaction: undoing', () => {
     expect(storage.contents()).toEqual({ tabs: { a: { payload: 'theirs' }, b: { payload: 'old' } } })
   })
 
+  it('leaves alone, and shows, what somebody else has written in place of a deleted record', async () => {
+    const storage = doomed()
+    storage.seed('tabs', [
+      { id: 'a', payload: 'old' },
+      { id: 'b', payload: 'old' },
+    ])
+    storage.onCall = ({ name, collection }) => {
+      if (name !== 'write' || collection !== 'zoo') return
+      storage.onCall = () => {}
+      storage.otherWrites('tabs', [{ id: 'a', payload: 'theirs' }])
+    }
+
+    const { events } = await transact(storage, [
+      remove('tabs', 'a'),
+      remove('tabs', 'b'),
+      put('tabs', 'c', { payload: 'new' }),
+      doom,
+    ])
+
+    expect(events).toEqual([{ kind: 'undone', collections: ['tabs'] }])
+    expect(storage.contents()).toEqual({ tabs: { a: { payload: 'theirs' }, b: { payload: 'old' } } })
+  })
+
+  it('begins again when somebody else writes while such a record is looked for', async () => {
+    const storage = doomed()
+    storage.seed('tabs', [{ id: 'a', payload: 'old' }])
+    storage.onCall = ({ name, collection }) => {
+      const isFirstOfZoo = name === 'write' && collection === 'zoo' && storage.callCounts.write === 2
+      if (isFirstOfZoo) storage.otherWrites('tabs', [{ id: 'a', payload: 'theirs' }])
+      if (name !== 'rewrittenSince') return
+      storage.onCall = () => {}
+      storage.otherWrites('tabs', [{ id: 'd', payload: 'theirs' }])
+    }
+
+    const { events } = await transact(storage, [
+      remove('tabs', 'a'),
+      put('tabs', 'c', { payload: 'new' }),
+      doom,
+    ])
+
+    expect(events).toEqual([{ kind: 'undone', collections: ['tabs'] }])
+    expect(storage.contents()).toEqual({ tabs: { a: { payload: 'theirs' }, d: { payload: 'theirs' } } })
+  })
+
   it('does not take a record for its own that was written over while an answer was lost', async () => {
     const storage = new ModelStorage()
     storage.seed('tabs', [
