@@ -4,12 +4,12 @@ import { CollectionState, fitsOneBatch } from './collection-state.ts'
 import { judgeProbe } from './probe.ts'
 import { completeView } from './reads.ts'
 import { removeRows } from './removal.ts'
+import { isWrite, type CollectionView, type NumberedOperation } from './simulate.ts'
 import { undoChanges } from './undo.ts'
 import type { Rejection } from '../domain/operation.ts'
 import type { BulkStorage, CommitOutcome, RecordWrite, Snapshot } from '../domain/record-storage.ts'
 import type { Budget } from './budget.ts'
 import type { Locks } from '../domain/bounded.ts'
-import type { CollectionView, NumberedOperation } from './simulate.ts'
 
 // While nothing is visible, giving up costs nothing.
 const maxMovedRounds = 4
@@ -161,10 +161,14 @@ export class WrittenCollection {
       const result = await this.#send().catch((failure: unknown) => ({ outcome: 'broken' as const, failure }))
       if (result.outcome === 'committed') return this.#settle(result.timestamp, result.rejected)
       const failure = result.outcome === 'broken' ? result.failure : null
-      // Over HTTP/2 the runtime repeats a deletion by itself where the server refuses it, also one that was carried out.
-      isDoubtful ||= failure === null ? this.#isRemoval : !isWithoutEffect(failure)
+      const mayDecideAnew = !isDoubtful && this.#mayDecideAnew(failure)
+      isDoubtful ||= failure !== null && !isWithoutEffect(failure)
       // An attempt before may have been applied, and then the condition fails because of our own write.
-      const verdict = isDoubtful ? await this.#probe(failure) : failure === null ? 'moved' : 'unapplied'
+      const verdict = isDoubtful
+        ? await this.#probe(failure, mayDecideAnew)
+        : failure === null
+          ? 'moved'
+          : 'unapplied'
       if (verdict === 'applied') return
       if (verdict === 'moved' || failure === null) {
         isDoubtful = false
@@ -322,21 +326,36 @@ export class WrittenCollection {
   }
 
   /** Reads whether the plan was applied. Throws when that can't be told. */
-  async #probe(failure: unknown): Promise<'applied' | 'moved' | 'unapplied'> {
+  async #probe(failure: unknown, mayDecideAnew: boolean): Promise<'applied' | 'moved' | 'unapplied'> {
     this.context.observe({ kind: 'probed', collection: this.collection })
-    const verdict = await this.#probeOnce()
+    const verdict = await this.#probeOnce(mayDecideAnew)
     if (verdict !== 'unknown') return verdict
     this.#isInDoubt = true
     const message = `Cannot tell whether the write to "${this.collection}" was carried out: outcome unknown, read before repeating`
     throw new UpstreamError('connection-lost', message, { applied: 'unknown', cause: failure })
   }
 
-  async #probeOnce(): Promise<'applied' | 'moved' | 'unapplied' | 'unknown'> {
+  /**
+   * Whether it may be decided anew what a look can't tell. After a 412 to a deletion whose records were all written since, either somebody
+   * else was first, or our deletion was, and the runtime repeated it. The client gets a 412 then, and nothing newer is deleted, if each
+   * write is for a version of the snapshot or an older one. A write without such a condition would delete what came after our deletion.
+   */
+  #mayDecideAnew(failure: unknown): boolean {
+    if (!(failure instanceof UpstreamError && failure.status === 412)) return false
+    const writes = this.operations.flatMap(({ operation }) => (isWrite(operation) ? [operation] : []))
+    return writes.every(
+      ({ precondition }) =>
+        precondition.kind === 'unmodified-since' && precondition.timestamp <= this.state.since,
+    )
+  }
+
+  /** `mayDecideAnew`: what can't be told counts as `moved`. */
+  async #probeOnce(mayDecideAnew = false): Promise<'applied' | 'moved' | 'unapplied' | 'unknown'> {
     const snapshot = await this.#snapshot().catch(() => null)
     if (!snapshot) return 'unknown'
     const { plan, known, since } = this.state
     const judged = judgeProbe(plan.writes, known.view.records, since, snapshot)
-    if (judged.verdict === 'unclear') return 'unknown'
+    if (judged.verdict === 'unclear') return mayDecideAnew ? 'moved' : 'unknown'
     if (judged.verdict !== 'applied') return judged.verdict
     const refused = new Map(judged.refused.map((id) => [id, 'invalid'] as const))
     this.#settle(judged.timestamp, refused, { seenAt: snapshot.timestamp })

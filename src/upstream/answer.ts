@@ -24,6 +24,8 @@ export interface UpstreamAnswer {
   readonly isTooLong: boolean
   /** Set in place of `bytes` where a stream was asked for and the body is not short. */
   readonly stream: BodyStream | null
+  /** Whether the runtime may have sent the request more than once, so that this may be the answer to a repetition. */
+  readonly mayBeRepeated?: boolean
 }
 
 const longText = 65_536

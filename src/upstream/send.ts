@@ -120,6 +120,8 @@ export function createUpstream(options: UpstreamOptions) {
         throwIfRefused(request)
       }
       call.guard = breakers.begin(request)
+      // Over HTTP/2 the runtime repeats a deletion by itself where the server refuses it, also one that was carried out.
+      const mayBeRepeated = request.method === 'DELETE' && transport.sharesConnection(url.origin)
       const response = await transport.fetch(request, call.signal, tls)
       call.response = response
       const { status, headers } = response
@@ -146,7 +148,8 @@ export function createUpstream(options: UpstreamOptions) {
           if (!saysLittle && request.mayBeTooLong !== true) throw tooLong(url.host, status)
         }
         call.end(null)
-        answer = { status, headers, bytes: bytes ?? nothing, isTooLong: bytes === null, stream: null }
+        const isTooLong = bytes === null
+        answer = { status, headers, bytes: bytes ?? nothing, isTooLong, stream: null, mayBeRepeated }
       }
     } catch (error) {
       failure = toUpstreamError(error, url.host)

@@ -100,7 +100,11 @@ export async function removeRecords(
   let timestamp = unmodifiedSince
   for (const request of deletions(collection, ids)) {
     const answer = await calls.send({ ...request, headers: unmodifiedSinceHeader(timestamp) })
-    if (answer.status === 412) return { outcome: 'moved' }
+    if (answer.status === 412) {
+      if (answer.mayBeRepeated !== true) return { outcome: 'moved' }
+      const message = 'Cannot delete: the collection has changed, perhaps by this deletion'
+      throw new UpstreamError('connection-lost', message, { status: 412, applied: 'unknown' })
+    }
     timestamp = readTimestamp(answer) ?? timestamp
   }
   return { outcome: 'committed', timestamp, rejected: new Map() }

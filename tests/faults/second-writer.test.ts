@@ -58,6 +58,23 @@ describe('a batch and another device that writes between its snapshot and its co
     expect(round).toBeLessThanOrEqual(6)
   })
 
+  it('deletes what the other has changed, unless the deletion is for another version', async () => {
+    const at = bridge.sandbox.write(user, 'tabs', [record('first', 'old'), record('second', 'old')])
+    const unknown = bridge.eventsAbout('tabs', 'batch.unknown')
+    const change = (id: string) => () =>
+      bridge.sandbox.write(user, 'tabs', [record(id, 'of the other device')])
+    onFirst(isCommit, change('first'))
+    const anyVersion = await batch([remove('tabs', 'first')])
+    onFirst(isCommit, change('second'))
+    const oldVersion = await batch([remove('tabs', 'second', { 'If-Match': `"${at}"` })])
+
+    expect([anyVersion.status, oldVersion.status]).toEqual([200, 200])
+    expect([...anyVersion.responses, ...oldVersion.responses].map(({ status }) => status)).toEqual([204, 412])
+    expect(oldVersion.responses[0]!.body.details.existing.payload).toBe('of the other device')
+    expect(payloads('tabs')).toEqual({ second: 'of the other device' })
+    expect(bridge.eventsAbout('tabs', 'batch.unknown')).toBe(unknown)
+  })
+
   it('sees that a write whose answer was lost was not carried out, and decides it anew', async () => {
     const at = bridge.sandbox.write(user, 'tabs', [record('mine', 'old'), record('second', 'old')])
     onFirst(isCommit, () => bridge.sandbox.write(user, 'tabs', [record('mine', 'of the other device')]), {
@@ -225,6 +242,10 @@ function path(collection: string, id: string): string {
 
 function put(collection: string, id: string, payload: string, headers: Record<string, string> = {}) {
   return { method: 'PUT', path: path(collection, id), headers, body: { data: { payload } } }
+}
+
+function remove(collection: string, id: string, headers: Record<string, string> = {}) {
+  return { method: 'DELETE', path: path(collection, id), headers }
 }
 
 function payloads(collection: string): Record<string, string> {

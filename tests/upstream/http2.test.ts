@@ -495,6 +495,34 @@ describe('a stream that is reset', () => {
     expect([isBroken, deleted.status]).toEqual([true, 204])
     expect((await bridge.ask('/collections/tabs/records')).body.data).toEqual([])
   })
+
+  it.each([[true], [false]])(
+    'is a 412 for the deletion of a version that another device has replaced, and unknown for that of any; reset %p',
+    async (isReset) => {
+      const { bridge, node, put } = await startBridge(startHaproxy)
+      const { sandbox, user } = bridge
+      const deleteMeanwhile = async (isForVersion: boolean) => {
+        const etag = (await put('old')).headers.get('etag')!
+        let deletions = 0
+        node.plan(({ method }) => {
+          if (method !== 'DELETE') return null
+          deletions += 1
+          if (isReset && deletions === 1) return { kind: 'reset-after' }
+          if (deletions <= 2) sandbox.write(user, 'tabs', [{ id: 'old', payload: 'theirs' }])
+          return null
+        })
+        const headers: Record<string, string> = isForVersion ? { 'If-Match': etag } : {}
+        const { status } = await bridge.ask('/collections/tabs/records/old', { method: 'DELETE', headers })
+        expect(deletions).toBe(isReset ? 2 : 1)
+        return status
+      }
+
+      const statuses = [await deleteMeanwhile(true), await deleteMeanwhile(false)]
+
+      expect(statuses).toEqual([412, 503])
+      expect(sandbox.records(user, 'tabs')).toMatchObject([{ payload: 'theirs' }])
+    },
+  )
 })
 
 /** Requests that have arrived, after one that is over, and are answered by nobody; what comes later is. */
