@@ -173,8 +173,14 @@ export class WrittenCollection {
       if (verdict === 'moved' || failure === null) {
         isDoubtful = false
         await this.#nextRound()
-      } else if (isRefusal(failure)) await this.#acceptRefusal(failure)
-      else await this.#backOff(failure, isDoubtful, this.#isRemoval ? [] : this.state.plan.writes)
+      } else if (isRefusal(failure)) this.#acceptRefusal(failure)
+      else {
+        // The client is not at fault: a batch that the storage has forgotten is uploaded again.
+        const isForgotten = this.#stagedBatch !== null && isOneOf(failure, [400, 404])
+        const records = this.#isRemoval ? [] : this.state.plan.writes
+        await this.#backOff(failure, isDoubtful || isForgotten, records)
+        if (isForgotten) this.#stagedBatch = null
+      }
     }
   }
 
@@ -235,15 +241,7 @@ export class WrittenCollection {
     return await storage.commitStaged(collection, this.#stagedBatch, since)
   }
 
-  async #acceptRefusal(refusal: ServiceError): Promise<void> {
-    const isUnknownBatch = refusal.status === 400 || refusal.status === 404
-    if (this.#stagedBatch !== null && isUnknownBatch) {
-      // The client is not at fault: a batch that the storage has forgotten is staged again.
-      const message = 'Cannot commit: the storage no longer knows the staged batch'
-      await this.#backOff(new UpstreamError('refused', message, { applied: 'no', cause: refusal }), true)
-      this.#stagedBatch = null
-      return
-    }
+  #acceptRefusal(refusal: ServiceError): void {
     if (refusal.status === 401 && this.context.isMultiCollection) {
       // A refused identity concerns all operations of the user, not only those that remained.
       const options = { applied: 'no', status: 401, cause: refusal } as const
@@ -268,7 +266,7 @@ export class WrittenCollection {
       if (!isConflict || failure.status !== 409) throw failure
       return this.state.learn({ failure: lastingConflict(failure) })
     }
-    if (isStorageError(failure) && records.length > 0 && this.#failures >= failuresToSuspect)
+    if (isOneOf(failure, [500]) && records.length > 0 && this.#failures >= failuresToSuspect)
       await this.#rejectUnstorable(records)
     await budget.backOff(this.#failures)
   }
@@ -305,7 +303,7 @@ export class WrittenCollection {
         await this.storage.stage(this.collection, records, this.state.since, null)
         return true
       } catch (error) {
-        if (isStorageError(error)) return false
+        if (isOneOf(error, [500])) return false
         // MariaDB has names for a few batches of a user within 10 ms, and answers another one like a write conflict.
         if (!isWriteConflict(error) || failures > maxRetries) throw error
         await this.context.budget.backOff(failures)
@@ -341,7 +339,7 @@ export class WrittenCollection {
    * write is for a version of the snapshot or an older one. A write without such a condition would delete what came after our deletion.
    */
   #mayDecideAnew(failure: unknown): boolean {
-    if (!(failure instanceof UpstreamError && failure.status === 412)) return false
+    if (!isOneOf(failure, [412])) return false
     const writes = this.operations.flatMap(({ operation }) => (isWrite(operation) ? [operation] : []))
     return writes.every(
       ({ precondition }) =>
@@ -409,6 +407,6 @@ function isWriteConflict(failure: unknown): failure is UpstreamError {
   return failure instanceof UpstreamError && failure.failure === 'conflict'
 }
 
-function isStorageError(failure: unknown): boolean {
-  return failure instanceof UpstreamError && failure.status === 500
+function isOneOf(failure: unknown, statuses: number[]): boolean {
+  return failure instanceof UpstreamError && failure.status !== null && statuses.includes(failure.status)
 }

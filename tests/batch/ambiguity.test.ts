@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'bun:test'
-import { ServiceError, UpstreamError } from '../../src/domain/errors.ts'
-import { ModelStorage, type ModelCall, type ModelFault } from '../support/model-storage.ts'
+import { UpstreamError } from '../../src/domain/errors.ts'
+import { generousLimits, ModelStorage, type ModelCall, type ModelFault } from '../support/model-storage.ts'
 import {
   get,
   hardlyAnyTime,
@@ -237,7 +237,7 @@ describe('runTransaction: a lost answer', () => {
     const storage = new ModelStorage()
     storage.seed('tabs', [{ id: 'a', payload: 'old' }])
     storage.commitStaged = async () => {
-      throw new ServiceError(400, 109, 'No such batch')
+      throw new UpstreamError('refused', 'Status 400', { status: 400, applied: 'no' })
     }
 
     const { outcomes } = await transact(storage, [
@@ -247,6 +247,29 @@ describe('runTransaction: a lost answer', () => {
 
     expect(outcomes.map(({ outcome }) => outcome)).toEqual(['stored', 'stored'])
     expect(storage.contents()).toEqual({ tabs: { a: { payload: 'a' } }, history: { a: { payload: 'a' } } })
+    expect(storage.callCounts.write).toBe(2)
+  })
+
+  it('to a commit of such a batch leads to another one where one upload is not enough, a few times', async () => {
+    const storage = new ModelStorage()
+    storage.maxima = { ...generousLimits, maxPostRecords: 2 }
+    const puts = ['a', 'b', 'c'].map((id) => put('tabs', id, { payload: id }))
+    const commits: string[] = []
+    const { commitStaged } = storage
+    let forgotten = 1
+    storage.commitStaged = async (collection, batch, since) => {
+      if (commits.push(batch) > forgotten) return await commitStaged(collection, batch, since)
+      throw new UpstreamError('refused', 'Status 400', { status: 400, applied: 'no' })
+    }
+
+    const { outcomes } = await transact(storage, puts)
+    forgotten = Infinity
+    const { failure } = await transact(storage, puts)
+
+    expect(outcomes.map(({ outcome }) => outcome)).toEqual(['stored', 'stored', 'stored'])
+    expect(failure).toMatchObject({ status: 400, applied: 'no' })
+    expect(commits).toHaveLength(2 + 6)
+    expect(new Set(commits).size).toBe(8)
   })
 
   it('names the records that the storage had refused', async () => {
