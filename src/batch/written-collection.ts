@@ -145,9 +145,8 @@ export class WrittenCollection {
       try {
         if (!(await this.#stageAll(plan.uploads))) await this.#nextRound()
       } catch (error) {
-        if (isRefusal(error)) return this.state.learn({ failure: error })
         // A batch whose last upload has an unknown end is not continued: some storages would mix up its records.
-        await this.#backOff(error, true, plan.writes)
+        await (isRefusal(error) ? this.#acceptRefusal(error) : this.#backOff(error, true, plan.uploads))
       }
     }
   }
@@ -173,12 +172,12 @@ export class WrittenCollection {
       if (verdict === 'moved' || failure === null) {
         isDoubtful = false
         await this.#nextRound()
-      } else if (isRefusal(failure)) this.#acceptRefusal(failure)
+      } else if (isRefusal(failure)) await this.#acceptRefusal(failure)
       else {
         // The client is not at fault: a batch that the storage has forgotten is uploaded again.
         const isForgotten = this.#stagedBatch !== null && isOneOf(failure, [400, 404])
-        const records = this.#isRemoval ? [] : this.state.plan.writes
-        await this.#backOff(failure, isDoubtful || isForgotten, records)
+        const uploads = this.#isRemoval ? [] : this.state.plan.uploads
+        await this.#backOff(failure, isDoubtful || isForgotten, uploads)
         if (isForgotten) this.#stagedBatch = null
       }
     }
@@ -241,12 +240,15 @@ export class WrittenCollection {
     return await storage.commitStaged(collection, this.#stagedBatch, since)
   }
 
-  #acceptRefusal(refusal: ServiceError): void {
+  async #acceptRefusal(refusal: ServiceError): Promise<void> {
     if (refusal.status === 401 && this.context.isMultiCollection) {
       // A refused identity concerns all operations of the user, not only those that remained.
       const options = { applied: 'no', status: 401, cause: refusal } as const
       throw new UpstreamError('refused', 'Cannot go on: the storage no longer lets the user in', options)
     }
+    const { writes, uploads } = this.state.plan
+    const mayBeOfOne = rejectionOf(refusal) !== null && writes.length > 1
+    if (mayBeOfOne && (await this.#rejectRefused(uploads))) return
     this.state.learn({ failure: refusal })
   }
 
@@ -254,7 +256,7 @@ export class WrittenCollection {
    * Waits before the next attempt, longer each time; throws the failure when no attempt is left. A single write that has
    * certainly had no effect is repeated by the client, unless it has only collided with another one.
    */
-  async #backOff(failure: unknown, isDoubtful: boolean, records: RecordWrite[] = []): Promise<void> {
+  async #backOff(failure: unknown, isDoubtful: boolean, uploads: RecordWrite[][] = []): Promise<void> {
     const { isVisible, isMultiCollection, budget } = this.context
     this.#failures += 1
     const isConflict = isWriteConflict(failure)
@@ -266,47 +268,54 @@ export class WrittenCollection {
       if (!isConflict || failure.status !== 409) throw failure
       return this.state.learn({ failure: lastingConflict(failure) })
     }
-    if (isOneOf(failure, [500]) && records.length > 0 && this.#failures >= failuresToSuspect)
-      await this.#rejectUnstorable(records)
+    // Whatever fails in the search says nothing of the records.
+    const isSuspect = uploads.length > 0 && rejectionOf(failure) !== null
+    if (isSuspect && this.#failures >= failuresToSuspect) await this.#rejectRefused(uploads).catch(() => {})
     await budget.backOff(this.#failures)
   }
 
   /**
-   * Finds the records that the storage fails at, though it takes others: a database may be unable to hold a payload. Staging
-   * shows that without a trace. They are refused, because no later attempt would succeed.
+   * Finds the records that the storage refuses or fails at, though it takes others: a database may be unable to hold a payload. Staging
+   * shows that without a trace. They are refused, because no later attempt would succeed. Resolves to whether there are any.
    */
-  async #rejectUnstorable(records: RecordWrite[]): Promise<void> {
-    try {
-      const { batch } = this.state.known.limits ?? (await this.storage.limits())
-      if (!batch || !(await this.#takes([]))) return
-      const unstorable = await this.#unstorableAmong(records)
-      if (unstorable.length === 0 || !(await this.#takes([]))) return
-      this.state.reject(new Map(unstorable.map((id) => [id, 'unstorable'])))
-      this.#failures = 0
-    } catch {
-      // Whatever else fails says nothing of the records.
+  async #rejectRefused(uploads: RecordWrite[][]): Promise<boolean> {
+    const { batch } = this.state.known.limits ?? (await this.storage.limits())
+    if (!batch || (await this.#rejectionOf([])) !== null) return false
+    const rejected = new Map<string, Rejection>()
+    for (const records of uploads) await this.#findRefused(records, rejected)
+    if (rejected.size === 0 || (await this.#rejectionOf([])) !== null) return false
+    this.state.reject(rejected)
+    this.#stagedBatch = null
+    this.#failures = 0
+    return true
+  }
+
+  async #findRefused(records: RecordWrite[], rejected: Map<string, Rejection>): Promise<void> {
+    if ((await this.#rejectionOf(records)) === null) return
+    if (records.length === 1) {
+      const reason = await this.#rejectionOf(records)
+      if (reason !== null) rejected.set(records[0]!.id, reason)
+      return
     }
-  }
-
-  async #unstorableAmong(records: RecordWrite[]): Promise<string[]> {
-    if (await this.#takes(records)) return []
-    if (records.length === 1) return (await this.#takes(records)) ? [] : [records[0]!.id]
     const half = records.length >> 1
-    const found = await this.#unstorableAmong(records.slice(0, half))
-    return [...found, ...(await this.#unstorableAmong(records.slice(half)))]
+    await this.#findRefused(records.slice(0, half), rejected)
+    await this.#findRefused(records.slice(half), rejected)
   }
 
-  /** Whether the storage takes these records into a staged batch. */
-  async #takes(records: RecordWrite[]): Promise<boolean> {
+  /** Why the storage does not take these records into a staged batch; null when it does. */
+  async #rejectionOf(records: RecordWrite[]): Promise<Rejection | null> {
+    const { budget } = this.context
     for (let failures = 1; ; failures += 1) {
+      budget.requireTime()
       try {
         await this.storage.stage(this.collection, records, this.state.since, null)
-        return true
+        return null
       } catch (error) {
-        if (isOneOf(error, [500])) return false
+        const reason = rejectionOf(error)
+        if (reason !== null) return reason
         // MariaDB has names for a few batches of a user within 10 ms, and answers another one like a write conflict.
         if (!isWriteConflict(error) || failures > maxRetries) throw error
-        await this.context.budget.backOff(failures)
+        await budget.backOff(failures)
       }
     }
   }
@@ -410,3 +419,15 @@ function isWriteConflict(failure: unknown): failure is UpstreamError {
 function isOneOf(failure: unknown, statuses: number[]): boolean {
   return failure instanceof UpstreamError && failure.status !== null && statuses.includes(failure.status)
 }
+
+/** What an error says of the records that were sent, if they are at fault. */
+function rejectionOf(error: unknown): Rejection | null {
+  if (!(error instanceof UpstreamError || error instanceof ServiceError)) return null
+  return rejections.get(error.status) ?? null
+}
+
+const rejections = new Map<number | null, Rejection>([
+  [400, 'invalid'],
+  [413, 'too-large'],
+  [500, 'unstorable'],
+])

@@ -29,7 +29,9 @@ export async function stage(
   batch: string | null,
 ): Promise<StageOutcome> {
   const query: Query = [['batch', batch ?? 'true']]
-  const answer = await post(calls, collection, query, records, unmodifiedSince, 'staging')
+  // A storage that has forgotten a batch refuses what is added to it, whatever that is.
+  const subject = batch === null ? 'upload' : 'staging'
+  const answer = await post(calls, collection, query, records, unmodifiedSince, subject)
   if (answer.status === 412) return { outcome: 'moved' }
   const result = readResult(answer, records)
   if (result.isBroken) {

@@ -11,7 +11,7 @@ let user: SandboxUser
 let users = 0
 
 beforeAll(async () => {
-  bridge = await startFaultyBridge({ writable: ['tabs', 'forms'], sandbox: { mode: 'mysql' } })
+  bridge = await startFaultyBridge({ writable: ['tabs', 'forms', 'crypto'], sandbox: { mode: 'mysql' } })
 })
 
 afterAll(() => bridge.stop())
@@ -84,6 +84,47 @@ describe('a payload that the storage can not hold', () => {
     expect(responses.map((each) => each.status)).toEqual([200, 400, 200])
     expect(staged).toBeGreaterThan(3)
   })
+
+  it.each([
+    ['crypto', 'tabs'],
+    ['tabs', 'crypto'],
+    ['crypto', 'crypto'],
+  ])('is refused alone where the storage refuses the upload with 400: %s and %s', async (first, second) => {
+    await newUser()
+    // Never encrypted, which the storage notices in this collection.
+    const zeroes = JSON.stringify({ ciphertext: 'x', IV: 'AAAAAAAAAAAAAAAAAAAAAA==', hmac: 'y' })
+    const requests = [
+      put(`/collections/${first}/records/a`, 'fine'),
+      put('/collections/crypto/records/keys', zeroes),
+      put(`/collections/${second}/records/b`, 'fine'),
+    ]
+
+    const { status, body } = await bridge.ask('/v1/batch', { method: 'POST', as: user, body: { requests } })
+
+    expect(status).toBe(200)
+    expect(body.responses.map((each: { status: number }) => each.status)).toEqual([200, 400, 200])
+    const stored = [first, second].flatMap((name) => bridge.sandbox.records(user, name).map(({ id }) => id))
+    expect(new Set(stored)).toEqual(new Set(['a', 'b']))
+  })
+
+  it.each([['tabs'], ['forms']])(
+    'is a 413 alone where its text is too long, beside another of %s',
+    async (name) => {
+      await newUser()
+      // Twice as long when printed.
+      const quotes = '"'.repeat(1_400_000)
+      const requests = [
+        put('/collections/tabs/records/a', quotes),
+        put(`/collections/${name}/records/b`, 'fine'),
+      ]
+
+      const { status, body } = await bridge.ask('/v1/batch', { method: 'POST', as: user, body: { requests } })
+
+      expect(status).toBe(200)
+      expect(body.responses.map((each: { status: number }) => each.status)).toEqual([413, 200])
+      expect(bridge.sandbox.records(user, name).map(({ id }) => id)).toEqual(['b'])
+    },
+  )
 
   it('is not blamed for a storage that fails at everything', async () => {
     await newUser()
