@@ -1,4 +1,4 @@
-import { isWithoutEffect } from '../domain/errors.ts'
+import { isWithoutEffect, UpstreamError } from '../domain/errors.ts'
 import { fieldLimits, zeroTimestamp, type Timestamp } from '../domain/record.ts'
 import type { BulkStorage, RecordWrite } from '../domain/record-storage.ts'
 import type { Budget } from './budget.ts'
@@ -22,27 +22,32 @@ export async function removeRows(
   let left = expiredRows.filter(mayBeRemoved)
   const kept = expiredRows.filter((id) => !mayBeRemoved(id))
   let at = since
+  // Seen later than it was done, the collection may have been written to since, and one of these records as well.
+  let mayBeRewritten = since > deletedAt
   let isDoubtful = false
   for (let failures = 1; left.length > 0; failures += 1) {
     try {
-      // An answer that was lost may be to our own removal.
-      if (isDoubtful) left = await storage.rewrittenSince(collection, left, zeroTimestamp)
-      // Seen later than it was done, or after a failure, the collection may have been written to, and one of these records as well.
-      if (left.length > 0 && (failures > 1 || since > deletedAt)) {
+      if (mayBeRewritten) {
         const { timestamp, records } = await storage.snapshot(collection, left)
         const expired = left.filter((id) => !records.has(id))
         const seen = await spareRewritten(storage, collection, expired, deletedAt, timestamp)
         left = expired.filter((id) => !seen.spared.has(id))
         at = seen.at
+        mayBeRewritten = false
       }
       if (left.length === 0) break
       const outcome = await storage.remove(collection, left, at)
       if (outcome.outcome === 'committed')
         return { left: kept, at: at === deletedAt ? outcome.timestamp : null }
+      mayBeRewritten = true
+      // It may have been our own removal that changed the collection.
+      if (isDoubtful) left = await storage.rewrittenSince(collection, left, zeroTimestamp)
     } catch (error) {
-      isDoubtful ||= !isWithoutEffect(error)
+      const isMoved = error instanceof UpstreamError && error.status === 412
+      mayBeRewritten ||= isMoved
+      isDoubtful ||= !isMoved && !isWithoutEffect(error)
     }
-    if (!budget.hasTime) break
+    if (left.length === 0 || !budget.hasTime) break
     await budget.backOff(failures)
   }
   return { left: [...kept, ...left], at: null }

@@ -1,0 +1,40 @@
+import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
+
+import { startFaultyBridge, statusFaults, type FaultyBridge } from './faulty-bridge.ts'
+
+describe.each(['postgres', 'mysql', 'spanner'] as const)('a deletion among puts, on %s', (mode) => {
+  let bridge: FaultyBridge
+  beforeAll(async () => {
+    bridge = await startFaultyBridge({ writable: ['tabs'], sandbox: { mode } })
+  })
+  afterAll(() => bridge.stop())
+
+  it.each([
+    ['was not carried out', { kind: 'status', status: 500 }],
+    ['was put off', statusFaults[503]],
+    ['was carried out', { kind: 'reset-after' }],
+  ] as const)('leaves no row when the first call to remove it failed and %s', async (outcome, fault) => {
+    const user = bridge.sandbox.addUser(outcome)
+    await bridge.ask('', { as: user })
+    bridge.sandbox.write(user, 'tabs', [{ id: 'a', payload: 'old' }])
+    let hasFailed = false
+    bridge.planFor(user, ({ method }) => {
+      if (method !== 'DELETE' || hasFailed) return null
+      hasFailed = true
+      return fault
+    })
+    const path = (id: string) => `/buckets/${user.clientState}/collections/tabs/records/${id}`
+    const requests = [
+      { method: 'DELETE', path: path('a') },
+      { method: 'PUT', path: path('b'), body: { data: { payload: 'new' } } },
+    ]
+
+    const { body } = await bridge.ask('/v1/batch', { method: 'POST', as: user, body: { requests } })
+    bridge.sandbox.write(user, 'tabs', [{ id: 'a', payload: 'theirs' }])
+
+    expect(hasFailed).toBe(true)
+    expect(body.responses.map(({ status }: { status: number }) => status)).toEqual([204, 200])
+    expect(bridge.sandbox.records(user, 'tabs').map(({ id }) => id)).toContain('a')
+    expect(bridge.eventsAbout('tabs', 'batch.unremoved')).toBe(0)
+  })
+})
