@@ -170,13 +170,15 @@ export class WrittenCollection {
           : 'unapplied'
       if (verdict === 'applied') return
       if (verdict === 'moved' || failure === null) {
-        isDoubtful = false
+        isDoubtful = this.#isInDoubt = false
         await this.#nextRound()
       } else if (isRefusal(failure)) await this.#acceptRefusal(failure)
       else {
         // The client is not at fault: a batch that the storage has forgotten is uploaded again.
         const isForgotten = this.#stagedBatch !== null && isOneOf(failure, [400, 404])
         const uploads = this.#isRemoval ? [] : this.state.plan.uploads
+        // What has not been carried out so far may still be, and would come after an undo of the others.
+        this.#isInDoubt = isDoubtful && this.context.isMultiCollection
         await this.#backOff(failure, isDoubtful || isForgotten, uploads)
         if (isForgotten) this.#stagedBatch = null
       }
@@ -196,12 +198,27 @@ export class WrittenCollection {
 
   /** Undoes what is visible, except where another writer has written over it. */
   async undo(): Promise<'untouched' | 'undone' | 'partial' | 'unknown'> {
-    // One last look at a step of which it is unknown whether it was applied.
-    const isClear = !this.#isInDoubt || (await this.#probeOnce()) !== 'unknown'
+    const isClear = !this.#isInDoubt || (await this.#fence())
     if (!this.state.commit) return isClear ? 'untouched' : 'unknown'
     const isUndone = await undoChanges(this.storage, this.collection, this.state, this.context.budget)
     if (!isUndone) return 'partial'
     return isClear ? 'undone' : 'unknown'
+  }
+
+  /**
+   * One last look at a step of which it is unknown whether it was applied, or will be. Where it is not seen, the collection is changed,
+   * so that its condition fails should it still be under way. False when that can't be done.
+   */
+  async #fence(): Promise<boolean> {
+    const { storage, collection, state } = this
+    for (let failures = 1; failures <= maxRetries; failures += 1) {
+      const verdict = await this.#probeOnce()
+      if (verdict !== 'unapplied') return verdict !== 'unknown'
+      const fenced = storage.remove(collection, [crypto.randomUUID()], state.since)
+      if ((await fenced.catch(() => null))?.outcome === 'committed') return true
+      await this.context.budget.backOff(failures)
+    }
+    return false
   }
 
   /** True when all is staged, or written at once; false when another writer was first. */

@@ -272,6 +272,57 @@ describe('runTransaction: a lost answer', () => {
     expect(new Set(commits).size).toBe(8)
   })
 
+  it('to a commit that comes late leaves it nothing to change once the others are undone', async () => {
+    const storage = new ModelStorage()
+    storage.seed('tabs', [{ id: 'a', payload: 'old' }])
+    const { commitStaged } = storage
+    const late: Parameters<typeof commitStaged>[] = []
+    storage.commitStaged = async (...call) => {
+      late.push(call)
+      throw new UpstreamError('timeout', 'No answer')
+    }
+
+    const { failure, events } = await transact(storage, [
+      put('tabs', 'a', { payload: 'new' }),
+      put('history', 'a', { payload: 'new' }),
+    ])
+    const ends = await Promise.all(late.map((call) => commitStaged(...call)))
+
+    expect(failure).toMatchObject({ failure: 'timeout' })
+    expect(events).toContainEqual({ kind: 'undone', collections: ['history'] })
+    expect(new Set(ends.map(({ outcome }) => outcome))).toEqual(new Set(['moved']))
+    expect(storage.contents()).toEqual({ tabs: { a: { payload: 'old' } } })
+  })
+
+  it('to a commit that is carried out after it was given up is no conflict with it', async () => {
+    const storage = new ModelStorage()
+    const then = storage.seed('tabs', [{ id: 'a', payload: 'old' }])
+    const { commitStaged, write } = storage
+    const hasGivenUp = Promise.withResolvers<void>()
+    storage.write = async (...call) => {
+      await hasGivenUp.promise
+      return await write(...call)
+    }
+    let first: Parameters<typeof commitStaged> | null = null
+    storage.commitStaged = async (...call) => {
+      if (first) {
+        await commitStaged(...first)
+        return await commitStaged(...call)
+      }
+      first = call
+      setTimeout(hasGivenUp.resolve, 10)
+      throw new UpstreamError('refused', 'Later', { status: 503, retryAfterSeconds: 600 })
+    }
+
+    const { outcomes } = await transact(storage, [
+      put('tabs', 'a', { payload: 'new' }, ifMatch(then)),
+      put('history', 'a', { payload: 'new' }),
+    ])
+
+    expect(outcomes.map(({ outcome }) => outcome)).toEqual(['stored', 'stored'])
+    expect(storage.contents().tabs).toEqual({ a: { payload: 'new' } })
+  })
+
   it('names the records that the storage had refused', async () => {
     const storage = new ModelStorage()
     storage.seed('tabs', [{ id: 'bad', payload: 'old' }])
