@@ -31,17 +31,20 @@ export async function removeRows(
         const { timestamp, records } = await storage.snapshot(collection, left)
         const expired = left.filter((id) => !records.has(id))
         const seen = await spareRewritten(storage, collection, expired, deletedAt, timestamp)
-        left = expired.filter((id) => !seen.spared.has(id))
-        at = seen.at
-        mayBeRewritten = false
+        if (seen !== null) {
+          left = expired.filter((id) => !seen.spared.has(id))
+          at = seen.at
+          mayBeRewritten = false
+        }
       }
-      if (left.length === 0) break
-      const outcome = await storage.remove(collection, left, at)
-      if (outcome.outcome === 'committed')
-        return { left: kept, at: at === deletedAt ? outcome.timestamp : null }
-      mayBeRewritten = true
-      // It may have been our own removal that changed the collection.
-      if (isDoubtful) left = await storage.rewrittenSince(collection, left, zeroTimestamp)
+      if (left.length > 0 && !mayBeRewritten) {
+        const outcome = await storage.remove(collection, left, at)
+        if (outcome.outcome === 'committed')
+          return { left: kept, at: at === deletedAt ? outcome.timestamp : null }
+        mayBeRewritten = true
+        // It may have been our own removal that changed the collection.
+        if (isDoubtful) left = await storage.rewrittenSince(collection, left, zeroTimestamp)
+      }
     } catch (error) {
       const isMoved = error instanceof UpstreamError && error.status === 412
       mayBeRewritten ||= isMoved
@@ -55,7 +58,8 @@ export async function removeRows(
 
 /**
  * Which of these expired rows hold what somebody has written since, which is newer than ours, and the collection's timestamp as of which
- * that is so; they were all invisible as of `timestamp`. What was written gets a new expiry: it has kept that of the deleted record.
+ * that is so; they were all invisible as of `timestamp`. What was written gets a new expiry: it has kept that of the deleted record. Null:
+ * another writer was first.
  */
 export async function spareRewritten(
   storage: BulkStorage,
@@ -63,12 +67,10 @@ export async function spareRewritten(
   ids: string[],
   deletedAt: Timestamp,
   timestamp: Timestamp,
-): Promise<{ spared: Set<string>; at: Timestamp }> {
+): Promise<{ spared: Set<string>; at: Timestamp } | null> {
   const spared = new Set(await storage.rewrittenSince(collection, ids, deletedAt))
   if (spared.size === 0) return { spared, at: timestamp }
   const revived = Array.from(spared, (id): RecordWrite => ({ id, ttlSeconds: fieldLimits.ttlSeconds }))
   const outcome = await storage.write(collection, revived, timestamp)
-  // Where another writer was first, whatever else is conditional on this timestamp fails as well, and all is looked at again.
-  if (outcome.outcome === 'moved') return { spared: new Set(), at: timestamp }
-  return { spared, at: outcome.timestamp }
+  return outcome.outcome === 'moved' ? null : { spared, at: outcome.timestamp }
 }

@@ -79,6 +79,7 @@ async function restore(
   const expired = expiredRows.filter((id) => isExact && pending.has(id))
   // What another writer has written into a row that we left expired is seen by nobody.
   const seen = await spareRewritten(storage, collection, expired, at, timestamp)
+  if (seen === null) return 'moved'
   for (const id of seen.spared) pending.delete(id)
   let since = seen.at
   const removed = [...pending].filter(([id, { mustRemove }]) => mustRemove && records.has(id))
