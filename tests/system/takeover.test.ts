@@ -109,6 +109,7 @@ describe('SIGUSR2', () => {
     writeSettings(service.folder, { backoff: '8' })
     service.first.signal('SIGUSR2')
     await service.next('settings reloaded')
+    await eventually('the old one has ended', () => service.events('stopped').length === 1)
 
     expect(await backoffOf(service.url)).toBe('8')
     expect(service.events('starting a successor')).toHaveLength(1)
