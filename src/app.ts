@@ -27,7 +27,7 @@ export function createApp(services: Services) {
 
   /** The one door out: turns every reply into a message, and reports that it was sent. */
   function send(reply: Reply, call: Call): Response {
-    call.route ??= routeOf(call, settings)
+    call.route ??= routeOf(call)
     services.observers.request(call, reply, services.monotonicNow() - call.monotonicStartMs)
     call.body?.release()
     const stream = isLarge(reply.body) ? sendStream(reply.body, reply, call) : null
@@ -71,8 +71,8 @@ export function createApp(services: Services) {
   app.onError(({ request, error, code, call = new Call(request, services) }) =>
     sendEarly(() => {
       try {
-        if (code === 'NOT_FOUND') return answerUnrouted(call, services)
-        if (code === 'VALIDATION') return refuseInvalid(call, services)
+        if (code === 'NOT_FOUND') return answerUnrouted(call)
+        if (code === 'VALIDATION') return refuseInvalid(call)
         throw error
       } catch (thrown) {
         services.observers.error(thrown)
@@ -87,10 +87,10 @@ export function createApp(services: Services) {
   addHealthRoutes(app, '', services)
   addHealthRoutes(app, prefix, services)
   addServiceRoutes(app, prefix, services)
-  addBatchRoute(app, prefix, services)
+  addBatchRoute(app, prefix)
   addExploreRoutes(app, prefix, services)
   addDocsRoutes(app, prefix, services)
-  addBucketRoutes(app, prefix, services)
+  addBucketRoutes(app, prefix)
   return app
 }
 

@@ -15,15 +15,15 @@ import { heartbeatReply, rootReply } from './service.ts'
 import { refusedMethod, unknownPath, unknownVersion } from './unrouted.ts'
 
 /** POST /batch: many requests, one transaction. */
-export function addBatchRoute(app: App, prefix: string, services: Services): void {
+export function addBatchRoute(app: App, prefix: string): void {
   app.post(
     prefix + batch.path,
     async ({ call }) => {
-      const { headers } = call
+      const { headers, services } = call
       call.route = batch.name
       readAuthorization(headers)
-      const body = receiveBody(call, services)
-      const open = opener(call, services)
+      const body = receiveBody(call)
+      const open = opener(call)
       // Authenticate the envelope before reading sub-requests. A legacy assertion, without a client state, is authenticated for
       // each bucket that they name.
       const identity = readAnonymousIdentity(headers)
@@ -37,7 +37,7 @@ export function addBatchRoute(app: App, prefix: string, services: Services): voi
       await body.arrived
       const sender = known && 'owner' in known ? known.owner : call.owner
       const merged = readBatch(body.parse(sender, readJson), headers, services.settings)
-      const pending = await Promise.all(merged.map((each) => prepare(each, open, call, services)))
+      const pending = await Promise.all(merged.map((each) => prepare(each, open, call)))
       const steps = pending.filter((one) => 'storage' in one)
       const release = services.load.acquire(steps[0]?.storage.owner ?? sender, merged.length)
       if (!release) throw overload
@@ -59,9 +59,9 @@ export function addBatchRoute(app: App, prefix: string, services: Services): voi
 type Open = (identity: Identity) => Promise<BulkStorage>
 
 /** Opens the storage of each identity in a batch, once. Rejects with `ServiceError` 401 when the identity is refused. */
-function opener(call: Call, services: Services): Open {
+function opener(call: Call): Open {
   const opened = new Map<string, Promise<BulkStorage>>()
-  const openNow = (identity: Identity) => Promise.try(() => services.openStorage(identity, call))
+  const openNow = (identity: Identity) => Promise.try(() => call.services.openStorage(identity, call))
   return (identity) => opened.getOrInsertComputed(identity.key, () => openNow(identity))
 }
 
@@ -72,12 +72,8 @@ interface PendingStep extends Step {
 }
 
 /** Reads a sub-request as far as that needs no storage. Its own mistakes become its own answer. */
-async function prepare(
-  merged: MergedRequest,
-  open: Open,
-  call: Call,
-  services: Services,
-): Promise<PendingStep | Reply> {
+async function prepare(merged: MergedRequest, open: Open, call: Call): Promise<PendingStep | Reply> {
+  const { services } = call
   const { settings } = services
   const { method, path, headers, body } = merged
   try {
@@ -88,7 +84,7 @@ async function prepare(
     if (!resource || closedBy(resource, found.params, settings) !== null)
       throw refusedMethod(method, below, services)
     if (!isBucketResource(resource)) {
-      const reply = await answerOpenly(resource, headers, call, services)
+      const reply = await answerOpenly(resource, headers, call)
       // A heartbeat of a part that is down; and one 503 makes the whole batch a 503.
       if (reply.status >= 500) throw new UpstreamError('refused', 'A sub-request is answered 503')
       return reply
@@ -115,16 +111,11 @@ function asTransactionStep(operation: Operation): Operation {
 }
 
 /** Resources that need no credentials. Pages, documents and metrics are not served in batches. */
-async function answerOpenly(
-  resource: Resource,
-  headers: RequestHeaders,
-  call: Call,
-  services: Services,
-): Promise<Reply> {
-  if (resource === root) return rootReply(headers, call, services)
-  if (resource === heartbeat) return heartbeatReply(services)
+async function answerOpenly(resource: Resource, headers: RequestHeaders, call: Call): Promise<Reply> {
+  if (resource === root) return rootReply(headers, call)
+  if (resource === heartbeat) return heartbeatReply(call.services)
   if (resource === lbheartbeat) return emptyReply(200)
-  if (resource === version) return jsonReply(services.version)
+  if (resource === version) return jsonReply(call.services.version)
   throw unknownPath()
 }
 

@@ -54,7 +54,7 @@ export class Call implements Address {
    */
   constructor(
     readonly request: Request,
-    private readonly services: Services,
+    readonly services: Services,
     readonly headers: RequestHeaders = request.headers.toJSON(),
   ) {
     const { 'x-request-id': requestId } = headers
@@ -146,7 +146,7 @@ export type App = ReturnType<typeof withCalls>
 export function withCalls(app: Elysia, services: Services) {
   return app.derive(({ request, headers }) => {
     const call = new Call(request, services, headers)
-    checkCall(call, services)
+    checkCall(call)
     return { call }
   })
 }
@@ -155,8 +155,8 @@ export function withCalls(app: Elysia, services: Services) {
  * Begins to receive the body of a request, within what is left of the request's time. Called before anything is waited for.
  * Throws `ServiceError` 413 or 415.
  */
-export function receiveBody(call: Call, services: Services): IncomingBody {
-  return (call.body = services.bodies.receive(call.request, call.memory, call.deadlineAtMs))
+export function receiveBody(call: Call): IncomingBody {
+  return (call.body = call.services.bodies.receive(call.request, call.memory, call.deadlineAtMs))
 }
 
 /**
@@ -175,8 +175,9 @@ export function shedLoad(request: Request, services: Services): Reply | null {
 }
 
 /** Checks what a router does not: host, origin, framing, and whether the service has ended. Throws `ServiceError`. */
-export function checkCall(call: Call, { settings }: Services): void {
-  const { origin, method, path } = call
+export function checkCall(call: Call): void {
+  const { origin, method, path, services } = call
+  const { settings } = services
   checkHost(call.host, settings)
   if (origin !== null && (origin.length > longestOrigin || settings.corsOrigins?.has(origin) === false)) {
     throw invalid('header', 'Origin', 'is not an allowed origin')

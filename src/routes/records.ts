@@ -13,38 +13,39 @@ import { countRecords, listRecords } from '../protocol/lists.ts'
 import { closedBy, deleteRecord, getRecord, putRecord } from '../protocol/records.ts'
 import type { BucketResource, Input, Resource } from '../protocol/resource.ts'
 import { discardBody } from '../load/bodies.ts'
-import { receiveBody, type App, type Call, type Services } from './call.ts'
+import { receiveBody, type App, type Call } from './call.ts'
 import { refusedMethod } from './unrouted.ts'
 
-export function addBucketRoutes(app: App, prefix: string, services: Services): void {
-  app.get(prefix + getBucket.path, handle(getBucket, services), getBucket.schemas)
-  app.get(prefix + listCollections.path, handle(listCollections, services), listCollections.schemas)
-  app.get(prefix + getCollection.path, handle(getCollection, services), getCollection.schemas)
-  app.get(prefix + listRecords.path, handle(listRecords, services), listRecords.schemas)
-  app.head(prefix + countRecords.path, handle(countRecords, services), countRecords.schemas)
-  app.get(prefix + getRecord.path, handle(getRecord, services), getRecord.schemas)
-  app.put(prefix + putRecord.path, handle(putRecord, services), {
+export function addBucketRoutes(app: App, prefix: string): void {
+  app.get(prefix + getBucket.path, handle(getBucket), getBucket.schemas)
+  app.get(prefix + listCollections.path, handle(listCollections), listCollections.schemas)
+  app.get(prefix + getCollection.path, handle(getCollection), getCollection.schemas)
+  app.get(prefix + listRecords.path, handle(listRecords), listRecords.schemas)
+  app.head(prefix + countRecords.path, handle(countRecords), countRecords.schemas)
+  app.get(prefix + getRecord.path, handle(getRecord), getRecord.schemas)
+  app.put(prefix + putRecord.path, handle(putRecord), {
     ...putRecord.schemas,
     transform({ params, call }) {
-      requireEnabled(putRecord, params, call, services)
+      requireEnabled(putRecord, params, call)
       // The body begins to arrive before anything is waited for.
-      receiveBody(call, services)
+      receiveBody(call)
     },
   })
-  app.delete(prefix + deleteRecord.path, handle(deleteRecord, services), {
+  app.delete(prefix + deleteRecord.path, handle(deleteRecord), {
     ...deleteRecord.schemas,
     transform({ params, call }) {
-      requireEnabled(deleteRecord, params, call, services)
+      requireEnabled(deleteRecord, params, call)
       discardBody(call.request)
     },
   })
 }
 
 /** Refuses a write that the operator did not enable, before credentials and body are looked at. */
-function requireEnabled(resource: Resource, params: { '*': string }, call: Call, services: Services): void {
+function requireEnabled(resource: Resource, params: { '*': string }, call: Call): void {
+  const { settings } = call.services
   // With an empty id the path is the list's with a slash too many, which is redirected for every method.
-  if (params['*'] === '' || closedBy(resource, params, services.settings) === null) return
-  throw refusedMethod(call.method, belowVersion(call.path, services.settings)!, services)
+  if (params['*'] === '' || closedBy(resource, params, settings) === null) return
+  throw refusedMethod(call.method, belowVersion(call.path, settings)!, call.services)
 }
 
 interface Context {
@@ -54,18 +55,14 @@ interface Context {
 }
 
 /** The handler of a resource. The framework reads its source for the parts of the context that it has to make. */
-function handle(resource: BucketResource, services: Services) {
+function handle(resource: BucketResource) {
   return ({ params, query, call }: Context) =>
-    answer(resource, { params, query, headers: call.headers, address: call, body: undefined }, call, services)
+    answer(resource, { params, query, headers: call.headers, address: call, body: undefined }, call)
 }
 
 /** Finds the storage, asks it and answers: the way of every request in a bucket. */
-async function answer(
-  resource: BucketResource,
-  input: Input<Context['params']>,
-  call: Call,
-  services: Services,
-): Promise<Reply> {
+async function answer(resource: BucketResource, input: Input<Context['params']>, call: Call): Promise<Reply> {
+  const { services } = call
   call.route = resource.name
   const { identity, isLegacyBucket } = readIdentity(call.headers, input.params.bucket_id)
   call.isLegacyBucket = isLegacyBucket
@@ -82,7 +79,7 @@ async function answer(
   if (!release) throw overload
   let reply: Reply | null = null
   try {
-    const outcome = await execute(operation, storage, call, services)
+    const outcome = await execute(operation, storage, call)
     if (outcome.outcome === 'failed') throw outcome.error
     return (reply = resource.answer(outcome, input, services.settings))
   } finally {
@@ -93,12 +90,7 @@ async function answer(
 }
 
 /** Carries out one operation. Lists stream as they come; a write is a transaction of one step. */
-function execute(
-  operation: Operation,
-  storage: BulkStorage,
-  call: Call,
-  services: Services,
-): Promise<OperationOutcome> {
+function execute(operation: Operation, storage: BulkStorage, call: Call): Promise<OperationOutcome> {
   switch (operation.kind) {
     case 'get':
       return storage.get(operation.collection, operation.id, operation.precondition)
@@ -113,7 +105,7 @@ function execute(
       })
     case 'put':
     case 'delete':
-      return services.transact([{ storage, operation }], call).then(([outcome]) => outcome!)
+      return call.services.transact([{ storage, operation }], call).then(([outcome]) => outcome!)
     default:
       return operation satisfies never
   }

@@ -8,7 +8,7 @@ import { heartbeat, lbheartbeat, metrics, root, version } from '../protocol/serv
 import type { App, Call, Services } from './call.ts'
 
 export function addServiceRoutes(app: App, prefix: string, services: Services): void {
-  app.get(prefix + root.path, ({ call }) => rootReply(call.headers, call, services), root.schemas)
+  app.get(prefix + root.path, ({ call }) => rootReply(call.headers, call), root.schemas)
   app.get(prefix + version.path, () => jsonReply(services.version), version.schemas)
   if (!services.metrics) return
   const { metrics: read } = services
@@ -29,7 +29,8 @@ export function addHealthRoutes(app: App, prefix: string, services: Services): v
 }
 
 /** The root view: what the service is and can do. Refused credentials are no error here: the answer then names no user. */
-export async function rootReply(headers: RequestHeaders, call: Call, services: Services): Promise<Reply> {
+export async function rootReply(headers: RequestHeaders, call: Call): Promise<Reply> {
+  const { services } = call
   const { settings, version } = services
   const identity = readAnonymousIdentity(headers)
   const userId = identity && (await services.identify(identity, call.requestId))

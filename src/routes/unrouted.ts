@@ -17,26 +17,26 @@ import type { Settings } from '../settings/settings.ts'
 import { checkCall, heartbeatPath, type Call, type Services } from './call.ts'
 
 /** Answers a request that no route matched: preflights, redirects, and what is refused. Throws `ServiceError` 404 or 405. */
-export function answerUnrouted(call: Call, services: Services): Reply {
+export function answerUnrouted(call: Call): Reply {
+  checkCall(call)
+  const { method, path, services } = call
   const { settings } = services
-  checkCall(call, services)
-  const { method, path } = call
   if (method === 'OPTIONS') {
     return preflightReply(call.headers['access-control-request-headers'] ?? null, settings)
   }
   if (unsafePath.test(path)) throw unknownPath()
   const prefix = versionPrefix(settings)
   if (path === '/' && (method === 'GET' || method === 'HEAD')) {
-    return redirect(call, prefix + (frontDoor(call.headers.accept ?? '', settings) ?? '/'), settings)
+    return redirect(call, prefix + (frontDoor(call.headers.accept ?? '', settings) ?? '/'))
   }
-  if (path === '/swagger' || path === `${prefix}/swagger`) return redirect(call, `${prefix}/docs`, settings)
+  if (path === '/swagger' || path === `${prefix}/swagger`) return redirect(call, `${prefix}/docs`)
   if (!/^\/v\d+(?=\/|$)/.test(path)) {
     if (heartbeatPath.test(path)) throw refusedMethod(method, path, services)
-    return redirect(call, prefix + path, settings)
+    return redirect(call, prefix + path)
   }
   const below = belowVersion(path, settings)
   if (below === null) throw unknownVersion()
-  if (below.length > 1 && below.endsWith('/')) return redirect(call, withoutTrailingSlashes(path), settings)
+  if (below.length > 1 && below.endsWith('/')) return redirect(call, withoutTrailingSlashes(path))
   throw refusedMethod(method, below, services)
 }
 
@@ -56,8 +56,8 @@ function isServed(name: string, { docsEnabled, explorerEnabled }: Settings, hasM
   return name === 'docs' ? docsEnabled : name !== 'explore' || explorerEnabled
 }
 
-function redirect(call: Call, path: string, settings: Settings): Reply {
-  return emptyReply(307, { Location: publicOrigin(call.host, settings) + path + call.query })
+function redirect({ host, query, services }: Call, path: string): Reply {
+  return emptyReply(307, { Location: publicOrigin(host, services.settings) + path + query })
 }
 
 /**
@@ -65,13 +65,13 @@ function redirect(call: Call, path: string, settings: Settings): Reply {
  * framework reports those of one place. Throws `ServiceError` 400, 401 where the path is right and the credentials are
  * missing, or 404 where the request is right but for dots in its path.
  */
-export function refuseInvalid(call: Call, { settings }: Services): Reply {
-  const found = findResources(belowVersion(call.path, settings) ?? call.path)
+export function refuseInvalid(call: Call): Reply {
+  const found = findResources(belowVersion(call.path, call.services.settings) ?? call.path)
   const resource = found && resourceFor(call.method, found)
   if (!resource) throw unknownPath()
   const { params } = found
   // The rest of a record's path may be empty; then the list's path has a slash too many.
-  if (params['*'] === '') return redirect(call, withoutTrailingSlashes(call.path), settings)
+  if (params['*'] === '') return redirect(call, withoutTrailingSlashes(call.path))
   const { headers } = call
   if (isBucketResource(resource)) readRequest(resource, { params, headers, address: call })
   else {
@@ -83,8 +83,10 @@ export function refuseInvalid(call: Call, { settings }: Services): Reply {
 }
 
 /** The resource of a request that was answered before its handler ran. */
-export function routeOf(call: Call, settings: Settings): string | null {
-  return findResources(belowVersion(call.path, settings) ?? call.path)?.resources[0]?.name ?? null
+export function routeOf(call: Call): string | null {
+  return (
+    findResources(belowVersion(call.path, call.services.settings) ?? call.path)?.resources[0]?.name ?? null
+  )
 }
 
 /** 404 for a version that is not served. */
