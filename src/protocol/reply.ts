@@ -54,13 +54,9 @@ function asServiceError(thrown: unknown): ServiceError {
   if (thrown instanceof ServiceError) return thrown
   if (thrown instanceof UpstreamError) {
     const retryAfterSeconds = Math.ceil(thrown.retryAfterSeconds ?? 0)
-    return new ServiceError(503, errno.backend, explanations[thrown.failure], {
-      retryAfterSeconds,
-      cause: thrown,
-    })
+    return new ServiceError(503, errno.backend, explanations[thrown.failure], { retryAfterSeconds })
   }
-  const message = 'Internal error: the request was not handled'
-  return new ServiceError(500, errno.undefined, message, { cause: thrown })
+  return new ServiceError(500, errno.undefined, 'Internal error: the request was not handled')
 }
 
 const explanations: Record<UpstreamFailure, string> = {
