@@ -124,8 +124,8 @@ export interface Services {
   memory: Pick<MemoryBudget, 'open'>
   bodies: Pick<Bodies, 'receive'>
   streams: Pick<AnswerStreams, 'send'>
-  /** The metrics as text, and its type; null when they are switched off. */
-  metrics: (() => Promise<{ text: string; type: string }>) | null
+  /** Answers with the metrics; null when they are switched off. */
+  metrics: (() => Promise<Reply>) | null
   /** Told what happens, for logs and metrics, which tell no secrets and no ids. */
   observers: {
     /** A request was answered. */

@@ -10,16 +10,7 @@ import type { App, Call, Services } from './call.ts'
 export function addServiceRoutes(app: App, prefix: string, services: Services): void {
   app.get(prefix + root.path, ({ call }) => rootReply(call.headers, call), root.schemas)
   app.get(prefix + version.path, () => jsonReply(services.version), version.schemas)
-  if (!services.metrics) return
-  const { metrics: read } = services
-  app.get(
-    prefix + metrics.path,
-    async () => {
-      const { text, type } = await read()
-      return { status: 200, headers: { 'Content-Type': type }, body: text }
-    },
-    metrics.schemas,
-  )
+  if (services.metrics) app.get(prefix + metrics.path, services.metrics, metrics.schemas)
 }
 
 /** Whether this process and the services behind it work. These are also answered without the version prefix. */

@@ -77,7 +77,10 @@ export function startBridge(settings: Settings, host: BridgeHost, log: Log, opti
   })
   const connections = connect(settings, host, observers)
   const allFamilies = options.allFamilies ?? families
-  const metrics = async () => ({ text: renderFamilies(await allFamilies()), type: expositionType })
+  const metrics = async () => {
+    const body = renderFamilies(await allFamilies())
+    return { status: 200, headers: { 'Content-Type': expositionType }, body }
+  }
   const services: Services = {
     ...createServices(settings, exposed, connections, observers, host, load, options.commitPatienceMs),
     memory,

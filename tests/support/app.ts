@@ -13,7 +13,7 @@ export function listenApp(parts: Omit<Service, Usual> & Partial<Service>) {
     monotonicNow: () => performance.now(),
     createRequestId: () => '0123456789abcdef',
     isStopping: false,
-    metrics: () => Promise.resolve({ text: '', type: 'text/plain' }),
+    metrics: () => Promise.resolve({ status: 200, headers: { 'Content-Type': 'text/plain' }, body: '' }),
     ...parts,
   })
   app.listen({ hostname: '127.0.0.1', port: 0, development: false })
