@@ -1,11 +1,11 @@
 /** Which resource answers a method at a path: for sub-requests, and for paths that no route matched. */
 import { Memoirist } from 'memoirist'
-import { errno, invalidRequest, ServiceError, type Problem } from '../domain/errors.ts'
+import { invalidRequest, type Problem } from '../domain/errors.ts'
 import type { Settings } from '../settings/settings.ts'
 import { getBucket, getCollection, listCollections } from './collections.ts'
 import { readIdentity } from './identity.ts'
 import { countRecords, listRecords, queryProblem, type Parameter } from './lists.ts'
-import { closedBy, decodeSegment, deleteRecord, getRecord, putRecord } from './records.ts'
+import { decodeSegment, deleteRecord, getRecord, putRecord } from './records.ts'
 import type { BucketResource, Input, Resource } from './resource.ts'
 import { ListQuery } from './schemas.ts'
 import * as serviceResources from './service-resources.ts'
@@ -119,21 +119,4 @@ export function readQuery(search: string, problems: Problem[]): Record<string, s
 
 function decodeQuery(text: string): string | null {
   return decodeSegment(text.includes('+') ? text.replaceAll('+', ' ') : text)
-}
-
-/** 405 for a method that is not answered at a path. */
-export function methodNotAllowed(
-  method: string,
-  { resources: all, params }: Match,
-  settings: Settings,
-): ServiceError {
-  const open = all.filter((resource) => closedBy(resource, params, settings) === null)
-  const methods = new Set(
-    open.flatMap((resource) => (resource.method === 'GET' ? ['GET', 'HEAD'] : resource.method)),
-  )
-  const meant = all.find((resource) => resource.method === method)
-  const closed = meant && closedBy(meant, params, settings)
-  const message = closed ? `Method not allowed: ${closed}` : 'Method not allowed on this resource'
-  const headers = { Allow: [...methods, 'OPTIONS'].join(', ') }
-  return new ServiceError(405, errno.methodNotAllowed, message, { headers })
 }

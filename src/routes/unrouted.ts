@@ -5,12 +5,12 @@ import {
   belowVersion,
   findResources,
   isBucketResource,
-  methodNotAllowed,
   readRequest,
   resourceFor,
   versionPrefix,
 } from '../protocol/find.ts'
 import { preflightReply, publicOrigin } from '../protocol/origin.ts'
+import { closedBy } from '../protocol/records.ts'
 import { emptyReply, type Reply } from '../protocol/reply.ts'
 import { withoutTrailingSlashes } from '../protocol/subrequest.ts'
 import type { Settings } from '../settings/settings.ts'
@@ -46,9 +46,15 @@ const unsafePath = /\/\/|\\|%(?:2f|5c|[01][0-9a-f]|7f)/i
 
 /** What a method that is not answered at a path is refused with: 405 where others are, otherwise 404. */
 export function refusedMethod(method: string, path: string, { settings, metrics }: Services): ServiceError {
-  const found = findResources(path)
-  const isThere = found?.resources.some(({ name }) => isServed(name, settings, metrics !== null))
-  return isThere ? methodNotAllowed(method, found!, settings) : unknownPath()
+  const { resources, params } = findResources(path) ?? { resources: [], params: {} }
+  if (!resources.some(({ name }) => isServed(name, settings, metrics !== null))) return unknownPath()
+  const open = resources.filter((resource) => closedBy(resource, params, settings) === null)
+  const methods = new Set(open.flatMap((each) => (each.method === 'GET' ? ['GET', 'HEAD'] : each.method)))
+  const meant = resources.find((resource) => resource.method === method)
+  const closed = meant && closedBy(meant, params, settings)
+  const message = closed ? `Method not allowed: ${closed}` : 'Method not allowed on this resource'
+  const headers = { Allow: [...methods, 'OPTIONS'].join(', ') }
+  return new ServiceError(405, errno.methodNotAllowed, message, { headers })
 }
 
 function isServed(name: string, { docsEnabled, explorerEnabled }: Settings, hasMetrics: boolean): boolean {
