@@ -55,7 +55,9 @@ export function readSandboxOptions(options: GivenOptions) {
 }
 
 const usualPort = 8000
-const writableCollections = [...firefoxCollections.filter((name) => !/^(crypto|meta)$/.test(name)), 'scratch']
+const writableCollections = new Set([...firefoxCollections, 'scratch']).difference(
+  new Set(['crypto', 'meta']),
+)
 
 /**
  * Starts a storage with sample data, its token server, and the bridge over them unless told otherwise; prints how to use
@@ -136,10 +138,6 @@ function startBridgeOver(upstream: Sandbox, { ports, log }: SandboxOptions, host
 
 /** The settings of a bridge that needs nothing else on this machine and allows writes. */
 function sandboxSettings(upstream: Sandbox, port: number, log: boolean, host: Host): Settings {
-  const gates = writableCollections.flatMap((name) => [
-    `record_${name}_put_enabled`,
-    `record_${name}_delete_enabled`,
-  ])
   const environment = {
     SERVICE_PORT: String(port),
     SERVICE_TOKEN_SERVER_URL: upstream.tokenServerUrl,
@@ -148,10 +146,9 @@ function sandboxSettings(upstream: Sandbox, port: number, log: boolean, host: Ho
     SERVICE_EXPLORER_ENABLED: 'true',
     SERVICE_LOGGING_RENDERER: 'text',
     SERVICE_LOGGING_LEVEL: log ? 'info' : 'warning',
-    ...Object.fromEntries(gates.map((name) => [`SERVICE_${name.toUpperCase()}`, 'true'])),
   }
   const outcome = readSettings({ file: null, environment, readFile: host.readFile })
   if ('problems' in outcome)
     throw new Error(`The sandbox has made bad settings: ${outcome.problems[0]!.problem}`)
-  return outcome.settings
+  return { ...outcome.settings, writable: { put: writableCollections, delete: writableCollections } }
 }
