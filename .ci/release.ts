@@ -13,7 +13,6 @@ import { join, resolve } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { createGzip } from 'node:zlib'
 
-import { usualSettingsFile } from '../src/cli/command-line.ts'
 import { completionScript } from '../src/cli/completion.ts'
 import { systemdUnit } from '../src/cli/systemd-unit.ts'
 import { annotatedIni } from '../src/settings/settings-text.ts'
@@ -127,7 +126,7 @@ function readProduct(): Product {
 
 function unitText(): string {
   const host = { standalone: true, executablePath: '/usr/bin/sync-bridge', cwd: '/' }
-  return systemdUnit(usualSettingsFile, host as Host)
+  return systemdUnit(null, host as Host)
 }
 
 // A secret that everybody has is none: whoever begins with this file has to make one.

@@ -2,14 +2,7 @@ import { annotatedIni } from '../settings/settings-text.ts'
 import { nearest } from '../settings/spelling.ts'
 import { commit, name, version } from '../version.ts'
 import { check, probe } from './check.ts'
-import {
-  commandHelp,
-  commands,
-  generalHelp,
-  usualSettingsFile,
-  readArguments,
-  type CommandName,
-} from './command-line.ts'
+import { commandHelp, commands, generalHelp, readArguments, type CommandName } from './command-line.ts'
 import { completionScript, type Shell } from './completion.ts'
 import { healthcheck } from './healthcheck.ts'
 import { loadSettings, scrubEnvironment } from './load-settings.ts'
@@ -52,7 +45,7 @@ export async function run(
     case 'init':
       return print(host, annotatedIni(host.randomBytes(32).toHex()))
     case 'systemd-unit':
-      return print(host, systemdUnit(path ?? usualSettingsFile, host))
+      return print(host, systemdUnit(path, host))
     case 'completion':
       return print(host, completionScript(argument as Shell))
     case 'healthcheck': {

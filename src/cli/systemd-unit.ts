@@ -1,5 +1,6 @@
 import { resolve } from 'node:path'
 import { fileDescriptorsNeeded } from '../settings/contradictions.ts'
+import { usualSettingsFile } from './command-line.ts'
 import { loadSettings } from './load-settings.ts'
 import { environmentLines } from './runtime-environment.ts'
 import template from './systemd-unit.txt' with { type: 'text' }
@@ -14,9 +15,9 @@ const stopReserveSeconds = 10
 
 const usualExecutable = '/usr/local/bin/sync-bridge'
 
-/** A unit for systemd that runs this executable with the settings file, isolated from the rest of the machine. */
-export function systemdUnit(path: string, host: Host): string {
-  const settingsFile = resolve(host.cwd, path)
+/** A unit for systemd that runs this executable with the settings file or the usual one, isolated from the rest of the machine. */
+export function systemdUnit(path: string | null, host: Host): string {
+  const settingsFile = resolve(host.cwd, path ?? usualSettingsFile)
   const executable = host.standalone ? host.executablePath : usualExecutable
   const warning = `warning: this is not the built executable: the unit names ${executable} instead\n`
   if (!host.standalone) host.stderr.write(warning)
