@@ -17,7 +17,7 @@ export async function runUntilStopped(
 ): Promise<number> {
   const { settings, host } = context
   const { log } = context.output
-  const metrics = await listenForMetrics(settings, host, () => service.families())
+  const metrics = await listenForMetrics(context, service)
   if (metrics === 'failed') {
     await service.abort?.()
     return 1

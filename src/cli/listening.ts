@@ -1,7 +1,8 @@
-import { expositionType, renderFamilies, type MetricFamily } from '../observability/metric-families.ts'
+import { expositionType, renderFamilies } from '../observability/metric-families.ts'
 import { versionPrefix } from '../service/bridge.ts'
 import type { Settings } from '../settings/settings.ts'
 import type { Host } from './host.ts'
+import type { RunningService, ServiceContext } from './reload.ts'
 
 /** An address to listen on. */
 interface ListeningAddress {
@@ -94,21 +95,17 @@ export async function describeAddressError(
 }
 
 /**
- * Serves `/__metrics__` at `service.metrics_listen` and nothing else; null when that is not set. `families` are those of
- * all processes of the service. `failed` when the address can not be used; stderr tells it then.
+ * Serves `/__metrics__` at `service.metrics_listen` and nothing else; null when that is not set. `failed` when the address can not
+ * be used; stderr tells it then.
  */
-export async function listenForMetrics(
-  settings: Settings,
-  host: Host,
-  families: () => MetricFamily[] | Promise<MetricFamily[]>,
-) {
+export async function listenForMetrics({ settings, host }: ServiceContext, service: RunningService) {
   const { metricsListen, metricsEnabled, reusePort } = settings
   if (!metricsListen || !metricsEnabled) return null
   const { host: hostname, port } = metricsListen
   const purpose = `serve metrics on ${hostname}:${port}`
   const address = { hostname, port, setting: 'service.metrics_listen', purpose }
   const answer = async () =>
-    new Response(renderFamilies(await families()), { headers: { 'Content-Type': expositionType } })
+    new Response(renderFamilies(await service.families()), { headers: { 'Content-Type': expositionType } })
   const server = await listenAt(address, host, () => {
     if (!sharesAddresses(settings, host)) requireFree(address)
     return Bun.serve({
