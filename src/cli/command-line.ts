@@ -141,8 +141,6 @@ function columns(rows: [left: string, right: string][]): string {
   return rows.map(([left, right]) => `  ${left.trimEnd().padEnd(width)}  ${right}`.trimEnd()).join('\n')
 }
 
-const help = { help: { meaning: 'shows this' } }
-
 /**
  * Reads what follows a command: `--name value`, `--name=value`, `--name`, and the word that has to follow, which is null for a
  * command without one. Every other form is an error, whose message names the argument.
@@ -152,7 +150,7 @@ export function readArguments(
   args: string[],
 ): { options: GivenOptions; argument: string | null } | { error: string } {
   const { options: own, argument }: CommandDescription = commands[command]
-  const known: CommandDescription['options'] = { ...own, ...help }
+  const known: CommandDescription['options'] = { ...own, help: { meaning: 'shows this' } }
   const kinds = Object.entries(known).map(([name, { value }]) => {
     return [name, { type: value ? 'string' : 'boolean', ...(name === 'help' && { short: 'h' }) }] as const
   })

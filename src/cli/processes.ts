@@ -57,9 +57,6 @@ const parent = {
   leave: (): void => void (process.connected && process.disconnect?.()),
 }
 
-/** A process that was started. */
-export type Child = Bun.Subprocess
-
 /**
  * Starts the executable that now has this one's name, with the same arguments: to be a worker, or to take over and to outlive
  * this process. Throws when that is impossible.
@@ -68,7 +65,7 @@ function start(
   role: 'worker' | 'successor',
   environment: Record<string, string | undefined>,
   take: (message: FromChild) => void,
-): Child {
+): Bun.Subprocess {
   const child = Bun.spawn([process.execPath, ...ownArguments()], {
     env: { ...withRuntimeEnvironment(environment), [roleMark]: role },
     stdio: ['ignore', 'inherit', 'inherit'],
@@ -79,7 +76,7 @@ function start(
 }
 
 /** Does nothing once the process is gone. */
-export function tell(child: Child, message: ToWorker): void {
+export function tell(child: Bun.Subprocess, message: ToWorker): void {
   try {
     child.send(message)
   } catch {
@@ -88,7 +85,7 @@ export function tell(child: Child, message: ToWorker): void {
 }
 
 /** Resolves to its exit code, or to the name of the signal that ended it. */
-export async function endOf(child: Child): Promise<number | string> {
+export async function endOf(child: Bun.Subprocess): Promise<number | string> {
   const code = await child.exited
   return child.signalCode ?? code
 }

@@ -1,5 +1,5 @@
 import { takeOver, type Settings } from '../settings/settings.ts'
-import { endOf, type Child } from './processes.ts'
+import { endOf } from './processes.ts'
 import type { MetricFamily } from '../observability/metric-families.ts'
 import type { Host } from './host.ts'
 import type { Notifier } from './linux.ts'
@@ -52,9 +52,9 @@ export function createChanges(context: ServiceContext, service: RunningService, 
   let isBusy = false
   let isAskedAgain = false
   /** The successor that has taken over. */
-  let takenOverBy: Child | null = null
+  let takenOverBy: Bun.Subprocess | null = null
   /** The successor that is starting. */
-  let starting: Child | null = null
+  let starting: Bun.Subprocess | null = null
   /** The effective settings. */
   let running = context.settings
 

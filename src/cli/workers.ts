@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { countersOf, mergeFamilies, type MetricFamily } from '../observability/metric-families.ts'
 import { originOf } from './listening.ts'
-import { endOf, tell, type Child, type FromChild, type Processes, type ToWorker } from './processes.ts'
+import { endOf, tell, type FromChild, type Processes, type ToWorker } from './processes.ts'
 import type { RunningService, ServiceContext } from './reload.ts'
 
 /** The time that workers get beyond that of their requests. */
@@ -20,7 +20,7 @@ const pingsPerTimeout = 5
 /** A place for one worker; a replacement takes the place of the worker that ended. */
 interface Place {
   /** The worker; null between two of them. */
-  worker: Child | null
+  worker: Bun.Subprocess | null
   hasListened: boolean
   /** Since the last message of a worker here. */
   unansweredPings: number
@@ -101,7 +101,7 @@ export function startWorkers({ settings, host, output }: ServiceContext, process
   /** Resolves after the time, or when the workers are stopped. */
   const pause = (ms: number) => sleep(ms, undefined, { signal }).catch(() => {})
 
-  function take(worker: Child, place: Place, message: FromChild): void {
+  function take(worker: Bun.Subprocess, place: Place, message: FromChild): void {
     place.unansweredPings = 0
     switch (message.kind) {
       case 'pong':
