@@ -54,24 +54,20 @@ export function readSettings(sources: SettingsSources): SettingsOutcome {
     ...Object.fromEntries(gates.map((name) => [name, settingsSchema.readonly])),
   }
   for (const [name, setting] of Object.entries<AnySetting>(all)) {
-    const found = given.get(name)
-    const text = found ? found.text : setting.initial
-    const source = found?.source ?? 'default'
+    const { text = setting.initial, source = 'default' } = given.get(name) ?? {}
     if (text === required) {
       missing.push(missingSetting(name, setting, file))
       continue
     }
     const reading = text === null ? { value: null } : setting.read(text, context)
-    const value = 'value' in reading ? reading.value : null
+    const gate = collectionGate(name)
     if ('problem' in reading) {
       // Some other INI readers allow comments at the end of a line, so operators write them.
       const isCommented = /\s[#;]/.test(text!) && !setting.secret
       const hint = isCommented ? ', and comments on lines of their own' : ''
       problems.push({ where: source, key: `service.${name}`, problem: reading.problem + hint })
-    }
-    const gate = collectionGate(name)
-    if (!gate) Object.assign(settings, { [camelCase(name)]: value })
-    else if (value === true) writable[gate.method].add(gate.collection)
+    } else if (!gate) Object.assign(settings, { [camelCase(name)]: reading.value })
+    else if (reading.value === true) writable[gate.method].add(gate.collection)
     effective.push({ name, text, source, secret: setting.secret === true })
   }
 
