@@ -56,12 +56,9 @@ function openSender(address: string, onFailure: (reason: string) => void) {
   }
 }
 
-// The names of the C library in glibc and musl.
-const libraries = ['libc.so.6', 'libc.musl-x86_64.so.1', 'libc.musl-aarch64.so.1', 'libc.so']
-
-// The runtime itself can't send datagrams over unix sockets.
+// The runtime itself can't send datagrams over unix sockets. The names are those of glibc and musl.
 function openCLibrary() {
-  for (const name of libraries) {
+  for (const name of ['libc.so.6', 'libc.musl-x86_64.so.1', 'libc.musl-aarch64.so.1', 'libc.so']) {
     try {
       return dlopen(name, {
         socket: { args: ['i32', 'i32', 'i32'], returns: 'i32' },

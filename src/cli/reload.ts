@@ -1,6 +1,7 @@
 import { takeOver, type Settings } from '../settings/settings.ts'
 import { endOf } from './processes.ts'
 import type { MetricFamily } from '../observability/metric-families.ts'
+import type { Bridge } from '../service/bridge.ts'
 import type { Host } from './host.ts'
 import type { Notifier } from './linux.ts'
 import type { OutputLog } from './output.ts'
@@ -17,17 +18,13 @@ export interface ServiceContext {
 }
 
 /** A service that listens, in this process or in several. */
-export interface RunningService {
-  url: string
-  port: number
+export interface RunningService extends Pick<Bridge, 'url' | 'port' | 'reload'> {
   /** The number of its processes, if there are several. */
   workers?: number
   /** Whether all of its processes respond; absent where it runs in this one. */
   isResponsive?(): boolean
   /** The metrics of all of its processes. */
   families(): MetricFamily[] | Promise<MetricFamily[]>
-  /** Applies new settings where that needs no new process. */
-  reload(settings: Settings): void
   /**
    * Goes on for `delayMs` while clients are asked to close connections; resolves once the requests in flight are answered
    * after that.

@@ -93,8 +93,7 @@ export async function sandbox(options: SandboxOptions, host: Host): Promise<numb
   host.stdout.write(announce(info, file?.path ?? null, links))
   const { stop } = stopSignals(host, 0)
   // Closing the terminal ends the sandbox too.
-  const hungUp = new Promise<void>((resolve) => host.onSignal('SIGHUP', resolve))
-  await Promise.race([stop, hungUp])
+  await Promise.race([stop, new Promise<void>((resolve) => host.onSignal('SIGHUP', resolve))])
   file?.remove()
   await Promise.all([links?.stop(), bridge?.stop(1000)])
   await upstream.stop()
