@@ -21,13 +21,10 @@ const ExposedRecord = named('Record', {
   sortindex: Type.Optional(SortIndex),
 })
 const Metadata = named('Metadata', { id: text('bookmarks'), last_modified: Timestamp })
-const Tombstone = Type.Object({
-  id: RecordId,
-  last_modified: Timestamp,
-  deleted: Type.Boolean({ enum: [true] }),
-})
 
-export const TombstoneAnswer = named('TombstoneAnswer', { data: Tombstone })
+export const TombstoneAnswer = named('TombstoneAnswer', {
+  data: Type.Object({ id: RecordId, last_modified: Timestamp, deleted: Type.Boolean({ enum: [true] }) }),
+})
 export const RecordAnswer = named('RecordAnswer', { data: ExposedRecord })
 export const ListAnswer = named('ListAnswer', { data: Type.Array(ExposedRecord) })
 export const MetadataAnswer = named('MetadataAnswer', { data: Metadata })
@@ -197,27 +194,21 @@ function componentName(header: string): string {
 
 const exampleProblem = { location: 'body', name: 'data.payload', description: 'must be string' }
 
-const refusals: [status: number, errno: Errno, description: string, headers?: AnswerHeader[]][] = [
-  [400, errno.invalidParameters, 'The request is invalid: errno 107 for a header, 109 for anything else'],
+const refusals: [status: number, errno: Errno, description: string, headers?: AnswerHeader[], body?: TSchema][] = [
+  [400, errno.invalidParameters, 'The request is invalid: errno 107 for a header, 109 for anything else', [], InvalidRequestAnswer],
   [401, errno.missingCredentials, 'Credentials are missing or unusable (errno 104), or refused (105)', ['WWW-Authenticate']],
   [403, errno.forbidden, 'The storage refuses this: the quota is used up'],
   [404, errno.unknownRecord, 'There is no such record'],
   [405, errno.methodNotAllowed, 'The operator has not enabled this write', ['Allow']],
   [409, errno.conflict, 'Write conflict: other clients keep changing this collection'],
   [410, errno.serviceEnded, 'This service or the storage has ended'],
-  [412, errno.preconditionFailed, 'The stored version is another one; of a record it is `details.existing`', ['ETag?', 'Last-Modified?']],
+  [412, errno.preconditionFailed, 'The stored version is another one; of a record it is `details.existing`', ['ETag?', 'Last-Modified?'], PreconditionFailedAnswer],
   [413, errno.requestTooLarge, 'Larger than this service or the storage accepts'],
-  [415, errno.invalidHeader, 'The body is not JSON, says Content-Type'],
+  [415, errno.invalidHeader, 'The body is not JSON, says Content-Type', [], InvalidRequestAnswer],
   [429, errno.tooManyRequests, 'The storage gets too many requests', ['Retry-After']],
   [500, errno.undefined, 'A defect of this service', ['Retry-After']],
   [503, errno.backend, 'The token server or the storage is unavailable, or too many requests are in flight', ['Retry-After']],
 ] // prettier-ignore
-
-const bodies: Record<number, TSchema> = {
-  400: InvalidRequestAnswer,
-  412: PreconditionFailedAnswer,
-  415: InvalidRequestAnswer,
-}
 
 /** What `answered` and `refused` refer to. */
 export const answerComponents = {
@@ -230,8 +221,7 @@ export const answerComponents = {
   ),
   responses: Object.fromEntries([
     ['Status304', versioned('Not changed since that version', null)],
-    ...refusals.map(([code, errno, message, headers = []]) => {
-      const body = bodies[code] ?? ErrorAnswer
+    ...refusals.map(([code, errno, message, headers = [], body = ErrorAnswer]) => {
       const details = body === InvalidRequestAnswer ? [exampleProblem] : undefined
       const example = { code, errno, error: STATUS_CODES[code], message, details }
       return [`Status${code}`, answered(message, body, [...headers, 'Alert?'], example)]

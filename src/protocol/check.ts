@@ -122,9 +122,7 @@ function countKeys(value: unknown): number {
   const names = Object.keys(value)
   let count = Array.isArray(value) ? 0 : names.length
   for (const key of names) {
-    if (forbiddenKeys.has(key)) {
-      throw invalid('body', key, 'is not allowed as a key')
-    }
+    if (forbiddenKeys.has(key)) throw invalid('body', key, 'is not allowed as a key')
     count += countKeys((value as Record<string, unknown>)[key])
   }
   return count

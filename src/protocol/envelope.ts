@@ -38,10 +38,7 @@ export function toResponse(
 ): Response {
   const { origin, requestId, notices, isLegacyBucket } = context
   const body = stream ?? sendable(whole)
-  const response = new Response(body, {
-    status,
-    headers: body === null ? usualHeaders : usualJsonHeaders,
-  })
+  const response = new Response(body, { status, headers: body === null ? usualHeaders : usualJsonHeaders })
   const { headers } = response
   if (origin !== null) setAll(headers, corsHeaders(origin, settings))
   if (isLegacyBucket) headers.set('Cache-Control', 'no-cache, no-store')

@@ -114,9 +114,7 @@ export const ListQuery = Type.Object(
     _limit: parameter(
       '(?!0+$)\\d{1,18}',
       'must be an integer of at least 1: the most records in one answer',
-      {
-        example: '100',
-      },
+      { example: '100' },
     ),
     _token: parameter('[\\w-]{1,1400}', 'must be the token of a Next-Page URL'),
     in_ids: onlyThese,

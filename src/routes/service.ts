@@ -61,7 +61,6 @@ export async function rootReply(headers: RequestHeaders, call: Call): Promise<Re
 /** 200 when all parts answer, otherwise 503 with the same body. */
 export async function heartbeatReply(services: Services): Promise<Reply> {
   const parts = await services.heartbeat()
-  const isWell = Object.values(parts).every(Boolean)
   const pause = { 'Retry-After': String(Math.max(services.settings.retryAfterSeconds, 1)) }
-  return isWell ? jsonReply(parts) : jsonReply(parts, pause, 503)
+  return Object.values(parts).every(Boolean) ? jsonReply(parts) : jsonReply(parts, pause, 503)
 }
