@@ -26,12 +26,6 @@ export function isBucketResource(resource: Resource): resource is BucketResource
   return 'operation' in resource
 }
 
-/** What is at a path, by method, and the parameters in the path. */
-interface Match {
-  resources: Resource[]
-  params: Record<string, string>
-}
-
 /** What every path begins with: "/v1" for the version "1.5". */
 export function versionPrefix({ httpApiVersion }: Pick<Settings, 'httpApiVersion'>): string {
   return `/v${httpApiVersion.split('.')[0]!}`
@@ -48,10 +42,12 @@ const router = new Memoirist<Resource[]>()
 for (const [path, found] of Map.groupBy(resources, (resource) => resource.path)) router.add('', path, found)
 
 /**
- * Finds what is at a path below the version prefix. Names in the path are decoded as the framework does; one that can't be
- * decoded fails every schema.
+ * Finds what is at a path below the version prefix, by method, and the parameters in the path. Names are decoded as the framework
+ * does; one that can't be decoded fails every schema.
  */
-export function findResources(path: string): Match | null {
+export function findResources(
+  path: string,
+): { resources: Resource[]; params: Record<string, string> } | null {
   const found = router.find('', path)
   if (!found) return null
   const params = { ...found.params }
@@ -60,7 +56,7 @@ export function findResources(path: string): Match | null {
 }
 
 /** Which of the resources at a path answers a method; HEAD is answered like GET. */
-export function resourceFor(method: string, { resources: all }: Match): Resource | undefined {
+export function resourceFor(method: string, all: Resource[]): Resource | undefined {
   const answering = (name: string) => all.find((resource) => resource.method === name)
   return answering(method) ?? (method === 'HEAD' ? answering('GET') : undefined)
 }

@@ -80,7 +80,7 @@ async function prepare(merged: MergedRequest, open: Open, call: Call): Promise<P
     const below = belowVersion(path, settings)
     if (below === null) throw unknownVersion()
     const found = findResources(below)
-    const resource = found && resourceFor(method, found)
+    const resource = found && resourceFor(method, found.resources)
     if (!resource || closedBy(resource, found.params, settings) !== null)
       throw refusedMethod(method, below, services)
     if (!isBucketResource(resource)) {

@@ -48,20 +48,16 @@ function requireEnabled(resource: Resource, params: { '*': string }, call: Call)
   throw refusedMethod(call.method, belowVersion(call.path, settings)!, call.services)
 }
 
-interface Context {
-  params: Record<string, unknown> & { bucket_id: string }
-  query: Record<string, unknown>
-  call: Call
-}
+type BucketInput = Input<Record<string, unknown> & { bucket_id: string }>
 
 /** The handler of a resource. The framework reads its source for the parts of the context that it has to make. */
 function handle(resource: BucketResource) {
-  return ({ params, query, call }: Context) =>
+  return ({ params, query, call }: Pick<BucketInput, 'params' | 'query'> & { call: Call }) =>
     answer(resource, { params, query, headers: call.headers, address: call, body: undefined }, call)
 }
 
 /** Finds the storage, asks it and answers: the way of every request in a bucket. */
-async function answer(resource: BucketResource, input: Input<Context['params']>, call: Call): Promise<Reply> {
+async function answer(resource: BucketResource, input: BucketInput, call: Call): Promise<Reply> {
   const { services } = call
   call.route = resource.name
   const { identity, isLegacyBucket } = readIdentity(call.headers, input.params.bucket_id)

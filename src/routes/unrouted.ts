@@ -73,7 +73,7 @@ function redirect({ host, query, services }: Call, path: string): Reply {
  */
 export function refuseInvalid(call: Call): Reply {
   const found = findResources(belowVersion(call.path, call.services.settings) ?? call.path)
-  const resource = found && resourceFor(call.method, found)
+  const resource = found && resourceFor(call.method, found.resources)
   if (!resource) throw unknownPath()
   const { params } = found
   // The rest of a record's path may be empty; then the list's path has a slash too many.
@@ -95,12 +95,10 @@ export function routeOf(call: Call): string | null {
   )
 }
 
-/** 404 for a version that is not served. */
 export function unknownVersion(): ServiceError {
   return new ServiceError(404, errno.unknownVersion, 'This version of the protocol is not served here')
 }
 
-/** 404 for an unknown path. */
 export function unknownPath(): ServiceError {
   return new ServiceError(404, errno.unknownPath, 'There is nothing at this path')
 }
