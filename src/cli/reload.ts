@@ -48,9 +48,7 @@ export function createChanges(context: ServiceContext, service: RunningService, 
   const takenOver = Promise.withResolvers<void>()
   let isBusy = false
   let isAskedAgain = false
-  /** The successor that has taken over. */
   let takenOverBy: Bun.Subprocess | null = null
-  /** The successor that is starting. */
   let starting: Bun.Subprocess | null = null
   /** The effective settings. */
   let running = context.settings

@@ -41,11 +41,9 @@ export function readSandboxOptions(options: GivenOptions) {
     seed.set(collection, count)
   }
   return {
-    /** Only the storage and the token server, without the bridge. */
     upstreamOnly: options.has('upstream-only'),
     /** No sample records, only the keys to write some with. */
     isEmpty: options.has('empty'),
-    /** Shows the requests to the bridge. */
     log: options.has('log'),
     /** By their options; the operating system chooses those that are absent. */
     ports,

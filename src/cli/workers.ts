@@ -26,7 +26,6 @@ interface Place {
   unansweredPings: number
   /** The worker's metrics as of its last answer. */
   families: MetricFamily[]
-  /** Its next answer. */
   nextAnswer: PromiseWithResolvers<MetricFamily[]>
 }
 

@@ -20,7 +20,6 @@ export interface Log extends Record<LogLevel, Logger> {
 
 export interface LogOptions {
   renderer: 'json' | 'text'
-  /** Events below it are left out. */
   level: LogLevel
   /** Takes one line, without its line break. */
   write(line: string): void

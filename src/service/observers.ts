@@ -110,7 +110,6 @@ export function createObservers(
       for (const ids of 'ids' in event ? inLines(event.ids) : [undefined])
         log[level](`batch.${event.kind}`, { collections: names, ids })
     },
-    /** A request was rejected because of the load. */
     shed(reason: RejectionReason) {
       shed(reason)
       statsd?.count(`shed.${reason}`)

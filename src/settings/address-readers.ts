@@ -74,7 +74,6 @@ function originOf(given: string): string | null {
   return url.href.replace(/\/$/, '') === origin ? origin : null
 }
 
-/** udp://HOST:PORT */
 export const udpAddress = reader('is not a UDP address: write udp://HOST:PORT', (text) =>
   splitHostAndPort(/^udp:\/\/([^/]+)\/?$/.exec(text)?.[1] ?? ''),
 )
