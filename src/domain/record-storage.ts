@@ -9,7 +9,7 @@ export interface ListFilter {
   newer?: Timestamp
   /** Only records changed before this moment. */
   older?: Timestamp
-  /** Only these records, at least one, without repetitions. */
+  /** Only these records, at least one, without repetitions, and with ids that a list of ids can hold: no comma, no blank at an end. */
   ids?: string[]
   /** Not these records. */
   excludedIds?: Set<string>

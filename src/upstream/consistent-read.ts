@@ -1,9 +1,8 @@
 import { errno, ServiceError, UpstreamError } from '../domain/errors.ts'
-import { isListed } from '../domain/list.ts'
 import { runBounded } from '../domain/bounded.ts'
-import { zeroTimestamp, type SyncRecord, type Timestamp } from '../domain/record.ts'
+import { zeroTimestamp, type Timestamp } from '../domain/record.ts'
 import { jsonOf, lastModifiedOf, OffsetTrail, parseJson, unusable, type UpstreamAnswer } from './answer.ts'
-import { listQuery, portionsOf, unmodifiedSinceHeader } from './request.ts'
+import { chunkIds, listQuery, portionsOf, unmodifiedSinceHeader } from './request.ts'
 import { readCollectionTimestamps, readCount } from './account.ts'
 import { printedRecord, readBso, recordRequest } from './bso.ts'
 import { checkCount, linesRequest, openLines, readLines } from './list.ts'
@@ -25,41 +24,19 @@ export async function readConsistently(
   ids: string[],
 ): Promise<Snapshot> {
   return await whileUnchanged(calls, collection, calls.owner, async (reads) => {
-    const snapshot = await readRecords(reads, ids, maxSnapshotBytes)
+    const snapshot = await reads.records(ids, maxSnapshotBytes)
     if (snapshot) return snapshot
     const message = 'The records are too large together: ask for fewer at once'
     throw new ServiceError(413, errno.requestTooLarge, message)
   })
 }
 
-/** The records of these ids; null when they have more bytes than that. Then the timestamp is known nevertheless. */
-export async function readRecords(
-  reads: ConsistentReads,
-  ids: string[],
-  maxBytes: number,
-): Promise<Snapshot | null> {
-  const records = new Map<string, SyncRecord>()
-  const requested = new Set(ids)
-  reads.leftBytes = maxBytes
-  try {
-    await reads.records(ids, (record) => {
-      // Some storages compare ids without case and answer with another spelling, which is another record to us.
-      if (requested.has(record.id)) records.set(record.id, record)
-    })
-    return { timestamp: reads.timestamp, records }
-  } catch (error) {
-    if (error instanceof TooLarge) return null
-    throw error
-  }
-}
-
 /** Counts the records that a list with these filters would hold; only the ids are read. */
 export async function countRecords(
   calls: StorageCalls,
   collection: string,
-  filter: ListFilter,
+  { newer, older, ids, excludedIds }: ListFilter,
 ): Promise<RecordCount> {
-  const { newer, older, ids, excludedIds } = filter
   if (newer === undefined && older === undefined && !ids && !excludedIds?.size) {
     // The timestamp is read first: one that is older than the count makes a client ask again; a newer one would hide a
     // change.
@@ -75,14 +52,8 @@ export async function countRecords(
     const countId = (id: string) => {
       if (requested?.has(id) !== false && !excludedIds?.has(id)) count += 1
     }
-    if (!ids) await reads.ids({ newer, older }, 'newest', countId)
-    else {
-      const { chunks, single } = portionsOf(ids)
-      for (const chunk of chunks) await reads.ids({ newer, older, ids: chunk }, 'newest', countId)
-      await reads.single(single, (record) => {
-        if (isListed(record, filter)) count += 1
-      })
-    }
+    const parts = ids ? chunkIds(ids) : [undefined]
+    for (const part of parts) await reads.ids({ newer, older, ids: part }, 'newest', countId)
     return { timestamp: reads.timestamp, count }
   })
 }
@@ -113,7 +84,7 @@ class TooLarge extends Error {}
 /** Reads of one collection. All but the first are conditional on its timestamp, and throw when that has changed. */
 export class ConsistentReads {
   /** How many bytes of records may still be read. */
-  leftBytes = maxSnapshotBytes
+  #leftBytes = 0
   #timestamp: Timestamp | null = null
   #endpoint: string | undefined
 
@@ -149,52 +120,57 @@ export class ConsistentReads {
     } while (offset !== null)
   }
 
-  /** Takes the records of these ids. Throws `TooLarge` when they have more than `leftBytes`. */
-  async records(ids: string[], take: (record: SyncRecord) => void): Promise<void> {
+  /** The records of these ids; null when they have more bytes than that. Then the timestamp is known nevertheless. */
+  async records(ids: string[], maxBytes: number): Promise<Snapshot | null> {
     const { chunks, single } = portionsOf(ids)
     const [first, ...others] = chunks
-    // The timestamp is read first: a change after it makes the write that relies on it fail.
-    if (first) await this.#part(first, take)
-    else
-      await this.#read({
-        ...this.#list(listQuery({ sort: 'newest', limit: 1 }, null, false)),
-        maxBytes: 65_536,
-      })
-    await runBounded(others.map((part) => () => this.#part(part, take)))
-    await this.single(single, take)
-  }
-
-  /** Takes records whose ids no list can name, one by one. */
-  async single(ids: string[], take: (record: SyncRecord) => void): Promise<void> {
-    for (const id of ids) {
-      const answer = await this.#read(recordRequest(this.collection, id))
-      this.#count(answer)
-      const found = printedRecord(answer, id)
-      if (found) take(found.record)
+    const records: Snapshot['records'] = new Map()
+    this.#leftBytes = maxBytes
+    try {
+      // The timestamp is read first: a change after it makes the write that relies on it fail.
+      if (first) await this.#part(first, records)
+      else
+        await this.#read({
+          ...this.#list(listQuery({ sort: 'newest', limit: 1 }, null, false)),
+          maxBytes: 65_536,
+        })
+      await runBounded(others.map((part) => () => this.#part(part, records)))
+      for (const id of single) {
+        const answer = await this.#read(recordRequest(this.collection, id))
+        this.#count(answer)
+        const found = printedRecord(answer, id)
+        if (found) records.set(id, found.record)
+      }
+      return { timestamp: this.timestamp, records }
+    } catch (error) {
+      if (error instanceof TooLarge) return null
+      throw error
     }
   }
 
-  async #part(ids: string[], take: (record: SyncRecord) => void): Promise<void> {
+  async #part(ids: string[], records: Snapshot['records']): Promise<void> {
+    const requested = new Set(ids)
     const trail = new OffsetTrail()
     let offset: string | null = null
     do {
       const query = listQuery({ ids, sort: 'newest' }, offset)
-      const answer = await this.#read({ ...this.#list(query), maxBytes: this.leftBytes, mayBeTooLong: true })
+      const answer = await this.#read({ ...this.#list(query), maxBytes: this.#leftBytes, mayBeTooLong: true })
       this.#count(answer)
       const values = jsonOf(answer)
       if (!Array.isArray(values)) throw unusable('no list')
       for (const value of values) {
         const record = readBso(value)
         if (!record) throw unusable('an element that is no record')
-        take(record)
+        // Some storages compare ids without case and answer with another spelling, which is another record to us.
+        if (requested.has(record.id)) records.set(record.id, record)
       }
       offset = trail.next(answer.headers, values.length)
     } while (offset !== null)
   }
 
   #count({ bytes, isTooLong }: UpstreamAnswer): void {
-    this.leftBytes -= bytes.length
-    if (isTooLong || this.leftBytes < 0) throw new TooLarge()
+    this.#leftBytes -= bytes.length
+    if (isTooLong || this.#leftBytes < 0) throw new TooLarge()
   }
 
   #list(query: StorageRead['query']): Pick<StorageRead, 'path' | 'query' | 'subject'> {

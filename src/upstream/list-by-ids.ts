@@ -1,11 +1,10 @@
 import { invalid } from '../domain/errors.ts'
 import { cutPage, isListed, orders, readSkip, toListDocument } from '../domain/list.ts'
 import { judgeCollection, type Precondition, type SyncRecord, type Timestamp } from '../domain/record.ts'
-import { readRecords, whileUnchanged, type ConsistentReads } from './consistent-read.ts'
+import { whileUnchanged, type ConsistentReads } from './consistent-read.ts'
 import { BsoRewriter } from './bso-stream.ts'
 import { firstTimestampOf, linesRequest, ListPages, readLines, requireUnchanged } from './list.ts'
-import { recordRequest } from './bso.ts'
-import { chunkIds, isListable, listQuery, unmodifiedSinceHeader } from './request.ts'
+import { chunkIds, listQuery, unmodifiedSinceHeader } from './request.ts'
 import type { ListOptions, ListOutcome, Snapshot } from '../domain/record-storage.ts'
 import type { UpstreamAnswer } from './answer.ts'
 import type { StorageCalls } from './call.ts'
@@ -27,7 +26,7 @@ export async function listByIds(
   const skip = readSkip(position)
   if (skip === null) throw invalid('querystring', '_token', 'it belongs to another list')
   return await whileUnchanged(calls, collection, undefined, async (reads): Promise<ListOutcome> => {
-    const snapshot = await readRecords(reads, options.ids!, smallBytes)
+    const snapshot = await reads.records(options.ids!, smallBytes)
     const verdict = judgeCollection(precondition, reads.timestamp)
     if (verdict) return verdict
     const timestamp = firstTimestampOf(position, reads.timestamp)
@@ -63,21 +62,6 @@ async function orderedIds(reads: ConsistentReads, options: ListOptions): Promise
   return ordered
 }
 
-/** A record whose id no list can name is a part by itself. */
-function partsOf(ids: string[]): string[][] {
-  const parts: string[][] = []
-  let listable: string[] = []
-  for (const id of ids) {
-    if (isListable(id)) {
-      listable.push(id)
-      continue
-    }
-    parts.push(...chunkIds(listable), [id])
-    listable = []
-  }
-  return [...parts, ...chunkIds(listable)]
-}
-
 /** The records of these ids as one document, in their order. It breaks off when the collection changes. */
 async function stream(
   calls: StorageCalls,
@@ -86,24 +70,18 @@ async function stream(
   { sort }: ListOptions,
   since: Timestamp,
 ): Promise<Uint8Array | ListPages> {
-  const parts = partsOf(ids)
+  const parts = chunkIds(ids)
   const headers = unmodifiedSinceHeader(since)
   const { endpoint } = calls
   let hasBegun = false
   const nextPart = async (): Promise<UpstreamAnswer | null> => {
     const part = parts.shift()
     if (part === undefined) return null
-    const isOne = part.length === 1 && !isListable(part[0]!)
-    const answer = isOne
-      ? await calls.read({ ...recordRequest(collection, part[0]!), headers, endpoint, hasBegun })
-      : await readLines(calls, {
-          ...linesRequest(collection, listQuery({ ids: part, sort }), headers),
-          endpoint,
-          hasBegun,
-        })
+    const request = linesRequest(collection, listQuery({ ids: part, sort }), headers)
+    const answer = await readLines(calls, { ...request, endpoint, hasBegun })
     hasBegun = true
     requireUnchanged(answer)
-    return answer.status === 404 ? { ...answer, bytes: new Uint8Array(0) } : answer
+    return answer
   }
   const included = new Set(ids)
   const first = await nextPart()

@@ -58,8 +58,7 @@ export class SyncStorage extends StorageCalls implements BulkStorage {
   }
 
   #list(collection: string, options: ListOptions, precondition: Precondition): Promise<ListOutcome> {
-    const { ids } = options
-    const isOneRequest = !ids || (chunkIds(ids).length === 1 && ids.every(isListable))
+    const isOneRequest = !options.ids || chunkIds(options.ids).length === 1
     return (isOneRequest ? listPlainly : listByIds)(this, collection, options, precondition)
   }
 

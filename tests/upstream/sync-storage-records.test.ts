@@ -72,14 +72,14 @@ describe('collectionTimestamps, count and limits', () => {
 
   it('count what a list with the same filters holds, by ids alone', async () => {
     const { storage, has, proxy } = await openRig()
-    const times = ['a', 'b', 'c', 'd,e'].map((id) => has([{ id, payload: id }]))
+    const times = ['a', 'b', 'c', 'd'].map((id) => has([{ id, payload: id }]))
     const count = async (filter: ListFilter) => (await storage.count('tabs', filter)).count
 
     expect(await storage.count('tabs', { newer: times[0]! })).toEqual({ count: 3, timestamp: times[3]! })
     expect(await count({ older: times[2]! })).toBe(2)
     expect(await count({ excludedIds: new Set(['a', 'x']) })).toBe(3)
-    expect(await count({ ids: ['a', 'b', 'x', 'd,e'], newer: times[0]! })).toBe(2)
-    expect(await count({ ids: ['d,e'], older: times[3]! })).toBe(0)
+    expect(await count({ ids: ['a', 'b', 'x', 'd'], newer: times[0]! })).toBe(2)
+    expect(await count({ ids: ['d'], older: times[3]! })).toBe(0)
     expect(await count({ ids: ['a', 'b'], excludedIds: new Set(['a', 'b']) })).toBe(0)
     expect(await storage.count('unknown', { newer: times[0]! })).toEqual({
       count: 0,
