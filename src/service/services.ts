@@ -82,7 +82,6 @@ export function createServices(
     now,
     monotonicNow: host.monotonicNow,
     nonce: createId,
-    random: Math.random,
     delay: Bun.sleep,
   }
   async function openStorage(identity: Identity, call: Call): Promise<BulkStorage> {

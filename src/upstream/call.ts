@@ -19,8 +19,6 @@ export interface StorageClient {
   /** A clock in ms that never goes back. */
   monotonicNow(): number
   nonce(): string
-  /** Between 0 and 1. */
-  random(): number
   delay(ms: number): Promise<void>
 }
 

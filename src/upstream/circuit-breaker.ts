@@ -2,13 +2,11 @@ import { UpstreamError } from '../domain/errors.ts'
 import { RecentMap } from '../domain/bounded.ts'
 import { readBackoff, readRetryAfter } from './answer.ts'
 import type { UpstreamTarget } from '../load/permits.ts'
-import type { Address } from './request.ts'
+import type { FetchRequest } from './transport.ts'
 
 /** The properties of a call that its circuit breakers need. */
-export interface GuardedRequest {
+export interface GuardedRequest extends Pick<FetchRequest, 'method' | 'url'> {
   target: UpstreamTarget
-  url: Address
-  method: 'GET' | 'POST' | 'DELETE'
   /**
    * The request whose hanging up ends the call; only for reads, which may be given up. Its signal is read late, because a
    * call that is over soon does not need it.

@@ -160,7 +160,6 @@ export class ModelStorage implements BulkStorage {
       timeoutMs: 1000,
       limitsOfNodes: new RecentMap<string, never>(1000),
       nonce: () => `n${(nonces += 1)}`,
-      random: () => 0.5,
       now,
       monotonicNow: now,
       delay,

@@ -78,7 +78,6 @@ async function startRig(options: SandboxOptions = {}) {
         now,
         monotonicNow: now,
         nonce: () => `nonce${(nonces += 1)}`,
-        random,
         delay,
         limitsOfNodes: new RecentMap(1000),
         ...overrides,
