@@ -94,8 +94,7 @@ export class IncomingBody {
   #size = 0
   #dropped: ServiceError | null = null
   #isReleased = false
-  #reader: ReadableStreamDefaultReader<Uint8Array> | null = null
-  /** Ends the wait for a body that is received whole. */
+  /** Ends the wait for what has not arrived. */
   #stopWaiting: (() => void) | null = null
 
   constructor(
@@ -109,7 +108,8 @@ export class IncomingBody {
     reader: ReadableStreamDefaultReader<Uint8Array>,
     { maxBytes, likelyBytes, deadlineAtMs }: { maxBytes: number; likelyBytes: number; deadlineAtMs: number },
   ): Promise<void> {
-    this.#reader = reader
+    // The stream of a sender that has left is broken already.
+    this.#stopWaiting = () => void reader.cancel().catch(() => {})
     try {
       for (;;) {
         const { done, value } = await reader.read()
@@ -125,7 +125,7 @@ export class IncomingBody {
       throw notReceived()
     }
     this.isWhole = !this.#isReleased
-    this.#reader = null
+    this.#stopWaiting = null
     this.dueAtMs = Infinity
   }
 
@@ -170,8 +170,6 @@ export class IncomingBody {
   /** Drops the body, or frees what is left of it; further calls do nothing. */
   release(): void {
     this.#isReleased = true
-    // The stream of a sender that has left is broken already.
-    this.#reader?.cancel().catch(() => {})
     this.#stopWaiting?.()
     this.bodies.forget(this)
     this.#free()
