@@ -176,7 +176,12 @@ export class Credentials {
       this.#keep(identity, credentials)
       return { credentials, source: 'exchange' }
     } catch (error) {
-      this.#refuse(identity.key, error)
+      // What is refused because of a clock may be accepted in a second.
+      if (error instanceof ServiceError && error.status === 401 && error.cause !== 'invalid-timestamp') {
+        const monotonicEndMs = this.#options.monotonicClock() + refusalTtlMs
+        this.#refusals.set(identity.key, { refusal: error, monotonicEndMs })
+      }
+      throw error
     } finally {
       this.#lookups.delete(identity.key)
     }
@@ -231,15 +236,6 @@ export class Credentials {
 
   async #deleteShared(key: string): Promise<void> {
     await this.#options.store?.delete(key).catch(() => this.#options.observe('store-error'))
-  }
-
-  #refuse(key: string, error: unknown): never {
-    // What is refused because of a clock may be accepted in a second.
-    if (error instanceof ServiceError && error.status === 401 && error.cause !== 'invalid-timestamp') {
-      const monotonicEndMs = this.#options.monotonicClock() + refusalTtlMs
-      this.#refusals.set(key, { refusal: error, monotonicEndMs })
-    }
-    throw error
   }
 
   #counted<Value>(event: CredentialsEvent, value: Value): Value {
