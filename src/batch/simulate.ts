@@ -10,7 +10,7 @@ import {
 } from '../domain/record.ts'
 import { composePage, type BaseList, type Overlay } from './list-page.ts'
 import type { FailedOutcome, Operation, OperationOutcome, Rejection } from '../domain/operation.ts'
-import type { RecordWrite, StorageLimits } from '../domain/record-storage.ts'
+import type { RecordWrite, Snapshot, StorageLimits } from '../domain/record-storage.ts'
 
 type OperationOf<Kind> = Extract<Operation, { kind: Kind }>
 
@@ -25,10 +25,7 @@ export function isWrite(operation: Operation): operation is OperationOf<'put' | 
 }
 
 /** One collection as it was read, as of one moment. */
-export interface CollectionView {
-  timestamp: Timestamp
-  /** The existing ones among the records that operations name. */
-  records: Map<string, SyncRecord>
+export interface CollectionView extends Snapshot {
   /** What the storage showed for each list, by the index of the operation. */
   lists: Map<number, BaseList>
   /** The number of records; null when no operation asks for it. */
@@ -134,13 +131,13 @@ export class Simulation {
 
   #list({ options }: OperationOf<'list'>, index: number) {
     const base = this.#known.view.lists.get(index) ?? ({ outcome: 'too-large' } as const)
-    const changed = [...this.#states].filter(([, state]) => state.record !== state.base)
-    const overlay: Overlay = new Map(changed.map(([id, { record }]) => [id, record]))
+    const changed = [...this.#states].flatMap(([id, state]) =>
+      state.record === state.base ? [] : [{ id, record: state.record }],
+    )
     return (timestamp: Timestamp, times: CommitTimes): OperationOutcome => {
       if (base.outcome !== 'records') return base
-      const written: Overlay = new Map()
-      for (const [id, record] of overlay) written.set(id, shown(record, times))
-      return { outcome: 'page', page: composePage(options, base, written, timestamp) }
+      const overlay: Overlay = new Map(changed.map(({ id, record }) => [id, shown(record, times)]))
+      return { outcome: 'page', page: composePage(options, base, overlay, timestamp) }
     }
   }
 
