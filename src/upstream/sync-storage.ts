@@ -2,27 +2,19 @@ import { runBounded } from '../domain/bounded.ts'
 import { judgeGet, type GetOutcome, type Precondition, type Timestamp } from '../domain/record.ts'
 import { readCollectionTimestamps, readLimits } from './account.ts'
 import { printedRecord, recordRequest } from './bso.ts'
-import { StorageCalls } from './call.ts'
 import { countRecords, readConsistently } from './consistent-read.ts'
 import { listByIds } from './list-by-ids.ts'
 import { listPlainly, ListPages } from './list.ts'
 import { chunkIds, isListable, unmodifiedSinceHeader } from './request.ts'
-import { commitStaged, removeRecords, removesAtOnce, stage, upload } from './writes.ts'
-import type {
-  BulkStorage,
-  ListFilter,
-  ListOptions,
-  ListOutcome,
-  RecordWrite,
-} from '../domain/record-storage.ts'
+import { StorageWrites } from './writes.ts'
+import type { BulkStorage, ListFilter, ListOptions, ListOutcome } from '../domain/record-storage.ts'
 
 /**
  * One user's storage, spoken to in Sync 1.5, for one client request. When the storage refuses the credentials, others are
  * fetched once, and the call is repeated. If these lead to another node, only independent reads go there: a write, or a
  * read that continues another, would carry over timestamps that mean nothing there, and is `refused`.
  */
-export class SyncStorage extends StorageCalls implements BulkStorage {
-  readonly removesAtOnce = removesAtOnce
+export class SyncStorage extends StorageWrites implements BulkStorage {
   // Asked for one record by its address, the storage answers 404 where that has expired, and leaves the row.
   readonly removesExpired = isListable
 
@@ -89,22 +81,6 @@ export class SyncStorage extends StorageCalls implements BulkStorage {
 
   snapshot(collection: string, ids: string[]) {
     return readConsistently(this, collection, ids)
-  }
-
-  write(collection: string, records: RecordWrite[], since: Timestamp) {
-    return upload(this, collection, records, since)
-  }
-
-  stage(collection: string, records: RecordWrite[], since: Timestamp, batch: string | null) {
-    return stage(this, collection, records, since, batch)
-  }
-
-  commitStaged(collection: string, batch: string, since: Timestamp) {
-    return commitStaged(this, collection, batch, since)
-  }
-
-  remove(collection: string, ids: string[], since: Timestamp) {
-    return removeRecords(this, collection, ids, since)
   }
 
   /** The storage judges the condition by the row, also where it has expired and is shown to nobody. */

@@ -3,75 +3,90 @@ import { fromSyncSeconds, type Timestamp } from '../domain/record.ts'
 import { jsonOf, unusable, type UpstreamAnswer } from './answer.ts'
 import { portionsOf, unmodifiedSinceHeader, type Query } from './request.ts'
 import { readModified, readUploadResult, writeBsos, type UploadResult } from './bso.ts'
+import { StorageCalls, type StorageWrite } from './call.ts'
 import type { CommitOutcome, RecordWrite, StageOutcome } from '../domain/record-storage.ts'
-import type { StorageCalls, StorageWrite } from './call.ts'
 
 const maxResultBytes = 4 * 1024 * 1024
 
-/** Writes records in one request; see Sync 1.5 API, `POST storage/<collection>`. */
-export async function upload(
-  calls: StorageCalls,
-  collection: string,
-  records: RecordWrite[],
-  unmodifiedSince: Timestamp,
-): Promise<CommitOutcome> {
-  const answer = await post(calls, collection, [], records, unmodifiedSince, 'upload')
-  if (answer.status === 412) return { outcome: 'moved' }
-  return committed(answer, readResult(answer, records))
-}
-
-/** Opens a batch or adds to one; a storage without batches writes at once. See Sync 1.5 API, "Batch uploads". */
-export async function stage(
-  calls: StorageCalls,
-  collection: string,
-  records: RecordWrite[],
-  unmodifiedSince: Timestamp,
-  batch: string | null,
-): Promise<StageOutcome> {
-  const query: Query = [['batch', batch ?? 'true']]
-  // A storage that has forgotten a batch refuses what is added to it, whatever that is.
-  const subject = batch === null ? 'upload' : 'staging'
-  const answer = await post(calls, collection, query, records, unmodifiedSince, subject)
-  if (answer.status === 412) return { outcome: 'moved' }
-  const result = readResult(answer, records)
-  if (result.isBroken) {
-    const message = 'Cannot stage: the database of the storage failed'
-    throw new UpstreamError('refused', message, { status: 500, applied: 'no' })
+/** The writes of one user's storage, each of them conditional. */
+export class StorageWrites extends StorageCalls {
+  /** Writes records in one request; see Sync 1.5 API, `POST storage/<collection>`. */
+  async write(collection: string, records: RecordWrite[], since: Timestamp): Promise<CommitOutcome> {
+    const answer = await this.#post(collection, [], records, since, 'upload')
+    if (answer.status === 412) return { outcome: 'moved' }
+    return committed(answer, readResult(answer, records))
   }
-  if (answer.status === 200) return committed(answer, result)
-  if (result.batch === null) throw unusable('it names no batch')
-  return { outcome: 'staged', batch: result.batch, rejected: result.rejected }
-}
 
-/** Makes a batch visible. No record is added with it, because a record that is refused then would not undo the rest. */
-export async function commitStaged(
-  calls: StorageCalls,
-  collection: string,
-  batch: string,
-  unmodifiedSince: Timestamp,
-): Promise<CommitOutcome> {
-  const query: Query = [
-    ['batch', batch],
-    ['commit', 'true'],
-  ]
-  const answer = await post(calls, collection, query, [], unmodifiedSince, 'staging')
-  if (answer.status === 412) return { outcome: 'moved' }
-  return committed(answer, readResult(answer, []))
-}
+  /** Opens a batch or adds to one; a storage without batches writes at once. See Sync 1.5 API, "Batch uploads". */
+  async stage(
+    collection: string,
+    records: RecordWrite[],
+    since: Timestamp,
+    batch: string | null,
+  ): Promise<StageOutcome> {
+    const query: Query = [['batch', batch ?? 'true']]
+    // A storage that has forgotten a batch refuses what is added to it, whatever that is.
+    const subject = batch === null ? 'upload' : 'staging'
+    const answer = await this.#post(collection, query, records, since, subject)
+    if (answer.status === 412) return { outcome: 'moved' }
+    const result = readResult(answer, records)
+    if (result.isBroken) {
+      const message = 'Cannot stage: the database of the storage failed'
+      throw new UpstreamError('refused', message, { status: 500, applied: 'no' })
+    }
+    if (answer.status === 200) return committed(answer, result)
+    if (result.batch === null) throw unusable('it names no batch')
+    return { outcome: 'staged', batch: result.batch, rejected: result.rejected }
+  }
 
-async function post(
-  calls: StorageCalls,
-  collection: string,
-  query: Query,
-  records: RecordWrite[],
-  unmodifiedSince: Timestamp,
-  subject: 'upload' | 'staging',
-): Promise<UpstreamAnswer> {
-  const path = ['storage', collection]
-  const headers = unmodifiedSinceHeader(unmodifiedSince)
-  const body = writeBsos(records)
-  const maxBytes = maxResultBytes
-  return await calls.send({ method: 'POST', path, query, headers, body, subject, maxBytes })
+  /** Makes a batch visible. No record is added with it, because a record that is refused then would not undo the rest. */
+  async commitStaged(collection: string, batch: string, since: Timestamp): Promise<CommitOutcome> {
+    const query: Query = [
+      ['batch', batch],
+      ['commit', 'true'],
+    ]
+    const answer = await this.#post(collection, query, [], since, 'staging')
+    if (answer.status === 412) return { outcome: 'moved' }
+    return committed(answer, readResult(answer, []))
+  }
+
+  /**
+   * Deletes records by their ids, in as many requests as needed, each conditional on the timestamp that the one before
+   * left. Ids that such a request can't name are deleted one by one, conditional on their own timestamp. Throws when there
+   * are no ids: without ids the storage would delete the whole collection.
+   */
+  async remove(collection: string, ids: string[], since: Timestamp): Promise<CommitOutcome> {
+    if (ids.length === 0 || ids.includes('')) throw new RangeError('Cannot delete records: an id is missing')
+    let timestamp = since
+    for (const request of deletions(collection, ids)) {
+      const answer = await this.send({ ...request, headers: unmodifiedSinceHeader(timestamp) })
+      if (answer.status === 412) {
+        if (answer.mayBeRepeated !== true) return { outcome: 'moved' }
+        const message = 'Cannot delete: the collection has changed, perhaps by this deletion'
+        throw new UpstreamError('connection-lost', message, { status: 412, applied: 'unknown' })
+      }
+      timestamp = readTimestamp(answer) ?? timestamp
+    }
+    return { outcome: 'committed', timestamp, rejected: new Map() }
+  }
+
+  removesAtOnce(ids: string[]): boolean {
+    return deletions('', ids).length === 1
+  }
+
+  #post(
+    collection: string,
+    query: Query,
+    records: RecordWrite[],
+    since: Timestamp,
+    subject: 'upload' | 'staging',
+  ): Promise<UpstreamAnswer> {
+    const path = ['storage', collection]
+    const headers = unmodifiedSinceHeader(since)
+    const body = writeBsos(records)
+    const maxBytes = maxResultBytes
+    return this.send({ method: 'POST', path, query, headers, body, subject, maxBytes })
+  }
 }
 
 function readResult(answer: UpstreamAnswer, records: RecordWrite[]): UploadResult {
@@ -85,36 +100,6 @@ function committed({ status, headers }: UpstreamAnswer, result: UploadResult): C
   const timestamp = result.timestamp ?? fromSyncSeconds(headers.get('x-last-modified'))
   if (status !== 200 || !timestamp) throw unusable('it tells no timestamp')
   return { outcome: 'committed', timestamp, rejected: result.rejected }
-}
-
-/**
- * Deletes records by their ids, in as many requests as needed, each conditional on the timestamp that the one before
- * left. Ids that such a request can't name are deleted one by one, conditional on their own timestamp. Throws when there
- * are no ids: without ids the storage would delete the whole collection.
- */
-export async function removeRecords(
-  calls: StorageCalls,
-  collection: string,
-  ids: string[],
-  unmodifiedSince: Timestamp,
-): Promise<CommitOutcome> {
-  if (ids.length === 0 || ids.includes('')) throw new RangeError('Cannot delete records: an id is missing')
-  let timestamp = unmodifiedSince
-  for (const request of deletions(collection, ids)) {
-    const answer = await calls.send({ ...request, headers: unmodifiedSinceHeader(timestamp) })
-    if (answer.status === 412) {
-      if (answer.mayBeRepeated !== true) return { outcome: 'moved' }
-      const message = 'Cannot delete: the collection has changed, perhaps by this deletion'
-      throw new UpstreamError('connection-lost', message, { status: 412, applied: 'unknown' })
-    }
-    timestamp = readTimestamp(answer) ?? timestamp
-  }
-  return { outcome: 'committed', timestamp, rejected: new Map() }
-}
-
-/** Whether one request can delete so many records of these ids. */
-export function removesAtOnce(ids: string[]): boolean {
-  return deletions('', ids).length === 1
 }
 
 function deletions(collection: string, ids: string[]): StorageWrite[] {
