@@ -62,8 +62,6 @@ export class StorageCalls {
   readonly #caller: StorageCaller
   #credentials: SyncCredentials
   #renewing: Promise<void> | null = null
-  /** From when on nothing new may begin; never, once a write has begun. */
-  #deadlineAtMs: number
   #mustComplete = false
   /**
    * When the step of the storage's clock ends in which a collection changed last, on the clock that never goes back. One moment for
@@ -78,7 +76,6 @@ export class StorageCalls {
     this.#caller = caller
     this.#credentials = caller.credentials
     this.owner = caller.credentials.endpoint
-    this.#deadlineAtMs = caller.deadlineAtMs
   }
 
   /** Fires when the client hangs up. */
@@ -98,7 +95,6 @@ export class StorageCalls {
 
   /** Neither the client's deadline nor an open breaker stops a call any more. */
   beginCommit(): void {
-    this.#deadlineAtMs = Infinity
     this.#mustComplete = true
   }
 
@@ -210,7 +206,7 @@ export class StorageCalls {
 
   #timeoutMs(hasBegun: boolean): number {
     const { timeoutMs, monotonicNow } = this.client
-    const leftMs = hasBegun ? Infinity : this.#deadlineAtMs - monotonicNow()
+    const leftMs = hasBegun || this.#mustComplete ? Infinity : this.#caller.deadlineAtMs - monotonicNow()
     if (leftMs > 0) return Math.min(timeoutMs, leftMs)
     throw new UpstreamError('timeout', 'Cannot call the storage: no time is left for this request', {
       applied: 'no',
