@@ -195,7 +195,8 @@ export class Admission {
   }
 
   #observeFull(): void {
-    this.options.observeRejection(this.#limit.isLowered ? 'lag' : 'limit')
+    const { maxRequests, observeRejection } = this.options
+    observeRejection(this.#limit.value < maxRequests ? 'lag' : 'limit')
   }
 }
 
@@ -221,11 +222,6 @@ class AdaptiveConcurrencyLimit {
     this.value = maxRequests
     this.floor = Math.min(limits.leastRequests, maxRequests)
     this.#step = Math.max(1, Math.ceil((maxRequests - this.floor) / healthyWindows))
-  }
-
-  /** Whether it is below the configured limit. */
-  get isLowered(): boolean {
-    return this.value < this.options.maxRequests
   }
 
   /** A window has ended `lagMs` late. Where this process was on a processor for less than half of it, others are at fault. */
