@@ -234,12 +234,22 @@ class Transaction implements TransactionContext {
     return user.written.get(operation.collection)!.state.outcome(index)
   }
 
-  /** The timestamps of a user's collections, where there is memory for them: each operation that asks gets a copy. */
-  #timestamps(index: number, user: User): OperationOutcome {
-    const size = user.timestamps!.collections.size + user.written.size
-    return this.#hasRoom(index, bytesOfCollection * size)
-      ? timestampsAt(index, user)
-      : { outcome: 'failed', error: noRoom() }
+  /**
+   * The timestamps of a user's collections as the operation of that index sees them, where there is memory for them: each operation
+   * that asks gets a copy.
+   */
+  #timestamps(index: number, { timestamps, written }: User): OperationOutcome {
+    const { collections, timestamp } = timestamps!
+    const bytes = bytesOfCollection * (collections.size + written.size)
+    if (!this.#hasRoom(index, bytes)) return { outcome: 'failed', error: noRoom() }
+    const seen = new Map(collections)
+    for (const [collection, { state }] of written) {
+      const changedAt = state.timestampAt(index)
+      if (changedAt > zeroTimestamp) seen.set(collection, changedAt)
+      else seen.delete(collection)
+    }
+    const latest = Math.max(timestamp, ...seen.values()) as Timestamp
+    return { outcome: 'found', timestamp: latest, collections: seen }
   }
 
   /**
@@ -293,19 +303,6 @@ const bytesOfCollection = 96
 function noRoom(): ServiceError {
   const message = 'The answer is too large for a batch: request it alone'
   return new ServiceError(413, errno.requestTooLarge, message)
-}
-
-/** The timestamps of a user's collections as the operation of that index sees them. */
-function timestampsAt(index: number, { timestamps, written }: User): OperationOutcome {
-  const { collections, timestamp } = timestamps!
-  const seen = new Map(collections)
-  for (const [collection, { state }] of written) {
-    const changedAt = state.timestampAt(index)
-    if (changedAt > zeroTimestamp) seen.set(collection, changedAt)
-    else seen.delete(collection)
-  }
-  const latest = Math.max(timestamp, ...seen.values()) as Timestamp
-  return { outcome: 'found', timestamp: latest, collections: seen }
 }
 
 /** The collections that could not be committed, and why. */
