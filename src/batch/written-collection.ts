@@ -214,7 +214,7 @@ export class WrittenCollection {
     for (let failures = 1; failures <= maxRetries; failures += 1) {
       const verdict = await this.#probeOnce()
       if (verdict !== 'unapplied') return verdict !== 'unknown'
-      const fenced = storage.remove(collection, [crypto.randomUUID()], state.since)
+      const fenced = storage.remove(collection, [absentId], state.since)
       if ((await fenced.catch(() => null))?.outcome === 'committed') return true
       await this.context.budget.backOff(failures)
     }
