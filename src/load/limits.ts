@@ -16,7 +16,7 @@ export const limits = {
   tokenShare: 0.5,
   /** The share of these that root views may have. */
   rootViewShare: 0.125,
-  /** Lists of more than one piece that are being read; each holds up to 2 MB of the storage's answer. */
+  /** Lists in flight, from the question to the last byte; each holds up to 2 MB of the storage's answer. */
   lists: 48,
   /** How long a call waits for its turn. */
   callWaitMs: 5000,
@@ -29,7 +29,7 @@ export const limits = {
    * more connections would not help, and it waits ten times as long.
    */
   connectionWaitMs: 15,
-  /** How long a list waits for its turn when as many as may are being read. */
+  /** How long a list waits for its turn. */
   listWaitMs: 10_000,
   /** Calls that wait, for each request that may be in flight: a batch makes several calls at a time. */
   callsWaitingForRequest: 4,
@@ -77,8 +77,8 @@ export function connectionLimit(workers: number): number {
 }
 
 /**
- * The calls in flight that the slots of `fetch` allow: long lists that are being read, and all others together; of these, those to
- * the token server. And the root views that may ask it.
+ * The calls in flight that the slots of `fetch` allow: those for lists, and all others together; of these, those to the token
+ * server. And the root views that may ask it.
  */
 export function callLimits(fetchSlots: number) {
   const lists = Math.min(limits.lists, Math.ceil(fetchSlots / 4))

@@ -117,14 +117,9 @@ export class FairSemaphore {
     return this.taken === 0 && !this.#pool.waiting.has(this)
   }
 
-  /** Whether there is a permit for that holder now. */
-  isFreeFor(name: string, mustComplete = false): boolean {
-    return this.#completing.length === 0 && this.#mayTake(name, this.#room(false), mustComplete)
-  }
-
   /** Takes a permit, if there is one for that holder now; it is given back by `release`. */
   tryAcquire(name: string, mustComplete = false): boolean {
-    if (!this.isFreeFor(name, mustComplete)) return false
+    if (this.#completing.length > 0 || !this.#mayTake(name, this.#room(false), mustComplete)) return false
     this.#take(name)
     return true
   }
@@ -311,37 +306,28 @@ interface ConcurrencyOptions {
   now(): number
 }
 
-/** What permits are for. Where calls to a storage node share a connection, `streams` don't, and wait for connections of their own. */
-type PermitKind = UpstreamTarget | 'streams' | 'lists'
+/** What permits are for; a list holds one of its own, beside those of its calls. */
+type PermitKind = UpstreamTarget | 'list'
 
-/** Permits for calls, and for long lists: of the token server and of each storage node among their users, and of all these among one another. */
+/** Permits for calls and for lists: of the token server and of each storage node among their users, and of all these among one another. */
 export class ConcurrencyLimits {
-  readonly #pools: Record<'calls' | 'lists', PermitPool>
+  readonly #permits: ReturnType<typeof callLimits>
+  readonly #calls: PermitPool
+  readonly #lists: PermitPool
   readonly #origins: Record<PermitKind, Map<string, FairSemaphore>> = {
     token: new Map(),
     storage: new Map(),
-    streams: new Map(),
-    lists: new Map(),
+    list: new Map(),
   }
-  readonly #tokenPermits: number
 
   constructor(private readonly options: ConcurrencyOptions) {
-    const { calls, lists, token } = callLimits(options.fetchSlots)
-    this.#pools = { calls: new PermitPool(calls), lists: new PermitPool(lists) }
-    this.#tokenPermits = token
+    this.#permits = callLimits(options.fetchSlots)
+    this.#calls = new PermitPool(this.#permits.calls)
+    this.#lists = new PermitPool(this.#permits.lists)
   }
 
-  /** Permits for calls of that kind to an origin, among users. */
-  of(target: UpstreamTarget, origin: string, isStreamed = false): FairSemaphore {
-    return this.#of(isStreamed && this.options.sharesConnection(origin) ? 'streams' : target, origin)
-  }
-
-  /** Permits for lists of a storage node that are longer than one piece, until their last byte, among users. */
-  listsOf(origin: string): FairSemaphore {
-    return this.#of('lists', origin)
-  }
-
-  #of(kind: PermitKind, origin: string): FairSemaphore {
+  /** Permits of that kind for an origin, among users. */
+  of(kind: PermitKind, origin: string): FairSemaphore {
     return this.#origins[kind].get(origin) ?? this.#open(kind, origin)
   }
 
@@ -351,18 +337,17 @@ export class ConcurrencyLimits {
     if (origins.size >= maxIdleOrigins) {
       for (const [other, semaphore] of origins) if (semaphore.isIdle) origins.delete(other)
     }
-    const made = new FairSemaphore(kind === 'lists' ? this.#lists() : this.#calls(kind, origin))
+    const made = new FairSemaphore(kind === 'list' ? this.#forLists() : this.#forCalls(kind, origin))
     origins.set(origin, made)
     return made
   }
 
-  #lists(): SemaphoreOptions {
+  #forLists(): SemaphoreOptions {
     const { maxRequests, maxListsOfUser, now } = this.options
-    const pool = this.#pools.lists
     return {
       name: 'lists',
-      permits: pool.permits,
-      pool,
+      permits: this.#permits.lists,
+      pool: this.#lists,
       waiting: maxRequests,
       waitMs: limits.listWaitMs,
       now,
@@ -370,19 +355,18 @@ export class ConcurrencyLimits {
     }
   }
 
-  #calls(kind: Exclude<PermitKind, 'lists'>, origin: string): SemaphoreOptions {
+  #forCalls(kind: UpstreamTarget, origin: string): SemaphoreOptions {
     const { maxRequests, sharesConnection, mostConnections, now } = this.options
     const connections = mostConnections(new URL(origin).hostname)
-    const pool = this.#pools.calls
     return {
       ...(kind === 'token'
-        ? { name: 'calls to the token server', permits: this.#tokenPermits }
-        : { name: 'calls to the storage node', permits: pool.permits }),
-      pool,
+        ? { name: 'calls to the token server', permits: this.#permits.token }
+        : { name: 'calls to the storage node', permits: this.#permits.calls }),
+      pool: this.#calls,
       waiting: limits.callsWaitingForRequest * maxRequests,
       waitMs: limits.callWaitMs,
       now,
-      connections: () => (kind !== 'streams' && sharesConnection(origin) ? null : connections),
+      connections: () => (sharesConnection(origin) ? null : connections),
     }
   }
 }

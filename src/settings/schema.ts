@@ -104,7 +104,7 @@ export const settingsSchema = {
   max_concurrent_requests_per_user: setting(
     integer(0, 100_000),
     '8',
-    'Concurrent long lists per user; above 80 % load, concurrent requests per user; 0: no limit',
+    'Concurrent lists per user; above 80 % load, concurrent requests per user; 0: no limit',
   ),
   max_event_loop_lag_ms: setting(
     integer(0, 60_000),

@@ -80,8 +80,8 @@ export function createUpstream(options: UpstreamOptions) {
       const startedAtMs = now()
       return send(request, startedAtMs, startedAtMs + request.timeoutMs, request.method === 'GET')
     },
-    /** Permits for the long lists of a storage node, which are read at the pace of their readers. */
-    listsOf: (origin: string) => limits.listsOf(origin),
+    /** Permits for the lists of a storage node, which are read at the pace of their readers. */
+    listsOf: (origin: string) => limits.of('list', origin),
     /** Trusts these authorities from now on. Calls in flight end with the old ones. */
     setCertificateAuthorities(ca: string | undefined) {
       // Circuit breakers begin anew, so nothing happens without a change.
@@ -110,7 +110,7 @@ export function createUpstream(options: UpstreamOptions) {
     let isReported = false
     try {
       call.setDeadline(Math.max(1, deadlineMs - startedAtMs), tooSlow)
-      const permits = limits.of(request.target, url.origin, request.isStreamed)
+      const permits = limits.of(request.target, url.origin)
       const mustComplete = request.callClass === 'must-complete'
       if (permits.tryAcquire(request.user, mustComplete)) call.permits = permits
       else {

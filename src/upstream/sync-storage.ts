@@ -20,38 +20,24 @@ export class SyncStorage extends StorageWrites implements BulkStorage {
 
   /**
    * The first piece of a list has been read when this resolves, so that a storage that fails at once is an error and no broken stream.
-   * A list of more pieces holds a permit until the last byte. While there is none, lists wait before anything is asked. If the last one
-   * was taken meanwhile, the answer is given up and asked for again, because an open one that waited would hold memory.
+   * A list waits for a permit of its user and node, which it holds until the last byte, before anything is asked: the runtime takes in up
+   * to 2 MB of an answer before it is looked at.
    */
   async list(collection: string, options: ListOptions, precondition: Precondition): Promise<ListOutcome> {
-    const { owner } = this
     const lists = this.client.upstream.listsOf(this.node)
-    const release = () => lists.release(owner)
-    if (lists.isFreeFor(owner)) {
-      const outcome = await this.#list(collection, options, precondition)
-      const pages = pagesOf(outcome)
-      if (!pages) return outcome
-      if (lists.tryAcquire(owner)) {
-        pages.ended = release
-        return outcome
-      }
-      pages.cancel()
-    }
-    await lists.acquire(owner, false, this.signal)
-    let pages: ListPages | null = null
+    if (!lists.tryAcquire(this.owner)) await lists.acquire(this.owner, false, this.signal)
+    let document: ListPages | null = null
     try {
-      const outcome = await this.#list(collection, options, precondition)
-      pages = pagesOf(outcome)
+      const isOneRequest = !options.ids || chunkIds(options.ids).length === 1
+      const list = isOneRequest ? listPlainly : listByIds
+      const outcome = await list(this, collection, options, precondition)
+      if (outcome.outcome === 'page' && outcome.page.document instanceof ListPages)
+        document = outcome.page.document
       return outcome
     } finally {
-      if (pages) pages.ended = release
-      else release()
+      if (document) document.ended = () => lists.release(this.owner)
+      else lists.release(this.owner)
     }
-  }
-
-  #list(collection: string, options: ListOptions, precondition: Precondition): Promise<ListOutcome> {
-    const isOneRequest = !options.ids || chunkIds(options.ids).length === 1
-    return (isOneRequest ? listPlainly : listByIds)(this, collection, options, precondition)
   }
 
   /**
@@ -94,11 +80,4 @@ export class SyncStorage extends StorageWrites implements BulkStorage {
     await runBounded(tasks)
     return rewritten
   }
-}
-
-/** The document that is still being read; null: it is whole. */
-function pagesOf(outcome: ListOutcome): ListPages | null {
-  return outcome.outcome === 'page' && outcome.page.document instanceof ListPages
-    ? outcome.page.document
-    : null
 }

@@ -170,21 +170,20 @@ describe('FairSemaphore', () => {
     ['plain', 100, 100],
     ['plain', Infinity, 300],
     ['HTTP/2', 100, 300],
-    ['lists beside HTTP/2', 100, 100],
-  ])('lets 300 users wait for connections, if need be: %s, %d', async (what, most, expected) => {
+  ])('lets 300 users wait for connections, if need be: %s, %d', async (protocol, most, expected) => {
     jest.useFakeTimers()
     const limits = new ConcurrencyLimits({
       fetchSlots: 1024,
       maxRequests: 300,
       maxListsOfUser: 8,
-      sharesConnection: () => what !== 'plain',
+      sharesConnection: () => protocol === 'HTTP/2',
       mostConnections: (hostname) => (hostname === 'a.example' ? most : 0),
       now,
     })
     let served = 0
     for (let user = 0; user < 300; user += 1) {
       void limits
-        .of('storage', 'http://a.example:80', what.startsWith('lists'))
+        .of('storage', 'http://a.example:80')
         .acquire(String(user))
         .then(() => (served += 1))
     }
@@ -279,11 +278,11 @@ describe('ConcurrencyLimits', () => {
     expect(left).toBe(4)
   })
 
-  it('leaves long lists to other users of a node, and to other nodes', () => {
+  it('leaves lists to other users of a node, and to other nodes', () => {
     const limits = createLimits()
     const takeLists = (node: string, userOf: (turn: number) => string) => {
       let count = 0
-      while (limits.listsOf(node).tryAcquire(userOf(count))) count += 1
+      while (limits.of('list', node).tryAcquire(userOf(count))) count += 1
       return count
     }
 

@@ -94,7 +94,7 @@ const batches = new Batches(database, postgres)
 const origin = 'http://127.0.0.1:1'
 /** Requests are signed and checked, but nobody has to sign in. */
 const hawk = { hawkId: 'id', hawkKey: 'key' }
-const noPermits = { isFreeFor: () => true, tryAcquire: () => true, release() {} }
+const noPermits = { tryAcquire: () => true, release() {} }
 let users = 0
 
 /**

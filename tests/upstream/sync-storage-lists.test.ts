@@ -1,8 +1,7 @@
 import { afterEach, describe, expect, it } from 'bun:test'
-import { eventually } from '../support/eventually.ts'
 import { noPrecondition, timestamp, type Precondition } from '../../src/domain/record.ts'
 import { failureOf, idsOf, numbered, openRig, pageOf, recordsOf, cleanUp, since, startRaw } from './rig.ts'
-import type { ByteSource, BulkStorage, ListOptions, RecordPage } from '../../src/domain/record-storage.ts'
+import type { ByteSource, BulkStorage, ListOptions } from '../../src/domain/record-storage.ts'
 import { UpstreamError } from '../../src/domain/errors.ts'
 
 afterEach(cleanUp)
@@ -47,37 +46,6 @@ describe('list', () => {
     expect(page.document).not.toBeInstanceOf(Uint8Array)
     expect(page.count).toBe(3000)
     expect(await recordsOf(page)).toHaveLength(3000)
-  })
-
-  it('is asked for while others of its user hang, because it may be short', async () => {
-    const { storage, has, proxy } = await openRig()
-    has([{ id: 'a' }])
-    proxy.plan(({ index }) => (index < 20 ? { kind: 'hang' } : null))
-    for (let turn = 0; turn < 20; turn += 1) void listPage(storage).catch(() => {})
-    await proxy.waitFor(({ index }) => index === 19)
-
-    const page = await listPage(storage)
-
-    expect(await idsOf(page)).toEqual(['a'])
-  })
-
-  it('waits for another one to end when too many of its user are long, and holds nothing meanwhile', async () => {
-    const { storage, sandbox, user, proxy, callsInFlight } = await openRig()
-    sandbox.seed(user, 'history', 3000)
-    const pages: RecordPage[] = []
-    const lists = Array.from({ length: 12 }, async () => {
-      const page = await listPage(storage, {}, 'history')
-      pages.push(page)
-      return page
-    })
-    await eventually('all have been asked for', () => pages.length === 8 && callsInFlight() === 0)
-    const asked = proxy.requests.length
-    void listPage(storage, { limit: 1 }).catch(() => {})
-    await Bun.sleep(20)
-
-    expect([pages.length, proxy.requests.length]).toEqual([8, asked])
-    const read = await Promise.all(lists.map(async (list) => (await recordsOf(await list)).length))
-    expect(read).toEqual(Array(12).fill(3000))
   })
 
   it('stops reading when its reader leaves', async () => {
