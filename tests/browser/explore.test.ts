@@ -348,6 +348,7 @@ describe('/v1/explore in Chromium', () => {
     const page = await world.open({ user: friend, mayFail: true })
 
     await choose(page, 'bookmarks')
+    await page.locator('.row').first().waitFor()
     const bookmarks = await page.locator('.row').count()
     await choose(page, 'forms')
     const view = await page.locator('#view').innerText()
