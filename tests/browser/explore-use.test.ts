@@ -60,8 +60,10 @@ function addGreatCollector() {
 }
 
 /** How much is in the document: rows, and elements of all kinds. */
-function sizeOf(page: Page) {
-  return page.evaluate(() => ({
+async function sizeOf(page: Page) {
+  // Rows are drawn with the next frame.
+  await page.locator('.row').first().waitFor()
+  return await page.evaluate(() => ({
     rows: document.querySelectorAll('.row').length,
     elements: document.querySelectorAll('*').length,
   }))
