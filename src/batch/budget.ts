@@ -6,7 +6,7 @@ export interface BudgetOptions {
   deadlineAtMs: number
   /** The part of this time that is kept for finishing or undoing what has become visible. */
   commitReserveMs: number
-  /** How long a commit, and then an undo, goes on at least, whatever the deadline; 10 s if absent. */
+  /** How long to go on at least once something may be visible, whatever the deadline; 15 s if absent. */
   patienceMs?: number
   now(): number
   delay(ms: number): Promise<void>
@@ -20,7 +20,7 @@ export interface BudgetOptions {
 
 const firstBackoffMs = 25
 const longestBackoffMs = 1000
-const defaultPatienceMs = 10_000
+const defaultPatienceMs = 15_000
 
 /** What one transaction may use: its time, and the bytes that its answer holds in memory. */
 export class Budget {
@@ -56,11 +56,15 @@ export class Budget {
     throw new UpstreamError('timeout', message, { applied: 'no' })
   }
 
-  /** From now on go on until the deadline, less the reserve in a commit, and for the patience at least. */
-  extendFor(phase: 'commit' | 'undo'): void {
-    const { now, deadlineAtMs, commitReserveMs, patienceMs = defaultPatienceMs } = this.#options
-    const endsAtMs = phase === 'undo' ? deadlineAtMs : deadlineAtMs - commitReserveMs
-    this.#endsAtMs = Math.max(endsAtMs, now() + patienceMs)
+  /** The commit begins: the time that was kept for it may be used. */
+  releaseReserve(): void {
+    this.#endsAtMs = Math.max(this.#endsAtMs, this.#options.deadlineAtMs)
+  }
+
+  /** Something may be visible, which must be completed or undone before the client is answered. */
+  extend(): void {
+    const { now, patienceMs = defaultPatienceMs } = this.#options
+    this.#endsAtMs = Math.max(this.#endsAtMs, now() + patienceMs)
   }
 
   /** Waits so many ms. */

@@ -22,9 +22,8 @@ interface Plan {
 
 /** The one step that has become visible. */
 interface Commit {
+  /** When it became visible; of deletions alone whose answer was lost, the earliest possible moment. */
   at: Timestamp
-  /** Whether that is the true moment; of a deletion alone whose answer was lost it is the earliest possible one. */
-  isExact: boolean
   /** The last change of ours: the commit, or the removal of rows after it. */
   changedAt: Timestamp
   /** What was written, without what the storage refused. */
@@ -44,7 +43,13 @@ export class CollectionState {
   commit: Commit | null = null
   /** Changed by `learn`. */
   known: Readonly<Known> = {
-    view: { timestamp: zeroTimestamp, records: new Map(), lists: new Map(), count: null },
+    view: {
+      timestamp: zeroTimestamp,
+      unchangedForMs: Infinity,
+      records: new Map(),
+      lists: new Map(),
+      count: null,
+    },
     rejected: new Map(),
     failure: null,
     limits: null,
@@ -94,7 +99,6 @@ export class CollectionState {
     const { writes, deletes } = this.plan
     this.commit = {
       at,
-      isExact: seenAt === at || writes.some(({ ttlSeconds = 1 }) => ttlSeconds > 0),
       changedAt: at,
       writes: writes.filter(({ id }) => !refused.has(id)),
       expiredRows: isRemoval ? [] : deletes.filter((id) => !refused.has(id)),

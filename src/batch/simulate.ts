@@ -90,10 +90,13 @@ export class Simulation {
     return [...this.#states].flatMap(([id, { change }]) => (change === null ? [id] : []))
   }
 
-  /** What is to be written. A write with a ttl of 0 is a deletion that commits together with the others; its row stays, expired. */
+  /**
+   * What is to be written. A deletion that commits together with other writes is written as an empty record with a ttl of 0; its row
+   * stays, expired. Rows that are not empty are those of other clients.
+   */
   get writes(): RecordWrite[] {
     const puts = [...this.#states.values()].flatMap(({ change }) => change ?? [])
-    return [...puts, ...this.deletes.map((id) => ({ id, ttlSeconds: 0 }))]
+    return [...puts, ...this.deletes.map((id) => ({ id, payload: '', ttlSeconds: 0 }))]
   }
 
   /** The outcome of the operation of that index. */

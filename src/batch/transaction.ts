@@ -3,15 +3,19 @@ import { zeroTimestamp, type SyncRecord, type Timestamp } from '../domain/record
 import { runBounded, type Locks } from '../domain/bounded.ts'
 import { Budget, type BudgetOptions } from './budget.ts'
 import { fitsAnyStorage } from './collection-state.ts'
+import { commitOrUndo } from './commit.ts'
 import { readsOf, type Read } from './reads.ts'
 import { isWrite, type NumberedOperation } from './simulate.ts'
 import { WrittenCollection, type TransactionContext, type TransactionEvent } from './written-collection.ts'
+import type { OtherWriters } from './other-writers.ts'
 import type { Operation, OperationOutcome, Step } from '../domain/operation.ts'
 import type { BulkStorage, CollectionTimestamps, StorageLimits } from '../domain/record-storage.ts'
 
 export interface TransactionOptions extends BudgetOptions {
   /** Shared by all transactions of the process. */
   locks: Locks
+  /** What the process knows of other writers, shared likewise. */
+  otherWriters: OtherWriters
   observe(event: TransactionEvent): void
 }
 
@@ -62,9 +66,10 @@ function groupByUser(steps: Step[]): Map<string, User> {
 class Transaction implements TransactionContext {
   readonly budget: Budget
   readonly locks: Locks
+  readonly otherWriters: OtherWriters
   readonly observe: (event: TransactionEvent) => void
   isMultiCollection = false
-  isVisible = false
+  mayBeVisible = false
   isCommitting = false
   readonly #steps: Step[]
   readonly #users: Map<string, User>
@@ -78,6 +83,7 @@ class Transaction implements TransactionContext {
   constructor(steps: Step[], options: TransactionOptions) {
     this.budget = new Budget(options)
     this.locks = options.locks
+    this.otherWriters = options.otherWriters
     this.observe = options.observe
     this.#steps = steps
     this.#users = groupByUser(steps)
@@ -95,13 +101,8 @@ class Transaction implements TransactionContext {
     this.isMultiCollection = changed.length > 1
     this.#holdAnswer()
     if (changed.length > 0) {
-      try {
-        await this.#stage(changed)
-        await this.#commit(changed)
-      } catch (error) {
-        await this.#undo(changed)
-        throw error
-      }
+      await this.#stage(changed)
+      await this.#commit(changed)
     }
     const commits = changed.flatMap(({ state }) => state.commit ?? [])
     const records = commits.reduce((total, { writes }) => total + writes.length, 0)
@@ -168,46 +169,36 @@ class Transaction implements TransactionContext {
     )
     if (staged.length === 0) return
     this.budget.requireTime()
-    await runBounded(staged.map((part) => () => part.stage()))
+    try {
+      await runBounded(staged.map((part) => () => part.stage()))
+    } catch (error) {
+      // A storage that does not stage may have written a part at once. Then the rest is committed, or that part undone.
+      if (!this.mayBeVisible) throw error
+    }
   }
 
   async #commit(changed: WrittenCollection[]): Promise<void> {
-    if (!changed.some(({ state }) => state.hasChanges)) return
-    this.budget.requireTime()
-    this.beginCommit()
-    // Where a storage can't stage, one after the other: if the first fails, nothing is visible.
-    for (const part of changed) if (!part.canStage) await part.commit()
-    await this.#commitTogether(changed)
+    if (!this.mayBeVisible) {
+      if (!changed.some(({ state }) => state.hasChanges)) return
+      this.budget.requireTime()
+      this.beginCommit()
+    }
+    await commitOrUndo(changed, this)
     await Promise.all(changed.map((part) => part.removeDeleted()))
-  }
-
-  /** Sends all commits at the same moment, so that hardly anything can come between them. */
-  async #commitTogether(parts: WrittenCollection[]): Promise<void> {
-    const failed = await failures(parts)
-    if (failed.length === 0) return
-    // Another one may have become visible after these gave up. Then they must follow.
-    const again = this.isVisible ? await failures(failed.map(({ part }) => part)) : failed
-    if (again.length > 0) throw again[0]!.error
   }
 
   beginCommit(): void {
     if (this.isCommitting) return
     this.isCommitting = true
-    this.budget.extendFor('commit')
+    this.budget.releaseReserve()
     for (const { storage } of this.#users.values()) storage.beginCommit()
   }
 
-  async #undo(changed: WrittenCollection[]): Promise<void> {
-    // A single write has nothing beside it to undo, so its effect is only looked at once more.
-    if (this.isVisible || this.isMultiCollection) this.budget.extendFor('undo')
-    // Concurrently, because the client waits, and a storage that hangs takes its time for each.
-    const results = await Promise.all(
-      changed.toReversed().map(async (part) => ({ part, result: await part.undo() })),
-    )
-    for (const kind of ['undone', 'partial', 'unknown'] as const) {
-      const collections = results.flatMap(({ part, result }) => (result === kind ? [part.collection] : []))
-      if (collections.length > 0) this.observe({ kind, collections })
-    }
+  noteVisible(): void {
+    if (this.mayBeVisible) return
+    this.mayBeVisible = true
+    this.budget.extend()
+    for (const { storage } of this.#users.values()) storage.outlastDeadline()
   }
 
   /**
@@ -303,17 +294,4 @@ const bytesOfCollection = 96
 function noRoom(): ServiceError {
   const message = 'The answer is too large for a batch: request it alone'
   return new ServiceError(413, errno.requestTooLarge, message)
-}
-
-/** The collections that could not be committed, and why. */
-async function failures(parts: WrittenCollection[]): Promise<{ part: WrittenCollection; error: unknown }[]> {
-  const results = await Promise.all(
-    parts.map((part) =>
-      part.commit().then(
-        () => [],
-        (error: unknown) => [{ part, error }],
-      ),
-    ),
-  )
-  return results.flat()
 }

@@ -1,6 +1,6 @@
 import { isRefusal, isWithoutEffect } from '../domain/errors.ts'
 import { fieldLimits, type SyncRecord, type Timestamp } from '../domain/record.ts'
-import { spareRewritten } from './removal.ts'
+import { ExpiredRows } from './expired-rows.ts'
 import { splitIntoUploads, type CollectionState } from './collection-state.ts'
 import type { BulkStorage, RecordWrite } from '../domain/record-storage.ts'
 import type { Budget } from './budget.ts'
@@ -21,29 +21,114 @@ interface Change {
 }
 
 /**
- * Restores the records as they were before the transaction. A record that another writer has changed since is left as it
- * is. Two things can't be restored: the time of the last change, and the expiry of what had one; such a record lives on
- * without. Resolves to false when the storage kept failing or refused a record. Never rejects.
+ * The undo of what a transaction has made visible in one collection. It restores the records as they were before. A record that another
+ * writer has changed since is left as it is. Two things can't be restored: the time of the last change, and the expiry of what had
+ * one; such a record lives on without.
  */
-export async function undoChanges(
-  storage: BulkStorage,
-  collection: string,
-  state: CollectionState,
-  budget: Budget,
-): Promise<boolean> {
-  const pending = changesOf(state)
-  let refusals = 0
-  for (let failures = 1; ; failures += 1) {
+export class Undo {
+  /** Whether anything of it may have been carried out, after which only the undo can complete the transaction. */
+  hasBegun = false
+  readonly #pending: Map<string, Change>
+  readonly #rows: ExpiredRows
+  #refusals = 0
+
+  constructor(
+    private readonly storage: BulkStorage,
+    private readonly collection: string,
+    private readonly state: CollectionState,
+    budget: Budget,
+  ) {
+    this.#pending = changesOf(state)
+    this.#rows = new ExpiredRows(storage, collection, state.commit!.at, budget)
+  }
+
+  /** Whether the storage does not take a record back. */
+  get isRefused(): boolean {
+    return this.#refusals >= maxRefusals
+  }
+
+  /**
+   * One attempt. Resolves to whether everything is restored. A snapshot begins it, which shows what attempts before have restored.
+   * Never rejects.
+   */
+  async attempt(): Promise<boolean> {
     try {
-      const end = await restore(storage, collection, pending, state)
-      if (end === 'done') return true
-      if (end === 'refused') refusals += 1
+      return await this.#restore()
     } catch (error) {
-      if (isRefusal(error)) refusals += 1
+      if (isRefusal(error)) this.#refusals += 1
+      return false
     }
-    if (refusals >= maxRefusals || !budget.hasTime) return false
-    // The snapshot that begins the next round shows what this one has restored.
-    await budget.backOff(failures)
+  }
+
+  async #restore(): Promise<boolean> {
+    const { storage, collection, state } = this
+    const pending = this.#pending
+    const expired = state.commit!.expiredRows.filter((id) => pending.has(id))
+    const rows = expired.length === 0 ? undefined : await this.#rows.look(expired)
+    const { timestamp, records } = await storage.snapshot(collection, [...pending.keys()])
+    if (rows === null || (rows && rows.timestamp !== timestamp)) return false
+    for (const [id, change] of pending) {
+      // Another writer's change stays, and what an attempt before has restored looks like one.
+      if (rows?.theirs.has(id) || !this.#isOurs(change, records.get(id) ?? null)) pending.delete(id)
+    }
+    const since = await this.#remove(timestamp, (id) => records.has(id))
+    return since !== null && (await this.#write(since))
+  }
+
+  #isOurs({ before, leftAt, mayBeRemoved }: Change, now: SyncRecord | null): boolean {
+    if (now === null) return leftAt === null || (mayBeRemoved && before !== null)
+    return now.lastModified === leftAt || this.#rows.isEmptyRow(now)
+  }
+
+  /** Removes the rows that have to go. Resolves to the collection's timestamp; null: another writer was first. */
+  async #remove(since: Timestamp, isThere: (id: string) => boolean): Promise<Timestamp | null> {
+    const { storage, collection } = this
+    const removed = [...this.#pending].filter(([id, { mustRemove }]) => mustRemove && isThere(id))
+    if (removed.length === 0) return since
+    const ids = removed.map(([id]) => id)
+    const outcome = await storage.remove(collection, ids, since).catch((error: unknown) => {
+      for (const [, change] of removed) change.mayBeRemoved ||= !isWithoutEffect(error)
+      return this.#fail(error)
+    })
+    if (outcome.outcome === 'moved') return null
+    this.hasBegun = true
+    for (const [id, change] of removed) {
+      change.mayBeRemoved = true
+      if (change.before === null) this.#pending.delete(id)
+    }
+    return outcome.timestamp
+  }
+
+  /** Writes the others as they were. Resolves to whether all of them are restored. */
+  async #write(since: Timestamp): Promise<boolean> {
+    const { storage, collection, state } = this
+    const pending = this.#pending
+    const writes = Array.from(pending, ([id, { before }]): RecordWrite => {
+      const { payload, sortindex } = before!
+      return {
+        id,
+        payload,
+        ...(sortindex !== undefined && { sortindex }),
+        ttlSeconds: fieldLimits.ttlSeconds,
+      }
+    })
+    let timestamp = since
+    for (const portion of splitIntoUploads(writes, state.known.limits)) {
+      const outcome = await storage
+        .write(collection, portion, timestamp)
+        .catch((error: unknown) => this.#fail(error))
+      if (outcome.outcome === 'moved') return false
+      this.hasBegun = true
+      timestamp = outcome.timestamp
+      for (const { id } of portion) if (!outcome.rejected.has(id)) pending.delete(id)
+    }
+    if (pending.size > 0) this.#refusals += 1
+    return pending.size === 0
+  }
+
+  #fail(error: unknown): never {
+    this.hasBegun ||= !isWithoutEffect(error)
+    throw error
   }
 }
 
@@ -59,52 +144,4 @@ function changesOf({ commit, known: { view } }: CollectionState): Map<string, Ch
       changes.set(id, { before, leftAt, mustRemove, mayBeRemoved: false })
   }
   return changes
-}
-
-/** One round. `moved`: another writer changed the collection meanwhile. `refused`: the storage did not take a record back. */
-async function restore(
-  storage: BulkStorage,
-  collection: string,
-  pending: Map<string, Change>,
-  { commit, known: { limits } }: CollectionState,
-): Promise<'done' | 'moved' | 'refused'> {
-  const { timestamp, records } = await storage.snapshot(collection, [...pending.keys()])
-  for (const [id, { before, leftAt, mayBeRemoved }] of pending) {
-    const now = records.get(id)?.lastModified ?? null
-    const isOurs = now === leftAt || (now === null && mayBeRemoved && before !== null)
-    // Another writer's change stays, and what an earlier round has restored looks like one.
-    if (!isOurs) pending.delete(id)
-  }
-  const { at, isExact, expiredRows } = commit!
-  const expired = expiredRows.filter((id) => isExact && pending.has(id))
-  // What another writer has written into a row that we left expired is seen by nobody.
-  const seen = await spareRewritten(storage, collection, expired, at, timestamp)
-  if (seen === null) return 'moved'
-  for (const id of seen.spared) pending.delete(id)
-  let since = seen.at
-  const removed = [...pending].filter(([id, { mustRemove }]) => mustRemove && records.has(id))
-  if (removed.length > 0) {
-    const ids = removed.map(([id]) => id)
-    const outcome = await storage.remove(collection, ids, since).catch((error: unknown) => {
-      for (const [, change] of removed) change.mayBeRemoved ||= !isWithoutEffect(error)
-      throw error
-    })
-    if (outcome.outcome === 'moved') return 'moved'
-    since = outcome.timestamp
-    for (const [id, change] of removed) {
-      change.mayBeRemoved = true
-      if (change.before === null) pending.delete(id)
-    }
-  }
-  const writes = Array.from(pending, ([id, { before }]): RecordWrite => {
-    const { payload, sortindex } = before!
-    return { id, payload, ...(sortindex !== undefined && { sortindex }), ttlSeconds: fieldLimits.ttlSeconds }
-  })
-  for (const portion of splitIntoUploads(writes, limits)) {
-    const outcome = await storage.write(collection, portion, since)
-    if (outcome.outcome === 'moved') return 'moved'
-    since = outcome.timestamp
-    for (const { id } of portion) if (!outcome.rejected.has(id)) pending.delete(id)
-  }
-  return pending.size === 0 ? 'done' : 'refused'
 }

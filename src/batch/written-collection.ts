@@ -1,21 +1,30 @@
-import { errno, isRefusal, isWithoutEffect, ServiceError, UpstreamError } from '../domain/errors.ts'
+import {
+  errno,
+  isRefusal,
+  isWithoutEffect,
+  isWriteConflict,
+  ServiceError,
+  UpstreamError,
+} from '../domain/errors.ts'
 import { zeroTimestamp, type Timestamp } from '../domain/record.ts'
 import { CollectionState, fitsOneBatch } from './collection-state.ts'
+import { removeRows } from './expired-rows.ts'
+import { rowRemovalMs, type OtherWriters } from './other-writers.ts'
 import { judgeProbe } from './probe.ts'
 import { completeView } from './reads.ts'
-import { removeRows } from './removal.ts'
+import { findRefused, toRejection } from './refused-records.ts'
 import { isWrite, type CollectionView, type NumberedOperation } from './simulate.ts'
-import { undoChanges } from './undo.ts'
-import type { Rejection } from '../domain/operation.ts'
+import { Undo } from './undo.ts'
+import type { Locks } from '../domain/bounded.ts'
+import type { Operation, Rejection } from '../domain/operation.ts'
 import type { BulkStorage, CommitOutcome, RecordWrite, Snapshot } from '../domain/record-storage.ts'
 import type { Budget } from './budget.ts'
-import type { Locks } from '../domain/bounded.ts'
 
 // While nothing is visible, giving up costs nothing.
 const maxMovedRounds = 4
 const maxRetries = 5
-/** After so many failures the storage may be unable to hold one of the records. */
-const failuresToSuspect = 2
+/** How often a row is waited for that another bridge is about to remove: some 2.5 s in all. */
+const maxHiddenLooks = 7
 
 // A collection that has never been written to has no record of any id.
 const absentId = 'none'
@@ -23,6 +32,8 @@ const absentId = 'none'
 const maxRowRounds = 4
 /** Longer than a first upload of another client, of 100 records, takes inside a database that is busy. */
 const firstLookMs = 100
+/** How often a write that is not there is tried to be kept from coming late. */
+const maxFences = 2
 
 /** What a transaction reports to logs and metrics: no contents, no owners; ids only of records that wait to be removed. */
 export type TransactionEvent =
@@ -47,15 +58,24 @@ export type TransactionEvent =
 export interface TransactionContext {
   readonly budget: Budget
   readonly locks: Locks
+  readonly otherWriters: OtherWriters
   observe(event: TransactionEvent): void
   /** Whether other collections are changed too, so that giving up may mean undoing. */
   isMultiCollection: boolean
-  /** Whether any part of the transaction is visible, so that giving up means undoing. */
-  isVisible: boolean
+  /** Whether any part of the transaction is visible or may be, so that giving up means undoing. */
+  readonly mayBeVisible: boolean
   /** Whether the commit has begun, which goes on for as long as there is time. */
-  isCommitting: boolean
+  readonly isCommitting: boolean
   /** From here on an undo may be needed. Also called when a storage ignores the request to stage, and commits at once. */
   beginCommit(): void
+  /** A part is visible, or may be. */
+  noteVisible(): void
+}
+
+/** What an undo has left in one collection, and whether a further attempt could change that. */
+export interface Ending {
+  left: 'nothing' | 'undone' | 'partial' | 'unknown'
+  isFinal: boolean
 }
 
 /**
@@ -69,12 +89,13 @@ export class WrittenCollection {
   readonly state: CollectionState
   readonly collection: string
   readonly #ids: string[]
+  /** How often the collection was read again because of other writers. */
   #rounds = 0
-  /** Failed attempts since the last successful one. */
-  #failures = 0
   #stagedBatch: string | null = null
-  /** Whether it is unknown that the plan was applied. */
+  /** Whether the plan may have been applied, or may still be. */
   #isInDoubt = false
+  #fences = 0
+  #undo: Undo | null = null
 
   constructor(
     private readonly storage: BulkStorage,
@@ -91,16 +112,46 @@ export class WrittenCollection {
     return this.state.known.limits?.batch !== null
   }
 
+  /** Whether the undo has begun, after which the collection is not committed any more. */
+  get isUndoing(): boolean {
+    return this.#undo?.hasBegun === true
+  }
+
+  /** Names the collection among those of all users. */
+  get #key(): string {
+    return JSON.stringify([this.storage.owner, this.collection])
+  }
+
   /** Reads what the operations are judged by. */
   async read(): Promise<void> {
-    const needsMore = this.operations.some(({ operation: { kind } }) => kind === 'list' || kind === 'count')
+    const { storage, operations, context } = this
+    const needsMore = operations.some(({ operation: { kind } }) => kind === 'list' || kind === 'count')
+    let hiddenLooks = 0
     for (;;) {
-      const view: CollectionView = { ...(await this.#snapshot()), lists: new Map(), count: null }
-      const { storage, operations, context } = this
+      const snapshot = await this.#snapshot()
+      const view: CollectionView = { ...snapshot, lists: new Map(), count: null }
       const isWhole = !needsMore || (await completeView(storage, operations, view, context.budget))
-      if (isWhole) return this.state.restart(view)
-      await this.#spendRound()
+      if (!isWhole) await this.#spendRound()
+      else if (hiddenLooks < maxHiddenLooks && (await this.#hidesRecords(snapshot))) {
+        hiddenLooks += 1
+        await context.budget.backOff(hiddenLooks)
+      } else return this.state.restart(view)
     }
+  }
+
+  /**
+   * Whether records that the snapshot does not show, and that an operation needs to be absent, may be in rows that another bridge is
+   * removing. It reveals what clients have written there, or removes the rows, within a moment.
+   */
+  async #hidesRecords(snapshot: Snapshot): Promise<boolean> {
+    const isSettled = !this.context.otherWriters.mayBeRemoving(this.#key, snapshot)
+    const absent = this.operations.flatMap(({ operation }) =>
+      needsAbsence(operation) && !snapshot.records.has(operation.id) ? [operation.id] : [],
+    )
+    if (isSettled || absent.length === 0 || !this.context.budget.hasTime) return false
+    const since = Math.max(0, snapshot.timestamp - rowRemovalMs) as Timestamp
+    const hidden = await this.storage.rewrittenSince(this.collection, [...new Set(absent)], since)
+    return hidden.length > 0
   }
 
   /**
@@ -108,13 +159,13 @@ export class WrittenCollection {
    * PostgreSQL has nothing to lock: two first writes at once would both succeed, and one be lost. Deleting a record that does not
    * exist makes the row; from then on writes are conditional on its timestamp. MariaDB answers 500 when users do this at the same
    * time, so it is done for one at a time of each node. Another client's first write may still be in a transaction of the database
-   * then, so what is conditional is judged by a look a moment later.
+   * then, so what depends on the collection's contents is judged by a look a moment later.
    */
   async createRow(): Promise<void> {
     const { storage, collection, operations, state } = this
-    const { locks, budget } = this.context
-    const isConditional = operations.some(({ operation }) => operation.precondition.kind !== 'none')
-    for (let round = 0; state.since === zeroTimestamp && state.hasChanges; round += 1) {
+    const { locks, budget, otherWriters } = this.context
+    const dependsOnContents = operations.some(({ operation }) => !isWholePut(operation))
+    for (let round = 0, failures = 0; state.since === zeroTimestamp && state.hasChanges; round += 1) {
       if (round === maxRowRounds) {
         const message = 'Cannot write to a new collection: the storage does not keep it'
         throw new UpstreamError('refused', message, { applied: 'no' })
@@ -124,13 +175,14 @@ export class WrittenCollection {
         const makeRow = () => storage.remove(collection, [absentId], zeroTimestamp)
         const outcome = await locks.hold([`row ${storage.node}`], budget.leftMs, makeRow)
         if (outcome.outcome === 'committed') {
-          this.#failures = 0
           state.since = outcome.timestamp
-          if (!isConditional) return
+          otherWriters.noteOwnChange(this.#key, outcome.timestamp)
+          if (!dependsOnContents) return
         }
       } catch (error) {
         if (isRefusal(error)) throw error
-        await this.#backOff(error, true)
+        failures += 1
+        await this.#backOff(error, failures, true)
       }
       await budget.wait(firstLookMs)
       await this.read()
@@ -139,48 +191,54 @@ export class WrittenCollection {
 
   /** Stages all writes. */
   async stage(): Promise<void> {
-    while (this.state.hasChanges && this.#stagedBatch === null) {
+    for (let failures = 0; this.state.hasChanges && this.#stagedBatch === null;) {
       const { plan, known } = this.state
       if (!fitsOneBatch(plan.writes, known.limits)) return this.state.learn({ failure: tooMuch() })
       try {
         if (!(await this.#stageAll(plan.uploads))) await this.#nextRound()
       } catch (error) {
+        failures += 1
         // A batch whose last upload has an unknown end is not continued: some storages would mix up its records.
-        await (isRefusal(error) ? this.#acceptRefusal(error) : this.#backOff(error, true, plan.uploads))
+        await (isRefusal(error) ? this.#acceptRefusal(error) : this.#backOff(error, failures, true))
       }
     }
   }
 
-  /** Makes the changes visible, in one step. */
+  /** Makes the changes visible, in one step. Looks first whether an attempt before has done so, where that is not known. */
   async commit(): Promise<void> {
     let isDoubtful = this.#isInDoubt
-    for (;;) {
+    let mustLook = isDoubtful
+    let failure: unknown = null
+    for (let failures = 0; ;) {
+      if (mustLook) {
+        const verdict = await this.#look(failure)
+        if (verdict === 'applied') return
+        if (verdict === 'moved') {
+          isDoubtful = false
+          failure = null
+          await this.#nextRound()
+        }
+      }
+      if (failure !== null) {
+        failures += 1
+        await this.#backOff(failure, failures, isDoubtful || this.#forgetsBatch(failure))
+      }
       if (this.state.plan.uploads.length > 1) await this.stage()
       if (!this.state.hasChanges) return
-      const result = await this.#send().catch((failure: unknown) => ({ outcome: 'broken' as const, failure }))
-      if (result.outcome === 'committed') return this.#settle(result.timestamp, result.rejected)
-      const failure = result.outcome === 'broken' ? result.failure : null
-      const mayDecideAnew = !isDoubtful && this.#mayDecideAnew(failure)
-      isDoubtful ||= failure !== null && !isWithoutEffect(failure)
-      // An attempt before may have been applied, and then the condition fails because of our own write.
-      const verdict = isDoubtful
-        ? await this.#probe(failure, mayDecideAnew)
-        : failure === null
-          ? 'moved'
-          : 'unapplied'
-      if (verdict === 'applied') return
-      if (verdict === 'moved' || failure === null) {
-        isDoubtful = this.#isInDoubt = false
-        await this.#nextRound()
-      } else if (isRefusal(failure)) await this.#acceptRefusal(failure)
-      else {
-        // The client is not at fault: a batch that the storage has forgotten is uploaded again.
-        const isForgotten = this.#stagedBatch !== null && isOneOf(failure, [400, 404])
-        const uploads = this.#isRemoval ? [] : this.state.plan.uploads
-        // What has not been carried out so far may still be, and would come after an undo of the others.
-        this.#isInDoubt = isDoubtful && this.context.isMultiCollection
-        await this.#backOff(failure, isDoubtful || isForgotten, uploads)
-        if (isForgotten) this.#stagedBatch = null
+      failure = null
+      mustLook = false
+      try {
+        const result = await this.#send()
+        if (result.outcome === 'committed') return this.#settle(result.timestamp, result.rejected)
+        // An attempt before may have been applied, and then the condition fails because of our own write.
+        mustLook = isDoubtful
+        if (!mustLook) await this.#nextRound()
+      } catch (error) {
+        if (!isWithoutEffect(error)) isDoubtful = this.#isInDoubt = true
+        if (isDoubtful && this.context.isMultiCollection) this.context.noteVisible()
+        mustLook = isDoubtful
+        if (isRefusal(error)) await this.#acceptRefusal(error)
+        else failure = error
       }
     }
   }
@@ -189,36 +247,43 @@ export class WrittenCollection {
   async removeDeleted(): Promise<void> {
     const { storage, collection, state, context } = this
     const { commit } = state
-    if (!commit || commit.expiredRows.length === 0) return
-    const { left, at } = await removeRows(storage, collection, state, context.budget)
-    // A client that is told a moment after another writer's change would never fetch that change.
-    if (at !== null) commit.changedAt = at
-    if (left.length > 0) context.observe({ kind: 'unremoved', collections: [collection], ids: left })
+    if (!commit) return
+    if (commit.expiredRows.length > 0) {
+      const { left, at } = await removeRows(storage, collection, state, context.budget)
+      // A client that is told a moment after another writer's change would never fetch that change.
+      if (at !== null) commit.changedAt = at
+      if (left.length > 0) context.observe({ kind: 'unremoved', collections: [collection], ids: left })
+    }
+    context.otherWriters.noteOwnChange(this.#key, commit.changedAt)
   }
 
-  /** Undoes what is visible, except where another writer has written over it. */
-  async undo(): Promise<'untouched' | 'undone' | 'partial' | 'unknown'> {
-    const isClear = !this.#isInDoubt || (await this.#fence())
-    if (!this.state.commit) return isClear ? 'untouched' : 'unknown'
-    const isUndone = await undoChanges(this.storage, this.collection, this.state, this.context.budget)
-    if (!isUndone) return 'partial'
-    return isClear ? 'undone' : 'unknown'
+  /** One attempt to take back what is visible, except where another writer has written over it. Never rejects. */
+  async undo(): Promise<Ending> {
+    const { storage, collection, state, context } = this
+    if (this.#isInDoubt && !(await this.#resolveDoubt()))
+      return { left: 'unknown', isFinal: !context.isMultiCollection || this.#fences >= maxFences }
+    if (!state.commit) return { left: 'nothing', isFinal: true }
+    this.#undo ??= new Undo(storage, collection, state, context.budget)
+    if (await this.#undo.attempt()) return { left: 'undone', isFinal: true }
+    return { left: 'partial', isFinal: this.#undo.isRefused }
   }
 
   /**
-   * One last look at a step of which it is unknown whether it was applied, or will be. Where it is not seen, the collection is changed,
-   * so that its condition fails should it still be under way. False when that can't be done.
+   * Looks at a step of which it is unknown whether it was applied, or will be. Where it is not seen, the collection is changed, so that its
+   * condition fails should it still come. False when that can't be done, or nobody can tell. A single write has nothing beside it to
+   * undo, so it is left as it is.
    */
-  async #fence(): Promise<boolean> {
+  async #resolveDoubt(): Promise<boolean> {
     const { storage, collection, state } = this
-    for (let failures = 1; failures <= maxRetries; failures += 1) {
-      const verdict = await this.#probeOnce()
-      if (verdict !== 'unapplied') return verdict !== 'unknown'
-      const fenced = storage.remove(collection, [absentId], state.since)
-      if ((await fenced.catch(() => null))?.outcome === 'committed') return true
-      await this.context.budget.backOff(failures)
-    }
-    return false
+    const verdict = this.context.isMultiCollection ? await this.#probe() : 'unclear'
+    if (verdict === 'unknown') return false
+    this.#fences += 1
+    if (verdict === 'unclear') this.#fences = maxFences
+    else if (verdict === 'unapplied') {
+      const fence = await storage.remove(collection, [absentId], state.since).catch(() => null)
+      this.#isInDoubt = fence?.outcome !== 'committed'
+    } else this.#isInDoubt = false
+    return !this.#isInDoubt
   }
 
   /** True when all is staged, or written at once; false when another writer was first. */
@@ -257,84 +322,45 @@ export class WrittenCollection {
     return await storage.commitStaged(collection, this.#stagedBatch, since)
   }
 
+  /** Whether the storage has forgotten the staged batch. The client is not at fault, so it is uploaded again. */
+  #forgetsBatch(failure: unknown): boolean {
+    const isForgotten = this.#stagedBatch !== null && isOneOf(failure, [400, 404])
+    if (isForgotten) this.#stagedBatch = null
+    return isForgotten
+  }
+
   async #acceptRefusal(refusal: ServiceError): Promise<void> {
-    if (refusal.status === 401 && this.context.isMultiCollection) {
+    const { storage, collection, state, context } = this
+    if (refusal.status === 401 && context.isMultiCollection) {
       // A refused identity concerns all operations of the user, not only those that remained.
       const options = { applied: 'no', status: 401, cause: refusal } as const
       throw new UpstreamError('refused', 'Cannot go on: the storage no longer lets the user in', options)
     }
-    const { writes, uploads } = this.state.plan
-    const mayBeOfOne = rejectionOf(refusal) !== null && writes.length > 1
-    if (mayBeOfOne && (await this.#rejectRefused(uploads))) return
-    this.state.learn({ failure: refusal })
+    const { writes, uploads } = state.plan
+    if (toRejection(refusal) !== null && writes.length > 1) {
+      const target = { storage, collection, since: state.since, budget: context.budget }
+      const refused = await findRefused(target, uploads)
+      this.#stagedBatch = null
+      if (refused.size > 0) return state.reject(refused)
+    }
+    state.learn({ failure: refusal })
   }
 
   /**
    * Waits before the next attempt, longer each time; throws the failure when no attempt is left. A single write that has
-   * certainly had no effect is repeated by the client, unless it has only collided with another one.
+   * certainly had no effect is repeated by the client, unless it has only collided with another one. Once something may be visible,
+   * whoever commits the collections together decides what is tried next.
    */
-  async #backOff(failure: unknown, isDoubtful: boolean, uploads: RecordWrite[][] = []): Promise<void> {
-    const { isVisible, isMultiCollection, budget } = this.context
-    this.#failures += 1
+  async #backOff(failure: unknown, failures: number, isWorthIt: boolean): Promise<void> {
+    const { mayBeVisible, isMultiCollection, budget } = this.context
     const isConflict = isWriteConflict(failure)
     // With Retry-After the storage has said when; don't retry before.
     const isPutOff = !isConflict && failure instanceof UpstreamError && failure.retryAfterSeconds !== null
-    const isWorthIt = isConflict || (!isPutOff && (isMultiCollection || isDoubtful))
-    const mayRetry = isVisible || (isWorthIt && this.#failures <= maxRetries)
-    if (!mayRetry || !budget.hasTime) {
-      if (!isConflict || failure.status !== 409) throw failure
-      return this.state.learn({ failure: lastingConflict(failure) })
-    }
-    // Whatever fails in the search says nothing of the records.
-    const isSuspect = uploads.length > 0 && rejectionOf(failure) !== null
-    if (isSuspect && this.#failures >= failuresToSuspect) await this.#rejectRefused(uploads).catch(() => {})
-    await budget.backOff(this.#failures)
-  }
-
-  /**
-   * Finds the records that the storage refuses or fails at, though it takes others: a database may be unable to hold a payload. Staging
-   * shows that without a trace. They are refused, because no later attempt would succeed. Resolves to whether there are any.
-   */
-  async #rejectRefused(uploads: RecordWrite[][]): Promise<boolean> {
-    const { batch } = this.state.known.limits ?? (await this.storage.limits())
-    if (!batch || (await this.#rejectionOf([])) !== null) return false
-    const rejected = new Map<string, Rejection>()
-    for (const records of uploads) await this.#findRefused(records, rejected)
-    if (rejected.size === 0 || (await this.#rejectionOf([])) !== null) return false
-    this.state.reject(rejected)
-    this.#stagedBatch = null
-    this.#failures = 0
-    return true
-  }
-
-  async #findRefused(records: RecordWrite[], rejected: Map<string, Rejection>): Promise<void> {
-    if ((await this.#rejectionOf(records)) === null) return
-    if (records.length === 1) {
-      const reason = await this.#rejectionOf(records)
-      if (reason !== null) rejected.set(records[0]!.id, reason)
-      return
-    }
-    const half = records.length >> 1
-    await this.#findRefused(records.slice(0, half), rejected)
-    await this.#findRefused(records.slice(half), rejected)
-  }
-
-  /** Why the storage does not take these records into a staged batch; null when it does. */
-  async #rejectionOf(records: RecordWrite[]): Promise<Rejection | null> {
-    const { budget } = this.context
-    for (let failures = 1; ; failures += 1) {
-      budget.requireTime()
-      try {
-        await this.storage.stage(this.collection, records, this.state.since, null)
-        return null
-      } catch (error) {
-        const reason = rejectionOf(error)
-        if (reason !== null) return reason
-        // MariaDB has names for a few batches of a user within 10 ms, and answers another one like a write conflict.
-        if (!isWriteConflict(error) || failures > maxRetries) throw error
-        await budget.backOff(failures)
-      }
-    }
+    const isRetryable = isConflict || (!isPutOff && (isMultiCollection || isWorthIt))
+    if (isRetryable && !mayBeVisible && failures <= maxRetries && budget.hasTime)
+      return await budget.backOff(failures)
+    if (!isConflict || failure.status !== 409 || mayBeVisible) throw failure
+    this.state.learn({ failure: lastingConflict(failure) })
   }
 
   #settle(
@@ -343,20 +369,31 @@ export class WrittenCollection {
     { isRemoval = this.#isRemoval, seenAt = at } = {},
   ): void {
     this.state.settle(at, refused, isRemoval, seenAt)
-    this.context.isVisible = true
-    this.#failures = 0
+    this.context.noteVisible()
     this.#stagedBatch = null
     this.#isInDoubt = false
   }
 
   /** Reads whether the plan was applied. Throws when that can't be told. */
-  async #probe(failure: unknown, mayDecideAnew: boolean): Promise<'applied' | 'moved' | 'unapplied'> {
-    this.context.observe({ kind: 'probed', collection: this.collection })
-    const verdict = await this.#probeOnce(mayDecideAnew)
-    if (verdict !== 'unknown') return verdict
-    this.#isInDoubt = true
-    const message = `Cannot tell whether the write to "${this.collection}" was carried out: outcome unknown, read before repeating`
-    throw new UpstreamError('connection-lost', message, { applied: 'unknown', cause: failure })
+  async #look(failure: unknown): Promise<'applied' | 'moved' | 'unapplied'> {
+    const { collection, context } = this
+    context.observe({ kind: 'probed', collection })
+    let verdict = await this.#probe()
+    // Of several collections, whoever commits them together decides what is tried next.
+    for (let failures = 1; verdict === 'unknown' && !context.isMultiCollection; failures += 1) {
+      if (!context.budget.hasTime) break
+      await context.budget.backOff(failures)
+      verdict = await this.#probe()
+    }
+    if (verdict === 'unclear' && this.#mayDecideAnew(failure)) verdict = 'moved'
+    if (verdict === 'unclear' || verdict === 'unknown') {
+      const message = `Cannot tell whether the write to "${collection}" was carried out: outcome unknown, read before repeating`
+      throw new UpstreamError('connection-lost', message, { applied: 'unknown', cause: failure })
+    }
+    // After a 500 of the storage its database has rolled back; a write that a gateway has given up may come late.
+    const mayStillCome = failure === null ? this.#isInDoubt : !isOneOf(failure, [500])
+    this.#isInDoubt &&= verdict === 'unapplied' && context.isMultiCollection && mayStillCome
+    return verdict
   }
 
   /**
@@ -373,49 +410,56 @@ export class WrittenCollection {
     )
   }
 
-  /** `mayDecideAnew`: what can't be told counts as `moved`. */
-  async #probeOnce(mayDecideAnew = false): Promise<'applied' | 'moved' | 'unapplied' | 'unknown'> {
-    const snapshot = await this.#snapshot().catch(() => null)
-    if (!snapshot) return 'unknown'
+  /** One look. `unclear`: nobody can tell any more. `unknown`: the storage did not show it. */
+  async #probe(): Promise<'applied' | 'moved' | 'unapplied' | 'unclear' | 'unknown'> {
+    let snapshot: Snapshot
+    try {
+      snapshot = await this.#snapshot()
+    } catch (error) {
+      return isRefusal(error) ? 'unclear' : 'unknown'
+    }
     const { plan, known, since } = this.state
     const judged = judgeProbe(plan.writes, known.view.records, since, snapshot)
-    if (judged.verdict === 'unclear') return mayDecideAnew ? 'moved' : 'unknown'
     if (judged.verdict !== 'applied') return judged.verdict
     const refused = new Map(judged.refused.map((id) => [id, 'invalid'] as const))
     this.#settle(judged.timestamp, refused, { seenAt: snapshot.timestamp })
     return 'applied'
   }
 
-  /** One attempt, or, when a commit depends on it, as many as there is time for. */
   async #snapshot(): Promise<Snapshot> {
-    const { budget } = this.context
-    for (let failures = 1; ; failures += 1) {
-      try {
-        return await this.storage.snapshot(this.collection, this.#ids)
-      } catch (error) {
-        if (isRefusal(error) || !this.context.isCommitting || !budget.hasTime) throw error
-        await budget.backOff(failures)
-      }
-    }
+    return await this.storage.snapshot(this.collection, this.#ids)
   }
 
   /** Another writer was first: reads the collection again. */
   async #nextRound(): Promise<void> {
     await this.#spendRound()
     this.#stagedBatch = null
+    this.#isInDoubt = false
     await this.read()
   }
 
   async #spendRound(): Promise<void> {
     this.#rounds += 1
-    const { budget, isVisible, observe } = this.context
-    if (!budget.hasTime || (!isVisible && this.#rounds > maxMovedRounds)) {
+    const { budget, mayBeVisible, observe } = this.context
+    if (!budget.hasTime || (!mayBeVisible && this.#rounds > maxMovedRounds)) {
       const message = `Cannot write to "${this.collection}": others keep writing to it`
       throw new UpstreamError('refused', message, { applied: 'no' })
     }
     observe({ kind: 'moved-round', collection: this.collection })
     await budget.backOff(this.#rounds)
   }
+}
+
+/** Whether an operation creates a record, or writes a part of one, and needs to know what is there. */
+function needsAbsence(operation: Operation): operation is Extract<Operation, { kind: 'put' }> {
+  if (operation.kind !== 'put') return false
+  return operation.precondition.kind === 'absent' || operation.input.payload === undefined
+}
+
+/** Whether an operation writes a whole record, whatever is there. */
+function isWholePut(operation: Operation): boolean {
+  if (operation.kind !== 'put') return false
+  return operation.precondition.kind === 'none' && operation.input.payload !== undefined
 }
 
 function tooMuch(): ServiceError {
@@ -429,22 +473,6 @@ function lastingConflict({ retryAfterSeconds }: UpstreamError): ServiceError {
   return new ServiceError(409, errno.conflict, message, extras)
 }
 
-function isWriteConflict(failure: unknown): failure is UpstreamError {
-  return failure instanceof UpstreamError && failure.failure === 'conflict'
-}
-
 function isOneOf(failure: unknown, statuses: number[]): boolean {
   return failure instanceof UpstreamError && failure.status !== null && statuses.includes(failure.status)
 }
-
-/** What an error says of the records that were sent, if they are at fault. */
-function rejectionOf(error: unknown): Rejection | null {
-  if (!(error instanceof UpstreamError || error instanceof ServiceError)) return null
-  return rejections.get(error.status) ?? null
-}
-
-const rejections = new Map<number | null, Rejection>([
-  [400, 'invalid'],
-  [413, 'too-large'],
-  [500, 'unstorable'],
-])

@@ -135,3 +135,8 @@ export class UpstreamError extends Error {
 export function isWithoutEffect(error: unknown): boolean {
   return error instanceof ServiceError || (error instanceof UpstreamError && error.applied === 'no')
 }
+
+/** Whether a write ended because another one got in its way; then it was not carried out. */
+export function isWriteConflict(error: unknown): error is UpstreamError {
+  return error instanceof UpstreamError && error.failure === 'conflict'
+}

@@ -26,8 +26,8 @@ export interface Step {
   operation: Operation
 }
 
-/** Why the storage refused a record; `unstorable`: it fails at this payload while it takes others. */
-export type Rejection = 'invalid' | 'too-large' | 'unstorable'
+/** Why the storage refused a record. */
+export type Rejection = 'invalid' | 'too-large'
 
 /** This operation got an error answer of its own; the others of its transaction stand. */
 export interface FailedOutcome {

@@ -87,6 +87,8 @@ export interface Notices {
 /** A consistent view of some records of a collection and of the collection's timestamp at that moment. */
 export interface Snapshot {
   timestamp: Timestamp
+  /** For how long the collection had not changed then, in ms on the storage's clock; Infinity where it does not say. */
+  unchangedForMs: number
   records: Map<string, SyncRecord>
 }
 
@@ -139,10 +141,15 @@ export interface BulkStorage {
   /** Names the storage node, which many users share. */
   readonly node: string
   /**
-   * From here on only the upstream timeout bounds calls, and no longer the deadline of the client's request: a write that
-   * has begun must be finished or undone before the request is answered.
+   * From here on calls finish or undo a started write: neither an open circuit, nor missing memory, nor a client that hangs up
+   * stops them.
    */
   beginCommit(): void
+  /**
+   * Something may be visible: from here on only the upstream timeout bounds calls, and no longer the deadline of the client's
+   * request.
+   */
+  outlastDeadline(): void
   limits(): Promise<StorageLimits>
   /** The named records and the collection's timestamp, read as one consistent whole. Any number of ids. */
   snapshot(collection: string, ids: string[]): Promise<Snapshot>

@@ -163,6 +163,5 @@ function withoutRecord(
 const rejections: Record<Rejection, () => ServiceError> = {
   'too-large': () =>
     new ServiceError(413, errno.requestTooLarge, 'The record is larger than the storage accepts'),
-  unstorable: () => invalidPayload('cannot be stored: the storage fails at it and accepts other records'),
   invalid: () => invalid('path', 'record_id', 'is refused by the storage'),
 }

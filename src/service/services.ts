@@ -1,3 +1,4 @@
+import { OtherWriters } from '../batch/other-writers.ts'
 import { runTransaction } from '../batch/transaction.ts'
 import { Credentials } from '../credentials/credentials.ts'
 import { RedisStore } from '../credentials/redis-store.ts'
@@ -60,7 +61,7 @@ export function createServices(
   load: Admission,
   commitPatienceMs?: number,
 ) {
-  const { breakers, upstream, tokenServer, store, locks } = connections
+  const { breakers, upstream, tokenServer, store, locks, otherWriters } = connections
   const { now } = host
   const credentials = new Credentials({
     exchange: (identity, requestId) => tokenServer.exchange(identity, requestId),
@@ -148,6 +149,7 @@ export function createServices(
         delay: Bun.sleep,
         random: Math.random,
         locks,
+        otherWriters,
         memory,
         maxAnswerBytes: limits.batchAnswerBytes,
         observe: observers.transaction,
@@ -201,7 +203,14 @@ export function connect(
           prefix: settings.cachePrefix,
           onTrouble: observers.redisTrouble,
         })
-  return { breakers, upstream, tokenServer, store, locks: new Locks() }
+  return {
+    breakers,
+    upstream,
+    tokenServer,
+    store,
+    locks: new Locks(),
+    otherWriters: new OtherWriters(clock.now),
+  }
 }
 
 function tooLate(): UpstreamError {

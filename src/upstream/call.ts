@@ -52,6 +52,9 @@ export interface StorageWrite extends StorageRead {
   body?: string
 }
 
+/** How long a call may take that looks, after the deadline, what became of a write. */
+const lastLookMs = 400
+
 /** One step of the storage's clock. It refuses a second write to a collection within the same step. */
 const clockStepMs = 10
 
@@ -63,6 +66,7 @@ export class StorageCalls {
   #credentials: SyncCredentials
   #renewing: Promise<void> | null = null
   #mustComplete = false
+  #outlastsDeadline = false
   /**
    * When the step of the storage's clock ends in which a collection changed last, on the clock that never goes back. One moment for
    * all collections: the commits of a batch wait together, so that they are sent together.
@@ -93,9 +97,14 @@ export class StorageCalls {
     return this.#credentials.endpoint
   }
 
-  /** Neither the client's deadline nor an open breaker stops a call any more. */
+  /** Neither an open breaker nor a client that hangs up stops a call any more. */
   beginCommit(): void {
     this.#mustComplete = true
+  }
+
+  /** Nor does the client's deadline. */
+  outlastDeadline(): void {
+    this.#outlastsDeadline = true
   }
 
   /**
@@ -206,7 +215,9 @@ export class StorageCalls {
 
   #timeoutMs(hasBegun: boolean): number {
     const { timeoutMs, monotonicNow } = this.client
-    const leftMs = hasBegun || this.#mustComplete ? Infinity : this.#caller.deadlineAtMs - monotonicNow()
+    if (hasBegun || this.#outlastsDeadline) return timeoutMs
+    const leftMs = this.#caller.deadlineAtMs - monotonicNow()
+    if (this.#mustComplete) return Math.min(timeoutMs, Math.max(leftMs, lastLookMs))
     if (leftMs > 0) return Math.min(timeoutMs, leftMs)
     throw new UpstreamError('timeout', 'Cannot call the storage: no time is left for this request', {
       applied: 'no',

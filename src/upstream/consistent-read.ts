@@ -1,6 +1,6 @@
 import { errno, ServiceError, UpstreamError } from '../domain/errors.ts'
 import { runBounded } from '../domain/bounded.ts'
-import { zeroTimestamp, type Timestamp } from '../domain/record.ts'
+import { fromSyncSeconds, zeroTimestamp, type Timestamp } from '../domain/record.ts'
 import { jsonOf, lastModifiedOf, OffsetTrail, parseJson, unusable, type UpstreamAnswer } from './answer.ts'
 import { chunkIds, listQuery, portionsOf, unmodifiedSinceHeader } from './request.ts'
 import { readCollectionTimestamps, readCount } from './account.ts'
@@ -86,6 +86,7 @@ export class ConsistentReads {
   /** How many bytes of records may still be read. */
   #leftBytes = 0
   #timestamp: Timestamp | null = null
+  #unchangedForMs = Infinity
   #endpoint: string | undefined
 
   constructor(
@@ -141,7 +142,7 @@ export class ConsistentReads {
         const found = printedRecord(answer, id)
         if (found) records.set(id, found.record)
       }
-      return { timestamp: this.timestamp, records }
+      return { timestamp: this.timestamp, unchangedForMs: this.#unchangedForMs, records }
     } catch (error) {
       if (error instanceof TooLarge) return null
       throw error
@@ -185,6 +186,8 @@ export class ConsistentReads {
     if (answer.status === 412) throw new CollectionChanged()
     if (this.#timestamp !== null) return answer
     this.#timestamp = lastModifiedOf(answer.headers)
+    const nowThere = fromSyncSeconds(answer.headers.get('x-weave-timestamp'))
+    if (nowThere !== null) this.#unchangedForMs = nowThere - this.#timestamp
     this.calls.noteChange(answer.headers)
     this.#endpoint = this.calls.endpoint
     return answer

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'bun:test'
 import { Locks } from '../../src/domain/bounded.ts'
 import { zeroTimestamp } from '../../src/domain/record.ts'
 import { ModelClock, ModelStorage } from '../support/model-storage.ts'
-import { list, onlyIfAbsent, onlyIfExists, put, transact } from './transact.ts'
+import { count, list, onlyIfAbsent, onlyIfExists, put, recordsOf, remove, transact } from './transact.ts'
 
 function unused(clock?: ModelClock): ModelStorage {
   const storage = new ModelStorage(clock)
@@ -143,5 +143,29 @@ describe('runTransaction: the first write to a collection', () => {
     const { outcomes } = await transact(unused(), [list('tabs'), first, list('tabs')])
 
     expect(outcomes.map(({ outcome }) => outcome)).toEqual(['page', 'stored', 'page'])
+  })
+
+  it.each([
+    ['a list beside a put', [first, list('tabs')]],
+    ['a deletion beside a put', [first, remove('tabs', 'theirs')]],
+    ['a count beside a put', [first, count('tabs')]],
+    ['a put without a payload', [put('tabs', 'theirs', { sortindex: 5 })]],
+  ])('is judged by what another client has written first: %s', async (_, operations) => {
+    const storage = unused()
+    storage.onCall = ({ name, number }) => {
+      if (name === 'snapshot' && number > 1) {
+        storage.onCall = () => {}
+        storage.otherWrites('tabs', [{ id: 'theirs', payload: 'theirs' }])
+      }
+    }
+
+    const { outcomes } = await transact(storage, operations)
+
+    const last = outcomes.at(-1)!
+    if (last.outcome === 'page') expect(recordsOf(last).map(({ id }) => id)).toContain('theirs')
+    else if (last.outcome === 'counted') expect(last.count).toBe(2)
+    else if (last.outcome === 'stored') expect(last.record).toMatchObject({ payload: 'theirs', sortindex: 5 })
+    else expect(last.outcome).toBe('deleted')
+    expect(storage.callCounts.snapshot).toBe(2)
   })
 })

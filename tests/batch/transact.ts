@@ -1,4 +1,5 @@
 import { Locks } from '../../src/domain/bounded.ts'
+import { OtherWriters } from '../../src/batch/other-writers.ts'
 import { runTransaction, type TransactionOptions } from '../../src/batch/transaction.ts'
 import { limits } from '../../src/load/limits.ts'
 import type { TransactionEvent } from '../../src/batch/written-collection.ts'
@@ -48,6 +49,7 @@ export async function transactSteps(
     delay: clock.delay,
     random: () => 0.5,
     locks: new Locks(),
+    otherWriters: new OtherWriters(clock.now),
     observe: (event) => events.push(event),
     ...options,
   }

@@ -3,7 +3,7 @@ import type { Operation } from '../../src/domain/operation.ts'
 import type { RecordWrite } from '../../src/domain/record-storage.ts'
 import { UpstreamError } from '../../src/domain/errors.ts'
 import { generousLimits, ModelStorage } from '../support/model-storage.ts'
-import { hardlyAnyTime, put, remove, transact } from './transact.ts'
+import { put, remove, transact } from './transact.ts'
 
 /**
  * A storage that can't stage, so that `tabs` is committed before `zoo`, whose commit fails. What is done to `tabs`
@@ -132,21 +132,27 @@ describe('runTransaction: undoing', () => {
   })
 
   it('does not take a record for its own that was written over while an answer was lost', async () => {
-    const storage = new ModelStorage()
+    const storage = doomed()
     storage.seed('tabs', [
       { id: 'a', payload: 'old' },
       { id: 'b', payload: 'old' },
     ])
-    storage.fault = ({ number }) => (number >= 3 && number <= 6 ? 'reset-after' : null)
-    storage.onCall = ({ number }) => {
-      if (number === 6) storage.otherWrites('tabs', [{ id: 'a', payload: 'theirs' }])
+    const conflict = storage.fault
+    storage.fault = (call) =>
+      call.name === 'write' && call.collection === 'tabs' && storage.callCounts.write === 1
+        ? 'reset-after'
+        : conflict(call)
+    storage.onCall = ({ name, collection }) => {
+      if (name !== 'snapshot' || collection !== 'tabs' || storage.callCounts.write === undefined) return
+      storage.onCall = () => {}
+      storage.otherWrites('tabs', [{ id: 'a', payload: 'theirs' }])
     }
 
-    await transact(
-      storage,
-      [put('tabs', 'a', { payload: 'new' }), put('tabs', 'b', { payload: 'new' })],
-      hardlyAnyTime(storage),
-    )
+    await transact(storage, [
+      put('tabs', 'a', { payload: 'new' }),
+      put('tabs', 'b', { payload: 'new' }),
+      doom,
+    ])
 
     expect(storage.contents()).toEqual({ tabs: { a: { payload: 'theirs' }, b: { payload: 'old' } } })
   })

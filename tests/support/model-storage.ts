@@ -1,4 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
+import { rowRemovalMs } from '../../src/batch/other-writers.ts'
 import { Batches } from '../../src/sandbox/batches.ts'
 import { readTarget } from '../../src/sandbox/http.ts'
 import { initialSwitches, postgres } from '../../src/sandbox/options.ts'
@@ -26,7 +27,7 @@ export class ModelClock {
 
 type CallName = Exclude<
   keyof BulkStorage,
-  'notices' | 'owner' | 'node' | 'beginCommit' | 'removesAtOnce' | 'removesExpired'
+  'notices' | 'owner' | 'node' | 'beginCommit' | 'outlastDeadline' | 'removesAtOnce' | 'removesExpired'
 >
 
 /** One call of a storage method; `number` counts from 1. */
@@ -199,6 +200,10 @@ export class ModelStorage implements BulkStorage {
     this.#real.beginCommit()
   }
 
+  outlastDeadline(): void {
+    this.#real.outlastDeadline()
+  }
+
   /** How often each method was called. */
   get callCounts(): Partial<Record<CallName, number>> {
     const counts: Partial<Record<CallName, number>> = {}
@@ -206,11 +211,11 @@ export class ModelStorage implements BulkStorage {
     return counts
   }
 
-  /** Puts records there, at a moment of its own. */
+  /** Puts records there, so long ago that no bridge can be removing rows. */
   seed(collection: string, records: RecordWrite[]): Timestamp {
     this.clock.nowMs += 10
     const at = this.#change(collection, null, (now) => this.#put(collection, records, now))
-    this.clock.nowMs += 10
+    this.clock.nowMs += rowRemovalMs
     return at
   }
 

@@ -1,0 +1,60 @@
+import { isWriteConflict, ServiceError } from '../domain/errors.ts'
+import type { Rejection } from '../domain/operation.ts'
+import type { BulkStorage, RecordWrite } from '../domain/record-storage.ts'
+import type { Timestamp } from '../domain/record.ts'
+import type { Budget } from './budget.ts'
+
+const maxRetries = 5
+
+/** The collection that the records are for, and its timestamp. */
+interface Target {
+  storage: BulkStorage
+  collection: string
+  since: Timestamp
+  budget: Budget
+}
+
+/**
+ * Finds the records because of which the storage refuses a whole upload with 400 or 413: they are staged in halves, which leaves no
+ * trace. Empty where the storage refuses everything, or can't stage.
+ */
+export async function findRefused(target: Target, uploads: RecordWrite[][]): Promise<Map<string, Rejection>> {
+  const refused = new Map<string, Rejection>()
+  const { batch } = await target.storage.limits()
+  if (!batch || (await rejectionOf(target, [])) !== null) return refused
+  const search = async (records: RecordWrite[]): Promise<void> => {
+    const reason = await rejectionOf(target, records)
+    if (reason === null) return
+    if (records.length === 1) return void refused.set(records[0]!.id, reason)
+    const half = records.length >> 1
+    await search(records.slice(0, half))
+    await search(records.slice(half))
+  }
+  for (const records of uploads) await search(records)
+  return refused
+}
+
+/** What a definite refusal says of the records that were sent; null where they are not at fault. */
+export function toRejection(refusal: ServiceError): Rejection | null {
+  return refusal.status === 400 ? 'invalid' : refusal.status === 413 ? 'too-large' : null
+}
+
+/** Why the storage does not take these records into a staged batch; null when it does. */
+async function rejectionOf(
+  { storage, collection, since, budget }: Target,
+  records: RecordWrite[],
+): Promise<Rejection | null> {
+  for (let failures = 1; ; failures += 1) {
+    budget.requireTime()
+    try {
+      await storage.stage(collection, records, since, null)
+      return null
+    } catch (error) {
+      const reason = error instanceof ServiceError ? toRejection(error) : null
+      if (reason !== null) return reason
+      // MariaDB has names for a few batches of a user within 10 ms, and answers another one like a write conflict.
+      if (!isWriteConflict(error) || failures > maxRetries) throw error
+      await budget.backOff(failures)
+    }
+  }
+}

@@ -1,0 +1,195 @@
+import { describe, expect, it } from 'bun:test'
+import { OtherWriters, rowRemovalMs } from '../../src/batch/other-writers.ts'
+import { fieldLimits, type Timestamp } from '../../src/domain/record.ts'
+import { ModelStorage } from '../support/model-storage.ts'
+import { onlyIfAbsent, put, remove, transact } from './transact.ts'
+
+const { ttlSeconds } = fieldLimits
+
+/** A storage with one record, and a deletion of it among puts. */
+function stored(): ModelStorage {
+  const storage = new ModelStorage()
+  storage.seed('tabs', [{ id: 'a', payload: 'old' }])
+  return storage
+}
+
+const deletion = [remove('tabs', 'a'), put('tabs', 'b', { payload: 'new' })]
+
+/** Another client has its turn once the deletion is committed, before its row is removed. */
+function beforeRemoval(storage: ModelStorage, write: () => void): void {
+  storage.onCall = ({ name }) => {
+    if (name !== 'remove') return
+    storage.onCall = () => {}
+    write()
+  }
+}
+
+/** What another bridge does when it deletes a record among puts. */
+function deletesElsewhere(storage: ModelStorage): void {
+  storage.otherWrites('tabs', [{ id: 'a', payload: '', ttlSeconds: 0 }])
+}
+
+describe('runTransaction: rows of deleted records', () => {
+  it('do not come back when another bridge creates and deletes the record meanwhile', async () => {
+    const storage = stored()
+    beforeRemoval(storage, () => {
+      storage.otherWrites('tabs', [{ id: 'a', payload: 'theirs', ttlSeconds }])
+      deletesElsewhere(storage)
+    })
+
+    const { outcomes } = await transact(storage, deletion)
+
+    expect(outcomes[0]).toMatchObject({ outcome: 'deleted' })
+    expect(storage.contents()).toEqual({ tabs: { b: { payload: 'new' } } })
+    storage.otherWrites('tabs', [{ id: 'a', payload: 'later' }])
+    expect(storage.contents().tabs).toMatchObject({ a: { payload: 'later' } })
+  })
+
+  it('are left to the other bridge when it removes them by itself', async () => {
+    const storage = stored()
+    beforeRemoval(storage, () => {
+      storage.otherWrites('tabs', [{ id: 'a', payload: 'theirs', ttlSeconds }])
+      deletesElsewhere(storage)
+      storage.onCall = ({ name }) => {
+        if (name === 'rewrittenSince' && storage.callCounts.rewrittenSince === 2)
+          storage.otherRemoves('tabs', ['a'])
+      }
+    })
+
+    await transact(storage, deletion)
+
+    expect(storage.callCounts.stage).toBeUndefined()
+    expect(storage.contents()).toEqual({ tabs: { b: { payload: 'new' } } })
+  })
+
+  it('show what Firefox writes into them in a version that is new to every device', async () => {
+    const storage = stored()
+    let seenByDevices = 0
+    beforeRemoval(storage, () => {
+      storage.otherWrites('tabs', [{ id: 'a', payload: 'theirs' }])
+      seenByDevices = storage.timestampOf('tabs')
+    })
+
+    const { events } = await transact(storage, deletion)
+
+    const shown = storage.visible('tabs').get('a')
+    expect(shown?.payload).toBe('theirs')
+    expect(shown?.lastModified).toBeGreaterThan(seenByDevices)
+    expect(events.map(({ kind }) => kind)).toEqual(['committed'])
+  })
+
+  it('are removed once they turn out to be empty, though somebody writes beside them meanwhile', async () => {
+    const storage = stored()
+    beforeRemoval(storage, () => {
+      storage.otherWrites('tabs', [{ id: 'a', payload: 'theirs', ttlSeconds }])
+      deletesElsewhere(storage)
+      storage.onCall = ({ name }) => {
+        if (name !== 'remove') return
+        storage.onCall = () => {}
+        storage.otherWrites('tabs', [{ id: 'c', payload: 'theirs' }])
+      }
+    })
+
+    await transact(storage, deletion)
+
+    expect(Object.keys(storage.contents().tabs!)).toEqual(['b', 'c'])
+  })
+})
+
+describe('runTransaction: a record that must be absent, whose row another bridge is removing', () => {
+  /** Firefox has written into the row of a record that was just deleted elsewhere. */
+  function hidden(): ModelStorage {
+    const storage = stored()
+    deletesElsewhere(storage)
+    storage.otherWrites('tabs', [{ id: 'a', payload: 'theirs' }])
+    return storage
+  }
+
+  /** The other bridge, at the next look. */
+  function atNextLook(storage: ModelStorage, act: () => void): void {
+    storage.onCall = ({ name }) => {
+      if (name !== 'snapshot' || storage.callCounts.snapshot !== 2) return
+      storage.onCall = () => {}
+      act()
+    }
+  }
+
+  it('is not created over what Firefox has written there', async () => {
+    const storage = hidden()
+    atNextLook(storage, () => storage.otherWrites('tabs', [{ id: 'a', payload: 'theirs', ttlSeconds }]))
+
+    const { outcomes } = await transact(storage, [put('tabs', 'a', { payload: 'ours' }, onlyIfAbsent)])
+
+    expect(outcomes).toMatchObject([{ outcome: 'precondition-failed', existing: { payload: 'theirs' } }])
+  })
+
+  it('keeps its payload when only a part of it is written', async () => {
+    const storage = hidden()
+    atNextLook(storage, () => storage.otherWrites('tabs', [{ id: 'a', payload: 'theirs', ttlSeconds }]))
+
+    const { outcomes } = await transact(storage, [put('tabs', 'a', { sortindex: 3 })])
+
+    expect(outcomes).toMatchObject([{ outcome: 'stored', record: { payload: 'theirs', sortindex: 3 } }])
+  })
+
+  it('is created as soon as the row is gone', async () => {
+    const storage = stored()
+    deletesElsewhere(storage)
+    atNextLook(storage, () => storage.otherRemoves('tabs', ['a']))
+
+    const { outcomes } = await transact(storage, [put('tabs', 'a', { payload: 'ours' }, onlyIfAbsent)])
+
+    expect(outcomes).toMatchObject([{ outcome: 'stored' }])
+    expect(storage.callCounts).toMatchObject({ snapshot: 2, rewrittenSince: 2 })
+  })
+
+  it('is created after a few looks when nobody removes the row', async () => {
+    const storage = stored()
+    storage.otherWrites('tabs', [{ id: 'a', payload: 'short-lived', ttlSeconds: 0 }])
+
+    const { outcomes } = await transact(storage, [put('tabs', 'a', { payload: 'ours' }, onlyIfAbsent)])
+
+    expect(outcomes).toMatchObject([{ outcome: 'stored' }])
+    expect(storage.contents()).toEqual({ tabs: { a: { payload: 'ours' } } })
+    expect(storage.callCounts.snapshot).toBeLessThan(10)
+  })
+
+  it('costs no call in a collection that only this process changes, or that nobody has changed lately', async () => {
+    const storage = stored()
+    const otherWriters = new OtherWriters(storage.clock.now)
+    const create = (id: string) =>
+      transact(storage, [put('tabs', id, { payload: 'ours' }, onlyIfAbsent)], { otherWriters })
+
+    await create('b')
+    await create('c')
+    expect(storage.callCounts).toEqual({ snapshot: 2, write: 2 })
+    storage.otherWrites('tabs', [{ id: 'd', payload: 'theirs' }])
+    await create('e')
+    expect(storage.callCounts.rewrittenSince).toBe(1)
+    await create('f')
+    expect(storage.callCounts.rewrittenSince).toBe(2)
+    storage.clock.nowMs += rowRemovalMs
+    await create('g')
+
+    expect(storage.callCounts.rewrittenSince).toBe(2)
+  })
+})
+
+describe('OtherWriters', () => {
+  it('forgets nothing of others when this process changes the collection itself', () => {
+    let nowMs = 1000
+    const others = new OtherWriters(() => nowMs)
+    const snapshot = (timestamp: number, unchangedForMs: number) => ({
+      timestamp: timestamp as Timestamp,
+      unchangedForMs,
+      records: new Map(),
+    })
+
+    expect(others.mayBeRemoving('c', snapshot(500, 100))).toBe(true)
+    others.noteOwnChange('c', 600 as Timestamp)
+    expect(others.mayBeRemoving('c', snapshot(600, 0))).toBe(true)
+    nowMs += rowRemovalMs - 100
+    expect(others.mayBeRemoving('c', snapshot(600, 0))).toBe(false)
+    expect(others.mayBeRemoving('c', snapshot(700, 0))).toBe(true)
+  })
+})
