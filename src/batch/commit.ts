@@ -1,4 +1,5 @@
-import type { TransactionContext, WrittenCollection } from './written-collection.ts'
+import type { TransactionContext } from './transaction-context.ts'
+import type { WrittenCollection } from './written-collection.ts'
 
 /** Pauses before what is missing is tried again, while something may be visible. A restart of the storage takes seconds. */
 const forwardPausesMs = [100, 300, 900]

@@ -6,8 +6,9 @@ import { fitsAnyStorage } from './collection-state.ts'
 import { commitOrUndo } from './commit.ts'
 import { readsOf, type Read } from './reads.ts'
 import { isWrite, type NumberedOperation } from './simulate.ts'
-import { WrittenCollection, type TransactionContext, type TransactionEvent } from './written-collection.ts'
+import { WrittenCollection } from './written-collection.ts'
 import type { OtherWriters } from './other-writers.ts'
+import type { TransactionContext, TransactionEvent } from './transaction-context.ts'
 import type { Operation, OperationOutcome, Step } from '../domain/operation.ts'
 import type { BulkStorage, CollectionTimestamps, StorageLimits } from '../domain/record-storage.ts'
 
@@ -70,7 +71,7 @@ class Transaction implements TransactionContext {
   readonly observe: (event: TransactionEvent) => void
   isMultiCollection = false
   mayBeVisible = false
-  isCommitting = false
+  #isCommitting = false
   readonly #steps: Step[]
   readonly #users: Map<string, User>
   /** The outcomes of operations that are decided by themselves; the others are those of the collection written to. */
@@ -188,8 +189,8 @@ class Transaction implements TransactionContext {
   }
 
   beginCommit(): void {
-    if (this.isCommitting) return
-    this.isCommitting = true
+    if (this.#isCommitting) return
+    this.#isCommitting = true
     this.budget.releaseReserve()
     for (const { storage } of this.#users.values()) storage.beginCommit()
   }

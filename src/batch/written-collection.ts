@@ -1,76 +1,18 @@
-import {
-  errno,
-  isRefusal,
-  isWithoutEffect,
-  isWriteConflict,
-  ServiceError,
-  UpstreamError,
-} from '../domain/errors.ts'
-import { zeroTimestamp, type Timestamp } from '../domain/record.ts'
+import { errno, isRefusal, isWithoutEffect, ServiceError, UpstreamError } from '../domain/errors.ts'
+import { absentId, CollectionReader } from './collection-reader.ts'
 import { CollectionState, fitsOneBatch } from './collection-state.ts'
 import { removeRows } from './expired-rows.ts'
-import { rowRemovalMs, type OtherWriters } from './other-writers.ts'
 import { judgeProbe } from './probe.ts'
-import { completeView } from './reads.ts'
 import { findRefused, toRejection } from './refused-records.ts'
-import { isWrite, type CollectionView, type NumberedOperation } from './simulate.ts'
+import { isWrite, type NumberedOperation } from './simulate.ts'
+import { backOff, type TransactionContext } from './transaction-context.ts'
 import { Undo } from './undo.ts'
-import type { Locks } from '../domain/bounded.ts'
-import type { Operation, Rejection } from '../domain/operation.ts'
+import type { Rejection } from '../domain/operation.ts'
 import type { BulkStorage, CommitOutcome, RecordWrite, Snapshot } from '../domain/record-storage.ts'
-import type { Budget } from './budget.ts'
+import type { Timestamp } from '../domain/record.ts'
 
-// While nothing is visible, giving up costs nothing.
-const maxMovedRounds = 4
-const maxRetries = 5
-/** How often a row is waited for that another bridge is about to remove: some 2.5 s in all. */
-const maxHiddenLooks = 7
-
-// A collection that has never been written to has no record of any id.
-const absentId = 'none'
-/** A storage that says it has made a row, and has not, is asked no more often. */
-const maxRowRounds = 4
-/** Longer than a first upload of another client, of 100 records, takes inside a database that is busy. */
-const firstLookMs = 100
 /** How often a write that is not there is tried to be kept from coming late. */
 const maxFences = 2
-
-/** What a transaction reports to logs and metrics: no contents, no owners; ids only of records that wait to be removed. */
-export type TransactionEvent =
-  /** Nothing had to be written. */
-  | { kind: 'read-only' }
-  /** All is written, and visible. */
-  | { kind: 'committed'; collections: number; records: number }
-  /** Another writer changed the collection first; it is read and decided again. */
-  | { kind: 'moved-round'; collection: string }
-  /** The answer to a write was lost; a snapshot is read to see whether it was applied. */
-  | { kind: 'probed'; collection: string }
-  /** A part was visible, and has been taken back. */
-  | { kind: 'undone'; collections: string[] }
-  /** A part is visible and could not be taken back. */
-  | { kind: 'partial'; collections: string[] }
-  /** It is unknown whether the writes to these collections were applied. */
-  | { kind: 'unknown'; collections: string[] }
-  /** The rows of these deleted records could not be removed: what another client writes there is not seen. */
-  | { kind: 'unremoved'; collections: string[]; ids: string[] }
-
-/** What the collections of a transaction share. */
-export interface TransactionContext {
-  readonly budget: Budget
-  readonly locks: Locks
-  readonly otherWriters: OtherWriters
-  observe(event: TransactionEvent): void
-  /** Whether other collections are changed too, so that giving up may mean undoing. */
-  isMultiCollection: boolean
-  /** Whether any part of the transaction is visible or may be, so that giving up means undoing. */
-  readonly mayBeVisible: boolean
-  /** Whether the commit has begun, which goes on for as long as there is time. */
-  readonly isCommitting: boolean
-  /** From here on an undo may be needed. Also called when a storage ignores the request to stage, and commits at once. */
-  beginCommit(): void
-  /** A part is visible, or may be. */
-  noteVisible(): void
-}
 
 /** What an undo has left in one collection, and whether a further attempt could change that. */
 export interface Ending {
@@ -88,9 +30,7 @@ export interface Ending {
 export class WrittenCollection {
   readonly state: CollectionState
   readonly collection: string
-  readonly #ids: string[]
-  /** How often the collection was read again because of other writers. */
-  #rounds = 0
+  readonly #reader: CollectionReader
   #stagedBatch: string | null = null
   /** Whether the plan may have been applied, or may still be. */
   #isInDoubt = false
@@ -103,8 +43,8 @@ export class WrittenCollection {
     private readonly context: TransactionContext,
   ) {
     this.collection = operations[0]!.operation.collection
-    this.#ids = [...new Set(operations.flatMap(({ operation }) => ('id' in operation ? [operation.id] : [])))]
     this.state = new CollectionState(operations)
+    this.#reader = new CollectionReader(storage, operations, this.state, context)
   }
 
   /** Whether the storage stages, as far as is known. */
@@ -117,76 +57,14 @@ export class WrittenCollection {
     return this.#undo?.hasBegun === true
   }
 
-  /** Names the collection among those of all users. */
-  get #key(): string {
-    return JSON.stringify([this.storage.owner, this.collection])
-  }
-
   /** Reads what the operations are judged by. */
   async read(): Promise<void> {
-    const { storage, operations, context } = this
-    const needsMore = operations.some(({ operation: { kind } }) => kind === 'list' || kind === 'count')
-    let hiddenLooks = 0
-    for (;;) {
-      const snapshot = await this.#snapshot()
-      const view: CollectionView = { ...snapshot, lists: new Map(), count: null }
-      const isWhole = !needsMore || (await completeView(storage, operations, view, context.budget))
-      if (!isWhole) await this.#spendRound()
-      else if (hiddenLooks < maxHiddenLooks && (await this.#hidesRecords(snapshot))) {
-        hiddenLooks += 1
-        await context.budget.backOff(hiddenLooks)
-      } else return this.state.restart(view)
-    }
+    await this.#reader.read()
   }
 
-  /**
-   * Whether records that the snapshot does not show, and that an operation needs to be absent, may be in rows that another bridge is
-   * removing. It reveals what clients have written there, or removes the rows, within a moment.
-   */
-  async #hidesRecords(snapshot: Snapshot): Promise<boolean> {
-    const isSettled = !this.context.otherWriters.mayBeRemoving(this.#key, snapshot)
-    const absent = this.operations.flatMap(({ operation }) =>
-      needsAbsence(operation) && !snapshot.records.has(operation.id) ? [operation.id] : [],
-    )
-    if (isSettled || absent.length === 0 || !this.context.budget.hasTime) return false
-    const since = Math.max(0, snapshot.timestamp - rowRemovalMs) as Timestamp
-    const hidden = await this.storage.rewrittenSince(this.collection, [...new Set(absent)], since)
-    return hidden.length > 0
-  }
-
-  /**
-   * Creates the row of a collection that was never written to, and is about to be, before its first record comes. Without a row
-   * PostgreSQL has nothing to lock: two first writes at once would both succeed, and one be lost. Deleting a record that does not
-   * exist makes the row; from then on writes are conditional on its timestamp. MariaDB answers 500 when users do this at the same
-   * time, so it is done for one at a time of each node. Another client's first write may still be in a transaction of the database
-   * then, so what depends on the collection's contents is judged by a look a moment later.
-   */
+  /** Makes a collection exist that was never written to; see `CollectionReader`. */
   async createRow(): Promise<void> {
-    const { storage, collection, operations, state } = this
-    const { locks, budget, otherWriters } = this.context
-    const dependsOnContents = operations.some(({ operation }) => !isWholePut(operation))
-    for (let round = 0, failures = 0; state.since === zeroTimestamp && state.hasChanges; round += 1) {
-      if (round === maxRowRounds) {
-        const message = 'Cannot write to a new collection: the storage does not keep it'
-        throw new UpstreamError('refused', message, { applied: 'no' })
-      }
-      budget.requireTime()
-      try {
-        const makeRow = () => storage.remove(collection, [absentId], zeroTimestamp)
-        const outcome = await locks.hold([`row ${storage.node}`], budget.leftMs, makeRow)
-        if (outcome.outcome === 'committed') {
-          state.since = outcome.timestamp
-          otherWriters.noteOwnChange(this.#key, outcome.timestamp)
-          if (!dependsOnContents) return
-        }
-      } catch (error) {
-        if (isRefusal(error)) throw error
-        failures += 1
-        await this.#backOff(error, failures, true)
-      }
-      await budget.wait(firstLookMs)
-      await this.read()
-    }
+    await this.#reader.createRow()
   }
 
   /** Stages all writes. */
@@ -199,7 +77,7 @@ export class WrittenCollection {
       } catch (error) {
         failures += 1
         // A batch whose last upload has an unknown end is not continued: some storages would mix up its records.
-        await (isRefusal(error) ? this.#acceptRefusal(error) : this.#backOff(error, failures, true))
+        await (isRefusal(error) ? this.#acceptRefusal(error) : this.#retryLater(error, failures, true))
       }
     }
   }
@@ -221,7 +99,7 @@ export class WrittenCollection {
       }
       if (failure !== null) {
         failures += 1
-        await this.#backOff(failure, failures, isDoubtful || this.#forgetsBatch(failure))
+        await this.#retryLater(failure, failures, isDoubtful || this.#forgetsBatch(failure))
       }
       if (this.state.plan.uploads.length > 1) await this.stage()
       if (!this.state.hasChanges) return
@@ -254,7 +132,7 @@ export class WrittenCollection {
       if (at !== null) commit.changedAt = at
       if (left.length > 0) context.observe({ kind: 'unremoved', collections: [collection], ids: left })
     }
-    context.otherWriters.noteOwnChange(this.#key, commit.changedAt)
+    this.#reader.noteOwnChange(commit.changedAt)
   }
 
   /** One attempt to take back what is visible, except where another writer has written over it. Never rejects. */
@@ -346,21 +224,14 @@ export class WrittenCollection {
     state.learn({ failure: refusal })
   }
 
-  /**
-   * Waits before the next attempt, longer each time; throws the failure when no attempt is left. A single write that has
-   * certainly had no effect is repeated by the client, unless it has only collided with another one. Once something may be visible,
-   * whoever commits the collections together decides what is tried next.
-   */
-  async #backOff(failure: unknown, failures: number, isWorthIt: boolean): Promise<void> {
-    const { mayBeVisible, isMultiCollection, budget } = this.context
-    const isConflict = isWriteConflict(failure)
-    // With Retry-After the storage has said when; don't retry before.
-    const isPutOff = !isConflict && failure instanceof UpstreamError && failure.retryAfterSeconds !== null
-    const isRetryable = isConflict || (!isPutOff && (isMultiCollection || isWorthIt))
-    if (isRetryable && !mayBeVisible && failures <= maxRetries && budget.hasTime)
-      return await budget.backOff(failures)
-    if (!isConflict || failure.status !== 409 || mayBeVisible) throw failure
-    this.state.learn({ failure: lastingConflict(failure) })
+  /** Waits before the next attempt. A conflict that lasts is the outcome of the operations that write. */
+  async #retryLater(failure: unknown, failures: number, isWorthIt: boolean): Promise<void> {
+    try {
+      await backOff(this.context, failure, failures, isWorthIt)
+    } catch (error) {
+      if (!isRefusal(error)) throw error
+      this.state.learn({ failure: error })
+    }
   }
 
   #settle(
@@ -414,7 +285,7 @@ export class WrittenCollection {
   async #probe(): Promise<'applied' | 'moved' | 'unapplied' | 'unclear' | 'unknown'> {
     let snapshot: Snapshot
     try {
-      snapshot = await this.#snapshot()
+      snapshot = await this.#reader.snapshot()
     } catch (error) {
       return isRefusal(error) ? 'unclear' : 'unknown'
     }
@@ -426,51 +297,17 @@ export class WrittenCollection {
     return 'applied'
   }
 
-  async #snapshot(): Promise<Snapshot> {
-    return await this.storage.snapshot(this.collection, this.#ids)
-  }
-
   /** Another writer was first: reads the collection again. */
   async #nextRound(): Promise<void> {
-    await this.#spendRound()
     this.#stagedBatch = null
     this.#isInDoubt = false
-    await this.read()
+    await this.#reader.readAgain()
   }
-
-  async #spendRound(): Promise<void> {
-    this.#rounds += 1
-    const { budget, mayBeVisible, observe } = this.context
-    if (!budget.hasTime || (!mayBeVisible && this.#rounds > maxMovedRounds)) {
-      const message = `Cannot write to "${this.collection}": others keep writing to it`
-      throw new UpstreamError('refused', message, { applied: 'no' })
-    }
-    observe({ kind: 'moved-round', collection: this.collection })
-    await budget.backOff(this.#rounds)
-  }
-}
-
-/** Whether an operation creates a record, or writes a part of one, and needs to know what is there. */
-function needsAbsence(operation: Operation): operation is Extract<Operation, { kind: 'put' }> {
-  if (operation.kind !== 'put') return false
-  return operation.precondition.kind === 'absent' || operation.input.payload === undefined
-}
-
-/** Whether an operation writes a whole record, whatever is there. */
-function isWholePut(operation: Operation): boolean {
-  if (operation.kind !== 'put') return false
-  return operation.precondition.kind === 'none' && operation.input.payload !== undefined
 }
 
 function tooMuch(): ServiceError {
   const message = 'The storage does not take so much at once: write less in one batch'
   return new ServiceError(413, errno.requestTooLarge, message)
-}
-
-function lastingConflict({ retryAfterSeconds }: UpstreamError): ServiceError {
-  const message = 'Write conflict: other clients keep changing this collection'
-  const extras = retryAfterSeconds === null ? {} : { retryAfterSeconds }
-  return new ServiceError(409, errno.conflict, message, extras)
 }
 
 function isOneOf(failure: unknown, statuses: number[]): boolean {

@@ -1,7 +1,7 @@
 import { ServiceError, UpstreamError } from '../domain/errors.ts'
 import { isLogged, maxValueLength, type Log, type LogFields } from '../observability/log.ts'
 import { isSource } from '../protocol/envelope.ts'
-import type { TransactionEvent } from '../batch/written-collection.ts'
+import type { TransactionEvent } from '../batch/transaction-context.ts'
 import type { CredentialsEvent } from '../credentials/credentials.ts'
 import { redisTroubles, type RedisTrouble } from '../credentials/redis-store.ts'
 import { rejectionReasons, type RejectionReason } from '../load/admission.ts'

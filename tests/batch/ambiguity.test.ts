@@ -1,16 +1,7 @@
 import { describe, expect, it } from 'bun:test'
 import { UpstreamError } from '../../src/domain/errors.ts'
 import { generousLimits, ModelStorage, type ModelCall, type ModelFault } from '../support/model-storage.ts'
-import {
-  get,
-  ifMatch,
-  list,
-  onlyIfAbsent,
-  put,
-  recordsOf,
-  remove,
-  transact,
-} from './transact.ts'
+import { get, ifMatch, list, onlyIfAbsent, put, recordsOf, remove, transact } from './transact.ts'
 
 function at(number: number, fault: ModelFault): (call: ModelCall) => ModelFault | null {
   return (call) => (call.number === number ? fault : null)

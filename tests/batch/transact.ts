@@ -2,7 +2,7 @@ import { Locks } from '../../src/domain/bounded.ts'
 import { OtherWriters } from '../../src/batch/other-writers.ts'
 import { runTransaction, type TransactionOptions } from '../../src/batch/transaction.ts'
 import { limits } from '../../src/load/limits.ts'
-import type { TransactionEvent } from '../../src/batch/written-collection.ts'
+import type { TransactionEvent } from '../../src/batch/transaction-context.ts'
 import type { Operation, OperationOutcome } from '../../src/domain/operation.ts'
 import {
   noPrecondition,
