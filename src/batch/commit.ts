@@ -18,7 +18,8 @@ export async function commitOrUndo(parts: WrittenCollection[], context: Transact
   let lastError = error
   for (const pauseMs of forwardPausesMs) {
     if (lastError === null) return
-    if (!context.mayBeVisible || !budget.hasTime) break
+    // The undo needs time, too.
+    if (!context.mayBeVisible || budget.leftMs < pauseMs) break
     await budget.wait(pauseMs)
     lastError = await attempt(parts)
   }

@@ -19,8 +19,8 @@ const secondLookMs = 50
  *    `other-writers.ts`.
  */
 export class ExpiredRows {
-  /** When a row was revealed, by the id of its record. */
-  readonly #revealedAt = new Map<string, Timestamp>()
+  /** Records whose rows were revealed, or may have been when the answer was lost. */
+  readonly #revealed = new Set<string>()
 
   constructor(
     private readonly storage: BulkStorage,
@@ -30,8 +30,8 @@ export class ExpiredRows {
   ) {}
 
   /** Whether a visible record is only the empty row of a deleted one, which was revealed to see what it holds. */
-  isEmptyRow({ id, payload, lastModified }: SyncRecord): boolean {
-    return payload === '' && this.#revealedAt.get(id) === lastModified
+  isEmptyRow({ id, payload }: SyncRecord): boolean {
+    return payload === '' && this.#revealed.has(id)
   }
 
   /**
@@ -62,10 +62,10 @@ export class ExpiredRows {
     const { storage, collection } = this
     const writes = rewritten.map((id): RecordWrite => ({ id, ttlSeconds: fieldLimits.ttlSeconds }))
     const staged = await storage.stage(collection, writes, since, null)
+    for (const id of rewritten) this.#revealed.add(id)
     const outcome =
       staged.outcome === 'staged' ? await storage.commitStaged(collection, staged.batch, since) : staged
     if (outcome.outcome === 'moved') return null
-    for (const id of rewritten) this.#revealedAt.set(id, outcome.timestamp)
     const snapshot = await storage.snapshot(collection, ids)
     return snapshot.timestamp === outcome.timestamp ? snapshot : null
   }
@@ -91,9 +91,6 @@ export async function removeRows(
   let isDoubtful = false
   for (let failures = 1; left.length > 0; failures += 1) {
     try {
-      // A removal whose answer was lost may have been carried out, and is not repeated then.
-      if (mustLook && isDoubtful) left = await storage.rewrittenSince(collection, left, zeroTimestamp)
-      if (left.length === 0) break
       if (mustLook) {
         const seen = await rows.look(left)
         if (seen !== null) {
@@ -107,11 +104,13 @@ export async function removeRows(
         if (outcome.outcome === 'committed')
           return { left: kept, at: since === deletedAt ? outcome.timestamp : null }
         mustLook = true
+        // It may have been our own removal that changed the collection.
+        if (isDoubtful) left = await storage.rewrittenSince(collection, left, zeroTimestamp)
       }
     } catch (error) {
       const isMoved = error instanceof UpstreamError && error.status === 412
+      mustLook ||= isMoved
       isDoubtful ||= !isMoved && !isWithoutEffect(error)
-      mustLook ||= isMoved || isDoubtful
     }
     if (left.length === 0 || !budget.hasTime) break
     await budget.backOff(failures)

@@ -103,7 +103,7 @@ export class Locks {
 /** The same outcome, or a rejection with `late` when there is none after so many ms. */
 export function within<Result>(ms: number, result: Promise<Result>, late: () => Error): Promise<Result> {
   const { promise, resolve, reject } = Promise.withResolvers<Result>()
-  const timer = setTimeout(() => reject(late()), ms)
+  const timer = setTimeout(() => reject(late()), Math.max(0, ms))
   result.then(resolve, reject).then(() => clearTimeout(timer))
   return promise
 }

@@ -1,0 +1,126 @@
+import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
+
+import { startFaultyBridge, type FaultyBridge } from './faulty-bridge.ts'
+import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
+
+/** MariaDB's columns hold Latin-1; for anything else the server answers 500, again and again. */
+const unstorable = '日本'
+
+let bridge: FaultyBridge
+let user: SandboxUser
+let users = 0
+
+beforeAll(async () => {
+  bridge = await startFaultyBridge({ writable: ['tabs', 'forms', 'crypto'], sandbox: { mode: 'mysql' } })
+})
+
+afterAll(() => bridge.stop())
+
+async function newUser(): Promise<void> {
+  user = bridge.sandbox.addUser(`writer ${(users += 1)}`)
+  await bridge.ask('', { as: user })
+}
+
+const put = (path: string, payload: string) => ({
+  method: 'PUT',
+  path: `/buckets/${user.clientState}${path}`,
+  body: { data: { payload } },
+})
+
+describe('a write that the storage answers with 5xx', () => {
+  const failures = [500, 502, 503, 504]
+
+  it.each(failures)('is a 503, and nothing of it is visible, whatever else is stored: %d', async (status) => {
+    await newUser()
+    bridge.planFor(user, ({ method, body }) =>
+      method === 'POST' && body.includes('payload') ? { kind: 'status', status, body: '0' } : null,
+    )
+    const single = put('/collections/tabs/records/a', 'fine')
+    const requests = [
+      single,
+      put('/collections/tabs/records/b', 'fine'),
+      put('/collections/forms/records/c', 'fine'),
+    ]
+
+    const answers = [
+      await bridge.ask(`/v1${single.path}`, { ...single, as: user }),
+      await bridge.ask('/v1/batch', { method: 'POST', as: user, body: { requests } }),
+    ]
+
+    for (const answer of answers) {
+      expect(answer.status).toBe(503)
+      expect(Number(answer.headers.get('Retry-After'))).toBeGreaterThanOrEqual(1)
+    }
+    expect(['tabs', 'forms'].flatMap((name) => bridge.sandbox.records(user, name))).toEqual([])
+
+    bridge.planFor(user, () => null)
+    const again = await bridge.ask('/v1/batch', { method: 'POST', as: user, body: { requests } })
+    expect(again.body.responses.map((each: { status: number }) => each.status)).toEqual([200, 200, 200])
+  })
+
+  it('is so for a payload that its database can not hold, and beside it for all of the batch', async () => {
+    await newUser()
+    const { method, path, body } = put('/collections/tabs/records/a', unstorable)
+    const requests = [
+      put('/collections/tabs/records/b', 'fine'),
+      put('/collections/tabs/records/c', unstorable),
+      put('/collections/forms/records/d', 'fine'),
+    ]
+
+    const alone = await bridge.ask(`/v1${path}`, { method, as: user, body })
+    const together = await bridge.ask('/v1/batch', { method: 'POST', as: user, body: { requests } })
+    const other = await bridge.ask('/v1/batch', {
+      method: 'POST',
+      as: user,
+      body: { requests: [put('/collections/tabs/records/e', 'ÿ')] },
+    })
+
+    expect([alone.status, together.status]).toEqual([503, 503])
+    expect(other.body.responses[0].status).toBe(200)
+    expect(bridge.sandbox.records(user, 'tabs').map(({ id }) => id)).toEqual(['e'])
+    expect(bridge.sandbox.records(user, 'forms')).toEqual([])
+  })
+})
+
+describe('a record that the storage refuses', () => {
+  it.each([
+    ['crypto', 'tabs'],
+    ['tabs', 'crypto'],
+    ['crypto', 'crypto'],
+  ])('is refused alone where the storage refuses the upload with 400: %s and %s', async (first, second) => {
+    await newUser()
+    // Never encrypted, which the storage notices in this collection.
+    const zeroes = JSON.stringify({ ciphertext: 'x', IV: 'AAAAAAAAAAAAAAAAAAAAAA==', hmac: 'y' })
+    const requests = [
+      put(`/collections/${first}/records/a`, 'fine'),
+      put('/collections/crypto/records/keys', zeroes),
+      put(`/collections/${second}/records/b`, 'fine'),
+    ]
+
+    const { status, body } = await bridge.ask('/v1/batch', { method: 'POST', as: user, body: { requests } })
+
+    expect(status).toBe(200)
+    expect(body.responses.map((each: { status: number }) => each.status)).toEqual([200, 400, 200])
+    const stored = [first, second].flatMap((name) => bridge.sandbox.records(user, name).map(({ id }) => id))
+    expect(new Set(stored)).toEqual(new Set(['a', 'b']))
+  })
+
+  it.each([['tabs'], ['forms']])(
+    'is a 413 alone where its text is too long, beside another of %s',
+    async (name) => {
+      await newUser()
+      // Twice as long when printed.
+      const quotes = '"'.repeat(1_400_000)
+      const requests = [
+        put('/collections/tabs/records/a', quotes),
+        put(`/collections/${name}/records/b`, 'fine'),
+      ]
+
+      const { status, body } = await bridge.ask('/v1/batch', { method: 'POST', as: user, body: { requests } })
+
+      expect(status).toBe(200)
+      expect(body.responses.map((each: { status: number }) => each.status)).toEqual([413, 200])
+      expect(bridge.sandbox.records(user, name).map(({ id }) => id)).toEqual(['b'])
+    },
+  )
+})
