@@ -1,7 +1,7 @@
 /**
  * The service as an Elysia app. How a request travels, and where to read on:
  *
- * 1. `load/admission.ts`       a request that is one too many is rejected before the framework sees it
+ * 1. `load/permits.ts`         a request that is one too many is rejected before the framework sees it
  * 2. `routes/call.ts`         what no router looks at: host, origin, framing
  * 3. `routes/records.ts`, `batch.ts`, `service.ts`, `pages.ts`: read, ask, answer; `routes/unrouted.ts` what no route matched
  * 4. `protocol/records.ts` and its neighbours: the declarations: path, schemas, operation, answer
@@ -25,7 +25,7 @@ import { answerUnrouted, refuseInvalid, routeOf } from './routes/unrouted.ts'
 export function createApp(services: Services) {
   const { settings } = services
 
-  /** The one door out: turns every reply into a message, and reports that it was sent. */
+  /** Turns every reply into an HTTP response and reports it. All responses leave here. */
   function send(reply: Reply, call: Call): Response {
     call.route ??= routeOf(call)
     services.observers.request(call, reply, services.monotonicNow() - call.monotonicStartMs)

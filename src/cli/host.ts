@@ -1,9 +1,7 @@
 import { closeSync, openSync, readSync, statSync } from 'node:fs'
-import { fetchSlotsOf, restartInRuntimeEnvironment } from './runtime-environment.ts'
-import { scheduleInBatches } from './linux.ts'
+import { fetchSlotsOf } from './runtime-environment.ts'
 import { outputTo, type Output } from './output.ts'
-import { realProcesses, unsentBytes, type Processes } from './processes.ts'
-import { isLoopback } from '../settings/contradictions.ts'
+import { realProcesses, type Processes } from './processes.ts'
 import type { BridgeHost } from '../service/services.ts'
 
 /** The operating system as a command sees it, so that tests can replace it. */
@@ -22,11 +20,6 @@ export interface Host extends BridgeHost {
   cwd: string
   /** Calls the handler at every such signal too, which then no longer ends the process. */
   onSignal(name: 'SIGTERM' | 'SIGINT' | 'SIGHUP' | 'SIGUSR2', handler: () => void): void
-  /**
-   * Has runtime and kernel treat this process as a service. Starts the program anew in the same process, if its environment lacks
-   * what that needs. Absent in a test.
-   */
-  prepareService?(): void
   /** This process among others; absent in a test without processes. */
   processes?: Processes
 }
@@ -48,19 +41,13 @@ export function processHost() {
     monotonicNow: () => performance.now(),
     randomBytes: (length) => crypto.getRandomValues(new Uint8Array(length)),
     onSignal: (name, handler) => void process.on(name, handler),
-    prepareService() {
-      restartInRuntimeEnvironment()
-      scheduleInBatches()
-    },
     fetchSlots: fetchSlotsOf(process.env),
-    reusesPorts: portReuse(),
     cpuMs() {
       const { user, system } = process.cpuUsage()
       return (user + system) / 1000
     },
     residentBytes: lastKnown(() => process.memoryUsage.rss()),
     heapBytes: lastKnown(() => process.memoryUsage().heapUsed),
-    unsentBytes,
     processes: realProcesses(),
   }
   /** Resolves once everything written has left the process, or after that time. */
@@ -81,17 +68,6 @@ function lastKnown(read: () => number): () => number {
     }
     return known
   }
-}
-
-/** Linux keeps the port of a closed connection for a minute, except where this sysctl lets it be used again. */
-function portReuse(): (hostname: string) => boolean {
-  let mode = '0'
-  try {
-    mode = readFile('/proc/sys/net/ipv4/tcp_tw_reuse').trim()
-  } catch {
-    // Not Linux.
-  }
-  return (hostname) => mode === '1' || (mode === '2' && isLoopback(hostname))
 }
 
 const maxFileBytes = 4 * 1024 * 1024

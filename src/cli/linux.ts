@@ -63,30 +63,12 @@ function openCLibrary() {
       return dlopen(name, {
         socket: { args: ['i32', 'i32', 'i32'], returns: 'i32' },
         sendto: { args: ['i32', 'ptr', 'usize', 'i32', 'ptr', 'u32'], returns: 'i64' },
-        sched_getscheduler: { args: ['i32'], returns: 'i32' },
-        sched_setscheduler: { args: ['i32', 'i32', 'ptr'], returns: 'i32' },
       }).symbols
     } catch {
       // The other name may exist.
     }
   }
   return null
-}
-
-const usualPolicy = 0
-const batchPolicy = 3
-
-/**
- * Keeps the threads of this process from interrupting one another where they share a processor: SCHED_BATCH, see sched(7). The usual
- * policy lets the runtime's network thread interrupt the main thread for nearly every call that it is given. To be called before
- * there is a network thread, which inherits the policy, as processes do that this one starts. Does nothing where another policy was
- * chosen, or where it is impossible.
- */
-export function scheduleInBatches(): void {
-  const library = process.platform === 'linux' ? openCLibrary() : null
-  // `struct sched_param`: a priority, which this policy has not.
-  if (library?.sched_getscheduler(0) === usualPolicy)
-    library.sched_setscheduler(0, batchPolicy, Buffer.alloc(4))
 }
 
 /**

@@ -1,5 +1,4 @@
 import { readFileSync, statSync } from 'node:fs'
-import { ownArguments, withRuntimeEnvironment } from './runtime-environment.ts'
 import type { MetricFamily } from '../observability/metric-families.ts'
 
 export type Processes = ReturnType<typeof realProcesses>
@@ -67,12 +66,17 @@ function start(
   take: (message: FromChild) => void,
 ): Bun.Subprocess {
   const child = Bun.spawn([process.execPath, ...ownArguments()], {
-    env: { ...withRuntimeEnvironment(environment), [roleMark]: role },
+    env: { ...environment, [roleMark]: role },
     stdio: ['ignore', 'inherit', 'inherit'],
     ipc: take,
   })
   if (role === 'successor') child.unref()
   return child
+}
+
+/** What this program was started with: from source the runtime is the executable, and the program its first argument. */
+function ownArguments(): string[] {
+  return process.argv.slice(Bun.isStandaloneExecutable ? 2 : 1)
 }
 
 /** Does nothing once the process is gone. */
@@ -113,41 +117,4 @@ function kernelText(path: string): string {
   } catch {
     return ''
   }
-}
-
-/**
- * For each client that is connected to a local port, the bytes sent to it that it has not acknowledged; null where the kernel
- * doesn't tell. See proc(5), "/proc/net/tcp": an address ends in the port, and the length of the send queue precedes a colon.
- */
-export function unsentBytes(
-  localPort: number,
-  clients: readonly (Bun.SocketAddress | null)[],
-): (number | null)[] {
-  const ports = new Set(clients.map((client) => client?.port))
-  const unsent = new Map<string, number>()
-  const localHex = localPort.toString(16).toUpperCase().padStart(4, '0')
-  const form = new RegExp(`^ *\\d+: \\w+:${localHex} (\\w+):(\\w{4}) \\w\\w (\\w{8}):`, 'gm')
-  for (const table of ['/proc/self/net/tcp', '/proc/self/net/tcp6']) {
-    for (const [, address, portHex, queue] of kernelText(table).matchAll(form)) {
-      const port = parseInt(portHex!, 16)
-      if (ports.has(port)) unsent.set(`${addressInTable(address!)} ${port}`, parseInt(queue!, 16))
-    }
-  }
-  return clients.map((client) => {
-    if (client === null) return null
-    const address = client.address.includes(':') ? client.address : `::ffff:${client.address}`
-    return unsent.get(`${canonicalIPv6(address)} ${client.port}`) ?? null
-  })
-}
-
-// 32-bit words in the byte order of the machine, which is little-endian on all platforms that the executable is built for.
-function addressInTable(text: string): string {
-  const words = Buffer.from(text, 'hex').swap32().toString('hex')
-  const digits = words.padStart(12, 'ffff').padStart(32, '0')
-  return canonicalIPv6(digits.match(/.{4}/g)!.join(':'))
-}
-
-/** The one spelling that an address has in URLs. */
-function canonicalIPv6(address: string): string {
-  return new URL(`http://[${address}]`).hostname
 }

@@ -35,7 +35,6 @@ export async function run(
   if ('error' in given) return complain(host, command, given.error)
   const { options, argument } = given
   if (options.has('help')) return print(host, commandHelp(command))
-  if (command === 'serve' || command === 'sandbox') host.prepareService?.()
   const { problems, trusting } = scrubEnvironment(connecting.has(command) ? host.environment : {})
   for (const problem of problems) host.stderr.write(`${problem}\n`)
   if (problems.length > 0) return 2

@@ -1,6 +1,6 @@
 const slotsVariable = 'BUN_CONFIG_MAX_HTTP_REQUESTS'
 
-/** What the runtime and its allocator read from the environment when a process begins, and what a service needs there. */
+/** What the runtime and its allocator read from the environment when a process begins; the unit, the image and the Compose file set it. */
 const runtimeEnvironment = {
   /** How many requests `fetch` has under way at a time; the others wait. */
   [slotsVariable]: '1024',
@@ -14,7 +14,7 @@ const runtimeEnvironment = {
   BUN_GC_TIMER_INTERVAL: '10000',
 } as const
 
-/** The same as lines of an environment, for those who start the service. */
+/** The same as lines of an environment. */
 export const environmentLines = Object.entries(runtimeEnvironment).map(([name, value]) => `${name}=${value}`)
 
 /** What the runtime has where the variable names no number. */
@@ -27,31 +27,4 @@ export function fetchSlotsOf({ [slotsVariable]: given }: Environment): number {
   const slots = Number(given)
   // The runtime ignores other numbers too.
   return /^\d{1,5}$/.test(given ?? '') && slots > 0 && slots <= 65_535 ? slots : slotsByDefault
-}
-
-/** The environment for a process that is started. What it names itself stays as it is. */
-export function withRuntimeEnvironment(environment: Environment): Environment {
-  return { ...runtimeEnvironment, ...environment }
-}
-
-/**
- * Replaces this program by itself, with `runtimeEnvironment`: the same process with the same arguments. Returns where nothing is
- * missing, or where that is impossible: then the service runs with what there is.
- */
-export function restartInRuntimeEnvironment(): void {
-  const isComplete = Object.keys(runtimeEnvironment).every((name) => process.env[name] !== undefined)
-  // A process that was started to be a worker or a successor would lose its connection to the one that started it.
-  if (isComplete || process.send) return
-  const environment = withRuntimeEnvironment(process.env) as Record<string, string>
-  try {
-    process.execve!(process.execPath, [process.argv0, ...ownArguments()], environment)
-  } catch {
-    // The runtime would warn that execve is experimental; that concerns us only when its version changes.
-    process.removeAllListeners('warning')
-  }
-}
-
-/** What this program was started with: from source the runtime is the executable, and the program its first argument. */
-export function ownArguments(): string[] {
-  return process.argv.slice(Bun.isStandaloneExecutable ? 2 : 1)
 }

@@ -2,6 +2,10 @@ import { errno, invalid, ServiceError } from '../domain/errors.ts'
 import { limits } from './limits.ts'
 import type { MemoryBudget, RequestMemory } from './memory.ts'
 
+/** Bodies up to this size are received whole, and at least at this rate. */
+const smallBodyBytes = 64 * 1024
+const smallBodyBytesPerMs = 2
+
 interface BodiesOptions {
   /** Bytes of one body at most. */
   maxBytes: number
@@ -14,8 +18,8 @@ interface BodiesOptions {
 
 /**
  * Receives request bodies, and bounds the memory and the time that they take. A body needs no permit while it arrives, so slow
- * senders take no places. When there is no memory for another one, or for an answer, the oldest body gives way whose sender has not
- * proved who they are: strangers who send large bodies slowly keep nobody else from sending or reading.
+ * senders take no places. When there is no memory for another one, or for an answer, the oldest body gives way whose sender is not
+ * authenticated yet: strangers who send large bodies slowly keep nobody else from sending or reading.
  */
 export class Bodies {
   /** Those that have not been released, the oldest first. */
@@ -23,7 +27,7 @@ export class Bodies {
 
   constructor(private readonly options: BodiesOptions) {
     options.memory.makeRoom = (asking) => {
-      const oldest = this.#bodies.values().find(({ isProven }) => !isProven)
+      const oldest = this.#bodies.values().find(({ isAuthenticated }) => !isAuthenticated)
       if (!oldest || oldest.memory === asking) return false
       this.dropForMemory(oldest)
       return true
@@ -42,8 +46,8 @@ export class Bodies {
     const length = announced === null ? null : Number(announced)
     if ((length ?? 0) > maxBytes) throw tooLarge(maxBytes)
     const body = new IncomingBody(this, memory, Math.min(deadlineAtMs, now() + limits.firstByteMs))
-    if (length !== null && length > 0 && length <= limits.smallBodyBytes) {
-      body.dueAtMs = Math.min(deadlineAtMs, body.dueAtMs + length / limits.smallBodyBytesPerMs)
+    if (length !== null && length > 0 && length <= smallBodyBytes) {
+      body.dueAtMs = Math.min(deadlineAtMs, body.dueAtMs + length / smallBodyBytesPerMs)
       this.#bodies.add(body)
       body.arrived = body.readWhole(request, length)
     } else if (request.body) {
@@ -88,8 +92,8 @@ export class IncomingBody {
   arrived = Promise.resolve()
   /** Whether all of it has arrived. */
   isWhole = false
-  /** Whether the credentials that came with it have proved good. */
-  isProven = false
+  /** Whether the credentials that came with it were accepted. */
+  isAuthenticated = false
   #buffer = new ArrayBuffer(0)
   #size = 0
   #dropped: ServiceError | null = null
@@ -151,7 +155,7 @@ export class IncomingBody {
    * there is no memory for it.
    */
   parse<T>(owner: string, read: (bytes: Uint8Array) => T): T {
-    this.isProven = true
+    this.isAuthenticated = true
     if (!this.#dropped && !this.memory.moveTo(owner)) this.bodies.dropForMemory(this)
     if (this.#dropped) throw this.#dropped
     try {

@@ -2,6 +2,34 @@ import { UpstreamError } from '../domain/errors.ts'
 import type { HeldMemory } from '../domain/record-storage.ts'
 import { limits } from './limits.ts'
 
+const mebibyte = 1024 * 1024
+/** After so many bytes of garbage, resident memory is looked at out of turn. */
+const watchEveryBytes = 16 * mebibyte
+/** Resident memory above which garbage is collected, and how much more it grows until the next collection. */
+const collectAboveBytes = 128 * mebibyte
+const collectEveryBytes = 64 * mebibyte
+
+/** The memory of the whole process. Garbage is collected early, because late collection lets it grow far beyond what is used. */
+export class ProcessMemory {
+  /** Whether it is nearly as much as it should be, so that nothing new is admitted. */
+  isShort = false
+  #collectedAtBytes = 0
+
+  constructor(private readonly process: { residentBytes(): number; collectGarbage(): void }) {}
+
+  /** Called several times a second, and after much garbage. */
+  watch(): void {
+    const { residentBytes, collectGarbage } = this.process
+    let usedBytes = residentBytes()
+    this.#collectedAtBytes = Math.min(this.#collectedAtBytes, usedBytes)
+    if (usedBytes > collectAboveBytes && usedBytes - this.#collectedAtBytes > collectEveryBytes) {
+      collectGarbage()
+      usedBytes = this.#collectedAtBytes = residentBytes()
+    }
+    this.isShort = usedBytes > limits.shedAboveBytes
+  }
+}
+
 /**
  * The memory that may be held for all requests together. One owner holds at most as much as is then left for others, so one alone
  * gets half of it, two a third each, and there is always room for a small request of another.
@@ -13,7 +41,7 @@ export class MemoryBudget {
   /** Frees memory of somebody else than who asks; false when nobody gives way. */
   makeRoom: (asking: RequestMemory) => boolean = () => false
 
-  /** `watch` looks at the size of the process; called each time requests have left `limits.watchEveryBytes` of garbage. */
+  /** `watch` looks at the size of the process; called each time requests have left 16 MiB of garbage. */
   constructor(
     private readonly bytes: number,
     private readonly watch: () => void = () => {},
@@ -56,7 +84,7 @@ export class MemoryBudget {
   /** So many bytes are used no more, and will be collected at some time. */
   noteGarbage(bytes: number): void {
     this.#garbageBytes += bytes
-    if (this.#garbageBytes < limits.watchEveryBytes) return
+    if (this.#garbageBytes < watchEveryBytes) return
     this.#garbageBytes = 0
     this.watch()
   }

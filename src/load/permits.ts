@@ -1,372 +1,278 @@
 import { UpstreamError } from '../domain/errors.ts'
 import { callLimits, limits } from './limits.ts'
 
-/** One of the two services that are called. */
-export type UpstreamTarget = 'token' | 'storage'
-
-/**
- * The rule of fair shares: whether a holder of so many permits may take one more, when so many are free of so many. Alone it gets
- * seven eighths of all but a reserve, a second one seven eighths of what is then left, and so on. Of the reserve each gets at most
- * as many as it leaves, so holders that hang one after another use it up by halves, and small holders always find some.
- *
- * What completes a commit is not held up by what others hold: its holder has seven eighths in any case, but for half of the reserve.
- */
-function mayHold(held: number, free: number, capacity: number, mustComplete: boolean): boolean {
-  if (held < free) return true
-  const { shareOfRest, reserveShare } = limits
-  const reserve = Math.max(1, Math.ceil(reserveShare * capacity))
-  if (held < shareOfRest * (free - reserve)) return true
-  return mustComplete && free > reserve / 2 && held < shareOfRest * (capacity - held - 1)
-}
-
-/** Permits that several queues share. */
-export class PermitPool {
-  taken = 0
-  /** The queues in which somebody waits. */
-  readonly waiting = new Set<FairSemaphore>()
-
-  constructor(readonly permits: number) {}
-
-  get free(): number {
-    return this.permits - this.taken
-  }
-
-  /** Serves those who wait and may take a permit now: first what completes a commit, then at the queue that holds least. */
-  admit(): void {
-    if (this.waiting.size === 0) return
-    for (const isCompleting of [true, false]) {
-      let isServed = true
-      while (isServed && this.waiting.size > 0) {
-        const queues = [...this.waiting].toSorted((a, b) => a.taken - b.taken)
-        isServed = queues.some((queue) => queue.serveOne(isCompleting))
-      }
-    }
-  }
-}
-
-export interface SemaphoreOptions {
-  /** What its permits are for, as an error tells it: "calls to the storage". */
+interface PoolOptions {
+  /** What the permits are for, as an error tells it: "calls to upstream". */
   name: string
+  /** Permits in all. */
   permits: number
-  /** Where these permits come from, if others get theirs there too: then this queue is a holder among others, by the same rule. */
-  pool?: PermitPool
-  /** Permits of one holder at most, however many are free; no such limit if absent. */
-  permitsOfOne?: number
-  /** How long a holder waits for a permit. */
-  waitMs: number
-  /** How many may wait. */
-  waiting: number
-  /** How many connections there may be, one for each call, as over HTTP/1.1; null or absent where calls share one. */
-  connections?(): number | null
-  /** A clock in ms that never goes back. */
-  now(): number
+  permitsOfUser: number
+  /** Permits for one host, now: it may change when the protocol of the host is known. */
+  permitsOfHost(host: string): number
 }
 
-/** One call that waits for a permit. */
+/** One who waits for a permit. */
 interface Waiter {
-  /** Of its holder. */
-  name: string
-  /** Whether it completes a commit. */
-  mustComplete: boolean
-  /** What ends the call, because its time is over or its client has hung up. */
-  signal: AbortSignal | null
-  sinceMs: number
-  /** Whether it has waited long enough to open a connection. */
-  mayOpen: boolean
   resolve(): void
-  reject(error: unknown): void
 }
 
-/** How often those who wait are looked at. */
-const lookEveryMs = 5
+/** The permits of one host, and who waits for them. */
+interface Host {
+  taken: number
+  /** How many permits each user has; only those who have one. */
+  users: Map<string, number>
+  /** Those who wait, by user, in the order of the users' turns. */
+  waiting: Map<string, Waiter[]>
+}
+
+/** Users' nodes come and go. */
+const maxIdleHosts = 1000
 
 /**
- * Permits, and a fair queue for them; over HTTP/1.1 also for connections. They are held by name, of a user. Of those who wait, whoever
- * holds least goes first, so that one holder with many slow calls can't keep others out.
- *
- * Calls that complete a started commit go before all others, in the order in which they come. The commits of one batch come together,
- * so they also leave together: between the first and the last one, others see a part of the batch, and a kill would tear it.
+ * A semaphore with a limit for each host and each user. Users who wait for the same host take turns, so that one with many slow calls
+ * keeps nobody else out.
  */
-export class FairSemaphore {
-  /** Permits that are held. */
-  taken = 0
-  /** Those of them that are among the first few of their holder. */
-  #few = 0
-  readonly #pool: PermitPool
-  /** How many permits each holder has; only those who have one. */
-  readonly #held = new Map<string, number>()
-  /** Calls that wait, by their holders in the order of these holders' last turn. */
-  readonly #queue = new Map<string, Waiter[]>()
-  /** Calls that complete a commit, in the order in which they came. */
-  readonly #completing: Waiter[] = []
-  /** How many wait, without those that complete a commit. */
+export class PermitPool {
+  #taken = 0
   #waiting = 0
-  /** Connections that nobody has to wait for: those that are idle, and the first that are opened. */
-  #ready: number = limits.keptConnections
-  /** How long the shortest of the last few hundred calls took: a busy process delays all of them, but this one least. */
-  #shortestMs = Infinity
-  /** Whether the timer for `#look` runs. One timer serves all who wait. */
-  #isLookDue = false
+  readonly #hosts = new Map<string, Host>()
 
-  constructor(private readonly options: SemaphoreOptions) {
-    this.#pool = options.pool ?? new PermitPool(options.permits)
+  constructor(private readonly options: PoolOptions) {}
+
+  /** Whether somebody waits. */
+  get isWaitedFor(): boolean {
+    return this.#waiting > 0
   }
 
-  /** Whether no permit is held and nobody waits. */
-  get isIdle(): boolean {
-    return this.taken === 0 && !this.#pool.waiting.has(this)
+  /** How many permits of a host are taken. */
+  takenOf(hostName: string): number {
+    return this.#hosts.get(hostName)?.taken ?? 0
   }
 
-  /** Takes a permit, if there is one for that holder now; it is given back by `release`. */
-  tryAcquire(name: string, mustComplete = false): boolean {
-    if (this.#completing.length > 0 || !this.#mayTake(name, this.#room(false), mustComplete)) return false
-    this.#take(name)
+  /** Takes a permit, if that user may have one now; it is given back by `release`. */
+  tryAcquire(hostName: string, user: string): boolean {
+    const host = this.#hostOf(hostName)
+    // Who comes later does not overtake those who wait.
+    if (host.waiting.has(user) || !this.#mayTake(hostName, host, user)) return false
+    this.#take(host, user)
     return true
   }
 
   /**
-   * Takes a permit as soon as there is one. Rejects with `UpstreamError`: `overload` when too many wait, or after `waitMs`, and what
-   * the signal says once that has fired; not for a call that must complete a commit.
+   * Takes a permit as soon as there is one. Rejects with `UpstreamError` (overload) after `limits.waitMs`, and with what the signal says
+   * once that fires.
    */
-  acquire(name: string, mustComplete = false, signal: AbortSignal | null = null): Promise<void> {
-    if (this.tryAcquire(name, mustComplete)) return Promise.resolve()
-    if (this.#waiting >= this.options.waiting && !mustComplete) return Promise.reject(this.#overload())
+  async acquire(hostName: string, user: string, signal: AbortSignal | null = null): Promise<void> {
+    if (this.tryAcquire(hostName, user)) return
+    const host = this.#hostOf(hostName)
     const { promise, resolve, reject } = Promise.withResolvers<void>()
-    const sinceMs = this.options.now()
-    const waiter = { name, mustComplete, signal, sinceMs, mayOpen: false, resolve, reject }
-    if (mustComplete) this.#completing.push(waiter)
-    else this.#queueUp(waiter)
-    this.#pool.waiting.add(this)
-    if (!this.#isLookDue) setTimeout(this.#look, lookEveryMs)
-    this.#isLookDue = true
-    // What completes a commit may be over the share of its holder, and then nobody waits behind it.
-    if (mustComplete) this.#pool.admit()
-    return promise
-  }
-
-  /**
-   * Lets those open connections who have waited long enough for one in use. Those leave who have waited too long, and whose call has
-   * ended meanwhile.
-   */
-  readonly #look = (): void => {
-    const { waitMs, now } = this.options
-    const openMs = this.#openAfterMs
-    const nowMs = now()
-    for (const waiter of [...this.#completing, ...[...this.#queue.values()].flat()]) {
-      const waitedMs = nowMs - waiter.sinceMs
-      const hasEnded = waiter.signal?.aborted === true
-      if (waitedMs >= openMs) waiter.mayOpen = true
-      if (waiter.mustComplete || (!hasEnded && waitedMs < waitMs)) continue
-      this.#leave(waiter)
-      waiter.reject(hasEnded ? endOf(waiter.signal!) : this.#overload())
+    const waiter: Waiter = { resolve }
+    const giveUp = (error: unknown) => {
+      this.#leave(host, user, waiter)
+      reject(error)
     }
-    this.#pool.admit()
-    this.#isLookDue = this.#pool.waiting.has(this)
-    if (this.#isLookDue) setTimeout(this.#look, lookEveryMs)
-  }
-
-  /** How long a call waits for a connection in use before it opens one. */
-  get #openAfterMs(): number {
-    const { connectionWaitMs } = limits
-    return this.#shortestMs > connectionWaitMs ? connectionWaitMs : 10 * connectionWaitMs
-  }
-
-  /** Gives one permit of that holder back. `lastedMs`: how long the call took; null: that is not known. */
-  release(name: string, lastedMs: number | null = null): void {
-    const left = this.#heldBy(name) - 1
-    if (left > 0) this.#held.set(name, left)
-    else this.#held.delete(name)
-    if (left < limits.fewPermits) this.#few -= 1
-    this.taken -= 1
-    this.#pool.taken -= 1
-    this.#ready = Math.min(this.#ready + 1, limits.keptConnections)
-    this.#shortestMs = Math.min(lastedMs ?? Infinity, this.#shortestMs * 1.005)
-    this.#pool.admit()
-  }
-
-  #heldBy(name: string): number {
-    return this.#held.get(name) ?? 0
-  }
-
-  /** As many permits as there ever may be, and those that are free: none where a connection has to be opened first, unless it may be. */
-  #room(mayOpen: boolean): { capacity: number; free: number } {
-    const connections = this.options.connections?.() ?? null
-    const capacity = Math.min(this.options.permits, connections ?? Infinity)
-    const mustWait = connections !== null && this.#ready <= 0 && !mayOpen
-    return { capacity, free: mustWait ? 0 : Math.min(capacity - this.taken, this.#pool.free) }
-  }
-
-  /**
-   * Whether a holder may take a permit. Where the queue has its share of the pool, one who holds few may nevertheless, as long as the few
-   * of all are within it: one who holds many, and is slow, keeps out nobody else.
-   */
-  #mayTake(
-    name: string,
-    { capacity, free }: { capacity: number; free: number },
-    mustComplete: boolean,
-  ): boolean {
-    const { pool, permitsOfOne = Infinity } = this.options
-    const held = this.#heldBy(name)
-    if (free <= 0 || held >= permitsOfOne || !mayHold(held, free, capacity, mustComplete)) return false
-    if (!pool || mayHold(this.taken, pool.free, pool.permits, mustComplete)) return true
-    return held < limits.fewPermits && mayHold(this.#few, pool.free, pool.permits, mustComplete)
-  }
-
-  #take(name: string): void {
-    const held = this.#heldBy(name)
-    this.#held.set(name, held + 1)
-    if (held < limits.fewPermits) this.#few += 1
-    this.taken += 1
-    this.#pool.taken += 1
-    if (this.#ready > 0) this.#ready -= 1
-  }
-
-  #queueUp(waiter: Waiter): void {
-    this.#queue.getOrInsert(waiter.name, []).push(waiter)
+    const overload = () => new UpstreamError('overload', `Too many ${this.options.name}: no permit is free`)
+    const timer = setTimeout(() => giveUp(overload()), limits.waitMs)
+    const onAbort = () => giveUp(endOf(signal!))
+    signal?.addEventListener('abort', onAbort)
+    host.waiting.getOrInsert(user, []).push(waiter)
     this.#waiting += 1
-  }
-
-  /** Serves one who waits, of what completes a commit or of the others; false when that may take nothing now. */
-  serveOne(isCompleting: boolean): boolean {
-    const waiter = isCompleting ? this.#completing[0] : this.#least()
-    if (!waiter) return false
-    const { name, mayOpen, mustComplete, resolve } = waiter
-    const room = this.#room(mayOpen)
-    const mayTake = this.#mayTake(name, room, mustComplete)
-    if (!mayTake && (!isCompleting || room.free <= 0)) return false
-    this.#leave(waiter)
-    if (mayTake) {
-      this.#take(name)
-      resolve()
-    } else {
-      // One user with many commits that hang does not keep the others out.
-      this.#queueUp(waiter)
-      this.#pool.waiting.add(this)
+    try {
+      await promise
+    } finally {
+      clearTimeout(timer)
+      signal?.removeEventListener('abort', onAbort)
     }
-    return true
   }
 
-  /** Whose turn it is: of those who hold least, whose last turn was longest ago. */
-  #least(): Waiter | undefined {
-    let least: string | null = null
-    let leastHeld = Infinity
-    for (const name of this.#queue.keys()) {
-      const held = this.#heldBy(name)
-      if (held < leastHeld) {
-        least = name
-        leastHeld = held
-      }
-      if (held === 0) break
+  /** Gives one permit of that user back. */
+  release(hostName: string, user: string): void {
+    const host = this.#hosts.get(hostName)!
+    const left = host.users.get(user)! - 1
+    if (left > 0) host.users.set(user, left)
+    else host.users.delete(user)
+    host.taken -= 1
+    this.#taken -= 1
+    if (this.#waiting === 0) return
+    // The permit can go to another host only where all together were the limit.
+    if (!this.#serve(hostName, host)) this.#hosts.forEach((other, name) => this.#serve(name, other))
+  }
+
+  /** Serves the user whose turn it is at a host, of those who may take a permit. */
+  #serve(hostName: string, host: Host): boolean {
+    for (const [user, waiters] of host.waiting) {
+      if (!this.#mayTake(hostName, host, user)) continue
+      const waiter = waiters[0]!
+      this.#leave(host, user, waiter)
+      // The next turn of this user comes after those of the others.
+      if (host.waiting.delete(user) && waiters.length > 0) host.waiting.set(user, waiters)
+      this.#take(host, user)
+      waiter.resolve()
+      return true
     }
-    return least === null ? undefined : this.#queue.get(least)![0]
+    return false
   }
 
-  /** A call waits no more. */
-  #leave(waiter: Waiter): void {
-    const { name } = waiter
-    if (this.#completing[0] === waiter) this.#completing.shift()
-    else {
-      const waiting = this.#queue.get(name)!
-      waiting.splice(waiting.indexOf(waiter), 1)
-      // Holders with equally many take turns.
-      this.#queue.delete(name)
-      if (waiting.length > 0) this.#queue.set(name, waiting)
-      this.#waiting -= 1
+  #mayTake(hostName: string, host: Host, user: string): boolean {
+    const { permits, permitsOfUser, permitsOfHost } = this.options
+    if (this.#taken >= permits || host.taken >= permitsOfHost(hostName)) return false
+    return (host.users.get(user) ?? 0) < permitsOfUser
+  }
+
+  #take(host: Host, user: string): void {
+    host.users.set(user, (host.users.get(user) ?? 0) + 1)
+    host.taken += 1
+    this.#taken += 1
+  }
+
+  #leave(host: Host, user: string, waiter: Waiter): void {
+    const waiters = host.waiting.get(user)!
+    waiters.splice(waiters.indexOf(waiter), 1)
+    if (waiters.length === 0) host.waiting.delete(user)
+    this.#waiting -= 1
+  }
+
+  #hostOf(name: string): Host {
+    const known = this.#hosts.get(name)
+    if (known) return known
+    if (this.#hosts.size >= maxIdleHosts) {
+      for (const [other, { taken, waiting }] of this.#hosts)
+        if (taken === 0 && waiting.size === 0) this.#hosts.delete(other)
     }
-    if (this.#waiting + this.#completing.length === 0) this.#pool.waiting.delete(this)
-  }
-
-  #overload(): UpstreamError {
-    return new UpstreamError('overload', `Too many ${this.options.name}: no permit is free`)
+    const made: Host = { taken: 0, users: new Map(), waiting: new Map() }
+    this.#hosts.set(name, made)
+    return made
   }
 }
 
-/** Why a call has ended while it waited. A signal of the client's says nothing that we could hand on. */
+/** Why one who waited has given up. A signal of the client's says nothing that we could hand on. */
 function endOf({ reason }: AbortSignal): UpstreamError {
   return reason instanceof UpstreamError
     ? reason
     : new UpstreamError('abandoned', 'Gave up a call: its client has hung up')
 }
 
-/** Idle origins have hardly anything to remember. */
-const maxIdleOrigins = 1000
-
-interface ConcurrencyOptions {
-  /** Calls that the runtime's `fetch` carries out at a time. */
-  fetchSlots: number
-  /** Requests that may be in flight. */
-  maxRequests: number
-  /** Lists of one user in flight; 0: no limit. */
-  maxListsOfUser: number
-  /** Whether calls to an origin share a connection, as over HTTP/2. */
-  sharesConnection(origin: string): boolean
-  /** How many connections there may be to a host where they don't. */
-  mostConnections(hostname: string): number
-  /** A clock in ms that never goes back. */
-  now(): number
+/** The permits of a process for calls to upstream, and for the lists of storages. */
+export function createPermits(fetchSlots: number, sharesConnection: (origin: string) => boolean) {
+  const { calls, ofHost, lists } = callLimits(fetchSlots)
+  return {
+    calls: new PermitPool({
+      name: 'calls to upstream',
+      permits: calls,
+      permitsOfUser: limits.callsOfUser,
+      permitsOfHost: (origin) =>
+        sharesConnection(origin) ? ofHost : Math.min(ofHost, limits.callsOverHttp1),
+    }),
+    lists: new PermitPool({
+      name: 'lists',
+      permits: lists,
+      permitsOfUser: limits.listsOfUser,
+      permitsOfHost: () => limits.listsOfHost,
+    }),
+  }
 }
 
-/** What permits are for; a list holds one of its own, beside those of its calls. */
-type PermitKind = UpstreamTarget | 'list'
+export type Permits = ReturnType<typeof createPermits>
 
-/** Permits for calls and for lists: of the token server and of each storage node among their users, and of all these among one another. */
-export class ConcurrencyLimits {
-  readonly #permits: ReturnType<typeof callLimits>
-  readonly #calls: PermitPool
-  readonly #lists: PermitPool
-  readonly #origins: Record<PermitKind, Map<string, FairSemaphore>> = {
-    token: new Map(),
-    storage: new Map(),
-    list: new Map(),
+/** Why a request was refused. */
+export const rejectionReasons = [
+  'limit', // As many as were configured are in flight.
+  'user', // As many of that user as were configured are in flight.
+  'memory', // The process holds nearly as much memory as it should.
+  'root-view', // As many root views as may ask the token server do.
+  'body-memory', // There was no memory for a body.
+  'slow-reader', // The connection was ended because its reader took nothing, or its place was needed.
+] as const
+export type RejectionReason = (typeof rejectionReasons)[number]
+
+interface RequestLimitOptions {
+  /** Requests in flight at most, in all and of one user; 0: no limit for one user. */
+  maxRequests: number
+  maxRequestsOfUser: number
+  /** On a clock in ms that never goes back. */
+  now(): number
+  /** Whether the process holds nearly as much memory as it should. */
+  isShortOfMemory(): boolean
+  observeRejection(reason: RejectionReason): void
+}
+
+/** Releases the right of one request to be in flight; further calls do nothing. */
+export type Release = () => void
+
+/** When so large a share of the requests has been in flight for so long, clients are asked to stay away for this time. */
+const busyShare = 0.8
+const backoffAfterMs = 5000
+const backoffSeconds = 30
+
+/**
+ * Decides whether a request for user data may begin. Only requests whose body has arrived and whose credentials were accepted count,
+ * until the last byte of their answer is handed on, so that a stranger can't take a place.
+ */
+export class RequestLimit {
+  #inFlight = 0
+  #rootViews = 0
+  readonly #users = new Map<string, number>()
+  #busySinceMs = Infinity
+
+  constructor(private readonly options: RequestLimitOptions) {}
+
+  /** The pause that clients are asked for; 0: none. */
+  get backoffSeconds(): number {
+    return this.options.now() - this.#busySinceMs >= backoffAfterMs ? backoffSeconds : 0
   }
 
-  constructor(private readonly options: ConcurrencyOptions) {
-    this.#permits = callLimits(options.fetchSlots)
-    this.#calls = new PermitPool(this.#permits.calls)
-    this.#lists = new PermitPool(this.#permits.lists)
+  /** Whether there is no room for anybody: a cheap question, asked before any work is done for a request. */
+  get isFull(): boolean {
+    return this.#inFlight >= this.options.maxRequests || this.options.isShortOfMemory()
   }
 
-  /** Permits of that kind for an origin, among users. */
-  of(kind: PermitKind, origin: string): FairSemaphore {
-    return this.#origins[kind].get(origin) ?? this.#open(kind, origin)
+  /** Counts a request that is rejected because there is no room for anybody. */
+  refuse(): void {
+    const { maxRequests, observeRejection } = this.options
+    observeRejection(this.#inFlight >= maxRequests ? 'limit' : 'memory')
   }
 
-  #open(kind: PermitKind, origin: string): FairSemaphore {
-    const origins = this.#origins[kind]
-    // Users' nodes come and go.
-    if (origins.size >= maxIdleOrigins) {
-      for (const [other, semaphore] of origins) if (semaphore.isIdle) origins.delete(other)
+  /** Admits a request of that user; null: it must be rejected. The user's name is as secret as the credentials, and is not kept. */
+  acquire(user: string): Release | null {
+    const { maxRequests, maxRequestsOfUser, observeRejection } = this.options
+    const ofUser = this.#users.get(user) ?? 0
+    const isOverLimit = this.#inFlight >= maxRequests
+    if (isOverLimit || (maxRequestsOfUser > 0 && ofUser >= maxRequestsOfUser)) {
+      observeRejection(isOverLimit ? 'limit' : 'user')
+      return null
     }
-    const made = new FairSemaphore(kind === 'list' ? this.#forLists() : this.#forCalls(kind, origin))
-    origins.set(origin, made)
-    return made
+    this.#users.set(user, ofUser + 1)
+    this.#count(1)
+    return once(() => {
+      const left = this.#users.get(user)! - 1
+      if (left > 0) this.#users.set(user, left)
+      else this.#users.delete(user)
+      this.#count(-1)
+    })
   }
 
-  #forLists(): SemaphoreOptions {
-    const { maxRequests, maxListsOfUser, now } = this.options
-    return {
-      name: 'lists',
-      permits: this.#permits.lists,
-      pool: this.#lists,
-      waiting: maxRequests,
-      waitMs: limits.listWaitMs,
-      now,
-      ...(maxListsOfUser > 0 && { permitsOfOne: maxListsOfUser }),
+  /** Admits a root view that asks the token server for its user; null: it must be rejected. */
+  acquireRootView(): Release | null {
+    if (this.#rootViews >= limits.rootViews || this.isFull) {
+      this.options.observeRejection('root-view')
+      return null
     }
+    this.#rootViews += 1
+    return once(() => (this.#rootViews -= 1))
   }
 
-  #forCalls(kind: UpstreamTarget, origin: string): SemaphoreOptions {
-    const { maxRequests, sharesConnection, mostConnections, now } = this.options
-    const connections = mostConnections(new URL(origin).hostname)
-    return {
-      ...(kind === 'token'
-        ? { name: 'calls to the token server', permits: this.#permits.token }
-        : { name: 'calls to the storage node', permits: this.#permits.calls }),
-      pool: this.#calls,
-      waiting: limits.callsWaitingForRequest * maxRequests,
-      waitMs: limits.callWaitMs,
-      now,
-      connections: () => (sharesConnection(origin) ? null : connections),
-    }
+  #count(change: number): void {
+    const { maxRequests, now } = this.options
+    this.#inFlight += change
+    const isBusy = this.#inFlight > busyShare * maxRequests
+    this.#busySinceMs = isBusy ? Math.min(this.#busySinceMs, now()) : Infinity
+  }
+}
+
+function once(release: () => void): Release {
+  let isReleased = false
+  return () => {
+    if (!isReleased) release()
+    isReleased = true
   }
 }

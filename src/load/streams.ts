@@ -4,8 +4,8 @@ import type { ByteSource } from '../domain/record-storage.ts'
 export interface AnswerStreamsOptions {
   /** On a clock in ms that never goes back. */
   now(): number
-  /** Bytes that the operating system still holds for the reader of this answer; null where that is not known. */
-  unsentBytes(requests: readonly Request[]): readonly (number | null)[]
+  /** Whether a list waits for the place of another one. */
+  isListWaiting(): boolean
   /** Ends the connection of a request without sending anything more. */
   cut(request: Request): void
   observeRejection(reason: 'slow-reader'): void
@@ -19,27 +19,25 @@ export interface StreamEnd {
   failure: unknown
 }
 
-// Bun buffers one chunk beyond the socket; start small, grow for fast readers.
-const pieceBytes = 128 * 1024
-const secondPieceBytes = 64 * 1024
-const slowPieceBytes = 16 * 1024
-const slowPieceAfterMs = 500
-// The runtime sends its last headers together with a first piece of up to 16 KB. Before a larger one it makes a system call for each
-// of their names, colons, values and line breaks.
-const firstPieceBytes = 8 * 1024
+/** The runtime keeps one piece beyond what the operating system takes. */
+const pieceBytes = 64 * 1024
 /** One byte of a list leaves so many bytes of garbage: it was read, copied and perhaps parsed. */
 const garbageOfByte = 4
-/** The operating system takes so much at once, whatever the reader does. */
-const bufferedBytes = 4 * 1024 * 1024
+/** A list gives way to one that waits when its reader has taken nothing for so long. */
+const givesWayAfterMs = 5000
 
-/** Sends large answers at the pace of their readers, and ends readers that take too little. */
+/** Sends large answers at the pace of their readers, and ends readers that take nothing. */
 export class AnswerStreams {
   readonly #streams = new Set<Stream>()
 
   constructor(private readonly options: AnswerStreamsOptions) {}
 
   /** A large body as a stream at the pace of its reader. `ended` is called once, when nothing more is sent. */
-  send(body: Body, request: Request, ended: (end: StreamEnd) => void): ReadableStream<Uint8Array> {
+  send(
+    body: string | Uint8Array | ByteSource,
+    request: Request,
+    ended: (end: StreamEnd) => void,
+  ): ReadableStream<Uint8Array> {
     const source = typeof body === 'string' ? new TextEncoder().encode(body) : body
     const stream = new Stream(source, request, this.options, (end) => {
       if (this.#streams.delete(stream)) ended(end)
@@ -48,31 +46,15 @@ export class AnswerStreams {
     return stream.readable
   }
 
-  /** Ends slow readers; called several times a second. */
+  /** Ends stalled readers; called several times a second. */
   check(): void {
     const nowMs = this.options.now()
-    const suspects = [...this.#streams].filter((stream) => stream.isDue(nowMs))
-    if (suspects.length > 0) this.#judge(suspects, nowMs)
-    this.#makeRoom(nowMs)
-  }
-
-  #judge(suspects: Stream[], nowMs: number): void {
-    const { unsentBytes } = this.options
-    const unsent = unsentBytes(suspects.map(({ request }) => request))
-    for (const [index, stream] of suspects.entries()) {
-      if (!stream.isFastEnough(nowMs, unsent[index] ?? 0)) this.#cut(stream)
-    }
-  }
-
-  #makeRoom(nowMs: number): void {
+    for (const stream of this.#streams)
+      if (stream.stalledMs(nowMs) >= limits.stalledReaderMs) this.#cut(stream)
+    if (!this.options.isListWaiting()) return
     const lists = [...this.#streams].filter(({ isList }) => isList)
-    const surplus = lists.length - limits.crowdedLists + 1
-    if (surplus <= 0) return
-    const slow = lists.filter((stream) => stream.ageMs(nowMs) >= limits.crowdedAfterMs)
-    slow.sort((a, b) => a.bytesPerMs(nowMs) - b.bytesPerMs(nowMs))
-    for (const stream of slow.slice(0, surplus)) {
-      if (stream.bytesPerMs(nowMs) < limits.crowdedBytesPerMs) this.#cut(stream)
-    }
+    const longest = lists.toSorted((a, b) => b.stalledMs(nowMs) - a.stalledMs(nowMs))[0]
+    if (longest && longest.stalledMs(nowMs) >= givesWayAfterMs) this.#cut(longest)
   }
 
   #cut(stream: Stream): void {
@@ -83,24 +65,18 @@ export class AnswerStreams {
   }
 }
 
-type Body = string | Uint8Array | ByteSource
-
 /** One answer that is sent piece by piece. */
 class Stream {
   readonly readable: ReadableStream<Uint8Array>
   /** Whether it comes from the storage as it is sent. */
   readonly isList: boolean
-  readonly #startedAtMs: number
   #controller!: ReadableStreamDefaultController<Uint8Array>
   #source: ByteSource | null
   /** What was read and is not handed on yet. */
   #rest: Uint8Array
   #handedOnBytes = 0
-  /** The time that all pieces have waited for the reader, and since when the current one waits. */
-  #waitedMs = 0
+  /** Since when a piece waits for the reader; null while one is being read from the storage. */
   #waitsSinceMs: number | null = null
-  /** The state when the reader was checked last. */
-  #lastCheck: { waitedMs: number; arrivedBytes: number } | null = null
 
   constructor(
     source: Uint8Array | ByteSource,
@@ -108,7 +84,6 @@ class Stream {
     private readonly options: Pick<AnswerStreamsOptions, 'now' | 'noteGarbage'>,
     private readonly ended: (end: StreamEnd) => void,
   ) {
-    this.#startedAtMs = options.now()
     this.#source = source instanceof Uint8Array ? null : source
     this.#rest = source instanceof Uint8Array ? source : new Uint8Array()
     this.isList = this.#source !== null
@@ -123,32 +98,9 @@ class Stream {
     )
   }
 
-  ageMs(nowMs: number): number {
-    return nowMs - this.#startedAtMs
-  }
-
-  bytesPerMs(nowMs: number): number {
-    return Math.max(0, this.#handedOnBytes - bufferedBytes) / this.ageMs(nowMs)
-  }
-
-  /** Whether it has waited for its reader long enough since the last check to be checked again. */
-  isDue(nowMs: number): boolean {
-    const waitedMs = this.#waitedUntil(nowMs)
-    return this.#lastCheck === null
-      ? waitedMs >= limits.slowReaderMs / 6
-      : waitedMs - this.#lastCheck.waitedMs >= limits.slowReaderMs
-  }
-
-  /**
-   * Whether the reader has taken enough since the last check. The runtime asks for another piece only when the operating
-   * system has room, which may be a megabyte later, so the bytes that the system holds are counted too.
-   */
-  isFastEnough(nowMs: number, unsentBytes: number): boolean {
-    const arrivedBytes = this.#handedOnBytes - unsentBytes
-    const isFastEnough =
-      this.#lastCheck === null || arrivedBytes - this.#lastCheck.arrivedBytes >= limits.slowReaderBytes
-    this.#lastCheck = { waitedMs: this.#waitedUntil(nowMs), arrivedBytes }
-    return isFastEnough
+  /** For how long the reader has taken nothing. */
+  stalledMs(nowMs: number): number {
+    return this.#waitsSinceMs === null ? 0 : nowMs - this.#waitsSinceMs
   }
 
   /** Cuts the answer: what has been sent must not look whole. */
@@ -157,12 +109,7 @@ class Stream {
     this.#end()
   }
 
-  #waitedUntil(nowMs: number): number {
-    return this.#waitedMs + (this.#waitsSinceMs === null ? 0 : nowMs - this.#waitsSinceMs)
-  }
-
   async #pull(): Promise<void> {
-    this.#waitedMs = this.#waitedUntil(this.options.now())
     this.#waitsSinceMs = null
     try {
       while (this.#rest.length === 0) {
@@ -178,19 +125,11 @@ class Stream {
       this.ended({ bytes: this.#handedOnBytes, failure: error })
       throw error
     }
-    const isFirst = this.#handedOnBytes === 0
-    if (isFirst) this.#handOn(firstPieceBytes)
-    const isSlow = this.#waitedMs > slowPieceAfterMs
-    this.#handOn(isSlow ? slowPieceBytes : isFirst ? secondPieceBytes : pieceBytes)
-    this.#waitsSinceMs = this.options.now()
-  }
-
-  #handOn(length: number): void {
-    if (this.#rest.length === 0) return
-    const piece = this.#rest.subarray(0, length)
-    this.#rest = this.#rest.subarray(length)
+    const piece = this.#rest.subarray(0, pieceBytes)
+    this.#rest = this.#rest.subarray(pieceBytes)
     this.#handedOnBytes += piece.length
     this.#controller.enqueue(piece)
+    this.#waitsSinceMs = this.options.now()
   }
 
   #end(): void {

@@ -39,8 +39,10 @@ export const listCollections = declare({
   summary: 'List the collections of a bucket',
   description: 'With when each of them last changed: the cheapest way to see whether anything has.',
   answers: { 200: versioned('The collections', CollectionsAnswer, 'Total-Records?') },
-  answer({ timestamp, collections }, { headers: conditions }) {
-    const data = Array.from(collections, ([id, last_modified]) => ({ id, last_modified }))
+  answer({ timestamp, collections }, { headers: conditions }, { readableCollections }) {
+    const data = Array.from(collections, ([id, last_modified]) => ({ id, last_modified })).filter(
+      ({ id }) => readableCollections?.has(id) !== false,
+    )
     const headers = { ...versionHeaders(timestamp), 'Total-Records': String(data.length) }
     return collectionConditionReply(conditions, timestamp) ?? jsonReply({ data }, headers)
   },

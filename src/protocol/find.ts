@@ -43,16 +43,25 @@ for (const [path, found] of Map.groupBy(resources, (resource) => resource.path))
 
 /**
  * Finds what is at a path below the version prefix, by method, and the parameters in the path. Names are decoded as the framework
- * does; one that can't be decoded fails every schema.
+ * does; one that can't be decoded fails every schema. Null where nothing is, or a collection that the operator has left out.
  */
 export function findResources(
   path: string,
+  settings: Pick<Settings, 'readableCollections'>,
 ): { resources: Resource[]; params: Record<string, string> } | null {
   const found = router.find('', path)
   if (!found) return null
   const params = { ...found.params }
   for (const name in params) if (name !== '*') params[name] = decodeSegment(params[name]!) ?? '\ufffd'
-  return { resources: found.store, params }
+  return isReadable(params, settings) ? { resources: found.store, params } : null
+}
+
+/** Whether clients may know of the collection in a path. */
+export function isReadable(
+  { collection_id: name }: { collection_id?: string },
+  { readableCollections }: Pick<Settings, 'readableCollections'>,
+): boolean {
+  return name === undefined || readableCollections?.has(name.toLowerCase()) !== false
 }
 
 /** Which of the resources at a path answers a method; HEAD is answered like GET. */

@@ -130,7 +130,7 @@ function countReply(count: number, timestamp: Timestamp): Reply {
  */
 function flushSafeTimestamp({ count, next, timestamp }: RecordPage, query: ListQuery): Timestamp {
   const { newer, older, ids, excludedIds, position } = readListOptions(query)
-  const isFiltered = older !== undefined || ids || excludedIds || position
+  const isFiltered = older !== undefined || ids || excludedIds || position || query.min_last_modified
   const isEmpty = count === 0 && next === null && newer !== undefined && !isFiltered
   return isEmpty && newer < timestamp ? newer : timestamp
 }
@@ -157,19 +157,31 @@ export function readListOptions(query: ListQuery, problems: Problem[] = []): Lis
   const token = given(query._token)
   const position = token === undefined ? undefined : readPageToken(token)
   if (position === null) problems.push(queryProblem('_token'))
-  const ids = readIds(query, 'in_ids', problems)
-  const alias = readIds(query, 'in_id', problems)
-  const excluded = readIds(query, 'exclude_id', problems)
+  const idLists = (['in_ids', 'in_id', 'id'] as const).flatMap((name) => {
+    const list = readIds(query, name, problems)
+    return list ? [new Set(list)] : []
+  })
+  const excluded = (['exclude_id', 'not_id'] as const).flatMap((name) => readIds(query, name, problems) ?? [])
+  const since = readEither(query, '_since', 'gt_last_modified', floored, problems)
+  const before = readEither(query, '_before', 'lt_last_modified', raised, problems)
+  // The storage knows "after" and "before" only, in steps of 10 ms.
+  const from = readMoment(query, 'min_last_modified', (moment) => raised(moment) - stepMs)
+  const until = readMoment(query, 'max_last_modified', (moment) => floored(moment) + stepMs)
+  const newer = Math.max(since ?? -1, from ?? -1)
+  const older = Math.min(before ?? Infinity, until ?? Infinity)
   return {
     sort: sortOrders[query._sort ?? ''] ?? 'newest',
-    newer: readEither(query, '_since', 'gt_last_modified', floored, problems),
-    older: readEither(query, '_before', 'lt_last_modified', raised, problems),
+    newer: newer < 0 ? undefined : timestamp(newer),
+    older: older === Infinity ? undefined : timestamp(older),
     limit: limit === undefined ? undefined : Math.min(Number(limit), largestLimit),
     position: position ?? undefined,
-    ids: ids && alias ? [...new Set(ids).intersection(new Set(alias))] : (ids ?? alias),
-    excludedIds: excluded?.length ? new Set(excluded) : undefined,
+    ids: idLists.length === 0 ? undefined : [...idLists.reduce((a, b) => a.intersection(b))],
+    excludedIds: excluded.length > 0 ? new Set(excluded) : undefined,
   }
 }
+
+/** The resolution of the storage's timestamps. */
+const stepMs = 10
 
 /** The value of a parameter. Kinto clients write null for a parameter that they do not set. */
 export function given(value: string | undefined): string | undefined {
@@ -184,14 +196,21 @@ function readEither(
   toStorageStep: (moment: Timestamp) => Timestamp,
   problems: Problem[],
 ): Timestamp | undefined {
-  const [value, other] = [name, alias].map((each) => {
-    const text = given(query[each])
-    return text === undefined ? undefined : toStorageStep(fromEntityTag(text) ?? zeroTimestamp)
-  })
+  const [value, other] = [name, alias].map((each) => readMoment(query, each, toStorageStep))
   if (value !== undefined && other !== undefined && value !== other) {
     problems.push({ location: 'querystring', name, description: `must not differ from ${alias}` })
   }
   return value ?? other
+}
+
+/** A moment in the form that the storage knows. */
+function readMoment<Moment extends number>(
+  query: ListQuery,
+  name: Parameter,
+  toStorageStep: (moment: Timestamp) => Moment,
+): Moment | undefined {
+  const text = given(query[name])
+  return text === undefined ? undefined : toStorageStep(fromEntityTag(text) ?? zeroTimestamp)
 }
 
 function readIds(query: ListQuery, name: Parameter, problems: Problem[]): string[] | undefined {

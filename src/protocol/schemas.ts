@@ -105,6 +105,7 @@ const ids = (meaning: string) =>
   text(`must be at most ${mostIds} record ids separated by commas: ${meaning}`, { pattern: '^[ -~]*$' })
 
 const onlyThese = ids('lists only these; given but empty, none')
+const allButThese = ids('leaves these out')
 
 export const ListQuery = Type.Object(
   {
@@ -118,10 +119,14 @@ export const ListQuery = Type.Object(
     ),
     _token: parameter('[\\w-]{1,1400}', 'must be the token of a Next-Page URL'),
     in_ids: onlyThese,
-    exclude_id: ids('leaves these out'),
+    exclude_id: allButThese,
     gt_last_modified: moment('changed after it, like _since'),
     lt_last_modified: moment('changed before it, like _before'),
     in_id: onlyThese,
+    id: onlyThese,
+    not_id: allButThese,
+    min_last_modified: moment('changed at it or later'),
+    max_last_modified: moment('changed at it or earlier'),
   },
   open,
 )
@@ -216,6 +221,7 @@ export const BatchBody = closed(
   {
     defaults: Type.Optional(SubRequest),
     requests: Type.Array(SubRequest, { description: 'Carried out in this order, as one transaction' }),
+    data: ignored('old Python clients send it, empty'),
   },
   {
     read: { summary: 'Read two things', value: twoReads },

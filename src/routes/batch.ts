@@ -39,7 +39,7 @@ export function addBatchRoute(app: App, prefix: string): void {
       const merged = readBatch(body.parse(sender, readJson), headers, services.settings)
       const pending = await Promise.all(merged.map((each) => prepare(each, open, call)))
       const steps = pending.filter((one) => 'storage' in one)
-      const release = services.load.acquire(steps[0]?.storage.owner ?? sender, merged.length)
+      const release = services.load.acquire(steps[0]?.storage.owner ?? sender)
       if (!release) throw overload
       try {
         const outcomes = steps.length === 0 ? [] : await services.transact(steps, call)
@@ -79,7 +79,7 @@ async function prepare(merged: MergedRequest, open: Open, call: Call): Promise<P
   try {
     const below = belowVersion(path, settings)
     if (below === null) throw unknownVersion()
-    const found = findResources(below)
+    const found = findResources(below, settings)
     const resource = found && resourceFor(method, found.resources)
     if (!resource || closedBy(resource, found.params, settings) !== null)
       throw refusedMethod(method, below, services)

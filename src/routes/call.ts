@@ -4,9 +4,9 @@ import type { Identity } from '../domain/credentials.ts'
 import { errno, invalid, invalidRequest, ServiceError, type Problem } from '../domain/errors.ts'
 import type { OperationOutcome, Step } from '../domain/operation.ts'
 import type { BulkStorage, CallTally, Notices } from '../domain/record-storage.ts'
-import type { Admission } from '../load/admission.ts'
 import { discardBody, type Bodies, type IncomingBody } from '../load/bodies.ts'
 import type { MemoryBudget, RequestMemory } from '../load/memory.ts'
+import type { RequestLimit } from '../load/permits.ts'
 import type { AnswerStreams } from '../load/streams.ts'
 import { errorReply, overload, type Reply } from '../protocol/reply.ts'
 import { readQuery, versionPrefix } from '../protocol/find.ts'
@@ -71,9 +71,9 @@ export class Call implements Address {
     this.deadlineAtMs = this.monotonicStartMs + services.settings.requestTimeoutSeconds * 1000
   }
 
-  /** For whom memory is held. Credentials that prove nothing yet are never those of a user, because they may spell a user's name. */
+  /** For whom memory is held. An unauthenticated request is never that of a user, because its credentials may spell a user's name. */
   get owner(): string {
-    return this.user ?? `unproven ${this.headers.authorization ?? ''}`
+    return this.user ?? `unauthenticated ${this.headers.authorization ?? ''}`
   }
 
   /** What the request holds in memory: its body, and long answers until they are sent. Most requests hold nothing. */
@@ -120,7 +120,7 @@ export interface Services {
   createRequestId(): string
   /** Whether this process is about to end, so that clients should open other connections. */
   isStopping: boolean
-  load: Pick<Admission, 'isFull' | 'refuse' | 'acquire' | 'backoffSeconds'>
+  load: Pick<RequestLimit, 'isFull' | 'refuse' | 'acquire' | 'backoffSeconds'>
   memory: Pick<MemoryBudget, 'open'>
   bodies: Pick<Bodies, 'receive'>
   streams: Pick<AnswerStreams, 'send'>

@@ -7,22 +7,31 @@ import { readJson } from '../protocol/check.ts'
 import { getBucket, getCollection, listCollections } from '../protocol/collections.ts'
 import { isSource } from '../protocol/envelope.ts'
 import { overload, type Reply } from '../protocol/reply.ts'
-import { belowVersion } from '../protocol/find.ts'
+import { belowVersion, isReadable } from '../protocol/find.ts'
 import { readIdentity } from '../protocol/identity.ts'
 import { countRecords, listRecords } from '../protocol/lists.ts'
 import { closedBy, deleteRecord, getRecord, putRecord } from '../protocol/records.ts'
 import type { BucketResource, Input, Resource } from '../protocol/resource.ts'
 import { discardBody } from '../load/bodies.ts'
 import { receiveBody, type App, type Call } from './call.ts'
-import { refusedMethod } from './unrouted.ts'
+import { refusedMethod, unknownPath } from './unrouted.ts'
 
 export function addBucketRoutes(app: App, prefix: string): void {
   app.get(prefix + getBucket.path, handle(getBucket), getBucket.schemas)
   app.get(prefix + listCollections.path, handle(listCollections), listCollections.schemas)
-  app.get(prefix + getCollection.path, handle(getCollection), getCollection.schemas)
-  app.get(prefix + listRecords.path, handle(listRecords), listRecords.schemas)
-  app.head(prefix + countRecords.path, handle(countRecords), countRecords.schemas)
-  app.get(prefix + getRecord.path, handle(getRecord), getRecord.schemas)
+  app.get(prefix + getCollection.path, handle(getCollection), {
+    ...getCollection.schemas,
+    transform: requireReadable,
+  })
+  app.get(prefix + listRecords.path, handle(listRecords), {
+    ...listRecords.schemas,
+    transform: requireReadable,
+  })
+  app.head(prefix + countRecords.path, handle(countRecords), {
+    ...countRecords.schemas,
+    transform: requireReadable,
+  })
+  app.get(prefix + getRecord.path, handle(getRecord), { ...getRecord.schemas, transform: requireReadable })
   app.put(prefix + putRecord.path, handle(putRecord), {
     ...putRecord.schemas,
     transform({ params, call }) {
@@ -40,8 +49,18 @@ export function addBucketRoutes(app: App, prefix: string): void {
   })
 }
 
+/** Answers as if there was no collection that the operator has left out, before anything else is looked at. */
+function requireReadable({ params, call }: { params: { collection_id: string }; call: Call }): void {
+  if (!isReadable(params, call.services.settings)) throw unknownPath()
+}
+
 /** Refuses a write that the operator did not enable, before credentials and body are looked at. */
-function requireEnabled(resource: Resource, params: { '*': string }, call: Call): void {
+function requireEnabled(
+  resource: Resource,
+  params: { collection_id: string; '*': string },
+  call: Call,
+): void {
+  requireReadable({ params, call })
   const { settings } = call.services
   // With an empty id the path is the list's with a slash too many, which is redirected for every method.
   if (params['*'] === '' || closedBy(resource, params, settings) === null) return

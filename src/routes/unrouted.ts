@@ -46,7 +46,7 @@ const unsafePath = /\/\/|\\|%(?:2f|5c|[01][0-9a-f]|7f)/i
 
 /** What a method that is not answered at a path is refused with: 405 where others are, otherwise 404. */
 export function refusedMethod(method: string, path: string, { settings, metrics }: Services): ServiceError {
-  const { resources, params } = findResources(path) ?? { resources: [], params: {} }
+  const { resources, params } = findResources(path, settings) ?? { resources: [], params: {} }
   if (!resources.some(({ name }) => isServed(name, settings, metrics !== null))) return unknownPath()
   const open = resources.filter((resource) => closedBy(resource, params, settings) === null)
   const methods = new Set(open.flatMap((each) => (each.method === 'GET' ? ['GET', 'HEAD'] : each.method)))
@@ -72,7 +72,7 @@ function redirect({ host, query, services }: Call, path: string): Reply {
  * missing, or 404 where the request is right but for dots in its path.
  */
 export function refuseInvalid(call: Call): Reply {
-  const found = findResources(belowVersion(call.path, call.services.settings) ?? call.path)
+  const found = resourcesAt(call)
   const resource = found && resourceFor(call.method, found.resources)
   if (!resource) throw unknownPath()
   const { params } = found
@@ -90,9 +90,11 @@ export function refuseInvalid(call: Call): Reply {
 
 /** The resource of a request that was answered before its handler ran. */
 export function routeOf(call: Call): string | null {
-  return (
-    findResources(belowVersion(call.path, call.services.settings) ?? call.path)?.resources[0]?.name ?? null
-  )
+  return resourcesAt(call)?.resources[0]?.name ?? null
+}
+
+function resourcesAt({ path, services: { settings } }: Call) {
+  return findResources(belowVersion(path, settings) ?? path, settings)
 }
 
 export function unknownVersion(): ServiceError {

@@ -1,9 +1,9 @@
 import { within } from '../domain/bounded.ts'
 import { createApp } from '../app.ts'
-import { Admission, windowMs } from '../load/admission.ts'
 import { Bodies } from '../load/bodies.ts'
-import { callLimits, limits } from '../load/limits.ts'
-import { MemoryBudget } from '../load/memory.ts'
+import { limits } from '../load/limits.ts'
+import { MemoryBudget, ProcessMemory } from '../load/memory.ts'
+import { RequestLimit } from '../load/permits.ts'
 import { AnswerStreams } from '../load/streams.ts'
 import { expositionType, renderFamilies, type MetricFamily } from '../observability/metric-families.ts'
 import { createRegistry } from '../observability/registry.ts'
@@ -36,6 +36,9 @@ export interface BridgeOptions {
 // Longer than all our deadlines, because the server closes a request's connection that is idle for so long.
 const idleTimeoutSeconds = 240
 
+/** How often bodies, readers and the memory of the process are looked at. */
+const watchEveryMs = 100
+
 /** Constructs all parts from their settings, joins them, and listens. Throws when the address can't be used. */
 export function startBridge(settings: Settings, host: BridgeHost, log: Log, options: BridgeOptions = {}) {
   const statsd = settings.statsdUrl && createStatsd(settings.statsdUrl, settings.statsdPrefix)
@@ -44,26 +47,23 @@ export function startBridge(settings: Settings, host: BridgeHost, log: Log, opti
   const observers = createObservers(log, registry, statsd, host.monotonicNow)
   // A reload changes this copy; the start-up settings stay, to see what needs a restart.
   const exposed = { ...settings }
-  const mostBytes = Math.max(limits.memoryBytes, 4 * settings.maxRequestBytes)
-  const memory = new MemoryBudget(mostBytes, () => load.watchMemory())
-  const load = new Admission({
-    maxRequests: settings.maxConcurrentRequests,
-    maxRequestsOfUser: settings.maxConcurrentRequestsPerUser,
-    maxLagMs: settings.maxEventLoopLagMs,
-    maxRootViews: callLimits(host.fetchSlots).rootViews,
-    now: host.monotonicNow,
-    cpuMs: host.cpuMs,
+  const processMemory = new ProcessMemory({
     residentBytes: host.residentBytes,
     collectGarbage: () => Bun.gc(true),
-    observeLag: observers.eventLoopLag,
+  })
+  const mostBytes = Math.max(limits.memoryBytes, 4 * settings.maxRequestBytes)
+  const memory = new MemoryBudget(mostBytes, () => processMemory.watch())
+  const load = new RequestLimit({
+    maxRequests: settings.maxConcurrentRequests,
+    maxRequestsOfUser: settings.maxConcurrentRequestsPerUser,
+    now: host.monotonicNow,
+    isShortOfMemory: () => processMemory.isShort,
     observeRejection: observers.shed,
   })
+  const connections = connect(settings, host, observers)
   const streams = new AnswerStreams({
     now: host.monotonicNow,
-    unsentBytes(requests) {
-      const clients = requests.map((request) => server.requestIP(request))
-      return host.unsentBytes(server.port!, clients)
-    },
+    isListWaiting: () => connections.upstream.lists.isWaitedFor,
     // The shortest idle timeout of the server: there is no other way to end a connection.
     cut: (request) => server.timeout(request, 1),
     observeRejection: observers.shed,
@@ -75,7 +75,6 @@ export function startBridge(settings: Settings, host: BridgeHost, log: Log, opti
     now: host.monotonicNow,
     observeDrop: () => observers.shed('body-memory'),
   })
-  const connections = connect(settings, host, observers)
   const allFamilies = options.allFamilies ?? families
   const metrics = async () => {
     const body = renderFamilies(await allFamilies())
@@ -115,13 +114,16 @@ export function startBridge(settings: Settings, host: BridgeHost, log: Log, opti
   const server = app.server!
   addProcessMetrics(registry, host, {
     requestsInFlight: () => server.pendingRequests,
-    requestsAdmitted: () => load.limit,
     breakers: () => connections.breakers.counts(),
     logLinesDropped: options.logLinesDropped ?? (() => 0),
   })
+  let watchedAtMs = host.monotonicNow()
   const watch = setInterval(() => {
     try {
-      load.endWindow()
+      const nowMs = host.monotonicNow()
+      observers.eventLoopLag(Math.max(0, nowMs - watchedAtMs - watchEveryMs))
+      watchedAtMs = nowMs
+      processMemory.watch()
       bodies.expire()
       streams.check()
       statsd?.flush()
@@ -129,7 +131,7 @@ export function startBridge(settings: Settings, host: BridgeHost, log: Log, opti
       // An error thrown by a timer would end the process.
       observers.error(error)
     }
-  }, windowMs)
+  }, watchEveryMs)
   watch.unref()
   return {
     /** Scheme, host and port that it listens on. */

@@ -4,7 +4,7 @@ import { isSource } from '../protocol/envelope.ts'
 import type { TransactionEvent } from '../batch/transaction-context.ts'
 import type { CredentialsEvent } from '../credentials/credentials.ts'
 import { redisTroubles, type RedisTrouble } from '../credentials/redis-store.ts'
-import { rejectionReasons, type RejectionReason } from '../load/admission.ts'
+import { rejectionReasons, type RejectionReason } from '../load/permits.ts'
 import type { Registry } from '../observability/registry.ts'
 import type { Statsd } from '../observability/statsd.ts'
 import type { Reply } from '../protocol/reply.ts'
@@ -81,11 +81,7 @@ export function createObservers(
       if (isLogged(log, 'debug'))
         log.debug('upstream', { target, method, status, failure, ms: Math.round(ms) })
     },
-    breaker({ target, host, isForAll, change }: BreakerEvent) {
-      if (!isForAll) {
-        if (change === 'opened') warnOncePerMinute('circuit breaker opened for one user', { target, host })
-        return
-      }
+    breaker({ target, host, change }: BreakerEvent) {
       if (change === 'opened') opened(target)
       statsd?.count(`breaker.${target}.${change}`)
       log[change === 'opened' ? 'warning' : 'info'](`circuit breaker ${change}`, { target, host })

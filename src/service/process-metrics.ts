@@ -10,7 +10,6 @@ export function addProcessMetrics(
   parts: {
     /** Requests whose answers have not been sent completely. */
     requestsInFlight(): number
-    requestsAdmitted(): number
     breakers(): { target: string; open: number; halfOpen: number }[]
     logLinesDropped(): number
   },
@@ -27,7 +26,6 @@ export function addProcessMetrics(
   const counter = { type: 'counter' } as const
   add(breakers, 'Open and half-open circuit breakers', states)
   add('sync_bridge_requests_in_flight', inFlight, parts.requestsInFlight)
-  add('sync_bridge_concurrency_limit', 'Requests that are admitted at a time', parts.requestsAdmitted)
   add('sync_bridge_processes', 'Processes that these metrics are of', () => 1)
   add(
     'sync_bridge_log_lines_dropped_total',

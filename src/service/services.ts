@@ -6,14 +6,13 @@ import { isRefusal, UpstreamError } from '../domain/errors.ts'
 import { Locks, RecentMap, within } from '../domain/bounded.ts'
 import { overload } from '../protocol/reply.ts'
 import { Breakers } from '../upstream/circuit-breaker.ts'
-import { ConcurrencyLimits } from '../load/permits.ts'
+import { createPermits, type RequestLimit } from '../load/permits.ts'
 import { createUpstream } from '../upstream/send.ts'
 import { Transport } from '../upstream/transport.ts'
 import { SyncStorage } from '../upstream/sync-storage.ts'
 import { TokenServer } from '../upstream/token-server.ts'
 import { commit, name, source, version } from '../version.ts'
-import { connectionLimit, limits } from '../load/limits.ts'
-import type { Admission } from '../load/admission.ts'
+import { limits } from '../load/limits.ts'
 import type { Identity } from '../domain/credentials.ts'
 import type { Step } from '../domain/operation.ts'
 import type { BulkStorage } from '../domain/record-storage.ts'
@@ -31,16 +30,12 @@ export interface BridgeHost {
   randomBytes(length: number): Uint8Array
   /** How many requests to upstream this process can have under way, all hosts together. */
   fetchSlots: number
-  /** Whether the port of a connection to a host can be used again as soon as that is closed. */
-  reusesPorts(hostname: string): boolean
   /** Processor time that this process has used so far, in ms. */
   cpuMs(): number
   /** Memory that this process holds. */
   residentBytes(): number
   /** Memory that the program has allocated. */
   heapBytes(): number
-  /** For each client of a local port, the bytes sent to it that it has not acknowledged; null where that is not known. */
-  unsentBytes(localPort: number, clients: readonly (Bun.SocketAddress | null)[]): (number | null)[]
 }
 
 // The part of a request's time that is kept for committing what a batch has prepared.
@@ -58,10 +53,10 @@ export function createServices(
   connections: Connections,
   observers: Observers,
   host: BridgeHost,
-  load: Admission,
+  load: RequestLimit,
   commitPatienceMs?: number,
 ) {
-  const { breakers, upstream, tokenServer, store, locks, otherWriters } = connections
+  const { upstream, tokenServer, store, locks, otherWriters } = connections
   const { now } = host
   const credentials = new Credentials({
     exchange: (identity, requestId) => tokenServer.exchange(identity, requestId),
@@ -110,8 +105,7 @@ export function createServices(
       tally: work,
       holder: call,
     })
-    // To compute the identity's name is slow, so it is left out until some answer has asked for a pause.
-    if (breakers.hasAskedToBackOff) storage.notices.backoffSeconds = tokenServer.backoffSeconds(identity)
+    storage.notices.backoffSeconds = tokenServer.backoffSeconds(identity)
     call.notices.push(storage.notices)
     return storage
   }
@@ -128,7 +122,7 @@ export function createServices(
     async identify(identity: Identity, requestId: string) {
       const known = credentials.recall(identity)
       if (known) return String(known.uid)
-      const release = load.acquireRootView(identity.key)
+      const release = load.acquireRootView()
       if (!release) throw overload
       try {
         const { credentials: found } = await credentials.obtain(identity, requestId)
@@ -163,22 +157,15 @@ type Connections = ReturnType<typeof connect>
 /** The connections to token server, storage and cache, and the locks of those who write. */
 export function connect(
   settings: Settings,
-  host: Pick<BridgeHost, 'now' | 'monotonicNow' | 'fetchSlots' | 'reusesPorts'>,
+  host: Pick<BridgeHost, 'now' | 'monotonicNow' | 'fetchSlots'>,
   observers: Pick<Observers, 'upstreamCall' | 'breaker' | 'redisTrouble'>,
 ) {
   const clock = { now: host.monotonicNow, random: Math.random }
   const breakers = new Breakers({ ...clock, observe: observers.breaker })
   const transport = new Transport({ ...clock, http2: settings.upstreamHttp2 })
+  const permits = createPermits(host.fetchSlots, transport.sharesConnection)
   const upstream = createUpstream({
-    limits: new ConcurrencyLimits({
-      fetchSlots: host.fetchSlots,
-      maxRequests: settings.maxConcurrentRequests,
-      maxListsOfUser: settings.maxConcurrentRequestsPerUser,
-      sharesConnection: transport.sharesConnection,
-      mostConnections: (hostname) =>
-        host.reusesPorts(hostname) ? Infinity : connectionLimit(settings.workers),
-      now: clock.now,
-    }),
+    permits,
     transport,
     breakers,
     ca: settings.certificateCaBundle?.pem,
@@ -189,9 +176,9 @@ export function connect(
   const tokenServer = new TokenServer({
     url: settings.tokenServerUrl,
     send: upstream.send,
-    breakers,
     timeoutMs: settings.upstreamTimeoutSeconds * 1000,
     now: host.now,
+    monotonicNow: clock.now,
     userAgent: product,
   })
   // The store that processes share; null: every process remembers by itself.

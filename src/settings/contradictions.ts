@@ -46,6 +46,23 @@ export function findContradictions(
   const isMetricsHost = [host, metricsListen?.host ?? ''].some(isEverywhere) || metricsListen?.host === host
   if (metricsListen?.port === port && isMetricsHost) refuse('metrics_listen', itself, 'name another port')
 
+  for (const [method, collections] of Object.entries(writable)) {
+    for (const collection of collections) {
+      const name = `record_${collection}_${method}_enabled`
+      if (settings.readableCollections?.has(collection) === false)
+        refuse(
+          name,
+          'opens a collection that service.readable_collections leaves out',
+          'add it there, or remove this',
+        )
+      if (collection === 'crypto' || collection === 'meta') {
+        const message =
+          'lets clients change what the other data is read by: a wrong write locks a person out of it'
+        warn(name, message, 'remove it, unless a client of yours replaces keys')
+      }
+    }
+  }
+
   const isSecure = httpScheme === 'https'
   const secure = 'set service.http_scheme = https'
   const publicPort = /:(\d+)$/.exec(httpHost ?? '')?.[1]
@@ -77,14 +94,6 @@ export function findContradictions(
   if (settings.shutdownGraceSeconds < request) {
     const message = `requests may take ${request} s, and are cut ${settings.shutdownGraceSeconds} s after SIGTERM`
     warn('shutdown_grace_seconds request_timeout_seconds', message, larger('shutdown_grace_seconds'))
-  }
-  if (workers > 1 && settings.workerTimeoutSeconds * 1000 <= settings.maxEventLoopLagMs) {
-    const names = 'worker_timeout_seconds max_event_loop_lag_ms'
-    warn(names, 'a worker that is only late is killed', larger('worker_timeout_seconds'))
-  }
-  if (settings.maxConcurrentRequestsPerUser > settings.maxConcurrentRequests) {
-    const names = 'max_concurrent_requests_per_user max_concurrent_requests'
-    warn(names, 'one user may have more than there is for all', larger('max_concurrent_requests'))
   }
   if (workers > 1 && settings.cacheBackend === 'memory')
     warn('cache_backend workers', 'every worker remembers by itself', 'use redis to share the memory')

@@ -1,5 +1,6 @@
 import { X509Certificate } from 'node:crypto'
 import { isAbsolute, join } from 'node:path'
+import { canonicalCollection } from '../domain/record.ts'
 import { quoteText } from '../observability/log.ts'
 
 /** What a setting's text means, or what is wrong with it: `is empty: write a text`, the remedy behind the colon. */
@@ -174,4 +175,15 @@ export function reasonOf(cause: unknown): string {
     EFBIG: 'it is too large',
   }
   return reasons[code] ?? code
+}
+
+/** Names of collections, separated by commas, in their canonical form; null for `all`. */
+export const collectionNames: Reader<Set<string> | null> = (given) => {
+  if (given.toLowerCase() === 'all') return { value: null }
+  const remedy = 'write all, or names such as bookmarks, tabs'
+  const names = given.split(',').map((name) => name.trim())
+  const canonical = names.map((name) => canonicalCollection(name))
+  const wrong = names.find((_, place) => canonical[place] === null)
+  if (wrong !== undefined) return misfit(wrong, `is no name of a collection: ${remedy}`)
+  return { value: new Set(canonical as string[]) }
 }

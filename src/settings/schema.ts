@@ -1,6 +1,7 @@
 import { canonicalCollection } from '../domain/record.ts'
 import * as address from './address-readers.ts'
 import {
+  collectionNames,
   apiVersion,
   boolean,
   caBundle,
@@ -86,6 +87,12 @@ export const settingsSchema = {
   cache_hmac_secret_previous: secret(orNone(secretBytes), null, 'Still decrypts the cache, for a rotation'),
   cache_credentials_ttl_seconds: setting(integer(1, 86_400), '300', 'How long credentials are cached'),
   batch_max_requests: setting(integer(1, 1000), '25', 'Requests in one batch at most'),
+  readable_collections: setting(
+    collectionNames,
+    'all',
+    'Collections that clients can read, separated by commas; the others are not there. all: every collection',
+    'bookmarks, tabs',
+  ),
   readonly: setting(boolean, 'false', 'Refuses every write, whatever the settings of collections say'),
   retry_after_seconds: setting(integer(1, 86_400), '30', 'Retry-After of failures, at least'),
   backoff: optional(integer(0, 86_400), '60', 'Backoff: seconds that clients are asked to stay away'),
@@ -100,16 +107,11 @@ export const settingsSchema = {
   ),
   cors_max_age_seconds: setting(integer(0, 86_400), '3600', 'How long browsers may remember a preflight'),
   max_request_bytes: setting(integer(1, 8_388_608), '8388608', 'Size of a request body at most'),
-  max_concurrent_requests: setting(integer(1, 100_000), '2048', 'Concurrent requests in each process'),
+  max_concurrent_requests: setting(integer(1, 100_000), '2048', 'Requests in flight in each process at most'),
   max_concurrent_requests_per_user: setting(
     integer(0, 100_000),
-    '8',
-    'Concurrent lists per user; above 80 % load, concurrent requests per user; 0: no limit',
-  ),
-  max_event_loop_lag_ms: setting(
-    integer(0, 60_000),
-    '400',
-    'Admits fewer requests while the event loop is late by this much; 0: no limit',
+    '256',
+    'Requests in flight for one user in each process at most; 0: no limit',
   ),
   logging_renderer: setting(choice('json', 'text'), 'json', 'json for machines, text for people'),
   logging_level: setting(levels, 'info', 'Least level that is logged: debug, info, warning or error'),
@@ -141,9 +143,13 @@ export const settingsSchema = {
   shutdown_grace_seconds: setting(seconds(3600), '35', 'How long requests may take to end after SIGTERM'),
 }
 
+/** Settings of earlier versions that no longer do anything. They are ignored with a warning. */
+export const removedSettings: ReadonlySet<string> = new Set(['max_event_loop_lag_ms'])
+
 /** The settings that a reload applies to the running service; the others need a restart. */
 export const reloadable: ReadonlySet<string> = new Set<SettingName>([
   'certificate_ca_bundle',
+  'readable_collections',
   'readonly',
   'retry_after_seconds',
   'backoff',

@@ -1,6 +1,12 @@
 import { join } from 'node:path'
 import { quote, reasonOf, type Reading } from './readers.ts'
-import { collectionGate, collectionSettings, settingsSchema, type AnySetting } from './schema.ts'
+import {
+  collectionGate,
+  collectionSettings,
+  removedSettings,
+  settingsSchema,
+  type AnySetting,
+} from './schema.ts'
 import { nearest } from './spelling.ts'
 
 /** One thing that is wrong with the settings; never quotes a secret. */
@@ -64,7 +70,8 @@ export function collectSettings({ file, environment, readFile }: SettingsSources
         warnings.push(`${where}: section ${quote(`[${section}]`)} is not read: ${hint}`)
       }
       foreignSections.add(section)
-    } else if (!isKnown(name)) refuse(`is no setting: ${remedyForUnknown(name)}`)
+    } else if (removedSettings.has(name)) warnings.push(`${where}: service.${name}: ${removed}`)
+    else if (!isKnown(name)) refuse(`is no setting: ${remedyForUnknown(name)}`)
     else if (firstLines.has(name))
       refuse(`is given twice, first on line ${firstLines.get(name)}: keep one of the two`)
     else {
@@ -81,6 +88,7 @@ export function collectSettings({ file, environment, readFile }: SettingsSources
       given.set(name, { text: unquote(text.trim()), source: `environment ${variable}` })
       continue
     }
+    if (removedSettings.has(name)) warnings.push(`environment ${variable}: ${removed}`)
     // Variables of other programs may begin with SERVICE_ too, so this is no problem.
     const suggestion = name.startsWith('record_') ? collectionSettings.put.form : nearest(name, names)
     if (suggestion === null) continue
@@ -92,6 +100,8 @@ export function collectSettings({ file, environment, readFile }: SettingsSources
 
 const names = Object.keys(settingsSchema)
 
+const removed = 'this setting is gone and is ignored: remove it'
+
 /** The setting that a line of the file is meant to be; null for a line of another program. */
 function nameOf(section: string | null, key: string): string | null {
   const prefixed = /^service\./i.test(key)
@@ -101,10 +111,16 @@ function nameOf(section: string | null, key: string): string | null {
   return gate ? `record_${gate.collection}_${gate.method}_enabled` : name
 }
 
-/** A key as it would be after `service.`: without what shells, environment variables and JSON add to a name. */
+/**
+ * A key as it would be after `service.`: without another spelling of that, and without what shells, environment variables and JSON add
+ * to a name.
+ */
 function withoutPrefix(key: string): string {
   const name = key.replace(/^(?:export\s{1,16})?["']?(?:service_)?/i, '').replace(/["']$/, '')
-  return name.toLowerCase()
+  return name
+    .slice(name.lastIndexOf('.') + 1)
+    .trim()
+    .toLowerCase()
 }
 
 // In any case of letters, because settings in a section that is not recognised would silently keep their defaults.

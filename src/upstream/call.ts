@@ -9,7 +9,7 @@ import type { Upstream, UpstreamRequest } from './send.ts'
 
 /** What the calls of all users share. */
 export interface StorageClient {
-  upstream: Pick<Upstream, 'send' | 'listsOf'>
+  upstream: Pick<Upstream, 'send' | 'lists'>
   /** The time until an answer's headers. */
   timeoutMs: number
   /** What storage nodes accept, as far as they were asked lately. */

@@ -1,10 +1,11 @@
 import { UpstreamError } from '../domain/errors.ts'
 import { RecentMap } from '../domain/bounded.ts'
-import { readBackoff, readRetryAfter } from './answer.ts'
-import type { UpstreamTarget } from '../load/permits.ts'
 import type { FetchRequest } from './transport.ts'
 
-/** The properties of a call that its circuit breakers need. */
+/** One of the two services that are called. */
+export type UpstreamTarget = 'token' | 'storage'
+
+/** The properties of a call that its circuit breaker needs. */
 export interface GuardedRequest extends Pick<FetchRequest, 'method' | 'url'> {
   target: UpstreamTarget
   /**
@@ -25,8 +26,6 @@ export interface GuardedRequest extends Pick<FetchRequest, 'method' | 'url'> {
 export interface BreakerEvent {
   target: UpstreamTarget
   host: string
-  /** Whether it is for all users of the host, or for one. */
-  isForAll: boolean
   change: 'opened' | 'closed'
 }
 
@@ -38,322 +37,188 @@ interface BreakersOptions {
   observe?(event: BreakerEvent): void
 }
 
-/** Failures in a row that open a circuit. */
-const failuresToOpen = 5
-/** Users whose failures, or pauses, count for everybody. */
-const usersToBelieve = 3
+/** One call that was let through. */
+export interface GuardedCall {
+  readonly request: GuardedRequest
+  readonly circuit: Circuit
+  readonly beganAtMs: number
+}
+
+/** So many users have to fail, with no success between, before a circuit opens. */
+const usersToOpen = 3
 const shortestOpenMs = 1000
-/** The longest open time, so that a target that works again is in use within five seconds. */
+/** The longest open time, so that a host that works again is in use within five seconds. */
 const longestOpenMs = 4000
-const longestTokenPauseMs = 300_000
-/** A storage node's Retry-After may concern a single user, and a short one is about two writes that collided. */
-const longestNodePauseMs = 30_000
-/** Timeouts below this don't count as failures: the client's deadline, not the target, was at fault. */
+/** Timeouts below this don't count as failures: the client's deadline, not the host, was at fault. */
 export const shortestFairTimeoutMs = 900
 /** Users' nodes come and go, and so do users of a node whose calls fail. */
 const maxHosts = 1000
 const maxUsers = 1000
 
 /**
- * Stops calls that would fail. What counts:
+ * One circuit for each host, which stops calls that would only cost time. It counts calls that fail without an answer: the host can't be
+ * reached, the connection is lost, or nothing comes in time. It opens when three users fail with no success between. An answer never
+ * opens it, 5xx neither.
  *
- * | What a call meets | Counts against |
- * |---|---|
- * | the host can't be reached | the host |
- * | no answer in time, a lost connection, 500, 502, 504, an unusable answer | the user; the host, once three users fail and nobody succeeds |
- * | 500 to a write | nobody: storages answer so when two writes collide |
- * | 503 or 429 of the token server with Retry-After | a pause for that identity; for all, once three identities have one |
- * | 503 of a storage that asks for more than 30 s | like a failure, and for 30 s |
- * | what we refused ourselves, a client that hung up | nobody |
- *
- * After five failures in a row a circuit opens for about 1 s, and twice as long each time, at most 4 s; then one call at a time is
- * let through, or another one after 4 s, until one succeeds. A connection that dies is one failure, however many calls were on it.
- *
- * Calls that finish or undo a started commit bypass an open circuit; refusing them would turn a short outage into a partial write.
+ * While it is open, one call at a time is let through to try: at any time of a user who has not failed lately, of others after 1 s, and
+ * twice as long each time, at most 4 s. Users who fail while others succeed have a problem of their own: they don't count any more until
+ * they succeed. Calls that finish or undo a started commit bypass an open circuit; refusing them would turn a short outage into a partial
+ * write.
  */
 export class Breakers {
-  /** Whether anybody was ever asked to leave time between requests. */
-  hasAskedToBackOff = false
-  #hosts = noHosts()
+  #circuits = noCircuits()
 
   constructor(private readonly options: BreakersOptions) {}
 
   /** Why a call may not be made now, with `applied: 'no'`; null when it may. */
   refusal(request: GuardedRequest): UpstreamError | null {
-    const { shared, users } = this.#hostOf(request)
-    const own = users.get(request.user)
-    if (own && !own.admits(request)) return circuitOpen(request, own)
-    return shared.admits(request) ? null : circuitOpen(request, shared)
+    return this.#circuitOf(request).refusal(request)
   }
 
-  /** Notes that a call begins which is not refused. Its end has to be told. */
+  /** Notes that a call begins which is not refused. Its end has to be reported. */
   begin(request: GuardedRequest): GuardedCall {
-    const host = this.#hostOf(request)
-    const call = { request, host, beganAtMs: this.options.now() }
-    host.shared.begin(call)
-    host.users.get(request.user)?.begin(call)
+    const circuit = this.#circuitOf(request)
+    const call = { request, circuit, beganAtMs: this.options.now() }
+    circuit.begin(call)
     return call
   }
 
-  /** A call has failed. To be told once of each call, by this or by `answered`. */
+  /** A call has failed. To be reported once of each call, by this or by `answered`. */
   failed(call: GuardedCall, error: unknown): void {
-    const { host } = call
     const failure = error instanceof UpstreamError ? error.failure : null
-    const lastedMs = this.options.now() - call.beganAtMs
-    if (failure === 'unreachable') this.#fail(call, 0, true)
-    else if (failure === 'timeout' && lastedMs >= shortestFairTimeoutMs) this.#fail(call)
-    else if (failure === 'bad-response') this.#fail(call)
-    // The calls that were on one connection all began before the first of them failed.
-    else if (failure === 'connection-lost' && call.beganAtMs >= host.connectionLostAtMs) {
-      host.connectionLostAtMs = this.options.now()
-      this.#fail(call)
-    } else this.#ignore(call)
+    const isFairTimeout =
+      failure === 'timeout' && this.options.now() - call.beganAtMs >= shortestFairTimeoutMs
+    if (failure === 'unreachable' || failure === 'connection-lost' || isFairTimeout)
+      call.circuit.fail(call, failure)
+    else if (failure === 'bad-response') call.circuit.succeed(call)
+    else call.circuit.ignore(call)
   }
 
-  /** Everything that was wanted of an answer has come. */
-  answered(call: GuardedCall, { status, headers }: Pick<Response, 'status' | 'headers'>): void {
-    const { target, method, callClass } = call.request
-    if (status < 500 && status !== 429) return this.#succeed(call)
-    const pauseMs = 1000 * (readRetryAfter(headers, Date.parse(headers.get('date') ?? '')) || 0)
-    if (target === 'token' && pauseMs > 0 && callClass !== 'probe') {
-      this.#ignore(call)
-      this.#pause(call, Math.min(pauseMs, longestTokenPauseMs))
-    } else if (status === 503 && target === 'storage' && pauseMs > longestNodePauseMs) {
-      this.#fail(call, longestNodePauseMs)
-    } else if (status === 429) this.#succeed(call)
-    else if (status === 503 || (status === 500 && method !== 'GET')) this.#ignore(call)
-    else this.#fail(call)
-  }
-
-  /** An answer asked this user to leave so many seconds between requests. Three users who were asked speak for all. */
-  noteBackoff(request: GuardedRequest, headers: Headers): void {
-    const seconds = readBackoff(headers)
-    if (seconds === null) return
-    this.hasAskedToBackOff = true
-    const host = this.#hostOf(request)
-    const untilMs = this.options.now() + seconds * 1000
-    this.#ownCircuit(host, request).backoff = { seconds, untilMs }
-    if (count(host.users, (user) => user.isAskedToBackOff) >= usersToBelieve)
-      host.shared.backoff = { seconds, untilMs }
-  }
-
-  /** The seconds that this user was asked to leave between requests; null: none. */
-  backoffSeconds(request: GuardedRequest): number | null {
-    const { shared, users } = this.#hostOf(request)
-    const own = users.get(request.user)
-    const circuit = own?.isAskedToBackOff ? own : shared
-    return circuit.isAskedToBackOff ? circuit.backoff.seconds : null
+  /** The host has answered, whatever the status is. */
+  answered(call: GuardedCall): void {
+    call.circuit.succeed(call)
   }
 
   /** How many hosts of a kind are not called, or with one call at a time. */
   counts(): { target: UpstreamTarget; open: number; halfOpen: number }[] {
     return (['token', 'storage'] as const).map((target) => {
-      const states = this.#hosts[target].values().map(({ shared }) => shared.state)
+      const states = this.#circuits[target].values().map(({ state }) => state)
       const ofState = (state: Circuit['state']) => states.filter((it) => it === state).length
       return { target, open: ofState('open'), halfOpen: ofState('half-open') }
     })
   }
 
   reset(): void {
-    this.#hosts = noHosts()
+    this.#circuits = noCircuits()
   }
 
-  #hostOf({ target, url }: GuardedRequest): Host {
-    const hosts = this.#hosts[target]
-    const known = hosts.get(url.origin)
+  #circuitOf({ target, url: { origin, host } }: GuardedRequest): Circuit {
+    const known = this.#circuits[target].get(origin)
     if (known) return known
-    const shared = new Circuit(this.options, this.#observer(target, url.host, true))
-    const made: Host = {
-      shared,
-      users: new RecentMap(maxUsers),
-      failing: new Set(),
-      connectionLostAtMs: -Infinity,
-      succeededAtMs: -Infinity,
-    }
-    hosts.set(url.origin, made)
+    const made = new Circuit(host, this.options, (change) => this.options.observe?.({ target, host, change }))
+    this.#circuits[target].set(origin, made)
     return made
   }
-
-  #ownCircuit({ users }: Host, request: GuardedRequest): Circuit {
-    const known = users.get(request.user)
-    if (known) return known
-    const made = new Circuit(this.options, this.#observer(request.target, request.url.host, false))
-    users.set(request.user, made)
-    return made
-  }
-
-  #observer(target: UpstreamTarget, host: string, isForAll: boolean): Circuit['onChange'] {
-    return (change) => this.options.observe?.({ target, host, isForAll, change })
-  }
-
-  #succeed(call: GuardedCall): void {
-    const { host, request } = call
-    host.failing.clear()
-    host.succeededAtMs = this.options.now()
-    host.shared.succeed(call)
-    host.users.get(request.user)?.succeed(call)
-  }
-
-  #fail(call: GuardedCall, openMs = 0, isOfHost = false): void {
-    const { host, request } = call
-    if (host.failing.size < usersToBelieve) host.failing.add(request.user)
-    // Calls that time out together end without a success between them, however many succeeded while they waited.
-    const nobodySucceeds = call.beganAtMs >= host.succeededAtMs
-    const mayOpen = isOfHost || (host.failing.size >= usersToBelieve && nobodySucceeds)
-    host.shared.fail(call, mayOpen, openMs)
-    if (request.callClass !== 'probe') this.#ownCircuit(host, request).fail(call, true, openMs)
-  }
-
-  #ignore(call: GuardedCall): void {
-    call.host.shared.ignore(call)
-    call.host.users.get(call.request.user)?.ignore(call)
-  }
-
-  #pause({ host, request }: GuardedCall, ms: number): void {
-    this.#ownCircuit(host, request).pause(ms)
-    if (count(host.users, (user) => user.isPaused) >= usersToBelieve) host.shared.pause(ms)
-  }
 }
 
-/** The circuit for all users of one host, and those of users whose calls have failed. */
-interface Host {
-  shared: Circuit
-  users: RecentMap<string, Circuit>
-  /** Users whose calls failed since any call succeeded; not more than speak for all. */
-  failing: Set<string>
-  connectionLostAtMs: number
-  /** When a call succeeded last. */
-  succeededAtMs: number
-}
-
-/** One call that was let through. */
-export interface GuardedCall {
-  readonly request: GuardedRequest
-  readonly host: Host
-  readonly beganAtMs: number
-}
-
-function noHosts(): Record<UpstreamTarget, RecentMap<string, Host>> {
+function noCircuits(): Record<UpstreamTarget, RecentMap<string, Circuit>> {
   return { token: new RecentMap(maxHosts), storage: new RecentMap(maxHosts) }
-}
-
-function count(circuits: RecentMap<string, Circuit>, holds: (circuit: Circuit) => boolean): number {
-  return circuits.values().filter(holds).length
-}
-
-function circuitOpen({ url }: GuardedRequest, circuit: Circuit): UpstreamError {
-  return new UpstreamError('refused', `Circuit open for "${url.host}"`, {
-    retryAfterSeconds: Math.max(1, Math.ceil(circuit.openForMs / 1000)),
-    applied: 'no',
-  })
 }
 
 /** Closed, open for a while, or half-open: the next call decides, or the one that is in flight. */
 class Circuit {
-  backoff = { seconds: 0, untilMs: -Infinity }
-  #failures = 0
   #isOpen = false
   #openMs = 0
   #openUntilMs = -Infinity
-  #pausedUntilMs = -Infinity
-  /** When it opened or closed last. Results of calls from before are ignored. */
-  #changedAtMs = -Infinity
-  #probe: GuardedCall | null = null
+  /** The call that tries whether the host works again. */
+  #trial: GuardedCall | null = null
+  /** Users whose calls failed since any call succeeded. */
+  readonly #failing = new Set<string>()
+  /** Users whose calls failed while those of others succeeded. */
+  readonly #discounted = new RecentMap<string, true>(maxUsers)
+  #succeededAtMs = -Infinity
+  #connectionLostAtMs = -Infinity
 
   constructor(
+    private readonly host: string,
     private readonly options: BreakersOptions,
-    readonly onChange: (change: BreakerEvent['change']) => void,
+    private readonly onChange: (change: BreakerEvent['change']) => void,
   ) {}
 
   get state(): 'closed' | 'open' | 'half-open' {
     if (!this.#isOpen) return 'closed'
-    return this.openForMs > 0 ? 'open' : 'half-open'
+    return this.options.now() < this.#openUntilMs ? 'open' : 'half-open'
   }
 
-  /** How long normal calls will be refused; 0 also while a half-open circuit waits for its call. */
-  get openForMs(): number {
-    return this.#isOpen ? Math.max(0, this.#openUntilMs - this.options.now()) : 0
-  }
-
-  get isPaused(): boolean {
-    return this.options.now() < this.#pausedUntilMs
-  }
-
-  get isAskedToBackOff(): boolean {
-    return this.options.now() < this.backoff.untilMs
-  }
-
-  admits({ callClass }: GuardedRequest): boolean {
-    if (!this.#isOpen || callClass === 'must-complete') return true
-    // A look at the target is refused only while it has asked for a pause.
-    if (callClass === 'probe') return !this.isPaused
-    return this.#isProbeDue()
+  refusal({ callClass = 'normal', user }: GuardedRequest): UpstreamError | null {
+    if (!this.#isOpen || callClass !== 'normal' || this.#mayTry(user)) return null
+    const openForMs = Math.max(0, this.#openUntilMs - this.options.now())
+    return new UpstreamError('refused', `Circuit open for "${this.host}"`, {
+      retryAfterSeconds: Math.max(1, Math.ceil(openForMs / 1000)),
+      applied: 'no',
+    })
   }
 
   begin(call: GuardedCall): void {
-    const isLook = call.request.callClass === 'probe'
-    if (this.#isOpen && !isLook && this.#isProbeDue()) this.#probe = call
+    const { callClass = 'normal', user } = call.request
+    if (this.#isOpen && callClass === 'normal' && this.#mayTry(user)) this.#trial = call
   }
 
   succeed(call: GuardedCall): void {
-    const { callClass } = call.request
-    // The success of a look does not prove that other calls would succeed, so it only lets the next call try before its time.
-    if (callClass === 'probe') {
-      this.#openUntilMs = Math.min(this.#openUntilMs, Math.max(this.options.now(), this.#pausedUntilMs))
-    } else if (this.#isCurrent(call)) {
-      if (this.#isOpen) this.#change(false)
-      this.#failures = 0
-    }
     this.ignore(call)
+    // A health check proves that the host answers, and not that it answers users.
+    if (call.request.callClass === 'probe') return
+    const { user } = call.request
+    this.#failing.delete(user)
+    this.#discounted.delete(user)
+    for (const other of this.#failing) this.#discounted.set(other, true)
+    this.#failing.clear()
+    this.#succeededAtMs = this.options.now()
+    if (!this.#isOpen) return
+    this.#isOpen = false
+    this.onChange('closed')
   }
 
-  /** `mayOpen`: whether these failures count for everybody whom the circuit is for. */
-  fail(call: GuardedCall, mayOpen: boolean, openMs: number): void {
-    const isProbe = call === this.#probe
-    const { callClass } = call.request
-    if (callClass !== 'probe' && this.#isCurrent(call)) {
-      this.#failures += 1
-      if (isProbe || (!this.#isOpen && mayOpen && this.#failures >= failuresToOpen)) this.#open(openMs)
-    }
+  fail(call: GuardedCall, failure: 'unreachable' | 'connection-lost' | 'timeout'): void {
+    const wasTrial = call === this.#trial
     this.ignore(call)
+    const { callClass, user } = call.request
+    if (callClass === 'probe' || this.#saysNothing(call, failure)) return
+    if (this.#discounted.get(user) === undefined && this.#failing.size < maxUsers) this.#failing.add(user)
+    if (wasTrial || (!this.#isOpen && this.#failing.size >= usersToOpen)) this.#open()
   }
 
   /** The end of a call says nothing, for instance because its client hung up. */
   ignore(call: GuardedCall): void {
-    if (call === this.#probe) this.#probe = null
+    if (call === this.#trial) this.#trial = null
   }
 
-  /** The target has asked for a pause. */
-  pause(ms: number): void {
-    if (!this.#isOpen) this.#open(0)
-    this.#pausedUntilMs = Math.max(this.#pausedUntilMs, this.options.now() + ms)
-    this.#openUntilMs = Math.max(this.#openUntilMs, this.#pausedUntilMs)
-  }
-
-  #isCurrent({ beganAtMs }: GuardedCall): boolean {
-    return beganAtMs >= this.#changedAtMs
+  /** Whether a call is about the time before the last success, or about a connection whose loss has been counted. */
+  #saysNothing({ beganAtMs }: GuardedCall, failure: string): boolean {
+    // Calls that time out together end without a success between them, however many succeeded while they waited.
+    if (beganAtMs < this.#succeededAtMs) return true
+    if (failure !== 'connection-lost') return false
+    // The calls that were on one connection all began before the first of them failed.
+    if (beganAtMs < this.#connectionLostAtMs) return true
+    this.#connectionLostAtMs = this.options.now()
+    return false
   }
 
   /** A call that got no answer for so long does not keep the next one from trying. */
-  #isProbeDue(): boolean {
+  #mayTry(user: string): boolean {
     const nowMs = this.options.now()
-    const isOnlyOne = this.#probe === null || nowMs - this.#probe.beganAtMs >= longestOpenMs
-    return isOnlyOne && nowMs >= this.#openUntilMs
+    if (this.#trial !== null && nowMs - this.#trial.beganAtMs < longestOpenMs) return false
+    const hasFailed = this.#failing.has(user) || this.#discounted.get(user) !== undefined
+    return !hasFailed || nowMs >= this.#openUntilMs
   }
 
-  #open(atLeastMs: number): void {
+  #open(): void {
     const { now, random } = this.options
     this.#openMs = this.#isOpen ? Math.min(longestOpenMs, this.#openMs * 2) : shortestOpenMs
-    // Random, so that processes that lost the same target do not come back to it at the same moment.
-    const randomMs = Math.min(longestOpenMs, this.#openMs * (0.75 + 0.5 * random()))
-    this.#openUntilMs = now() + Math.max(randomMs, atLeastMs)
-    if (!this.#isOpen) this.#change(true)
-  }
-
-  #change(isOpen: boolean): void {
-    this.#isOpen = isOpen
-    this.#failures = 0
-    this.#changedAtMs = this.options.now()
-    this.onChange(isOpen ? 'opened' : 'closed')
+    // Random, so that processes that lost the same host do not come back to it at the same moment.
+    this.#openUntilMs = now() + Math.min(longestOpenMs, this.#openMs * (0.75 + 0.5 * random()))
+    if (this.#isOpen) return
+    this.#isOpen = true
+    this.onChange('opened')
   }
 }

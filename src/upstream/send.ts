@@ -13,9 +13,10 @@ import {
   type Breakers,
   type GuardedCall,
   type GuardedRequest,
+  type UpstreamTarget,
 } from './circuit-breaker.ts'
 import type { FetchRequest, Transport } from './transport.ts'
-import type { ConcurrencyLimits, FairSemaphore, UpstreamTarget } from '../load/permits.ts'
+import type { Permits } from '../load/permits.ts'
 
 export interface UpstreamRequest extends GuardedRequest, FetchRequest {
   /**
@@ -43,7 +44,7 @@ export interface UpstreamCallSummary {
 }
 
 export interface UpstreamOptions {
-  limits: ConcurrencyLimits
+  permits: Permits
   breakers: Breakers
   /** PEM text; if given, the only trusted authorities. */
   ca?: string
@@ -71,8 +72,8 @@ const nothing = new Uint8Array(0)
 
 /** The only door to the token server and the storage. */
 export function createUpstream(options: UpstreamOptions) {
-  const { limits, breakers, transport, observe, now, random, delay, stallMs = longestStallMs } = options
-  const shared = { limits, breakers, now, stallMs }
+  const { permits, breakers, transport, observe, now, random, delay, stallMs = longestStallMs } = options
+  const shared = { calls: permits.calls, breakers, now, stallMs }
   let tls = options.ca === undefined ? undefined : { ca: options.ca }
 
   return {
@@ -80,8 +81,8 @@ export function createUpstream(options: UpstreamOptions) {
       const startedAtMs = now()
       return send(request, startedAtMs, startedAtMs + request.timeoutMs, request.method === 'GET')
     },
-    /** Permits for the lists of a storage node, which are read at the pace of their readers. */
-    listsOf: (origin: string) => limits.of('list', origin),
+    /** Permits for lists, which are read at the pace of their readers. */
+    lists: permits.lists,
     /** Trusts these authorities from now on. Calls in flight end with the old ones. */
     setCertificateAuthorities(ca: string | undefined) {
       // Circuit breakers begin anew, so nothing happens without a change.
@@ -110,15 +111,8 @@ export function createUpstream(options: UpstreamOptions) {
     let isReported = false
     try {
       call.setDeadline(Math.max(1, deadlineMs - startedAtMs), tooSlow)
-      const permits = limits.of(request.target, url.origin)
-      const mustComplete = request.callClass === 'must-complete'
-      if (permits.tryAcquire(request.user, mustComplete)) call.permits = permits
-      else {
-        await permits.acquire(request.user, mustComplete, call.signal)
-        call.permits = permits
-        call.signal.throwIfAborted()
-        throwIfRefused(request)
-      }
+      // Calls that finish or undo a commit never wait; batches bound their number.
+      if (request.callClass !== 'must-complete' && (await call.acquirePermit())) throwIfRefused(request)
       call.guard = breakers.begin(request)
       // Over HTTP/2 the runtime repeats a deletion by itself where the server refuses it, also one that was carried out.
       const mayBeRepeated = request.method === 'DELETE' && transport.sharesConnection(url.origin)
@@ -127,7 +121,6 @@ export function createUpstream(options: UpstreamOptions) {
       const { status, headers } = response
       checkUsable(response, url.host)
       const answeredAtMs = now()
-      call.lastedMs = answeredAtMs - call.guard.beganAtMs
       isReported = true
       report(request, status, null, answeredAtMs - startedAtMs)
       // Headers alone are no answer, so the beginning of the body has to come within the same time.
@@ -153,7 +146,7 @@ export function createUpstream(options: UpstreamOptions) {
       }
     } catch (error) {
       failure = toUpstreamError(error, url.host)
-      if (call.hasWaitedInVain(failure)) transport.leaveConnections(url.origin)
+      if (call.timedOut(failure)) transport.avoidConnections(url.origin)
       call.end(failure)
       call.abort()
       if (!isReported && failure instanceof UpstreamError) {
@@ -161,8 +154,8 @@ export function createUpstream(options: UpstreamOptions) {
         report(request, failure.status, cause, now() - startedAtMs)
       }
     }
-    const mayBeCured = mayRepeat && (answer ? isTransient(answer) : isCurable(failure))
-    if (mayBeCured && (await mayRetry(request, deadlineMs)))
+    const shouldRetry = mayRepeat && (answer ? isTransient(answer) : isRetryable(failure))
+    if (shouldRetry && (await mayRetry(request, deadlineMs)))
       return await send(request, now(), deadlineMs, false)
     if (answer) return answer
     throw failure
@@ -213,12 +206,8 @@ const hangUpMs = 250
  * reader's time between two reads does not count.
  */
 class Call implements BodyStream, EventListenerObject {
-  /** Where it holds a permit. */
-  permits: FairSemaphore | null = null
   guard: GuardedCall | null = null
   response: Response | null = null
-  /** The time until its answer began; null: there was none. */
-  lastedMs: number | null = null
   readonly #controller = new AbortController()
   #timer: ReturnType<typeof setTimeout> | null = null
   #leftMs = 0
@@ -226,12 +215,16 @@ class Call implements BodyStream, EventListenerObject {
   #listensTo: AbortSignal | null = null
   #reader: ReadableStreamDefaultReader<Uint8Array> | null = null
   #failure: unknown = null
+  #holdsPermit = false
   #hasEnded = false
 
   constructor(
     private readonly request: UpstreamRequest,
     private deadlineMs: number,
-    private readonly upstream: Pick<UpstreamOptions, 'limits' | 'breakers' | 'now'> & { stallMs: number },
+    private readonly upstream: Pick<UpstreamOptions, 'breakers' | 'now'> & {
+      calls: Permits['calls']
+      stallMs: number
+    },
   ) {}
 
   /** Aborts what the call does. */
@@ -322,13 +315,24 @@ class Call implements BodyStream, EventListenerObject {
     this.request.holder?.memory.grow(bytes)
   }
 
+  /** Resolves to whether it has had to wait. */
+  async acquirePermit(): Promise<boolean> {
+    const { url, user } = this.request
+    const { calls } = this.upstream
+    const waits = !calls.tryAcquire(url.origin, user)
+    if (waits) await calls.acquire(url.origin, user, this.signal)
+    this.#holdsPermit = true
+    this.signal.throwIfAborted()
+    return waits
+  }
+
   releasePermit(): void {
-    this.permits?.release(this.request.user, this.lastedMs)
-    this.permits = null
+    if (this.#holdsPermit) this.upstream.calls.release(this.request.url.origin, this.request.user)
+    this.#holdsPermit = false
   }
 
   /** Whether a time that was long enough has passed without any answer. */
-  hasWaitedInVain(failure: unknown): boolean {
+  timedOut(failure: unknown): boolean {
     const { guard, response } = this
     const isTimeout = failure instanceof UpstreamError && failure.failure === 'timeout'
     if (!isTimeout || guard === null || response !== null) return false
@@ -351,7 +355,7 @@ class Call implements BodyStream, EventListenerObject {
     const { guard } = this
     this.guard = null
     if (guard === null) return
-    if (failure === null) this.upstream.breakers.answered(guard, this.response!)
+    if (failure === null) this.upstream.breakers.answered(guard)
     else this.upstream.breakers.failed(guard, failure)
   }
 }
@@ -392,7 +396,7 @@ function isTransient({ status, headers }: UpstreamAnswer): boolean {
   return readRetryAfter(headers, 0) === null
 }
 
-function isCurable(error: unknown): boolean {
+function isRetryable(error: unknown): boolean {
   if (!(error instanceof UpstreamError)) return false
   return error.failure === 'unreachable' || error.failure === 'connection-lost'
 }

@@ -24,8 +24,9 @@ export class SyncStorage extends StorageWrites implements BulkStorage {
    * to 2 MB of an answer before it is looked at.
    */
   async list(collection: string, options: ListOptions, precondition: Precondition): Promise<ListOutcome> {
-    const lists = this.client.upstream.listsOf(this.node)
-    if (!lists.tryAcquire(this.owner)) await lists.acquire(this.owner, false, this.signal)
+    const { lists } = this.client.upstream
+    const { node, owner } = this
+    await lists.acquire(node, owner, this.signal)
     let document: ListPages | null = null
     try {
       const isOneRequest = !options.ids || chunkIds(options.ids).length === 1
@@ -35,8 +36,8 @@ export class SyncStorage extends StorageWrites implements BulkStorage {
         document = outcome.page.document
       return outcome
     } finally {
-      if (document) document.ended = () => lists.release(this.owner)
-      else lists.release(this.owner)
+      if (document) document.ended = () => lists.release(node, owner)
+      else lists.release(node, owner)
     }
   }
 

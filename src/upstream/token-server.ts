@@ -1,9 +1,9 @@
 import { Type } from '@sinclair/typebox'
 import { TypeCompiler, type TypeCheck } from '@sinclair/typebox/compiler'
 import { errno, ServiceError, UpstreamError } from '../domain/errors.ts'
-import { jsonOf, readRetryAfter, type UpstreamAnswer } from './answer.ts'
+import { RecentMap } from '../domain/bounded.ts'
+import { jsonOf, readBackoff, readRetryAfter, type UpstreamAnswer } from './answer.ts'
 import type { Identity, SyncCredentials } from '../domain/credentials.ts'
-import type { Breakers } from './circuit-breaker.ts'
 import type { Address } from './request.ts'
 import type { Upstream, UpstreamRequest } from './send.ts'
 
@@ -11,23 +11,30 @@ interface TokenServerOptions {
   /** With or without trailing slash or `/1.0/sync/1.5`; a path before these is kept. */
   url: string
   send: Upstream['send']
-  /** Remember the pauses that it asks for. */
-  breakers: Pick<Breakers, 'noteBackoff' | 'backoffSeconds'>
   /** The time until an answer's headers. */
   timeoutMs: number
   /** Wall clock, ms since 1970. */
   now(): number
+  /** A clock in ms that never goes back. */
+  monotonicNow(): number
   userAgent?: string
 }
 
 const exchangePath = '/1.0/sync/1.5'
 const maxAnswerBytes = 65_536
 
+/** Identities are remembered for a while, to tell those that were accepted from made-up ones. */
+const maxIdentities = 10_000
+
 export class TokenServer {
+  readonly #pauses: Pauses
+  readonly #backoffs = new RecentMap<string, { seconds: number; untilMs: number }>(maxIdentities)
+  #hasAskedToBackOff = false
   readonly #exchangeUrl: Address
   readonly #heartbeatUrl: Address
 
   constructor(private readonly options: TokenServerOptions) {
+    this.#pauses = new Pauses(options.monotonicNow)
     const base = options.url.replace(/\/{1,16}$/, '').replace(/\/1\.0\/sync\/1\.5$/, '')
     this.#exchangeUrl = addressOf(base + exchangePath)
     this.#heartbeatUrl = addressOf(base + '/__heartbeat__')
@@ -38,10 +45,12 @@ export class TokenServer {
    * when the token server can't be used. `requestId` goes along as X-Request-Id.
    */
   async exchange(identity: Identity, requestId?: string, isRepeated = false): Promise<SyncCredentials> {
-    const { timeoutMs, now, breakers, send } = this.options
+    const { timeoutMs, now, send } = this.options
     const { scheme, assertion, clientState, keyId } = identity
+    const name = nameOf(identity)
+    this.#pauses.throwIfPaused(name)
     const requestedAtMs = now()
-    const request = this.#request(this.#exchangeUrl, nameOf(identity), timeoutMs)
+    const request = this.#request(this.#exchangeUrl, name, timeoutMs)
     const { headers } = request
     headers.Authorization = `${scheme} ${assertion}`
     // The root view asks for a user without knowing the client state.
@@ -49,6 +58,7 @@ export class TokenServer {
     if (scheme === 'Bearer' && keyId !== undefined) headers['X-KeyID'] = keyId
     if (requestId !== undefined) headers['X-Request-Id'] = requestId
     const answer = await send(request)
+    this.#pauses.noteAnswer(name, answer, now())
     if (answer.status !== 200) throw readTokenRefusal(answer, now())
     if (answer.headers.get('content-type')?.startsWith('text/html')) {
       throw new UpstreamError('bad-response', wrongAddress(200), { status: 200 })
@@ -56,7 +66,7 @@ export class TokenServer {
     const value = jsonOf(answer)
     if (value !== undefined) {
       const credentials = readCredentials(value, this.#exchangeUrl, requestedAtMs)
-      breakers.noteBackoff(request, answer.headers)
+      this.#noteBackoff(name, answer.headers)
       return credentials
     }
     // A second answer may be JSON.
@@ -67,8 +77,10 @@ export class TokenServer {
 
   /** The seconds that this identity was asked to leave between requests; null: none. */
   backoffSeconds(identity: Identity): number | null {
-    const request = this.#request(this.#exchangeUrl, nameOf(identity), 0)
-    return this.options.breakers.backoffSeconds(request)
+    // To compute the name is slow, so it is left out until some answer has asked for a pause.
+    if (!this.#hasAskedToBackOff) return null
+    const backoff = this.#backoffs.get(nameOf(identity))
+    return backoff && this.options.monotonicNow() < backoff.untilMs ? backoff.seconds : null
   }
 
   /** Whether it answers and is well; never rejects. */
@@ -80,10 +92,57 @@ export class TokenServer {
     )
   }
 
+  #noteBackoff(name: string, headers: Headers): void {
+    const seconds = readBackoff(headers)
+    if (seconds === null) return
+    this.#hasAskedToBackOff = true
+    this.#backoffs.set(name, { seconds, untilMs: this.options.monotonicNow() + seconds * 1000 })
+  }
+
   #request(url: Address, user: string, timeoutMs: number): UpstreamRequest {
     const { userAgent = 'sync-bridge' } = this.options
     const headers = { Accept: 'application/json', 'User-Agent': userAgent }
     return { target: 'token', method: 'GET', url, user, timeoutMs, headers, maxBytes: maxAnswerBytes }
+  }
+}
+
+const longestPauseMs = 300_000
+/** So many identities that are asked to wait, one after the other, speak for all. */
+const identitiesToBelieve = 10
+
+/**
+ * The pauses that the token server has asked for with `Retry-After`. Each is that of its identity. It counts for everybody when it was
+ * given to an identity that was accepted before, or to ten in a row: anybody can make up identities that are asked to wait.
+ */
+class Pauses {
+  readonly #untilMsOf = new RecentMap<string, number>(maxIdentities)
+  readonly #accepted = new RecentMap<string, true>(maxIdentities)
+  readonly #pausedInARow = new Set<string>()
+  /** Of everybody. */
+  #untilMs = -Infinity
+
+  constructor(private readonly now: () => number) {}
+
+  throwIfPaused(name: string): void {
+    const forMs = Math.max(this.#untilMs, this.#untilMsOf.get(name) ?? -Infinity) - this.now()
+    if (forMs <= 0) return
+    throw new UpstreamError('refused', 'Cannot get credentials: the token server has asked for a pause', {
+      retryAfterSeconds: Math.ceil(forMs / 1000),
+      applied: 'no',
+    })
+  }
+
+  /** `wallClockMs`: for a `Retry-After` that is a date. */
+  noteAnswer(name: string, { status, headers }: UpstreamAnswer, wallClockMs: number): void {
+    const isPutOff = status === 429 || status >= 500
+    const seconds = isPutOff ? (readRetryAfter(headers, wallClockMs) ?? 0) : 0
+    if (status === 200) this.#accepted.set(name, true)
+    if (seconds === 0) return this.#pausedInARow.clear()
+    const untilMs = this.now() + Math.min(seconds * 1000, longestPauseMs)
+    this.#untilMsOf.set(name, untilMs)
+    this.#pausedInARow.add(name)
+    const isForAll = this.#accepted.get(name) || this.#pausedInARow.size >= identitiesToBelieve
+    if (isForAll) this.#untilMs = Math.max(this.#untilMs, untilMs)
   }
 }
 
@@ -93,9 +152,9 @@ function addressOf(text: string): Address {
   return { href, origin, host }
 }
 
-/** Tells identities apart where they are remembered after the call, as circuit breakers do, without keeping a secret. */
+/** Tells identities apart where they are remembered after the call, without keeping a secret. */
 function nameOf({ key }: Identity): string {
-  return String(Bun.hash.xxHash32(key))
+  return String(Bun.hash.xxHash64(key))
 }
 
 /**

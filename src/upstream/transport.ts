@@ -11,71 +11,84 @@ export interface FetchRequest {
   isStreamed?: boolean
 }
 
-interface Tls {
-  ca?: string
-  passphrase?: string
+type Tls = { ca: string } | undefined
+
+/** What is known of an origin. */
+interface Origin {
+  /** Until when HTTP/2 is not tried, because it is not offered; 0: it is offered. Null: nobody knows yet. */
+  withoutHttp2UntilMs: number | null
+  /** Whether the server speaks nothing else. */
+  speaksHttp2Only: boolean
+  /** Until when calls open connections of their own. */
+  avoidsConnectionsUntilMs: number
 }
 
 /**
  * For how long an origin is believed not to offer HTTP/2. A short time where it did before and a handshake broke, which may have had
- * another reason; not else, because each handshake in vain takes several round trips.
+ * another reason; not else, because each failed handshake takes several round trips.
  */
 const withoutHttp2Ms = 600_000
 const brokenHandshakeMs = 10_000
 /** How long others wait for the first call to an origin. It is over by then at any distance where the storage answers. */
 const firstCallMs = 3000
 const maxOrigins = 1000
-/**
- * Connections that calls no longer use end when the runtime has kept them idle for five minutes. At one turn a minute, a turn comes
- * again after six.
- */
-const turnMs = 60_000
-const turns = 6
+const avoidConnectionsMs = 60_000
 
 /** Carries requests over HTTP/2 or HTTP/1.1, and keeps the runtime from sending a write twice. */
 export class Transport {
-  /** Until when origins are not asked for HTTP/2, because they do not offer it; 0: they do. */
-  readonly #withoutHttp2Until = new RecentMap<string, number>(maxOrigins)
-
+  readonly #origins = new RecentMap<string, Origin>(maxOrigins)
   /** Ends of the first calls to origins of which nothing is known yet. */
   readonly #firstCalls = new Map<string, Promise<void>>()
-
-  /** Over which of several sets of connections an origin is called, and since when. */
-  readonly #turns = new RecentMap<string, { turn: number; sinceMs: number }>(maxOrigins)
 
   /** `http2`: whether it is used where it is offered over TLS; `now`: a clock in ms. */
   constructor(private readonly options: { http2: boolean; now(): number }) {}
 
-  fetch(request: FetchRequest, signal: AbortSignal, ca: { ca: string } | undefined): Promise<Response> {
+  async fetch(request: FetchRequest, signal: AbortSignal, tls: Tls): Promise<Response> {
     const { origin } = request.url
-    const protocol = this.#protocolOf(origin, request.method, request.isStreamed)
-    const turn = this.#turns.get(origin)?.turn
-    // The runtime shares connections among calls with the same TLS options. Without a key of ours the passphrase opens nothing.
-    const tls = turn === undefined ? ca : { ...ca, passphrase: String(turn) }
-    if (protocol !== 'http2') return fetchOver(protocol, request, signal, tls)
-    const isKnown = this.#withoutHttp2Until.get(origin) !== undefined
-    return isKnown ? this.#fetchOverHttp2(request, signal, tls) : this.#fetchFirst(request, signal, tls)
+    const protocol = this.#protocolOf(origin, request)
+    if (protocol === 'http2') {
+      const isKnown = this.#origins.get(origin)?.withoutHttp2UntilMs != null
+      return await (isKnown
+        ? this.#fetchOverHttp2(request, signal, tls)
+        : this.#fetchFirst(request, signal, tls))
+    }
+    try {
+      return await this.#fetchOver(protocol, request, signal, tls)
+    } catch (error) {
+      // A list goes over HTTP/1.1 though HTTP/2 is offered; a server without HTTP/1.1 ends that handshake.
+      const known = this.#originOf(origin)
+      if (known.withoutHttp2UntilMs !== 0 || codeOf(error) !== 'EPROTO' || request.method !== 'GET')
+        throw error
+      known.speaksHttp2Only = true
+      return await this.#fetchOver('http2', request, signal, tls)
+    }
   }
 
   /**
-   * A call waited in vain for any answer. A firewall that has forgotten connections, or a host that died, leaves them silent, and each
-   * of those that are idle would cost another call its time. So further calls over TLS use new ones; at most once a minute.
+   * A call got no answer at all. A firewall that has forgotten connections, or a host that died, leaves them silent, and each of those
+   * that are idle would cost another call its time. So further calls open connections of their own for a minute.
    */
-  leaveConnections(origin: string): void {
-    const nowMs = this.options.now()
-    const { turn, sinceMs } = this.#turns.get(origin) ?? { turn: 0, sinceMs: -Infinity }
-    if (nowMs - sinceMs >= turnMs) this.#turns.set(origin, { turn: (turn % turns) + 1, sinceMs: nowMs })
+  avoidConnections(origin: string): void {
+    this.#originOf(origin).avoidsConnectionsUntilMs = this.options.now() + avoidConnectionsMs
   }
 
   /** Whether calls to an origin share a connection, as far as is known. */
-  readonly sharesConnection = (origin: string): boolean => this.#protocolOf(origin, 'POST') === 'http2'
+  readonly sharesConnection = (origin: string): boolean =>
+    this.#protocolOf(origin, { method: 'POST' }) === 'http2'
+
+  #originOf(origin: string): Origin {
+    const known = this.#origins.get(origin)
+    if (known) return known
+    const made = { withoutHttp2UntilMs: null, speaksHttp2Only: false, avoidsConnectionsUntilMs: 0 }
+    this.#origins.set(origin, made)
+    return made
+  }
 
   /**
    * When a server refuses a handshake for which several calls wait, the runtime has each of them try one of its own, one after the
    * other. So one read asks, and what comes meanwhile waits for its end.
    */
-  async #fetchFirst(request: FetchRequest, signal: AbortSignal, tls: Tls | undefined): Promise<Response> {
-    const { method } = request
+  async #fetchFirst(request: FetchRequest, signal: AbortSignal, tls: Tls): Promise<Response> {
     const { origin } = request.url
     const first = this.#firstCalls.get(origin)
     if (first) {
@@ -83,10 +96,10 @@ export class Transport {
         signal.addEventListener('abort', () => resolve(), { once: true })
         void first.then(resolve)
       })
-      const protocol = this.#protocolOf(origin, method)
-      if (protocol !== 'http2') return await fetchOver(protocol, request, signal, tls)
+      const protocol = this.#protocolOf(origin, request)
+      if (protocol !== 'http2') return await this.#fetchOver(protocol, request, signal, tls)
     }
-    if (first || method !== 'GET') return await this.#fetchOverHttp2(request, signal, tls)
+    if (first || request.method !== 'GET') return await this.#fetchOverHttp2(request, signal, tls)
     const { promise, resolve } = Promise.withResolvers<void>()
     const timer = setTimeout(resolve, firstCallMs)
     this.#firstCalls.set(origin, promise)
@@ -100,35 +113,64 @@ export class Transport {
   }
 
   /** An origin that does not offer HTTP/2 has got nothing before that shows. */
-  async #fetchOverHttp2(request: FetchRequest, signal: AbortSignal, tls: Tls | undefined): Promise<Response> {
-    const { method } = request
-    const { origin } = request.url
+  async #fetchOverHttp2(request: FetchRequest, signal: AbortSignal, tls: Tls): Promise<Response> {
     const { now } = this.options
-    const until = this.#withoutHttp2Until
-    const before = until.get(origin)
+    const origin = this.#originOf(request.url.origin)
+    const before = origin.withoutHttp2UntilMs
     // While one call asks again, the others need not.
-    if (before !== undefined && before > 0) until.set(origin, now() + brokenHandshakeMs)
+    if (before !== null && before > 0) origin.withoutHttp2UntilMs = now() + brokenHandshakeMs
     try {
-      const response = await fetchOver('http2', request, signal, tls)
-      if (until.get(origin) !== 0) until.set(origin, 0)
+      const response = await this.#fetchOver('http2', request, signal, tls)
+      origin.withoutHttp2UntilMs = 0
       return response
     } catch (error) {
       const code = codeOf(error)
-      if (!lacksHttp2(code, method)) throw error
-      const response = await fetchOver('http1.1', request, signal, tls)
+      if (!lacksHttp2(code, request.method)) throw error
+      const response = await this.#fetchOver('http1.1', request, signal, tls)
       const forMs = before === 0 && code === 'EPROTO' ? brokenHandshakeMs : withoutHttp2Ms
-      until.set(origin, Math.max(until.get(origin) ?? 0, now() + forMs))
+      origin.withoutHttp2UntilMs = Math.max(origin.withoutHttp2UntilMs ?? 0, now() + forMs)
       return response
     }
   }
 
   /** Long lists have connections of their own: a reader who stops would hold the window of all calls on a shared one. */
-  #protocolOf(origin: string, method: string, isStreamed = false): 'http2' | 'http1.1' | undefined {
+  #protocolOf(
+    origin: string,
+    { method, isStreamed = false }: Pick<FetchRequest, 'method' | 'isStreamed'>,
+  ): 'http2' | 'http1.1' | undefined {
     if (!origin.startsWith('https:')) return undefined
-    if (!this.options.http2 || isStreamed) return 'http1.1'
-    const untilMs = this.#withoutHttp2Until.get(origin) ?? 0
+    const known = this.#origins.get(origin)
+    if (!this.options.http2 || (isStreamed && !known?.speaksHttp2Only)) return 'http1.1'
+    const untilMs = known?.withoutHttp2UntilMs ?? 0
     // Only a read asks again, because a write can't be repeated when the answer is a broken handshake.
     return untilMs > 0 && (this.options.now() < untilMs || method !== 'GET') ? 'http1.1' : 'http2'
+  }
+
+  async #fetchOver(
+    protocol: 'http2' | 'http1.1' | undefined,
+    { url, method, headers, body }: FetchRequest,
+    signal: AbortSignal,
+    tls: Tls,
+  ): Promise<Response> {
+    headers['Accept-Encoding'] = 'identity'
+    // Over HTTP/2 the runtime repeats by itself what is refused with REFUSED_STREAM. HAProxy refuses so a write that was carried
+    // out, when the storage behind it dies. A DELETE has nothing to read: its end would come late, and HAProxy resets it then.
+    const isReadOnce = method === 'POST' && protocol === 'http2'
+    if (isReadOnce) headers['Content-Length'] = String(Buffer.byteLength(body ?? ''))
+    const isAvoiding = (this.#origins.get(url.origin)?.avoidsConnectionsUntilMs ?? 0) > this.options.now()
+    // When a pooled connection of HTTP/1.1 dies, the runtime sends a DELETE a second time; a POST it never repeats there.
+    const mayBePooled = method !== 'DELETE' || protocol === 'http2'
+    return await fetch(url.href, {
+      method,
+      headers,
+      body: isReadOnce ? readableOnce(body) : body,
+      signal,
+      redirect: 'manual',
+      decompress: false,
+      keepalive: mayBePooled && !isAvoiding,
+      protocol,
+      tls,
+    })
   }
 }
 
@@ -138,31 +180,6 @@ export class Transport {
  */
 function lacksHttp2(code: string | null, method: string): boolean {
   return code === 'HTTP2Unsupported' || (code === 'EPROTO' && method === 'GET')
-}
-
-function fetchOver(
-  protocol: 'http2' | 'http1.1' | undefined,
-  { url, method, headers, body }: FetchRequest,
-  signal: AbortSignal,
-  tls: Tls | undefined,
-): Promise<Response> {
-  headers['Accept-Encoding'] = 'identity'
-  // Over HTTP/2 the runtime repeats by itself what is refused with REFUSED_STREAM. HAProxy refuses so a write that was carried
-  // out, when the storage behind it dies. A DELETE has nothing to read: its end would come late, and HAProxy resets it then.
-  const isReadOnce = method === 'POST' && protocol === 'http2'
-  if (isReadOnce) headers['Content-Length'] = String(Buffer.byteLength(body ?? ''))
-  return fetch(url.href, {
-    method,
-    headers,
-    body: isReadOnce ? readableOnce(body) : body,
-    signal,
-    redirect: 'manual',
-    decompress: false,
-    // When a pooled connection of HTTP/1.1 dies, the runtime sends a DELETE a second time; a POST it never repeats there.
-    keepalive: method !== 'DELETE' || protocol === 'http2',
-    protocol,
-    tls,
-  })
 }
 
 /** A body that the runtime can't send again, because it is gone when it has been read. */

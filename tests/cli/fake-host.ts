@@ -36,7 +36,6 @@ export function fakeHost(
     randomBytes: (length) => Uint8Array.from({ length }, (_, index) => 3 * index + 1),
     onSignal: () => {},
     fetchSlots: 256,
-    reusesPorts: () => true,
     ...idleProcess,
     ...more,
   }
@@ -44,11 +43,10 @@ export function fakeHost(
 }
 
 /** What a process says of itself that does nothing. */
-export const idleProcess: Pick<Host, 'cpuMs' | 'residentBytes' | 'heapBytes' | 'unsentBytes'> = {
+export const idleProcess: Pick<Host, 'cpuMs' | 'residentBytes' | 'heapBytes'> = {
   cpuMs: () => 0,
   residentBytes: () => 0,
   heapBytes: () => 0,
-  unsentBytes: (_, clients) => clients.map(() => null),
 }
 
 function outputTo(take: (text: string) => void): Output {

@@ -13,13 +13,6 @@ describe('processHost', () => {
     expect(text).toMatch(/^[01]\n$/)
   })
 
-  it('knows whether ports are used again, from the kernel', () => {
-    const { readFile, reusesPorts } = processHost()
-    const mode = Number(readFile('/proc/sys/net/ipv4/tcp_tw_reuse'))
-
-    expect(['127.0.0.1', 'a.example'].map(reusesPorts)).toEqual([mode > 0, mode === 1])
-  })
-
   it('tells who writes that the reader has gone, and nobody else', () => {
     const program = `
       import { processHost } from ${JSON.stringify(hostFile)}

@@ -6,12 +6,11 @@ import { timestamp } from '../../src/domain/record.ts'
 import { sourceOf } from '../support/byte-source.ts'
 import { readTestSettings, request, type Answer } from '../support/bridge.ts'
 import { listenApp } from '../support/app.ts'
-import { createLoadClock } from './load-clock.ts'
 import { eventually } from '../support/eventually.ts'
 
 import type { BulkStorage, ListOutcome } from '../../src/domain/record-storage.ts'
 import type { OperationOutcome, Step } from '../../src/domain/operation.ts'
-import type { AdmissionOptions } from '../../src/load/admission.ts'
+import { RequestLimit, type RejectionReason } from '../../src/load/permits.ts'
 
 export type CrowdedWorld = ReturnType<typeof startCrowdedWorld>
 
@@ -20,21 +19,24 @@ const record = { id: 'a', payload: 'p', lastModified: timestamp(1_700_000_000_00
 
 /** An app on a real socket whose storage answers when it is told to, and whose time passes when it is told to. */
 export function startCrowdedWorld(
-  options: Partial<AdmissionOptions> = {},
+  { maxRequests = 100, maxRequestsOfUser = 8 } = {},
   settings: Record<string, string> = {},
 ) {
-  const clock = createLoadClock(options)
   const read = readTestSettings({ settings: { record_tabs_put_enabled: 'true', ...settings } })
   let aheadMs = 0
   const now = () => performance.now() + aheadMs
+  const rejections: RejectionReason[] = []
+  const observeRejection = (reason: RejectionReason) => void rejections.push(reason)
+  const isShortOfMemory = () => false
+  const load = new RequestLimit({ maxRequests, maxRequestsOfUser, now, isShortOfMemory, observeRejection })
   const memory = new MemoryBudget(limits.memoryBytes)
   const bodies = new Bodies({ maxBytes: read.maxRequestBytes, memory, now, observeDrop() {} })
   const streams = new AnswerStreams({
     now,
-    unsentBytes: (requests) => requests.map(() => null),
+    isListWaiting: () => false,
     cut: (request) => app.server!.timeout(request, 1),
     noteGarbage() {},
-    observeRejection: (reason) => void clock.rejections.push(reason),
+    observeRejection,
   })
   let gate = Promise.withResolvers<void>()
   let reached = 0
@@ -79,7 +81,7 @@ export function startCrowdedWorld(
     },
     now: Date.now,
     monotonicNow: now,
-    load: clock.load,
+    load,
     memory,
     bodies,
     streams,
@@ -114,7 +116,9 @@ export function startCrowdedWorld(
 
   return {
     url,
-    clock,
+    load,
+    /** Why requests were rejected, in their order. */
+    rejections,
     server: app.server!,
     /** Lets the time pass that the bodies and deadlines of requests go by. */
     pass(ms: number) {
@@ -147,7 +151,6 @@ export function startCrowdedWorld(
     async stop() {
       answerAll()
       endLists()
-      clock.pass(2)
       await Promise.allSettled(asked)
       await app.server!.stop(true)
     },

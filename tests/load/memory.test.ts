@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'bun:test'
 import { UpstreamError } from '../../src/domain/errors.ts'
-import { limits } from '../../src/load/limits.ts'
-import { MemoryBudget } from '../../src/load/memory.ts'
+import { MemoryBudget, ProcessMemory } from '../../src/load/memory.ts'
 
 describe('MemoryBudget', () => {
   it('gives one owner at most as much as is then left for others', () => {
@@ -38,11 +37,12 @@ describe('MemoryBudget', () => {
       memory.release()
     }
 
-    turn(limits.watchEveryBytes - 1000)
+    const often = 16 * 1024 * 1024
+    turn(often - 1000)
     expect(looks).toBe(0)
     turn(1000)
     expect(looks).toBe(1)
-    for (let each = 0; each < 32; each++) turn(limits.watchEveryBytes / 16)
+    for (let each = 0; each < 32; each++) turn(often / 16)
     expect(looks).toBe(3)
   })
 
@@ -75,5 +75,30 @@ describe('MemoryBudget', () => {
     expect(small.moveTo('greedy')).toBe(true)
     expect(large.moveTo('greedy')).toBe(false)
     expect(budget.heldBytes).toBe(35)
+  })
+})
+
+describe('ProcessMemory', () => {
+  const mebibyte = 1024 * 1024
+
+  it('collects garbage above 128 MiB, again after 64 MiB more, and is short above 384 MiB', () => {
+    let residentBytes = 0
+    let collections = 0
+    const memory = new ProcessMemory({
+      residentBytes: () => residentBytes,
+      collectGarbage: () => void (collections += 1),
+    })
+    const watchAt = (mebibytes: number) => {
+      residentBytes = mebibytes * mebibyte
+      memory.watch()
+      return [collections, memory.isShort]
+    }
+
+    expect(watchAt(128)).toEqual([0, false])
+    expect(watchAt(140)).toEqual([1, false])
+    expect(watchAt(204)).toEqual([1, false])
+    expect(watchAt(205)).toEqual([2, false])
+    expect(watchAt(385)).toEqual([3, true])
+    expect(watchAt(384)).toEqual([3, false])
   })
 })

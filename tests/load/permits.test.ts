@@ -1,298 +1,218 @@
 import { afterEach, describe, expect, it, jest } from 'bun:test'
-import { connectionLimit } from '../../src/load/limits.ts'
-import type { UpstreamError } from '../../src/domain/errors.ts'
-import { ConcurrencyLimits, FairSemaphore, type SemaphoreOptions } from '../../src/load/permits.ts'
+import { UpstreamError } from '../../src/domain/errors.ts'
+import { callLimits, limits } from '../../src/load/limits.ts'
+import { createPermits, PermitPool, RequestLimit, type RejectionReason } from '../../src/load/permits.ts'
 
-let nowMs = 0
-const now = () => nowMs
+afterEach(() => jest.useRealTimers())
 
-function advance(ms: number): void {
-  nowMs += ms
-  jest.advanceTimersByTime(ms)
+const node = 'https://node'
+
+function createPool(permits: number, { ofUser = permits, ofHost = permits } = {}) {
+  return new PermitPool({ name: 'calls', permits, permitsOfUser: ofUser, permitsOfHost: () => ofHost })
 }
 
-const create = (options: Partial<SemaphoreOptions> = {}) =>
-  new FairSemaphore({ name: 'calls', permits: 64, waitMs: 60_000, waiting: 1000, now, ...options })
-
-/** Takes as many permits as a holder gets at once; their number. */
-function takeAll(semaphore: FairSemaphore, name: string): number {
-  let count = 0
-  while (semaphore.tryAcquire(name)) count += 1
-  return count
-}
-
-function giveBack(semaphore: FairSemaphore, name: string, count: number): void {
-  for (let left = count; left > 0; left -= 1) semaphore.release(name)
-}
-
-/** Who gets the permits that become free, in their order. */
-function queueUp(semaphore: FairSemaphore, names: string[]): string[] {
+/** Who gets a permit, in the order in which they do. */
+function queue(pool: PermitPool, ...users: string[]) {
   const served: string[] = []
-  for (const name of names)
-    semaphore.acquire(name).then(
-      () => served.push(name),
-      // Nobody waits for those whose turn has not come.
-      () => {},
-    )
-  return served
+  const waiting = users.map((user) => pool.acquire(node, user).then(() => void served.push(user)))
+  return { served, waiting }
 }
 
-afterEach(() => void jest.useRealTimers())
-it.each([
-  [1, 256],
-  [2, 128],
-  [8, 64],
-])('%d workers may have %d connections of HTTP/1.1 each', (workers, connections) => {
-  expect(connectionLimit(workers)).toBe(connections)
-})
+const turn = () => new Promise<void>((resolve) => setImmediate(resolve))
 
-describe('FairSemaphore', () => {
-  it('gives one holder seven eighths but for a reserve, a second one as much of the rest, and always one to another', () => {
-    const semaphore = create()
+describe('PermitPool', () => {
+  it('bounds all calls, those to a host and those of a user', () => {
+    const pool = createPool(5, { ofUser: 2, ofHost: 3 })
+    const take = (host: string, user: string) => pool.tryAcquire(host, user)
 
-    const taken = ['a', 'b', 'c', 'd'].map((name) => takeAll(semaphore, name))
-
-    expect(taken).toEqual([55, 7, 1, 1])
+    expect([take(node, 'a'), take(node, 'a'), take(node, 'a')]).toEqual([true, true, false])
+    expect([take(node, 'b'), take(node, 'c')]).toEqual([true, false])
+    expect([take('https://other', 'c'), take('https://other', 'd')]).toEqual([true, true])
+    expect(take('https://third', 'e')).toBe(false)
+    pool.release(node, 'a')
+    expect(take('https://third', 'e')).toBe(true)
   })
 
-  it('gives three holders who ask by turns nearly a third each', () => {
-    const semaphore = create()
-    const held = { a: 0, b: 0, c: 0 }
+  it('lets users who wait take turns, however many calls one of them has', async () => {
+    const pool = createPool(1)
+    pool.tryAcquire(node, 'x')
+    const { served, waiting } = queue(pool, 'a', 'a', 'a', 'a', 'b', 'c')
 
-    for (let turn = 0; turn < 64; turn += 1) {
-      for (const name of ['a', 'b', 'c'] as const) if (semaphore.tryAcquire(name)) held[name] += 1
+    for (const user of ['x', 'a', 'b', 'c', 'a', 'a']) {
+      pool.release(node, user)
+      await turn()
     }
+    await Promise.all(waiting)
 
-    expect(held).toEqual({ a: 20, b: 20, c: 20 })
+    expect(served).toEqual(['a', 'b', 'c', 'a', 'a', 'a'])
   })
 
-  it('serves first who holds least, and those who hold as much by turns', async () => {
-    const semaphore = create({ permits: 4 })
-    const greedy = takeAll(semaphore, 'greedy')
-    expect(semaphore.tryAcquire('modest')).toBe(true)
-    const served = queueUp(semaphore, ['greedy', 'greedy', 'modest', 'new', 'other', 'new'])
+  it('serves others while one user has all that one may have', async () => {
+    const pool = createPool(3, { ofUser: 2 })
+    pool.tryAcquire(node, 'a')
+    pool.tryAcquire(node, 'a')
+    pool.tryAcquire(node, 'b')
+    const { served } = queue(pool, 'a', 'c')
 
-    giveBack(semaphore, 'greedy', greedy)
-    await Bun.sleep(0)
+    pool.release(node, 'b')
+    await turn()
 
-    expect(served).toEqual(['new', 'other', 'greedy'])
+    expect(served).toEqual(['c'])
+    expect(pool.isWaitedFor).toBe(true)
+    pool.release(node, 'a')
+    await turn()
+    expect(served).toEqual(['c', 'a'])
+    expect(pool.isWaitedFor).toBe(false)
   })
 
-  it('serves first who came first of those who hold as much, however often nothing was free', async () => {
-    const semaphore = create({ permits: 2 })
-    expect(semaphore.tryAcquire('busy')).toBe(true)
-    expect(semaphore.tryAcquire('other')).toBe(true)
-    const served = queueUp(semaphore, ['first', 'second', 'third'])
-    // Another call begins to wait to complete its commit, and all who wait are looked at.
-    void semaphore.acquire('busy', true).catch(() => {})
+  it('hands a permit to another host where all together were the limit', async () => {
+    const pool = createPool(1)
+    pool.tryAcquire('https://other', 'a')
+    const { served } = queue(pool, 'b')
 
-    semaphore.release('busy')
-    semaphore.release('other')
-    await Bun.sleep(0)
+    pool.release('https://other', 'a')
+    await turn()
 
-    expect(served).toEqual(['first'])
+    expect(served).toEqual(['b'])
   })
 
-  it('gives nobody more than the permits of one, however many are free', () => {
-    expect(takeAll(create({ permitsOfOne: 8 }), 'only')).toBe(8)
-  })
-
-  it('serves first what completes a commit, in the order in which it came', async () => {
-    const semaphore = create({ permits: 4 })
-    const busy = takeAll(semaphore, 'busy')
-    expect(semaphore.tryAcquire('other')).toBe(true)
-    const served = queueUp(semaphore, ['new'])
-    for (const name of ['busy', 'busy', 'late'])
-      void semaphore.acquire(name, true).then(() => served.push(`commit of ${name}`))
-    expect(semaphore.tryAcquire('another')).toBe(false)
-
-    giveBack(semaphore, 'busy', busy)
-    semaphore.release('other')
-    await Bun.sleep(0)
-
-    expect(served).toEqual(['commit of busy', 'commit of busy', 'commit of late', 'new'])
-  })
-
-  it('lets one holder have seven eighths for commits, and serves those of others before the rest', async () => {
-    const semaphore = create({ permits: 16 })
-    const served: string[] = []
-    const commits = (name: string, count: number) =>
-      Array.from({ length: count }, () => semaphore.acquire(name, true).then(() => served.push(name)))
-    void commits('hung', 20)
-    await Bun.sleep(0)
-
-    void commits('other', 1)
-    await Bun.sleep(0)
-
-    expect(served.filter((name) => name === 'hung')).toHaveLength(14)
-    expect(served.at(-1)).toBe('other')
-    expect(semaphore.tryAcquire('reader')).toBe(true)
-  })
-
-  it('refuses after the wait, and when too many wait, but nothing that completes a commit', async () => {
+  it('rejects who has waited for five seconds, and takes nothing for them', async () => {
     jest.useFakeTimers()
-    const semaphore = create({ permits: 1, waitMs: 5000, waiting: 1 })
-    semaphore.tryAcquire('a')
-    const patient = semaphore.acquire('a', true)
+    const pool = createPool(1)
+    pool.tryAcquire(node, 'a')
+    const failure = pool.acquire(node, 'b').catch((error: unknown) => error)
 
-    const refused = ['b', 'c'].map((name) => semaphore.acquire(name).catch((error: UpstreamError) => error))
-    for (let waitedMs = 0; waitedMs < 5000; waitedMs += 10) advance(10)
-    const failures = await Promise.all(refused)
-    semaphore.release('a')
+    jest.advanceTimersByTime(limits.waitMs)
 
-    expect(failures).toMatchObject([
-      { failure: 'overload', applied: 'no' },
-      { failure: 'overload', applied: 'no' },
-    ])
-    await patient
-    semaphore.release('a')
-    expect(semaphore.isIdle).toBe(true)
+    expect(await failure).toMatchObject({ failure: 'overload', applied: 'no' })
+    expect(pool.isWaitedFor).toBe(false)
+    pool.release(node, 'a')
+    expect(pool.tryAcquire(node, 'c')).toBe(true)
   })
 
-  it.each([
-    [16, 15],
-    [15, 150],
-  ])('keeps to the connections that are there; where calls take %i ms, for %i ms', async (tookMs, waitMs) => {
-    jest.useFakeTimers()
-    const semaphore = create({ permits: 200, connections: () => 100 })
-    const taken = takeAll(semaphore, 'a')
-    semaphore.release('a', tookMs)
-    const served = queueUp(semaphore, ['a', 'b', 'b'])
-    advance(waitMs - 1)
-    await new Promise(process.nextTick)
-    expect([taken, served]).toEqual([64, ['a']])
-    advance(1)
-    await new Promise(process.nextTick)
-    expect(served).toEqual(['a', 'b', 'b'])
-  })
+  it.each<[string, unknown, UpstreamFailureOf]>([
+    ['client has hung up', undefined, 'abandoned'],
+    ['time is over', new UpstreamError('timeout', '', { applied: 'no' }), 'timeout'],
+  ])('lets nobody wait whose %s', async (_, reason, failure) => {
+    const pool = createPool(1)
+    pool.tryAcquire(node, 'a')
+    const end = new AbortController()
+    const waiting = pool.acquire(node, 'b', end.signal).catch((error: unknown) => error)
 
-  it.each([
-    ['plain', 100, 100],
-    ['plain', Infinity, 300],
-    ['HTTP/2', 100, 300],
-  ])('lets 300 users wait for connections, if need be: %s, %d', async (protocol, most, expected) => {
-    jest.useFakeTimers()
-    const limits = new ConcurrencyLimits({
-      fetchSlots: 1024,
-      maxRequests: 300,
-      maxListsOfUser: 8,
-      sharesConnection: () => protocol === 'HTTP/2',
-      mostConnections: (hostname) => (hostname === 'a.example' ? most : 0),
-      now,
-    })
-    let served = 0
-    for (let user = 0; user < 300; user += 1) {
-      void limits
-        .of('storage', 'http://a.example:80')
-        .acquire(String(user))
-        .then(() => (served += 1))
-    }
-    advance(1000)
-    for (let hop = 0; hop < 9; hop += 1) await Promise.resolve()
-    expect(served).toBe(expected)
+    end.abort(reason)
+
+    expect(await waiting).toMatchObject({ failure })
+    expect(pool.isWaitedFor).toBe(false)
   })
 })
 
-const createLimits = () =>
-  new ConcurrencyLimits({
-    fetchSlots: 1024,
-    maxRequests: 2048,
-    maxListsOfUser: 8,
-    sharesConnection: () => true,
-    mostConnections: () => Infinity,
-    now,
+type UpstreamFailureOf = UpstreamError['failure']
+
+describe('createPermits', () => {
+  it('keeps slots free for commits and lists', () => {
+    expect(callLimits(1024)).toEqual({ calls: 912, ofHost: 228, lists: 48 })
+    expect(callLimits(256)).toEqual({ calls: 192, ofHost: 64, lists: 48 })
+    expect(callLimits(1)).toEqual({ calls: 1, ofHost: 1, lists: 1 })
   })
 
-describe('ConcurrencyLimits', () => {
-  it.each<[string, [target: 'token' | 'storage', host: string, user: string | null][], number[]]>([
-    [
-      'for other users of a node, other nodes and the token server, whoever hangs',
-      [
-        ['storage', 'node-1.example', 'hung'],
-        ['storage', 'node-1.example', 'other'],
-        ['storage', 'node-2.example', 'third'],
-        ['token', 'node-1.example', null],
-      ],
-      [827, 8, 97, 22],
-    ],
-    [
-      'for others at both, when two users take all that they get at two nodes',
-      [
-        ['storage', 'node-1.example', 'slow'],
-        ['storage', 'node-2.example', 'slow'],
-        ['storage', 'node-1.example', null],
-        ['storage', 'node-2.example', null],
-        ['storage', 'node-3.example', null],
-      ],
-      [827, 104, 19, 9, 9],
-    ],
-    [
-      'for others of a node, when several of its users hang one after another',
-      [
-        ['storage', 'node-1.example', 'first'],
-        ['storage', 'node-1.example', 'second'],
-        ['storage', 'node-1.example', 'third'],
-        ['storage', 'node-1.example', null],
-        ['storage', 'node-2.example', null],
-      ],
-      [827, 8, 8, 87, 23],
-    ],
-    [
-      'for a fourth node, when three hang one after another',
-      [
-        ['storage', 'node-1.example', null],
-        ['storage', 'node-2.example', null],
-        ['storage', 'node-3.example', null],
-        ['storage', 'node-4.example', null],
-        ['token', 'token.example', null],
-      ],
-      [827, 104, 23, 11, 6],
-    ],
-    [
-      'for storages, when strangers ask the token server',
-      [
-        ['token', 'token.example', null],
-        ['storage', 'node-1.example', null],
-      ],
-      [488, 400],
-    ],
-  ])('leaves room %s', (_, holders, expected) => {
-    const limits = createLimits()
-    const taken = holders.map(([target, host, user]) => {
-      let count = 0
-      while (limits.of(target, `https://${host}`).tryAcquire(user ?? String(count))) count += 1
-      return count
+  it('gives a host over HTTP/1.1 as many calls as the runtime keeps connections', () => {
+    let isShared = false
+    const { calls } = createPermits(1024, () => isShared)
+    const take = () => {
+      let taken = 0
+      while (calls.tryAcquire(node, `user ${taken}`)) taken += 1
+      return taken
+    }
+
+    expect(take()).toBe(64)
+    isShared = true
+    expect(take()).toBe(228 - 64)
+  })
+
+  it('leaves lists to other nodes and users when one node or user hangs', () => {
+    const { lists } = createPermits(1024, () => false)
+    const take = (host: string, user: string) => {
+      let taken = 0
+      while (lists.tryAcquire(host, user)) taken += 1
+      return taken
+    }
+
+    const ofUsers = Array.from({ length: 6 }, (_, user) => take(node, `user ${user}`))
+    expect(ofUsers).toEqual([8, 8, 8, 8, 4, 0])
+    expect(take('https://other', 'a')).toBe(8)
+  })
+})
+
+describe('RequestLimit', () => {
+  function createLimit(maxRequests: number, maxRequestsOfUser = 0) {
+    let nowMs = 0
+    let isShort = false
+    const rejections: RejectionReason[] = []
+    const limit = new RequestLimit({
+      maxRequests,
+      maxRequestsOfUser,
+      now: () => nowMs,
+      isShortOfMemory: () => isShort,
+      observeRejection: (reason) => void rejections.push(reason),
     })
+    const pass = (ms: number) => void (nowMs += ms)
+    return { limit, rejections, pass, beShort: (value: boolean) => void (isShort = value) }
+  }
 
-    expect(taken).toEqual(expected)
+  it('admits as many requests as are allowed, in all and of one user', () => {
+    const { limit, rejections } = createLimit(3, 2)
+    const first = limit.acquire('a')!
+    limit.acquire('a')
+
+    expect(limit.acquire('a')).toBeNull()
+    expect(limit.acquire('b')).not.toBeNull()
+    expect(limit.isFull).toBe(true)
+    expect(limit.acquire('c')).toBeNull()
+    first()
+    first()
+    expect(limit.isFull).toBe(false)
+    expect(limit.acquire('a')).not.toBeNull()
+    expect(limit.isFull).toBe(true)
+    limit.refuse()
+    expect(rejections).toEqual(['user', 'limit', 'limit'])
   })
 
-  it('keeps some from commits that hang, whichever nodes they are of', () => {
-    const limits = createLimits()
-    for (const node of ['a', 'b', 'c']) {
-      for (let user = 0; limits.of('storage', `https://${node}`).tryAcquire(String(user), true); user += 1);
-    }
-    let left = 0
-    while (limits.of('storage', 'https://d').tryAcquire(String(left))) left += 1
+  it('admits nothing new while memory is short', () => {
+    const { limit, rejections, beShort } = createLimit(3)
+    beShort(true)
 
-    expect(left).toBe(4)
+    expect(limit.isFull).toBe(true)
+    limit.refuse()
+    expect(limit.acquireRootView()).toBeNull()
+    beShort(false)
+
+    expect(limit.isFull).toBe(false)
+    expect(rejections).toEqual(['memory', 'root-view'])
   })
 
-  it('leaves lists to other users of a node, and to other nodes', () => {
-    const limits = createLimits()
-    const takeLists = (node: string, userOf: (turn: number) => string) => {
-      let count = 0
-      while (limits.of('list', node).tryAcquire(userOf(count))) count += 1
-      return count
-    }
+  it('admits so many root views that ask the token server', () => {
+    const { limit, rejections } = createLimit(1000)
+    const views = Array.from({ length: limits.rootViews }, () => limit.acquireRootView())
 
-    const taken = [
-      takeLists('https://a', () => 'greedy'),
-      takeLists('https://a', String),
-      takeLists('https://b', String),
-      takeLists('https://c', String),
-    ]
+    expect(views.every((view) => view !== null)).toBe(true)
+    expect(limit.acquireRootView()).toBeNull()
+    views[0]!()
+    expect(limit.acquireRootView()).not.toBeNull()
+    expect(rejections).toEqual(['root-view'])
+  })
 
-    expect(taken).toEqual([8, 33, 5, 1])
+  it('asks for a pause after five seconds above four fifths of the limit', () => {
+    const { limit, pass } = createLimit(10)
+    const releases = Array.from({ length: 9 }, (_, user) => limit.acquire(`user ${user}`)!)
+
+    pass(4999)
+    expect(limit.backoffSeconds).toBe(0)
+    pass(1)
+    expect(limit.backoffSeconds).toBe(30)
+    releases[0]!()
+    expect(limit.backoffSeconds).toBe(0)
+    limit.acquire('another')
+    pass(4999)
+    expect(limit.backoffSeconds).toBe(0)
   })
 })

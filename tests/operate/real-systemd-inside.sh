@@ -72,7 +72,6 @@ systemctl reset-failed sync-bridge
 set_setting token_server_url "$TOKEN_SERVER_URL"
 set_setting cache_backend memory
 set_setting max_concurrent_requests_per_user 0
-set_setting max_event_loop_lag_ms 0
 for collection in $(seq 0 39); do set_setting "record_restarts${collection}_put_enabled" true; done
 expect 'it is started' systemctl enable --now sync-bridge
 expect 'it runs as its own user' pgrep -u sync-bridge sync-bridge

@@ -167,33 +167,6 @@ export function seenOfWorker({ seen }: Troubles, signal: NodeJS.Signals, event: 
   return seen({ workers: '2', worker_timeout_seconds: '1' }, strike)
 }
 
-/** What is seen when more is asked than a late process admits, while others keep it busy. */
-export function seenWhenLate({ seen, storage, newUser }: Troubles): Promise<string> {
-  const settings = {
-    max_event_loop_lag_ms: '1',
-    // Hardly more than the least that a late event loop leaves.
-    max_concurrent_requests: '90',
-    max_concurrent_requests_per_user: '0',
-  }
-  const flood = async (bridge: Bridge) => {
-    const { hostname, port } = new URL(bridge.url)
-    const users = [{ path: '/v1/', headers: {} }]
-    const plan = { hostname, port: Number(port), users, phases: [{ connections: 64, seconds: 30 }] }
-    const program = [process.execPath, join(import.meta.dir, '../system/flood.ts'), JSON.stringify(plan)]
-    await using busy = Bun.spawn(program)
-    storage.plan(() => ({ kind: 'delay', ms: 300 }))
-    const user = newUser()
-    const over = new AbortController()
-    const readers = Array.from({ length: 80 }, async () => {
-      while (!over.signal.aborted) await ask(bridge, `${records(user)}/a`, user)
-    })
-    await bridge.line(/"load shed","reason":"lag"/).finally(() => over.abort())
-    busy.kill()
-    await Promise.all(readers)
-  }
-  return seen(settings, flood)
-}
-
 /** What somebody reads who begins to read the log when more was printed than fits. */
 export async function seenBySlowReader(): Promise<string> {
   const settings = { token_server_url: 'http://127.0.0.1:1', logging_level: 'debug' }

@@ -15,7 +15,6 @@ import {
   seenBySlowReader,
   seenOfBatch,
   seenOfWorker,
-  seenWhenLate,
   startTroubles,
   write,
   type Troubles,
@@ -204,19 +203,12 @@ const cases: Record<string, () => Promise<string>> = {
       const users = Array.from({ length: 6 }, troubles.newUser)
       return Promise.all(users.map((user) => ask(bridge, records(user), user)))
     }),
-  '`circuit breaker opened for one user`': () =>
-    troubles.seen({}, async (bridge) => {
-      const user = troubles.newUser()
-      troubles.storage.plan(() => ({ kind: 'status', status: 502 }))
-      for (let turn = 0; turn < 5; turn += 1) await ask(bridge, records(user), user)
-    }),
   '`load shed`, `limit`': () =>
     troubles.seen({ max_concurrent_requests: '1' }, (bridge) => {
       troubles.storage.plan(() => ({ kind: 'hang' }))
       const users = Array.from({ length: 3 }, troubles.newUser)
       return Promise.all(users.map((user) => ask(bridge, records(user), user)))
     }),
-  '`load shed`, `lag`': () => seenWhenLate(troubles),
   '`redis error`, `unreachable`': () => troubles.seenByReader(withoutRedis),
   '`redis error`, `WRONGPASS`': () => {
     const cache_url = redis.url.replace('//', '//bridge:wrong@')

@@ -5,7 +5,7 @@ import { RandomTexts } from './random.ts'
 
 /** The operation that a path is read into; null where nothing is at it, or where it is refused. */
 function operationOf(method: string, path: string) {
-  const found = findResources(path)
+  const found = findResources(path, { readableCollections: null })
   const resource = found && resourceFor(method, found.resources)
   if (!resource || !isBucketResource(resource)) return null
   const input = { params: found.params, query: {}, headers: {}, body: { data: {} } }

@@ -144,7 +144,7 @@ describe('the API document', () => {
     )
 
     expect(inQuery.map(({ name }) => name).toSorted()).toEqual(
-      '_before _limit _since _sort _token exclude_id gt_last_modified in_id in_ids lt_last_modified'.split(
+      '_before _limit _since _sort _token exclude_id gt_last_modified id in_id in_ids lt_last_modified max_last_modified min_last_modified not_id'.split(
         ' ',
       ),
     )
@@ -152,7 +152,8 @@ describe('the API document', () => {
   })
 
   it('names parameters by the names under which the service refuses them', async () => {
-    const bad: Record<string, string> = { _limit: '0', in_ids: 'é', in_id: 'é', exclude_id: 'é' }
+    const bad: Record<string, string> = { _limit: '0' }
+    for (const name of ['in_ids', 'in_id', 'id', 'exclude_id', 'not_id']) bad[name] = 'é'
     const problems: string[] = []
 
     for (const { path, method, operation } of operationsOf(document)) {

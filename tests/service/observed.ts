@@ -24,7 +24,6 @@ export function observed(host: Partial<BridgeHost> = {}) {
     { ...known, ...host },
     {
       requestsInFlight: () => state.inFlight,
-      requestsAdmitted: () => 512,
       breakers: () => [{ target: 'storage', open: state.openBreakers, halfOpen: 0 }],
       logLinesDropped: () => state.lostLines,
     },

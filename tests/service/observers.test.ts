@@ -90,10 +90,8 @@ describe('createObservers', () => {
       'sync_bridge_batch_requests_bucket{le="25"}': 1,
       sync_bridge_batch_requests_sum: 25,
       'sync_bridge_requests_shed_total{reason="limit"}': 1,
-      'sync_bridge_requests_shed_total{reason="lag"}': 0,
       'sync_bridge_event_loop_lag_seconds_bucket{le="0.005"}': 1,
       'sync_bridge_event_loop_lag_seconds_bucket{le="0.25"}': 2,
-      sync_bridge_concurrency_limit: 512,
       sync_bridge_defects_total: 0,
       sync_bridge_lists_broken_total: 0,
     })

@@ -41,9 +41,6 @@ request_timeout_seconds = 15
 shutdown_grace_seconds = 10
   f:3: service.shutdown_grace_seconds: requests may take 30 s, and are cut 10 s after SIGTERM: make service.shutdown_grace_seconds the larger one
 workers = 2
-worker_timeout_seconds = 0.4
-  f:4: service.worker_timeout_seconds: a worker that is only late is killed: make service.worker_timeout_seconds the larger one
-workers = 2
 cache_backend = memory
   f:4: service.cache_backend: every worker remembers by itself: use redis to share the memory
 cache_hmac_secret_previous = 52d914afd94b94716c8fb113dd4f0ae2f55ba31f3506b31562d2698e777e1208
@@ -52,8 +49,10 @@ eos = 2026-12-31
   f:3: service.eos: is past: every request is answered 410: remove it, or write a later day
 max_request_bytes = 100000
   f:3: service.max_request_bytes: is less than one record of 250 KB, as Firefox may write it: write 262144 or more
-max_concurrent_requests = 4
-  f:3: service.max_concurrent_requests: one user may have more than there is for all: make service.max_concurrent_requests the larger one
+record_crypto_put_enabled = yes
+  f:3: service.record_crypto_put_enabled: lets clients change what the other data is read by: a wrong write locks a person out of it: remove it, unless a client of yours replaces keys
+record_meta_delete_enabled = yes
+  f:3: service.record_meta_delete_enabled: lets clients change what the other data is read by: a wrong write locks a person out of it: remove it, unless a client of yours replaces keys
 readonly = true
 record_tabs_delete_enabled = yes
   f:3: service.readonly: refuses every write, also those that service.record_… settings allow: remove one or the other

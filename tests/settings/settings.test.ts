@@ -52,10 +52,10 @@ describe('readSettings', () => {
       token_server_heartbeat_timeout_seconds=5 upstream_timeout_seconds=20 request_timeout_seconds=30
       upstream_http2=true certificate_ca_bundle=none cache_backend=redis
       cache_url=redis://127.0.0.1:6379/0 cache_prefix=sync-bridge: cache_hmac_secret_previous=none
-      cache_credentials_ttl_seconds=300 batch_max_requests=25 readonly=false retry_after_seconds=30
+      cache_credentials_ttl_seconds=300 batch_max_requests=25 readable_collections=all readonly=false retry_after_seconds=30
       backoff=none eos=none eos_message=none eos_url=none cors_origins=* cors_max_age_seconds=3600
-      max_request_bytes=8388608 max_concurrent_requests=2048 max_concurrent_requests_per_user=8
-      max_event_loop_lag_ms=400 logging_renderer=json logging_level=info statsd_url=none
+      max_request_bytes=8388608 max_concurrent_requests=2048 max_concurrent_requests_per_user=256
+      logging_renderer=json logging_level=info statsd_url=none
       statsd_prefix=sync-bridge metrics_enabled=true metrics_listen=none docs_enabled=true
       explorer_enabled=false flush_safe_etag=false reuse_port=false shutdown_delay_seconds=0
       shutdown_grace_seconds=35`

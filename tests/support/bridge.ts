@@ -156,7 +156,6 @@ function testHost({ now = Date.now, monotonicNow = () => performance.now() }: Te
     randomBytes: (length) => new Uint8Array(randomBytes(length)),
     onSignal: () => {},
     fetchSlots: 256,
-    reusesPorts: () => true,
     ...idleProcess,
   }
 }

@@ -95,7 +95,7 @@ const batches = new Batches(database, postgres)
 const origin = 'http://127.0.0.1:1'
 /** Requests are signed and checked, but nobody has to sign in. */
 const hawk = { hawkId: 'id', hawkKey: 'key' }
-const noPermits = { tryAcquire: () => true, release() {} }
+const noPermits = { acquire: async () => {}, release() {} }
 let users = 0
 
 /**
@@ -156,7 +156,7 @@ export class ModelStorage implements BulkStorage {
     const client = {
       upstream: {
         send: (request: UpstreamRequest) => this.#send(request),
-        listsOf: () => noPermits as never,
+        lists: noPermits as never,
       },
       timeoutMs: 1000,
       limitsOfNodes: new RecentMap<string, never>(1000),

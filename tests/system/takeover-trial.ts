@@ -38,7 +38,6 @@ async function run(): Promise<TrialReport> {
     workers: String(plan.workers),
     reuse_port: 'true',
     // However busy the machine is, and however many clients of one user there are.
-    max_event_loop_lag_ms: '0',
     max_concurrent_requests_per_user: '0',
     ...Object.fromEntries(collections.map((name) => [`record_${name}_put_enabled`, 'true'])),
   })

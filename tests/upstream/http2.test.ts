@@ -1,4 +1,7 @@
 import { afterAll, afterEach, beforeEach, describe, expect, it } from 'bun:test'
+import { readFileSync } from 'node:fs'
+import { createSecureServer } from 'node:http2'
+import type { AddressInfo } from 'node:net'
 import { Breakers } from '../../src/upstream/circuit-breaker.ts'
 import { readBounded } from '../../src/upstream/answer.ts'
 import { startTestBridge } from '../support/bridge.ts'
@@ -72,7 +75,7 @@ async function start(
       (error: UpstreamError) => error.failure,
     )
   const isRefused = () =>
-    breakers.refusal({ target: 'storage', method: 'GET', url: new URL(url), user: 'a' }) !== null
+    breakers.refusal({ target: 'storage', method: 'GET', url: new URL(url), user: 'user 0' }) !== null
   return { front, wire, url, upstream, send, outcomeOf, isRefused, clock }
 }
 
@@ -322,7 +325,7 @@ describe('connections that end with GOAWAY', () => {
 describe('a connection that dies', () => {
   it('costs none of 100 reads on it, of which each is sent once more', async () => {
     const { wire, outcomeOf } = await start()
-    const hanging = await hangOn(wire, 100, outcomeOf)
+    const hanging = await hangOn(wire, 100, (user) => outcomeOf({ user: `user ${user}` }))
 
     wire.die()
     const outcomes = await Promise.all(hanging)
@@ -334,7 +337,7 @@ describe('a connection that dies', () => {
 
   it('is one failure, however many writes were on it', async () => {
     const { wire, outcomeOf, isRefused } = await start()
-    const hanging = await hangOn(wire, 100, () => outcomeOf(write))
+    const hanging = await hangOn(wire, 100, (user) => outcomeOf({ ...write, user: `user ${user}` }))
 
     wire.die()
     const outcomes = await Promise.all(hanging)
@@ -343,7 +346,7 @@ describe('a connection that dies', () => {
       wire.die()
       return { kind: 'hang' }
     })
-    for (const _ of times(4, () => 0)) await outcomeOf(write)
+    for (const user of times(3, (turn) => turn)) await outcomeOf({ ...write, user: `user ${user}` })
 
     expect(tally(outcomes)).toEqual({ 'connection-lost': 100 })
     expect([isRefusedAfterOne, isRefused()]).toEqual([false, true])
@@ -428,6 +431,37 @@ describe('connections of HTTP/1.1', () => {
       expect(tally(later)).toEqual({ 200: 4 })
     },
   )
+})
+
+describe('a server that speaks HTTP/2 only', () => {
+  it('gets lists over HTTP/2 as well, after one handshake that it ends', async () => {
+    const key = readFileSync(certificates.keyPath)
+    const cert = readFileSync(certificates.certificatePath)
+    const server = createSecureServer({ key, cert, allowHTTP1: false })
+    let handshakes = 0
+    server.on('unknownProtocol', (socket) => {
+      handshakes += 1
+      socket.destroy()
+    })
+    server.on('stream', (stream) => {
+      stream.respond({ ':status': 200 })
+      stream.end('x'.repeat(600_000))
+    })
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    onCleanUp(() => void server.close())
+    const { port } = server.address() as AddressInfo
+    const { send } = makeSend(`https://127.0.0.1:${port}`, { ca: readFileSync(certificates.caPath, 'utf8') })
+    const list = async () => {
+      const { stream } = await send({ isStreamed: true })
+      return (await readBounded(stream!, 1_000_000))!.length
+    }
+
+    await send({ maxBytes: 1_000_000 })
+    const lengths = [await list(), await list(), await list()]
+
+    expect(lengths).toEqual([600_000, 600_000, 600_000])
+    expect(handshakes).toBeLessThanOrEqual(2)
+  })
 })
 
 describe('a stream that is reset', () => {
@@ -529,9 +563,9 @@ describe('a stream that is reset', () => {
 async function hangOn<Outcome>(
   wire: Wire,
   count: number,
-  ask: () => Promise<Outcome>,
+  ask: (user: number) => Promise<Outcome>,
 ): Promise<Promise<Outcome>[]> {
-  await ask()
+  await ask(0)
   storage.plan(() => ({ kind: 'hang' }))
   const hanging = times(count, ask)
   await storage.waitFor(({ index }) => index === count)

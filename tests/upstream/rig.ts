@@ -1,6 +1,6 @@
 import { createServer, type AddressInfo } from 'node:net'
 import { Breakers } from '../../src/upstream/circuit-breaker.ts'
-import { ConcurrencyLimits } from '../../src/load/permits.ts'
+import { createPermits } from '../../src/load/permits.ts'
 import {
   createUpstream,
   type UpstreamCallSummary,
@@ -52,10 +52,16 @@ async function startRig(options: SandboxOptions = {}) {
   const random = () => 0.5
   const now = () => clock.nowMs
   const breakers = new Breakers({ now: () => performance.now(), random })
-  const limits = newLimits(() => false)
-  const upstream = newUpstream({ observe: (it) => exchanges.push(it), random, delay, breakers, limits })
+  const permits = createPermits(1024, () => false)
+  const upstream = newUpstream({ observe: (it) => exchanges.push(it), random, delay, breakers, permits })
   const { send } = upstream
-  const tokenServer = new TokenServer({ url: sandbox.tokenServerUrl, send, breakers, timeoutMs: 5000, now })
+  const tokenServer = new TokenServer({
+    url: sandbox.tokenServerUrl,
+    send,
+    timeoutMs: 5000,
+    now,
+    monotonicNow: now,
+  })
   const renewals: SyncCredentials[] = []
   let nonces = 0
 
@@ -69,7 +75,7 @@ async function startRig(options: SandboxOptions = {}) {
     renewals,
     tokenServer,
     identity,
-    callsInFlight: () => limits.of('storage', proxy.url).taken,
+    callsInFlight: () => permits.calls.takenOf(proxy.url),
     async open(overrides: Partial<StorageCaller & StorageClient> = {}): Promise<BulkStorage> {
       const credentials = await tokenServer.exchange(identity())
       const client: StorageClient = {
@@ -181,7 +187,7 @@ export function newUpstream({
   const { now = () => performance.now(), random = () => 0.5 } = options
   const transport = new Transport({ http2, now })
   return createUpstream({
-    limits: newLimits(transport.sharesConnection, now),
+    permits: createPermits(1024, transport.sharesConnection),
     transport,
     breakers: new Breakers({ now, random }),
     observe: () => {},
@@ -189,17 +195,6 @@ export function newUpstream({
     now,
     random,
     ...options,
-  })
-}
-
-function newLimits(sharesConnection: (origin: string) => boolean, now = () => performance.now()) {
-  return new ConcurrencyLimits({
-    fetchSlots: 1024,
-    maxRequests: 512,
-    maxListsOfUser: 8,
-    sharesConnection,
-    mostConnections: () => Infinity,
-    now,
   })
 }
 

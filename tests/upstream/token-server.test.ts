@@ -1,6 +1,5 @@
 import { afterEach, describe, expect, it } from 'bun:test'
 import { createIdentity, type Identity } from '../../src/domain/credentials.ts'
-import { Breakers } from '../../src/upstream/circuit-breaker.ts'
 import { TokenServer } from '../../src/upstream/token-server.ts'
 import { startSandbox, type SandboxOptions } from '../support/sandbox.ts'
 import { startFaultProxy } from '../support/fault-proxy.ts'
@@ -19,10 +18,9 @@ async function start(options: SandboxOptions & { suffix?: string; user?: UserOpt
     () => proxy.stop(),
   )
   const user = sandbox.addUser('somebody', options.user)
-  const breakers = new Breakers({ now, random: () => 0.5 })
-  const { send } = newUpstream({ now, breakers })
+  const { send } = newUpstream({ now })
   const url = proxy.url + (options.suffix ?? '')
-  const tokenServer = new TokenServer({ url, send, breakers, timeoutMs: 20_000, now })
+  const tokenServer = new TokenServer({ url, send, timeoutMs: 20_000, now, monotonicNow: now })
   const identity = createIdentity({
     scheme: 'BrowserID',
     assertion: user.assertion(),
@@ -262,11 +260,77 @@ describe('exchange', () => {
       send: async () => ({ status: 200, headers: new Headers(), bytes, isTooLong: false, stream: null }),
       timeoutMs: 1,
       now,
-      breakers: new Breakers({ now, random: () => 0.5 }),
+      monotonicNow: now,
     })
     const identity = createIdentity({ scheme: 'BrowserID', assertion: 'a', clientState: 'b' })
 
     expect(await failureOf(tokenServer.exchange(identity))).toMatchObject({ failure: 'bad-response' })
+  })
+})
+
+describe('a pause that the token server asks for', () => {
+  const asked = { kind: 'status', status: 429, headers: { 'Retry-After': '60' } } as const
+  const madeUp = (name: number) =>
+    createIdentity({ scheme: 'Bearer', assertion: `made up ${name}`, clientState: String(name) })
+
+  it('is that of its identity alone, also where three made-up ones get it', async () => {
+    const { proxy, tokenServer, identity } = await start()
+    const refuse = (request: { headers: Headers }) =>
+      request.headers.get('authorization')?.startsWith('Bearer') ? asked : null
+    proxy.plan(refuse)
+
+    for (const name of [1, 2, 3])
+      expect(await failureOf(tokenServer.exchange(madeUp(name)))).toMatchObject({ retryAfterSeconds: 60 })
+
+    expect((await tokenServer.exchange(identity)).uid).toBeGreaterThan(0)
+    const before = proxy.requests.length
+    expect(await failureOf(tokenServer.exchange(madeUp(1)))).toMatchObject({ failure: 'refused' })
+    expect(proxy.requests.length).toBe(before)
+  })
+
+  it.each([429, 503])('counts for everybody when it is given to an accepted identity: %d', async (status) => {
+    const { proxy, tokenServer, identity, clock } = await start()
+    await tokenServer.exchange(identity)
+    proxy.plan(() => ({ ...asked, status }))
+
+    await failureOf(tokenServer.exchange(identity))
+    clock.nowMs += 30_000
+    const before = proxy.requests.length
+    const failure = await failureOf(tokenServer.exchange(madeUp(1)))
+
+    expect(failure).toMatchObject({ failure: 'refused', retryAfterSeconds: 30, applied: 'no' })
+    expect(proxy.requests.length).toBe(before)
+    clock.nowMs += 30_000
+    proxy.plan(() => null)
+    expect((await tokenServer.exchange(identity)).uid).toBeGreaterThan(0)
+  })
+
+  it('counts for everybody once ten identities in a row have got it, and not with another answer between', async () => {
+    const { proxy, tokenServer, identity } = await start()
+    proxy.plan(() => asked)
+    for (let name = 0; name < 9; name += 1) await failureOf(tokenServer.exchange(madeUp(name)))
+    proxy.plan(() => ({ kind: 'status', status: 401, body: '{}' }))
+    await failureOf(tokenServer.exchange(madeUp(100)))
+    proxy.plan(() => asked)
+    for (let name = 10; name < 19; name += 1) await failureOf(tokenServer.exchange(madeUp(name)))
+    proxy.plan(() => null)
+    expect((await tokenServer.exchange(identity)).uid).toBeGreaterThan(0)
+
+    proxy.plan(() => asked)
+    for (let name = 20; name < 30; name += 1) await failureOf(tokenServer.exchange(madeUp(name)))
+    const before = proxy.requests.length
+    expect(await failureOf(tokenServer.exchange(identity))).toMatchObject({ failure: 'refused' })
+    expect(proxy.requests.length).toBe(before)
+  })
+
+  it('is repeated to clients as a Backoff, of the identity that got it', async () => {
+    const { proxy, tokenServer, identity, clock } = await start()
+    proxy.plan(() => ({ kind: 'rewrite', headers: { 'X-Backoff': '20' } }))
+    await tokenServer.exchange(identity)
+
+    expect([tokenServer.backoffSeconds(identity), tokenServer.backoffSeconds(madeUp(1))]).toEqual([20, null])
+    clock.nowMs += 20_000
+    expect(tokenServer.backoffSeconds(identity)).toBeNull()
   })
 })
 
