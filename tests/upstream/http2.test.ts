@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeEach, describe, expect, it } from 'bun:test'
 import { readFileSync } from 'node:fs'
-import { createSecureServer } from 'node:http2'
+import { createSecureServer, type ServerHttp2Stream } from 'node:http2'
 import type { AddressInfo } from 'node:net'
 import { Breakers } from '../../src/upstream/circuit-breaker.ts'
 import { readBounded } from '../../src/upstream/answer.ts'
@@ -443,7 +443,7 @@ describe('a server that speaks HTTP/2 only', () => {
       handshakes += 1
       socket.destroy()
     })
-    server.on('stream', (stream) => {
+    server.on('stream', (stream: ServerHttp2Stream) => {
       stream.respond({ ':status': 200 })
       stream.end('x'.repeat(600_000))
     })
