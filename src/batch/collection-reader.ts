@@ -13,6 +13,9 @@ const maxMovedRounds = 4
 /** How often a row is waited for that another bridge is about to remove: some 2.5 s in all. */
 const maxHiddenLooks = 7
 
+/** Each id that has to be absent costs a call then. Clients that create many records at once make up new ids for them. */
+const mostLookedFor = 5
+
 /** An id that no record has. */
 export const absentId = 'none'
 /** A storage that says it has made a row, and has not, is asked no more often. */
@@ -116,12 +119,15 @@ export class CollectionReader {
   async #hidesRecords(snapshot: Snapshot): Promise<boolean> {
     const { storage, operations, context } = this
     const isSettled = !context.otherWriters.mayBeRemoving(this.#name, snapshot)
-    const absent = operations.flatMap(({ operation }) =>
-      needsAbsence(operation) && !snapshot.records.has(operation.id) ? [operation.id] : [],
+    const absent = new Set(
+      operations.flatMap(({ operation }) =>
+        needsAbsence(operation) && !snapshot.records.has(operation.id) ? [operation.id] : [],
+      ),
     )
-    if (isSettled || absent.length === 0 || !context.budget.hasTime) return false
+    const isWorthIt = absent.size > 0 && absent.size <= mostLookedFor
+    if (isSettled || !isWorthIt || !context.budget.hasTime) return false
     const since = Math.max(0, snapshot.timestamp - rowRemovalMs) as Timestamp
-    const hidden = await storage.rewrittenSince(this.#collection, [...new Set(absent)], since)
+    const hidden = await storage.rewrittenSince(this.#collection, [...absent], since)
     return hidden.length > 0
   }
 

@@ -19,8 +19,8 @@ export const limits = {
   listsOfHost: 36,
   /** Lists of one user in flight. */
   listsOfUser: 8,
-  /** Root views that may ask the token server at a time: anybody can make up a token. */
-  rootViews: 64,
+  /** Root views that may ask the token server at a time: anybody can make up a token, and others need it too. */
+  rootViews: 32,
   /** How long a call or a list waits for its turn. */
   waitMs: 5000,
 

@@ -88,9 +88,7 @@ export class PermitPool {
   /** Gives one permit of that user back. */
   release(hostName: string, user: string): void {
     const host = this.#hosts.get(hostName)!
-    const left = host.users.get(user)! - 1
-    if (left > 0) host.users.set(user, left)
-    else host.users.delete(user)
+    addTo(host.users, user, -1)
     host.taken -= 1
     this.#taken -= 1
     if (this.#waiting === 0) return
@@ -120,7 +118,7 @@ export class PermitPool {
   }
 
   #take(host: Host, user: string): void {
-    host.users.set(user, (host.users.get(user) ?? 0) + 1)
+    addTo(host.users, user, 1)
     host.taken += 1
     this.#taken += 1
   }
@@ -210,7 +208,8 @@ const backoffSeconds = 30
  */
 export class RequestLimit {
   #inFlight = 0
-  #rootViews = 0
+  /** Root views that ask the token server, by their credentials: those with the same ones share a question. */
+  readonly #rootViews = new Map<string, number>()
   readonly #users = new Map<string, number>()
   #busySinceMs = Infinity
 
@@ -241,24 +240,23 @@ export class RequestLimit {
       observeRejection(isOverLimit ? 'limit' : 'user')
       return null
     }
-    this.#users.set(user, ofUser + 1)
+    addTo(this.#users, user, 1)
     this.#count(1)
     return once(() => {
-      const left = this.#users.get(user)! - 1
-      if (left > 0) this.#users.set(user, left)
-      else this.#users.delete(user)
+      addTo(this.#users, user, -1)
       this.#count(-1)
     })
   }
 
-  /** Admits a root view that asks the token server for its user; null: it must be rejected. */
-  acquireRootView(): Release | null {
-    if (this.#rootViews >= limits.rootViews || this.isFull) {
+  /** Admits a root view that asks the token server for the user of these credentials; null: it must be rejected. */
+  acquireRootView(credentials: string): Release | null {
+    const views = this.#rootViews
+    if ((views.size >= limits.rootViews && !views.has(credentials)) || this.isFull) {
       this.options.observeRejection('root-view')
       return null
     }
-    this.#rootViews += 1
-    return once(() => (this.#rootViews -= 1))
+    addTo(views, credentials, 1)
+    return once(() => addTo(views, credentials, -1))
   }
 
   #count(change: number): void {
@@ -267,6 +265,13 @@ export class RequestLimit {
     const isBusy = this.#inFlight > busyShare * maxRequests
     this.#busySinceMs = isBusy ? Math.min(this.#busySinceMs, now()) : Infinity
   }
+}
+
+/** Changes a count by name; a name without any is forgotten. */
+function addTo(counts: Map<string, number>, name: string, change: number): void {
+  const count = (counts.get(name) ?? 0) + change
+  if (count > 0) counts.set(name, count)
+  else counts.delete(name)
 }
 
 function once(release: () => void): Release {

@@ -217,7 +217,11 @@ function readIds(query: ListQuery, name: Parameter, problems: Problem[]): string
   // One more than the limit, which is enough to see that there are too many.
   const parts = query[name]?.split(',', largestList + 1)
   if (!parts) return undefined
-  const ids = parts.map((id) => id.trim()).filter((id) => id !== '')
+  // Kinto reads the values of its own filters as JSON, so its clients may quote them.
+  const mayBeQuoted = name === 'id' || name === 'not_id'
+  const ids = parts
+    .map((id) => (mayBeQuoted ? id.trim().replace(/^"(.+)"$/, '$1') : id.trim()))
+    .filter((id) => id !== '')
   if (parts.length <= largestList && ids.length <= mostIds && ids.every(isRecordId)) return [...new Set(ids)]
   problems.push(queryProblem(name))
   return undefined

@@ -122,7 +122,7 @@ export function createServices(
     async identify(identity: Identity, requestId: string) {
       const known = credentials.recall(identity)
       if (known) return String(known.uid)
-      const release = load.acquireRootView()
+      const release = load.acquireRootView(identity.key)
       if (!release) throw overload
       try {
         const { credentials: found } = await credentials.obtain(identity, requestId)

@@ -183,7 +183,7 @@ describe('RequestLimit', () => {
 
     expect(limit.isFull).toBe(true)
     limit.refuse()
-    expect(limit.acquireRootView()).toBeNull()
+    expect(limit.acquireRootView('a')).toBeNull()
     beShort(false)
 
     expect(limit.isFull).toBe(false)
@@ -192,12 +192,13 @@ describe('RequestLimit', () => {
 
   it('admits so many root views that ask the token server', () => {
     const { limit, rejections } = createLimit(1000)
-    const views = Array.from({ length: limits.rootViews }, () => limit.acquireRootView())
+    const views = Array.from({ length: limits.rootViews }, (_, user) => limit.acquireRootView(`${user}`))
 
     expect(views.every((view) => view !== null)).toBe(true)
-    expect(limit.acquireRootView()).toBeNull()
+    expect(limit.acquireRootView('another')).toBeNull()
+    expect(limit.acquireRootView('1')).not.toBeNull()
     views[0]!()
-    expect(limit.acquireRootView()).not.toBeNull()
+    expect(limit.acquireRootView('another')).not.toBeNull()
     expect(rejections).toEqual(['root-view'])
   })
 

@@ -415,6 +415,10 @@ certificate_ca_bundle = torn.pem
     ['SERVICE_READONLY = true', 'SERVICE_READONLY', 'readonly'],
     ['export SERVICE_READONLY=true', 'export SERVICE_READONLY', 'readonly'],
     ['"readonly": true,', '"readonly"', 'readonly'],
+    ['sevice.readonly = true', 'sevice.readonly', 'readonly'],
+    ['service .readonly = true', 'service .readonly', 'readonly'],
+    ['sync_bridge.readonly = true', 'sync_bridge.readonly', 'readonly'],
+    ['syncto.record_tabs_put_enabled = on', 'syncto.record_tabs_put_enabled', 'record_tabs_put_enabled'],
   ])('refuses the line %j outside [service]', (line, key, setting) => {
     const message =
       `${key}: is a setting outside [service] and without its prefix: ` +
@@ -422,6 +426,40 @@ certificate_ca_bundle = torn.pem
 
     expect(problemsOf(`${line}\n${least}`)).toEqual([`etc/bridge.ini:1: ${message}`])
     expect(problemsOf(`${least}[app:main]\nuse = x\n${line}\n`)).toEqual([`etc/bridge.ini:5: ${message}`])
+  })
+
+  it('leaves lines of other programs alone', () => {
+    expect(problemsOf(`sevice.colour = blue\nuse = egg:x\n${least}[app:main]\nlogging.level = 3\n`)).toEqual(
+      [],
+    )
+  })
+
+  it('warns of a setting that is gone, in the file and in the environment', () => {
+    const outcome = read(`${least}service.max_event_loop_lag_ms = 0\n`, {
+      environment: { SERVICE_MAX_EVENT_LOOP_LAG_MS: '1' },
+    })
+
+    const gone = 'this setting is gone and is ignored: remove it'
+    expect('warnings' in outcome && outcome.warnings).toEqual([
+      `etc/bridge.ini:3: service.max_event_loop_lag_ms: ${gone}`,
+      `environment SERVICE_MAX_EVENT_LOOP_LAG_MS: ${gone}`,
+    ])
+  })
+
+  it.each([
+    ['all', null],
+    ['tabs', ['tabs']],
+    ['Tabs, bookmarks,crypto', ['tabs', 'bookmarks', 'crypto']],
+  ])('reads the collections that clients can read: %s', (text, names) => {
+    const outcome = read(`${least}service.readable_collections = ${text}\n`)
+
+    expect('settings' in outcome && outcome.settings.readableCollections).toEqual(names && new Set(names))
+  })
+
+  it.each(['', 'tabs,', 'a b', '..'])('refuses %j as names of collections', (text) => {
+    expect(problemsOf(`${least}service.readable_collections = ${text}\n`)[0]).toContain(
+      'no name of a collection',
+    )
   })
 
   it('names the setting that a shell would set', () => {

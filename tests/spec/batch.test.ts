@@ -661,3 +661,20 @@ describe('section 5: one transaction', () => {
     expect(await costs(spread)).toBeLessThanOrEqual(12)
   })
 })
+
+describe('section 5: a member `data` beside the requests', () => {
+  it.each([[{}], [[]], ['x'], [{ requests: 1 }]])(
+    'is ignored, as old Python clients send it: %j',
+    async (data) => {
+      const answer = await bridge.ask('/v1/batch', { method: 'POST', body: { data, requests: [] } })
+
+      expect([answer.status, answer.body]).toEqual([200, { responses: [] }])
+    },
+  )
+
+  it('is the only one: others are 400', async () => {
+    const answer = await bridge.ask('/v1/batch', { method: 'POST', body: { date: {}, requests: [] } })
+
+    expect([answer.status, answer.body.errno]).toEqual([400, 109])
+  })
+})

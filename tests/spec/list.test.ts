@@ -402,3 +402,52 @@ describe('section 3: what the storage says and does', () => {
     expectError(await bridge.ask(records), 503, 201)
   })
 })
+
+describe('section 3: filters of Kinto on the fields of every record', () => {
+  const base = 1_700_000_000_000
+
+  it.each([
+    ['id=b', 'b'],
+    ['id=b,d', 'd b'],
+    ['id="b"', 'b'],
+    ['id=none', ''],
+    ['id=', ''],
+    ['id=b,d&in_ids=d,e', 'd'],
+    ['not_id=b', 'e d c a'],
+    ['not_id=b,c&exclude_id=e', 'd a'],
+    [`min_last_modified=${base + 30}`, 'e d c'],
+    [`min_last_modified=${base + 31}`, 'e d'],
+    [`min_last_modified="${base + 29}"`, 'e d c'],
+    ['min_last_modified=0', 'e d c b a'],
+    [`max_last_modified=${base + 30}`, 'c b a'],
+    [`max_last_modified=${base + 29}`, 'b a'],
+    [`max_last_modified="${base + 31}"`, 'c b a'],
+    [`min_last_modified=${base + 20}&max_last_modified=${base + 40}`, 'd c b'],
+    [`min_last_modified=${base + 20}&_since=${base + 30}`, 'e d'],
+    [`max_last_modified=${base + 40}&_before=${base + 40}`, 'c b a'],
+    [`min_last_modified=${base + 20}&not_id=d&_sort=oldest`, 'b c e'],
+  ])('list what %s asks for', async (query, ids) => {
+    const list = await bridge.ask(`${records}?${query}`)
+    const head = await bridge.ask(`${records}?${query}`, { method: 'HEAD' })
+    const { body } = await batch({ requests: [{ path: `${bucket}${records}?${query}` }] })
+
+    expect(idsOf(list).join(' ')).toBe(ids)
+    expect(head.headers.get('total-records')).toBe(String(ids === '' ? 0 : ids.split(' ').length))
+    expect(body.responses[0].body.data.map(({ id }: { id: string }) => id).join(' ')).toBe(ids)
+  })
+
+  it('stay in the address of the next page', async () => {
+    const first = await bridge.ask(`${records}?min_last_modified=${base + 20}&not_id=d&_limit=2`)
+    const next = new URL(first.headers.get('next-page')!)
+    const second = await request(next.href, { headers: { ...bridge.identityOf(bridge.user) } })
+
+    expect([...idsOf(first), ...idsOf(second)]).toEqual(['e', 'c', 'b'])
+    expect(next.searchParams.get('not_id')).toBe('d')
+  })
+
+  it.each(['min_last_modified=x', 'max_last_modified=-1', 'id=\u00e9'])('refuse %s', async (query) => {
+    const name = query.split('=')[0]!
+
+    expectError(await bridge.ask(`${records}?${query}`), 400, 109, `${name} in querystring`)
+  })
+})

@@ -141,15 +141,15 @@ describe('section 2: root view', () => {
 })
 
 describe('root views with credentials', () => {
-  it('take an eighth of the places at the token server, and the others are 503', async () => {
+  it('are at most 32 at a time, and the others are 503', async () => {
     await using tokenServer = await startHeldTokenServer()
     await using held = await startTestBridge({ tokenServerUrl: tokenServer.url })
     const ask = (index: number) =>
       request(`${held.url}/v1/`, {
         headers: { Authorization: `Bearer stranger-${index}`, 'X-KeyID': '1-ASNFZ4mrze8BI0VniavN7w' },
       })
-    const first = Array.from({ length: 13 }, (_, index) => ask(index))
-    await tokenServer.waiting(13)
+    const first = Array.from({ length: 32 }, (_, index) => ask(index))
+    await tokenServer.waiting(32)
 
     const refused = await Promise.all(Array.from({ length: 24 }, (_, index) => ask(100 + index)))
     const anonymous = await request(`${held.url}/v1/`)
@@ -160,7 +160,7 @@ describe('root views with credentials', () => {
     expect(anonymous.status).toBe(200)
     expect(held.logs.filter((line) => line.includes('"defect"'))).toEqual([])
     tokenServer.release()
-    expect((await Promise.all(first)).map(({ status }) => status)).toEqual(Array(13).fill(200))
+    expect((await Promise.all(first)).map(({ status }) => status)).toEqual(Array(32).fill(200))
     expect((await ask(0)).status).toBe(200)
   })
 })
