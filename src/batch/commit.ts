@@ -1,8 +1,10 @@
 import type { TransactionContext } from './transaction-context.ts'
 import type { WrittenCollection } from './written-collection.ts'
 
-/** Pauses before what is missing is tried again, while something may be visible. A restart of the storage takes seconds. */
-const forwardPausesMs = [100, 300, 900]
+/** Pauses before what is missing is tried again, 0.1, 0.3 and 0.9 s after it failed, while something may be visible. */
+const forwardPausesMs = [100, 200, 600]
+/** A restart of the storage takes seconds. */
+const firstPauseMs = 250
 const longestPauseMs = 2000
 
 /**
@@ -24,7 +26,7 @@ export async function commitOrUndo(parts: WrittenCollection[], context: Transact
     lastError = await attempt(parts)
   }
   if (lastError === null) return
-  for (let pauseMs = 500; ; pauseMs = Math.min(2 * pauseMs, longestPauseMs)) {
+  for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(2 * pauseMs, longestPauseMs)) {
     // Concurrently, because the client waits, and a storage that hangs takes its time for each.
     const endings = await Promise.all(
       parts.toReversed().map(async (part) => ({ part, ...(await part.undo()) })),
