@@ -11,7 +11,7 @@ SOURCE ?= $(shell git remote get-url origin 2>/dev/null | sed -nE 's|^(https://)
 .PHONY: help run test test-fast test-tools test-systemd check format settings-page build bench deb dist clean
 
 help: ## this list
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
 
 run: build ## a storage with sample data, and the bridge over it
 	@dist/sync-bridge sandbox
