@@ -24,7 +24,7 @@ interface DebianPackage {
   completions: Record<string, string>
   /** Seconds since 1970 that all files in it are dated. */
   epoch: number
-  compression: 'xz' | 'none'
+  compression: 'xz' | 'gzip' | 'none'
 }
 
 /** Makes a Debian package of it at this path, bit for bit the same for the same contents. */

@@ -67,7 +67,7 @@ export async function release(options: ReleaseOptions): Promise<void> {
     const base = join(folder, `${product.name}-${product.version}-${platform}`)
     const architecture = packaged[platform]
     if (architecture !== undefined) {
-      await makePackage(options, architecture, executable)
+      await makePackage(folder, architecture, executable, compression === 'best' ? 'xz' : 'none')
       await makeContainerImage(join(folder, `${product.name}-${product.version}-oci-${architecture}.tar`), {
         ...product,
         architecture,
@@ -91,16 +91,17 @@ export async function release(options: ReleaseOptions): Promise<void> {
 async function packageOfThisMachine(folder: string, buildFlags: string[]): Promise<string> {
   const platform = `linux-${process.arch}` as Platform
   const architecture = packaged[platform]!
-  const options: ReleaseOptions = { folder, buildFlags, platforms: [platform], compression: 'best' }
-  const path = await makePackage(options, architecture, await build(options, platform))
+  // The best takes a minute, which is worth it for many downloads only.
+  const path = await makePackage(folder, architecture, await build({ folder, buildFlags }, platform), 'gzip')
   rmSync(join(folder, platform), { recursive: true })
   return path
 }
 
 async function makePackage(
-  { folder, compression }: ReleaseOptions,
+  folder: string,
   architecture: Architecture,
   executable: string,
+  compression: 'xz' | 'gzip' | 'none',
 ): Promise<string> {
   const product = readProduct()
   const epoch = await commitEpoch()
@@ -121,7 +122,7 @@ async function makePackage(
       'fish/vendor_completions.d/sync-bridge.fish': completionScript('fish'),
     },
     epoch,
-    compression: compression === 'best' ? 'xz' : 'none',
+    compression,
   })
   return path
 }
@@ -132,7 +133,10 @@ async function compress(file: string, to: string, compression: ReleaseOptions['c
   await pipeline(createReadStream(file), createGzip({ level: 9 }), createWriteStream(`${to}.gz`))
 }
 
-async function build({ folder, buildFlags }: ReleaseOptions, platform: Platform): Promise<string> {
+async function build(
+  { folder, buildFlags }: Pick<ReleaseOptions, 'folder' | 'buildFlags'>,
+  platform: Platform,
+): Promise<string> {
   // The name of the file is part of it, so it is the same on every platform.
   const executable = join(folder, platform, 'sync-bridge')
   const target = [`--target=bun-${platform}`, `--outfile=${resolve(executable)}`]

@@ -91,9 +91,11 @@ describe('the command that makes a release', () => {
     const { code, errors } = await runToEnd(command, { environment: { PATH: '' } })
 
     expect(code).toBe(1)
-    expect(errors).toBe(
+    // Those of the image may be there or not.
+    expect(errors).toStartWith(
       '"dpkg-deb" is missing: install the package dpkg\n"tar" is missing: install the package tar\n',
     )
+    expect(errors).toMatch(/^("\S+" is missing: install the package \S+\n)+$/)
     expect(existsSync(folder.file('never made'))).toBe(false)
   })
 })
@@ -171,7 +173,10 @@ describe('the container image', () => {
   })
 })
 
-const hasArm = Bun.which('qemu-aarch64-static') !== null && existsSync('/usr/aarch64-linux-gnu/lib')
+const hasArm =
+  Bun.which('curl') !== null &&
+  Bun.which('qemu-aarch64-static') !== null &&
+  existsSync('/usr/aarch64-linux-gnu/lib')
 
 describe.skipIf(!hasArm)('a release for arm64', () => {
   const own = folder.file('arm64')
