@@ -8,10 +8,10 @@ COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 # Where the source can be had, for __version__: the public address of the repository, unless something else is given.
 SOURCE ?= $(shell git remote get-url origin 2>/dev/null | sed -nE 's|^(https://)([^/@]*@)?|\1|p')
 
-.PHONY: help run test test-fast test-tools test-systemd check format settings-page build bench dist clean
+.PHONY: help run test test-fast test-tools test-systemd check format settings-page build bench deb dist clean
 
 help: ## this list
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
 
 run: build ## a storage with sample data, and the bridge over it
 	@dist/sync-bridge sandbox
@@ -61,8 +61,12 @@ dist/sync-bridge: node_modules package.json $(shell find src docs -type f) $(wil
 bench: build ## performance beside its peers, into bench/RESULTS.md; FULL=1 asks a million requests
 	@FULL=$(FULL) $(BUN) bench/run.ts dist/sync-bridge
 
+deb: node_modules ## the Debian package for this machine, in dist/
+	@mkdir -p dist
+	@$(BUN) .ci/release.ts deb dist $(BUILD_FLAGS)
+
 dist: node_modules ## a release: executables for all platforms, packages, images, checksums and lists of contents
-	@$(BUN) .ci/release.ts dist/release $(BUILD_FLAGS)
+	@$(BUN) .ci/release.ts dist dist/release $(BUILD_FLAGS)
 
 node_modules: package.json bun.lock
 	@echo "Installing packages ..."

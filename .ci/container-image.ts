@@ -1,7 +1,6 @@
 import {
   chmodSync,
   copyFileSync,
-  existsSync,
   mkdirSync,
   mkdtempSync,
   readFileSync,
@@ -37,6 +36,8 @@ interface Platform {
   to: string
   /** The program that loads them, by its path in an image. */
   loader: string
+  /** The package of Debian that has all of it. */
+  package: string
 }
 
 const platforms: Record<Architecture, Platform> = {
@@ -44,12 +45,13 @@ const platforms: Record<Architecture, Platform> = {
     from: '/lib/x86_64-linux-gnu',
     to: 'lib/x86_64-linux-gnu',
     loader: 'lib64/ld-linux-x86-64.so.2',
+    package: 'libc6:amd64',
   },
-  // Of Debian's libc6-arm64-cross.
   arm64: {
     from: '/usr/aarch64-linux-gnu/lib',
     to: 'lib/aarch64-linux-gnu',
     loader: 'lib/ld-linux-aarch64.so.1',
+    package: 'libc6-arm64-cross',
   },
 }
 
@@ -57,6 +59,15 @@ const platforms: Record<Architecture, Platform> = {
 const libraries = ['libc.so.6', 'libpthread.so.0', 'libdl.so.2', 'libm.so.6']
 const certificates = 'etc/ssl/certs/ca-certificates.crt'
 const user = 65532
+
+/** What has to be on this machine to make such images: paths, or programs in PATH, with their packages of Debian. */
+export function imageNeeds(architectures: Architecture[]): Record<string, string> {
+  const loaders = architectures.map((name) => {
+    const { from, loader, package: debianPackage } = platforms[name]
+    return [join(from, basename(loader)), debianPackage]
+  })
+  return { tar: 'tar', [join('/', certificates)]: 'ca-certificates', ...Object.fromEntries(loaders) }
+}
 
 /**
  * Makes an archive of an OCI image layout at this path, without any daemon: the executable, the libraries of this machine that
@@ -67,7 +78,6 @@ export async function makeContainerImage(path: string, image: ContainerImage): P
   try {
     const base = new Layer(join(work, 'base'))
     const { from, to, loader } = platforms[image.architecture]
-    if (!existsSync(from)) throw new Error(`Cannot find "${from}": "make test-tools" installs it`)
     for (const name of libraries) base.copy(join(from, name), join(to, name))
     base.copy(join(from, basename(loader)), loader, 0o755)
     base.copy(join('/', certificates), certificates)

@@ -24,7 +24,7 @@ interface DebianPackage {
   completions: Record<string, string>
   /** Seconds since 1970 that all files in it are dated. */
   epoch: number
-  compression: 'xz' | 'none'
+  compression: 'xz' | 'gzip' | 'none'
 }
 
 /** Makes a Debian package of it at this path, bit for bit the same for the same contents. */
@@ -139,9 +139,19 @@ if [ "$1" = configure ] && [ -z "$DPKG_ROOT" ]; then
 
   if [ -d /run/systemd/system ]; then
     systemctl daemon-reload
-    # The new executable takes over from the running one.
+    # The new executable takes over from the running one. The reload only asks for that, so its success is checked.
     if systemctl -q is-active sync-bridge.service; then
-      systemctl reload sync-bridge.service || echo "sync-bridge goes on as it was: see journalctl -u sync-bridge" >&2
+      runs_new() { [ "/proc/$(systemctl show --property MainPID --value sync-bridge.service)/exe" -ef /usr/bin/sync-bridge ]; }
+      tries=0
+      if systemctl reload sync-bridge.service; then tries=200; fi
+      until runs_new; do
+        if [ $tries = 0 ]; then
+          echo "The old sync-bridge still runs: journalctl -u sync-bridge has the reason, dpkg --configure sync-bridge tries again" >&2
+          exit 1
+        fi
+        tries=$((tries - 1))
+        sleep 0.2
+      done
     fi
   fi
 fi

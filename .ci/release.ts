@@ -1,7 +1,9 @@
-// Makes a release: `bun .ci/release.ts FOLDER BUILD-FLAGS…`, which `make dist` runs.
+// Makes a release, or the Debian package of this machine alone: `bun .ci/release.ts dist|deb FOLDER BUILD-FLAGS…`, which `make dist`
+// and `make deb` run.
 import {
   createReadStream,
   createWriteStream,
+  existsSync,
   mkdirSync,
   readdirSync,
   readFileSync,
@@ -16,7 +18,7 @@ import { createGzip } from 'node:zlib'
 import { completionScript } from '../src/cli/completion.ts'
 import { systemdUnit } from '../src/cli/systemd-unit.ts'
 import { annotatedIni } from '../src/settings/settings-text.ts'
-import { makeContainerImage, type Architecture } from './container-image.ts'
+import { imageNeeds, makeContainerImage, type Architecture } from './container-image.ts'
 import { makeDebianPackage } from './debian.ts'
 import { documents } from './documents.ts'
 import { licenseList } from './licenses.ts'
@@ -56,9 +58,8 @@ export async function release(options: ReleaseOptions): Promise<void> {
   rmSync(folder, { recursive: true, force: true })
   mkdirSync(folder, { recursive: true })
   const packages = shippedPackages(project)
-  const licenses = licenseList(product, packages)
   writeFileSync(join(folder, 'sbom.cdx.json'), sbom(product, packages))
-  writeFileSync(join(folder, 'LICENSES.txt'), licenses)
+  writeFileSync(join(folder, 'LICENSES.txt'), licenseList(product, packages))
   const compressions: Promise<void>[] = []
   const epoch = await commitEpoch()
   for (const platform of options.platforms) {
@@ -66,24 +67,7 @@ export async function release(options: ReleaseOptions): Promise<void> {
     const base = join(folder, `${product.name}-${product.version}-${platform}`)
     const architecture = packaged[platform]
     if (architecture !== undefined) {
-      await makeDebianPackage(join(folder, `${product.name}_${product.version}_${architecture}.deb`), {
-        version: product.version,
-        architecture,
-        executable,
-        unit: unitText(),
-        exampleSettings: exampleSettings(),
-        licenses,
-        documents: documents(project),
-        changelog: debianChangelog(product.version, epoch),
-        manualPage: manualPage(product.version, new Date(epoch * 1000).toISOString().slice(0, 10)),
-        completions: {
-          'bash-completion/completions/sync-bridge': completionScript('bash'),
-          'zsh/vendor-completions/_sync-bridge': completionScript('zsh'),
-          'fish/vendor_completions.d/sync-bridge.fish': completionScript('fish'),
-        },
-        epoch,
-        compression: compression === 'best' ? 'xz' : 'none',
-      })
+      await makePackage(folder, architecture, executable, compression === 'best' ? 'xz' : 'none')
       await makeContainerImage(join(folder, `${product.name}-${product.version}-oci-${architecture}.tar`), {
         ...product,
         architecture,
@@ -103,13 +87,56 @@ export async function release(options: ReleaseOptions): Promise<void> {
   writeFileSync(join(folder, 'SHA256SUMS'), sums.join(''))
 }
 
+/** Makes the Debian package for this machine's architecture in a folder that may hold other things; resolves to its path. */
+async function packageOfThisMachine(folder: string, buildFlags: string[]): Promise<string> {
+  const platform = `linux-${process.arch}` as Platform
+  const architecture = packaged[platform]!
+  // The best takes a minute, which is worth it for many downloads only.
+  const path = await makePackage(folder, architecture, await build({ folder, buildFlags }, platform), 'gzip')
+  rmSync(join(folder, platform), { recursive: true })
+  return path
+}
+
+async function makePackage(
+  folder: string,
+  architecture: Architecture,
+  executable: string,
+  compression: 'xz' | 'gzip' | 'none',
+): Promise<string> {
+  const product = readProduct()
+  const epoch = await commitEpoch()
+  const path = join(folder, `${product.name}_${product.version}_${architecture}.deb`)
+  await makeDebianPackage(path, {
+    version: product.version,
+    architecture,
+    executable,
+    unit: unitText(),
+    exampleSettings: exampleSettings(),
+    licenses: licenseList(product, shippedPackages(project)),
+    documents: documents(project),
+    changelog: debianChangelog(product.version, epoch),
+    manualPage: manualPage(product.version, new Date(epoch * 1000).toISOString().slice(0, 10)),
+    completions: {
+      'bash-completion/completions/sync-bridge': completionScript('bash'),
+      'zsh/vendor-completions/_sync-bridge': completionScript('zsh'),
+      'fish/vendor_completions.d/sync-bridge.fish': completionScript('fish'),
+    },
+    epoch,
+    compression,
+  })
+  return path
+}
+
 async function compress(file: string, to: string, compression: ReleaseOptions['compression']): Promise<void> {
   if (compression === 'none') return renameSync(file, to)
   // Like gzip -9n: neither name nor time are in it.
   await pipeline(createReadStream(file), createGzip({ level: 9 }), createWriteStream(`${to}.gz`))
 }
 
-async function build({ folder, buildFlags }: ReleaseOptions, platform: Platform): Promise<string> {
+async function build(
+  { folder, buildFlags }: Pick<ReleaseOptions, 'folder' | 'buildFlags'>,
+  platform: Platform,
+): Promise<string> {
   // The name of the file is part of it, so it is the same on every platform.
   const executable = join(folder, platform, 'sync-bridge')
   const target = [`--target=bun-${platform}`, `--outfile=${resolve(executable)}`]
@@ -158,8 +185,25 @@ function sha256(path: string): string {
   return new Bun.CryptoHasher('sha256').update(readFileSync(path)).digest('hex')
 }
 
+/** What this machine lacks, a line for each. */
+function missing(needs: Record<string, string>): string[] {
+  const lacks = Object.entries(needs).filter(([need]) => !(Bun.which(need) ?? existsSync(need)))
+  return lacks.map(([need, debianPackage]) => `"${need}" is missing: install the package ${debianPackage}\n`)
+}
+
 if (import.meta.main) {
-  const [folder = 'dist/release', ...buildFlags] = process.argv.slice(2)
-  await release({ folder, buildFlags, platforms, compression: 'best' })
-  process.stdout.write(readFileSync(join(folder, 'SHA256SUMS'), 'utf8'))
+  const [what, folder = 'dist/release', ...buildFlags] = process.argv.slice(2)
+  const isRelease = what === 'dist'
+  const needs = { 'dpkg-deb': 'dpkg', ...(isRelease && imageNeeds(Object.values(packaged))) }
+  const lines = missing(needs)
+  if (lines.length > 0) {
+    process.stderr.write(lines.join(''))
+    process.exit(1)
+  }
+  if (isRelease) {
+    await release({ folder, buildFlags, platforms, compression: 'best' })
+    process.stdout.write(readFileSync(join(folder, 'SHA256SUMS'), 'utf8'))
+  } else {
+    process.stdout.write(`${await packageOfThisMachine(folder, buildFlags)}\n`)
+  }
 }

@@ -28,10 +28,18 @@ function filesOf(path: string, found = new Set<string>()): string[] {
   return [...found]
 }
 
-// A file with a `skipIf` asks for its program by itself.
+/** Whether a command begins with one of the programs, or it is looked for; `skipIf` can do both by itself. */
 function startsProgram(path: string): boolean {
   const text = textOf(path)
-  return !text.includes('skipIf(') && programs.some((program) => text.includes(`'${program}'`))
+  return programs.some((program) => {
+    const skips = text.includes('skipIf(') && text.includes(`which('${program}')`)
+    return (
+      !skips &&
+      ["['", 'words`', "which('"].some((before) =>
+        new RegExp(`${RegExp.escape(before + program)}['\\s]`).test(text),
+      )
+    )
+  })
 }
 
 function textOf(path: string): string {

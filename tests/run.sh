@@ -11,7 +11,7 @@ left_out=()
 skipped=0
 if [ -n "$packages" ]; then
   missing=()
-  for program in redis-server chromium haproxy nginx caddy openssl promtool systemd-analyze; do
+  for program in redis-server chromium haproxy nginx caddy openssl promtool systemd-analyze curl; do
     command -v $program >/dev/null || missing+=("$program")
   done
   if [ ${#missing[@]} -gt 0 ]; then
@@ -70,6 +70,9 @@ fi
 if [ "$skipped" != 0 ]; then
   echo
   [ -z "$packages" ] || echo "Programs are missing: \"make test-tools\" installs $packages"
+  node=$(node --version 2>/dev/null || echo none)
+  [ "$(echo "$node" | grep -Eo '[0-9]+' | head -1)" -ge 20 ] 2>/dev/null ||
+    echo "Node 20 or later is missing, this machine has $node: https://nodejs.org has it"
   [ ${#left_out[@]} = 0 ] || printf 'Not run: %s\n' "${left_out[*]}"
   [ -z "${NO_SKIPS:-}" ] || code=1
 fi

@@ -11,6 +11,8 @@ tools='redis-server:redis-server chromium:chromium firefox-esr:firefox-esr hapro
   zsh:zsh fish:fish'
 
 packages=()
+# Debian has this module of Python in a package of its own.
+python3 -c 'import ensurepip' 2>/dev/null || packages+=(python3-venv)
 for tool in $tools; do
   command -v "${tool%%:*}" >/dev/null || packages+=("${tool#*:}")
 done

@@ -33,7 +33,7 @@ export async function runUntilStopped(
   const predecessor = host.processes?.predecessor
   // The service manager listens to the predecessor until the predecessor has named this process.
   if (predecessor) {
-    predecessor.send({ kind: 'listening' })
+    predecessor.send({ kind: 'listening', pid: process.pid })
     predecessor.leave()
   } else notifier.ready()
 

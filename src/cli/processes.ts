@@ -17,7 +17,8 @@ export function realProcesses() {
     canSharePorts: process.platform === 'linux',
     /** Whether another process can replace this one; a container ends with its first process. */
     isReplaceable: process.pid !== 1,
-    start,
+    startWorker,
+    startSuccessor,
     hasNewExecutable,
     maxFileDescriptors,
   }
@@ -37,7 +38,7 @@ export type ToWorker =
 
 /** The messages of a worker to its supervisor. A successor says to its predecessor that it listens, and nothing else. */
 export type FromChild =
-  | { kind: 'listening' }
+  | { kind: 'listening'; pid: number }
   /** It is alive, and this is what it has counted. */
   | { kind: 'pong'; families: MetricFamily[] }
   | { kind: 'ask-metrics' }
@@ -56,22 +57,65 @@ const parent = {
   leave: (): void => void (process.connected && process.disconnect?.()),
 }
 
-/**
- * Starts the executable that now has this one's name, with the same arguments: to be a worker, or to take over and to outlive
- * this process. Throws when that is impossible.
- */
-function start(
-  role: 'worker' | 'successor',
-  environment: Record<string, string | undefined>,
-  take: (message: FromChild) => void,
-): Bun.Subprocess {
-  const child = Bun.spawn([process.execPath, ...ownArguments()], {
-    env: { ...environment, [roleMark]: role },
+/** Starts a worker; throws when that is impossible. */
+function startWorker(environment: Environment, take: (message: FromChild) => void): Bun.Subprocess {
+  return Bun.spawn(ownCommand(), {
+    env: { ...environment, [roleMark]: 'worker' },
     stdio: ['ignore', 'inherit', 'inherit'],
     ipc: take,
   })
-  if (role === 'successor') child.unref()
-  return child
+}
+
+/** A process that takes over and outlives this one. */
+export interface Successor {
+  /** Resolves to its id once it listens. */
+  listening: Promise<number>
+  /** Resolves to its exit code, or to the name of a signal, if it ends before `release`. */
+  ended: Promise<number | string>
+  /** Leaves it to the first process of the system; resolves when that is done. */
+  release(): Promise<void>
+  kill(): void
+}
+
+/**
+ * Starts a successor; throws when that is impossible. A shell between it and this process makes it an orphan once the shell is
+ * killed: systemd takes it for a process of its own then, and notices its end.
+ */
+function startSuccessor(environment: Environment): Successor {
+  const listening = Promise.withResolvers<number>()
+  const shell = Bun.spawn(['/bin/sh', '-c', '"$@" & wait $!', 'sh', ...ownCommand()], {
+    env: { ...environment, [roleMark]: 'successor' },
+    stdio: ['ignore', 'inherit', 'inherit'],
+    // A process group of its own can be killed as a whole.
+    detached: true,
+    ipc: (message: FromChild) => void (message.kind === 'listening' && listening.resolve(message.pid)),
+  })
+  shell.unref()
+  return {
+    listening: listening.promise,
+    ended: endOf(shell),
+    async release() {
+      shell.kill('SIGKILL')
+      await shell.exited
+    },
+    kill: () => signal(-shell.pid, 'SIGKILL'),
+  }
+}
+
+type Environment = Record<string, string | undefined>
+
+/** The executable that now has this one's name, with the same arguments. */
+function ownCommand(): string[] {
+  return [process.execPath, ...ownArguments()]
+}
+
+/** Does nothing once the process, or the process group with a minus, is gone. */
+export function signal(pid: number, name: NodeJS.Signals): void {
+  try {
+    process.kill(pid, name)
+  } catch {
+    // It has just ended.
+  }
 }
 
 /** What this program was started with: from source the runtime is the executable, and the program its first argument. */

@@ -1,5 +1,5 @@
 import { takeOver, type Settings } from '../settings/settings.ts'
-import { endOf } from './processes.ts'
+import { signal, type Successor } from './processes.ts'
 import type { MetricFamily } from '../observability/metric-families.ts'
 import type { Bridge } from '../service/bridge.ts'
 import type { Host } from './host.ts'
@@ -48,8 +48,9 @@ export function createChanges(context: ServiceContext, service: RunningService, 
   const takenOver = Promise.withResolvers<void>()
   let isBusy = false
   let isAskedAgain = false
-  let takenOverBy: Bun.Subprocess | null = null
-  let starting: Bun.Subprocess | null = null
+  /** The id of the successor. */
+  let takenOverBy: number | null = null
+  let starting: Successor | null = null
   /** The effective settings. */
   let running = context.settings
 
@@ -70,7 +71,7 @@ export function createChanges(context: ServiceContext, service: RunningService, 
 
   async function alone(change: () => Promise<void>): Promise<void> {
     // This process only ends its last requests.
-    if (takenOverBy) return void takenOverBy.kill('SIGHUP')
+    if (takenOverBy !== null) return signal(takenOverBy, 'SIGHUP')
     if (isBusy) {
       // The change in progress may have read the file before this request, so the file is read once more at the end.
       isAskedAgain = true
@@ -109,28 +110,29 @@ export function createChanges(context: ServiceContext, service: RunningService, 
     const failed = (reason: string) => log.error('takeover failed', { reason })
     if (!processes?.isReplaceable) return failed('the first process of a container can not be replaced')
     log.info('starting a successor')
-    const listening = Promise.withResolvers<null>()
     // A free port that the system chose stays the same.
     const port = context.settings.port === 0 && { SERVICE_PORT: String(service.port) }
     try {
-      starting = processes.start('successor', { ...environment, ...port }, () => listening.resolve(null))
+      starting = processes.startSuccessor({ ...environment, ...port })
     } catch (error) {
       return failed(`it can not be started (${String((error as { code?: unknown }).code)})`)
     }
     const successor = starting
-    const failure = await Promise.race([
-      listening.promise,
-      endOf(successor).then((end) => `it ended with ${typeof end === 'number' ? `exit code ${end}` : end}`),
+    const pidOrFailure = await Promise.race([
+      successor.listening,
+      successor.ended.then((end) => `it ended with ${typeof end === 'number' ? `exit code ${end}` : end}`),
       Bun.sleep(successorTimeoutMs).then(() => `it did not listen within ${successorTimeoutMs / 1000} s`),
     ])
-    starting = null
-    if (failure !== null) {
-      successor.kill('SIGKILL')
-      return failed(failure)
+    if (typeof pidOrFailure === 'string') {
+      starting = null
+      successor.kill()
+      return failed(pidOrFailure)
     }
-    notifier.handOver(successor.pid)
-    takenOverBy = successor
-    log.info('taken over', { pid: successor.pid })
+    await successor.release()
+    starting = null
+    notifier.handOver(pidOrFailure)
+    takenOverBy = pidOrFailure
+    log.info('taken over', { pid: pidOrFailure })
     takenOver.resolve()
   }
 
@@ -144,6 +146,6 @@ export function createChanges(context: ServiceContext, service: RunningService, 
     /** Resolves once a successor has taken over. */
     takenOver: takenOver.promise,
     /** The service ends, so no successor takes over any more. */
-    cancel: () => starting?.kill('SIGKILL'),
+    cancel: () => starting?.kill(),
   }
 }

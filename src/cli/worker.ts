@@ -50,7 +50,7 @@ export async function runWorker(
     return (await Promise.race([told.promise, Bun.sleep(answerTimeoutMs)])) || ownFamilies()
   })
   if (!bridge) return 1
-  supervisor.send({ kind: 'listening' })
+  supervisor.send({ kind: 'listening', pid: process.pid })
   await bridge.stop(settings.shutdownGraceSeconds * 1000, await stop.promise)
   return 0
 }

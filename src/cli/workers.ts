@@ -69,7 +69,7 @@ export function startWorkers({ settings, host, output }: ServiceContext, process
     const environment = { ...host.environment, SERVICE_PORT: String(port), ...none }
     place.hasListened = false
     try {
-      const worker = processes.start('worker', environment, (message) => {
+      const worker = processes.startWorker(environment, (message) => {
         if (place.worker === worker) take(worker, place, message)
       })
       place.worker = worker

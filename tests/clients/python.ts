@@ -8,10 +8,15 @@ export const olderKintoHttp = 'kinto-http==10.9.0'
 // In the checkout: a name in a folder that all users share could belong to somebody else.
 const cache = join(import.meta.dir, '../../node_modules/.cache')
 
+/** Why no package can be installed; null where it can. */
+export const whyNoPython =
+  Bun.spawnSync(['sh', '-c', 'python3 -c "import ensurepip"']).exitCode === 0
+    ? null
+    : 'python3 or the package python3-venv is missing'
+
 /** The path of a Python with the package, installed once for each checkout; or why there is none. */
 export async function findPython(requirement = kintoHttp): Promise<{ path: string } | { reason: string }> {
-  const system = Bun.which('python3')
-  if (!system) return { reason: 'there is no python3 in PATH' }
+  if (whyNoPython !== null) return { reason: whyNoPython }
   const folder = join(cache, `python-${requirement.replace('==', '-')}`)
   const path = join(folder, 'bin/python')
   if (existsSync(path)) return { path }
@@ -21,7 +26,7 @@ export async function findPython(requirement = kintoHttp): Promise<{ path: strin
   try {
     const options = ['--quiet', '--disable-pip-version-check']
     const steps = [
-      [system, '-m', 'venv', draft],
+      ['python3', '-m', 'venv', draft],
       [join(draft, 'bin/python'), '-m', 'pip', 'install', ...options, requirement],
     ]
     for (const step of steps) {

@@ -11,9 +11,10 @@ import { paste, piecesLeft, python, root, take, withExamples } from './pages.ts'
 import { linesOf } from './records.ts'
 
 const why = 'reason' in python ? ` (NOT RUN: ${python.reason})` : ''
+const withoutCurl = !Bun.which('curl')
 afterAll(endAll)
 
-describe('README.md', () => {
+describe.skipIf(withoutCurl)('README.md', () => {
   it('names commands of the Makefile', async () => {
     const commands = take('README.md', 'make run').match(/^make \w+/gm)!
 
@@ -61,7 +62,7 @@ describe('README.md', () => {
   })
 })
 
-describe('docs/connect.md', () => {
+describe.skipIf(withoutCurl)('docs/connect.md', () => {
   it('has two recipes, which tests/firefox types into a real console; the explorer has the first, too', async () => {
     const recipe = take('docs/connect.md', 'getOAuthTokenAndKey')
     const lasting = take('docs/connect.md', "access_type: 'offline'")
@@ -125,7 +126,7 @@ describe('docs/connect.md', () => {
 })
 
 describe('the documents', () => {
-  it('have no code that is not run here', () => {
+  it.skipIf(withoutCurl)('have no code that is not run here', () => {
     expect(piecesLeft('README.md')).toEqual('reason' in python ? [expect.any(String)] : [])
     expect(piecesLeft('docs/connect.md')).toEqual([])
     expect(piecesLeft('docs/promises.md')).toEqual([])

@@ -39,6 +39,35 @@ describe.each(['postgres', 'mysql', 'spanner'] as const)('a deletion among puts,
   })
 
   if (mode === 'spanner') return
+  it('removes nothing of others when it is repeated, because nobody knows whether it was carried out', async () => {
+    const user = bridge.sandbox.addUser('repeated')
+    await bridge.ask('', { as: user })
+    bridge.sandbox.write(user, 'tabs', [{ id: 'a', payload: 'old' }])
+    let removals = 0
+    let unanswered = 0
+    bridge.planFor(user, ({ method }) => {
+      if (method === 'GET' && removals === 2 && unanswered < 2) {
+        unanswered += 1
+        return statusFaults[503]
+      }
+      if (method !== 'DELETE') return null
+      removals += 1
+      if (removals === 3) bridge.sandbox.write(user, 'tabs', [{ id: 'a', payload: 'theirs' }])
+      return removals === 1 ? { kind: 'reset-after' } : null
+    })
+    const path = (id: string) => `/buckets/${user.clientState}/collections/tabs/records/${id}`
+    const requests = [
+      { method: 'DELETE', path: path('a') },
+      { method: 'PUT', path: path('b'), body: { data: { payload: 'new' } } },
+    ]
+
+    await bridge.ask('/v1/batch', { method: 'POST', as: user, body: { requests } })
+
+    const stored = bridge.sandbox.records(user, 'tabs').map(({ id, payload }) => [id, payload])
+    expect(removals).toBeGreaterThanOrEqual(3)
+    expect(Object.fromEntries(stored)).toEqual({ a: 'theirs', b: 'new' })
+  })
+
   it('leaves what somebody else has written there, whatever the call to show it meets', async () => {
     const user = bridge.sandbox.addUser('spared')
     await bridge.ask('', { as: user })

@@ -59,10 +59,26 @@ describe('the guide for operators', () => {
     const caddyfile = folder.file('etc/caddy/Caddyfile')
     const validated = await runProgram(words`caddy validate --adapter caddyfile --config ${caddyfile}`)
 
-    const typed = commands.replaceAll(/^(service.*|END)\n/gm, '').trim()
+    const typed = commands.replaceAll(/^(\(|set -ex|service.*|END|\))\n/gm, '').trim()
     expect(typed.split('\n')).toHaveLength(10)
     expect(printed).toContain('token server: answers')
     expect(validated).toContain('Valid configuration')
+  })
+
+  it('stops at the first of the ten commands that fails, which is the last one printed', async () => {
+    using folder = temporaryFolder()
+    // The guide's own options are to end it, not those of the test.
+    const failing = 'set +eu; apt-get() { return 1; }; systemctl() { echo went on; }'
+
+    const printed = await typeInto(folder, blockWith('HOST='), failing).catch(String)
+
+    expect(printed).not.toContain('went on')
+    expect(
+      printed
+        .trim()
+        .split('\n')
+        .findLast((line) => line.startsWith('+ apt-get')),
+    ).toBe('+ apt-get update')
   })
 
   it('installs in five lines without the package', async () => {

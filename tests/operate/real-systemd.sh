@@ -2,7 +2,7 @@
 # Boots a small Debian under a real systemd, twice. First it types the ten commands of docs/operate.md, with the network that
 # they need. Then it operates the service without a network: install, start, crash, watchdog, reload, upgrade under load,
 # removal. Run as root: tests/operate/real-systemd.sh [FOLDER]
-# FOLDER keeps the Debian between runs (dist/systemd-machine by default). The Debian package is built if there is none.
+# FOLDER keeps the Debian between runs (dist/systemd-machine by default).
 set -eu
 cd "$(dirname "$0")/../.."
 folder=$(realpath -m "${1:-dist/systemd-machine}")
@@ -32,11 +32,7 @@ if [ ! -e "$root/etc/debian_version" ]; then
   }
   mv "$root.new" "$root"
 fi
-package=$(ls dist/release/sync-bridge_*_amd64.deb 2>/dev/null || true)
-if [ -z "$package" ]; then
-  make -s dist >/dev/null
-  package=$(ls dist/release/sync-bridge_*_amd64.deb)
-fi
+package=$(make -s deb)
 
 network=()
 cleanup() {

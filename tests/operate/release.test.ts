@@ -14,7 +14,7 @@ import { Glob } from 'bun'
 
 import { release } from '../../.ci/release.ts'
 import { freePort } from '../support/free-port.ts'
-import { runProgram, startProgram, temporaryFolder, words } from '../support/processes.ts'
+import { runProgram, runToEnd, startProgram, temporaryFolder, words } from '../support/processes.ts'
 
 const docs = join(import.meta.dir, '../../docs')
 // Written for those who change the bridge.
@@ -81,6 +81,22 @@ describe('a release', () => {
       expect(licenses).toContain(`${name} ${version} (`)
     }
     expect(licenses).toContain('Permission is hereby granted, free of charge')
+  })
+})
+
+describe('the command that makes a release', () => {
+  it('names everything that is missing before it begins, a line for each', async () => {
+    const command = [process.execPath, join(docs, '../.ci/release.ts'), 'dist', folder.file('never made')]
+
+    const { code, errors } = await runToEnd(command, { environment: { PATH: '' } })
+
+    expect(code).toBe(1)
+    // Those of the image may be there or not.
+    expect(errors).toStartWith(
+      '"dpkg-deb" is missing: install the package dpkg\n"tar" is missing: install the package tar\n',
+    )
+    expect(errors).toMatch(/^("\S+" is missing: install the package \S+\n)+$/)
+    expect(existsSync(folder.file('never made'))).toBe(false)
   })
 })
 
@@ -157,7 +173,10 @@ describe('the container image', () => {
   })
 })
 
-const hasArm = Bun.which('qemu-aarch64-static') !== null && existsSync('/usr/aarch64-linux-gnu/lib')
+const hasArm =
+  Bun.which('curl') !== null &&
+  Bun.which('qemu-aarch64-static') !== null &&
+  existsSync('/usr/aarch64-linux-gnu/lib')
 
 describe.skipIf(!hasArm)('a release for arm64', () => {
   const own = folder.file('arm64')

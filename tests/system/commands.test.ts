@@ -120,6 +120,8 @@ describe('the executable', () => {
     const [, explorerUrl] = await sandbox.line(/^ {2}(http\S+)$/)
     const [, source, file] = await sandbox.line(/^ {2}(\. (\S+))$/)
 
+    // What is printed is for curl.
+    expect(Bun.which('curl')).not.toBeNull()
     const { mode } = statSync(file!)
     const commands = sandbox.lines.join('\n').match(/^ {2}curl [^]*?(?=\n(?! {4}))/gm)!
     const answers = commands.map((command) =>

@@ -222,8 +222,11 @@ describe('SIGHUP under a service manager', () => {
 
     service.first.signal('SIGHUP')
     const { pid } = await service.next('taken over')
+    const ownChildren = childrenOf(service.first.pid)
     await eventually('the old one has ended', () => service.events('stopped').length === 1)
 
+    // The service manager takes only its own children for processes of the service.
+    expect(ownChildren).toEqual([])
     const messages = ['READY=1', 'RELOADING=1', `MAINPID=${pid}\nREADY=1\nWATCHDOG=1`]
     expect(manager.messages.slice(0, 3)).toEqual(messages)
     expect(manager.messages).not.toContain('STOPPING=1')
