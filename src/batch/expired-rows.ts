@@ -6,6 +6,17 @@ import type { CollectionState } from './collection-state.ts'
 
 /** Another bridge that has just deleted such a record usually removes its row within this time. */
 const secondLookMs = 50
+/** A row is revealed only when there is time to remove it again, should it be empty. */
+const leastRevealMs = 2000
+
+/** What a look at rows has shown, and the collection's timestamp as of which that is so. */
+interface Look {
+  /** These records are other clients'. */
+  theirs: Set<string>
+  /** These rows were written by others, and there was no time to see what they hold. */
+  unseen: string[]
+  timestamp: Timestamp
+}
 
 /**
  * The rows of records that were deleted by a write. Five rules keep other clients' records in them:
@@ -34,19 +45,21 @@ export class ExpiredRows {
     return payload === '' && this.#revealed.has(id)
   }
 
-  /**
-   * Looks at the rows of these records: which of them hold a record of another client now, and as of which timestamp of the
-   * collection. Null: the collection has changed meanwhile.
-   */
-  async look(ids: string[]): Promise<{ theirs: Set<string>; timestamp: Timestamp } | null> {
-    const { storage, collection } = this
+  /** Looks whether the rows of these records hold records of other clients now. Null: the collection has changed meanwhile. */
+  async look(ids: string[]): Promise<Look | null> {
+    const { storage, collection, budget } = this
     let snapshot: Snapshot | null = await storage.snapshot(collection, ids)
     const { records, timestamp } = snapshot
     const rewritten = await this.#rewritten(ids.filter((id) => !records.has(id)))
-    if (rewritten.length > 0) snapshot = await this.#reveal(rewritten, ids, timestamp)
+    const canReveal = budget.leftMs >= leastRevealMs
+    if (rewritten.length > 0 && canReveal) snapshot = await this.#reveal(rewritten, ids, timestamp)
     if (snapshot === null) return null
     const theirs = [...snapshot.records.values()].filter((record) => !this.isEmptyRow(record))
-    return { theirs: new Set(theirs.map(({ id }) => id)), timestamp: snapshot.timestamp }
+    return {
+      theirs: new Set(theirs.map(({ id }) => id)),
+      unseen: canReveal ? [] : rewritten,
+      timestamp: snapshot.timestamp,
+    }
   }
 
   async #rewritten(ids: string[]): Promise<string[]> {
@@ -94,7 +107,8 @@ export async function removeRows(
       if (mustLook) {
         const seen = await rows.look(left)
         if (seen !== null) {
-          left = left.filter((id) => !seen.theirs.has(id))
+          kept.push(...seen.unseen)
+          left = left.filter((id) => !seen.theirs.has(id) && !seen.unseen.includes(id))
           since = seen.timestamp
           mustLook = false
         }

@@ -69,7 +69,8 @@ export class Undo {
     if (rows === null || (rows && rows.timestamp !== timestamp)) return false
     for (const [id, change] of pending) {
       // Another writer's change stays, and what an attempt before has restored looks like one.
-      if (rows?.theirs.has(id) || !this.#isOurs(change, records.get(id) ?? null)) pending.delete(id)
+      if (rows?.theirs.has(id) || rows?.unseen.includes(id) || !this.#isOurs(change, records.get(id) ?? null))
+        pending.delete(id)
     }
     const since = await this.#remove(timestamp, (id) => records.has(id))
     return since !== null && (await this.#write(since))
