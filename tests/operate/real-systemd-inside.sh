@@ -88,14 +88,7 @@ expect 'it answers' alive
 expect 'nothing is warned of' bash -c '! journalctl -q -o cat -u sync-bridge | grep -v "Firefox has no collection" | grep -E "warning|reset"'
 expect 'the journal knows its level' [ "$(journalctl -q -u sync-bridge -p info..info -o cat | grep -c '"event":"listening"')" = 1 ]
 
-# Without the unit, which names what the runtime looks for: it starts itself again, as the process that systemd waits for.
-systemd-run -q --unit=by-hand -p Type=notify -E SERVICE_PORT=8001 -E CREDENTIALS_DIRECTORY=/etc/sync-bridge \
-  sync-bridge serve --config $ini
-by_hand=$(systemctl show -P MainPID by-hand)
-expect 'started by hand it is ready' [ "$(systemctl is-active by-hand)" = active ]
-expect 'and has its slots' grep -qzx 'BUN_CONFIG_MAX_HTTP_REQUESTS=1024' "/proc/$by_hand/environ"
-expect 'and its policy' is_scheduled "$by_hand" BATCH
-systemctl stop by-hand
+expect 'its runtime is told of its slots' grep -qzx 'BUN_CONFIG_MAX_HTTP_REQUESTS=1024' "/proc/$(main_pid)/environ"
 
 before=$(main_pid)
 kill -9 "$before"

@@ -239,7 +239,9 @@ export function malformedOf(
   ]
   return [
     [`${tabs}?_token=${payload}`, { headers: bearer }],
+    [`${tabs}?_sort=${payload}&in_ids=${payload}%00`, { headers: bearer }],
     [`${tabs}/${recordId}%00`, { headers: bearer }],
+    [tabs.replace('tabs', 'history') + `/${recordId}`, { method: 'PUT', headers: json, body: payload }],
     [`${tabs}/x`, { headers: { ...bearer, 'If-Match': payload } }],
     [`${tabs}/x`, { headers: { ...bearer, 'If-None-Match': payload, 'If-Modified-Since': payload } }],
     [`${tabs}/x`, { headers: { Authorization: `Basic ${password}` } }],
@@ -250,8 +252,11 @@ export function malformedOf(
     put(`{"data":{"payload":"${payload}"`),
     put(`{"data":{"${payload}":1}}`),
     put(`{"data":{"payload":["${payload}"]}}`),
+    put(`{"data":{"payload":"x","sortindex":"${payload}"}}`),
     batch(`{"requests":[{"path":"${payload}"}]}`),
     batch(`{"requests":"${payload}"}`),
+    batch(`{"requests":[{"path":"/","method":"${payload}","body":"${payload}"}]}`),
+    batch(`{"requests":[{"path":"/","headers":{"Authorization":"${password}\\n"}}]}`),
     batch(`{"requests":[{"path":"/${payload}","headers":{"Authorization":"Bearer ${password}"}}]}`),
   ]
 }

@@ -60,15 +60,6 @@ describe('the executable', () => {
     expect(root.settings.readonly).toBe(false)
     expect(existsSync(join(cwd, 'preloaded'))).toBe(false)
   })
-
-  it('would be hit by these files if it were an ordinary program of its runtime', () => {
-    const cwd = makeFolder({ ...hostileFiles, 'main.ts': 'console.log(process.env.SERVICE_PROJECT_NAME)' })
-
-    const ordinary = Bun.spawnSync([process.execPath, 'main.ts'], { cwd, env: { PATH: '/usr/bin:/bin' } })
-
-    expect(ordinary.stdout.toString()).toBe('from the file\n')
-    expect(existsSync(join(cwd, 'preloaded'))).toBe(true)
-  })
 })
 
 /** Settings from the environment alone, so that the folder stays as it is. */

@@ -103,13 +103,14 @@ describe('several workers', () => {
     const address = `@sync-bridge-${crypto.randomUUID()}`
     const manager = listenForNotifications(address)
     await using executable = await startWorkers({
-      settings: { worker_timeout_seconds: '0.5' },
+      settings: { worker_timeout_seconds: '2' },
       environment: { NOTIFY_SOCKET: address, WATCHDOG_USEC: '100000' },
     })
     const workers = workersOf(executable)
 
     executable.signal('SIGSTOP')
-    await Bun.sleep(2000)
+    // Longer than its workers may be silent.
+    await Bun.sleep(3000)
     executable.signal('SIGCONT')
     const known = manager.messages.length
     await eventually('it lives', () => manager.messages.lastIndexOf('WATCHDOG=1') >= known)
