@@ -1,29 +1,25 @@
 /**
- * Measures the executable beside its peers and writes RESULTS.md and its pictures. What is said in NOTES.md, why a
- * figure is what it is, goes to the end of the page.
+ * Measures the executable beside its peers and writes RESULTS.md and its pictures.
  *
  * Usage: bun bench/run.ts [path of the executable]. FULL=1: a million requests in the last part. QUICK=1: a look at
- * everything in two minutes, written nowhere. BEFORE: an executable of the commit that writes are compared with.
+ * everything in two minutes, written nowhere.
  */
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
-import { buildBefore } from './before.ts'
 import { startFar } from './far.ts'
 import { loadScript } from './load.ts'
 import { describeMachine, installTools } from './machine.ts'
 import { measureBatch } from './measurements/batch.ts'
-import { crowds, measureCosts, measureDistance, measureSpread } from './measurements/distance.ts'
+import { measureDistance } from './measurements/distance.ts'
 import { measureDownloads, measureSlowReaders } from './measurements/download.ts'
 import { measureEndurance } from './measurements/endurance.ts'
-import { measureProfiles } from './measurements/profile.ts'
 import { measureRedis } from './measurements/redis.ts'
 import { measureRoundTrips } from './measurements/round-trips.ts'
 import { measureThroughput } from './measurements/throughput.ts'
-import { countLines, measureWays } from './measurements/ways.ts'
-import { measureWrites } from './measurements/writes.ts'
 import { cores, stop, stopAll } from './processes.ts'
-import { drawCharts, readTargets, summarise, writePage, type Results } from './report.ts'
+import { drawCharts, summarise, writePage } from './report.ts'
+import type { Results } from './results.ts'
 import { writeSampleData } from './sample-data.ts'
 import {
   compilePeer,
@@ -33,11 +29,12 @@ import {
   startStraight,
   startUpstream,
 } from './subjects.ts'
+import { readTargets } from './targets.ts'
 
 const executable = resolve(process.argv[2] ?? 'dist/sync-bridge')
 const isFull = process.env.FULL === '1'
 const isQuick = process.env.QUICK === '1'
-const rounds = isQuick ? 1 : 3
+const rounds = isQuick ? 1 : 5
 const seconds = isQuick ? 1 : 2
 const warmUp = (full: number) => (isQuick ? 1 : full)
 const folder = mkdtempSync(join(tmpdir(), 'sync-bridge-bench-'))
@@ -48,12 +45,8 @@ try {
   await installTools()
   const results = await measure()
   const targets = readTargets(results)
-  const notes = await Bun.file(join(import.meta.dir, 'NOTES.md')).text()
-  const page = `${writePage(results, targets)}\n${notes}`
-  if (isQuick) {
-    process.stdout.write(page.slice(0, page.indexOf('## One record')))
-  } else {
-    writeFileSync(join(import.meta.dir, 'RESULTS.md'), page)
+  if (!isQuick) {
+    writeFileSync(join(import.meta.dir, 'RESULTS.md'), writePage(results, targets))
     for (const [name, picture] of Object.entries(drawCharts(results))) {
       writeFileSync(join(import.meta.dir, name), picture)
     }
@@ -91,29 +84,10 @@ async function measure(): Promise<Results> {
   const framed = await startPeer('framework alone', framework, upstream.origin)
   const direct = await startStraight(straight, upstream.origin)
   const bridge = await startBridge(executable, upstream.origin)
-  const logging = await startBridge(executable, upstream.origin, { name: 'with its log', logLevel: 'info' })
-  const servers = [upstream, nginx, passing, printing, framed, direct, bridge, logging]
+  const servers = [upstream, nginx, passing, printing, framed, direct, bridge]
   const record = await measureThroughput(
     servers.map((server) => server.of('record')),
     { ...options, connections: 32 },
-  )
-  await stop(logging.process)
-  const users = await measureThroughput(
-    [32, 128].flatMap((connections) =>
-      [direct, bridge].map((server) => {
-        const subject = server.of('record')
-        return { ...subject, name: `${subject.name}, ${connections} connections`, connections, users: 64 }
-      }),
-    ),
-    { ...options, warmUpSeconds: 2, connections: 32 },
-  )
-  const crowd = await measureThroughput(
-    [32, 256].map((connections) => ({
-      ...bridge.of('record'),
-      name: `${connections} connections`,
-      connections,
-    })),
-    { ...options, warmUpSeconds: 1, connections: 32 },
   )
 
   say('Lists')
@@ -144,28 +118,17 @@ async function measure(): Promise<Results> {
 
   say('Writes')
   const batch = await measureBatch(executable, isQuick ? 1 : 5)
-  const before = await buildBefore(folder)
-  if (before === null) say('The commit before can not be built, so writes are compared with nothing')
-  const writes = before === null ? [] : await measureWrites({ before, bridge: executable }, isQuick ? 1 : 5)
-  const ways = await measureWays(folder)
 
   say('At a distance')
   const roundTrips = await measureRoundTrips(executable, folder, isQuick ? 3 : 7)
   const far = await startFar(folder)
-  const distanceOptions = {
-    roundTrips: isQuick ? [50] : [20, 50, 100],
-    clients: isQuick ? [256] : [64, 256, 1000],
-    crowds,
-    rounds: 1,
-    seconds,
+  const distance = await measureDistance(executable, far, {
+    rounds: isQuick ? 1 : 3,
+    seconds: isQuick ? 2 : 4,
     warmUpSeconds: warmUp(5),
     script,
-    folder,
     peers: { passThrough, straight },
-  }
-  const distance = await measureDistance(executable, far, distanceOptions)
-  const costs = await measureCosts(executable, far, { ...distanceOptions, slices: isQuick ? 1 : 5 })
-  const spread = await measureSpread(executable, far, distanceOptions)
+  })
 
   say('Processes')
   const workers = await measureWorkers(script)
@@ -182,29 +145,19 @@ async function measure(): Promise<Results> {
   })
   await stop(enduring.process)
 
-  say('Where the instructions go')
-  const profiles = isQuick ? [] : await measureProfiles(executable, folder, script)
   const machine = await describeMachine(executable)
   return {
     machine,
     record,
-    users,
-    crowd,
     list,
+    workers,
     downloads,
     slowReaders,
     batch,
-    writes,
+    redis,
     roundTrips,
     distance,
-    costs,
-    spread,
-    ways,
-    lines: countLines(),
-    workers,
-    redis,
     endurance,
-    profiles,
   }
 }
 

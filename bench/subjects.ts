@@ -2,6 +2,7 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { cores, familyOf, freePort, start, untilAnswered } from './processes.ts'
 import { listSizes, recordId } from './sample-data.ts'
+import { environmentLines } from '../src/cli/runtime-environment.ts'
 import type { Certificates } from '../tests/support/certificates.ts'
 
 /** Something that is measured: where one resource is asked for, and the processes that answer. */
@@ -39,8 +40,11 @@ const storagePaths: Record<Sample, string> = {
   list100k: '/1.5/1/storage/list100k?full=1&sort=newest',
 }
 
-/** Calls that the runtime makes at a time, as unit and image set it too; by itself it makes 256. */
-const slots = { BUN_CONFIG_MAX_HTTP_REQUESTS: '1024' }
+/** What unit and image set, for all programs alike. */
+const environmentOfAll = Object.fromEntries(environmentLines.map((line) => line.split('='))) as Record<
+  string,
+  string
+>
 
 /** A server under measurement, and its subjects by what is asked of it. */
 export interface Server {
@@ -127,9 +131,13 @@ export async function startPeer(
   name: string,
   executable: string,
   upstream: string | Upstream,
-  environment: Record<string, string> = slots,
+  more: Record<string, string> = {},
 ): Promise<Server> {
-  return startOurPeer(name, executable, upstream, { paths: storagePaths, headers: {}, environment })
+  return startOurPeer(name, executable, upstream, {
+    paths: storagePaths,
+    headers: {},
+    environment: more,
+  })
 }
 
 /** The peer that answers one record the straight way; see `peers/straight.ts`. */
@@ -138,7 +146,7 @@ export async function startStraight(
   upstream: string | Upstream,
   name = 'straight',
 ): Promise<Server> {
-  const asked = { paths: bridgePaths, headers: clientHeaders, environment: slots }
+  const asked = { paths: bridgePaths, headers: clientHeaders, environment: {} }
   return startOurPeer(name, executable, upstream, asked)
 }
 
@@ -158,6 +166,7 @@ async function startOurPeer(
   const port = freePort()
   const origin = `http://127.0.0.1:${port}`
   const environment = {
+    ...environmentOfAll,
     ...asked.environment,
     PORT: String(port),
     UPSTREAM: target,
@@ -188,7 +197,7 @@ export async function startBridge(
   const bridge = start([executable, 'serve'], {
     core,
     environment: {
-      ...slots,
+      ...environmentOfAll,
       ...bridgeEnvironment(port, tokenServerUrl, { logging_level: logLevel, ...settings }),
     },
   })

@@ -1,12 +1,13 @@
+import { bridgeName, crowds, distancePeers } from './measurements/distance.ts'
+import { named, type Results } from './results.ts'
+
 /** One figure with what is expected of it. */
 export interface Target {
   what: string
-  /** The figure before requests were declared once and travelled one way; empty where none was taken. */
-  was: string
   figure: number
   bound: 'at least' | 'at most'
   limit: number
-  unit: '' | ' MB' | ' ms' | ' files' | ' lines'
+  unit: '' | ' MB' | ' ms'
 }
 
 export function isMet({ figure, bound, limit }: Target): boolean {
@@ -14,6 +15,82 @@ export function isMet({ figure, bound, limit }: Target): boolean {
 }
 
 export function describeFigure({ figure, unit }: Target): string {
-  if (unit === ' files' || unit === ' lines') return `${figure.toLocaleString('en')}${unit}`
   return unit === '' ? figure.toFixed(2) : `${figure.toFixed(1)}${unit}`
+}
+
+const mostRoundTrips: Record<string, number> = {
+  'GET of a record': 1.2,
+  list: 1.2,
+  '/collections': 1.2,
+  'batch of 12 reads in three collections': 1.2,
+  'PUT over a record': 2.4,
+  'PUT of a new record': 2.4,
+  DELETE: 2.4,
+  'batch of 25 PUTs': 2.4,
+  '12 PUTs and 12 DELETEs in one collection': 3.6,
+  '24 PUTs in three collections': 4.9,
+  '12 PUTs and 12 DELETEs in three collections': 4.9,
+}
+
+/** Everything that is expected, with what was measured. */
+export function readTargets(results: Results): Target[] {
+  const { record, list, workers, downloads, slowReaders, batch, endurance, roundTrips } = results
+  const bridge = named(record, bridgeName)
+  const download = named(downloads, bridgeName)
+  const passed = named(downloads, 'pass-through')
+  const atLeast = (what: string, figure: number, limit: number): Target => {
+    return { what, figure, bound: 'at least', limit, unit: '' }
+  }
+  const atMost = (what: string, figure: number, limit: number, unit: Target['unit'] = ''): Target => {
+    return { what, figure, bound: 'at most', limit, unit }
+  }
+  const late = endurance.megabytes.late / endurance.megabytes.early
+  const requests = endurance.requests.toLocaleString('en')
+  return [
+    atMost('one record, processor time to straight', bridge.cpuRatioTo(named(record, 'straight')), 1.15),
+    atLeast(
+      '100 records, requests/s to a stream that rewrites',
+      named(list, bridgeName).ratioTo(named(list, 'rewritten by a stream')),
+      0.75,
+    ),
+    atLeast(
+      '100,000 records, MB/s to a stream that rewrites',
+      download.ratioTo(named(downloads, 'rewritten by a stream')),
+      0.75,
+    ),
+    atMost('100,000 records, memory above idle', download.megabytesAboveIdle, 60, ' MB'),
+    atMost(
+      '100,000 records, first byte later than pass-through',
+      download.firstByteMs - passed.firstByteMs,
+      5,
+      ' ms',
+    ),
+    atMost('20 slow readers of that list, memory above idle', slowReaders.megabytesAboveIdle, 150, ' MB'),
+    atMost('25 conditional writes in a batch, time to one by one', batch[1]!.ratioToBatch, 0.15),
+    atLeast('2 workers to 1', named(workers, '2 workers').ratioTo(named(workers, '1 worker')), 1.6),
+    ...roundTrips.map(({ name, http2 }) => atMost(`round trips: ${name}`, http2, mostRoundTrips[name]!)),
+    ...distanceTargets(results, atLeast, atMost),
+    atMost(`memory after ${requests} requests to after 10,000`, late, 1.1),
+  ]
+}
+
+function distanceTargets(
+  { distance }: Results,
+  atLeast: (what: string, figure: number, limit: number) => Target,
+  atMost: (what: string, figure: number, limit: number) => Target,
+): Target[] {
+  const { passThrough, with256Calls } = distancePeers
+  const limits: [peer: string, least: number][] = [
+    [passThrough, 0.9],
+    [with256Calls, 0.9],
+    [passThrough, 0.375],
+  ]
+  return crowds.flatMap(({ name: crowd }, index) => {
+    const [peer, least] = limits[index]!
+    const { ratioTo, refused } = distance.find((each) => each.crowd === crowd && each.name === bridgeName)!
+    return [
+      atLeast(`50 ms, ${crowd}: requests/s to ${peer}`, ratioTo[peer]!, least),
+      atMost(`50 ms, ${crowd}: share refused`, refused, 0),
+    ]
+  })
 }

@@ -9,6 +9,8 @@ export interface Throughput {
   /** To the first of the subjects with that name, round by round. */
   ratioTo(base: Throughput): number
   cpuMicroseconds: number
+  /** Of the processor time of a request, likewise. */
+  cpuRatioTo(base: Throughput): number
   latencies: number[]
   failures: number
   runs: Run[]
@@ -45,6 +47,11 @@ function summarise(name: string, runs: Run[]): Throughput {
         base.runs.map((run) => run.requestsPerSecond),
       ),
     cpuMicroseconds: median(runs.map((run) => run.cpuMicroseconds)),
+    cpuRatioTo: (base) =>
+      ratio(
+        runs.map((run) => run.cpuMicroseconds),
+        base.runs.map((run) => run.cpuMicroseconds),
+      ),
     latencies: percentiles.map((_, index) => median(runs.map((run) => run.latencies[index]!))),
     failures: runs.reduce((sum, run) => sum + run.failures, 0),
     runs,
