@@ -104,10 +104,10 @@ export class Client {
   readonly #ca: string | undefined
 
   /** With `ca`, the authority that the server's certificate is of. */
-  constructor(origin: string, user: SandboxUser, ca?: string) {
+  constructor(origin: string, user: SandboxUser, ca?: string, token = user.bearerToken()) {
     this.#origin = origin
     this.#user = user
-    this.#authorization = `Bearer ${user.bearerToken()}`
+    this.#authorization = `Bearer ${token}`
     this.#ca = ca
   }
 

@@ -1,41 +1,22 @@
-import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
+import { describe, expect, it } from 'bun:test'
 
-import { startSandbox, type Sandbox } from '../support/sandbox.ts'
-import { freePort } from '../support/free-port.ts'
+import { newClients, startLoad, startNodes, Client } from '../operate/nodes.ts'
 import { eventually } from '../support/eventually.ts'
-import { createRedisServer, startRedisServer, type RedisServer } from '../support/redis-server.ts'
 import { serve } from '../support/executable.ts'
-import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
+import { freePort } from '../support/free-port.ts'
+import { createRedisServer } from '../support/redis-server.ts'
+import { startSandbox } from '../support/sandbox.ts'
 
-const connections = 20
-/** Some of each client, among them some of clients that were never there before. */
+/** Some of each client. */
 const requestsBetweenChanges = 300
-
-let sandbox: Sandbox
-let redis: RedisServer
-
-beforeAll(async () => {
-  sandbox = await startSandbox()
-  redis = await startRedisServer()
-})
-
-afterAll(async () => {
-  await redis.close()
-  await sandbox.stop()
-})
 
 describe('serve with Redis as its cache', () => {
   it('answers every request while Redis is killed, stopped, flushed and restarted, and uses it again', async () => {
-    const settings = {
-      token_server_url: sandbox.tokenServerUrl,
-      cache_backend: 'redis',
-      cache_url: redis.url,
-    }
-    await using first = await serve(settings)
-    await using second = await serve(settings)
-    const load = startLoad(first.url)
-
+    await using nodes = await startNodes()
+    const { redis, sandbox } = nodes
+    const [first, second] = nodes.nodes.map(({ url }) => url) as [string, string]
     const changes = [
+      () => Promise.resolve(),
       () => redis.kill(),
       () => redis.start(),
       () => redis.stop(),
@@ -43,28 +24,39 @@ describe('serve with Redis as its cache', () => {
       () => redis.command('FLUSHALL'),
       () => redis.restart(),
     ]
-    await load.answered(requestsBetweenChanges)
+    const load = startLoad(newClients(20, first, sandbox))
+    const ofNewcomers: number[] = []
+
     for (const change of changes) {
       await change()
-      await load.answered(requestsBetweenChanges)
+      const before = load.requests()
+      for (let newcomer = 0; newcomer < 5; newcomer += 1) ofNewcomers.push((await someoneNew(first)).status)
+      await eventually('more are answered', () => load.requests() >= before + requestsBetweenChanges)
     }
-    const { failures, users } = await load.stop()
+    const { failures } = await load.stop()
 
     expect(failures).toEqual([])
+    expect(ofNewcomers).toEqual(Array(5 * changes.length).fill(200))
     // One exchange for each who came, however many requests and however often the cache was lost.
-    expect(exchanges()).toBeLessThanOrEqual(users)
+    expect(nodes.exchanges()).toBeLessThanOrEqual(20 + ofNewcomers.length)
 
-    await eventually('the cache answers again', async () => (await keys()) >= 0)
     await eventually('new credentials are shared', async () => {
-      const user = sandbox.addUser(`late ${crypto.randomUUID()}`)
+      const keys = async () => Number(await redis.command('DBSIZE'))
       const known = await keys()
-      await ask(first.url, user)
+      const { client } = await someoneNew(first)
       await eventually('they are stored', async () => (await keys()) > known, 2000)
-      const before = exchanges()
-      const { status } = await ask(second.url, user)
-      return status === 200 && exchanges() === before
+      const before = nodes.exchanges()
+      const { status } = await client(second).ask('GET', '')
+      return status === 200 && nodes.exchanges() === before
     })
-    expect([await first.stop(), await second.stop()]).toEqual([0, 0])
+
+    async function someoneNew(origin: string) {
+      const user = sandbox.addUser(crypto.randomUUID())
+      const token = user.bearerToken()
+      const client = (url: string) => new Client(url, user, undefined, token)
+      const { status } = await client(origin).ask('GET', '')
+      return { status, client }
+    }
   }, 300_000)
 })
 
@@ -83,8 +75,7 @@ describe('serve without Redis and token server', () => {
     const illBody = await ill.json()
     await using late = await startSandbox({ tokenPort })
     await absent.start()
-    const user = late.addUser('somebody')
-    const answer = await ask(bridge.url, user)
+    const answer = await new Client(bridge.url, late.addUser('somebody')).ask('GET', '')
     let body: unknown
     await eventually('the heartbeat is well', async () => {
       const well = await fetch(`${bridge.url}/__heartbeat__`)
@@ -101,53 +92,3 @@ describe('serve without Redis and token server', () => {
     expect(code).toBe(0)
   }, 300_000)
 })
-
-/** Many clients that ask all the time, and every now and then one who was never there before. */
-function startLoad(url: string) {
-  const failures: string[] = []
-  const users = Array.from({ length: connections }, (_, index) => sandbox.addUser(`loaded ${index}`))
-  let requests = 0
-  const over = new AbortController()
-  const loops = users.map(async (own, index) => {
-    let user = own
-    for (let turn = 0; !over.signal.aborted; turn += 1) {
-      const { status } = await ask(url, user).catch((error: Error) => ({ status: error.message }))
-      requests += 1
-      if (status !== 200) failures.push(`${status}`)
-      if (turn % 8 === index % 8) users.push((user = sandbox.addUser(`loaded ${index} ${turn}`)))
-      await Bun.sleep(10)
-    }
-  })
-  return {
-    /** Resolves when so many further requests have been answered. */
-    async answered(count: number) {
-      const before = requests
-      await eventually(`${count} more are answered`, () => requests >= before + count)
-    },
-    async stop() {
-      over.abort()
-      await Promise.all(loops)
-      return { failures, users: users.length }
-    },
-  }
-}
-
-const tokens = new Map<SandboxUser, string>()
-
-async function ask(url: string, user: SandboxUser): Promise<{ status: number }> {
-  const token = tokens.get(user) ?? user.bearerToken()
-  tokens.set(user, token)
-  const response = await fetch(`${url}/v1/buckets/${user.clientState}/collections/tabs/records`, {
-    headers: { Authorization: `Bearer ${token}`, 'X-KeyID': user.keyId },
-  })
-  await response.text()
-  return { status: response.status }
-}
-
-function exchanges(): number {
-  return sandbox.requests.token.entries.filter(({ target }) => target.includes('/1.0/sync/')).length
-}
-
-async function keys(): Promise<number> {
-  return Number(await redis.command('DBSIZE'))
-}
