@@ -177,9 +177,9 @@ describe('a storage node', () => {
     const paths = new Set(unlucky.map(({ uid }) => `/1.5/${uid}`))
     node.plan(({ path }) => (paths.has(path.split('/').slice(0, 3).join('/')) ? fault : null))
     const ask = async (as: SandboxUser) => (await shared.ask(list, { as })).status
-    let isOver = false
+    const over = new AbortController()
     const polling = unlucky.map(async (user) => {
-      while (!isOver) {
+      while (!over.signal.aborted) {
         await ask(user)
         await Bun.sleep(20)
       }
@@ -190,7 +190,7 @@ describe('a storage node', () => {
       statuses.push(await ask(bystander))
       await Bun.sleep(50)
     }
-    isOver = true
+    over.abort()
     node.release()
     await Promise.all(polling)
 
