@@ -1,7 +1,9 @@
 import { describe, expect, it } from 'bun:test'
+import { existsSync } from 'node:fs'
 
 import { startExecutable, type Executable } from '../support/executable.ts'
 import { eventually } from '../support/eventually.ts'
+import { childrenOf } from '../support/processes.ts'
 import { freePort } from '../support/free-port.ts'
 import { askSlowly, startHeldTokenServer } from './held-token-server.ts'
 import { listenForNotifications } from './notify-socket.ts'
@@ -45,18 +47,25 @@ describe('SIGTERM', () => {
     expect(await slow).toBe('cut')
   })
 
-  it.each(['SIGTERM', 'SIGINT'] as const)('ends at once when %s follows', async (second) => {
+  it.each([
+    ['SIGTERM', '1', 143],
+    ['SIGINT', '1', 130],
+    ['SIGTERM', '2', 143],
+  ] as const)('ends at once when %s follows, with workers = %s', async (second, workers, code) => {
     await using held = await startHeldTokenServer()
-    await using bridge = await startExecutable({ tokenServerUrl: held.url })
-    void askSlowly(bridge.url).catch(() => {})
+    await using bridge = await startExecutable({ tokenServerUrl: held.url, settings: { workers } })
+    const slow = askSlowly(bridge.url).catch(() => 'cut')
     await held.waiting(1)
+    const others = childrenOf(bridge.pid)
 
     bridge.signal('SIGTERM')
     await bridge.line(/"event":"stopping"/)
     bridge.signal(second)
 
     // After the time of grace, or once the request had its answer, it would be 0.
-    expect(await bridge.exited).toBe(second === 'SIGTERM' ? 143 : 130)
+    expect(await bridge.exited).toBe(code)
+    expect(await slow).toBe('cut')
+    expect(others.filter((pid) => existsSync(`/proc/${pid}`))).toEqual([])
   })
 })
 

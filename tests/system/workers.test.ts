@@ -149,23 +149,6 @@ describe('several workers', () => {
     expect(await executable.exited).toBe(0)
   })
 
-  it('end at once at a second signal', async () => {
-    await using held = await startHeldTokenServer()
-    await using executable = await startWorkers({ tokenServerUrl: held.url })
-    const slow = askSlowly(executable.url).catch(() => 'cut')
-    await held.waiting(1)
-    const workers = workersOf(executable)
-
-    executable.signal('SIGTERM')
-    await executable.line(/"event":"stopping"/)
-    executable.signal('SIGTERM')
-
-    // After the time of grace, or once the request had its answer, it would be 0.
-    expect(await executable.exited).toBe(143)
-    expect(await slow).toBe('cut')
-    expect(workers.filter(isAlive)).toEqual([])
-  })
-
   it('end when their supervisor is killed', async () => {
     await using executable = await startWorkers()
     const workers = workersOf(executable)
