@@ -3,6 +3,7 @@ import type { TSchema } from '@sinclair/typebox'
 import { registerSchemaPath } from '@elysiajs/swagger/utils'
 import { answerComponents, type DocumentedAnswer } from '../protocol/answers.ts'
 import { parameterName } from '../protocol/check.ts'
+import { documentedAs } from '../protocol/schemas.ts'
 import type { App } from './call.ts'
 
 const introduction = `
@@ -117,6 +118,7 @@ function bodiless(operation: Operation): Operation {
 function toOpenApi(value: unknown, components: Record<string, unknown>): unknown {
   if (Array.isArray(value)) return value.map((item) => toOpenApi(item, components))
   if (typeof value !== 'object' || value === null) return value
+  if (documentedAs in value) return toOpenApi(value[documentedAs], components)
   const { title, patternProperties, ...same } = value as TSchema
   if (title !== undefined) {
     components[title] ??= toOpenApi({ ...value, title: undefined }, components)
