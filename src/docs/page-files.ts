@@ -10,6 +10,7 @@ export const docsFiles: PageFiles = {
   'page.html': () => import('./page.html', { with: { type: 'text' } }),
   'page.css': () => import('./page.css', { with: { type: 'text' } }),
   'page.js': () => import('./page.ts', { with: { type: 'text' } }),
+  'swagger-parts.ts': () => import('./swagger-parts.ts', { with: { type: 'text' } }),
   'credentials.ts': () => import('../explorer/credentials.ts', { with: { type: 'text' } }),
   'tab.ts': () => import('../explorer/tab.ts', { with: { type: 'text' } }),
   'swagger-ui.css': () => Bun.file(stylesheetPath).bytes(),
