@@ -46,8 +46,10 @@ export class LongList<T extends object> {
     this.#makeRow = makeRow
     this.#focused = role === 'tree' ? 0 : -1
     const shown = this.#firstRows(sections)
-    this.#parts = shown.map(({ title, items }, index) => {
-      const start = shown.slice(0, index).reduce((sum, section) => sum + section.items.length, 0)
+    let next = 0
+    this.#parts = shown.map(({ title, items }) => {
+      const start = next
+      next += items.length
       const body = make('div', { class: 'rows', role, 'aria-label': title ?? label })
       return { items, start, body, rows: new Map() }
     })

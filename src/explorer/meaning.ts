@@ -17,8 +17,10 @@ export interface Item {
   path?: string
   /** An address of the web, or null: only those become links. */
   url: string | null
-  /** What a search looks through, in lower case. */
+  /** What a search looks through, folded. */
   text: string
+  /** When it was used, in ms since 1970, where its record does not tell. */
+  atMs?: number
   /** What stands before it instead of a letter. */
   icon?: string
   /** What the row ends with, which may depend on the time of day. */
@@ -69,6 +71,13 @@ export function tagsOf({ tags }: Fields): string[] {
   return listOf(tags).filter((tag) => typeof tag === 'string')
 }
 
+/** A text as a search sees it: in lower case and without accents, so that "uber" finds "Über". */
+export function fold(text: string): string {
+  const lower = text.toLowerCase()
+  // Most texts are plain, and to take these apart would cost more than all the rest.
+  return /[\u0080-\uffff]/.test(lower) ? lower.normalize('NFKD').replaceAll(/\p{M}/gu, '') : lower
+}
+
 function isMoment(ms: number): boolean {
   return ms > 0 && ms < 8.64e15
 }
@@ -86,7 +95,7 @@ export function itemOf(
   ...more: unknown[]
 ): Item {
   const url = webAddress(address)
-  const text = [title, subtitle, address, ...more].map(textOf).join('\n').toLowerCase()
+  const text = fold([title, subtitle, address, ...more].map(textOf).join('\n'))
   return { entry, title: title || textOf(address) || entry.wire.id, subtitle, url, text }
 }
 
@@ -108,7 +117,7 @@ export function historyByDay(entries: Readable[]): Group[] {
 
 function visitOf(page: Item, times: number[]): Item {
   const count = times.length > 1 ? `${times.length}×  ` : ''
-  return { ...page, meta: () => count + timeForm.format(times[0]) }
+  return { ...page, atMs: times[0]!, meta: () => count + timeForm.format(times[0]) }
 }
 
 /** When a page was visited, the latest first. */
@@ -151,7 +160,7 @@ function tabOf(entry: Readable, tab: Fields | null): Item[] {
   if (typeof address !== 'string') return []
   const usedMs = numberOf(tab?.lastUsed) * 1000
   const item = itemOf(entry, textOf(tab?.title), hostOf(address), address)
-  return [{ ...item, meta: () => (usedMs > 0 ? ago(usedMs) : '') }]
+  return [{ ...item, atMs: usedMs, meta: () => (usedMs > 0 ? ago(usedMs) : '') }]
 }
 
 export function login(entry: Readable): Item {

@@ -18,6 +18,11 @@ export const explorerFiles: Record<string, () => Promise<unknown>> = {
   'downloads.ts': () => import('./downloads.ts', { with: { type: 'text' } }),
   'files.ts': () => import('./files.ts', { with: { type: 'text' } }),
   'views.ts': () => import('./views.ts', { with: { type: 'text' } }),
+  'search.ts': () => import('./search.ts', { with: { type: 'text' } }),
+  'order.ts': () => import('./order.ts', { with: { type: 'text' } }),
+  'contents.ts': () => import('./contents.ts', { with: { type: 'text' } }),
+  'drawing.ts': () => import('./drawing.ts', { with: { type: 'text' } }),
+  'tools.ts': () => import('./tools.ts', { with: { type: 'text' } }),
   'sync-crypto.js': () => import('../../docs/examples/sync-crypto.js', { with: { type: 'text' } }),
 }
 

@@ -1,0 +1,56 @@
+import type { Choice } from './contents.ts'
+import { byId, make } from './elements.ts'
+import type { Order } from './order.ts'
+import { wordsOf } from './search.ts'
+
+const search = byId<HTMLInputElement>('search')
+const order = byId<HTMLSelectElement>('order')
+const tag = byId<HTMLSelectElement>('tag')
+
+/** What somebody looks for, as it was typed. */
+export function typed(): string {
+  return search.value.trim()
+}
+
+export function choice(): Choice {
+  return { words: wordsOf(typed()), order: order.value as Order, tag: tag.value }
+}
+
+/** Nothing is looked for any more, and nothing left out. */
+export function resetTools(): void {
+  for (const field of [search, order, tag]) field.value = ''
+}
+
+/** Shows the tools of a view. The tags are those that there are to choose from. */
+export function showTools(viewId: string, tags: Map<string, number>): void {
+  const isBookmarks = viewId === 'bookmarks'
+  const { words, order: chosenOrder, tag: chosenTag } = choice()
+  byId('tagged').hidden = !isBookmarks || tags.size === 0
+  byId('collapse').hidden = !isBookmarks || words.length > 0 || chosenOrder !== '' || chosenTag !== ''
+  const offered = [...tags].map(([name, count]) => make('option', { value: name }, `${name} (${count})`))
+  const isSame =
+    offered.map(({ text }) => text).join('\n') ===
+    [...tag.options]
+      .slice(1)
+      .map(({ text }) => text)
+      .join('\n')
+  if (isSame) return
+  tag.replaceChildren(make('option', { value: '' }, 'any'), ...offered)
+  tag.value = tags.has(chosenTag) ? chosenTag : ''
+}
+
+/** Calls when somebody changes what the tools say. */
+export function onChoice(act: () => void): void {
+  for (const field of [search, order, tag]) field.addEventListener('input', act)
+  search.addEventListener('keydown', ({ key }) => {
+    if (key !== 'Escape') return
+    if (search.value === '') search.blur()
+    search.value = ''
+    act()
+  })
+  document.addEventListener('keydown', (event) => {
+    if (event.key !== '/' || event.target instanceof HTMLInputElement || byId('explorer').hidden) return
+    event.preventDefault()
+    search.focus()
+  })
+}
