@@ -127,8 +127,10 @@ export class LongList<T extends object> {
   }
 
   #render(): void {
-    for (const part of this.#parts) {
-      const { top, height } = part.body.getBoundingClientRect()
+    // All is measured before anything is changed: otherwise the browser would lay out the page anew for each part.
+    const places = this.#parts.map((part) => ({ part, place: part.body.getBoundingClientRect() }))
+    for (const { part, place } of places) {
+      const { top, height } = place
       const rowPx = height / part.items.length
       if (!(rowPx > 0)) continue
       const first = Math.max(0, Math.floor((-marginPx - top) / rowPx))

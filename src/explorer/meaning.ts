@@ -21,6 +21,8 @@ export interface Item {
   text: string
   /** When it was used, in ms since 1970, where its record does not tell. */
   atMs?: number
+  /** An earlier visit to a page that is in the list already. */
+  isRepeated?: boolean
   /** What stands before it instead of a letter. */
   icon?: string
   /** What the row ends with, which may depend on the time of day. */
@@ -106,7 +108,9 @@ export function historyByDay(entries: Readable[]): Group[] {
     const item = itemOf(entry, textOf(title), hostOf(textOf(histUri)), histUri)
     const moments = visitTimes(entry.clear)
     const days = Map.groupBy(moments.length > 0 ? moments : [entry.wire.last_modified], startOfDay)
-    return [...days].map(([day, times]) => ({ day, atMs: times[0]!, item: visitOf(item, times) }))
+    return [...days].map(([day, times], index) => {
+      return { day, atMs: times[0]!, item: { ...visitOf(item, times), isRepeated: index > 0 } }
+    })
   })
   const latestFirst = visits.toSorted((left, right) => right.atMs - left.atMs)
   return [...Map.groupBy(latestFirst, ({ day }) => day)].map(([title, found]) => ({

@@ -22,10 +22,13 @@ export class Search {
 
 /** What is in a group by its title, such as the tabs of a device, has the words of that. */
 function matchingPart({ title, items, device }: Group, words: string[]): Group[] {
-  const isInTitle = isIn(typeof title === 'string' ? fold(title) : '')
-  const others = words.filter((word) => !isInTitle(word))
-  const found = others.length === 0 ? items : items.filter(({ text }) => others.every(isIn(text)))
+  const titleWords = wordsIn(typeof title === 'string' ? fold(title) : '', words)
+  const others = words.filter((word) => !titleWords.has(word))
+  const found =
+    others.length === 0 ? items : items.filter(({ text }) => others.every((word) => text.includes(word)))
   return found.length > 0 || (device && others.length === 0) ? [{ title, items: found, device }] : []
 }
 
-const isIn = (text: string) => (word: string) => text.includes(word)
+function wordsIn(title: string, words: string[]): Set<string> {
+  return new Set(words.filter((word) => title.split(word, 2).length > 1))
+}

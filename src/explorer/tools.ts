@@ -21,21 +21,18 @@ export function resetTools(): void {
   for (const field of [search, order, tag]) field.value = ''
 }
 
+let offered: Map<string, number> | null = null
+
 /** Shows the tools of a view. The tags are those that there are to choose from. */
 export function showTools(viewId: string, tags: Map<string, number>): void {
   const isBookmarks = viewId === 'bookmarks'
   const { words, order: chosenOrder, tag: chosenTag } = choice()
   byId('tagged').hidden = !isBookmarks || tags.size === 0
   byId('collapse').hidden = !isBookmarks || words.length > 0 || chosenOrder !== '' || chosenTag !== ''
-  const offered = [...tags].map(([name, count]) => make('option', { value: name }, `${name} (${count})`))
-  const isSame =
-    offered.map(({ text }) => text).join('\n') ===
-    [...tag.options]
-      .slice(1)
-      .map(({ text }) => text)
-      .join('\n')
-  if (isSame) return
-  tag.replaceChildren(make('option', { value: '' }, 'any'), ...offered)
+  if (tags === offered) return
+  offered = tags
+  const names = [...tags].map(([name, count]) => make('option', { value: name }, `${name} (${count})`))
+  tag.replaceChildren(make('option', { value: '' }, 'any'), ...names)
   tag.value = tags.has(chosenTag) ? chosenTag : ''
 }
 

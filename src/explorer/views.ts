@@ -56,8 +56,7 @@ export const views: View[] = [
       return [{ title: null, items, whole: { count, draw: () => drawTree(tops) } }]
     },
     // Folders are found, too, but no bookmarks.
-    count: (groups) =>
-      groups.reduce((sum, { whole, items }) => sum + (whole?.count ?? items.filter(isNoFolder).length), 0),
+    count: (groups) => groups[0]?.whole?.count ?? countItems(groups, (item) => item.icon !== 'folder'),
     isSortedFlat: true,
     draw: (groups) => groups[0]!.whole?.draw() ?? drawList('Bookmarks found', groups),
   },
@@ -76,7 +75,7 @@ export const views: View[] = [
     collections: ['history'],
     empty: 'There is no history.',
     groups: historyByDay,
-    count: (groups) => new Set(groups.flatMap(({ items }) => items.map(({ entry }) => entry))).size,
+    count: (groups) => countItems(groups, ({ isRepeated }) => !isRepeated),
     isSortedFlat: true,
   },
   {
@@ -138,8 +137,12 @@ function findableByFolder(node: TreeNode): Item {
   return parent?.parent ? { ...node, text: `${text}\n${fold(parent.title)}` } : node
 }
 
-function isNoFolder(item: Item): boolean {
-  return item.icon !== 'folder'
+function countItems(groups: Group[], isCounted: (item: Item) => boolean): number {
+  let count = 0
+  for (const { items } of groups) {
+    for (const item of items) if (isCounted(item)) count += 1
+  }
+  return count
 }
 
 function together(items: Item[]): Group[] {
