@@ -16,7 +16,7 @@ import { button, byId, copy, icon, make, say } from './elements.ts'
 import { fillIn, readForm, showTrouble } from './form.ts'
 import { Holdings } from './holdings.ts'
 import { addressOf, forget, readPlace, recall, remember, takeLink } from './tab.ts'
-import { choice, onChoice, resetTools, showTools, typed } from './tools.ts'
+import { choice, offerTags, onChoice, resetTools, showTools, typed } from './tools.ts'
 import { closeAllFolders } from './tree.ts'
 import { viewIdOf, views, type View } from './views.ts'
 
@@ -149,6 +149,7 @@ function drawSoon(): void {
 function draw(): void {
   contents ??= new Contents(holdings)
   const word = typed()
+  offerTags(contents.tags)
   const found = contents.choose(choice())
   const current = found.find(({ view }) => view.id === chosen) ?? found[0]!
   const { view } = current
@@ -157,7 +158,7 @@ function draw(): void {
   if (isFocused) currentLink().focus({ preventScroll: true })
   document.title = `${view.title} · ${pageTitle}`
   byId('title').textContent = view.title
-  showTools(view.id, contents.tags)
+  showTools(view.id)
   byId('found').replaceChildren(...(word === '' ? [] : drawFound(word, found, current, holdings)))
   // What is read for other views leaves the content as it is, and the focus in it.
   const shown = word === '' ? [current] : found

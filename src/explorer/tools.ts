@@ -23,17 +23,21 @@ export function resetTools(): void {
 
 let offered: Map<string, number> | null = null
 
-/** Shows the tools of a view. The tags are those that there are to choose from. */
-export function showTools(viewId: string, tags: Map<string, number>): void {
-  const isBookmarks = viewId === 'bookmarks'
-  const { words, order: chosenOrder, tag: chosenTag } = choice()
-  byId('tagged').hidden = !isBookmarks || tags.size === 0
-  byId('collapse').hidden = !isBookmarks || words.length > 0 || chosenOrder !== '' || chosenTag !== ''
+/** Lets people choose among these tags; the chosen one stays, if it is there. */
+export function offerTags(tags: Map<string, number>): void {
   if (tags === offered) return
   offered = tags
+  const chosen = tag.value
   const names = [...tags].map(([name, count]) => make('option', { value: name }, `${name} (${count})`))
   tag.replaceChildren(make('option', { value: '' }, 'any'), ...names)
-  tag.value = tags.has(chosenTag) ? chosenTag : ''
+  tag.value = tags.has(chosen) ? chosen : ''
+}
+
+/** Shows the tools that a view has. */
+export function showTools(viewId: string): void {
+  const isBookmarks = viewId === 'bookmarks'
+  byId('tagged').hidden = !isBookmarks || tag.options.length < 2
+  byId('collapse').hidden = !isBookmarks || [search, order, tag].some(({ value }) => value.trim() !== '')
 }
 
 /** Calls when somebody changes what the tools say. */
