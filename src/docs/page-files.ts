@@ -69,7 +69,7 @@ async function makeFile(load: PageFiles[string], extension: string): Promise<str
   const loaded = await load()
   if (loaded instanceof Uint8Array) return loaded
   const { default: source } = loaded as { default: string }
-  if (extension === 'css') return source.replaceAll(/([{};,])\s+/g, '$1')
+  if (extension === 'css') return source.replaceAll(/([{};,])\n\s*/g, '$1')
   if (extension in mediaTypes) return source.replaceAll(/^ +/gm, '')
   const transpiler = new Bun.Transpiler({ loader: 'ts', target: 'browser', minifyWhitespace: true })
   // A page has all of its files in one folder: those that users are given to take, and those that both pages use, too.

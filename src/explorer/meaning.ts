@@ -235,7 +235,10 @@ export function ago(moment: number): string {
   const minutes = Math.round((moment - new Date().getTime()) / 60_000)
   if (minutes > -60) return agoForm.format(Math.min(0, minutes), 'minute')
   if (minutes > -60 * 36) return agoForm.format(Math.round(minutes / 60), 'hour')
-  return agoForm.format(Math.round(minutes / 1440), 'day')
+  const days = Math.round(minutes / 1440)
+  if (days > -60) return agoForm.format(days, 'day')
+  if (days > -730) return agoForm.format(Math.round(days / 30.4), 'month')
+  return agoForm.format(Math.round(days / 365), 'year')
 }
 
 /** Something that a record says, in words; a number is a moment, in ms since 1970. */
