@@ -24,8 +24,7 @@ export class Search {
 function matchingPart({ title, items, device }: Group, words: string[]): Group[] {
   const titleWords = wordsIn(typeof title === 'string' ? fold(title) : '', words)
   const others = words.filter((word) => !titleWords.has(word))
-  const found =
-    others.length === 0 ? items : items.filter(({ text }) => others.every((word) => text.includes(word)))
+  const found = others.reduce((left, word) => left.filter(({ text }) => text.includes(word)), items)
   return found.length > 0 || (device && others.length === 0) ? [{ title, items: found, device }] : []
 }
 

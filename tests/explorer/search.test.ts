@@ -60,7 +60,7 @@ describe('Search', () => {
 
     expect(longer).toEqual(['rye', 'rye bread'])
     expect(more).toEqual(['rye bread'])
-    expect(atMost).toBeLessThanOrEqual(5)
+    expect(atMost).toBeLessThanOrEqual(6)
     expect(other).toEqual(['sourdough'])
   })
 })
