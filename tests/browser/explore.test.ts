@@ -248,6 +248,7 @@ describe('/v1/explore in Chromium', () => {
     const elsewhere = await lookFor(page, 'recipe tide')
     const here = await page.locator('#view .nothing').innerText()
     await lookFor(page, 'tables TIDE')
+    await page.locator('.elsewhere .row-title').first().waitFor()
     const below = await page.locator('.elsewhere .row-title').allInnerTexts()
     await page.screenshot({ path: screenshot('explore-found') })
     await page.locator('#found a', { hasText: '1 in Form entries' }).click()
@@ -283,6 +284,7 @@ describe('/v1/explore in Chromium', () => {
 
     const byTitle = await sortBy('title')
     await sortBy('date')
+    await page.locator('.list .row-meta').first().waitFor()
     const moments = await page.locator('.list .row-meta').allInnerTexts()
     await sortBy('address')
     const isSame = (await count()) === all
