@@ -10,6 +10,7 @@ export const docsFiles: PageFiles = {
   'page.html': () => import('./page.html', { with: { type: 'text' } }),
   'page.css': () => import('./page.css', { with: { type: 'text' } }),
   'page.js': () => import('./page.ts', { with: { type: 'text' } }),
+  'swagger-parts.ts': () => import('./swagger-parts.ts', { with: { type: 'text' } }),
   'credentials.ts': () => import('../explorer/credentials.ts', { with: { type: 'text' } }),
   'tab.ts': () => import('../explorer/tab.ts', { with: { type: 'text' } }),
   'swagger-ui.css': () => Bun.file(stylesheetPath).bytes(),
@@ -68,6 +69,7 @@ async function makeFile(load: PageFiles[string], extension: string): Promise<str
   const loaded = await load()
   if (loaded instanceof Uint8Array) return loaded
   const { default: source } = loaded as { default: string }
+  if (extension === 'css') return source.replaceAll(/([{};,])\n\s*/g, '$1')
   if (extension in mediaTypes) return source.replaceAll(/^ +/gm, '')
   const transpiler = new Bun.Transpiler({ loader: 'ts', target: 'browser', minifyWhitespace: true })
   // A page has all of its files in one folder: those that users are given to take, and those that both pages use, too.

@@ -4,6 +4,7 @@
  */
 import { bucketOf, withoutQuotes } from '../explorer/credentials.ts'
 import { inStorage } from '../explorer/tab.ts'
+import { accessibleParts, largeAnswers, completeControls } from './swagger-parts.ts'
 
 interface Operation {
   summary: string
@@ -23,10 +24,6 @@ declare function SwaggerUIBundle(options: object): {
   layoutActions: { show(thing: string[], isShown: boolean): void }
 }
 
-interface Wrapped {
-  React: { createElement(component: unknown, properties: object, ...children: unknown[]): unknown }
-}
-
 const names = ['BEARER_TOKEN', 'KEY_ID', 'BUCKET'] as const
 /** Who asks, by the names that the sandbox and the recipe for Firefox use. */
 type Identity = Partial<Record<(typeof names)[number], string>>
@@ -35,7 +32,6 @@ type Identity = Partial<Record<(typeof names)[number], string>>
 const scratch = 'scratch'
 // A bookmark folder that every account has.
 const known = 'menu'
-const largestHighlighted = 100_000
 
 const form = document.getElementById('identity') as HTMLFormElement
 
@@ -101,22 +97,6 @@ function fit(method: string, operation: Operation): void {
   operation.description = `${enabled}\n\n${operation.description ?? ''}`
 }
 
-/** Large answers as plain text, and of these the beginning: to colour a megabyte freezes a tab for a minute. */
-const largeAnswers = {
-  wrapComponents: {
-    SyntaxHighlighter:
-      (original: unknown, { React }: Wrapped) =>
-      (properties: { children?: unknown }): unknown => {
-        const { children: text } = properties
-        if (typeof text !== 'string' || text.length <= largestHighlighted)
-          return React.createElement(original, properties)
-        const rest = (text.length - largestHighlighted).toLocaleString()
-        const shown = `${text.slice(0, largestHighlighted)}\n… ${rest} more characters: Download has them all.`
-        return React.createElement('pre', { className: 'microlight' }, shown)
-      },
-  },
-}
-
 function draw(source: ApiDocument, { BEARER_TOKEN, KEY_ID, BUCKET = '' }: Identity): void {
   // A place of its own for each drawing, because the library does not let go of one that it has drawn in.
   const place = document.createElement('div')
@@ -130,7 +110,8 @@ function draw(source: ApiDocument, { BEARER_TOKEN, KEY_ID, BUCKET = '' }: Identi
     displayRequestDuration: true,
     persistAuthorization: false,
     validatorUrl: null,
-    plugins: [largeAnswers],
+    plugins: [largeAnswers, accessibleParts],
+    layout: 'AccessibleLayout',
     onComplete() {
       ui.layoutActions.show(['operations-tag', 'Headers only'], false)
       if (!BEARER_TOKEN || !KEY_ID) return
@@ -150,6 +131,7 @@ function followColours(): void {
 }
 
 followColours()
+completeControls(document.getElementById('page')!)
 const identity = readIdentity()
 remember(identity)
 const source = (await (await fetch('__api__')).json()) as ApiDocument

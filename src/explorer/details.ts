@@ -1,19 +1,23 @@
 import type { ClearRecord } from '../../docs/examples/sync-crypto.js'
 import type { Entry } from './account.ts'
-import { button, byId, link, make, mask } from './elements.ts'
-import { factsOf, webAddress } from './meaning.ts'
+import { button, byId, copy, icon, link, make, mask } from './elements.ts'
+import { ago, factsOf, listOf, textOf, webAddress } from './meaning.ts'
+import { addressOf } from './tab.ts'
 
 const momentForm = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short' })
 
 const dialog = byId<HTMLDialogElement>('details')
 let shown: Entry | null = null
 
+/** The record of that id in the same collection. */
+type Find = (id: string) => Entry | undefined
+
 /** Shows a record twice: as it travels and lies in the storage, and as it is meant; null shows none. */
-export function showDetails(entry: Entry | null): void {
+export function showDetails(entry: Entry | null, find: Find): void {
   if (entry === shown) return
   shown = entry
   if (entry === null) return dialog.close()
-  fillIn(entry)
+  fillIn(entry, find)
   if (!dialog.open) dialog.showModal()
 }
 
@@ -28,44 +32,77 @@ dialog.addEventListener('click', ({ target }) => {
 })
 byId('close-details').addEventListener('click', () => dialog.close())
 
-function fillIn({ collection, path, wire, clear, problem }: Entry): void {
+function fillIn({ collection, path, wire, clear, problem }: Entry, find: Find): void {
   const parts: Record<string, (Node | string)[]> = {
     collection: [collection],
     title: [clear === null ? wire.id : titleOf(clear)],
     meaning:
       clear === null
         ? [make('p', { class: 'trouble' }, `This record can't be read. ${problem}.`)]
-        : [drawFacts(clear), ...drawClear(clear)],
+        : [drawFacts(collection, clear, find), drawClear(clear)],
     path: [`GET ${path}`],
     wire: json(unwrapped(wire)),
-    changed: [`changed ${momentForm.format(wire.last_modified)}`],
+    changed: [`changed ${momentOf(wire.last_modified)}`],
   }
   for (const [part, shown] of Object.entries(parts)) byId(`details-${part}`).replaceChildren(...shown)
 }
 
-function drawFacts(clear: ClearRecord): HTMLElement {
+function drawFacts(collection: string, clear: ClearRecord, find: Find): HTMLElement {
   const rows = factsOf(clear).flatMap(({ name, value }) => {
     const url = webAddress(value)
-    const text = typeof value === 'number' ? momentForm.format(value) : value
-    return [make('dt', {}, name), make('dd', { dir: 'auto' }, url === null ? text : link(url, {}, text))]
+    const text = typeof value === 'number' ? momentOf(value) : value
+    return fact(name, url === null ? text : link(url, {}, text), text)
   })
-  return make('dl', {}, ...rows)
+  const { password } = clear
+  if (textOf(password) !== '') rows.push(...fact('Password', mask, textOf(password)))
+  return make('dl', {}, ...rows, ...drawRelatives(collection, clear, find))
+}
+
+function fact(name: string, shown: Node | string, text: string): HTMLElement[] {
+  const label = `Copy: ${name}`
+  const take = { class: 'icon-button', 'aria-label': label, title: label, onclick: () => copy(text) }
+  return [make('dt', {}, name), make('dd', { dir: 'auto' }, shown, button(take, icon('copy')))]
+}
+
+function momentOf(ms: number): string {
+  return `${momentForm.format(ms)} (${ago(ms)})`
+}
+
+const mostChildren = 50
+
+/** Of a bookmark the folder that it is in, and of a folder what is in there: by their titles, where the record has ids. */
+function drawRelatives(collection: string, { parentid, children }: ClearRecord, find: Find): HTMLElement[] {
+  const linkTo = (id: string) => {
+    const clear = find(id)?.clear
+    return clear ? make('a', { href: addressOf(collection, id) }, titleOf(clear)) : id
+  }
+  const ids = listOf(children).filter((id) => typeof id === 'string')
+  const inside = ids.slice(0, mostChildren).map((id) => make('li', { dir: 'auto' }, linkTo(id)))
+  const more = ids.length - inside.length
+  if (more > 0) inside.push(make('li', {}, `and ${more.toLocaleString()} more`))
+  return [
+    ...(textOf(parentid) === ''
+      ? []
+      : [make('dt', {}, 'Inside of'), make('dd', {}, linkTo(textOf(parentid)))]),
+    ...(ids.length === 0 ? [] : [make('dt', {}, 'Contains'), make('dd', {}, make('ul', {}, ...inside))]),
+  ]
 }
 
 const secretField = /^(password|cc-number.*|cc-exp.*)$/
 
-function drawClear(clear: ClearRecord): HTMLElement[] {
+function drawClear(clear: ClearRecord): HTMLElement {
   const hidden = (key: string, value: unknown): unknown =>
     secretField.test(key) && value !== '' && value !== null ? mask : value
   const masked = JSON.parse(JSON.stringify(clear, hidden)) as Record<string, unknown>
   const text = make('pre', { tabindex: 0 }, ...json(masked))
-  if (JSON.stringify(masked) === JSON.stringify(clear)) return [text]
   const reveal = button({ class: 'quiet', onclick: show }, 'Show what is hidden')
   function show(): void {
     text.replaceChildren(...json(clear))
     reveal.remove()
   }
-  return [text, reveal]
+  const isHiding = JSON.stringify(masked) !== JSON.stringify(clear)
+  const take = button({ class: 'quiet', onclick: () => copy(JSON.stringify(clear, null, 2)) }, 'Copy')
+  return make('details', {}, make('summary', {}, 'The record as JSON'), text, take, isHiding && reveal)
 }
 
 function titleOf(clear: ClearRecord): string {

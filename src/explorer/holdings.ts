@@ -29,6 +29,10 @@ export class Holdings {
     return collections.flatMap((collection) => [...(this.#entries.get(collection)?.values() ?? [])])
   }
 
+  entry(collection: string, id: string): Entry | undefined {
+    return this.#entries.get(collection)?.get(id)
+  }
+
   isReading(collections: string[] = this.collections): boolean {
     return collections.some((collection) => this.#reading.has(collection))
   }

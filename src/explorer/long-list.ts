@@ -46,8 +46,10 @@ export class LongList<T extends object> {
     this.#makeRow = makeRow
     this.#focused = role === 'tree' ? 0 : -1
     const shown = this.#firstRows(sections)
-    this.#parts = shown.map(({ title, items }, index) => {
-      const start = shown.slice(0, index).reduce((sum, section) => sum + section.items.length, 0)
+    let next = 0
+    this.#parts = shown.map(({ title, items }) => {
+      const start = next
+      next += items.length
       const body = make('div', { class: 'rows', role, 'aria-label': title ?? label })
       return { items, start, body, rows: new Map() }
     })
@@ -125,8 +127,10 @@ export class LongList<T extends object> {
   }
 
   #render(): void {
-    for (const part of this.#parts) {
-      const { top, height } = part.body.getBoundingClientRect()
+    // All is measured before anything is changed: otherwise the browser would lay out the page anew for each part.
+    const places = this.#parts.map((part) => ({ part, place: part.body.getBoundingClientRect() }))
+    for (const { part, place } of places) {
+      const { top, height } = place
       const rowPx = height / part.items.length
       if (!(rowPx > 0)) continue
       const first = Math.max(0, Math.floor((-marginPx - top) / rowPx))

@@ -3,38 +3,25 @@
  * the tab.
  *
  * `credentials.ts` reads what the form holds, `tab.ts` knows where one is and what a reload needs, `account.ts` asks and
- * decrypts, `meaning.ts` says what records mean, `views.ts` and `details.ts` draw them with `elements.ts`, `downloads.ts` saves
- * them.
+ * decrypts, `meaning.ts` says what records mean, `contents.ts` searches and sorts them, `views.ts`, `drawing.ts` and `details.ts`
+ * draw them, `downloads.ts` saves them.
  */
 import { openAccount } from './account.ts'
+import { Contents } from './contents.ts'
 import { Trouble, type Credentials } from './credentials.ts'
 import { showDetails } from './details.ts'
 import { offerDownloads } from './downloads.ts'
+import { drawContent, drawFound, drawNavigation, nothing } from './drawing.ts'
 import { button, byId, copy, icon, make, say } from './elements.ts'
 import { fillIn, readForm, showTrouble } from './form.ts'
 import { Holdings } from './holdings.ts'
-import { readable, type Group } from './meaning.ts'
 import { addressOf, forget, readPlace, recall, remember, takeLink } from './tab.ts'
-import {
-  countOf,
-  drawView,
-  matching,
-  otherView,
-  unreadableView,
-  viewIdOf,
-  views,
-  type View,
-} from './views.ts'
-
-/** A view and what it shows. */
-interface Content {
-  view: View
-  groups: Group[]
-}
+import { choice, offerTags, onChoice, resetTools, showTools, typed } from './tools.ts'
+import { closeAllFolders } from './tree.ts'
+import { viewIdOf, views, type View } from './views.ts'
 
 const form = byId<HTMLFormElement>('credentials')
 const main = byId('view')
-const search = byId<HTMLInputElement>('search')
 const keepsKey = document.querySelectorAll<HTMLInputElement>('[data-keeps-key]')
 const pageTitle = document.title
 
@@ -42,8 +29,8 @@ const none = new Holdings({ collections: [], read: async () => {} })
 
 /** What is shown. */
 let holdings = none
-/** Made once for what has been read so far, because a search looks through it with every letter. */
-let contents: Content[] | null = null
+/** Of what has been read so far; null: more has been read since. */
+let contents: Contents | null = null
 let chosen = ''
 /** With what the bridge was asked last; null when nobody is connected. */
 let credentials: Credentials | null = null
@@ -52,8 +39,8 @@ let connection = 0
 
 /** Shows what the address names, or connects with what it holds. */
 function follow(): void {
-  const given = takeLink()
-  if (Object.keys(given).length > 0) return open(given)
+  const link = takeLink()
+  if (link !== null) return open(link.values, link.isKeyKept)
   if (credentials === null) return
   const { name, id } = readPlace()
   // A record lies over the view in which it was found.
@@ -72,9 +59,9 @@ function go(address: string): void {
 }
 
 /** Connects if nothing is missing. */
-function open(values: Partial<Credentials>): void {
+function open(values: Partial<Credentials>, isKeyKept: boolean): void {
   fillIn(values)
-  tick(values.syncKey !== undefined && values.syncKey === recall().syncKey)
+  tick(isKeyKept)
   byId('welcome-back').hidden = !values.token || !values.keyId || Boolean(values.syncKey)
   if (!values.token || !values.keyId || !values.syncKey) return showConnect(null)
   byId('content').replaceChildren(nothing('Asking the bridge …'))
@@ -140,20 +127,9 @@ function leave(): void {
   form.reset()
   tick(false)
   byId('welcome-back').hidden = true
-  search.value = ''
+  resetTools()
   for (const id of ['nav', 'title', 'found', 'content']) byId(id).replaceChildren()
   showConnect(null)
-}
-
-function readContents(): Content[] {
-  const known = new Set(views.flatMap(({ collections }) => collections))
-  const others = holdings.collections.filter((collection) => !known.has(collection)).toSorted()
-  const unreadable = holdings.entries().filter(({ clear }) => clear === null)
-  const problems = unreadable.length > 0 ? [unreadableView(unreadable)] : []
-  return [...views, ...others.map(otherView), ...problems].map((view) => ({
-    view,
-    groups: view.groups(...view.collections.map((name) => readable(holdings.entries([name])))),
-  }))
 }
 
 let isDrawing = false
@@ -171,72 +147,41 @@ function drawSoon(): void {
 }
 
 function draw(): void {
-  contents ??= readContents()
-  const word = search.value.trim()
-  const found = contents.map(({ view, groups }) => ({ view, groups: matching(groups, word.toLowerCase()) }))
-  const current = found.find((each) => each.view.id === chosen) ?? found[0]!
+  contents ??= new Contents(holdings)
+  const word = typed()
+  offerTags(contents.tags)
+  const found = contents.choose(choice())
+  const current = found.find(({ view }) => view.id === chosen) ?? found[0]!
   const { view } = current
   const isFocused = byId('nav').contains(document.activeElement)
-  byId('nav').replaceChildren(...found.map((each) => navigationLink(each, each === current, word)))
+  byId('nav').replaceChildren(...drawNavigation(found, current, holdings))
   if (isFocused) currentLink().focus({ preventScroll: true })
   document.title = `${view.title} · ${pageTitle}`
   byId('title').textContent = view.title
-  byId('found').replaceChildren(...(word === '' ? [] : drawFound(found, current, word)))
-  const state = stateOf(current, word)
-  if (state !== drawn) byId('content').replaceChildren(...drawNotices(current), ...drawContent(current, word))
+  showTools(view.id)
+  byId('found').replaceChildren(...(word === '' ? [] : drawFound(word, found, current, holdings)))
+  // What is read for other views leaves the content as it is, and the focus in it.
+  const shown = word === '' ? [current] : found
+  const counts = shown.map(({ groups }) =>
+    groups.reduce((sum, { items }) => sum + items.length, groups.length),
+  )
+  const reading = [holdings.isReading(view.collections), holdings.failureOf(view.collections)]
+  const state = JSON.stringify([connection, view.id, word, choice(), counts, ...reading])
+  if (state !== drawn)
+    byId('content').replaceChildren(...drawNotices(view), ...drawContent(word, found, current, holdings))
   drawn = state
   main.setAttribute('aria-busy', String(holdings.isReading(view.collections)))
   drawRecord()
 }
 
-/** What the content depends on: what is read for other views leaves it as it is, and the focus in it. */
-function stateOf({ view: { id, collections }, groups }: Content, word: string): string {
-  const count = groups.reduce((sum, { items }) => sum + items.length, groups.length)
-  const reading = [holdings.isReading(collections), holdings.failureOf(collections)]
-  return JSON.stringify([connection, id, word, count, ...reading])
-}
-
-function drawContent({ view, groups }: Content, word: string): HTMLElement[] {
-  if (countOf(view, groups, word !== '') > 0) return [drawView(view, groups)]
-  if (holdings.isReading(view.collections)) return [nothing('Reading and decrypting …')]
-  // That there is nothing can only be said of what was read.
-  if (holdings.failureOf(view.collections) !== null) return []
-  return [nothing(word === '' ? view.empty : `Nothing in ${view.title} has “${word}” in it.`)]
-}
-
-function nothing(text: string): HTMLElement {
-  return make('p', { class: 'nothing' }, text)
-}
-
-/** Where a word was found, and where nobody could look for it. */
-function drawFound(found: Content[], current: Content, word: string): HTMLElement[] {
-  const counts = found.map((each) => ({ ...each, count: countOf(each.view, each.groups, true) }))
-  const links = counts
-    .filter(({ count, view }) => count > 0 && view !== current.view)
-    .map(({ count, view }) =>
-      make('a', { class: 'link', href: addressOf(view.id) }, `${count.toLocaleString()} in ${view.title}`),
-    )
-  const here = countOf(current.view, current.groups, true)
-  const unread = found.filter(({ view }) => holdings.failureOf(view.collections) !== null)
-  const tell = (text: string) => make('span', {}, text)
-  return [
-    make('strong', { dir: 'auto' }, word),
-    ...(here > 0 ? [tell(`${here.toLocaleString()} here`)] : []),
-    ...links,
-    ...(here === 0 && links.length === 0 ? [tell('found nowhere')] : []),
-    ...(holdings.isReading() ? [tell('still reading …')] : []),
-    ...unread.map(({ view }) => tell(`${view.title} could not be read`)),
-  ]
-}
-
 /** Opens the record that the address names, as soon as it is read, and closes any other. */
 function drawRecord(): void {
   const { name, id } = readPlace()
-  const entry = id === null ? null : holdings.entries([name]).find(({ wire }) => wire.id === id)
-  if (entry !== undefined) return showDetails(entry)
+  const entry = id === null ? null : holdings.entry(name, id)
+  if (entry !== undefined) return showDetails(entry, (other) => holdings.entry(name, other))
   if (holdings.isReading([name])) return
   history.replaceState(null, '', addressOf(chosen))
-  showDetails(null)
+  showDetails(null, () => undefined)
   const isUnread = holdings.failureOf([name]) !== null
   say(isUnread ? `${name} could not be read` : `There is no record ${id} in ${name}`)
 }
@@ -248,14 +193,14 @@ function leaveRecord(): void {
   else history.replaceState(null, '', addressOf(chosen))
 }
 
-function drawNotices({ view, groups }: Content): HTMLElement[] {
-  const failure = holdings.failureOf(view.collections)
+function drawNotices({ title, collections }: View): HTMLElement[] {
+  const failure = holdings.failureOf(collections)
   if (failure !== null) {
-    const what =
-      groups.length > 0 ? `Not all of ${view.title} could be read` : `${view.title} could not be read`
+    const isSome = holdings.entries(collections).length > 0
+    const what = isSome ? `Not all of ${title} could be read` : `${title} could not be read`
     return [notice(`${what}. ${failure}`, 'Try again', connect)]
   }
-  const problems = holdings.entries(view.collections).filter(({ clear }) => clear === null)
+  const problems = holdings.entries(collections).filter(({ clear }) => clear === null)
   if (problems.length === 0) return []
   const records = problems.length === 1 ? '1 record' : `${problems.length} records`
   return [notice(`${records} here can’t be read.`, 'Which?', () => go(addressOf('unreadable')))]
@@ -266,27 +211,10 @@ function notice(text: string, label: string, act: () => unknown): HTMLElement {
   return make('p', { class: 'notice' }, icon('unreadable'), make('span', {}, text), more)
 }
 
-function navigationLink({ view, groups }: Content, isCurrent: boolean, word: string): HTMLElement {
-  const count = countOf(view, groups, word !== '')
-  const isUnread = count === 0 && holdings.failureOf(view.collections) !== null
-  return make(
-    'a',
-    {
-      class: word !== '' && count === 0 ? 'faint' : '',
-      'aria-current': isCurrent ? 'page' : null,
-      'data-view': view.id,
-      href: addressOf(view.id),
-    },
-    icon(view.icon ?? view.id),
-    make('span', {}, view.title),
-    make(
-      'small',
-      {},
-      isUnread && icon('unreadable'),
-      isUnread && make('span', { class: 'unseen' }, 'could not be read'),
-      !isUnread && (holdings.isReading(view.collections) ? '…' : count.toLocaleString()),
-    ),
-  )
+function collapse(): void {
+  closeAllFolders()
+  drawn = ''
+  draw()
 }
 
 function currentLink(): HTMLElement {
@@ -302,10 +230,11 @@ for (const [id, act] of Object.entries({
   leave,
   back: follow,
   refresh: connect,
+  collapse,
 })) {
   byId(id).addEventListener('click', act)
 }
-search.addEventListener('input', drawSoon)
+onChoice(drawSoon)
 for (const box of keepsKey) {
   box.addEventListener('change', () => {
     tick(box.checked)
@@ -314,17 +243,6 @@ for (const box of keepsKey) {
 }
 byId('details').addEventListener('close', leaveRecord)
 addEventListener('popstate', follow)
-search.addEventListener('keydown', ({ key }) => {
-  if (key !== 'Escape') return
-  if (search.value === '') search.blur()
-  search.value = ''
-  drawSoon()
-})
-document.addEventListener('keydown', (event) => {
-  if (event.key !== '/' || event.target instanceof HTMLInputElement || byId('explorer').hidden) return
-  event.preventDefault()
-  search.focus()
-})
 document.addEventListener('click', (event) => {
   const link = (event.target as Element).closest('a[href^="#/"]')
   // With a key held down the browser opens a tab of its own.
@@ -334,5 +252,7 @@ document.addEventListener('click', (event) => {
 })
 
 offerDownloads(() => holdings)
-const linked = takeLink()
-open(Object.keys(linked).length > 0 ? linked : recall())
+const link = takeLink()
+const kept = recall()
+if (link !== null) open(link.values, link.isKeyKept)
+else open(kept, kept.syncKey !== undefined)

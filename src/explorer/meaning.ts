@@ -17,8 +17,12 @@ export interface Item {
   path?: string
   /** An address of the web, or null: only those become links. */
   url: string | null
-  /** What a search looks through, in lower case. */
+  /** What a search looks through, folded. */
   text: string
+  /** When it was used, in ms since 1970, where its record does not tell. */
+  atMs?: number
+  /** An earlier visit to a page that is in the list already. */
+  isRepeated?: boolean
   /** What stands before it instead of a letter. */
   icon?: string
   /** What the row ends with, which may depend on the time of day. */
@@ -69,6 +73,13 @@ export function tagsOf({ tags }: Fields): string[] {
   return listOf(tags).filter((tag) => typeof tag === 'string')
 }
 
+/** A text as a search sees it: in lower case and without accents, so that "uber" finds "Über". */
+export function fold(text: string): string {
+  const lower = text.toLowerCase()
+  // Most texts are plain, and to take these apart would cost more than all the rest.
+  return /[\u0080-\uffff]/.test(lower) ? lower.normalize('NFKD').replaceAll(/\p{M}/gu, '') : lower
+}
+
 function isMoment(ms: number): boolean {
   return ms > 0 && ms < 8.64e15
 }
@@ -86,7 +97,7 @@ export function itemOf(
   ...more: unknown[]
 ): Item {
   const url = webAddress(address)
-  const text = [title, subtitle, address, ...more].map(textOf).join('\n').toLowerCase()
+  const text = fold([title, subtitle, address, ...more].map(textOf).join('\n'))
   return { entry, title: title || textOf(address) || entry.wire.id, subtitle, url, text }
 }
 
@@ -97,7 +108,9 @@ export function historyByDay(entries: Readable[]): Group[] {
     const item = itemOf(entry, textOf(title), hostOf(textOf(histUri)), histUri)
     const moments = visitTimes(entry.clear)
     const days = Map.groupBy(moments.length > 0 ? moments : [entry.wire.last_modified], startOfDay)
-    return [...days].map(([day, times]) => ({ day, atMs: times[0]!, item: visitOf(item, times) }))
+    return [...days].map(([day, times], index) => {
+      return { day, atMs: times[0]!, item: { ...visitOf(item, times), isRepeated: index > 0 } }
+    })
   })
   const latestFirst = visits.toSorted((left, right) => right.atMs - left.atMs)
   return [...Map.groupBy(latestFirst, ({ day }) => day)].map(([title, found]) => ({
@@ -108,7 +121,7 @@ export function historyByDay(entries: Readable[]): Group[] {
 
 function visitOf(page: Item, times: number[]): Item {
   const count = times.length > 1 ? `${times.length}×  ` : ''
-  return { ...page, meta: () => count + timeForm.format(times[0]) }
+  return { ...page, atMs: times[0]!, meta: () => count + timeForm.format(times[0]) }
 }
 
 /** When a page was visited, the latest first. */
@@ -151,7 +164,7 @@ function tabOf(entry: Readable, tab: Fields | null): Item[] {
   if (typeof address !== 'string') return []
   const usedMs = numberOf(tab?.lastUsed) * 1000
   const item = itemOf(entry, textOf(tab?.title), hostOf(address), address)
-  return [{ ...item, meta: () => (usedMs > 0 ? ago(usedMs) : '') }]
+  return [{ ...item, atMs: usedMs, meta: () => (usedMs > 0 ? ago(usedMs) : '') }]
 }
 
 export function login(entry: Readable): Item {
@@ -222,7 +235,10 @@ export function ago(moment: number): string {
   const minutes = Math.round((moment - new Date().getTime()) / 60_000)
   if (minutes > -60) return agoForm.format(Math.min(0, minutes), 'minute')
   if (minutes > -60 * 36) return agoForm.format(Math.round(minutes / 60), 'hour')
-  return agoForm.format(Math.round(minutes / 1440), 'day')
+  const days = Math.round(minutes / 1440)
+  if (days > -60) return agoForm.format(days, 'day')
+  if (days > -730) return agoForm.format(Math.round(days / 30.4), 'month')
+  return agoForm.format(Math.round(days / 365), 'year')
 }
 
 /** Something that a record says, in words; a number is a moment, in ms since 1970. */

@@ -1,7 +1,7 @@
 /** The files of the explorer by their names. Those of TypeScript keep them: browsers go by the type that a file is served as. */
 export const explorerFiles: Record<string, () => Promise<unknown>> = {
   'explore.html': explorePage,
-  'explore.css': () => import('./explore.css', { with: { type: 'text' } }),
+  'explore.css': stylesheet,
   'main.ts': () => import('./main.ts', { with: { type: 'text' } }),
   'account.ts': () => import('./account.ts', { with: { type: 'text' } }),
   'bookmarks.ts': () => import('./bookmarks.ts', { with: { type: 'text' } }),
@@ -18,7 +18,25 @@ export const explorerFiles: Record<string, () => Promise<unknown>> = {
   'downloads.ts': () => import('./downloads.ts', { with: { type: 'text' } }),
   'files.ts': () => import('./files.ts', { with: { type: 'text' } }),
   'views.ts': () => import('./views.ts', { with: { type: 'text' } }),
+  'search.ts': () => import('./search.ts', { with: { type: 'text' } }),
+  'order.ts': () => import('./order.ts', { with: { type: 'text' } }),
+  'contents.ts': () => import('./contents.ts', { with: { type: 'text' } }),
+  'drawing.ts': () => import('./drawing.ts', { with: { type: 'text' } }),
+  'tools.ts': () => import('./tools.ts', { with: { type: 'text' } }),
   'sync-crypto.js': () => import('../../docs/examples/sync-crypto.js', { with: { type: 'text' } }),
+}
+
+/** The styles as one file. Those for narrow windows come last, because they change the others. */
+async function stylesheet(): Promise<{ default: string }> {
+  const parts = await Promise.all([
+    import('./styles/base.css', { with: { type: 'text' } }),
+    import('./styles/connect.css', { with: { type: 'text' } }),
+    import('./styles/explorer.css', { with: { type: 'text' } }),
+    import('./styles/lists.css', { with: { type: 'text' } }),
+    import('./styles/details.css', { with: { type: 'text' } }),
+    import('./styles/narrow.css', { with: { type: 'text' } }),
+  ])
+  return { default: parts.map(({ default: text }) => text).join('') }
 }
 
 /** The page, with the recipe to paste into Firefox, which stands once: it is the first piece of code of the guide. */

@@ -30,15 +30,25 @@ function unescaped(text: string): string {
   }
 }
 
+/** What a link brings. */
+export interface Link {
+  values: Partial<Credentials>
+  /** Whether a reload of this tab should find the key again, too. */
+  isKeyKept: boolean
+}
+
 /**
- * What a link fills in. Its secrets go out of sight, and out of what is copied from the address bar. A browser may have
- * them in its history already.
+ * What the fragment of the address fills in: `NAME=value`, joined by `&`, as programs that know the values lead to this page. With
+ * `KEEP_KEY=yes` the tab keeps the key, as for the made-up account of the sandbox. Its secrets go out of sight, and out of what is
+ * copied from the address bar. A browser may have them in its history already.
  */
-export function takeLink(): Partial<Credentials> {
+export function takeLink(): Link | null {
   const { hash, pathname, search } = location
-  if (hash === '' || hash.startsWith('#/')) return {}
+  if (hash === '' || hash.startsWith('#/')) return null
   history.replaceState(null, '', pathname + search)
-  return readLines(hash.slice(1).replaceAll('&', '\n'))
+  const values = readLines(hash.slice(1).replaceAll('&', '\n'))
+  if (Object.keys(values).length === 0) return null
+  return { values, isKeyKept: /[#&]KEEP_KEY=yes(&|$)/.test(hash) }
 }
 
 const storageKey = 'sync-bridge-explorer'

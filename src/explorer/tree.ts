@@ -1,19 +1,30 @@
 import { walk, type TreeNode } from './bookmarks.ts'
 import { icon, make } from './elements.ts'
 import { LongList } from './long-list.ts'
+import { fold } from './meaning.ts'
 import { detailsLink, drawText, mainLink, markOf } from './rows.ts'
 
-/** Ids of folders that are not as they are at first, which is open at the top and closed below. */
-const toggled = new Set<string>()
+/** Ids of the folders that are open: at first the one at the top, so that there is something to see. */
+const open = new Set(['toolbar'])
 
-function isOpen({ entry, kind, parent }: TreeNode): boolean {
-  return kind === 'folder' && toggled.has(entry.wire.id) !== (parent === null)
+function isOpen({ entry, kind }: TreeNode): boolean {
+  return kind === 'folder' && open.has(entry.wire.id)
 }
+
+/** For the next time that a tree is drawn. */
+export function closeAllFolders(): void {
+  open.clear()
+}
+
+// Letters that follow one another within a second are the beginning of one word.
+const typingMs = 1000
 
 /** Folders that open and close, with what is in them, by mouse or with the keys that trees have. */
 export function drawTree(tops: TreeNode[]): HTMLElement {
   const visible = () => walk(tops, isOpen)
   let nodes = visible()
+  let typed = ''
+  let typedAtMs = -Infinity
   const list = new LongList('Bookmarks', 'tree', [{ title: null, items: nodes }], drawNode)
   list.element.addEventListener('keydown', onKey)
   list.element.addEventListener('click', (event) => {
@@ -27,7 +38,7 @@ export function drawTree(tops: TreeNode[]): HTMLElement {
   }
 
   function toggle(node: TreeNode): void {
-    if (!toggled.delete(node.entry.wire.id)) toggled.add(node.entry.wire.id)
+    if (!open.delete(node.entry.wire.id)) open.add(node.entry.wire.id)
     list.rowOf(node)?.setAttribute('aria-expanded', String(isOpen(node)))
     nodes = visible()
     list.update(nodes)
@@ -44,9 +55,24 @@ export function drawTree(tops: TreeNode[]): HTMLElement {
     }[event.key]
     // What is in a row has keys of its own.
     const isInner = (event.target as Element).closest('a') !== null && !event.key.startsWith('Arrow')
-    if (act === undefined || isInner) return
+    if (isInner) return
+    if (act === undefined) return typeAhead(node, event)
     event.preventDefault()
     act()
+  }
+
+  /** Goes to the next row that begins with what is typed; the same letter again goes on to the one after it. */
+  function typeAhead(node: TreeNode, { key, timeStamp }: KeyboardEvent): void {
+    // The slash leads to the search.
+    if ([...key].length !== 1 || key === '/') return
+    typed = timeStamp - typedAtMs < typingMs ? typed + fold(key) : fold(key)
+    typedAtMs = timeStamp
+    const isRepeated = typed.length > 1 && typed === typed[0]!.repeat(typed.length)
+    const word = isRepeated ? typed[0]! : typed
+    const from = nodes.indexOf(node) + (word.length === 1 ? 1 : 0)
+    const inOrder = [...nodes.slice(from), ...nodes.slice(0, from)]
+    const found = inOrder.find(({ title, kind }) => kind !== 'separator' && fold(title).startsWith(word))
+    if (found !== undefined) list.focus(nodes.indexOf(found))
   }
 
   function goIn(node: TreeNode): void {

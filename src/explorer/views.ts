@@ -1,10 +1,11 @@
 import type { Entry } from './account.ts'
-import { bookmarkTree, findable, walk } from './bookmarks.ts'
+import { bookmarkTree, findable, walk, type TreeNode } from './bookmarks.ts'
 import { icon, make } from './elements.ts'
 import {
   ago,
   byTitle,
   devices,
+  fold,
   formEntries,
   historyByDay,
   login,
@@ -33,25 +34,16 @@ export interface View {
   empty: string
   /** All that there is to show, out of the readable records of each collection. */
   groups(...records: Readable[][]): Group[]
-  /** How many things there are, or how many of them a search has found. @default the number of items */
-  count?(groups: Group[], isSearch: boolean): number
+  /** How many things there are: of one kind, also of what a search has found. @default the number of items */
+  count?(groups: Group[]): number
+  /** Sorted by something it is one list, with each record once. @default false: its groups stay */
+  isSortedFlat?: boolean
   /** @default a list of rows, each with a letter for its site */
   draw?(groups: Group[]): HTMLElement
 }
 
 /** The views in the order of the navigation. Any other collection gets one of its own. */
 export const views: View[] = [
-  {
-    id: 'devices',
-    title: 'Devices & tabs',
-    collections: ['clients', 'tabs'],
-    empty: 'No device has synced yet.',
-    groups: devices,
-    // A device that is found by its name counts as much as a tab.
-    count: (groups, isSearch) =>
-      isSearch ? groups.reduce((sum, { items }) => sum + Math.max(items.length, 1), 0) : groups.length,
-    draw: drawDevices,
-  },
   {
     id: 'bookmarks',
     title: 'Bookmarks',
@@ -60,10 +52,22 @@ export const views: View[] = [
     groups(records) {
       const tops = bookmarkTree(records)
       const count = tops.reduce((sum, top) => sum + (top.kind === 'bookmark' ? 1 : top.count), 0)
-      return [{ title: null, items: findable(walk(tops)), whole: { count, draw: () => drawTree(tops) } }]
+      const items = findable(walk(tops)).map(findableByFolder)
+      return [{ title: null, items, whole: { count, draw: () => drawTree(tops) } }]
     },
-    count: (groups) => groups.reduce((sum, { whole, items }) => sum + (whole?.count ?? items.length), 0),
+    // Folders are found, too, but no bookmarks.
+    count: (groups) => groups[0]?.whole?.count ?? countItems(groups, (item) => item.icon !== 'folder'),
+    isSortedFlat: true,
     draw: (groups) => groups[0]!.whole?.draw() ?? drawList('Bookmarks found', groups),
+  },
+  {
+    id: 'devices',
+    title: 'Devices & tabs',
+    collections: ['clients', 'tabs'],
+    empty: 'No device has synced yet.',
+    groups: devices,
+    count: (groups) => groups.length,
+    draw: drawDevices,
   },
   {
     id: 'history',
@@ -71,7 +75,8 @@ export const views: View[] = [
     collections: ['history'],
     empty: 'There is no history.',
     groups: historyByDay,
-    count: (groups) => new Set(groups.flatMap(({ items }) => items.map(({ entry }) => entry))).size,
+    count: (groups) => countItems(groups, ({ isRepeated }) => !isRepeated),
+    isSortedFlat: true,
   },
   {
     id: 'passwords',
@@ -126,27 +131,27 @@ export function unreadableView(entries: Entry[]): View {
   }
 }
 
+/** Bookmarks are found by the name of their folder, too; not by that of the four at the top, which have them all. */
+function findableByFolder(node: TreeNode): Item {
+  const { parent, text } = node
+  return parent?.parent ? { ...node, text: `${text}\n${fold(parent.title)}` } : node
+}
+
+function countItems(groups: Group[], isCounted: (item: Item) => boolean): number {
+  let count = 0
+  for (const { items } of groups) {
+    for (const item of items) if (isCounted(item)) count += 1
+  }
+  return count
+}
+
 function together(items: Item[]): Group[] {
   return [{ title: null, items }]
 }
 
-/** What a search finds of these groups; all, if it is empty. It is in lower case. */
-export function matching(groups: Group[], search: string): Group[] {
-  if (search === '') return groups
-  return groups
-    .map(({ title, items, device }) => ({
-      title,
-      items: items.filter(({ text }) => text.includes(search)),
-      device,
-    }))
-    .filter(
-      ({ title, items, device }) => items.length > 0 || (device && `${title}`.toLowerCase().includes(search)),
-    )
-}
-
 /** The number of what groups hold, as the navigation shows it. */
-export function countOf({ count }: View, groups: Group[], isSearch: boolean): number {
-  return count ? count(groups, isSearch) : groups.reduce((sum, { items }) => sum + items.length, 0)
+export function countOf({ count }: View, groups: Group[]): number {
+  return count ? count(groups) : groups.reduce((sum, { items }) => sum + items.length, 0)
 }
 
 /** Draws groups that are not empty. */

@@ -41,18 +41,19 @@ const SubResponse = named('SubResponse', {
 })
 export const BatchAnswer = named('BatchAnswer', { responses: Type.Array(SubResponse) })
 
-const errorMembers = {
-  code: Type.Integer({ description: 'The HTTP status' }),
+/** What every error has. By their statuses clients tell errors of one shape from those of another. */
+const errorMembers = (statuses: number[]) => ({
+  code: Type.Integer({ enum: statuses, description: 'The HTTP status' }),
   errno: Type.Integer({
     enum: Object.values(errno),
     description: 'What happened, as a number that does not change',
   }),
   error: Type.String({ description: 'The name of the status' }),
   message: Type.String({ description: 'What happened, for people' }),
-}
+})
 
 const ErrorAnswer = named('Error', {
-  ...errorMembers,
+  ...errorMembers([401, 403, 404, 405, 409, 410, 413, 429, 500, 503]),
   info: Type.Optional(Type.String({ description: 'Where to read on' })),
 })
 
@@ -66,7 +67,7 @@ const ProblemItem = named('Problem', {
 })
 
 const InvalidRequestAnswer = named('InvalidRequest', {
-  ...errorMembers,
+  ...errorMembers([400, 415]),
   details: Type.Array(ProblemItem, {
     minItems: 1,
     description: 'All that is wrong; `message` tells the first',
@@ -75,7 +76,7 @@ const InvalidRequestAnswer = named('InvalidRequest', {
 
 const PreconditionFailedAnswer = named(
   'PreconditionFailed',
-  { ...errorMembers, details: Type.Optional(Type.Object({ existing: ExposedRecord })) },
+  { ...errorMembers([412]), details: Type.Optional(Type.Object({ existing: ExposedRecord })) },
   '`details` is there when it is about a record that exists',
 )
 

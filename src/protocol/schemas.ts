@@ -8,6 +8,12 @@ import type { SortOrder } from '../domain/record-storage.ts'
  * schema one that others refer to in the document.
  */
 
+/**
+ * The option under which a schema has the one that the API document shows in its place. All values of a URL are text, and are
+ * checked as that; a generated client should take numbers for those that are numbers.
+ */
+export const documentedAs = 'documentedAs'
+
 const exampleBucket = '0123456789abcdef0123456789abcdef'
 const examplePayload = '{"ciphertext":"c2VjcmV0","IV":"dmVjdG9y","hmac":"6d6163"}'
 
@@ -96,6 +102,7 @@ const moment = (meaning: string) =>
   parameter(
     versionPattern,
     `must be a timestamp in milliseconds, plain or in quotes: lists what was ${meaning}`,
+    { [documentedAs]: { anyOf: [{ type: 'integer', minimum: 0 }, { type: 'string' }] } },
   )
 
 /** How many ids one parameter may name. */
@@ -115,7 +122,7 @@ export const ListQuery = Type.Object(
     _limit: parameter(
       '(?!0+$)\\d{1,18}',
       'must be an integer of at least 1: the most records in one answer',
-      { example: '100' },
+      { [documentedAs]: { type: 'integer', minimum: 1, example: 100 } },
     ),
     _token: parameter('[\\w-]{1,1400}', 'must be the token of a Next-Page URL'),
     in_ids: onlyThese,

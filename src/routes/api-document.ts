@@ -3,6 +3,7 @@ import type { TSchema } from '@sinclair/typebox'
 import { registerSchemaPath } from '@elysiajs/swagger/utils'
 import { answerComponents, type DocumentedAnswer } from '../protocol/answers.ts'
 import { parameterName } from '../protocol/check.ts'
+import { documentedAs } from '../protocol/schemas.ts'
 import type { App } from './call.ts'
 
 const introduction = `
@@ -14,7 +15,8 @@ starts a storage with sample data and prints a link to a page of this document w
 **Timestamps** are whole milliseconds since 1970. An \`ETag\` is a timestamp in quotes, and \`_since\` takes it as it is.
 
 **Errors** have one shape: \`code\` is the status, \`errno\` says what happened in a number that does not change, \`message\` says
-it to people. \`Retry-After\` comes with 429 and every status from 500.
+it to people. By the \`code\` one knows the \`details\`: all that is wrong with 400 and 415, the stored record with 412.
+\`Retry-After\` comes with 429 and every status from 500.
 
 **Any answer** may carry \`Alert\`, which announces the end of the service, and any success \`Backoff\`: seconds to stay away.
 HEAD answers wherever GET does, and OPTIONS everywhere, for browsers that ask what they may send.
@@ -117,6 +119,7 @@ function bodiless(operation: Operation): Operation {
 function toOpenApi(value: unknown, components: Record<string, unknown>): unknown {
   if (Array.isArray(value)) return value.map((item) => toOpenApi(item, components))
   if (typeof value !== 'object' || value === null) return value
+  if (documentedAs in value) return toOpenApi(value[documentedAs], components)
   const { title, patternProperties, ...same } = value as TSchema
   if (title !== undefined) {
     components[title] ??= toOpenApi({ ...value, title: undefined }, components)

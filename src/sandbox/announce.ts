@@ -126,13 +126,19 @@ export function announce(
   ].join('\n')
 }
 
-// In the fragment, because browsers do not send it: what is in there reaches the page, and no server or log.
+// In the fragment, because browsers do not send it: what is in there reaches the page, and no server or log. The key is nobody's, so
+// the page may keep it for a reload.
 function linkTo(url: string, info: Announcement, needsKey: boolean): string {
   const values = [
     ['BUCKET', info.bucket],
     ['KEY_ID', info.keyId],
     ['BEARER_TOKEN', info.bearerToken],
-    ...(needsKey ? [['SYNC_KEY', info.syncKey.toString('hex')]] : []),
+    ...(needsKey
+      ? [
+          ['SYNC_KEY', info.syncKey.toString('hex')],
+          ['KEEP_KEY', 'yes'],
+        ]
+      : []),
   ]
   return `${url}#${values.map(([name, value]) => `${name}=${value}`).join('&')}`
 }

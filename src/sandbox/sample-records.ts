@@ -1,3 +1,4 @@
+import { anything, sampleFolders, samplePages, type PageMaker } from './sample-pages.ts'
 import type { SampleRandom } from './sample-random.ts'
 
 const dayMs = 86_400_000
@@ -20,12 +21,12 @@ export function sampleHistory(random: SampleRandom, count: number): ClearRecord[
   })
 }
 
-/** The devices of the sample user: their `clients` records, and the tabs open on each, which share its id. */
+/** The devices of the sample user, the one that synced last at the end: their `clients` records, and the tabs open on each, which share its id. */
 export function sampleDevices(random: SampleRandom): { clients: ClearRecord[]; tabs: ClearRecord[] } {
   const devices = [
-    { name: 'Desk computer', type: 'desktop', formfactor: 'desktop', os: 'Linux', open: 14 },
-    { name: 'Pocket phone', type: 'mobile', formfactor: 'phone', os: 'Android', open: 6 },
     { name: '居間のタブレット', type: 'mobile', formfactor: 'largetablet', os: 'iOS', open: 3 },
+    { name: 'Pocket phone', type: 'mobile', formfactor: 'phone', os: 'Android', open: 6 },
+    { name: 'Desk computer', type: 'desktop', formfactor: 'desktop', os: 'Linux', open: 14 },
   ].map((device) => ({ id: random.id(), fxaDeviceId: random.hex(16), ...device }))
   const clients = devices.map(({ id, name, type, formfactor, os, fxaDeviceId }) => {
     const about = { name, type, formfactor, os, fxaDeviceId }
@@ -72,7 +73,7 @@ export function sampleForms(random: SampleRandom): ClearRecord[] {
     'slide rule scales',
     'swift nesting box',
     'πυξίδα',
-    'çay',
+    'yoğurt',
   ]
   const entries = [
     ...searches.map((value) => ({ name: 'searchbar-history', value })),
@@ -129,15 +130,6 @@ export function seedRecords(random: SampleRandom, collection: string, count: num
   })
 }
 
-function samplePages(random: SampleRandom, count: number): SamplePage[] {
-  const pages = new Map<string, SamplePage>()
-  while (pages.size < count) {
-    const page = samplePage(random)
-    if (!pages.has(page.url)) pages.set(page.url, page)
-  }
-  return [...pages.values()]
-}
-
 /** A record before encryption, with what the server may see of it. */
 export interface ClearRecord {
   id: string
@@ -146,24 +138,17 @@ export interface ClearRecord {
   sortindex?: number
 }
 
-/** A page that the sample user visited or marked. */
-interface SamplePage {
-  title: string
-  url: string
-}
-
 interface Folder {
   id: string
   title: string
   children: string[]
+  /** What its bookmarks are about. */
+  topic: readonly PageMaker[]
+  /** Nobody marks a page twice in one folder. */
+  addresses: Set<string>
 }
 
-const roots = [
-  { id: 'menu', title: 'Bookmarks Menu', folders: 6 },
-  { id: 'toolbar', title: 'Bookmarks Toolbar', folders: 4 },
-  { id: 'unfiled', title: 'Other Bookmarks', folders: 2 },
-  { id: 'mobile', title: 'Mobile Bookmarks', folders: 0 },
-]
+const recordsPerSeparator = 24
 
 // What Firefox gives folders, so that they arrive before what is in them.
 const folderSortindex = 1_000_000
@@ -176,32 +161,27 @@ export function sampleBookmarks(random: SampleRandom, count: number): ClearRecor
   const records: ClearRecord[] = []
   const folders: Folder[] = []
   const tagsOf = new Map<string, string[]>()
-  for (const { id, title, folders: size } of roots) {
-    const top = { id, title, children: [] as string[] }
+  for (const { id, title, folders: own } of sampleFolders()) {
+    const top: Folder = { id, title, children: [], topic: anything, addresses: new Set() }
     folders.push(top)
     records.push(folderRecord(top, { id: 'places', title: '' }, 400 * dayMs))
-    for (let index = 0; index < size; index += 1) {
-      const folder = { id: random.id(), title: folderTitle(random), children: [] }
+    own.forEach(([title, topic], index) => {
+      const folder: Folder = { id: random.id(), title, children: [], topic, addresses: new Set() }
       // Every third folder lies in the one made before it.
       const parent = index % 3 === 2 ? (folders.at(-1) ?? top) : top
       parent.children.push(folder.id)
       folders.push(folder)
       records.push(folderRecord(folder, parent, random.below(400) * dayMs))
-    }
+    })
   }
   while (records.length < count) {
-    const parent = random.pick(folders)
-    const isSeparator = parent.children.length > 2 && random.below(25) === 0
+    const isSeparator = records.length % recordsPerSeparator === 0
+    const parent = random.pick(folders.filter(({ children }) => !isSeparator || children.length > 2))
     const record = isSeparator ? separatorRecord(random, parent) : bookmarkRecord(random, parent, tagsOf)
     parent.children.push(record.id)
     records.push(record)
   }
   return records
-}
-
-/** A page about some subject; the same subjects come back, as they do in real browsing. */
-function samplePage(random: SampleRandom): SamplePage {
-  return random.pick(sites)(random.pick(subjects), random)
 }
 
 function folderRecord(folder: Folder, parent: Pick<Folder, 'id' | 'title'>, ageMs: number): ClearRecord {
@@ -223,7 +203,10 @@ function separatorRecord(random: SampleRandom, parent: Folder): ClearRecord {
 }
 
 function bookmarkRecord(random: SampleRandom, parent: Folder, tagsOf: Map<string, string[]>): ClearRecord {
-  const { title, url: bmkUri } = samplePage(random)
+  let page = random.pick(parent.topic)(random)
+  while (parent.addresses.has(page.url)) page = random.pick(parent.topic)(random)
+  const { title, url: bmkUri } = page
+  parent.addresses.add(bmkUri)
   const tags = tagsOf.get(bmkUri) ?? sampleTags(random)
   tagsOf.set(bmkUri, tags)
   const ageMs = random.below(900) * dayMs
@@ -236,87 +219,6 @@ function bookmarkRecord(random: SampleRandom, parent: Folder, tagsOf: Map<string
 }
 
 function sampleTags(random: SampleRandom): string[] {
-  const names = ['paper', 'todo', 'video', 'été', '料理']
+  const names = ['read later', 'reference', 'todo', 'video', 'été']
   return names.filter(() => random.below(12) === 0)
-}
-
-function folderTitle(random: SampleRandom): string {
-  return `${random.pick(['Reading', 'Weekend', 'Work', 'Recipes', 'Später', '資料'])}: ${random.pick(subjects)}`
-}
-
-const subjects = [
-  ['Lighthouse', 'Tidal range', 'Sourdough', 'Beekeeping', 'Alpine swift', 'Bicycle gearing', 'Sundial'],
-  [
-    'Letterpress',
-    'Knot theory',
-    'Basalt',
-    'Fresnel lens',
-    'Slide rule',
-    'Hedgehog',
-    'Peat bog',
-    'Harpsichord',
-  ],
-  [
-    'Public-key cryptography',
-    'Merkle tree',
-    'Vector clock',
-    'Hash function',
-    'B-tree',
-    'Bloom filter',
-    'Unicode',
-  ],
-  [
-    'Kayaking',
-    'Rye bread',
-    'Orienteering',
-    'Cloud atlas',
-    'Weaving',
-    'Steam locomotive',
-    'Barometer',
-    'Origami',
-  ],
-].flat()
-
-const sites: ((subject: string, random: SampleRandom) => SamplePage)[] = [
-  (subject) => ({
-    title: `${subject} - Wikipedia`,
-    url: `https://en.wikipedia.org/wiki/${subject.replaceAll(' ', '_')}`,
-  }),
-  (subject, random) => ({
-    title: `${subject} explained in ${random.below(9) + 2} pictures 📷`,
-    url: `https://notes.example.org/${1998 + random.below(28)}/${slug(subject)}`,
-  }),
-  (subject, random) => {
-    const number = random.below(90_000) + 10_000
-    return {
-      title: `Question ${number}: ${subject} for beginners`,
-      url: `https://forum.example.net/t/${slug(subject)}/${number}`,
-    }
-  },
-  (subject, random) => {
-    const page = random.below(40) + 1
-    return {
-      title: `${subject} — catalogue, page ${page}`,
-      url: `https://shop.example.com/search?q=${encodeURIComponent(subject)}&page=${page}`,
-    }
-  },
-  (subject, random) => {
-    const [language, about] = random.pick(languages)
-    return {
-      title: `${about} ${subject}`,
-      url: `https://${language}.example.org/${slug(subject)}#${random.below(20) + 1}`,
-    }
-  },
-]
-
-const languages = [
-  ['de', 'Über'],
-  ['fr', 'À propos de'],
-  ['ja', 'について:'],
-  ['ar', 'حول'],
-  ['el', 'Σχετικά με'],
-] as const
-
-function slug(subject: string): string {
-  return subject.toLowerCase().replaceAll(/[^a-z]+/g, '-')
 }

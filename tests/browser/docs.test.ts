@@ -1,6 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'bun:test'
 import type { Locator, Page } from 'playwright-core'
 import { startTestBridge, type TestBridge } from '../support/bridge.ts'
+import { accessibilityFaults } from './inspect.ts'
 import { desk, phone, screenshot, startBrowser, type OpenOptions, type TestBrowser } from './browser.ts'
 
 let bridge: TestBridge
@@ -285,5 +286,38 @@ describe('/v1/docs in Chromium', () => {
     expect(layout.beyond).toBe(0)
     expect(layout.narrowest).toBeGreaterThan(300)
     expect(layout.smallestText).toBeGreaterThanOrEqual(12)
+  })
+
+  it.each([
+    ['light', desk],
+    ['dark', desk],
+    ['light', phone],
+    ['dark', phone],
+  ] as const)('can be used by everybody, %s %p: axe finds nothing', async (scheme, viewport) => {
+    const page = await openDocs({ viewport, scheme, mayFail: true })
+    const faults: string[] = []
+    const look = async (name: string) => {
+      const found = await accessibilityFaults(page)
+      faults.push(...found.map((fault) => `${name}: ${fault}`))
+    }
+
+    await look('closed')
+    for (const id of ['Records-listRecords', 'Records-putRecord', 'Batch-batch']) {
+      const operation = await openOperation(page, id)
+      await operation.locator('.try-out__btn').click()
+    }
+    await look('open')
+    await page.locator('#operations-Batch-batch .execute').click()
+    await page.locator('#operations-Batch-batch .live-responses-table').waitFor()
+    await look('tried')
+    await page.locator('.btn.authorize').click()
+    await page.locator('.modal-ux').waitFor()
+    await page.screenshot({ path: screenshot(`docs-authorize-${scheme}-${viewport.width}`) })
+    await look('authorize')
+    await page.locator('.close-modal').click()
+    await page.locator('.model-container, .models button').first().click()
+    await look('models')
+
+    expect(faults).toEqual([])
   })
 })

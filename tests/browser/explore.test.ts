@@ -51,18 +51,21 @@ describe('/v1/explore in Chromium', () => {
       .evaluateAll((all) =>
         Object.fromEntries(all.map((each) => each.textContent!.match(/^(.*?)([\d,]+)$/)!.slice(1))),
       )
-    const devices = await page.locator('.device h2').allInnerTexts()
     const address = page.url()
+    const rows = await titles(page)
+    await choose(page, 'devices')
+    const devices = await page.locator('.device h2').allInnerTexts()
     await page.screenshot({ path: screenshot('explore-devices') })
 
     expect(counts).toMatchObject({ History: '3,000', Unreadable: '1' })
     expect(Number(counts.Bookmarks)).toBeGreaterThan(250)
-    expect(devices).toContain('Desk computer')
+    expect(devices[0]).toBe('Desk computer')
     expect(counts['Devices & tabs']).toBe(String(devices.length))
-    expect(address).toBe(`${world.url}#/devices`)
+    expect(address).toBe(`${world.url}#/bookmarks`)
+    expect(rows.slice(0, 4)).toEqual(['Bookmarks Toolbar', 'News', 'Recipes', 'Programming'])
   })
 
-  it('is made of a few files that are less than 80 KB together', async () => {
+  it('is made of a few files that are less than 88 KB together', async () => {
     const page = await world.open()
 
     const { bytes, count } = await page.evaluate(() => {
@@ -73,9 +76,9 @@ describe('/v1/explore in Chromium', () => {
       return { bytes, count: own.length }
     })
 
-    expect(count).toBe(18)
+    expect(count).toBe(23)
     expect(bytes).toBeGreaterThan(20_000)
-    expect(bytes).toBeLessThan(80_000)
+    expect(bytes).toBeLessThan(88_000)
   })
 
   it('has an address for each view and each record, and Back and Forward go through them', async () => {
@@ -109,11 +112,12 @@ describe('/v1/explore in Chromium', () => {
     seen.push(await shown())
 
     const title = 'Sync Bridge Explorer'
-    const devices = [`#/devices Devices & tabs · ${title}`, 'Devices & tabs', false]
+    const bookmarks = [`#/bookmarks Bookmarks · ${title}`, 'Bookmarks', false]
     const forms = [`#/forms Form entries · ${title}`, 'Form entries', false]
     const address = /^#\/forms\/\S{16,} Form entries · Sync Bridge Explorer$/
     const record = [expect.stringMatching(address), 'Form entries', true]
-    expect(seen).toEqual([record, forms, devices, record, forms, devices])
+    const absentPlace = [`#/devices Devices & tabs · ${title}`, 'Devices & tabs', false]
+    expect(seen).toEqual([record, forms, bookmarks, record, forms, absentPlace])
     expect(absent).toContain('no record absent')
   })
 
@@ -201,6 +205,7 @@ describe('/v1/explore in Chromium', () => {
     const row = page.locator('.row', { hasText: 'mail.example.com' })
     const revealed = await row.locator('.secret').innerText()
     await detailsLinks(page).first().click()
+    await page.click('#details summary')
     const details = await page.locator('#details').innerText()
     await page.getByRole('button', { name: 'Show what is hidden' }).click()
     const opened = await page.locator('#details').innerText()
@@ -215,11 +220,14 @@ describe('/v1/explore in Chromium', () => {
     const page = await world.open({ view: 'history' })
     await detailsLinks(page).first().click()
 
-    const [meaning, wire] = await page.locator('.sides section').allInnerTexts()
     await page.screenshot({ path: screenshot('explore-details') })
+    const [folded] = await page.locator('.sides section').allInnerTexts()
+    await page.click('#details summary')
+    const [meaning, wire] = await page.locator('.sides section').allInnerTexts()
 
     expect(meaning).toMatch(/Address\n+https:/)
     expect(meaning).toMatch(/Visited\n+\w+ \d+, 20\d\d/)
+    expect(folded).not.toContain('histUri')
     expect(meaning).toContain('"histUri": "https://')
     expect(wire).toContain(`GET /v1/buckets/${world.bridge.user.clientState}/collections/history/records/`)
     expect(wire).toContain('"ciphertext"')
@@ -228,31 +236,100 @@ describe('/v1/explore in Chromium', () => {
 
   it('looks for what somebody types in everything, and says where it is', async () => {
     const page = await world.open({ view: 'bookmarks' })
-    const folder = await page.locator('[aria-level="2"].folder .row-title').first().innerText()
     await page.keyboard.press('/')
     await page.keyboard.type('A script')
     await page.locator('.row-title', { hasText: /^A script$/ }).waitFor()
-    const [script, inBookmarks] = [await titles(page), await lookFor(page, 'A script')]
+    const scripts = await titles(page)
 
-    await lookFor(page, folder)
-    await page.locator('.row-title').first().waitFor()
+    await lookFor(page, 'bread recipes')
+    await page.locator('#view .tree, #view .list').first().waitFor()
     const [byFolder] = await titles(page)
-    const users = await lookFor(page, 'sample.user')
-    const elsewhere = await lookFor(page, 'rye bread recipe')
+    const users = await lookFor(page, 'SAMPLE.user')
+    const elsewhere = await lookFor(page, 'recipe tide')
     const here = await page.locator('#view .nothing').innerText()
+    await lookFor(page, 'tables TIDE')
+    await page.locator('.elsewhere .row-title').first().waitFor()
+    const below = await page.locator('.elsewhere .row-title').allInnerTexts()
     await page.screenshot({ path: screenshot('explore-found') })
     await page.locator('#found a', { hasText: '1 in Form entries' }).click()
-    const [there, place] = [await lookFor(page, 'rye bread recipe'), new URL(page.url()).hash]
+    const [there, place] = [await lookFor(page, 'tide tables'), new URL(page.url()).hash]
+    const accents = await lookFor(page, 'saint etienne')
+    await lookFor(page, 'wiki b-tree')
+    const [first] = await titles(page)
     const nowhere = await lookFor(page, 'no such thing anywhere')
 
-    expect(script).toEqual(['A script'])
-    expect(inBookmarks).toEqual(['1 here'])
-    expect(byFolder).toBe(folder)
+    expect(scripts).toContain('A script')
+    expect(byFolder).toBe('Bread')
     expect(users).toEqual(['2 in Passwords'])
-    expect(here).toBe('Nothing in Bookmarks has “rye bread recipe” in it.')
-    expect(elsewhere).toEqual(['1 in Form entries'])
+    expect(elsewhere).toEqual(['found nowhere'])
+    expect(here).toBe('Nothing in Bookmarks has “recipe tide” in it.')
+    expect(below).toEqual(['tide tables'])
     expect([place, ...there]).toEqual(['#/forms', '1 here'])
+    expect(accents).toEqual(['1 here'])
+    expect(first).toBe('B-tree - Wikipedia')
     expect(nowhere).toEqual(['found nowhere'])
+  })
+
+  it('sorts lists by title, address and date, and shows the bookmarks with a tag', async () => {
+    const page = await world.open({ view: 'bookmarks' })
+    const sortBy = async (order: string) => {
+      await page.selectOption('#order', order)
+      await page.locator('.list .row').first().waitFor()
+      return page
+        .locator('.list .row-title')
+        .evaluateAll((all) => all.slice(0, 20).map((each) => each.textContent!))
+    }
+    const count = () => page.locator('[data-view=bookmarks] small').innerText()
+    const all = await count()
+
+    const byTitle = await sortBy('title')
+    await sortBy('date')
+    await page.locator('.list .row-meta').first().waitFor()
+    const moments = await page.locator('.list .row-meta').allInnerTexts()
+    await sortBy('address')
+    const isSame = (await count()) === all
+    await choose(page, 'history')
+    const pages = await page.locator('[data-view=history] small').innerText()
+    const headings = await page.locator('.list h2').count()
+    await choose(page, 'bookmarks')
+    await page.selectOption('#order', '')
+    await page.selectOption('#tag', 'todo')
+    await page.locator('.list .row').first().waitFor()
+    await page.screenshot({ path: screenshot('explore-tag') })
+    const [option] = await page.locator('#tag option:checked').allInnerTexts()
+    const tagged = await page.locator('.list .row-subtitle').allInnerTexts()
+    const told = await count()
+
+    const collator = new Intl.Collator(undefined, { numeric: true })
+    expect(byTitle).toEqual(byTitle.toSorted(collator.compare))
+    expect(moments.length).toBeGreaterThan(10)
+    expect([isSame, pages, headings]).toEqual([true, '3,000', 0])
+    expect(option).toBe(`todo (${told})`)
+    expect(tagged.every((text) => text.includes('#todo'))).toBe(true)
+  })
+
+  it('shows titles where records have ids, and copies what they say', async () => {
+    const page = await world.open({ view: 'bookmarks' })
+    await page.context().grantPermissions(['clipboard-read', 'clipboard-write'])
+    await detailsLinks(page).nth(2).click()
+    const folder = await page.locator('#details-title').innerText()
+    const inside = page.locator('#details li a')
+    const [first] = await inside.allInnerTexts()
+    await inside.first().click()
+    await page.locator('#details-title', { hasText: first! }).waitFor()
+    const parent = await page.locator('#details-meaning dd a', { hasText: folder }).count()
+    await page.goBack()
+    await page.locator('#details-title', { hasText: folder }).waitFor()
+    await page.keyboard.press('Escape')
+    await lookFor(page, 'b-tree wiki')
+    await detailsLinks(page).first().click()
+    await page.getByRole('button', { name: 'Copy: Address' }).click()
+    const copied = await page.evaluate(() => navigator.clipboard.readText())
+
+    expect(folder).toBe('Recipes')
+    expect(first).toMatch(/\w{3}/)
+    expect(parent).toBe(1)
+    expect(copied).toBe('https://en.wikipedia.org/wiki/B-tree')
   })
 
   it('counts and lists what cannot be read', async () => {

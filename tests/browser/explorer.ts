@@ -113,7 +113,9 @@ export const formValues = (page: Page) =>
 /** The name of the field in which one types. */
 export const focusedField = (page: Page) => page.evaluate(() => document.activeElement?.getAttribute('name'))
 
-export function titles(page: Page): Promise<string[]> {
+/** Of the rows, once they are drawn: that is in the frame after the list has come. */
+export async function titles(page: Page): Promise<string[]> {
+  await page.locator('.row-title').first().waitFor()
   return page.locator('.row-title').allInnerTexts()
 }
 

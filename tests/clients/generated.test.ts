@@ -52,6 +52,8 @@ const printed = [
   'read 1',
   'missing 110',
   'listed one two',
+  'later 0',
+  'changed 114 1',
   'root Sync Bridge',
   '',
 ]
@@ -78,8 +80,16 @@ const read = await GET(record, { params: { path: { ...collection, record_id: 'on
 console.log('read', read.data?.data.payload)
 const missing = await GET(record, { params: { path: { ...collection, record_id: 'absent' } } })
 console.log('missing', missing.error?.errno)
-const list = await GET(records, { params: { path: collection, query: { _sort: 'oldest', _limit: '9' } } })
+const list = await GET(records, { params: { path: collection, query: { _sort: 'oldest', _limit: 9, _since: 0 } } })
 console.log('listed', ...(list.data?.data.map(({ id }) => id) ?? []))
+const since = list.response.headers.get('ETag') ?? ''
+const later = await GET(records, { params: { path: collection, query: { _since: since } } })
+console.log('later', later.data?.data.length)
+// @ts-expect-error -- a limit is a number
+void (() => GET(records, { params: { path: collection, query: { _limit: 'many' } } }))
+const header = { 'If-Match': '"1"' }
+const { error } = await PUT(record, { params: { path: { ...collection, record_id: 'one' }, header }, body: { data: {} } })
+if (error?.code === 412) console.log('changed', error.errno, error.details?.existing.payload)
 console.log('root', (await GET('/')).data?.project_name)
 `
 
@@ -105,7 +115,7 @@ from client import AuthenticatedClient
 from client.api.batch import batch
 from client.api.records import get_record, list_records, put_record
 from client.api.service import get_root
-from client.models import BatchBody, ListRecordsSort, RecordBody, RecordFields, SubRequest
+from client.models import BatchBody, ListRecordsSort, PreconditionFailed, RecordBody, RecordFields, SubRequest
 
 bridge = AuthenticatedClient(environ["BRIDGE_URL"], environ["TOKEN"], headers={"X-KeyID": environ["KEY_ID"]})
 bucket = environ["BUCKET"]
@@ -117,7 +127,13 @@ answer = batch.sync(client=bridge, body=BatchBody(requests=[put, SubRequest(path
 print("batch", *[one.status for one in answer.responses])
 print("read", get_record.sync(bucket, "bookmarks", "one", client=bridge).data.payload)
 print("missing", int(get_record.sync(bucket, "bookmarks", "absent", client=bridge).errno))
-print("listed", *[one.id for one in list_records.sync(bucket, "bookmarks", client=bridge, field_sort=ListRecordsSort.OLDEST).data])
+listed = list_records.sync_detailed(bucket, "bookmarks", client=bridge, field_sort=ListRecordsSort.OLDEST, field_limit=9, field_since=0)
+print("listed", *[one.id for one in listed.parsed.data])
+later = list_records.sync(bucket, "bookmarks", client=bridge, field_since=listed.headers["ETag"])
+print("later", len(later.data))
+changed = put_record.sync(bucket, "bookmarks", "one", client=bridge, body=RecordBody(data=RecordFields()), if_match='"1"')
+if isinstance(changed, PreconditionFailed):
+    print("changed", int(changed.errno), changed.details.existing.payload)
 print("root", get_root.sync(client=bridge).project_name)
 `
 

@@ -96,9 +96,15 @@ describe('tabs.html', () => {
     ])
     const browser = await startBrowser()
     const page = await browser.open(`${files.url}tabs.html`)
-    for (const name of ['BRIDGE_URL', 'BUCKET', 'BEARER_TOKEN', 'KEY_ID', 'SYNC_KEY'] as const) {
-      await page.fill(`input[name=${name}]`, environment[name])
-    }
+    await page.fill('input[name=BRIDGE_URL]', environment.BRIDGE_URL)
+    const names = ['BUCKET', 'KEY_ID', 'BEARER_TOKEN', 'SYNC_KEY'] as const
+    const lines = names.map((name) => `${name}=${environment[name]}`).join('\n')
+    await page.evaluate((pasted) => {
+      const clipboardData = new DataTransfer()
+      clipboardData.setData('text', pasted)
+      const event = new ClipboardEvent('paste', { clipboardData, bubbles: true, cancelable: true })
+      document.querySelector('input[name=BUCKET]')!.dispatchEvent(event)
+    }, lines)
     await page.click('button')
     await page.waitForSelector('#devices section')
     await page.waitForSelector('#problem:not(:empty)')

@@ -3,6 +3,7 @@ import type { Entry } from '../../src/explorer/account.ts'
 import { bookmarkTree, findable, walk, type TreeNode } from '../../src/explorer/bookmarks.ts'
 import { bookmarksFile, everythingFile, historyFile, passwordsFile } from '../../src/explorer/files.ts'
 import {
+  ago,
   devices,
   factsOf,
   historyByDay,
@@ -328,5 +329,25 @@ describe('what else there is', () => {
       unreadable: [{ collection: 'bookmarks', id: 'foreign', problem: unreadable.problem }],
       incomplete: { forms: 'The storage does not answer' },
     })
+  })
+})
+
+describe('ago', () => {
+  it('counts minutes, hours, days, months and years, and nothing as in the future', () => {
+    const minute = 60_000
+    const day = 1440 * minute
+    const told = [-minute, minute, 90 * minute, 3 * day, 59 * day, 90 * day, 800 * day].map((ms) =>
+      ago(Date.now() - ms),
+    )
+
+    expect(told).toEqual([
+      'this minute',
+      '1 minute ago',
+      '1 hour ago',
+      '3 days ago',
+      '59 days ago',
+      '3 months ago',
+      '2 years ago',
+    ])
   })
 })

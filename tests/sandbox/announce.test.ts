@@ -51,7 +51,7 @@ describe('startShortLinks', () => {
 
     const identity = `BUCKET=${info.bucket}&KEY_ID=${info.keyId}&BEARER_TOKEN=g.h.i`
     expect(answers.map(({ status, headers }) => [status, headers.get('Location')])).toEqual([
-      [302, `${bridge.explorerUrl}#${identity}&SYNC_KEY=0102ff`],
+      [302, `${bridge.explorerUrl}#${identity}&SYNC_KEY=0102ff&KEEP_KEY=yes`],
       [302, `${bridge.docsUrl}#${identity}`],
       [404, null],
     ])

@@ -1,0 +1,67 @@
+import type { Holdings } from './holdings.ts'
+import { readable, tagsOf, type Group } from './meaning.ts'
+import { inOrder, type Order } from './order.ts'
+import { Search } from './search.ts'
+import { countOf, otherView, unreadableView, views, type View } from './views.ts'
+
+/** A view and what it shows. */
+export interface Content {
+  view: View
+  groups: Group[]
+  count: number
+}
+
+/** Which of it is shown, and how. */
+export interface Choice {
+  /** @see wordsOf */
+  words: string[]
+  order: Order
+  /** That bookmarks have; empty: any or none. */
+  tag: string
+}
+
+/** What has been read so far, as the views show it. Made once, because a search looks through it with every letter. */
+export class Contents {
+  /** The tags of bookmarks, each with how many have it. */
+  readonly tags: Map<string, number>
+  readonly #all: Omit<Content, 'count'>[]
+  readonly #search = new Search()
+  /** What was arranged last, and how. */
+  #arranged: { order: Order; tag: string; contents: Omit<Content, 'count'>[] }
+
+  constructor(holdings: Holdings) {
+    const known = new Set(views.flatMap(({ collections }) => collections))
+    const others = holdings.collections.filter((collection) => !known.has(collection)).toSorted()
+    const unreadable = holdings.entries().filter(({ clear }) => clear === null)
+    const problems = unreadable.length > 0 ? [unreadableView(unreadable)] : []
+    this.#all = [...views, ...others.map(otherView), ...problems].map((view) => ({
+      view,
+      groups: view.groups(...view.collections.map((name) => readable(holdings.entries([name])))),
+    }))
+    this.#arranged = { order: '', tag: '', contents: this.#all }
+    const tags = readable(holdings.entries(['bookmarks'])).flatMap(({ clear }) => tagsOf(clear))
+    const counts = [...Map.groupBy(tags, (tag) => tag)].map(([tag, all]) => [tag, all.length] as const)
+    this.tags = new Map(counts.toSorted(([left], [right]) => left.localeCompare(right)))
+  }
+
+  choose({ words, order, tag }: Choice): Content[] {
+    if (order !== this.#arranged.order || tag !== this.#arranged.tag) {
+      const contents = this.#all.map(({ view, groups }) => {
+        const tagged = tag !== '' && view.id === 'bookmarks' ? withTag(groups, tag) : groups
+        return { view, groups: inOrder(tagged, order, view.isSortedFlat ?? false) }
+      })
+      this.#arranged = { order, tag, contents }
+    }
+    return this.#arranged.contents.map(({ view, groups }) => {
+      const found = this.#search.matching(groups, words)
+      return { view, groups: found, count: countOf(view, found) }
+    })
+  }
+}
+
+function withTag(groups: Group[], tag: string): Group[] {
+  return groups.map(({ title, items }) => ({
+    title,
+    items: items.filter(({ entry }) => tagsOf(entry.clear ?? {}).includes(tag)),
+  }))
+}

@@ -1,0 +1,98 @@
+import type { Content } from './contents.ts'
+import { icon, make } from './elements.ts'
+import type { Holdings } from './holdings.ts'
+import type { Group } from './meaning.ts'
+import { addressOf } from './tab.ts'
+import { drawView } from './views.ts'
+
+/** The links to all views, each with how much it has. */
+export function drawNavigation(contents: Content[], current: Content, holdings: Holdings): HTMLElement[] {
+  return contents.map((content) => {
+    const { view, groups, count } = content
+    const isUnread = count === 0 && holdings.failureOf(view.collections) !== null
+    const isReading = holdings.isReading(view.collections)
+    const small = isUnread
+      ? [icon('unreadable'), make('span', { class: 'unseen' }, 'could not be read')]
+      : [isReading ? '…' : count.toLocaleString()]
+    return make(
+      'a',
+      {
+        class: groups.length === 0 ? 'faint' : '',
+        'aria-current': content === current ? 'page' : null,
+        'data-view': view.id,
+        href: addressOf(view.id),
+      },
+      icon(view.icon ?? view.id),
+      make('span', {}, view.title),
+      make('small', {}, ...small),
+    )
+  })
+}
+
+/** Where something was found, and where nobody could look for it. */
+export function drawFound(
+  typed: string,
+  contents: Content[],
+  current: Content,
+  holdings: Holdings,
+): HTMLElement[] {
+  const elsewhere = othersOf(contents, current)
+  const isFound = current.groups.length > 0 || elsewhere.length > 0
+  const unread = contents.filter(({ view }) => holdings.failureOf(view.collections) !== null)
+  const tell = (text: string) => make('span', {}, text)
+  return [
+    make('strong', { dir: 'auto' }, typed),
+    ...(current.count > 0 ? [tell(`${current.count.toLocaleString()} here`)] : []),
+    ...elsewhere.map(linkTo),
+    ...(isFound ? [] : [tell('found nowhere')]),
+    ...(holdings.isReading() ? [tell('still reading …')] : []),
+    ...unread.map(({ view }) => tell(`${view.title} could not be read`)),
+  ]
+}
+
+/** What a view shows, or why there is nothing; below it, while something is looked for, what other views have of that. */
+export function drawContent(
+  typed: string,
+  contents: Content[],
+  current: Content,
+  holdings: Holdings,
+): HTMLElement[] {
+  const { view, groups } = current
+  const own = () => {
+    if (groups.some(({ items, device }) => items.length > 0 || device)) return [drawView(view, groups)]
+    if (holdings.isReading(view.collections)) return [nothing('Reading and decrypting …')]
+    // That there is nothing can only be said of what was read.
+    if (holdings.failureOf(view.collections) !== null) return []
+    return [nothing(typed === '' ? view.empty : `Nothing in ${view.title} has “${typed}” in it.`)]
+  }
+  return [...own(), ...(typed === '' ? [] : othersOf(contents, current).map(drawElsewhere))]
+}
+
+export function nothing(text: string): HTMLElement {
+  return make('p', { class: 'nothing' }, text)
+}
+
+function othersOf(contents: Content[], current: Content): Content[] {
+  return contents.filter((content) => content !== current && content.groups.length > 0)
+}
+
+function linkTo({ view, count }: Content): HTMLElement {
+  return make('a', { class: 'link', href: addressOf(view.id) }, `${count.toLocaleString()} in ${view.title}`)
+}
+
+// Of another view this much is enough to see whether it is what was meant.
+const mostElsewhere = 5
+
+function drawElsewhere(content: Content): HTMLElement {
+  const heading = make('h2', {}, linkTo(content))
+  return make('section', { class: 'elsewhere' }, heading, drawView(content.view, firstOf(content.groups)))
+}
+
+function firstOf(groups: Group[]): Group[] {
+  let left = mostElsewhere
+  return groups.slice(0, mostElsewhere).flatMap((group) => {
+    const items = group.items.slice(0, left)
+    left -= items.length
+    return items.length > 0 || group.device ? [{ ...group, items, whole: undefined }] : []
+  })
+}

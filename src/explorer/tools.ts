@@ -1,0 +1,57 @@
+import type { Choice } from './contents.ts'
+import { byId, make } from './elements.ts'
+import type { Order } from './order.ts'
+import { wordsOf } from './search.ts'
+
+const search = byId<HTMLInputElement>('search')
+const order = byId<HTMLSelectElement>('order')
+const tag = byId<HTMLSelectElement>('tag')
+
+/** What somebody looks for, as it was typed. */
+export function typed(): string {
+  return search.value.trim()
+}
+
+export function choice(): Choice {
+  return { words: wordsOf(typed()), order: order.value as Order, tag: tag.value }
+}
+
+/** Nothing is looked for any more, and nothing left out. */
+export function resetTools(): void {
+  for (const field of [search, order, tag]) field.value = ''
+}
+
+let offered: Map<string, number> | null = null
+
+/** Lets people choose among these tags; the chosen one stays, if it is there. */
+export function offerTags(tags: Map<string, number>): void {
+  if (tags === offered) return
+  offered = tags
+  const chosen = tag.value
+  const names = [...tags].map(([name, count]) => make('option', { value: name }, `${name} (${count})`))
+  tag.replaceChildren(make('option', { value: '' }, 'any'), ...names)
+  tag.value = tags.has(chosen) ? chosen : ''
+}
+
+/** Shows the tools that a view has. */
+export function showTools(viewId: string): void {
+  const isBookmarks = viewId === 'bookmarks'
+  byId('tagged').hidden = !isBookmarks || tag.options.length < 2
+  byId('collapse').hidden = !isBookmarks || [search, order, tag].some(({ value }) => value.trim() !== '')
+}
+
+/** Calls when somebody changes what the tools say. */
+export function onChoice(act: () => void): void {
+  for (const field of [search, order, tag]) field.addEventListener('input', act)
+  search.addEventListener('keydown', ({ key }) => {
+    if (key !== 'Escape') return
+    if (search.value === '') search.blur()
+    search.value = ''
+    act()
+  })
+  document.addEventListener('keydown', (event) => {
+    if (event.key !== '/' || event.target instanceof HTMLInputElement || byId('explorer').hidden) return
+    event.preventDefault()
+    search.focus()
+  })
+}

@@ -1,0 +1,103 @@
+import { describe, expect, it } from 'bun:test'
+import type { Entry } from '../../src/explorer/account.ts'
+import { itemOf, type Group, type Item } from '../../src/explorer/meaning.ts'
+import { inOrder } from '../../src/explorer/order.ts'
+import { Search, wordsOf } from '../../src/explorer/search.ts'
+
+const entry = (id: string, fields: object = {}, last_modified = 1): Entry => ({
+  collection: 'bookmarks',
+  path: `/${id}`,
+  wire: { id, last_modified },
+  clear: { id, ...fields },
+  problem: null,
+})
+
+const titled = (...titles: string[]): Item[] => titles.map((title) => itemOf(entry(title), title, ''))
+const group = (items: Item[], title: string | null = null): Group[] => [{ title, items }]
+const titlesOf = (groups: Group[]) => groups.flatMap(({ items }) => items.map(({ title }) => title))
+const find = (groups: Group[], typed: string) => titlesOf(new Search().matching(groups, wordsOf(typed)))
+
+describe('Search', () => {
+  it('finds words in any order, whatever their capitals and accents', () => {
+    const groups = group(titled('B-tree - Wikipedia', 'Über uns', 'Γλώσσα', 'Saint-Étienne'))
+
+    expect(find(groups, 'wiki b-TREE')).toEqual(['B-tree - Wikipedia'])
+    expect(find(groups, 'uber')).toEqual(['Über uns'])
+    expect(find(groups, 'ÜBER')).toEqual(['Über uns'])
+    expect(find(groups, 'γλωσσα')).toEqual(['Γλώσσα'])
+    expect(find(groups, ' etienne  saint ')).toEqual(['Saint-Étienne'])
+    expect(find(groups, 'wiki uber')).toEqual([])
+    expect(find(groups, '  ')).toHaveLength(4)
+  })
+
+  it('finds a device by its name, with its tabs, and a tab by words of both', () => {
+    const device = { kind: 'phone', about: '', seenMs: 1, entry: entry('phone') } as const
+    const groups: Group[] = [{ title: 'Téléphone', items: titled('News', 'Bread'), device }]
+    const empty: Group[] = [{ title: 'Tablet', items: [], device }]
+
+    expect(find(groups, 'telephone')).toEqual(['News', 'Bread'])
+    expect(find(groups, 'bread telephone')).toEqual(['Bread'])
+    expect(find(groups, 'bread tablet')).toEqual([])
+    expect(new Search().matching(empty, ['tablet'])).toHaveLength(1)
+    expect(new Search().matching(empty, ['phone'])).toEqual([])
+  })
+
+  it('looks only among what it has found before, while somebody types on', () => {
+    const items = titled('rye', 'bread', 'rye bread', 'sourdough')
+    const groups = group(items)
+    const search = new Search()
+    search.matching(groups, ['ry'])
+    let looked = 0
+    for (const item of items) {
+      const { text } = item
+      Object.defineProperty(item, 'text', { get: () => ((looked += 1), text) })
+    }
+
+    const longer = titlesOf(search.matching(groups, ['rye']))
+    const more = titlesOf(search.matching(groups, ['rye', 'br']))
+    const atMost = looked
+    const other = titlesOf(search.matching(groups, ['sour']))
+
+    expect(longer).toEqual(['rye', 'rye bread'])
+    expect(more).toEqual(['rye bread'])
+    expect(atMost).toBeLessThanOrEqual(6)
+    expect(other).toEqual(['sourdough'])
+  })
+})
+
+describe('inOrder', () => {
+  const items = [
+    itemOf(entry('old', { dateAdded: 1000 }), 'Page 10', '', 'https://www.alpha.example/'),
+    itemOf(entry('new', { dateAdded: 3000 }), 'Page 9', '', 'http://gamma.example/'),
+    itemOf(entry('none', {}, 2000), 'äpfel', '', null),
+    itemOf(entry('middle', { timeLastUsed: 2500 }), 'Zebra', '', 'https://beta.example/'),
+  ]
+
+  it('sorts by title as people do, by address without scheme, and by date, the latest first', () => {
+    const by = (order: 'title' | 'address' | 'date') => titlesOf(inOrder(group(items), order, false))
+
+    expect(by('title')).toEqual(['äpfel', 'Page 9', 'Page 10', 'Zebra'])
+    expect(by('address')).toEqual(['Page 10', 'Zebra', 'Page 9', 'äpfel'])
+    expect(by('date')).toEqual(['Page 9', 'Zebra', 'äpfel', 'Page 10'])
+    expect(inOrder(group(items), '', false)[0]!.items).toBe(items)
+  })
+
+  it('keeps groups, or makes one list of them with each record once', () => {
+    const [first, second] = [items[0]!, items[1]!]
+    const groups: Group[] = [
+      { title: 'b', items: [first, second] },
+      { title: 'a', items: [first] },
+    ]
+
+    const kept = inOrder(groups, 'title', false)
+    const flat = inOrder(groups, 'title', true)
+
+    expect(kept.map(({ title, items: { length } }) => [title, length])).toEqual([
+      ['b', 2],
+      ['a', 1],
+    ])
+    expect(flat.map(({ title }) => title)).toEqual([null])
+    expect(titlesOf(flat)).toEqual(['Page 9', 'Page 10'])
+    expect(flat[0]!.items[0]!.meta!()).toMatch(/\d/)
+  })
+})
