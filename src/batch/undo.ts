@@ -67,9 +67,10 @@ export class Undo {
     const rows = expired.length === 0 ? undefined : await this.#rows.look(expired)
     const { timestamp, records } = await storage.snapshot(collection, [...pending.keys()])
     if (rows === null || (rows && rows.timestamp !== timestamp)) return false
+    const unseen = new Set(rows?.unseen)
     for (const [id, change] of pending) {
       // Another writer's change stays, and what an attempt before has restored looks like one.
-      if (rows?.theirs.has(id) || rows?.unseen.includes(id) || !this.#isOurs(change, records.get(id) ?? null))
+      if (rows?.theirs.has(id) || unseen.has(id) || !this.#isOurs(change, records.get(id) ?? null))
         pending.delete(id)
     }
     const since = await this.#remove(timestamp, (id) => records.has(id))
