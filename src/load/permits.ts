@@ -113,8 +113,10 @@ export class PermitPool {
 
   #mayTake(hostName: string, host: Host, user: string): boolean {
     const { permits, permitsOfUser, permitsOfHost } = this.options
-    if (this.#taken >= permits || host.taken >= permitsOfHost(hostName)) return false
-    return (host.users.get(user) ?? 0) < permitsOfUser
+    const ofHost = permitsOfHost(hostName)
+    if (this.#taken >= permits || host.taken >= ofHost) return false
+    // Half of a host at most: what one user's storage holds back leaves the other half to all others.
+    return (host.users.get(user) ?? 0) < Math.min(permitsOfUser, Math.ceil(ofHost / 2))
   }
 
   #take(host: Host, user: string): void {

@@ -129,6 +129,18 @@ describe('createPermits', () => {
     expect(take()).toBe(228 - 64)
   })
 
+  it.each([
+    ['over HTTP/2', true, 64],
+    ['over HTTP/1.1', false, 32],
+  ])('leaves half of a host at least to other users, %s', (_, isShared, expected) => {
+    const { calls } = createPermits(1024, () => isShared)
+    let taken = 0
+    while (calls.tryAcquire(node, 'one user')) taken += 1
+
+    expect(taken).toBe(expected)
+    expect(calls.tryAcquire(node, 'another user')).toBe(true)
+  })
+
   it('leaves lists to other nodes and users when one node or user hangs', () => {
     const { lists } = createPermits(1024, () => false)
     const take = (host: string, user: string) => {
