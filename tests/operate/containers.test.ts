@@ -3,6 +3,7 @@ import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
 import { YAML } from 'bun'
+import { environmentLines } from '../../src/cli/runtime-environment.ts'
 import { findPython, whyNoPython } from '../clients/python.ts'
 import { runProgram, temporaryFolder, words } from '../support/processes.ts'
 import { executablePath } from '../support/executable.ts'
@@ -65,6 +66,12 @@ describe('compose.yaml', () => {
     expect(services.bridge!.image).toBe(image)
     expect(said).toContain('the settings are valid')
     expect(said).not.toContain('warning')
+  })
+
+  it('tells the runtime what the unit and the image tell it', () => {
+    const lines = Object.entries(services.bridge!.environment).map(([name, value]) => `${name}=${value}`)
+
+    expect(lines).toEqual(expect.arrayContaining(environmentLines))
   })
 
   it('names every variable that it wants', () => {
