@@ -14,7 +14,7 @@ export type Verdicts = Record<string, Verdict>
 
 /**
  * Shows the effective settings, and tries the token server, the cache and the address to listen on. 0 if all is well,
- * otherwise 2. The settings go to stdout, verdicts to stderr. `trusting`: variables that add trusted certificates.
+ * otherwise 2. The verdicts go to stderr, the settings after them to stdout. `trusting`: variables that add trusted certificates.
  */
 export async function check(
   path: string | null,
@@ -27,7 +27,6 @@ export async function check(
   const messages: string[] = []
   const loaded = loadSettings(path, host, trusting, asJson ? (line) => void messages.push(line) : undefined)
   const effective = loaded?.effective ?? []
-  if (loaded && !asJson && !isQuiet) host.stdout.write(`${maskedSettings(effective).join('\n')}\n`)
 
   const checks: Verdicts = loaded && !isOffline ? await tryOut(loaded.settings, host) : {}
   const ok = loaded !== null && Object.values(checks).every((verdict) => verdict.ok)
@@ -42,6 +41,8 @@ export async function check(
     if (!verdict.ok || !isQuiet) host.stderr.write(`${what}: ${verdict.detail}\n`)
   }
   if (loaded && isOffline && !isQuiet) host.stderr.write('the settings are valid\n')
+  // After the verdict, which fifty lines would push out of sight.
+  if (loaded && !isQuiet) host.stdout.write(`${maskedSettings(effective).join('\n')}\n`)
   return ok ? 0 : 2
 }
 
