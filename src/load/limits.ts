@@ -5,7 +5,7 @@ const mebibyte = 1024 * 1024
  * test holds that it does.
  */
 export const limits = {
-  /** Calls to a host that one user may have in flight, and never more than half of the host's. */
+  /** Calls to a host that one user may have in flight. */
   callsOfUser: 64,
   /** The share of all calls that may be in flight to one host, the token server included. */
   shareOfHost: 0.25,

@@ -25,6 +25,9 @@ interface Host {
   waiting: Map<string, Waiter[]>
 }
 
+/** The share of a host's permits that only users take who have none there: users whose storage hangs would keep all others out. */
+const shareOfNewcomers = 0.25
+
 /** Users' nodes come and go. */
 const maxIdleHosts = 1000
 
@@ -115,8 +118,8 @@ export class PermitPool {
     const { permits, permitsOfUser, permitsOfHost } = this.options
     const ofHost = permitsOfHost(hostName)
     if (this.#taken >= permits || host.taken >= ofHost) return false
-    // Half of a host at most: what one user's storage holds back leaves the other half to all others.
-    return (host.users.get(user) ?? 0) < Math.min(permitsOfUser, Math.ceil(ofHost / 2))
+    const held = host.users.get(user) ?? 0
+    return held === 0 || (held < permitsOfUser && host.taken < ofHost - Math.floor(ofHost * shareOfNewcomers))
   }
 
   #take(host: Host, user: string): void {

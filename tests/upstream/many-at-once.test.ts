@@ -23,9 +23,9 @@ describe('max_concurrent_requests', () => {
         socket.once('data', (bytes) => resolve(bytes.toString('latin1', 9, 12)))
         socket.on('error', reject)
       })
-    // Until the 32 calls are in flight that one user may have, the node answers none, so that all others have to wait for their turn.
-    node.plan(({ index }) => (index < 32 ? { kind: 'hang' } : null))
-    void node.waitFor(({ index }) => index === 31).then(() => node.release())
+    // Until the 48 calls are in flight that one user may have, the node answers none, so that all others have to wait for their turn.
+    node.plan(({ index }) => (index < 48 ? { kind: 'hang' } : null))
+    void node.waitFor(({ index }) => index === 47).then(() => node.release())
 
     const statuses = await Promise.all(Array.from({ length: 1000 }, statusOf))
     await bridge.stop()
