@@ -35,10 +35,10 @@ describe('three users whose storages hang, and who ask 100 times each', () => {
         return { kind: 'status', status: 503, body: '0' }
       })
       const sockets: Socket[] = Array.from({ length: 300 }, (_, index) => {
-        const { path, headers } = hung[index % 3]!
+        const user = hung[index % 3]!
         const socket = route.connect()
         socket.on('error', () => {})
-        socket.write(requestText('GET', path('tabs', 'x'), headers))
+        socket.write(requestText('GET', user.path('tabs', 'x'), user.headers))
         return socket
       })
       await eventually('the storage holds as many calls as these users may have', () => held >= 33)
