@@ -201,3 +201,24 @@ export function readBackoff(headers: Headers): number | null {
   const plain = readSeconds(headers.get('x-backoff'))
   return weave === null && plain === null ? null : Math.max(weave ?? 0, plain ?? 0)
 }
+
+/** Throws `UpstreamError` (bad-response) for what is no answer of the protocol. */
+export function checkUsable({ status, headers }: Response, host: string): void {
+  const encoding = headers.get('content-encoding')
+  const problem =
+    status < 200 || status > 599
+      ? `status ${status}`
+      : status >= 300 && status < 400 && status !== 304
+        ? 'a redirection'
+        : encoding !== null && encoding.toLowerCase() !== 'identity'
+          ? 'encoded, though identity was asked for'
+          : null
+  if (problem === null) return
+  throw new UpstreamError('bad-response', `Cannot use the answer of "${host}": ${problem}`, { status })
+}
+
+/** Transient 5xx are worth one retry. With Retry-After the server has said when; don't retry before. */
+export function isTransient({ status, headers }: UpstreamAnswer): boolean {
+  if (status !== 500 && status !== 502 && status !== 503 && status !== 504) return false
+  return readRetryAfter(headers, 0) === null
+}

@@ -1,12 +1,14 @@
 import { UpstreamError, type UpstreamFailure } from '../domain/errors.ts'
 import {
   announcedLength,
+  checkUsable,
+  isTransient,
   readBounded,
-  readRetryAfter,
   toUpstreamError,
   type BodyStream,
   type UpstreamAnswer,
 } from './answer.ts'
+import { Deadline } from './deadline.ts'
 import type { CallTally, HeldMemory } from '../domain/record-storage.ts'
 import {
   shortestFairTimeoutMs,
@@ -198,21 +200,14 @@ export function createUpstream(options: UpstreamOptions) {
   }
 }
 
-/** A client that hangs up is noticed after this time. Most calls are over by then, also those to a distant storage, and never listen. */
-const hangUpMs = 250
-
 /**
  * One call: its deadline, its end, and the body of its answer. A piece of the body that does not come in time ends it; the
  * reader's time between two reads does not count.
  */
-class Call implements BodyStream, EventListenerObject {
+class Call implements BodyStream {
   guard: GuardedCall | null = null
   response: Response | null = null
-  readonly #controller = new AbortController()
-  #timer: ReturnType<typeof setTimeout> | null = null
-  #leftMs = 0
-  #tooLate: typeof tooSlow = tooSlow
-  #listensTo: AbortSignal | null = null
+  readonly #deadline: Deadline
   #reader: ReadableStreamDefaultReader<Uint8Array> | null = null
   #failure: unknown = null
   #holdsPermit = false
@@ -225,49 +220,19 @@ class Call implements BodyStream, EventListenerObject {
       calls: Permits['calls']
       stallMs: number
     },
-  ) {}
+  ) {
+    this.#deadline = new Deadline(request.client)
+  }
 
   /** Aborts what the call does. */
   get signal(): AbortSignal {
-    return this.#controller.signal
+    return this.#deadline.signal
   }
 
   /** Sets the deadline: after so many ms the call is aborted with that error. */
   setDeadline(ms: number, tooLate: typeof tooSlow): void {
-    this.#clearDeadline()
-    this.#tooLate = tooLate
-    const listensLater = this.request.client !== undefined && this.#listensTo === null
-    const firstMs = listensLater ? Math.min(ms, hangUpMs) : ms
-    this.#leftMs = ms - firstMs
-    this.#timer = setTimeout(wake, firstMs, this)
-  }
-
-  /** The deadline has passed, or it is time to listen for a client that hangs up. */
-  wake(): void {
-    this.#listen()
-    if (this.#leftMs > 0) this.setDeadline(this.#leftMs, this.#tooLate)
     // Before it is guarded, a call waits for its permits, and nothing of it was sent.
-    else this.#controller.abort(this.#tooLate(this.request.url.host, this.guard === null ? 'no' : 'unknown'))
-  }
-
-  #listen(): void {
-    const signal = this.request.client?.signal
-    if (!signal || this.#listensTo !== null) return
-    this.#listensTo = signal
-    if (signal.aborted) this.handleEvent()
-    else signal.addEventListener('abort', this)
-  }
-
-  /** The client has hung up. */
-  handleEvent(): void {
-    this.#controller.abort(new UpstreamError('abandoned', 'Gave up a call: its client has hung up'))
-  }
-
-  /** Clears the deadline while the other side owes nothing. */
-  #clearDeadline(): void {
-    if (this.#timer === null) return
-    clearTimeout(this.#timer)
-    this.#timer = null
+    this.#deadline.set(ms, () => tooLate(this.request.url.host, this.guard === null ? 'no' : 'unknown'))
   }
 
   /** The call as a body that takes as long as its reader. For the breaker the call has ended. */
@@ -287,7 +252,7 @@ class Call implements BodyStream, EventListenerObject {
     this.#reader ??= this.response!.body!.getReader()
     try {
       const { value } = await this.#reader.read()
-      this.#clearDeadline()
+      this.#deadline.clear()
       if (!value) this.end(null)
       return value ?? null
     } catch (error) {
@@ -305,7 +270,7 @@ class Call implements BodyStream, EventListenerObject {
 
   /** Stops what is left of the call. */
   abort(): void {
-    this.#controller.abort()
+    this.#deadline.abort()
     // The abort rejects the reads of a body, also where no reader waits.
     const body = this.#reader ?? (this.response?.bodyUsed === false ? this.response.body : null)
     body?.cancel().catch(() => {})
@@ -344,8 +309,7 @@ class Call implements BodyStream, EventListenerObject {
     if (this.#hasEnded) return
     this.#hasEnded = true
     this.#failure = failure
-    this.#clearDeadline()
-    this.#listensTo?.removeEventListener('abort', this)
+    this.#deadline.end()
     this.releasePermit()
     this.#judge(failure)
   }
@@ -360,10 +324,6 @@ class Call implements BodyStream, EventListenerObject {
   }
 }
 
-function wake(call: Call): void {
-  call.wake()
-}
-
 function tooSlow(host: string, applied: UpstreamError['applied']): UpstreamError {
   return new UpstreamError('timeout', `Cannot get an answer of "${host}": none in time`, { applied })
 }
@@ -374,26 +334,6 @@ function stalled(host: string): UpstreamError {
 
 function tooLong(host: string, status: number): UpstreamError {
   return new UpstreamError('bad-response', `Cannot read the answer of "${host}": too long`, { status })
-}
-
-function checkUsable({ status, headers }: Response, host: string): void {
-  const encoding = headers.get('content-encoding')
-  const problem =
-    status < 200 || status > 599
-      ? `status ${status}`
-      : status >= 300 && status < 400 && status !== 304
-        ? 'a redirection'
-        : encoding !== null && encoding.toLowerCase() !== 'identity'
-          ? 'encoded, though identity was asked for'
-          : null
-  if (problem === null) return
-  throw new UpstreamError('bad-response', `Cannot use the answer of "${host}": ${problem}`, { status })
-}
-
-/** Transient 5xx are worth one retry. With Retry-After the server has said when; don't retry before. */
-function isTransient({ status, headers }: UpstreamAnswer): boolean {
-  if (status !== 500 && status !== 502 && status !== 503 && status !== 504) return false
-  return readRetryAfter(headers, 0) === null
 }
 
 function isRetryable(error: unknown): boolean {
