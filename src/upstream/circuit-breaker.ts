@@ -115,7 +115,7 @@ export class Breakers {
   #circuitOf({ target, url: { origin, host } }: GuardedRequest): Circuit {
     const known = this.#circuits[target].get(origin)
     if (known) return known
-    const made = new Circuit(host, this.options, (change) => this.options.observe?.({ target, host, change }))
+    const made = new Circuit(this.options, (change) => this.options.observe?.({ target, host, change }))
     this.#circuits[target].set(origin, made)
     return made
   }
@@ -140,7 +140,6 @@ class Circuit {
   #connectionLostAtMs = -Infinity
 
   constructor(
-    private readonly host: string,
     private readonly options: BreakersOptions,
     private readonly onChange: (change: BreakerEvent['change']) => void,
   ) {}
@@ -150,10 +149,10 @@ class Circuit {
     return this.options.now() < this.#openUntilMs ? 'open' : 'half-open'
   }
 
-  refusal({ callClass = 'normal', user }: GuardedRequest): UpstreamError | null {
+  refusal({ callClass = 'normal', user, url }: GuardedRequest): UpstreamError | null {
     if (!this.#isOpen || callClass !== 'normal' || this.#mayTry(user)) return null
     const openForMs = Math.max(0, this.#openUntilMs - this.options.now())
-    return new UpstreamError('refused', `Circuit open for "${this.host}"`, {
+    return new UpstreamError('refused', `Circuit open for "${url.host}"`, {
       retryAfterSeconds: Math.max(1, Math.ceil(openForMs / 1000)),
       applied: 'no',
     })
