@@ -44,6 +44,13 @@ async function askForToken({ TOKEN_ENDPOINT, CLIENT_ID, REFRESH_TOKEN }: User): 
   const body = await answer.json().catch(() => null)
   // The token becomes a line of a file that shells read.
   if (answer.ok && /^[\w.~+/=-]+$/.test(body?.access_token)) return body.access_token
+  // Such a check stands in front of Mozilla's, and wants a browser.
+  if (answer.status === 406 && body === null) {
+    throw new Error(
+      'Cannot renew the access token: the account server lets only browsers in from here (406). Try again later or ' +
+        'from another network, or get new values with the recipe of docs/connect.md',
+    )
+  }
   // The account server's own endpoint, and that of its OAuth service: each numbers its errors itself.
   if ((answer.status === 401 && body?.errno === 110) || (answer.status === 400 && body?.errno === 108)) {
     throw new Error(

@@ -8,7 +8,7 @@
  * list of children decides, are written in one batch.
  */
 import { readAccount } from './account.ts'
-import { batch, list } from './bridge.js'
+import { batch, list, printable } from './bridge.js'
 import {
   collectionKeys,
   decryptRecords,
@@ -23,10 +23,19 @@ if (!wanted || !title || !url || process.argv.length > 5) {
   process.exit(2)
 }
 try {
+  checkAddress(url)
   await add(wanted, { title, bmkUri: url })
 } catch (error) {
   console.error((error as Error).message)
   process.exit(1)
+}
+
+/** Firefox removes a bookmark at its next sync whose address it cannot read, or which is longer than it keeps. */
+function checkAddress(url: string): void {
+  if (url.length > 65_536)
+    throw new Error(`Cannot add an address of ${url.length} characters: Firefox keeps 65536`)
+  if (!URL.canParse(url))
+    throw new Error(`Cannot add "${printable(url)}": an address begins with https:// or the like`)
 }
 
 async function add(wanted: string, page: { title: string; bmkUri: string }): Promise<void> {

@@ -9,8 +9,9 @@
  * `restore.ts` puts one back.
  *
  * With SYNC_KEY, all that was written is read again and decrypted. Exits 1 and says why when something is missing: a collection
- * has fewer records than the storage, or than half of the last backup; more of them cannot be decrypted than before; or something
- * fails. No old backup is removed then. Without the sync key nobody can read a backup, with it anybody can: keep it somewhere else, too.
+ * cannot be read, has fewer records than the storage, or than half of the last backup; more of them cannot be decrypted than before; or
+ * something fails. No old backup is removed then. Without the sync key nobody can read a backup, with it anybody can: keep it
+ * somewhere else, too.
  *
  * A backup that lacks something has `-incomplete` behind its name. It is not the last one for the runs that follow, so they exit 1,
  * too, until nothing is missing any more. If it is as it should be, because you have deleted that much yourself, rename it without
@@ -102,9 +103,16 @@ async function fill(user: User, draft: string, last: string | null): Promise<str
     const isUnchanged = isIntact && known.etag === `"${last_modified}"`
     // A collection that is older than it was has been wiped and filled anew: what is in it now may be older, too.
     const isSameStore = isIntact && Number(known.etag.replaceAll('"', '')) < last_modified
+    const unchanged = { fresh: 0, all: saved, etag: known?.etag ?? '', stored: saved.length }
+    const since = isSameStore ? { etag: known.etag, saved } : null
     const found = isUnchanged
-      ? { fresh: 0, all: saved, etag: known.etag, stored: saved.length }
-      : await readCollection(user, collection, isSameStore ? { etag: known.etag, saved } : null)
+      ? unchanged
+      : await readCollection(user, collection, since).catch((error: Error) => error.message)
+    if (typeof found === 'string') {
+      problems.push(`${collection}: ${found}`)
+      before.delete(collection)
+      continue
+    }
     await writeRecords(join(draft, file), found.all)
     const [records, unreadable] = [found.all.length, known?.unreadable ?? 0]
     state.set(collection, { etag: found.etag, syncId, records, unreadable })
@@ -121,7 +129,12 @@ async function fill(user: User, draft: string, last: string | null): Promise<str
 /** What Firefox says of its collections: the one record that is not encrypted. */
 async function readSyncIds(user: User): Promise<Record<string, { syncID?: string } | undefined>> {
   const [global] = (await list(user, '/collections/meta/records?in_ids=global')).records
-  return global ? (JSON.parse(global.payload).engines ?? {}) : {}
+  try {
+    return JSON.parse(global!.payload).engines ?? {}
+  } catch {
+    // Without it, every collection is read as a whole.
+    return {}
+  }
 }
 
 /**

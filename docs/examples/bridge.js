@@ -70,7 +70,7 @@ export async function ask(user, url, init = {}) {
   const body = parse(text)
   if (answer.ok && (body !== null || init.method === 'HEAD')) return { body, headers: answer.headers }
   if (answer.status === 401 && body?.errno === 105)
-    throw new Error('The access token has ended: docs/connect.md tells how to get a new one')
+    throw new Error(`${body.message}. Where a token has ended, docs/connect.md tells how to get a new one`)
   throw new Error(
     `The bridge answers ${answer.status}: ${body?.message ?? 'and no JSON, is this its address?'}`,
   )

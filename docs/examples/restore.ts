@@ -2,7 +2,7 @@
  * Puts back what `backup.ts` has saved.
  *
  *   bun docs/examples/restore.ts FOLDER [COLLECTION ...]                what would be written; nothing is
- *   bun docs/examples/restore.ts FOLDER [COLLECTION ...] --write        writes what is missing in the storage
+ *   bun docs/examples/restore.ts FOLDER [COLLECTION ...] --write        writes what is missing in the storage, or deleted there
  *   bun docs/examples/restore.ts FOLDER [COLLECTION ...] --overwrite    and what is different there
  *
  * with BRIDGE_URL, BUCKET, BEARER_TOKEN and KEY_ID in the environment or in account.env (see account.ts). FOLDER is one backup, or
@@ -11,7 +11,8 @@
  *
  * Every write has a condition: what somebody changes meanwhile is left alone. If the account has other keys by now, records
  * are encrypted anew: SYNC_KEY opens the keys of today, BACKUP_SYNC_KEY those of the backup (the same unless the password
- * was reset). What cannot be read then is skipped, counted and named. Into an account that was emptied, let a Firefox sync first:
+ * was reset). What cannot be read then is skipped, counted and named. A deletion is a record, too, whose content says so: without
+ * SYNC_KEY it looks like any other record that is different. Into an account that was emptied, let a Firefox sync first:
  * it makes the keys; then restore with --overwrite, because the folders that it made have other children.
  */
 import { existsSync } from 'node:fs'
@@ -46,8 +47,11 @@ async function restore(given: string): Promise<void> {
   const root = (await ask(user, `${user.BRIDGE_URL}/v1/`)).body
   const translator = await createTranslator(user, folder)
   for (const collection of await chooseCollections(folder)) {
-    const { requests, unreadable, different } = await plan(user, folder, collection, translator)
+    const { requests, unreadable, deleted, different } = await plan(user, folder, collection, translator)
     console.log(`${collection}: ${requests.length} to write, ${different} different in the storage`)
+    if (deleted > 0) console.log(`  ${deleted} of them were deleted since the backup`)
+    if (different > 0 && !user.SYNC_KEY)
+      console.log('  Without SYNC_KEY nobody can say which of them were only deleted')
     if (unreadable.length > 0) console.log(`  cannot be read: ${unreadable.map(printable).join(' ')}`)
     if (options.length > 0) await write(user, requests, root.settings.batch_max_requests)
   }
@@ -58,6 +62,8 @@ async function restore(given: string): Promise<void> {
 interface Translator {
   payload(collection: string, record: StoredRecord): Promise<string>
   isSame(collection: string, current: StoredRecord, record: StoredRecord): Promise<boolean>
+  /** Whether a record of today says that it was deleted; false where its key is not known. */
+  isDeleted(collection: string, current: StoredRecord): Promise<boolean>
 }
 
 async function findBackup(folder: string): Promise<string> {
@@ -82,13 +88,14 @@ async function plan(user: User, folder: string, collection: string, translator: 
   const stored = new Map(records.map((record) => [record.id, record]))
   const requests: BatchRequest[] = []
   const unreadable: string[] = []
-  let different = 0
+  let [deleted, different] = [0, 0]
   for (const record of await readRecords(join(folder, `${collection}.jsonl`))) {
     const current = stored.get(record.id)
     try {
       if (current && (await translator.isSame(collection, current, record))) continue
-      if (current) different += 1
-      if (current && !options.includes('--overwrite')) continue
+      const isDeleted = current !== undefined && (await translator.isDeleted(collection, current))
+      if (current && !isDeleted) different += 1
+      if (current && !isDeleted && !options.includes('--overwrite')) continue
       const payload = await translator.payload(collection, record)
       const { sortindex } = record
       requests.push({
@@ -97,11 +104,12 @@ async function plan(user: User, folder: string, collection: string, translator: 
         headers: current ? { 'If-Match': `"${current.last_modified}"` } : { 'If-None-Match': '*' },
         body: { data: { payload, ...(sortindex !== undefined && { sortindex }) } },
       })
+      if (isDeleted) deleted += 1
     } catch {
       unreadable.push(record.id)
     }
   }
-  return { requests, unreadable, different }
+  return { requests, unreadable, deleted, different }
 }
 
 /** Records stay as they are, unless the account has got new keys. */
@@ -113,32 +121,35 @@ async function createTranslator(user: User, folder: string): Promise<Translator>
       `There are no keys in the ${saved ? 'account: let a Firefox sync first, it makes them' : 'backup'}`,
     )
   }
+  const { SYNC_KEY } = user
+  const keysOf = SYNC_KEY ? await collectionKeys(keyPairFromHex(SYNC_KEY), current) : null
+  const read = async (collection: string, record: StoredRecord) =>
+    keysOf && (await decryptRecord(keysOf(collection), record).catch(() => null))
+  const isDeleted = async (collection: string, record: StoredRecord) =>
+    (await read(collection, record))?.deleted === true
   const isUnchanged = (there: StoredRecord, record: StoredRecord) => there.payload === record.payload
   if (isUnchanged(current, saved)) {
     return {
       payload: async (_, record) => record.payload,
       isSame: async (_, there, record) => isUnchanged(there, record),
+      isDeleted,
     }
   }
-  const { SYNC_KEY } = user
   const backupKey = process.env.BACKUP_SYNC_KEY || user.BACKUP_SYNC_KEY || SYNC_KEY
-  if (!SYNC_KEY || !backupKey) {
+  if (!keysOf || !backupKey) {
     throw new Error(
       'The account has new keys since this backup: set SYNC_KEY, so that records are encrypted anew',
     )
   }
   console.log('The account has new keys since this backup: records are encrypted anew')
-  const [oldKeysOf, keysOf] = await Promise.all([
-    collectionKeys(keyPairFromHex(backupKey), saved),
-    collectionKeys(keyPairFromHex(SYNC_KEY), current),
-  ])
+  const oldKeysOf = await collectionKeys(keyPairFromHex(backupKey), saved)
   const open = (collection: string, record: StoredRecord) => decryptRecord(oldKeysOf(collection), record)
   return {
     payload: async (collection, record) => encryptRecord(keysOf(collection), await open(collection, record)),
     async isSame(collection, there, record) {
-      const known = await decryptRecord(keysOf(collection), there).catch(() => null)
-      return JSON.stringify(known) === JSON.stringify(await open(collection, record))
+      return JSON.stringify(await read(collection, there)) === JSON.stringify(await open(collection, record))
     },
+    isDeleted,
   }
 }
 

@@ -19,8 +19,11 @@ export function keyPairFromHex(hex) {
  */
 export async function collectionKeys(syncKeyPair, keysRecord) {
   const { default: common, collections } = await decryptRecord(syncKeyPair, keysRecord)
+  if (!Array.isArray(common))
+    throw new Error('Cannot use "keys": it holds no keys. Has a Firefox of this account synced yet?')
   // A collection may be called "constructor", which every object has.
-  const pairOf = (collection) => (Object.hasOwn(collections, collection) ? collections[collection] : common)
+  const pairOf = (collection) =>
+    collections && Object.hasOwn(collections, collection) ? collections[collection] : common
   return (collection) => importKeyPair(...pairOf(collection).map(fromBase64))
 }
 

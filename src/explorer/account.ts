@@ -127,7 +127,9 @@ function troubleOf(
   const message = body?.message ?? `The bridge answers ${status}.`
   // 104: something is missing or contradicts itself, which another token would not cure.
   if (status === 401)
-    return body?.errno === 104 ? new Trouble(message, 'keyId') : new Trouble(expired, 'token')
+    return body?.errno === 104
+      ? new Trouble(message, 'keyId')
+      : new Trouble(`${message.replace(/\.?$/, '.')} ${newToken}`, 'token')
   const seconds = Number(headers.get('Retry-After'))
   return new Trouble(seconds > 0 ? `${message} (in ${seconds} s)` : message, null, status)
 }
@@ -135,6 +137,6 @@ function troubleOf(
 const insecure =
   'Browsers decrypt only in pages that come over https, or from 127.0.0.1 or localhost: open this page by such an address.'
 const otherKey = 'This sync key does not open the account: it belongs to another one, or is an old one.'
-const expired =
-  'This access token is not accepted: it has expired, as tokens do after some hours at most, or it belongs to another ' +
-  'account than the key id. Get a new one the way you got this, and paste it here.'
+const newToken =
+  'A token ends after some hours at most, and belongs to one account, as the key id does. Get a new one the way you got ' +
+  'this, and paste it here.'

@@ -24,6 +24,8 @@ const rootRoles: Record<string, object> = {
 
 // Deeper ones are not moved further, so that the size of the file does not grow with the square of the depth.
 const deepestIndent = 20
+/** The year 5138: what is later is no time in ms. */
+const latestMs = 100_000_000_000_000
 
 function linesOf(roots: TreeNode[]): string[] {
   const lines: string[] = []
@@ -37,18 +39,20 @@ function linesOf(roots: TreeNode[]): string[] {
   for (const { entry, kind, title, level } of walk(roots)) {
     closeTo(level - 1)
     const { dateAdded, bmkUri, keyword } = entry.clear
-    const addedMs = numberOf(dateAdded)
-    const added = addedMs > 0 && { ADD_DATE: Math.floor(addedMs / 1000) }
+    const added = numberOf(dateAdded)
+    // Some programs write microseconds, as Firefox has them in its database.
+    const addedMs = added > latestMs ? added / 1000 : added
+    const date = addedMs > 0 && { ADD_DATE: Math.floor(addedMs / 1000) }
     if (kind === 'separator') write(level, '<HR>')
     else if (kind === 'folder') {
-      write(level, `<DT>${tag('H3', { ...added, ...rootRoles[entry.wire.id] }, title)}`)
+      write(level, `<DT>${tag('H3', { ...date, ...rootRoles[entry.wire.id] }, title)}`)
       write(level, '<DL><p>')
       open = level
     } else if (typeof bmkUri === 'string') {
       const tags = tagsOf(entry.clear)
       const tagged = tags.length > 0 && { TAGS: tags.join(',') }
       const named = textOf(keyword) !== '' && { SHORTCUTURL: keyword }
-      write(level, `<DT>${tag('A', { HREF: bmkUri, ...added, ...tagged, ...named }, title)}`)
+      write(level, `<DT>${tag('A', { HREF: bmkUri, ...date, ...tagged, ...named }, title)}`)
     }
   }
   closeTo(0)

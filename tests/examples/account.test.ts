@@ -202,6 +202,32 @@ describe.each(programs)('$name', ({ name, command }) => {
     expect([code, readdirSync(folder), readFileSync(file, 'utf8')]).toEqual([0, ['account.env'], before])
   })
 
+  test('says what to do where the account server wants a browser', async () => {
+    await using guarded = Bun.serve({
+      hostname: '127.0.0.1',
+      port: 0,
+      fetch: () => new Response(null, { status: 406 }),
+    })
+    const { folder } = folderWith(expired({ TOKEN_ENDPOINT: `${guarded.url}v1/oauth/token` }))
+
+    const { errors, code } = await run(folder)
+
+    expect(errors).toContain('lets only browsers in from here (406). Try again later')
+    expect(code).toBe(1)
+  })
+
+  test('adds no address that Firefox would remove at its next sync', async () => {
+    const { folder } = folderWith(accountOf(bridge.user))
+    const addresses = ['example.org', 'http://a b/', 'https://', `https://a.example/${'x'.repeat(65_536)}`]
+
+    for (const address of addresses) {
+      const { errors, code } = await runToEnd([...command, 'menu', 'Odd', address], { cwd: folder })
+
+      expect(errors).toStartWith('Cannot add ')
+      expect(code).toBe(1)
+    }
+  })
+
   test('takes nothing for a token that would be more than one in a shell', async () => {
     await using strange = Bun.serve({
       hostname: '127.0.0.1',

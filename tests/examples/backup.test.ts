@@ -170,6 +170,31 @@ describe('backup.ts', () => {
     expect(known.output).toContain(finding)
   })
 
+  it('goes on without a collection that cannot be read, and without what Firefox says of its collections', async () => {
+    const { user, folder } = someone('partly')
+    await run(user, ['backup.ts', folder])
+    sandbox.write(user, 'meta', [{ id: 'global', payload: '' }])
+    await using proxy = await startFaultProxy({ target: bridge.url })
+    const body = JSON.stringify({
+      code: 503,
+      errno: 201,
+      error: 'Service Unavailable',
+      message: 'Not today',
+    })
+    proxy.plan(({ path }) => (path.includes('/passwords/') ? { kind: 'status', status: 500, body } : null))
+
+    const partly = await run(user, ['backup.ts', folder], { BRIDGE_URL: proxy.url })
+    const [, name] = readdirSync(folder).toSorted()
+    const whole = await run(user, ['backup.ts', folder])
+
+    expect(said(partly)).toEqual(['passwords: The bridge answers 500: Not today\n', 1])
+    expect(name).toEndWith('-incomplete')
+    const places = Object.keys(stored(user)).filter((place) => !place.startsWith('passwords/'))
+    expect(Object.keys(backupsIn(folder)[1]!).toSorted()).toEqual(places.toSorted())
+    expect(said(whole)).toEqual(well)
+    expect(backupsIn(folder)[2]).toEqual(stored(user))
+  })
+
   it('leaves nothing behind when it fails', async () => {
     const { user, folder } = someone('silent')
 
@@ -279,6 +304,28 @@ describe('restore.ts', () => {
     expect([again.code, again.output.match(/[1-9]\d* (to write|written)/g)]).toEqual([0, null])
     expect(again.output).not.toMatch(/^(crypto|meta|tabs|clients)/m)
     expect(said(refused)).toEqual(['crypto is not in this backup, or is not for restoring\n', 1])
+  })
+
+  it('puts back what was deleted since, which only the key tells from other changes', async () => {
+    const { user, folder } = someone('deleter')
+    await run(user, ['backup.ts', folder])
+    const [gone, changed] = sandbox.records(user, 'passwords')
+    const tombstone = await encrypted(sandbox, user, 'passwords', { id: gone!.id, deleted: true })
+    sandbox.write(user, 'passwords', [tombstone, { id: changed!.id, payload: foreign }])
+    const command = ['restore.ts', folder, 'passwords']
+
+    const keyless = await run(user, [...command, '--write'], { SYNC_KEY: '' })
+    const dry = await run(user, command)
+    const { output } = await run(user, [...command, '--write'])
+
+    const now = new Map(sandbox.records(user, 'passwords').map(({ id, payload }) => [id, payload]))
+    const warning = '  Without SYNC_KEY nobody can say which of them were only deleted\n'
+    expect(keyless.output).toContain(`passwords: 0 to write, 2 different in the storage\n${warning}`)
+    expect(dry.output).toContain(
+      'passwords: 1 to write, 1 different in the storage\n  1 of them were deleted',
+    )
+    expect(output).toContain('  1 written, 0 left alone')
+    expect([now.get(gone!.id), now.get(changed!.id)]).toEqual([gone!.payload, foreign])
   })
 
   it('puts back an older backup by its name, in as many batches as it takes', async () => {

@@ -12,6 +12,10 @@ const { sandbox, user } = bridge
 fillSampleData(sandbox, user)
 afterAll(() => bridge.stop())
 
+/** What the bridge says, and what to do. */
+const ended =
+  'The token server cannot verify this assertion or access token. Where a token has ended, docs/connect.md tells how to get a new one'
+
 const environment = { BRIDGE_URL: bridge.url, ...accountOf(user) }
 
 describe('bookmarks.ts', () => {
@@ -73,7 +77,7 @@ describe('bookmarks.ts', () => {
     })
     expect(versioned.code).toBe(0)
     expect(nowhere.output).toBe('Nobody answers at http://127.0.0.1:1: is the bridge running?\n')
-    expect(expired.output).toBe('The access token has ended: docs/connect.md tells how to get a new one\n')
+    expect(expired.output).toBe(`${ended}\n`)
   })
 })
 
@@ -114,7 +118,7 @@ describe('tabs.html', () => {
     await page.fill('input[name=BEARER_TOKEN]', user.bearerToken({ expiresInSeconds: -3600 }))
     await page.click('button')
     await page.waitForSelector('#problem:not(:empty)')
-    const ended = [await page.textContent('#problem'), await page.locator('h2').count()]
+    const afterwards = [await page.textContent('#problem'), await page.locator('h2').count()]
     // It asks the bridge, which is of another origin.
     const wrong = (await browser.endPages()).filter((told) => !told.startsWith(bridge.url))
     await browser.stop()
@@ -127,7 +131,7 @@ describe('tabs.html', () => {
       '居間のタブレット (3)',
     ])
     expect(tabs).toBe(24)
-    expect(ended).toEqual(['The access token has ended: docs/connect.md tells how to get a new one', 0])
+    expect(afterwards).toEqual([ended, 0])
     expect(wrong.filter((told) => !/favicon|404|401/.test(told))).toEqual([])
   })
 })

@@ -150,7 +150,7 @@ describe('bookmarksFile', () => {
       bookmark('a', 'toolbar', {
         title: '<b>"&"</b>',
         bmkUri: 'https://a.example/?q="><script>',
-        dateAdded: 1_700_000_000_123,
+        dateAdded: 1_700_000_000_123_456,
         tags: ['x', 'y&z'],
         keyword: 'k',
       }),

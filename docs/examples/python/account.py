@@ -83,6 +83,12 @@ class Account:
                     "The refresh token was revoked, or the password was changed: "
                     "get new values with the recipe of docs/connect.md"
                 )
+            # Such a check stands in front of Mozilla's, and wants a browser.
+            if refused.status == 406:
+                sys.exit(
+                    "Cannot renew the access token: the account server lets only browsers in from here (406). Try again later or "
+                    "from another network, or get new values with the recipe of docs/connect.md"
+                )
             sys.exit(f"Cannot renew the access token: the account server answers {refused}")
         token = str(answer.get("access_token"))
         # The token becomes a line of a file that shells read.

@@ -11,6 +11,7 @@ its operator has to allow writes to bookmarks. The bookmark and its folder, whos
 
 import base64
 import os
+import re
 import sys
 import time
 from urllib.parse import quote
@@ -20,6 +21,14 @@ try:
 except ImportError:
     sys.exit("This needs the package cryptography:\n" + "\n".join(__doc__.splitlines()[2:5]))
 from account import Account, Refused
+
+
+def check_address(url):
+    """Ends the program for what Firefox removes at its next sync: an address that it cannot read, or does not keep."""
+    if len(url) > 65_536:
+        sys.exit(f"Cannot add an address of {len(url)} characters: Firefox keeps 65536")
+    if not re.match(r"[a-z][a-z0-9+.-]*:(//[^\s/?#]+([/?#]|$)|[^\s/])", url, re.I):
+        sys.exit(f"Cannot add {url!r}: an address begins with https:// or the like")
 
 
 def find_folder(bookmarks, wanted):
@@ -40,6 +49,7 @@ def main():
     if len(sys.argv) != 4:
         sys.exit("Usage: python3 add_bookmark.py FOLDER TITLE URL")
     _, wanted, title, url = sys.argv
+    check_address(url)
     account = Account("SYNC_KEY")
     [keys_record] = account.list("/collections/crypto/records/keys")
     keys = collection_keys(key_pair_from_hex(account.values["SYNC_KEY"]), keys_record)("bookmarks")

@@ -13,6 +13,7 @@ import hmac
 import json
 import os
 import re
+import re
 from typing import NamedTuple
 
 from cryptography.hazmat.primitives import padding
@@ -39,9 +40,12 @@ def key_pair_from_hex(text):
 def collection_keys(sync_key_pair, keys_record):
     """A function from a collection's name to its pair of keys, out of the record `keys` of the collection `crypto`."""
     content = decrypt_record(sync_key_pair, keys_record)
+    if not isinstance(content.get("default"), list):
+        raise Unreadable('Cannot use "keys": it holds no keys. Has a Firefox of this account synced yet?')
+    collections = content.get("collections") or {}
 
     def keys_of(collection):
-        pair = content["collections"].get(collection, content["default"])
+        pair = collections.get(collection, content["default"])
         return KeyPair(*(base64.b64decode(key) for key in pair))
 
     return keys_of
@@ -86,7 +90,9 @@ def encrypt_record(key_pair, clear):
     """The payload to PUT for a clear record. To delete a record for all devices encrypt {"id": ..., "deleted": True}."""
     iv = os.urandom(16)
     padder = padding.PKCS7(128).padder()
-    padded = padder.update(json.dumps(clear, ensure_ascii=False).encode()) + padder.finalize()
+    # Half a surrogate pair is in titles that were cut: JSON can say it, UTF-8 can't.
+    text = re.sub("[\ud800-\udfff]", lambda half: f"\\u{ord(half[0]):04x}", json.dumps(clear, ensure_ascii=False))
+    padded = padder.update(text.encode()) + padder.finalize()
     encryptor = Cipher(algorithms.AES(key_pair.encryption), modes.CBC(iv)).encryptor()
     ciphertext = base64.b64encode(encryptor.update(padded) + encryptor.finalize())
     mac = hmac.new(key_pair.authentication, ciphertext, hashlib.sha256).hexdigest()
