@@ -122,7 +122,7 @@ export function drawCharts({ record, slowReaders, endurance }: Results): Record<
       series,
     ),
     'slow-readers.svg': lineChart(
-      'Memory while 20 slow readers each take a list of 148 MB',
+      'Memory while 8 slow readers each take a list of 148 MB',
       'MB above idle, over seconds',
       linearAxis('seconds', slowReaders.course.at(-1)![0]),
       linearAxis('MB', Math.max(10, megabytes(slowReaders.course))),

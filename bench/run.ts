@@ -113,7 +113,7 @@ async function measure(): Promise<Results> {
   )
   await Promise.all(fresh.map((server) => stop(server.process)))
   const patient = await startBridge(executable, upstream.origin)
-  const slowReaders = await measureSlowReaders(patient.of('list100k'), 20, 10)
+  const slowReaders = await measureSlowReaders(patient.of('list100k'), 8, 10)
   await stop(patient.process)
 
   say('Writes')

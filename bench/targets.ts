@@ -65,7 +65,7 @@ export function readTargets(results: Results): Target[] {
       5,
       ' ms',
     ),
-    atMost('20 slow readers of that list, memory above idle', slowReaders.megabytesAboveIdle, 150, ' MB'),
+    atMost('8 slow readers of that list, memory above idle', slowReaders.megabytesAboveIdle, 150, ' MB'),
     atMost('25 conditional writes in a batch, time to one by one', batch[1]!.ratioToBatch, 0.15),
     atLeast('2 workers to 1', named(workers, '2 workers').ratioTo(named(workers, '1 worker')), 1.6),
     ...roundTrips.map(({ name, http2 }) => atMost(`round trips: ${name}`, http2, mostRoundTrips[name]!)),
