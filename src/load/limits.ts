@@ -7,7 +7,7 @@ const mebibyte = 1024 * 1024
 export const limits = {
   /** Calls to a host that one user may have in flight. */
   callsOfUser: 64,
-  /** The share of all calls that may be in flight to one host, the token server included. */
+  /** The share of `fetch`'s slots that calls to one host may take, the token server included. */
   shareOfHost: 0.25,
   /** Calls in flight to a host over HTTP/1.1: as many connections as the runtime keeps open. */
   callsOverHttp1: 64,
@@ -42,6 +42,6 @@ export function callLimits(fetchSlots: number): { calls: number; ofHost: number;
   const lists = Math.min(limits.lists, Math.ceil(fetchSlots / 4))
   const calls = Math.max(1, fetchSlots - lists - Math.ceil(limits.shareOfCommits * fetchSlots))
   // With few slots a host still gets what one user may have.
-  const ofHost = Math.min(calls, Math.max(limits.callsOfUser, Math.ceil(limits.shareOfHost * calls)))
+  const ofHost = Math.min(calls, Math.max(limits.callsOfUser, Math.ceil(limits.shareOfHost * fetchSlots)))
   return { calls, ofHost, lists }
 }

@@ -25,8 +25,10 @@ interface Host {
   waiting: Map<string, Waiter[]>
 }
 
-/** The share of a host's permits that only users take who have none there: users whose storage hangs would keep all others out. */
-const shareOfNewcomers = 0.25
+/** The share of a host's permits that is kept for users with few: users whose storage hangs would keep all others out. */
+const keptShare = 0.25
+/** Fewer than this share of a host's permits are few: none over HTTP/1.1, up to three of 256. */
+const fewShare = 1 / 64
 
 /** Users' nodes come and go. */
 const maxIdleHosts = 1000
@@ -119,7 +121,8 @@ export class PermitPool {
     const ofHost = permitsOfHost(hostName)
     if (this.#taken >= permits || host.taken >= ofHost) return false
     const held = host.users.get(user) ?? 0
-    return held === 0 || (held < permitsOfUser && host.taken < ofHost - Math.floor(ofHost * shareOfNewcomers))
+    if (held < ofHost * fewShare) return true
+    return held < permitsOfUser && host.taken < ofHost - Math.floor(ofHost * keptShare)
   }
 
   #take(host: Host, user: string): void {

@@ -117,7 +117,7 @@ function takeAll(pool: PermitPool, host: string, user: string): number {
 
 describe('createPermits', () => {
   it('keeps slots free for commits and lists', () => {
-    expect(callLimits(1024)).toEqual({ calls: 912, ofHost: 228, lists: 48 })
+    expect(callLimits(1024)).toEqual({ calls: 912, ofHost: 256, lists: 48 })
     expect(callLimits(256)).toEqual({ calls: 192, ofHost: 64, lists: 48 })
     expect(callLimits(1)).toEqual({ calls: 1, ofHost: 1, lists: 1 })
   })
@@ -133,13 +133,13 @@ describe('createPermits', () => {
 
     expect(take()).toBe(64)
     isShared = true
-    expect(take()).toBe(228 - 64)
+    expect(take()).toBe(256 - 64)
   })
 
   it.each([
-    ['over HTTP/2', true, [64, 64, 43, 1, 1, 1, 1, 1, 1, 1]],
+    ['over HTTP/2', true, [64, 64, 64, 4, 4, 4, 4, 4, 4, 4]],
     ['over HTTP/1.1', false, [48, 1, 1, 1, 1, 1, 1, 1, 1, 1]],
-  ])('gives the last quarter of a host only to users who have nothing there, %s', (_, isShared, expected) => {
+  ])('keeps the last quarter of a host for users who have few calls there, %s', (_, isShared, expected) => {
     const { calls } = createPermits(1024, () => isShared)
     expect(expected.map((_, index) => takeAll(calls, node, `hung ${index}`))).toEqual(expected)
     expect(calls.tryAcquire(node, 'bystander')).toBe(true)
