@@ -66,7 +66,7 @@ executable anew, which takes over the port.`,
       json: { meaning: 'print one JSON object, for programs' },
       quiet: { meaning: 'print only what is wrong' },
     },
-    details: `Prints the effective settings, with secrets masked, and the verdicts to the standard error. Exits 0 if all is
+    details: `Prints the verdicts to the standard error, then the effective settings, with secrets masked. Exits 0 if all is
 well, otherwise 2.`,
   },
   init: {

@@ -4,7 +4,7 @@ import { run } from '../../src/cli/run.ts'
 import { fakeHost, fakeCommands, leastIni, secret } from './fake-host.ts'
 
 describe('check', () => {
-  it('shows the settings and where they come from, and that all is well', async () => {
+  it('shows that all is well, then the settings and where they come from', async () => {
     const ini = `${leastIni}service.cache_url = rediss://bridge:hunter2@cache.example.org/1\n`
     const programs = fakeCommands()
     const host = fakeHost({ 'bridge.ini': ini }, { SERVICE_PORT: '9000' })
@@ -20,6 +20,7 @@ describe('check', () => {
     )
     expect(host.out).toContain('service.cache_url = rediss://bridge:********@cache.example.org/1 ')
     expect(host.err).toBe('token server: answers\ncache: answers\naddress: is free\n')
+    expect(host.all).toStartWith(host.err)
     expect(host.out).not.toContain(secret)
     expect(host.out).not.toContain('hunter2')
   })

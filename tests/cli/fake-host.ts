@@ -9,6 +9,8 @@ interface FakeHost extends Host {
   /** All that was written. */
   out: string
   err: string
+  /** Both, in the order in which they were written. */
+  all: string
 }
 
 /** A world of files in memory, where nothing is random and 2026 has just begun. */
@@ -20,8 +22,15 @@ export function fakeHost(
   const host: FakeHost = {
     out: '',
     err: '',
-    stdout: outputTo((text) => void (host.out += text)),
-    stderr: outputTo((text) => void (host.err += text)),
+    all: '',
+    stdout: outputTo((text) => {
+      host.out += text
+      host.all += text
+    }),
+    stderr: outputTo((text) => {
+      host.err += text
+      host.all += text
+    }),
     environment: { ...environment },
     readFile(path) {
       if (Object.hasOwn(files, path)) return files[path]!
