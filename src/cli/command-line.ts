@@ -9,19 +9,27 @@ interface OptionDescription {
   meaning: string
 }
 
+interface WordDescription {
+  name: string
+  /** The only words that are allowed; any word without it. */
+  choices?: string[]
+  /** Whether it may be left out; only the last words may. */
+  isOptional?: true
+}
+
 /** The options given, by name without dashes. An option that was not given is absent; a flag has no values. */
 export type GivenOptions = Map<string, string[]>
 
 /** The settings file where no other is named. */
 export const usualSettingsFile = '/etc/sync-bridge/sync-bridge.ini'
 
-interface CommandDescription {
+export interface CommandDescription {
   /** What follows the command's name, in short. */
   usage: string
   summary: string
   options: Record<string, OptionDescription>
-  /** A word that has to follow, one of a few. */
-  argument?: { name: string; choices: string[] }
+  /** The words that follow, in this order. */
+  words?: WordDescription[]
   details?: string
 }
 
@@ -95,7 +103,7 @@ well, otherwise 2.`,
     usage: 'SHELL',
     summary: 'print completions for bash, zsh or fish',
     options: {},
-    argument: { name: 'SHELL', choices: ['bash', 'zsh', 'fish'] },
+    words: [{ name: 'SHELL', choices: ['bash', 'zsh', 'fish'] }],
     details: `To use them at once: eval "$(sync-bridge completion bash)", the same with zsh, or in fish
 sync-bridge completion fish | source`,
   },
@@ -142,24 +150,23 @@ function columns(rows: [left: string, right: string][]): string {
 }
 
 /**
- * Reads what follows a command: `--name value`, `--name=value`, `--name`, and the word that has to follow, which is null for a
- * command without one. Every other form is an error, whose message names the argument.
+ * Reads what follows a command: `--name value`, `--name=value`, `--name`, and words. Every other form is an error, whose message
+ * names the argument. With `--help` no word has to follow.
  */
 export function readArguments(
-  command: CommandName,
+  { options: own, words: described = [] }: CommandDescription,
   args: string[],
-): { options: GivenOptions; argument: string | null } | { error: string } {
-  const { options: own, argument }: CommandDescription = commands[command]
+): { options: GivenOptions; words: string[] } | { error: string } {
   const known: CommandDescription['options'] = { ...own, help: { meaning: 'shows this' } }
   const kinds = Object.entries(known).map(([name, { value }]) => {
     return [name, { type: value ? 'string' : 'boolean', ...(name === 'help' && { short: 'h' }) }] as const
   })
   const { tokens } = parseArgs({ args, options: Object.fromEntries(kinds), strict: false, tokens: true })
   const options: GivenOptions = new Map()
-  let word: string | null = null
+  const words: string[] = []
   for (const token of tokens) {
-    if (token.kind === 'positional' && argument && word === null) {
-      word = token.value
+    if (token.kind === 'positional' && words.length < described.length) {
+      words.push(token.value)
       continue
     }
     if (token.kind !== 'option') return { error: `unexpected argument ${JSON.stringify(args[token.index])}` }
@@ -176,9 +183,18 @@ export function readArguments(
     if (option.value && (!value || isOption)) return { error: `--${name} needs a value` }
     options.set(name, [...(options.get(name) ?? []), ...(value ? [value] : [])])
   }
-  if (argument && !options.has('help') && !argument.choices.includes(word ?? '')) {
-    const found = word === null ? 'is missing' : `${JSON.stringify(word)} is unknown`
-    return { error: `${argument.name} ${found}: write ${argument.choices.join(' or ')}` }
+  const problem = options.has('help') ? null : wordProblem(described, words)
+  return problem === null ? { options, words } : { error: problem }
+}
+
+function wordProblem(described: WordDescription[], words: string[]): string | null {
+  for (const [index, { name, choices, isOptional }] of described.entries()) {
+    const word = words[index]
+    const remedy = choices ? `: write ${choices.join(' or ')}` : ''
+    if (word === undefined) {
+      if (!isOptional) return `${name} is missing${remedy}`
+    } else if (choices && !choices.includes(word))
+      return `${name} ${JSON.stringify(word)} is unknown${remedy}`
   }
-  return { options, argument: word }
+  return null
 }

@@ -12,8 +12,10 @@ const names = descriptions.map(([name, { summary }]): Word => [name, summary])
 const words: [command: string, words: Word[]][] = [
   ['', [...names, ['help', 'show the options of a command'], ['version', 'show the version']]],
   ['help', names],
-  ...descriptions.map(([name, { options, argument }]): [string, Word[]] => {
-    const choices = argument?.choices.map((choice): Word => [choice, argument.name]) ?? []
+  ...descriptions.map(([name, { options, words: described = [] }]): [string, Word[]] => {
+    const choices = described.flatMap(
+      (word) => word.choices?.map((choice): Word => [choice, word.name]) ?? [],
+    )
     const own = Object.entries(options).map(([option, it]): Word => [`--${option}`, it.meaning, it.value])
     return [name, [...choices, ...own, ['--help', 'show the options']]]
   }),

@@ -31,9 +31,9 @@ export async function run(
   if (['version', '--version', '-V'].includes(command))
     return print(host, `${name} ${version} (commit ${commit})\n`)
   if (!isCommand(command)) return complain(host, null, describeUnknown(command))
-  const given = readArguments(command, rest)
+  const given = readArguments(commands[command], rest)
   if ('error' in given) return complain(host, command, given.error)
-  const { options, argument } = given
+  const { options, words } = given
   if (options.has('help')) return print(host, commandHelp(command))
   const { problems, trusting } = scrubEnvironment(connecting.has(command) ? host.environment : {})
   for (const problem of problems) host.stderr.write(`${problem}\n`)
@@ -46,7 +46,7 @@ export async function run(
     case 'systemd-unit':
       return print(host, systemdUnit(path, host))
     case 'completion':
-      return print(host, completionScript(argument as Shell))
+      return print(host, completionScript(words[0] as Shell))
     case 'healthcheck': {
       const [url] = options.get('url') ?? []
       if (url === undefined) return complain(host, command, '--url is missing')
