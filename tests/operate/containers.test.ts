@@ -15,6 +15,11 @@ const folder = temporaryFolder()
 
 const why = whyNoPython === null ? '' : ` (NOT RUN: ${whyNoPython})`
 
+interface Container {
+  image: string
+  env: { name: string; value: string }[]
+}
+
 /** What a module of Python says, with a package that brings the schemas that it checks by. */
 async function validate(requirement: string, args: string[]): Promise<string> {
   const python = await findPython(requirement)
@@ -110,16 +115,20 @@ describe('kubernetes.yaml', () => {
     120_000,
   )
 
-  it('starts the image of this release with settings that are valid', async () => {
+  it('starts the image of this release with valid settings and what the runtime looks for', async () => {
     const [settings, deployment] = YAML.parse(text) as [
       { data: Record<string, string> },
-      { spec: { template: { spec: { containers: { image: string }[] } } } },
+      { spec: { template: { spec: { containers: Container[] } } } },
     ]
+    const containers = deployment.spec.template.spec.containers
     writeFileSync(folder.file('sync-bridge.ini'), settings.data['sync-bridge.ini']!)
 
     const said = await check(['--config', folder.file('sync-bridge.ini')], {})
 
-    expect(deployment.spec.template.spec.containers.map((container) => container.image)).toEqual([image])
+    expect(containers.map((container) => container.image)).toEqual([image])
+    expect(containers[0]!.env.map(({ name, value }) => `${name}=${value}`)).toEqual(
+      expect.arrayContaining(environmentLines),
+    )
     expect(said).toContain('the settings are valid')
     expect(said).not.toContain('warning')
   })
