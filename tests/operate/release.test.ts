@@ -13,6 +13,7 @@ import { dirname, join } from 'node:path'
 import { Glob } from 'bun'
 
 import { release } from '../../.ci/release.ts'
+import { environmentLines } from '../../src/cli/runtime-environment.ts'
 import { freePort } from '../support/free-port.ts'
 import { runProgram, runToEnd, startProgram, temporaryFolder, words } from '../support/processes.ts'
 
@@ -102,7 +103,13 @@ describe('the command that makes a release', () => {
 
 interface ImageConfig {
   architecture: string
-  config: { User: string; Entrypoint: string[]; Cmd: string[]; Healthcheck: { Test: string[] } }
+  config: {
+    User: string
+    Env: string[]
+    Entrypoint: string[]
+    Cmd: string[]
+    Healthcheck: { Test: string[] }
+  }
   rootfs: { diff_ids: string[] }
 }
 
@@ -136,9 +143,10 @@ describe('the container image', () => {
     expect(image.name).toBe(`localhost/sync-bridge:${product.version}`)
   })
 
-  it('runs as nobody in particular, and says how its health is asked', () => {
-    const { User, Entrypoint, Healthcheck } = image.config.config
+  it('runs as nobody in particular, with what the runtime looks for, and says how its health is asked', () => {
+    const { User, Env, Entrypoint, Healthcheck } = image.config.config
     expect(User).toBe('65532:65532')
+    expect(Env).toEqual(expect.arrayContaining(environmentLines))
     expect(Entrypoint).toEqual(['/usr/bin/sync-bridge'])
     expect(Healthcheck.Test.slice(0, 3)).toEqual(['CMD', '/usr/bin/sync-bridge', 'healthcheck'])
   })
