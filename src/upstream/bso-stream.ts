@@ -3,6 +3,7 @@ import { listClosing, listOpening } from '../domain/list.ts'
 import { toExposedJson } from '../domain/record.ts'
 import { parseJson, unusable } from './answer.ts'
 import { readBso } from './bso.ts'
+import { copyUsualLines, mostBytesOf } from './usual-lines.ts'
 
 interface BsoRewriterOptions {
   /** Only records with these ids. Without it all, which is much faster because no line is parsed. */
@@ -13,15 +14,16 @@ interface BsoRewriterOptions {
 
 const maxLineBytes = 16 * 1024 * 1024
 
-const newline = 10
+const newline = 0x0a
+const comma = 0x2c
 
 /**
  * Turns the bytes of storage lists (`application/newlines`: one Basic Storage Object per line) into the bytes of
  * the exposed list: the elements of a JSON array without brackets, `modified` in decimal seconds become
  * `last_modified` in integer milliseconds. Takes the pieces as they come, lines may break off anywhere.
  *
- * Lines of the usual form are copied many bytes at a time by `usual-lines.wat`, which looks at each byte; any other line is
- * parsed and printed. Throws `UpstreamError` for a line that is no record.
+ * Lines of the usual form are copied by `copyUsualLines`, which looks at each byte; any other line is parsed and printed. Throws
+ * `UpstreamError` for a line that is no record.
  */
 export class BsoRewriter {
   /** Records read so far. */
@@ -96,40 +98,25 @@ export class BsoRewriter {
     if (end <= from) return from
     requireUtf8(chunk.subarray(from, end))
     for (let start = from; start < end;) {
-      let next = chunk.lastIndexOf(newline, Math.min(start + windowBytes, end) - 1) + 1
-      if (next > start && this.#keep === null) {
-        this.#writeWindow(chunk, start, next)
-      } else {
-        next = chunk.indexOf(newline, start) + 1
-        this.#writeParsed(chunk, start, next)
-      }
+      if (this.#keep === null && this.#skip === 0) start = this.#copyLines(chunk, start, end)
+      if (start === end) break
+      const next = chunk.indexOf(newline, start) + 1
+      this.#writeParsed(chunk, start, next)
       start = next
     }
     return end
   }
 
-  /** Writes whole lines that fit into the memory of the copier. */
-  #writeWindow(chunk: Buffer, start: number, end: number): void {
-    const { memory, copyLines, written, count } = (copier ??= createCopier())
-    memory.set(chunk.subarray(start, end), inputAt)
-    const inputEnd = inputAt + end - start
-    for (let at = inputAt; at < inputEnd;) {
-      if (this.#skip === 0) {
-        at = copyLines(at, inputEnd, outputAt)
-        if (count.value > 0) {
-          // Each record comes with a comma before it.
-          const firstAt = this.keptCount === 0 ? outputAt + 1 : outputAt
-          this.#write(memory.subarray(firstAt, written.value))
-          this.recordCount += count.value
-          this.keptCount += count.value
-        }
-      }
-      if (at === inputEnd) return
-      const lineStart = start + at - inputAt
-      const lineEnd = chunk.indexOf(newline, lineStart) + 1
-      this.#writeParsed(chunk, lineStart, lineEnd)
-      at += lineEnd - lineStart
-    }
+  /** Writes lines up to the first one that has to be parsed; returns where that begins. */
+  #copyLines(chunk: Buffer, start: number, end: number): number {
+    this.#reserve(mostBytesOf(end - start))
+    if (this.keptCount > 0) this.#out[this.#outLength] = comma
+    const outAt = this.#outLength + (this.keptCount > 0 ? 1 : 0)
+    const { readTo, writtenTo, count } = copyUsualLines(chunk, start, end, this.#out, outAt)
+    if (count > 0) this.#outLength = writtenTo
+    this.recordCount += count
+    this.keptCount += count
+    return readTo
   }
 
   #writeParsed(chunk: Buffer, lineStart: number, lineEnd: number): void {
@@ -169,7 +156,7 @@ export class BsoRewriter {
 
   /** Each piece gets a buffer of its own: it is handed out, and the next piece must not overwrite it. */
   #begin(pieceLength: number): void {
-    this.#out = Buffer.allocUnsafeSlow(pieceLength + (pieceLength >> 6) + 64)
+    this.#out = Buffer.allocUnsafeSlow(mostBytesOf(pieceLength) + 64)
     this.#outLength = 0
   }
 
@@ -184,34 +171,6 @@ export class BsoRewriter {
   #taken(): Uint8Array {
     return this.#out.subarray(0, this.#outLength)
   }
-}
-
-/** What `usual-lines.wat` exports. */
-interface Copier {
-  memory: Uint8Array
-  /** Copies the lines of that part of the memory to another part; returns where the first line of another form begins. */
-  copyLines(start: number, end: number, outputAt: number): number
-  /** The end of what was written last, and the number of records in it. */
-  written: WebAssembly.Global<'i32'>
-  count: WebAssembly.Global<'i32'>
-}
-
-// The memory of the copier. Records grow by 5 bytes and have at least 49; 16 bytes are read and written at once.
-const inputAt = 128
-const windowBytes = 64 * 1024
-const outputAt = inputAt + windowBytes + 128
-
-/** Lists share it, because nothing stays in it from one piece to the next. Most processes never need it. */
-let copier: Copier | null = null
-
-/** `usual-lines.wat`, compiled by `bun .ci/compile-copier.ts`. */
-const compiledCopier =
-  'AGFzbQEAAAABGwVgA39/fwF/YAABf2ACf38Bf2ABfwBgAXsBewMJCAABAgMBAQEEBQQBAQMDBhUEfwFBAAt/AUEAC38BQQALfwFBAAsHKAQGbWVtb3J5AgAHd3JpdHRlbgMCBWNvdW50AwMJY29weUxpbmVzAAAK0gYIOwAgACQAIAIkASACJAJBACQDA0AgACABRgRAIAAPCxABRQRAIAAPCyMAIQAjASQCIwNBAWokAwwACwALjAIBAXsjAUEsOgAAIwFBAWokAUEAQQcQAkUEQEEADwtBBxADIwAtAABBIkYEQEEADwsQBEUEQEEADwtBEEEMEAJFBEBBAA8LIwBBDGokACMA/QAEACEAQf83Qf8/IAAQB/1kcUcEQEEADwsgAP0WAEEwRgRAQQAPCyAA/RYKQS5HBEBBAA8LIwFB0AD9AAQA/QsEACMBQTo6ABAjASAA/QsEESMBIwAvAQs7ARsjAUEwOgAdIwBBDWokACMBQR5qJAFBIEEMEAJFBEBBAA8LQQwQAxAERQRAQQAPC0EwQQ0QAgRAQQ0QAxAGRQRAQQAPCwtBwABBAhACRQRAQQAPC0EBEAMjAEEBaiQAQQELHgBB//8DIwD9AAQAIAD9AAQA/SP9ZHNBICABa3RFCxwAIwEjAP0ABAD9CwQAIwAgAGokACMBIABqJAEL3wEDAn8DewJ/IwAhACMBIQEDQCAA/QAEACECIAEgAv0LBAAgAv0MIiIiIiIiIiIiIiIiIiIiIv0jIQMgAv0MXFxcXFxcXFxcXFxcXFxcXP0jIQQgAyAE/VAgAv0MICAgICAgICAgICAgICAgIP0m/VD9ZCEFIAUEQCAFQQMgBP1kIAP9ZEEBdnFscyEFCyAFRQRAIABBEGohACABQRBqIQEMAQsgBWghBiAAIAZqJAAgASAGaiQBIwAtAABBIkYEQEEBEANBAQ8LEAUhBiAGEAMjACEAIwEhASAGDQALQQALgAECAXsBfyMALQAAQdwARwRAQQAPCyMALQABIQEgAUEiRgRAQQIPCyABQfUARgRAIwD9AAQAIQBBBkEAQTxBPCAAEAcgAEEg/Q/9UEHhAP0P/XFBBv0P/Sb9UP1kcUYbDwtBAkEAIAH9D/0MXC9iZm5ydFxcXFxcXFxcXP0j/VMbC1YBAX8jAC0AAEEtRgRAQQEQAyMALQAAQTBGBEBBAA8LC0F/IwD9AAQAEAf9ZHNoIQAgAEEMSwRAQQAPCyMALQAAQTBGIABBAUdxBEBBAA8LIAAQAyAACxAAIABBMP0P/XFBCv0P/SYLC2AGAEEACwd7ImlkIjoiAEEQCwwsIm1vZGlmaWVkIjoAQSALDCwicGF5bG9hZCI6IgBBMAsNLCJzb3J0aW5kZXgiOgBBwAALAn0KAEHQAAsRLCJsYXN0X21vZGlmaWVkIjo='
-
-function createCopier(): Copier {
-  const module = new WebAssembly.Module(Buffer.from(compiledCopier, 'base64'))
-  const { memory, ...rest } = new WebAssembly.Instance(module).exports
-  return { memory: new Uint8Array((memory as WebAssembly.Memory).buffer), ...rest } as Copier
 }
 
 function requireUtf8(bytes: Uint8Array): void {

@@ -1,7 +1,5 @@
 import { describe, expect, it } from 'bun:test'
-import { join } from 'node:path'
 import * as fc from 'fast-check'
-import { compileCopier } from '../../.ci/compile-copier.ts'
 import { UpstreamError } from '../../src/domain/errors.ts'
 import { BsoRewriter } from '../../src/upstream/bso-stream.ts'
 
@@ -96,10 +94,41 @@ describe('BsoRewriter', () => {
     })
   })
 
-  it('copies by what `usual-lines.wat` says', async () => {
-    const source = await Bun.file(join(import.meta.dir, '../../src/upstream/bso-stream.ts')).text()
+  it('agrees with parse and print wherever in a word of memory a string and what is special in it begin', () => {
+    const unit = fc.constantFrom(
+      ' ',
+      '!',
+      '"',
+      '#',
+      '\\',
+      '[',
+      ']',
+      'x',
+      'xxxx',
+      '\n',
+      '\u007f',
+      '\u0080',
+      '\u00fc',
+      '\ud83d\ude00',
+    )
+    const payload = fc.string({ unit, maxLength: 40 })
 
-    expect(source).toContain(`'${await compileCopier()}'`)
+    fc.assert(
+      fc.property(fc.array(payload, { maxLength: 5 }), fc.integer({ min: 0, max: 7 }), (payloads, offset) => {
+        const texts = payloads.map(
+          (text, index) => `{"id":"i${index}","modified":1763700000.12,"payload":${JSON.stringify(text)}}`,
+        )
+        // What lies around a piece in the same memory is not part of it.
+        const around = 'xx"xx\n}'
+        const memory = Buffer.from(
+          `${around.slice(0, offset)}${texts.map((line) => `${line}\n`).join('')}${around}`,
+        )
+        const piece = memory.subarray(offset, memory.length - around.length)
+
+        expect(JSON.parse(`[${rewrite(piece, Infinity)}]`)).toEqual(reference(texts))
+      }),
+      { numRuns: 1000 },
+    )
   })
 
   it('agrees with parse and print on any records', () => {
