@@ -17,17 +17,17 @@ type Tls = { ca: string } | undefined
 interface Origin {
   /** Until when HTTP/2 is not tried, because it is not offered; 0: it is offered. Null: nobody knows yet. */
   withoutHttp2UntilMs: number | null
-  /** Whether the server speaks nothing else. */
-  speaksHttp2Only: boolean
+  /** The same of HTTP/1.1, for lists. */
+  withoutHttp1UntilMs: number | null
   /** Until when calls open connections of their own. */
   avoidsConnectionsUntilMs: number
 }
 
 /**
- * For how long an origin is believed not to offer HTTP/2. A short time where it did before and a handshake broke, which may have had
- * another reason; not else, because each failed handshake takes several round trips.
+ * For how long an origin is believed not to offer a version of HTTP. A short time where it did before and a handshake broke, which may
+ * have had another reason; not else, because each failed handshake takes several round trips.
  */
-const withoutHttp2Ms = 600_000
+const withoutVersionMs = 600_000
 const brokenHandshakeMs = 10_000
 /** How long others wait for the first call to an origin. It is over by then at any distance where the storage answers. */
 const firstCallMs = 3000
@@ -52,16 +52,9 @@ export class Transport {
         ? this.#fetchOverHttp2(request, signal, tls)
         : this.#fetchFirst(request, signal, tls))
     }
-    try {
-      return await this.#fetchOver(protocol, request, signal, tls)
-    } catch (error) {
-      // A list goes over HTTP/1.1 though HTTP/2 is offered; a server without HTTP/1.1 ends that handshake.
-      const known = this.#originOf(origin)
-      if (known.withoutHttp2UntilMs !== 0 || codeOf(error) !== 'EPROTO' || request.method !== 'GET')
-        throw error
-      known.speaksHttp2Only = true
-      return await this.#fetchOver('http2', request, signal, tls)
-    }
+    const isList = protocol === 'http1.1' && request.isStreamed === true && request.method === 'GET'
+    if (isList) return await this.#fetchListOverHttp1(request, signal, tls)
+    return await this.#fetchOver(protocol, request, signal, tls)
   }
 
   /**
@@ -79,7 +72,7 @@ export class Transport {
   #originOf(origin: string): Origin {
     const known = this.#origins.get(origin)
     if (known) return known
-    const made = { withoutHttp2UntilMs: null, speaksHttp2Only: false, avoidsConnectionsUntilMs: 0 }
+    const made = { withoutHttp2UntilMs: null, withoutHttp1UntilMs: null, avoidsConnectionsUntilMs: 0 }
     this.#origins.set(origin, made)
     return made
   }
@@ -127,8 +120,26 @@ export class Transport {
       const code = codeOf(error)
       if (!lacksHttp2(code, request.method)) throw error
       const response = await this.#fetchOver('http1.1', request, signal, tls)
-      const forMs = before === 0 && code === 'EPROTO' ? brokenHandshakeMs : withoutHttp2Ms
+      const forMs = before === 0 && code === 'EPROTO' ? brokenHandshakeMs : withoutVersionMs
       origin.withoutHttp2UntilMs = Math.max(origin.withoutHttp2UntilMs ?? 0, now() + forMs)
+      return response
+    }
+  }
+
+  /** A server that speaks HTTP/2 only ends the handshake of a list. */
+  async #fetchListOverHttp1(request: FetchRequest, signal: AbortSignal, tls: Tls): Promise<Response> {
+    const { http2, now } = this.options
+    const origin = this.#originOf(request.url.origin)
+    const before = origin.withoutHttp1UntilMs
+    try {
+      const response = await this.#fetchOver('http1.1', request, signal, tls)
+      origin.withoutHttp1UntilMs = 0
+      return response
+    } catch (error) {
+      const isHttp2Lacking = (origin.withoutHttp2UntilMs ?? 0) > now()
+      if (!http2 || isHttp2Lacking || codeOf(error) !== 'EPROTO') throw error
+      const response = await this.#fetchOver('http2', request, signal, tls)
+      origin.withoutHttp1UntilMs = now() + (before === 0 ? brokenHandshakeMs : withoutVersionMs)
       return response
     }
   }
@@ -140,10 +151,12 @@ export class Transport {
   ): 'http2' | 'http1.1' | undefined {
     if (!origin.startsWith('https:')) return undefined
     const known = this.#origins.get(origin)
-    if (!this.options.http2 || (isStreamed && !known?.speaksHttp2Only)) return 'http1.1'
+    const nowMs = this.options.now()
+    const isHttp1Lacking = (known?.withoutHttp1UntilMs ?? 0) > nowMs
+    if (!this.options.http2 || (isStreamed && !isHttp1Lacking)) return 'http1.1'
     const untilMs = known?.withoutHttp2UntilMs ?? 0
     // Only a read asks again, because a write can't be repeated when the answer is a broken handshake.
-    return untilMs > 0 && (this.options.now() < untilMs || method !== 'GET') ? 'http1.1' : 'http2'
+    return untilMs > 0 && (nowMs < untilMs || method !== 'GET') ? 'http1.1' : 'http2'
   }
 
   async #fetchOver(

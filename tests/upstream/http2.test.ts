@@ -433,34 +433,60 @@ describe('connections of HTTP/1.1', () => {
   )
 })
 
-describe('a server that speaks HTTP/2 only', () => {
-  it('gets lists over HTTP/2 as well, after one handshake that it ends', async () => {
-    const key = readFileSync(certificates.keyPath)
-    const cert = readFileSync(certificates.certificatePath)
-    const server = createSecureServer({ key, cert, allowHTTP1: false })
-    let handshakes = 0
-    server.on('unknownProtocol', (socket) => {
-      handshakes += 1
-      socket.destroy()
-    })
-    server.on('stream', (stream: ServerHttp2Stream) => {
-      stream.respond({ ':status': 200 })
-      stream.end('x'.repeat(600_000))
-    })
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-    onCleanUp(() => void server.close())
-    const { port } = server.address() as AddressInfo
-    const { send } = makeSend(`https://127.0.0.1:${port}`, { ca: readFileSync(certificates.caPath, 'utf8') })
-    const list = async () => {
+/** A server that answers each request over HTTP/2 with a long list, and ends every other handshake. */
+async function startHttp2Only() {
+  const key = readFileSync(certificates.keyPath)
+  const cert = readFileSync(certificates.certificatePath)
+  const server = createSecureServer({ key, cert, allowHTTP1: false })
+  const count = { connections: 0, sessions: 0 }
+  server.on('connection', () => (count.connections += 1))
+  server.on('session', () => (count.sessions += 1))
+  server.on('stream', (stream: ServerHttp2Stream) => {
+    stream.respond({ ':status': 200 })
+    stream.end('x'.repeat(600_000))
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  onCleanUp(() => void server.close())
+  const { port } = server.address() as AddressInfo
+  const clock = { aheadMs: 0 }
+  const { send } = makeSend(`https://127.0.0.1:${port}`, {
+    ca: readFileSync(certificates.caPath, 'utf8'),
+    now: () => performance.now() + clock.aheadMs,
+  })
+  return {
+    clock,
+    endedHandshakes: () => count.connections - count.sessions,
+    read: () => send({ maxBytes: 1_000_000 }),
+    async list() {
       const { stream } = await send({ isStreamed: true })
       return (await readBounded(stream!, 1_000_000))!.length
-    }
+    },
+  }
+}
 
-    await send({ maxBytes: 1_000_000 })
-    const lengths = [await list(), await list(), await list()]
+describe('a server that speaks HTTP/2 only', () => {
+  it.each(['before anything else', 'after another call'])(
+    'gets lists over HTTP/2 as well, after one handshake that it ends: %s',
+    async (moment) => {
+      const { read, list, endedHandshakes } = await startHttp2Only()
 
-    expect(lengths).toEqual([600_000, 600_000, 600_000])
-    expect(handshakes).toBeLessThanOrEqual(2)
+      if (moment === 'after another call') await read()
+      const lengths = [await list(), await list(), await list()]
+
+      expect(lengths).toEqual([600_000, 600_000, 600_000])
+      expect(endedHandshakes()).toBe(1)
+    },
+  )
+
+  it('is offered lists over HTTP/1.1 again after ten minutes, because a broken handshake may have had another reason', async () => {
+    const { list, endedHandshakes, clock } = await startHttp2Only()
+    await list()
+
+    clock.aheadMs = 600_000
+    const lengths = [await list(), await list()]
+
+    expect(lengths).toEqual([600_000, 600_000])
+    expect(endedHandshakes()).toBe(2)
   })
 })
 
