@@ -203,12 +203,17 @@ class Circuit {
     return false
   }
 
-  /** A call that got no answer for so long does not keep the next one from trying. */
   #mayTry(user: string): boolean {
     const nowMs = this.options.now()
-    if (this.#trial !== null && nowMs - this.#trial.beganAtMs < longestOpenMs) return false
-    const hasFailed = this.#failing.has(user) || this.#discounted.get(user) !== undefined
-    return !hasFailed || nowMs >= this.#openUntilMs
+    const trial = this.#trial
+    // A trial that got no answer for so long does not keep the next one from trying.
+    const isFree = trial === null || nowMs - trial.beganAtMs >= longestOpenMs
+    if (this.#hasFailed(user)) return isFree && nowMs >= this.#openUntilMs
+    return isFree || this.#hasFailed(trial.request.user)
+  }
+
+  #hasFailed(user: string): boolean {
+    return this.#failing.has(user) || this.#discounted.get(user) !== undefined
   }
 
   #open(): void {

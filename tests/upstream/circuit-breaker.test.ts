@@ -120,6 +120,22 @@ describe('a circuit', () => {
     expect(events.map(({ change }) => change)).toEqual(['opened', 'closed'])
   })
 
+  it('lets a healthy user try while the trial of a user who has failed hangs, and is not kept open by that trial', () => {
+    const { breakers, fails, begin, isRefused, pass } = start()
+    three.forEach((user) => fails(user))
+    pass(1000)
+
+    const hanging = begin('a')
+    expect([isRefused('b'), isRefused('healthy')]).toEqual([true, false])
+    const trial = begin('healthy')
+    pass(1000)
+    breakers.failed(hanging, new UpstreamError('timeout', ''))
+    expect(isRefused('another')).toBe(true)
+    breakers.answered(trial)
+
+    expect(['healthy', ...three].map((user) => isRefused(user))).toEqual([false, false, false, false])
+  })
+
   it('does not count users again who failed while others succeeded, until they succeed', () => {
     const { fails, answers, isRefused, pass } = start()
     for (let round = 0; round < 20; round += 1) {
