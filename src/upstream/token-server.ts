@@ -140,7 +140,7 @@ class Pauses {
     if (seconds === 0) return this.#pausedInARow.clear()
     const untilMs = this.now() + Math.min(seconds * 1000, longestPauseMs)
     this.#untilMsOf.set(name, untilMs)
-    this.#pausedInARow.add(name)
+    if (this.#pausedInARow.size < identitiesToBelieve) this.#pausedInARow.add(name)
     const isForAll = this.#accepted.get(name) || this.#pausedInARow.size >= identitiesToBelieve
     if (isForAll) this.#untilMs = Math.max(this.#untilMs, untilMs)
   }
