@@ -63,6 +63,11 @@ export function findContradictions(
     }
   }
 
+  if (settings.readableCollections?.has('crypto') === false) {
+    const message = 'leaves out crypto, and clients need the keys in it to decrypt the others'
+    warn('readable_collections', message, 'add crypto, unless your clients have these keys')
+  }
+
   const isSecure = httpScheme === 'https'
   const secure = 'set service.http_scheme = https'
   const publicPort = /:(\d+)$/.exec(httpHost ?? '')?.[1]

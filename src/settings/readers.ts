@@ -180,7 +180,7 @@ export function reasonOf(cause: unknown): string {
 /** Names of collections, separated by commas, in their canonical form; null for `all`. */
 export const collectionNames: Reader<Set<string> | null> = (given) => {
   if (given.toLowerCase() === 'all') return { value: null }
-  const remedy = 'write all, or names such as bookmarks, tabs'
+  const remedy = 'write all, or names such as crypto, tabs'
   const names = given.split(',').map((name) => name.trim())
   const canonical = names.map((name) => canonicalCollection(name))
   const wrong = names.find((_, place) => canonical[place] === null)

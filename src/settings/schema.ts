@@ -90,8 +90,8 @@ export const settingsSchema = {
   readable_collections: setting(
     collectionNames,
     'all',
-    'Collections that clients can read, separated by commas; the others are not there. all: every collection',
-    'bookmarks, tabs',
+    'Collections that clients can read, separated by commas; other collections are 404. crypto holds the keys',
+    'crypto, tabs',
   ),
   readonly: setting(boolean, 'false', 'Refuses every write, whatever the settings of collections say'),
   retry_after_seconds: setting(integer(1, 86_400), '30', 'Retry-After of failures, at least'),

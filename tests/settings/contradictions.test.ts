@@ -53,6 +53,8 @@ record_crypto_put_enabled = yes
   f:3: service.record_crypto_put_enabled: lets clients change what the other data is read by: a wrong write locks a person out of it: remove it, unless a client of yours replaces keys
 record_meta_delete_enabled = yes
   f:3: service.record_meta_delete_enabled: lets clients change what the other data is read by: a wrong write locks a person out of it: remove it, unless a client of yours replaces keys
+readable_collections = tabs
+  f:3: service.readable_collections: leaves out crypto, and clients need the keys in it to decrypt the others: add crypto, unless your clients have these keys
 readonly = true
 record_tabs_delete_enabled = yes
   f:3: service.readonly: refuses every write, also those that service.record_… settings allow: remove one or the other
@@ -90,6 +92,10 @@ describe('findContradictions', () => {
     [
       ['port = 9100', 'http_scheme = https', 'metrics_listen = 0.0.0.0:9100'],
       'f:5: service.metrics_listen: is the address of this service itself: name another port',
+    ],
+    [
+      ['readable_collections = crypto, tabs', 'record_passwords_put_enabled = true'],
+      'f:4: service.record_passwords_put_enabled: opens a collection that service.readable_collections leaves out: add it there, or remove this',
     ],
   ])('finds that a service can not run with %j', (lines, problem) => {
     expect(found(lines).problems).toEqual([problem])

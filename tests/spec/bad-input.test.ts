@@ -102,6 +102,17 @@ describe('bad input: request line and Host', () => {
     expectError(parsed(unconfigured), 400, 107, 'Host in header')
   })
 
+  // The README says so; once the runtime answers such clients, it need not.
+  it('does not answer a client that closes its sending side, and goes on', async () => {
+    const bytes = rawRequest('GET', `${bucket}/collections/history/records/r`, {
+      url: bridge.url,
+      lines: headerLines(bridge.identityOf(bridge.user)),
+    })
+
+    expect((await sendRaw(bridge.url, bytes, { halfClose: true })).text).toBe('')
+    expect((await sendRaw(bridge.url, bytes)).status).toBe(200)
+  })
+
   it('goes by Host when the target is absolute', async () => {
     const answer = await send('GET', 'http://evil.example/v1/')
 
