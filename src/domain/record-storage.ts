@@ -35,6 +35,8 @@ export interface ByteSource {
   read(): Promise<Uint8Array | null>
   /** Cancels the rest; harmless at the end. */
   cancel(): void
+  /** Whether others wait for what it holds until it ends. */
+  isWaitedFor?(): boolean
 }
 
 /** The memory that one request holds; it is given back when the request has been answered. */

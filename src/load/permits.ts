@@ -18,6 +18,7 @@ interface Waiter {
 
 /** The permits of one host, and who waits for them. */
 interface Host {
+  readonly name: string
   taken: number
   /** How many permits each user has; only those who have one. */
   users: Map<string, number>
@@ -39,35 +40,47 @@ const maxIdleHosts = 1000
  */
 export class PermitPool {
   #taken = 0
-  #waiting = 0
   readonly #hosts = new Map<string, Host>()
+  /** The hosts for which somebody waits. */
+  readonly #waitedHosts = new Set<Host>()
 
   constructor(private readonly options: PoolOptions) {}
-
-  /** Whether somebody waits. */
-  get isWaitedFor(): boolean {
-    return this.#waiting > 0
-  }
 
   /** How many permits of a host are taken. */
   takenOf(hostName: string): number {
     return this.#hosts.get(hostName)?.taken ?? 0
   }
 
+  /** Whether the next permit of this host that is given back goes to a user who has none. */
+  isWaitedFor(hostName: string): boolean {
+    const areAllTaken = this.#taken >= this.options.permits
+    for (const host of this.#waitedHosts) {
+      const isReached = host.name === hostName || (areAllTaken && host.taken < this.#limitOf(host))
+      if (isReached && host.waiting.keys().some((user) => !host.users.has(user))) return true
+    }
+    return false
+  }
+
   /** Takes a permit, if that user may have one now; it is given back by `release`. */
   tryAcquire(hostName: string, user: string): boolean {
     const host = this.#hostOf(hostName)
     // Who comes later does not overtake those who wait.
-    if (host.waiting.has(user) || !this.#mayTake(hostName, host, user)) return false
+    if (host.waiting.has(user) || !this.#mayTake(host, user)) return false
     this.#take(host, user)
     return true
   }
 
   /**
-   * Takes a permit as soon as there is one. Rejects with `UpstreamError` (overload) after `limits.waitMs`, and with what the signal says
-   * once that fires.
+   * Takes a permit as soon as there is one. Rejects with `UpstreamError`: overload after `limits.waitMs`, or when no time is left, and
+   * what the signal says once that has fired.
    */
-  async acquire(hostName: string, user: string, signal: AbortSignal | null = null): Promise<void> {
+  async acquire(
+    hostName: string,
+    user: string,
+    signal: AbortSignal | null = null,
+    leftMs = Infinity,
+  ): Promise<void> {
+    if (signal?.aborted) throw endOf(signal)
     if (this.tryAcquire(hostName, user)) return
     const host = this.#hostOf(hostName)
     const { promise, resolve, reject } = Promise.withResolvers<void>()
@@ -77,11 +90,11 @@ export class PermitPool {
       reject(error)
     }
     const overload = () => new UpstreamError('overload', `Too many ${this.options.name}: no permit is free`)
-    const timer = setTimeout(() => giveUp(overload()), limits.waitMs)
+    const timer = setTimeout(() => giveUp(overload()), Math.min(limits.waitMs, leftMs))
     const onAbort = () => giveUp(endOf(signal!))
     signal?.addEventListener('abort', onAbort)
     host.waiting.getOrInsert(user, []).push(waiter)
-    this.#waiting += 1
+    this.#waitedHosts.add(host)
     try {
       await promise
     } finally {
@@ -96,19 +109,21 @@ export class PermitPool {
     addTo(host.users, user, -1)
     host.taken -= 1
     this.#taken -= 1
-    if (this.#waiting === 0) return
-    // The permit can go to another host only where all together were the limit.
-    if (!this.#serve(hostName, host)) this.#hosts.forEach((other, name) => this.#serve(name, other))
+    if (this.#waitedHosts.size === 0) return
+    // Where all together are the limit, hosts for which many wait would get every permit.
+    const hosts = [...this.#waitedHosts].toSorted((a, b) => a.taken - b.taken)
+    for (const waited of hosts) while (this.#serve(waited));
   }
 
   /** Serves the user whose turn it is at a host, of those who may take a permit. */
-  #serve(hostName: string, host: Host): boolean {
+  #serve(host: Host): boolean {
+    if (!this.#hasRoom(host)) return false
     for (const [user, waiters] of host.waiting) {
-      if (!this.#mayTake(hostName, host, user)) continue
+      if (!this.#mayTake(host, user)) continue
       const waiter = waiters[0]!
       this.#leave(host, user, waiter)
       // The next turn of this user comes after those of the others.
-      if (host.waiting.delete(user) && waiters.length > 0) host.waiting.set(user, waiters)
+      if (host.waiting.delete(user)) host.waiting.set(user, waiters)
       this.#take(host, user)
       waiter.resolve()
       return true
@@ -116,13 +131,20 @@ export class PermitPool {
     return false
   }
 
-  #mayTake(hostName: string, host: Host, user: string): boolean {
-    const { permits, permitsOfUser, permitsOfHost } = this.options
-    const ofHost = permitsOfHost(hostName)
-    if (this.#taken >= permits || host.taken >= ofHost) return false
+  #limitOf(host: Host): number {
+    return this.options.permitsOfHost(host.name)
+  }
+
+  #hasRoom(host: Host): boolean {
+    return this.#taken < this.options.permits && host.taken < this.#limitOf(host)
+  }
+
+  #mayTake(host: Host, user: string): boolean {
+    if (!this.#hasRoom(host)) return false
     const held = host.users.get(user) ?? 0
-    if (held < ofHost * fewShare) return true
-    return held < permitsOfUser && host.taken < ofHost - Math.floor(ofHost * keptShare)
+    const limit = this.#limitOf(host)
+    if (held < limit * fewShare) return true
+    return held < this.options.permitsOfUser && host.taken < limit - Math.floor(limit * keptShare)
   }
 
   #take(host: Host, user: string): void {
@@ -135,7 +157,7 @@ export class PermitPool {
     const waiters = host.waiting.get(user)!
     waiters.splice(waiters.indexOf(waiter), 1)
     if (waiters.length === 0) host.waiting.delete(user)
-    this.#waiting -= 1
+    if (host.waiting.size === 0) this.#waitedHosts.delete(host)
   }
 
   #hostOf(name: string): Host {
@@ -145,7 +167,7 @@ export class PermitPool {
       for (const [other, { taken, waiting }] of this.#hosts)
         if (taken === 0 && waiting.size === 0) this.#hosts.delete(other)
     }
-    const made: Host = { taken: 0, users: new Map(), waiting: new Map() }
+    const made: Host = { name, taken: 0, users: new Map(), waiting: new Map() }
     this.#hosts.set(name, made)
     return made
   }

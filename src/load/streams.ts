@@ -4,8 +4,6 @@ import type { ByteSource } from '../domain/record-storage.ts'
 export interface AnswerStreamsOptions {
   /** On a clock in ms that never goes back. */
   now(): number
-  /** Whether a list waits for the place of another one. */
-  isListWaiting(): boolean
   /** Ends the connection of a request without sending anything more. */
   cut(request: Request): void
   observeRejection(reason: 'slow-reader'): void
@@ -51,10 +49,9 @@ export class AnswerStreams {
     const nowMs = this.options.now()
     for (const stream of this.#streams)
       if (stream.stalledMs(nowMs) >= limits.stalledReaderMs) this.#cut(stream)
-    if (!this.options.isListWaiting()) return
-    const lists = [...this.#streams].filter(({ isList }) => isList)
-    const longest = lists.toSorted((a, b) => b.stalledMs(nowMs) - a.stalledMs(nowMs))[0]
-    if (longest && longest.stalledMs(nowMs) >= givesWayAfterMs) this.#cut(longest)
+    const giveWay = [...this.#streams].filter((stream) => stream.givesWay(nowMs))
+    const longest = giveWay.toSorted((a, b) => b.stalledMs(nowMs) - a.stalledMs(nowMs))[0]
+    if (longest) this.#cut(longest)
   }
 
   #cut(stream: Stream): void {
@@ -68,8 +65,6 @@ export class AnswerStreams {
 /** One answer that is sent piece by piece. */
 class Stream {
   readonly readable: ReadableStream<Uint8Array>
-  /** Whether it comes from the storage as it is sent. */
-  readonly isList: boolean
   #controller!: ReadableStreamDefaultController<Uint8Array>
   #source: ByteSource | null
   /** What was read and is not handed on yet. */
@@ -86,7 +81,6 @@ class Stream {
   ) {
     this.#source = source instanceof Uint8Array ? null : source
     this.#rest = source instanceof Uint8Array ? source : new Uint8Array()
-    this.isList = this.#source !== null
     this.readable = new ReadableStream(
       {
         start: (controller) => void (this.#controller = controller),
@@ -101,6 +95,11 @@ class Stream {
   /** For how long the reader has taken nothing. */
   stalledMs(nowMs: number): number {
     return this.#waitsSinceMs === null ? 0 : nowMs - this.#waitsSinceMs
+  }
+
+  /** Whether its reader has stalled for long enough to lose its place to somebody who waits for that. */
+  givesWay(nowMs: number): boolean {
+    return this.stalledMs(nowMs) >= givesWayAfterMs && this.#source?.isWaitedFor?.() === true
   }
 
   /** Cuts the answer: what has been sent must not look whole. */

@@ -63,7 +63,6 @@ export function startBridge(settings: Settings, host: BridgeHost, log: Log, opti
   const connections = connect(settings, host, observers)
   const streams = new AnswerStreams({
     now: host.monotonicNow,
-    isListWaiting: () => connections.upstream.lists.isWaitedFor,
     // The shortest idle timeout of the server: there is no other way to end a connection.
     cut: (request) => server.timeout(request, 1),
     observeRejection: observers.shed,

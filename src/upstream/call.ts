@@ -87,6 +87,11 @@ export class StorageCalls {
     return this.#caller.client?.signal ?? null
   }
 
+  /** The time that is left for the client's request. */
+  get leftMs(): number {
+    return this.#caller.deadlineAtMs - this.client.monotonicNow()
+  }
+
   /** The address of the storage node. */
   get node(): string {
     return originOf(this.#credentials.endpoint)
@@ -214,9 +219,9 @@ export class StorageCalls {
   }
 
   #timeoutMs(hasBegun: boolean): number {
-    const { timeoutMs, monotonicNow } = this.client
+    const { timeoutMs } = this.client
     if (hasBegun || this.#outlastsDeadline) return timeoutMs
-    const leftMs = this.#caller.deadlineAtMs - monotonicNow()
+    const { leftMs } = this
     if (this.#mustComplete) return Math.min(timeoutMs, Math.max(leftMs, lastLookMs))
     if (leftMs > 0) return Math.min(timeoutMs, leftMs)
     throw new UpstreamError('timeout', 'Cannot call the storage: no time is left for this request', {

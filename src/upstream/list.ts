@@ -159,6 +159,8 @@ export class ListPages implements ByteSource {
   isDone = false
   /** Called once, at the end. */
   ended = () => {}
+  /** Whether others wait for its permit. */
+  isWaitedFor = () => false
 
   constructor(
     first: UpstreamAnswer,

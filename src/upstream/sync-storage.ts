@@ -26,7 +26,7 @@ export class SyncStorage extends StorageWrites implements BulkStorage {
   async list(collection: string, options: ListOptions, precondition: Precondition): Promise<ListOutcome> {
     const { lists } = this.client.upstream
     const { node, owner } = this
-    await lists.acquire(node, owner, this.signal)
+    if (!lists.tryAcquire(node, owner)) await lists.acquire(node, owner, this.signal, this.leftMs)
     let document: ListPages | null = null
     try {
       const isOneRequest = !options.ids || chunkIds(options.ids).length === 1
@@ -36,8 +36,10 @@ export class SyncStorage extends StorageWrites implements BulkStorage {
         document = outcome.page.document
       return outcome
     } finally {
-      if (document) document.ended = () => lists.release(node, owner)
-      else lists.release(node, owner)
+      if (document) {
+        document.ended = () => lists.release(node, owner)
+        document.isWaitedFor = () => lists.isWaitedFor(node)
+      } else lists.release(node, owner)
     }
   }
 

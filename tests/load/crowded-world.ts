@@ -33,7 +33,6 @@ export function startCrowdedWorld(
   const bodies = new Bodies({ maxBytes: read.maxRequestBytes, memory, now, observeDrop() {} })
   const streams = new AnswerStreams({
     now,
-    isListWaiting: () => false,
     cut: (request) => app.server!.timeout(request, 1),
     noteGarbage() {},
     observeRejection,

@@ -6,6 +6,7 @@ import { createPermits, PermitPool, RequestLimit, type RejectionReason } from '.
 afterEach(() => jest.useRealTimers())
 
 const node = 'https://node'
+const busy = 'https://busy'
 
 function createPool(permits: number, { ofUser = permits, ofHost = permits } = {}) {
   return new PermitPool({ name: 'calls', permits, permitsOfUser: ofUser, permitsOfHost: () => ofHost })
@@ -58,22 +59,46 @@ describe('PermitPool', () => {
     await turn()
 
     expect(served).toEqual(['c'])
-    expect(pool.isWaitedFor).toBe(true)
     pool.release(node, 'a')
     await turn()
     expect(served).toEqual(['c', 'a'])
-    expect(pool.isWaitedFor).toBe(false)
   })
 
-  it('hands a permit to another host where all together were the limit', async () => {
-    const pool = createPool(1)
-    pool.tryAcquire('https://other', 'a')
-    const { served } = queue(pool, 'b')
+  it('hands a permit to the host that has fewest where all together were the limit', async () => {
+    const pool = createPool(3)
+    for (const user of ['a', 'b', 'c']) pool.tryAcquire(busy, user)
+    const served: string[] = []
+    for (const [host, user] of [
+      [busy, 'd'],
+      [busy, 'e'],
+      [node, 'f'],
+    ] as const)
+      void pool.acquire(host, user).then(() => void served.push(user))
 
-    pool.release('https://other', 'a')
-    await turn()
+    for (const user of ['a', 'b', 'c']) {
+      pool.release(busy, user)
+      await turn()
+    }
 
-    expect(served).toEqual(['b'])
+    expect(served).toEqual(['f', 'd', 'e'])
+  })
+
+  it('is waited for at a host by users who have nothing and would get the next permit of that host', () => {
+    jest.useFakeTimers()
+    const pool = createPool(5, { ofUser: 2, ofHost: 3 })
+    const areWaitedFor = () => [pool.isWaitedFor(node), pool.isWaitedFor(busy)]
+    pool.tryAcquire(node, 'a')
+    pool.tryAcquire(node, 'a')
+    pool.tryAcquire(busy, 'x')
+    void pool.acquire(node, 'a')
+
+    expect(areWaitedFor()).toEqual([false, false])
+    pool.tryAcquire(node, 'b')
+    void pool.acquire(node, 'c')
+    expect(areWaitedFor()).toEqual([true, false])
+    pool.tryAcquire(busy, 'y')
+    void pool.acquire(busy, 'z')
+    expect(areWaitedFor()).toEqual([true, true])
   })
 
   it('rejects who has waited for five seconds, and takes nothing for them', async () => {
@@ -85,9 +110,19 @@ describe('PermitPool', () => {
     jest.advanceTimersByTime(limits.waitMs)
 
     expect(await failure).toMatchObject({ failure: 'overload', applied: 'no' })
-    expect(pool.isWaitedFor).toBe(false)
     pool.release(node, 'a')
     expect(pool.tryAcquire(node, 'c')).toBe(true)
+  })
+
+  it('lets nobody wait for longer than they can', async () => {
+    jest.useFakeTimers()
+    const pool = createPool(1)
+    pool.tryAcquire(node, 'a')
+    const failure = pool.acquire(node, 'b', null, 1000).catch((error: unknown) => error)
+
+    jest.advanceTimersByTime(1000)
+
+    expect(await failure).toMatchObject({ failure: 'overload', applied: 'no' })
   })
 
   it.each<[string, unknown, UpstreamFailureOf]>([
@@ -100,9 +135,11 @@ describe('PermitPool', () => {
     const waiting = pool.acquire(node, 'b', end.signal).catch((error: unknown) => error)
 
     end.abort(reason)
+    const late = pool.acquire(node, 'b', end.signal).catch((error: unknown) => error)
 
-    expect(await waiting).toMatchObject({ failure })
-    expect(pool.isWaitedFor).toBe(false)
+    expect(await Promise.all([waiting, late])).toMatchObject([{ failure }, { failure }])
+    pool.release(node, 'a')
+    expect(pool.tryAcquire(node, 'b')).toBe(true)
   })
 })
 

@@ -5,15 +5,13 @@ import { sourceOf } from '../support/byte-source.ts'
 
 const request = () => new Request('http://bridge/')
 
-/** Streams whose time passes, and that are waited for, when they are told to. */
+/** Streams whose time passes when it is told to. */
 function createStreams(options: Partial<AnswerStreamsOptions> = {}) {
   let nowMs = 0
-  let isListWaiting = false
   const cut: Request[] = []
   const rejections: string[] = []
   const streams = new AnswerStreams({
     now: () => nowMs,
-    isListWaiting: () => isListWaiting,
     cut: (each) => void cut.push(each),
     observeRejection: (reason) => void rejections.push(reason),
     noteGarbage() {},
@@ -23,7 +21,6 @@ function createStreams(options: Partial<AnswerStreamsOptions> = {}) {
     streams,
     cut,
     rejections,
-    beWaitedFor: () => void (isListWaiting = true),
     pass(ms: number) {
       for (let passed = 0; passed < ms; passed += 100) {
         nowMs += 100
@@ -153,16 +150,20 @@ describe('AnswerStreams.send', () => {
     expect(world.cut).toEqual([])
   })
 
-  it('cuts the list that has stalled longest, for five seconds at least, when another one waits', async () => {
+  it('cuts the list that has stalled longest, for five seconds at least, of those whose place somebody waits for', async () => {
     const world = createStreams()
-    const [longest, second] = [send(world, endless().stream), send(world, endless().stream)]
+    let isWaitedFor = false
+    const open = (isWanted = () => isWaitedFor) => send(world, { ...endless().stream, isWaitedFor: isWanted })
+    const elsewhere = open(() => false)
+    await elsewhere.reader.read()
+    const [longest, second] = [open(), open()]
     await longest.reader.read()
     world.pass(1000)
     await second.reader.read()
 
     world.pass(10_000)
     expect(world.cut).toEqual([])
-    world.beWaitedFor()
+    isWaitedFor = true
     world.pass(100)
     expect(world.cut).toEqual([longest.asked])
 
@@ -171,16 +172,7 @@ describe('AnswerStreams.send', () => {
     expect(world.cut).toHaveLength(1)
     world.pass(100)
     expect(world.cut).toEqual([longest.asked, second.asked])
-  })
-
-  it('never cuts an answer that is no list to make room for lists', async () => {
-    const world = createStreams()
-    const { reader } = send(world, new Uint8Array(1_000_000))
-    await reader.read()
-    world.beWaitedFor()
-
-    world.pass(50_000)
-
-    expect(world.cut).toEqual([])
+    world.pass(10_000)
+    expect(world.cut).toHaveLength(2)
   })
 })

@@ -95,7 +95,7 @@ const batches = new Batches(database, postgres)
 const origin = 'http://127.0.0.1:1'
 /** Requests are signed and checked, but nobody has to sign in. */
 const hawk = { hawkId: 'id', hawkKey: 'key' }
-const noPermits = { acquire: async () => {}, release() {} }
+const noPermits = { tryAcquire: () => true, release() {}, isWaitedFor: () => false }
 let users = 0
 
 /**

@@ -76,6 +76,7 @@ async function startRig(options: SandboxOptions = {}) {
     tokenServer,
     identity,
     callsInFlight: () => permits.calls.takenOf(proxy.url),
+    lists: permits.lists,
     async open(overrides: Partial<StorageCaller & StorageClient> = {}): Promise<BulkStorage> {
       const credentials = await tokenServer.exchange(identity())
       const client: StorageClient = {

@@ -11,6 +11,24 @@ async function listPage(storage: BulkStorage, options: Partial<ListOptions> = {}
 }
 
 describe('list', () => {
+  it('holds a permit of its user until the last byte, and lets others wait for it, as long as their request has time', async () => {
+    const { open, has, lists, proxy } = await openRig()
+    has(numbered(10, 'x'.repeat(60)).map((record) => ({ ...record, payload: 'x'.repeat(50_000) })))
+    const storage = await open({ deadlineAtMs: 1_700_000_000_000 + 100 })
+    const documents = []
+    for (let count = 0; count < 8; count += 1)
+      documents.push((await listPage(storage)).document as ByteSource)
+    for (let other = 0; lists.tryAcquire(proxy.url, `other ${other}`); other += 1);
+
+    expect(documents[0]!.isWaitedFor!()).toBe(false)
+    const newcomer = lists.acquire(proxy.url, 'newcomer')
+    expect(documents[0]!.isWaitedFor!()).toBe(true)
+    expect(await failureOf(listPage(storage))).toMatchObject({ failure: 'overload' })
+    documents[0]!.cancel()
+    await newcomer
+    expect(documents[1]!.isWaitedFor!()).toBe(false)
+  }, 4000)
+
   it('is the collection in the exposed form, in one request', async () => {
     const { storage, has, proxy, user } = await openRig()
     const first = has([{ id: 'a', payload: '{"ciphertext":"x"}', sortindex: 7 }])
