@@ -18,7 +18,8 @@ const allowed: Record<string, string[]> = {
   observability: ['domain'],
   // Addresses of Redis have one grammar, and it belongs to those who connect.
   settings: ['domain', 'observability', 'credentials'],
-  explorer: [],
+  client: [],
+  explorer: ['client'],
   docs: ['explorer'],
   routes: ['domain', 'settings', 'protocol', 'load', 'explorer', 'docs'],
   'app.ts': ['routes', 'protocol', 'load'],
@@ -35,7 +36,7 @@ const allowed: Record<string, string[]> = {
     'settings',
     'observability',
   ],
-  cli: ['service', 'version.ts', 'domain', 'settings', 'observability', 'sandbox'],
+  cli: ['service', 'client', 'version.ts', 'domain', 'settings', 'observability', 'sandbox'],
   'main.ts': ['cli'],
 }
 
@@ -45,11 +46,11 @@ const doors: { what: RegExp; where: RegExp }[] = [
   { what: /from 'redis'/, where: /^credentials\/redis-client\.ts$/ },
   {
     what: /(await|return|=>|=) fetch\(/,
-    where: /^(upstream\/transport\.ts$|explorer\/|docs\/|cli\/(healthcheck|check)\.ts$)/,
+    where: /^(upstream\/transport\.ts$|client\/|explorer\/|docs\/|cli\/(healthcheck|check)\.ts$)/,
   },
   { what: /\bprocess\.(?!hrtime)/, where: /^(main\.ts|cli\/)/ },
   { what: /from 'node:fs'/, where: /^cli\// },
-  { what: /\bDate\.now\b/, where: /^(cli|service|sandbox)\// },
+  { what: /\bDate\.now\b/, where: /^(cli|client|service|sandbox)\// },
   { what: /\bMath\.random\b/, where: /^(cli|service)\// },
 ]
 

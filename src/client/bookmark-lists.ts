@@ -1,0 +1,94 @@
+/** Bookmarks as files for programs and people that don't read the HTML of browsers. */
+import { walk, type BookmarkNode } from './bookmarks.ts'
+import { addedMsOf, tagsOf, textOf } from './fields.ts'
+import { csv, isoOf, noFormula } from './files.ts'
+
+/** A bookmark as a program reads it; a folder has `children`, a separator neither these nor `url`. */
+export interface PlainBookmark {
+  id: string
+  type: 'bookmark' | 'folder' | 'separator'
+  title?: string
+  url?: string
+  tags?: string[]
+  keyword?: string
+  description?: string
+  added?: string
+  children?: PlainBookmark[]
+}
+
+/** Bookmarks as nested lists, in the order of their folders. */
+export function plainBookmarks<More>(tops: BookmarkNode<More>[]): PlainBookmark[] {
+  const made = new Map<BookmarkNode<More>, PlainBookmark>()
+  const nodes = walk(tops)
+  for (const node of nodes) made.set(node, plain(node))
+  for (const node of nodes) if (node.parent) made.get(node.parent)?.children?.push(made.get(node)!)
+  return tops.map((top) => made.get(top)!)
+}
+
+function plain<More>({ record, kind, title }: BookmarkNode<More>): PlainBookmark {
+  const { clear, stored } = record
+  const tags = tagsOf(clear)
+  const added = isoOf(addedMsOf(clear))
+  const texts = {
+    title,
+    url: textOf(clear.bmkUri),
+    keyword: textOf(clear.keyword),
+    description: textOf(clear.description),
+    added,
+  }
+  return {
+    id: stored.id,
+    type: kind,
+    ...Object.fromEntries(Object.entries(texts).filter(([, text]) => text !== '')),
+    ...(tags.length > 0 && { tags }),
+    ...(kind === 'folder' && { children: [] }),
+  }
+}
+
+/** A table of bookmarks, without folders and separators, each with the folders that it is in. */
+export function bookmarksCsv<More>(tops: BookmarkNode<More>[]): string {
+  const rows = linksOf(tops).map(({ record: { clear }, title, path }) => [
+    noFormula(clear.bmkUri),
+    noFormula(title),
+    noFormula(path),
+    noFormula(tagsOf(clear).join(' ')),
+    noFormula(clear.keyword),
+    isoOf(addedMsOf(clear)),
+  ])
+  return csv([['url', 'title', 'folder', 'tags', 'keyword', 'added'], ...rows])
+}
+
+/** Addresses, one a line, each once. */
+export function bookmarkUrls<More>(tops: BookmarkNode<More>[]): string {
+  const urls = new Set(
+    linksOf(tops).map(({ record }) => textOf(record.clear.bmkUri).replaceAll(/\s/g, '%20')),
+  )
+  return [...urls].map((url) => `${url}\n`).join('')
+}
+
+/** A list of lists, with a heading for each folder at the top. */
+export function bookmarksMarkdown<More>(tops: BookmarkNode<More>[]): string {
+  const outer = (tops[0]?.level ?? 1) - 1
+  const lines: string[] = []
+  for (const { record, kind, title, level } of walk(tops)) {
+    const depth = level - outer
+    const indent = '  '.repeat(Math.max(0, depth - 2))
+    const url = textOf(record.clear.bmkUri)
+    if (kind === 'folder' && depth === 1)
+      lines.push(`${lines.length > 0 ? '\n' : ''}# ${inMarkdown(title)}\n`)
+    else if (kind === 'folder') lines.push(`${indent}- **${inMarkdown(title)}**`)
+    else if (kind === 'bookmark')
+      lines.push(
+        `${indent}- [${inMarkdown(title || url)}](<${url.replaceAll(/[<>\s]/g, encodeURIComponent)}>)`,
+      )
+  }
+  return lines.map((line) => `${line}\n`).join('')
+}
+
+function linksOf<More>(tops: BookmarkNode<More>[]): BookmarkNode<More>[] {
+  return walk(tops).filter(({ kind, record }) => kind === 'bookmark' && textOf(record.clear.bmkUri) !== '')
+}
+
+function inMarkdown(text: string): string {
+  return text.replaceAll(/\s+/g, ' ').replaceAll(/[\\`*_[\]<>#]/g, '\\$&')
+}

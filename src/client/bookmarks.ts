@@ -1,0 +1,126 @@
+import { listOf, textOf } from './fields.ts'
+import type { ReadableRecord } from './collection.ts'
+
+/** A bookmark, or a folder with its contents. `More` is what the caller has added to each. */
+export type BookmarkNode<More = unknown> = More & {
+  record: ReadableRecord
+  kind: 'folder' | 'bookmark' | 'separator'
+  title: string
+  children: BookmarkNode<More>[]
+  /** Null at the top, which is level 1. */
+  parent: BookmarkNode<More> | null
+  level: number
+  /** Its number among `siblings`, itself included; the first is 1. */
+  position: number
+  siblings: number
+  /** How many bookmarks are in there, and in the folders below. */
+  count: number
+  /** The titles of the folders that it is in, with slashes between; empty at the top. */
+  path: string
+}
+
+const rootTitles = new Map([
+  ['toolbar', 'Bookmarks Toolbar'],
+  ['menu', 'Bookmarks Menu'],
+  ['unfiled', 'Other Bookmarks'],
+  ['mobile', 'Mobile Bookmarks'],
+])
+
+/** The ids of the folders at the top, which every account has. */
+export const bookmarkRoots: string[] = [...rootTitles.keys()]
+
+/**
+ * Bookmarks as their folders have them: a folder's `children` decides about order. What no folder lists is shown in
+ * the folder that it names, and what names none that exists at the end. Returns what is at the top.
+ *
+ * `add`: what each node has besides, such as how a page shows it.
+ */
+export function bookmarkTree<More = unknown>(
+  records: ReadableRecord[],
+  add?: (record: ReadableRecord, title: string) => More,
+): BookmarkNode<More>[] {
+  type Node = BookmarkNode<More>
+  const nodes = new Map(records.map((record) => [record.stored.id, nodeOf(record, add)]))
+  const roots = new Set([...rootTitles.keys()].flatMap((id) => nodes.get(id) ?? []))
+  function place(child: Node | undefined, parent: Node | undefined): void {
+    if (child === undefined || child.parent !== null || roots.has(child)) return
+    if (parent?.kind !== 'folder' || parent === child) return
+    child.parent = parent
+    parent.children.push(child)
+  }
+  for (const node of nodes.values()) {
+    for (const id of listOf(node.record.clear.children)) place(nodes.get(textOf(id)), node)
+  }
+  for (const node of nodes.values()) place(node, nodes.get(textOf(node.record.clear.parentid)))
+  const strays = [...nodes.values()].filter((node) => node.parent === null && !roots.has(node))
+  const tops = [...roots, ...strays]
+  const seen = new Set(walk(tops))
+  // Folders that hold one another hang on nothing: one of each such circle comes to the top.
+  for (const node of nodes.values()) {
+    if (seen.has(node)) continue
+    const top = cutCircle(node)
+    tops.push(top)
+    for (const found of walk([top])) seen.add(found)
+  }
+  describePlaces(tops)
+  return tops
+}
+
+function nodeOf<More>(
+  record: ReadableRecord,
+  add?: (record: ReadableRecord, title: string) => More,
+): BookmarkNode<More> {
+  const { type, title } = record.clear
+  const name = textOf(title) || rootTitles.get(record.stored.id) || ''
+  const kind = type === 'folder' || type === 'separator' ? type : 'bookmark'
+  const place = { children: [], parent: null, level: 1, position: 1, siblings: 1, count: 0, path: '' }
+  return { ...add?.(record, name), record, kind, title: name, ...place } as BookmarkNode<More>
+}
+
+/** Climbs from a node until one comes again, and takes that out of its folder. */
+function cutCircle<More>(from: BookmarkNode<More>): BookmarkNode<More> {
+  const passed = new Set<BookmarkNode<More>>()
+  let node = from
+  for (; !passed.has(node); node = node.parent!) passed.add(node)
+  const { children } = node.parent!
+  children.splice(children.indexOf(node), 1)
+  node.parent = null
+  return node
+}
+
+function describePlaces<More>(tops: BookmarkNode<More>[]): void {
+  const all = walk(tops)
+  tops.forEach((top, index) => Object.assign(top, { position: index + 1, siblings: tops.length }))
+  for (const { title, path, level, children } of all) {
+    const inner = path === '' ? title : `${path} / ${title}`
+    children.forEach((child, index) => {
+      const place = { path: inner, level: level + 1, position: index + 1, siblings: children.length }
+      Object.assign(child, place)
+    })
+  }
+  for (const { parent, kind, count } of all.toReversed()) {
+    if (parent !== null) parent.count += kind === 'bookmark' ? 1 : count
+  }
+}
+
+/** The nodes of a tree in their order, without what is in folders that are not open. A tree may be of any depth. */
+export function walk<More>(
+  tops: BookmarkNode<More>[],
+  isOpen: (node: BookmarkNode<More>) => boolean = () => true,
+): BookmarkNode<More>[] {
+  const found: BookmarkNode<More>[] = []
+  const waiting = tops.toReversed()
+  for (let node = waiting.pop(); node !== undefined; node = waiting.pop()) {
+    found.push(node)
+    if (!isOpen(node)) continue
+    for (let index = node.children.length - 1; index >= 0; index--) waiting.push(node.children[index]!)
+  }
+  return found
+}
+
+/** The folders of that id or title: an id goes before titles. */
+export function foldersNamed<More>(tops: BookmarkNode<More>[], wanted: string): BookmarkNode<More>[] {
+  const folders = walk(tops).filter(({ kind }) => kind === 'folder')
+  const byId = folders.filter(({ record }) => record.stored.id === wanted)
+  return byId.length > 0 ? byId : folders.filter(({ title }) => title === wanted)
+}

@@ -1,0 +1,183 @@
+/**
+ * What Firefox does to records before they leave a device, over WebCrypto, for browsers, Node, Deno and Bun. The key never leaves it.
+ *
+ * A record's payload is JSON of `ciphertext`, `IV` (both base64) and `hmac` (hex): AES-256-CBC, with an HMAC-SHA-256 over the
+ * base64 text of the ciphertext. The user's sync key opens one record, `crypto/keys`; the keys in there open all others.
+ */
+
+/** A pair of keys: one that encrypts, one that authenticates. */
+export interface KeyPair {
+  encryption: CryptoKey
+  authentication: CryptoKey
+}
+
+/** A record as the bridge gives it, as far as decrypting needs it. */
+export interface EncryptedRecord {
+  id: string
+  payload?: string
+}
+
+/** A record as Firefox means it: what else is in it depends on its collection. */
+export interface ClearRecord {
+  id: string
+  deleted?: boolean
+  [field: string]: unknown
+}
+
+/** Why a record can't be decrypted. */
+export class UnreadableRecord extends Error {
+  constructor(
+    id: string,
+    /** Without the record's id, as a sentence. */
+    readonly reason: string,
+  ) {
+    super(`Cannot decrypt "${id}": ${reason[0]!.toLowerCase()}${reason.slice(1)}`)
+    this.name = 'UnreadableRecord'
+  }
+}
+
+/** A pair of keys from 64 bytes, encryption key first: the sync key as 128 hexadecimal digits. Throws when it is none. */
+export function keyPairFromHex(hex: string): Promise<KeyPair> {
+  if (!/^[0-9a-f]{128}$/i.test(hex)) throw new Error('The sync key has to be 128 hexadecimal digits')
+  const bytes = fromHex(hex)
+  return importKeyPair(bytes.subarray(0, 32), bytes.subarray(32, 64))
+}
+
+/**
+ * The keys of all collections, out of the record `keys` of the collection `crypto`. Resolves to a function from a collection's name
+ * to its pair of keys. Rejects with an error in words when the record can't be decrypted or holds no keys.
+ */
+export async function collectionKeys(
+  syncKeyPair: KeyPair | Promise<KeyPair>,
+  keysRecord: EncryptedRecord,
+): Promise<(collection: string) => Promise<KeyPair>> {
+  const { default: common, collections } = await decryptRecord(syncKeyPair, keysRecord)
+  if (!isKeyTexts(common))
+    throw new Error('Cannot use "keys": it holds no keys. Has a Firefox of this account synced yet?')
+  const own = typeof collections === 'object' && collections !== null ? Object.entries(collections) : []
+  // A collection may be called "constructor", which every object has.
+  const pairs = new Map(own.filter((entry): entry is [string, [string, string]] => isKeyTexts(entry[1])))
+  const imported = new Map<string, Promise<KeyPair>>()
+  return (collection) => {
+    const known = imported.get(collection)
+    if (known) return known
+    const [encryption, authentication] = pairs.get(collection) ?? common
+    const pair = importKeyPair(fromBase64(encryption), fromBase64(authentication))
+    imported.set(collection, pair)
+    return pair
+  }
+}
+
+function isKeyTexts(value: unknown): value is [string, string] {
+  return Array.isArray(value) && typeof value[0] === 'string' && typeof value[1] === 'string'
+}
+
+/**
+ * The clear record. Rejects with `UnreadableRecord` when it was encrypted with another key, changed by somebody who does not have the
+ * key, or belongs to another id.
+ */
+export async function decryptRecord(
+  keyPair: KeyPair | Promise<KeyPair>,
+  record: EncryptedRecord,
+): Promise<ClearRecord> {
+  const { encryption, authentication } = await keyPair
+  const { ciphertext, IV, hmac } = readPayload(record)
+  const text = encoder.encode(ciphertext)
+  const isAuthentic = await crypto.subtle.verify('HMAC', authentication, fromHex(hmac), text)
+  if (!isAuthentic)
+    throw new UnreadableRecord(record.id, 'It was encrypted with another key, or changed since')
+  try {
+    const algorithm = { name: 'AES-CBC', iv: fromBase64(IV) }
+    const clear = await crypto.subtle.decrypt(algorithm, encryption, fromBase64(ciphertext))
+    return asRecord(record.id, JSON.parse(decoder.decode(clear)))
+  } catch (error) {
+    if (error instanceof UnreadableRecord) throw error
+    throw new UnreadableRecord(record.id, notEncrypted)
+  }
+}
+
+function asRecord(id: string, content: unknown): ClearRecord {
+  if (typeof content !== 'object' || content === null)
+    throw new UnreadableRecord(id, 'Its content is no record')
+  if ((content as ClearRecord).id !== id) throw new UnreadableRecord(id, 'Its content belongs to another id')
+  return content as ClearRecord
+}
+
+/**
+ * Decrypts many records. Records that a key does not open are in real accounts, and Firefox skips them: so does this, and
+ * returns them apart, each with the reason.
+ */
+export async function decryptRecords(
+  keyPair: KeyPair | Promise<KeyPair>,
+  records: EncryptedRecord[],
+): Promise<{ readable: ClearRecord[]; unreadable: { id: string; reason: string }[] }> {
+  const readable: ClearRecord[] = []
+  const unreadable: { id: string; reason: string }[] = []
+  for (const record of records) {
+    try {
+      readable.push(await decryptRecord(keyPair, record))
+    } catch (error) {
+      const reason = error instanceof UnreadableRecord ? error.reason : String(error)
+      unreadable.push({ id: record.id, reason })
+    }
+  }
+  return { readable, unreadable }
+}
+
+/** The payload to PUT for a clear record. To delete a record for all devices encrypt `{ id, deleted: true }`. */
+export async function encryptRecord(
+  keyPair: KeyPair | Promise<KeyPair>,
+  clear: ClearRecord,
+): Promise<string> {
+  const { encryption, authentication } = await keyPair
+  const iv = crypto.getRandomValues(new Uint8Array(16))
+  const bytes = encoder.encode(JSON.stringify(clear))
+  const encrypted = await crypto.subtle.encrypt({ name: 'AES-CBC', iv }, encryption, bytes)
+  const ciphertext = toBase64(new Uint8Array(encrypted))
+  const hmac = await crypto.subtle.sign('HMAC', authentication, encoder.encode(ciphertext))
+  return JSON.stringify({ ciphertext, IV: toBase64(iv), hmac: toHex(new Uint8Array(hmac)) })
+}
+
+const encoder = new TextEncoder()
+const decoder = new TextDecoder()
+const notEncrypted = 'It is not encrypted the way Firefox does it'
+
+function readPayload({ id, payload = '' }: EncryptedRecord): {
+  ciphertext: string
+  IV: string
+  hmac: string
+} {
+  try {
+    const { ciphertext, IV, hmac } = JSON.parse(payload)
+    if ([ciphertext, IV, hmac].every((part) => typeof part === 'string')) return { ciphertext, IV, hmac }
+  } catch {
+    // Neither is it JSON.
+  }
+  throw new UnreadableRecord(id, notEncrypted)
+}
+
+async function importKeyPair(encryptionKey: Bytes, hmacKey: Bytes): Promise<KeyPair> {
+  const hmac = { name: 'HMAC', hash: 'SHA-256' }
+  return {
+    encryption: await crypto.subtle.importKey('raw', encryptionKey, 'AES-CBC', false, ['encrypt', 'decrypt']),
+    authentication: await crypto.subtle.importKey('raw', hmacKey, hmac, false, ['sign', 'verify']),
+  }
+}
+
+type Bytes = Uint8Array<ArrayBuffer>
+
+function fromBase64(text: string): Bytes {
+  return Uint8Array.from(atob(text), (char) => char.charCodeAt(0))
+}
+
+function toBase64(bytes: Bytes): string {
+  return btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(''))
+}
+
+function fromHex(text: string): Bytes {
+  return Uint8Array.from(text.match(/../g) ?? [], (digits) => parseInt(digits, 16))
+}
+
+function toHex(bytes: Bytes): string {
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('')
+}

@@ -1,0 +1,137 @@
+/** What records become as files that other programs read. */
+import { walk, type BookmarkNode } from './bookmarks.ts'
+import { addedMsOf, tagsOf, textOf, visitTimes, type Fields } from './fields.ts'
+import type { ReadableRecord, SyncRecord } from './collection.ts'
+
+/** Bookmarks as the HTML file that every browser imports. */
+export function bookmarksHtml<More>(tops: BookmarkNode<More>[]): string {
+  return [
+    '<!DOCTYPE NETSCAPE-Bookmark-file-1>',
+    '<META HTTP-EQUIV="Content-Type" CONTENT="text/html; charset=UTF-8">',
+    '<TITLE>Bookmarks</TITLE>',
+    '<H1>Bookmarks Menu</H1>',
+    '',
+    '<DL><p>',
+    ...linesOf(tops),
+    '</DL>',
+    '',
+  ].join('\n')
+}
+
+const rootRoles: Record<string, object> = {
+  toolbar: { PERSONAL_TOOLBAR_FOLDER: true },
+  unfiled: { UNFILED_BOOKMARKS_FOLDER: true },
+}
+
+// Deeper ones are not moved further, so that the size of the file does not grow with the square of the depth.
+const deepestIndent = 20
+
+function linesOf<More>(tops: BookmarkNode<More>[]): string[] {
+  const lines: string[] = []
+  const write = (level: number, line: string) => {
+    lines.push('    '.repeat(Math.min(level, deepestIndent)) + line)
+  }
+  let open = 0
+  const closeTo = (level: number) => {
+    for (; open > level; open -= 1) write(open, '</DL><p>')
+  }
+  // What is exported may be a folder of any level.
+  const outer = (tops[0]?.level ?? 1) - 1
+  for (const { record, kind, title, level: own } of walk(tops)) {
+    const level = own - outer
+    closeTo(level - 1)
+    const { bmkUri, keyword } = record.clear
+    const addedMs = addedMsOf(record.clear)
+    const date = addedMs > 0 && { ADD_DATE: Math.floor(addedMs / 1000) }
+    if (kind === 'separator') write(level, '<HR>')
+    else if (kind === 'folder') {
+      write(level, `<DT>${tag('H3', { ...date, ...rootRoles[record.stored.id] }, title)}`)
+      write(level, '<DL><p>')
+      open = level
+    } else if (typeof bmkUri === 'string') {
+      const tags = tagsOf(record.clear)
+      const tagged = tags.length > 0 && { TAGS: tags.join(',') }
+      const named = textOf(keyword) !== '' && { SHORTCUTURL: keyword }
+      write(level, `<DT>${tag('A', { HREF: bmkUri, ...date, ...tagged, ...named }, title || bmkUri)}`)
+    }
+  }
+  closeTo(0)
+  return lines
+}
+
+function tag(name: string, attributes: object, text: string): string {
+  const written = Object.entries(attributes).map(([key, value]) => ` ${key}="${escape(String(value))}"`)
+  return `<${name}${written.join('')}>${escape(text)}</${name}>`
+}
+
+function escape(text: string): string {
+  const names: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;' }
+  return text.replaceAll(/[&<>"]/g, (char) => names[char]!)
+}
+
+/** The columns of Firefox's own export of passwords, and the fields of a record that they hold. */
+const loginColumns = {
+  url: 'hostname',
+  username: 'username',
+  password: 'password',
+  httpRealm: 'httpRealm',
+  formActionOrigin: 'formSubmitURL',
+  guid: 'id',
+  timeCreated: 'timeCreated',
+  timeLastUsed: 'timeLastUsed',
+  timePasswordChanged: 'timePasswordChanged',
+}
+
+/** Passwords, in clear, as the table that Firefox exports and imports. */
+export function passwordsCsv(logins: ReadableRecord[]): string {
+  const rows = logins.map(({ clear }) => Object.values(loginColumns).map((field) => clear[field]))
+  return csv([Object.keys(loginColumns), ...rows])
+}
+
+/** A table of visits, the latest first, and of pages that have none. */
+export function historyCsv(pages: { clear: Fields }[]): string {
+  const visits = pages.flatMap(({ clear }) => {
+    const moments = visitTimes(clear)
+    return (moments.length > 0 ? moments : [0]).map((atMs) => ({ atMs, clear }))
+  })
+  const rows = visits
+    .toSorted((left, right) => right.atMs - left.atMs)
+    .map(({ atMs, clear: { histUri, title } }) => [isoOf(atMs), noFormula(histUri), noFormula(title)])
+  return csv([['visited', 'url', 'title'], ...rows])
+}
+
+/** A moment as people and programs read it; empty for 0. */
+export function isoOf(atMs: number): string {
+  return atMs > 0 ? new Date(atMs).toISOString() : ''
+}
+
+/** Titles and addresses are what sites say of themselves, and spreadsheets compute what begins like this. */
+export function noFormula(cell: unknown): string {
+  return textOf(cell).replace(/^[=+\-@\t\r]/, "'$&")
+}
+
+/** CSV as RFC 4180 has it, with quotes around every cell. What is neither text nor number is an empty one. */
+export function csv(rows: unknown[][]): string {
+  const cellOf = (value: unknown) => (typeof value === 'number' ? String(value) : textOf(value))
+  const lines = rows.map((row) => row.map((cell) => `"${cellOf(cell).replaceAll('"', '""')}"`).join(','))
+  return lines.map((line) => `${line}\r\n`).join('')
+}
+
+/** Everything that was read, by collection, and the names of what was not: records, and collections with the reason. */
+export function everythingJson(
+  records: Iterable<SyncRecord>,
+  incomplete: ReadonlyMap<string, string>,
+  exportedAt: Date,
+): string {
+  // Without a prototype a collection may have any name, `constructor` too.
+  const collections: Record<string, unknown[]> = Object.create(null)
+  const unreadable: unknown[] = []
+  for (const { collection, stored, clear, problem } of records) {
+    if (clear === null)
+      unreadable.push({ collection, id: stored.id, last_modified: stored.last_modified, problem })
+    else (collections[collection] ??= []).push({ ...clear, last_modified: stored.last_modified })
+  }
+  const exported = exportedAt.toISOString()
+  const file = { exported, collections, unreadable, incomplete: Object.fromEntries(incomplete) }
+  return JSON.stringify(file, null, 2)
+}

@@ -1,0 +1,48 @@
+/**
+ * A client of Sync Bridge: reads the collections of a Firefox account through a bridge, decrypts them, and writes to them. For browsers,
+ * Node 20 and later, Deno and Bun, without dependencies. The key never leaves it.
+ */
+export { checkAccount, formatAccount, parseAccount, type Account } from './account.ts'
+export { bookmarkTree, bookmarkRoots, foldersNamed, walk, type BookmarkNode } from './bookmarks.ts'
+export {
+  bookmarksCsv,
+  bookmarksMarkdown,
+  bookmarkUrls,
+  plainBookmarks,
+  type PlainBookmark,
+} from './bookmark-lists.ts'
+export { changes, type WatchOptions } from './changes.ts'
+export {
+  Collection,
+  isReadable,
+  type CollectionInfo,
+  type Page,
+  type ReadableRecord,
+  type ReadOptions,
+  type StoredRecord,
+  type SyncRecord,
+} from './collection.ts'
+export {
+  collectionKeys,
+  decryptRecord,
+  decryptRecords,
+  encryptRecord,
+  keyPairFromHex,
+  UnreadableRecord,
+  type ClearRecord,
+  type EncryptedRecord,
+  type KeyPair,
+} from './crypto.ts'
+export { ClientError, type AccountField } from './errors.ts'
+export { tabsOf, visitTimes, type Fields, type Tab } from './fields.ts'
+export { bookmarksHtml, everythingJson, historyCsv, passwordsCsv } from './files.ts'
+export { addBookmark, type AddedBookmark, type NewBookmark } from './new-bookmark.ts'
+export type { ClientOptions } from './requests.ts'
+export {
+  connect,
+  SyncClient,
+  type BridgeInfo,
+  type TransactionRequest,
+  type TransactionResponse,
+} from './sync-client.ts'
+export { isRenewable, renewToken, revokeRefreshToken } from './token.ts'

@@ -1,0 +1,147 @@
+import { checkAccount, type Account } from './account.ts'
+import { Collection, type CollectionInfo } from './collection.ts'
+import { collectionKeys, encryptRecord, keyPairFromHex, type ClearRecord, type KeyPair } from './crypto.ts'
+import { ClientError } from './errors.ts'
+import { Requests, type ClientOptions } from './requests.ts'
+
+/** A request of a transaction. */
+export interface TransactionRequest {
+  method: 'GET' | 'PUT' | 'DELETE'
+  collection: string
+  id: string
+  headers?: Record<string, string>
+  /** The fields to write, for a PUT. */
+  data?: { payload?: string; sortindex?: number; ttl?: number }
+}
+
+/** What the bridge answers to a request of a transaction. */
+export interface TransactionResponse {
+  status: number
+  path: string
+  headers: Record<string, string>
+  body: { data?: { id: string; last_modified: number; payload?: string }; message?: string }
+}
+
+/** What the bridge says of itself. */
+export interface BridgeInfo {
+  version: string
+  /** How many requests a transaction may have. */
+  maxRequests: number
+}
+
+/** A bridge, asked for one account. */
+export class SyncClient {
+  readonly account: Account
+  readonly requests: Requests
+  #keys: Promise<(collection: string) => Promise<KeyPair>> | null = null
+
+  /** Throws `ClientError` when a value of the account can't be used. */
+  constructor(account: Partial<Account>, options: ClientOptions = {}) {
+    this.account = checkAccount(account)
+    this.requests = new Requests(this.account, options)
+  }
+
+  /** The account's collections, by their names. */
+  async collections(signal?: AbortSignal): Promise<CollectionInfo[]> {
+    const { body } = await this.requests.ask(this.#path('/collections'), { signal })
+    const infos = (body.data as { id: string; last_modified: number }[]).map(({ id, last_modified }) => {
+      return { name: id, lastModified: last_modified }
+    })
+    return infos.toSorted((left, right) => (left.name < right.name ? -1 : 1))
+  }
+
+  /** A collection, which need not exist. */
+  collection(name: string): Collection {
+    return new Collection(name, this, this.#path(`/collections/${encodeURIComponent(name)}/records`))
+  }
+
+  /**
+   * The keys of a collection; the first call fetches those of the account. Those of `crypto` are the sync key. Rejects with `ClientError` when the sync key does not open
+   * them, or there are none yet.
+   */
+  async keysOf(collection: string): Promise<KeyPair> {
+    if (collection === 'crypto') return this.#syncKeyPair()
+    this.#keys ??= this.#readKeys()
+    try {
+      return await (
+        await this.#keys
+      )(collection)
+    } catch (error) {
+      this.#keys = null
+      throw error
+    }
+  }
+
+  /** Fetches the keys again before they are used next: a client that was reset has made new ones. */
+  forgetKeys(): void {
+    this.#keys = null
+  }
+
+  /** The payload to write for a clear record. */
+  async encrypt(collection: string, clear: ClearRecord): Promise<string> {
+    return encryptRecord(await this.keysOf(collection), clear)
+  }
+
+  /**
+   * Carries out requests as one transaction: what is written becomes visible at once, or not at all. A request that is refused by
+   * itself (a condition that is not met, a write that is not allowed) has its own status and leaves the others. Rejects with
+   * `ClientError`.
+   */
+  async transaction(requests: TransactionRequest[]): Promise<TransactionResponse[]> {
+    const below = requests.map(({ method, collection, id, headers, data }) => ({
+      method,
+      path: `/buckets/${this.account.bucket}/collections/${collection}/records/${encodeURIComponent(id)}`,
+      ...(headers && { headers }),
+      ...(data && { body: { data } }),
+    }))
+    const { body } = await this.requests.ask('/batch', { method: 'POST', body: { requests: below } })
+    return body.responses
+  }
+
+  /** What the bridge says of itself. */
+  async info(): Promise<BridgeInfo> {
+    const { body } = await this.requests.ask('')
+    return {
+      version: String(body.project_version),
+      maxRequests: Number(body.settings?.batch_max_requests) || 25,
+    }
+  }
+
+  #syncKeyPair(): Promise<KeyPair> {
+    const { syncKey } = this.account
+    if (syncKey !== '') return keyPairFromHex(syncKey)
+    throw new ClientError('The sync key is missing: nothing can be decrypted.', { field: 'syncKey' })
+  }
+
+  async #readKeys() {
+    const syncKeyPair = this.#syncKeyPair()
+    const path = this.#path('/collections/crypto/records/keys')
+    const { body } = await this.requests.ask(path).catch((error: unknown) => {
+      if (!(error instanceof ClientError) || error.status !== 404) throw error
+      throw new ClientError('This account has no keys in its storage: has a Firefox of it synced yet?', {
+        status: 404,
+      })
+    })
+    return collectionKeys(syncKeyPair, body.data).catch((error: unknown) => {
+      const isOther = error instanceof Error && error.name === 'UnreadableRecord'
+      if (!isOther) throw new ClientError((error as Error).message, { field: 'syncKey' })
+      throw new ClientError(
+        'This sync key does not open the account: it belongs to another one, or is an old one.',
+        {
+          field: 'syncKey',
+        },
+      )
+    })
+  }
+
+  #path(path: string): string {
+    return `/buckets/${this.account.bucket}${path}`
+  }
+}
+
+/** Opens an account: checks its values, and that its key opens its data. Rejects with `ClientError`. */
+export async function connect(account: Partial<Account>, options: ClientOptions = {}): Promise<SyncClient> {
+  const client = new SyncClient(account, options)
+  await client.keysOf('bookmarks')
+  return client
+}

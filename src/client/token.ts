@@ -1,0 +1,74 @@
+import { ClientError } from './errors.ts'
+import type { Account } from './account.ts'
+
+const scope = 'https://identity.mozilla.com/apps/oldsync'
+const newValues = 'get new values from Firefox with the recipe'
+
+type Fetch = (url: string, init: RequestInit) => Promise<Response>
+
+/** Whether an account can renew its access token. */
+export function isRenewable({ refreshToken, tokenEndpoint, clientId }: Account): boolean {
+  return refreshToken !== '' && tokenEndpoint !== '' && clientId !== ''
+}
+
+/** Gets a new access token, for an hour. Throws `ClientError`: says what to do where the refresh token has ended. */
+export async function renewToken(account: Account, fetch: Fetch): Promise<string> {
+  const { refreshToken, clientId, tokenEndpoint } = account
+  const wanted = { grant_type: 'refresh_token', client_id: clientId, refresh_token: refreshToken, scope }
+  const failure = 'Cannot renew the access token'
+  const { answer, body } = await post(fetch, tokenEndpoint, { ...wanted, ttl: 3600 }, failure)
+  // The token becomes a line of a file that shells read.
+  const token: unknown = body?.access_token
+  if (answer.ok && typeof token === 'string' && /^[\w.~+/=-]+$/.test(token)) return token
+  // The account server's own endpoint, and that of its OAuth service, each number their errors themselves.
+  if ((answer.status === 401 && body?.errno === 110) || (answer.status === 400 && body?.errno === 108))
+    throw new ClientError(`The refresh token was revoked, or the password was changed: ${newValues}`, {
+      field: 'token',
+    })
+  throw refused(failure, answer, body)
+}
+
+/** Ends the refresh token for good. Throws `ClientError`; a token that has ended already is a success. */
+export async function revokeRefreshToken(account: Account, fetch: Fetch): Promise<void> {
+  const { refreshToken, clientId, tokenEndpoint } = account
+  const url = tokenEndpoint.replace(/\/token$/, '/destroy')
+  const failure = 'Cannot end the refresh token'
+  const { answer, body } = await post(fetch, url, { client_id: clientId, token: refreshToken }, failure)
+  const isUnknown =
+    (answer.status === 400 || answer.status === 401) && [108, 110].includes(Number(body?.errno))
+  if (!answer.ok && !isUnknown) throw refused(failure, answer, body)
+}
+
+type Body = { access_token?: unknown; errno?: unknown; message?: unknown } | null
+
+async function post(
+  fetch: Fetch,
+  url: string,
+  body: object,
+  failure: string,
+): Promise<{ answer: Response; body: Body }> {
+  const answer = await fetch(url, {
+    method: 'POST',
+    headers: { 'Content-Type': 'application/json' },
+    body: JSON.stringify(body),
+    // A refresh token goes nowhere else.
+    redirect: 'error',
+  }).catch((error: unknown) => {
+    const origin = URL.parse(url)?.origin ?? 'the address of the account server'
+    throw new ClientError(`${failure}: nobody answers at ${origin}`, { cause: error })
+  })
+  return { answer, body: await answer.json().catch(() => null) }
+}
+
+function refused(failure: string, { status }: Response, body: Body): ClientError {
+  // Such a check stands in front of Mozilla's, and wants a browser.
+  if (status === 406 && body === null) {
+    const advice = `Try again later or from another network, or ${newValues}`
+    return new ClientError(
+      `${failure}: the account server accepts only browsers from here (406). ${advice}`,
+      { status },
+    )
+  }
+  const message = typeof body?.message === 'string' ? ` ${body.message}` : ''
+  return new ClientError(`${failure}: the account server answers ${status}${message}`, { status })
+}
