@@ -109,6 +109,7 @@ interface ImageConfig {
     Entrypoint: string[]
     Cmd: string[]
     Healthcheck: { Test: string[] }
+    Labels: Record<string, string>
   }
   rootfs: { diff_ids: string[] }
 }
@@ -141,6 +142,7 @@ describe('the container image', () => {
     }
     expect(image.config.rootfs.diff_ids).toHaveLength(2)
     expect(image.name).toBe(`localhost/sync-bridge:${product.version}`)
+    expect(image.config.config.Labels['org.opencontainers.image.version']).toBe(product.version)
   })
 
   it('runs as nobody in particular, with what the runtime looks for, and says how its health is asked', () => {
