@@ -19,7 +19,7 @@ import { runProgram, runToEnd, startProgram, temporaryFolder, words } from '../s
 
 const docs = join(import.meta.dir, '../../docs')
 // Written for those who change the bridge.
-const isOurs = /^(architecture|decisions)\.md$|__pycache__/
+const isOurs = /^(architecture|decisions|sources)\.md$|__pycache__/
 const product = JSON.parse(readFileSync(join(docs, '../package.json'), 'utf8')) as {
   version: string
   dependencies: Record<string, string>
