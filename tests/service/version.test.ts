@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
 import { Glob } from 'bun'
-import { manualPage } from '../../.ci/manual-page.ts'
+import { manualPages } from '../../.ci/manual-page.ts'
 import { run } from '../../src/cli/run.ts'
 import { fakeHost } from '../cli/fake-host.ts'
 import { startTestBridge } from '../support/bridge.ts'
@@ -52,7 +52,8 @@ describe('the version in package.json', () => {
       .filter((name) => name !== 'CHANGELOG.md')
       .flatMap((name) => Array.from(readFileSync(join(root, name), 'utf8').matchAll(named), ([, one]) => one))
 
-    expect(manualPage(version, '2026-01-01')).toContain(`"sync-bridge ${version}"`)
+    for (const page of Object.values(manualPages(version, '2026-01-01')))
+      expect(page).toContain(`"sync-bridge ${version}"`)
     expect(found.length).toBeGreaterThan(1)
     expect(new Set(found)).toEqual(new Set([version]))
   })
