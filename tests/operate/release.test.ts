@@ -12,7 +12,9 @@ import { dirname, join } from 'node:path'
 
 import { Glob } from 'bun'
 
+import { manualPages } from '../../.ci/manual-page.ts'
 import { release } from '../../.ci/release.ts'
+import { descriptions } from '../../src/cli/command-line.ts'
 import { environmentLines } from '../../src/cli/runtime-environment.ts'
 import { freePort } from '../support/free-port.ts'
 import { runProgram, runToEnd, startProgram, temporaryFolder, words } from '../support/processes.ts'
@@ -86,6 +88,58 @@ describe('a release', () => {
       expect(licenses).toContain(`${name} ${version} (`)
     }
     expect(licenses).toContain('Permission is hereby granted, free of charge')
+  })
+})
+
+describe('the RPM package', () => {
+  const rpm = join(releaseFolder, rpmFile)
+
+  it('says what it is, and brings what the Debian package brings', async () => {
+    const about = await runProgram(words`rpm -qp --qf %{NAME}|%{VERSION}|%{ARCH}|%{BUILDHOST} ${rpm}`)
+    const listed = (await runProgram(words`rpm -qpl ${rpm}`)).split('\n')
+    const debian = await runProgram(words`dpkg-deb --contents ${packagePath}`)
+    const ownToDebian = /\/(lintian|copyright|changelog\.gz|vendor-completions)/
+    const files = Array.from(debian.matchAll(/^-.* \.(\/\S+)$/gm), ([, path]) => path!)
+    const wanted = files
+      .filter((path) => !ownToDebian.test(path))
+      .map((path) => path.replace(/^\/lib\//, '/usr/lib/'))
+
+    expect(about).toBe(`sync-bridge|${product.version}|x86_64|localhost`)
+    expect(wanted.length).toBeGreaterThan(30)
+    expect(wanted.filter((path) => !listed.includes(path))).toEqual([])
+  })
+
+  it('is installed, runs, and leaves nothing', async () => {
+    const root = folder.file('rpm-root')
+    mkdirSync(root)
+    const inRoot = words`rpm --root=${root} --nodeps --noscripts`
+    await runProgram([...inRoot, '--install', rpm])
+
+    const printed = await runProgram([join(root, 'usr/bin/sync-bridge'), '--version'])
+    const verified = await runProgram([...inRoot, '--verify', 'sync-bridge'])
+    await runProgram([...inRoot, '--erase', 'sync-bridge'])
+
+    expect(printed).toContain(product.version)
+    expect(verified).toBe('')
+    const left = [...new Glob('**/*sync-bridge*').scanSync({ cwd: root, onlyFiles: false })]
+    expect(left).toEqual([])
+  })
+})
+
+describe('the manual pages', () => {
+  it('are one for each command, and no formatter complains', async () => {
+    const pages = Object.entries(manualPages(product.version, '2026-01-01'))
+
+    expect(pages.map(([name]) => name)).toEqual([
+      'sync-bridge.1',
+      ...descriptions.map(([name]) => `sync-bridge-${name}.1`),
+    ])
+    for (const [name, text] of pages) {
+      writeFileSync(folder.file(name), text)
+      const shown = await runProgram(words`man --warnings -E ascii -P cat -l ${folder.file(name)}`)
+      expect(shown).toContain(`sync-bridge ${product.version}`)
+      expect(shown).not.toContain('warning')
+    }
   })
 })
 
