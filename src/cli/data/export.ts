@@ -1,0 +1,256 @@
+import {
+  bookmarksCsv,
+  bookmarksMarkdown,
+  bookmarkUrls,
+  inMarkdown,
+  markdownLink,
+  plainBookmarks,
+} from '../../client/bookmark-lists.ts'
+import { bookmarkTree, foldersNamed, walk, type BookmarkNode } from '../../client/bookmarks.ts'
+import { isReadable, type ReadableRecord, type SyncRecord } from '../../client/collection.ts'
+import { ClientError } from '../../client/errors.ts'
+import { tabsOf, textOf, visitTimes, type Fields } from '../../client/fields.ts'
+import {
+  bookmarksHtml,
+  csv,
+  everythingJson,
+  historyCsv,
+  isoOf,
+  noFormula,
+  passwordsCsv,
+} from '../../client/files.ts'
+import { reasonOf } from '../../settings/readers.ts'
+import { writeWhole } from './account-file.ts'
+import { exportFormats } from './export-formats.ts'
+import { readMoment } from './dates.ts'
+import { Progress } from './progress.ts'
+import { countOf, doneInPart, printableLine, withAccount, writeOut, type Session } from './session.ts'
+import { UsageError } from './usage-error.ts'
+import type { GivenOptions } from '../command-line.ts'
+import type { Host } from '../host.ts'
+
+type What = keyof typeof exportFormats
+
+interface Choice {
+  format: string
+  folder: string | null
+  /** In ms since 1970, or null. */
+  since: number | null
+}
+
+/** Writes what an account holds, decrypted, to the standard output or a file. */
+export function exportData(options: GivenOptions, words: string[], host: Host): Promise<number> {
+  const what = words[0] as What
+  const choice = readChoice(what, options, host.now())
+  const [output = null] = options.get('output') ?? []
+  return withAccount(options, host, {}, async (session) => {
+    const reading = new Reading(session)
+    const text = await makers[what](reading, choice)
+    reading.progress.clear()
+    await deliver(text, output, host)
+    return reading.report(output)
+  })
+}
+
+function readChoice(what: What, options: GivenOptions, nowMs: number): Choice {
+  const formats = exportFormats[what]
+  const [format = formats[0]!] = options.get('format') ?? []
+  if (!formats.includes(format))
+    throw new UsageError(
+      `--format ${JSON.stringify(format)} is unknown for ${what}: write ${formats.join(', ')}`,
+    )
+  const [folder = null] = options.get('folder') ?? []
+  if (folder !== null && what !== 'bookmarks') throw new UsageError('--folder is for bookmarks')
+  return { format, folder, since: readMoment(options, 'since', nowMs) }
+}
+
+async function deliver(text: string, output: string | null, host: Host): Promise<void> {
+  if (output === null) return void (await writeOut(host, text))
+  try {
+    writeWhole(output, text)
+  } catch (error) {
+    throw new ClientError(`Cannot write ${output} (${reasonOf(error)})`)
+  }
+}
+
+/** What is read for an export, and what of it could not be. */
+class Reading {
+  readonly progress: Progress
+  readonly unreadable: SyncRecord[] = []
+  /** Collections that could not be read, each with the reason. */
+  readonly incomplete = new Map<string, string>()
+
+  constructor(readonly session: Session) {
+    this.progress = new Progress(session.host)
+  }
+
+  /** The readable records of a collection; `keep` is what of each is kept. */
+  async readAll<Kept>(
+    collection: string,
+    keep: (record: ReadableRecord) => Kept,
+    since?: number | null,
+  ): Promise<Kept[]> {
+    // A record that has changed meanwhile comes again.
+    const kept = new Map<string, Kept>()
+    const unreadable = new Map<string, SyncRecord>()
+    const options = { since: since ?? undefined, pageSize }
+    for await (const { records } of this.session.client.collection(collection).pages(options)) {
+      for (const record of records) {
+        const { id } = record.stored
+        kept.delete(id)
+        unreadable.delete(id)
+        if (isReadable(record)) kept.set(id, keep(record))
+        else if (record.clear === null) unreadable.set(id, record)
+      }
+      this.progress.show(`${collection}: ${countOf(kept.size, 'record')} read`)
+    }
+    this.unreadable.push(...unreadable.values())
+    return [...kept.values()]
+  }
+
+  /** Names what is missing; returns the exit code. */
+  report(output: string | null): number {
+    const { tell } = this.session
+    for (const [collection, reason] of this.incomplete) tell(`${collection} could not be read: ${reason}`)
+    if (this.unreadable.length > 0) {
+      const ids = this.unreadable
+        .slice(0, shownIds)
+        .map(({ collection, stored }) => `${collection}/${printableLine(stored.id)}`)
+      const more = this.unreadable.length > shownIds ? ' …' : ''
+      tell(
+        `${countOf(this.unreadable.length, 'record')} cannot be decrypted and are missing: ${ids.join(' ')}${more}`,
+      )
+    }
+    const isWhole = this.incomplete.size === 0 && this.unreadable.length === 0
+    if (output !== null && isWhole) tell(`Wrote ${output}`)
+    else if (output !== null) tell(`Wrote ${output}, without what is named above`)
+    return isWhole ? 0 : doneInPart
+  }
+}
+
+const shownIds = 10
+const pageSize = 5000
+
+const makers: Record<What, (reading: Reading, choice: Choice) => Promise<string>> = {
+  async bookmarks(reading, { format, folder, since }) {
+    const records = await reading.readAll('bookmarks', (record) => record)
+    const tops = changedSince(chosen(bookmarkTree(records), folder), since)
+    return bookmarkFormats[format]!(tops)
+  },
+  async history(reading, { format, since }) {
+    const keep = ({ clear: { histUri, title, visits } }: ReadableRecord) => ({
+      clear: { histUri, title, visits: recent(visits, since) },
+    })
+    const pages = await reading.readAll('history', keep, since)
+    if (format === 'csv') return historyCsv(pages)
+    return jsonOf(
+      pages.map(({ clear }) => ({
+        url: clear.histUri,
+        title: clear.title,
+        visited: visitTimes(clear).map(isoOf),
+      })),
+    )
+  },
+  async passwords(reading, { format, since }) {
+    const logins = await reading.readAll('passwords', (record) => record, since)
+    return format === 'csv' ? passwordsCsv(logins) : jsonOf(logins.map(({ clear }) => clear))
+  },
+  async tabs(reading, { format, since }) {
+    const devices = await reading.readAll('tabs', ({ clear, stored }) => ({
+      device: textOf(clear.clientName),
+      synced: isoOf(stored.last_modified),
+      tabs: tabsOf(clear).filter(({ lastUsedMs }) => lastUsedMs >= (since ?? 0)),
+    }))
+    return tabFormats[format]!(devices)
+  },
+  async everything(reading, { since }) {
+    const records: SyncRecord[] = []
+    for (const { name } of await reading.session.client.collections()) {
+      if (name === 'crypto') continue
+      try {
+        // The payload is in there twice otherwise, encrypted and not.
+        const light = (record: ReadableRecord) => ({
+          ...record,
+          stored: { ...record.stored, payload: undefined },
+        })
+        records.push(...(await reading.readAll(name, light, since)))
+      } catch (error) {
+        if (!(error instanceof ClientError) || error.field !== null) throw error
+        reading.incomplete.set(name, error.message)
+      }
+    }
+    return everythingJson(
+      [...records, ...reading.unreadable],
+      reading.incomplete,
+      new Date(reading.session.host.now()),
+    )
+  },
+}
+
+const bookmarkFormats: Record<string, (tops: BookmarkNode[]) => string> = {
+  html: bookmarksHtml,
+  json: (tops) => jsonOf(plainBookmarks(tops)),
+  csv: bookmarksCsv,
+  urls: bookmarkUrls,
+  markdown: bookmarksMarkdown,
+}
+
+interface DeviceTabs {
+  device: string
+  synced: string
+  tabs: ReturnType<typeof tabsOf>
+}
+
+const tabFormats: Record<string, (devices: DeviceTabs[]) => string> = {
+  json: (devices) =>
+    jsonOf(
+      devices.map(({ device, synced, tabs }) => {
+        const plain = tabs.map(({ title, url, lastUsedMs }) => ({ title, url, used: isoOf(lastUsedMs) }))
+        return { device, synced, tabs: plain }
+      }),
+    ),
+  csv: (devices) => {
+    const rows = devices.flatMap(({ device, tabs }) =>
+      tabs.map(({ title, url, lastUsedMs }) => [...[device, title, url].map(noFormula), isoOf(lastUsedMs)]),
+    )
+    return csv([['device', 'title', 'url', 'used'], ...rows])
+  },
+  urls: (devices) => devices.flatMap(({ tabs }) => tabs.map(({ url }) => `${url}\n`)).join(''),
+  markdown: (devices) =>
+    devices
+      .map(({ device, tabs }) => {
+        const links = tabs.map(({ title, url }) => markdownLink(title, url))
+        return `# ${inMarkdown(device)}\n\n${links.map((link) => `- ${link}\n`).join('')}`
+      })
+      .join('\n'),
+}
+
+function jsonOf(value: unknown): string {
+  return `${JSON.stringify(value, null, 2)}\n`
+}
+
+/** The folder that is wanted alone, or everything. */
+function chosen(tops: BookmarkNode[], folder: string | null): BookmarkNode[] {
+  if (folder === null) return tops
+  const found = foldersNamed(tops, folder)
+  if (found.length > 0) return found
+  throw new ClientError(`There is no folder ${JSON.stringify(folder)}`)
+}
+
+/** What was changed after a moment, in its folders. */
+function changedSince(tops: BookmarkNode[], since: number | null): BookmarkNode[] {
+  if (since === null) return tops
+  const kept = new Set<BookmarkNode>()
+  const nodes = walk(tops)
+  for (const node of nodes.toReversed()) {
+    const isChanged = node.kind === 'bookmark' && node.record.stored.last_modified > since
+    if (isChanged || node.children.some((child) => kept.has(child))) kept.add(node)
+  }
+  for (const node of nodes) node.children = node.children.filter((child) => kept.has(child))
+  return tops.filter((top) => kept.has(top))
+}
+
+function recent(visits: unknown, since: number | null): unknown {
+  if (since === null || !Array.isArray(visits)) return visits
+  return visits.filter((visit: Fields | null) => Number(visit?.date) / 1000 > since)
+}
