@@ -120,7 +120,7 @@ well, otherwise 2.`,
       account,
       'token-server': {
         value: 'URL',
-        meaning: "your own token server; Mozilla's, or the one in the lines, by default",
+        meaning: 'your own token server; the one in the lines by default, or that of Mozilla',
       },
     },
     details: `Shows the recipe to paste into Firefox, reads the lines from the terminal or the standard input, checks them, and keeps
@@ -247,6 +247,8 @@ export const dataCommandNames = [
 /** The commands with their names. */
 export const descriptions: [string, CommandDescription][] = Object.entries(commands)
 
+const serviceCommandNames = [...new Set(Object.keys(commands)).difference(new Set<string>(dataCommandNames))]
+
 /** What `--help` shows. */
 export const generalHelp = `Sync Bridge serves a Firefox Sync storage through the Kinto record-storage protocol.
 
@@ -256,7 +258,7 @@ Your own data:
 ${summaries(dataCommandNames)}
 
 A service for others:
-${summaries(descriptions.map(([name]) => name).filter((name) => !(dataCommandNames as readonly string[]).includes(name)))}
+${summaries(serviceCommandNames)}
 
   help COMMAND  show the options of a command; also COMMAND --help
   version       show the version; also --version and -V
@@ -266,9 +268,8 @@ A first look: sync-bridge sandbox. Your own data: sync-bridge connect
 `
 
 function summaries(names: readonly string[]): string {
-  return columns(
-    descriptions.filter(([name]) => names.includes(name)).map(([name, { summary }]) => [name, summary]),
-  )
+  const all: Record<string, CommandDescription> = commands
+  return columns(names.map((name) => [name, all[name]!.summary]))
 }
 
 /** What `COMMAND --help` shows. */

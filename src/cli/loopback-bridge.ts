@@ -1,9 +1,8 @@
 import { ClientError } from '../client/errors.ts'
 import { startBridge, type Bridge } from '../service/bridge.ts'
 import { firefoxCollections } from '../settings/schema.ts'
-import { readSettings, renderProblem } from '../settings/settings.ts'
+import { readSettings, renderProblem, type Settings } from '../settings/settings.ts'
 import { createOutputLog } from './output.ts'
-import type { Settings } from '../settings/settings.ts'
 import type { Host } from './host.ts'
 
 /** A bridge for one person on this machine. */

@@ -96,7 +96,7 @@ Paste the lines that it prints here; they are not shown. An empty line or Ctrl+D
 
 /** The recipe for a program that runs by itself: the second piece of code of the guide. */
 function recipe(): string {
-  const [, second] = [...guide.matchAll(/^\`\`\`js\n([^]*?)^\`\`\`$/gm)]
+  const [, second] = [...guide.matchAll(/^```js\n([^]*?)^```$/gm)]
   return second![1]!
 }
 

@@ -33,7 +33,7 @@ export interface Plan {
   different: ClearRecord[]
   /** Folders that get back what was in them. */
   mended: ClearRecord[]
-  /** Ids of records of the backup that can't be decrypted. */
+  /** Ids of records that would have to be encrypted anew, and can't be decrypted. */
   unreadable: string[]
 }
 
@@ -76,11 +76,13 @@ export class Translator {
       if (wanted.ids && !wanted.ids.has(record.id)) continue
       const there = current.get(record.id)
       if (there?.payload === record.payload) continue
-      const clear = await this.#readSaved(collection, record)
-      if (!clear) {
+      const readable = await this.#readSaved(collection, record)
+      if (!readable && this.hasNewKeys) {
         plan.unreadable.push(record.id)
         continue
       }
+      // With the same keys, what can't be read comes back as it is.
+      const clear = readable ?? { id: record.id }
       const now = there && (await this.#readCurrent(collection, there))
       if (now && JSON.stringify(now) === JSON.stringify(clear)) continue
       if (clear.deleted === true && (!there || now?.deleted === true)) continue

@@ -5,7 +5,7 @@ import { backupNames, readState } from './backup-folder.ts'
 import { readMoment } from './dates.ts'
 import { Progress } from './progress.ts'
 import { Translator, type Plan } from './restore-plan.ts'
-import { doneInPart, printableLine, withAccount, type Session } from './session.ts'
+import { doneInPart, printableLine, withAccount, writeOut, type Session } from './session.ts'
 import { titleOf } from './title.ts'
 import { UsageError } from './usage-error.ts'
 import type { TransactionRequest } from '../../client/sync-client.ts'
@@ -45,7 +45,8 @@ export function restore(options: GivenOptions, [given, ...named]: string[], host
     let isWhole = true
     for (const collection of collections) {
       const plan = await translator.plan(collection, wanted)
-      show(session, collection, plan, overwrites)
+      count(session, collection, plan, overwrites)
+      if (!writes) await list(session, collection, plan, overwrites)
       const isWritten = !writes || (await write(session, plan.requests))
       isWhole &&= isWritten && plan.unreadable.length === 0
     }
@@ -65,34 +66,31 @@ async function findBackup(folder: string): Promise<string> {
 }
 
 async function chooseCollections(backup: string, named: string[]): Promise<string[]> {
-  const saved = [...(await readState(backup)).keys()]
-  if (named.length === 0) return saved.filter((name) => !unlessNamed.has(name)).toSorted()
-  const absent = named.find((name) => !saved.includes(name) || never.has(name))
+  const saved = new Set((await readState(backup)).keys())
+  if (named.length === 0) return [...saved].filter((name) => !unlessNamed.has(name)).toSorted()
+  const absent = named.find((name) => !saved.has(name) || never.has(name))
   if (absent !== undefined) throw new ClientError(`${absent} is not in this backup, or is not for restoring`)
   return named
 }
 
-const shownTitles = 10
-
-function show({ tell }: Session, collection: string, plan: Plan, overwrites: boolean): void {
-  const { missing, deleted, different, mended, unreadable, requests } = plan
+/** Says how much is to be done. */
+function count({ tell }: Session, collection: string, plan: Plan, overwrites: boolean): void {
+  const { deleted, different, mended, unreadable, requests } = plan
   const left = overwrites ? '' : `, ${different.length} different in the storage`
   tell(`${collection}: ${requests.length} to write${left}`)
-  const kinds = { missing, deleted, ...(overwrites && { different }), mended }
-  const words = {
-    missing: 'missing in the storage',
-    deleted: 'deleted since the backup',
-    different: 'different in the storage',
-    mended: 'to get their contents back',
-  }
-  for (const [kind, records] of Object.entries(kinds)) {
-    if (records.length === 0) continue
-    tell(`  ${records.length} ${words[kind as keyof typeof words]}`)
-    for (const record of records.slice(0, shownTitles))
-      tell(`    ${printableLine(titleOf(collection, record) || record.id)}`)
-    if (records.length > shownTitles) tell('    …')
-  }
+  if (deleted.length > 0) tell(`  ${deleted.length} of them were deleted since the backup`)
+  if (mended.length > 0) tell(`  ${mended.length} of them are folders that get their contents back`)
   if (unreadable.length > 0) tell(`  cannot be read: ${unreadable.map(printableLine).join(' ')}`)
+}
+
+/** Lists what would be written, a record a line. */
+async function list({ host }: Session, collection: string, plan: Plan, overwrites: boolean): Promise<void> {
+  const { missing, deleted, different, mended } = plan
+  const lines = Object.entries({ missing, deleted, different: overwrites ? different : [], mended }).flatMap(
+    ([kind, records]) =>
+      records.map((record) => [collection, kind.padEnd(9), titleOf(collection, record) || record.id]),
+  )
+  await writeOut(host, lines.map((cells) => `${cells.map(printableLine).join('  ')}\n`).join(''))
 }
 
 const maxBatchBytes = 1_500_000

@@ -25,7 +25,7 @@ async function readTerminal(isEnough: (text: string) => boolean): Promise<string
   for await (const piece of process.stdin as AsyncIterable<string>) {
     if (piece.includes(interrupt)) return null
     text += piece.replaceAll('\r\n', '\n').replaceAll('\r', '\n')
-    const isEnded = text.endsWith('\n\n') || text === '\n' || text.includes(endOfFile)
+    const isEnded = text.endsWith('\n\n') || text === '\n' || piece.includes(endOfFile)
     if (isEnded || (text.endsWith('\n') && isEnough(text))) break
   }
   return text.replace(endOfFile, '')
