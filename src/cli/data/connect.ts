@@ -4,7 +4,7 @@ import { isReadable, type ReadableRecord } from '../../client/collection.ts'
 import { ClientError } from '../../client/errors.ts'
 import { isRenewable, revokeRefreshToken } from '../../client/token.ts'
 import { accountPath, readAccountFile, removeAccountFile, writeAccountFile } from './account-file.ts'
-import { countOf, printable, withBridge, type Session } from './session.ts'
+import { countOf, mozillaTokenServer, printable, withBridge, type Session } from './session.ts'
 import { readPastedLines } from './terminal.ts'
 import { textOf } from '../../client/fields.ts'
 import type { GivenOptions } from '../command-line.ts'
@@ -36,7 +36,10 @@ export async function connect(options: GivenOptions, host: Host): Promise<number
     })
   } catch (error) {
     if (!(error instanceof ClientError)) throw error
-    host.stderr.write(`sync-bridge: ${nameOf(error)}${printable(error.message)}\nNothing was kept.\n`)
+    host.stderr.write(`sync-bridge: ${nameOf(error)}${printable(error.message)}\n`)
+    const server = tokenServer ?? parseAccount(text).tokenServerUrl ?? mozillaTokenServer
+    if (error.status === 503) host.stderr.write(`Token server: ${printable(server)}\n`)
+    host.stderr.write('Nothing was kept.\n')
     return 1
   }
 }

@@ -117,9 +117,7 @@ class Reading {
         .slice(0, shownIds)
         .map(({ collection, stored }) => `${collection}/${printableLine(stored.id)}`)
       const more = this.unreadable.length > shownIds ? ' …' : ''
-      tell(
-        `${countOf(this.unreadable.length, 'record')} cannot be decrypted and are missing: ${ids.join(' ')}${more}`,
-      )
+      tell(`${countOf(this.unreadable.length, 'record')} cannot be decrypted: ${ids.join(' ')}${more}`)
     }
     const isWhole = this.incomplete.size === 0 && this.unreadable.length === 0
     if (output !== null && isWhole) tell(`Wrote ${output}`)
