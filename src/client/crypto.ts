@@ -166,8 +166,11 @@ async function importKeyPair(encryptionKey: Bytes, hmacKey: Bytes): Promise<KeyP
 
 type Bytes = Uint8Array<ArrayBuffer>
 
+/** What newer runtimes can do by themselves, twenty times as fast. */
+const native = Uint8Array as Partial<Record<'fromBase64' | 'fromHex', (text: string) => Bytes>>
+
 function fromBase64(text: string): Bytes {
-  return Uint8Array.from(atob(text), (char) => char.charCodeAt(0))
+  return native.fromBase64?.(text) ?? Uint8Array.from(atob(text), (char) => char.charCodeAt(0))
 }
 
 function toBase64(bytes: Bytes): string {
@@ -175,7 +178,7 @@ function toBase64(bytes: Bytes): string {
 }
 
 function fromHex(text: string): Bytes {
-  return Uint8Array.from(text.match(/../g) ?? [], (digits) => parseInt(digits, 16))
+  return native.fromHex?.(text) ?? Uint8Array.from(text.match(/../g) ?? [], (digits) => parseInt(digits, 16))
 }
 
 function toHex(bytes: Bytes): string {

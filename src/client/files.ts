@@ -88,16 +88,29 @@ export function passwordsCsv(logins: ReadableRecord[]): string {
   return csv([Object.keys(loginColumns), ...rows])
 }
 
-/** A table of visits, the latest first, and of pages that have none. */
-export function historyCsv(pages: { clear: Fields }[]): string {
-  const visits = pages.flatMap(({ clear }) => {
-    const moments = visitTimes(clear)
-    return (moments.length > 0 ? moments : [0]).map((atMs) => ({ atMs, clear }))
-  })
+/** A page with its visits. */
+export interface VisitedPage {
+  url: string
+  title: string
+  /** In ms since 1970, the latest first. */
+  visitedMs: number[]
+}
+
+/** What a record of the collection `history` says. */
+export function visitedPage(clear: Fields): VisitedPage {
+  return { url: textOf(clear.histUri), title: textOf(clear.title), visitedMs: visitTimes(clear) }
+}
+
+/** A table of visits, the latest first, and of pages that have none; piece by piece, because it may be long. */
+export function historyCsv(pages: VisitedPage[]): Iterable<string> {
+  const visits = pages.flatMap((page) =>
+    (page.visitedMs.length > 0 ? page.visitedMs : [0]).map((atMs) => ({ atMs, page })),
+  )
+  visits.sort((left, right) => right.atMs - left.atMs)
   const rows = visits
-    .toSorted((left, right) => right.atMs - left.atMs)
-    .map(({ atMs, clear: { histUri, title } }) => [isoOf(atMs), noFormula(histUri), noFormula(title)])
-  return csv([['visited', 'url', 'title'], ...rows])
+    .values()
+    .map(({ atMs, page: { url, title } }) => [isoOf(atMs), noFormula(url), noFormula(title)])
+  return csvParts([['visited', 'url', 'title']].values(), rows)
 }
 
 /** A moment as people and programs read it; empty for 0. */
@@ -112,9 +125,25 @@ export function noFormula(cell: unknown): string {
 
 /** CSV as RFC 4180 has it, with quotes around every cell. What is neither text nor number is an empty one. */
 export function csv(rows: unknown[][]): string {
+  return [...csvParts(rows.values())].join('')
+}
+
+const rowsInPart = 100
+
+function* csvParts(...tables: Iterable<unknown[]>[]): Generator<string> {
   const cellOf = (value: unknown) => (typeof value === 'number' ? String(value) : textOf(value))
-  const lines = rows.map((row) => row.map((cell) => `"${cellOf(cell).replaceAll('"', '""')}"`).join(','))
-  return lines.map((line) => `${line}\r\n`).join('')
+  let part = ''
+  let count = 0
+  for (const rows of tables) {
+    for (const row of rows) {
+      part += `${row.map((cell) => `"${cellOf(cell).replaceAll('"', '""')}"`).join(',')}\r\n`
+      count += 1
+      if (count % rowsInPart > 0) continue
+      yield part
+      part = ''
+    }
+  }
+  yield part
 }
 
 /** Everything that was read, by collection, and the names of what was not: records, and collections with the reason. */

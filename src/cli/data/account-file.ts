@@ -51,7 +51,7 @@ export function readAccountFile(path: string, host: Host): Partial<Account> {
 export function writeAccountFile(path: string, account: Account): void {
   try {
     mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
-    writeWhole(path, formatAccount(account))
+    writeWhole(path, [formatAccount(account)])
   } catch (error) {
     throw new ClientError(`Cannot write the account ${path} (${reasonOf(error)})`)
   }
@@ -63,7 +63,7 @@ export function keepToken(path: string, account: Account, host: Host): void {
     const text = host.readFile(path)
     // The file may have got another account's values meanwhile.
     if (parseAccount(text).refreshToken !== account.refreshToken) return
-    writeWhole(path, text.replace(/^((?:export )?BEARER_TOKEN=).*$/m, `$1${account.token}`))
+    writeWhole(path, [text.replace(/^((?:export )?BEARER_TOKEN=).*$/m, `$1${account.token}`)])
   } catch (error) {
     host.stderr.write(
       `warning: Cannot keep the new access token in ${path} (${reasonOf(error)}): the next run needs another one\n`,
@@ -80,14 +80,16 @@ export function removeAccountFile(path: string): void {
  * Writes a file whole or not at all, readable for its owner alone, in the place of any that is there. What it holds is on the disk
  * when it gets its name, so that a power cut leaves no empty one.
  */
-export function writeWhole(path: string, text: string | Uint8Array): void {
+export function writeWhole(path: string, parts: Iterable<string>): void {
   const target = targetOf(path)
   const draft = join(dirname(target), `.${basename(target)}.${randomUUID()}`)
   const file = openSync(draft, 'wx', 0o600)
   try {
     try {
-      const bytes = Buffer.from(text as string)
-      for (let written = 0; written < bytes.length;) written += writeSync(file, bytes, written)
+      for (const part of parts) {
+        const bytes = Buffer.from(part)
+        for (let written = 0; written < bytes.length;) written += writeSync(file, bytes, written)
+      }
       fsyncSync(file)
     } finally {
       closeSync(file)

@@ -9,7 +9,7 @@ import {
 import { bookmarkTree, foldersNamed, walk, type BookmarkNode } from '../../client/bookmarks.ts'
 import { isReadable, type ReadableRecord, type SyncRecord } from '../../client/collection.ts'
 import { ClientError } from '../../client/errors.ts'
-import { tabsOf, textOf, visitTimes, type Fields } from '../../client/fields.ts'
+import { tabsOf, textOf } from '../../client/fields.ts'
 import {
   bookmarksHtml,
   csv,
@@ -18,9 +18,11 @@ import {
   isoOf,
   noFormula,
   passwordsCsv,
+  visitedPage,
 } from '../../client/files.ts'
 import { reasonOf } from '../../settings/readers.ts'
 import { writeWhole } from './account-file.ts'
+import { collectYoungGarbage } from './garbage.ts'
 import { exportFormats } from './export-formats.ts'
 import { readMoment } from './dates.ts'
 import { Progress } from './progress.ts'
@@ -47,7 +49,7 @@ export function exportData(options: GivenOptions, words: string[], host: Host): 
     const reading = new Reading(session)
     const text = await makers[what](reading, choice)
     reading.progress.clear()
-    await deliver(text, output, host)
+    await deliver(typeof text === 'string' ? [text] : frugally(text), output, host)
     return reading.report(output)
   })
 }
@@ -64,10 +66,27 @@ function readChoice(what: What, options: GivenOptions, nowMs: number): Choice {
   return { format, folder, since: readMoment(options, 'since', nowMs) }
 }
 
-async function deliver(text: string, output: string | null, host: Host): Promise<void> {
-  if (output === null) return void (await writeOut(host, text))
+/** Hands parts on, and collects the garbage of making them from time to time. */
+function* frugally(parts: Iterable<string>): Generator<string> {
+  let characters = 0
+  for (const part of parts) {
+    yield part
+    characters += part.length
+    if (characters < charactersBetween) continue
+    collectYoungGarbage()
+    characters = 0
+  }
+}
+
+const charactersBetween = 8_000_000
+
+async function deliver(parts: Iterable<string>, output: string | null, host: Host): Promise<void> {
+  if (output === null) {
+    for (const part of parts) if (!(await writeOut(host, part))) return
+    return
+  }
   try {
-    writeWhole(output, text)
+    writeWhole(output, parts)
   } catch (error) {
     throw new ClientError(`Cannot write ${output} (${reasonOf(error)})`)
   }
@@ -102,6 +121,7 @@ class Reading {
         if (isReadable(record)) kept.set(id, keep(record))
         else if (record.clear === null) unreadable.set(id, record)
       }
+      collectYoungGarbage()
       this.progress.show(`${collection}: ${countOf(kept.size, 'record')} read`)
     }
     this.unreadable.push(...unreadable.values())
@@ -129,25 +149,20 @@ class Reading {
 const shownIds = 10
 const pageSize = 5000
 
-const makers: Record<What, (reading: Reading, choice: Choice) => Promise<string>> = {
+const makers: Record<What, (reading: Reading, choice: Choice) => Promise<string | Iterable<string>>> = {
   async bookmarks(reading, { format, folder, since }) {
     const records = await reading.readAll('bookmarks', (record) => record)
     const tops = changedSince(chosen(bookmarkTree(records), folder), since)
     return bookmarkFormats[format]!(tops)
   },
   async history(reading, { format, since }) {
-    const keep = ({ clear: { histUri, title, visits } }: ReadableRecord) => ({
-      clear: { histUri, title, visits: recent(visits, since) },
-    })
+    const keep = ({ clear }: ReadableRecord) => {
+      const page = visitedPage(clear)
+      return { ...page, visitedMs: page.visitedMs.filter((atMs) => atMs > (since ?? 0)) }
+    }
     const pages = await reading.readAll('history', keep, since)
     if (format === 'csv') return historyCsv(pages)
-    return jsonOf(
-      pages.map(({ clear }) => ({
-        url: clear.histUri,
-        title: clear.title,
-        visited: visitTimes(clear).map(isoOf),
-      })),
-    )
+    return jsonOf(pages.map(({ url, title, visitedMs }) => ({ url, title, visited: visitedMs.map(isoOf) })))
   },
   async passwords(reading, { format, since }) {
     const logins = await reading.readAll('passwords', (record) => record, since)
@@ -246,9 +261,4 @@ function changedSince(tops: BookmarkNode[], since: number | null): BookmarkNode[
   }
   for (const node of nodes) node.children = node.children.filter((child) => kept.has(child))
   return tops.filter((top) => kept.has(top))
-}
-
-function recent(visits: unknown, since: number | null): unknown {
-  if (since === null || !Array.isArray(visits)) return visits
-  return visits.filter((visit: Fields | null) => Number(visit?.date) / 1000 > since)
 }
