@@ -84,6 +84,44 @@ describe('connect', () => {
     expect(listed.code).toBe(0)
   })
 
+  it('shows the recipe and hides what is pasted on a terminal, and knows when all of it is there', async () => {
+    const file = join(makeFolder(), 'account.env')
+    const values = renewable({ BEARER_TOKEN: renewing.bearerToken() })
+    const { TOKEN_SERVER_URL, ...first } = values
+    const environment = { PATH: '/usr/bin:/bin', SYNC_BRIDGE_ACCOUNT: file }
+    let shown = ''
+    const child = Bun.spawn([executablePath, 'connect'], {
+      env: environment,
+      terminal: { cols: 200, rows: 50, data: (_, bytes) => void (shown += Buffer.from(bytes).toString()) },
+    })
+    await eventually('it asks for the lines', () => shown.includes('Paste the lines'))
+
+    child.terminal!.write(linesOf(first))
+    child.terminal!.write(`TOKEN_SERVER_URL=${TOKEN_SERVER_URL}\r`)
+    const code = await child.exited
+
+    expect(shown).toContain('about:config')
+    expect(shown).toContain('accessTokenWithSessionToken')
+    expect(shown).toContain('Connected.')
+    expect(shown).not.toContain(values.SYNC_KEY!)
+    expect(shown).not.toContain('There is no REFRESH_TOKEN')
+    expect([code, existsSync(file)]).toEqual([0, true])
+  })
+
+  it('keeps nothing when it is broken off', async () => {
+    const file = join(makeFolder(), 'account.env')
+    let shown = ''
+    const child = Bun.spawn([executablePath, 'connect'], {
+      env: { PATH: '/usr/bin:/bin', SYNC_BRIDGE_ACCOUNT: file },
+      terminal: { cols: 200, rows: 50, data: (_, bytes) => void (shown += Buffer.from(bytes).toString()) },
+    })
+    await eventually('it asks for the lines', () => shown.includes('Paste the lines'))
+
+    child.terminal!.write('\u0003')
+
+    expect([await child.exited, existsSync(file)]).toEqual([1, false])
+  })
+
   it.each([
     ['BEARER_TOKEN', 'BEARER_TOKEN: '],
     ['KEY_ID', 'KEY_ID: The key id is a number'],

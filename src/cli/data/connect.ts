@@ -48,9 +48,10 @@ const endsSoon =
   'There is no REFRESH_TOKEN among the lines: this access ends with its token, within hours. Paste the recipe that "sync-bridge connect" ' +
   'shows, and its lines, for one that lasts.'
 
+/** Whether all lines that the recipe prints are there. */
 function hasEverything(text: string): boolean {
-  const { token, keyId, syncKey, refreshToken, clientId, tokenEndpoint } = parseAccount(text)
-  return Boolean(token && keyId && syncKey && refreshToken && clientId && tokenEndpoint)
+  const { token, keyId, syncKey, refreshToken, clientId, tokenEndpoint, tokenServerUrl } = parseAccount(text)
+  return [token, keyId, syncKey, refreshToken, clientId, tokenEndpoint, tokenServerUrl].every(Boolean)
 }
 
 /** Asks for everything that the values are for, and says what there is. */
