@@ -16,6 +16,7 @@ import {
   everythingJson,
   historyCsv,
   isoOf,
+  jsonText,
   noFormula,
   passwordsCsv,
 } from '../../client/files.ts'
@@ -224,7 +225,7 @@ const tabFormats: Record<string, (devices: DeviceTabs[]) => string> = {
 }
 
 function jsonOf(value: unknown): string {
-  return `${JSON.stringify(value, null, 2)}\n`
+  return `${jsonText(value, 2)}\n`
 }
 
 /** The folder that is wanted alone, or everything. */
