@@ -25,7 +25,7 @@ name=$(basename "$0")
 printf '%s\\n' "$@" > "$HOME/$name.arguments"
 `
 const stubs = {
-  archivebox: `${stub}cat > "$HOME/archivebox.input"; pwd > "$HOME/archivebox.folder"\n`,
+  archivebox: `${stub}cat > "$HOME/archivebox.input"; pwd > "$HOME/archivebox.folder"; echo progress; exit "\${ARCHIVEBOX_CODE:-0}"\n`,
   dmenu: `${stub}grep -F 'Device of mine'\n`,
   rofi: `${stub}cat > "$HOME/rofi.input"; exit 1\n`,
   'xdg-open': stub,
@@ -89,12 +89,15 @@ describe.skipIf(missing.length > 0)(`docs/recipes.md${why}`, () => {
 
     const PATH = `${join(home, 'bin')}:${path!.slice('PATH='.length)}`
     const command = line!.split(' ').slice(5).join(' ')
-    const { output, errors, code } = await runToEnd(['sh', '-c', command], {
-      environment: { HOME: home, PATH },
+    const environment = { HOME: home, PATH }
+    const { output, errors, code } = await runToEnd(['sh', '-c', command], { environment })
+    const failed = await runToEnd(['sh', '-c', command], {
+      environment: { ...environment, ARCHIVEBOX_CODE: '1' },
     })
 
     const urls = read('archivebox.input').trimEnd().split('\n')
     expect([output, errors, code]).toEqual(['', warning, 0])
+    expect(failed.output).toBe('progress\n')
     expect(read('archivebox.arguments')).toBe('add\n--parser=url_list\n')
     expect(read('archivebox.folder')).toBe(`${join(home, 'archivebox')}\n`)
     expect(urls.every((each) => /^https?:\/\/\S+$/.test(each))).toBe(true)
@@ -161,7 +164,8 @@ describe.skipIf(missing.length > 0)(`docs/recipes.md${why}`, () => {
     const changed = await type('sh ~/recipes/git')
 
     const log = await runProgram(['git', '-C', join(home, 'bookmarks'), 'log', '-p', '--format=%s'])
-    const quiet = { output: '', errors: warning, code: 0 }
+    const errors = `${warning}Wrote bookmarks.html, without what is named above\n`
+    const quiet = { output: '', errors, code: 0 }
     expect([first, again, changed]).toEqual([quiet, quiet, quiet])
     expect(log.match(/^Bookmarks of \d{4}-\d\d-\d\d$/gm)).toHaveLength(2)
     expect(log).toMatch(/^\+ +<DT><A HREF="https:\/\/git\.example\/">For git<\/A>$/m)
