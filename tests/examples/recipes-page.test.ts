@@ -290,10 +290,10 @@ describe.skipIf(missing.length > 0)(`docs/recipes.md${why}`, () => {
       { id: 'olddevice', name: 'Old, renamed again' },
       { id: 'gonedevice', deleted: true },
     )
-    await write('clients', { id: '-new device', name: '<b>New</b>\n' })
+    await write('clients', { id: '-ve device', name: '<b>New</b>\n' })
 
     const devices = () => read('recipes/devices').trimEnd().split('\n')
-    await eventually('the new device is noted', () => devices().includes('-new%20device'))
+    await eventually('the new device is noted', () => devices().includes('-ve%20device'))
 
     expect(noted).toEqual({ output: '', errors: '', code: 0 })
     expect(devices().filter((id) => id === 'olddevice')).toHaveLength(1)
