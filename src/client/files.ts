@@ -64,9 +64,10 @@ function tag(name: string, attributes: object, text: string): string {
   return `<${name}${written.join('')}>${escape(text)}</${name}>`
 }
 
+// HTML has no control characters, and many programs read it line by line.
 function escape(text: string): string {
   const names: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;' }
-  return text.replaceAll(/[&<>"]/g, (char) => names[char]!)
+  return text.replaceAll(/\p{Cc}+/gu, ' ').replaceAll(/[&<>"]/g, (char) => names[char]!)
 }
 
 /** The columns of Firefox's own export of passwords, and the fields of a record that they hold. */
@@ -118,9 +119,11 @@ export function isoOf(atMs: number): string {
   return atMs > 0 ? new Date(atMs).toISOString() : ''
 }
 
-/** Titles and addresses are what sites say of themselves, and spreadsheets compute what begins like this. */
+/** Titles and addresses are what sites say of themselves: spreadsheets compute what begins like this, and some programs stop at a NUL. */
 export function noFormula(cell: unknown): string {
-  return textOf(cell).replace(/^[=+\-@\t\r]/, "'$&")
+  return textOf(cell)
+    .replaceAll('\0', '')
+    .replace(/^[=+\-@\t\r]/, "'$&")
 }
 
 /** CSV as RFC 4180 has it, with quotes around every cell. What is neither text nor number is an empty one. */
@@ -162,5 +165,14 @@ export function everythingJson(
   }
   const exported = exportedAt.toISOString()
   const file = { exported, collections, unreadable, incomplete: Object.fromEntries(incomplete) }
-  return JSON.stringify(file, null, 2)
+  return jsonText(file, 2)
+}
+
+/** JSON that every parser takes: half a surrogate pair, which jq and others reject, becomes U+FFFD. */
+export function jsonText(value: unknown, indent?: number): string {
+  const text = JSON.stringify(value, null, indent)
+  if (!text.includes('\\ud')) return text
+  return text.replaceAll(/\\(?:ud[89a-f][\da-f]{2}|.)/g, (escaped) =>
+    escaped.length > 2 ? '\uFFFD' : escaped,
+  )
 }

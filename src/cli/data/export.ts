@@ -16,6 +16,7 @@ import {
   everythingJson,
   historyCsv,
   isoOf,
+  jsonText,
   noFormula,
   passwordsCsv,
   visitedPage,
@@ -140,8 +141,9 @@ class Reading {
       tell(`${countOf(this.unreadable.length, 'record')} cannot be decrypted: ${ids.join(' ')}${more}`)
     }
     const isWhole = this.incomplete.size === 0 && this.unreadable.length === 0
-    if (output !== null && isWhole) tell(`Wrote ${output}`)
-    else if (output !== null) tell(`Wrote ${output}, without what is named above`)
+    if (output !== null && !isWhole) tell(`Wrote ${output}, without what is named above`)
+    // Cron mails what a command says: success is for terminals only.
+    else if (output !== null && this.session.host.stderr.isTty) tell(`Wrote ${output}`)
     return isWhole ? 0 : doneInPart
   }
 }
@@ -239,7 +241,7 @@ const tabFormats: Record<string, (devices: DeviceTabs[]) => string> = {
 }
 
 function jsonOf(value: unknown): string {
-  return `${JSON.stringify(value, null, 2)}\n`
+  return `${jsonText(value, 2)}\n`
 }
 
 /** The folder that is wanted alone, or everything. */

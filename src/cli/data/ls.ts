@@ -1,5 +1,5 @@
 import { ClientError } from '../../client/errors.ts'
-import { isoOf } from '../../client/files.ts'
+import { isoOf, jsonText } from '../../client/files.ts'
 import { doneInPart, printableLine, withAccount, writeOut, type Session } from './session.ts'
 import { titleOf } from './title.ts'
 import type { SyncRecord } from '../../client/collection.ts'
@@ -22,7 +22,7 @@ async function listCollections({ client, host }: Session, options: GivenOptions)
     lastModified,
   }))
   const text = options.has('json')
-    ? rows.map((row) => `${JSON.stringify(row)}\n`).join('')
+    ? rows.map((row) => `${jsonText(row)}\n`).join('')
     : table([
         ['COLLECTION', 'RECORDS', 'LAST CHANGE'],
         ...rows.map(({ name, records, lastModified }) => [name, String(records), minuteOf(lastModified)]),
@@ -56,7 +56,7 @@ export function jsonLine({ collection, stored, clear, problem }: SyncRecord): st
   const { id, last_modified } = stored
   const content =
     clear === null ? { problem } : clear.deleted === true ? { deleted: true } : { content: clear }
-  return `${JSON.stringify({ collection, id, last_modified, ...content })}\n`
+  return `${jsonText({ collection, id, last_modified, ...content })}\n`
 }
 
 function tableLine({ collection, stored, clear, problem }: SyncRecord): string {
