@@ -18,9 +18,7 @@ export const whyNoPython =
     : 'python3 or the package python3-venv is missing'
 
 /** The path of a Python with these packages, installed once for each checkout; or why there is none. */
-export async function findPython(
-  ...requirements: string[]
-): Promise<{ path: string } | { reason: string }> {
+export async function findPython(...requirements: string[]): Promise<{ path: string } | { reason: string }> {
   if (whyNoPython !== null) return { reason: whyNoPython }
   const packages = requirements.length > 0 ? requirements : [kintoHttp]
   const folder = join(cache, `python-${packages.join('-').replaceAll('==', '-')}`)

@@ -6,7 +6,6 @@ from dataclasses import asdict
 from typing import Any, Dict, List
 
 from sync_bridge_client import (
-    Account,
     ClientError,
     SyncClient,
     SyncRecord,
@@ -129,7 +128,7 @@ def addresses() -> Any:
 
 def accounts() -> Any:
     """The account of each text, as lines, or which field is wrong, and how."""
-    found = []
+    found: List[Any] = []
     for text in json.load(sys.stdin):
         try:
             found.append(format_account(check_account(parse_account(text))))
@@ -145,10 +144,6 @@ def shown() -> Any:
 
 def revoke() -> Any:
     return revoke_refresh_token(read_account_file())
-
-
-def nowhere() -> Any:
-    return asdict(connect(Account(bridge_url="http://127.0.0.1:1", token="t", key_id=ARGUMENTS[0])).info())
 
 
 if __name__ == "__main__":
