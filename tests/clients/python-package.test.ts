@@ -5,8 +5,10 @@ import {
   bookmarkTree,
   checkAccount,
   connect,
+  encryptRecord,
   formatAccount,
   isReadable,
+  keyPairFromHex,
   parseAccount,
   walk,
   type ClearRecord,
@@ -669,6 +671,16 @@ describe('an account', () => {
     expect(readdirSync(folder)).toEqual(['account.env'])
   })
 
+  itWithPython(`leaves the file alone that holds another one by now${why}`, async () => {
+    const { file } = expired()
+    const before = renewals()
+    proxy.plan(() => null)
+
+    const { outcome } = await play('replaced', file)
+
+    expect([outcome, renewals() - before]).toEqual([true, 1])
+  })
+
   itWithPython(`is told to be refused after one new token, in the bridge's words${why}`, async () => {
     const { file } = expired()
     const refusal: Fault = { kind: 'status', status: 401, body: '{"message":"No \\ud83d","errno":104}' }
@@ -835,6 +847,13 @@ describe('changes', () => {
         },
         () => proxy.plan(() => ({ kind: 'rewrite', headers: { Backoff: '30' } })),
         () => bridge.sandbox.write(user, 'bookmarks', [{ id: 'plain', payload: 'plain' }]),
+        async () => {
+          const half = Buffer.alloc(32, 7).toString('base64')
+          const keys = { id: 'keys', default: [half, half], collections: {} }
+          const syncKeys = keyPairFromHex(user.syncKey.toString('hex'))
+          bridge.sandbox.write(user, 'crypto', [{ id: 'keys', payload: await encryptRecord(syncKeys, keys) }])
+          await write({ id: 'by new keys' })
+        },
       ]
       proxy.plan(() => null)
       let last = ''
@@ -856,12 +875,13 @@ describe('changes', () => {
         ['second', { id: 'second', title: 'second' }, null],
         ['old', { id: 'old', deleted: true }, null],
         ['plain', null, 'It is not encrypted the way Firefox does it'],
+        ['by new keys', { id: 'by new keys' }, null],
       ])
       expect(failures).toEqual(['The storage failed'])
       const pauses = naps.map((seconds: number) => (seconds > 25 && seconds <= 30 ? 'Backoff' : seconds))
-      expect(pauses).toEqual([7, 7, 7, 7, 'Backoff', 'Backoff'])
+      expect(pauses).toEqual([7, 7, 7, 7, 'Backoff', 'Backoff', 'Backoff'])
       // Only what has changed is listed.
-      expect(lists() - before).toBe(3)
+      expect(lists() - before).toBe(4)
     },
   )
 })

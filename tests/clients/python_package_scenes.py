@@ -66,6 +66,16 @@ def count() -> Any:
     return {"count": asdict(client().collection("bookmarks").count()), "slept": slept}
 
 
+def replaced() -> Any:
+    """Renews a token while somebody puts another account into the file."""
+    account = read_account_file()
+    assert account.file is not None
+    other = account.file.read_text().replace(account.refresh_token, "other")
+    account.file.write_text(other)
+    connect(account)
+    return account.file.read_text() == other
+
+
 def add() -> Any:
     return asdict(add_bookmark(client(), **json.loads(ARGUMENTS[0])))
 

@@ -28,12 +28,13 @@ def watch(
                 known = {
                     info.name: info.last_modified if since is None else min(since, info.last_modified) for info in current
                 }
+            # New keys come with records that they open.
+            if any(info.name == "crypto" and info.last_modified != known.get("crypto") for info in current):
+                client.forget_keys()
             for info in current:
                 last = known.get(info.name, 0)
                 if info.last_modified == last:
                     continue
-                if info.name == "crypto":
-                    client.forget_keys()
                 if _is_watched(info.name, wanted):
                     # A collection that is older than it was has been wiped and filled again.
                     start = 0 if info.last_modified < last else last
