@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
-import { chmodSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { chmodSync, existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import {
   bookmarkTree,
@@ -160,6 +160,13 @@ describe('the wheel', () => {
     expect(readFileSync(again).equals(readFileSync(wheel))).toBe(true)
     expect(listed).toContain('sync_bridge_client/py.typed')
     expect(page).toContain(`dist/${wheel.split('/').at(-1)}\n`)
+  })
+
+  it('has a page that links to files that are there', () => {
+    const links = Array.from(page.matchAll(/\]\(([^)]+)\)/g), ([, target]) => join(source, target!))
+
+    expect(links.length).toBeGreaterThan(2)
+    expect(links.filter((path) => !existsSync(path))).toEqual([])
   })
 
   it('has the version of the project', async () => {
@@ -333,6 +340,7 @@ describe('bookmark_tree', () => {
       { id: 'x', type: 'folder', title: 'x', children: ['y'], parentid: 'y' },
       { id: 'y', type: 'folder', title: 'y', children: ['x', 'z'], parentid: 'x' },
       { id: 'z', type: 'bookmark', title: 'z', parentid: 'y' },
+      { id: 'self', type: 'folder', title: 'self', children: ['self'], parentid: 'b' },
       { id: 'removed', deleted: true },
     )
     proxy.plan(() => null)
@@ -354,7 +362,7 @@ describe('bookmark_tree', () => {
         count,
       ]),
     )
-    expect(outcome).toHaveLength(11)
+    expect(outcome).toHaveLength(12)
     expect(errors).toContain('half \ufffd Menü')
   })
 })
