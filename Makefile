@@ -8,7 +8,7 @@ COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 # Where the source can be had, for __version__: the public address of the repository, unless something else is given.
 SOURCE ?= $(shell git remote get-url origin 2>/dev/null | sed -nE 's|^(https://)([^/@]*@)?|\1|p')
 
-.PHONY: help run test test-fast test-tools test-systemd check format settings-page commands-page build bench deb dist clean
+.PHONY: help run test test-fast test-tools test-systemd check format settings-page commands-page build bench deb dist python-client clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
@@ -75,6 +75,10 @@ node_modules: package.json bun.lock
 	@echo "Installing packages ..."
 	@$(BUN) install --frozen-lockfile --silent
 	@touch $@
+
+python-client: ## the Python package, as a wheel in dist/
+	@mkdir -p dist
+	@$(BUN) .ci/python-client.ts dist
 
 clean: ## removes what was built and installed
 	rm -rf dist node_modules

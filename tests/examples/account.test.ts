@@ -2,7 +2,6 @@ import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
 import { chmodSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fillSampleData } from '../../src/sandbox/sample-data.ts'
-import { findPython } from '../clients/python.ts'
 import { startAccounts, type Accounts } from '../firefox/accounts.ts'
 import { startTestBridge, type TestBridge } from '../support/bridge.ts'
 import { runToEnd } from '../support/processes.ts'
@@ -11,8 +10,6 @@ import { startFaultProxy, type Fault, type FaultProxy } from '../support/fault-p
 import { accountOf, linesOf } from './records.ts'
 
 const examples = join(import.meta.dir, '../../docs/examples')
-const python = await findPython('cryptography==48.0.0')
-const why = 'reason' in python ? ` (NOT RUN: ${python.reason})` : ''
 
 let bridge: TestBridge
 let proxy: FaultProxy
@@ -54,22 +51,9 @@ function folderWith(values: Record<string, string>): { folder: string; file: str
   return { folder, file }
 }
 
-const programs = [
-  {
-    name: 'add-bookmark.ts, with account.ts',
-    command: [process.execPath, join(examples, 'add-bookmark.ts')],
-  },
-  {
-    name: 'add_bookmark.py, with account.py',
-    command: ['path' in python ? python.path : '', join(examples, 'python/add_bookmark.py')],
-  },
-]
+const command = [process.execPath, join(examples, 'add-bookmark.ts')]
 
-describe.each(programs)('$name', ({ name, command }) => {
-  const isRunnable = command[0] !== ''
-  const test = (what: string, body: () => Promise<void>) =>
-    it.skipIf(!isRunnable)(`${what}${name.includes('.py') ? why : ''}`, body)
-
+describe('add-bookmark.ts, with account.ts', () => {
   const added = [...command, 'menu', 'Added', 'https://added.example/']
   const run = (cwd: string, environment: Record<string, string> = {}) => runToEnd(added, { cwd, environment })
 
@@ -84,7 +68,7 @@ describe.each(programs)('$name', ({ name, command }) => {
 
   const renewals = () => accounts.requests.filter((asked) => asked === 'POST /v1/oauth/token').length
 
-  test('renews a token that has ended, and puts the new one into account.env for the next run', async () => {
+  it('renews a token that has ended, and puts the new one into account.env for the next run', async () => {
     const values = expired()
     const { folder, file } = folderWith(values)
     const before = renewals()
@@ -104,7 +88,7 @@ describe.each(programs)('$name', ({ name, command }) => {
     expect(readdirSync(folder)).toEqual(['account.env'])
   })
 
-  test('is not disturbed by another that renews at the same time', async () => {
+  it('is not disturbed by another that renews at the same time', async () => {
     const { folder, file } = folderWith(expired())
 
     const outcomes = await Promise.all([run(folder), run(folder), run(folder)])
@@ -116,7 +100,7 @@ describe.each(programs)('$name', ({ name, command }) => {
     expect(readdirSync(folder)).toEqual(['account.env'])
   })
 
-  test('tells plainly when the refresh token was revoked, by whichever endpoint', async () => {
+  it('tells plainly when the refresh token was revoked, by whichever endpoint', async () => {
     const signedOut = folderWith(expired())
     accounts.signOutDevice()
     const asked = folderWith(expired({ TOKEN_ENDPOINT: `${accounts.url}/v1/token` }))
@@ -129,7 +113,7 @@ describe.each(programs)('$name', ({ name, command }) => {
     for (const { errors, code } of outcomes) expect([errors, code]).toEqual([sentence, 1])
   })
 
-  test('takes the account of the environment, and leaves that of a file alone', async () => {
+  it('takes the account of the environment, and leaves that of a file alone', async () => {
     const other = folderWith(expired({ BUCKET: '00'.repeat(16) }))
     const before = readFileSync(other.file, 'utf8')
 
@@ -139,7 +123,7 @@ describe.each(programs)('$name', ({ name, command }) => {
     expect(readFileSync(other.file, 'utf8')).toBe(before)
   })
 
-  test('names what is missing, and what does not answer', async () => {
+  it('names what is missing, and what does not answer', async () => {
     const empty = await run(makeFolder())
     const nowhere = folderWith(expired({ TOKEN_ENDPOINT: 'http://127.0.0.1:1/v1/oauth/token' }))
     const silent = await run(nowhere.folder)
@@ -151,7 +135,7 @@ describe.each(programs)('$name', ({ name, command }) => {
     expect(silent.errors.toLowerCase()).toContain('nobody answers at ')
   })
 
-  test('tells when the key is another one, or none', async () => {
+  it('tells when the key is another one, or none', async () => {
     const account = { BRIDGE_URL: bridge.url, ...accountOf(bridge.user) }
 
     const other = await run(makeFolder(), { ...account, SYNC_KEY: '00'.repeat(64) })
@@ -164,7 +148,7 @@ describe.each(programs)('$name', ({ name, command }) => {
     expect([none.errors, none.code]).toEqual(['The sync key has to be 128 hexadecimal digits\n', 1])
   })
 
-  test('tells an answer that broke off from a wrong address', async () => {
+  it('tells an answer that broke off from a wrong address', async () => {
     const cut = await runWith('/bookmarks/records', { kind: 'reset-mid-body', afterBytes: 500 })
     const wrong = await runWith('/bookmarks/records', { kind: 'status', status: 200, body: '<html>' })
 
@@ -176,7 +160,7 @@ describe.each(programs)('$name', ({ name, command }) => {
     ])
   })
 
-  test('says that nobody knows whether a write was carried out whose answer was lost', async () => {
+  it('says that nobody knows whether a write was carried out whose answer was lost', async () => {
     const outcomes = [
       await runWith('/batch', { kind: 'reset-before' }),
       await runWith('/batch', { kind: 'reset-after' }),
@@ -189,7 +173,7 @@ describe.each(programs)('$name', ({ name, command }) => {
     }
   })
 
-  test('leaves nothing behind where a new token cannot be kept', async () => {
+  it('leaves nothing behind where a new token cannot be kept', async () => {
     const { folder, file } = folderWith(expired())
     const before = readFileSync(file, 'utf8')
 
@@ -202,7 +186,7 @@ describe.each(programs)('$name', ({ name, command }) => {
     expect([code, readdirSync(folder), readFileSync(file, 'utf8')]).toEqual([0, ['account.env'], before])
   })
 
-  test('says what to do where the account server wants a browser', async () => {
+  it('says what to do where the account server wants a browser', async () => {
     await using guarded = Bun.serve({
       hostname: '127.0.0.1',
       port: 0,
@@ -216,7 +200,7 @@ describe.each(programs)('$name', ({ name, command }) => {
     expect(code).toBe(1)
   })
 
-  test('adds no address that Firefox would remove at its next sync', async () => {
+  it('adds no address that Firefox would remove at its next sync', async () => {
     const { folder } = folderWith(accountOf(bridge.user))
     const addresses = ['example.org', 'http://a b/', 'https://', `https://a.example/${'x'.repeat(65_536)}`]
 
@@ -228,7 +212,7 @@ describe.each(programs)('$name', ({ name, command }) => {
     }
   })
 
-  test('takes nothing for a token that would be more than one in a shell', async () => {
+  it('takes nothing for a token that would be more than one in a shell', async () => {
     await using strange = Bun.serve({
       hostname: '127.0.0.1',
       port: 0,
@@ -254,15 +238,9 @@ describe('add-bookmark.ts', () => {
     let batches = 0
     proxy.plan(({ path }) => (path === '/v1/batch' ? (faults[batches++] ?? null) : null))
 
-    const command = [
-      process.execPath,
-      join(examples, 'add-bookmark.ts'),
-      'toolbar',
-      'Again',
-      'https://again.example/',
-    ]
+    const again = [...command, 'toolbar', 'Again', 'https://again.example/']
     const environment = { BRIDGE_URL: proxy.url, ...accountOf(bridge.user) }
-    const { output, errors, code } = await runToEnd(command, { environment })
+    const { output, errors, code } = await runToEnd(again, { environment })
 
     expect([errors, code]).toEqual(['The bridge answers 503: asking again in 0 s\n'.repeat(2), 0])
     expect(output).toMatch(/^Added [\w-]{12} to toolbar\n$/)

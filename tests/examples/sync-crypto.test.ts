@@ -7,11 +7,12 @@ import {
   encryptRecord,
   keyPairFromHex,
 } from '../../docs/examples/sync-crypto.js'
-import { findPython } from '../clients/python.ts'
+import { decryptRecords, keyPairFromHex as pairFromHex } from '../../src/client/crypto.ts'
+import { clientNeeds, findPython } from '../clients/python.ts'
 import { endAll, makeFolder } from '../support/executable.ts'
 import { runProgram } from '../support/processes.ts'
 
-const python = await findPython('cryptography==48.0.0')
+const python = await findPython(...clientNeeds)
 const why = 'reason' in python ? ` (NOT RUN: ${python.reason})` : ''
 const key = '0123456789abcdef'.repeat(8)
 const [encryption, authentication] = [key.slice(0, 64), key.slice(64)].map((half) => Buffer.from(half, 'hex'))
@@ -50,44 +51,53 @@ const damaged = {
   'content of another id': sealed('{"id":"wrong"}'),
 }
 
-describe('sync_crypto.py', () => {
-  it.skipIf('reason' in python)(`skips every record that is damaged, and names it${why}`, async () => {
-    const program = `
-import json, sys
-sys.path.insert(0, ${JSON.stringify(join(import.meta.dir, '../../docs/examples/python'))})
-sys.dont_write_bytecode = True
-from sync_crypto import decrypt_records, key_pair_from_hex
+describe('the Python package', () => {
+  const environment = {
+    PYTHONPATH: join(import.meta.dir, '../../clients/python'),
+    PYTHONDONTWRITEBYTECODE: '1',
+  }
+  const path = 'path' in python ? python.path : ''
+
+  it.skipIf('reason' in python)(
+    `skips every record that is damaged, with the reason of src/client${why}`,
+    async () => {
+      const program = `
+import json
+from sync_bridge_client import decrypt_records, key_pair_from_hex
 keys = key_pair_from_hex("${key}")
-payloads = json.load(open("payloads.json"))
-found = {}
-for name, payload in payloads.items():
-    readable, unreadable = decrypt_records(keys, [{"id": "right", "payload": payload}])
-    found[name] = readable or unreadable
+found = {name: decrypt_records(keys, [("right", payload)]) for name, payload in json.load(open("payloads.json")).items()}
 print(json.dumps(found))
 `
-    const payloads = JSON.stringify({ ...damaged, whole: sealed(clear) })
-    const cwd = makeFolder({ 'payloads.json': payloads, 'program.py': program })
+      const payloads = {
+        ...damaged,
+        whole: sealed(clear),
+        'a mark at its beginning': sealed(`\ufeff${clear}`),
+      }
+      const cwd = makeFolder({ 'payloads.json': JSON.stringify(payloads), 'program.py': program })
 
-    const path = 'path' in python ? python.path : ''
-    const found = JSON.parse(await runProgram([path, 'program.py'], { cwd }))
+      type Found = Record<string, [unknown[], unknown[]]>
+      const found: Found = JSON.parse(await runProgram([path, 'program.py'], { cwd, environment }))
 
-    const skipped = Object.fromEntries(Object.keys(damaged).map((name) => [name, ['right']]))
-    expect(found).toEqual({ ...skipped, whole: [JSON.parse(clear)] })
-  })
-})
+      const pair = pairFromHex(key)
+      for (const [name, payload] of Object.entries(payloads)) {
+        const { readable, unreadable } = await decryptRecords(pair, [{ id: 'right', payload }])
+        expect([name, found[name]]).toEqual([
+          name,
+          [readable, unreadable.map(({ id, reason }) => [id, reason])],
+        ])
+      }
+      expect(Object.values(found).filter(([readable]) => readable.length > 0)).toHaveLength(2)
+    },
+  )
 
-describe('sync_crypto.py', () => {
   it.skipIf('reason' in python)(
     `encrypts half a surrogate pair, as titles have it that were cut${why}`,
     async () => {
       const program = `
-import sys
-sys.path.insert(0, ${JSON.stringify(join(import.meta.dir, '../../docs/examples/python'))})
-sys.dont_write_bytecode = True
-from sync_crypto import encrypt_record, key_pair_from_hex
+from sync_bridge_client import encrypt_record, key_pair_from_hex
 print(encrypt_record(key_pair_from_hex("${key}"), {"id": "a", "title": "é \\ud83d"}))
 `
-      const payload = await runProgram(['path' in python ? python.path : '', '-c', program])
+      const payload = await runProgram([path, '-c', program], { environment })
 
       const clear = await decryptRecord(keyPairFromHex(key), { id: 'a', payload })
       expect(clear).toEqual({ id: 'a', title: 'é \ud83d' })
