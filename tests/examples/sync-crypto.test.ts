@@ -1,12 +1,7 @@
 import { afterAll, describe, expect, it } from 'bun:test'
 import { createCipheriv, createHmac } from 'node:crypto'
 import { join } from 'node:path'
-import {
-  collectionKeys,
-  decryptRecord,
-  encryptRecord,
-  keyPairFromHex,
-} from '../../docs/examples/sync-crypto.js'
+import { collectionKeys, decryptRecord, encryptRecord, keyPairFromHex } from '../../src/client/crypto.ts'
 import { findPython } from '../clients/python.ts'
 import { endAll, makeFolder } from '../support/executable.ts'
 import { runProgram } from '../support/processes.ts'
