@@ -35,7 +35,14 @@ export {
 } from './crypto.ts'
 export { ClientError, type AccountField } from './errors.ts'
 export { tabsOf, visitTimes, type Fields, type Tab } from './fields.ts'
-export { bookmarksHtml, everythingJson, historyCsv, passwordsCsv } from './files.ts'
+export {
+  bookmarksHtml,
+  everythingJson,
+  historyCsv,
+  passwordsCsv,
+  visitedPage,
+  type VisitedPage,
+} from './files.ts'
 export { addBookmark, type AddedBookmark, type NewBookmark } from './new-bookmark.ts'
 export type { ClientOptions } from './requests.ts'
 export {

@@ -90,6 +90,7 @@ describe('changes', () => {
     await using bridge = await startWatched()
 
     const { told } = await watch(bridge, [
+      () => upload(bridge, 'tabs', { id: 'old' }),
       async () => {
         await replaceKeys(bridge)
         await upload(bridge, 'bookmarks', { id: 'new' })
@@ -97,7 +98,7 @@ describe('changes', () => {
       },
     ])
 
-    expect(told).toEqual(['bookmarks new', 'tabs new'])
+    expect(told).toEqual(['tabs old', 'bookmarks new', 'tabs new'])
   })
 
   it('makes good in the next round what has failed in one', async () => {
