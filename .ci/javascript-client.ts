@@ -65,10 +65,10 @@ function compile(outDir: string): void {
     rewriteRelativeImportExtensions: true,
     declaration: true,
   })
-  const { diagnostics } = program.emit(undefined, (path, text, ...others) => {
+  const { diagnostics } = program.emit(undefined, (path, text) => {
     // In declarations the compiler leaves the names of sources.
     const own = path.endsWith('.d.ts') ? text.replaceAll(/(from '\.\/[\w-]+)\.ts'/g, "$1.js'") : text
-    ts.sys.writeFile(path, own, ...others)
+    ts.sys.writeFile(path, own)
   })
   const problems = [...ts.getPreEmitDiagnostics(program), ...diagnostics]
   if (problems.length > 0)
