@@ -1,4 +1,4 @@
-import { copyFileSync, writeFileSync } from 'node:fs'
+import { copyFileSync, existsSync, writeFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { makeClientPackage } from '../../.ci/javascript-client.ts'
 import { makeFolder } from './executable.ts'
@@ -17,11 +17,17 @@ export const node: { path: string } | { reason: string } =
 
 let made: Promise<{ folder: string; tarball: string }> | null = null
 
-/** The JavaScript package as `make client` builds it, made once. */
-export function clientPackage(): Promise<{ folder: string; tarball: string }> {
+/** The JavaScript package as `make client` builds it, made once for all tests of a file. */
+export async function clientPackage(): Promise<{ folder: string; tarball: string }> {
+  const known = await made
+  // The folders of one file's tests are removed before those of the next.
+  if (known === null || !existsSync(known.tarball)) made = build()
+  return (await made)!
+}
+
+async function build(): Promise<{ folder: string; tarball: string }> {
   const folder = makeFolder()
-  made ??= makeClientPackage(folder).then((tarball) => ({ folder: join(folder, 'client'), tarball }))
-  return made
+  return { tarball: await makeClientPackage(folder), folder: join(folder, 'client') }
 }
 
 /** A fresh project with these files, in which npm has installed the package from its tarball. */
