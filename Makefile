@@ -8,7 +8,7 @@ COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 # Where the source can be had, for __version__: the public address of the repository, unless something else is given.
 SOURCE ?= $(shell git remote get-url origin 2>/dev/null | sed -nE 's|^(https://)([^/@]*@)?|\1|p')
 
-.PHONY: help run test test-fast test-tools test-systemd check format settings-page commands-page build bench deb dist python-client clean
+.PHONY: help run test test-fast test-tools test-systemd check format settings-page commands-page build bench client python-client deb dist clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
@@ -60,6 +60,9 @@ dist/sync-bridge: node_modules package.json $(shell find src docs -type f) $(wil
 	@echo "Building $@ ..."
 	@$(BUN) build $(BUILD_FLAGS) --outfile=$@ src/main.ts > dist/build.log 2>&1 || { cat dist/build.log; rm -f $@; exit 1; }
 	@rm -f dist/build.log dist/*.map
+
+client: node_modules ## the JavaScript package: dist/client/, and a tarball of it for npm
+	@$(BUN) .ci/javascript-client.ts dist
 
 bench: build ## performance beside its peers, into bench/RESULTS.md; FULL=1 asks a million requests
 	@FULL=$(FULL) $(BUN) bench/run.ts dist/sync-bridge

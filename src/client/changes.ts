@@ -36,11 +36,13 @@ export async function* changes(client: SyncClient, options: WatchOptions = {}): 
           Math.min(options.since ?? lastModified, lastModified),
         ]),
       )
+      // A client that was reset has made new keys: they are fetched before the records that they open.
+      const keys = current.find(({ name }) => name === 'crypto')
+      if (keys && keys.lastModified !== known.get('crypto')) client.forgetKeys()
       for (const { name, lastModified } of current) {
         const since = known.get(name) ?? 0
         if (lastModified === since) continue
         known.set(name, lastModified)
-        if (name === 'crypto') client.forgetKeys()
         if (!isWatched(name, options)) continue
         // A collection that is older than it was has been wiped and filled again.
         const read = { since: lastModified < since ? 0 : since, signal }

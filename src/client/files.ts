@@ -108,10 +108,12 @@ export function historyCsv(pages: VisitedPage[]): Iterable<string> {
     (page.visitedMs.length > 0 ? page.visitedMs : [0]).map((atMs) => ({ atMs, page })),
   )
   visits.sort((left, right) => right.atMs - left.atMs)
-  const rows = visits
-    .values()
-    .map(({ atMs, page: { url, title } }) => [isoOf(atMs), noFormula(url), noFormula(title)])
-  return csvParts([['visited', 'url', 'title']].values(), rows)
+  return csvParts([['visited', 'url', 'title']], visitRows(visits))
+}
+
+// A generator, because the iterators of Node 20 have no `map`.
+function* visitRows(visits: { atMs: number; page: VisitedPage }[]): Generator<unknown[]> {
+  for (const { atMs, page } of visits) yield [isoOf(atMs), noFormula(page.url), noFormula(page.title)]
 }
 
 /** A moment as people and programs read it; empty for 0. */
@@ -128,7 +130,7 @@ export function noFormula(cell: unknown): string {
 
 /** CSV as RFC 4180 has it, with quotes around every cell. What is neither text nor number is an empty one. */
 export function csv(rows: unknown[][]): string {
-  return [...csvParts(rows.values())].join('')
+  return [...csvParts(rows)].join('')
 }
 
 const rowsInPart = 100

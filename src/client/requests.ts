@@ -1,6 +1,5 @@
 import { ClientError } from './errors.ts'
-import { isRenewable, renewToken } from './token.ts'
-import type { Account } from './account.ts'
+import { isRenewable, type Account } from './account.ts'
 
 /** How a client reaches the bridge, and what it tells about that. */
 export interface ClientOptions {
@@ -51,11 +50,6 @@ export class Requests {
     this.#api = /\/v\d+$/.test(address) ? address : `${address}/v1`
   }
 
-  /** The bucket's address. */
-  get bucketUrl(): string {
-    return `${this.#api}/buckets/${this.#account.bucket}`
-  }
-
   /** Asks for a path below the version, such as `/batch`; an empty one is the root view. Rejects with `ClientError`. */
   async ask(path: string, options: RequestOptions = {}): Promise<Answer> {
     const { maxPauses = 3, onPause } = this.#options
@@ -70,15 +64,19 @@ export class Requests {
   }
 
   async #sendRenewed(path: string, options: RequestOptions): Promise<Response> {
+    const { token } = this.#account
     const answer = await this.#send(path, options)
     if (answer.status !== 401 || !isRenewable(this.#account)) return answer
-    // Requests that are refused together wait for one new token.
-    this.#renewing ??= this.#renew().finally(() => (this.#renewing = null))
-    await this.#renewing
+    await answer.body?.cancel()
+    // Requests that are refused together, or after one another, need one new token.
+    if (token === this.#account.token)
+      await (this.#renewing ??= this.#renew().finally(() => (this.#renewing = null)))
     return this.#send(path, options)
   }
 
   async #renew(): Promise<void> {
+    // Only those load it who have a refresh token, which the explorer has not.
+    const { renewToken } = await import('./token.ts')
     this.#account.token = await renewToken(this.#account, this.#fetch)
     await this.#options.onNewToken?.(this.#account.token)
   }

@@ -1,9 +1,10 @@
 import { afterAll, describe, expect, it } from 'bun:test'
-import { symlinkSync } from 'node:fs'
+import { mkdirSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { IDBKeyRange, indexedDB } from 'fake-indexeddb'
 import { fillSampleData } from '../../src/sandbox/sample-data.ts'
 import { startTestBridge } from '../support/bridge.ts'
+import { clientPackage } from '../support/client-package.ts'
 import { makeFolder, endAll } from '../support/executable.ts'
 import { foreign } from './records.ts'
 
@@ -106,8 +107,10 @@ async function runProgram(over = bridge): Promise<Program> {
   const text = program.join('\n').replaceAll('https://sync.example.org', over.url)
   const folder = makeFolder({ 'program.js': text })
   const entry = join(folder, 'program.js')
-  symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'))
-  symlinkSync(join(root, 'docs/examples/sync-crypto.js'), join(folder, 'sync-crypto.js'))
+  mkdirSync(join(folder, 'node_modules'))
+  symlinkSync(join(root, 'node_modules/kinto'), join(folder, 'node_modules/kinto'))
+  symlinkSync(join(root, 'node_modules/kinto-http'), join(folder, 'node_modules/kinto-http'))
+  symlinkSync((await clientPackage()).folder, join(folder, 'node_modules/sync-bridge-client'))
   const built = await Bun.build({ entrypoints: [entry], target: 'browser', outdir: join(folder, 'bundle') })
   return (await import(built.outputs[0]!.path)) as Program
 }

@@ -1,16 +1,22 @@
 import { afterAll, describe, expect, it } from 'bun:test'
 import { join } from 'node:path'
+import { parseAccount } from '../../src/client/account.ts'
 import { fillSampleData } from '../../src/sandbox/sample-data.ts'
 import { startBrowser } from '../browser/browser.ts'
 import { startTestBridge } from '../support/bridge.ts'
+import { clientPackage } from '../support/client-package.ts'
+import { endAll } from '../support/executable.ts'
 import { runToEnd } from '../support/processes.ts'
-import { accountOf, encrypted, foreign } from './records.ts'
+import { accountOf, encrypted, foreign, linesOf } from './records.ts'
 
 const examples = join(import.meta.dir, '../../docs/examples')
 const bridge = await startTestBridge({ writable: ['passwords', 'forms'] })
 const { sandbox, user } = bridge
 fillSampleData(sandbox, user)
-afterAll(() => bridge.stop())
+afterAll(async () => {
+  await bridge.stop()
+  endAll()
+})
 
 /** What the bridge says, and what to do. */
 const ended =
@@ -83,31 +89,34 @@ describe('bookmarks.ts', () => {
 
 describe('tabs.html', () => {
   it('shows the tabs of all devices, from another origin', async () => {
+    const { folder } = await clientPackage()
+    const paths: Record<string, string> = {
+      '/tabs.html': join(examples, 'tabs.html'),
+      '/sync-bridge-client.js': join(folder, 'sync-bridge-client.js'),
+    }
     await using files = Bun.serve({
       hostname: '127.0.0.1',
       port: 0,
-      fetch: async ({ url }) => {
-        const file = Bun.file(join(examples, new URL(url).pathname))
-        return (await file.exists()) ? new Response(file) : new Response(null, { status: 404 })
+      fetch({ url }) {
+        const path = paths[new URL(url).pathname]
+        return path === undefined ? new Response(null, { status: 404 }) : new Response(Bun.file(path))
       },
     })
     sandbox.write(user, 'tabs', [
       { id: 'foreigndevic', payload: foreign },
       await encrypted(sandbox, user, 'tabs', {
         id: 'holeydevice1',
-        tabs: [null, { urlHistory: null, title: 'Alone' }, 'tab'],
+        tabs: [null, { urlHistory: null, title: 'Alone' }, 'tab', { urlHistory: ['about:home'] }],
       }),
     ])
     const browser = await startBrowser()
     const page = await browser.open(`${files.url}tabs.html`)
-    await page.fill('input[name=BRIDGE_URL]', environment.BRIDGE_URL)
-    const names = ['BUCKET', 'KEY_ID', 'BEARER_TOKEN', 'SYNC_KEY'] as const
-    const lines = names.map((name) => `${name}=${environment[name]}`).join('\n')
+    const lines = linesOf(environment)
     await page.evaluate((pasted) => {
       const clipboardData = new DataTransfer()
       clipboardData.setData('text', pasted)
       const event = new ClipboardEvent('paste', { clipboardData, bubbles: true, cancelable: true })
-      document.querySelector('input[name=BUCKET]')!.dispatchEvent(event)
+      document.querySelector('input[name=keyId]')!.dispatchEvent(event)
     }, lines)
     await page.click('button')
     await page.waitForSelector('#devices section')
@@ -115,7 +124,7 @@ describe('tabs.html', () => {
     const problem = await page.textContent('#problem')
     const devices = await page.locator('h2').allTextContents()
     const tabs = await page.locator('li').count()
-    await page.fill('input[name=BEARER_TOKEN]', user.bearerToken({ expiresInSeconds: -3600 }))
+    await page.fill('input[name=token]', user.bearerToken({ expiresInSeconds: -3600 }))
     await page.click('button')
     await page.waitForSelector('#problem:not(:empty)')
     const afterwards = [await page.textContent('#problem'), await page.locator('h2').count()]
@@ -131,7 +140,7 @@ describe('tabs.html', () => {
       '居間のタブレット (3)',
     ])
     expect(tabs).toBe(24)
-    expect(afterwards).toEqual([ended, 0])
+    expect(afterwards).toEqual([expect.stringContaining('get a new one with the recipe'), 0])
     expect(wrong.filter((told) => !/favicon|404|401/.test(told))).toEqual([])
   })
 })
@@ -152,8 +161,8 @@ describe('tabs.html without the files beside it', () => {
     })
     const browser = await startBrowser()
     const page = await browser.open(`${server.url}tabs.html`)
-    for (const name of ['BRIDGE_URL', 'BUCKET', 'BEARER_TOKEN', 'KEY_ID', 'SYNC_KEY'] as const) {
-      await page.fill(`input[name=${name}]`, environment[name])
+    for (const [name, value] of Object.entries(parseAccount(linesOf(environment)))) {
+      if (name !== 'bucket') await page.fill(`input[name=${name}]`, value)
     }
     const refused = page.waitForEvent('console', (message) => message.text().includes('form-action'))
     // It would wait for the next page.
@@ -163,7 +172,7 @@ describe('tabs.html without the files beside it', () => {
     const address = page.url()
     await browser.stop()
 
-    expect(problem).toBe('This page needs a web server, and bridge.js and sync-crypto.js beside it.')
+    expect(problem).toBe('This page needs a web server, and sync-bridge-client.js beside it.')
     expect(address).toBe(`${server.url}tabs.html`)
     expect(requested.filter((each) => each.includes('?'))).toEqual([])
   })

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { ClearRecord } from '../../docs/examples/sync-crypto.js'
-import { passwordsFile } from '../../src/explorer/files.ts'
-import type { Readable } from '../../src/explorer/meaning.ts'
+import type { ClearRecord } from '../../src/client/crypto.ts'
+import { passwordsCsv } from '../../src/client/files.ts'
+import type { ReadableRecord } from '../../src/client/collection.ts'
 import { accountOf } from '../examples/records.ts'
 import { runWith } from '../commands/world.ts'
 import { eventually } from '../support/eventually.ts'
@@ -477,8 +477,8 @@ describe.skipIf(firefoxPath === null)(`a real Firefox${firefoxPath === null ? mi
     const pulled = (await world.pull('passwords')) as (ClearRecord & { password: string })[]
     const odd = { ...pulled[0]!, id: `{${crypto.randomUUID()}}`, username: 'ü "o", ,', password: ' =1+1""\\' }
     const logins = [...pulled, odd]
-    const entries = logins.map((clear) => ({ collection: 'passwords', clear }) as unknown as Readable)
-    writeFileSync(file, passwordsFile(entries))
+    const records = logins.map((clear) => ({ collection: 'passwords', clear }) as unknown as ReadableRecord)
+    writeFileSync(file, passwordsCsv(records))
 
     const results = await call<string[]>('importPasswords', file)
 

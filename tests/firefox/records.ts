@@ -1,4 +1,4 @@
-import type { ClearRecord } from '../../docs/examples/sync-crypto.js'
+import type { ClearRecord } from '../../src/client/crypto.ts'
 
 /** A bookmark, folder or separator, as both sides are compared. */
 export interface Item {
