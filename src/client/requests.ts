@@ -1,4 +1,5 @@
 import { ClientError } from './errors.ts'
+import { parseRecords, type StoredRecord } from './record-list.ts'
 import { isRenewable, type Account } from './account.ts'
 
 /** How a client reaches the bridge, and what it tells about that. */
@@ -52,11 +53,25 @@ export class Requests {
 
   /** Asks for a path below the version, such as `/batch`; an empty one is the root view. Rejects with `ClientError`. */
   async ask(path: string, options: RequestOptions = {}): Promise<Answer> {
+    return read(await this.#sendPatiently(path, options), options)
+  }
+
+  /** Asks for a list of records; they are parsed as they come. Rejects with `ClientError`, and so does what it resolves to. */
+  async stream(
+    path: string,
+    options: RequestOptions = {},
+  ): Promise<{ headers: Headers; parts: AsyncIterable<StoredRecord[]> }> {
+    const answer = await this.#sendPatiently(path, options)
+    if (!answer.ok || answer.body === null) await read(answer, options)
+    return { headers: answer.headers, parts: parseRecords(answer.body!, brokenOff) }
+  }
+
+  async #sendPatiently(path: string, options: RequestOptions): Promise<Response> {
     const { maxPauses = 3, onPause } = this.#options
     for (let pauses = 0; ; pauses += 1) {
       const answer = await this.#sendRenewed(path, options)
       const seconds = pauseOf(answer)
-      if (pauses === maxPauses || seconds === null) return read(answer, options)
+      if (pauses === maxPauses || seconds === null) return answer
       await answer.body?.cancel()
       onPause?.(seconds, answer.status)
       await wait(seconds * 1000, options.signal)
@@ -127,7 +142,7 @@ async function read(answer: Response, { method, body: sent }: RequestOptions): P
   if ((answer.ok && body !== null) || (hasNoBody && (answer.ok || status === 304)))
     return { status, body, headers }
   if (answer.ok && sent) throw unknownOutcome()
-  if (answer.ok) throw new ClientError('The answer broke off: the storage failed, or the connection.')
+  if (answer.ok) throw brokenOff()
   const message =
     body?.message ?? `The bridge answers ${status}${body ? '.' : ' and no JSON: is this its address?'}`
   const seconds = Number(headers.get('Retry-After'))
@@ -137,6 +152,10 @@ async function read(answer: Response, { method, body: sent }: RequestOptions): P
     // 104: something is missing or contradicts itself, which another token would not cure.
     field: status !== 401 ? null : body?.errno === 104 ? 'keyId' : 'token',
   })
+}
+
+function brokenOff(cause?: unknown): ClientError {
+  return new ClientError('The answer broke off: the storage failed, or the connection.', { cause })
 }
 
 function unknownOutcome(cause?: unknown): ClientError {

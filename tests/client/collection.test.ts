@@ -29,6 +29,16 @@ describe('Collection', () => {
     expect(new Set(pages.map((page) => page.lastModified))).toEqual(new Set([lastModified]))
   })
 
+  it('has the same all at once', async () => {
+    const history = new SyncClient(accountAt(bridge)).collection('history')
+
+    const whole = await all(history.storedPages({ pageSize: null }))
+    const { lastModified } = await history.count()
+
+    const [page] = whole
+    expect([whole.length, page!.records.length, page!.lastModified]).toEqual([1, 50, lastModified])
+  })
+
   it('has a record that changes between two pages, as it is then', async () => {
     const { sandbox, user } = bridge
     const oldest = sandbox

@@ -10,6 +10,19 @@ import {
 import { authentication, clear, damaged, encryption, key, sealed } from './damaged.ts'
 
 describe('decryptRecord and collectionKeys', () => {
+  it.each(Object.entries({ ...damaged, whole: sealed(clear) }))(
+    'means the same by %s in a browser, which has only WebCrypto',
+    async (_, payload) => {
+      const pair = await keyPairFromHex(key)
+      const records = [{ id: 'right', payload }]
+
+      const inBrowser = await decryptRecords({ ...pair, openNow: undefined }, records)
+
+      expect(pair.openNow).toBeFunction()
+      expect(inBrowser).toEqual(await decryptRecords(pair, records))
+    },
+  )
+
   it.each(Object.entries(damaged))('does not decrypt %s', async (_, payload) => {
     await expect(decryptRecord(keyPairFromHex(key), { id: 'right', payload })).rejects.toThrow()
   })

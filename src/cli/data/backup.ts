@@ -172,7 +172,7 @@ class Backup {
     const all = new Map((since?.saved ?? []).map((record) => [record.id, record]))
     const fresh = new Set<string>()
     let changedAt = 0
-    for await (const page of collection.storedPages({ since: since?.savedAt, pageSize: 5000 })) {
+    for await (const page of collection.storedPages({ since: since?.savedAt, pageSize: null })) {
       for (const record of page.records) {
         all.set(record.id, record)
         fresh.add(record.id)

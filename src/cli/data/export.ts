@@ -79,7 +79,7 @@ function* frugally(parts: Iterable<string>): Generator<string> {
   }
 }
 
-const charactersBetween = 8_000_000
+const charactersBetween = 2_000_000
 
 async function deliver(parts: Iterable<string>, output: string | null, host: Host): Promise<void> {
   if (output === null) {
@@ -113,7 +113,7 @@ class Reading {
     // A record that has changed meanwhile comes again.
     const kept = new Map<string, Kept>()
     const unreadable = new Map<string, SyncRecord>()
-    const options = { since: since ?? undefined, pageSize }
+    const options = { since: since ?? undefined, pageSize: null }
     for await (const { records } of this.session.client.collection(collection).pages(options)) {
       for (const record of records) {
         const { id } = record.stored
@@ -149,7 +149,6 @@ class Reading {
 }
 
 const shownIds = 10
-const pageSize = 5000
 
 const makers: Record<What, (reading: Reading, choice: Choice) => Promise<string | Iterable<string>>> = {
   async bookmarks(reading, { format, folder, since }) {
@@ -164,7 +163,7 @@ const makers: Record<What, (reading: Reading, choice: Choice) => Promise<string 
     }
     const pages = await reading.readAll('history', keep, since)
     if (format === 'csv') return historyCsv(pages)
-    return jsonOf(pages.map(({ url, title, visitedMs }) => ({ url, title, visited: visitedMs.map(isoOf) })))
+    return listJson(pages, ({ url, title, visitedMs }) => ({ url, title, visited: visitedMs.map(isoOf) }))
   },
   async passwords(reading, { format, since }) {
     const logins = await reading.readAll('passwords', (record) => record, since)
@@ -238,6 +237,19 @@ const tabFormats: Record<string, (devices: DeviceTabs[]) => string> = {
         return `# ${inMarkdown(device)}\n\n${links.map((link) => `- ${link}\n`).join('')}`
       })
       .join('\n'),
+}
+
+const itemsInPart = 1000
+
+/** A list as `jsonOf` writes it, piece by piece, because it may be long. */
+function* listJson<Item>(items: Item[], shownAs: (item: Item) => unknown): Generator<string> {
+  if (items.length === 0) return yield jsonOf([])
+  for (let from = 0; from < items.length; from += itemsInPart) {
+    const part = items.slice(from, from + itemsInPart).map(shownAs)
+    // Without the brackets, each of which has a line.
+    yield (from === 0 ? '[\n' : ',\n') + JSON.stringify(part, null, 2).slice(2, -2)
+  }
+  yield '\n]\n'
 }
 
 function jsonOf(value: unknown): string {

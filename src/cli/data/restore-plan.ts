@@ -68,7 +68,7 @@ export class Translator {
   /** What is to be done in a collection, so that it has what the backup has. */
   async plan(collection: string, wanted: Wanted): Promise<Plan> {
     const current = new Map<string, StoredRecord>()
-    for await (const { records } of this.client.collection(collection).storedPages({ pageSize: 5000 }))
+    for await (const { records } of this.client.collection(collection).storedPages({ pageSize: null }))
       for (const record of records) current.set(record.id, record)
     const plan: Plan = { requests: [], missing: [], deleted: [], different: [], mended: [], unreadable: [] }
     const restored = new Map<string, ClearRecord>()
