@@ -2,7 +2,7 @@ import { describe, expect, it } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-const page = readFileSync(join(import.meta.dir, '../../docs/operate.md'), 'utf8')
+const page = readFileSync(join(import.meta.dir, '../../docs/scale.md'), 'utf8')
 const [section] = /^## Sizing\n[^]*?(?=^## )/m.exec(page)!
 
 /** The cells behind the first one, of the row that begins with it. */
