@@ -17,16 +17,20 @@ function nameOf(path: string): string {
 const paths = new Map(Object.keys(documents).map((path) => [nameOf(path), path]))
 
 /** The pages by what readers want to do. The title of a page is its first heading. */
-const groups: Record<string, string[]> = {
-  Learn: ['get-started'],
-  Do: ['your-data', 'connect', 'backup', 'recipes', 'clients', 'run', 'scale', 'troubleshooting'],
-  'Look up': ['settings', 'commands', 'log-events-and-metrics', 'interface', 'examples'],
-  Understand: ['promises', 'architecture', 'decisions', 'sources'],
-  Project: ['readme', 'changelog', 'contributing', 'security'],
-}
-const listed = Object.values(groups)
-  .flat()
-  .filter((name) => name === 'examples' || paths.has(name))
+const groups = [
+  { title: 'Learn', names: ['get-started'] },
+  {
+    title: 'Do',
+    names: ['your-data', 'connect', 'backup', 'recipes', 'clients', 'run', 'scale', 'troubleshooting'],
+  },
+  { title: 'Look up', names: ['settings', 'commands', 'log-events-and-metrics', 'interface', 'examples'] },
+  { title: 'Understand', names: ['promises', 'architecture', 'decisions', 'sources'] },
+  { title: 'Project', names: ['readme', 'changelog', 'contributing', 'security'] },
+].map(({ title, names }) => ({
+  title,
+  names: names.filter((name) => name === 'examples' || paths.has(name)),
+}))
+const listed = groups.flatMap(({ names }) => names)
 
 /** What the settings say of the pages. */
 export interface Site {
@@ -57,7 +61,7 @@ function purposeOf(name: string): string {
   const [, paragraph = ''] = /^# .*\n\n([^]*?)\n\n/m.exec(documents[paths.get(name)!]!) ?? []
   const html = Bun.markdown
     .html(paragraph)
-    .replaceAll(/<[^>]*>/g, '')
+    .replaceAll(/<[^<>]*>/g, '')
     .trim()
   return /^.*?[.:](?=\s|$)/s.exec(html)?.[0].replace(/:$/, '.') ?? html
 }
@@ -110,7 +114,7 @@ const entities: Record<string, string> = { amp: '&', lt: '<', gt: '>', quot: '"'
 /** The text of markup. */
 function plain(html: string): string {
   return html
-    .replaceAll(/<[^>]*>/g, ' ')
+    .replaceAll(/<[^<>]*>/g, ' ')
     .replaceAll(/&(amp|lt|gt|quot|#39);/g, (_, name: string) => entities[name]!)
     .replaceAll(/\s+/g, ' ')
     .trim()
@@ -121,6 +125,7 @@ export function frontPage(site: Site): PageFile {
   const card = (address: string, name: string, text: string) =>
     `<li><a href="${address}"><strong>${name}</strong><span>${text}</span></a></li>`
   const cards = (all: (string | false)[]) => `<ul class="cards">${all.filter(Boolean).join('')}</ul>`
+  const cardOf = (name: string) => card(`guides/${name}`, titleOf(name), purposeOf(name))
   const title = Bun.escapeHTML(site.title)
   const body = `<h1>${title}</h1>
 <p>This bridge serves the collections of a Firefox Sync storage as JSON records. They stay encrypted: it never has the key.
@@ -129,12 +134,7 @@ ${cards([
   site.hasExplorer && card('../explore', 'Explorer', 'Look at your own data, decrypted in your browser.'),
   card('../docs', 'API', 'Every request, with a form to try it.'),
 ])}
-${Object.entries(groups)
-  .map(([group, names]) => {
-    const found = names.filter((name) => listed.includes(name))
-    return `<h2>${group}</h2>${cards(found.map((name) => card(`guides/${name}`, titleOf(name), purposeOf(name))))}`
-  })
-  .join('')}`
+${groups.map(({ title: group, names }) => `<h2>${group}</h2>${cards(names.map(cardOf))}`).join('')}`
   return fileReply('html', frame({ title, up: '', guides: 'guides/', links: headerLinks('', site), body }))
 }
 
@@ -152,9 +152,8 @@ function layOut(name: string, html: string, site: Site): string {
   ]
   const body = `${onThisPage}${html}<nav aria-label="Next">${neighbours.filter(Boolean).join(' ')}</nav>`
   const title = `${Bun.escapeHTML(titleOf(name))} · ${Bun.escapeHTML(site.title)}`
-  const all = Object.entries(groups).map(([group, names]) => {
-    const found = names.filter((each) => listed.includes(each))
-    const items = found.map((each) => `<li>${link(each, titleOf(each), each === name)}</li>`)
+  const all = groups.map(({ title: group, names }) => {
+    const items = names.map((each) => `<li>${link(each, titleOf(each), each === name)}</li>`)
     if (group === 'Look up') items.unshift(`<li>${link('../../docs', 'API')}</li>`)
     return `<h2>${group}</h2><ul>${items.join('')}</ul>`
   })
