@@ -96,11 +96,11 @@ describe('the program for the JavaScript package in docs/clients.md', () => {
     const [, program] = /^```ts\n([^]*?)^```$/m.exec(page)!
     const account = linesOf({ BRIDGE_URL: own.url, ...accountOf(own.user) })
     const folder = makeFolder({
-      'app.ts': program!.replace('sync-bridge-client', join(root, 'src/client/index.ts')),
+      'app.mts': program!.replace('sync-bridge-client', join(root, 'src/client/index.ts')),
       'account.env': account,
     })
     const environment = { ...process.env, SYNC_BRIDGE_ACCOUNT: join(folder, 'account.env') }
-    const child = Bun.spawn([process.execPath, 'app.ts'], {
+    const child = Bun.spawn([process.execPath, 'app.mts'], {
       cwd: folder,
       env: environment,
       stderr: 'inherit',

@@ -146,7 +146,7 @@ describe.skipIf(withoutCurl)('docs/connect.md', () => {
     expect(page).not.toContain(Bun.escapeHTML(lasting.replaceAll(/^ +/gm, '')))
   })
 
-  it('has commands that keep the values in a file, for the examples and for curl', async () => {
+  it('has commands that keep the values in a file, for commands and for curl', async () => {
     const { values, tokenServerUrl } = await startUpstream()
     await using bridge = await serve({ token_server_url: tokenServerUrl })
     const names = ['BUCKET', 'KEY_ID', 'BEARER_TOKEN', 'SYNC_KEY']
@@ -157,12 +157,12 @@ describe.skipIf(withoutCurl)('docs/connect.md', () => {
     const requests = take('docs/connect.md', 'X-KeyID')
     const folder = withExamples()
 
-    const kept = await paste(`${keep}\n./bun docs/examples/bookmarks.ts`, {}, folder)
+    const kept = await paste(`${keep}\nsync-bridge ls bookmarks --account account.env`, {}, folder)
     const asked = await paste(requests, {}, folder)
 
     expect([kept.errors, kept.code, asked.code]).toEqual(['', 0, 0])
     expect(statSync(join(folder, 'account.env')).mode & 0o777).toBe(0o600)
-    expect(kept.output).toContain('bookmarks and folders')
+    expect(kept.output).toContain('LAST CHANGE')
     expect(asked.output).toContain('{"data":[{"id":"bookmarks"')
   })
 
