@@ -19,6 +19,7 @@ export const docsFiles: PageFiles = {
   'swagger-ui-bundle.js': () => Bun.file(scriptPath).bytes(),
   'favicon.png': () => Bun.file(iconPath).bytes(),
   'guides.css': () => import('./guides.css', { with: { type: 'text' } }),
+  'guides.js': () => import('./guides-search.ts', { with: { type: 'text' } }),
 }
 
 // Pages set styles by script only, so not even styles need an exception.
@@ -31,6 +32,7 @@ const mediaTypes: Record<string, string> = {
   html: 'text/html; charset=utf-8',
   css: 'text/css; charset=utf-8',
   txt: 'text/plain; charset=utf-8',
+  json: 'application/json; charset=utf-8',
   png: 'image/png',
 }
 

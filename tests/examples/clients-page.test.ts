@@ -6,7 +6,8 @@ import { fillSampleData } from '../../src/sandbox/sample-data.ts'
 import { startTestBridge } from '../support/bridge.ts'
 import { clientPackage } from '../support/client-package.ts'
 import { makeFolder, endAll } from '../support/executable.ts'
-import { foreign } from './records.ts'
+import { eventually } from '../support/eventually.ts'
+import { accountOf, foreign, linesOf } from './records.ts'
 
 interface Bookmark {
   id: string
@@ -85,6 +86,34 @@ describe('the code in docs/clients.md', () => {
 
     expect(client.backoff).toBeGreaterThan(50_000)
     await expect(again).rejects.toThrow(/back off/)
+  })
+})
+
+describe('the program for the JavaScript package in docs/clients.md', () => {
+  it('lists and adds', async () => {
+    await using own = await startTestBridge({ writable: ['bookmarks'] })
+    fillSampleData(own.sandbox, own.user, { bookmarks: 30, history: 1 })
+    const page = await Bun.file(join(root, 'docs/clients.md')).text()
+    const [, program] = /^```ts\n([^]*?)^```$/m.exec(page)!
+    const account = linesOf({ BRIDGE_URL: own.url, ...accountOf(own.user) })
+    const folder = makeFolder({
+      'app.mts': program!.replace('sync-bridge-client', join(root, 'src/client/index.ts')),
+      'account.env': account,
+    })
+    const environment = { ...process.env, SYNC_BRIDGE_ACCOUNT: join(folder, 'account.env') }
+    const child = Bun.spawn([process.execPath, 'app.mts'], {
+      cwd: folder,
+      env: environment,
+      stderr: 'inherit',
+    })
+    const printed = new Response(child.stdout).text()
+    const count = () => own.sandbox.records(own.user, 'bookmarks').length
+    const before = count()
+
+    await eventually('the bookmark is there', () => count() > before)
+    child.kill()
+
+    expect(await printed).toContain('"Bookmarks Toolbar"')
   })
 })
 
