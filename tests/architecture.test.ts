@@ -53,7 +53,8 @@ const doors: { what: RegExp; where: RegExp }[] = [
   // The sandbox encrypts its sample data as a device would.
   { what: /\bcreateCipheriv\b/, where: /^(sandbox\/crypto|credentials\/seal)\.ts$/ },
   { what: /\bprocess\.(?!hrtime)/, where: /^(main\.ts|cli\/)/ },
-  { what: /from 'node:fs'/, where: /^cli\// },
+  // Macros run when the executable is built.
+  { what: /from 'node:fs'/, where: /^(cli\/|docs\/documents\.ts$|explorer\/client-sources\.ts$)/ },
   { what: /\bDate\.now\b/, where: /^(cli|client|service|sandbox)\// },
   { what: /\bMath\.random\b/, where: /^(cli|service)\// },
 ]

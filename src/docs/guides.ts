@@ -6,7 +6,7 @@ import type { SearchSection } from './guides-search.ts'
 import imagePath from '../../docs/images/explorer.png' with { type: 'file' }
 
 // By their paths in the repository, where they link to one another.
-const documents: Record<string, string> = await readDocuments()
+const documents: Record<string, string> = readDocuments()
 
 /** What a document is called in its address: "run" for docs/run.md, "examples/nginx.conf" for what is no Markdown. */
 function nameOf(path: string): string {

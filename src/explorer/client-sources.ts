@@ -1,11 +1,11 @@
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
 /**
- * Modules of the client as text, by their names. A macro: it runs when the executable is built, which holds the result. The commands
- * import the same modules as code, and a bundle has no file twice.
+ * The sources of modules of the client, by their names. A macro, because the runtime can't import a module as text that it imports as
+ * code, too. It waits for nothing: two macros that do so at the same time stop the runtime for good.
  */
-export async function readClientSources(names: string[]): Promise<Record<string, string>> {
+export function readClientSources(names: string[]): Record<string, string> {
   const folder = join(import.meta.dir, '../client')
-  const texts = names.map(async (name) => [name, await Bun.file(join(folder, name)).text()])
-  return Object.fromEntries(await Promise.all(texts))
+  return Object.fromEntries(names.map((name) => [name, readFileSync(join(folder, name), 'utf8')]))
 }

@@ -1,6 +1,6 @@
 import { readClientSources } from './client-sources.ts' with { type: 'macro' }
 
-const clientSources: Record<string, string> = await readClientSources([
+const clientSources: Record<string, string> = readClientSources([
   'account.ts',
   'bookmarks.ts',
   'collection.ts',
@@ -8,6 +8,7 @@ const clientSources: Record<string, string> = await readClientSources([
   'errors.ts',
   'fields.ts',
   'files.ts',
+  'record-list.ts',
   'requests.ts',
   'sync-client.ts',
 ])

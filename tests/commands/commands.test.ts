@@ -267,6 +267,16 @@ describe('ls', () => {
     expect(JSON.parse(deleted.output)).toMatchObject({ id: 'gonebookmark', deleted: true })
   })
 
+  it('keeps control characters of titles from the terminal', async () => {
+    const { user, account } = someone('controlled')
+    const title = 'red \u001b[31m bell \u0007 \u009b2J \u202e end\nnext'
+    await write(user, { id: 'controlchars', type: 'bookmark', title, bmkUri: 'https://c.example/' })
+
+    const { output } = await runWith(account, ['ls', 'bookmarks'])
+
+    expect(output).toContain('red  [31m bell   2J   end next <https://c.example/>')
+  })
+
   it('names what cannot be decrypted, and exits 3', async () => {
     const { user, account } = someone('partly')
     sandbox.write(user, 'forms', [{ id: 'foreign', payload: foreign }])

@@ -42,7 +42,7 @@ describe('README.md', () => {
 
     const { errors, code } = await typeAs(home, commands)
 
-    expect([code, errors]).toEqual([0, expect.stringContaining('Wrote bookmarks.html')])
+    expect([code, errors]).toEqual([0, expect.stringContaining('Added to toolbar')])
     expect(readFileSync(join(home, 'bookmarks.html'), 'utf8')).toContain('<A HREF="')
   })
 })
@@ -89,7 +89,7 @@ describe('docs/your-data.md', () => {
     )
 
     expect([connected.code, connected.errors]).toEqual([0, expect.stringContaining('Connected.')])
-    expect([code, errors]).toEqual([0, expect.stringContaining('Wrote bookmarks.html')])
+    expect([code, errors]).toEqual([0, expect.stringContaining('Added to toolbar')])
     expect(errors).toContain(' is complete\n')
     expect(errors).toContain('bookmarks: 0 to write')
     expect(errors).toContain('Added to toolbar\n')

@@ -18,74 +18,7 @@ afterAll(async () => {
   endAll()
 })
 
-/** What the bridge says, and what to do. */
-const ended =
-  'The token server cannot verify this assertion or access token. Where a token has ended, docs/connect.md tells how to get a new one'
-
 const environment = { BRIDGE_URL: bridge.url, ...accountOf(user) }
-
-describe('bookmarks.ts', () => {
-  const command = [process.execPath, join(examples, 'bookmarks.ts')]
-
-  it('prints all bookmarks as a tree', async () => {
-    const { output, code } = await run(command)
-
-    const lines = output.trimEnd().split('\n')
-    expect(code).toBe(0)
-    expect(lines.at(-1)).toMatch(/^\d{3} bookmarks and folders$/)
-    expect(lines.filter((line) => /<https?:/.test(line)).length).toBeGreaterThan(200)
-    expect(lines.some((line) => /^ {4,}\S/.test(line))).toBe(true)
-  })
-
-  it('counts and names what nobody can read, and keeps control characters from the terminal', async () => {
-    const title = 'red \u001b[31m bell \u0007 \u009b2J \u202e end'
-    sandbox.write(user, 'bookmarks', [
-      { id: 'foreignrecor', payload: foreign },
-      { id: 'plainrecord1', payload: 'plain' },
-      await encrypted(sandbox, user, 'bookmarks', {
-        id: 'menu',
-        type: 'folder',
-        children: ['controlchars', 'menu'],
-      }),
-      await encrypted(sandbox, user, 'bookmarks', {
-        id: 'controlchars',
-        type: 'bookmark',
-        parentid: 'menu',
-        title,
-      }),
-    ])
-
-    const { output, code } = await run(command)
-
-    expect(code).toBe(0)
-    expect(output).toContain('2 cannot be read: ')
-    expect(output).toContain('foreignrecor')
-    expect(output).toContain('red  [31m bell')
-    expect(output).not.toMatch(/[^\P{Cc}\n]|\u202e/u)
-  })
-
-  it('tells when the key is another one', async () => {
-    const { output, code } = await run(command, { SYNC_KEY: '00'.repeat(64) })
-
-    expect(code).toBe(1)
-    expect(output).toBe('Cannot decrypt "keys": it was encrypted with another key\n')
-  })
-
-  it('tells what is missing, and takes an address that ends in /v1', async () => {
-    const missing = await run(command, { SYNC_KEY: '', KEY_ID: '' })
-    const versioned = await run(command, { BRIDGE_URL: `${bridge.url}/v1/` })
-    const nowhere = await run(command, { BRIDGE_URL: 'http://127.0.0.1:1' })
-    const expired = await run(command, { BEARER_TOKEN: user.bearerToken({ expiresInSeconds: -60 }) })
-
-    expect(missing).toEqual({
-      output: 'Set KEY_ID, SYNC_KEY: docs/connect.md tells where to get them\n',
-      code: 1,
-    })
-    expect(versioned.code).toBe(0)
-    expect(nowhere.output).toBe('Nobody answers at http://127.0.0.1:1: is the bridge running?\n')
-    expect(expired.output).toBe(`${ended}\n`)
-  })
-})
 
 describe('tabs.html', () => {
   it('shows the tabs of all devices, from another origin', async () => {
