@@ -8,7 +8,7 @@ COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 # Where the source can be had, for __version__: the public address of the repository, unless something else is given.
 SOURCE ?= $(shell git remote get-url origin 2>/dev/null | sed -nE 's|^(https://)([^/@]*@)?|\1|p')
 
-.PHONY: help run test test-fast test-tools test-systemd check format settings-page promises build bench deb dist clean
+.PHONY: help run test test-fast test-tools test-systemd check format settings-page commands-page promises build bench client python-client deb dist clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
@@ -46,6 +46,9 @@ settings-page: node_modules ## docs/settings.md, after a change of the settings
 promises: node_modules ## docs/interface.md, after a change of a name that 1.x keeps
 	@$(BUN) .ci/interface-page.ts
 
+commands-page: node_modules ## docs/commands.md, after a change of the commands
+	@$(BUN) .ci/commands-page.ts > docs/commands.md
+
 build: dist/sync-bridge ## the executable
 
 # Not minified: the framework reads the source of its handlers. The autoload flags keep the executable from running a
@@ -61,6 +64,9 @@ dist/sync-bridge: node_modules package.json $(shell find src docs -type f) $(wil
 	@$(BUN) build $(BUILD_FLAGS) --outfile=$@ src/main.ts > dist/build.log 2>&1 || { cat dist/build.log; rm -f $@; exit 1; }
 	@rm -f dist/build.log dist/*.map
 
+client: node_modules ## the JavaScript package: dist/client/, and a tarball of it for npm
+	@$(BUN) .ci/javascript-client.ts dist
+
 bench: build ## performance beside its peers, into bench/RESULTS.md; FULL=1 asks a million requests
 	@FULL=$(FULL) $(BUN) bench/run.ts dist/sync-bridge
 
@@ -75,6 +81,10 @@ node_modules: package.json bun.lock
 	@echo "Installing packages ..."
 	@$(BUN) install --frozen-lockfile --silent
 	@touch $@
+
+python-client: ## the Python package, as a wheel in dist/
+	@mkdir -p dist
+	@$(BUN) .ci/python-client.ts dist
 
 clean: ## removes what was built and installed
 	rm -rf dist node_modules

@@ -40,7 +40,7 @@ Settings of the service.
 The secret that seals what is in the cache.
 .TP
 .I /usr/share/doc/sync\\-bridge
-Guides, of which operate.md and troubleshooting.md are for operators, and examples.
+Guides, of which run.md and troubleshooting.md are for operators, and examples.
 .SH SEE ALSO
 .BR systemctl (1),
 .BR journalctl (1)

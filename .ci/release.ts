@@ -26,6 +26,7 @@ import { archive } from './archive.ts'
 import { imageNeeds, makeContainerImage, type Architecture } from './container-image.ts'
 import { makeDebianPackage } from './debian.ts'
 import { documents } from './documents.ts'
+import { makeClientPackage } from './javascript-client.ts'
 import { licenseList } from './licenses.ts'
 import { manualPages } from './manual-page.ts'
 import { shippedPackages } from './packages.ts'
@@ -58,6 +59,8 @@ interface ReleaseOptions {
   buildFlags: string[]
   platforms: readonly Platform[]
   compression: 'best' | 'none'
+  /** The packages for programs of others, by their paths. */
+  clientPackages: string[]
   /** Without one, nobody can tell who made the release. */
   signer: Signer | null
 }
@@ -77,7 +80,7 @@ export async function release(options: ReleaseOptions): Promise<void> {
   writeFileSync(join(folder, 'sbom.cdx.json'), sbom(product, packages))
   writeFileSync(join(folder, 'LICENSES.txt'), licenseList(product, packages))
   copyFileSync(join(project, 'install.sh'), join(folder, 'install.sh'))
-  for (const path of clientPackages()) copyFileSync(path, join(folder, basename(path)))
+  for (const path of options.clientPackages) copyFileSync(path, join(folder, basename(path)))
   if (signer) writeFileSync(join(folder, 'allowed_signers'), signer.allowedSigners)
   // First, because the runtimes of other platforms are fetched.
   const executables = new Map<Platform, string>()
@@ -121,9 +124,11 @@ export async function release(options: ReleaseOptions): Promise<void> {
   await signer?.sign(join(folder, 'SHA256SUMS'))
 }
 
-/** The packages for programs of others, which `make client` and `make python-client` have made. */
-function clientPackages(): string[] {
-  return [...new Glob('dist/*.{tgz,whl}').scanSync({ cwd: project, absolute: true })].toSorted()
+/** Makes the tarball for npm and the wheel in a folder; resolves to their paths. */
+async function makeClientPackages(folder: string): Promise<string[]> {
+  await run([process.execPath, join(project, '.ci/python-client.ts'), folder])
+  await makeClientPackage(folder)
+  return [...new Glob('*.{tgz,whl}').scanSync({ cwd: folder, absolute: true })].toSorted()
 }
 
 /** Documents, manual pages and completions, by their paths below share. */
@@ -281,19 +286,34 @@ if (import.meta.main) {
     ...(isRelease && key !== '' && { 'ssh-keygen': 'openssh-client' }),
   }
   const lines = missing(needs)
+  // The wheel is built in an environment of its own, for which Debian has a package of its own.
+  const python = ['python3', '-c', 'import ensurepip']
+  if (
+    isRelease &&
+    !(await run(python).then(
+      () => true,
+      () => false,
+    ))
+  )
+    lines.push('"python3 -m venv" is missing: install the package python3-venv\n')
   if (lines.length > 0) {
     process.stderr.write(lines.join(''))
     process.exit(1)
   }
   if (isRelease) {
+    const work = mkdtempSync(join(tmpdir(), 'sync-bridge-clients-'))
     try {
-      await withSigner(key, (signer) =>
-        release({ folder, buildFlags, platforms, compression: 'best', signer }),
-      )
+      await withSigner(key, async (signer) => {
+        const clientPackages = await makeClientPackages(work)
+        await release({ folder, buildFlags, platforms, compression: 'best', clientPackages, signer })
+      })
     } catch (error) {
       process.stderr.write(`${(error as Error).message}\n`)
-      process.exit(1)
+      process.exitCode = 1
+    } finally {
+      rmSync(work, { recursive: true })
     }
+    if (process.exitCode === 1) process.exit()
     process.stdout.write(readFileSync(join(folder, 'SHA256SUMS'), 'utf8'))
     if (key === '')
       process.stderr.write(

@@ -9,39 +9,110 @@ import {
 
 const introduction = `# Settings
 
-All of them, made from \`src/settings/schema.ts\` by \`make settings-page\`. \`sync-bridge init\` prints them as a file to begin with, and
-\`sync-bridge check --config FILE\` tells what is wrong with one.
+Every setting with its default, by what you want to do. \`sync-bridge init\` prints them as a file, and
+\`sync-bridge check --config FILE\` lists every problem in one. [Run a bridge](run.md#configure-it) explains the file.
 
-An INI file: \`service.<name> = value\` anywhere, or \`<name> = value\` in a section \`[service]\`. Lines that begin with \`#\` or \`;\` are
-comments. Quotes around a value are taken off. A setting that can't be read, or that would be ignored, stops the start; the message names
-file, line, key and remedy. \`SERVICE_<NAME>\` in the environment outweighs the file. Secrets may be files of their names in systemd's
-credentials directory.
+Write \`service.<name> = value\` anywhere, or \`<name> = value\` in a section \`[service]\`. Lines that start with \`#\` or \`;\` are
+comments. \`SERVICE_<NAME>\` in the environment overrides the file. A secret can be a file of its name in systemd's credentials directory.
 
-*Upstream* is the token server and the storage. A reload (SIGHUP, \`systemctl reload\`) applies the settings that are marked; the others
-need a new process, which a reload starts under systemd.
+*Upstream* is the token server and the storage. A reload (SIGHUP, \`systemctl reload\`) applies the settings marked "yes" at once. Others need
+a new process, which a reload starts under systemd.
 `
 
-/** Every setting with its default, its meaning and, where that says more, an example. */
+/** What an operator wants to do, and the settings for it. */
+const groups: Record<string, string[]> = {
+  'Connect it to Sync': [
+    'token_server_url',
+    'certificate_ca_bundle',
+    'upstream_http2',
+    'upstream_timeout_seconds',
+    'token_server_heartbeat_timeout_seconds',
+  ],
+  'Listen, and tell clients the address': ['host', 'port', 'http_scheme', 'http_host', 'http_api_version'],
+  'Decide what clients may do': [
+    'record_<collection>_put_enabled',
+    'record_<collection>_delete_enabled',
+    'readonly',
+    'readable_collections',
+    'batch_max_requests',
+    'flush_safe_etag',
+  ],
+  'Allow web pages': ['cors_origins', 'cors_max_age_seconds'],
+  'Serve pages for people': [
+    'docs_enabled',
+    'explorer_enabled',
+    'project_name',
+    'project_docs',
+    'error_info_link',
+  ],
+  'Cache credentials': [
+    'cache_backend',
+    'cache_url',
+    'cache_prefix',
+    'cache_hmac_secret',
+    'cache_hmac_secret_previous',
+    'cache_credentials_ttl_seconds',
+  ],
+  'Run more processes, and replace them': [
+    'workers',
+    'worker_timeout_seconds',
+    'reuse_port',
+    'shutdown_delay_seconds',
+    'shutdown_grace_seconds',
+  ],
+  'Limit load': [
+    'max_concurrent_requests',
+    'max_concurrent_requests_per_user',
+    'max_request_bytes',
+    'request_timeout_seconds',
+  ],
+  'Monitor it': [
+    'logging_level',
+    'logging_renderer',
+    'metrics_enabled',
+    'metrics_listen',
+    'statsd_url',
+    'statsd_prefix',
+  ],
+  'Ask clients to wait, or to leave': ['retry_after_seconds', 'backoff', 'eos', 'eos_message', 'eos_url'],
+}
+
+const conclusion = `
+## Where to go
+
+- How to install, change and monitor a bridge: [Run a bridge](run.md)
+- What the limits protect, and the forms of \`cache_url\`: [Scale it](scale.md)
+`
+
+/** Every setting with its default, its meaning and, where that says more, an example. Throws unless each is in one group. */
 export function settingsPage(): string {
-  const rows = Object.entries<AnySetting>(settingsSchema).map(([name, setting]) => {
-    const { initial, meaning, example, secret } = setting
-    const byDefault = initial === required ? 'required' : initial === null ? 'none' : `\`${initial}\``
-    const shown = example === undefined || secret ? '' : `\`${example}\``
-    return [`\`${name}\``, byDefault, meaning, shown, reloadable.has(name) ? 'yes' : '']
-  })
-  const gates = Object.values(collectionSettings).map(({ form, meaning }) => {
-    return [`\`${form}\``, '`false`', meaning, `\`${form.replace('<collection>', 'tabs')} = true\``, 'yes']
-  })
-  const lines = [
-    ['Setting', 'Default', 'Meaning', 'Example', 'Reload'],
-    Array(5).fill('---'),
-    ...rows,
-    ...gates,
-  ]
-  return `${introduction}\n${lines.map((cells) => `| ${cells.join(' | ')} |\n`).join('')}`.replaceAll(
-    '|  ',
-    '| ',
+  const rows = new Map(
+    Object.entries<AnySetting>(settingsSchema).map(([name, setting]) => {
+      const { initial, meaning, example, secret } = setting
+      const byDefault = initial === required ? 'required' : initial === null ? 'none' : `\`${initial}\``
+      const shown = example === undefined || secret ? '' : `\`${example}\``
+      return [name, [`\`${name}\``, byDefault, meaning, shown, reloadable.has(name) ? 'yes' : '']]
+    }),
   )
+  for (const { form, meaning } of Object.values(collectionSettings)) {
+    const example = `\`${form.replace('<collection>', 'tabs')} = true\``
+    rows.set(form, [`\`${form}\``, '`false`', meaning, example, 'yes'])
+  }
+  const sections = Object.entries(groups).map(([title, names]) => {
+    const lines = [
+      ['Setting', 'Default', 'Meaning', 'Example', 'Reload'],
+      Array(5).fill('---'),
+      ...names.map((name) => {
+        const row = rows.get(name)
+        if (!row) throw new Error(`The group "${title}" has no setting "${name}" left`)
+        rows.delete(name)
+        return row
+      }),
+    ]
+    return `\n## ${title}\n\n${lines.map((cells) => `| ${cells.join(' | ')} |\n`).join('')}`
+  })
+  if (rows.size > 0) throw new Error(`Settings without a group: ${[...rows.keys()].join(', ')}`)
+  return `${introduction}${sections.join('')}${conclusion}`.replaceAll('|  ', '| ')
 }
 
 if (import.meta.main) process.stdout.write(settingsPage())

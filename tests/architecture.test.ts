@@ -20,7 +20,7 @@ const allowed: Record<string, string[]> = {
   settings: ['domain', 'observability', 'credentials'],
   client: [],
   explorer: ['client'],
-  docs: ['explorer'],
+  docs: ['explorer', 'client'],
   routes: ['domain', 'settings', 'protocol', 'load', 'explorer', 'docs'],
   'app.ts': ['routes', 'protocol', 'load'],
   service: [
@@ -46,10 +46,15 @@ const doors: { what: RegExp; where: RegExp }[] = [
   { what: /from 'redis'/, where: /^credentials\/redis-client\.ts$/ },
   {
     what: /(await|return|=>|=) fetch\(/,
-    where: /^(upstream\/transport\.ts$|client\/|explorer\/|docs\/|cli\/(healthcheck|check)\.ts$)/,
+    where: /^(upstream\/transport\.ts$|client\/|docs\/|cli\/(healthcheck|check)\.ts$)/,
   },
+  // Records are decrypted in one place. The cache opens only what it has sealed itself, under keys of its own.
+  { what: /\bcrypto\.subtle\b|\bcreateDecipheriv\b/, where: /^(client\/crypto|credentials\/seal)\.ts$/ },
+  // The sandbox encrypts its sample data as a device would.
+  { what: /\bcreateCipheriv\b/, where: /^(sandbox\/crypto|credentials\/seal)\.ts$/ },
   { what: /\bprocess\.(?!hrtime)/, where: /^(main\.ts|cli\/)/ },
-  { what: /from 'node:fs'/, where: /^cli\// },
+  // Macros run when the executable is built.
+  { what: /from 'node:fs'/, where: /^(cli\/|docs\/documents\.ts$|explorer\/client-sources\.ts$)/ },
   { what: /\bDate\.now\b/, where: /^(cli|client|service|sandbox)\// },
   { what: /\bMath\.random\b/, where: /^(cli|service)\// },
 ]

@@ -8,11 +8,13 @@ tools='redis-server:redis-server chromium:chromium firefox-esr:firefox-esr hapro
   promtool:prometheus systemd-analyze:systemd lintian:lintian setpriv:util-linux ip:iproute2 python3:python3
   curl:curl caddy:caddy debootstrap:debootstrap systemd-nspawn:systemd-container slirp4netns:slirp4netns
   qemu-aarch64-static:qemu-user-static /usr/aarch64-linux-gnu/lib/ld-linux-aarch64.so.1:libc6-arm64-cross
-  zsh:zsh fish:fish rpm:rpm ssh-keygen:openssh-client shellcheck:shellcheck man:man-db'
+  zsh:zsh fish:fish git:git jq:jq fzf:fzf xmllint:libxml2-utils buku:buku php:php-cli
+  rpm:rpm ssh-keygen:openssh-client shellcheck:shellcheck man:man-db'
 
 packages=()
-# Debian has this module of Python in a package of its own.
+# Debian has these modules of Python and PHP in packages of their own.
 python3 -c 'import ensurepip' 2>/dev/null || packages+=(python3-venv)
+[ -e /usr/share/php/Shaarli/NetscapeBookmarkParser/autoload.php ] || packages+=(php-netscape-bookmark-parser)
 for tool in $tools; do
   command -v "${tool%%:*}" >/dev/null || packages+=("${tool#*:}")
 done

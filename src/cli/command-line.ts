@@ -1,5 +1,6 @@
 import { parseArgs } from 'node:util'
 import { nearest } from '../settings/spelling.ts'
+import { exportFormats } from './data/export-formats.ts'
 
 interface OptionDescription {
   /** What has to follow it, as it is shown; absent for a flag. `FILE` is the name of a file. */
@@ -15,6 +16,8 @@ interface WordDescription {
   choices?: string[]
   /** Whether it may be left out; only the last words may. */
   isOptional?: true
+  /** Whether any number may follow, none too; only of the last. */
+  isList?: true
 }
 
 /** The options given, by name without dashes. An option that was not given is absent; a flag has no values. */
@@ -37,6 +40,17 @@ const config = {
   value: 'FILE',
   meaning: 'settings; without it they come from the environment (SERVICE_<NAME>) alone',
 }
+
+const account = {
+  value: 'FILE',
+  meaning: 'the account; $SYNC_BRIDGE_ACCOUNT or ~/.config/sync-bridge/account.env by default',
+}
+const since = {
+  value: 'DATE',
+  meaning: 'only what has changed since: 2026-01-31, or how long ago, such as 12h or 7d',
+}
+
+const ownBridge = `\n\nIt starts a bridge inside its own process, or uses the one that BRIDGE_URL names in the environment.`
 
 /** Every command with its options, in the order in which they are shown. */
 export const commands = {
@@ -99,6 +113,112 @@ well, otherwise 2.`,
     },
     details: 'Exits 0 if the service answers 200 within five seconds, otherwise 1.',
   },
+  connect: {
+    usage: '[OPTIONS]',
+    summary: 'connect your account: asks for the lines that your Firefox prints',
+    options: {
+      account,
+      'token-server': {
+        value: 'URL',
+        meaning: 'your own token server; the one in the lines by default, or that of Mozilla',
+      },
+    },
+    details: `Shows the recipe to paste into Firefox, reads the lines from the terminal or the standard input, checks them, and keeps
+them in a file that only you can read.`,
+  },
+  disconnect: {
+    usage: '',
+    summary: 'end the access of "connect", and remove its file',
+    options: { account },
+  },
+  ls: {
+    usage: '[COLLECTION] [OPTIONS]',
+    summary: 'list the collections of your account, or the records of one',
+    options: {
+      account,
+      json: { meaning: 'print one JSON object a line, for programs' },
+      deleted: { meaning: 'only the deletions that other devices are told of' },
+    },
+    words: [{ name: 'COLLECTION', isOptional: true }],
+    details: ownBridge.trimStart(),
+  },
+  export: {
+    usage: 'WHAT [OPTIONS]',
+    summary: 'write your data, decrypted, to the standard output or a file',
+    options: {
+      account,
+      format: {
+        value: 'FORMAT',
+        meaning:
+          'bookmarks: html, json, csv, urls or markdown; tabs: json, csv, urls or markdown; others: csv or json',
+      },
+      folder: { value: 'NAME', meaning: 'only this folder of the bookmarks, by title or id' },
+      since,
+      output: { value: 'FILE', meaning: 'a file, which is written whole or not at all' },
+    },
+    words: [{ name: 'WHAT', choices: Object.keys(exportFormats) }],
+    details: `Without --format: bookmarks as HTML, which every browser imports, history and passwords as CSV, tabs and everything as JSON.
+Exits 3 if something cannot be read, and names it.${ownBridge}`,
+  },
+  backup: {
+    usage: 'DIR [OPTIONS]',
+    summary: 'make one more backup of your account in a folder',
+    options: { account, keep: { value: 'N', meaning: 'how many backups are kept; 30 by default' } },
+    words: [{ name: 'DIR' }],
+    details: `The backup is encrypted as the storage is, and checked. Only what has changed since the last one is read. Exits 3 if something
+is missing, and names it.${ownBridge}`,
+  },
+  restore: {
+    usage: 'DIR [COLLECTION ...] [OPTIONS]',
+    summary: 'show what a backup would put back; with --write, put it back',
+    options: {
+      account,
+      write: { meaning: 'write what is missing in the account, or was deleted since the backup' },
+      overwrite: { meaning: 'write also what is different in the account' },
+      'deleted-since': {
+        value: 'DATE',
+        meaning: 'only what was deleted since: 2026-01-31, or how long ago, such as 12h or 7d',
+      },
+      folder: {
+        value: 'NAME',
+        meaning: 'only this folder of the bookmarks, by title or id, and what was in it',
+      },
+      id: { value: 'ID', isList: true, meaning: 'only this record; may be given several times' },
+    },
+    words: [{ name: 'DIR' }, { name: 'COLLECTION', isList: true }],
+    details: `DIR is one backup, or the folder of all: then the last complete one counts. Without COLLECTION: all but clients and tabs. Set
+BACKUP_SYNC_KEY in the environment if the account had another sync key then.${ownBridge}`,
+  },
+  add: {
+    usage: 'URL [OPTIONS]',
+    summary: 'add a bookmark as Firefox makes it',
+    options: {
+      account,
+      title: { value: 'TITLE', meaning: 'its title; the address by default' },
+      folder: { value: 'NAME', meaning: 'its folder, by title or id; "Other Bookmarks" by default' },
+      tag: { value: 'TAG', isList: true, meaning: 'a tag; may be given several times' },
+    },
+    words: [{ name: 'URL' }],
+    details: `Prints the id of the bookmark.${ownBridge}`,
+  },
+  watch: {
+    usage: '[COLLECTION ...] [OPTIONS]',
+    summary: 'print a line of JSON for each change',
+    options: {
+      account,
+      since,
+      every: { value: 'SECONDS', meaning: 'how often it asks; 60 by default' },
+      exec: { value: 'CMD', meaning: 'a shell command to run for each change, with the line on its input' },
+    },
+    words: [{ name: 'COLLECTION', isList: true }],
+    details: `Passwords are watched only if you name them. Ctrl+C ends it.${ownBridge}`,
+  },
+  open: {
+    usage: '',
+    summary: 'show your data in your browser, decrypted there',
+    options: { account },
+    details: `Ctrl+C ends it.${ownBridge}`,
+  },
   completion: {
     usage: 'SHELL',
     summary: 'print completions for bash, zsh or fish',
@@ -111,24 +231,46 @@ sync-bridge completion fish | source`,
 
 export type CommandName = keyof typeof commands
 
+/** The commands for the owner of an account; the others are for those who run a service. */
+export const dataCommandNames = [
+  'connect',
+  'ls',
+  'export',
+  'backup',
+  'restore',
+  'add',
+  'watch',
+  'open',
+  'disconnect',
+] as const satisfies CommandName[]
+
 /** The commands with their names. */
 export const descriptions: [string, CommandDescription][] = Object.entries(commands)
+
+const serviceCommandNames = [...new Set(Object.keys(commands)).difference(new Set<string>(dataCommandNames))]
 
 /** What `--help` shows. */
 export const generalHelp = `Sync Bridge serves a Firefox Sync storage through the Kinto record-storage protocol.
 
 Usage: sync-bridge COMMAND [OPTIONS]
 
-${columns([
-  ...descriptions.map(([name, { usage, summary }]): [string, string] => [`${name} ${usage}`, summary]),
-  ['', ''],
-  ['help [COMMAND]', 'show this, or the options of a command; also --help and -h'],
-  ['version', 'show the version; also --version and -V'],
-])}
+Your own data:
+${summaries(dataCommandNames)}
 
-Exit codes: 0 success, 1 failure, 2 called wrongly or bad settings.
-A first look: sync-bridge sandbox
+A service for others:
+${summaries(serviceCommandNames)}
+
+  help COMMAND  show the options of a command; also COMMAND --help
+  version       show the version; also --version and -V
+
+Exit codes: 0 success, 1 failure, 2 called wrongly or bad settings, 3 done in part.
+A first look: sync-bridge sandbox. Your own data: sync-bridge connect
 `
+
+function summaries(names: readonly string[]): string {
+  const all: Record<string, CommandDescription> = commands
+  return columns(names.map((name) => [name, all[name]!.summary]))
+}
 
 /** What `COMMAND --help` shows. */
 export function commandHelp(name: CommandName): string {
@@ -165,7 +307,7 @@ export function readArguments(
   const options: GivenOptions = new Map()
   const words: string[] = []
   for (const token of tokens) {
-    if (token.kind === 'positional' && words.length < described.length) {
+    if (token.kind === 'positional' && (words.length < described.length || described.at(-1)?.isList)) {
       words.push(token.value)
       continue
     }
@@ -188,11 +330,11 @@ export function readArguments(
 }
 
 function wordProblem(described: WordDescription[], words: string[]): string | null {
-  for (const [index, { name, choices, isOptional }] of described.entries()) {
+  for (const [index, { name, choices, isOptional, isList }] of described.entries()) {
     const word = words[index]
     const remedy = choices ? `: write ${choices.join(' or ')}` : ''
     if (word === undefined) {
-      if (!isOptional) return `${name} is missing${remedy}`
+      if (!isOptional && !isList) return `${name} is missing${remedy}`
     } else if (choices && !choices.includes(word))
       return `${name} ${JSON.stringify(word)} is unknown${remedy}`
   }

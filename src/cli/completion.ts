@@ -21,6 +21,13 @@ const words: [command: string, words: Word[]][] = [
   }),
 ]
 
+/** The options that a file follows. */
+const fileOptions = new Set(
+  descriptions.flatMap(([, { options }]) =>
+    Object.entries(options).flatMap(([option, { value }]) => (value === 'FILE' ? [`--${option}`] : [])),
+  ),
+)
+
 /** A script that makes a shell complete commands, their options, files and what else can be known. */
 export function completionScript(shell: Shell): string {
   return { bash: bashScript, zsh: zshScript, fish: fishScript }[shell]()
@@ -34,7 +41,7 @@ function bashScript(): string {
 _sync_bridge() {
   local current="\${COMP_WORDS[COMP_CWORD]}" command= words=
   COMPREPLY=()
-  [ "\${COMP_WORDS[COMP_CWORD - 1]}" = --config ] && return
+  case "\${COMP_WORDS[COMP_CWORD - 1]}" in ${[...fileOptions].join('|')}) return ;; esac
   [ "$COMP_CWORD" = 1 ] || command="\${COMP_WORDS[1]}"
   case "$command" in
 ${cases.join('\n')}
@@ -55,7 +62,7 @@ function zshScript(): string {
 _sync-bridge() {
   local command=
   local -a known
-  [[ $words[CURRENT-1] = --config ]] && { _files; return }
+  case $words[CURRENT-1] in ${[...fileOptions].join('|')}) _files; return ;; esac
   (( CURRENT == 2 )) || command=$words[2]
   case $command in
 ${cases.join('\n')}

@@ -2,19 +2,35 @@ import { annotatedIni } from '../settings/settings-text.ts'
 import { nearest } from '../settings/spelling.ts'
 import { commit, name, version } from '../version.ts'
 import { check, probe } from './check.ts'
-import { commandHelp, commands, generalHelp, readArguments, type CommandName } from './command-line.ts'
+import {
+  commandHelp,
+  commands,
+  generalHelp,
+  readArguments,
+  type CommandName,
+  type GivenOptions,
+} from './command-line.ts'
 import { completionScript, type Shell } from './completion.ts'
 import { healthcheck } from './healthcheck.ts'
 import { loadSettings, scrubEnvironment } from './load-settings.ts'
 import { readSandboxOptions, sandbox } from './sandbox.ts'
 import { serve } from './serve.ts'
+import { add } from './data/add.ts'
+import { backup } from './data/backup.ts'
+import { connect, disconnect } from './data/connect.ts'
+import { exportData } from './data/export.ts'
+import { ls } from './data/ls.ts'
+import { open } from './data/open.ts'
+import { restore } from './data/restore.ts'
+import { UsageError } from './data/usage-error.ts'
+import { watch } from './data/watch.ts'
 import { systemdUnit } from './systemd-unit.ts'
 import type { Host } from './host.ts'
 import type { RereadSettings } from './reload.ts'
 
 /**
  * The whole program as a function of the arguments after the program's name and of the operating system. Returns the exit
- * code: 0 success, 1 failure, 2 wrong arguments or bad settings.
+ * code: 0 success, 1 failure, 2 wrong arguments or bad settings, 3 done in part.
  */
 export async function run(
   args: string[],
@@ -65,12 +81,33 @@ export async function run(
       return implementations.sandbox(choices, host)
     }
     default:
-      return command satisfies never
+      try {
+        return await dataCommands[command](options, words, host)
+      } catch (error) {
+        if (error instanceof UsageError) return complain(host, command, error.message)
+        throw error
+      }
   }
 }
 
+/** The commands for the owner of an account. */
+const dataCommands: Record<
+  DataCommand,
+  (options: GivenOptions, words: string[], host: Host) => Promise<number>
+> = {
+  connect: (options, _, host) => connect(options, host),
+  disconnect: (options, _, host) => disconnect(options, host),
+  ls,
+  export: exportData,
+  backup,
+  restore,
+  add,
+  watch,
+  open: (options, _, host) => open(options, host),
+}
+
 /** The commands that make connections. */
-const connecting = new Set<CommandName>(['serve', 'sandbox', 'check', 'healthcheck'])
+const connecting = new Set<string>(['serve', 'sandbox', 'check', 'healthcheck', ...Object.keys(dataCommands)])
 
 function isCommand(word: string): word is CommandName {
   return Object.hasOwn(commands, word)
@@ -96,6 +133,9 @@ function describeUnknown(argument: string): string {
   const kind = argument.startsWith('-') ? 'option' : 'command'
   return `unknown ${kind} ${JSON.stringify(argument)}${meant ? `: did you mean ${meant}?` : ''}`
 }
+
+type DataCommand =
+  'connect' | 'disconnect' | 'ls' | 'export' | 'backup' | 'restore' | 'add' | 'watch' | 'open'
 
 export type Commands = typeof realCommands
 

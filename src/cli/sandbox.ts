@@ -5,12 +5,10 @@ import { canonicalCollection } from '../domain/record.ts'
 import { announce, describeSandbox, environmentLines, startShortLinks } from '../sandbox/announce.ts'
 import { fillSampleData, seedSampleData } from '../sandbox/sample-data.ts'
 import { startSandbox, type Sandbox } from '../sandbox/sandbox.ts'
-import { startBridge, type Bridge } from '../service/bridge.ts'
-import { firefoxCollections } from '../settings/schema.ts'
-import { readSettings, type Settings } from '../settings/settings.ts'
 import { listenAt } from './listening.ts'
-import { createOutputLog } from './output.ts'
+import { ownCollections, startLoopbackBridge } from './loopback-bridge.ts'
 import { stopSignals } from './signals.ts'
+import type { Bridge } from '../service/bridge.ts'
 import type { GivenOptions } from './command-line.ts'
 import type { Host } from './host.ts'
 
@@ -53,9 +51,6 @@ export function readSandboxOptions(options: GivenOptions) {
 }
 
 const usualPort = 8000
-const writableCollections = new Set([...firefoxCollections, 'scratch']).difference(
-  new Set(['crypto', 'meta']),
-)
 
 /**
  * Starts a storage with sample data, its token server, and the bridge over them unless told otherwise; prints how to use
@@ -117,8 +112,13 @@ function writePrivately(text: string): { path: string; remove(): void } | null {
 function startBridgeOver(upstream: Sandbox, { ports, log }: SandboxOptions, host: Host): Bridge {
   const port = ports.get('port')
   const startAt = (candidate: number) => {
-    const settings = sandboxSettings(upstream, candidate, log, host)
-    return startBridge(settings, host, createOutputLog(settings, host, host.stderr).log)
+    const writable = new Set([...ownCollections, 'scratch'])
+    const environment = {
+      SERVICE_EXPLORER_ENABLED: 'true',
+      SERVICE_LOGGING_LEVEL: log ? 'info' : 'warning',
+    }
+    const { tokenServerUrl } = upstream
+    return startLoopbackBridge({ tokenServerUrl, port: candidate, writable, environment }, host)
   }
   if (port !== undefined) return startAt(port)
   try {
@@ -131,21 +131,4 @@ function startBridgeOver(upstream: Sandbox, { ports, log }: SandboxOptions, host
     host.stderr.write(`Port ${usualPort} is taken, so the bridge has port ${other}; --port chooses one.\n`)
     return bridge
   }
-}
-
-/** The settings of a bridge that needs nothing else on this machine and allows writes. */
-function sandboxSettings(upstream: Sandbox, port: number, log: boolean, host: Host): Settings {
-  const environment = {
-    SERVICE_PORT: String(port),
-    SERVICE_TOKEN_SERVER_URL: upstream.tokenServerUrl,
-    SERVICE_CACHE_BACKEND: 'memory',
-    SERVICE_CACHE_HMAC_SECRET: host.randomBytes(32).toHex(),
-    SERVICE_EXPLORER_ENABLED: 'true',
-    SERVICE_LOGGING_RENDERER: 'text',
-    SERVICE_LOGGING_LEVEL: log ? 'info' : 'warning',
-  }
-  const outcome = readSettings({ file: null, environment, readFile: host.readFile })
-  if ('problems' in outcome)
-    throw new Error(`The sandbox has made bad settings: ${outcome.problems[0]!.problem}`)
-  return { ...outcome.settings, writable: { put: writableCollections, delete: writableCollections } }
 }

@@ -71,7 +71,7 @@ export function checkAccount(given: Partial<Account>): Account {
     throw wrong('bucket', `This bucket belongs to another account than the key id. ${advice}`)
   }
   const bridgeUrl = value('bridgeUrl')
-  if (bridgeUrl !== '' && !/^https?:$/.test(URL.parse(bridgeUrl)?.protocol ?? ''))
+  if (bridgeUrl !== '' && !isHttp(bridgeUrl))
     throw wrong('bridgeUrl', `The address of the bridge begins with https:// or http://: ${bridgeUrl}`)
   return {
     bridgeUrl,
@@ -84,6 +84,15 @@ export function checkAccount(given: Partial<Account>): Account {
     clientId: value('clientId'),
     tokenServerUrl: value('tokenServerUrl'),
   }
+}
+
+/** Whether an account can renew its access token. */
+export function isRenewable({ refreshToken, tokenEndpoint, clientId }: Account): boolean {
+  return refreshToken !== '' && tokenEndpoint !== '' && clientId !== ''
+}
+
+function isHttp(address: string): boolean {
+  return URL.canParse(address) && /^https?:$/.test(new URL(address).protocol)
 }
 
 function wrong(field: AccountField, message: string): ClientError {

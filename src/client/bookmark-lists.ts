@@ -89,6 +89,12 @@ function linksOf<More>(tops: BookmarkNode<More>[]): BookmarkNode<More>[] {
   return walk(tops).filter(({ kind, record }) => kind === 'bookmark' && textOf(record.clear.bmkUri) !== '')
 }
 
-function inMarkdown(text: string): string {
+/** A link in Markdown, whatever is in its title and address. */
+export function markdownLink(title: string, url: string): string {
+  return `[${inMarkdown(title || url)}](<${url.replaceAll(/[<>\s]/g, encodeURIComponent)}>)`
+}
+
+/** A title as Markdown shows it, in one line. */
+export function inMarkdown(text: string): string {
   return text.replaceAll(/\s+/g, ' ').replaceAll(/[\\`*_[\]<>#]/g, '\\$&')
 }

@@ -33,7 +33,7 @@ export const bookmarkRoots: string[] = [...rootTitles.keys()]
  * Bookmarks as their folders have them: a folder's `children` decides about order. What no folder lists is shown in
  * the folder that it names, and what names none that exists at the end. Returns what is at the top.
  *
- * `add`: what each node has besides, such as how a page shows it.
+ * `add`: what each node has besides, such as how a page shows it; its `title` replaces that of the record.
  */
 export function bookmarkTree<More = unknown>(
   records: ReadableRecord[],
@@ -74,7 +74,7 @@ function nodeOf<More>(
   const name = textOf(title) || rootTitles.get(record.stored.id) || ''
   const kind = type === 'folder' || type === 'separator' ? type : 'bookmark'
   const place = { children: [], parent: null, level: 1, position: 1, siblings: 1, count: 0, path: '' }
-  return { ...add?.(record, name), record, kind, title: name, ...place } as BookmarkNode<More>
+  return { title: name, ...add?.(record, name), record, kind, ...place } as BookmarkNode<More>
 }
 
 /** Climbs from a node until one comes again, and takes that out of its folder. */

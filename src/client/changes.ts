@@ -7,8 +7,9 @@ import type { SyncClient } from './sync-client.ts'
 export interface WatchOptions {
   /** In ms since 1970. @default now */
   since?: number
-  /** @default all but `crypto` and `meta` */
+  /** @default all but `crypto`, `meta`, and those of `except` */
   collections?: string[]
+  except?: string[]
   /** @default 60 */
   everySeconds?: number
   signal?: AbortSignal
@@ -35,12 +36,14 @@ export async function* changes(client: SyncClient, options: WatchOptions = {}): 
           Math.min(options.since ?? lastModified, lastModified),
         ]),
       )
+      // A client that was reset has made new keys: they are fetched before the records that they open.
+      const keys = current.find(({ name }) => name === 'crypto')
+      if (keys && keys.lastModified !== known.get('crypto')) client.forgetKeys()
       for (const { name, lastModified } of current) {
         const since = known.get(name) ?? 0
         if (lastModified === since) continue
         known.set(name, lastModified)
-        if (name === 'crypto') client.forgetKeys()
-        if (!isWatched(name, options.collections)) continue
+        if (!isWatched(name, options)) continue
         // A collection that is older than it was has been wiped and filled again.
         const read = { since: lastModified < since ? 0 : since, signal }
         const found: SyncRecord[] = []
@@ -69,6 +72,6 @@ export async function* changes(client: SyncClient, options: WatchOptions = {}): 
   }
 }
 
-function isWatched(name: string, wanted: string[] | undefined): boolean {
-  return wanted ? wanted.includes(name) : name !== 'crypto' && name !== 'meta'
+function isWatched(name: string, { collections, except = [] }: WatchOptions): boolean {
+  return collections ? collections.includes(name) : !['crypto', 'meta', ...except].includes(name)
 }

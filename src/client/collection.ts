@@ -1,20 +1,14 @@
 import { decryptRecord, UnreadableRecord, type ClearRecord, type KeyPair } from './crypto.ts'
+import type { StoredRecord } from './record-list.ts'
 import type { Requests } from './requests.ts'
+
+export type { StoredRecord } from './record-list.ts'
 
 /** A collection of an account. */
 export interface CollectionInfo {
   name: string
   /** In ms since 1970. */
   lastModified: number
-}
-
-/** A record as the bridge sends it. */
-export interface StoredRecord {
-  id: string
-  /** In ms since 1970. */
-  last_modified: number
-  payload?: string
-  sortindex?: number
 }
 
 /** A record with its meaning. */
@@ -38,8 +32,11 @@ export function isReadable(record: SyncRecord): record is ReadableRecord {
 export interface ReadOptions {
   /** Only what has changed after this moment, in ms since 1970. */
   since?: number
-  /** How many records are asked for at once. @default 1000 */
-  pageSize?: number
+  /**
+   * How many records are asked for at once; null: all, of which some at a time are handed on as they come. That is faster, and what breaks
+   * off is asked for again as a whole. @default 1000
+   */
+  pageSize?: number | null
   signal?: AbortSignal
 }
 
@@ -87,18 +84,27 @@ export class Collection {
   async *storedPages({ since, pageSize = 1000, signal }: ReadOptions = {}): AsyncGenerator<
     Page<StoredRecord>
   > {
+    const { requests } = this.source
     const ask = (query: string) => {
-      const asked = this.source.requests.ask(this.path + query, { signal })
+      const asked =
+        pageSize === null
+          ? requests.stream(this.path + query, { signal })
+          : requests
+              .ask(this.path + query, { signal })
+              .then(({ body, headers }) => ({ headers, parts: [body.data] }))
       // It may fail while nobody waits for it yet.
       asked.catch(() => {})
       return asked
     }
-    const limited = (from?: number) =>
-      `?_limit=${pageSize}${from === undefined ? '' : `&_since=%22${from}%22`}`
+    const limited = (from?: number) => {
+      const limit = pageSize === null ? [] : [`_limit=${pageSize}`]
+      const parameters = from === undefined ? limit : [...limit, `_since=%22${from}%22`]
+      return parameters.length > 0 ? `?${parameters.join('&')}` : ''
+    }
     let asked = ask(limited(since))
     let lastModified = 0
     for (let isFirst = true; ;) {
-      const { body, headers } = await asked
+      const { parts, headers } = await asked
       const next = headers.get('Next-Page')
       const isLast = next === null && isFirst
       if (isFirst) lastModified = momentOf(headers)
@@ -107,7 +113,7 @@ export class Collection {
       // A record that changes between two pages moves to the front, and is on none of the later ones: what has changed since the
       // first page is asked for at the end.
       else if (!isLast) asked = ask(limited(lastModified))
-      yield { records: body.data, lastModified }
+      for await (const records of parts) yield { records, lastModified }
       if (isLast) return
       isFirst = next === null
     }

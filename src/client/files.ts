@@ -64,9 +64,10 @@ function tag(name: string, attributes: object, text: string): string {
   return `<${name}${written.join('')}>${escape(text)}</${name}>`
 }
 
+// HTML has no control characters, and many programs read it line by line.
 function escape(text: string): string {
   const names: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;' }
-  return text.replaceAll(/[&<>"]/g, (char) => names[char]!)
+  return text.replaceAll(/\p{Cc}+/gu, ' ').replaceAll(/[&<>"]/g, (char) => names[char]!)
 }
 
 /** The columns of Firefox's own export of passwords, and the fields of a record that they hold. */
@@ -88,16 +89,31 @@ export function passwordsCsv(logins: ReadableRecord[]): string {
   return csv([Object.keys(loginColumns), ...rows])
 }
 
-/** A table of visits, the latest first, and of pages that have none. */
-export function historyCsv(pages: { clear: Fields }[]): string {
-  const visits = pages.flatMap(({ clear }) => {
-    const moments = visitTimes(clear)
-    return (moments.length > 0 ? moments : [0]).map((atMs) => ({ atMs, clear }))
-  })
-  const rows = visits
-    .toSorted((left, right) => right.atMs - left.atMs)
-    .map(({ atMs, clear: { histUri, title } }) => [isoOf(atMs), noFormula(histUri), noFormula(title)])
-  return csv([['visited', 'url', 'title'], ...rows])
+/** A page with its visits. */
+export interface VisitedPage {
+  url: string
+  title: string
+  /** In ms since 1970, the latest first. */
+  visitedMs: number[]
+}
+
+/** What a record of the collection `history` says. */
+export function visitedPage(clear: Fields): VisitedPage {
+  return { url: textOf(clear.histUri), title: textOf(clear.title), visitedMs: visitTimes(clear) }
+}
+
+/** A table of visits, the latest first, and of pages that have none; piece by piece, because it may be long. */
+export function historyCsv(pages: VisitedPage[]): Iterable<string> {
+  const visits = pages.flatMap((page) =>
+    (page.visitedMs.length > 0 ? page.visitedMs : [0]).map((atMs) => ({ atMs, page })),
+  )
+  visits.sort((left, right) => right.atMs - left.atMs)
+  return csvParts([['visited', 'url', 'title']], visitRows(visits))
+}
+
+// A generator, because the iterators of Node 20 have no `map`.
+function* visitRows(visits: { atMs: number; page: VisitedPage }[]): Generator<unknown[]> {
+  for (const { atMs, page } of visits) yield [isoOf(atMs), noFormula(page.url), noFormula(page.title)]
 }
 
 /** A moment as people and programs read it; empty for 0. */
@@ -105,16 +121,34 @@ export function isoOf(atMs: number): string {
   return atMs > 0 ? new Date(atMs).toISOString() : ''
 }
 
-/** Titles and addresses are what sites say of themselves, and spreadsheets compute what begins like this. */
+/** Titles and addresses are what sites say of themselves: spreadsheets compute what begins like this, and some programs stop at a NUL. */
 export function noFormula(cell: unknown): string {
-  return textOf(cell).replace(/^[=+\-@\t\r]/, "'$&")
+  return textOf(cell)
+    .replaceAll('\0', '')
+    .replace(/^[=+\-@\t\r]/, "'$&")
 }
 
 /** CSV as RFC 4180 has it, with quotes around every cell. What is neither text nor number is an empty one. */
 export function csv(rows: unknown[][]): string {
+  return [...csvParts(rows)].join('')
+}
+
+const rowsInPart = 100
+
+function* csvParts(...tables: Iterable<unknown[]>[]): Generator<string> {
   const cellOf = (value: unknown) => (typeof value === 'number' ? String(value) : textOf(value))
-  const lines = rows.map((row) => row.map((cell) => `"${cellOf(cell).replaceAll('"', '""')}"`).join(','))
-  return lines.map((line) => `${line}\r\n`).join('')
+  let part = ''
+  let count = 0
+  for (const rows of tables) {
+    for (const row of rows) {
+      part += `${row.map((cell) => `"${cellOf(cell).replaceAll('"', '""')}"`).join(',')}\r\n`
+      count += 1
+      if (count % rowsInPart > 0) continue
+      yield part
+      part = ''
+    }
+  }
+  yield part
 }
 
 /** Everything that was read, by collection, and the names of what was not: records, and collections with the reason. */
@@ -133,5 +167,14 @@ export function everythingJson(
   }
   const exported = exportedAt.toISOString()
   const file = { exported, collections, unreadable, incomplete: Object.fromEntries(incomplete) }
-  return JSON.stringify(file, null, 2)
+  return jsonText(file, 2)
+}
+
+/** JSON that every parser takes: half a surrogate pair, which jq and others reject, becomes U+FFFD. */
+export function jsonText(value: unknown, indent?: number): string {
+  const text = JSON.stringify(value, null, indent)
+  if (!text.includes('\\ud')) return text
+  return text.replaceAll(/\\(?:ud[89a-f][\da-f]{2}|.)/g, (escaped) =>
+    escaped.length > 2 ? '\uFFFD' : escaped,
+  )
 }

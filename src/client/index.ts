@@ -2,7 +2,7 @@
  * A client of Sync Bridge: reads the collections of a Firefox account through a bridge, decrypts them, and writes to them. For browsers,
  * Node 20 and later, Deno and Bun, without dependencies. The key never leaves it.
  */
-export { checkAccount, formatAccount, parseAccount, type Account } from './account.ts'
+export { checkAccount, formatAccount, isRenewable, parseAccount, type Account } from './account.ts'
 export { bookmarkTree, bookmarkRoots, foldersNamed, walk, type BookmarkNode } from './bookmarks.ts'
 export {
   bookmarksCsv,
@@ -35,7 +35,14 @@ export {
 } from './crypto.ts'
 export { ClientError, type AccountField } from './errors.ts'
 export { tabsOf, visitTimes, type Fields, type Tab } from './fields.ts'
-export { bookmarksHtml, everythingJson, historyCsv, passwordsCsv } from './files.ts'
+export {
+  bookmarksHtml,
+  everythingJson,
+  historyCsv,
+  passwordsCsv,
+  visitedPage,
+  type VisitedPage,
+} from './files.ts'
 export { addBookmark, type AddedBookmark, type NewBookmark } from './new-bookmark.ts'
 export type { ClientOptions } from './requests.ts'
 export {
@@ -45,4 +52,4 @@ export {
   type TransactionRequest,
   type TransactionResponse,
 } from './sync-client.ts'
-export { isRenewable, renewToken, revokeRefreshToken } from './token.ts'
+export { renewToken, revokeRefreshToken } from './token.ts'

@@ -1,6 +1,6 @@
 import { ClientError } from './errors.ts'
-import { isRenewable, renewToken } from './token.ts'
-import type { Account } from './account.ts'
+import { parseRecords, type StoredRecord } from './record-list.ts'
+import { isRenewable, type Account } from './account.ts'
 
 /** How a client reaches the bridge, and what it tells about that. */
 export interface ClientOptions {
@@ -51,18 +51,27 @@ export class Requests {
     this.#api = /\/v\d+$/.test(address) ? address : `${address}/v1`
   }
 
-  /** The bucket's address. */
-  get bucketUrl(): string {
-    return `${this.#api}/buckets/${this.#account.bucket}`
-  }
-
   /** Asks for a path below the version, such as `/batch`; an empty one is the root view. Rejects with `ClientError`. */
   async ask(path: string, options: RequestOptions = {}): Promise<Answer> {
+    return read(await this.#sendPatiently(path, options), options)
+  }
+
+  /** Asks for a list of records; they are parsed as they come. Rejects with `ClientError`, and so does what it resolves to. */
+  async stream(
+    path: string,
+    options: RequestOptions = {},
+  ): Promise<{ headers: Headers; parts: AsyncIterable<StoredRecord[]> }> {
+    const answer = await this.#sendPatiently(path, options)
+    if (!answer.ok || answer.body === null) await read(answer, options)
+    return { headers: answer.headers, parts: parseRecords(answer.body!, brokenOff) }
+  }
+
+  async #sendPatiently(path: string, options: RequestOptions): Promise<Response> {
     const { maxPauses = 3, onPause } = this.#options
     for (let pauses = 0; ; pauses += 1) {
       const answer = await this.#sendRenewed(path, options)
       const seconds = pauseOf(answer)
-      if (pauses === maxPauses || seconds === null) return read(answer, options)
+      if (pauses === maxPauses || seconds === null) return answer
       await answer.body?.cancel()
       onPause?.(seconds, answer.status)
       await wait(seconds * 1000, options.signal)
@@ -70,15 +79,19 @@ export class Requests {
   }
 
   async #sendRenewed(path: string, options: RequestOptions): Promise<Response> {
+    const { token } = this.#account
     const answer = await this.#send(path, options)
     if (answer.status !== 401 || !isRenewable(this.#account)) return answer
-    // Requests that are refused together wait for one new token.
-    this.#renewing ??= this.#renew().finally(() => (this.#renewing = null))
-    await this.#renewing
+    await answer.body?.cancel()
+    // Requests that are refused together, or after one another, need one new token.
+    if (token === this.#account.token)
+      await (this.#renewing ??= this.#renew().finally(() => (this.#renewing = null)))
     return this.#send(path, options)
   }
 
   async #renew(): Promise<void> {
+    // Only those load it who have a refresh token, which the explorer has not.
+    const { renewToken } = await import('./token.ts')
     this.#account.token = await renewToken(this.#account, this.#fetch)
     await this.#options.onNewToken?.(this.#account.token)
   }
@@ -129,7 +142,7 @@ async function read(answer: Response, { method, body: sent }: RequestOptions): P
   if ((answer.ok && body !== null) || (hasNoBody && (answer.ok || status === 304)))
     return { status, body, headers }
   if (answer.ok && sent) throw unknownOutcome()
-  if (answer.ok) throw new ClientError('The answer broke off: the storage failed, or the connection.')
+  if (answer.ok) throw brokenOff()
   const message =
     body?.message ?? `The bridge answers ${status}${body ? '.' : ' and no JSON: is this its address?'}`
   const seconds = Number(headers.get('Retry-After'))
@@ -139,6 +152,10 @@ async function read(answer: Response, { method, body: sent }: RequestOptions): P
     // 104: something is missing or contradicts itself, which another token would not cure.
     field: status !== 401 ? null : body?.errno === 104 ? 'keyId' : 'token',
   })
+}
+
+function brokenOff(cause?: unknown): ClientError {
+  return new ClientError('The answer broke off: the storage failed, or the connection.', { cause })
 }
 
 function unknownOutcome(cause?: unknown): ClientError {

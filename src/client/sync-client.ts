@@ -90,7 +90,7 @@ export class SyncClient {
   async transaction(requests: TransactionRequest[]): Promise<TransactionResponse[]> {
     const below = requests.map(({ method, collection, id, headers, data }) => ({
       method,
-      path: `/buckets/${this.account.bucket}/collections/${collection}/records/${encodeURIComponent(id)}`,
+      path: `/buckets/${this.account.bucket}/collections/${encodeURIComponent(collection)}/records/${encodeURIComponent(id)}`,
       ...(headers && { headers }),
       ...(data && { body: { data } }),
     }))

@@ -1,15 +1,12 @@
 import { ClientError } from './errors.ts'
 import type { Account } from './account.ts'
 
+export { isRenewable } from './account.ts'
+
 const scope = 'https://identity.mozilla.com/apps/oldsync'
 const newValues = 'get new values from Firefox with the recipe'
 
 type Fetch = (url: string, init: RequestInit) => Promise<Response>
-
-/** Whether an account can renew its access token. */
-export function isRenewable({ refreshToken, tokenEndpoint, clientId }: Account): boolean {
-  return refreshToken !== '' && tokenEndpoint !== '' && clientId !== ''
-}
 
 /** Gets a new access token, for an hour. Throws `ClientError`: says what to do where the refresh token has ended. */
 export async function renewToken(account: Account, fetch: Fetch): Promise<string> {
@@ -54,7 +51,7 @@ async function post(
     // A refresh token goes nowhere else.
     redirect: 'error',
   }).catch((error: unknown) => {
-    const origin = URL.parse(url)?.origin ?? 'the address of the account server'
+    const origin = URL.canParse(url) ? new URL(url).origin : 'the address of the account server'
     throw new ClientError(`${failure}: nobody answers at ${origin}`, { cause: error })
   })
   return { answer, body: await answer.json().catch(() => null) }

@@ -1,6 +1,7 @@
 import stylesheetPath from 'swagger-ui-dist/swagger-ui.css' with { type: 'file' }
 import scriptPath from 'swagger-ui-dist/swagger-ui-bundle.js' with { type: 'file' }
 import iconPath from 'swagger-ui-dist/favicon-32x32.png' with { type: 'file' }
+import { clientFiles } from '../explorer/page-files.ts'
 
 /** The files of a page by their names: modules with the text of a source of ours, or the bytes of a file of a library. */
 type PageFiles = Record<string, () => Promise<unknown>>
@@ -11,12 +12,14 @@ export const docsFiles: PageFiles = {
   'page.css': () => import('./page.css', { with: { type: 'text' } }),
   'page.js': () => import('./page.ts', { with: { type: 'text' } }),
   'swagger-parts.ts': () => import('./swagger-parts.ts', { with: { type: 'text' } }),
-  'credentials.ts': () => import('../explorer/credentials.ts', { with: { type: 'text' } }),
   'tab.ts': () => import('../explorer/tab.ts', { with: { type: 'text' } }),
+  'client/account.ts': clientFiles['client/account.ts']!,
+  'client/errors.ts': clientFiles['client/errors.ts']!,
   'swagger-ui.css': () => Bun.file(stylesheetPath).bytes(),
   'swagger-ui-bundle.js': () => Bun.file(scriptPath).bytes(),
   'favicon.png': () => Bun.file(iconPath).bytes(),
   'guides.css': () => import('./guides.css', { with: { type: 'text' } }),
+  'guides.js': () => import('./guides-search.ts', { with: { type: 'text' } }),
 }
 
 // Pages set styles by script only, so not even styles need an exception.
@@ -29,6 +32,7 @@ const mediaTypes: Record<string, string> = {
   html: 'text/html; charset=utf-8',
   css: 'text/css; charset=utf-8',
   txt: 'text/plain; charset=utf-8',
+  json: 'application/json; charset=utf-8',
   png: 'image/png',
 }
 
@@ -69,9 +73,17 @@ async function makeFile(load: PageFiles[string], extension: string): Promise<str
   const loaded = await load()
   if (loaded instanceof Uint8Array) return loaded
   const { default: source } = loaded as { default: string }
-  if (extension === 'css') return source.replaceAll(/([{};,])\n\s*/g, '$1')
+  if (extension === 'css') return squeezeStyles(source)
   if (extension in mediaTypes) return source.replaceAll(/^ +/gm, '')
   const transpiler = new Bun.Transpiler({ loader: 'ts', target: 'browser', minifyWhitespace: true })
-  // A page has all of its files in one folder: those that users are given to take, and those that both pages use, too.
-  return transpiler.transformSync(source).replaceAll(/\.\.\/(\.\.\/docs\/examples|explorer)\//g, './')
+  // A page has its files in one folder, those that both pages use too, and those of the client in a folder inside it.
+  return transpiler.transformSync(source).replaceAll(/\.\.\/(?:explorer\/|(client\/))/g, './$1')
+}
+
+/** Styles without comments, indentation and the blanks that only people need. */
+function squeezeStyles(source: string): string {
+  return source
+    .replaceAll(/\/\*[^]*?\*\//g, '')
+    .replaceAll(/^( *[\w-]+): /gm, '$1:')
+    .replaceAll(/ ?([{};,])\n\s*/g, '$1')
 }

@@ -2,7 +2,7 @@
  * The documentation page: draws the API document with Swagger UI, and fills in who asks. What was given is kept in the tab's
  * session storage for a reload. Browsers write that to disk, and a closed tab that is opened again has it.
  */
-import { bucketOf, withoutQuotes } from '../explorer/credentials.ts'
+import { bucketOf, withoutQuotes } from '../client/account.ts'
 import { inStorage } from '../explorer/tab.ts'
 import { accessibleParts, largeAnswers, completeControls } from './swagger-parts.ts'
 

@@ -1,5 +1,7 @@
+import { isReadable } from '../client/collection.ts'
+import { tagsOf } from '../client/fields.ts'
 import type { Holdings } from './holdings.ts'
-import { readable, tagsOf, type Group } from './meaning.ts'
+import type { Group } from './meaning.ts'
 import { inOrder, type Order } from './order.ts'
 import { Search } from './search.ts'
 import { countOf, otherView, unreadableView, views, type View } from './views.ts'
@@ -32,14 +34,17 @@ export class Contents {
   constructor(holdings: Holdings) {
     const known = new Set(views.flatMap(({ collections }) => collections))
     const others = holdings.collections.filter((collection) => !known.has(collection)).toSorted()
-    const unreadable = holdings.entries().filter(({ clear }) => clear === null)
+    const unreadable = holdings.records().filter(({ clear }) => clear === null)
     const problems = unreadable.length > 0 ? [unreadableView(unreadable)] : []
     this.#all = [...views, ...others.map(otherView), ...problems].map((view) => ({
       view,
-      groups: view.groups(...view.collections.map((name) => readable(holdings.entries([name])))),
+      groups: view.groups(...view.collections.map((name) => holdings.records([name]).filter(isReadable))),
     }))
     this.#arranged = { order: '', tag: '', contents: this.#all }
-    const tags = readable(holdings.entries(['bookmarks'])).flatMap(({ clear }) => tagsOf(clear))
+    const tags = holdings
+      .records(['bookmarks'])
+      .filter(isReadable)
+      .flatMap(({ clear }) => tagsOf(clear))
     const counts = [...Map.groupBy(tags, (tag) => tag)].map(([tag, all]) => [tag, all.length] as const)
     this.tags = new Map(counts.toSorted(([left], [right]) => left.localeCompare(right)))
   }
@@ -62,6 +67,6 @@ export class Contents {
 function withTag(groups: Group[], tag: string): Group[] {
   return groups.map(({ title, items }) => ({
     title,
-    items: items.filter(({ entry }) => tagsOf(entry.clear ?? {}).includes(tag)),
+    items: items.filter(({ record }) => tagsOf(record.clear ?? {}).includes(tag)),
   }))
 }

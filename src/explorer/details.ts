@@ -1,24 +1,29 @@
-import type { ClearRecord } from '../../docs/examples/sync-crypto.js'
-import type { Entry } from './account.ts'
+import { listOf, textOf, webAddress } from '../client/fields.ts'
+import type { StoredRecord, SyncRecord } from '../client/collection.ts'
+import type { ClearRecord } from '../client/crypto.ts'
 import { button, byId, copy, icon, link, make, mask } from './elements.ts'
-import { ago, factsOf, listOf, textOf, webAddress } from './meaning.ts'
+import { ago, factsOf } from './meaning.ts'
 import { addressOf } from './tab.ts'
 
 const momentForm = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short' })
 
 const dialog = byId<HTMLDialogElement>('details')
-let shown: Entry | null = null
+let shown: SyncRecord | null = null
 
 /** The record of that id in the same collection. */
-type Find = (id: string) => Entry | undefined
+type Find = (id: string) => SyncRecord | undefined
 
-/** Shows a record twice: as it travels and lies in the storage, and as it is meant; null shows none. */
-export function showDetails(entry: Entry | null, find: Find): void {
-  if (entry === shown) return
-  shown = entry
-  if (entry === null) return dialog.close()
-  fillIn(entry, find)
+/** Shows a record of a bucket twice: as it travels and lies in the storage, and as it is meant. */
+export function showDetails(record: SyncRecord, bucket: string, find: Find): void {
+  if (record === shown) return
+  shown = record
+  fillIn(record, bucket, find)
   if (!dialog.open) dialog.showModal()
+}
+
+export function closeDetails(): void {
+  shown = null
+  dialog.close()
 }
 
 // What was decrypted goes with the dialog, unless it was opened again before this event came.
@@ -32,17 +37,18 @@ dialog.addEventListener('click', ({ target }) => {
 })
 byId('close-details').addEventListener('click', () => dialog.close())
 
-function fillIn({ collection, path, wire, clear, problem }: Entry, find: Find): void {
+function fillIn({ collection, stored, clear, problem }: SyncRecord, bucket: string, find: Find): void {
+  const path = `/v1/buckets/${bucket}/collections/${collection}/records/${encodeURIComponent(stored.id)}`
   const parts: Record<string, (Node | string)[]> = {
     collection: [collection],
-    title: [clear === null ? wire.id : titleOf(clear)],
+    title: [clear === null ? stored.id : titleOf(clear)],
     meaning:
       clear === null
         ? [make('p', { class: 'trouble' }, `This record can't be read. ${problem}.`)]
         : [drawFacts(collection, clear, find), drawClear(clear)],
     path: [`GET ${path}`],
-    wire: json(unwrapped(wire)),
-    changed: [`changed ${momentOf(wire.last_modified)}`],
+    wire: json(unwrapped(stored)),
+    changed: [`changed ${momentOf(stored.last_modified)}`],
   }
   for (const [part, shown] of Object.entries(parts)) byId(`details-${part}`).replaceChildren(...shown)
 }
@@ -112,11 +118,11 @@ function titleOf(clear: ClearRecord): string {
 }
 
 // The payload is JSON in a JSON string, which is hard to read.
-function unwrapped({ payload, ...wire }: Entry['wire']): object {
+function unwrapped({ payload, ...stored }: StoredRecord): object {
   try {
-    return { ...wire, payload: JSON.parse(payload ?? '') as unknown }
+    return { ...stored, payload: JSON.parse(payload ?? '') as unknown }
   } catch {
-    return { ...wire, payload }
+    return { ...stored, payload }
   }
 }
 

@@ -1,8 +1,8 @@
-import { bookmarkTree } from './bookmarks.ts'
+import { bookmarkTree } from '../client/bookmarks.ts'
+import { isReadable, type ReadableRecord } from '../client/collection.ts'
+import { bookmarksHtml, everythingJson, historyCsv, passwordsCsv, visitedPage } from '../client/files.ts'
 import { byId, make, say } from './elements.ts'
-import { bookmarksFile, everythingFile, historyFile, passwordsFile } from './files.ts'
 import type { Holdings } from './holdings.ts'
-import { readable, type Readable } from './meaning.ts'
 
 /** Lets the menu and its warning save what is held at that moment. */
 export function offerDownloads(current: () => Holdings): void {
@@ -11,18 +11,18 @@ export function offerDownloads(current: () => Holdings): void {
 
   function saveCollection(name: string, type: string, collection: string, fileOf: Format): void {
     const holdings = current()
-    save(name, type, fileOf(readable(holdings.entries([collection]))), holdings, [collection])
+    save(name, type, fileOf(holdings.records([collection]).filter(isReadable)), holdings, [collection])
   }
 
   for (const [id, act] of Object.entries({
     'save-bookmarks': () => saveCollection('bookmarks.html', 'text/html', 'bookmarks', bookmarksOf),
-    'save-history': () => saveCollection('history.csv', 'text/csv', 'history', historyFile),
+    'save-history': () => saveCollection('history.csv', 'text/csv', 'history', historyOf),
     'warn-of-passwords': () => warning.showModal(),
-    'save-passwords': () => saveCollection('passwords.csv', 'text/csv', 'passwords', passwordsFile),
+    'save-passwords': () => saveCollection('passwords.csv', 'text/csv', 'passwords', passwordsCsv),
     'keep-passwords': () => {},
     'save-everything': () => {
       const holdings = current()
-      const text = everythingFile(holdings.entries(), holdings.incomplete(), new Date())
+      const text = everythingJson(holdings.records(), holdings.incomplete(), new Date())
       save('firefox-sync.json', 'application/json', text, holdings)
     },
   })) {
@@ -34,9 +34,11 @@ export function offerDownloads(current: () => Holdings): void {
   }
 }
 
-type Format = (records: Readable[]) => string
+type Format = (records: ReadableRecord[]) => string
 
-const bookmarksOf: Format = (records) => bookmarksFile(bookmarkTree(records))
+const bookmarksOf: Format = (records) => bookmarksHtml(bookmarkTree(records))
+const historyOf: Format = (records) =>
+  [...historyCsv(records.map(({ clear }) => visitedPage(clear)))].join('')
 
 /** Saves a file, and says so when it does not have all that there is. */
 function save(name: string, type: string, text: string, holdings: Holdings, collections?: string[]): void {
@@ -46,7 +48,7 @@ function save(name: string, type: string, text: string, holdings: Holdings, coll
   const isReading = holdings.isReading(collections)
   // The file with everything names the records that it lacks.
   const isLess =
-    collections !== undefined && holdings.entries(collections).some(({ clear }) => clear === null)
+    collections !== undefined && holdings.records(collections).some(({ clear }) => clear === null)
   const isCut = isLess || holdings.failureOf(collections ?? holdings.collections) !== null
   const lack = isReading ? ', of what is read so far' : isCut ? ', without what could not be read' : ''
   say(`Saved ${name}${lack}`)

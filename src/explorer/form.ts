@@ -1,12 +1,17 @@
-import { bucketOf, readCredentials, readLines, type Credentials, type Trouble } from './credentials.ts'
+import { bucketOf, checkAccount, parseAccount } from '../client/account.ts'
+import type { ClientError } from '../client/errors.ts'
+import type { Credentials } from './account.ts'
 import { byId } from './elements.ts'
 
 const form = byId<HTMLFormElement>('credentials')
 const names: (keyof Credentials)[] = ['token', 'keyId', 'bucket', 'syncKey']
 
-/** What the form holds. Throws `Trouble` when that can't be used. */
+/** What the form holds. Throws `ClientError` when that can't be used. */
 export function readForm(): Credentials {
-  return readCredentials(new FormData(form))
+  const { token, keyId, bucket, syncKey } = checkAccount(
+    Object.fromEntries(names.map((name) => [name, field(name).value])),
+  )
+  return { token, keyId, bucket, syncKey }
 }
 
 /** Fills in what is given and leaves the rest. */
@@ -16,7 +21,7 @@ export function fillIn(values: Partial<Credentials>): void {
 }
 
 /** Says what is wrong beside the field that it is about, and goes to that; null: nothing is wrong. */
-export function showTrouble(trouble: Trouble | null): void {
+export function showTrouble(trouble: ClientError | null): void {
   for (const name of names) {
     field(name).removeAttribute('aria-invalid')
     field(name).removeAttribute('aria-describedby')
@@ -25,9 +30,10 @@ export function showTrouble(trouble: Trouble | null): void {
   place.hidden = trouble === null
   place.textContent = trouble?.message ?? ''
   const missing = names.find((name) => name !== 'bucket' && field(name).value === '')
-  field(trouble?.field ?? missing ?? 'token').focus()
-  if (!trouble?.field) return byId('welcome-back').after(place)
-  const wrong = field(trouble.field)
+  const named = names.find((name) => name === trouble?.field)
+  field(named ?? missing ?? 'token').focus()
+  if (named === undefined) return byId('welcome-back').after(place)
+  const wrong = field(named)
   wrong.closest('label')!.after(place)
   wrong.setAttribute('aria-invalid', 'true')
   wrong.setAttribute('aria-describedby', place.id)
@@ -39,7 +45,7 @@ function field(name: keyof Credentials): HTMLInputElement {
 }
 
 form.addEventListener('paste', (event) => {
-  const values = readLines(event.clipboardData?.getData('text') ?? '')
+  const values = parseAccount(event.clipboardData?.getData('text') ?? '')
   if (Object.keys(values).length === 0) return
   event.preventDefault()
   fillIn(values)

@@ -1,5 +1,6 @@
-import type { Account, Entry } from './account.ts'
-import { Trouble } from './credentials.ts'
+import type { SyncRecord } from '../client/collection.ts'
+import { ClientError } from '../client/errors.ts'
+import type { OpenedAccount } from './account.ts'
 
 // A bridge sends a user only a few lists at a time.
 const readsAtOnce = 3
@@ -9,12 +10,12 @@ export class Holdings {
   /** What kept a collection from being read, in words. */
   readonly #failures = new Map<string, string>()
   /** Of each collection by their ids. */
-  readonly #entries = new Map<string, Map<string, Entry>>()
+  readonly #records = new Map<string, Map<string, SyncRecord>>()
   readonly #reading: Set<string>
-  readonly #account: Account
+  readonly #account: OpenedAccount
   readonly #stopping = new AbortController()
 
-  constructor(account: Account) {
+  constructor(account: OpenedAccount) {
     this.#account = account
     this.#reading = new Set(account.collections)
   }
@@ -25,12 +26,12 @@ export class Holdings {
   }
 
   /** The records of some collections, or of all. */
-  entries(collections: string[] = this.collections): Entry[] {
-    return collections.flatMap((collection) => [...(this.#entries.get(collection)?.values() ?? [])])
+  records(collections: string[] = this.collections): SyncRecord[] {
+    return collections.flatMap((collection) => [...(this.#records.get(collection)?.values() ?? [])])
   }
 
-  entry(collection: string, id: string): Entry | undefined {
-    return this.#entries.get(collection)?.get(id)
+  record(collection: string, id: string): SyncRecord | undefined {
+    return this.#records.get(collection)?.get(id)
   }
 
   isReading(collections: string[] = this.collections): boolean {
@@ -78,21 +79,21 @@ export class Holdings {
   /** One that fails leaves the others readable. */
   async #readOne(collection: string, onChange: () => void): Promise<void> {
     const { signal } = this.#stopping
-    const held = new Map<string, Entry>()
-    this.#entries.set(collection, held)
+    const held = new Map<string, SyncRecord>()
+    this.#records.set(collection, held)
     // Whoever is called back goes through all that is held. Twice as much each time makes that linear.
     let told = 0
     try {
       await this.#account.read(collection, signal, (more) => {
         if (signal.aborted) return
-        for (const entry of more) held.set(entry.wire.id, entry)
+        for (const record of more) held.set(record.stored.id, record)
         if (held.size < 2 * told) return
         told = held.size
         onChange()
       })
     } catch (error) {
       if (signal.aborted) return
-      if (!(error instanceof Trouble) || error.field === 'token') throw error
+      if (!(error instanceof ClientError) || error.field === 'token') throw error
       this.#failures.set(collection, error.message)
     }
   }

@@ -2,14 +2,14 @@
  * A page that shows users their own data: asks the bridge that it comes from for encrypted records and decrypts them in
  * the tab.
  *
- * `credentials.ts` reads what the form holds, `tab.ts` knows where one is and what a reload needs, `account.ts` asks and
- * decrypts, `meaning.ts` says what records mean, `contents.ts` searches and sorts them, `views.ts`, `drawing.ts` and `details.ts`
+ * `form.ts` reads what somebody has filled in, `tab.ts` knows where one is and what a reload needs, `account.ts` asks and
+ * decrypts by means of `client/`, `meaning.ts` says what records mean, `contents.ts` searches and sorts them, `views.ts`, `drawing.ts` and `details.ts`
  * draw them, `downloads.ts` saves them.
  */
-import { openAccount } from './account.ts'
+import { ClientError } from '../client/errors.ts'
+import { openAccount, type Credentials } from './account.ts'
 import { Contents } from './contents.ts'
-import { Trouble, type Credentials } from './credentials.ts'
-import { showDetails } from './details.ts'
+import { closeDetails, showDetails } from './details.ts'
 import { offerDownloads } from './downloads.ts'
 import { drawContent, drawFound, drawNavigation, nothing } from './drawing.ts'
 import { button, byId, copy, icon, make, say } from './elements.ts'
@@ -78,7 +78,7 @@ function show(part: 'connect' | 'explorer'): void {
   byId('explorer').hidden = part !== 'explorer'
 }
 
-function showConnect(trouble: Trouble | null): void {
+function showConnect(trouble: ClientError | null): void {
   show('connect')
   byId('back').hidden = holdings === none
   byId<HTMLButtonElement>('open').disabled = false
@@ -107,7 +107,7 @@ async function connect(): Promise<void> {
     if (current !== connection) return
     connection += 1
     contents = null
-    showConnect(error instanceof Trouble ? error : new Trouble(String(error)))
+    showConnect(error instanceof ClientError ? error : new ClientError(String(error)))
   }
 }
 
@@ -177,11 +177,13 @@ function draw(): void {
 /** Opens the record that the address names, as soon as it is read, and closes any other. */
 function drawRecord(): void {
   const { name, id } = readPlace()
-  const entry = id === null ? null : holdings.entry(name, id)
-  if (entry !== undefined) return showDetails(entry, (other) => holdings.entry(name, other))
+  const record = id === null ? null : holdings.record(name, id)
+  if (record === null) return closeDetails()
+  if (record !== undefined)
+    return showDetails(record, credentials?.bucket ?? '', (other) => holdings.record(name, other))
   if (holdings.isReading([name])) return
   history.replaceState(null, '', addressOf(chosen))
-  showDetails(null, () => undefined)
+  closeDetails()
   const isUnread = holdings.failureOf([name]) !== null
   say(isUnread ? `${name} could not be read` : `There is no record ${id} in ${name}`)
 }
@@ -196,11 +198,11 @@ function leaveRecord(): void {
 function drawNotices({ title, collections }: View): HTMLElement[] {
   const failure = holdings.failureOf(collections)
   if (failure !== null) {
-    const isSome = holdings.entries(collections).length > 0
+    const isSome = holdings.records(collections).length > 0
     const what = isSome ? `Not all of ${title} could be read` : `${title} could not be read`
     return [notice(`${what}. ${failure}`, 'Try again', connect)]
   }
-  const problems = holdings.entries(collections).filter(({ clear }) => clear === null)
+  const problems = holdings.records(collections).filter(({ clear }) => clear === null)
   if (problems.length === 0) return []
   const records = problems.length === 1 ? '1 record' : `${problems.length} records`
   return [notice(`${records} here can’t be read.`, 'Which?', () => go(addressOf('unreadable')))]

@@ -1,16 +1,21 @@
-import type { ClearRecord } from '../../docs/examples/sync-crypto.js'
-import type { Entry } from './account.ts'
-
-/** A record that can be read and is no deletion. */
-export type Readable = Entry & { clear: ClearRecord }
-
-export function readable(entries: Entry[]): Readable[] {
-  return entries.filter((entry): entry is Readable => entry.clear !== null && entry.clear.deleted !== true)
-}
+import {
+  addedMsOf,
+  isMoment,
+  numberOf,
+  tabsOf,
+  tagsOf,
+  textOf,
+  visitTimes,
+  webAddress,
+  type Fields,
+  type Tab,
+} from '../client/fields.ts'
+import type { BookmarkNode } from '../client/bookmarks.ts'
+import type { ReadableRecord, SyncRecord } from '../client/collection.ts'
 
 /** What a row shows of a record. */
 export interface Item {
-  entry: Entry
+  record: SyncRecord
   title: string
   subtitle: string
   /** The folders that it is in, for lists that don't show those. */
@@ -39,38 +44,11 @@ export interface Group {
   /** How all of it is counted and drawn, while no search has cut it. */
   whole?: { count: number; draw(): HTMLElement }
   /** The device that the items are tabs of. */
-  device?: { kind: 'phone' | 'tablet' | 'desktop'; about: string; seenMs: number; entry: Entry }
-}
-
-/** What a record says, which may be of any type. */
-export type Fields = Record<string, unknown>
-
-/** An address that may become a link: synced data may come from anybody. */
-export function webAddress(value: unknown): string | null {
-  return typeof value === 'string' && /^https?:\/\//i.test(value) ? value : null
+  device?: { kind: 'phone' | 'tablet' | 'desktop'; about: string; seenMs: number; record: SyncRecord }
 }
 
 export function hostOf(address: string): string {
   return URL.canParse(address) ? new URL(address).hostname.replace(/^www\./, '') : ''
-}
-
-/** What is no text becomes an empty one. */
-export function textOf(value: unknown): string {
-  return typeof value === 'string' ? value : ''
-}
-
-/** What is no number, and no text of one, becomes NaN. Other values may not even be convertible. */
-export function numberOf(value: unknown): number {
-  return typeof value === 'object' ? NaN : Number(value)
-}
-
-/** What is no list becomes an empty one. */
-export function listOf<T>(value: unknown): T[] {
-  return Array.isArray(value) ? value : []
-}
-
-export function tagsOf({ tags }: Fields): string[] {
-  return listOf(tags).filter((tag) => typeof tag === 'string')
 }
 
 /** A text as a search sees it: in lower case and without accents, so that "uber" finds "Über". */
@@ -80,17 +58,13 @@ export function fold(text: string): string {
   return /[\u0080-\uffff]/.test(lower) ? lower.normalize('NFKD').replaceAll(/\p{M}/gu, '') : lower
 }
 
-function isMoment(ms: number): boolean {
-  return ms > 0 && ms < 8.64e15
-}
-
 export function byTitle(left: Item, right: Item): number {
   return left.title.localeCompare(right.title)
 }
 
 /** `more`: what a search finds it by, besides what it shows. */
 export function itemOf(
-  entry: Entry,
+  record: SyncRecord,
   title: string,
   subtitle: string,
   address: unknown = null,
@@ -98,16 +72,27 @@ export function itemOf(
 ): Item {
   const url = webAddress(address)
   const text = fold([title, subtitle, address, ...more].map(textOf).join('\n'))
-  return { entry, title: title || textOf(address) || entry.wire.id, subtitle, url, text }
+  return { record, title: title || textOf(address) || record.stored.id, subtitle, url, text }
+}
+
+/** A bookmark or a folder of a tree, as a row shows it. */
+export type BookmarkItem = BookmarkNode<Item>
+
+export function bookmarkItem(record: ReadableRecord, title: string): Item {
+  const { type, bmkUri, keyword, description } = record.clear
+  const tags = tagsOf(record.clear).map((tag) => `#${tag}`)
+  const subtitle = [hostOf(textOf(bmkUri)), ...tags].filter(Boolean).join('  ')
+  const item = itemOf(record, title, subtitle, textOf(bmkUri), keyword, description)
+  return type === 'folder' ? { ...item, icon: type } : item
 }
 
 /** Visits by day, the latest first: each page once for every day on which it was visited. */
-export function historyByDay(entries: Readable[]): Group[] {
-  const visits = entries.flatMap((entry) => {
-    const { title, histUri } = entry.clear
-    const item = itemOf(entry, textOf(title), hostOf(textOf(histUri)), histUri)
-    const moments = visitTimes(entry.clear)
-    const days = Map.groupBy(moments.length > 0 ? moments : [entry.wire.last_modified], startOfDay)
+export function historyByDay(records: ReadableRecord[]): Group[] {
+  const visits = records.flatMap((record) => {
+    const { title, histUri } = record.clear
+    const item = itemOf(record, textOf(title), hostOf(textOf(histUri)), histUri)
+    const moments = visitTimes(record.clear)
+    const days = Map.groupBy(moments.length > 0 ? moments : [record.stored.last_modified], startOfDay)
     return [...days].map(([day, times], index) => {
       return { day, atMs: times[0]!, item: { ...visitOf(item, times), isRepeated: index > 0 } }
     })
@@ -124,83 +109,78 @@ function visitOf(page: Item, times: number[]): Item {
   return { ...page, atMs: times[0]!, meta: () => count + timeForm.format(times[0]) }
 }
 
-/** When a page was visited, the latest first. */
-export function visitTimes({ visits }: Fields): number[] {
-  return listOf<Fields | null>(visits)
-    .map((visit) => numberOf(visit?.date) / 1000)
-    .filter(isMoment)
-    .toSorted((left, right) => right - left)
-}
-
 function startOfDay(moment: number): number {
   return new Date(moment).setHours(0, 0, 0, 0)
 }
 
 /** Devices with their open tabs; one that was seen last comes first. */
-export function devices(clients: Readable[], tabs: Readable[]): Group[] {
-  const tabsOf = new Map(tabs.map((own) => [own.wire.id, own]))
-  const known = new Set(clients.map(({ wire }) => wire.id))
-  const strangers = tabs.filter(({ wire }) => !known.has(wire.id))
+export function devices(clients: ReadableRecord[], tabs: ReadableRecord[]): Group[] {
+  const byDevice = new Map(tabs.map((own) => [own.stored.id, own]))
+  const known = new Set(clients.map(({ stored }) => stored.id))
+  const strangers = tabs.filter(({ stored }) => !known.has(stored.id))
   return [...clients, ...strangers]
-    .map((entry) => deviceOf(entry, tabsOf.get(entry.wire.id)))
+    .map((record) => deviceOf(record, byDevice.get(record.stored.id)))
     .toSorted((left, right) => right.device.seenMs - left.device.seenMs)
 }
 
-function deviceOf(entry: Readable, tabs: Readable | undefined) {
-  const { formfactor, type, os, version, name, clientName } = entry.clear
+function deviceOf(record: ReadableRecord, tabs: ReadableRecord | undefined) {
+  const { formfactor, type, os, version, name, clientName } = record.clear
   const form = `${textOf(formfactor)} ${textOf(type)}`
   const kind = form.includes('tablet') ? 'tablet' : /phone|mobile/.test(form) ? 'phone' : 'desktop'
   const about = [textOf(os), textOf(version) && `Firefox ${textOf(version)}`].filter(Boolean).join(' · ')
-  const seenMs = Math.max(entry.wire.last_modified, tabs?.wire.last_modified ?? 0)
+  const seenMs = Math.max(record.stored.last_modified, tabs?.stored.last_modified ?? 0)
   return {
-    title: textOf(name) || textOf(clientName) || entry.wire.id,
-    items: listOf<Fields | null>(tabs?.clear.tabs).flatMap((tab) => tabOf(tabs!, tab)),
-    device: { kind, about, seenMs, entry } as const,
+    title: textOf(name) || textOf(clientName) || record.stored.id,
+    items: tabs ? tabsOf(tabs.clear).map((tab) => tabOf(tabs, tab)) : [],
+    device: { kind, about, seenMs, record } as const,
   }
 }
 
-function tabOf(entry: Readable, tab: Fields | null): Item[] {
-  const [address] = listOf(tab?.urlHistory)
-  if (typeof address !== 'string') return []
-  const usedMs = numberOf(tab?.lastUsed) * 1000
-  const item = itemOf(entry, textOf(tab?.title), hostOf(address), address)
-  return [{ ...item, atMs: usedMs, meta: () => (usedMs > 0 ? ago(usedMs) : '') }]
+function tabOf(record: ReadableRecord, { title, url, lastUsedMs }: Tab): Item {
+  const meta = () => (lastUsedMs > 0 ? ago(lastUsedMs) : '')
+  return { ...itemOf(record, title, hostOf(url), url), atMs: lastUsedMs, meta }
 }
 
-export function login(entry: Readable): Item {
-  const { hostname, username, formSubmitURL, httpRealm } = entry.clear
+export function login(record: ReadableRecord): Item {
+  const { hostname, username, formSubmitURL, httpRealm } = record.clear
   const site = textOf(hostname)
-  const item = itemOf(entry, hostOf(site) || site, textOf(username), site, formSubmitURL, httpRealm)
-  return { ...item, secret: textOf(entry.clear.password) }
+  const item = itemOf(record, hostOf(site) || site, textOf(username), site, formSubmitURL, httpRealm)
+  return { ...item, secret: textOf(record.clear.password) }
 }
 
 /** What was typed into forms, by the name of the field. */
-export function formEntries(entries: Readable[]): Group[] {
-  return [...Map.groupBy(entries, ({ clear }) => textOf(clear.name) || '(no name)')]
+export function formEntries(records: ReadableRecord[]): Group[] {
+  return [...Map.groupBy(records, ({ clear }) => textOf(clear.name) || '(no name)')]
     .map(([title, found]) => ({
       title,
-      items: found.map((entry) => formEntry(title, entry)).toSorted(byTitle),
+      items: found.map((record) => formEntry(title, record)).toSorted(byTitle),
     }))
     .toSorted((left, right) => right.items.length - left.items.length)
 }
 
-function formEntry(field: string, entry: Readable): Item {
-  return itemOf(entry, textOf(entry.clear.value), '', null, field)
+function formEntry(field: string, record: ReadableRecord): Item {
+  return itemOf(record, textOf(record.clear.value), '', null, field)
 }
 
 /** The preferences of a record by name, each with its value as JSON. */
-export function preferences(entry: Readable): Item[] {
-  return Object.entries(asFields(entry.clear.value) ?? {}).map(([name, set]) => {
+export function preferences(record: ReadableRecord): Item[] {
+  return Object.entries(asFields(record.clear.value) ?? {}).map(([name, set]) => {
     const value = JSON.stringify(set)
-    return { ...itemOf(entry, name, '', null, value), meta: () => value }
+    return { ...itemOf(record, name, '', null, value), meta: () => value }
   })
 }
 
 /** A record of any other collection, named as well as can be. */
-export function otherRecord(entry: Readable): Item {
-  const inner = asFields(entry.clear.entry) ?? entry.clear
+export function otherRecord(record: ReadableRecord): Item {
+  const inner = asFields(record.clear.entry) ?? record.clear
   const named = ['title', 'name', 'cc-name', 'addonID', 'extId', 'guid'].map((key) => textOf(inner[key]))
-  return itemOf(entry, named.find(Boolean) ?? entry.wire.id, entry.wire.id, null, JSON.stringify(inner))
+  return itemOf(
+    record,
+    named.find(Boolean) ?? record.stored.id,
+    record.stored.id,
+    null,
+    JSON.stringify(inner),
+  )
 }
 
 function asFields(value: unknown): Fields | null {
@@ -208,9 +188,9 @@ function asFields(value: unknown): Fields | null {
 }
 
 /** A record that the key does not open. */
-export function unreadableRecord(entry: Entry): Item {
-  const item = itemOf(entry, entry.wire.id, entry.problem ?? '', null, entry.collection)
-  return { ...item, icon: 'unreadable', meta: () => entry.collection }
+export function unreadableRecord(record: SyncRecord): Item {
+  const item = itemOf(record, record.stored.id, record.problem ?? '', null, record.collection)
+  return { ...item, icon: 'unreadable', meta: () => record.collection }
 }
 
 const dayForm = new Intl.DateTimeFormat(undefined, {
@@ -261,7 +241,6 @@ const textNames = {
   value: 'Value',
 }
 const momentNames = {
-  dateAdded: 'Added',
   timeCreated: 'Created',
   timeLastUsed: 'Last used',
   timePasswordChanged: 'Password changed',
@@ -276,10 +255,11 @@ export function factsOf(clear: Fields): Fact[] {
     name,
     value: numberOf(clear[field]),
   }))
+  const added = { name: 'Added', value: addedMsOf(clear) }
   const visits = visitTimes(clear).slice(0, mostVisits)
   return [
     ...[...texts, tags].filter(({ value }) => value !== ''),
-    ...moments.filter(({ value }) => isMoment(value)),
+    ...[added, ...moments].filter(({ value }) => isMoment(value)),
     ...visits.map((value) => ({ name: 'Visited', value })),
   ]
 }

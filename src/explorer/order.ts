@@ -1,5 +1,6 @@
-import type { Entry } from './account.ts'
-import { ago, numberOf, visitTimes, type Group, type Item } from './meaning.ts'
+import type { SyncRecord } from '../client/collection.ts'
+import { addedMsOf, numberOf, visitTimes, type Fields } from '../client/fields.ts'
+import { ago, type Group, type Item } from './meaning.ts'
 
 /** What lists are sorted by; empty: each the way that suits it. */
 export type Order = '' | 'title' | 'address' | 'date'
@@ -12,9 +13,9 @@ const collator = new Intl.Collator(undefined, { numeric: true })
 export function inOrder(groups: Group[], order: Order, isFlat: boolean): Group[] {
   if (order === '') return groups
   if (!isFlat) return groups.map((group) => ({ ...group, items: sorted(group.items, order) }))
-  const items = new Map<Entry, Item>()
+  const items = new Map<SyncRecord, Item>()
   for (const item of groups.flatMap((group) => group.items)) {
-    if (!items.has(item.entry)) items.set(item.entry, { ...item, meta: undefined })
+    if (!items.has(item.record)) items.set(item.record, { ...item, meta: undefined })
   }
   return [{ title: null, items: sorted([...items.values()], order) }]
 }
@@ -38,8 +39,9 @@ function addressOf({ url }: Item): string {
 }
 
 /** When a thing was made or used last, as far as it tells. */
-function momentOf({ entry: { clear, wire }, atMs }: Item): number {
+function momentOf({ record: { clear, stored }, atMs }: Item): number {
   if (atMs !== undefined) return atMs
-  const told = [clear?.dateAdded, clear?.timeLastUsed, clear?.timeCreated].map(numberOf)
-  return told.find((ms) => ms > 0) ?? visitTimes(clear ?? {})[0] ?? wire.last_modified
+  const fields: Fields = clear ?? {}
+  const told = [addedMsOf(fields), numberOf(fields.timeLastUsed), numberOf(fields.timeCreated)]
+  return told.find((ms) => ms > 0) ?? visitTimes(fields)[0] ?? stored.last_modified
 }

@@ -1,11 +1,29 @@
+import { readClientSources } from './client-sources.ts' with { type: 'macro' }
+
+const clientSources: Record<string, string> = readClientSources([
+  'account.ts',
+  'bookmarks.ts',
+  'collection.ts',
+  'crypto.ts',
+  'errors.ts',
+  'fields.ts',
+  'files.ts',
+  'record-list.ts',
+  'requests.ts',
+  'sync-client.ts',
+])
+
+/** The modules of the client that pages load. */
+export const clientFiles: Record<string, () => Promise<unknown>> = Object.fromEntries(
+  Object.entries(clientSources).map(([name, text]) => [`client/${name}`, async () => ({ default: text })]),
+)
+
 /** The files of the explorer by their names. Those of TypeScript keep them: browsers go by the type that a file is served as. */
 export const explorerFiles: Record<string, () => Promise<unknown>> = {
   'explore.html': explorePage,
   'explore.css': stylesheet,
   'main.ts': () => import('./main.ts', { with: { type: 'text' } }),
   'account.ts': () => import('./account.ts', { with: { type: 'text' } }),
-  'bookmarks.ts': () => import('./bookmarks.ts', { with: { type: 'text' } }),
-  'credentials.ts': () => import('./credentials.ts', { with: { type: 'text' } }),
   'form.ts': () => import('./form.ts', { with: { type: 'text' } }),
   'holdings.ts': () => import('./holdings.ts', { with: { type: 'text' } }),
   'tab.ts': () => import('./tab.ts', { with: { type: 'text' } }),
@@ -16,14 +34,13 @@ export const explorerFiles: Record<string, () => Promise<unknown>> = {
   'tree.ts': () => import('./tree.ts', { with: { type: 'text' } }),
   'details.ts': () => import('./details.ts', { with: { type: 'text' } }),
   'downloads.ts': () => import('./downloads.ts', { with: { type: 'text' } }),
-  'files.ts': () => import('./files.ts', { with: { type: 'text' } }),
   'views.ts': () => import('./views.ts', { with: { type: 'text' } }),
   'search.ts': () => import('./search.ts', { with: { type: 'text' } }),
   'order.ts': () => import('./order.ts', { with: { type: 'text' } }),
   'contents.ts': () => import('./contents.ts', { with: { type: 'text' } }),
   'drawing.ts': () => import('./drawing.ts', { with: { type: 'text' } }),
   'tools.ts': () => import('./tools.ts', { with: { type: 'text' } }),
-  'sync-crypto.js': () => import('../../docs/examples/sync-crypto.js', { with: { type: 'text' } }),
+  ...clientFiles,
 }
 
 /** The styles as one file. Those for narrow windows come last, because they change the others. */

@@ -1,4 +1,4 @@
-import type { Entry } from './account.ts'
+import type { SyncRecord } from '../client/collection.ts'
 import { avatar, button, copy, icon, link, make, mask } from './elements.ts'
 import { LongList } from './long-list.ts'
 import { dayName, hostOf, type Group, type Item } from './meaning.ts'
@@ -35,22 +35,22 @@ export function drawList(
 
 /** What a row is for: its site, or its record where there is none. */
 export function mainLink(
-  { entry, url }: Item,
+  { record, url }: Item,
   ...content: (Node | string | null | false)[]
 ): HTMLAnchorElement {
   const properties = { class: 'row-main', 'data-main': true }
   if (url !== null) return link(url, { ...properties, title: url }, ...content)
-  return make('a', { ...properties, href: recordAddress(entry) }, ...content)
+  return make('a', { ...properties, href: recordAddress(record) }, ...content)
 }
 
 /** Shows the record itself. */
-export function detailsLink({ entry, title }: Item): HTMLAnchorElement {
+export function detailsLink({ record, title }: Item): HTMLAnchorElement {
   const name = { 'aria-label': `Details of ${title}`, title: 'Details' }
-  return make('a', { class: 'icon-button', href: recordAddress(entry), ...name }, icon('details'))
+  return make('a', { class: 'icon-button', href: recordAddress(record), ...name }, icon('details'))
 }
 
-export function recordAddress({ collection, wire }: Entry): string {
-  return addressOf(collection, wire.id)
+export function recordAddress({ collection, stored }: SyncRecord): string {
+  return addressOf(collection, stored.id)
 }
 
 /** Texts of the web are of any language, and stand at the same side all the same. */

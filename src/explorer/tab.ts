@@ -1,4 +1,5 @@
-import { readLines, type Credentials } from './credentials.ts'
+import { parseAccount, type Account } from '../client/account.ts'
+import type { Credentials } from './account.ts'
 
 /** Where in the page one is. */
 export interface Place {
@@ -32,7 +33,7 @@ function unescaped(text: string): string {
 
 /** What a link brings. */
 export interface Link {
-  values: Partial<Credentials>
+  values: Partial<Account>
   /** Whether a reload of this tab should find the key again, too. */
   isKeyKept: boolean
 }
@@ -46,7 +47,7 @@ export function takeLink(): Link | null {
   const { hash, pathname, search } = location
   if (hash === '' || hash.startsWith('#/')) return null
   history.replaceState(null, '', pathname + search)
-  const values = readLines(hash.slice(1).replaceAll('&', '\n'))
+  const values = parseAccount(hash.slice(1).replaceAll('&', '\n'))
   if (Object.keys(values).length === 0) return null
   return { values, isKeyKept: /[#&]KEEP_KEY=yes(&|$)/.test(hash) }
 }

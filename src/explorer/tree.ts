@@ -1,14 +1,14 @@
-import { walk, type TreeNode } from './bookmarks.ts'
+import { walk } from '../client/bookmarks.ts'
 import { icon, make } from './elements.ts'
 import { LongList } from './long-list.ts'
-import { fold } from './meaning.ts'
+import { fold, type BookmarkItem } from './meaning.ts'
 import { detailsLink, drawText, mainLink, markOf } from './rows.ts'
 
 /** Ids of the folders that are open: at first the one at the top, so that there is something to see. */
 const open = new Set(['toolbar'])
 
-function isOpen({ entry, kind }: TreeNode): boolean {
-  return kind === 'folder' && open.has(entry.wire.id)
+function isOpen({ record, kind }: BookmarkItem): boolean {
+  return kind === 'folder' && open.has(record.stored.id)
 }
 
 /** For the next time that a tree is drawn. */
@@ -20,7 +20,7 @@ export function closeAllFolders(): void {
 const typingMs = 1000
 
 /** Folders that open and close, with what is in them, by mouse or with the keys that trees have. */
-export function drawTree(tops: TreeNode[]): HTMLElement {
+export function drawTree(tops: BookmarkItem[]): HTMLElement {
   const visible = () => walk(tops, isOpen)
   let nodes = visible()
   let typed = ''
@@ -33,12 +33,12 @@ export function drawTree(tops: TreeNode[]): HTMLElement {
   })
   return list.element
 
-  function nodeAt({ target }: Event): TreeNode | undefined {
+  function nodeAt({ target }: Event): BookmarkItem | undefined {
     return nodes[Number((target as Element).closest<HTMLElement>('[data-index]')?.dataset.index)]
   }
 
-  function toggle(node: TreeNode): void {
-    if (!open.delete(node.entry.wire.id)) open.add(node.entry.wire.id)
+  function toggle(node: BookmarkItem): void {
+    if (!open.delete(node.record.stored.id)) open.add(node.record.stored.id)
     list.rowOf(node)?.setAttribute('aria-expanded', String(isOpen(node)))
     nodes = visible()
     list.update(nodes)
@@ -62,7 +62,7 @@ export function drawTree(tops: TreeNode[]): HTMLElement {
   }
 
   /** Goes to the next row that begins with what is typed; the same letter again goes on to the one after it. */
-  function typeAhead(node: TreeNode, { key, timeStamp }: KeyboardEvent): void {
+  function typeAhead(node: BookmarkItem, { key, timeStamp }: KeyboardEvent): void {
     // The slash leads to the search.
     if ([...key].length !== 1 || key === '/') return
     typed = timeStamp - typedAtMs < typingMs ? typed + fold(key) : fold(key)
@@ -75,17 +75,17 @@ export function drawTree(tops: TreeNode[]): HTMLElement {
     if (found !== undefined) list.focus(nodes.indexOf(found))
   }
 
-  function goIn(node: TreeNode): void {
+  function goIn(node: BookmarkItem): void {
     if (node.kind === 'folder' && !isOpen(node)) toggle(node)
     else if (node.children.length > 0) list.focus(nodes.indexOf(node) + 1)
   }
 
-  function goOut(node: TreeNode): void {
+  function goOut(node: BookmarkItem): void {
     if (isOpen(node)) toggle(node)
     else if (node.parent !== null) list.focus(nodes.indexOf(node.parent))
   }
 
-  function press(node: TreeNode): void {
+  function press(node: BookmarkItem): void {
     if (node.kind === 'folder') toggle(node)
     else list.rowOf(node)?.querySelector<HTMLElement>('[data-main]')?.click()
   }
@@ -94,9 +94,9 @@ export function drawTree(tops: TreeNode[]): HTMLElement {
 // Deeper ones are not moved further, but say how deep they are.
 const deepestIndent = 7
 
-function drawNode(node: TreeNode): HTMLElement {
-  const { entry, kind, title, level, position, siblings, count } = node
-  const name = `name-${entry.wire.id}`
+function drawNode(node: BookmarkItem): HTMLElement {
+  const { record, kind, title, level, position, siblings, count } = node
+  const name = `name-${record.stored.id}`
   const row = make('div', {
     class: `row node ${kind}`,
     role: 'treeitem',

@@ -1,8 +1,9 @@
-import type { Entry } from './account.ts'
-import { bookmarkTree, findable, walk, type TreeNode } from './bookmarks.ts'
+import { bookmarkTree, walk } from '../client/bookmarks.ts'
+import type { ReadableRecord, SyncRecord } from '../client/collection.ts'
 import { icon, make } from './elements.ts'
 import {
   ago,
+  bookmarkItem,
   byTitle,
   devices,
   fold,
@@ -12,9 +13,9 @@ import {
   otherRecord,
   preferences,
   unreadableRecord,
+  type BookmarkItem,
   type Group,
   type Item,
-  type Readable,
 } from './meaning.ts'
 import { drawList, recordAddress } from './rows.ts'
 import { drawTree } from './tree.ts'
@@ -33,7 +34,7 @@ export interface View {
   collections: string[]
   empty: string
   /** All that there is to show, out of the readable records of each collection. */
-  groups(...records: Readable[][]): Group[]
+  groups(...records: ReadableRecord[][]): Group[]
   /** How many things there are: of one kind, also of what a search has found. @default the number of items */
   count?(groups: Group[]): number
   /** Sorted by something it is one list, with each record once. @default false: its groups stay */
@@ -50,9 +51,11 @@ export const views: View[] = [
     collections: ['bookmarks'],
     empty: 'There are no bookmarks.',
     groups(records) {
-      const tops = bookmarkTree(records)
+      const tops = bookmarkTree(records, bookmarkItem)
       const count = tops.reduce((sum, top) => sum + (top.kind === 'bookmark' ? 1 : top.count), 0)
-      const items = findable(walk(tops)).map(findableByFolder)
+      const items = walk(tops)
+        .filter(({ kind }) => kind !== 'separator')
+        .map(findableByFolder)
       return [{ title: null, items, whole: { count, draw: () => drawTree(tops) } }]
     },
     // Folders are found, too, but no bookmarks.
@@ -116,7 +119,7 @@ export function otherView(collection: string): View {
 }
 
 /** What could not be read, over all collections. */
-export function unreadableView(entries: Entry[]): View {
+export function unreadableView(records: SyncRecord[]): View {
   const note =
     'Records that this key does not open exist in most accounts: what an old key encrypted, or a program that is ' +
     'not Firefox. Firefox skips them, and so does this page. “Everything as JSON” names them.'
@@ -125,14 +128,14 @@ export function unreadableView(entries: Entry[]): View {
     title: 'Unreadable',
     collections: [],
     empty: 'Everything can be read.',
-    groups: () => together(entries.map(unreadableRecord)),
+    groups: () => together(records.map(unreadableRecord)),
     draw: (groups) =>
       make('div', {}, make('p', { class: 'note' }, note), drawList('Unreadable records', groups)),
   }
 }
 
 /** Bookmarks are found by the name of their folder, too; not by that of the four at the top, which have them all. */
-function findableByFolder(node: TreeNode): Item {
+function findableByFolder(node: BookmarkItem): Item {
   const { parent, text } = node
   return parent?.parent ? { ...node, text: `${text}\n${fold(parent.title)}` } : node
 }
@@ -161,7 +164,7 @@ export function drawView({ title, draw }: View, groups: Group[]): HTMLElement {
 
 function drawDevices(groups: Group[]): HTMLElement {
   const cards = groups.map(({ title, items, device }) => {
-    const { kind, about, seenMs, entry } = device!
+    const { kind, about, seenMs, record } = device!
     const open = `${items.length} ${items.length === 1 ? 'tab' : 'tabs'}`
     const state = [about, open, `synced ${ago(seenMs)}`].filter(Boolean).join(' · ')
     const head = make(
@@ -169,7 +172,7 @@ function drawDevices(groups: Group[]): HTMLElement {
       {},
       make('span', { class: 'device-icon' }, icon(kind)),
       make('div', {}, make('h2', { dir: 'auto' }, `${title}`), make('p', {}, state)),
-      make('a', { class: 'quiet', href: recordAddress(entry) }, 'Record'),
+      make('a', { class: 'quiet', href: recordAddress(record) }, 'Record'),
     )
     return make('article', { class: 'card device' }, head, drawList(`Tabs of ${title}`, together(items)))
   })

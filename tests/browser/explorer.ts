@@ -1,10 +1,5 @@
 import type { Page } from 'playwright-core'
-import {
-  collectionKeys,
-  decryptRecord,
-  encryptRecord,
-  keyPairFromHex,
-} from '../../docs/examples/sync-crypto.js'
+import { collectionKeys, decryptRecord, encryptRecord, keyPairFromHex } from '../../src/client/crypto.ts'
 import { fillSampleData } from '../../src/sandbox/sample-data.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 import { startTestBridge, type TestBridge } from '../support/bridge.ts'

@@ -31,7 +31,7 @@ describe('the bare address in Chromium', () => {
     await page.locator('.opblock').first().waitFor()
     const docs = page.url().replace(/#.*/, '')
     await page.click('nav >> text=Guides')
-    await page.click('text=Operate')
+    await page.click('.cards >> text=Run a bridge')
     const guide = page.url()
     await page.click('nav[aria-label="On this page"] a >> nth=0')
     const section = await page.evaluate(() => document.querySelector(':target')?.textContent)
@@ -39,8 +39,8 @@ describe('the bare address in Chromium', () => {
     const back = page.url()
 
     expect(address).toBe(`${bridge.url}/v1/docs/guides`)
-    expect(names.join()).toBe('Explorer,API,Connect,Clients,Promises,Backup,Operate,Settings')
-    const paths = ['explore', 'docs', 'docs/guides/operate'].map((path) => `${bridge.url}/v1/${path}`)
+    expect(names.slice(0, 4).join()).toBe('Explorer,API,Get started,Your data')
+    const paths = ['explore', 'docs', 'docs/guides/run'].map((path) => `${bridge.url}/v1/${path}`)
     expect([explorer, docs, guide]).toEqual(paths)
     expect(section).toBeTruthy()
     expect(back).toBe(address)
@@ -48,6 +48,38 @@ describe('the bare address in Chromium', () => {
 })
 
 describe('the guides in Chromium', () => {
+  it('find a section by its words, whatever their order and case, and lead there with Enter', async () => {
+    const page = await browser.open(`${bridge.url}/v1/docs/guides/promises`, { viewport: desk })
+    await page.getByLabel('Search').fill('SECRET replace')
+    const results = page.getByRole('search').getByRole('link')
+    await results.first().waitFor()
+    const first = await results.first().innerText()
+    const faults = await accessibilityFaults(page)
+
+    await page.getByLabel('Search').press('Enter')
+    await page.waitForURL('**/run#replace-the-secret')
+    await page.getByLabel('Search').fill('xyzzy')
+    await page.getByText(/^0 of \d+ sections$/).waitFor()
+    await page.getByLabel('Search').press('Escape')
+
+    expect(first).toBe('Run a bridge: Replace the secret')
+    expect(faults).toEqual([])
+    expect(await page.getByRole('status').innerText()).toBe('')
+  })
+
+  it('have a list of all pages beside the text, and lead to the next one', async () => {
+    const page = await browser.open(`${bridge.url}/v1/docs/guides/run`, { viewport: desk })
+    const list = await page.getByRole('navigation', { name: 'Pages' }).boundingBox()
+    const text = await page.getByRole('main').boundingBox()
+    await page.getByRole('navigation', { name: 'Pages' }).getByText('Settings').click()
+    const settings = page.url()
+    await page.locator('[rel=prev]').click()
+
+    expect(list!.x + list!.width).toBeLessThanOrEqual(text!.x)
+    expect(settings).toBe(`${bridge.url}/v1/docs/guides/settings`)
+    expect(page.url()).toBe(`${bridge.url}/v1/docs/guides/troubleshooting`)
+  })
+
   it.each([
     ['desk', desk, 'light'],
     ['desk', desk, 'dark'],
@@ -57,7 +89,7 @@ describe('the guides in Chromium', () => {
     const faults: string[] = []
     const grounds = new Set<string>()
 
-    for (const name of ['guides', 'guides/operate', 'guides/settings', 'guides/connect', 'guides/examples']) {
+    for (const name of ['guides', 'guides/run', 'guides/settings', 'guides/connect', 'guides/examples']) {
       const page = await browser.open(`${bridge.url}/v1/docs/${name}`, { viewport, scheme })
       await page.screenshot({ path: screenshot(`${name.replace('/', '-')}-${place}-${scheme}`) })
       const found = await accessibilityFaults(page)

@@ -9,19 +9,31 @@ const help = `Sync Bridge serves a Firefox Sync storage through the Kinto record
 
 Usage: sync-bridge COMMAND [OPTIONS]
 
-  serve --config FILE             run the service in the foreground
-  sandbox [OPTIONS]               run the service over an embedded Sync storage, to try it out
-  check --config FILE [OPTIONS]   validate the settings, and try token server, cache and address
-  init                            print a settings file to begin with, with a fresh secret
-  systemd-unit [--config FILE]    print a hardened unit for systemd
-  healthcheck --url URL [--deep]  ask a running service whether it is alive
-  completion SHELL                print completions for bash, zsh or fish
+Your own data:
+  connect     connect your account: asks for the lines that your Firefox prints
+  ls          list the collections of your account, or the records of one
+  export      write your data, decrypted, to the standard output or a file
+  backup      make one more backup of your account in a folder
+  restore     show what a backup would put back; with --write, put it back
+  add         add a bookmark as Firefox makes it
+  watch       print a line of JSON for each change
+  open        show your data in your browser, decrypted there
+  disconnect  end the access of "connect", and remove its file
 
-  help [COMMAND]                  show this, or the options of a command; also --help and -h
-  version                         show the version; also --version and -V
+A service for others:
+  serve         run the service in the foreground
+  sandbox       run the service over an embedded Sync storage, to try it out
+  check         validate the settings, and try token server, cache and address
+  init          print a settings file to begin with, with a fresh secret
+  systemd-unit  print a hardened unit for systemd
+  healthcheck   ask a running service whether it is alive
+  completion    print completions for bash, zsh or fish
 
-Exit codes: 0 success, 1 failure, 2 called wrongly or bad settings.
-A first look: sync-bridge sandbox
+  help COMMAND  show the options of a command; also COMMAND --help
+  version       show the version; also --version and -V
+
+Exit codes: 0 success, 1 failure, 2 called wrongly or bad settings, 3 done in part.
+A first look: sync-bridge sandbox. Your own data: sync-bridge connect
 `
 
 const healthcheckHelp = `Ask a running service whether it is alive.

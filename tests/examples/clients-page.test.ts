@@ -1,11 +1,13 @@
 import { afterAll, describe, expect, it } from 'bun:test'
-import { symlinkSync } from 'node:fs'
+import { mkdirSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { IDBKeyRange, indexedDB } from 'fake-indexeddb'
 import { fillSampleData } from '../../src/sandbox/sample-data.ts'
 import { startTestBridge } from '../support/bridge.ts'
+import { clientPackage } from '../support/client-package.ts'
 import { makeFolder, endAll } from '../support/executable.ts'
-import { foreign } from './records.ts'
+import { eventually } from '../support/eventually.ts'
+import { accountOf, foreign, linesOf } from './records.ts'
 
 interface Bookmark {
   id: string
@@ -87,6 +89,34 @@ describe('the code in docs/clients.md', () => {
   })
 })
 
+describe('the program for the JavaScript package in docs/clients.md', () => {
+  it('lists and adds', async () => {
+    await using own = await startTestBridge({ writable: ['bookmarks'] })
+    fillSampleData(own.sandbox, own.user, { bookmarks: 30, history: 1 })
+    const page = await Bun.file(join(root, 'docs/clients.md')).text()
+    const [, program] = /^```ts\n([^]*?)^```$/m.exec(page)!
+    const account = linesOf({ BRIDGE_URL: own.url, ...accountOf(own.user) })
+    const folder = makeFolder({
+      'app.mts': program!.replace('sync-bridge-client', join(root, 'src/client/index.ts')),
+      'account.env': account,
+    })
+    const environment = { ...process.env, SYNC_BRIDGE_ACCOUNT: join(folder, 'account.env') }
+    const child = Bun.spawn([process.execPath, 'app.mts'], {
+      cwd: folder,
+      env: environment,
+      stderr: 'inherit',
+    })
+    const printed = new Response(child.stdout).text()
+    const count = () => own.sandbox.records(own.user, 'bookmarks').length
+    const before = count()
+
+    await eventually('the bookmark is there', () => count() > before)
+    child.kill()
+
+    expect(await printed).toContain('"Bookmarks Toolbar"')
+  })
+})
+
 /** Runs all the pieces in their order, bundled as for a browser, with this bridge in the place of the one they name. */
 async function runProgram(over = bridge): Promise<Program> {
   const page = await Bun.file(join(root, 'docs/clients.md')).text()
@@ -106,8 +136,10 @@ async function runProgram(over = bridge): Promise<Program> {
   const text = program.join('\n').replaceAll('https://sync.example.org', over.url)
   const folder = makeFolder({ 'program.js': text })
   const entry = join(folder, 'program.js')
-  symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'))
-  symlinkSync(join(root, 'docs/examples/sync-crypto.js'), join(folder, 'sync-crypto.js'))
+  mkdirSync(join(folder, 'node_modules'))
+  symlinkSync(join(root, 'node_modules/kinto'), join(folder, 'node_modules/kinto'))
+  symlinkSync(join(root, 'node_modules/kinto-http'), join(folder, 'node_modules/kinto-http'))
+  symlinkSync((await clientPackage()).folder, join(folder, 'node_modules/sync-bridge-client'))
   const built = await Bun.build({ entrypoints: [entry], target: 'browser', outdir: join(folder, 'bundle') })
   return (await import(built.outputs[0]!.path)) as Program
 }

@@ -1,8 +1,7 @@
 import { afterAll, describe, expect, it } from 'bun:test'
 import { createHash } from 'node:crypto'
-import { existsSync, readFileSync, writeFileSync } from 'node:fs'
-import { dirname, join } from 'node:path'
-import { Glob } from 'bun'
+import { readFileSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { clientStateOf, syncKeyOf } from '../../src/sandbox/crypto.ts'
 import { kintoHttp } from '../clients/python.ts'
 import { startAccounts } from '../firefox/accounts.ts'
@@ -14,21 +13,95 @@ const why = 'reason' in python ? ` (NOT RUN: ${python.reason})` : ''
 const withoutCurl = !Bun.which('curl')
 afterAll(endAll)
 
-describe.skipIf(withoutCurl)('README.md', () => {
-  it('names commands of the Makefile', async () => {
-    const commands = take('README.md', 'make run').match(/^make \w+/gm)!
+/** Types commands as the owner of an account, whose home is `home`. */
+const typeAs = (home: string, commands: string) => paste(`set -e\n${commands}`, { HOME: home }, home)
 
-    const planned = await Promise.all(commands.map((command) => paste(`${command} --dry-run`, {}, root)))
+/** What Firefox prints for an account of the sandbox, with the token server besides. */
+async function printedByFirefox(): Promise<string> {
+  const { values } = await startUpstream()
+  const names = ['BUCKET', 'KEY_ID', 'BEARER_TOKEN', 'SYNC_KEY', 'TOKEN_SERVER_URL']
+  return linesOf(Object.fromEntries(names.map((name) => [name, values[name]!])))
+}
 
-    expect(planned.map(({ code }) => code)).toEqual([0, 0])
-    expect(planned[0]!.output).toContain('dist/sync-bridge sandbox')
-    expect(planned[1]!.output).toContain('tests/run.sh')
+/** The commands with these lines typed into `connect`. */
+const withLines = (commands: string, lines: string) =>
+  commands.replace(/^(sync-bridge connect).*$/m, `$1 <<END\n${lines}END`)
+
+describe('README.md', () => {
+  it('names a command of the Makefile', async () => {
+    const [command] = take('README.md', 'make run').match(/^make \w+/m)!
+
+    const { output, code } = await paste(`${command} --dry-run`, {}, root)
+
+    expect([code, output]).toEqual([0, expect.stringContaining('dist/sync-bridge sandbox')])
   })
 
-  it('has the commands and the request for a bridge over data that is there already', async () => {
-    const lines = take('README.md', 'dist/sync-bridge init').trimEnd().split('\n')
+  it('gets your bookmarks into a file with two commands', async () => {
+    const home = withExamples()
+    const commands = withLines(take('README.md', 'sync-bridge connect'), await printedByFirefox())
+
+    const { errors, code } = await typeAs(home, commands)
+
+    expect([code, errors]).toEqual([0, expect.stringContaining('Added to toolbar')])
+    expect(readFileSync(join(home, 'bookmarks.html'), 'utf8')).toContain('<A HREF="')
+  })
+})
+
+describe.skipIf(withoutCurl)('docs/get-started.md', () => {
+  const page = 'docs/get-started.md'
+
+  it('builds, looks, asks and decrypts', async () => {
+    const [build] = take(page, 'make build').split('\n')
+    const command = take(page, 'sync-bridge sandbox').trim()
+    await using sandbox = start([...command.split(' ').slice(1), '--port', '0'])
+    const [source] = await sandbox.line(/^ {2}\. \S+$/)
+    const request = take(page, 'records/menu')
+    const decrypting = take(page, 'SYNC_BRIDGE_ACCOUNT').replace('FILE', source.trim().slice(2))
+
+    const planned = await paste(`${build} --dry-run`, {}, root)
+    const asked = await paste(`${source}\n${request}`)
+    const { output, errors, code } = await paste(`set -e\n${source}\n${decrypting}`)
+
+    expect(planned.code).toBe(0)
+    expect(JSON.parse(asked.output).data.payload).toContain('ciphertext')
+    expect([code, errors]).toEqual([0, 'Added to toolbar\n'])
+    expect(output).toContain('history     3000')
+    expect(output).toContain('Desk computer: 14 tabs')
+    expect(output).toContain('[Example](<https://example.org/>)')
+  })
+})
+
+describe('docs/your-data.md', () => {
+  const page = 'docs/your-data.md'
+
+  it('has commands that work in their order', async () => {
+    const home = withExamples()
+    const lines = await printedByFirefox()
+    const connected = await typeAs(home, withLines(take(page, 'sync-bridge connect'), lines))
+    // These two run until Ctrl+C; tests/operate/words.test.ts reads their arguments.
+    const listing = take(page, 'sync-bridge open').replace(/^sync-bridge open.*$/m, '')
+    take(page, 'sync-bridge watch')
+    const names = ['--output bookmarks.html', 'sync-bridge backup', '--write', 'sync-bridge add']
+
+    const { output, errors, code } = await typeAs(
+      home,
+      listing + names.map((name) => take(page, name)).join(''),
+    )
+
+    expect([connected.code, connected.errors]).toEqual([0, expect.stringContaining('Connected.')])
+    expect([code, errors]).toEqual([0, expect.stringContaining('Added to toolbar')])
+    expect(errors).toContain(' is complete\n')
+    expect(errors).toContain('bookmarks: 0 to write')
+    expect(errors).toContain('Added to toolbar\n')
+    expect(output).toContain('history     3000')
+  })
+})
+
+describe.skipIf(withoutCurl)('docs/run.md', () => {
+  it('has the commands for a bridge on your own computer, and a request to it', async () => {
+    const lines = take('docs/run.md', 'dist/sync-bridge init').trimEnd().split('\n')
     const [build, run] = [lines[0]!, lines.at(-1)!]
-    const request = take('README.md', '_limit=5')
+    const request = take('docs/run.md', '_limit=5')
     const { values } = await startUpstream()
     const folder = withExamples()
     const settings = `${values.TOKEN_SERVER_URL}\nservice.port = 0`
@@ -45,19 +118,19 @@ describe.skipIf(withoutCurl)('README.md', () => {
     expect(run).toBe('dist/sync-bridge serve --config bridge.ini')
     expect(JSON.parse(asked.output).data).toHaveLength(5)
   })
+})
 
-  it.skipIf('reason' in python)(`has examples that run as they stand, in their order${why}`, async () => {
+describe.skipIf(withoutCurl || 'reason' in python)(`docs/clients.md${why}`, () => {
+  it('has examples of the protocol that run as they stand', async () => {
     await using sandbox = start(['sandbox', '--port', '0'])
     const [source] = await sandbox.line(/^ {2}\. \S+$/)
-    const commands = take('README.md', 'first-steps.sh')
 
-    const { output, errors, code } = await paste(`${source}\nset -e\n${commands}`)
+    const { output, errors, code } = await paste(
+      `${source}\nset -e\n${take('docs/clients.md', 'first-steps.sh')}`,
+    )
 
     expect([errors, code]).toEqual(['', 0])
     expect(output).toContain('"project_name":"Sync Bridge"')
-    expect(output).toContain('bookmarks and folders')
-    expect(output).toContain('history: 3000 records')
-    expect(output).toContain('passwords: 0 to write, 0 different in the storage')
     expect(output).toContain('records in tabs')
   })
 })
@@ -73,20 +146,23 @@ describe.skipIf(withoutCurl)('docs/connect.md', () => {
     expect(page).not.toContain(Bun.escapeHTML(lasting.replaceAll(/^ +/gm, '')))
   })
 
-  it('has commands for scripts and for curl, that find the values in a file', async () => {
+  it('has commands that keep the values in a file, for commands and for curl', async () => {
     const { values, tokenServerUrl } = await startUpstream()
     await using bridge = await serve({ token_server_url: tokenServerUrl })
-    const scripts = take('docs/connect.md', 'bookmarks.ts').replace('http://127.0.0.1:8000', bridge.url)
+    const names = ['BUCKET', 'KEY_ID', 'BEARER_TOKEN', 'SYNC_KEY']
+    const lines = linesOf(Object.fromEntries(names.map((name) => [name, values[name]!])))
+    const keep = take('docs/connect.md', 'cat > account.env')
+      .replace(/cat > account.env\).*$/m, `cat > account.env) <<END\n${lines}END`)
+      .replace('http://127.0.0.1:8000', bridge.url)
     const requests = take('docs/connect.md', 'X-KeyID')
     const folder = withExamples()
-    const names = ['BUCKET', 'KEY_ID', 'BEARER_TOKEN', 'SYNC_KEY']
-    writeFileSync(join(folder, 'account.env'), names.map((name) => `${name}=${values[name]}\n`).join(''))
 
-    const printed = await paste(scripts, {}, folder)
+    const kept = await paste(`${keep}\nsync-bridge ls bookmarks --account account.env`, {}, folder)
     const asked = await paste(requests, {}, folder)
 
-    expect([printed.code, asked.code]).toEqual([0, 0])
-    expect(printed.output).toContain('bookmarks and folders')
+    expect([kept.errors, kept.code, asked.code]).toEqual(['', 0, 0])
+    expect(statSync(join(folder, 'account.env')).mode & 0o777).toBe(0o600)
+    expect(kept.output).toContain('LAST CHANGE')
     expect(asked.output).toContain('{"data":[{"id":"bookmarks"')
   })
 
@@ -127,35 +203,12 @@ describe.skipIf(withoutCurl)('docs/connect.md', () => {
 
 describe('the documents', () => {
   it.skipIf(withoutCurl)('have no code that is not run here', () => {
-    expect(piecesLeft('README.md')).toEqual('reason' in python ? [expect.any(String)] : [])
-    expect(piecesLeft('docs/connect.md')).toEqual([])
-    expect(piecesLeft('docs/promises.md')).toEqual([])
-  })
+    const names = [
+      'README.md',
+      ...['get-started', 'your-data', 'connect', 'promises'].map((name) => `docs/${name}.md`),
+    ]
 
-  const names = ['*.md', 'docs/*.md'].flatMap((pattern) => [...new Glob(pattern).scanSync(root)])
-  const textOf = (name: string) => readFileSync(join(root, name), 'utf8')
-
-  it('link to files, and headings in them, that are there', () => {
-    const broken = names.flatMap((name) =>
-      Array.from(textOf(name).matchAll(/\]\((?!https?:)([^)]+)\)/g), ([, target]) => target!)
-        .filter((target) => {
-          const [path, anchor] = target.split('#')
-          const linked = path === '' ? name : join(dirname(name), path!)
-          return anchor === undefined
-            ? !existsSync(join(root, linked))
-            : !anchors(textOf(linked)).includes(anchor)
-        })
-        .map((target) => `${name}: ${target}`),
-    )
-
-    expect(names.length).toBeGreaterThan(12)
-    expect(broken).toEqual([])
-  })
-
-  it('link to no host of a package registry', () => {
-    const links = names.flatMap((name) => textOf(name).match(/https?:\/\/[^\s)"'`]+/g) ?? [])
-
-    expect(links.filter((link) => /npmjs|pypi|crates\.io/.test(link))).toEqual([])
+    expect(names.flatMap(piecesLeft)).toEqual([])
   })
 })
 
@@ -168,12 +221,3 @@ describe('first_steps.py', () => {
     expect(errors).toContain('  kinto-python/bin/python docs/examples/python/first_steps.py tabs\n')
   })
 })
-
-function anchors(text: string): string[] {
-  return [...text.matchAll(/^#+ (.*)$/gm)].map(([, heading]) =>
-    heading!
-      .toLowerCase()
-      .replaceAll(/[^\w\s-]/g, '')
-      .replaceAll(' ', '-'),
-  )
-}

@@ -37,6 +37,7 @@ export function withExamples(): string {
   symlinkSync(join(root, 'docs'), join(folder, 'docs'))
   mkdirSync(join(folder, 'dist'))
   symlinkSync(executablePath, join(folder, 'dist/sync-bridge'))
+  symlinkSync(executablePath, join(folder, 'sync-bridge'))
   symlinkSync(process.execPath, join(folder, 'bun'))
   return folder
 }

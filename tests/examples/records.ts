@@ -4,7 +4,7 @@ import {
   keyPairFromHex,
   type ClearRecord,
   type KeyPair,
-} from '../../docs/examples/sync-crypto.js'
+} from '../../src/client/crypto.ts'
 import type { Sandbox } from '../../src/sandbox/sandbox.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 

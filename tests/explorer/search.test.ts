@@ -1,18 +1,17 @@
 import { describe, expect, it } from 'bun:test'
-import type { Entry } from '../../src/explorer/account.ts'
+import type { SyncRecord } from '../../src/client/collection.ts'
 import { itemOf, type Group, type Item } from '../../src/explorer/meaning.ts'
 import { inOrder } from '../../src/explorer/order.ts'
 import { Search, wordsOf } from '../../src/explorer/search.ts'
 
-const entry = (id: string, fields: object = {}, last_modified = 1): Entry => ({
+const record = (id: string, fields: object = {}, last_modified = 1): SyncRecord => ({
   collection: 'bookmarks',
-  path: `/${id}`,
-  wire: { id, last_modified },
+  stored: { id, last_modified },
   clear: { id, ...fields },
   problem: null,
 })
 
-const titled = (...titles: string[]): Item[] => titles.map((title) => itemOf(entry(title), title, ''))
+const titled = (...titles: string[]): Item[] => titles.map((title) => itemOf(record(title), title, ''))
 const group = (items: Item[], title: string | null = null): Group[] => [{ title, items }]
 const titlesOf = (groups: Group[]) => groups.flatMap(({ items }) => items.map(({ title }) => title))
 const find = (groups: Group[], typed: string) => titlesOf(new Search().matching(groups, wordsOf(typed)))
@@ -31,7 +30,7 @@ describe('Search', () => {
   })
 
   it('finds a device by its name, with its tabs, and a tab by words of both', () => {
-    const device = { kind: 'phone', about: '', seenMs: 1, entry: entry('phone') } as const
+    const device = { kind: 'phone', about: '', seenMs: 1, record: record('phone') } as const
     const groups: Group[] = [{ title: 'Téléphone', items: titled('News', 'Bread'), device }]
     const empty: Group[] = [{ title: 'Tablet', items: [], device }]
 
@@ -67,10 +66,10 @@ describe('Search', () => {
 
 describe('inOrder', () => {
   const items = [
-    itemOf(entry('old', { dateAdded: 1000 }), 'Page 10', '', 'https://www.alpha.example/'),
-    itemOf(entry('new', { dateAdded: 3000 }), 'Page 9', '', 'http://gamma.example/'),
-    itemOf(entry('none', {}, 2000), 'äpfel', '', null),
-    itemOf(entry('middle', { timeLastUsed: 2500 }), 'Zebra', '', 'https://beta.example/'),
+    itemOf(record('old', { dateAdded: 1000 }), 'Page 10', '', 'https://www.alpha.example/'),
+    itemOf(record('new', { dateAdded: 3000 }), 'Page 9', '', 'http://gamma.example/'),
+    itemOf(record('none', {}, 2000), 'äpfel', '', null),
+    itemOf(record('middle', { timeLastUsed: 2500 }), 'Zebra', '', 'https://beta.example/'),
   ]
 
   it('sorts by title as people do, by address without scheme, and by date, the latest first', () => {

@@ -1,12 +1,13 @@
 import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { ClearRecord } from '../../docs/examples/sync-crypto.js'
-import { passwordsFile } from '../../src/explorer/files.ts'
-import type { Readable } from '../../src/explorer/meaning.ts'
+import type { ClearRecord } from '../../src/client/crypto.ts'
+import { passwordsCsv } from '../../src/client/files.ts'
+import type { ReadableRecord } from '../../src/client/collection.ts'
 import { accountOf } from '../examples/records.ts'
-import { findPython } from '../clients/python.ts'
-import { endAll, makeFolder } from '../support/executable.ts'
+import { runWith } from '../commands/world.ts'
+import { eventually } from '../support/eventually.ts'
+import { endAll, makeFolder, start } from '../support/executable.ts'
 import { firefoxPath } from './firefox.ts'
 import {
   among,
@@ -15,7 +16,6 @@ import {
   inMilliseconds,
   loginOf,
   newId,
-  run,
   sortVisits,
   typed,
   urlsOf,
@@ -29,7 +29,6 @@ const recipes = Array.from(
   readFileSync(join(docs, 'connect.md'), 'utf8').matchAll(/^```js\n([^]*?)^```$/gm),
   ([, code]) => code!,
 )
-const python = await findPython('cryptography==48.0.0')
 const missing = ' (NOT RUN: there is no Firefox; "make test-tools" installs firefox-esr)'
 
 const printedNames = [
@@ -40,6 +39,7 @@ const printedNames = [
   'REFRESH_TOKEN',
   'TOKEN_ENDPOINT',
   'CLIENT_ID',
+  'TOKEN_SERVER_URL',
 ]
 
 describe.skipIf(firefoxPath === null)(`a real Firefox${firefoxPath === null ? missing : ''}`, () => {
@@ -268,23 +268,101 @@ describe.skipIf(firefoxPath === null)(`a real Firefox${firefoxPath === null ? mi
     })
   })
 
-  it('takes bookmarks that the examples add, in TypeScript and in Python', async () => {
-    const account = { BRIDGE_URL: world.bridgeUrl, ...accountOf(world.user) }
-    const programs = [[process.execPath, 'add-bookmark.ts']]
-    if ('path' in python) programs.push([python.path, 'python/add_bookmark.py'])
+  describe('and the commands, which need nothing but the executable', () => {
+    let account: string
+    const command = (...words: string[]) => runWith(account, words)
 
-    for (const [runtime, script] of programs) {
-      const path = join(docs, 'examples', script!)
-      const command = [runtime!, path, 'menu', script!, `https://examples.example/${script}`]
-      expect(await run(command, account)).toMatchObject({ errors: '', code: 0 })
-    }
-    await world.sync()
+    it('is connected by what it prints', async () => {
+      const { printed } = await type(recipes[1]!)
+      account = join(makeFolder(), 'account.env')
 
-    const menu = (await ownBookmarks()).filter(({ parentid }) => parentid === 'menu')
-    const order = (await ownBookmarks()).find(({ id }) => id === 'menu')!.children!
-    const titles = order.slice(-programs.length).map((id) => menu.find((item) => item.id === id)?.title)
-    expect(titles).toEqual(programs.map(([, script]) => script))
-    expect(await shownBookmarks()).toEqual(await ownBookmarks())
+      const { errors, code } = await runWith(account, ['connect'], printed!)
+
+      const count = (await ownBookmarks()).filter((item) => item.type === 'bookmark').length
+      expect(errors).toContain(`Found ${count} bookmarks`)
+      expect(code).toBe(0)
+      expect(readFileSync(account, 'utf8')).toContain('\nTOKEN_SERVER_URL=http://127.0.0.1:')
+    })
+
+    it('shows a bookmark that is added where it was added', async () => {
+      const added = await command('add', 'https://added.example/', '--title', 'Added', '--folder', 'menu')
+      await world.sync()
+
+      const bookmarks = await ownBookmarks()
+      const id = added.output.trimEnd()
+      expect([added.errors, added.code]).toEqual(['Added to menu\n', 0])
+      expect(bookmarks.find((item) => item.id === id)).toMatchObject({ title: 'Added', parentid: 'menu' })
+      expect(bookmarks.find((item) => item.id === 'menu')!.children!.at(-1)).toBe(id)
+      expect(await shownBookmarks()).toEqual(bookmarks)
+    })
+
+    it('has a deleted folder again, in its place and order', async () => {
+      const folder = makeFolder()
+      const inner = await call<string>('addBookmark', 'toolbar', { type: 'folder', title: 'Lost and found' })
+      for (const name of ['one', 'two', 'three'])
+        await call('addBookmark', inner, { title: name, url: `https://${name}.example/`, tags: ['kept'] })
+      await call('addBookmark', 'toolbar', { title: 'behind', url: 'https://behind.example/' })
+      await world.sync()
+      const before = await ownBookmarks()
+
+      const saved = await command('backup', folder)
+      await call('removeBookmark', inner)
+      await call('addBookmark', 'toolbar', { title: 'later', url: 'https://later.example/' })
+      await world.sync()
+      const between = await ownBookmarks()
+      const restored = await command('restore', folder, '--write')
+      await world.sync()
+
+      const after = await ownBookmarks()
+      const later = between.find(({ title }) => title === 'later')!
+      const toolbarBefore = before.find(({ id }) => id === 'toolbar')!.children!
+      expect([saved.code, restored.code]).toEqual([0, 0])
+      expect(between.map(({ id }) => id)).not.toContain(inner)
+      expect(after.find(({ id }) => id === inner)).toEqual(before.find(({ id }) => id === inner))
+      expect(after.find(({ id }) => id === 'toolbar')!.children).toEqual([...toolbarBefore, later.id])
+      expect(byId(after.filter(({ parentid }) => parentid === inner))).toEqual(
+        byId(before.filter(({ parentid }) => parentid === inner)),
+      )
+      expect(await shownBookmarks()).toEqual(after)
+    })
+
+    it('is watched', async () => {
+      await using watching = start(['watch', '--every', '1'], {
+        environment: { SYNC_BRIDGE_ACCOUNT: account },
+      })
+      await eventually('the first look is over', async () => {
+        await call('addBookmark', 'menu', { title: 'seen', url: `https://${newId()}.example/` })
+        await world.sync()
+        return watching.lines.some((line) => line.includes('"title":"seen"'))
+      })
+
+      const found = watching.lines.map((line) => JSON.parse(line) as { collection: string; content: Item })
+      expect(found.find(({ content }) => content.title === 'seen')!.content.parentid).toBe('menu')
+      expect(await watching.stop()).toBe(0)
+    })
+
+    it('imports the bookmarks and passwords that are exported', async () => {
+      const folder = makeFolder()
+      const [html, csv] = [join(folder, 'bookmarks.html'), join(folder, 'passwords.csv')]
+      const links = async () =>
+        (await ownBookmarks())
+          .filter((item) => item.type === 'bookmark')
+          .map(({ title, bmkUri, tags }) => `${title} ${bmkUri} ${tags?.join()}`)
+          .toSorted()
+      const before = await links()
+      const codes = [
+        (await command('export', 'bookmarks', '--output', html)).code,
+        (await command('export', 'passwords', '--output', csv)).code,
+      ]
+
+      await call('importBookmarks', html)
+      const results = await call<string[]>('importPasswords', csv)
+      await world.sync()
+
+      expect(codes).toEqual([0, 0])
+      expect(await links()).toEqual(before)
+      expect(new Set(results)).toEqual(new Set(['added']))
+    })
   })
 
   it('was first: a client that read before gets 412 with what Firefox wrote', async () => {
@@ -345,8 +423,8 @@ describe.skipIf(firefoxPath === null)(`a real Firefox${firefoxPath === null ? mi
     const { accounts, sync } = world
     const folder = makeFolder()
     const file = join(folder, 'account.env')
-    const example = (...args: string[]) =>
-      run([process.execPath, join(docs, 'examples', args[0]!), ...args.slice(1)], {}, folder)
+    const command = (...words: string[]) => runWith(file, words)
+    const backups = join(folder, 'backups')
     const renewals = () => accounts.requests.filter((asked) => asked === 'POST /v1/oauth/token').length
     const everything = async () => ({
       bookmarks: exceptRoots(await ownBookmarks()),
@@ -359,37 +437,37 @@ describe.skipIf(firefoxPath === null)(`a real Firefox${firefoxPath === null ? mi
     const typings = [await type(recipes[1]!), await type(recipes[1]!), await type(recipes[1]!)]
     accounts.lifeSeconds = null
     const printed = typings.map((outcome) => outcome.printed!)
-    writeFileSync(file, `${printed[2]}\nBRIDGE_URL=${world.bridgeUrl}\n`)
+    writeFileSync(file, `${printed[2]}\n`, { mode: 0o600 })
     const before = renewals()
-    const first = await example('backup.ts', 'backups')
+    const first = await command('backup', backups)
     const kept = readFileSync(file, 'utf8')
     const renamed = (await ownBookmarks()).find((item) => item.type === 'bookmark')!.id
     await call('renameBookmark', renamed, 'Changed in between')
     await sync()
-    const second = await example('backup.ts', 'backups')
+    const second = await command('backup', backups)
     const after = renewals()
     const whole = await everything()
     const titles = await Promise.all(
-      readdirSync(join(folder, 'backups'))
+      readdirSync(backups)
         .toSorted()
-        .map((name) => titleIn(join(folder, 'backups', name), renamed)),
+        .map((name) => titleIn(join(backups, name), renamed)),
     )
     await call('loseEverything')
     // Firefox sends its tabs at moments of its own, and one of them may meet this sync.
     await sync().catch(sync)
     const emptied = await everything()
-    const restored = await example('restore.ts', 'backups', '--overwrite')
+    const restored = await command('restore', backups, '--overwrite')
     await sync()
 
     for (const lines of printed)
       expect(lines.split('\n').map((line) => line.split('=')[0])).toEqual(printedNames)
-    expect([first.errors, first.code, second.errors, second.code]).toEqual(['', 0, '', 0])
+    expect([first.code, second.code]).toEqual([0, 0])
     expect(after - before).toBe(1)
     expect(kept).not.toContain(/^BEARER_TOKEN=.*$/m.exec(printed[2]!)![0])
     expect(titles).toEqual([expect.not.stringContaining('Changed'), 'Changed in between'])
     expect([emptied.passwords, emptied.history, emptied.forms]).toEqual([[], [], []])
     expect(emptied.bookmarks.map(({ id }) => id)).toEqual(['menu', 'mobile', 'toolbar', 'unfiled'])
-    expect([restored.errors, restored.code]).toEqual(['', 0])
+    expect(restored.code).toBe(0)
     expect(await everything()).toEqual(whole)
     expect(exceptRoots(await shownBookmarks())).toEqual(whole.bookmarks)
   })
@@ -399,8 +477,8 @@ describe.skipIf(firefoxPath === null)(`a real Firefox${firefoxPath === null ? mi
     const pulled = (await world.pull('passwords')) as (ClearRecord & { password: string })[]
     const odd = { ...pulled[0]!, id: `{${crypto.randomUUID()}}`, username: 'ü "o", ,', password: ' =1+1""\\' }
     const logins = [...pulled, odd]
-    const entries = logins.map((clear) => ({ collection: 'passwords', clear }) as unknown as Readable)
-    writeFileSync(file, passwordsFile(entries))
+    const records = logins.map((clear) => ({ collection: 'passwords', clear }) as unknown as ReadableRecord)
+    writeFileSync(file, passwordsCsv(records))
 
     const results = await call<string[]>('importPasswords', file)
 

@@ -98,6 +98,16 @@ async function addBookmark(parentid, { type = 'bookmark', title, url, tags }) {
   return guid
 }
 
+async function removeBookmark(guid) {
+  await PlacesUtils.bookmarks.remove(guid)
+}
+
+/** What "Import Bookmarks from HTML" does, into a profile that has none. */
+async function importBookmarks(path) {
+  await PlacesUtils.bookmarks.eraseEverything()
+  await load('gre/modules/BookmarkHTMLUtils').BookmarkHTMLUtils.importFromFile(path, { replace: false })
+}
+
 async function renameBookmark(guid, title) {
   await PlacesUtils.bookmarks.update({ guid, title })
 }

@@ -1,6 +1,4 @@
-import type { ClearRecord } from '../../docs/examples/sync-crypto.js'
-import { runToEnd } from '../support/processes.ts'
-import { makeFolder } from '../support/executable.ts'
+import type { ClearRecord } from '../../src/client/crypto.ts'
 
 /** A bookmark, folder or separator, as both sides are compared. */
 export interface Item {
@@ -12,11 +10,6 @@ export interface Item {
   parentid: string
   children?: string[]
   dateAdded?: number
-}
-
-/** Runs an example to its end. */
-export function run(command: string[], environment: Record<string, string>, cwd = makeFolder()) {
-  return runToEnd(command, { cwd, environment })
 }
 
 export function loginOf({ id, hostname, username, password }: ClearRecord): ClearRecord {

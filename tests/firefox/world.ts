@@ -9,7 +9,7 @@ import {
   keyPairFromHex,
   type ClearRecord,
   type KeyPair,
-} from '../../docs/examples/sync-crypto.js'
+} from '../../src/client/crypto.ts'
 import { fillSampleData } from '../../src/sandbox/sample-data.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 import { startExecutable } from '../support/executable.ts'

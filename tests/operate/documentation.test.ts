@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'bun:test'
 import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 
 import { Glob, RedisClient, YAML } from 'bun'
 import { readRedisAddress } from '../../src/credentials/redis-address.ts'
@@ -19,19 +19,20 @@ import {
 import { eventually } from '../support/eventually.ts'
 import { executablePath, iniText } from '../support/executable.ts'
 
-const path = join(import.meta.dir, '../../docs/operate.md')
-const text = readFileSync(path, 'utf8')
-/** The code blocks of the page. */
+const docs = join(import.meta.dir, '../../docs')
+/** The two pages for operators. */
+const text = ['run.md', 'scale.md'].map((name) => readFileSync(join(docs, name), 'utf8')).join('\n')
+/** Their code blocks. */
 const blocks = [...text.matchAll(/^```\w*\n([\s\S]*?)^```$/gm)].map(([, block]) => block!)
 
-/** The code block with that text; a page has to have it once. */
+/** The code block with that text, which must be there once. */
 function blockWith(part: string): string {
   const found = blocks.filter((block) => block.includes(part))
   if (found.length !== 1) throw new Error(`${found.length} code blocks contain "${part}"`)
   return found[0]!
 }
 
-describe('the guide for operators', () => {
+describe('the pages for operators', () => {
   /** Types lines in a folder that stands for the machine, after these functions, over a token server of the tests. */
   async function typeInto(folder: TemporaryFolder, lines: string, functions: string): Promise<string> {
     await using sandbox = await startSandbox()
@@ -52,7 +53,7 @@ describe('the guide for operators', () => {
 
     const printed = await typeInto(
       folder,
-      commands.replace('/usr/share/doc/sync-bridge/', `${dirname(path)}/`),
+      commands.replace('/usr/share/doc/sync-bridge/', `${docs}/`),
       `apt-get() { [ "$1" = update ] || ${executablePath} init >${folder.path}/etc/sync-bridge/sync-bridge.ini; }
       systemctl() { :; }; curl() { :; }; sync-bridge() { ${executablePath} "$@"; }`,
     )
@@ -153,6 +154,16 @@ describe('the guide for operators', () => {
     expect(checked).toContain(`service.token_server_url = http://127.0.0.1:1`)
   })
 
+  it('enables writes with settings that are good', async () => {
+    using folder = temporaryFolder()
+    const file = folder.file('bridge.ini')
+    writeFileSync(file, iniText({ token_server_url: 'http://127.0.0.1:1' }) + blockWith('_put_enabled'))
+
+    const checked = await runProgram([executablePath, 'check', '--offline', '--config', file])
+
+    expect(checked).toContain('service.record_bookmarks_put_enabled = true')
+  })
+
   it('reads the journal', async () => {
     using folder = temporaryFolder()
     const lines = blockWith('journalctl').trim().split('\n')
@@ -167,7 +178,17 @@ describe('the guide for operators', () => {
   })
 
   it('has no code that nobody has run', () => {
-    const run = ['HOST=', 'zcat', 'podman run', 'maxmemory-policy', 'ACL SETUSER', 'journalctl']
+    const run = [
+      'HOST=',
+      'zcat',
+      'podman run',
+      'maxmemory-policy',
+      'ACL SETUSER',
+      'journalctl',
+      '_put_enabled',
+    ]
+    // tests/examples/documents.test.ts runs these.
+    run.push('> bridge.ini', 'curl -H "Authorization')
 
     expect(blocks.filter((block) => !run.some((part) => block.includes(part)))).toEqual([])
   })
@@ -184,7 +205,7 @@ describe('the guide for operators', () => {
   })
 
   it('names the settings that a reload applies', () => {
-    const section = /^### Changing settings\n([\s\S]*?)count from the next request on/m.exec(text)![1]!
+    const section = /^### Change settings\n([\s\S]*?)apply from the next request on/m.exec(text)![1]!
     const named = [...section.matchAll(/`([a-z_]+)(\*?)`/g)].filter(([, name]) => name !== 'record_')
     const applied = [...reloadable]
     const isNamed = (name: string) =>
@@ -195,7 +216,7 @@ describe('the guide for operators', () => {
   })
 
   it('shows every limit as it is', () => {
-    const section = /^## Limits[^]*?^## Upgrading/m.exec(text)![0]
+    const section = /^## Limits[^]*?^## Memory/m.exec(text)![0]
     const rowWith = (part: string) => section.split('\n').find((line) => line.startsWith(`| ${part}`))!
     const initial = (name: keyof typeof settingsSchema) => String(settingsSchema[name].initial)
     const { ofHost } = callLimits(1024)
@@ -229,7 +250,7 @@ describe('the guide for operators', () => {
   })
 
   it('says what to do about every alert', () => {
-    const rules = readFileSync(join(dirname(path), 'examples/alerts.yml'), 'utf8')
+    const rules = readFileSync(join(docs, 'examples/alerts.yml'), 'utf8')
     const alerts = [...rules.matchAll(/- alert: (\w+)/g)].map(([, alert]) => alert!)
 
     expect(alerts.filter((alert) => !text.includes(`\`${alert}\``))).toEqual([])

@@ -1,5 +1,5 @@
 #!/bin/bash
-# What real-systemd.sh runs inside the first machine: the ten commands of docs/operate.md, as they stand but for the two lines
+# What real-systemd.sh runs inside the first machine: the ten commands of docs/run.md, as they stand but for the two lines
 # that are everybody's own.
 set -u
 cd /root || exit 1
@@ -10,7 +10,7 @@ for _ in $(seq 80); do journalctl -q -u upstream --grep TOKEN_SERVER_URL >/dev/n
 # As every Debian that is installed on a machine has it, with a name for clients.
 echo 127.0.0.1 localhost sync.localhost >/etc/hosts
 cp /release.deb sync-bridge_0_amd64.deb
-sed -n '/^## One machine/,/^## /{/^```sh/,/^```/{/^```/!p}}' /project/docs/operate.md |
+sed -n '/^## One machine/,/^## /{/^```sh/,/^```/{/^```/!p}}' /project/docs/run.md |
   sed -e 's/^HOST=.*/HOST=sync.localhost/' -e 's|^TOKEN_SERVER=.*|TOKEN_SERVER=http://127.0.0.1:9001|' >commands
 cat commands
 

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Boots a small Debian under a real systemd, twice. First it types the ten commands of docs/operate.md, with the network that
+# Boots a small Debian under a real systemd, twice. First it types the ten commands of docs/run.md, with the network that
 # they need. Then it operates the service without a network: install, start, crash, watchdog, reload, upgrade under load,
 # removal. Run as root: tests/operate/real-systemd.sh [FOLDER]
 # FOLDER keeps the Debian between runs (dist/systemd-machine by default).

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-const page = readFileSync(join(import.meta.dir, '../../docs/operate.md'), 'utf8')
+const page = readFileSync(join(import.meta.dir, '../../docs/scale.md'), 'utf8')
 const [section] = /^## Sizing\n[^]*?(?=^## )/m.exec(page)!
 
 /** The cells behind the first one, of the row that begins with it. */
@@ -36,11 +36,11 @@ describe('the section "Sizing"', () => {
       const calls = reads + 2 * writes
       return {
         'requests a second': text(reads + writes),
-        'of them finding no credentials; calls to the token server': text(none),
+        'of them without cached credentials; calls to the token server': text(none),
         'calls to the storage a second': text(calls),
         processors: text(processors),
         'processes, one more not counted': String(Math.ceil(processors / 0.7)),
-        'calls under way, 50 ms each': text((calls + none) * 0.05),
+        'calls in flight, 50 ms each': text((calls + none) * 0.05),
         'Redis, in MB': users === 5 ? 'not needed' : text((users / 2) * (b / 1000)),
         'commands to Redis a second': users === 5 ? '-' : text(none * c),
       }

@@ -32,7 +32,8 @@ describe('GET /explore', () => {
       if (headers.get('content-type')!.startsWith('text/javascript'))
         new Bun.Transpiler({ loader: 'js' }).scan(text)
       const named = text.matchAll(/(?:src|href)="(explore\/[^"]+)"|from ?"\.\/([^"]+)"/g)
-      for (const [, file, module] of named) await follow(file ?? `explore/${module}`)
+      const folder = path.slice(0, path.lastIndexOf('/') + 1)
+      for (const [, file, module] of named) await follow(file ?? folder + module)
     }
 
     await follow('explore')
@@ -60,7 +61,7 @@ describe('explorer_enabled, which is false by default', () => {
   it('removes the page and its files', async () => {
     await using plain = await startTestBridge()
 
-    for (const path of ['/v1/explore', '/v1/explore/main.ts', '/v1/explore/sync-crypto.js'])
+    for (const path of ['/v1/explore', '/v1/explore/main.ts', '/v1/explore/client/crypto.ts'])
       expectError(await plain.ask(path, { as: null }), 404, 111)
   })
 })

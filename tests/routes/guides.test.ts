@@ -1,5 +1,8 @@
 import { afterAll, describe, expect, it } from 'bun:test'
+import { basename } from 'node:path'
+import { Glob } from 'bun'
 import { startTestBridge } from '../support/bridge.ts'
+import type { SearchSection } from '../../src/docs/guides-search.ts'
 
 const settings = { explorer_enabled: 'true', project_name: 'Ours & <more>' }
 const bridge = await startTestBridge({ settings })
@@ -14,12 +17,40 @@ describe('GET /docs/guides', () => {
 
     expect(headers.get('content-type')).toBe('text/html; charset=utf-8')
     expect(text).toContain('<h1>Ours &amp; &lt;more&gt;</h1>')
-    expect(linksOf(text)).toEqual(
-      (
-        'favicon.png guides.css ../ ../explore ../docs guides/connect guides/clients guides/promises ' +
-        'guides/backup guides/operate guides/settings'
-      ).split(' '),
+    expect(linksOf(text).slice(0, 9).join(' ')).toBe(
+      'favicon.png guides.css guides.js guides ../explore ../docs ../ ../explore ../docs',
     )
+    const shown = linksOf(text).filter((target) => target.startsWith('guides/'))
+    expect(shown).toContain('guides/troubleshooting')
+    expect(shown).toContain('guides/run')
+  })
+
+  it('lists every page of the documentation, with what it is for', async () => {
+    const { text } = await open('/v1/docs/guides/promises')
+    const { text: front } = await open('/v1/docs/guides')
+    const pages = [...new Glob('docs/*.md').scanSync('.')].map((path) => basename(path, '.md'))
+
+    expect(pages.filter((name) => !linksOf(text).includes(name))).toEqual([])
+    expect(front).toContain('<span>How to install a bridge for yourself or for others, with TLS,')
+    expect(front).not.toContain('<span></span>')
+  })
+
+  it('leads from each page to the ones before and behind it', async () => {
+    const { text } = await open('/v1/docs/guides/connect')
+
+    expect(text).toContain('<a rel="prev" href="your-data">← Your data</a>')
+    expect(text).toContain('<a rel="next" href="backup">Back up every night →</a>')
+  })
+
+  it('has the sections of all pages for the search', async () => {
+    const { headers, text } = await open('/v1/docs/guides/search.json')
+    const sections = JSON.parse(text) as SearchSection[]
+
+    const found = sections.find(({ id }) => id === 'replace-the-secret')
+    expect(headers.get('content-type')).toBe('application/json; charset=utf-8')
+    expect(found).toMatchObject({ page: 'run', title: 'Run a bridge', heading: 'Replace the secret' })
+    expect(found!.text).toContain('Remove cache_hmac_secret_previous , and restart again.')
+    expect(sections.filter((section) => /<\w|&amp;/.test(section.heading))).toEqual([])
   })
 
   it('leads to guides whose links all work, anchors included', async () => {
@@ -50,18 +81,18 @@ describe('GET /docs/guides', () => {
     expect(ids.size).toBeGreaterThan(30)
   })
 
-  it('draws pages under a policy that runs no script, with what they are drawn of', async () => {
+  it('draws pages under a policy that runs our script only, with what they are drawn of', async () => {
     const page = await open('/v1/docs/guides/promises')
     const example = await open('/v1/docs/guides/examples/python/first_steps.py')
 
     expect(page.headers.get('content-security-policy')).toContain("default-src 'none'; script-src 'self'")
-    expect(page.text).toContain('<title>What the bridge promises · Ours &amp; &lt;more&gt;</title>')
-    expect(page.text).not.toContain('<script')
+    expect(page.text).toContain('<title>Promises · Ours &amp; &lt;more&gt;</title>')
+    expect(page.text.match(/<script.*?>/g)).toEqual(['<script type="module" src="../guides.js">'])
     expect(example.headers.get('content-type')).toBe('text/plain; charset=utf-8')
     expect(example.text).toBe(await Bun.file('docs/examples/python/first_steps.py').text())
   })
 
-  it.each(['nothing', 'operate.md', 'constructor', 'docs/operate.md', '%2e%2e/operate', 'operate/', 'x/y'])(
+  it.each(['nothing', 'run.md', 'constructor', 'docs/run.md', '%2e%2e/run', 'run/', 'x/y'])(
     'has no guide %s',
     async (name) => {
       const { status, body } = await open(`/v1/docs/guides/${name}`)

@@ -45,8 +45,8 @@ describe('the version in package.json', () => {
   })
 
   it('is the one of the manual page, and of every place that names a file or an image of a release', () => {
-    const named = /sync-bridge[-_:](\d+\.\d+\.\d+)/g
-    const patterns = ['*.md', 'docs/**/*', '.github/**/*', 'install.sh']
+    const named = /sync[-_]bridge(?:_client)?[-_:](\d+\.\d+\.\d+)/g
+    const patterns = ['*.md', 'docs/**/*', 'clients/*/*.md', '.github/**/*']
     const files = patterns.flatMap((pattern) => [...new Glob(pattern).scanSync({ cwd: root, dot: true })])
     const found = files
       .filter((name) => name !== 'CHANGELOG.md')
@@ -55,6 +55,9 @@ describe('the version in package.json', () => {
     for (const page of Object.values(manualPages(version, '2026-01-01')))
       expect(page).toContain(`"sync-bridge ${version}"`)
     expect(found.length).toBeGreaterThan(1)
+    expect(readFileSync(join(root, 'clients/python/pyproject.toml'), 'utf8')).toContain(
+      `\nversion = "${version}"\n`,
+    )
     expect(new Set(found)).toEqual(new Set([version]))
   })
 })

@@ -1,0 +1,107 @@
+/** `bun .ci/javascript-client.ts FOLDER` builds `sync-bridge-client`, the JavaScript package, into a folder. */
+import {
+  copyFileSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { gzipSync } from 'node:zlib'
+import ts from 'typescript'
+import { run } from './run-command.ts'
+
+const project = join(import.meta.dir, '..')
+const entry = join(project, 'src/client/index.ts')
+const name = 'sync-bridge-client'
+
+/**
+ * Makes `client/` in the folder, with ES modules, their types and one file for pages that have no bundler, and a tarball of it for npm.
+ * The same sources make the same bytes. Returns the tarball's path.
+ */
+export async function makeClientPackage(folder: string): Promise<string> {
+  const { version, license } = JSON.parse(readFileSync(join(project, 'package.json'), 'utf8'))
+  const target = join(folder, 'client')
+  rmSync(target, { recursive: true, force: true })
+  mkdirSync(target, { recursive: true })
+  compile(join(target, 'lib'))
+  await bundle(join(target, `${name}.js`))
+  const manifest = {
+    name,
+    version,
+    description: 'Reads, decrypts and writes the collections of a Firefox account through Sync Bridge',
+    license,
+    type: 'module',
+    exports: {
+      '.': { types: './lib/index.d.ts', default: './lib/index.js' },
+      './crypto': { types: './lib/crypto.d.ts', default: './lib/crypto.js' },
+      './package.json': './package.json',
+    },
+    types: './lib/index.d.ts',
+    sideEffects: false,
+    engines: { node: '>=20' },
+  }
+  writeFileSync(join(target, 'package.json'), `${JSON.stringify(manifest, null, 2)}\n`)
+  copyFileSync(join(project, 'clients/javascript/README.md'), join(target, 'README.md'))
+  copyFileSync(join(project, 'LICENSE'), join(target, 'LICENSE'))
+  const tarball = join(folder, `${name}-${version}.tgz`)
+  await pack(target, tarball)
+  return tarball
+}
+
+function compile(outDir: string): void {
+  const program = ts.createProgram([entry], {
+    outDir,
+    target: ts.ScriptTarget.ES2023,
+    module: ts.ModuleKind.ESNext,
+    moduleResolution: ts.ModuleResolutionKind.Bundler,
+    lib: ['lib.es2023.d.ts', 'lib.dom.d.ts', 'lib.dom.iterable.d.ts'],
+    types: [],
+    strict: true,
+    verbatimModuleSyntax: true,
+    rewriteRelativeImportExtensions: true,
+    declaration: true,
+  })
+  const { diagnostics } = program.emit(undefined, (path, text) => {
+    // In declarations the compiler leaves the names of sources.
+    const own = path.endsWith('.d.ts') ? text.replaceAll(/(from '\.\/[\w-]+)\.ts'/g, "$1.js'") : text
+    ts.sys.writeFile(path, own)
+  })
+  const problems = [...ts.getPreEmitDiagnostics(program), ...diagnostics]
+  if (problems.length > 0)
+    throw new Error(
+      ts.formatDiagnostics(problems, {
+        getCanonicalFileName: (path) => path,
+        getCurrentDirectory: () => project,
+        getNewLine: () => '\n',
+      }),
+    )
+}
+
+async function bundle(path: string): Promise<void> {
+  const minify = { whitespace: true, syntax: true, identifiers: false }
+  const { outputs } = await Bun.build({ entrypoints: [entry], target: 'browser', format: 'esm', minify })
+  await Bun.write(path, outputs[0]!)
+}
+
+/** The date that npm gives all files. */
+const packedAt = '1985-10-26T08:15:00Z'
+
+async function pack(source: string, tarball: string): Promise<void> {
+  const folder = mkdtempSync(join(tmpdir(), 'sync-bridge-client-'))
+  try {
+    const archive = join(folder, 'archive.tar')
+    const same = ['--sort=name', `--mtime=${packedAt}`, '--owner=0', '--group=0', '--numeric-owner']
+    const modes = ['--format=ustar', '--mode=u+rwX,go+rX,go-w']
+    await run(['tar', ...same, ...modes, '--transform=s,^\\.,package,', '-C', source, '-cf', archive, '.'])
+    writeFileSync(`${tarball}.new`, gzipSync(readFileSync(archive), { level: 9 }))
+    renameSync(`${tarball}.new`, tarball)
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
+}
+
+if (import.meta.main) await makeClientPackage(resolve(process.argv[2] ?? join(project, 'dist')))

@@ -1,0 +1,150 @@
+"""New bookmarks."""
+
+from __future__ import annotations
+
+import base64
+import ipaddress
+import os
+import re
+import time
+from dataclasses import dataclass
+from typing import Dict, Iterable, Optional
+from urllib.parse import unquote
+
+from .bookmarks import BookmarkNode, bookmark_tree, folders_named
+from .collection import SyncRecord
+from .crypto import ClearRecord
+from .errors import ClientError
+from .fields import list_of, quoted, text_of
+from .sync_client import SyncClient, TransactionRequest, TransactionResponse
+
+# What Firefox keeps of an address.
+_LONGEST_URL = 65_536
+# A folder below this fits into every storage.
+_ALWAYS_FITS_BYTES = 200_000
+
+
+@dataclass(frozen=True)
+class AddedBookmark:
+    """What has become of a new bookmark: its id and that of its folder.
+
+    `is_unlisted`: somebody has changed the folder meanwhile, and Firefox puts the bookmark at its end.
+    """
+
+    id: str
+    folder: str
+    is_unlisted: bool
+
+
+def add_bookmark(
+    client: SyncClient,
+    url: str,
+    *,
+    title: Optional[str] = None,
+    folder: str = "unfiled",
+    tags: Iterable[str] = (),
+) -> AddedBookmark:
+    """Adds a bookmark as Firefox makes it: itself and its folder, whose list of children decides, in one transaction.
+
+    `title` is the address unless it is given; `folder` is the id or the title of a folder, `unfiled` being "Other Bookmarks". Raises
+    ClientError: for an address that Firefox would throw away, a folder that is not there or not the only one of its title, and one that is
+    full, when nothing is written.
+    """
+    check_url(url)
+    node = _find_folder(client.collection("bookmarks").records(), folder)
+    stored, clear = node.record.stored, node.clear
+    id = base64.urlsafe_b64encode(os.urandom(9)).decode()
+    parent_name = clear.get("title")
+    child: ClearRecord = {
+        "id": id,
+        "type": "bookmark",
+        "title": url if title is None else title,
+        "bmkUri": url,
+        "parentid": stored.id,
+        "parentName": parent_name if isinstance(parent_name, str) else "",
+        # Firefox wants it no later than the record's own timestamp, which the storage keeps to 10 ms.
+        "dateAdded": int(time.time() * 1000) - 1000,
+        "tags": list(tags),
+    }
+    changed: ClearRecord = {**clear, "children": [*list_of(clear.get("children")), id]}
+    folder_put = _put(client, changed, {"If-Match": f'"{stored.last_modified}"'})
+    if len((folder_put.data or {})["payload"]) > _ALWAYS_FITS_BYTES:
+        _require_room(client, changed, node)
+    added, listed = client.transaction([_put(client, child, {"If-None-Match": "*"}), folder_put])
+    # Nobody else has this id: if it is there already, the same transaction was carried out before it was repeated.
+    if added.status == 412:
+        return AddedBookmark(id, stored.id, False)
+    _require_written(added)
+    if listed.status != 412:
+        _require_written(listed)
+    return AddedBookmark(id, stored.id, listed.status == 412)
+
+
+def _put(client: SyncClient, clear: ClearRecord, headers: Dict[str, str]) -> TransactionRequest:
+    payload = client.encrypt("bookmarks", clear)
+    return TransactionRequest("PUT", "bookmarks", clear["id"], headers, {"payload": payload})
+
+
+def check_url(url: str) -> None:
+    """Raises ClientError for an address that Firefox would throw away at its next sync."""
+    if len(url) > _LONGEST_URL:
+        raise ClientError(f"Cannot add an address of {len(url)} characters: Firefox keeps {_LONGEST_URL}")
+    if not _is_address(url):
+        advice = "an address begins with https:// or the like, and has no blanks in its host"
+        raise ClientError(f"Cannot add {quoted(url)}: {advice}")
+
+
+def _is_address(url: str) -> bool:
+    match = re.fullmatch(r"([a-z][a-z0-9+.-]*):(.*)", url.strip(), re.I | re.S)
+    if match is None:
+        return False
+    scheme, rest = match[1].lower(), match[2]
+    if scheme in ("http", "https", "ftp", "ws", "wss"):
+        authority = re.split(r"[/\\?#]", rest.lstrip("/\\"), maxsplit=1)[0]
+        return _is_host(unquote(authority.rpartition("@")[2]), may_be_empty=False)
+    if rest.startswith("//") and scheme != "file":
+        return _is_host(re.split("[/?#]", rest[2:], maxsplit=1)[0].rpartition("@")[2], may_be_empty=True)
+    return True
+
+
+def _is_host(text: str, may_be_empty: bool) -> bool:
+    match = re.fullmatch(r"(\[[^\]]*\]|[^:]*)(?::([0-9]*))?", text, re.S)
+    if match is None or int(match[2] or 0) > 65_535:
+        return False
+    host = match[1]
+    if host.startswith("["):
+        try:
+            return ipaddress.IPv6Address(host[1:-1]).scope_id is None
+        except ValueError:
+            return False
+    if host == "":
+        return may_be_empty and match[2] is None
+    return re.search(r"[\x00-\x20<>\\^|%\x7f\[\]@#?/]", host) is None
+
+
+def _require_room(client: SyncClient, changed: ClearRecord, node: BookmarkNode) -> None:
+    """Raises when the folder is too large for the storage: a condition that is never met asks for that without writing anything."""
+    [answer] = client.transaction([_put(client, changed, {"If-Match": '"1"'})])
+    if answer.status != 413:
+        return
+    count = len(list_of(node.clear.get("children")))
+    message = f"the folder {quoted(node.title)} is full, with {count} entries. Choose another one"
+    raise ClientError(f"Nothing was written: {message}", status=413)
+
+
+def _require_written(response: TransactionResponse) -> None:
+    if response.status == 200:
+        return
+    remedy = ": its operator has not enabled writes to bookmarks" if response.status == 405 else ""
+    message = f"Cannot write the bookmark: {response.status} {text_of(response.body.get('message'))}{remedy}"
+    raise ClientError(message, status=response.status)
+
+
+def _find_folder(records: Iterable[SyncRecord], wanted: str) -> BookmarkNode:
+    found = folders_named(bookmark_tree(records), wanted)
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise ClientError(f"There is no folder {quoted(wanted)}")
+    ids = ", ".join(f"{node.record.stored.id} (in {node.path})" for node in found)
+    raise ClientError(f"There are {len(found)} folders {quoted(wanted)}: name one by its id, {ids}")

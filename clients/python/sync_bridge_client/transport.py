@@ -1,0 +1,145 @@
+"""Requests to a bridge, by kinto-http."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any, Callable, Dict, Mapping, Optional
+
+import requests
+from kinto_http.exceptions import KintoException
+from kinto_http.session import Session
+
+from .account import Account, keep_token
+from .errors import ClientError
+from .fields import text_of
+from .tokens import is_renewable, renew_token
+
+# What is said where the answer to a write is lost.
+LOST_ANSWER = "No answer came: this may have been written, or not. Look before you repeat it."
+# The longest pause that is kept without asking somebody.
+_LONGEST_PAUSE_SECONDS = 60
+# Longer than the service takes for an answer.
+_TIMEOUT_SECONDS = 120
+
+
+@dataclass(frozen=True)
+class ClientOptions:
+    """How a client reaches the bridge, and what it reports about that."""
+
+    # How often a request that is asked to wait (503 or 429 with a pause of up to a minute) is repeated.
+    max_pauses: int = 3
+    # Before each such pause, with its length in seconds and the status.
+    on_pause: Optional[Callable[[float, int], None]] = None
+    # With a new access token, besides the file that the account came from.
+    on_new_token: Optional[Callable[[str], None]] = None
+    # What waits.
+    sleep: Callable[[float], None] = time.sleep
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An answer that the bridge calls a success; `body` is None for HEAD."""
+
+    body: Any
+    headers: Mapping[str, str]
+
+
+class Requests:
+    """Asks a bridge for an account: renews the access token, keeps the pauses it is asked for, and turns refusals into errors."""
+
+    def __init__(self, account: Account, options: ClientOptions) -> None:
+        """The account's token is replaced when it is renewed."""
+        self._account = account
+        self._options = options
+        address = account.bridge_url.rstrip("/")
+        server_url = address if address.endswith("/v1") else f"{address}/v1"
+        self._session = Session(server_url=server_url, auth=self._identify, timeout=_TIMEOUT_SECONDS)
+
+    def ask(self, path: str, method: str = "get", body: Optional[Dict[str, Any]] = None) -> Answer:
+        """Asks for a path below the version, such as `/batch`; an empty one is the root view. Raises ClientError."""
+        pauses = 0
+        has_renewed = False
+        while True:
+            try:
+                return self._send(path, method, body)
+            except KintoException as error:
+                refusal = error.response
+            if refusal.status_code == 401 and not has_renewed and is_renewable(self._account):
+                has_renewed = True
+                self._renew()
+                continue
+            seconds = _pause_of(refusal)
+            if pauses == self._options.max_pauses or seconds is None:
+                raise _refused(refusal)
+            pauses += 1
+            has_renewed = False
+            if self._options.on_pause is not None:
+                self._options.on_pause(seconds, refusal.status_code)
+            self.wait(seconds)
+
+    def wait(self, seconds: float) -> None:
+        self._options.sleep(seconds)
+
+    def backoff_seconds(self) -> float:
+        """For how long the bridge wants to be left alone by those who have time, as its last answer says."""
+        return max(0.0, (self._session.backoff or 0) - time.time())
+
+    def _identify(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
+        request.headers["Authorization"] = f"Bearer {self._account.token}"
+        request.headers["X-KeyID"] = self._account.key_id
+        return request
+
+    def _renew(self) -> None:
+        self._account.token = renew_token(self._account)
+        keep_token(self._account)
+        if self._options.on_new_token is not None:
+            self._options.on_new_token(self._account.token)
+
+    def _send(self, path: str, method: str, body: Optional[Dict[str, Any]]) -> Answer:
+        # The session would refuse the rest of what was begun until a `Backoff` is over; `changes` keeps it between its rounds.
+        self._session.backoff = None
+        try:
+            # Credentials go nowhere else.
+            content, headers = self._session.request(method, path or "/", payload=body, allow_redirects=False)
+        except requests.exceptions.JSONDecodeError as error:
+            raise ClientError(LOST_ANSWER if body else "The bridge answers no JSON: is this its address?") from error
+        except (requests.exceptions.ConnectionError, requests.exceptions.Timeout) as error:
+            silent = f"The bridge does not answer at {self._account.bridge_url}. Is it still running?"
+            raise ClientError(LOST_ANSWER if body else silent) from error
+        except (OSError, ValueError) as error:
+            broken = "The answer broke off: the storage failed, or the connection."
+            raise ClientError(LOST_ANSWER if body else broken) from error
+        if method != "head" and not isinstance(content, dict):
+            raise ClientError("The bridge answers something else than it should: is this its address?")
+        return Answer(content, headers)
+
+
+def _pause_of(refusal: requests.Response) -> Optional[float]:
+    """The pause that an answer asks for; None where it asks for none, or for one that a person should know of."""
+    if refusal.status_code not in (503, 429):
+        return None
+    try:
+        seconds = float(refusal.headers.get("Retry-After", 1))
+    except ValueError:
+        return None
+    return seconds if 0 <= seconds <= _LONGEST_PAUSE_SECONDS else None
+
+
+def _refused(refusal: requests.Response) -> ClientError:
+    status = refusal.status_code
+    try:
+        body = refusal.json()
+    except ValueError:
+        body = None
+    if isinstance(body, dict):
+        message, errno = text_of(body.get("message")) or f"The bridge answers {status}.", body.get("errno")
+    else:
+        message, errno = f"The bridge answers {status} and no JSON: is this its address?", None
+    seconds = refusal.headers.get("Retry-After", "")
+    if seconds.isdigit() and int(seconds) > 0:
+        message = f"{message} (in {seconds} s)"
+    if status != 401:
+        return ClientError(message, status=status, errno=errno)
+    # 104: something is missing or contradicts itself, which another token would not cure.
+    return ClientError(message, status=status, errno=errno, field="key_id" if errno == 104 else "token")

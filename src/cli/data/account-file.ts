@@ -1,0 +1,111 @@
+import { randomUUID } from 'node:crypto'
+import {
+  closeSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  writeSync,
+} from 'node:fs'
+import { basename, dirname, join } from 'node:path'
+import { formatAccount, parseAccount, type Account } from '../../client/account.ts'
+import { ClientError } from '../../client/errors.ts'
+import { reasonOf } from '../../settings/readers.ts'
+import type { GivenOptions } from '../command-line.ts'
+import type { Host } from '../host.ts'
+
+/** Where the account is: `--account`, else `SYNC_BRIDGE_ACCOUNT`, else a file in the user's configuration. */
+export function accountPath(options: GivenOptions, { environment }: Host): string {
+  const [given = environment.SYNC_BRIDGE_ACCOUNT] = options.get('account') ?? []
+  if (given) return given
+  const { XDG_CONFIG_HOME, HOME } = environment
+  const configuration = XDG_CONFIG_HOME || (HOME && join(HOME, '.config'))
+  if (configuration) return join(configuration, 'sync-bridge', 'account.env')
+  throw new ClientError(
+    'Cannot find the account: neither HOME nor XDG_CONFIG_HOME is set. Name it with --account FILE',
+  )
+}
+
+/** The values in an account's file. Throws `ClientError` with the remedy when it can't be read. */
+export function readAccountFile(path: string, host: Host): Partial<Account> {
+  let text: string
+  try {
+    text = host.readFile(path)
+  } catch (error) {
+    const isAbsent = (error as NodeJS.ErrnoException).code === 'ENOENT'
+    const remedy = isAbsent
+      ? 'run "sync-bridge connect" first, or name it with --account FILE'
+      : 'check who may read it'
+    throw new ClientError(`Cannot read the account ${path} (${reasonOf(error)}): ${remedy}`)
+  }
+  if (host.isPublic(path))
+    host.stderr.write(
+      `warning: ${path} holds the key to everything you sync, and every user can read it: chmod 600 ${path}\n`,
+    )
+  return parseAccount(text)
+}
+
+/** Keeps an account, for its owner alone. Throws `ClientError`. */
+export function writeAccountFile(path: string, account: Account): void {
+  try {
+    mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
+    writeWhole(path, [formatAccount(account)])
+  } catch (error) {
+    throw new ClientError(`Cannot write the account ${path} (${reasonOf(error)})`)
+  }
+}
+
+/** Puts a new access token in the place of the old one. Other lines of the file stay as they are now. */
+export function keepToken(path: string, account: Account, host: Host): void {
+  try {
+    const text = host.readFile(path)
+    // The file may have got another account's values meanwhile.
+    if (parseAccount(text).refreshToken !== account.refreshToken) return
+    writeWhole(path, [text.replace(/^((?:export )?BEARER_TOKEN=).*$/m, `$1${account.token}`)])
+  } catch (error) {
+    host.stderr.write(
+      `warning: Cannot keep the new access token in ${path} (${reasonOf(error)}): the next run needs another one\n`,
+    )
+  }
+}
+
+/** Removes an account's file. */
+export function removeAccountFile(path: string): void {
+  rmSync(path, { force: true })
+}
+
+/**
+ * Writes a file whole or not at all, readable for its owner alone, in the place of any that is there. What it holds is on the disk
+ * when it gets its name, so that a power cut leaves no empty one.
+ */
+export function writeWhole(path: string, parts: Iterable<string>): void {
+  const target = targetOf(path)
+  const draft = join(dirname(target), `.${basename(target)}.${randomUUID()}`)
+  const file = openSync(draft, 'wx', 0o600)
+  try {
+    try {
+      for (const part of parts) {
+        const bytes = Buffer.from(part)
+        for (let written = 0; written < bytes.length;) written += writeSync(file, bytes, written)
+      }
+      fsyncSync(file)
+    } finally {
+      closeSync(file)
+    }
+    renameSync(draft, target)
+  } catch (error) {
+    rmSync(draft, { force: true })
+    throw error
+  }
+}
+
+/** A link leads to the file that is written. */
+function targetOf(path: string): string {
+  try {
+    return realpathSync(path)
+  } catch {
+    return path
+  }
+}

@@ -1,0 +1,21 @@
+import { addBookmark, checkUrl } from '../../client/new-bookmark.ts'
+import { withAccount, writeOut } from './session.ts'
+import type { GivenOptions } from '../command-line.ts'
+import type { Host } from '../host.ts'
+
+/** Adds a bookmark as Firefox makes it; prints its id. */
+export function add(options: GivenOptions, [url]: string[], host: Host): Promise<number> {
+  return withAccount(options, host, { writes: true }, async ({ client, tell }) => {
+    checkUrl(url!)
+    const [[title], [folder], tags] = [
+      options.get('title') ?? [],
+      options.get('folder') ?? [],
+      options.get('tag') ?? [],
+    ]
+    const added = await addBookmark(client, { url: url!, title, folder, tags })
+    tell(`Added to ${added.folder}`)
+    if (added.isUnlisted) tell('The folder has changed meanwhile: Firefox puts the bookmark at its end')
+    await writeOut(host, `${added.id}\n`)
+    return 0
+  })
+}

@@ -1,0 +1,123 @@
+import guide from '../../../docs/connect.md' with { type: 'text' }
+import { checkAccount, parseAccount, type Account } from '../../client/account.ts'
+import { isReadable, type ReadableRecord } from '../../client/collection.ts'
+import { ClientError } from '../../client/errors.ts'
+import { isRenewable, revokeRefreshToken } from '../../client/token.ts'
+import { accountPath, readAccountFile, removeAccountFile, writeAccountFile } from './account-file.ts'
+import { countOf, mozillaTokenServer, printable, withBridge, type Session } from './session.ts'
+import { readPastedLines } from './terminal.ts'
+import { textOf } from '../../client/fields.ts'
+import type { GivenOptions } from '../command-line.ts'
+import type { Host } from '../host.ts'
+
+/** Asks for the account's values, checks each of them at the servers, and keeps them. */
+export async function connect(options: GivenOptions, host: Host): Promise<number> {
+  const [tokenServer] = options.get('token-server') ?? []
+  const path = accountPath(options, host)
+  if (host.stderr.isTty) host.stderr.write(instructions())
+  const text = await readPastedLines(hasEverything)
+  if (text === null) return 1
+  try {
+    const given = parseAccount(text)
+    if (Object.keys(given).length === 0)
+      throw new ClientError('These are not the lines that Firefox prints: none is NAME=value')
+    const account = { ...given, ...(tokenServer && { tokenServerUrl: tokenServer }) }
+    const checked = checkAccount(account)
+    if (checked.syncKey === '')
+      throw new ClientError('SYNC_KEY is missing: copy all lines that Firefox prints', { field: 'syncKey' })
+    return await withBridge(checked, host, {}, async (session) => {
+      await describe(session)
+      writeAccountFile(path, { ...checked, token: session.client.account.token })
+      session.tell(
+        `Connected. The account is in ${path}: anyone who can read this file can read everything you sync.`,
+      )
+      if (!isRenewable(checked)) session.tell(endsSoon)
+      return 0
+    })
+  } catch (error) {
+    if (!(error instanceof ClientError)) throw error
+    host.stderr.write(`sync-bridge: ${nameOf(error)}${printable(error.message)}\n`)
+    const server = tokenServer ?? parseAccount(text).tokenServerUrl ?? mozillaTokenServer
+    if (error.status === 503) host.stderr.write(`Token server: ${printable(server)}\n`)
+    host.stderr.write('Nothing was kept.\n')
+    return 1
+  }
+}
+
+const endsSoon =
+  'There is no REFRESH_TOKEN among the lines: this access ends with its token, within hours. Paste the recipe that "sync-bridge connect" ' +
+  'shows, and its lines, for one that lasts.'
+
+/** Whether all lines that the recipe prints are there. */
+function hasEverything(text: string): boolean {
+  const { token, keyId, syncKey, refreshToken, clientId, tokenEndpoint, tokenServerUrl } = parseAccount(text)
+  return [token, keyId, syncKey, refreshToken, clientId, tokenEndpoint, tokenServerUrl].every(Boolean)
+}
+
+/** Asks for everything that the values are for, and says what there is. */
+async function describe({ client, tell }: Session): Promise<void> {
+  const collections = await client.collections()
+  tell(`Token, key id and storage: good (${countOf(collections.length, 'collection')})`)
+  await client.keysOf('bookmarks')
+  tell('Sync key: good, it opens the account')
+  const [bookmarks, devices] = await Promise.all([readAll(client, 'bookmarks'), readAll(client, 'clients')])
+  const isBookmark = ({ clear }: ReadableRecord) => !['folder', 'separator'].includes(textOf(clear.type))
+  tell(
+    `Found ${countOf(bookmarks.filter(isBookmark).length, 'bookmark')}, ${countOf(devices.length, 'device')}`,
+  )
+}
+
+async function readAll(client: Session['client'], collection: string) {
+  const found = []
+  for await (const record of client.collection(collection).records())
+    if (isReadable(record)) found.push(record)
+  return found
+}
+
+const lineNames: Record<string, string> = {
+  token: 'BEARER_TOKEN',
+  keyId: 'KEY_ID',
+  bucket: 'BUCKET',
+  syncKey: 'SYNC_KEY',
+  bridgeUrl: 'BRIDGE_URL',
+}
+
+function nameOf({ field }: ClientError): string {
+  return field === null ? '' : `${lineNames[field]}: `
+}
+
+function instructions(): string {
+  return `In a desktop Firefox that is signed in to the account:
+
+  1. Open about:config and set devtools.chrome.enabled to true.
+  2. Open the Browser Console: Ctrl+Shift+J, on a Mac Cmd+Shift+J.
+  3. Paste this and press Enter. The first time, Firefox asks you to type "allow pasting" before.
+
+${recipe()}
+Paste the lines that it prints here; they are not shown. An empty line or Ctrl+D ends them.
+`
+}
+
+/** The recipe for a program that runs by itself: the second piece of code of the guide. */
+function recipe(): string {
+  const [, second] = [...guide.matchAll(/^```js\n([^]*?)^```$/gm)]
+  return second![1]!
+}
+
+/** Ends the refresh token, and removes the account's file. */
+export async function disconnect(options: GivenOptions, host: Host): Promise<number> {
+  const path = accountPath(options, host)
+  try {
+    const given: Account = checkAccount(readAccountFile(path, host))
+    if (isRenewable(given)) await revokeRefreshToken(given, fetch)
+    removeAccountFile(path)
+    host.stderr.write(
+      `Disconnected: ${isRenewable(given) ? 'the refresh token is ended, and ' : ''}${path} is removed.\n`,
+    )
+    return 0
+  } catch (error) {
+    if (!(error instanceof ClientError)) throw error
+    host.stderr.write(`sync-bridge: ${printable(error.message)}\n${path} is still there.\n`)
+    return 1
+  }
+}

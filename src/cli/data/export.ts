@@ -1,0 +1,278 @@
+import {
+  bookmarksCsv,
+  bookmarksMarkdown,
+  bookmarkUrls,
+  inMarkdown,
+  markdownLink,
+  plainBookmarks,
+} from '../../client/bookmark-lists.ts'
+import { bookmarkTree, foldersNamed, walk, type BookmarkNode } from '../../client/bookmarks.ts'
+import { isReadable, type ReadableRecord, type SyncRecord } from '../../client/collection.ts'
+import { ClientError } from '../../client/errors.ts'
+import { tabsOf, textOf } from '../../client/fields.ts'
+import {
+  bookmarksHtml,
+  csv,
+  everythingJson,
+  historyCsv,
+  isoOf,
+  jsonText,
+  noFormula,
+  passwordsCsv,
+  visitedPage,
+} from '../../client/files.ts'
+import { reasonOf } from '../../settings/readers.ts'
+import { writeWhole } from './account-file.ts'
+import { collectYoungGarbage } from './garbage.ts'
+import { exportFormats } from './export-formats.ts'
+import { readMoment } from './dates.ts'
+import { Progress } from './progress.ts'
+import { countOf, doneInPart, printableLine, withAccount, writeOut, type Session } from './session.ts'
+import { UsageError } from './usage-error.ts'
+import type { GivenOptions } from '../command-line.ts'
+import type { Host } from '../host.ts'
+
+type What = keyof typeof exportFormats
+
+interface Choice {
+  format: string
+  folder: string | null
+  /** In ms since 1970, or null. */
+  since: number | null
+}
+
+/** Writes what an account holds, decrypted, to the standard output or a file. */
+export function exportData(options: GivenOptions, words: string[], host: Host): Promise<number> {
+  const what = words[0] as What
+  const choice = readChoice(what, options, host.now())
+  const [output = null] = options.get('output') ?? []
+  return withAccount(options, host, {}, async (session) => {
+    const reading = new Reading(session)
+    const text = await makers[what](reading, choice)
+    reading.progress.clear()
+    await deliver(typeof text === 'string' ? [text] : frugally(text), output, host)
+    return reading.report(output)
+  })
+}
+
+function readChoice(what: What, options: GivenOptions, nowMs: number): Choice {
+  const formats = exportFormats[what]
+  const [format = formats[0]!] = options.get('format') ?? []
+  if (!formats.includes(format))
+    throw new UsageError(
+      `--format ${JSON.stringify(format)} is unknown for ${what}: write ${formats.join(', ')}`,
+    )
+  const [folder = null] = options.get('folder') ?? []
+  if (folder !== null && what !== 'bookmarks') throw new UsageError('--folder is for bookmarks')
+  return { format, folder, since: readMoment(options, 'since', nowMs) }
+}
+
+/** Hands parts on, and collects the garbage of making them from time to time. */
+function* frugally(parts: Iterable<string>): Generator<string> {
+  let characters = 0
+  for (const part of parts) {
+    yield part
+    characters += part.length
+    if (characters < charactersBetween) continue
+    collectYoungGarbage()
+    characters = 0
+  }
+}
+
+const charactersBetween = 2_000_000
+
+async function deliver(parts: Iterable<string>, output: string | null, host: Host): Promise<void> {
+  if (output === null) {
+    for (const part of parts) if (!(await writeOut(host, part))) return
+    return
+  }
+  try {
+    writeWhole(output, parts)
+  } catch (error) {
+    throw new ClientError(`Cannot write ${output} (${reasonOf(error)})`)
+  }
+}
+
+/** What is read for an export, and what of it could not be. */
+class Reading {
+  readonly progress: Progress
+  readonly unreadable: SyncRecord[] = []
+  /** Collections that could not be read, each with the reason. */
+  readonly incomplete = new Map<string, string>()
+
+  constructor(readonly session: Session) {
+    this.progress = new Progress(session.host)
+  }
+
+  /** The readable records of a collection; `keep` is what of each is kept. */
+  async readAll<Kept>(
+    collection: string,
+    keep: (record: ReadableRecord) => Kept,
+    since?: number | null,
+  ): Promise<Kept[]> {
+    // A record that has changed meanwhile comes again.
+    const kept = new Map<string, Kept>()
+    const unreadable = new Map<string, SyncRecord>()
+    const options = { since: since ?? undefined, pageSize: null }
+    for await (const { records } of this.session.client.collection(collection).pages(options)) {
+      for (const record of records) {
+        const { id } = record.stored
+        kept.delete(id)
+        unreadable.delete(id)
+        if (isReadable(record)) kept.set(id, keep(record))
+        else if (record.clear === null) unreadable.set(id, record)
+      }
+      collectYoungGarbage()
+      this.progress.show(`${collection}: ${countOf(kept.size, 'record')} read`)
+    }
+    this.unreadable.push(...unreadable.values())
+    return [...kept.values()]
+  }
+
+  /** Names what is missing; returns the exit code. */
+  report(output: string | null): number {
+    const { tell } = this.session
+    for (const [collection, reason] of this.incomplete) tell(`${collection} could not be read: ${reason}`)
+    if (this.unreadable.length > 0) {
+      const ids = this.unreadable
+        .slice(0, shownIds)
+        .map(({ collection, stored }) => `${collection}/${printableLine(stored.id)}`)
+      const more = this.unreadable.length > shownIds ? ' …' : ''
+      tell(`${countOf(this.unreadable.length, 'record')} cannot be decrypted: ${ids.join(' ')}${more}`)
+    }
+    const isWhole = this.incomplete.size === 0 && this.unreadable.length === 0
+    if (output !== null && !isWhole) tell(`Wrote ${output}, without what is named above`)
+    // Cron mails what a command says: success is for terminals only.
+    else if (output !== null && this.session.host.stderr.isTty) tell(`Wrote ${output}`)
+    return isWhole ? 0 : doneInPart
+  }
+}
+
+const shownIds = 10
+
+const makers: Record<What, (reading: Reading, choice: Choice) => Promise<string | Iterable<string>>> = {
+  async bookmarks(reading, { format, folder, since }) {
+    const records = await reading.readAll('bookmarks', (record) => record)
+    const tops = changedSince(chosen(bookmarkTree(records), folder), since)
+    return bookmarkFormats[format]!(tops)
+  },
+  async history(reading, { format, since }) {
+    const keep = ({ clear }: ReadableRecord) => {
+      const page = visitedPage(clear)
+      return { ...page, visitedMs: page.visitedMs.filter((atMs) => atMs > (since ?? 0)) }
+    }
+    const pages = await reading.readAll('history', keep, since)
+    if (format === 'csv') return historyCsv(pages)
+    return listJson(pages, ({ url, title, visitedMs }) => ({ url, title, visited: visitedMs.map(isoOf) }))
+  },
+  async passwords(reading, { format, since }) {
+    const logins = await reading.readAll('passwords', (record) => record, since)
+    return format === 'csv' ? passwordsCsv(logins) : jsonOf(logins.map(({ clear }) => clear))
+  },
+  async tabs(reading, { format, since }) {
+    const devices = await reading.readAll('tabs', ({ clear, stored }) => ({
+      device: textOf(clear.clientName),
+      synced: isoOf(stored.last_modified),
+      tabs: tabsOf(clear).filter(({ lastUsedMs }) => lastUsedMs >= (since ?? 0)),
+    }))
+    return tabFormats[format]!(devices)
+  },
+  async everything(reading, { since }) {
+    const records: SyncRecord[] = []
+    for (const { name } of await reading.session.client.collections()) {
+      if (name === 'crypto') continue
+      try {
+        // The payload is in there twice otherwise, encrypted and not.
+        const light = (record: ReadableRecord) => ({
+          ...record,
+          stored: { ...record.stored, payload: undefined },
+        })
+        records.push(...(await reading.readAll(name, light, since)))
+      } catch (error) {
+        if (!(error instanceof ClientError) || error.field !== null) throw error
+        reading.incomplete.set(name, error.message)
+      }
+    }
+    return everythingJson(
+      [...records, ...reading.unreadable],
+      reading.incomplete,
+      new Date(reading.session.host.now()),
+    )
+  },
+}
+
+const bookmarkFormats: Record<string, (tops: BookmarkNode[]) => string> = {
+  html: bookmarksHtml,
+  json: (tops) => jsonOf(plainBookmarks(tops)),
+  csv: bookmarksCsv,
+  urls: bookmarkUrls,
+  markdown: bookmarksMarkdown,
+}
+
+interface DeviceTabs {
+  device: string
+  synced: string
+  tabs: ReturnType<typeof tabsOf>
+}
+
+const tabFormats: Record<string, (devices: DeviceTabs[]) => string> = {
+  json: (devices) =>
+    jsonOf(
+      devices.map(({ device, synced, tabs }) => {
+        const plain = tabs.map(({ title, url, lastUsedMs }) => ({ title, url, used: isoOf(lastUsedMs) }))
+        return { device, synced, tabs: plain }
+      }),
+    ),
+  csv: (devices) => {
+    const rows = devices.flatMap(({ device, tabs }) =>
+      tabs.map(({ title, url, lastUsedMs }) => [...[device, title, url].map(noFormula), isoOf(lastUsedMs)]),
+    )
+    return csv([['device', 'title', 'url', 'used'], ...rows])
+  },
+  urls: (devices) => devices.flatMap(({ tabs }) => tabs.map(({ url }) => `${url}\n`)).join(''),
+  markdown: (devices) =>
+    devices
+      .map(({ device, tabs }) => {
+        const links = tabs.map(({ title, url }) => markdownLink(title, url))
+        return `# ${inMarkdown(device)}\n\n${links.map((link) => `- ${link}\n`).join('')}`
+      })
+      .join('\n'),
+}
+
+const itemsInPart = 1000
+
+/** A list as `jsonOf` writes it, piece by piece, because it may be long. */
+function* listJson<Item>(items: Item[], shownAs: (item: Item) => unknown): Generator<string> {
+  if (items.length === 0) return yield jsonOf([])
+  for (let from = 0; from < items.length; from += itemsInPart) {
+    const part = items.slice(from, from + itemsInPart).map(shownAs)
+    // Without the brackets, each of which has a line.
+    yield (from === 0 ? '[\n' : ',\n') + JSON.stringify(part, null, 2).slice(2, -2)
+  }
+  yield '\n]\n'
+}
+
+function jsonOf(value: unknown): string {
+  return `${jsonText(value, 2)}\n`
+}
+
+/** The folder that is wanted alone, or everything. */
+function chosen(tops: BookmarkNode[], folder: string | null): BookmarkNode[] {
+  if (folder === null) return tops
+  const found = foldersNamed(tops, folder)
+  if (found.length > 0) return found
+  throw new ClientError(`There is no folder ${JSON.stringify(folder)}`)
+}
+
+/** What was changed after a moment, in its folders. */
+function changedSince(tops: BookmarkNode[], since: number | null): BookmarkNode[] {
+  if (since === null) return tops
+  const kept = new Set<BookmarkNode>()
+  const nodes = walk(tops)
+  for (const node of nodes.toReversed()) {
+    const isChanged = node.kind === 'bookmark' && node.record.stored.last_modified > since
+    if (isChanged || node.children.some((child) => kept.has(child))) kept.add(node)
+  }
+  for (const node of nodes) node.children = node.children.filter((child) => kept.has(child))
+  return tops.filter((top) => kept.has(top))
+}

@@ -1,0 +1,93 @@
+import { ClientError } from '../../client/errors.ts'
+import { isoOf, jsonText } from '../../client/files.ts'
+import { doneInPart, printableLine, withAccount, writeOut, type Session } from './session.ts'
+import { titleOf } from './title.ts'
+import type { SyncRecord } from '../../client/collection.ts'
+import type { GivenOptions } from '../command-line.ts'
+import type { Host } from '../host.ts'
+
+/** Lists collections, or the records of one. */
+export function ls(options: GivenOptions, [collection]: string[], host: Host): Promise<number> {
+  return withAccount(options, host, {}, (session) =>
+    collection === undefined ? listCollections(session, options) : listRecords(session, collection, options),
+  )
+}
+
+async function listCollections({ client, host }: Session, options: GivenOptions): Promise<number> {
+  const infos = await client.collections()
+  const counts = await Promise.all(infos.map(({ name }) => client.collection(name).count()))
+  const rows = infos.map(({ name, lastModified }, index) => ({
+    name,
+    records: counts[index]!.total,
+    lastModified,
+  }))
+  const text = options.has('json')
+    ? rows.map((row) => `${jsonText(row)}\n`).join('')
+    : table([
+        ['COLLECTION', 'RECORDS', 'LAST CHANGE'],
+        ...rows.map(({ name, records, lastModified }) => [name, String(records), minuteOf(lastModified)]),
+      ])
+  await writeOut(host, text)
+  return 0
+}
+
+async function listRecords(
+  { client, host, tell }: Session,
+  name: string,
+  options: GivenOptions,
+): Promise<number> {
+  if (name === 'crypto') throw new ClientError('"crypto" holds the keys of the account: they are not shown')
+  const wantsDeleted = options.has('deleted')
+  let unreadable = 0
+  let hasReader = options.has('json') || (await writeOut(host, row(['ID', 'LAST CHANGE', 'WHAT'])))
+  for await (const page of client.collection(name).pages()) {
+    if (!hasReader) return 0
+    unreadable += page.records.filter(({ clear }) => clear === null).length
+    const shown = page.records.filter(({ clear }) => (clear?.deleted === true) === wantsDeleted)
+    hasReader = await writeOut(host, shown.map(options.has('json') ? jsonLine : tableLine).join(''))
+  }
+  if (unreadable === 0) return 0
+  tell(`${unreadable} of these cannot be decrypted`)
+  return doneInPart
+}
+
+/** A record as one line of JSON: where it is, when it has changed, and what it says or why it can't be read. */
+export function jsonLine({ collection, stored, clear, problem }: SyncRecord): string {
+  const { id, last_modified } = stored
+  const content =
+    clear === null ? { problem } : clear.deleted === true ? { deleted: true } : { content: clear }
+  return `${jsonText({ collection, id, last_modified, ...content })}\n`
+}
+
+function tableLine({ collection, stored, clear, problem }: SyncRecord): string {
+  return row([
+    stored.id,
+    minuteOf(stored.last_modified),
+    clear === null ? `(${problem})` : titleOf(collection, clear),
+  ])
+}
+
+/** A moment to the minute, in the time of this machine. */
+function minuteOf(ms: number): string {
+  if (!(ms > 0)) return '-'
+  const local = new Date(ms - new Date(ms).getTimezoneOffset() * 60_000)
+  return isoOf(local.getTime()).slice(0, 16).replace('T', ' ')
+}
+
+function row(cells: string[]): string {
+  const [id, when, what] = cells.map(printableLine)
+  return `${id!.padEnd(14)}  ${when!.padEnd(16)}  ${what}\n`
+}
+
+function table(rows: string[][]): string {
+  const widths = rows[0]!.map((_, column) => Math.max(...rows.map((cells) => cells[column]!.length)))
+  return rows
+    .map((cells) =>
+      cells
+        .map((cell, column) => printableLine(cell).padEnd(widths[column]!))
+        .join('  ')
+        .trimEnd(),
+    )
+    .map((line) => `${line}\n`)
+    .join('')
+}

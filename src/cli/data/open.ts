@@ -1,0 +1,66 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { isRenewable, renewToken } from '../../client/token.ts'
+import { stopSignals } from '../signals.ts'
+import { withAccount } from './session.ts'
+import type { Account } from '../../client/account.ts'
+import type { GivenOptions } from '../command-line.ts'
+import type { Host } from '../host.ts'
+
+/** Shows the account in a browser: starts a bridge with the explorer on loopback, and leads the browser to it, until a signal. */
+export function open(options: GivenOptions, host: Host): Promise<number> {
+  return withAccount(options, host, { hasExplorer: true }, async ({ client, bridgeUrl, tell }) => {
+    await client.keysOf('bookmarks')
+    const secret = Buffer.from(host.randomBytes(24)).toString('base64url')
+    const links = startLink(`/${secret}`, async () => {
+      // A page that is opened again hours later has a token that is still good.
+      if (isRenewable(client.account)) client.account.token = await renewToken(client.account, fetch)
+      return explorerLink(bridgeUrl, client.account)
+    })
+    const folder = mkdtempSync(join(tmpdir(), 'sync-bridge-'))
+    try {
+      const url = `http://127.0.0.1:${links.port}/${secret}`
+      const page = join(folder, 'open.html')
+      // Every user sees the arguments of a program, so the browser gets the name of a file that only this one can read.
+      writeFileSync(page, `<meta http-equiv="refresh" content="0; url=${url}">`, { mode: 0o600 })
+      tell(`Your data, decrypted in your browser:\n  ${url}\nCtrl+C ends this.`)
+      openInBrowser(page, host)
+      await stopSignals(host, 0).stop
+      return 0
+    } finally {
+      rmSync(folder, { recursive: true, force: true })
+      await links.stop(true)
+    }
+  })
+}
+
+/** Serves one address that leads elsewhere. */
+function startLink(path: string, target: () => Promise<string>) {
+  return Bun.serve({
+    hostname: '127.0.0.1',
+    port: 0,
+    async fetch({ url }) {
+      if (new URL(url).pathname !== path) return new Response(null, { status: 404 })
+      return new Response(null, {
+        status: 302,
+        headers: { Location: await target(), 'Cache-Control': 'no-store' },
+      })
+    },
+    error: () => new Response('The access token cannot be renewed: see the terminal', { status: 503 }),
+  })
+}
+
+// In the fragment, because browsers do not send it: what is in there reaches the page, and no server or log.
+function explorerLink(bridgeUrl: string, { bucket, keyId, token, syncKey }: Account): string {
+  const values = { BUCKET: bucket, KEY_ID: keyId, BEARER_TOKEN: token, SYNC_KEY: syncKey }
+  const fragment = Object.entries(values).map(([name, value]) => `${name}=${value}`)
+  return `${bridgeUrl.replace(/\/v1$/, '')}/v1/explore#${fragment.join('&')}`
+}
+
+function openInBrowser(page: string, { environment }: Host): void {
+  const program = process.platform === 'darwin' ? 'open' : 'xdg-open'
+  const hasScreen = process.platform === 'darwin' || environment.DISPLAY || environment.WAYLAND_DISPLAY
+  if (!hasScreen || Bun.which(program) === null) return
+  Bun.spawn([program, page], { stdin: 'ignore', stdout: 'ignore', stderr: 'ignore' }).unref()
+}

@@ -1,0 +1,208 @@
+import { bookmarkTree, foldersNamed, walk } from '../../client/bookmarks.ts'
+import {
+  collectionKeys,
+  decryptRecord,
+  encryptRecord,
+  keyPairFromHex,
+  type ClearRecord,
+} from '../../client/crypto.ts'
+import { ClientError } from '../../client/errors.ts'
+import { listOf, textOf } from '../../client/fields.ts'
+import { readRecords } from './backup-folder.ts'
+import type { StoredRecord } from '../../client/collection.ts'
+import type { SyncClient, TransactionRequest } from '../../client/sync-client.ts'
+
+/** Which records of a backup are wanted. */
+export interface Wanted {
+  /** Ids, or null for all. */
+  ids: ReadonlySet<string> | null
+  /** Only what was deleted after this moment, in ms since 1970; null for everything. */
+  deletedSince: number | null
+  /** Whether records that are different in the storage are written, too. */
+  overwrites: boolean
+}
+
+/** What is to be done in a collection. */
+export interface Plan {
+  requests: TransactionRequest[]
+  /** Records that are not in the storage at all. */
+  missing: ClearRecord[]
+  /** Records that were deleted since the backup. */
+  deleted: ClearRecord[]
+  /** Records that are different in the storage; they are written if `overwrites`. */
+  different: ClearRecord[]
+  /** Folders that get back what was in them. */
+  mended: ClearRecord[]
+  /** Ids of records that would have to be encrypted anew, and can't be decrypted. */
+  unreadable: string[]
+}
+
+/** How the records of a backup are read, and written for the account of today. */
+export class Translator {
+  private constructor(
+    private readonly client: SyncClient,
+    private readonly backup: string,
+    private readonly keysOfBackup: Awaited<ReturnType<typeof collectionKeys>>,
+    /** Whether the account has got other keys since the backup. */
+    readonly hasNewKeys: boolean,
+  ) {}
+
+  /** `backupKey`: the sync key of the backup, as hexadecimal digits. Rejects with `ClientError`. */
+  static async create(client: SyncClient, backup: string, backupKey: string): Promise<Translator> {
+    const saved = await find(readRecords(backup, 'crypto'), 'keys')
+    if (!saved) throw new ClientError('There are no keys in the backup')
+    let current: StoredRecord | null = null
+    for await (const { records } of client.collection('crypto').storedPages())
+      current = records.find(({ id }) => id === 'keys') ?? current
+    if (!current)
+      throw new ClientError('There are no keys in the account: let a Firefox sync first, it makes them')
+    const keysOfBackup = await collectionKeys(keyPairFromHex(backupKey), saved).catch(() => {
+      const remedy = 'Set BACKUP_SYNC_KEY in the environment to the sync key of that time'
+      throw new ClientError(
+        `The sync key does not open the backup: it is from before a password reset. ${remedy}`,
+      )
+    })
+    return new Translator(client, backup, keysOfBackup, current.payload !== saved.payload)
+  }
+
+  /** What is to be done in a collection, so that it has what the backup has. */
+  async plan(collection: string, wanted: Wanted): Promise<Plan> {
+    const current = new Map<string, StoredRecord>()
+    for await (const { records } of this.client.collection(collection).storedPages({ pageSize: null }))
+      for (const record of records) current.set(record.id, record)
+    const plan: Plan = { requests: [], missing: [], deleted: [], different: [], mended: [], unreadable: [] }
+    const restored = new Map<string, ClearRecord>()
+    for await (const record of readRecords(this.backup, collection)) {
+      if (wanted.ids && !wanted.ids.has(record.id)) continue
+      const there = current.get(record.id)
+      if (there?.payload === record.payload) continue
+      const readable = await this.#readSaved(collection, record)
+      if (!readable && this.hasNewKeys) {
+        plan.unreadable.push(record.id)
+        continue
+      }
+      // With the same keys, what can't be read comes back as it is.
+      const clear = readable ?? { id: record.id }
+      const now = there && (await this.#readCurrent(collection, there))
+      if (now && JSON.stringify(now) === JSON.stringify(clear)) continue
+      if (clear.deleted === true && (!there || now?.deleted === true)) continue
+      const kind = !there ? 'missing' : now?.deleted === true ? 'deleted' : 'different'
+      if (wanted.deletedSince !== null && (kind !== 'deleted' || there!.last_modified <= wanted.deletedSince))
+        continue
+      plan[kind].push(clear)
+      if (kind === 'different' && !wanted.overwrites) continue
+      restored.set(record.id, clear)
+      plan.requests.push(await this.#put(collection, record, clear, there))
+    }
+    if (collection === 'bookmarks') await this.#mend(plan, restored, current)
+    return plan
+  }
+
+  /** The ids of a folder of the backup, and of everything in it. Rejects with `ClientError` unless there is just one. */
+  async idsOfFolder(wanted: string): Promise<Set<string>> {
+    const records = []
+    for await (const stored of readRecords(this.backup, 'bookmarks')) {
+      const clear = await this.#readSaved('bookmarks', stored)
+      if (clear && clear.deleted !== true)
+        records.push({ collection: 'bookmarks', stored, clear, problem: null })
+    }
+    const found = foldersNamed(bookmarkTree(records), wanted)
+    if (found.length === 0)
+      throw new ClientError(`There is no folder ${JSON.stringify(wanted)} in the backup`)
+    if (found.length > 1) {
+      const ids = found.map(({ record, path }) => `${record.stored.id} (in ${path})`).join(', ')
+      throw new ClientError(
+        `There are ${found.length} folders ${JSON.stringify(wanted)} in the backup: name one by its id, ${ids}`,
+      )
+    }
+    return new Set(walk(found).map(({ record }) => record.stored.id))
+  }
+
+  /** Puts what comes back into the lists of folders that stay, where it was: without that, Firefox shows it at their ends. */
+  async #mend(
+    plan: Plan,
+    restored: Map<string, ClearRecord>,
+    current: Map<string, StoredRecord>,
+  ): Promise<void> {
+    const lost = Map.groupBy(restored.values(), ({ parentid }) => textOf(parentid))
+    for (const [parentId, children] of lost) {
+      const there = current.get(parentId)
+      if (!there || restored.has(parentId)) continue
+      const parent = await this.#readCurrent('bookmarks', there)
+      if (parent?.type !== 'folder') continue
+      const saved = await find(readRecords(this.backup, 'bookmarks'), parentId)
+      const before = saved && (await this.#readSaved('bookmarks', saved))
+      const ids = new Set(children.map(({ id }) => id))
+      const merged = mergeChildren(listOf(parent.children), listOf(before?.children), ids)
+      if (merged.length === listOf(parent.children).length) continue
+      const mended = { ...parent, children: merged }
+      plan.mended.push(mended)
+      plan.requests.push(await this.#putClear('bookmarks', mended, there))
+    }
+  }
+
+  async #put(collection: string, record: StoredRecord, clear: ClearRecord, there: StoredRecord | undefined) {
+    if (this.hasNewKeys && collection !== 'meta')
+      return this.#putClear(collection, clear, there, record.sortindex)
+    return putOf(collection, record, there)
+  }
+
+  async #putClear(
+    collection: string,
+    clear: ClearRecord,
+    there: StoredRecord | undefined,
+    sortindex = there?.sortindex,
+  ) {
+    const payload = await encryptRecord(await this.client.keysOf(collection), clear)
+    return putOf(collection, { id: clear.id, payload, sortindex }, there)
+  }
+
+  async #readSaved(collection: string, record: StoredRecord): Promise<ClearRecord | null> {
+    return decryptRecord(this.keysOfBackup(collection), record).catch(() => null)
+  }
+
+  async #readCurrent(collection: string, record: StoredRecord): Promise<ClearRecord | null> {
+    return decryptRecord(await this.client.keysOf(collection), record).catch(() => null)
+  }
+}
+
+/** A write with the condition that the storage is still as it was seen. */
+function putOf(
+  collection: string,
+  { id, payload, sortindex }: Pick<StoredRecord, 'id' | 'payload' | 'sortindex'>,
+  there: StoredRecord | undefined,
+): TransactionRequest {
+  return {
+    method: 'PUT',
+    collection,
+    id,
+    headers: there ? { 'If-Match': `"${there.last_modified}"` } : { 'If-None-Match': '*' },
+    data: { payload, ...(sortindex !== undefined && { sortindex }) },
+  }
+}
+
+/**
+ * A folder's children with some that come back: each behind the one that it was behind, of those that are still there; in front where
+ * none is, and at the end where nothing is known.
+ */
+export function mergeChildren(now: string[], before: string[], back: ReadonlySet<string>): string[] {
+  const present = new Set(now)
+  const following = new Map<string | null, string[]>()
+  let anchor: string | null = null
+  const known = new Set(before)
+  for (const id of before) {
+    if (present.has(id)) anchor = id
+    else if (back.has(id)) following.set(anchor, [...(following.get(anchor) ?? []), id])
+  }
+  const unknown = [...back].filter((id) => !present.has(id) && !known.has(id))
+  return [
+    ...(following.get(null) ?? []),
+    ...now.flatMap((id) => [id, ...(following.get(id) ?? [])]),
+    ...unknown,
+  ]
+}
+
+async function find(records: AsyncIterable<StoredRecord>, id: string): Promise<StoredRecord | null> {
+  for await (const record of records) if (record.id === id) return record
+  return null
+}

@@ -1,0 +1,140 @@
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import { ClientError } from '../../client/errors.ts'
+import { backupNames, readState } from './backup-folder.ts'
+import { readMoment } from './dates.ts'
+import { Progress } from './progress.ts'
+import { Translator, type Plan } from './restore-plan.ts'
+import { doneInPart, printableLine, withAccount, writeOut, type Session } from './session.ts'
+import { titleOf } from './title.ts'
+import { UsageError } from './usage-error.ts'
+import type { TransactionRequest } from '../../client/sync-client.ts'
+import type { GivenOptions } from '../command-line.ts'
+import type { Host } from '../host.ts'
+
+// The keys and the list of engines are the account's of today: those of a backup would make everything else unreadable.
+const never = new Set(['crypto', 'meta'])
+// These belong to devices, which make them anew.
+const unlessNamed = new Set([...never, 'clients', 'tabs'])
+
+/**
+ * Puts back what a backup has: what is missing in the storage, or was deleted there, and with `--overwrite` what is different. Writes only
+ * with `--write` or `--overwrite`. Each write has the condition that the storage is as it was seen.
+ */
+export function restore(options: GivenOptions, [given, ...named]: string[], host: Host): Promise<number> {
+  const deletedSince = readMoment(options, 'deleted-since', host.now())
+  const [folder] = options.get('folder') ?? []
+  const ids = options.get('id')
+  if (folder !== undefined && named.some((name) => name !== 'bookmarks'))
+    throw new UsageError('--folder is for bookmarks')
+  const overwrites = options.has('overwrite')
+  const writes = overwrites || options.has('write')
+  return withAccount(options, host, { writes }, async (session) => {
+    const { client, tell } = session
+    const backup = await findBackup(given!)
+    tell(`From ${backup}`)
+    const key = host.environment.BACKUP_SYNC_KEY || client.account.syncKey
+    if (client.account.syncKey === '')
+      throw new ClientError('SYNC_KEY is missing in the account', { field: 'syncKey' })
+    const translator = await Translator.create(client, backup, key)
+    if (translator.hasNewKeys) tell('The account has new keys since this backup: records are encrypted anew')
+    const wantedIds = folder === undefined ? null : await translator.idsOfFolder(folder)
+    for (const id of ids ?? []) wantedIds?.add(id)
+    const wanted = { ids: wantedIds ?? (ids ? new Set(ids) : null), deletedSince, overwrites }
+    const collections = folder === undefined ? await chooseCollections(backup, named) : ['bookmarks']
+    let isWhole = true
+    for (const collection of collections) {
+      const plan = await translator.plan(collection, wanted)
+      count(session, collection, plan, overwrites)
+      if (!writes) await list(session, collection, plan, overwrites)
+      const isWritten = !writes || (await write(session, plan.requests))
+      isWhole &&= isWritten && plan.unreadable.length === 0
+    }
+    if (!writes) tell('Nothing was written. Write with --write.')
+    return isWhole ? 0 : doneInPart
+  })
+}
+
+/** A backup, or the last complete one in a folder of them. */
+async function findBackup(folder: string): Promise<string> {
+  if (existsSync(join(folder, 'state.json'))) return folder
+  const last = (await backupNames(folder)).complete.at(-1)
+  if (last !== undefined) return join(folder, last)
+  throw new ClientError(
+    `There is no complete backup in ${folder}: an incomplete one is restored by its own name`,
+  )
+}
+
+async function chooseCollections(backup: string, named: string[]): Promise<string[]> {
+  const saved = new Set((await readState(backup)).keys())
+  if (named.length === 0) return [...saved].filter((name) => !unlessNamed.has(name)).toSorted()
+  const absent = named.find((name) => !saved.has(name) || never.has(name))
+  if (absent !== undefined) throw new ClientError(`${absent} is not in this backup, or is not for restoring`)
+  return named
+}
+
+/** Says how much is to be done. */
+function count({ tell }: Session, collection: string, plan: Plan, overwrites: boolean): void {
+  const { deleted, different, mended, unreadable, requests } = plan
+  const left = overwrites ? '' : `, ${different.length} different in the storage`
+  tell(`${collection}: ${requests.length} to write${left}`)
+  if (deleted.length > 0) tell(`  ${deleted.length} of them were deleted since the backup`)
+  if (mended.length > 0) tell(`  ${mended.length} of them are folders that get their contents back`)
+  if (unreadable.length > 0) tell(`  cannot be read: ${unreadable.map(printableLine).join(' ')}`)
+}
+
+/** Lists what would be written, a record a line. */
+async function list({ host }: Session, collection: string, plan: Plan, overwrites: boolean): Promise<void> {
+  const { missing, deleted, different, mended } = plan
+  const lines = Object.entries({ missing, deleted, different: overwrites ? different : [], mended }).flatMap(
+    ([kind, records]) =>
+      records.map((record) => [collection, kind.padEnd(9), titleOf(collection, record) || record.id]),
+  )
+  await writeOut(host, lines.map((cells) => `${cells.map(printableLine).join('  ')}\n`).join(''))
+}
+
+const maxBatchBytes = 1_500_000
+
+/** Writes what is planned; false when something was refused. */
+async function write({ client, host, tell }: Session, requests: TransactionRequest[]): Promise<boolean> {
+  if (requests.length === 0) return true
+  const progress = new Progress(host)
+  const { maxRequests } = await client.info()
+  const refused: string[] = []
+  let [written, changed, notAllowed] = [0, 0, 0]
+  try {
+    for (const part of parts(requests, maxRequests)) {
+      for (const [index, { status, body }] of (await client.transaction(part)).entries()) {
+        if (status === 200) written += 1
+        else if (status === 412) changed += 1
+        else if (status === 405) notAllowed += 1
+        else refused.push(`${part[index]!.id} (${status} ${body.message ?? ''})`)
+      }
+      progress.show(`${written} of ${requests.length} written`)
+    }
+  } finally {
+    progress.clear()
+    tell(`  ${written} written, ${changed} left alone: changed meanwhile`)
+  }
+  if (notAllowed > 0)
+    tell(`  ${notAllowed} refused: writes to this collection are not enabled at this bridge`)
+  if (refused.length > 0) tell(`  refused: ${refused.map(printableLine).join(', ')}`)
+  return notAllowed === 0 && refused.length === 0 && changed === 0
+}
+
+/** As many requests as a batch may have, and no more than fits into a request. */
+function* parts(requests: TransactionRequest[], maxRequests: number): Generator<TransactionRequest[]> {
+  let part: TransactionRequest[] = []
+  let bytes = 0
+  for (const request of requests) {
+    const size = JSON.stringify(request).length
+    if (part.length > 0 && (part.length === maxRequests || bytes + size > maxBatchBytes)) {
+      yield part
+      part = []
+      bytes = 0
+    }
+    part.push(request)
+    bytes += size
+  }
+  if (part.length > 0) yield part
+}

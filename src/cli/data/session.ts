@@ -1,0 +1,127 @@
+import { ClientError } from '../../client/errors.ts'
+import { SyncClient } from '../../client/sync-client.ts'
+import { ownCollections, startLoopbackBridge } from '../loopback-bridge.ts'
+import { accountPath, keepToken, readAccountFile } from './account-file.ts'
+import type { Account } from '../../client/account.ts'
+import type { Bridge } from '../../service/bridge.ts'
+import type { GivenOptions } from '../command-line.ts'
+import type { Host } from '../host.ts'
+
+/** Mozilla's, for accounts whose file names none. */
+export const mozillaTokenServer = 'https://token.services.mozilla.com'
+
+/** Exit code of a command that was carried out in part. */
+export const doneInPart = 3
+
+/** What a command works with. */
+export interface Session {
+  client: SyncClient
+  host: Host
+  /** The address of the bridge, without a path. */
+  bridgeUrl: string
+  /** Tells something on the standard error. */
+  tell(text: string): void
+}
+
+/** How a command uses the bridge. */
+export interface SessionNeeds {
+  /** Whether it writes; a bridge of our own is read-only otherwise. */
+  writes?: boolean
+  hasExplorer?: boolean
+}
+
+/**
+ * Runs a command for the account that its options name, over a bridge in this process, or the one that `BRIDGE_URL` names. Returns its
+ * exit code; 1 when it throws `ClientError`, whose message the user gets.
+ */
+export async function withAccount(
+  options: GivenOptions,
+  host: Host,
+  needs: SessionNeeds,
+  work: (session: Session) => Promise<number>,
+): Promise<number> {
+  try {
+    const path = accountPath(options, host)
+    const account = readAccountFile(path, host)
+    return await withBridge(account, host, needs, work, (renewed) => keepToken(path, renewed, host))
+  } catch (error) {
+    if (!(error instanceof ClientError)) throw error
+    host.stderr.write(`sync-bridge: ${printable(error.message)}${adviceFor(error)}\n`)
+    return 1
+  }
+}
+
+/** The same for values that are in no file yet. Rejects with `ClientError`. */
+export async function withBridge(
+  account: Partial<Account>,
+  host: Host,
+  { writes = false, hasExplorer = false }: SessionNeeds,
+  work: (session: Session) => Promise<number>,
+  onNewToken: (account: Account) => void = () => {},
+): Promise<number> {
+  const tell = (text: string) => void host.stderr.write(`${printable(text)}\n`)
+  const given = host.environment.BRIDGE_URL || account.bridgeUrl || null
+  const bridge: Bridge | null =
+    given === null
+      ? startLoopbackBridge(
+          {
+            tokenServerUrl: originOfTokenServer(account.tokenServerUrl || mozillaTokenServer),
+            port: 0,
+            writable: writes ? ownCollections : new Set(),
+            environment: {
+              SERVICE_EXPLORER_ENABLED: String(hasExplorer),
+              SERVICE_LOGGING_LEVEL: 'error',
+              SERVICE_BATCH_MAX_REQUESTS: '1000',
+              // Nobody else asks this storage because of us.
+              SERVICE_RETRY_AFTER_SECONDS: '2',
+            },
+          },
+          host,
+        )
+      : null
+  try {
+    const bridgeUrl = bridge?.url ?? given!
+    const client: SyncClient = new SyncClient(
+      { ...account, bridgeUrl },
+      {
+        onPause: (seconds, status) => tell(`The bridge answers ${status}: asking again in ${seconds} s`),
+        onNewToken: () => onNewToken(client.account),
+      },
+    )
+    return await work({ client, host, bridgeUrl, tell })
+  } finally {
+    await bridge?.stop(1000)
+  }
+}
+
+/** Firefox keeps the address with the path of the storage's protocol. */
+function originOfTokenServer(url: string): string {
+  return url.replace(/\/1\.0\/sync\/1\.5\/?$/, '')
+}
+
+function adviceFor({ field }: ClientError): string {
+  return field === 'token' ? '\nGet new values with "sync-bridge connect".' : ''
+}
+
+/** A text for a terminal. Titles come from web pages: control characters in them must not reach it. */
+export function printable(text: unknown): string {
+  return String(text).replaceAll(/(?!\n)[\p{Cc}\u202a-\u202e\u2066-\u2069]+/gu, ' ')
+}
+
+/** The same for one line. */
+export function printableLine(text: unknown): string {
+  return printable(text).replaceAll('\n', ' ')
+}
+
+/** Writes data to the standard output; false when its reader has left. Rejects with `ClientError` when it can't be written. */
+export async function writeOut(host: Host, text: string): Promise<boolean> {
+  const error: (Error & { code?: unknown }) | null = await host.stdout.write(text)
+  if (error === null) return true
+  if (error.code === 'EPIPE') return false
+  throw new ClientError(`Cannot write to the standard output: ${String(error.code ?? error.message)}`)
+}
+
+/** "1 record", "2 records". */
+export function countOf(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? '' : 's'}`
+}

@@ -1,0 +1,23 @@
+import { tabsOf, tagsOf, textOf, type Fields } from '../../client/fields.ts'
+
+/** What a record is about, in a line; never a password. */
+export function titleOf(collection: string, clear: Fields): string {
+  const { title, bmkUri, histUri, hostname, username, type, name, value, clientName } = clear
+  switch (collection) {
+    case 'bookmarks': {
+      if (type === 'separator') return '----'
+      const tags = tagsOf(clear).map((tag) => ` #${tag}`)
+      return type === 'folder' ? `${textOf(title)}/` : `${textOf(title)} <${textOf(bmkUri)}>${tags.join('')}`
+    }
+    case 'history':
+      return `${textOf(title)} <${textOf(histUri)}>`
+    case 'passwords':
+      return `${textOf(hostname)} ${textOf(username)}`
+    case 'tabs':
+      return `${textOf(clientName)}: ${tabsOf(clear).length} tabs`
+    case 'forms':
+      return `${textOf(name)}: ${textOf(value)}`
+    default:
+      return textOf(name) || textOf(title)
+  }
+}

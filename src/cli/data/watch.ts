@@ -1,0 +1,54 @@
+import { changes } from '../../client/changes.ts'
+import { readMoment } from './dates.ts'
+import { jsonLine } from './ls.ts'
+import { withAccount, writeOut } from './session.ts'
+import { UsageError } from './usage-error.ts'
+import type { GivenOptions } from '../command-line.ts'
+import type { Host } from '../host.ts'
+
+/** Prints a line of JSON for each change, or runs a command with it, until a signal. */
+export function watch(options: GivenOptions, named: string[], host: Host): Promise<number> {
+  const since = readMoment(options, 'since', host.now()) ?? undefined
+  const everySeconds = readSeconds(options)
+  const [command] = options.get('exec') ?? []
+  const stopping = new AbortController()
+  for (const name of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) host.onSignal(name, () => stopping.abort())
+  return withAccount(options, host, {}, async ({ client, tell }) => {
+    const watched = changes(client, {
+      since,
+      collections: named.length > 0 ? named : undefined,
+      // Passwords only where they are named: lines end up in logs.
+      except: ['passwords'],
+      everySeconds,
+      signal: stopping.signal,
+      onError: ({ message }) => tell(`${message} Asking again in ${everySeconds} s.`),
+    })
+    for await (const record of watched) {
+      const line = jsonLine(record)
+      if (command === undefined) {
+        if (!(await writeOut(host, line))) return 0
+      } else {
+        const code = await runWith(command, line)
+        if (code !== 0) tell(`The command ended with ${code} for ${record.collection}/${record.stored.id}`)
+      }
+    }
+    return 0
+  })
+}
+
+function readSeconds(options: GivenOptions): number {
+  const [text = '60'] = options.get('every') ?? []
+  const seconds = Number(text)
+  if (/^\d{1,5}$/.test(text) && seconds > 0) return seconds
+  throw new UsageError(`--every ${JSON.stringify(text)} is no number of seconds: write 1 to 99999`)
+}
+
+/** Runs a shell command with a text on its input; resolves to its exit code. */
+async function runWith(command: string, input: string): Promise<number> {
+  const child = Bun.spawn(['/bin/sh', '-c', command], {
+    stdin: new Blob([input]),
+    stdout: 'inherit',
+    stderr: 'inherit',
+  })
+  return child.exited
+}

@@ -1,0 +1,45 @@
+import { ClientError } from '../client/errors.ts'
+import { startBridge, type Bridge } from '../service/bridge.ts'
+import { firefoxCollections } from '../settings/schema.ts'
+import { readSettings, renderProblem, type Settings } from '../settings/settings.ts'
+import { createOutputLog } from './output.ts'
+import type { Host } from './host.ts'
+
+/** A bridge for one person on this machine. */
+export interface LoopbackOptions {
+  tokenServerUrl: string
+  /** 0: any that is free. */
+  port: number
+  /** Collections that may be written to. */
+  writable: Set<string>
+  /** More settings, by the names that they have in the environment. */
+  environment: Record<string, string>
+}
+
+/** Collections that a person may write to. The keys, and what Firefox says of its collections, belong to Firefox. */
+export const ownCollections: Set<string> = new Set(firefoxCollections).difference(new Set(['crypto', 'meta']))
+
+/** Starts a bridge on loopback that needs nothing else on this machine. Throws when the port is taken, and `ClientError` for a bad setting. */
+export function startLoopbackBridge(options: LoopbackOptions, host: Host): Bridge {
+  const settings = loopbackSettings(options, host)
+  return startBridge(settings, host, createOutputLog(settings, host, host.stderr).log)
+}
+
+function loopbackSettings(
+  { tokenServerUrl, port, writable, environment }: LoopbackOptions,
+  host: Host,
+): Settings {
+  const all = {
+    SERVICE_PORT: String(port),
+    SERVICE_TOKEN_SERVER_URL: tokenServerUrl,
+    SERVICE_CACHE_BACKEND: 'memory',
+    SERVICE_CACHE_HMAC_SECRET: host.randomBytes(32).toHex(),
+    SERVICE_LOGGING_RENDERER: 'text',
+    SERVICE_LOGGING_LEVEL: 'warning',
+    ...environment,
+  }
+  const outcome = readSettings({ file: null, environment: all, readFile: host.readFile })
+  if ('problems' in outcome)
+    throw new ClientError(`Cannot start a bridge: ${renderProblem(outcome.problems[0]!)}`)
+  return { ...outcome.settings, writable: { put: writable, delete: writable } }
+}

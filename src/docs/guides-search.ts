@@ -1,0 +1,74 @@
+/** The search over the guides, in the browser: lists the sections that have all words that were typed. */
+
+/** A section of a page. */
+export interface SearchSection {
+  /** The name of the page. */
+  page: string
+  title: string
+  id: string
+  heading: string
+  text: string
+}
+
+const form = document.querySelector('form')!
+const input = form.querySelector('input')!
+const status = form.querySelector('p')!
+const list = form.querySelector('ul')!
+const folder = form.dataset.guides!
+const shownResults = 12
+
+form.hidden = false
+form.addEventListener('submit', (event) => {
+  event.preventDefault()
+  list.querySelector('a')?.click()
+})
+input.addEventListener('input', () => void search())
+input.addEventListener('keydown', ({ key }) => {
+  if (key === 'Escape') input.value = ''
+  if (key === 'Escape') void search()
+})
+
+let index: Promise<SearchSection[]> | null = null
+
+async function search(): Promise<void> {
+  const words = simplify(input.value).split(/\s+/).filter(Boolean)
+  try {
+    index ??= fetch(`${folder}search.json`).then((answer) => answer.json() as Promise<SearchSection[]>)
+    const found = words.length > 0 ? find(await index, words) : []
+    // Somebody may have typed on meanwhile.
+    if (words.join() !== simplify(input.value).split(/\s+/).filter(Boolean).join()) return
+    status.textContent = words.length === 0 ? '' : `${found.length} of ${(await index).length} sections`
+    list.replaceChildren(...found.slice(0, shownResults).map((section) => draw(section, words)))
+  } catch {
+    index = null
+    status.textContent = 'The search cannot be loaded'
+  }
+}
+
+/** The sections that have all words; those with most of them in their headings come first. */
+function find(sections: SearchSection[], words: string[]): SearchSection[] {
+  const scored = sections.flatMap((section) => {
+    const heading = simplify(`${section.title} ${section.heading}`)
+    const text = `${heading} ${simplify(section.text)}`
+    if (!words.every((word) => text.includes(word))) return []
+    return [{ section, score: words.filter((word) => heading.includes(word)).length }]
+  })
+  return scored.toSorted((left, right) => right.score - left.score).map(({ section }) => section)
+}
+
+function draw({ page, title, id, heading, text }: SearchSection, words: string[]): HTMLElement {
+  const at = Math.max(0, simplify(text).indexOf(words[0]!) - 40)
+  const link = document.createElement('a')
+  link.href = `${folder}${page}#${id}`
+  link.textContent = heading === title ? title : `${title}: ${heading}`
+  const excerpt = document.createElement('span')
+  excerpt.textContent = `${at > 0 ? '…' : ''}${text.slice(at, at + 120)}`
+  const item = document.createElement('li')
+  item.append(link, excerpt)
+  return item
+}
+
+/** A text without case and accents. */
+function simplify(text: string): string {
+  return text.normalize('NFD').replaceAll(/\p{M}/gu, '').toLowerCase()
+}

@@ -1,0 +1,103 @@
+import { describe, expect, it } from 'bun:test'
+import {
+  bucketOf,
+  checkAccount,
+  formatAccount,
+  parseAccount,
+  type Account,
+} from '../../src/client/account.ts'
+import type { ClientError } from '../../src/client/errors.ts'
+
+const keyId = '1500000000000-ASNFZ4mrze8BI0VniavN7w'
+const bucket = '0123456789abcdef0123456789abcdef'
+const none = { bridgeUrl: '', refreshToken: '', tokenEndpoint: '', clientId: '', tokenServerUrl: '' }
+const good: Account = { ...none, token: 'eyJ0.e30.x', keyId, bucket, syncKey: '00'.repeat(64) }
+
+function check(given: Partial<Account>): Account | string {
+  try {
+    return checkAccount({ ...good, ...given })
+  } catch (error) {
+    const { field, message } = error as ClientError
+    return `${field}: ${message}`
+  }
+}
+
+describe('checkAccount', () => {
+  it('takes values with what comes along when they are copied', () => {
+    const copied = [
+      { token: ' Bearer eyJ0.e30.x\n' },
+      { token: '"eyJ0.e30.x"', keyId: `'${keyId}'`, bucket: `“${bucket}”`, syncKey: `"${good.syncKey}"` },
+      { bucket: '' },
+      { bucket: bucket.toUpperCase() },
+      { syncKey: `${'A'.repeat(86)}==` },
+    ]
+
+    expect(copied.map(check)).toEqual(copied.map(() => good))
+  })
+
+  it.each([
+    ['token', { token: '' }, 'missing'],
+    ['token', { token: 'Bearer ' }, 'missing'],
+    ['token', { token: 'eyJ0…e30' }, '“…”'],
+    ['token', { token: 'eyJ0\u{1f511}' }, '“\u{1f511}”'],
+    ['token', { token: 'eyJ0.e30.x KEY' }, 'a space'],
+    ['keyId', { keyId: keyId.slice(0, -1) }, '22 characters'],
+    ['keyId', { keyId: '' }, '22 characters'],
+    ['bucket', { bucket: bucket.replace('0', 'f') }, 'another account'],
+    ['bucket', { bucket: 'default' }, 'another account'],
+    ['syncKey', { syncKey: '00' }, '64 bytes'],
+    ['bridgeUrl', { bridgeUrl: 'localhost:8000' }, 'https:// or http://'],
+    ['bridgeUrl', { bridgeUrl: 'bridge' }, 'https:// or http://'],
+  ])('names the field %s for %j', (field, typed, words) => {
+    expect(check(typed)).toStartWith(`${field}: `)
+    expect(check(typed)).toContain(words)
+  })
+
+  it('needs no sync key of those who do not decrypt, and keeps what renews a token', () => {
+    const more = {
+      bridgeUrl: 'http://127.0.0.1:8000/sync',
+      refreshToken: 'r',
+      tokenEndpoint: 'https://accounts.example/v1/token',
+      clientId: 'c',
+      tokenServerUrl: 'https://tokens.example',
+    }
+
+    expect(check({ ...more, syncKey: '' })).toEqual({ ...good, ...more, syncKey: '' })
+  })
+})
+
+describe('parseAccount', () => {
+  it('finds the values among other lines, exported and quoted or not', () => {
+    const text = `export BUCKET="ab"\nKEY_ID='1-x'\nOTHER=http://x\nBEARER_TOKEN=Bearer t.t\nSYNC_KEY=00`
+
+    expect(parseAccount(text)).toEqual({ bucket: 'ab', keyId: '1-x', token: 'Bearer t.t', syncKey: '00' })
+    expect(parseAccount('eyJhbGciOi.a.b')).toEqual({})
+  })
+
+  it('takes what is no escape as it is', () => {
+    expect(parseAccount('BEARER_TOKEN=a%zz')).toEqual({ token: 'a%zz' })
+  })
+
+  it('reads what formatAccount writes, which has no line for what is empty', () => {
+    const account = {
+      ...good,
+      bridgeUrl: 'http://127.0.0.1:8000',
+      refreshToken: 'r',
+      tokenEndpoint: 'https://a/v1',
+    }
+
+    const text = formatAccount(account)
+
+    expect(text.split('\n').map((line) => line.split('=')[0])).toEqual([
+      'BRIDGE_URL', 'BEARER_TOKEN', 'KEY_ID', 'BUCKET', 'SYNC_KEY', 'REFRESH_TOKEN', 'TOKEN_ENDPOINT', '',
+    ]) // prettier-ignore
+    expect(checkAccount(parseAccount(text))).toEqual(account)
+  })
+})
+
+describe('bucketOf', () => {
+  it('is the second half of a key id, and empty for what is none', () => {
+    expect(bucketOf(keyId)).toBe(bucket)
+    expect(bucketOf('ASNFZ4mrze8BI0VniavN7w')).toBe('')
+  })
+})

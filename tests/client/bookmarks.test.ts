@@ -1,0 +1,133 @@
+import { describe, expect, it } from 'bun:test'
+import { bookmarkTree, foldersNamed, walk } from '../../src/client/bookmarks.ts'
+import { isReadable } from '../../src/client/collection.ts'
+import { bookmark, folder, record, shape, titles, unreadable } from './records.ts'
+
+describe('bookmarkTree', () => {
+  it('goes by the children of folders, then by what bookmarks say of their folder', () => {
+    const tree = bookmarkTree([
+      folder('menu', 'places', ['second', 'inner']),
+      bookmark('first', 'menu'),
+      bookmark('second', 'menu'),
+      folder('inner', 'menu', []),
+      bookmark('deep', 'inner'),
+      record({ id: 'line', type: 'separator', parentid: 'inner' }),
+    ])
+
+    expect(shape(tree)).toBe('menu(second inner(deep line) first)')
+    expect(tree.map(({ count }) => count)).toEqual([3])
+    const places = walk(tree)
+      .filter(({ kind }) => kind !== 'separator')
+      .map(({ title, path, level, position, siblings }) => [title, path, level, position, siblings])
+    expect(places).toEqual([
+      ['menu', '', 1, 1, 1],
+      ['second', 'menu', 2, 1, 3],
+      ['inner', 'menu', 2, 2, 3],
+      ['deep', 'menu / inner', 3, 1, 2],
+      ['first', 'menu', 2, 3, 3],
+    ])
+  })
+
+  it('shows at the end what no folder has, and nothing that is deleted or unreadable', () => {
+    const tree = bookmarkTree([
+      folder('toolbar', 'places', ['gone', 'foreign', 'absent']),
+      bookmark('stray', 'nowhere'),
+      ...[record({ id: 'gone', deleted: true }), unreadable].filter(isReadable),
+    ])
+
+    expect(shape(tree)).toBe('toolbar() stray')
+  })
+
+  it('comes to an end with folders that hold one another, and with children that are none', () => {
+    const tree = bookmarkTree([
+      folder('one', 'two', ['two']),
+      folder('two', 'one', ['one', 'menu']),
+      folder('menu', 'places', 'not a list'),
+      folder('unfiled', 'places', [null, 7, { id: 'x' }, 'unfiled', 'same', 'same']),
+      bookmark('same', 'unfiled'),
+    ])
+
+    expect(shape(tree)).toBe('menu() unfiled(same) one(two())')
+    expect(tree.map(({ count }) => count)).toEqual([0, 1, 0])
+  })
+
+  it('shows what hangs on folders that hold one another, below one of them', () => {
+    const tree = bookmarkTree([
+      bookmark('leaf', 'tail'),
+      folder('tail', 'one', []),
+      folder('one', 'two', []),
+      folder('two', 'one', []),
+      folder('self', 'self', ['self']),
+    ])
+
+    expect(shape(tree)).toBe('self() one(tail(leaf) two())')
+  })
+
+  it('is of any depth', () => {
+    const chain = Array.from({ length: 20_000 }, (_, index) =>
+      folder(`${index}`, `${index - 1}`, [`${index + 1}`]),
+    )
+
+    const tree = bookmarkTree([...chain, bookmark('deepest', '19999')])
+
+    expect(walk(tree).at(-1)).toMatchObject({ title: 'deepest', level: 20_001 })
+    expect(tree).toMatchObject([{ count: 1 }])
+  })
+
+  it('shows a record under whatever id, and leaves out children that are no ids', () => {
+    const odd = { toString: 1, valueOf: 1 }
+    const nameless = (id: string) => record({ id, type: 'folder', parentid: 'menu', children: [odd] })
+
+    const tree = bookmarkTree([folder('menu', 'places', []), nameless('constructor'), nameless('__proto__')])
+
+    expect(shape(tree)).toBe('menu(constructor() __proto__())')
+  })
+
+  it('has the names of the folders at the top, and what the caller adds', () => {
+    const records = [record({ id: 'toolbar', type: 'folder', children: ['a'] }), bookmark('a', 'toolbar')]
+
+    const plain = bookmarkTree(records)
+    const dressed = bookmarkTree(records, ({ stored }, title) => ({
+      mark: `${stored.id}: ${title}`,
+      title: 'x',
+    }))
+
+    expect(titles(plain)).toEqual(['Bookmarks Toolbar', 'a'])
+    expect(walk(dressed).map(({ mark, title }) => [mark, title])).toEqual([
+      ['toolbar: Bookmarks Toolbar', 'x'],
+      ['a: a', 'x'],
+    ])
+  })
+})
+
+describe('walk', () => {
+  it('leaves out what is in folders that are not open', () => {
+    const tree = bookmarkTree([
+      folder('menu', 'places', ['inner', 'last']),
+      folder('inner', 'menu', ['a']),
+      bookmark('a', 'inner'),
+      bookmark('last', 'menu'),
+    ])
+
+    const open = walk(tree, ({ record: { stored } }) => stored.id === 'menu')
+
+    expect(open.map(({ title }) => title)).toEqual(['menu', 'inner', 'last'])
+  })
+})
+
+describe('foldersNamed', () => {
+  it('finds folders by id before titles, and all of one title', () => {
+    const named = (id: string, title: string) =>
+      record({ id, type: 'folder', title, parentid: 'menu', children: [] })
+    const tree = bookmarkTree([
+      folder('menu', 'places', []),
+      named('one', 'Recipes'),
+      named('two', 'Recipes'),
+      named('three', 'one'),
+      bookmark('Recipes', 'menu'),
+    ])
+    const idsOf = (wanted: string) => foldersNamed(tree, wanted).map(({ record: { stored } }) => stored.id)
+
+    expect([idsOf('Recipes'), idsOf('one'), idsOf('absent')]).toEqual([['one', 'two'], ['one'], []])
+  })
+})

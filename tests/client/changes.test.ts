@@ -1,0 +1,138 @@
+import { describe, expect, it } from 'bun:test'
+import { changes, type WatchOptions } from '../../src/client/changes.ts'
+import type { ClientError } from '../../src/client/errors.ts'
+import type { ClientOptions } from '../../src/client/requests.ts'
+import { SyncClient } from '../../src/client/sync-client.ts'
+import { fillSampleData } from '../../src/sandbox/sample-data.ts'
+import { startTestBridge, type TestBridge } from '../support/bridge.ts'
+import { accountAt, replaceKeys, upload } from './world.ts'
+
+async function startWatched(): Promise<TestBridge> {
+  const bridge = await startTestBridge()
+  fillSampleData(bridge.sandbox, bridge.user, { bookmarks: 10, history: 10 })
+  return bridge
+}
+
+/**
+ * Watches for as many rounds as there are acts: each happens before the round that tells of it. Returns what was told, and what was
+ * asked below the bucket.
+ */
+async function watch(bridge: TestBridge, acts: (() => unknown)[], more: WatchOptions & ClientOptions = {}) {
+  const asked: string[] = []
+  const told: string[] = []
+  const stopping = new AbortController()
+  let rounds = 0
+  const client = new SyncClient(accountAt(bridge), {
+    async fetch(url, init) {
+      const path = new URL(url).pathname.split('/').slice(4).join('/')
+      asked.push(path)
+      if (path === 'collections' && rounds++ > 0) {
+        if (acts.length === 0) stopping.abort()
+        await acts.shift()?.()
+      }
+      return (more.fetch ?? fetch)(url, init)
+    },
+  })
+  for await (const { collection, clear, problem } of changes(client, {
+    everySeconds: 0,
+    signal: stopping.signal,
+    ...more,
+  }))
+    told.push(`${collection} ${clear?.id ?? problem}${clear?.deleted ? ' deleted' : ''}`)
+  return { told, asked }
+}
+
+const listed = (asked: string[]) => asked.filter((path) => path.endsWith('/records'))
+
+describe('changes', () => {
+  it('tells each record that changes, oldest first, and lists only collections that have changed', async () => {
+    await using bridge = await startWatched()
+
+    const { told, asked } = await watch(bridge, [
+      async () => {
+        await upload(bridge, 'bookmarks', { id: 'first' })
+        await upload(bridge, 'bookmarks', { id: 'second' }, { id: 'second', deleted: true })
+      },
+      () => {},
+      () => upload(bridge, 'tabs', { id: 'device' }),
+    ])
+
+    expect(told).toEqual(['bookmarks first', 'bookmarks second deleted', 'tabs device'])
+    expect(new Set(listed(asked))).toEqual(
+      new Set(['collections/bookmarks/records', 'collections/tabs/records']),
+    )
+    expect(asked.filter((path) => path === 'collections')).toHaveLength(5)
+  })
+
+  it('begins at a moment, and has only the collections that are wanted', async () => {
+    await using bridge = await startWatched()
+    const since = await upload(bridge, 'tabs', { id: 'before' })
+    await upload(bridge, 'tabs', { id: 'after' })
+    await upload(bridge, 'forms', { id: 'other' })
+
+    const { told } = await watch(bridge, [], { since, collections: ['tabs'] })
+
+    expect(told).toEqual(['tabs after'])
+  })
+
+  it('tells all of a collection that was wiped and filled again', async () => {
+    await using bridge = await startWatched()
+
+    const { told } = await watch(bridge, [
+      () => bridge.sandbox.remove(bridge.user, 'forms'),
+      () => upload(bridge, 'forms', { id: 'a' }, { id: 'b' }),
+    ])
+
+    expect(told.toSorted()).toEqual(['forms a', 'forms b'])
+  })
+
+  it('reads with the new keys what was encrypted with them, in a collection of any name', async () => {
+    await using bridge = await startWatched()
+
+    const { told } = await watch(bridge, [
+      () => upload(bridge, 'tabs', { id: 'old' }),
+      async () => {
+        await replaceKeys(bridge)
+        await upload(bridge, 'bookmarks', { id: 'new' })
+        await upload(bridge, 'tabs', { id: 'new' })
+      },
+    ])
+
+    expect(told).toEqual(['tabs old', 'bookmarks new', 'tabs new'])
+  })
+
+  it('makes good in the next round what has failed in one', async () => {
+    await using bridge = await startWatched()
+    const errors: string[] = []
+    let failures = 1
+
+    const { told } = await watch(bridge, [() => upload(bridge, 'tabs', { id: 'kept' }), () => {}], {
+      onError: ({ message }) => errors.push(message),
+      fetch: (url, init) =>
+        url.includes('/tabs/records') && failures-- > 0
+          ? Promise.reject(new TypeError('lost'))
+          : fetch(url, init),
+    })
+
+    expect(told).toEqual(['tabs kept'])
+    expect(errors).toEqual([expect.stringContaining('The bridge does not answer')])
+  })
+
+  it('ends when the account is refused, or the first round fails', async () => {
+    await using bridge = await startWatched()
+    const errors: ClientError[] = []
+    const refuse = () => Promise.resolve(Response.json({ errno: 105, message: 'Ended' }, { status: 401 }))
+    const onError = (error: ClientError) => void errors.push(error)
+    let rounds = 0
+
+    const refused = watch(bridge, [() => {}], {
+      onError,
+      fetch: (url, init) => (rounds++ === 0 ? fetch(url, init) : refuse()),
+    })
+    await expect(refused).rejects.toMatchObject({ field: 'token', message: 'Ended' })
+    const lost = watch(bridge, [], { onError, fetch: () => Promise.reject(new TypeError('lost')) })
+    await expect(lost).rejects.toThrow('does not answer')
+
+    expect(errors).toEqual([])
+  })
+})

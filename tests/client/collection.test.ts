@@ -1,0 +1,106 @@
+import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
+import { isReadable } from '../../src/client/collection.ts'
+import { SyncClient } from '../../src/client/sync-client.ts'
+import { fillSampleData } from '../../src/sandbox/sample-data.ts'
+import { foreign } from '../examples/records.ts'
+import { startTestBridge, type TestBridge } from '../support/bridge.ts'
+import { accountAt, all, upload } from './world.ts'
+
+let bridge: TestBridge
+beforeAll(async () => {
+  bridge = await startTestBridge()
+  fillSampleData(bridge.sandbox, bridge.user, { bookmarks: 40, history: 50 })
+})
+afterAll(() => bridge.stop())
+
+describe('Collection', () => {
+  it('has all records, decrypted, page by page', async () => {
+    const history = new SyncClient(accountAt(bridge)).collection('history')
+
+    const pages = await all(history.pages({ pageSize: 20 }))
+    const records = await all(history.records())
+    const { total, lastModified } = await history.count()
+
+    expect(pages.map((page) => page.records.length)).toEqual([20, 20, 10, 0])
+    expect(records.filter(isReadable).every(({ clear }) => String(clear.histUri).startsWith('http'))).toBe(
+      true,
+    )
+    expect([records.length, total]).toEqual([50, 50])
+    expect(new Set(pages.map((page) => page.lastModified))).toEqual(new Set([lastModified]))
+  })
+
+  it('has the same all at once', async () => {
+    const history = new SyncClient(accountAt(bridge)).collection('history')
+
+    const whole = await all(history.storedPages({ pageSize: null }))
+    const { lastModified } = await history.count()
+
+    const [page] = whole
+    expect([whole.length, page!.records.length, page!.lastModified]).toEqual([1, 50, lastModified])
+  })
+
+  it('has a record that changes between two pages, as it is then', async () => {
+    const { sandbox, user } = bridge
+    const oldest = sandbox
+      .records(user, 'history')
+      .toSorted((left, right) => left.modified - right.modified)[0]!
+    const found = new Map<string, number>()
+    let count = 0
+
+    for await (const { records } of new SyncClient(accountAt(bridge))
+      .collection('history')
+      .storedPages({ pageSize: 20 })) {
+      if (count++ === 0) sandbox.write(user, 'history', [{ id: oldest.id, payload: oldest.payload }])
+      for (const record of records) found.set(record.id, record.last_modified)
+    }
+
+    const [{ modified }] = sandbox.records(user, 'history').filter(({ id }) => id === oldest.id) as [
+      typeof oldest,
+    ]
+    expect(found.size).toBe(50)
+    expect(found.get(oldest.id)).toBe(modified)
+    expect(modified).toBeGreaterThan(oldest.modified)
+  })
+
+  it('has what has changed since a moment, deletions too', async () => {
+    const forms = new SyncClient(accountAt(bridge)).collection('forms')
+    const { lastModified } = await forms.count()
+    await upload(bridge, 'forms', { id: 'new', name: 'x' }, { id: 'gone', deleted: true })
+
+    const records = await all(forms.records({ since: lastModified }))
+
+    expect(records.map(({ clear, problem }) => [clear?.id, clear?.deleted, problem]).toSorted()).toEqual([
+      ['gone', true, null],
+      ['new', undefined, null],
+    ])
+    expect(records.filter(isReadable).map(({ stored }) => stored.id)).toEqual(['new'])
+  })
+
+  it('says of each record that cannot be read why', async () => {
+    bridge.sandbox.write(bridge.user, 'passwords', [{ id: 'foreign', payload: foreign }])
+
+    const records = await all(new SyncClient(accountAt(bridge)).collection('passwords').records())
+
+    const problem = 'It was encrypted with another key, or changed since'
+    const unreadable = records.filter(({ clear }) => clear === null)
+    expect(unreadable).toMatchObject([{ collection: 'passwords', stored: { id: 'foreign' }, problem }])
+    expect(records.length).toBeGreaterThan(1)
+  })
+
+  it('has meta, which is not encrypted, even where it is empty', async () => {
+    const meta = new SyncClient({ ...accountAt(bridge), syncKey: '' }).collection('meta')
+    const before = await all(meta.records())
+    bridge.sandbox.write(bridge.user, 'meta', [{ id: 'global', payload: '' }])
+
+    const after = await all(meta.records())
+
+    expect(before).toMatchObject([{ clear: { id: 'global', storageVersion: 5 }, problem: null }])
+    expect(after).toMatchObject([{ clear: null, problem: 'It is no JSON' }])
+  })
+
+  it('is empty where there is none', async () => {
+    const absent = new SyncClient(accountAt(bridge)).collection('absent')
+
+    expect([await all(absent.records()), (await absent.count()).total]).toEqual([[], 0])
+  })
+})

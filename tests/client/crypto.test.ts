@@ -1,0 +1,109 @@
+import { describe, expect, it } from 'bun:test'
+import {
+  collectionKeys,
+  decryptRecord,
+  decryptRecords,
+  encryptRecord,
+  keyPairFromHex,
+  UnreadableRecord,
+} from '../../src/client/crypto.ts'
+import { authentication, clear, damaged, encryption, key, sealed } from './damaged.ts'
+
+describe('decryptRecord and collectionKeys', () => {
+  it.each(Object.entries({ ...damaged, whole: sealed(clear) }))(
+    'means the same by %s in a browser, which has only WebCrypto',
+    async (_, payload) => {
+      const pair = await keyPairFromHex(key)
+      const records = [{ id: 'right', payload }]
+
+      const inBrowser = await decryptRecords({ ...pair, openNow: undefined }, records)
+
+      expect(pair.openNow).toBeFunction()
+      expect(inBrowser).toEqual(await decryptRecords(pair, records))
+    },
+  )
+
+  it.each(Object.entries(damaged))('does not decrypt %s', async (_, payload) => {
+    await expect(decryptRecord(keyPairFromHex(key), { id: 'right', payload })).rejects.toThrow()
+  })
+
+  it('takes keys without any of single collections, and says when there are none', async () => {
+    const pair = [encryption!, authentication!].map((half) => half.toString('base64'))
+    const open = (content: object) =>
+      collectionKeys(keyPairFromHex(key), { id: 'keys', payload: sealed(JSON.stringify(content)) })
+    const keysOf = await open({ id: 'keys', default: pair })
+    const payload = await encryptRecord(keysOf('tabs'), { id: 'a' })
+
+    expect(await decryptRecord(keysOf('bookmarks'), { id: 'a', payload })).toEqual({ id: 'a' })
+    await expect(open({ id: 'keys' })).rejects.toThrow('it holds no keys')
+  })
+
+  it.each(['constructor', '__proto__'])('has the common keys for a collection called %s', async (name) => {
+    const pair = [encryption!, authentication!].map((half) => half.toString('base64'))
+    const keys = JSON.stringify({ id: 'keys', default: pair, collections: {} })
+    const keysOf = await collectionKeys(keyPairFromHex(key), { id: 'keys', payload: sealed(keys) })
+
+    const payload = await encryptRecord(keysOf(name), { id: 'a' })
+
+    expect(await decryptRecord(keyPairFromHex(key), { id: 'a', payload })).toEqual({ id: 'a' })
+  })
+})
+
+describe('encryptRecord', () => {
+  it('makes payloads that decryptRecord opens, each another one', async () => {
+    const record = { id: 'a', title: '«é» \ud83d', children: ['b'], deleted: false }
+
+    const payloads = [
+      await encryptRecord(keyPairFromHex(key), record),
+      await encryptRecord(keyPairFromHex(key), record),
+    ]
+
+    expect(new Set(payloads).size).toBe(2)
+    for (const payload of payloads)
+      expect(await decryptRecord(keyPairFromHex(key), { id: 'a', payload })).toEqual(record)
+  })
+})
+
+describe('UnreadableRecord', () => {
+  it.each([
+    ['It was encrypted with another key, or changed since', sealed(clear, { hmac: '00'.repeat(32) })],
+    ['It is not encrypted the way Firefox does it', damaged['no JSON']],
+    ['It is not encrypted the way Firefox does it', damaged['an IV that is no text']],
+    ['It is not encrypted the way Firefox does it', damaged['no padding']],
+    ['Its content is no record', sealed('7')],
+    ['Its content belongs to another id', damaged['content of another id']],
+  ])('says: %s', async (reason, payload) => {
+    const error = await decryptRecord(keyPairFromHex(key), { id: 'right', payload }).catch(
+      (caught: unknown) => caught,
+    )
+
+    expect(error).toBeInstanceOf(UnreadableRecord)
+    expect(error).toMatchObject({ reason })
+    expect((error as Error).message).toStartWith('Cannot decrypt "right": it')
+  })
+})
+
+describe('decryptRecords', () => {
+  it('returns the unreadable ones apart, each with its reason', async () => {
+    const records = [
+      { id: 'right', payload: sealed(clear) },
+      { id: 'other', payload: sealed(clear) },
+      { id: 'none' },
+    ]
+
+    expect(await decryptRecords(keyPairFromHex(key), records)).toEqual({
+      readable: [JSON.parse(clear)],
+      unreadable: [
+        { id: 'other', reason: 'Its content belongs to another id' },
+        { id: 'none', reason: 'It is not encrypted the way Firefox does it' },
+      ],
+    })
+  })
+})
+
+describe('keyPairFromHex', () => {
+  it('takes nothing but 128 hexadecimal digits', () => {
+    for (const text of ['', key.slice(1), `${key}0`, key.replace('0', 'g')])
+      expect(() => keyPairFromHex(text)).toThrow('128 hexadecimal digits')
+  })
+})

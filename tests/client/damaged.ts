@@ -1,0 +1,44 @@
+import { createCipheriv, createHmac } from 'node:crypto'
+
+/** A sync key, as 128 hexadecimal digits. */
+export const key = '0123456789abcdef'.repeat(8)
+/** Its halves. */
+export const [encryption, authentication] = [key.slice(0, 64), key.slice(64)].map((half) =>
+  Buffer.from(half, 'hex'),
+)
+
+/** A payload that the key vouches for, whatever its ciphertext is. */
+function vouched(bytes: Buffer, more = {}): string {
+  const ciphertext = bytes.toString('base64')
+  const hmac = createHmac('sha256', authentication!).update(ciphertext).digest('hex')
+  return JSON.stringify({ ciphertext, IV: Buffer.alloc(16).toString('base64'), hmac, ...more })
+}
+
+function encrypted(text: string, pads = true): Buffer {
+  const cipher = createCipheriv('aes-256-cbc', encryption!, Buffer.alloc(16)).setAutoPadding(pads)
+  return Buffer.concat([cipher.update(text), cipher.final()])
+}
+
+/** The payload of a record with that content. */
+export const sealed = (text: string, more = {}) => vouched(encrypted(text), more)
+
+/** The content of a record that is whole. */
+export const clear = JSON.stringify({ id: 'right', title: '«é»' })
+/** Payloads that the key does not open, or whose content can't be that of the record `right`. */
+export const damaged = {
+  'no JSON': 'plain',
+  'JSON without an end to its depth': '['.repeat(100_000),
+  'a list': '[]',
+  'an IV that is too short': sealed(clear, { IV: 'AAAA' }),
+  'an IV that is no text': sealed(clear, { IV: 1 }),
+  'another IV': sealed(clear, { IV: '/////////////////////w==' }),
+  'an hmac that is not ASCII': sealed(clear, { hmac: '«»' }),
+  'an hmac that is no text': sealed(clear, { hmac: null }),
+  'an hmac with half a character': sealed(clear, { hmac: '\ud800' }),
+  'a ciphertext with half a block': vouched(Buffer.alloc(8)),
+  'no padding': vouched(encrypted('~'.repeat(48), false)),
+  'content that is no JSON': sealed('plain'),
+  'content without an end to its depth': sealed('['.repeat(100_000)),
+  'content that is a list': sealed('["right"]'),
+  'content of another id': sealed('{"id":"wrong"}'),
+}

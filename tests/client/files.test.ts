@@ -1,0 +1,217 @@
+import { describe, expect, it } from 'bun:test'
+import {
+  bookmarksCsv,
+  bookmarksMarkdown,
+  bookmarkUrls,
+  plainBookmarks,
+} from '../../src/client/bookmark-lists.ts'
+import { bookmarkTree, foldersNamed } from '../../src/client/bookmarks.ts'
+import {
+  bookmarksHtml,
+  everythingJson,
+  historyCsv,
+  passwordsCsv,
+  visitedPage,
+} from '../../src/client/files.ts'
+import { bookmark, folder, record, unreadable } from './records.ts'
+
+describe('bookmarksHtml', () => {
+  it('is what browsers import, with everything in titles and addresses escaped', () => {
+    const tree = bookmarkTree([
+      folder('toolbar', 'places', ['a', 'line']),
+      bookmark('a', 'toolbar', {
+        title: '<b>"&"</b>',
+        bmkUri: 'https://a.example/?q="><script>',
+        dateAdded: 1_700_000_000_123_456,
+        tags: ['x', 'y&z'],
+        keyword: 'k',
+      }),
+      record({ id: 'line', type: 'separator', parentid: 'toolbar' }),
+    ])
+
+    expect(bookmarksHtml(tree).split('\n').slice(5)).toEqual([
+      '<DL><p>',
+      '    <DT><H3 PERSONAL_TOOLBAR_FOLDER="true">toolbar</H3>',
+      '    <DL><p>',
+      '        <DT><A HREF="https://a.example/?q=&quot;&gt;&lt;script&gt;" ADD_DATE="1700000000" TAGS="x,y&amp;z" ' +
+        'SHORTCUTURL="k">&lt;b&gt;&quot;&amp;&quot;&lt;/b&gt;</A>',
+      '        <HR>',
+      '    </DL><p>',
+      '</DL>',
+      '',
+    ])
+  })
+
+  it('can begin with a folder of any level', () => {
+    const tree = bookmarkTree([
+      folder('menu', 'places', ['inner']),
+      folder('inner', 'menu', ['a']),
+      bookmark('a', 'inner', { dateAdded: { toString: 1 } }),
+    ])
+
+    expect(bookmarksHtml(foldersNamed(tree, 'inner')).split('\n').slice(5)).toEqual([
+      '<DL><p>',
+      '    <DT><H3>inner</H3>',
+      '    <DL><p>',
+      '        <DT><A HREF="https://a.example/">a</A>',
+      '    </DL><p>',
+      '</DL>',
+      '',
+    ])
+  })
+
+  it('is of any depth, and grows no faster than that', () => {
+    const sizeOf = (depth: number) => {
+      const chain = Array.from({ length: depth }, (_, index) => folder(`${index}`, `${index - 1}`, []))
+      const text = bookmarksHtml(bookmarkTree([...chain, bookmark('deepest', `${depth - 1}`)]))
+      expect(text.match(/<DL>/g)).toHaveLength(text.match(/<\/DL>/g)!.length)
+      expect(text).toContain('https://deepest.example/')
+      return text.length
+    }
+
+    expect(sizeOf(20_000)).toBeLessThan(sizeOf(2000) * 11)
+  })
+})
+
+describe('passwordsCsv', () => {
+  it('has the columns that Firefox exports, and quotes whatever is in them', () => {
+    const clear = {
+      id: '{a}',
+      hostname: 'https://a.example',
+      username: 'a "b", c',
+      password: '=1+1\nü',
+      httpRealm: null,
+      formSubmitURL: 'https://a.example',
+      timeCreated: 1_700_000_000_123,
+      timeLastUsed: { odd: true },
+    }
+
+    expect(passwordsCsv([record(clear, 'passwords')]).split('\r\n')).toEqual([
+      '"url","username","password","httpRealm","formActionOrigin","guid","timeCreated","timeLastUsed","timePasswordChanged"',
+      '"https://a.example","a ""b"", c","=1+1\nü","","https://a.example","{a}","1700000000123","",""',
+      '',
+    ])
+  })
+})
+
+describe('historyCsv', () => {
+  it('has a line for each visit, the latest first, and nothing that a spreadsheet would compute', () => {
+    const page = (title: unknown, visits: unknown) =>
+      record({ id: 'x', histUri: 'https://x.example/', title, visits }, 'history')
+    const pages = [
+      page('=HYPERLINK("x")', [{ date: 1_000_000 }, { date: 3_000_000 }]),
+      page('-plain', [{ date: 2_000_000 }, null]),
+      page(7, 'none'),
+    ]
+
+    const text = [...historyCsv(pages.map(({ clear }) => visitedPage(clear)))].join('')
+    expect(text.split('\r\n')).toEqual([
+      '"visited","url","title"',
+      '"1970-01-01T00:00:03.000Z","https://x.example/","\'=HYPERLINK(""x"")"',
+      '"1970-01-01T00:00:02.000Z","https://x.example/","\'-plain"',
+      '"1970-01-01T00:00:01.000Z","https://x.example/","\'=HYPERLINK(""x"")"',
+      '"","https://x.example/",""',
+      '',
+    ])
+  })
+})
+
+describe('everythingJson', () => {
+  it('has collections of any name', () => {
+    const text = everythingJson(
+      ['constructor', '__proto__'].map((name) => record({ id: 'a' }, name)),
+      new Map(),
+      new Date(0),
+    )
+
+    const held = [{ id: 'a', last_modified: 1_700_000_000_000 }]
+    expect(Object.entries(JSON.parse(text).collections)).toEqual([
+      ['constructor', held],
+      ['__proto__', held],
+    ])
+  })
+
+  it('names what could not be read', () => {
+    const text = everythingJson(
+      [bookmark('a', 'menu'), unreadable],
+      new Map([['forms', 'The storage does not answer']]),
+      new Date(0),
+    )
+
+    expect(JSON.parse(text)).toMatchObject({
+      exported: '1970-01-01T00:00:00.000Z',
+      collections: { bookmarks: [{ id: 'a', last_modified: 1_700_000_000_000 }] },
+      unreadable: [{ collection: 'bookmarks', id: 'foreign', problem: unreadable.problem }],
+      incomplete: { forms: 'The storage does not answer' },
+    })
+  })
+})
+
+describe('bookmarksCsv, bookmarksMarkdown, bookmarkUrls and plainBookmarks', () => {
+  const tops = bookmarkTree([
+    folder('menu', 'places', ['a', 'inner']),
+    bookmark('a', 'menu', {
+      title: '=1+1',
+      tags: ['x', 'y'],
+      keyword: 'k',
+      dateAdded: 1_700_000_000_123_456,
+    }),
+    folder('inner', 'menu', ['b', 'line', 'twin']),
+    bookmark('b', 'inner', { title: '', bmkUri: 'https://b.example/a b>' }),
+    record({ id: 'line', type: 'separator', parentid: 'inner' }),
+    bookmark('twin', 'inner', { title: '*B* [x]', bmkUri: 'https://b.example/a b>' }),
+  ])
+
+  it('are a table without formulas, with folders and dates', () => {
+    expect(bookmarksCsv(tops).split('\r\n')).toEqual([
+      '"url","title","folder","tags","keyword","added"',
+      '"https://a.example/","\'=1+1","menu","x y","k","2023-11-14T22:13:20.123Z"',
+      '"https://b.example/a b>","","menu / inner","","",""',
+      '"https://b.example/a b>","*B* [x]","menu / inner","","",""',
+      '',
+    ])
+  })
+
+  it('are lists in which titles and addresses are no markup', () => {
+    expect(bookmarksMarkdown(tops)).toBe(
+      '# menu\n\n- [=1+1](<https://a.example/>)\n- **inner**\n' +
+        '  - [https://b.example/a b\\>](<https://b.example/a%20b%3E>)\n' +
+        '  - [\\*B\\* \\[x\\]](<https://b.example/a%20b%3E>)\n',
+    )
+  })
+
+  it('are addresses, each once, and none with a blank', () => {
+    expect(bookmarkUrls(tops)).toBe('https://a.example/\nhttps://b.example/a%20b>\n')
+  })
+
+  it('are nested lists, with nothing that a bookmark does not have', () => {
+    expect(plainBookmarks(tops)).toEqual([
+      {
+        id: 'menu',
+        type: 'folder',
+        title: 'menu',
+        children: [
+          {
+            id: 'a',
+            type: 'bookmark',
+            title: '=1+1',
+            url: 'https://a.example/',
+            keyword: 'k',
+            added: '2023-11-14T22:13:20.123Z',
+            tags: ['x', 'y'],
+          },
+          {
+            id: 'inner',
+            type: 'folder',
+            title: 'inner',
+            children: [
+              { id: 'b', type: 'bookmark', url: 'https://b.example/a b>' },
+              { id: 'line', type: 'separator' },
+              { id: 'twin', type: 'bookmark', title: '*B* [x]', url: 'https://b.example/a b>' },
+            ],
+          },
+        ],
+      },
+    ])
+  })
+})

@@ -1,0 +1,144 @@
+import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
+import { bookmarkTree, foldersNamed, walk } from '../../src/client/bookmarks.ts'
+import { isReadable } from '../../src/client/collection.ts'
+import type { ClientError } from '../../src/client/errors.ts'
+import { addBookmark, type NewBookmark } from '../../src/client/new-bookmark.ts'
+import { SyncClient } from '../../src/client/sync-client.ts'
+import { fillSampleData } from '../../src/sandbox/sample-data.ts'
+import { startTestBridge, type TestBridge } from '../support/bridge.ts'
+import { accountAt, all, upload } from './world.ts'
+
+const url = 'https://added.example/'
+let bridge: TestBridge
+let client: SyncClient
+beforeAll(async () => {
+  bridge = await startTestBridge({
+    writable: ['bookmarks'],
+    sandbox: { limits: { max_record_payload_bytes: 500_000 } },
+  })
+  fillSampleData(bridge.sandbox, bridge.user, { bookmarks: 20, history: 1 })
+  client = new SyncClient(accountAt(bridge))
+})
+afterAll(() => bridge.stop())
+
+const tree = async () =>
+  bookmarkTree((await all(client.collection('bookmarks').records())).filter(isReadable))
+const stored = () => bridge.sandbox.records(bridge.user, 'bookmarks')
+const error = (bookmark: NewBookmark) =>
+  addBookmark(client, bookmark).catch(({ message }: ClientError) => message)
+
+describe('addBookmark', () => {
+  it('adds it to the end of its folder, with the fields that Firefox writes', async () => {
+    const before = Date.now()
+
+    const added = await addBookmark(client, { url, title: 'Added', folder: 'toolbar', tags: ['a', 'b'] })
+
+    const [toolbar] = foldersNamed(await tree(), 'toolbar')
+    const child = toolbar!.children.at(-1)!.record.clear
+    expect(added).toEqual({ id: expect.stringMatching(/^[\w-]{12}$/), folder: 'toolbar', isUnlisted: false })
+    expect(child).toEqual({
+      id: added.id,
+      type: 'bookmark',
+      title: 'Added',
+      bmkUri: url,
+      parentid: 'toolbar',
+      parentName: String(toolbar!.record.clear.title),
+      dateAdded: expect.any(Number),
+      tags: ['a', 'b'],
+    })
+    expect(Number(child.dateAdded)).toBeWithin(before - 2000, Date.now())
+    expect((toolbar!.record.clear.children as string[]).at(-1)).toBe(added.id)
+  })
+
+  it('goes to the other bookmarks under its address, unless it is told otherwise', async () => {
+    const { id, folder } = await addBookmark(client, { url })
+
+    const node = walk(await tree()).find(({ record }) => record.stored.id === id)!
+    expect([folder, node.title, node.parent!.record.stored.id]).toEqual(['unfiled', url, 'unfiled'])
+  })
+
+  it.each(['example.org', 'http://a b/', 'https://', `https://a.example/${'x'.repeat(65_536)}`])(
+    'refuses what Firefox would remove at its next sync: %.30s',
+    async (odd) => {
+      const before = stored()
+
+      expect(await error({ url: odd })).toStartWith('Cannot add ')
+      expect(stored()).toEqual(before)
+    },
+  )
+
+  it('refuses a folder that is not there, or not the only one of its title', async () => {
+    const twin = (id: string) => ({ id, type: 'folder', title: 'Twins', parentid: 'menu', children: [] })
+    await upload(bridge, 'bookmarks', twin('twin00000001'), twin('twin00000002'))
+
+    const [none, several] = [await error({ url, folder: 'Absent' }), await error({ url, folder: 'Twins' })]
+    const { folder } = await addBookmark(client, { url, folder: 'twin00000002' })
+
+    expect(none).toBe('There is no folder "Absent"')
+    expect(several).toContain('There are 2 folders "Twins"')
+    expect(several).toContain('twin00000001 (in ')
+    expect(folder).toBe('twin00000002')
+  })
+
+  it('writes nothing when its folder is full', async () => {
+    // In base64, and with the ids in quotes, one or two more are beyond the limit.
+    const children = Array.from({ length: 24_987 }, (_, index) => String(index).padStart(12, '0'))
+    await upload(bridge, 'bookmarks', {
+      id: 'full',
+      type: 'folder',
+      title: 'Full',
+      parentid: 'menu',
+      children,
+    })
+    let before = stored()
+    let outcome: unknown = null
+    for (let added = 0; typeof outcome !== 'string' && added < 5; added += 1) {
+      before = stored()
+      outcome = await error({ url, folder: 'Full' })
+    }
+
+    expect(outcome).toContain('Nothing was written: the folder "Full" is full, with 2498')
+    expect(stored()).toEqual(before)
+  })
+
+  it('says that a folder has changed meanwhile, and where the writing is not enabled', async () => {
+    let isFirst = true
+    const racing = new SyncClient(accountAt(bridge), {
+      async fetch(address, init) {
+        if (address.endsWith('/batch') && isFirst) {
+          isFirst = false
+          const [menu] = foldersNamed(await tree(), 'menu')
+          await upload(bridge, 'bookmarks', menu!.record.clear)
+        }
+        return fetch(address, init)
+      },
+    })
+    await using readonly = await startTestBridge()
+    fillSampleData(readonly.sandbox, readonly.user, { bookmarks: 20, history: 1 })
+
+    const { isUnlisted } = await addBookmark(racing, { url, folder: 'menu' })
+    const refused = addBookmark(new SyncClient(accountAt(readonly)), { url })
+
+    expect(isUnlisted).toBe(true)
+    await expect(refused).rejects.toThrow('405')
+  })
+
+  it('knows when the same request was carried out before it was repeated', async () => {
+    let count = 0
+    const busy = new SyncClient(accountAt(bridge), {
+      async fetch(address, init) {
+        const answer = await fetch(address, init)
+        if (!address.endsWith('/batch') || count++ > 0) return answer
+        await answer.body?.cancel()
+        return new Response(null, { status: 503, headers: { 'Retry-After': '0' } })
+      },
+    })
+
+    const added = await addBookmark(busy, { url: 'https://again.example/', folder: 'toolbar' })
+
+    const found = walk(await tree()).filter(({ record }) => record.clear.bmkUri === 'https://again.example/')
+    expect(count).toBe(2)
+    expect(found.map(({ record }) => record.stored.id)).toEqual([added.id])
+    expect(added.isUnlisted).toBe(false)
+  })
+})

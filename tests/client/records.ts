@@ -1,0 +1,35 @@
+import { walk, type BookmarkNode } from '../../src/client/bookmarks.ts'
+import type { ReadableRecord, SyncRecord } from '../../src/client/collection.ts'
+
+/** A record that was decrypted. */
+export function record(
+  clear: { id: string; [field: string]: unknown },
+  collection = 'bookmarks',
+): ReadableRecord {
+  const stored = { id: clear.id, last_modified: 1_700_000_000_000 }
+  return { collection, stored, clear, problem: null }
+}
+
+/** A record that the key does not open. */
+export const unreadable: SyncRecord = {
+  collection: 'bookmarks',
+  stored: { id: 'foreign', last_modified: 1 },
+  clear: null,
+  problem: 'It was encrypted with another key',
+}
+
+export const folder = (id: string, parentid: string, children: unknown) =>
+  record({ id, type: 'folder', title: id, parentid, children })
+export const bookmark = (id: string, parentid: string, more: object = {}) =>
+  record({ id, type: 'bookmark', title: id, bmkUri: `https://${id}.example/`, parentid, ...more })
+
+/** A tree as text: a folder with what is in it in brackets. */
+export function shape(nodes: BookmarkNode[]): string {
+  return nodes
+    .map(({ record: { stored }, kind, children }) =>
+      kind === 'folder' ? `${stored.id}(${shape(children)})` : stored.id,
+    )
+    .join(' ')
+}
+
+export const titles = (nodes: BookmarkNode[]) => walk(nodes).map(({ title }) => title)

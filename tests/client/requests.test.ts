@@ -1,0 +1,162 @@
+import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
+import { checkAccount, type Account } from '../../src/client/account.ts'
+import type { ClientError } from '../../src/client/errors.ts'
+import { Requests, type ClientOptions } from '../../src/client/requests.ts'
+import { SyncClient } from '../../src/client/sync-client.ts'
+import type { Accounts } from '../firefox/accounts.ts'
+import { startTestBridge, type TestBridge } from '../support/bridge.ts'
+import { accountAt, accountsOf, expiredAccount } from './world.ts'
+
+const keyId = '1500000000000-ASNFZ4mrze8BI0VniavN7w'
+const values: Partial<Account> = { bridgeUrl: 'https://bridge.example/sync/', token: 't', keyId }
+
+/** Asks a bridge that gives these answers, one after the other. */
+function askOf(answers: (Response | Error)[], options: ClientOptions = {}) {
+  const asked: string[] = []
+  const fetch = (url: string, init: RequestInit) => {
+    asked.push(`${init.method} ${url}`)
+    const answer = answers.shift()!
+    return answer instanceof Error ? Promise.reject(answer) : Promise.resolve(answer)
+  }
+  return { asked, requests: new Requests(checkAccount(values), { ...options, fetch }) }
+}
+
+const busy = (status: number, retryAfter: string) =>
+  Response.json({ message: 'Too busy' }, { status, headers: { 'Retry-After': retryAfter } })
+const errorOf = (asked: Promise<unknown>) =>
+  asked.catch((error: ClientError) => error) as Promise<ClientError>
+
+describe('Requests', () => {
+  it('asks below the version, whatever the address ends with', async () => {
+    const { asked, requests } = askOf([Response.json({}), Response.json({})])
+
+    await requests.ask('')
+    await requests.ask('/batch', { method: 'POST', body: {} })
+
+    expect(asked).toEqual([
+      'GET https://bridge.example/sync/v1/',
+      'POST https://bridge.example/sync/v1/batch',
+    ])
+  })
+
+  it('asks again after the pause that an answer names', async () => {
+    const told: string[] = []
+    const onPause = (seconds: number, status: number) => told.push(`${status}: ${seconds} s`)
+    const { requests } = askOf([busy(503, '0'), busy(429, '0'), Response.json({ data: [] })], { onPause })
+
+    const { body } = await requests.ask('/x')
+
+    expect(body).toEqual({ data: [] })
+    expect(told).toEqual(['503: 0 s', '429: 0 s'])
+  })
+
+  it.each([
+    [undefined, 4],
+    [0, 1],
+  ])('gives up after the last repeat: maxPauses %p', async (maxPauses, times) => {
+    const { asked, requests } = askOf(
+      Array.from({ length: 5 }, () => busy(503, '0')),
+      { maxPauses },
+    )
+
+    const error = await errorOf(requests.ask('/x'))
+
+    expect([error.name, error.message, error.status, error.field]).toEqual([
+      'ClientError',
+      'Too busy',
+      503,
+      null,
+    ])
+    expect(asked).toHaveLength(times)
+  })
+
+  it.each([
+    ['61', 'Too busy (in 61 s)'],
+    ['Wed, 21 Oct 2026 07:28:00 GMT', 'Too busy'],
+  ])('does not wait for %s', async (retryAfter, message) => {
+    const { asked, requests } = askOf([busy(503, retryAfter)])
+
+    expect((await errorOf(requests.ask('/x'))).message).toBe(message)
+    expect(asked).toHaveLength(1)
+  })
+
+  it('ends a pause when the signal fires', async () => {
+    const stopping = new AbortController()
+    const { requests } = askOf([busy(503, '60')], { onPause: () => stopping.abort(new Error('Stopped')) })
+
+    await expect(requests.ask('/x', { signal: stopping.signal })).rejects.toThrow('Stopped')
+  })
+
+  it.each([
+    ['The answer broke off', new Response('{"data": ['), {}],
+    ['The bridge answers 502 and no JSON: is this its address?', new Response('<html>', { status: 502 }), {}],
+    ['The bridge does not answer at https://bridge.example/sync/', new TypeError('refused'), {}],
+    ['this may have been written, or not', new TypeError('lost'), { method: 'POST', body: {} }],
+    ['this may have been written, or not', new Response('{"res'), { method: 'POST', body: {} }],
+  ] as const)('says: %s', async (words, answer, options) => {
+    const { requests } = askOf([answer])
+
+    expect((await errorOf(requests.ask('/batch', options))).message).toContain(words)
+  })
+
+  it.each([
+    [105, 'token'],
+    [104, 'keyId'],
+  ])('names with a 401 the field that would have to change: errno %i, %s', async (errno, field) => {
+    const { requests } = askOf([Response.json({ errno, message: 'No' }, { status: 401 })])
+
+    expect(await errorOf(requests.ask('/x'))).toMatchObject({ field, errno, status: 401, message: 'No' })
+  })
+})
+
+describe('the access token', () => {
+  let bridge: TestBridge
+  let accounts: Accounts
+  beforeAll(async () => {
+    bridge = await startTestBridge()
+    accounts = accountsOf(bridge)
+  })
+  afterAll(() => Promise.all([bridge.stop(), accounts.stop()]))
+  const renewals = () => accounts.requests.filter((asked) => asked === 'POST /v1/oauth/token').length
+
+  it('is renewed once for all requests that are refused together, or whose refusal comes late', async () => {
+    const told: string[] = []
+    const late = Promise.withResolvers<void>()
+    let count = 0
+    const client = new SyncClient(expiredAccount(bridge, accounts), {
+      onNewToken: (token) => void told.push(token),
+      async fetch(url, init) {
+        const isLate = count++ === 0
+        const answer = await fetch(url, init)
+        if (isLate) await late.promise
+        return answer
+      },
+    })
+    const before = renewals()
+
+    const first = client.collections()
+    await Promise.all([client.collections(), client.collections()])
+    late.resolve()
+    await first
+
+    expect(renewals() - before).toBe(1)
+    expect(told).toEqual([client.account.token])
+  })
+
+  it('is not renewed without a refresh token', async () => {
+    const token = bridge.user.bearerToken({ expiresInSeconds: -3600 })
+    const error = await errorOf(new SyncClient({ ...accountAt(bridge), token }).collections())
+
+    expect(error).toMatchObject({ field: 'token', status: 401 })
+  })
+
+  it('cannot be renewed once the refresh token was revoked', async () => {
+    const account = expiredAccount(bridge, accounts)
+    accounts.signOutDevice()
+
+    const error = await errorOf(new SyncClient(account).collections())
+
+    expect(error.message).toStartWith('The refresh token was revoked, or the password was changed')
+    expect(error.field).toBe('token')
+  })
+})

@@ -1,0 +1,102 @@
+import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
+import type { Account } from '../../src/client/account.ts'
+import { decryptRecord } from '../../src/client/crypto.ts'
+import type { ClientError } from '../../src/client/errors.ts'
+import { connect, SyncClient } from '../../src/client/sync-client.ts'
+import { fillSampleData } from '../../src/sandbox/sample-data.ts'
+import { startTestBridge, type TestBridge } from '../support/bridge.ts'
+import { accountAt } from './world.ts'
+
+let bridge: TestBridge
+beforeAll(async () => {
+  bridge = await startTestBridge({ writable: ['bookmarks'] })
+  fillSampleData(bridge.sandbox, bridge.user, { bookmarks: 20, history: 1 })
+})
+afterAll(() => bridge.stop())
+
+describe('connect', () => {
+  it('opens an account, whose collections have names and moments', async () => {
+    const client = await connect(accountAt(bridge))
+
+    const collections = await client.collections()
+
+    const names = ['bookmarks', 'clients', 'crypto', 'forms', 'history', 'meta', 'passwords', 'prefs', 'tabs']
+    expect(collections.map(({ name }) => name)).toEqual(names)
+    expect(collections.every(({ lastModified }) => lastModified > 1_500_000_000_000)).toBe(true)
+    expect(await client.info()).toEqual({ version: expect.stringMatching(/^\d+\.\d+/), maxRequests: 25 })
+  })
+
+  const open = async (more: Partial<Account>) =>
+    connect({ ...accountAt(bridge), ...more }).catch(
+      ({ field, message }: ClientError) => `${field}: ${message}`,
+    )
+
+  it('says which value does not open it', async () => {
+    const other = accountAt(bridge, bridge.sandbox.addUser('other'))
+    const empty = accountAt(bridge, bridge.sandbox.addUser('empty'))
+
+    expect(await open({ syncKey: '00'.repeat(64) })).toStartWith(
+      'syncKey: This sync key does not open the account',
+    )
+    expect(await open({ syncKey: '' })).toBe('syncKey: The sync key is missing: nothing can be decrypted.')
+    expect(await open({ token: other.token! })).toStartWith('token: ')
+    expect(await open(empty)).toStartWith('null: This account has no keys in its storage')
+    expect(await open({ bridgeUrl: 'http://127.0.0.1:1' })).toStartWith(
+      'null: The bridge does not answer at ',
+    )
+  })
+})
+
+describe('SyncClient', () => {
+  it('fetches the keys once, and again when that has failed, or after forgetKeys', async () => {
+    const asked: string[] = []
+    const client = new SyncClient(accountAt(bridge), {
+      fetch(url, init) {
+        asked.push(url)
+        return asked.length === 1 ? Promise.reject(new TypeError('lost')) : fetch(url, init)
+      },
+    })
+
+    await expect(client.keysOf('tabs')).rejects.toThrow('does not answer')
+    await Promise.all([client.keysOf('tabs'), client.keysOf('forms')])
+    const before = asked.length
+    client.forgetKeys()
+    await client.keysOf('tabs')
+
+    expect([before, asked.length]).toEqual([2, 3])
+  })
+
+  it('writes several records at once, or tells of each why not', async () => {
+    const client = new SyncClient(accountAt(bridge))
+    const put = async (id: string, headers?: Record<string, string>) =>
+      ({
+        method: 'PUT',
+        collection: 'bookmarks',
+        id,
+        headers,
+        data: { payload: await client.encrypt('bookmarks', { id, title: id }), sortindex: 7 },
+      }) as const
+
+    const responses = await client.transaction([
+      await put('one'),
+      await put('two', { 'If-Match': '"1"' }),
+      { method: 'GET', collection: 'bookmarks', id: 'one' },
+      { method: 'DELETE', collection: 'bookmarks', id: 'absent' },
+    ])
+
+    const stored = bridge.sandbox
+      .records(bridge.user, 'bookmarks')
+      .filter(({ id }) => ['one', 'two'].includes(id))
+    expect(responses.map(({ status }) => status)).toEqual([200, 412, 200, 404])
+    expect(stored.map(({ id, sortindex }) => [id, sortindex])).toEqual([['one', 7]])
+    const { data } = responses[2]!.body
+    expect(await decryptRecord(client.keysOf('bookmarks'), data!)).toEqual({ id: 'one', title: 'one' })
+  })
+
+  it('needs no key to list and count', async () => {
+    const client = new SyncClient({ ...accountAt(bridge), syncKey: '' })
+
+    expect((await client.collections()).length).toBeGreaterThan(5)
+    expect((await client.collection('history').count()).total).toBe(1)
+  })
+})

@@ -1,0 +1,78 @@
+import { describe, expect, it } from 'bun:test'
+import { checkAccount } from '../../src/client/account.ts'
+import type { ClientError } from '../../src/client/errors.ts'
+import { isRenewable, renewToken, revokeRefreshToken } from '../../src/client/token.ts'
+
+const account = checkAccount({
+  token: 't',
+  keyId: '1500000000000-ASNFZ4mrze8BI0VniavN7w',
+  refreshToken: 'r',
+  tokenEndpoint: 'https://accounts.example/v1/oauth/token',
+  clientId: 'c',
+})
+const revoked = 'The refresh token was revoked, or the password was changed'
+
+async function outcome(answer: Response | Error, act: typeof renewToken | typeof revokeRefreshToken) {
+  const asked: { url: string; body: object; redirect?: string }[] = []
+  const fetch = (url: string, { body, redirect }: RequestInit) => {
+    asked.push({ url, body: JSON.parse(String(body)), redirect })
+    return answer instanceof Error ? Promise.reject(answer) : Promise.resolve(answer)
+  }
+  const said = await act(account, fetch).catch((error: ClientError) => `${error.name}: ${error.message}`)
+  return { said, asked }
+}
+
+describe('renewToken', () => {
+  it('asks for an hour, and follows nobody who leads elsewhere', async () => {
+    const { said, asked } = await outcome(Response.json({ access_token: 'a.b-c' }), renewToken)
+
+    const scope = 'https://identity.mozilla.com/apps/oldsync'
+    expect(said).toBe('a.b-c')
+    expect(asked).toEqual([
+      {
+        url: account.tokenEndpoint,
+        body: { grant_type: 'refresh_token', client_id: 'c', refresh_token: 'r', scope, ttl: 3600 },
+        redirect: 'error',
+      },
+    ])
+  })
+
+  it.each([
+    [revoked, Response.json({ errno: 110 }, { status: 401 })],
+    [revoked, Response.json({ errno: 108 }, { status: 400 })],
+    ['accepts only browsers from here (406). Try again later', new Response(null, { status: 406 })],
+    ['the account server answers 406 No', Response.json({ message: 'No' }, { status: 406 })],
+    ['the account server answers 429 Too many', Response.json({ message: 'Too many' }, { status: 429 })],
+    ['the account server answers 200', Response.json({ access_token: 'a b; echo' })],
+    ['nobody answers at https://accounts.example', new TypeError('refused')],
+  ])('says: %s', async (words, answer) => {
+    const { said } = await outcome(answer, renewToken)
+
+    expect(said).toStartWith('ClientError: ')
+    expect(said).toContain(words)
+  })
+})
+
+describe('revokeRefreshToken', () => {
+  it('ends the token, and is content with one that has ended', async () => {
+    const ended = await outcome(Response.json({}), revokeRefreshToken)
+    const unknown = await outcome(Response.json({ errno: 110 }, { status: 401 }), revokeRefreshToken)
+    const failed = await outcome(Response.json({}, { status: 500 }), revokeRefreshToken)
+
+    const url = 'https://accounts.example/v1/oauth/destroy'
+    expect(ended.asked).toEqual([{ url, body: { client_id: 'c', token: 'r' }, redirect: 'error' }])
+    expect([ended.said, unknown.said]).toEqual([undefined, undefined])
+    expect(failed.said).toContain('Cannot end the refresh token: the account server answers 500')
+  })
+})
+
+describe('isRenewable', () => {
+  it('takes all three values', () => {
+    const lacking = ['refreshToken', 'tokenEndpoint', 'clientId'].map((field) => ({
+      ...account,
+      [field]: '',
+    }))
+
+    expect([account, ...lacking].map(isRenewable)).toEqual([true, false, false, false])
+  })
+})

@@ -1,0 +1,50 @@
+import type { Account } from '../../src/client/account.ts'
+import { keysRecord } from '../../src/sandbox/crypto.ts'
+import { encryptRecord, keyPairFromHex, type ClearRecord } from '../../src/client/crypto.ts'
+import { startAccounts, type Accounts } from '../firefox/accounts.ts'
+import { encrypted } from '../examples/records.ts'
+import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
+import type { TestBridge } from '../support/bridge.ts'
+
+/** An account's values for a client of this bridge. */
+export function accountAt({ url, user: first }: TestBridge, user: SandboxUser = first): Partial<Account> {
+  const { keyId, syncKey } = user
+  return { bridgeUrl: url, token: user.bearerToken(), keyId, syncKey: syncKey.toString('hex') }
+}
+
+/** An account server for the bridge's user. */
+export function accountsOf({ user }: TestBridge): Accounts {
+  const mintAccessToken = (expiresInSeconds: number) => user.bearerToken({ expiresInSeconds })
+  return startAccounts({ email: user.email, devices: [], mintAccessToken })
+}
+
+/** An account whose token has ended, with a refresh token. */
+export function expiredAccount(bridge: TestBridge, accounts: Accounts): Partial<Account> {
+  return {
+    ...accountAt(bridge),
+    token: bridge.user.bearerToken({ expiresInSeconds: -3600 }),
+    refreshToken: accounts.grantRefreshToken(),
+    tokenEndpoint: `${accounts.url}/v1/oauth/token`,
+    clientId: '5882386c6d801776',
+  }
+}
+
+/** Writes records as a Firefox of the bridge's user would. */
+export async function upload({ sandbox, user }: TestBridge, collection: string, ...clear: ClearRecord[]) {
+  const records = await Promise.all(clear.map((each) => encrypted(sandbox, user, collection, each)))
+  return sandbox.write(user, collection, records)
+}
+
+/** Makes new keys, as a client that was reset does. What was encrypted before can't be read with them. */
+export async function replaceKeys({ sandbox, user }: TestBridge): Promise<void> {
+  const [encryptionKey, hmacKey] = [Buffer.alloc(32, 1), Buffer.alloc(32, 2)]
+  const keys = { ...keysRecord({ encryptionKey, hmacKey }), id: 'keys' }
+  const payload = await encryptRecord(keyPairFromHex(user.syncKey.toString('hex')), keys)
+  sandbox.write(user, 'crypto', [{ id: 'keys', payload }])
+}
+
+export async function all<T>(items: AsyncIterable<T>): Promise<T[]> {
+  const found: T[] = []
+  for await (const item of items) found.push(item)
+  return found
+}

@@ -1,0 +1,145 @@
+import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { makeClientPackage } from '../../.ci/javascript-client.ts'
+import { SyncClient } from '../../src/client/sync-client.ts'
+import { fillSampleData } from '../../src/sandbox/sample-data.ts'
+import { accountAt } from '../client/world.ts'
+import { accountOf, linesOf } from '../examples/records.ts'
+import { startTestBridge, type TestBridge } from '../support/bridge.ts'
+import { clientPackage, node, projectWithClient } from '../support/client-package.ts'
+import { eventually } from '../support/eventually.ts'
+import { endAll, makeFolder } from '../support/executable.ts'
+import { runProgram, startProgram } from '../support/processes.ts'
+
+const root = join(import.meta.dir, '../..')
+const why = 'reason' in node ? ` (NOT RUN: ${node.reason})` : ''
+const nodePath = 'path' in node ? node.path : ''
+const readme = readFileSync(join(root, 'clients/javascript/README.md'), 'utf8')
+const [, tenLines] = /^```js\n([^]*?)^```$/m.exec(readme)!
+
+let bridge: TestBridge
+beforeAll(async () => {
+  bridge = await startTestBridge({ writable: ['bookmarks'] })
+  fillSampleData(bridge.sandbox, bridge.user, { bookmarks: 20, history: 1 })
+})
+afterAll(async () => {
+  await bridge.stop()
+  endAll()
+})
+
+describe('sync-bridge-client.tgz', () => {
+  it('is the same for the same sources, and of the version that everything has', async () => {
+    const { tarball } = await clientPackage()
+    const again = await makeClientPackage(makeFolder())
+
+    const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
+    expect(tarball).toEndWith(`/sync-bridge-client-${version}.tgz`)
+    expect(readFileSync(again).equals(readFileSync(tarball))).toBe(true)
+  })
+
+  describe.skipIf('reason' in node)(`in a fresh project${why}`, () => {
+    it('needs nothing else, and has each module with its types', async () => {
+      const cwd = await projectWithClient({})
+
+      const installed = join(cwd, 'node_modules/sync-bridge-client')
+      const manifest = JSON.parse(readFileSync(join(installed, 'package.json'), 'utf8'))
+      const sources = readdirSync(join(root, 'src/client')).map((name) => name.replace('.ts', ''))
+      const built = sources.flatMap((name) => [`${name}.d.ts`, `${name}.js`])
+      expect(readdirSync(join(cwd, 'node_modules')).filter((name) => !name.startsWith('.'))).toEqual([
+        'sync-bridge-client',
+      ])
+      expect(manifest).toMatchObject({ license: 'MPL-2.0', type: 'module', engines: { node: '>=20' } })
+      expect(manifest.dependencies).toBeUndefined()
+      expect(readdirSync(join(installed, 'lib')).toSorted()).toEqual(built.toSorted())
+    })
+
+    it.each([
+      ['Node', [nodePath]],
+      ['Bun', [process.execPath]],
+    ])('lists, adds and watches as its page says, in %s', async (name, runtime) => {
+      const since = (await new SyncClient(accountAt(bridge)).collection('bookmarks').count()).lastModified
+      const account = linesOf({ BRIDGE_URL: bridge.url, ...accountOf(bridge.user) })
+      const cwd = await projectWithClient({ 'account.env': account })
+      // It begins to watch before the bookmark is added, so that the first round tells of it.
+      const program = tenLines!
+        .replace("'account.env'", JSON.stringify(join(cwd, 'account.env')))
+        .replace("'Example'", `'Added by ${name}'`)
+        .replace('changes(client)', `changes(client, { since: ${since} })`)
+      await Bun.write(join(cwd, 'program.mjs'), program)
+
+      await using running = await startProgram([runtime[0]!, join(cwd, 'program.mjs')], () => true)
+      await eventually('the bookmark is watched', () => /^bookmarks \{[^}]*Added by/m.test(running.output()))
+
+      const [listed] = running.output().split('\nbookmarks {')
+      expect(listed).toMatch(/^Bookmarks Toolbar|^toolbar/m)
+      expect(listed).toMatch(/^ {4}\S/m)
+      expect(listed).not.toContain(`Added by ${name}`)
+    })
+
+    it('renews a token, and has the crypto by itself, in projects of either kind', async () => {
+      const program = `
+import { collectionKeys, decryptRecord, encryptRecord, keyPairFromHex } from 'sync-bridge-client/crypto'
+import { renewToken } from 'sync-bridge-client'
+const own = keyPairFromHex('${'0123456789abcdef'.repeat(8)}')
+const pair = ['${'A'.repeat(43)}=', '${'B'.repeat(43)}=']
+const keys = { id: 'keys', default: pair, collections: {} }
+const keysOf = await collectionKeys(own, { id: 'keys', payload: await encryptRecord(own, keys) })
+const payload = await encryptRecord(keysOf('tabs'), { id: 'a', title: '«é»' })
+const account = { refreshToken: 'r', clientId: 'c', tokenEndpoint: 'https://accounts.example/v1/token' }
+const token = await renewToken(account, async () => Response.json({ access_token: 'new' }))
+console.log((await decryptRecord(keysOf('tabs'), { id: 'a', payload })).title, token)
+`
+      const files = { 'program.js': program, 'program.mjs': program }
+      // What "npm init" writes today is of the first kind.
+      const common = await projectWithClient(files, { type: 'commonjs' })
+      const modules = await projectWithClient(files, { type: 'module' })
+
+      expect(await runProgram([nodePath, 'program.mjs'], { cwd: common })).toBe('«é» new\n')
+      expect(await runProgram([nodePath, 'program.js'], { cwd: modules })).toBe('«é» new\n')
+    })
+
+    it.each(['NodeNext', 'Bundler'])(
+      'has types for a strict compiler that resolves as %s',
+      async (resolution) => {
+        const program = `
+import { addBookmark, bookmarkTree, changes, connect, isReadable, type Account, type SyncRecord } from 'sync-bridge-client'
+import { decryptRecord, type ClearRecord } from 'sync-bridge-client/crypto'
+export async function use(account: Partial<Account>): Promise<string[]> {
+  const client = await connect(account, { maxPauses: 0, onNewToken: (token) => void token.length })
+  const records: SyncRecord[] = []
+  for await (const record of client.collection('bookmarks').records({ since: 1 })) records.push(record)
+  const { id } = await addBookmark(client, { url: 'https://a.example/' })
+  for await (const { clear } of changes(client)) return [String(clear?.deleted)]
+  const marked = bookmarkTree(records.filter(isReadable), ({ stored }) => ({ mark: stored.id.length }))
+  const clear: ClearRecord = await decryptRecord(client.keysOf('tabs'), { id })
+  return marked.map(({ mark, title, children }) => title + mark.toFixed() + children[0]!.mark.toFixed() + clear.id)
+}
+`
+        const wrong = program.replace('mark.toFixed()', 'mark.trim()')
+        const compilerOptions = {
+          strict: true,
+          target: 'ES2023',
+          lib: ['ES2023', 'DOM'],
+          module: resolution === 'NodeNext' ? 'NodeNext' : 'ESNext',
+          moduleResolution: resolution,
+          types: [],
+          noEmit: true,
+        }
+        const check = async (text: string) => {
+          const tsconfig = JSON.stringify({ compilerOptions, include: ['program.ts'] })
+          const cwd = await projectWithClient(
+            { 'program.ts': text, 'tsconfig.json': tsconfig },
+            { type: 'module' },
+          )
+          return runProgram([process.execPath, join(root, 'node_modules/typescript/bin/tsc'), '-p', cwd], {
+            cwd,
+          })
+        }
+
+        expect(await check(program)).toBe('')
+        await expect(check(wrong)).rejects.toThrow("Property 'trim' does not exist on type 'number'")
+      },
+    )
+  })
+})

@@ -1,0 +1,906 @@
+import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
+import { chmodSync, existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import {
+  bookmarkTree,
+  checkAccount,
+  connect,
+  encryptRecord,
+  formatAccount,
+  isReadable,
+  keyPairFromHex,
+  parseAccount,
+  walk,
+  type ClearRecord,
+  type SyncRecord,
+} from '../../src/client/index.ts'
+import { fillSampleData } from '../../src/sandbox/sample-data.ts'
+import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
+import { accountOf, encrypted, foreign, linesOf } from '../examples/records.ts'
+import { startAccounts, type Accounts } from '../firefox/accounts.ts'
+import { startTestBridge, type TestBridge } from '../support/bridge.ts'
+import { eventually } from '../support/eventually.ts'
+import { endAll, makeFolder } from '../support/executable.ts'
+import { startFaultProxy, type Fault, type FaultProxy } from '../support/fault-proxy.ts'
+import { runProgram, runToEnd } from '../support/processes.ts'
+import { clientNeeds, findPython } from './python.ts'
+
+const root = join(import.meta.dir, '../..')
+const source = join(root, 'clients/python')
+const scenes = join(import.meta.dir, 'python_package_scenes.py')
+const page = readFileSync(join(source, 'README.md'), 'utf8')
+
+// Says whether packages can be had; what is tested is installed anew.
+const python = await findPython(...clientNeeds)
+const why = 'reason' in python ? ` (NOT RUN: ${python.reason})` : ''
+const itWithPython = it.skipIf('reason' in python)
+
+let bridge: TestBridge
+let proxy: FaultProxy
+let accounts: Accounts
+/** A new virtual environment, with the wheel and mypy. */
+let environment: string
+let wheel: string
+
+if (!('reason' in python)) {
+  beforeAll(async () => {
+    const settings = { record_bookmarks_put_enabled: 'true' }
+    bridge = await startTestBridge({ settings })
+    fillSampleData(bridge.sandbox, bridge.user, {
+      bookmarks: 60,
+      history: 40,
+      unreadable: ['bookmarks', 'history'],
+    })
+    proxy = await startFaultProxy({ target: bridge.url })
+    accounts = startAccounts({
+      email: bridge.user.email,
+      devices: [],
+      mintAccessToken: (expiresInSeconds) => bridge.user.bearerToken({ expiresInSeconds }),
+    })
+    const folder = makeFolder()
+    wheel = await buildWheel(join(folder, 'wheels'))
+    environment = join(folder, 'environment')
+    await runProgram(['python3', '-m', 'venv', environment])
+    const options = [
+      '--quiet',
+      '--disable-pip-version-check',
+      '--constraint',
+      join(source, 'constraints.txt'),
+    ]
+    await inherited([join(environment, 'bin/pip'), 'install', ...options, wheel, 'mypy'])
+  }, 180_000)
+  afterAll(async () => {
+    await Promise.all([proxy.stop(), bridge.stop(), accounts.stop()])
+    endAll()
+  })
+}
+
+async function buildWheel(folder: string): Promise<string> {
+  await inherited([process.execPath, join(root, '.ci/python-client.ts'), folder])
+  const [name] = readdirSync(folder)
+  return join(folder, name!)
+}
+
+/** Runs a program with this environment, which says how packages are had. */
+async function inherited(command: string[], cwd = root): Promise<string> {
+  const child = Bun.spawn(command, { cwd, stdin: 'ignore', stdout: 'pipe', stderr: 'pipe' })
+  const [output, errors, code] = await Promise.all([
+    new Response(child.stdout).text(),
+    new Response(child.stderr).text(),
+    child.exited,
+  ])
+  if (code !== 0) throw new Error(`"${command.join(' ')}" ended with ${code}:\n${output}${errors}`)
+  return output
+}
+
+interface Play {
+  arguments?: string[]
+  input?: string
+  environment?: Record<string, string>
+}
+
+/** What a program of the environment is told. */
+function told(file: string, more: Record<string, string> = {}): Record<string, string> {
+  return { BRIDGE_URL: proxy.url, SYNC_BRIDGE_ACCOUNT: file, PYTHONDONTWRITEBYTECODE: '1', ...more }
+}
+
+/** The account of somebody in a file, with what else is told of it. */
+function fileOf(user: SandboxUser, more: Record<string, string> = {}): string {
+  return join(makeFolder({ 'account.env': linesOf({ ...accountOf(user), ...more }) }), 'account.env')
+}
+
+/** What comes of a scene, and what is printed besides. */
+async function play(scene: string, file: string, options: Play = {}) {
+  const command = [join(environment, 'bin/python'), scenes, scene, ...(options.arguments ?? [])]
+  const { output, errors, code } = await runToEnd(command, {
+    environment: told(file, options.environment),
+    ...(options.input !== undefined && { input: options.input }),
+  })
+  if (code !== 0) throw new Error(`The scene "${scene}" ended with ${code}:\n${output}${errors}`)
+  return { outcome: JSON.parse(output), errors }
+}
+
+let people = 0
+
+/** Somebody with keys, and these bookmarks beside the folders at the top. */
+async function someone(...bookmarks: ClearRecord[]) {
+  const user = bridge.sandbox.addUser(`person ${++people}`)
+  fillSampleData(bridge.sandbox, user, { isEmpty: true })
+  const write = async (...records: ClearRecord[]) => {
+    const { sandbox } = bridge
+    const payloads = await Promise.all(records.map((clear) => encrypted(sandbox, user, 'bookmarks', clear)))
+    return sandbox.write(user, 'bookmarks', payloads)
+  }
+  for (const bookmark of [{ id: 'menu', type: 'folder', children: [] }, ...bookmarks]) await write(bookmark)
+  return { user, file: fileOf(user), write, client: () => connect(clientAccount(user)) }
+}
+
+function clientAccount(user: SandboxUser) {
+  return { ...parseAccount(linesOf(accountOf(user))), bridgeUrl: bridge.url }
+}
+
+async function readAll(records: AsyncIterable<SyncRecord>): Promise<SyncRecord[]> {
+  const found: SyncRecord[] = []
+  for await (const record of records) found.push(record)
+  return found
+}
+
+/** Faults for the first requests whose path ends like this; later ones pass. Returns how many there were. */
+function planFor(path: string, ...faults: Fault[]): () => number {
+  let asked = 0
+  proxy.plan((request) => (request.path.endsWith(path) ? (faults[asked++] ?? null) : null))
+  return () => asked
+}
+
+describe('the wheel', () => {
+  itWithPython(`is the same bytes each time it is built, and has its types${why}`, async () => {
+    const again = await buildWheel(makeFolder())
+
+    const listed = await inherited([join(environment, 'bin/python'), '-m', 'zipfile', '--list', wheel])
+    expect(readFileSync(again).equals(readFileSync(wheel))).toBe(true)
+    expect(listed).toContain('sync_bridge_client/py.typed')
+    expect(page).toContain(`dist/${wheel.split('/').at(-1)}\n`)
+  })
+
+  it('has a page that links to files that are there', () => {
+    const links = Array.from(page.matchAll(/\]\(([^)]+)\)/g), ([, target]) => join(source, target!))
+
+    expect(links.length).toBeGreaterThan(2)
+    expect(links.filter((path) => !existsSync(path))).toEqual([])
+  })
+
+  it('has the version of the project', async () => {
+    const { version } = await Bun.file(join(root, 'package.json')).json()
+
+    expect(readFileSync(join(source, 'pyproject.toml'), 'utf8')).toContain(`\nversion = "${version}"\n`)
+  })
+
+  itWithPython(`passes mypy --strict, and so do programs over it${why}`, async () => {
+    const program = join(makeFolder({ 'program.py': programOfThePage() }), 'program.py')
+    const mypy = [join(environment, 'bin/mypy'), '--strict', '--cache-dir', join(environment, 'mypy')]
+
+    const checked = await inherited([...mypy, 'sync_bridge_client'], source)
+    const programs = await inherited([...mypy, program, scenes])
+
+    expect(checked).toContain('no issues found in 12 source files')
+    expect(programs).toContain('no issues found in 2 source files')
+  })
+})
+
+function programOfThePage(): string {
+  const [, program] = /^```python\n([^]*?)^```$/m.exec(page)!
+  return program!
+}
+
+describe('the program of the page', () => {
+  itWithPython(`lists, adds and watches${why}`, async () => {
+    const { user, file, write, client } = await someone(
+      { id: 'toolbar', type: 'folder', children: ['one'] },
+      {
+        id: 'one',
+        type: 'bookmark',
+        title: 'One \ud83d',
+        bmkUri: 'https://one.example/',
+        parentid: 'toolbar',
+      },
+    )
+    const often = programOfThePage().replace('every_seconds=60', 'every_seconds=0.1')
+    const program = join(makeFolder({ 'program.py': often }), 'program.py')
+    const asked = () => proxy.requests.filter((request) => request.path.endsWith('/collections')).length
+    proxy.plan(() => null)
+
+    const child = Bun.spawn([join(environment, 'bin/python'), '-u', program], {
+      env: { PATH: '/usr/bin:/bin', ...told(file) },
+      stdin: 'ignore',
+      stdout: 'pipe',
+      stderr: 'pipe',
+    })
+    let output = ''
+    const reading = child.stdout.pipeTo(
+      new WritableStream({ write: (chunk) => void (output += new TextDecoder().decode(chunk)) }),
+    )
+    try {
+      await eventually('it has added a bookmark', () => /Added .*\n/.test(output) || child.exitCode !== null)
+      const before = asked()
+      await eventually('it watches', () => asked() > before + 1 || child.exitCode !== null)
+      await write({ id: 'new', type: 'bookmark', title: 'New', parentid: 'menu' })
+      await eventually('it has seen a new one', () => output.includes("'New'") || child.exitCode !== null)
+    } finally {
+      child.kill()
+      await reading
+    }
+
+    const [, id] = /^Added ([\w-]{12})$/m.exec(output)!
+    expect(output.split('\n').slice(0, 6)).toEqual([
+      'bookmarks 3',
+      'crypto 1',
+      'meta 1',
+      "   'Bookmarks Toolbar'",
+      "     'One \\ud83d'".replace('\\ud83d', '\ufffd'),
+      "   'Bookmarks Menu'",
+    ])
+    expect(output).toContain(
+      "bookmarks new {'id': 'new', 'type': 'bookmark', 'title': 'New', 'parentid': 'menu'}\n",
+    )
+    const [added] = walk(
+      bookmarkTree((await readAll((await client()).collection('bookmarks').records())).filter(isReadable)),
+    ).filter(({ record }) => record.stored.id === id)
+    expect(added).toMatchObject({ title: 'Example', position: 2, path: 'Bookmarks Toolbar' })
+    expect(added!.record.clear).toMatchObject({
+      bmkUri: 'https://example.org/',
+      tags: ['later'],
+      parentid: 'toolbar',
+      type: 'bookmark',
+    })
+    expect(bridge.sandbox.records(user, 'bookmarks')).toHaveLength(5)
+  })
+})
+
+describe('records', () => {
+  itWithPython(`mean the same as in JavaScript, the unreadable ones with the reason${why}`, async () => {
+    bridge.sandbox.write(bridge.user, 'forms', [
+      { id: 'plain', payload: 'plain' },
+      { id: 'foreign', payload: foreign },
+    ])
+    const client = await connect(clientAccount(bridge.user))
+    proxy.plan(() => null)
+
+    const { outcome } = await play('everything', fileOf(bridge.user))
+
+    const names = (await client.collections()).map(({ name }) => name)
+    expect(Object.keys(outcome)).toEqual(names)
+    const problems: unknown[] = []
+    for (const name of names) {
+      const records = await readAll(client.collection(name).records())
+      const expected = records.map(({ stored, ...record }) => ({
+        ...record,
+        stored: { payload: null, sortindex: null, ...stored },
+      }))
+      expect(outcome[name]).toEqual(expected)
+      problems.push(...records.filter(({ clear }) => clear === null).map(({ problem }) => problem))
+    }
+    const [plain, other] = [
+      'It is not encrypted the way Firefox does it',
+      'It was encrypted with another key, or changed since',
+    ]
+    expect(problems.toSorted()).toEqual([plain, other, other, other])
+  })
+
+  itWithPython(`come whole although one changes between two pages${why}`, async () => {
+    const { file, write } = await someone(...['a', 'b', 'c', 'd'].map((id) => ({ id, title: 'old' })))
+    let lists = 0
+    proxy.plan(async ({ path }) => {
+      if (path.endsWith('/bookmarks/records') && ++lists === 2) await write({ id: 'menu', title: 'new' })
+      return null
+    })
+
+    const { outcome } = await play('pages', file)
+
+    const shown = new Map(outcome.flatMap(([, records]: [number, [string, string][]]) => records))
+    expect(Object.fromEntries(shown)).toEqual({ a: 'old', b: 'old', c: 'old', d: 'old', menu: 'new' })
+    const moments = outcome.map(([lastModified]: [number]) => lastModified)
+    expect(moments.at(-1)).toBeGreaterThan(moments[0])
+    // It was on none of the pages that were left.
+    expect(lists).toBe(3)
+  })
+
+  itWithPython(
+    `are decrypted by JavaScript when Python has written them, half characters too${why}`,
+    async () => {
+      const { file, client } = await someone()
+      const title = 'é \ud83d “„” 😀 \u2028 \\ud83d'
+      proxy.plan(() => null)
+
+      const { outcome } = await play('rename', file, { arguments: [JSON.stringify(title)] })
+
+      const records = await readAll((await client()).collection('bookmarks').records())
+      expect(records.find(({ stored }) => stored.id === 'renamed')?.clear?.title).toBe(title)
+      // What is refused by itself has its own status.
+      expect(outcome).toEqual([200, 405, 412, 200])
+    },
+  )
+})
+
+describe('bookmark_tree', () => {
+  itWithPython(`is the tree that JavaScript makes, whatever the folders say${why}`, async () => {
+    const { file, client } = await someone(
+      {
+        id: 'menu',
+        type: 'folder',
+        title: 'Menü',
+        children: ['b', 'gone', 7, 'a', 'menu', 'line', 'toolbar'],
+      },
+      { id: 'toolbar', type: 'folder', children: 'a' },
+      { id: 'a', type: 'bookmark', title: 'A', parentid: 'toolbar' },
+      { id: 'b', type: 'folder', title: ['no text'], children: ['c', 'c'], parentid: 'menu' },
+      { id: 'c', type: 'bookmark', title: 'half \ud83d', parentid: 'b' },
+      { id: 'line', type: 'separator' },
+      { id: 'unlisted', type: 'bookmark', title: 'unlisted', parentid: 'b' },
+      { id: 'stray', type: 'bookmark', title: 'stray', parentid: 'nowhere' },
+      { id: 'x', type: 'folder', title: 'x', children: ['y'], parentid: 'y' },
+      { id: 'y', type: 'folder', title: 'y', children: ['x', 'z'], parentid: 'x' },
+      { id: 'z', type: 'bookmark', title: 'z', parentid: 'y' },
+      { id: 'self', type: 'folder', title: 'self', children: ['self'], parentid: 'b' },
+      { id: 'removed', deleted: true },
+    )
+    proxy.plan(() => null)
+
+    const { outcome } = await play('tree', file)
+    const { errors } = await play('titles', file)
+
+    const records = await readAll((await client()).collection('bookmarks').records())
+    const nodes = walk(bookmarkTree(records.filter(isReadable)))
+    expect(outcome).toEqual(
+      nodes.map(({ record, kind, title, path, level, position, siblings, count }) => [
+        record.stored.id,
+        kind,
+        title.toWellFormed(),
+        path.toWellFormed(),
+        level,
+        position,
+        siblings,
+        count,
+      ]),
+    )
+    expect(outcome).toHaveLength(12)
+    expect(errors).toContain('half \ufffd Menü')
+  })
+})
+
+describe('add_bookmark', () => {
+  const add = async (file: string, bookmark: object) =>
+    (await play('add', file, { arguments: [JSON.stringify(bookmark)] })).outcome
+
+  itWithPython(`finds a folder by its id or its title, also one with half a character${why}`, async () => {
+    const { file, client } = await someone(
+      { id: 'menu', type: 'folder', children: ['half', 'twin1', 'twin2'] },
+      { id: 'half', type: 'folder', title: 'cut \ud83d', parentid: 'menu' },
+      { id: 'twin1', type: 'folder', title: 'twin \ud83d', parentid: 'menu' },
+      { id: 'twin2', type: 'folder', title: 'twin \ud83d', parentid: 'menu' },
+    )
+    const url = 'https://a.example/'
+    proxy.plan(() => null)
+
+    const byId = await add(file, { url, folder: 'half', title: 'cut too \ud83d' })
+    const byTitle = await add(file, { url, folder: 'cut \ud83d', tags: ['tag'] })
+    const twin = await add(file, { url, folder: 'twin \ud83d' })
+    const none = await add(file, { url, folder: 'none \ud83d' })
+
+    for (const added of [byId, byTitle])
+      expect(added).toEqual({ id: expect.any(String), folder: 'half', is_unlisted: false })
+    expect(twin.error).toBe(
+      'There are 2 folders "twin \\ud83d": name one by its id, twin1 (in Bookmarks Menu), twin2 (in Bookmarks Menu)',
+    )
+    expect(none.error).toBe('There is no folder "none \\ud83d"')
+    const records = await readAll((await client()).collection('bookmarks').records())
+    const clear = new Map(records.map((record) => [record.stored.id, record.clear]))
+    expect(clear.get('half')).toEqual({
+      id: 'half',
+      type: 'folder',
+      title: 'cut \ud83d',
+      parentid: 'menu',
+      children: [byId.id, byTitle.id],
+    })
+    expect(clear.get(byId.id)).toMatchObject({ title: 'cut too \ud83d', parentName: 'cut \ud83d', tags: [] })
+    expect(clear.get(byTitle.id)).toMatchObject({ title: url, bmkUri: url, tags: ['tag'] })
+  })
+
+  itWithPython(`refuses the addresses that JavaScript refuses, and writes nothing then${why}`, async () => {
+    const { user, file } = await someone()
+    const odd = [
+      'example.org',
+      'http://a b/',
+      'https://',
+      'http:',
+      '//a',
+      'http://a%20b/',
+      'http://a:b/',
+      'http://a:70000/',
+    ]
+    const more = [
+      'http://[::1',
+      'http://[::1]/',
+      'http://[z]/',
+      'https://a/ b',
+      'about:blank',
+      'javascript:1',
+      'file:///x',
+    ]
+    const well = [
+      'https://é.example/?q=[]',
+      'HTTP://A',
+      'http://u:p@a:8080/',
+      'data:,a b',
+      'place:sort=8',
+      'http://a^b/',
+    ]
+    const urls = [
+      ...odd,
+      ...more,
+      ...well,
+      '',
+      'a',
+      '1:',
+      'moz-extension://0-a/b',
+      'x://a b/',
+      'https://a\ud83d.example/\ud83d',
+    ]
+    const long = `https://a.example/${'x'.repeat(65_536)}`
+
+    const { outcome } = await play('addresses', file, { input: JSON.stringify(urls) })
+    const refused = [await add(file, { url: 'http://a b/' }), await add(file, { url: 'a \ud83d' })]
+    const { outcome: tooLong } = await play('addresses', file, {
+      input: JSON.stringify([long, long.slice(0, 65_536)]),
+    })
+
+    const isWell = (url: string) => URL.canParse(url)
+    expect(outcome.filter((url: string) => !url.includes('\ud83d'))).toEqual(
+      urls.filter((url) => !isWell(url) && !url.includes('\ud83d')),
+    )
+    const advice = 'an address begins with https:// or the like, and has no blanks in its host'
+    expect(refused.map(({ error }) => error)).toEqual([
+      `Cannot add "http://a b/": ${advice}`,
+      `Cannot add "a \\ud83d": ${advice}`,
+    ])
+    expect(tooLong).toEqual([long])
+    expect(bridge.sandbox.records(user, 'bookmarks')).toHaveLength(1)
+  })
+
+  itWithPython(`writes nothing into a folder that is full${why}`, async () => {
+    await using small = await startTestBridge({
+      settings: { record_bookmarks_put_enabled: 'true' },
+      sandbox: { limits: { max_record_payload_bytes: 262_144 } },
+    })
+    fillSampleData(small.sandbox, small.user, { isEmpty: true })
+    const folderOf = (size: number) => ({
+      id: 'menu',
+      type: 'folder',
+      title: 'full',
+      children: Array.from({ length: size }, (_, index) => String(index).padStart(12, '_')),
+    })
+    const file = fileOf(small.user)
+    const addThere = async () => {
+      const environment = { BRIDGE_URL: small.url }
+      const argument = JSON.stringify({ url: 'https://a.example/', folder: 'menu' })
+      return (await play('add', file, { arguments: [argument], environment })).outcome
+    }
+    const write = async (size: number) =>
+      small.sandbox.write(small.user, 'bookmarks', [
+        await encrypted(small.sandbox, small.user, 'bookmarks', folderOf(size)),
+      ])
+    await write(13_200)
+
+    const refused = await addThere()
+    const before = small.sandbox.records(small.user, 'bookmarks').length
+    await write(12_900)
+    const added = await addThere()
+
+    expect(refused).toEqual({
+      error: 'Nothing was written: the folder "full" is full, with 13200 entries. Choose another one',
+      field: null,
+      status: 413,
+    })
+    expect([before, small.sandbox.records(small.user, 'bookmarks').length]).toEqual([1, 2])
+    expect(added.folder).toBe('menu')
+  })
+
+  itWithPython(`says that a lost answer may have been written, and does not repeat it${why}`, async () => {
+    const { file } = await someone()
+    const faults: Fault[] = [
+      { kind: 'reset-before' },
+      { kind: 'reset-after' },
+      { kind: 'reset-mid-body', afterBytes: 10 },
+    ]
+
+    for (const fault of faults) {
+      const asked = planFor('/batch', fault)
+      const outcome = await add(file, { url: 'https://a.example/', folder: 'menu' })
+
+      expect(outcome.error).toBe(
+        'No answer came: this may have been written, or not. Look before you repeat it.',
+      )
+      expect(asked()).toBe(1)
+    }
+  })
+
+  itWithPython(`knows that it was carried out before it was repeated${why}`, async () => {
+    const { user, file } = await someone()
+    const pause = { status: 503, headers: { 'Retry-After': '5' } }
+    const asked = planFor('/batch', { kind: 'status-after', ...pause })
+
+    const outcome = await add(file, { url: 'https://a.example/', folder: 'menu' })
+
+    expect(outcome).toEqual({ id: expect.any(String), folder: 'menu', is_unlisted: false })
+    expect([asked(), bridge.sandbox.records(user, 'bookmarks').length]).toEqual([2, 2])
+  })
+
+  itWithPython(`tells when somebody has changed the folder, or writes are not enabled${why}`, async () => {
+    const { user, file, write } = await someone()
+    proxy.plan(async ({ path }) => {
+      if (path.endsWith('/batch')) await write({ id: 'menu', type: 'folder', children: ['other'] })
+      return null
+    })
+    const changed = await add(file, { url: 'https://a.example/', folder: 'menu' })
+    await using closed = await startTestBridge({ tokenServerUrl: bridge.sandbox.tokenServerUrl })
+    const argument = JSON.stringify({ url: 'https://a.example/', folder: 'menu' })
+    const { outcome } = await play('add', file, {
+      arguments: [argument],
+      environment: { BRIDGE_URL: closed.url },
+    })
+
+    expect(changed).toEqual({ id: expect.any(String), folder: 'menu', is_unlisted: true })
+    expect(outcome.status).toBe(405)
+    expect(outcome.error).toEndWith(': its operator has not enabled writes to bookmarks')
+    expect(bridge.sandbox.records(user, 'bookmarks')).toHaveLength(2)
+  })
+})
+
+describe('pauses', () => {
+  const pause = (seconds: string, status = 503): Fault => ({
+    kind: 'status',
+    status,
+    headers: { 'Retry-After': seconds, 'Content-Type': 'application/json' },
+    body: '{"message":"Too busy","errno":201}',
+  })
+
+  itWithPython(`of up to a minute are kept three times${why}`, async () => {
+    const { file } = await someone()
+    planFor('/bookmarks/records', pause('60'), pause('2', 429), pause('1'))
+    const kept = await play('count', file)
+    const asked = planFor('/bookmarks/records', ...Array<Fault>(4).fill(pause('1')))
+    const given = await play('count', file)
+
+    expect(kept.outcome).toMatchObject({ count: { total: 1 }, slept: [60, 2, 1] })
+    expect(given.outcome).toEqual({ error: expect.stringContaining('503'), field: null, status: 503 })
+    expect(asked()).toBe(4)
+  })
+
+  itWithPython(`that are longer are told${why}`, async () => {
+    const { file } = await someone()
+    const asked = planFor('/crypto/records/keys', pause('61'))
+
+    const { outcome } = await play('count', file)
+
+    expect(outcome).toEqual({ error: 'Too busy (in 61 s)', field: null, status: 503 })
+    expect(asked()).toBe(1)
+  })
+
+  itWithPython(`that a Backoff asks for do not stop what has begun${why}`, async () => {
+    const { file } = await someone()
+    proxy.plan(() => ({ kind: 'rewrite', headers: { Backoff: '30' } }))
+
+    const { outcome } = await play('pages', file)
+
+    expect(outcome).toHaveLength(1)
+  })
+})
+
+describe('answers that are none', () => {
+  itWithPython(`are told from one another${why}`, async () => {
+    const { file } = await someone()
+    const errorWith = async (fault: Fault) => {
+      planFor('/bookmarks/records', fault)
+      return (await play('pages', file)).outcome.error
+    }
+
+    const html = await errorWith({ kind: 'status', status: 200, body: '<html>' })
+    const other = await errorWith({ kind: 'status', status: 200, body: '{"data":{}}' })
+    const moved = await errorWith({
+      kind: 'status',
+      status: 302,
+      headers: { Location: 'https://a.example/' },
+    })
+    const missing = await errorWith({ kind: 'status', status: 404, body: '<html>' })
+    const cut = await errorWith({ kind: 'reset-mid-body', afterBytes: 20 })
+    const lost = await errorWith({ kind: 'reset-before' })
+    const { outcome } = await play('everything', file, { environment: { BRIDGE_URL: 'http://127.0.0.1:1' } })
+
+    expect([html, other, moved, missing, cut]).toEqual([
+      'The bridge answers no JSON: is this its address?',
+      'The bridge answers something else than a list: is this its address?',
+      'The bridge answers no JSON: is this its address?',
+      'The bridge answers 404 and no JSON: is this its address?',
+      'The answer broke off: the storage failed, or the connection.',
+    ])
+    expect(lost).toBe(`The bridge does not answer at ${proxy.url}. Is it still running?`)
+    expect(outcome.error).toBe('The bridge does not answer at http://127.0.0.1:1. Is it still running?')
+  })
+})
+
+describe('an account', () => {
+  /** A file that anybody may read and that has a line of its owner's, with a token that has ended. */
+  function expired(more: Record<string, string> = {}) {
+    const values: Record<string, string> = {
+      ...accountOf(bridge.user),
+      BEARER_TOKEN: bridge.user.bearerToken({ expiresInSeconds: -3600 }),
+      REFRESH_TOKEN: accounts.grantRefreshToken(),
+      TOKEN_ENDPOINT: `${accounts.url}/v1/oauth/token`,
+      CLIENT_ID: '5882386c6d801776',
+      ...more,
+    }
+    const folder = makeFolder()
+    const file = join(folder, 'account.env')
+    writeFileSync(file, `# mine\r\n${linesOf(values)}OTHER="as it is"\n`)
+    chmodSync(file, 0o644)
+    return { folder, file, values }
+  }
+  const renewals = () => accounts.requests.filter((asked) => asked === 'POST /v1/oauth/token').length
+
+  itWithPython(`gets a new token once the old one has ended, and keeps it in its file${why}`, async () => {
+    const { folder, file, values } = expired()
+    const before = renewals()
+    proxy.plan(() => null)
+
+    const first = await play('count', file)
+    const text = readFileSync(file, 'utf8')
+    const second = await play('count', file)
+
+    const [, token] = /^BEARER_TOKEN=(.*)$/m.exec(text)!
+    const old = values.BEARER_TOKEN!
+    expect([first.outcome.count.total, first.errors, second.errors]).toEqual([
+      second.outcome.count.total,
+      '',
+      '',
+    ])
+    expect(renewals() - before).toBe(1)
+    expect(token).not.toBe(old)
+    expect(text.replace(token!, old)).toBe(`# mine\r\n${linesOf(values)}OTHER="as it is"\n`)
+    expect(statSync(file).mode & 0o777).toBe(0o600)
+    expect(readdirSync(folder)).toEqual(['account.env'])
+  })
+
+  itWithPython(`may be renewed by several programs at the same time${why}`, async () => {
+    const { folder, file } = expired()
+
+    const outcomes = await Promise.all([play('count', file), play('count', file), play('count', file)])
+
+    expect(outcomes.map(({ errors }) => errors)).toEqual(['', '', ''])
+    expect(readFileSync(file, 'utf8')).toMatch(/^# mine\r\n[^]*\nOTHER="as it is"\n$/)
+    expect(readdirSync(folder)).toEqual(['account.env'])
+  })
+
+  itWithPython(`leaves the file alone that holds another one by now${why}`, async () => {
+    const { file } = expired()
+    const before = renewals()
+    proxy.plan(() => null)
+
+    const { outcome } = await play('replaced', file)
+
+    expect([outcome, renewals() - before]).toEqual([true, 1])
+  })
+
+  itWithPython(`is told to be refused after one new token, in the bridge's words${why}`, async () => {
+    const { file } = expired()
+    const refusal: Fault = { kind: 'status', status: 401, body: '{"message":"No \\ud83d","errno":104}' }
+    const asked = planFor('/crypto/records/keys', refusal, refusal, refusal)
+
+    const { outcome } = await play('count', file)
+
+    expect(outcome).toEqual({ error: 'No \ufffd', field: 'key_id', status: 401 })
+    expect(asked()).toBe(2)
+  })
+
+  itWithPython(`that was signed out or meets a bot check is told what to do${why}`, async () => {
+    await using guarded = Bun.serve({
+      hostname: '127.0.0.1',
+      port: 0,
+      fetch: ({ url }) =>
+        url.endsWith('/406')
+          ? new Response(null, { status: 406 })
+          : url.endsWith('/302')
+            ? Response.redirect(`${accounts.url}/v1/oauth/token`, 307)
+            : Response.json({ access_token: 'a b; echo' }),
+    })
+    const signedOut = expired()
+    accounts.signOutDevice()
+    const strange = expired({ TOKEN_ENDPOINT: `${guarded.url}v1` })
+    const before = readFileSync(strange.file, 'utf8')
+    proxy.plan(() => null)
+
+    const ended = await play('count', signedOut.file)
+    const check = await play('count', expired({ TOKEN_ENDPOINT: `${guarded.url}406` }).file)
+    const moved = await play('count', expired({ TOKEN_ENDPOINT: `${guarded.url}302` }).file)
+    const odd = await play('count', strange.file)
+    const silent = await play('count', expired({ TOKEN_ENDPOINT: 'http://127.0.0.1:1/v1' }).file)
+    const without = await play('count', expired({ REFRESH_TOKEN: '' }).file)
+
+    const failure = 'Cannot renew the access token'
+    const recipe = 'get new values from Firefox with the recipe'
+    expect(ended.outcome).toMatchObject({
+      error: `The refresh token was revoked, or the password was changed: ${recipe}`,
+      field: 'token',
+    })
+    expect(check.outcome.error).toBe(
+      `${failure}: the account server accepts only browsers from here (406). Try again later or from another network, or ${recipe}`,
+    )
+    expect(moved.outcome.error).toBe(`${failure}: the account server answers 307`)
+    expect(odd.outcome.error).toBe(`${failure}: the account server answers 200`)
+    expect(silent.outcome.error).toBe(`${failure}: nobody answers at 127.0.0.1:1`)
+    expect(without.outcome).toMatchObject({ field: 'token', status: 401 })
+    expect(readFileSync(strange.file, 'utf8')).toBe(before)
+  })
+
+  itWithPython(`whose new token cannot be kept goes on, and leaves nothing behind${why}`, async () => {
+    const { folder, file } = expired()
+    const before = readFileSync(file, 'utf8')
+    proxy.plan(() => null)
+
+    // As on a full disk: a file may have no byte.
+    const script = `trap '' XFSZ; ulimit -f 0; exec "$@"`
+    const command = [join(environment, 'bin/python'), scenes, 'count']
+    const { errors, code } = await runToEnd(['sh', '-c', script, 'sh', ...command], {
+      environment: told(file),
+    })
+
+    expect(errors).toContain(`The new access token is not in "${file}", the next run will need another: `)
+    expect([code, readdirSync(folder), readFileSync(file, 'utf8')]).toEqual([0, ['account.env'], before])
+  })
+
+  itWithPython(`ends its refresh token for good${why}`, async () => {
+    const { file } = expired()
+
+    const ended = [await play('revoke', file), await play('revoke', file)]
+    const { outcome } = await play('count', file)
+
+    expect(ended.map((each) => each.outcome)).toEqual([null, null])
+    expect(outcome.error).toStartWith('The refresh token was revoked')
+  })
+
+  itWithPython(`shows no secret, and says which file is missing${why}`, async () => {
+    const { file, values } = expired()
+    const missing = join(makeFolder(), 'none.env')
+
+    const { outcome } = await play('shown', file)
+    const none = await play('shown', missing)
+
+    for (const name of ['BEARER_TOKEN', 'SYNC_KEY', 'REFRESH_TOKEN'])
+      expect(outcome).not.toContain(values[name]!)
+    expect(outcome).toContain(values.KEY_ID!)
+    expect(none.outcome.error).toBe(`There is no account file "${missing}": run "sync-bridge connect"`)
+  })
+
+  itWithPython(`is read, cleaned and refused as in JavaScript${why}`, async () => {
+    const { KEY_ID, BUCKET, SYNC_KEY } = accountOf(bridge.user)
+    const rest = `BRIDGE_URL=${bridge.url}\nKEY_ID=${KEY_ID}\n`
+    const base64 = Buffer.from(SYNC_KEY, 'hex').toString('base64url')
+    const texts = [
+      `${rest}BEARER_TOKEN=t\nBUCKET=${BUCKET.toUpperCase()}\nSYNC_KEY=${base64}==`,
+      `export BEARER_TOKEN='Bearer t'\n"KEY_ID=${KEY_ID}"\nBRIDGE_URL="${bridge.url}/v1" SYNC_KEY=${SYNC_KEY} X=1`,
+      `${rest}BEARER_TOKEN=`,
+      `${rest}BEARER_TOKEN=a…b`,
+      `BEARER_TOKEN=t\nKEY_ID=1-short\nBRIDGE_URL=${bridge.url}`,
+      `${rest}BEARER_TOKEN=t\nBUCKET=${'0'.repeat(32)}`,
+      `${rest}BEARER_TOKEN=t\nSYNC_KEY=key`,
+      `KEY_ID=${KEY_ID}\nBEARER_TOKEN=t\nBRIDGE_URL=ftp://a`,
+    ]
+
+    const { outcome } = await play('accounts', fileOf(bridge.user), { input: JSON.stringify(texts) })
+
+    const fields: Record<string, string> = { keyId: 'key_id', syncKey: 'sync_key', bridgeUrl: 'bridge_url' }
+    const expected = texts.map((text) => {
+      try {
+        return formatAccount(checkAccount(parseAccount(text)))
+      } catch (error) {
+        const { field, message } = error as { field: string; message: string }
+        return [fields[field] ?? field, message]
+      }
+    })
+    expect(outcome).toEqual(expected)
+    expect(outcome.filter(Array.isArray)).toHaveLength(6)
+  })
+
+  itWithPython(`whose key is another one, is missing, or has nothing to open is told so${why}`, async () => {
+    const empty = bridge.sandbox.addUser('nobody yet')
+    proxy.plan(() => null)
+
+    const other = await play('count', fileOf(bridge.user, { SYNC_KEY: '00'.repeat(64) }))
+    const without = await play('count', fileOf(bridge.user, { SYNC_KEY: '' }))
+    const none = await play('count', fileOf(empty))
+
+    expect([other.outcome, without.outcome, none.outcome]).toEqual([
+      {
+        error: 'This sync key does not open the account: it belongs to another one, or is an old one.',
+        field: 'sync_key',
+        status: null,
+      },
+      { error: 'The sync key is missing: nothing can be decrypted.', field: 'sync_key', status: null },
+      {
+        error: 'This account has no keys in its storage: has a Firefox of it synced yet?',
+        field: null,
+        status: 404,
+      },
+    ])
+  })
+})
+
+describe('changes', () => {
+  itWithPython(
+    `tells what has changed since the round before, and survives a round that fails${why}`,
+    async () => {
+      const { user, file, write } = await someone({ id: 'old', title: 'old' })
+      const child = Bun.spawn([join(environment, 'bin/python'), '-u', scenes, 'watch'], {
+        env: { PATH: '/usr/bin:/bin', ...told(file) },
+        stdin: 'pipe',
+        stdout: 'pipe',
+        stderr: 'inherit',
+      })
+      const lists = () => proxy.requests.filter((asked) => asked.path.endsWith('/bookmarks/records')).length
+      const before = lists()
+      const happenings: (() => unknown)[] = [
+        () => {},
+        () => write({ id: 'first', title: 'first' }).then(() => write({ id: 'second', title: 'second' })),
+        () => {
+          proxy.plan(() => ({ kind: 'status', status: 500, body: '{"message":"The storage failed"}' }))
+          return write({ id: 'old', deleted: true })
+        },
+        () => proxy.plan(() => ({ kind: 'rewrite', headers: { Backoff: '30' } })),
+        () => bridge.sandbox.write(user, 'bookmarks', [{ id: 'plain', payload: 'plain' }]),
+        async () => {
+          const half = Buffer.alloc(32, 7).toString('base64')
+          const keys = { id: 'keys', default: [half, half], collections: {} }
+          const syncKeys = keyPairFromHex(user.syncKey.toString('hex'))
+          bridge.sandbox.write(user, 'crypto', [{ id: 'keys', payload: await encryptRecord(syncKeys, keys) }])
+          await write({ id: 'by new keys' })
+        },
+      ]
+      proxy.plan(() => null)
+      let last = ''
+      for await (const line of linesIn(child.stdout)) {
+        last = line
+        if (!line.includes('asleep')) continue
+        const happening = happenings.shift()
+        if (happening === undefined) await child.stdin.end()
+        else {
+          await happening()
+          child.stdin.write('\n')
+          await child.stdin.flush()
+        }
+      }
+
+      const { seen, naps, failures } = JSON.parse(last)
+      expect(seen.map(({ stored, clear, problem }: SyncRecord) => [stored.id, clear, problem])).toEqual([
+        ['first', { id: 'first', title: 'first' }, null],
+        ['second', { id: 'second', title: 'second' }, null],
+        ['old', { id: 'old', deleted: true }, null],
+        ['plain', null, 'It is not encrypted the way Firefox does it'],
+        ['by new keys', { id: 'by new keys' }, null],
+      ])
+      expect(failures).toEqual(['The storage failed'])
+      const pauses = naps.map((seconds: number) => (seconds > 25 && seconds <= 30 ? 'Backoff' : seconds))
+      expect(pauses).toEqual([7, 7, 7, 7, 'Backoff', 'Backoff', 'Backoff'])
+      // Only what has changed is listed.
+      expect(lists() - before).toBe(4)
+    },
+  )
+})
+
+/** The lines of a stream, as they come. */
+async function* linesIn(stream: ReadableStream<Uint8Array>): AsyncGenerator<string> {
+  const decoder = new TextDecoder()
+  let rest = ''
+  for await (const chunk of stream) {
+    const lines = (rest + decoder.decode(chunk, { stream: true })).split('\n')
+    rest = lines.pop()!
+    yield* lines
+  }
+}

@@ -1,0 +1,163 @@
+"""Plays one scene with sync-bridge-client, by its name, and prints what came of it as JSON. The account is that of its file."""
+
+import json
+import sys
+from dataclasses import asdict
+from typing import Any, Dict, List
+
+from sync_bridge_client import (
+    ClientError,
+    SyncClient,
+    SyncRecord,
+    TransactionRequest,
+    UnreadableRecord,
+    add_bookmark,
+    bookmark_tree,
+    check_account,
+    check_url,
+    connect,
+    decrypt_record,
+    format_account,
+    key_pair_from_hex,
+    parse_account,
+    read_account_file,
+    revoke_refresh_token,
+    text_of,
+    walk,
+)
+
+SCENE, *ARGUMENTS = sys.argv[1:]
+slept: List[float] = []
+
+
+def client() -> SyncClient:
+    return connect(read_account_file(), sleep=slept.append)
+
+
+def told(records: List[SyncRecord]) -> List[Dict[str, Any]]:
+    return [asdict(record) for record in records]
+
+
+def everything() -> Any:
+    c = client()
+    return {info.name: told(list(c.collection(info.name).records())) for info in c.collections()}
+
+
+def tree() -> Any:
+    nodes = walk(bookmark_tree(client().collection("bookmarks").records()))
+    return [
+        [node.record.stored.id, node.kind, node.title, node.path, node.level, node.position, node.siblings, node.count]
+        for node in nodes
+    ]
+
+
+def titles() -> Any:
+    """Goes to a terminal or a file as it is."""
+    for node in walk(bookmark_tree(client().collection("bookmarks").records())):
+        print(node.title, node.path, text_of(node.clear.get("title")), file=sys.stderr)
+
+
+def pages() -> Any:
+    found = list(client().collection("bookmarks").pages(page_size=2))
+    return [[page.last_modified, [[each.stored.id, (each.clear or {}).get("title")] for each in page.records]] for page in found]
+
+
+def count() -> Any:
+    return {"count": asdict(client().collection("bookmarks").count()), "slept": slept}
+
+
+def replaced() -> Any:
+    """Renews a token while somebody puts another account into the file."""
+    account = read_account_file()
+    assert account.file is not None
+    other = account.file.read_text().replace(account.refresh_token, "other")
+    account.file.write_text(other)
+    connect(account)
+    return account.file.read_text() == other
+
+
+def add() -> Any:
+    return asdict(add_bookmark(client(), **json.loads(ARGUMENTS[0])))
+
+
+def rename() -> Any:
+    """Writes a bookmark with another title, one that nobody may write, and one that somebody else has changed."""
+    c = client()
+    title = json.loads(ARGUMENTS[0])
+    payload = c.encrypt("bookmarks", {"id": "renamed", "type": "bookmark", "title": title})
+    requests = [
+        TransactionRequest("PUT", "bookmarks", "renamed", data={"payload": payload}),
+        TransactionRequest("PUT", "history", "renamed", data={"payload": payload}),
+        TransactionRequest("PUT", "bookmarks", "renamed", {"If-Match": '"10"'}, {"payload": payload}),
+        TransactionRequest("GET", "bookmarks", "renamed"),
+    ]
+    return [response.status for response in c.transaction(requests)]
+
+
+def watch() -> Any:
+    """Watches as long as the scene goes on: the argument says what happens while the client sleeps."""
+    failures: List[str] = []
+    naps: List[float] = []
+    seen: List[SyncRecord] = []
+
+    def nap(seconds: float) -> None:
+        naps.append(seconds)
+        print(json.dumps({"asleep": len(naps)}), flush=True)
+        if sys.stdin.readline() == "":
+            raise KeyboardInterrupt
+
+    c = connect(read_account_file(), sleep=nap)
+    try:
+        for record in c.changes(every_seconds=7, on_error=lambda error: failures.append(str(error))):
+            seen.append(record)
+    except KeyboardInterrupt:
+        pass
+    return {"seen": told(seen), "naps": naps, "failures": failures}
+
+
+def decrypt() -> Any:
+    key_pair = key_pair_from_hex(ARGUMENTS[0])
+    found = {}
+    for name, payload in json.load(sys.stdin).items():
+        try:
+            found[name] = decrypt_record(key_pair, "right", payload)
+        except UnreadableRecord as error:
+            found[name] = {"unreadable": error.reason}
+    return found
+
+
+def addresses() -> Any:
+    refused = []
+    for url in json.load(sys.stdin):
+        try:
+            check_url(url)
+        except ClientError:
+            refused.append(url)
+    return refused
+
+
+def accounts() -> Any:
+    """The account of each text, as lines, or which field is wrong, and how."""
+    found: List[Any] = []
+    for text in json.load(sys.stdin):
+        try:
+            found.append(format_account(check_account(parse_account(text))))
+        except ClientError as error:
+            found.append([error.field, str(error)])
+    return found
+
+
+def shown() -> Any:
+    """What an account shows of itself."""
+    return repr(read_account_file())
+
+
+def revoke() -> Any:
+    return revoke_refresh_token(read_account_file())
+
+
+if __name__ == "__main__":
+    try:
+        print(json.dumps(globals()[SCENE]()))
+    except ClientError as error:
+        print(json.dumps({"error": str(error), "field": error.field, "status": error.status}))

@@ -1,0 +1,427 @@
+import { afterAll, describe, expect, it } from 'bun:test'
+import { readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { decryptRecords } from '../../src/client/crypto.ts'
+import { fillSampleData } from '../../src/sandbox/sample-data.ts'
+import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
+import { startTestBridge } from '../support/bridge.ts'
+import { runToEnd } from '../support/processes.ts'
+import { endAll, executablePath, makeFolder } from '../support/executable.ts'
+import { startFaultProxy } from '../support/fault-proxy.ts'
+import { accountOf, encrypted, foreign, keyPairOf, linesOf } from '../examples/records.ts'
+
+const bridge = await startTestBridge({ writable: ['bookmarks', 'passwords', 'forms'] })
+const { sandbox } = bridge
+afterAll(async () => {
+  await bridge.stop()
+  endAll()
+})
+
+/** Somebody with a little data, and a folder for the backups. */
+function someone(name: string) {
+  const user = sandbox.addUser(name)
+  fillSampleData(sandbox, user, { bookmarks: 20, history: 3 })
+  return { user, folder: makeFolder() }
+}
+
+/** Runs a command for a user; `values` replace lines of the account's file, and what is in BRIDGE_URL counts. */
+async function run(user: SandboxUser, command: string[], more: Record<string, string> = {}) {
+  const { SYNC_KEY, ...variables } = more
+  const values = { ...accountOf(user), ...(SYNC_KEY !== undefined && { SYNC_KEY }) }
+  const account = join(makeFolder({ 'account.env': linesOf(values) }), 'account.env')
+  const environment = { BRIDGE_URL: bridge.url, SYNC_BRIDGE_ACCOUNT: account, ...variables }
+  const { output, errors, code } = await runToEnd([executablePath, ...command], { environment })
+  return { output, said: errors, code }
+}
+
+const codeOf = ({ code }: { code: number }) => code
+
+/** The backups in a folder, the oldest first, each as the payloads of its records by their places. */
+function backupsIn(folder: string): Record<string, string>[] {
+  const contentOf = (name: string) => {
+    const files = readdirSync(join(folder, name)).filter((file) => file.endsWith('.jsonl'))
+    return files.flatMap((file) => {
+      const lines = readFileSync(join(folder, name, file), 'utf8')
+        .split('\n')
+        .filter(Boolean)
+      const records = lines.map((line) => JSON.parse(line) as { id: string; payload: string })
+      return records.map(({ id, payload }) => [`${file.replace('.jsonl', '')}/${id}`, payload])
+    })
+  }
+  return readdirSync(folder)
+    .toSorted()
+    .map((name) => Object.fromEntries(contentOf(name)))
+}
+
+/** What the storage has, in the same form. */
+function stored(user: SandboxUser): Record<string, string> {
+  const names = ['bookmarks', 'clients', 'crypto', 'forms', 'history', 'meta', 'passwords', 'prefs', 'tabs']
+  return Object.fromEntries(
+    names.flatMap((name) => sandbox.records(user, name).map(({ id, payload }) => [`${name}/${id}`, payload])),
+  )
+}
+
+describe('backup', () => {
+  it('makes a whole backup each time, and asks only for what has changed', async () => {
+    const { user, folder } = someone('first')
+    const before = stored(user)
+
+    const first = await run(user, ['backup', folder])
+    const second = await run(user, ['backup', folder])
+    sandbox.write(user, 'forms', [
+      await encrypted(sandbox, user, 'forms', { id: 'made+/', name: 'a', value: 'b' }),
+    ])
+    const third = await run(user, ['backup', folder])
+
+    const [one, two, three] = backupsIn(folder)
+    const [name] = readdirSync(folder)
+    expect([first, second, third].map(codeOf)).toEqual([0, 0, 0])
+    expect(first.said).toMatch(/^\[1\/9\] bookmarks: 20 records\n/)
+    expect(second.said.match(/unchanged/g)).toHaveLength(9)
+    expect(third.said.match(/unchanged/g)).toHaveLength(8)
+    expect(third.said).toContain('forms: 1 record\n')
+    expect([one, two, three]).toEqual([before, before, stored(user)])
+    expect(name).toMatch(/^\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d\.\d{3}Z$/)
+    expect(statSync(join(folder, name!)).mode & 0o777).toBe(0o700)
+    expect(statSync(join(folder, name!, 'forms.jsonl')).mode & 0o777).toBe(0o600)
+  })
+
+  it('keeps as many as it is told', async () => {
+    const { user, folder } = someone('keeper')
+    const command = ['backup', folder, '--keep', '2']
+
+    const codes = [await run(user, command), await run(user, command)].map(({ code }) => code)
+    const [, kept] = readdirSync(folder).toSorted()
+    codes.push((await run(user, command)).code)
+
+    expect(codes).toEqual([0, 0, 0])
+    expect(readdirSync(folder)).toHaveLength(2)
+    expect(readdirSync(folder)).toContain(kept!)
+  })
+
+  it('is not disturbed by another run at the same time', async () => {
+    const { user, folder } = someone('twin')
+    const command = ['backup', folder, '--keep', '2']
+    for (const _ of [1, 2]) await run(user, command)
+
+    const outcomes = await Promise.all([run(user, command), run(user, command)])
+
+    expect(outcomes.map(codeOf)).toEqual([0, 0])
+    expect(backupsIn(folder).slice(-2)).toEqual([stored(user), stored(user)])
+  })
+
+  it('says what is missing when most of a collection is gone, and removes no old backup then', async () => {
+    const { user, folder } = someone('loser')
+    await run(user, ['backup', folder])
+    sandbox.remove(user, 'passwords')
+    sandbox.remove(user, 'forms')
+    sandbox.write(user, 'forms', [await encrypted(sandbox, user, 'forms', { id: 'left' })])
+    const [global] = sandbox.records(user, 'meta')
+    const payload = global!.payload.replace(/("forms":\{"version":1,"syncID":")[^"]+/, '$1anotherIdOf')
+    sandbox.write(user, 'meta', [{ id: 'global', payload }])
+
+    const command = ['backup', folder, '--keep', '1']
+    const outcomes = [await run(user, command), await run(user, command)]
+
+    const missing = [
+      'forms: of 8 records in the last backup 1 are left',
+      'passwords: of 4 records in the last backup 0 are left',
+    ]
+    for (const { said, code } of outcomes) {
+      expect([said.trimEnd().split('\n').slice(-2).toSorted(), code]).toEqual([missing, 3])
+    }
+    expect(readdirSync(folder)).toHaveLength(3)
+  })
+
+  it('compares with one that lacks something only after somebody has accepted it', async () => {
+    const { user, folder } = someone('accepter')
+    await run(user, ['backup', folder])
+    const [whole] = readdirSync(folder)
+    sandbox.remove(user, 'passwords')
+    const command = ['backup', folder, '--keep', '1']
+    for (const _ of [1, 2]) await run(user, command)
+    const [, first, second] = readdirSync(folder).toSorted()
+
+    const before = await run(user, ['restore', folder])
+    renameSync(join(folder, second!), join(folder, second!.replace('-incomplete', '')))
+    const between = await run(user, ['restore', folder])
+    const accepted = await run(user, command)
+
+    expect([first, second]).toEqual(Array(2).fill(expect.stringMatching(/^[\dT.-]+Z-incomplete$/)))
+    expect(before.said).toStartWith(`From ${join(folder, whole!)}\n`)
+    expect(before.said).toContain('passwords: 4 to write')
+    expect(between.said).toStartWith(`From ${join(folder, second!.replace('-incomplete', ''))}\n`)
+    expect(accepted.code).toBe(0)
+    expect(readdirSync(folder)).toEqual([expect.stringMatching(/^[\dT.-]+Z$/)])
+    expect(backupsIn(folder)).toEqual([stored(user)])
+  })
+
+  it('says which records cannot be decrypted, and fails when they have become more', async () => {
+    const { user, folder } = someone('unread')
+    await run(user, ['backup', folder])
+    sandbox.write(user, 'bookmarks', [{ id: 'foreignrecor', payload: foreign }])
+
+    const found = await run(user, ['backup', folder])
+    const [, name] = readdirSync(folder).toSorted()
+    renameSync(join(folder, name!), join(folder, name!.replace('-incomplete', '')))
+    const known = await run(user, ['backup', folder])
+    const elsewhere = await run(user, ['backup', folder], { SYNC_KEY: '00'.repeat(64) })
+
+    const finding = 'bookmarks: 1 of 21 cannot be decrypted: foreignrecor\n'
+    const otherKey = 'Cannot decrypt "keys": it was encrypted with another key, or changed since\n'
+    expect([found, known, elsewhere].map(codeOf)).toEqual([3, 0, 3])
+    expect(found.said).toEndWith(finding)
+    expect(elsewhere.said).toEndWith(otherKey)
+    expect(known.said).toContain(finding)
+  })
+
+  it('goes on without a collection that cannot be read, and without what Firefox says of its collections', async () => {
+    const { user, folder } = someone('partly')
+    await run(user, ['backup', folder])
+    sandbox.write(user, 'meta', [{ id: 'global', payload: '' }])
+    await using proxy = await startFaultProxy({ target: bridge.url })
+    const body = JSON.stringify({
+      code: 503,
+      errno: 201,
+      error: 'Service Unavailable',
+      message: 'Not today',
+    })
+    proxy.plan(({ path }) => (path.includes('/passwords/') ? { kind: 'status', status: 500, body } : null))
+
+    const partly = await run(user, ['backup', folder], { BRIDGE_URL: proxy.url })
+    const [, name] = readdirSync(folder).toSorted()
+    const whole = await run(user, ['backup', folder])
+
+    expect(partly.said).toEndWith('passwords: Not today\n')
+    expect(partly.code).toBe(3)
+    expect(name).toEndWith('-incomplete')
+    const places = Object.keys(stored(user)).filter((place) => !place.startsWith('passwords/'))
+    expect(Object.keys(backupsIn(folder)[1]!).toSorted()).toEqual(places.toSorted())
+    expect(whole.code).toBe(0)
+    expect(backupsIn(folder)[2]).toEqual(stored(user))
+  })
+
+  it('leaves nothing behind when it fails', async () => {
+    const { user, folder } = someone('silent')
+
+    const { said, code } = await run(user, ['backup', folder], { BRIDGE_URL: 'http://127.0.0.1:1' })
+
+    const silence = 'The bridge does not answer at http://127.0.0.1:1. Is it still running?'
+    expect([said, code]).toEqual([`sync-bridge: ${silence}\n`, 1])
+    expect(readdirSync(folder)).toEqual([])
+  })
+
+  it('mends what the last backup lacks, and takes what has come with an old date', async () => {
+    const { user, folder } = someone('mender')
+    await run(user, ['backup', folder])
+    const [name] = readdirSync(folder)
+    const file = join(folder, name!, 'forms.jsonl')
+    writeFileSync(file, readFileSync(file, 'utf8').split('\n').slice(1).join('\n'))
+    const old = await encrypted(sandbox, user, 'bookmarks', { id: 'oldbookmarkk', type: 'bookmark' })
+    sandbox.load(user, 'bookmarks', [{ ...old, sortindex: null, expiry: null, modified: 1_000_000_000_000 }])
+    sandbox.write(user, 'bookmarks', [await encrypted(sandbox, user, 'bookmarks', { id: 'newbookmarkk' })])
+
+    const { code } = await run(user, ['backup', folder])
+
+    expect(code).toBe(0)
+    expect(backupsIn(folder)[1]).toEqual(stored(user))
+  })
+
+  it('says which backup cannot be read, and goes on with the one before once that is removed', async () => {
+    const { user, folder } = someone('damaged')
+    for (const _ of [1, 2]) await run(user, ['backup', folder])
+    const last = join(folder, readdirSync(folder).toSorted()[1]!)
+    writeFileSync(join(last, 'state.json'), '')
+
+    const outcomes = [await run(user, ['backup', folder]), await run(user, ['restore', folder])]
+    rmSync(last, { recursive: true })
+    const removed = await run(user, ['backup', folder])
+
+    for (const { said, code } of outcomes) {
+      expect(said).toContain(`sync-bridge: Cannot read ${last}: `)
+      expect(said).toEndWith('. Remove it, and the one before takes its place\n')
+      expect(code).toBe(1)
+    }
+    expect(removed.code).toBe(0)
+    expect(removed.said.match(/unchanged/g)).toHaveLength(9)
+  })
+
+  it('takes collections that are called like what every object has', async () => {
+    const { user, folder } = someone('named')
+    const names = ['__proto__', 'constructor']
+    for (const name of names) {
+      sandbox.write(user, name, [await encrypted(sandbox, user, name, { id: 'a' })])
+    }
+
+    const first = await run(user, ['backup', folder])
+    const second = await run(user, ['backup', folder])
+    const restored = await run(user, ['restore', folder, ...names])
+
+    expect([first, second, restored].map(codeOf)).toEqual([0, 0, 0])
+    expect(first.said).toContain('constructor: 1 record\n')
+    expect(second.said.match(/unchanged/g)).toHaveLength(11)
+    expect(restored.said).toContain('__proto__: 0 to write, 0 different')
+  })
+
+  it('says how it is called', async () => {
+    const { user, folder } = someone('caller')
+
+    const outcomes = [
+      await run(user, ['backup']),
+      await run(user, ['backup', folder, '--keep', '0']),
+      await run(user, ['restore', folder, '--all']),
+    ]
+
+    const problems = ['DIR is missing', '--keep "0" is no number of backups', 'unknown option "--all"']
+    for (const [index, { said, code }] of outcomes.entries()) {
+      expect(said).toStartWith(`sync-bridge: ${problems[index]}`)
+      expect(code).toBe(2)
+    }
+  })
+})
+
+describe('restore', () => {
+  it('puts back what is missing, after a dry run, and overwrites only when told to', async () => {
+    const { user, folder } = someone('restored')
+    await run(user, ['backup', folder])
+    const [gone, changed] = sandbox.records(user, 'passwords')
+    sandbox.remove(user, 'passwords', [gone!.id])
+    sandbox.write(user, 'passwords', [{ id: changed!.id, payload: foreign }])
+    const payloadOf = (id: string) =>
+      sandbox.records(user, 'passwords').find((each) => each.id === id)?.payload
+
+    const dry = await run(user, ['restore', folder, 'passwords'])
+    const untouched = payloadOf(gone!.id)
+    const missing = await run(user, ['restore', folder, 'passwords', '--write'])
+    const [restored, left] = [payloadOf(gone!.id), payloadOf(changed!.id)]
+    const all = await run(user, ['restore', folder, 'passwords', '--overwrite'])
+    const overwritten = payloadOf(changed!.id)
+    const again = await run(user, ['restore', folder, '--write'])
+    const refused = await run(user, ['restore', folder, 'crypto', '--write'])
+
+    expect(dry.said.split('\n')).toEqual([
+      `From ${join(folder, readdirSync(folder)[0]!)}`,
+      'passwords: 1 to write, 1 different in the storage',
+      'Nothing was written. Write with --write.',
+      '',
+    ])
+    expect(dry.output).toBe('passwords  missing    https://library.example.org sämple@example.org\n')
+    expect(missing.output).toBe('')
+    expect(untouched).toBeUndefined()
+    expect(missing.said).toContain('  1 written, 0 left alone')
+    expect([restored, left]).toEqual([gone!.payload, foreign])
+    expect(all.said).toContain('  1 written, 0 left alone')
+    expect(overwritten).toBe(changed!.payload)
+    expect([again.code, again.said.match(/[1-9]\d* (to write|written)/g)]).toEqual([0, null])
+    expect(again.said).not.toMatch(/^(crypto|meta|tabs|clients)/m)
+    expect(refused.said).toEndWith('crypto is not in this backup, or is not for restoring\n')
+    expect(refused.code).toBe(1)
+  })
+
+  it('puts back what was deleted since, which only the key tells from other changes', async () => {
+    const { user, folder } = someone('deleter')
+    await run(user, ['backup', folder])
+    const [gone, changed] = sandbox.records(user, 'passwords')
+    const tombstone = await encrypted(sandbox, user, 'passwords', { id: gone!.id, deleted: true })
+    sandbox.write(user, 'passwords', [tombstone, { id: changed!.id, payload: foreign }])
+    const command = ['restore', folder, 'passwords']
+
+    const dry = await run(user, command)
+    const { said } = await run(user, [...command, '--write'])
+
+    const now = new Map(sandbox.records(user, 'passwords').map(({ id, payload }) => [id, payload]))
+    expect(dry.said).toContain('passwords: 1 to write, 1 different in the storage\n  1 of them were deleted')
+    expect(said).toContain('  1 written, 0 left alone')
+    expect([now.get(gone!.id), now.get(changed!.id)]).toEqual([gone!.payload, foreign])
+  })
+
+  it('puts back an older backup by its name, in as many batches as it takes', async () => {
+    const { user, folder } = someone('older')
+    const made = Array.from({ length: 60 }, (_, index) => ({ id: `made/${index}+`, payload: foreign }))
+    sandbox.write(user, 'forms', made)
+    await run(user, ['backup', folder])
+    sandbox.write(
+      user,
+      'forms',
+      made.map(({ id }) => ({ id, payload: 'later' })),
+    )
+    await run(user, ['backup', folder])
+    const [older] = readdirSync(folder).toSorted()
+
+    const last = await run(user, ['restore', folder, 'forms'])
+    const { said } = await run(user, ['restore', join(folder, older!), 'forms', '--overwrite'])
+
+    const restored = sandbox.records(user, 'forms').filter(({ payload }) => payload === foreign)
+    expect(last.said).toContain('forms: 0 to write, 0 different')
+    expect(said).toContain('  60 written, 0 left alone')
+    expect(restored).toHaveLength(60)
+  })
+
+  it('goes on where writes are not allowed, and says so', async () => {
+    const { user, folder } = someone('refused')
+    await run(user, ['backup', folder])
+    sandbox.remove(user, 'prefs')
+    sandbox.remove(user, 'forms')
+
+    const { said, code } = await run(user, ['restore', folder, 'forms', 'prefs', '--write'])
+
+    expect(said).toContain('forms: 8 to write, 0 different in the storage\n  8 written, 0 left alone')
+    expect(said).toEndWith('  1 refused: writes to this collection are not enabled at this bridge\n')
+    expect(code).toBe(3)
+  })
+
+  it('tells what it has written when it cannot go on', async () => {
+    const { user, folder } = someone('stopped')
+    const made = Array.from({ length: 60 }, (_, index) => ({ id: `made${index}`, payload: foreign }))
+    sandbox.write(user, 'forms', made)
+    await run(user, ['backup', folder])
+    sandbox.remove(user, 'forms')
+    await using proxy = await startFaultProxy({ target: bridge.url })
+    let batches = 0
+    proxy.plan(({ path }) => (path === '/v1/batch' && ++batches === 3 ? { kind: 'reset-after' } : null))
+
+    const command = ['restore', folder, 'forms', '--write']
+    const stopped = await run(user, command, { BRIDGE_URL: proxy.url })
+    const again = await run(user, command)
+
+    const unknown = 'No answer came: this may have been written, or not. Look before you repeat it.\n'
+    expect(stopped.said).toEndWith(`  50 written, 0 left alone: changed meanwhile\nsync-bridge: ${unknown}`)
+    expect(stopped.code).toBe(1)
+    expect(again.said).toContain('forms: 0 to write, 0 different')
+  })
+
+  it('encrypts anew when the account has got new keys, skips what it cannot read, and knows it again', async () => {
+    const { user: before, folder } = someone('before')
+    sandbox.write(before, 'passwords', [{ id: '{foreign}', payload: foreign }])
+    await run(before, ['backup', folder])
+    const after = sandbox.addUser('after')
+    fillSampleData(sandbox, after, { isEmpty: true })
+    const command = ['restore', folder, 'passwords']
+    const BACKUP_SYNC_KEY = before.syncKey.toString('hex')
+
+    const keyless = await run(after, command, { SYNC_KEY: '' })
+    const translated = await run(after, [...command, '--write'], { BACKUP_SYNC_KEY })
+    const again = await run(after, command, { BACKUP_SYNC_KEY })
+    const keyPair = await keyPairOf(sandbox, after, 'passwords')
+    const { readable } = await decryptRecords(keyPair, sandbox.records(after, 'passwords'))
+
+    const wanted = sandbox.records(before, 'passwords').filter(({ id }) => id !== '{foreign}')
+    expect([keyless.code, keyless.said]).toEqual([1, expect.stringContaining('SYNC_KEY is missing')])
+    expect(translated.said).toContain('passwords: 4 to write, 0 different in the storage\n')
+    expect(translated.said).toContain('cannot be read: {foreign}')
+    expect(again.said).toContain('passwords: 0 to write, 0 different in the storage\n')
+    expect(readable.map(({ id }) => id)).toEqual(wanted.map(({ id }) => id))
+  })
+
+  it('asks for a Firefox first where the account has no keys', async () => {
+    const { user, folder } = someone('keyed')
+    await run(user, ['backup', folder])
+    const empty = sandbox.addUser('empty')
+
+    const refused = await run(empty, ['restore', folder, '--write'])
+
+    const advice = 'There are no keys in the account: let a Firefox sync first, it makes them\n'
+    expect(refused.said).toEndWith(advice)
+    expect(refused.code).toBe(1)
+  })
+})

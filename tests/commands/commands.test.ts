@@ -1,0 +1,601 @@
+import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
+import { chmodSync, existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fillSampleData } from '../../src/sandbox/sample-data.ts'
+import { encrypted, foreign, keyPairOf, linesOf } from '../examples/records.ts'
+import { decryptRecords, type ClearRecord } from '../../src/client/crypto.ts'
+import { startAccounts, type Accounts } from '../firefox/accounts.ts'
+import { eventually } from '../support/eventually.ts'
+import { endAll, executablePath, makeFolder, start } from '../support/executable.ts'
+import { startFaultProxy } from '../support/fault-proxy.ts'
+import { runToEnd } from '../support/processes.ts'
+import { startSandbox, type Sandbox } from '../support/sandbox.ts'
+import { accountFile, runWith, valuesOf } from './world.ts'
+import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
+
+let sandbox: Sandbox
+let accounts: Accounts
+let renewing: SandboxUser
+beforeAll(async () => {
+  sandbox = await startSandbox()
+  renewing = sandbox.addUser('renewing')
+  fillSampleData(sandbox, renewing, { bookmarks: 20, history: 3 })
+  accounts = startAccounts({
+    email: renewing.email,
+    devices: [],
+    mintAccessToken: (expiresInSeconds) => renewing.bearerToken({ expiresInSeconds }),
+  })
+})
+afterAll(async () => {
+  await Promise.all([sandbox.stop(), accounts.stop()])
+  endAll()
+})
+
+/** Somebody with a little data, and the file of the account. */
+function someone(name: string) {
+  const user = sandbox.addUser(name)
+  fillSampleData(sandbox, user, { bookmarks: 20, history: 3 })
+  return { user, account: accountFile(valuesOf(sandbox, user)) }
+}
+
+/** The account whose token is renewed by the account server. */
+function renewable(more: Record<string, string> = {}): Record<string, string> {
+  return {
+    ...valuesOf(sandbox, renewing),
+    BEARER_TOKEN: renewing.bearerToken({ expiresInSeconds: -3600 }),
+    REFRESH_TOKEN: accounts.grantRefreshToken(),
+    TOKEN_ENDPOINT: `${accounts.url}/v1/oauth/token`,
+    CLIENT_ID: '5882386c6d801776',
+    ...more,
+  }
+}
+
+async function bookmarksOf(user: SandboxUser): Promise<Map<string, ClearRecord>> {
+  const keyPair = await keyPairOf(sandbox, user, 'bookmarks')
+  const { readable } = await decryptRecords(keyPair, sandbox.records(user, 'bookmarks'))
+  return new Map(readable.map((each) => [each.id, each]))
+}
+
+const write = async (user: SandboxUser, ...clear: ClearRecord[]) =>
+  sandbox.write(
+    user,
+    'bookmarks',
+    await Promise.all(clear.map((each) => encrypted(sandbox, user, 'bookmarks', each))),
+  )
+
+describe('connect', () => {
+  it('checks the pasted lines, says what it found, and keeps them for their owner alone', async () => {
+    const { user } = someone('connected')
+    const file = join(makeFolder(), 'new', 'account.env')
+    const pasted = `\nBUCKET=x of another line\n${linesOf(valuesOf(sandbox, user))}`.replace(
+      'BUCKET=x',
+      'noise',
+    )
+
+    const { errors, output, code } = await runWith(file, ['connect'], pasted)
+    const listed = await runWith(file, ['ls'])
+
+    expect([output, code]).toEqual(['', 0])
+    expect(errors).toContain('Found 4 bookmarks, 3 devices\n')
+    expect(errors).toContain('There is no REFRESH_TOKEN among the lines')
+    expect(readFileSync(file, 'utf8')).toContain(`SYNC_KEY=${user.syncKey.toString('hex')}\n`)
+    expect(statSync(file).mode & 0o777).toBe(0o600)
+    expect(statSync(join(file, '..')).mode & 0o777).toBe(0o700)
+    expect(listed.code).toBe(0)
+  })
+
+  it('shows the recipe and hides what is pasted on a terminal, and knows when all of it is there', async () => {
+    const file = join(makeFolder(), 'account.env')
+    const values = renewable({ BEARER_TOKEN: renewing.bearerToken() })
+    const { TOKEN_SERVER_URL, ...first } = values
+    const environment = { PATH: '/usr/bin:/bin', SYNC_BRIDGE_ACCOUNT: file }
+    let shown = ''
+    const child = Bun.spawn([executablePath, 'connect'], {
+      env: environment,
+      terminal: { cols: 200, rows: 50, data: (_, bytes) => void (shown += Buffer.from(bytes).toString()) },
+    })
+    await eventually('it asks for the lines', () => shown.includes('Paste the lines'))
+
+    child.terminal!.write(linesOf(first))
+    child.terminal!.write(`TOKEN_SERVER_URL=${TOKEN_SERVER_URL}\r`)
+    const code = await child.exited
+
+    expect(shown).toContain('about:config')
+    expect(shown).toContain('accessTokenWithSessionToken')
+    expect(shown).toContain('Connected.')
+    expect(shown).not.toContain(values.SYNC_KEY!)
+    expect(shown).not.toContain('There is no REFRESH_TOKEN')
+    expect([code, existsSync(file)]).toEqual([0, true])
+  })
+
+  it('keeps nothing when it is broken off', async () => {
+    const file = join(makeFolder(), 'account.env')
+    let shown = ''
+    const child = Bun.spawn([executablePath, 'connect'], {
+      env: { PATH: '/usr/bin:/bin', SYNC_BRIDGE_ACCOUNT: file },
+      terminal: { cols: 200, rows: 50, data: (_, bytes) => void (shown += Buffer.from(bytes).toString()) },
+    })
+    await eventually('it asks for the lines', () => shown.includes('Paste the lines'))
+
+    child.terminal!.write('\u0003')
+
+    expect([await child.exited, existsSync(file)]).toEqual([1, false])
+  })
+
+  it.each([
+    ['BEARER_TOKEN', 'BEARER_TOKEN: '],
+    ['KEY_ID', 'KEY_ID: The key id is a number'],
+    ['BUCKET', 'BUCKET: This bucket belongs to another account'],
+    ['SYNC_KEY', 'SYNC_KEY: This sync key does not open the account'],
+  ])('names %s where it is wrong, and keeps nothing', async (name, problem) => {
+    const { user } = someone(`wrong-${name}`)
+    const values = valuesOf(sandbox, user)
+    const wrong = { ...values, [name]: values[name]!.replace(/^..../, name === 'KEY_ID' ? 'none' : '0123') }
+    const file = join(makeFolder(), 'account.env')
+
+    const { errors, code } = await runWith(file, ['connect'], linesOf(wrong))
+
+    expect(errors).toContain(`sync-bridge: ${problem}`)
+    expect(errors).toEndWith('Nothing was kept.\n')
+    expect(code).toBe(1)
+    expect(existsSync(file)).toBe(false)
+  })
+
+  it('says when the token server is not there, and when nothing was pasted', async () => {
+    const { user } = someone('unreachable')
+    const file = join(makeFolder(), 'account.env')
+    const lines = linesOf(valuesOf(sandbox, user))
+
+    const unreachable = await runWith(file, ['connect', '--token-server', 'http://127.0.0.1:1'], lines)
+    const empty = await runWith(file, ['connect'], 'hello\n')
+
+    expect(unreachable.errors).toContain('Token server: http://127.0.0.1:1')
+    expect(empty.errors).toContain('These are not the lines that Firefox prints')
+    expect([unreachable.code, empty.code, existsSync(file)]).toEqual([1, 1, false])
+  })
+
+  it('ends the refresh token and removes the file with "disconnect"', async () => {
+    const file = accountFile(renewable())
+    const before = accounts.requests.length
+
+    const { errors, code } = await runWith(file, ['disconnect'])
+
+    expect([errors, code]).toEqual([`Disconnected: the refresh token is ended, and ${file} is removed.\n`, 0])
+    expect(accounts.requests.slice(before)).toContain('POST /v1/oauth/destroy')
+    expect(existsSync(file)).toBe(false)
+  })
+})
+
+describe('an account', () => {
+  it('renews a token that has ended, and keeps the new one in its file', async () => {
+    const values = renewable()
+    const file = accountFile(values)
+    writeFileSync(file, `# mine\n${linesOf(values)}OTHER="as it is"\n`)
+    const renewals = () => accounts.requests.filter((asked) => asked === 'POST /v1/oauth/token').length
+    const before = renewals()
+
+    const outcomes = [await runWith(file, ['ls']), await runWith(file, ['ls'])]
+
+    const text = readFileSync(file, 'utf8')
+    const [, token] = /^BEARER_TOKEN=(.*)$/m.exec(text)!
+    expect(outcomes.map(({ errors, code }) => [errors, code])).toEqual([
+      ['', 0],
+      ['', 0],
+    ])
+    expect(renewals() - before).toBe(1)
+    expect(text.replace(token!, values.BEARER_TOKEN!)).toBe(`# mine\n${linesOf(values)}OTHER="as it is"\n`)
+    expect(readdirSync(join(file, '..'))).toEqual(['account.env'])
+  })
+
+  it('says when its refresh token was revoked', async () => {
+    const file = accountFile(renewable())
+    accounts.signOutDevice()
+
+    const { errors, code } = await runWith(file, ['ls'])
+
+    expect(errors).toBe(
+      'sync-bridge: The refresh token was revoked, or the password was changed: get new values from Firefox with the recipe\n' +
+        'Get new values with "sync-bridge connect".\n',
+    )
+    expect(code).toBe(1)
+  })
+
+  it('is the one that is named, else that of the environment, else that of the configuration', async () => {
+    const { user, account } = someone('located')
+    const configuration = makeFolder()
+    const usual = join(configuration, 'sync-bridge', 'account.env')
+    const home = makeFolder()
+    await runWith(usual, ['connect'], linesOf(valuesOf(sandbox, user)))
+    const run = (args: string[], environment: Record<string, string>) =>
+      runToEnd([executablePath, 'ls', ...args], { environment })
+
+    const outcomes = [
+      await run(['--account', account], { SYNC_BRIDGE_ACCOUNT: '/nowhere' }),
+      await run([], { SYNC_BRIDGE_ACCOUNT: account, XDG_CONFIG_HOME: home }),
+      await run([], { XDG_CONFIG_HOME: configuration, HOME: home }),
+      await run([], { HOME: home }),
+    ]
+
+    expect(outcomes.map(({ code }) => code)).toEqual([0, 0, 0, 1])
+    expect(outcomes[3]!.errors).toContain(`${home}/.config/sync-bridge/account.env (there is no such file)`)
+    expect(outcomes[3]!.errors).toContain('run "sync-bridge connect" first')
+  })
+
+  it('warns where others can read its file', async () => {
+    const { account } = someone('open-file')
+    chmodSync(account, 0o644)
+
+    const { errors, code } = await runWith(account, ['ls'])
+
+    expect([errors, code]).toEqual([expect.stringContaining(`chmod 600 ${account}`), 0])
+  })
+
+  it('may be at a bridge that runs already', async () => {
+    const { user, account } = someone('elsewhere')
+    await using proxy = await startFaultProxy({ target: sandbox.tokenServerUrl })
+
+    const { errors, code } = await runWith(account, ['ls'], undefined, { BRIDGE_URL: proxy.url })
+
+    expect(proxy.requests.map(({ path }) => path)).toEqual([`/v1/buckets/${user.clientState}/collections`])
+    expect([errors, code]).toEqual([expect.stringContaining('sync-bridge: '), 1])
+  })
+})
+
+describe('ls', () => {
+  it('lists collections, and records without passwords or keys', async () => {
+    const { user, account } = someone('lister')
+    await write(user, { id: 'gonebookmark', deleted: true })
+
+    const all = await runWith(account, ['ls'])
+    const json = await runWith(account, ['ls', '--json'])
+    const passwords = await runWith(account, ['ls', 'passwords'])
+    const keys = await runWith(account, ['ls', 'crypto', '--json'])
+    const deleted = await runWith(account, ['ls', 'bookmarks', '--deleted', '--json'])
+
+    expect(all.output).toMatch(
+      /^COLLECTION +RECORDS +LAST CHANGE\nbookmarks +21 +\d{4}-\d\d-\d\d \d\d:\d\d\n/,
+    )
+    const lines = json.output.trimEnd().split('\n')
+    expect(lines.map((line) => JSON.parse(line))[0]).toEqual({
+      name: 'bookmarks',
+      records: 21,
+      lastModified: expect.any(Number),
+    })
+    expect(passwords.output).toContain('https://library.example.org')
+    expect(passwords.output).not.toContain('not-a-secret')
+    expect([keys.output, keys.code]).toEqual(['', 1])
+    expect(JSON.parse(deleted.output)).toMatchObject({ id: 'gonebookmark', deleted: true })
+  })
+
+  it('keeps control characters of titles from the terminal', async () => {
+    const { user, account } = someone('controlled')
+    const title = 'red \u001b[31m bell \u0007 \u009b2J \u202e end\nnext'
+    await write(user, { id: 'controlchars', type: 'bookmark', title, bmkUri: 'https://c.example/' })
+
+    const { output } = await runWith(account, ['ls', 'bookmarks'])
+
+    expect(output).toContain('red  [31m bell   2J   end next <https://c.example/>')
+  })
+
+  it('names what cannot be decrypted, and exits 3', async () => {
+    const { user, account } = someone('partly')
+    sandbox.write(user, 'forms', [{ id: 'foreign', payload: foreign }])
+
+    const { output, errors, code } = await runWith(account, ['ls', 'forms'])
+
+    expect(output).toMatch(/^foreign .*\(It was encrypted with another key, or changed since\)$/m)
+    expect([errors, code]).toEqual(['1 of these cannot be decrypted\n', 3])
+  })
+
+  it('ends quietly when its reader leaves', async () => {
+    const { account } = someone('leaver')
+    const command = `"${executablePath}" ls history --json | head -n 1; echo "\${PIPESTATUS[0]}"`
+
+    const { output, errors } = await runToEnd(['/bin/bash', '-c', command], {
+      environment: { SYNC_BRIDGE_ACCOUNT: account },
+    })
+
+    expect([output.trimEnd().split('\n').at(-1), errors]).toEqual(['0', ''])
+  })
+})
+
+describe('export', () => {
+  it.each([
+    [['bookmarks'], /^<!DOCTYPE NETSCAPE-Bookmark-file-1>\n/],
+    [['bookmarks', '--format', 'json'], /^\[\n {2}\{\n {4}"id": "toolbar"/],
+    [['bookmarks', '--format', 'csv'], /^"url","title","folder","tags","keyword","added"\r\n"https?:/],
+    [['bookmarks', '--format', 'urls'], /^https?:\/\/\S+\n/],
+    [['bookmarks', '--format', 'markdown'], /^# Bookmarks Toolbar\n/],
+    [['history'], /^"visited","url","title"\r\n"\d{4}-/],
+    [['history', '--format', 'json'], /^\[\n {2}\{\n {4}"url": "https?:/],
+    [['passwords'], /^"url","username","password",/],
+    [['tabs'], /^\[\n {2}\{\n {4}"device": /],
+    [['tabs', '--format', 'csv'], /^"device","title","url","used"\r\n/],
+    [['tabs', '--format', 'urls'], /^https?:\/\//],
+    [['tabs', '--format', 'markdown'], /^# \S.*\n\n- \[/],
+    [['everything'], /^\{\n {2}"exported": "\d{4}-/],
+  ])('writes %j', async (words, beginning) => {
+    const { account } = someone(`export-${words.join('-')}`)
+
+    const { output, errors, code } = await runWith(account, ['export', ...words])
+
+    expect([errors, code]).toEqual(['', 0])
+    expect(output).toMatch(beginning)
+  })
+
+  it('writes a file whole, for its owner alone, in the place of an older one, and says nothing to cron', async () => {
+    const { account } = someone('filer')
+    const folder = makeFolder({ 'bookmarks.html': 'old' })
+    const file = join(folder, 'bookmarks.html')
+
+    const { output, errors, code } = await runWith(account, ['export', 'bookmarks', '--output', file])
+    const refused = await runWith(account, ['export', 'bookmarks', '--output', join(folder, 'no', 'file')])
+
+    expect([output, errors, code]).toEqual(['', '', 0])
+    expect(readFileSync(file, 'utf8')).toStartWith('<!DOCTYPE')
+    expect(statSync(file).mode & 0o777).toBe(0o600)
+    expect(refused.errors).toContain(`Cannot write ${join(folder, 'no', 'file')}`)
+    expect(refused.code).toBe(1)
+    expect(readdirSync(folder)).toEqual(['bookmarks.html'])
+  })
+
+  it('takes one folder, and what has changed since', async () => {
+    const { user, account } = someone('chooser')
+    const since = new Date(sandbox.nowMs() + 1000).toISOString()
+    await write(
+      user,
+      { id: 'folderfolder', type: 'folder', title: 'Mine', parentid: 'menu', children: ['linkslinksli'] },
+      {
+        id: 'linkslinksli',
+        type: 'bookmark',
+        title: 'L',
+        bmkUri: 'https://mine.example/',
+        parentid: 'folderfolder',
+      },
+    )
+    const urls = (...more: string[]) => runWith(account, ['export', 'bookmarks', '--format', 'urls', ...more])
+
+    const byTitle = await urls('--folder', 'Mine')
+    const byId = await urls('--folder', 'folderfolder', '--since', '1d')
+    const later = await urls('--since', new Date(Date.parse(since) + 86_400_000 * 300).toISOString())
+    const unknown = await urls('--folder', 'Yours')
+
+    expect([byTitle.output, byId.output, later.output]).toEqual([
+      'https://mine.example/\n',
+      'https://mine.example/\n',
+      '',
+    ])
+    expect([unknown.errors, unknown.code]).toEqual(['sync-bridge: There is no folder "Yours"\n', 1])
+  })
+
+  it('goes on without what cannot be read, names it, and exits 3', async () => {
+    const { user, account } = someone('incomplete')
+    sandbox.write(user, 'bookmarks', [{ id: 'foreignrecor', payload: foreign }])
+    const file = join(makeFolder(), 'all.json')
+
+    const { errors, code } = await runWith(account, ['export', 'everything', '--output', file])
+
+    const { collections, unreadable } = JSON.parse(readFileSync(file, 'utf8'))
+    expect(errors).toContain('1 record cannot be decrypted: bookmarks/foreignrecor')
+    expect(code).toBe(3)
+    expect(Object.keys(collections)).not.toContain('crypto')
+    expect(unreadable).toMatchObject([{ collection: 'bookmarks', id: 'foreignrecor' }])
+  })
+
+  it.each([
+    [['bookmarks', '--format', 'xml'], '--format "xml" is unknown for bookmarks'],
+    [['history', '--folder', 'x'], '--folder is for bookmarks'],
+    [['history', '--since', 'soon'], '--since "soon" is no moment'],
+    [['all'], 'WHAT "all" is unknown'],
+  ])('refuses %j', async (words, problem) => {
+    const { errors, code } = await runWith('/nowhere', ['export', ...words])
+
+    expect(errors).toStartWith(`sync-bridge: ${problem}`)
+    expect(code).toBe(2)
+  })
+})
+
+describe('add', () => {
+  it('adds a bookmark to its folder, in one batch, as Firefox makes it', async () => {
+    const { user, account } = someone('adder')
+    const words = ['https://new.example/', '--title', 'New', '--folder', 'menu', '--tag', 'a', '--tag', 'b c']
+
+    const { output, errors, code } = await runWith(account, ['add', ...words])
+
+    const bookmarks = await bookmarksOf(user)
+    const id = output.trimEnd()
+    expect([errors, code]).toEqual(['Added to menu\n', 0])
+    expect(bookmarks.get(id)).toMatchObject({
+      type: 'bookmark',
+      title: 'New',
+      bmkUri: 'https://new.example/',
+      parentid: 'menu',
+      tags: ['a', 'b c'],
+    })
+    expect(bookmarks.get('menu')!.children).toEqual(expect.arrayContaining([id]))
+  })
+
+  it.each([
+    ['example.org', 'Cannot add "example.org"'],
+    ['http://a b/', 'Cannot add "http://a b/"'],
+    [`https://example.org/${'x'.repeat(70_000)}`, 'Cannot add an address of 70020 characters'],
+  ])('refuses %p, which Firefox would throw away', async (url, problem) => {
+    const { user, account } = someone(`refused-${problem}`)
+    const before = sandbox.records(user, 'bookmarks').length
+
+    const { errors, code } = await runWith(account, ['add', url])
+
+    expect(errors).toStartWith(`sync-bridge: ${problem}`)
+    expect(code).toBe(1)
+    expect(sandbox.records(user, 'bookmarks')).toHaveLength(before)
+  })
+
+  it('writes nothing to a folder that is full', async () => {
+    const { user, account } = someone('full')
+    const children = Array.from({ length: 14_000 }, (_, index) => `child${String(index).padStart(7, '0')}`)
+    await write(user, { id: 'fullfullfull', type: 'folder', title: 'Full', parentid: 'menu', children })
+    sandbox.switches.limits.max_record_payload_bytes = 280_000
+    const before = sandbox.records(user, 'bookmarks').length
+
+    const { errors, code } = await runWith(account, ['add', 'https://new.example/', '--folder', 'Full'])
+    sandbox.switches.limits.max_record_payload_bytes = 2_500_000
+
+    expect(errors).toContain('Nothing was written: the folder "Full" is full, with 14000 entries')
+    expect(code).toBe(1)
+    expect(sandbox.records(user, 'bookmarks')).toHaveLength(before)
+  })
+})
+
+describe('watch', () => {
+  it('prints a line for each change from now on, and asks for what has changed only', async () => {
+    const { user, account } = someone('watched')
+    await using watching = start(['watch', '--every', '1'], { environment: { SYNC_BRIDGE_ACCOUNT: account } })
+    const asked = () => sandbox.requests.storage.entries.map(({ target }) => target.replace(/\?.*/, ''))
+    const before = asked().length
+    await eventually('it has asked once', () => asked().length > before)
+    sandbox.write(user, 'passwords', [await encrypted(sandbox, user, 'passwords', { id: 'p' })])
+    await write(user, { id: 'newbookmarkk', type: 'bookmark', title: 'T', bmkUri: 'https://t.example/' })
+
+    await watching.line(/"newbookmarkk"/)
+    const code = await watching.stop()
+
+    const paths = new Set(
+      asked()
+        .slice(before)
+        .map((path) => path.replace(/.*\/\d+\//, '')),
+    )
+    expect(paths).toEqual(new Set(['info/collections', 'storage/bookmarks', 'storage/crypto/keys']))
+    expect(JSON.parse(watching.lines[0]!)).toMatchObject({
+      collection: 'bookmarks',
+      id: 'newbookmarkk',
+      content: { bmkUri: 'https://t.example/' },
+    })
+    expect([watching.lines.length, code]).toEqual([1, 0])
+  })
+
+  it('tells what has happened since a moment, and runs a command with it', async () => {
+    const { user, account } = someone('since')
+    const file = join(makeFolder(), 'lines')
+    await write(user, { id: 'deletedthing', deleted: true })
+    const command = ['watch', 'bookmarks', '--since', '2020-01-01', '--exec', `cat >> '${file}'`]
+    await using watching = start(command, { environment: { SYNC_BRIDGE_ACCOUNT: account } })
+
+    await eventually(
+      'the command has got a deletion',
+      () => existsSync(file) && readFileSync(file, 'utf8').includes('deletedthing'),
+    )
+    const code = await watching.stop()
+
+    const lines = readFileSync(file, 'utf8').trimEnd().split('\n')
+    expect(lines.map((line) => JSON.parse(line) as { collection: string })).toSatisfy((all) =>
+      all.every(({ collection }) => collection === 'bookmarks'),
+    )
+    expect([lines.length, watching.lines.length, code]).toEqual([21, 0, 0])
+  })
+})
+
+describe('open', () => {
+  it('leads to the explorer by an address that only its owner gets', async () => {
+    const { user, account } = someone('opener')
+    const temporary = makeFolder()
+    await using opened = start(['open'], { environment: { SYNC_BRIDGE_ACCOUNT: account, TMPDIR: temporary } })
+    await eventually('it has told its address', () => /http:\S+/.test(opened.errors()))
+    const [address] = /http:\S+/.exec(opened.errors())!
+
+    const led = await fetch(address, { redirect: 'manual' })
+    const target = led.headers.get('Location')!
+    const page = await fetch(target)
+    const other = await fetch(new URL('/else', address), { redirect: 'manual' })
+    const [folder] = readdirSync(temporary)
+    const file = join(temporary, folder!, 'open.html')
+    const text = readFileSync(file, 'utf8')
+    const code = await opened.stop()
+
+    expect(target).toContain(`#BUCKET=${user.clientState}&KEY_ID=${user.keyId}&BEARER_TOKEN=`)
+    expect(target).not.toContain('KEEP_KEY')
+    expect([page.status, await page.text()]).toEqual([200, expect.stringContaining('<title>')])
+    expect(other.status).toBe(404)
+    expect(statSync(temporary).mode & 0o077).toBe(0)
+    expect(text).toContain(address)
+    expect(text).not.toContain(user.syncKey.toString('hex'))
+    expect([code, readdirSync(temporary)]).toEqual([0, []])
+  })
+})
+
+describe('restore', () => {
+  it('puts a deleted folder back into its place and order', async () => {
+    const { user, account } = someone('folder')
+    const folder = makeFolder()
+    const inner = ['innerfirst00', 'innersecond0'].map((id) => ({
+      id,
+      type: 'bookmark',
+      title: id,
+      bmkUri: `https://${id}.example/`,
+      parentid: 'deletedfoldr',
+    }))
+    const lost = {
+      id: 'deletedfoldr',
+      type: 'folder',
+      title: 'My recipes',
+      parentid: 'menu',
+      children: inner.map(({ id }) => id),
+    }
+    const menu = (await bookmarksOf(user)).get('menu')!
+    const children = menu.children as string[]
+    const withFolder = [children[0]!, lost.id, ...children.slice(1)]
+    await write(user, ...inner, lost, { ...menu, children: withFolder })
+    await runWith(account, ['backup', folder])
+    const later = [...children, 'laterlater00']
+    const tombstones = [lost, ...inner].map(({ id }) => ({ id, deleted: true }))
+    await write(
+      user,
+      ...tombstones,
+      { ...menu, children: later },
+      {
+        id: 'laterlater00',
+        type: 'bookmark',
+        title: 'Later',
+        bmkUri: 'https://later.example/',
+        parentid: 'menu',
+      },
+    )
+
+    const dry = await runWith(account, ['restore', folder, '--folder', 'My recipes'])
+    const { errors, code } = await runWith(account, ['restore', folder, '--folder', 'My recipes', '--write'])
+    const again = await runWith(account, ['restore', folder, '--folder', 'My recipes', '--write'])
+
+    const bookmarks = await bookmarksOf(user)
+    expect(dry.output).toContain('bookmarks  deleted    My recipes/\n')
+    expect(dry.output).toContain('bookmarks  mended     Bookmarks Menu/\n')
+    expect(errors).toContain('bookmarks: 4 to write')
+    expect(errors).toContain('  4 written, 0 left alone')
+    expect(code).toBe(0)
+    expect(bookmarks.get(lost.id)).toEqual(lost)
+    expect(bookmarks.get('menu')!.children).toEqual([
+      children[0]!,
+      lost.id,
+      ...children.slice(1),
+      'laterlater00',
+    ])
+    expect(again.errors).toContain('bookmarks: 0 to write')
+  })
+
+  it('takes only what was deleted since a moment, or records by their ids', async () => {
+    const { user, account } = someone('choosy')
+    const folder = makeFolder()
+    await runWith(account, ['backup', folder])
+    const [first, second] = sandbox.records(user, 'forms')
+    const tombstone = (id: string) => encrypted(sandbox, user, 'forms', { id, deleted: true })
+    sandbox.write(user, 'forms', [await tombstone(first!.id)])
+    const between = sandbox.write(user, 'forms', [await encrypted(sandbox, user, 'forms', { id: 'other' })])
+    sandbox.write(user, 'forms', [await tombstone(second!.id)])
+    const moment = new Date(between).toISOString()
+
+    const byId = await runWith(account, ['restore', folder, '--id', first!.id])
+    const since = await runWith(account, ['restore', folder, 'forms', '--deleted-since', moment])
+
+    expect(byId.errors).toContain('forms: 1 to write')
+    expect(since.errors).toContain('forms: 1 to write')
+    expect(since.output.split('\n')).toHaveLength(2)
+  })
+})

@@ -1,0 +1,27 @@
+import { join } from 'node:path'
+import { executablePath, makeFolder } from '../support/executable.ts'
+import { runToEnd } from '../support/processes.ts'
+import { accountOf, linesOf } from '../examples/records.ts'
+import type { Sandbox } from '../support/sandbox.ts'
+import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
+
+/** The lines of an account whose bridge is started by each command. */
+export function valuesOf(sandbox: Sandbox, user: SandboxUser): Record<string, string> {
+  return { ...accountOf(user), TOKEN_SERVER_URL: sandbox.tokenServerUrl }
+}
+
+/** A file with these lines, for its owner alone. */
+export function accountFile(values: Record<string, string>): string {
+  return join(makeFolder({ 'account.env': linesOf(values) }), 'account.env')
+}
+
+/** Runs a command with an account to its end. */
+export function runWith(
+  account: string,
+  command: string[],
+  input?: string,
+  more: Record<string, string> = {},
+) {
+  const environment = { SYNC_BRIDGE_ACCOUNT: account, ...more }
+  return runToEnd([executablePath, ...command], { environment, input })
+}

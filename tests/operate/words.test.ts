@@ -1,0 +1,155 @@
+import { describe, expect, it } from 'bun:test'
+import { existsSync, readFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { Glob } from 'bun'
+import { commands, readArguments, type CommandDescription } from '../../src/cli/command-line.ts'
+
+const root = join(import.meta.dir, '../..')
+const read = (name: string) => readFileSync(join(root, name), 'utf8')
+const pages = ['*.md', 'docs/*.md'].flatMap((pattern) => [...new Glob(pattern).scanSync(root)]).toSorted()
+
+// Decisions quote what was given up, in its own words.
+const free = ['docs/decisions.md', 'docs/architecture.md']
+/** The texts that are held to the terms, by their names. To hold messages, too, add them here. */
+const texts: Record<string, string> = Object.fromEntries(
+  pages.filter((name) => !free.includes(name)).map((name) => [name, read(name)]),
+)
+
+/** Terms that must not come back, each with what to write in its place. */
+const retired: [term: RegExp, instead: string][] = [
+  [/\boutweighs?\b/i, 'the field\'s term is "override"'],
+  [/\bin vain\b/i, 'say what happened: timed out, failed, without a response'],
+  [/\bfor want of\b/i, 'literary: "for lack of", or say what is missing'],
+  [/\bwhoever\b/i, 'literary: "anyone who", "the operator", "you"'],
+  [/\bsomebody\b/i, 'say who: another client, another device, someone'],
+  [/\bfor ever\b/i, 'written "forever"'],
+  [/\bunder way\b/i, 'the field\'s term is "in flight" or "in progress"'],
+  [/\btells (its|everything)\b/i, 'the field\'s terms are "log", "report" and "list"'],
+  [/\b(is|are) told (in|by)\b/i, 'link instead: "See …"'],
+  [/\bin silence\b/i, 'write "silently"'],
+  [/\bmust not be missed\b/i, 'the field\'s term is "high availability"'],
+  [/\bhas to be watched\b/i, 'the field\'s term is "monitoring"'],
+  [/\bprov(es?|ed|en) (nothing|good|who)\b/i, 'the field\'s terms are "authenticated" and "unauthenticated"'],
+  [/\b(may be cured|curable)\b/i, 'the field\'s term is "retryable"'],
+  [/\bseven eighths\b/i, 'nobody can follow fractions of fractions: give the number'],
+  [/\bmuch as is then left\b/i, 'nobody can follow it: give the number'],
+]
+
+/** Words to aim for, of pages that answer one need together; a tenth more is allowed. */
+const sizes: [pages: string[], words: number][] = [
+  [['README.md'], 800],
+  [['CHANGELOG.md'], 820],
+  [['docs/clients.md'], 2200],
+  [['docs/run.md', 'docs/scale.md'], 3500],
+  [['docs/decisions.md'], 2730],
+  [['troubleshooting', 'promises', 'settings', 'connect', 'backup'].map((name) => `docs/${name}.md`), 4500],
+]
+
+describe('the words of the pages', () => {
+  it('are none that were retired', () => {
+    const found = Object.entries(texts).flatMap(([name, text]) =>
+      retired.flatMap(([term, instead]) => {
+        const match = term.exec(text.replaceAll(/\s+/g, ' '))
+        return match ? [`${name}: "${match[0]}": ${instead}`] : []
+      }),
+    )
+
+    expect(pages.length).toBeGreaterThan(12)
+    expect(found).toEqual([])
+  })
+
+  it('are as many as a reader has patience for', () => {
+    const tooLong = sizes
+      .map(([names, aim]) => ({ names, aim, words: names.reduce((sum, name) => sum + count(read(name)), 0) }))
+      .filter(({ aim, words }) => words > aim * 1.1)
+
+    expect(tooLong).toEqual([])
+  })
+
+  it('begin with what a page is for, and end with where to go', () => {
+    const guides = ['get-started', 'your-data', 'connect', 'backup', 'clients', 'run', 'scale']
+    const others = ['troubleshooting', 'settings', 'promises']
+    const names = [...guides, ...others].map((name) => `docs/${name}.md`)
+
+    expect(names.filter((name) => !/^# .*\n\n[A-Z][^|]*?\n\n/.test(read(name)))).toEqual([])
+    expect(names.filter((name) => !/\n## Where to go\n\n(?:- .*\n(?: {2}.*\n)?)+$/.test(read(name)))).toEqual(
+      [],
+    )
+  })
+})
+
+describe('the links of the pages', () => {
+  it('lead to files, and headings in them, that are there', () => {
+    const broken = pages.flatMap((name) =>
+      Array.from(read(name).matchAll(/\]\((?!https?:)([^)]+)\)/g), ([, target]) => target!)
+        .filter((target) => {
+          const [path, anchor] = target.split('#')
+          const linked = path === '' ? name : join(dirname(name), path!)
+          if (!existsSync(join(root, linked))) return true
+          return anchor !== undefined && !anchors(read(linked)).includes(anchor)
+        })
+        .map((target) => `${name}: ${target}`),
+    )
+
+    expect(broken).toEqual([])
+  })
+
+  it('lead to no host of a package registry', () => {
+    const links = pages.flatMap((name) => read(name).match(/https?:\/\/[^\s)"'`]+/g) ?? [])
+
+    expect(links.filter((link) => /npmjs|pypi|crates\.io/.test(link))).toEqual([])
+  })
+})
+
+describe('the commands in the pages', () => {
+  it('are such as the executable takes', () => {
+    const found = pages.flatMap((name) => commandsIn(read(name)).map((command) => ({ name, command })))
+    const wrong = found
+      .map(({ name, command }) => ({ name, command, problem: problemOf(command) }))
+      .filter(({ problem }) => problem !== null)
+
+    expect(found.length).toBeGreaterThan(40)
+    expect(wrong).toEqual([])
+  })
+})
+
+/** What has a letter or a digit in it: lines and bars of tables are no words. */
+function count(text: string): number {
+  return text.split(/\s+/).filter((word) => /[\p{L}\p{N}]/u.test(word)).length
+}
+
+function anchors(text: string): string[] {
+  return [...text.matchAll(/^#+ (.*)$/gm)].map(([, heading]) =>
+    heading!
+      .toLowerCase()
+      .replaceAll(/[^\w\s-]/g, '')
+      .replaceAll(' ', '-'),
+  )
+}
+
+/** What follows "sync-bridge" in code, up to what only a shell reads. */
+function commandsIn(text: string): string[] {
+  const blocks = Array.from(text.matchAll(/^```(?:sh|crontab)\n([^]*?)^```$/gm), ([, code]) => code!)
+  const spans = Array.from(text.matchAll(/`(sync-bridge [^`]+)`/g), ([, code]) => code!)
+  const code = [...blocks, ...spans]
+    .join('\n')
+    .replaceAll('\\\n', ' ')
+    .replaceAll(/\d>&\d/g, '')
+  return Array.from(
+    code.matchAll(/(?:^|[\s/(])sync-bridge (?!sync-bridge )([a-z][^|;&#><\n)]*)/gm),
+    ([, words]) => words!.trim(),
+  )
+}
+
+/** Why the executable does not take this command, or null. */
+function problemOf(command: string): string | null {
+  const [name = '', ...args] = command.match(/'[^']*'|"[^"]*"|\S+/g) ?? []
+  if (['help', 'version'].includes(name)) return null
+  if (!Object.hasOwn(commands, name)) return `there is no command "${name}"`
+  // With --help a command may be named without the words that have to follow.
+  const result = readArguments(commands[name as keyof typeof commands] as CommandDescription, [
+    ...args,
+    '--help',
+  ])
+  return 'error' in result ? result.error : null
+}
