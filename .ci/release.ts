@@ -276,6 +276,15 @@ function missing(needs: Record<string, string>): string[] {
   return lacks.map(([need, debianPackage]) => `"${need}" is missing: install the package ${debianPackage}\n`)
 }
 
+/** The wheel is built in an environment of its own, which Debian has in a package of its own. */
+async function missingVenv(): Promise<string[]> {
+  const line = '"python3 -m venv" is missing: install the package python3-venv\n'
+  return run(['python3', '-c', 'import ensurepip']).then(
+    () => [],
+    () => [line],
+  )
+}
+
 if (import.meta.main) {
   const [what, folder = 'dist/release', ...buildFlags] = process.argv.slice(2)
   const isRelease = what === 'dist'
@@ -285,17 +294,7 @@ if (import.meta.main) {
     ...(isRelease && { ...imageNeeds(Object.values(packaged)), rpmbuild: 'rpm' }),
     ...(isRelease && key !== '' && { 'ssh-keygen': 'openssh-client' }),
   }
-  const lines = missing(needs)
-  // The wheel is built in an environment of its own, for which Debian has a package of its own.
-  const python = ['python3', '-c', 'import ensurepip']
-  if (
-    isRelease &&
-    !(await run(python).then(
-      () => true,
-      () => false,
-    ))
-  )
-    lines.push('"python3 -m venv" is missing: install the package python3-venv\n')
+  const lines = [...missing(needs), ...(isRelease ? await missingVenv() : [])]
   if (lines.length > 0) {
     process.stderr.write(lines.join(''))
     process.exit(1)

@@ -159,7 +159,7 @@ describe('the command that makes a release', () => {
     expect(errors).toStartWith(
       '"dpkg-deb" is missing: install the package dpkg\n"tar" is missing: install the package tar\n',
     )
-    expect(errors).toMatch(/^("\S+" is missing: install the package \S+\n)+$/)
+    expect(errors).toMatch(/^("[^"]+" is missing: install the package \S+\n)+$/)
     expect(existsSync(folder.file('never made'))).toBe(false)
   })
 })
