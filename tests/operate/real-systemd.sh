@@ -1,7 +1,7 @@
 #!/bin/bash
-# Boots a small Debian under a real systemd, twice. First it types the ten commands of docs/run.md, with the network that
+# Boots a small Debian under a real systemd, three times. First it types the ten commands of docs/run.md, with the network that
 # they need. Then it operates the service without a network: install, start, crash, watchdog, reload, upgrade under load,
-# removal. Run as root: tests/operate/real-systemd.sh [FOLDER]
+# removal. Then it upgrades 0.1.0 to this version and goes back. Run as root: tests/operate/real-systemd.sh [FOLDER]
 # FOLDER keeps the Debian between runs (dist/systemd-machine by default).
 set -eu
 cd "$(dirname "$0")/../.."
@@ -23,9 +23,10 @@ for program in systemd-nspawn debootstrap slirp4netns; do
     exit 1
   }
 done
-if [ ! -e "$root/etc/debian_version" ]; then
+if [ ! -e "$root/usr/bin/redis-server" ]; then
   mkdir -p "$folder"
-  debootstrap --variant=minbase --include=systemd,systemd-sysv,dbus,procps,ca-certificates \
+  rm -rf "$root"
+  debootstrap --variant=minbase --include=systemd,systemd-sysv,dbus,procps,ca-certificates,redis-server \
     bookworm "$root.new" >"$folder/debootstrap.log" 2>&1 || {
     tail -5 "$folder/debootstrap.log"
     exit 1
@@ -33,6 +34,22 @@ if [ ! -e "$root/etc/debian_version" ]; then
   mv "$root.new" "$root"
 fi
 package=$(make -s deb)
+
+# The last commit of 0.1.0, which was never tagged.
+first=1fee83e
+earlier=$folder/earlier/dist/sync-bridge_0.1.0_$(dpkg --print-architecture).deb
+if [ ! -e "$earlier" ]; then
+  rm -rf "$folder/earlier"
+  git clone -q . "$folder/earlier"
+  git -C "$folder/earlier" checkout -q $first || {
+    echo "The upgrade starts from commit $first, which this clone lacks: git fetch --unshallow"
+    exit 1
+  }
+  make -s -C "$folder/earlier" deb >"$folder/earlier.log" 2>&1 || {
+    tail -5 "$folder/earlier.log"
+    exit 1
+  }
+fi
 
 network=()
 cleanup() {
@@ -83,3 +100,5 @@ boot one-machine-inside.sh --network-namespace-path="/proc/${network[0]}/ns/net"
   --bind-ro="$results/resolv.conf:/etc/resolv.conf"
 
 boot real-systemd-inside.sh --private-network
+
+boot upgrade-inside.sh --private-network --bind-ro="$(realpath "$earlier"):/earlier.deb"
