@@ -189,6 +189,8 @@ describe('the pages for operators', () => {
     ]
     // tests/examples/documents.test.ts runs these.
     run.push('> bridge.ini', 'curl -H "Authorization')
+    // tests/operate/install.test.ts runs this.
+    run.push('ssh-keygen -Y verify')
 
     expect(blocks.filter((block) => !run.some((part) => block.includes(part)))).toEqual([])
   })

@@ -224,13 +224,14 @@ describe('install.sh', () => {
 })
 
 describe('a signature', () => {
-  it('is verified by the command of ssh-keygen alone', async () => {
-    const options = words`-Y verify -I sync-bridge-release -n sync-bridge-release -f allowed_signers -s SHA256SUMS.sig`
-    const sums = readFileSync(join(signed, 'SHA256SUMS'), 'utf8')
+  it('is verified by the commands of the guide alone', async () => {
+    const guide = readFileSync(join(import.meta.dir, '../../docs/run.md'), 'utf8')
+    const [, commands] = /^```sh\n(ssh-keygen [^]*?)^```$/m.exec(guide)!
 
-    const said = await runProgram(['ssh-keygen', ...options], { cwd: signed, input: sums })
+    const said = await runProgram(['bash', '-e', '-c', commands!], { cwd: signed })
 
     expect(said).toContain('Good "sync-bridge-release" signature')
+    expect(said).toContain('install.sh: OK\n')
   })
 
   it('is made with the text of a key as with its file, and is the same each time', async () => {
