@@ -274,7 +274,7 @@ describe('ls', () => {
 
     const { output } = await runWith(account, ['ls', 'bookmarks'])
 
-    expect(output).toContain('red  [31m bell   2J   end next <https://c.example/>')
+    expect(output).toContain('red  [31m bell    2J   end next <https://c.example/>')
   })
 
   it('names what cannot be decrypted, and exits 3', async () => {
