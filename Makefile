@@ -8,7 +8,7 @@ COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 # Where the source can be had, for __version__: the public address of the repository, unless something else is given.
 SOURCE ?= $(shell git remote get-url origin 2>/dev/null | sed -nE 's|^(https://)([^/@]*@)?|\1|p')
 
-.PHONY: help run test test-fast test-tools test-systemd check format settings-page commands-page build bench client python-client deb dist clean
+.PHONY: help run test test-fast test-tools test-systemd check format settings-page commands-page promises build bench client python-client deb dist clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
@@ -42,6 +42,9 @@ format: node_modules ## formats everything
 
 settings-page: node_modules ## docs/settings.md, after a change of the settings
 	@$(BUN) .ci/settings-page.ts > docs/settings.md
+
+promises: node_modules ## docs/interface.md, after a change of a name that 1.x keeps
+	@$(BUN) .ci/interface-page.ts
 
 commands-page: node_modules ## docs/commands.md, after a change of the commands
 	@$(BUN) .ci/commands-page.ts > docs/commands.md

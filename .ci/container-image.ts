@@ -13,7 +13,7 @@ import { basename, dirname, join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 
 import { environmentLines } from '../src/cli/runtime-environment.ts'
-import { run } from './run-command.ts'
+import { archive } from './archive.ts'
 
 interface ContainerImage {
   version: string
@@ -215,17 +215,4 @@ class Layout {
 
 function digestOf(bytes: Uint8Array): string {
   return `sha256:${new Bun.CryptoHasher('sha256').update(bytes).digest('hex')}`
-}
-
-async function archive(folder: string, path: string, epoch: number): Promise<void> {
-  const same = [
-    '--sort=name',
-    `--mtime=@${epoch}`,
-    '--owner=0',
-    '--group=0',
-    '--numeric-owner',
-    '--format=ustar',
-  ]
-  // The mask of whoever builds this must not be seen in it.
-  await run(['tar', ...same, '--mode=u+rwX,go+rX,go-w', '-C', folder, '-cf', path, '.'])
 }

@@ -3,6 +3,7 @@ import { chmodSync, copyFileSync, mkdirSync, readFileSync, rmSync, writeFileSync
 import { dirname, join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 
+import { kernelSettings, prepareMachine, systemUser, takeOver } from './package-scripts.ts'
 import { run } from './run-command.ts'
 
 import type { Architecture } from './container-image.ts'
@@ -19,7 +20,8 @@ interface DebianPackage {
   /** Files below usr/share/doc/sync-bridge, by name. */
   documents: Record<string, Uint8Array>
   changelog: string
-  manualPage: string
+  /** By their file names. */
+  manualPages: Record<string, string>
   /** For shells, by the places where they look. */
   completions: Record<string, string>
   /** Seconds since 1970 that all files in it are dated. */
@@ -45,7 +47,8 @@ export async function makeDebianPackage(path: string, contents: DebianPackage): 
   write('usr/lib/sysusers.d/sync-bridge.conf', systemUser)
   write('usr/lib/sysctl.d/60-sync-bridge.conf', kernelSettings)
   for (const [name, text] of Object.entries(contents.completions)) write(`usr/share/${name}`, text)
-  write('usr/share/man/man1/sync-bridge.1.gz', compressed(contents.manualPage))
+  for (const [name, text] of Object.entries(contents.manualPages))
+    write(`usr/share/man/man1/${name}.gz`, compressed(text))
   write('usr/share/lintian/overrides/sync-bridge', lintianOverrides)
   // Not among the documents, which some systems leave out.
   write('usr/share/sync-bridge/sync-bridge.ini', contents.exampleSettings)
@@ -101,13 +104,6 @@ Comment:
  licences: LICENSES.txt in this folder has their names and texts.
 `
 
-const systemUser = '# May read the settings in /etc/sync-bridge.\nu sync-bridge - "Sync Bridge"\n'
-
-const kernelSettings = `# A process of sync-bridge that takes over from another one gets the connections that wait in its queue; without this they
-# are reset.
-net.ipv4.tcp_migrate_req = 1
-`
-
 // The executable is the runtime with the program behind it, which stripping would cut off.
 // There is no address where mail for all who maintain it is read.
 const lintianOverrides = `sync-bridge: bogus-mail-host Maintainer sync-bridge@localhost.localdomain
@@ -125,36 +121,8 @@ const scripts = {
   postinst: `#!/bin/sh
 set -e
 if [ "$1" = configure ] && [ -z "$DPKG_ROOT" ]; then
-  systemd-sysusers /usr/lib/sysusers.d/sync-bridge.conf
-  /lib/systemd/systemd-sysctl 60-sync-bridge.conf 2>/dev/null || true
-
-  folder=/etc/sync-bridge
-  [ -d $folder ] || install -d -m 755 $folder
-  if [ ! -e $folder/cache_hmac_secret ]; then
-    (umask 077 && od -An -N32 -tx1 /dev/urandom | tr -d ' \\n' >$folder/cache_hmac_secret)
-  fi
-  if [ ! -e $folder/sync-bridge.ini ]; then
-    install -m 640 -o root -g sync-bridge /usr/share/sync-bridge/sync-bridge.ini $folder/sync-bridge.ini
-  fi
-
-  if [ -d /run/systemd/system ]; then
-    systemctl daemon-reload
-    # The new executable takes over from the running one. The reload only asks for that, so its success is checked.
-    if systemctl -q is-active sync-bridge.service; then
-      runs_new() { [ "/proc/$(systemctl show --property MainPID --value sync-bridge.service)/exe" -ef /usr/bin/sync-bridge ]; }
-      tries=0
-      if systemctl reload sync-bridge.service; then tries=200; fi
-      until runs_new; do
-        if [ $tries = 0 ]; then
-          echo "The old sync-bridge still runs: journalctl -u sync-bridge has the reason, dpkg --configure sync-bridge tries again" >&2
-          exit 1
-        fi
-        tries=$((tries - 1))
-        sleep 0.2
-      done
-    fi
-  fi
-fi
+${prepareMachine}
+${takeOver('dpkg --configure sync-bridge')}fi
 `,
   prerm: `#!/bin/sh
 set -e

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { dirname, join, posix } from 'node:path'
 
 /** Pages about the code, which a package does not hold. */
-const forDevelopers = ['docs/architecture.md', 'docs/decisions.md']
+const forDevelopers = ['docs/architecture.md', 'docs/decisions.md', 'docs/sources.md']
 
 /** The guides and examples that come with an installed bridge, by their paths below its folder of documents. */
 export function documents(project: string): Record<string, Uint8Array> {

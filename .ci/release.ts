@@ -1,40 +1,55 @@
 // Makes a release, or the Debian package of this machine alone: `bun .ci/release.ts dist|deb FOLDER BUILD-FLAGS…`, which `make dist`
 // and `make deb` run.
 import {
+  copyFileSync,
   createReadStream,
   createWriteStream,
   existsSync,
   mkdirSync,
+  mkdtempSync,
   readdirSync,
   readFileSync,
   renameSync,
   rmSync,
   writeFileSync,
 } from 'node:fs'
-import { join, resolve } from 'node:path'
+import { tmpdir } from 'node:os'
+import { basename, dirname, join, resolve } from 'node:path'
 import { pipeline } from 'node:stream/promises'
-import { createGzip } from 'node:zlib'
+import { createGzip, gzipSync } from 'node:zlib'
 
+import { Glob } from 'bun'
 import { completionScript } from '../src/cli/completion.ts'
 import { systemdUnit } from '../src/cli/systemd-unit.ts'
 import { annotatedIni } from '../src/settings/settings-text.ts'
+import { archive } from './archive.ts'
 import { imageNeeds, makeContainerImage, type Architecture } from './container-image.ts'
 import { makeDebianPackage } from './debian.ts'
 import { documents } from './documents.ts'
+import { makeClientPackage } from './javascript-client.ts'
 import { licenseList } from './licenses.ts'
-import { manualPage } from './manual-page.ts'
+import { manualPages } from './manual-page.ts'
 import { shippedPackages } from './packages.ts'
+import { makeRpmPackage, rpmArchitectures } from './rpm.ts'
 import { run } from './run-command.ts'
 import { sbom, type Product } from './sbom.ts'
+import { withSigner, type Signer } from './signature.ts'
 
 import type { Host } from '../src/cli/host.ts'
 
 /** What is built, by the runtime's name of the platform. */
-export const platforms = ['linux-x64', 'linux-arm64', 'linux-x64-musl', 'darwin-arm64'] as const
+export const platforms = [
+  'linux-x64',
+  'linux-arm64',
+  'linux-x64-musl',
+  'linux-arm64-musl',
+  'darwin-x64',
+  'darwin-arm64',
+] as const
 
 type Platform = (typeof platforms)[number]
 
-/** Those that there is a Debian package and a container image for. */
+/** Those that there are packages and a container image for. */
 const packaged: Partial<Record<Platform, Architecture>> = { 'linux-x64': 'amd64', 'linux-arm64': 'arm64' }
 
 interface ReleaseOptions {
@@ -44,30 +59,51 @@ interface ReleaseOptions {
   buildFlags: string[]
   platforms: readonly Platform[]
   compression: 'best' | 'none'
+  /** The packages for programs of others, by their paths. */
+  clientPackages: string[]
+  /** Without one, nobody can tell who made the release. */
+  signer: Signer | null
 }
 
 const project = join(import.meta.dir, '..')
 
 /**
- * Makes executables, Debian packages, container images, the lists of what is in them and the checksums of it all. The same
- * sources make the same files, wherever and whenever it is done.
+ * Makes executables, packages, container images, what an installer needs besides, the lists of what is in them, the checksums of it
+ * all and their signature. The same sources make the same files, wherever and whenever it is done.
  */
 export async function release(options: ReleaseOptions): Promise<void> {
-  const { folder, compression } = options
+  const { folder, compression, signer } = options
   const product = readProduct()
   rmSync(folder, { recursive: true, force: true })
   mkdirSync(folder, { recursive: true })
   const packages = shippedPackages(project)
   writeFileSync(join(folder, 'sbom.cdx.json'), sbom(product, packages))
   writeFileSync(join(folder, 'LICENSES.txt'), licenseList(product, packages))
+  copyFileSync(join(project, 'install.sh'), join(folder, 'install.sh'))
+  for (const path of options.clientPackages) copyFileSync(path, join(folder, basename(path)))
+  if (signer) writeFileSync(join(folder, 'allowed_signers'), signer.allowedSigners)
+  // First, because the runtimes of other platforms are fetched.
+  const executables = new Map<Platform, string>()
+  for (const platform of options.platforms) executables.set(platform, await build(options, platform))
   const compressions: Promise<void>[] = []
   const epoch = await commitEpoch()
-  for (const platform of options.platforms) {
-    const executable = await build(options, platform)
+  await makeShareArchive(join(folder, `${product.name}-${product.version}-share.tar.gz`), epoch)
+  for (const [platform, executable] of executables) {
     const base = join(folder, `${product.name}-${product.version}-${platform}`)
     const architecture = packaged[platform]
     if (architecture !== undefined) {
       await makePackage(folder, architecture, executable, compression === 'best' ? 'xz' : 'none')
+      const rpm = `${product.name}-${product.version}-1.${rpmArchitectures[architecture]}.rpm`
+      await makeRpmPackage(join(folder, rpm), {
+        ...product,
+        architecture,
+        executable,
+        unit: unitText(),
+        exampleSettings: exampleSettings(),
+        shared: sharedFiles(epoch),
+        epoch,
+        isCompressed: compression === 'best',
+      })
       await makeContainerImage(join(folder, `${product.name}-${product.version}-oci-${architecture}.tar`), {
         ...product,
         architecture,
@@ -85,6 +121,51 @@ export async function release(options: ReleaseOptions): Promise<void> {
     .toSorted()
     .map((name) => `${sha256(join(folder, name))}  ${name}\n`)
   writeFileSync(join(folder, 'SHA256SUMS'), sums.join(''))
+  await signer?.sign(join(folder, 'SHA256SUMS'))
+}
+
+/** Makes the tarball for npm and the wheel in a folder; resolves to their paths. */
+async function makeClientPackages(folder: string): Promise<string[]> {
+  await run([process.execPath, join(project, '.ci/python-client.ts'), folder])
+  await makeClientPackage(folder)
+  return [...new Glob('*.{tgz,whl}').scanSync({ cwd: folder, absolute: true })].toSorted()
+}
+
+/** Documents, manual pages and completions, by their paths below share. */
+function sharedFiles(epoch: number): Record<string, string | Uint8Array> {
+  const { version } = readProduct()
+  const prefixed = (prefix: string, files: [string, string | Uint8Array][]) =>
+    files.map(([name, bytes]): [string, string | Uint8Array] => [prefix + name, bytes])
+  const pages = Object.entries(manualPages(version, dayOf(epoch)))
+  return Object.fromEntries([
+    ...prefixed(
+      'man/man1/',
+      pages.map(([name, text]) => [`${name}.gz`, gzipSync(text, { level: 9 })]),
+    ),
+    ...prefixed('doc/sync-bridge/', [
+      ...Object.entries(documents(project)),
+      ['LICENSES.txt', licenseList(readProduct(), shippedPackages(project))],
+    ]),
+    ['bash-completion/completions/sync-bridge', completionScript('bash')],
+    ['zsh/site-functions/_sync-bridge', completionScript('zsh')],
+    ['fish/vendor_completions.d/sync-bridge.fish', completionScript('fish')],
+  ])
+}
+
+/** What `install.sh` installs beside the executable. */
+async function makeShareArchive(path: string, epoch: number): Promise<void> {
+  const work = mkdtempSync(join(tmpdir(), 'sync-bridge-share-'))
+  try {
+    for (const [name, bytes] of Object.entries(sharedFiles(epoch))) {
+      const target = join(work, 'share', name)
+      mkdirSync(dirname(target), { recursive: true })
+      writeFileSync(target, bytes)
+    }
+    await archive(join(work, 'share'), join(work, 'share.tar'), epoch)
+    writeFileSync(path, gzipSync(readFileSync(join(work, 'share.tar')), { level: 9 }))
+  } finally {
+    rmSync(work, { recursive: true })
+  }
 }
 
 /** Makes the Debian package for this machine's architecture in a folder that may hold other things; resolves to its path. */
@@ -115,7 +196,7 @@ async function makePackage(
     licenses: licenseList(product, shippedPackages(project)),
     documents: documents(project),
     changelog: debianChangelog(product.version, epoch),
-    manualPage: manualPage(product.version, new Date(epoch * 1000).toISOString().slice(0, 10)),
+    manualPages: manualPages(product.version, dayOf(epoch)),
     completions: {
       'bash-completion/completions/sync-bridge': completionScript('bash'),
       'zsh/vendor-completions/_sync-bridge': completionScript('zsh'),
@@ -171,6 +252,10 @@ function debianChangelog(version: string, epoch: number): string {
   return `sync-bridge (${version}) unstable; urgency=medium\n\n${text}\n\n -- ${maintainer}  ${date}\n`
 }
 
+function dayOf(epoch: number): string {
+  return new Date(epoch * 1000).toISOString().slice(0, 10)
+}
+
 async function commitEpoch(): Promise<number> {
   const printed = await run(['git', '-C', project, 'log', '-1', '--format=%ct']).catch(() => '0')
   return Number(process.env.SOURCE_DATE_EPOCH ?? printed.trim())
@@ -191,18 +276,48 @@ function missing(needs: Record<string, string>): string[] {
   return lacks.map(([need, debianPackage]) => `"${need}" is missing: install the package ${debianPackage}\n`)
 }
 
+/** The wheel is built in an environment of its own, which Debian has in a package of its own. */
+async function missingVenv(): Promise<string[]> {
+  const line = '"python3 -m venv" is missing: install the package python3-venv\n'
+  return run(['python3', '-c', 'import ensurepip']).then(
+    () => [],
+    () => [line],
+  )
+}
+
 if (import.meta.main) {
   const [what, folder = 'dist/release', ...buildFlags] = process.argv.slice(2)
   const isRelease = what === 'dist'
-  const needs = { 'dpkg-deb': 'dpkg', ...(isRelease && imageNeeds(Object.values(packaged))) }
-  const lines = missing(needs)
+  const key = process.env.SIGNING_KEY ?? ''
+  const needs = {
+    'dpkg-deb': 'dpkg',
+    ...(isRelease && { ...imageNeeds(Object.values(packaged)), rpmbuild: 'rpm' }),
+    ...(isRelease && key !== '' && { 'ssh-keygen': 'openssh-client' }),
+  }
+  const lines = [...missing(needs), ...(isRelease ? await missingVenv() : [])]
   if (lines.length > 0) {
     process.stderr.write(lines.join(''))
     process.exit(1)
   }
   if (isRelease) {
-    await release({ folder, buildFlags, platforms, compression: 'best' })
+    const work = mkdtempSync(join(tmpdir(), 'sync-bridge-clients-'))
+    try {
+      await withSigner(key, async (signer) => {
+        const clientPackages = await makeClientPackages(work)
+        await release({ folder, buildFlags, platforms, compression: 'best', clientPackages, signer })
+      })
+    } catch (error) {
+      process.stderr.write(`${(error as Error).message}\n`)
+      process.exitCode = 1
+    } finally {
+      rmSync(work, { recursive: true })
+    }
+    if (process.exitCode === 1) process.exit()
     process.stdout.write(readFileSync(join(folder, 'SHA256SUMS'), 'utf8'))
+    if (key === '')
+      process.stderr.write(
+        'This release is unsigned: "make dist SIGNING_KEY=FILE" signs it with a key of SSH\n',
+      )
   } else {
     process.stdout.write(`${await packageOfThisMachine(folder, buildFlags)}\n`)
   }

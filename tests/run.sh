@@ -11,7 +11,7 @@ left_out=()
 skipped=0
 if [ -n "$packages" ]; then
   missing=()
-  for program in redis-server chromium haproxy nginx caddy openssl promtool systemd-analyze curl; do
+  for program in redis-server chromium haproxy nginx caddy openssl promtool systemd-analyze curl rpm ssh-keygen man; do
     command -v $program >/dev/null || missing+=("$program")
   done
   if [ ${#missing[@]} -gt 0 ]; then

@@ -1,3 +1,5 @@
+import type { LogEvent } from './log-events.ts'
+
 /** Of each level the priority in the journal (see sd-daemon(3)), graver ones first, and the colour in a terminal. */
 const levels = {
   debug: { priority: 7, colour: 90 },
@@ -7,13 +9,13 @@ const levels = {
 }
 
 type LogLevel = keyof typeof levels
-type Logger = (event: string, fields?: LogFields) => void
+type Logger<Event extends string> = (event: Event, fields?: LogFields) => void
 
 /** A field that is undefined is left out. */
 export type LogFields = Record<string, string | number | boolean | null | undefined>
 
 /** Writes each event as exactly one line, whatever its fields contain. Field values are cut to 256 characters. */
-export interface Log extends Record<LogLevel, Logger> {
+export interface Log<Event extends string = LogEvent> extends Record<LogLevel, Logger<Event>> {
   /** Events below it are left out. A reload changes it while the log is in use. */
   level: LogLevel
 }
@@ -32,9 +34,16 @@ export interface LogOptions {
 }
 
 /** A log of events: JSON with `time`, `level`, `event` and the fields, or text for people. */
-export function createLog({ renderer, level, write, now, colour, priorities }: LogOptions): Log {
+export function createLog<Event extends string = LogEvent>({
+  renderer,
+  level,
+  write,
+  now,
+  colour,
+  priorities,
+}: LogOptions): Log<Event> {
   const logger =
-    (own: LogLevel): Logger =>
+    (own: LogLevel): Logger<Event> =>
     (event, fields = {}) => {
       if (!isLogged(log, own)) return
       const time = new Date(now()).toISOString()
@@ -50,7 +59,7 @@ export function createLog({ renderer, level, write, now, colour, priorities }: L
     const name = /^[\x20-\x7e]{1,256}$/.test(event) ? event : quoteText(event, maxValueLength)
     return [paint(90, time), paint(levels[own].colour, own.padEnd(7)), name, ...pairs].join(' ')
   }
-  const log: Log = {
+  const log: Log<Event> = {
     level,
     debug: logger('debug'),
     info: logger('info'),
@@ -61,7 +70,7 @@ export function createLog({ renderer, level, write, now, colour, priorities }: L
 }
 
 /** Whether events of a level are written: asked before an event is described at some cost. */
-export function isLogged(log: Log, level: LogLevel): boolean {
+export function isLogged(log: Pick<Log, 'level'>, level: LogLevel): boolean {
   return levels[level].priority <= levels[log.level].priority
 }
 

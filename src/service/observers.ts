@@ -5,6 +5,7 @@ import type { TransactionEvent } from '../batch/transaction-context.ts'
 import type { CredentialsEvent } from '../credentials/credentials.ts'
 import { redisTroubles, type RedisTrouble } from '../credentials/redis-store.ts'
 import { rejectionReasons, type RejectionReason } from '../load/permits.ts'
+import type { LogEvent } from '../observability/log-events.ts'
 import type { Registry } from '../observability/registry.ts'
 import type { Statsd } from '../observability/statsd.ts'
 import type { Reply } from '../protocol/reply.ts'
@@ -45,7 +46,7 @@ export function createObservers(
 
   // One line a minute reports a cache that is away, or a flood; one line for each request would bury everything else.
   const quietUntilMs = new Map<string, number>()
-  function warnOncePerMinute(event: string, fields: LogFields): void {
+  function warnOncePerMinute(event: LogEvent, fields: LogFields): void {
     if (now() < (quietUntilMs.get(event) ?? 0)) return
     quietUntilMs.set(event, now() + 60_000)
     log.warning(event, fields)

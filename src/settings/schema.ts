@@ -143,7 +143,7 @@ export const settingsSchema = {
   shutdown_grace_seconds: setting(seconds(3600), '35', 'How long requests may run after SIGTERM'),
 }
 
-/** Settings of earlier versions that no longer do anything. They are ignored with a warning. */
+/** Settings of earlier versions that no longer do anything. They are ignored with a warning, for all of 1.x. */
 export const removedSettings: ReadonlySet<string> = new Set(['max_event_loop_lag_ms'])
 
 /** The settings that a reload applies to the running service; the others need a restart. */

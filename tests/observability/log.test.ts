@@ -6,7 +6,7 @@ import { createLog, isLogged, type LogOptions } from '../../src/observability/lo
 function logTo(lines: string[], options: Partial<LogOptions> = {}) {
   const write = (line: string) => void lines.push(line)
   const now = () => Date.UTC(2026, 0, 2, 3, 4, 5, 678)
-  return createLog({
+  return createLog<string>({
     renderer: 'json',
     level: 'debug',
     write,

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'bun:test'
 import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-import { Glob, RedisClient } from 'bun'
+import { Glob, RedisClient, YAML } from 'bun'
 import { readRedisAddress } from '../../src/credentials/redis-address.ts'
 import { RedisStore } from '../../src/credentials/redis-store.ts'
 import { callLimits, limits } from '../../src/load/limits.ts'
@@ -283,6 +283,49 @@ describe('the page for contributors', () => {
 
     expect(targets.filter((target) => !makefile.includes(`\n${target}:`))).toEqual([])
     expect(contributing).toContain(`bun@${Bun.version}`)
+    expect(targets[0]).toBe('help')
+  })
+
+  it('walks through a first contribution that can be applied, and touches four files at most', async () => {
+    using folder = temporaryFolder()
+    const [, diff] = /^```diff\n([^]*?)^```$/m.exec(contributing)!
+    writeFileSync(folder.file('first.diff'), diff!)
+
+    const summary = await runProgram(['git', 'apply', '--check', '--numstat', folder.file('first.diff')], {
+      cwd: root,
+    })
+
+    // The fourth is the one that "make promises" writes.
+    expect(summary.trim().split('\n')).toHaveLength(3)
+  })
+})
+
+describe('the files for a place that hosts the repository', () => {
+  const root = join(import.meta.dir, '../..')
+  const makefile = readFileSync(join(root, 'Makefile'), 'utf8')
+  const read = (name: string) => readFileSync(join(root, name), 'utf8')
+
+  it.each(['ci', 'release'])('have a workflow %s that only calls what make knows', (name) => {
+    const { jobs } = YAML.parse(read(`.github/workflows/${name}.yml`)) as {
+      jobs: Record<string, { steps: { run?: string; uses?: string }[] }>
+    }
+    const steps = Object.values(jobs).flatMap((job) => job.steps)
+    const commands = steps.flatMap(({ run }) => (run === undefined ? [] : [run]))
+    const targets = commands.map((command) => /^make ([\w-]+)$/.exec(command)?.[1])
+
+    expect(targets.length).toBeGreaterThan(1)
+    for (const target of targets) expect(makefile).toContain(`\n${target}:`)
+    for (const { uses } of steps) if (uses) expect(uses).toMatch(/^actions\/[\w-]+@v\d+$/)
+  })
+
+  it.each(['ISSUE_TEMPLATE.md', 'PULL_REQUEST_TEMPLATE.md'])('have four lines to fill in: %s', (name) => {
+    expect(read(`.github/${name}`).trim().split('\n')).toHaveLength(4)
+  })
+
+  it('have a dev container that ends in the sandbox', () => {
+    const { postCreateCommand, postAttachCommand } = JSON.parse(read('.devcontainer/devcontainer.json'))
+
+    expect([postCreateCommand, postAttachCommand]).toEqual(['make build', 'make run'])
   })
 })
 

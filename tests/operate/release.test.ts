@@ -12,14 +12,16 @@ import { dirname, join } from 'node:path'
 
 import { Glob } from 'bun'
 
+import { manualPages } from '../../.ci/manual-page.ts'
 import { release } from '../../.ci/release.ts'
+import { descriptions } from '../../src/cli/command-line.ts'
 import { environmentLines } from '../../src/cli/runtime-environment.ts'
 import { freePort } from '../support/free-port.ts'
 import { runProgram, runToEnd, startProgram, temporaryFolder, words } from '../support/processes.ts'
 
 const docs = join(import.meta.dir, '../../docs')
 // Written for those who change the bridge.
-const isOurs = /^(architecture|decisions)\.md$|__pycache__/
+const isOurs = /^(architecture|decisions|sources)\.md$|__pycache__/
 const product = JSON.parse(readFileSync(join(docs, '../package.json'), 'utf8')) as {
   version: string
   dependencies: Record<string, string>
@@ -28,7 +30,9 @@ const product = JSON.parse(readFileSync(join(docs, '../package.json'), 'utf8')) 
 const buildFlags = words`--compile --bytecode --format=esm --define process.env.NODE_ENV="production"`
 const packageFile = `sync-bridge_${product.version}_amd64.deb`
 const imageFile = `sync-bridge-${product.version}-oci-amd64.tar`
+const rpmFile = `sync-bridge-${product.version}-1.x86_64.rpm`
 const executableFile = `sync-bridge-${product.version}-linux-x64`
+const shareFile = `sync-bridge-${product.version}-share.tar.gz`
 
 const folder = temporaryFolder()
 const releaseFolder = folder.file('one')
@@ -40,13 +44,20 @@ afterAll(() => folder[Symbol.dispose]())
 
 // Without compression, which would cost a minute and is no code of ours.
 function make(path: string, platform: 'linux-x64' | 'linux-arm64' = 'linux-x64'): Promise<void> {
-  return release({ folder: path, buildFlags, platforms: [platform], compression: 'none' })
+  return release({
+    folder: path,
+    buildFlags,
+    platforms: [platform],
+    compression: 'none',
+    clientPackages: [],
+    signer: null,
+  })
 }
 
 describe('a release', () => {
   it('consists of executables, a package, lists of what is in them and checksums', async () => {
     const lists = ['LICENSES.txt', 'SHA256SUMS', 'sbom.cdx.json']
-    const files = [...lists, executableFile, packageFile, imageFile]
+    const files = [...lists, 'install.sh', shareFile, executableFile, packageFile, rpmFile, imageFile]
     expect(readdirSync(releaseFolder).toSorted()).toEqual(files.toSorted())
     const checked = await runProgram(words`sha256sum -c SHA256SUMS`, { cwd: releaseFolder })
     expect(checked).not.toContain('FAILED')
@@ -58,7 +69,7 @@ describe('a release', () => {
     await make(elsewhere)
 
     const sums = readFileSync(join(releaseFolder, 'SHA256SUMS'), 'utf8')
-    expect(sums.split('\n')).toHaveLength(6)
+    expect(sums.split('\n').length).toBeGreaterThan(8)
     expect(readFileSync(join(elsewhere, 'SHA256SUMS'), 'utf8')).toBe(sums)
   }, 300_000)
 
@@ -85,6 +96,58 @@ describe('a release', () => {
   })
 })
 
+describe('the RPM package', () => {
+  const rpm = join(releaseFolder, rpmFile)
+
+  it('says what it is, and brings what the Debian package brings', async () => {
+    const about = await runProgram(words`rpm -qp --qf %{NAME}|%{VERSION}|%{ARCH}|%{BUILDHOST} ${rpm}`)
+    const listed = (await runProgram(words`rpm -qpl ${rpm}`)).split('\n')
+    const debian = await runProgram(words`dpkg-deb --contents ${packagePath}`)
+    const ownToDebian = /\/(lintian|copyright|changelog\.gz|vendor-completions)/
+    const files = Array.from(debian.matchAll(/^-.* \.(\/\S+)$/gm), ([, path]) => path!)
+    const wanted = files
+      .filter((path) => !ownToDebian.test(path))
+      .map((path) => path.replace(/^\/lib\//, '/usr/lib/'))
+
+    expect(about).toBe(`sync-bridge|${product.version}|x86_64|localhost`)
+    expect(wanted.length).toBeGreaterThan(30)
+    expect(wanted.filter((path) => !listed.includes(path))).toEqual([])
+  })
+
+  it('is installed, runs, and leaves nothing', async () => {
+    const root = folder.file('rpm-root')
+    mkdirSync(root)
+    const inRoot = words`rpm --root=${root} --nodeps --noscripts`
+    await runProgram([...inRoot, '--install', rpm])
+
+    const printed = await runProgram([join(root, 'usr/bin/sync-bridge'), '--version'])
+    const verified = await runProgram([...inRoot, '--verify', 'sync-bridge'])
+    await runProgram([...inRoot, '--erase', 'sync-bridge'])
+
+    expect(printed).toContain(product.version)
+    expect(verified).toBe('')
+    const left = [...new Glob('**/*sync-bridge*').scanSync({ cwd: root, onlyFiles: false })]
+    expect(left).toEqual([])
+  })
+})
+
+describe('the manual pages', () => {
+  it('are one for each command, and no formatter complains', async () => {
+    const pages = Object.entries(manualPages(product.version, '2026-01-01'))
+
+    expect(pages.map(([name]) => name)).toEqual([
+      'sync-bridge.1',
+      ...descriptions.map(([name]) => `sync-bridge-${name}.1`),
+    ])
+    for (const [name, text] of pages) {
+      writeFileSync(folder.file(name), text)
+      const shown = await runProgram(words`man --warnings -E ascii -P cat -l ${folder.file(name)}`)
+      expect(shown).toContain(`sync-bridge ${product.version}`)
+      expect(shown).not.toContain('warning')
+    }
+  })
+})
+
 describe('the command that makes a release', () => {
   it('names everything that is missing before it begins, a line for each', async () => {
     const command = [process.execPath, join(docs, '../.ci/release.ts'), 'dist', folder.file('never made')]
@@ -96,7 +159,7 @@ describe('the command that makes a release', () => {
     expect(errors).toStartWith(
       '"dpkg-deb" is missing: install the package dpkg\n"tar" is missing: install the package tar\n',
     )
-    expect(errors).toMatch(/^("\S+" is missing: install the package \S+\n)+$/)
+    expect(errors).toMatch(/^("[^"]+" is missing: install the package \S+\n)+$/)
     expect(existsSync(folder.file('never made'))).toBe(false)
   })
 })
@@ -109,6 +172,7 @@ interface ImageConfig {
     Entrypoint: string[]
     Cmd: string[]
     Healthcheck: { Test: string[] }
+    Labels: Record<string, string>
   }
   rootfs: { diff_ids: string[] }
 }
@@ -141,6 +205,7 @@ describe('the container image', () => {
     }
     expect(image.config.rootfs.diff_ids).toHaveLength(2)
     expect(image.name).toBe(`localhost/sync-bridge:${product.version}`)
+    expect(image.config.config.Labels['org.opencontainers.image.version']).toBe(product.version)
   })
 
   it('runs as nobody in particular, with what the runtime looks for, and says how its health is asked', () => {
@@ -250,7 +315,7 @@ describe('the Debian package', () => {
     const listed = await runProgram(words`dpkg-deb --contents ${packagePath}`)
 
     const files = words`
-      share/man/man1/sync-bridge.1.gz
+      share/man/man1/sync-bridge.1.gz share/man/man1/sync-bridge-serve.1.gz
       share/bash-completion/completions/sync-bridge
       share/zsh/vendor-completions/_sync-bridge
       share/fish/vendor_completions.d/sync-bridge.fish

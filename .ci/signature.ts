@@ -1,0 +1,42 @@
+import { chmodSync, existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+
+import { run } from './run-command.ts'
+
+/** Who signs, and for what, as ssh-keygen(1) calls it; `install.sh` asks for the same. */
+const namespace = 'sync-bridge-release'
+
+/** Signs files with a key of SSH. */
+export interface Signer {
+  /** The line by which ssh-keygen verifies its signatures. */
+  allowedSigners: string
+  /** Writes the signature of a file beside it, as FILE.sig. */
+  sign(path: string): Promise<void>
+}
+
+/**
+ * Runs `use` with the key that an operator gave: the name of a file, or the text of the private key, as a CI has it. Without one,
+ * with null. Rejects before anything is done when the key can't sign.
+ */
+export async function withSigner<T>(given: string, use: (signer: Signer | null) => Promise<T>): Promise<T> {
+  if (given === '') return use(null)
+  const folder = mkdtempSync(join(tmpdir(), 'sync-bridge-key-'))
+  try {
+    const key = given.startsWith('-----BEGIN') ? join(folder, 'key') : given
+    if (key !== given) writeFileSync(key, `${given.trim()}\n`, { mode: 0o600 })
+    if (!existsSync(key)) throw new Error(`Cannot sign: there is no key "${key}"`)
+    const sign = async (path: string) => {
+      rmSync(`${path}.sig`, { force: true })
+      await run(['ssh-keygen', '-q', '-Y', 'sign', '-f', key, '-n', namespace, path])
+      chmodSync(`${path}.sig`, 0o644)
+    }
+    const [type, blob] = (await run(['ssh-keygen', '-y', '-P', '', '-f', key])).split(' ')
+    return await use({
+      allowedSigners: `${namespace} namespaces="${namespace}" ${type} ${blob!.trim()}\n`,
+      sign,
+    })
+  } finally {
+    rmSync(folder, { recursive: true })
+  }
+}
