@@ -1,4 +1,5 @@
-import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { Glob } from 'bun'
+import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 
@@ -43,9 +44,12 @@ export async function makeRpmPackage(path: string, contents: RpmPackage): Promis
       write('usr/share/sync-bridge/sync-bridge.ini', contents.exampleSettings),
       ...Object.entries(contents.shared).map(([name, bytes]) => write(`usr/share/${name}`, bytes)),
       '%attr(755, root, root) /usr/bin/sync-bridge',
-      '%dir /usr/share/sync-bridge',
-      '%dir /usr/share/doc/sync-bridge',
     ]
+    // A folder that the package does not own stays when it is removed.
+    const ours = /\/sync-bridge(\/|$)/
+    const folders = new Glob('usr/share/**').scanSync({ cwd: tree, onlyFiles: false })
+    for (const name of folders)
+      if (ours.test(`/${name}`) && statSync(join(tree, name)).isDirectory()) files.push(`%dir /${name}`)
     mkdirSync(join(tree, 'usr/bin'))
     copyFileSync(contents.executable, join(tree, 'usr/bin/sync-bridge'))
     const date = `@${contents.epoch}`

@@ -123,27 +123,6 @@ function asRecord(id: string, content: unknown): ClearRecord {
   return content as ClearRecord
 }
 
-/**
- * Decrypts many records. Records that a key does not open are in real accounts, and Firefox skips them: so does this, and
- * returns them apart, each with the reason.
- */
-export async function decryptRecords(
-  keyPair: KeyPair | Promise<KeyPair>,
-  records: EncryptedRecord[],
-): Promise<{ readable: ClearRecord[]; unreadable: { id: string; reason: string }[] }> {
-  const readable: ClearRecord[] = []
-  const unreadable: { id: string; reason: string }[] = []
-  for (const record of records) {
-    try {
-      readable.push(await decryptRecord(keyPair, record))
-    } catch (error) {
-      const reason = error instanceof UnreadableRecord ? error.reason : String(error)
-      unreadable.push({ id: record.id, reason })
-    }
-  }
-  return { readable, unreadable }
-}
-
 /** The payload to PUT for a clear record. To delete a record for all devices encrypt `{ id, deleted: true }`. */
 export async function encryptRecord(
   keyPair: KeyPair | Promise<KeyPair>,

@@ -25,7 +25,6 @@ export {
 export {
   collectionKeys,
   decryptRecord,
-  decryptRecords,
   encryptRecord,
   keyPairFromHex,
   UnreadableRecord,
@@ -33,6 +32,7 @@ export {
   type EncryptedRecord,
   type KeyPair,
 } from './crypto.ts'
+export { decryptRecords } from './decrypt-records.ts'
 export { ClientError, type AccountField } from './errors.ts'
 export { tabsOf, visitTimes, type Fields, type Tab } from './fields.ts'
 export {

@@ -75,7 +75,9 @@ async function makeFile(load: PageFiles[string], extension: string): Promise<str
   const { default: source } = loaded as { default: string }
   if (extension === 'css') return squeezeStyles(source)
   if (extension in mediaTypes) return source.replaceAll(/^ +/gm, '')
-  const transpiler = new Bun.Transpiler({ loader: 'ts', target: 'browser', minifyWhitespace: true })
+  // Names stay: whoever gives a page a key may want to read it. The runtime's types lack this option.
+  const minify = { whitespace: true, syntax: true, identifiers: false }
+  const transpiler = new Bun.Transpiler({ loader: 'ts', target: 'browser', minify } as Bun.TranspilerOptions)
   // A page has its files in one folder, those that both pages use too, and those of the client in a folder inside it.
   return transpiler.transformSync(source).replaceAll(/\.\.\/(?:explorer\/|(client\/))/g, './$1')
 }
@@ -86,4 +88,5 @@ function squeezeStyles(source: string): string {
     .replaceAll(/\/\*[^]*?\*\//g, '')
     .replaceAll(/^( *[\w-]+): /gm, '$1:')
     .replaceAll(/ ?([{};,])\n\s*/g, '$1')
+    .replaceAll(';}', '}')
 }

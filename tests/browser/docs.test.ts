@@ -209,6 +209,8 @@ describe('/v1/docs in Chromium', () => {
     const other = await openDocs({}, `${closed.url}/v1/docs`)
     const closedPut = other.locator('#operations-Records-putRecord')
     const summary = await closedPut.locator('.opblock-summary-description').innerText()
+    // What a page still loads when its bridge ends would be an error.
+    await other.waitForLoadState('networkidle')
 
     const shown = paths.map((path) => path.replaceAll('\u200b', ''))
     expect(shown.filter((path) => !path.startsWith('/v1/'))).toEqual([])

@@ -1,6 +1,7 @@
 import { afterAll, describe, expect, it } from 'bun:test'
 import { join } from 'node:path'
-import { decryptRecord, decryptRecords, keyPairFromHex } from '../../src/client/crypto.ts'
+import { decryptRecord, keyPairFromHex } from '../../src/client/crypto.ts'
+import { decryptRecords } from '../../src/client/decrypt-records.ts'
 import { clear, damaged, key, sealed } from '../client/damaged.ts'
 import { clientNeeds, findPython } from './python.ts'
 import { endAll, makeFolder } from '../support/executable.ts'

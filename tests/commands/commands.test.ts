@@ -3,7 +3,8 @@ import { chmodSync, existsSync, readdirSync, readFileSync, statSync, writeFileSy
 import { join } from 'node:path'
 import { fillSampleData } from '../../src/sandbox/sample-data.ts'
 import { encrypted, foreign, keyPairOf, linesOf } from '../examples/records.ts'
-import { decryptRecords, type ClearRecord } from '../../src/client/crypto.ts'
+import type { ClearRecord } from '../../src/client/crypto.ts'
+import { decryptRecords } from '../../src/client/decrypt-records.ts'
 import { startAccounts, type Accounts } from '../firefox/accounts.ts'
 import { eventually } from '../support/eventually.ts'
 import { endAll, executablePath, makeFolder, start } from '../support/executable.ts'
@@ -274,7 +275,7 @@ describe('ls', () => {
 
     const { output } = await runWith(account, ['ls', 'bookmarks'])
 
-    expect(output).toContain('red  [31m bell   2J   end next <https://c.example/>')
+    expect(output).toContain('red  [31m bell    2J   end next <https://c.example/>')
   })
 
   it('names what cannot be decrypted, and exits 3', async () => {

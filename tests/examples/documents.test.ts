@@ -42,7 +42,7 @@ describe('README.md', () => {
 
     const { errors, code } = await typeAs(home, commands)
 
-    expect([code, errors]).toEqual([0, expect.stringContaining('Added to toolbar')])
+    expect([code, errors]).toEqual([0, expect.stringContaining('Connected.')])
     expect(readFileSync(join(home, 'bookmarks.html'), 'utf8')).toContain('<A HREF="')
   })
 })

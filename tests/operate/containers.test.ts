@@ -1,3 +1,4 @@
+import { commands, readArguments } from '../../src/cli/command-line.ts'
 import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
 import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -41,7 +42,7 @@ afterAll(() => folder[Symbol.dispose]())
 describe('compose.yaml', () => {
   const text = readFileSync(join(examples, 'compose.yaml'), 'utf8')
   const { services } = YAML.parse(text) as {
-    services: Record<string, { image: string; environment: Record<string, string> }>
+    services: Record<string, { image: string; command?: string[]; environment: Record<string, string> }>
   }
 
   it.skipIf(whyNoPython !== null)(
@@ -71,6 +72,13 @@ describe('compose.yaml', () => {
     expect(services.bridge!.image).toBe(image)
     expect(said).toContain('the settings are valid')
     expect(said).not.toContain('warning')
+  })
+
+  it('makes a backup with a command of the same image', () => {
+    const [name, ...words] = services.backup!.command!
+
+    expect(services.backup!.image).toBe(image)
+    expect(readArguments(commands[name as 'backup'], words)).toMatchObject({ words: ['/backups'] })
   })
 
   it('tells the runtime what the unit and the image tell it', () => {

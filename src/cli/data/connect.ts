@@ -14,8 +14,7 @@ import type { Host } from '../host.ts'
 export async function connect(options: GivenOptions, host: Host): Promise<number> {
   const [tokenServer] = options.get('token-server') ?? []
   const path = accountPath(options, host)
-  if (host.stderr.isTty) host.stderr.write(instructions())
-  const text = await readPastedLines(hasEverything)
+  const text = await readPastedLines(() => void host.stderr.write(instructions()), hasEverything)
   if (text === null) return 1
   try {
     const given = parseAccount(text)

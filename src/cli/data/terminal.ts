@@ -1,16 +1,21 @@
 /** What a person pastes. */
 
 /**
- * The lines that come on the standard input, up to its end. A terminal does not show them, because they are secrets; there an empty line
+ * The lines that come on the standard input, up to its end. `ask` says on a terminal what is wanted. A terminal does not show them, because they are secrets; there an empty line
  * ends them, too, and so does `isEnough`. Null when the person gives up (Ctrl+C).
  */
-export async function readPastedLines(isEnough: (text: string) => boolean): Promise<string | null> {
+export async function readPastedLines(
+  ask: () => void,
+  isEnough: (text: string) => boolean,
+): Promise<string | null> {
   const { stdin } = process
   if (!stdin.isTTY) return Bun.stdin.text()
   stdin.setRawMode(true)
   stdin.resume()
   stdin.setEncoding('utf8')
   try {
+    // From here on, what is typed is not shown.
+    ask()
     return await readTerminal(isEnough)
   } finally {
     stdin.setRawMode(false)
