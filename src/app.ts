@@ -19,7 +19,7 @@ import { Call, shedLoad, withCalls, type Services } from './routes/call.ts'
 import { addDocsRoutes, addExploreRoutes } from './routes/pages.ts'
 import { addBucketRoutes } from './routes/records.ts'
 import { addHealthRoutes, addServiceRoutes } from './routes/service.ts'
-import { answerUnrouted, refuseInvalid, routeOf } from './routes/unrouted.ts'
+import { answerUnrouted, rejectInvalid, routeOf } from './routes/unrouted.ts'
 
 /** Composes the routes into an app that is ready to listen. */
 export function createApp(services: Services) {
@@ -72,7 +72,7 @@ export function createApp(services: Services) {
     sendEarly(() => {
       try {
         if (code === 'NOT_FOUND') return answerUnrouted(call)
-        if (code === 'VALIDATION') return refuseInvalid(call)
+        if (code === 'VALIDATION') return rejectInvalid(call)
         throw error
       } catch (thrown) {
         services.observers.error(thrown)

@@ -19,7 +19,7 @@ export interface BudgetOptions {
 }
 
 const firstBackoffMs = 25
-const longestBackoffMs = 1000
+const maxBackoffMs = 1000
 const defaultPatienceMs = 15_000
 
 /** What one transaction may use: its time, and the bytes that its answer holds in memory. */
@@ -77,7 +77,7 @@ export class Budget {
    * collided don't collide again. Never waits beyond the end, so that one last attempt is made there.
    */
   async backOff(failures: number): Promise<void> {
-    const backoffMs = Math.min(longestBackoffMs, firstBackoffMs * 2 ** Math.min(failures - 1, 10))
+    const backoffMs = Math.min(maxBackoffMs, firstBackoffMs * 2 ** Math.min(failures - 1, 10))
     await this.wait(Math.max(1, Math.min(backoffMs * (0.5 + this.#options.random()), this.leftMs - 1)))
   }
 

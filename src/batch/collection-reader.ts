@@ -11,17 +11,17 @@ import type { CollectionView, NumberedOperation } from './simulate.ts'
 // While nothing is visible, giving up costs nothing.
 const maxMovedRounds = 4
 /** How often a row is waited for that another bridge is about to remove: some 2.5 s in all. */
-const maxHiddenLooks = 7
+const maxHiddenRetries = 7
 
 /** Each id that has to be absent costs a call then. Clients that create many records at once make up new ids for them. */
-const mostLookedFor = 5
+const maxAbsentIds = 5
 
 /** An id that no record has. */
 export const absentId = 'none'
 /** A storage that says it has made a row, and has not, is asked no more often. */
 const maxRowRounds = 4
 /** Longer than a first upload of another client, of 100 records, takes inside a database that is busy. */
-const firstLookMs = 100
+const firstReadDelayMs = 100
 
 /** Reads what the operations on one collection are judged by, so that they can be decided, and decided anew when others write. */
 export class CollectionReader {
@@ -53,15 +53,15 @@ export class CollectionReader {
   async read(): Promise<void> {
     const { storage, operations, context, state } = this
     const needsMore = operations.some(({ operation: { kind } }) => kind === 'list' || kind === 'count')
-    let hiddenLooks = 0
+    let hiddenRetries = 0
     for (;;) {
       const snapshot = await this.snapshot()
       const view: CollectionView = { ...snapshot, lists: new Map(), count: null }
       const isWhole = !needsMore || (await completeView(storage, operations, view, context.budget))
       if (!isWhole) await this.#spendRound()
-      else if (hiddenLooks < maxHiddenLooks && (await this.#hidesRecords(snapshot))) {
-        hiddenLooks += 1
-        await context.budget.backOff(hiddenLooks)
+      else if (hiddenRetries < maxHiddenRetries && (await this.#hidesRecords(snapshot))) {
+        hiddenRetries += 1
+        await context.budget.backOff(hiddenRetries)
       } else return state.restart(view)
     }
   }
@@ -73,8 +73,8 @@ export class CollectionReader {
   }
 
   /** The transaction has changed the collection, and nobody else has since it was read. */
-  noteOwnChange(timestamp: Timestamp): void {
-    this.context.otherWriters.noteOwnChange(this.#name, timestamp)
+  recordOwnChange(timestamp: Timestamp): void {
+    this.context.otherWriters.recordOwnChange(this.#name, timestamp)
   }
 
   /**
@@ -99,7 +99,7 @@ export class CollectionReader {
         const outcome = await locks.hold([`row ${storage.node}`], budget.leftMs, makeRow)
         if (outcome.outcome === 'committed') {
           state.since = outcome.timestamp
-          this.noteOwnChange(outcome.timestamp)
+          this.recordOwnChange(outcome.timestamp)
           if (!dependsOnContents) return
         }
       } catch (error) {
@@ -107,7 +107,7 @@ export class CollectionReader {
         failures += 1
         await backOff(context, error, failures, true)
       }
-      await budget.wait(firstLookMs)
+      await budget.wait(firstReadDelayMs)
       await this.read()
     }
   }
@@ -124,7 +124,7 @@ export class CollectionReader {
         needsAbsence(operation) && !snapshot.records.has(operation.id) ? [operation.id] : [],
       ),
     )
-    const isWorthIt = absent.size > 0 && absent.size <= mostLookedFor
+    const isWorthIt = absent.size > 0 && absent.size <= maxAbsentIds
     if (isSettled || !isWorthIt || !context.budget.hasTime) return false
     const since = Math.max(0, snapshot.timestamp - rowRemovalMs) as Timestamp
     const hidden = await storage.rewrittenSince(this.#collection, [...absent], since)

@@ -41,7 +41,7 @@ export class CollectionState {
   since = zeroTimestamp
   /** What is upstream; null while nothing is. Set by `settle`. */
   commit: Commit | null = null
-  /** Changed by `learn`. */
+  /** Changed by `update`. */
   known: Readonly<Known> = {
     view: {
       timestamp: zeroTimestamp,
@@ -70,20 +70,20 @@ export class CollectionState {
   }
 
   /** Decides everything anew. A `failure` becomes the outcome of the operations that would write. */
-  learn(news: Partial<Known>): void {
+  update(news: Partial<Known>): void {
     this.known = { ...this.known, ...news }
     this.#decided = null
   }
 
   /** The storage refused these records. */
   reject(rejected: ReadonlyMap<string, Rejection>): void {
-    if (rejected.size > 0) this.learn({ rejected: new Map([...this.known.rejected, ...rejected]) })
+    if (rejected.size > 0) this.update({ rejected: new Map([...this.known.rejected, ...rejected]) })
   }
 
   /** Starts, or starts over with a newer view. Called only while nothing is visible. */
   restart(view: CollectionView): void {
     this.since = view.timestamp
-    this.learn({ view })
+    this.update({ view })
   }
 
   /**
@@ -166,7 +166,7 @@ export function fitsOneBatch(records: RecordWrite[], limits: StorageLimits | nul
 export function splitIntoUploads(records: RecordWrite[], limits: StorageLimits | null): RecordWrite[][] {
   const { maxRequestBytes, maxPostBytes, maxPostRecords } = limits ?? smallestLimits
   // Printing every record would cost as much as the upload, so those that fit in any case are not measured.
-  const mostBytes = sum(records.map(mostTextBytes))
+  const mostBytes = sum(records.map(maxTextBytes))
   const fitsOne = records.length <= maxPostRecords && mostBytes <= Math.min(maxRequestBytes, maxPostBytes)
   if (fitsOne) return records.length === 0 ? [] : [records]
   const uploads: RecordWrite[][] = []
@@ -192,7 +192,7 @@ export function splitIntoUploads(records: RecordWrite[], limits: StorageLimits |
 }
 
 /** No record takes more: names and numbers have 100 bytes at most, and a character that JSON escapes has 6. */
-function mostTextBytes({ id, payload = '' }: RecordWrite): number {
+function maxTextBytes({ id, payload = '' }: RecordWrite): number {
   return 100 + 6 * (id.length + payload.length)
 }
 

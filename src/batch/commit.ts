@@ -5,7 +5,7 @@ import type { WrittenCollection } from './written-collection.ts'
 const forwardPausesMs = [100, 200, 600]
 /** A restart of the storage takes seconds. */
 const firstPauseMs = 250
-const longestPauseMs = 2000
+const maxPauseMs = 2000
 
 /**
  * Makes the changes of all collections visible, or none of them: whichever works first. When one part is visible and another fails, the
@@ -26,7 +26,7 @@ export async function commitOrUndo(parts: WrittenCollection[], context: Transact
     lastError = await attempt(parts)
   }
   if (lastError === null) return
-  for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(2 * pauseMs, longestPauseMs)) {
+  for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(2 * pauseMs, maxPauseMs)) {
     // Concurrently, because the client waits, and a storage that hangs takes its time for each.
     const endings = await Promise.all(
       parts.toReversed().map(async (part) => ({ part, ...(await part.undo()) })),

@@ -5,9 +5,9 @@ import type { Budget } from './budget.ts'
 import type { CollectionState } from './collection-state.ts'
 
 /** Another bridge that has just deleted such a record usually removes its row within this time. */
-const secondLookMs = 50
+const secondCheckMs = 50
 /** A row is revealed only when there is time to remove it again, should it be empty. */
-const leastRevealMs = 2000
+const minRevealMs = 2000
 
 /** What a look at rows has shown, and the collection's timestamp as of which that is so. */
 interface Look {
@@ -51,7 +51,7 @@ export class ExpiredRows {
     let snapshot: Snapshot | null = await storage.snapshot(collection, ids)
     const { records, timestamp } = snapshot
     const rewritten = await this.#rewritten(ids.filter((id) => !records.has(id)))
-    const canReveal = budget.leftMs >= leastRevealMs
+    const canReveal = budget.leftMs >= minRevealMs
     if (rewritten.length > 0 && canReveal) snapshot = await this.#reveal(rewritten, ids, timestamp)
     if (snapshot === null) return null
     const theirs = [...snapshot.records.values()].filter((record) => !this.isEmptyRow(record))
@@ -66,7 +66,7 @@ export class ExpiredRows {
     const { storage, collection, deletedAt, budget } = this
     const rewritten = await storage.rewrittenSince(collection, ids, deletedAt)
     if (rewritten.length === 0) return rewritten
-    await budget.wait(secondLookMs)
+    await budget.wait(secondCheckMs)
     return await storage.rewrittenSince(collection, rewritten, deletedAt)
   }
 
@@ -96,8 +96,8 @@ export async function removeRows(
 ): Promise<{ left: string[]; at: Timestamp | null }> {
   const { at: deletedAt, expiredRows } = commit!
   const rows = new ExpiredRows(storage, collection, deletedAt, budget)
-  const kept = expiredRows.filter((id) => !storage.removesExpired(id))
-  let left = expiredRows.filter((id) => storage.removesExpired(id))
+  const kept = expiredRows.filter((id) => !storage.deletesExpired(id))
+  let left = expiredRows.filter((id) => storage.deletesExpired(id))
   let since = seenAt
   // Seen later than it was done, the collection may have been written to since, and one of these records as well.
   let mustLook = seenAt > deletedAt

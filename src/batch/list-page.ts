@@ -53,5 +53,5 @@ export function composePage(
   const merged = [...untouched, ...written].sort(orders[options.sort])
   const known = base.next === null ? merged : merged.slice(0, merged.lastIndexOf(untouched.at(-1)!) + 1)
   const { limit } = options
-  return cutPage(known, { skip, limit, timestamp: firstTimestamp, goesOn: base.next !== null })
+  return cutPage(known, { skip, limit, timestamp: firstTimestamp, hasMore: base.next !== null })
 }

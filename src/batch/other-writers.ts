@@ -33,7 +33,7 @@ export class OtherWriters {
   }
 
   /** This process changed the collection; nobody else has since the last snapshot. */
-  noteOwnChange(collection: string, timestamp: Timestamp): void {
+  recordOwnChange(collection: string, timestamp: Timestamp): void {
     const known = this.#seen.get(collection)
     if (known) this.#seen.set(collection, { ...known, timestamp })
   }

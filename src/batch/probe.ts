@@ -21,7 +21,7 @@ type ProbeVerdict =
  * Judges a write by its traces. It was conditional on `since`, and `before` has the records as they were then; the
  * condition and the storage's own transaction guarantee that it was applied as a whole or not at all. What was deleted has a ttl of 0.
  */
-export function judgeProbe(
+export function evaluateProbe(
   writes: RecordWrite[],
   before: Map<string, SyncRecord>,
   since: Timestamp,

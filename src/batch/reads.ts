@@ -1,6 +1,6 @@
 import { isRefusal } from '../domain/errors.ts'
 import { joinBytes, readListDocument } from '../domain/list.ts'
-import { judgeCollection, judgeGet } from '../domain/record.ts'
+import { evaluateCollection, evaluateGet } from '../domain/record.ts'
 import { runBounded } from '../domain/bounded.ts'
 import { baseOptions, type BaseList } from './list-page.ts'
 import { isWrite, type CollectionView, type NumberedOperation } from './simulate.ts'
@@ -35,7 +35,7 @@ export function readsOf(
     const ids = [...new Set(gets.map(({ operation }) => operation.id))]
     const { records } = await storage.snapshot(gets[0]!.operation.collection, ids)
     for (const { index, operation } of gets)
-      outcomes.set(index, judgeGet(operation.precondition, records.get(operation.id) ?? null))
+      outcomes.set(index, evaluateGet(operation.precondition, records.get(operation.id) ?? null))
   }
   return [...reads, { indices: gets.map(({ index }) => index), run }]
 }
@@ -53,7 +53,7 @@ async function readOne(
     case 'count': {
       const { collection, precondition } = operation
       const { count, timestamp } = await storage.count(collection, {})
-      return judgeCollection(precondition, timestamp) ?? { outcome: 'counted', count, timestamp }
+      return evaluateCollection(precondition, timestamp) ?? { outcome: 'counted', count, timestamp }
     }
     default:
       throw new TypeError(`A ${operation.kind} is no read of a collection`)
@@ -77,7 +77,7 @@ export async function completeView(
     if (operation.kind !== 'list') return []
     const isOverlaid = place > firstWrite
     // A list that no write precedes is judged now; if its precondition fails, nothing is read.
-    if (!isOverlaid && judgeCollection(operation.precondition, view.timestamp)) return []
+    if (!isOverlaid && evaluateCollection(operation.precondition, view.timestamp)) return []
     const options = isOverlaid ? baseOptions(operation.options, operations.length) : operation.options
     return async () => {
       const list = await orRefusal(readList(storage, { ...operation, options, precondition }, index, budget))

@@ -3,8 +3,8 @@ import {
   allowsDelete,
   allowsPut,
   fieldLimits,
-  judgeCollection,
-  judgeGet,
+  evaluateCollection,
+  evaluateGet,
   type SyncRecord,
   type Timestamp,
 } from '../domain/record.ts'
@@ -113,14 +113,14 @@ export class Simulation {
     switch (operation.kind) {
       case 'get': {
         const { record } = this.#stateOf(operation.id)
-        return (times) => judgeGet(operation.precondition, shown(record, times))
+        return (times) => evaluateGet(operation.precondition, shown(record, times))
       }
       case 'list':
       case 'count': {
         const read = operation.kind === 'list' ? this.#list(operation, index) : this.#count()
         return (times) => {
           const timestamp = this.collectionAt(index, times)
-          return judgeCollection(operation.precondition, timestamp) ?? read(timestamp, times)
+          return evaluateCollection(operation.precondition, timestamp) ?? read(timestamp, times)
         }
       }
       case 'put':

@@ -35,7 +35,7 @@ export interface TransactionContext {
   /** From here on an undo may be needed. Also called when a storage ignores the request to stage, and commits at once. */
   beginCommit(): void
   /** A part is visible, or may be. */
-  noteVisible(): void
+  markVisible(): void
 }
 
 /** Attempts after the first one, while nothing is visible: giving up costs nothing then. */
@@ -54,8 +54,8 @@ export async function backOff(
 ): Promise<void> {
   const isConflict = isWriteConflict(failure)
   // With Retry-After the storage has said when; don't retry before.
-  const isPutOff = !isConflict && failure instanceof UpstreamError && failure.retryAfterSeconds !== null
-  const isRetryable = isConflict || (!isPutOff && (isMultiCollection || isWorthIt))
+  const hasRetryAfter = !isConflict && failure instanceof UpstreamError && failure.retryAfterSeconds !== null
+  const isRetryable = isConflict || (!hasRetryAfter && (isMultiCollection || isWorthIt))
   if (isRetryable && !mayBeVisible && failures <= maxRetries && budget.hasTime)
     return await budget.backOff(failures)
   if (!isConflict || failure.status !== 409 || mayBeVisible) throw failure

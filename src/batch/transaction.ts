@@ -150,7 +150,7 @@ class Transaction implements TransactionContext {
     const part = new WrittenCollection(user.storage, operations, this)
     const readLimits = async () => {
       user.limits ??= user.storage.limits()
-      part.state.learn({ limits: await user.limits })
+      part.state.update({ limits: await user.limits })
     }
     await runBounded([() => part.read(), ...(this.#needsLimits ? [readLimits] : [])])
     await part.createRow()
@@ -195,11 +195,11 @@ class Transaction implements TransactionContext {
     for (const { storage } of this.#users.values()) storage.beginCommit()
   }
 
-  noteVisible(): void {
+  markVisible(): void {
     if (this.mayBeVisible) return
     this.mayBeVisible = true
     this.budget.extend()
-    for (const { storage } of this.#users.values()) storage.outlastDeadline()
+    for (const { storage } of this.#users.values()) storage.ignoreDeadline()
   }
 
   /**

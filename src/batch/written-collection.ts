@@ -2,7 +2,7 @@ import { errno, isRefusal, isWithoutEffect, ServiceError, UpstreamError } from '
 import { absentId, CollectionReader } from './collection-reader.ts'
 import { CollectionState, fitsOneBatch } from './collection-state.ts'
 import { removeRows } from './expired-rows.ts'
-import { judgeProbe } from './probe.ts'
+import { evaluateProbe } from './probe.ts'
 import { findRefused, toRejection } from './refused-records.ts'
 import { isWrite, type NumberedOperation } from './simulate.ts'
 import { backOff, type TransactionContext } from './transaction-context.ts'
@@ -15,7 +15,7 @@ import type { Timestamp } from '../domain/record.ts'
 const maxFences = 2
 
 /** What an undo has left in one collection, and whether a further attempt could change that. */
-export interface Ending {
+export interface UndoResult {
   left: 'nothing' | 'undone' | 'partial' | 'unknown'
   isFinal: boolean
 }
@@ -71,7 +71,7 @@ export class WrittenCollection {
   async stage(): Promise<void> {
     for (let failures = 0; this.state.hasChanges && this.#stagedBatch === null;) {
       const { plan, known } = this.state
-      if (!fitsOneBatch(plan.writes, known.limits)) return this.state.learn({ failure: tooMuch() })
+      if (!fitsOneBatch(plan.writes, known.limits)) return this.state.update({ failure: tooMuch() })
       try {
         if (!(await this.#stageAll(plan.uploads))) await this.#nextRound()
       } catch (error) {
@@ -113,7 +113,7 @@ export class WrittenCollection {
         if (!mustLook) await this.#nextRound()
       } catch (error) {
         if (!isWithoutEffect(error)) isDoubtful = this.#isInDoubt = true
-        if (isDoubtful && this.context.isMultiCollection) this.context.noteVisible()
+        if (isDoubtful && this.context.isMultiCollection) this.context.markVisible()
         mustLook = isDoubtful
         if (isRefusal(error)) await this.#acceptRefusal(error)
         else failure = error
@@ -132,11 +132,11 @@ export class WrittenCollection {
       if (at !== null) commit.changedAt = at
       if (left.length > 0) context.observe({ kind: 'unremoved', collections: [collection], ids: left })
     }
-    this.#reader.noteOwnChange(commit.changedAt)
+    this.#reader.recordOwnChange(commit.changedAt)
   }
 
   /** One attempt to take back what is visible, except where another writer has written over it. Never rejects. */
-  async undo(): Promise<Ending> {
+  async undo(): Promise<UndoResult> {
     const { storage, collection, state, context } = this
     if (this.#isInDoubt && !(await this.#resolveDoubt()))
       return { left: 'unknown', isFinal: !context.isMultiCollection || this.#fences >= maxFences }
@@ -189,7 +189,7 @@ export class WrittenCollection {
   get #isRemoval(): boolean {
     const { writes, deletes } = this.state.plan
     const areDeletions = this.#stagedBatch === null && deletes.length === writes.length
-    return areDeletions && this.storage.removesAtOnce(deletes)
+    return areDeletions && this.storage.deletesInOneRequest(deletes)
   }
 
   async #send(): Promise<CommitOutcome> {
@@ -221,7 +221,7 @@ export class WrittenCollection {
       this.#stagedBatch = null
       if (refused.size > 0) return state.reject(refused)
     }
-    state.learn({ failure: refusal })
+    state.update({ failure: refusal })
   }
 
   /** Waits before the next attempt. A conflict that lasts is the outcome of the operations that write. */
@@ -230,7 +230,7 @@ export class WrittenCollection {
       await backOff(this.context, failure, failures, isWorthIt)
     } catch (error) {
       if (!isRefusal(error)) throw error
-      this.state.learn({ failure: error })
+      this.state.update({ failure: error })
     }
   }
 
@@ -240,7 +240,7 @@ export class WrittenCollection {
     { isRemoval = this.#isRemoval, seenAt = at } = {},
   ): void {
     this.state.settle(at, refused, isRemoval, seenAt)
-    this.context.noteVisible()
+    this.context.markVisible()
     this.#stagedBatch = null
     this.#isInDoubt = false
   }
@@ -256,7 +256,7 @@ export class WrittenCollection {
       await context.budget.backOff(failures)
       verdict = await this.#probe()
     }
-    if (verdict === 'unclear' && this.#mayDecideAnew(failure)) verdict = 'moved'
+    if (verdict === 'unclear' && this.#canDecideAgain(failure)) verdict = 'moved'
     if (verdict === 'unclear' || verdict === 'unknown') {
       const message = `Cannot tell whether the write to "${collection}" was carried out: outcome unknown, read before repeating`
       throw new UpstreamError('connection-lost', message, { applied: 'unknown', cause: failure })
@@ -272,7 +272,7 @@ export class WrittenCollection {
    * else was first, or our deletion was, and the runtime repeated it. The client gets a 412 then, and nothing newer is deleted, if each
    * write is for a version of the snapshot or an older one. A write without such a condition would delete what came after our deletion.
    */
-  #mayDecideAnew(failure: unknown): boolean {
+  #canDecideAgain(failure: unknown): boolean {
     if (!isOneOf(failure, [412])) return false
     const writes = this.operations.flatMap(({ operation }) => (isWrite(operation) ? [operation] : []))
     return writes.every(
@@ -290,7 +290,7 @@ export class WrittenCollection {
       return isRefusal(error) ? 'unclear' : 'unknown'
     }
     const { plan, known, since } = this.state
-    const judged = judgeProbe(plan.writes, known.view.records, since, snapshot)
+    const judged = evaluateProbe(plan.writes, known.view.records, since, snapshot)
     if (judged.verdict !== 'applied') return judged.verdict
     const refused = new Map(judged.refused.map((id) => [id, 'invalid'] as const))
     this.#settle(judged.timestamp, refused, { seenAt: snapshot.timestamp })

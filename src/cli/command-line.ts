@@ -24,7 +24,7 @@ interface WordDescription {
 export type GivenOptions = Map<string, string[]>
 
 /** The settings file where no other is named. */
-export const usualSettingsFile = '/etc/sync-bridge/sync-bridge.ini'
+export const defaultSettingsFile = '/etc/sync-bridge/sync-bridge.ini'
 
 export interface CommandDescription {
   /** What follows the command's name, in short. */
@@ -101,7 +101,7 @@ well, otherwise 2.`,
     usage: '[--config FILE]',
     summary: 'print a hardened unit for systemd',
     options: {
-      config: { ...config, meaning: `settings file that the unit names; ${usualSettingsFile} by default` },
+      config: { ...config, meaning: `settings file that the unit names; ${defaultSettingsFile} by default` },
     },
   },
   healthcheck: {

@@ -4,7 +4,7 @@ import { createChanges, type RunningService, type ServiceContext } from './reloa
 import type { StopOrders } from './signals.ts'
 
 /** Within this time most clients with open connections ask again, and are told to close them. */
-const leastTakeoverDelayMs = 1000
+const minTakeoverDelayMs = 1000
 
 /**
  * Runs a service that listens until a signal ends it or a successor has taken over; reports to the service manager and
@@ -37,7 +37,7 @@ export async function runUntilStopped(
     predecessor.leave()
   } else notifier.ready()
 
-  const takeoverDelayMs = Math.max(settings.shutdownDelaySeconds * 1000, leastTakeoverDelayMs)
+  const takeoverDelayMs = Math.max(settings.shutdownDelaySeconds * 1000, minTakeoverDelayMs)
   const delayMs = await Promise.race([orders.stop, changes.takenOver.then(() => takeoverDelayMs)])
   changes.cancel()
   notifier.stopping()

@@ -50,7 +50,7 @@ export function readSandboxOptions(options: GivenOptions) {
   }
 }
 
-const usualPort = 8000
+const defaultPort = 8000
 
 /**
  * Starts a storage with sample data, its token server, and the bridge over them unless told otherwise; prints how to use
@@ -122,13 +122,13 @@ function startBridgeOver(upstream: Sandbox, { ports, log }: SandboxOptions, host
   }
   if (port !== undefined) return startAt(port)
   try {
-    return startAt(usualPort)
+    return startAt(defaultPort)
   } catch (error) {
     if ((error as { code?: unknown }).code !== 'EADDRINUSE') throw error
     // The usual port is only a convenience, so any free one will do.
     const bridge = startAt(0)
     const { port: other } = new URL(bridge.url)
-    host.stderr.write(`Port ${usualPort} is taken, so the bridge has port ${other}; --port chooses one.\n`)
+    host.stderr.write(`Port ${defaultPort} is taken, so the bridge has port ${other}; --port chooses one.\n`)
     return bridge
   }
 }

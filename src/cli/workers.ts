@@ -7,7 +7,7 @@ import type { RunningService, ServiceContext } from './reload.ts'
 /** The time that workers get beyond that of their requests. */
 const patienceMs = 2000
 const firstPauseMs = 100
-const longestPauseMs = 5000
+const maxPauseMs = 5000
 /** A worker that lived for this time did not fail at its start. */
 const soundLifeMs = 10_000
 const metricsTimeoutMs = 500
@@ -58,7 +58,7 @@ export function startWorkers({ settings, host, output }: ServiceContext, process
       if (host.monotonicNow() - startedAtMs >= soundLifeMs) pauseMs = firstPauseMs
       log.error('worker lost', { code: end, pauseMs })
       await pause(pauseMs)
-      pauseMs = Math.min(2 * pauseMs, longestPauseMs)
+      pauseMs = Math.min(2 * pauseMs, maxPauseMs)
     }
   }
 
@@ -93,7 +93,7 @@ export function startWorkers({ settings, host, output }: ServiceContext, process
         }
         place.unansweredPings += 1
       }
-      tellAll({ kind: 'ping' })
+      broadcast({ kind: 'ping' })
     }
   }
 
@@ -122,7 +122,7 @@ export function startWorkers({ settings, host, output }: ServiceContext, process
 
   /** A worker that does not answer in time counts with the counters of its last answer. */
   async function families(): Promise<MetricFamily[]> {
-    tellAll({ kind: 'ping' })
+    broadcast({ kind: 'ping' })
     const answers = places.map(async (place) => {
       const { worker, nextAnswer } = place
       const answer = worker && (await Promise.race([nextAnswer.promise, Bun.sleep(metricsTimeoutMs)]))
@@ -131,7 +131,7 @@ export function startWorkers({ settings, host, output }: ServiceContext, process
     return mergeFamilies([...(await Promise.all(answers)), past])
   }
 
-  function tellAll(message: ToWorker): void {
+  function broadcast(message: ToWorker): void {
     for (const { worker } of places) if (worker) tell(worker, message)
   }
 
@@ -145,11 +145,11 @@ export function startWorkers({ settings, host, output }: ServiceContext, process
     isResponsive: () => places.every(({ unansweredPings }) => unansweredPings <= 2 * pingsPerTimeout),
     reload({ loggingLevel }) {
       log.level = loggingLevel
-      tellAll({ kind: 'reload' })
+      broadcast({ kind: 'reload' })
     },
     async stop(delayMs) {
       stopping.abort()
-      tellAll({ kind: 'stop', delayMs })
+      broadcast({ kind: 'stop', delayMs })
       await Promise.race([vacated, Bun.sleep(delayMs + shutdownGraceSeconds * 1000 + patienceMs)])
     },
     async abort() {

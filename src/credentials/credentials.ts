@@ -83,7 +83,7 @@ export class Credentials {
   readonly #seal: Seal
   /** The first one seals what is stored; the others open what was stored before the secret was changed. */
   readonly #seals: Seal[]
-  readonly #longestLocalMs: number
+  readonly #maxLocalMs: number
   // By the key of their identity, so that no request gets what was fetched for another one.
   readonly #remembered = new RecentMap<string, Remembered>(maxEntries)
   readonly #refusals = new RecentMap<string, { refusal: ServiceError; monotonicEndMs: number }>(maxRefusals)
@@ -94,7 +94,7 @@ export class Credentials {
     this.#options = options
     this.#seal = new Seal(options)
     this.#seals = [this.#seal, ...(previousSecret ? [new Seal({ ...options, secret: previousSecret })] : [])]
-    this.#longestLocalMs = Math.min(ttlSeconds * 1000, store ? localTtlMs : Infinity)
+    this.#maxLocalMs = Math.min(ttlSeconds * 1000, store ? localTtlMs : Infinity)
   }
 
   /** Credentials that this process remembers, without a wait: the way of most requests. */
@@ -144,7 +144,7 @@ export class Credentials {
 
   #remember(identity: Identity, { credentials, expiresAtMs }: Opened): void {
     const nowMs = this.#options.wallClock()
-    const lifeMs = Math.min(expiresAtMs - nowMs, this.#longestLocalMs)
+    const lifeMs = Math.min(expiresAtMs - nowMs, this.#maxLocalMs)
     const monotonicEndMs = this.#options.monotonicClock() + lifeMs
     this.#remembered.set(identity.key, { credentials, wallEndMs: nowMs + lifeMs, monotonicEndMs })
   }
@@ -262,7 +262,7 @@ export function assertionExpiry({ assertion }: Pick<Identity, 'assertion'>): num
 }
 
 /** Read as seconds it lies beyond the year 5000, read as milliseconds before 1974: the two can't be confused. */
-const leastMilliseconds = 1e11
+const minMilliseconds = 1e11
 
 function readExpiry(part: string): number {
   const [, payload, signature] = part.split('.', 3)
@@ -271,7 +271,7 @@ function readExpiry(part: string): number {
     const claims = JSON.parse(Buffer.from(payload, 'base64url').toString()) as { exp?: unknown } | null
     const exp = claims?.exp
     if (typeof exp !== 'number' || !Number.isFinite(exp)) return Infinity
-    return exp < leastMilliseconds ? Math.max(0, exp) * 1000 : exp
+    return exp < minMilliseconds ? Math.max(0, exp) * 1000 : exp
   } catch {
     return Infinity
   }

@@ -1,8 +1,8 @@
 import { UpstreamError } from './errors.ts'
 
 /**
- * A map that forgets what was not used for long: of `maxEntries` it keeps at least the half that was used last. It has two generations:
- * a look-up moves nothing within the young one, and when that is full, the old one is dropped.
+ * A map bounded to `maxEntries` that evicts the entries unused for longest. It keeps two generations, so a lookup in the young one moves
+ * nothing; when the young one is full, the old one is dropped.
  */
 export class RecentMap<Key, Value> {
   #young = new Map<Key, Value>()
@@ -38,11 +38,11 @@ export class RecentMap<Key, Value> {
 }
 
 /**
- * Runs the tasks, at most `limit` at a time. After a failure no further task is started; it is thrown once the tasks in flight
- * have ended, so that nothing runs on unobserved.
+ * Runs the tasks, at most `limit` at a time. After a failure it starts no further task, waits for those in flight, and rejects with the
+ * first failure.
  */
 export async function runBounded(tasks: (() => Promise<void>)[], limit = 8): Promise<void> {
-  // All lanes take from one generator, which the first failure closes.
+  // All lanes share one generator, which the first failure closes.
   const waiting = (function* () {
     yield* tasks
   })()
@@ -54,27 +54,24 @@ export async function runBounded(tasks: (() => Promise<void>)[], limit = 8): Pro
   if (failure) throw failure.reason
 }
 
-/**
- * In-process mutexes by name. They keep writers of this process apart; the storage's conditions keep writers elsewhere
- * apart.
- */
+/** Mutexes by name, within this process. Conditional writes guard against writers in other processes. */
 export class Locks {
-  /** For each name the end of whoever came last. */
+  /** For each name, the end of the last holder or waiter. */
   readonly #tails = new Map<string, Promise<void>>()
 
-  /** How many names are held at the moment. */
+  /** The number of names that are held. */
   get size(): number {
     return this.#tails.size
   }
 
-  /** Resolves once everybody is done who holds names or waits for them now. */
+  /** Resolves once all current holders and waiters are done. */
   async settled(): Promise<void> {
     await Promise.all(this.#tails.values())
   }
 
   /**
-   * Runs a task while it holds all the names, first come first served. Who comes takes a place in all the queues at once, so two can't
-   * wait for each other. Rejects with `UpstreamError` (overload) when the names are not free within so many ms.
+   * Runs a task while it holds all the names, in order of arrival. A task enters all queues at once, so two tasks can't deadlock. Rejects
+   * with `UpstreamError` (overload) when the names are not free within `withinMs`.
    */
   async hold<Result>(
     names: Iterable<string>,
@@ -86,7 +83,7 @@ export class Locks {
     for (const name of new Set(names)) {
       const before = this.#tails.get(name)
       if (before) waiting.push(before)
-      // Whoever gives up lets the next one in only after those before.
+      // A waiter that gives up keeps its place, so the next one still waits for earlier holders.
       const tail = before ? before.then(() => done) : done
       this.#tails.set(name, tail)
       void tail.then(() => this.#tails.get(name) === tail && this.#tails.delete(name))
@@ -100,7 +97,7 @@ export class Locks {
   }
 }
 
-/** The same outcome, or a rejection with `late` when there is none after so many ms. */
+/** Settles like `result`, or rejects with `late()` after `ms`. */
 export function within<Result>(ms: number, result: Promise<Result>, late: () => Error): Promise<Result> {
   const { promise, resolve, reject } = Promise.withResolvers<Result>()
   const timer = setTimeout(() => reject(late()), Math.max(0, ms))
@@ -109,5 +106,8 @@ export function within<Result>(ms: number, result: Promise<Result>, late: () => 
 }
 
 function tooManyWrites(): UpstreamError {
-  return new UpstreamError('overload', 'Cannot begin to write: earlier writes take too long')
+  return new UpstreamError(
+    'overload',
+    'Cannot start the write: timed out waiting for earlier writes to the collection',
+  )
 }

@@ -1,17 +1,17 @@
-/** What a client proves itself with. Secret in every part, never logged. */
+/** What a client authenticates with. Every part is secret and never logged. */
 export interface Identity {
   scheme: 'BrowserID' | 'Bearer'
   /** The identity assertion or the OAuth access token. */
   assertion: string
-  /** Hex text that names the user's encryption key: the bucket id, and what the token server is told. */
+  /** Hex text that identifies the user's encryption key; also the bucket id. Sent to the token server. */
   clientState: string
   /** The X-KeyID header that goes with an access token: `<keys_changed_at>-<base64url client state>`. */
   keyId?: string
-  /** All of these as one text, different for different identities. */
+  /** All parts as one text, unique for each identity. */
   key: string
 }
 
-/** What the token server exchanges an identity for; enough to read and write one user's storage. */
+/** The credentials that the token server issues for an identity; they allow reading and writing one user's storage. */
 export interface SyncCredentials {
   hawkId: string
   hawkKey: string
@@ -27,7 +27,7 @@ export function createIdentity(parts: Omit<Identity, 'key'>): Identity {
   return { ...parts, key: joinFields(scheme, assertion, clientState, keyId) }
 }
 
-/** The length precedes each field, so that no text can move from one field into the next. */
+/** Prefixes each field with its length, so that different fields never give the same text. */
 export function joinFields(...fields: (string | undefined)[]): string {
   let text = ''
   for (const field of fields) text += field === undefined ? '-' : `${field.length}:${field}`

@@ -1,4 +1,4 @@
-/** Error numbers of the exposed protocol, by what happened. */
+/** Error numbers of the exposed protocol. */
 export const errno = {
   missingCredentials: 104,
   invalidCredentials: 105,
@@ -20,16 +20,16 @@ export const errno = {
 
 export type Errno = (typeof errno)[keyof typeof errno]
 
-/** One thing that is wrong with a request; `description` never quotes a value that could be secret. */
+/** One problem with a request. `description` never quotes a value that could be secret. */
 export interface Problem {
   location: 'body' | 'querystring' | 'path' | 'header'
   name: string
   description: string
 }
 
-/** What an error answer may tell besides its status and message. */
+/** Optional parts of an error response. */
 interface ServiceErrorExtras {
-  /** All problems found; the message describes the first. */
+  /** All problems; the message describes the first. */
   problems?: Problem[]
   details?: Record<string, unknown>
   headers?: Record<string, string>
@@ -37,7 +37,7 @@ interface ServiceErrorExtras {
   cause?: unknown
 }
 
-/** An error answer in our own words: its status, its error number and a message for the client. */
+/** An error response: status, error number and message for the client. */
 export class ServiceError extends Error {
   override readonly name = 'ServiceError'
 
@@ -51,10 +51,7 @@ export class ServiceError extends Error {
   }
 }
 
-/**
- * An error answer that names everything wrong with the request, sorted once by location and name: a 400, unless
- * another status is asked for.
- */
+/** An error response that lists all problems, sorted by location and name. 400 unless `status` says otherwise. */
 export function invalidRequest(
   problems: Problem[],
   { status = 400, headers }: { status?: number; headers?: Record<string, string> } = {},
@@ -67,7 +64,7 @@ export function invalidRequest(
   return new ServiceError(status, number, `${place}: ${description}`, { problems: sorted, headers })
 }
 
-/** The same where one thing is wrong. */
+/** The same for a single problem. */
 export function invalid(
   location: Problem['location'],
   name: string,
@@ -78,45 +75,44 @@ export function invalid(
 }
 
 /**
- * Whether an error is a definite refusal by the storage: nothing was written, a retry would not help, and the other
- * operations are not concerned.
+ * Whether the storage definitely refused the operation: nothing was written, a retry would not help, and other operations are not affected.
  */
 export function isRefusal(error: unknown): error is ServiceError {
   return error instanceof ServiceError && error.status < 500
 }
 
-/** How a call to the token server or the storage broke. */
+/** How a call to the token server or the storage failed. */
 export type UpstreamFailure =
   /** Nothing was sent (refused, unknown host, TLS); certainly not applied. */
   | 'unreachable'
-  /** Sent, but no usable answer came (reset, truncated); may have been applied. */
+  /** Sent, but no usable response arrived (reset, truncated); may have been applied. */
   | 'connection-lost'
-  /** No answer in time; may have been applied. */
+  /** Timed out; may have been applied. */
   | 'timeout'
   /**
-   * It answered that it can't now (5xx, 429), or is left alone for a while because it kept failing or asked for that;
-   * `applied` says what this means for a write.
+   * It answered 5xx or 429, or was not called because its circuit is open or it asked for a pause; `applied` says whether a write may have
+   * been applied.
    */
   | 'refused'
-  /** It answered something that the protocol does not know. */
+  /** The response does not follow the protocol. */
   | 'bad-response'
-  /** It answered that another write got in the way; certainly not applied. */
+  /** A concurrent write caused a conflict; certainly not applied. */
   | 'conflict'
-  /** A read was given up, because its client has hung up. */
+  /** A read was aborted because its client disconnected. */
   | 'abandoned'
-  /** We did not even send, because too many calls to that host are in flight, or there is no memory for the answer. */
+  /** Not sent: too many calls to that host are in flight, or there is no memory for the response. */
   | 'overload'
 
 const neverApplied = new Set<UpstreamFailure>(['unreachable', 'conflict', 'overload'])
 
-/** The token server or the storage broke. Always answered 503; what upstream wrote is never shown. */
+/** The token server or the storage failed. Always answered 503; upstream text is never shown. */
 export class UpstreamError extends Error {
   override readonly name = 'UpstreamError'
-  /** Seconds that upstream asked to wait, if it did. */
+  /** Seconds to wait, as upstream asked; null if it did not ask. */
   readonly retryAfterSeconds: number | null
-  /** The HTTP status that upstream answered, or null when there was none. */
+  /** The HTTP status of upstream's response; null if there was none. */
   readonly status: number | null
-  /** For a write: whether the storage may have carried it out. */
+  /** For a write: whether it may have been applied. */
   readonly applied: 'no' | 'unknown'
 
   constructor(
@@ -131,12 +127,12 @@ export class UpstreamError extends Error {
   }
 }
 
-/** Whether a write that ended with this error was certainly not carried out. */
+/** Whether a write that failed with this error was certainly not applied. */
 export function isWithoutEffect(error: unknown): boolean {
   return error instanceof ServiceError || (error instanceof UpstreamError && error.applied === 'no')
 }
 
-/** Whether a write ended because another one got in its way; then it was not carried out. */
+/** Whether a write failed because of a concurrent write; then it was not applied. */
 export function isWriteConflict(error: unknown): error is UpstreamError {
   return error instanceof UpstreamError && error.failure === 'conflict'
 }

@@ -1,10 +1,10 @@
 /**
- * Looks how a JSON text is built before it is parsed: 8 MB of opening brackets, parsed, take 640 MB of memory and block for a
- * second. Returns the number of its keys, or of what it has more than that.
+ * Checks the depth and size of a JSON text before it is parsed: parsing 8 MB of opening brackets takes 640 MB and blocks for a second.
+ * Returns the number of keys, or the limit that is exceeded.
  */
 export function countJsonKeys(
   text: string,
-  most: { depth: number; members: number },
+  max: { depth: number; members: number },
 ): number | 'depth' | 'members' {
   let keys = 0
   let depth = 0
@@ -20,8 +20,8 @@ export function countJsonKeys(
     else if (char === closeBrace || char === closeBracket) depth--
     else if (char === comma) members++
     else if (char === colon) keys++
-    if (depth > most.depth) return 'depth'
-    if (members > most.members) return 'members'
+    if (depth > max.depth) return 'depth'
+    if (members > max.members) return 'members'
   }
   return keys
 }

@@ -9,18 +9,18 @@ import type {
   RecordCount,
 } from './record-storage.ts'
 
-/** One question or write of a client, alone or as a part of a transaction. */
+/** One read or write of a client, alone or as part of a transaction. */
 export type Operation =
   | { kind: 'list'; collection: string; options: ListOptions; precondition: Precondition }
-  /** Counts the records that a list with this filter would hold. */
+  /** Counts the records that match the filter. */
   | { kind: 'count'; collection: string; filter: ListFilter; precondition: Precondition }
   | { kind: 'get'; collection: string; id: string; precondition: Precondition }
   | { kind: 'put'; collection: string; id: string; input: RecordInput; precondition: Precondition }
   | { kind: 'delete'; collection: string; id: string; precondition: Precondition }
-  /** When each collection changed last. A precondition is judged when the outcome is answered. */
+  /** The timestamp of each collection. Its precondition is evaluated when the outcome is answered. */
   | { kind: 'timestamps' }
 
-/** One operation of a transaction, and whose storage it is for. */
+/** One operation of a transaction, with the storage that it is for. */
 export interface Step {
   storage: BulkStorage
   operation: Operation
@@ -29,18 +29,18 @@ export interface Step {
 /** Why the storage refused a record. */
 export type Rejection = 'invalid' | 'too-large'
 
-/** This operation got an error answer of its own; the others of its transaction stand. */
+/** This operation failed on its own; the others of its transaction stand. */
 export interface FailedOutcome {
   outcome: 'failed'
   error: ServiceError
 }
 
 export interface OutcomeOf {
-  /** `too-large`: the list does not fit into the answer of a transaction. */
+  /** `too-large`: the list does not fit into the response of a transaction. */
   list: ListOutcome | { outcome: 'too-large' }
   count: ({ outcome: 'counted' } & RecordCount) | UnmetRead
   get: GetOutcome
-  /** `stored`: as it is stored now; fields that the client left out kept their value. */
+  /** `stored`: the stored record; fields that the client left out keep their value. */
   put:
     | { outcome: 'stored'; record: SyncRecord }
     | { outcome: 'precondition-failed'; existing: SyncRecord | null }

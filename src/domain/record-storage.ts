@@ -1,161 +1,150 @@
 import type { GetOutcome, Precondition, RecordInput, SyncRecord, Timestamp, UnmetRead } from './record.ts'
 
-/** How a list is ordered: by change time, or by the weight that the writer gave each record. */
+/** The order of a list: by timestamp, or by sortindex. */
 export type SortOrder = 'newest' | 'oldest' | 'index'
 
-/** Which records of a collection are listed or counted; all of them without a filter. */
+/** Which records of a collection to list or count; all without a filter. */
 export interface ListFilter {
-  /** Only records changed after this moment. */
+  /** Only records changed after this timestamp. */
   newer?: Timestamp
-  /** Only records changed before this moment. */
+  /** Only records changed before this timestamp. */
   older?: Timestamp
-  /** Only these records, at least one, without repetitions, and with ids that a list of ids can hold: no comma, no blank at an end. */
+  /** Only these records: at least one id, no duplicates, no commas, no blanks at either end. */
   ids?: string[]
-  /** Not these records. */
+  /** Excludes these records. */
   excludedIds?: Set<string>
 }
 
 export interface ListOptions extends ListFilter {
   sort: SortOrder
-  /** At most so many records in a page; without it the page is the whole list. */
+  /** Maximum records in a page; without it, the page is the whole list. */
   limit?: number
-  /** Where an earlier page ended. */
+  /** Where the previous page ended. */
   position?: PagePosition
 }
 
-/** Where a page ends: the storage's opaque offset, and the collection's timestamp as of the first page. */
+/** Where a page ends: an opaque offset, and the collection's timestamp as of the first page. */
 export interface PagePosition {
   offset: string
   firstTimestamp: Timestamp
 }
 
-/** Bytes that arrive piece by piece. */
+/** Bytes that arrive in chunks. */
 export interface ByteSource {
-  /** The next piece, or null at the end. Rejects when it breaks. */
+  /** The next chunk, or null at the end. Rejects when the source fails. */
   read(): Promise<Uint8Array | null>
-  /** Cancels the rest; harmless at the end. */
+  /** Cancels the rest; no effect at the end. */
   cancel(): void
-  /** Whether others wait for what it holds until it ends. */
-  isWaitedFor?(): boolean
+  /** Whether others wait for the permit that it holds. */
+  hasWaiters?(): boolean
 }
 
-/** The memory that one request holds; it is given back when the request has been answered. */
+/** The memory that one request holds, until it has been answered. */
 export interface HeldMemory {
-  /** Holds so many bytes more. Throws `UpstreamError` (overload) when there is no room for them. */
+  /** Reserves more bytes. Throws `UpstreamError` (overload) when there is no room. */
   grow(bytes: number): void
 }
 
-/** A page of a list, or the whole of it. */
+/** A page of a list, or the whole list. */
 export interface RecordPage {
-  /** The collection's timestamp, on every page of one pagination that of the first page. */
+  /** The collection's timestamp; every page of one pagination has that of the first page. */
   timestamp: Timestamp
   /**
-   * The records in the exposed form, as the JSON document `{"data":[…]}`. A source breaks when the storage does, so that a
-   * short list can't be taken for a whole one.
+   * The records as the JSON document `{"data":[…]}`. A source fails when the storage does, so that a truncated list never looks complete.
    */
   document: Uint8Array | ByteSource
-  /** The number of records, where it is known before the last one has been read. */
+  /** The number of records; null if unknown before the last one has been read. */
   count: number | null
   next: PagePosition | null
 }
 
 export type ListOutcome = { outcome: 'page'; page: RecordPage } | UnmetRead
 
-/** The timestamps of a user's collections, and the latest of them. */
+/** The timestamps of a user's collections; `timestamp` is the latest of them. */
 export interface CollectionTimestamps {
   timestamp: Timestamp
   collections: Map<string, Timestamp>
 }
 
-/** The number of records, and the collection's timestamp at that moment or shortly before. */
+/** The number of records; `timestamp` is the collection's at that moment or shortly before. */
 export interface RecordCount {
   count: number
   timestamp: Timestamp
 }
 
-/**
- * What the storage said besides its answer, collected over all the calls that one request of a client caused.
- * The answer to the client repeats it.
- */
+/** Notices in upstream response headers, collected over all calls of one client request and repeated in its response. */
 export interface Notices {
-  /** The longest pause that the storage or the token server asked for, in seconds. */
+  /** The longest pause that upstream asked for, in seconds. */
   backoffSeconds: number | null
-  /** The storage's announcement of its end, as it was sent. */
+  /** The storage's end-of-life alert, unchanged. */
   alert: string | null
-  /** The rest of the user's quota in KB: a number, with the decimals that were sent. */
+  /** The user's remaining quota in KB, as text, with the decimals that were sent. */
   quotaRemaining: string | null
 }
 
-/** A consistent view of some records of a collection and of the collection's timestamp at that moment. */
+/** A consistent view of some records of a collection, with the collection's timestamp. */
 export interface Snapshot {
   timestamp: Timestamp
-  /** For how long the collection had not changed then, in ms on the storage's clock; Infinity where it does not say. */
+  /** How long the collection had been unchanged, in ms of the storage's clock; Infinity if unknown. */
   unchangedForMs: number
   records: Map<string, SyncRecord>
 }
 
-/** One record to write: absent fields keep what is stored. */
+/** One record to write; absent fields keep their stored value. */
 export type RecordWrite = RecordInput & { id: string }
 
 /**
- * What became of a write that was conditional on the collection's timestamp.
- * `moved`: another writer changed the collection first, and nothing was written.
- * `rejected` in `committed`: ids that the storage refused, with its class of reason; the others stand.
+ * The outcome of a write that was conditional on the collection's timestamp.
+ * - `moved`: another writer changed the collection first; nothing was written.
+ * - `committed`: `rejected` has the ids that the storage refused, with the reason; the others were written.
  */
 export type CommitOutcome =
   | { outcome: 'committed'; timestamp: Timestamp; rejected: Map<string, 'invalid' | 'too-large'> }
   | { outcome: 'moved' }
 
-/** `staged`: waits invisibly for its commit. `committed`: this storage does not stage, it has written at once. */
+/** `staged`: invisible until its commit. `committed`: this storage can't stage and wrote at once. */
 export type StageOutcome =
   { outcome: 'staged'; batch: string; rejected: Map<string, 'invalid' | 'too-large'> } | CommitOutcome
 
-/** What one storage accepts; see Sync 1.5 API, `info/configuration`. Absent keys have the protocol's defaults. */
+/** The limits of a storage; see Sync 1.5 API, `info/configuration`. Absent keys have the protocol's defaults. */
 export interface StorageLimits {
   maxRequestBytes: number
   maxPostBytes: number
   maxPostRecords: number
   maxRecordPayloadBytes: number
-  /** Limits of one staged batch; null when the storage can't stage. */
+  /** Limits of one staged batch; null if the storage can't stage. */
   batch: { maxTotalBytes: number; maxTotalRecords: number } | null
 }
 
 /**
- * One user's record storage. Collection names are canonical and ids possible (see `record.ts`). Every method rejects with
- * `UpstreamError` when the storage can't be used, and with `ServiceError` 401 when it refuses the credentials.
+ * One user's record storage. Collection names are canonical and ids are valid (see `record.ts`). Every method rejects with `UpstreamError`
+ * when the storage can't be used, and with `ServiceError` 401 when it refuses the credentials.
  *
- * Writes are conditional on the collection's timestamp (`unmodifiedSince`: the write counts only if no other writer has
- * changed the collection after that moment), and each is sent at most once. Its rejection tells what is known of its effect:
- * `UpstreamError.applied` is `no` (certainly nothing was written) or `unknown` (a snapshot tells). A write that follows another
- * within one step of the storage's clock waits for the next step; a write conflict is a `conflict`: nothing was written, and a
- * later attempt can succeed. A `ServiceError` (403 quota, 413 too large, 400, 401) means that nothing was written.
+ * Writes are conditional: they apply only if the collection has not changed after `unmodifiedSince`. Each is sent at most once.
+ * `UpstreamError.applied` is `no` (nothing was written) or `unknown` (read a snapshot to find out); a `conflict` is worth a retry. A
+ * `ServiceError` (400, 401, 403 quota, 413 too large) means that nothing was written. A write within the same step of the storage's clock
+ * as the previous one waits for the next step.
  */
 export interface BulkStorage {
   readonly notices: Notices
-  /** A collection never written to is an empty list with the timestamp 0. */
+  /** A collection that was never written to is an empty list with timestamp 0. */
   list(collection: string, options: ListOptions, precondition: Precondition): Promise<ListOutcome>
   get(collection: string, id: string, precondition: Precondition): Promise<GetOutcome>
   collectionTimestamps(): Promise<CollectionTimestamps>
-  /** Counts what a list with these filters would hold, without reading payloads; 0 for a collection never written to. */
+  /** Counts the records that match the filter without reading payloads; 0 for a collection that was never written to. */
   count(collection: string, filter: ListFilter): Promise<RecordCount>
-  /** Names the user's storage, equal for equal storages; locks are held by it. Not for logs. */
+  /** Identifies the user's storage; locks use it. Not for logs. */
   readonly owner: string
-  /** Names the storage node, which many users share. */
+  /** Identifies the storage node, which many users share. */
   readonly node: string
-  /**
-   * From here on calls finish or undo a started write: neither an open circuit, nor missing memory, nor a client that hangs up
-   * stops them.
-   */
+  /** From now on, calls finish or undo a started write: an open circuit, missing memory or a client disconnect no longer stops them. */
   beginCommit(): void
-  /**
-   * Something may be visible: from here on only the upstream timeout bounds calls, and no longer the deadline of the client's
-   * request.
-   */
-  outlastDeadline(): void
+  /** Something may be visible: from now on only the upstream timeout bounds calls, not the deadline of the client's request. */
+  ignoreDeadline(): void
   limits(): Promise<StorageLimits>
-  /** The named records and the collection's timestamp, read as one consistent whole. Any number of ids. */
+  /** The named records and the collection's timestamp, read consistently. Any number of ids. */
   snapshot(collection: string, ids: string[]): Promise<Snapshot>
-  /** Writes all records at once, or none (but see `rejected`). At most `maxPostRecords` and `maxPostBytes`. */
+  /** Writes all records atomically, except those in `rejected`. At most `maxPostRecords` and `maxPostBytes`. */
   write(collection: string, records: RecordWrite[], unmodifiedSince: Timestamp): Promise<CommitOutcome>
   /** Opens a staged batch with these records, or adds them to `batch`. Invisible until `commitStaged`. */
   stage(
@@ -164,17 +153,17 @@ export interface BulkStorage {
     unmodifiedSince: Timestamp,
     batch: string | null,
   ): Promise<StageOutcome>
-  /** Makes a staged batch visible, all records with one timestamp. */
+  /** Makes a staged batch visible; all its records get one timestamp. */
   commitStaged(collection: string, batch: string, unmodifiedSince: Timestamp): Promise<CommitOutcome>
-  /** Deletes the named records and their rows, at once if `removesAtOnce`; unknown ids are no error. At least one id; any number. */
+  /** Deletes the named records and their rows; atomic if `deletesInOneRequest`. Unknown ids are no error. At least one id; any number. */
   remove(collection: string, ids: string[], unmodifiedSince: Timestamp): Promise<CommitOutcome>
-  /** Whether one request can delete so many records of these ids. */
-  removesAtOnce(ids: string[]): boolean
-  /** Whether `remove` finds the row of a record of this id that has expired. */
-  removesExpired(id: string): boolean
+  /** Whether one request can delete all these records. */
+  deletesInOneRequest(ids: string[]): boolean
+  /** Whether `remove` also deletes the row of an expired record with this id. */
+  deletesExpired(id: string): boolean
   /**
-   * Which of these records, all invisible, somebody has written after that moment. The row of a deleted record keeps its expiry, so
-   * that a new record in it is not seen until its ttl is written.
+   * Which of these invisible records were written after that timestamp. The row of a deleted record keeps its expiry, so a new record in it
+   * stays invisible until its ttl is written.
    */
   rewrittenSince(collection: string, ids: string[], since: Timestamp): Promise<string[]>
 }
@@ -182,8 +171,8 @@ export interface BulkStorage {
 /** The upstream calls of one client request. */
 export interface CallTally {
   upstreamCalls: number
-  /** The time until the answers began, added up. */
+  /** Total time until the responses began. */
   upstreamMs: number
-  /** The status that was answered last; null: there was no answer. */
+  /** The status of the last response; null if there was none. */
   upstreamStatus: number | null
 }

@@ -1,6 +1,6 @@
-/** What a storage keeps: records and their versions, which are timestamps; and on which version a request may act. */
+/** Records, their versions (timestamps), and the preconditions of requests. */
 
-/** One stored record as the storage shows it. The payload is the client's ciphertext, never looked into. */
+/** One stored record. The payload is the client's ciphertext and is never inspected. */
 export interface SyncRecord {
   id: string
   lastModified: Timestamp
@@ -8,15 +8,14 @@ export interface SyncRecord {
   sortindex?: number
 }
 
-/** A record in the exposed form, `{"id","last_modified","payload","sortindex"}`, as JSON text. */
+/** Formats a record as the exposed JSON, `{"id","last_modified","payload","sortindex"}`. */
 export function toExposedJson(record: SyncRecord): string {
   const { id, lastModified: last_modified, payload, sortindex } = record
   return JSON.stringify({ id, last_modified, payload, sortindex })
 }
 
 /**
- * What a client writes into a record. A field that is left out keeps its stored value; `ttlSeconds` counts from
- * the write and can't be read back.
+ * What a client writes into a record. An absent field keeps its stored value; `ttlSeconds` counts from the write and can't be read back.
  */
 export interface RecordInput {
   payload?: string
@@ -30,12 +29,12 @@ export const fieldLimits = {
   ttlSeconds: 999_999_999,
 } as const
 
-/** How clients may spell a collection name. */
+/** The form of a valid collection name. */
 export const collectionForm = /^(?!\.{1,2}$)[A-Za-z0-9._-]{1,32}$/
 
 /**
- * The one canonical spelling of a collection name, lower case, used for write gates, upstream URLs, caches and
- * metrics; null when the storage could not hold a collection of that name.
+ * The canonical, lower-case form of a collection name, used for write gates, upstream URLs, caches and metrics; null if the name is
+ * invalid.
  */
 export function canonicalCollection(name: string): string | null {
   return collectionForm.test(name) ? name.toLowerCase() : null
@@ -44,9 +43,8 @@ export function canonicalCollection(name: string): string | null {
 const idForm = /^[ -~]{1,64}$/
 
 /**
- * Whether the storage could hold a record of that id: printable ASCII, 1 to 64 characters, slashes included, because
- * Firefox's form history has such ids. `.` and `..`, alone or between slashes, are refused: URL parsers collapse them,
- * encoded or not, into a path one level up.
+ * Whether a record id is valid: 1 to 64 printable ASCII characters, slashes included, because Firefox's form history uses them. `.` and
+ * `..` between slashes are invalid: URL parsers resolve them, even when encoded.
  */
 export function isRecordId(id: string): boolean {
   return idForm.test(id) && !(id.includes('.') && dotSegment.test(id))
@@ -57,24 +55,23 @@ const dotSegment = /(?:^|\/)\.\.?(?:\/|$)/
 // --- Timestamps ---
 
 /**
- * A moment of the storage, in integer milliseconds since 1970. The storage keeps 10 ms steps, so every timestamp that it gave
- * out is a multiple of 10. Its wire forms (entity tag, Sync seconds, HTTP date) are written and read here;
- * `upstream/bso.ts` and `bso-stream.ts` read the numbers in the storage's JSON.
+ * A timestamp of the storage, in integer milliseconds since 1970. The storage counts in 10 ms steps, so its timestamps are multiples of 10.
+ * The wire forms (entity tag, Sync seconds, HTTP date) are read and written here; `upstream/bso.ts` and `bso-stream.ts` read the numbers in
+ * the storage's JSON.
  */
 export type Timestamp = number & { readonly unit: 'ms of a storage timestamp' }
 
 /** The timestamp of a collection or record that does not exist. */
 export const zeroTimestamp = 0 as Timestamp
 
-/** Brands a number of milliseconds; the caller has checked that it is a non-negative safe integer. */
+/** Brands a number of milliseconds; the caller ensures that it is a non-negative safe integer. */
 export function timestamp(milliseconds: number): Timestamp {
   return milliseconds as Timestamp
 }
 
 /**
- * Formats a timestamp the way Sync writes it: decimal seconds with two digits, so 1234567890120 ms is
- * "1234567890.12". Rounds down to 10 ms, towards the past: rounding up could turn "changed since" into
- * "unchanged". See Sync 1.5 API, "Timestamps".
+ * Formats a timestamp as Sync decimal seconds: 1234567890120 ms is "1234567890.12". Rounds down to 10 ms: rounding up could turn "changed
+ * since" into "unchanged". See Sync 1.5 API, "Timestamps".
  */
 export function toSyncSeconds(value: Timestamp): string {
   const hundredths = Math.floor(value / 10)
@@ -85,7 +82,7 @@ export function toSyncSeconds(value: Timestamp): string {
 
 const syncSecondsForm = /^(\d{1,11})(?:\.(\d{1,2})0*)?$/
 
-/** Reads decimal seconds ("1234567890.12") without going through floating point; null when it is anything else. */
+/** Parses decimal seconds ("1234567890.12") without floating point; null if invalid. */
 export function fromSyncSeconds(text: string | null | undefined): Timestamp | null {
   const match = text ? syncSecondsForm.exec(text.trim()) : null
   if (!match) return null
@@ -100,29 +97,26 @@ export function toEntityTag(value: Timestamp): string {
 
 const entityTagForm = /^(?:(?:W\/)?"(\d{1,15})"|(\d{1,15}))$/
 
-/** How clients spell a version, in headers and in queries alike, as a part of a regular expression. */
+/** The pattern of a version in headers and queries. */
 export const versionPattern = entityTagForm.source.slice(1, -1)
 
-/**
- * Reads a version as clients and the proxies between send it back: `"123"`, `123`, `W/"123"`; null when it is anything
- * else.
- */
+/** Parses a version as clients and proxies send it: `"123"`, `123`, `W/"123"`; null if invalid. */
 export function fromEntityTag(text: string): Timestamp | null {
   const match = entityTagForm.exec(text)
   return match ? timestamp(Number(match[1] ?? match[2])) : null
 }
 
-/** The timestamp rounded down to the storage's 10 ms steps, so that no change is overlooked. */
+/** Rounds down to the storage's 10 ms steps, so that no change is missed. */
 export function floored(value: Timestamp): Timestamp {
   return timestamp(value - (value % 10))
 }
 
-/** The timestamp rounded up to the storage's next 10 ms step. */
+/** Rounds up to the storage's 10 ms steps. */
 export function raised(value: Timestamp): Timestamp {
   return timestamp(Math.ceil(value / 10) * 10)
 }
 
-/** The timestamp as an HTTP date, truncated to the second; see RFC 9110, 5.6.7. */
+/** Formats a timestamp as an HTTP date, truncated to the second; see RFC 9110, 5.6.7. */
 export function toHttpDate(value: Timestamp): string {
   return new Date(value).toUTCString()
 }
@@ -130,11 +124,10 @@ export function toHttpDate(value: Timestamp): string {
 // --- Preconditions ---
 
 /**
- * What a client requires of the current version before its request counts:
+ * What a request requires of the current version:
  * - `none`: nothing
  * - `unmodified-since`: it exists and did not change after `timestamp` (If-Match with an entity tag)
- * - `differs`: it is another version than `timestamp`, older ones included; matters to reads only (If-None-Match with an
- *   entity tag, which is compared as it came)
+ * - `differs`: it is not exactly `timestamp`; only for reads (If-None-Match with an entity tag)
  * - `exists`: it exists (If-Match: *)
  * - `absent`: it does not exist (If-None-Match: *)
  */
@@ -147,15 +140,15 @@ export type Precondition =
 
 export const noPrecondition: Precondition = { kind: 'none' }
 
-/** A read that is not answered with what is stored: its precondition spares that, or rules it out. */
+/** A read whose precondition makes it 304 or 412. */
 export interface UnmetRead {
   outcome: 'not-modified' | 'precondition-failed'
-  /** Of the current version. */
+  /** The current version. */
   timestamp: Timestamp
 }
 
-/** Judges a read of one record, or of a collection, whose current version has that timestamp; null: it proceeds. */
-function judgeRead(precondition: Precondition, current: Timestamp): UnmetRead['outcome'] | null {
+/** Evaluates the precondition of a read against the current version; null: the read proceeds. */
+function evaluateRead(precondition: Precondition, current: Timestamp): UnmetRead['outcome'] | null {
   switch (precondition.kind) {
     case 'none':
     case 'exists':
@@ -172,34 +165,30 @@ function judgeRead(precondition: Precondition, current: Timestamp): UnmetRead['o
 }
 
 export type GetOutcome =
-  /** `json`: the record in the exposed form, where it was at hand without printing it anew. */
+  /** `json`: the record's exposed JSON, if it is already at hand. */
   | { outcome: 'found'; record: SyncRecord; json?: string }
   | { outcome: 'not-modified'; timestamp: Timestamp }
   | { outcome: 'precondition-failed'; existing: SyncRecord }
   | { outcome: 'missing' }
 
-/** The outcome of a read of one record, given the record or null. */
-export function judgeGet(precondition: Precondition, current: SyncRecord | null): GetOutcome {
+/** Evaluates a read of one record; `current` is null if the record is missing. */
+export function evaluateGet(precondition: Precondition, current: SyncRecord | null): GetOutcome {
   if (current === null) return { outcome: 'missing' }
-  const outcome = judgeRead(precondition, current.lastModified)
+  const outcome = evaluateRead(precondition, current.lastModified)
   if (outcome === null) return { outcome: 'found', record: current }
   if (outcome === 'not-modified') return { outcome, timestamp: current.lastModified }
   return { outcome, existing: current }
 }
 
-/**
- * Judges a read of a collection, or of all of them; null: it proceeds. Collections always exist, if need be empty and with the
- * timestamp 0, so that "only if absent" has no effect on them.
- */
-export function judgeCollection(precondition: Precondition, current: Timestamp): UnmetRead | null {
+/** Evaluates a read of one or all collections; null: the read proceeds. Collections always exist, so `absent` has no effect. */
+export function evaluateCollection(precondition: Precondition, current: Timestamp): UnmetRead | null {
   if (precondition.kind === 'absent') return null
-  const outcome = judgeRead(precondition, current)
+  const outcome = evaluateRead(precondition, current)
   return outcome && { outcome, timestamp: current }
 }
 
 /**
- * Whether a write of one record may go on, given the timestamp of the current version, or null when there is none. A
- * missing record is created, unless the client said that it knows a version.
+ * Whether a write of one record may proceed; `current` is null if the record is missing. `unmodified-since` requires an existing record.
  */
 export function allowsPut(precondition: Precondition, current: Timestamp | null): boolean {
   switch (precondition.kind) {
@@ -217,7 +206,7 @@ export function allowsPut(precondition: Precondition, current: Timestamp | null)
   }
 }
 
-/** Whether the deletion of an existing record may go on. */
+/** Whether the deletion of an existing record may proceed. */
 export function allowsDelete(precondition: Precondition, current: Timestamp): boolean {
   return precondition.kind !== 'unmodified-since' || current <= precondition.timestamp
 }

@@ -8,6 +8,7 @@ const clientSources: Record<string, string> = readClientSources([
   'errors.ts',
   'fields.ts',
   'files.ts',
+  'record-list.ts',
   'requests.ts',
   'sync-client.ts',
 ])

@@ -6,19 +6,19 @@ const mebibyte = 1024 * 1024
  */
 export const limits = {
   /** Calls to a host that one user may have in flight. */
-  callsOfUser: 64,
+  callsPerUser: 64,
   /** The share of `fetch`'s slots that calls to one host may take, the token server included. */
-  shareOfHost: 0.25,
+  hostShare: 0.25,
   /** Calls in flight to a host over HTTP/1.1: as many connections as the runtime keeps open. */
   callsOverHttp1: 64,
   /** The share of `fetch`'s slots that is kept free for calls that finish or undo a commit, which never wait. */
-  shareOfCommits: 1 / 16,
+  commitShare: 1 / 16,
   /** Lists in flight, from the question to the last byte; each holds up to 2 MB of the storage's answer. */
   lists: 48,
   /** Lists of one storage node in flight. */
-  listsOfHost: 36,
+  listsPerHost: 36,
   /** Lists of one user in flight. */
-  listsOfUser: 8,
+  listsPerUser: 8,
   /** Root views that may ask the token server at a time: anybody can make up a token, and others need it too. */
   rootViews: 32,
   /** How long a call or a list waits for its turn. */
@@ -40,8 +40,8 @@ export const limits = {
 /** How many calls may be in flight with so many slots of `fetch`: in all, and to one host. */
 export function callLimits(fetchSlots: number): { calls: number; ofHost: number; lists: number } {
   const lists = Math.min(limits.lists, Math.ceil(fetchSlots / 4))
-  const calls = Math.max(1, fetchSlots - lists - Math.ceil(limits.shareOfCommits * fetchSlots))
+  const calls = Math.max(1, fetchSlots - lists - Math.ceil(limits.commitShare * fetchSlots))
   // With few slots a host still gets what one user may have.
-  const ofHost = Math.min(calls, Math.max(limits.callsOfUser, Math.ceil(limits.shareOfHost * fetchSlots)))
+  const ofHost = Math.min(calls, Math.max(limits.callsPerUser, Math.ceil(limits.hostShare * fetchSlots)))
   return { calls, ofHost, lists }
 }

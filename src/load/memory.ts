@@ -60,7 +60,7 @@ export class MemoryBudget {
   }
 
   /** Holds so many bytes more for the owner of that memory; false when that would be too many, also if others give way. */
-  tryTake(asking: RequestMemory, bytes: number): boolean {
+  tryReserve(asking: RequestMemory, bytes: number): boolean {
     for (;;) {
       const held = (this.#heldBy.get(asking.owner) ?? 0) + bytes
       const leftBytes = this.#freeBytes - bytes
@@ -73,16 +73,16 @@ export class MemoryBudget {
     }
   }
 
-  giveBack(owner: string, bytes: number): void {
+  release(owner: string, bytes: number): void {
     const held = this.#heldBy.get(owner)! - bytes
     if (held === 0) this.#heldBy.delete(owner)
     else this.#heldBy.set(owner, held)
     this.#freeBytes += bytes
-    this.noteGarbage(bytes)
+    this.reportGarbage(bytes)
   }
 
   /** So many bytes are used no more, and will be collected at some time. */
-  noteGarbage(bytes: number): void {
+  reportGarbage(bytes: number): void {
     this.#garbageBytes += bytes
     if (this.#garbageBytes < watchEveryBytes) return
     this.#garbageBytes = 0
@@ -102,7 +102,7 @@ export class RequestMemory implements HeldMemory {
   /** Holds so many bytes more; false when there is no room for them. */
   tryGrow(bytes: number): boolean {
     if (bytes === 0) return true
-    if (!this.budget.tryTake(this, bytes)) return false
+    if (!this.budget.tryReserve(this, bytes)) return false
     this.#bytes += bytes
     return true
   }
@@ -124,7 +124,7 @@ export class RequestMemory implements HeldMemory {
   /** Gives everything back; it can be used again. */
   release(): void {
     if (this.#bytes === 0) return
-    this.budget.giveBack(this.owner, this.#bytes)
+    this.budget.release(this.owner, this.#bytes)
     this.#bytes = 0
   }
 }

@@ -6,9 +6,9 @@ interface PoolOptions {
   name: string
   /** Permits in all. */
   permits: number
-  permitsOfUser: number
+  permitsPerUser: number
   /** Permits for one host, now: it may change when the protocol of the host is known. */
-  permitsOfHost(host: string): number
+  permitsPerHost(host: string): number
 }
 
 /** One who waits for a permit. */
@@ -27,9 +27,9 @@ interface Host {
 }
 
 /** The share of a host's permits that is kept for users with few: users whose storage hangs would keep all others out. */
-const keptShare = 0.25
+const reservedShare = 0.25
 /** Fewer than this share of a host's permits are few: none over HTTP/1.1, up to three of 256. */
-const fewShare = 1 / 64
+const fewPermitsShare = 1 / 64
 
 /** Users' nodes come and go. */
 const maxIdleHosts = 1000
@@ -52,7 +52,7 @@ export class PermitPool {
   }
 
   /** Whether the next permit of this host that is given back goes to a user who has none. */
-  isWaitedFor(hostName: string): boolean {
+  hasWaiters(hostName: string): boolean {
     const areAllTaken = this.#taken >= this.options.permits
     for (const host of this.#waitedHosts) {
       const isReached = host.name === hostName || (areAllTaken && host.taken < this.#limitOf(host))
@@ -132,7 +132,7 @@ export class PermitPool {
   }
 
   #limitOf(host: Host): number {
-    return this.options.permitsOfHost(host.name)
+    return this.options.permitsPerHost(host.name)
   }
 
   #hasRoom(host: Host): boolean {
@@ -143,8 +143,8 @@ export class PermitPool {
     if (!this.#hasRoom(host)) return false
     const held = host.users.get(user) ?? 0
     const limit = this.#limitOf(host)
-    if (held < limit * fewShare) return true
-    return held < this.options.permitsOfUser && host.taken < limit - Math.floor(limit * keptShare)
+    if (held < limit * fewPermitsShare) return true
+    return held < this.options.permitsPerUser && host.taken < limit - Math.floor(limit * reservedShare)
   }
 
   #take(host: Host, user: string): void {
@@ -187,15 +187,15 @@ export function createPermits(fetchSlots: number, sharesConnection: (origin: str
     calls: new PermitPool({
       name: 'calls to upstream',
       permits: calls,
-      permitsOfUser: limits.callsOfUser,
-      permitsOfHost: (origin) =>
+      permitsPerUser: limits.callsPerUser,
+      permitsPerHost: (origin) =>
         sharesConnection(origin) ? ofHost : Math.min(ofHost, limits.callsOverHttp1),
     }),
     lists: new PermitPool({
       name: 'lists',
       permits: lists,
-      permitsOfUser: limits.listsOfUser,
-      permitsOfHost: () => limits.listsOfHost,
+      permitsPerUser: limits.listsPerUser,
+      permitsPerHost: () => limits.listsPerHost,
     }),
   }
 }
@@ -216,7 +216,7 @@ export type RejectionReason = (typeof rejectionReasons)[number]
 interface RequestLimitOptions {
   /** Requests in flight at most, in all and of one user; 0: no limit for one user. */
   maxRequests: number
-  maxRequestsOfUser: number
+  maxRequestsPerUser: number
   /** On a clock in ms that never goes back. */
   now(): number
   /** Whether the process holds nearly as much memory as it should. */
@@ -263,10 +263,10 @@ export class RequestLimit {
 
   /** Admits a request of that user; null: it must be rejected. The user's name is as secret as the credentials, and is not kept. */
   acquire(user: string): Release | null {
-    const { maxRequests, maxRequestsOfUser, observeRejection } = this.options
+    const { maxRequests, maxRequestsPerUser, observeRejection } = this.options
     const ofUser = this.#users.get(user) ?? 0
     const isOverLimit = this.#inFlight >= maxRequests
-    if (isOverLimit || (maxRequestsOfUser > 0 && ofUser >= maxRequestsOfUser)) {
+    if (isOverLimit || (maxRequestsPerUser > 0 && ofUser >= maxRequestsPerUser)) {
       observeRejection(isOverLimit ? 'limit' : 'user')
       return null
     }

@@ -8,7 +8,7 @@ export interface AnswerStreamsOptions {
   cut(request: Request): void
   observeRejection(reason: 'slow-reader'): void
   /** A piece of a list has left so much garbage. */
-  noteGarbage(bytes: number): void
+  reportGarbage(bytes: number): void
 }
 
 /** How the sending of a large answer ended: after so many bytes, and what broke it; null: it is whole, or its reader was not there any more. */
@@ -22,7 +22,7 @@ const pieceBytes = 64 * 1024
 /** One byte of a list leaves so many bytes of garbage: it was read, copied and perhaps parsed. */
 const garbageOfByte = 4
 /** A list gives way to one that waits when its reader has taken nothing for so long. */
-const givesWayAfterMs = 5000
+const yieldAfterMs = 5000
 
 /** Sends large answers at the pace of their readers, and ends readers that take nothing. */
 export class AnswerStreams {
@@ -49,8 +49,8 @@ export class AnswerStreams {
     const nowMs = this.options.now()
     for (const stream of this.#streams)
       if (stream.stalledMs(nowMs) >= limits.stalledReaderMs) this.#cut(stream)
-    const giveWay = [...this.#streams].filter((stream) => stream.givesWay(nowMs))
-    const longest = giveWay.toSorted((a, b) => b.stalledMs(nowMs) - a.stalledMs(nowMs))[0]
+    const yielding = [...this.#streams].filter((stream) => stream.shouldYield(nowMs))
+    const longest = yielding.toSorted((a, b) => b.stalledMs(nowMs) - a.stalledMs(nowMs))[0]
     if (longest) this.#cut(longest)
   }
 
@@ -76,7 +76,7 @@ class Stream {
   constructor(
     source: Uint8Array | ByteSource,
     readonly request: Request,
-    private readonly options: Pick<AnswerStreamsOptions, 'now' | 'noteGarbage'>,
+    private readonly options: Pick<AnswerStreamsOptions, 'now' | 'reportGarbage'>,
     private readonly ended: (end: StreamEnd) => void,
   ) {
     this.#source = source instanceof Uint8Array ? null : source
@@ -98,8 +98,8 @@ class Stream {
   }
 
   /** Whether its reader has stalled for long enough to lose its place to somebody who waits for that. */
-  givesWay(nowMs: number): boolean {
-    return this.stalledMs(nowMs) >= givesWayAfterMs && this.#source?.isWaitedFor?.() === true
+  shouldYield(nowMs: number): boolean {
+    return this.stalledMs(nowMs) >= yieldAfterMs && this.#source?.hasWaiters?.() === true
   }
 
   /** Cuts the answer: what has been sent must not look whole. */
@@ -117,7 +117,7 @@ class Stream {
           this.ended({ bytes: this.#handedOnBytes, failure: null })
           return this.#controller.close()
         }
-        this.options.noteGarbage(garbageOfByte * piece.length)
+        this.options.reportGarbage(garbageOfByte * piece.length)
         this.#rest = piece
       }
     } catch (error) {

@@ -154,7 +154,7 @@ type AnswerHeader = keyof typeof answerHeaders
 
 const announced: AnswerHeader[] = ['Backoff?', 'Alert?']
 /** The headers of answers that come of the storage. */
-export const noticed: AnswerHeader[] = ['Quota-Remaining?', ...announced]
+export const noticeHeaders: AnswerHeader[] = ['Quota-Remaining?', ...announced]
 
 /** An answer; `body` is the schema of JSON, or another media type, or null. */
 export function answered(
@@ -180,7 +180,7 @@ export function versioned(
   body: TSchema | null,
   ...more: AnswerHeader[]
 ): DocumentedAnswer {
-  return answered(description, body, ['ETag', 'Last-Modified', ...noticed, ...more])
+  return answered(description, body, ['ETag', 'Last-Modified', ...noticeHeaders, ...more])
 }
 
 /** References to the errors that operations share, by their statuses. */
@@ -195,7 +195,7 @@ function componentName(header: string): string {
 
 const exampleProblem = { location: 'body', name: 'data.payload', description: 'must be string' }
 
-const refusals: [status: number, errno: Errno, description: string, headers?: AnswerHeader[], body?: TSchema][] = [
+const errorStatuses: [status: number, errno: Errno, description: string, headers?: AnswerHeader[], body?: TSchema][] = [
   [400, errno.invalidParameters, 'The request is invalid: errno 107 for a header, 109 for anything else', [], InvalidRequestAnswer],
   [401, errno.missingCredentials, 'Credentials are missing or unusable (errno 104), or refused (105)', ['WWW-Authenticate']],
   [403, errno.forbidden, 'The storage refuses this: the quota is used up'],
@@ -222,7 +222,7 @@ export const answerComponents = {
   ),
   responses: Object.fromEntries([
     ['Status304', versioned('Not changed since that version', null)],
-    ...refusals.map(([code, errno, message, headers = [], body = ErrorAnswer]) => {
+    ...errorStatuses.map(([code, errno, message, headers = [], body = ErrorAnswer]) => {
       const details = body === InvalidRequestAnswer ? [exampleProblem] : undefined
       const example = { code, errno, error: STATUS_CODES[code], message, details }
       return [`Status${code}`, answered(message, body, [...headers, 'Alert?'], example)]

@@ -6,9 +6,9 @@ import { invalid, invalidRequest, type Problem } from '../domain/errors.ts'
 import { countJsonKeys } from '../domain/json.ts'
 
 // A client can send thousands of wrong members; a few sentences are enough.
-const mostProblems = 20
+const maxProblems = 20
 // The client chooses the names of members, so their length is cut.
-const longestName = 64
+const maxNameLength = 64
 
 /**
  * Compiles a schema into a check of request bodies. The check coerces nothing, strips nothing and returns the value itself, or
@@ -18,7 +18,7 @@ const longestName = 64
 export function compileBodyCheck<S extends TSchema>(schema: S): (value: unknown) => Static<S> {
   const check = compileCheck(schema, (error) => ({
     location: 'body',
-    name: error.path.slice(1, 1 + longestName).replaceAll('/', '.') || 'body',
+    name: error.path.slice(1, 1 + maxNameLength).replaceAll('/', '.') || 'body',
     description: describe(error),
   }))
   return (value) => {
@@ -51,7 +51,7 @@ function compileCheck(schema: TSchema, toProblem: (error: ValueError) => Problem
     for (const error of compiled.Errors(value)) {
       const problem = toProblem(error)
       if (!problems.has(problem.name)) problems.set(problem.name, problem)
-      if (problems.size === mostProblems) break
+      if (problems.size === maxProblems) break
     }
     return [...problems.values()]
   }

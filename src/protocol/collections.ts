@@ -15,7 +15,7 @@ const ofTimestamps = {
     readPrecondition(headers, problems)
     return { kind: 'timestamps' }
   },
-  refusals: [304],
+  errorStatuses: [304],
 } as const
 
 export const getBucket = declare({

@@ -16,14 +16,14 @@ interface ReplyContext {
 }
 
 // Copying headers costs half of making them anew.
-const usualHeaders = new Headers({
+const commonHeaders = new Headers({
   'Cache-Control': 'no-cache',
   Vary: 'Authorization, X-Client-State, X-KeyID, Origin',
   'X-Content-Type-Options': 'nosniff',
   'Content-Security-Policy': "default-src 'none'; frame-ancestors 'none'",
 })
-const usualJsonHeaders = new Headers(usualHeaders)
-usualJsonHeaders.set('Content-Type', 'application/json; charset=utf-8')
+const commonJsonHeaders = new Headers(commonHeaders)
+commonJsonHeaders.set('Content-Type', 'application/json; charset=utf-8')
 
 /**
  * Turns a reply into the message that goes out. `ownBackoffSeconds` is the pause that this process asks for, besides those
@@ -38,7 +38,7 @@ export function toResponse(
 ): Response {
   const { origin, requestId, notices, isLegacyBucket } = context
   const body = stream ?? sendable(whole)
-  const response = new Response(body, { status, headers: body === null ? usualHeaders : usualJsonHeaders })
+  const response = new Response(body, { status, headers: body === null ? commonHeaders : commonJsonHeaders })
   const { headers } = response
   if (origin !== null) setAll(headers, corsHeaders(origin, settings))
   if (isLegacyBucket) headers.set('Cache-Control', 'no-cache, no-store')

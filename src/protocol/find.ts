@@ -95,7 +95,7 @@ export function readRequest(
   return { input, operation, ...identified }
 }
 
-const mostParameters = 100
+const maxParameters = 100
 
 /**
  * Reads a query string the way the framework does: of repeated parameters the last counts, and `+` is a blank. But escapes
@@ -105,9 +105,9 @@ const mostParameters = 100
 export function readQuery(search: string, problems: Problem[]): Record<string, string> {
   const query: Record<string, string> = Object.create(null)
   if (search.length < 2) return query
-  const parts = search.slice(1).split('&', mostParameters + 1)
-  if (parts.length > mostParameters) {
-    const description = `has more than ${mostParameters} parameters`
+  const parts = search.slice(1).split('&', maxParameters + 1)
+  if (parts.length > maxParameters) {
+    const description = `has more than ${maxParameters} parameters`
     problems.push({ location: 'querystring', name: 'querystring', description })
     return query
   }

@@ -17,7 +17,7 @@ import { ListAnswer, versioned } from './answers.ts'
 import { publicOrigin } from './origin.ts'
 import { emptyReply, type Reply } from './reply.ts'
 import { declare, type Input } from './resource.ts'
-import { CollectionPath, ListQuery, mostIds, ReadHeaders, sortOrders } from './schemas.ts'
+import { CollectionPath, ListQuery, maxIds, ReadHeaders, sortOrders } from './schemas.ts'
 import { collectionConditionReply, readPrecondition, unmetReply, versionHeaders } from './versions.ts'
 
 const ofRecords = {
@@ -27,7 +27,7 @@ const ofRecords = {
   query: ListQuery,
   headers: ReadHeaders,
   tag: 'Records',
-  refusals: [304],
+  errorStatuses: [304],
 } as const
 
 export const listRecords = declare({
@@ -99,7 +99,7 @@ export const countRecords = declare({
   },
 })
 
-function pageReply(page: RecordPage, { query, address }: Asked, settings: Settings): Reply {
+function pageReply(page: RecordPage, { query, address }: ListInput, settings: Settings): Reply {
   const { count, document: body, next } = page
   const headers = versionHeaders(settings.flushSafeEtag ? flushSafeTimestamp(page, query) : page.timestamp)
   const isWhole = given(query._limit) === undefined && given(query._token) === undefined
@@ -114,7 +114,7 @@ function pageReply(page: RecordPage, { query, address }: Asked, settings: Settin
   return { status: 200, headers, body }
 }
 
-type Asked = Input<unknown, ListQuery>
+type ListInput = Input<unknown, ListQuery>
 
 /** The size of a collection, as headers. */
 function countReply(count: number, timestamp: Timestamp): Reply {
@@ -146,7 +146,7 @@ function replyWithoutPage(outcome: Exclude<OutcomeOf['list'], { outcome: 'page' 
 export type Parameter = keyof ListQuery & string
 
 // Storages count limits in 32 bits; no collection has that many records.
-const largestLimit = 1_000_000_000
+const maxLimit = 1_000_000_000
 
 /**
  * Reads the query of a list that its schema accepts; what is wrong nevertheless is added to `problems`. `ids` is empty when
@@ -173,7 +173,7 @@ export function readListOptions(query: ListQuery, problems: Problem[] = []): Lis
     sort: sortOrders[query._sort ?? ''] ?? 'newest',
     newer: newer < 0 ? undefined : timestamp(newer),
     older: older === Infinity ? undefined : timestamp(older),
-    limit: limit === undefined ? undefined : Math.min(Number(limit), largestLimit),
+    limit: limit === undefined ? undefined : Math.min(Number(limit), maxLimit),
     position: position ?? undefined,
     ids: idLists.length === 0 ? undefined : [...idLists.reduce((a, b) => a.intersection(b))],
     excludedIds: excluded.length > 0 ? new Set(excluded) : undefined,
@@ -215,20 +215,20 @@ function readMoment<Moment extends number>(
 
 function readIds(query: ListQuery, name: Parameter, problems: Problem[]): string[] | undefined {
   // One more than the limit, which is enough to see that there are too many.
-  const parts = query[name]?.split(',', largestList + 1)
+  const parts = query[name]?.split(',', maxListItems + 1)
   if (!parts) return undefined
   // Kinto reads the values of its own filters as JSON, so its clients may quote them.
   const mayBeQuoted = name === 'id' || name === 'not_id'
   const ids = parts
     .map((id) => (mayBeQuoted ? id.trim().replace(/^"(.+)"$/, '$1') : id.trim()))
     .filter((id) => id !== '')
-  if (parts.length <= largestList && ids.length <= mostIds && ids.every(isRecordId)) return [...new Set(ids)]
+  if (parts.length <= maxListItems && ids.length <= maxIds && ids.every(isRecordId)) return [...new Set(ids)]
   problems.push(queryProblem(name))
   return undefined
 }
 
 // Empty items are dropped, but reading them costs time, so they count.
-const largestList = 2 * mostIds
+const maxListItems = 2 * maxIds
 
 export function queryProblem(name: Parameter): Problem {
   return { location: 'querystring', name, description: ListQuery.properties[name].description! }

@@ -10,7 +10,7 @@ import {
   type Timestamp,
 } from '../domain/record.ts'
 import type { Settings } from '../settings/settings.ts'
-import { answered, noticed, RecordAnswer, TombstoneAnswer, versioned } from './answers.ts'
+import { answered, noticeHeaders, RecordAnswer, TombstoneAnswer, versioned } from './answers.ts'
 import { compileBodyCheck } from './check.ts'
 import { emptyReply, jsonReply, type Reply } from './reply.ts'
 import { declare, type Input, type RequestHeaders, type Resource } from './resource.ts'
@@ -31,7 +31,7 @@ export const getRecord = declare({
   id: 'getRecord',
   summary: 'Read a record',
   answers: { 200: versioned('The record', RecordAnswer) },
-  refusals: [304, 404],
+  errorStatuses: [304, 404],
   operation: (input, problems) => ({ kind: 'get', ...readTarget(input, problems) }),
   answer: (outcome, { headers }) =>
     outcome.outcome === 'found' ? recordReply(outcome.record, outcome.json) : withoutRecord(outcome, headers),
@@ -48,7 +48,7 @@ export const putRecord = declare({
     'Fields that are left out keep their stored value. With `If-Match` it counts only while nobody else has changed the ' +
     'record. Only in collections where the operator has enabled it.',
   answers: { 200: versioned('The record as it is stored now', RecordAnswer) },
-  refusals: [405, 409, 413, 415],
+  errorStatuses: [405, 409, 413, 415],
   operation: (input, problems) => ({
     kind: 'put',
     ...readTarget(input, problems),
@@ -70,16 +70,16 @@ export const deleteRecord = declare({
     'where the operator has enabled it.',
   answers: {
     200: versioned('It is gone: the tombstone that `Prefer` asks for', TombstoneAnswer, 'Preference-Applied'),
-    204: answered('It is gone', null, noticed),
+    204: answered('It is gone', null, noticeHeaders),
   },
-  refusals: [404, 405, 409],
+  errorStatuses: [404, 405, 409],
   operation: (input, problems) => ({ kind: 'delete', ...readTarget(input, problems) }),
   answer: (outcome, { headers }) =>
     outcome.outcome === 'deleted' ? deletedReply(outcome, headers) : withoutRecord(outcome, headers),
 })
 
 /** The setting that closes this method, for writes on the collection in the path; null when it is open. */
-export function closedBy({ method }: Resource, params: object, settings: Settings): string | null {
+export function disabledBy({ method }: Resource, params: object, settings: Settings): string | null {
   if (method !== 'PUT' && method !== 'DELETE') return null
   if (settings.readonly) return 'readonly is on'
   const collection = canonicalCollection((params as { collection_id?: string }).collection_id ?? '')

@@ -41,7 +41,7 @@ export interface Resource<P extends TObject = TObject, Q extends TObject = TObje
 }
 
 /** What a resource in a user's bucket asks of the storage, and how it answers outcomes of that kind. */
-interface Meaning<P extends TObject, Q extends TObject, K extends Operation['kind']> {
+interface StorageBinding<P extends TObject, Q extends TObject, K extends Operation['kind']> {
   /**
    * Makes the operation on the storage. Problems that the schemas can't see are added to `problems`; then the operation must
    * not be used. Throws `ServiceError` 400 for problems of the body.
@@ -53,7 +53,7 @@ interface Meaning<P extends TObject, Q extends TObject, K extends Operation['kin
 
 /** A resource in a user's bucket. It needs credentials, and becomes an operation on the storage. */
 export type BucketResource<P extends TObject = TObject, Q extends TObject = TObject> = Resource<P, Q> &
-  Meaning<P, Q, Operation['kind']>
+  StorageBinding<P, Q, Operation['kind']>
 
 /** `id`, `summary` and `description` are those of the operation in the API document. */
 interface Declaration<P extends TObject, Q extends TObject> {
@@ -70,7 +70,7 @@ interface Declaration<P extends TObject, Q extends TObject> {
   description?: string
   answers: Record<number, DocumentedAnswer>
   /** The statuses of the errors that it answers. */
-  refusals: readonly number[]
+  errorStatuses: readonly number[]
   security?: Record<string, string[]>[]
   /** Left out of the API document. */
   hide?: true
@@ -90,7 +90,7 @@ export function declareService<P extends TObject, Q extends TObject>(
   const { tag, id: operationId, summary, description, security = [], hide } = declaration
   const content = body && { 'application/json': { schema: body, examples: body.examples as object } }
   const requestBody = content && { required: true, content }
-  const responses = { ...declaration.answers, ...refused(declaration.refusals) }
+  const responses = { ...declaration.answers, ...refused(declaration.errorStatuses) }
   const detail = { operationId, tags: [tag], summary, description, security, requestBody, responses, hide }
   const check = compileRequestCheck({ params: params ?? anything, query, headers })
   // The framework has no parameters to validate where a path has none.
@@ -100,9 +100,9 @@ export function declareService<P extends TObject, Q extends TObject>(
 
 /** Declares a resource in a bucket. */
 export function declare<P extends TObject, Q extends TObject, K extends Operation['kind']>(
-  declaration: Declaration<P, Q> & Meaning<P, Q, K>,
+  declaration: Declaration<P, Q> & StorageBinding<P, Q, K>,
 ): BucketResource<P, Q> {
   const { operation, answer } = declaration
-  const refusals = [400, 401, 403, 410, 412, 429, 500, 503, ...declaration.refusals]
-  return { ...declareService({ ...declaration, security: credentials, refusals }), operation, answer }
+  const errorStatuses = [400, 401, 403, 410, 412, 429, 500, 503, ...declaration.errorStatuses]
+  return { ...declareService({ ...declaration, security: credentials, errorStatuses }), operation, answer }
 }

@@ -106,10 +106,10 @@ const moment = (meaning: string) =>
   )
 
 /** How many ids one parameter may name. */
-export const mostIds = 5000
+export const maxIds = 5000
 
 const ids = (meaning: string) =>
-  text(`must be at most ${mostIds} record ids separated by commas: ${meaning}`, { pattern: '^[ -~]*$' })
+  text(`must be at most ${maxIds} record ids separated by commas: ${meaning}`, { pattern: '^[ -~]*$' })
 
 const onlyThese = ids('lists only these; given but empty, none')
 const allButThese = ids('leaves these out')

@@ -7,7 +7,7 @@ import {
   ApiDocumentAnswer,
   BatchAnswer,
   HeartbeatAnswer,
-  noticed,
+  noticeHeaders,
   RootAnswer,
   VersionAnswer,
 } from './answers.ts'
@@ -27,12 +27,12 @@ export const batch = declareService({
     'Each sub-request sees what the earlier ones did, and one that is refused leaves the others standing. If the storage ' +
     'breaks, the answer is 503 and none of them has had any effect. `defaults` are merged under each of them, and the ' +
     'conditional headers of the batch itself count for those that have none.',
-  answers: { 200: answered('An answer to each sub-request, in order', BatchAnswer, noticed) },
-  refusals: [400, 401, 410, 413, 415, 500, 503],
+  answers: { 200: answered('An answer to each sub-request, in order', BatchAnswer, noticeHeaders) },
+  errorStatuses: [400, 401, 410, 413, 415, 500, 503],
   security: credentials,
 })
 
-const open = { method: 'GET', tag: 'Service', refusals: [400, 410] } as const
+const open = { method: 'GET', tag: 'Service', errorStatuses: [400, 410] } as const
 
 const about = (name: string, id: string, summary: string) =>
   ({ ...open, name, path: `/__${name}__`, id, summary }) as const
@@ -56,14 +56,14 @@ export const heartbeat = declareService({
     200: answered('They do', HeartbeatAnswer),
     503: answered('One of them does not', HeartbeatAnswer, ['Retry-After', 'Alert?']),
   },
-  refusals: [400],
+  errorStatuses: [400],
 })
 
 export const lbheartbeat = declareService({
   ...about('lbheartbeat', 'getLbheartbeat', 'See whether this process answers'),
   description: 'For load balancers. Also answered without the version prefix.',
   answers: { 200: answered('It does; the body is empty', null) },
-  refusals: [400],
+  errorStatuses: [400],
 })
 
 export const version = declareService({

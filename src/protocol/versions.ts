@@ -3,7 +3,7 @@ import { errno, ServiceError, type Problem } from '../domain/errors.ts'
 import {
   floored,
   fromEntityTag,
-  judgeCollection,
+  evaluateCollection,
   noPrecondition,
   toEntityTag,
   toHttpDate,
@@ -54,7 +54,7 @@ export function readPrecondition(headers: RequestHeaders, problems: Problem[] = 
 
 /** Judges a collection that changed at that moment: 304, or null where the request proceeds. Throws `ServiceError` 412. */
 export function collectionConditionReply(headers: RequestHeaders, timestamp: Timestamp): Reply | null {
-  const verdict = judgeCollection(readPrecondition(headers), timestamp)
+  const verdict = evaluateCollection(readPrecondition(headers), timestamp)
   return verdict && unmetReply(verdict)
 }
 

@@ -5,7 +5,7 @@ import type { BulkStorage } from '../domain/record-storage.ts'
 import { readJson } from '../protocol/check.ts'
 import { belowVersion, findResources, isBucketResource, readRequest, resourceFor } from '../protocol/find.ts'
 import { readAnonymousIdentity, readAuthorization } from '../protocol/identity.ts'
-import { closedBy } from '../protocol/records.ts'
+import { disabledBy } from '../protocol/records.ts'
 import { emptyReply, errorReply, jsonReply, overload, type Reply } from '../protocol/reply.ts'
 import type { BucketResource, Input, RequestHeaders, Resource } from '../protocol/resource.ts'
 import { batch, heartbeat, lbheartbeat, root, version } from '../protocol/service-resources.ts'
@@ -81,7 +81,7 @@ async function prepare(merged: MergedRequest, open: Open, call: Call): Promise<P
     if (below === null) throw unknownVersion()
     const found = findResources(below, settings)
     const resource = found && resourceFor(method, found.resources)
-    if (!resource || closedBy(resource, found.params, settings) !== null)
+    if (!resource || disabledBy(resource, found.params, settings) !== null)
       throw refusedMethod(method, below, services)
     if (!isBucketResource(resource)) {
       const reply = await answerOpenly(resource, headers, call)

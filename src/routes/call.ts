@@ -179,7 +179,7 @@ export function checkCall(call: Call): void {
   const { origin, method, path, services } = call
   const { settings } = services
   checkHost(call.host, settings)
-  if (origin !== null && (origin.length > longestOrigin || settings.corsOrigins?.has(origin) === false)) {
+  if (origin !== null && (origin.length > maxOriginLength || settings.corsOrigins?.has(origin) === false)) {
     throw invalid('header', 'Origin', 'is not an allowed origin')
   }
   const hasEnded = settings.eos !== null && settings.eos.atMs <= call.startedAtMs
@@ -200,15 +200,15 @@ export function checkCall(call: Call): void {
   if (method !== 'GET' && method !== 'HEAD') return
   // Servers that disagree about where such a body ends take its rest for another request (request smuggling).
   const isChunked = call.headers['transfer-encoding'] !== undefined
-  if (isChunked || Number(call.headers['content-length'] ?? 0) > largestIgnoredBody) {
+  if (isChunked || Number(call.headers['content-length'] ?? 0) > maxIgnoredBodyBytes) {
     const name = isChunked ? 'Transfer-Encoding' : 'Content-Length'
     throw invalid('header', name, `must be absent: ${method} has no body`, closing)
   }
 }
 
-const longestOrigin = 1024
+const maxOriginLength = 1024
 // Clients in use send {} with GET, which counts as no body.
-const largestIgnoredBody = 1024
+const maxIgnoredBodyBytes = 1024
 export const heartbeatPath = /^(?:\/v\d+)?\/__(?:lb)?heartbeat__$/
 
 const hostForm = /^(?:[A-Za-z0-9](?:[A-Za-z0-9._-]{0,252})|\[[0-9A-Fa-f:.]{2,45}\])(?::(\d{1,5}))?$/

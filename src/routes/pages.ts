@@ -23,7 +23,7 @@ export function addDocsRoutes(app: App, prefix: string, { settings, version }: S
   )
   if (!settings.docsEnabled) return
   const serve = pageServer(docsFiles)
-  app.get(prefix + docs.path, () => serve('page.html', (page) => tellWrites(page, settings)), docs.schemas)
+  app.get(prefix + docs.path, () => serve('page.html', (page) => showWrites(page, settings)), docs.schemas)
   const site = { title: settings.projectName, hasExplorer: settings.explorerEnabled }
   app.get(prefix + guides.path, () => frontPage(site), guides.schemas)
   const fileOf = (name: string) => (name.startsWith('guides/') ? guideFile(name.slice(7), site) : serve(name))
@@ -31,7 +31,7 @@ export function addDocsRoutes(app: App, prefix: string, { settings, version }: S
 }
 
 /** The enabled writes may change while the process runs, so they are no part of the API document. */
-function tellWrites(page: string, { readonly, writable }: Settings): string {
+function showWrites(page: string, { readonly, writable }: Settings): string {
   const names = (collections: ReadonlySet<string>) => (readonly ? [] : [...collections]).join(' ')
   return page
     .replace('data-put=""', `data-put="${names(writable.put)}"`)

@@ -1,7 +1,7 @@
 /** Buckets, collections and records: read the request, ask the storage of its user, answer. */
 import { invalidRequest, type Problem } from '../domain/errors.ts'
 import type { Operation, OperationOutcome } from '../domain/operation.ts'
-import { judgeCollection } from '../domain/record.ts'
+import { evaluateCollection } from '../domain/record.ts'
 import type { BulkStorage } from '../domain/record-storage.ts'
 import { readJson } from '../protocol/check.ts'
 import { getBucket, getCollection, listCollections } from '../protocol/collections.ts'
@@ -10,7 +10,7 @@ import { overload, type Reply } from '../protocol/reply.ts'
 import { belowVersion, isReadable } from '../protocol/find.ts'
 import { readIdentity } from '../protocol/identity.ts'
 import { countRecords, listRecords } from '../protocol/lists.ts'
-import { closedBy, deleteRecord, getRecord, putRecord } from '../protocol/records.ts'
+import { disabledBy, deleteRecord, getRecord, putRecord } from '../protocol/records.ts'
 import type { BucketResource, Input, Resource } from '../protocol/resource.ts'
 import { discardBody } from '../load/bodies.ts'
 import { receiveBody, type App, type Call } from './call.ts'
@@ -63,7 +63,7 @@ function requireEnabled(
   requireReadable({ params, call })
   const { settings } = call.services
   // With an empty id the path is the list's with a slash too many, which is redirected for every method.
-  if (params['*'] === '' || closedBy(resource, params, settings) === null) return
+  if (params['*'] === '' || disabledBy(resource, params, settings) === null) return
   throw refusedMethod(call.method, belowVersion(call.path, settings)!, call.services)
 }
 
@@ -115,7 +115,7 @@ function execute(operation: Operation, storage: BulkStorage, call: Call): Promis
       return storage.collectionTimestamps().then((all) => ({ outcome: 'found', ...all }))
     case 'count':
       return storage.count(operation.collection, operation.filter).then((counted) => {
-        const verdict = judgeCollection(operation.precondition, counted.timestamp)
+        const verdict = evaluateCollection(operation.precondition, counted.timestamp)
         return verdict ?? { outcome: 'counted', ...counted }
       })
     case 'put':

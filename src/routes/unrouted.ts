@@ -10,7 +10,7 @@ import {
   versionPrefix,
 } from '../protocol/find.ts'
 import { preflightReply, publicOrigin } from '../protocol/origin.ts'
-import { closedBy } from '../protocol/records.ts'
+import { disabledBy } from '../protocol/records.ts'
 import { emptyReply, type Reply } from '../protocol/reply.ts'
 import { withoutTrailingSlashes } from '../protocol/subrequest.ts'
 import type { Settings } from '../settings/settings.ts'
@@ -48,10 +48,10 @@ const unsafePath = /\/\/|\\|%(?:2f|5c|[01][0-9a-f]|7f)/i
 export function refusedMethod(method: string, path: string, { settings, metrics }: Services): ServiceError {
   const { resources, params } = findResources(path, settings) ?? { resources: [], params: {} }
   if (!resources.some(({ name }) => isServed(name, settings, metrics !== null))) return unknownPath()
-  const open = resources.filter((resource) => closedBy(resource, params, settings) === null)
+  const open = resources.filter((resource) => disabledBy(resource, params, settings) === null)
   const methods = new Set(open.flatMap((each) => (each.method === 'GET' ? ['GET', 'HEAD'] : each.method)))
   const meant = resources.find((resource) => resource.method === method)
-  const closed = meant && closedBy(meant, params, settings)
+  const closed = meant && disabledBy(meant, params, settings)
   const message = closed ? `Method not allowed: ${closed}` : 'Method not allowed on this resource'
   const headers = { Allow: [...methods, 'OPTIONS'].join(', ') }
   return new ServiceError(405, errno.methodNotAllowed, message, { headers })
@@ -71,7 +71,7 @@ function redirect({ host, query, services }: Call, path: string): Reply {
  * framework reports those of one place. Throws `ServiceError` 400, 401 where the path is right and the credentials are
  * missing, or 404 where the request is right but for dots in its path.
  */
-export function refuseInvalid(call: Call): Reply {
+export function rejectInvalid(call: Call): Reply {
   const found = resourcesAt(call)
   const resource = found && resourceFor(call.method, found.resources)
   if (!resource) throw unknownPath()

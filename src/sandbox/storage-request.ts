@@ -216,8 +216,8 @@ export interface ListQuery {
   sort: Sort | null
 }
 
-const mostIds = 100
-const largestLimit = 4_294_967_295
+const maxIds = 100
+const maxLimit = 4_294_967_295
 const known = new Set(['ids', 'newer', 'older', 'full', 'limit', 'offset', 'sort'])
 
 /** Reads the query; throws 400 for what the storage doesn't accept. See Sync 1.5 API, "GET /storage/<collection>". */
@@ -259,11 +259,11 @@ function readIds(value: string, isPython: boolean): string[] | null {
     .split(',')
     .map((id) => id.trim())
     .filter((id) => id !== '' || isPython)
-  return ids.length <= mostIds && ids.every((id) => idPattern.test(id)) ? ids : null
+  return ids.length <= maxIds && ids.every((id) => idPattern.test(id)) ? ids : null
 }
 
 function readLimit(value: string): number | null {
-  return /^\d{1,10}$/.test(value) && Number(value) <= largestLimit ? Number(value) : null
+  return /^\d{1,10}$/.test(value) && Number(value) <= maxLimit ? Number(value) : null
 }
 
 function readOffset(value: string): Offset | null {

@@ -55,7 +55,7 @@ export function startBridge(settings: Settings, host: BridgeHost, log: Log, opti
   const memory = new MemoryBudget(mostBytes, () => processMemory.watch())
   const load = new RequestLimit({
     maxRequests: settings.maxConcurrentRequests,
-    maxRequestsOfUser: settings.maxConcurrentRequestsPerUser,
+    maxRequestsPerUser: settings.maxConcurrentRequestsPerUser,
     now: host.monotonicNow,
     isShortOfMemory: () => processMemory.isShort,
     observeRejection: observers.shed,
@@ -66,7 +66,7 @@ export function startBridge(settings: Settings, host: BridgeHost, log: Log, opti
     // The shortest idle timeout of the server: there is no other way to end a connection.
     cut: (request) => server.timeout(request, 1),
     observeRejection: observers.shed,
-    noteGarbage: (bytes) => memory.noteGarbage(bytes),
+    reportGarbage: (bytes) => memory.reportGarbage(bytes),
   })
   const bodies = new Bodies({
     maxBytes: settings.maxRequestBytes,

@@ -39,7 +39,7 @@ export interface BridgeHost {
 }
 
 // The part of a request's time that is kept for committing what a batch has prepared.
-const largestCommitReserveMs = 5000
+const maxCommitReserveMs = 5000
 
 const heartbeatFreshMs = 5000
 
@@ -74,7 +74,7 @@ export function createServices(
   const storageClient: StorageClient = {
     upstream,
     timeoutMs: settings.upstreamTimeoutSeconds * 1000,
-    limitsOfNodes: new RecentMap(1000),
+    limitsByNode: new RecentMap(1000),
     now,
     monotonicNow: host.monotonicNow,
     nonce: createId,
@@ -137,7 +137,7 @@ export function createServices(
     transact: (steps: Step[], { deadlineAtMs, memory }: Call) =>
       runTransaction(steps, {
         deadlineAtMs,
-        commitReserveMs: Math.min(largestCommitReserveMs, (settings.requestTimeoutSeconds * 1000) / 3),
+        commitReserveMs: Math.min(maxCommitReserveMs, (settings.requestTimeoutSeconds * 1000) / 3),
         patienceMs: commitPatienceMs,
         now: host.monotonicNow,
         delay: Bun.sleep,

@@ -3,7 +3,7 @@ import type { EffectiveSetting, Settings } from './settings.ts'
 import type { SettingsProblem } from './sources.ts'
 
 /** The largest record that the official clients send, with room for what is around it. */
-const largestRecordBytes = 256 * 1024
+const maxFirefoxRecordBytes = 256 * 1024
 
 /**
  * How many files and sockets one process may have open at a time: two for each request in flight, as many again for
@@ -108,9 +108,9 @@ export function findContradictions(
   }
   if (settings.eos && settings.eos.atMs <= nowMs)
     warn('eos', 'is past: every request is answered 410', 'remove it, or write a later day')
-  if (settings.maxRequestBytes < largestRecordBytes) {
+  if (settings.maxRequestBytes < maxFirefoxRecordBytes) {
     const message = 'is less than one record of 250 KB, as Firefox may write it'
-    warn('max_request_bytes', message, `write ${largestRecordBytes} or more`)
+    warn('max_request_bytes', message, `write ${maxFirefoxRecordBytes} or more`)
   }
   if (settings.readonly && writable.put.size + writable.delete.size > 0) {
     const message = 'refuses every write, also those that service.record_… settings allow'

@@ -28,8 +28,8 @@ export interface SettingsSources {
 }
 
 /**
- * The settings given, by name, before their values are read; their problems, and what may be a mistake. The environment outweighs
- * the file, and the file outweighs the credentials directory.
+ * The settings given, by name, before their values are read; their problems, and what may be a mistake. The environment overrides
+ * the file, and the file overrides the credentials directory.
  */
 export function collectSettings({ file, environment, readFile }: SettingsSources) {
   // A folder with a file for each secret setting, as systemd's LoadCredential provides it.

@@ -40,16 +40,16 @@ function entriesOf(value: unknown): [string, unknown][] {
 
 /** The limits of the user's storage node; see Sync 1.5 API, `info/configuration`. */
 export async function readLimits(calls: StorageCalls): Promise<StorageLimits> {
-  const { limitsOfNodes, monotonicNow } = calls.client
+  const { limitsByNode, monotonicNow } = calls.client
   // All users of a node share its limits; the last segment of an endpoint is the user's number.
   const node = calls.endpoint.slice(0, calls.endpoint.lastIndexOf('/'))
-  const known = limitsOfNodes.get(node)
+  const known = limitsByNode.get(node)
   if (known && known.untilMs > monotonicNow()) return known.limits
   const answer = await calls.read({ ...infoRequest('configuration'), mayBeMissing: true })
   const value = answer.status === 404 ? {} : jsonOf(answer)
   if (typeof value !== 'object' || value === null) throw unusable('a configuration that is no object')
   const limits = toLimits(value as Record<string, unknown>)
-  limitsOfNodes.set(node, { limits, untilMs: monotonicNow() + ttlMs })
+  limitsByNode.set(node, { limits, untilMs: monotonicNow() + ttlMs })
   return limits
 }
 

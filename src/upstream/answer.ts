@@ -29,7 +29,7 @@ export interface UpstreamAnswer {
 }
 
 const longText = 65_536
-const mostOfLong = { depth: 32, members: Infinity }
+const longTextLimits = { depth: 32, members: Infinity }
 
 const strictUtf8 = new TextDecoder('utf-8', { fatal: true })
 
@@ -50,7 +50,7 @@ export function jsonOf(answer: Pick<UpstreamAnswer, 'bytes'>): unknown {
 
 /** The value of a JSON text; undefined when it is none, or so long and deep that its value would take many times its memory. */
 export function parseJson(text: string): unknown {
-  if (text.length > longText && typeof countJsonKeys(text, mostOfLong) === 'string') return undefined
+  if (text.length > longText && typeof countJsonKeys(text, longTextLimits) === 'string') return undefined
   try {
     return JSON.parse(text)
   } catch {
@@ -128,13 +128,13 @@ export function recordCountOf(headers: Headers): number | null {
   return text !== null && /^\d{1,12}$/.test(text) ? Number(text) : null
 }
 
-const longestOffset = 1024
+const maxOffsetLength = 1024
 
 /** Where the next page begins, opaque; null at the end. */
 export function nextOffsetOf(headers: Headers): string | null {
   const offset = headers.get('x-weave-next-offset')
   if (offset === null || offset === '') return null
-  if (offset.length > longestOffset) throw unusable('endless offset')
+  if (offset.length > maxOffsetLength) throw unusable('endless offset')
   return offset
 }
 
@@ -146,13 +146,13 @@ export class OffsetTrail {
   next(headers: Headers, recordCount: number): string | null {
     const offset = nextOffsetOf(headers)
     if (offset === null) return null
-    if (recordCount === 0 || this.#seen.has(offset)) throw roundInCircles()
+    if (recordCount === 0 || this.#seen.has(offset)) throw paginationLoop()
     this.#seen.add(offset)
     return offset
   }
 }
 
-export function roundInCircles(): UpstreamError {
+export function paginationLoop(): UpstreamError {
   return unusable('a list that goes round in circles')
 }
 
@@ -181,14 +181,14 @@ function readSeconds(text: string | null): number | null {
 
 const numberForm = /^\d{1,15}(?:\.\d{1,15})?$/
 
-const longestAlert = 4096
+const maxAlertLength = 4096
 
 /** Collects the notices in the headers of an answer; a value that is no number, or too long, is dropped. */
 export function collectNotices(notices: Notices, headers: Headers): void {
   const backoffSeconds = readBackoff(headers)
   if (backoffSeconds !== null) notices.backoffSeconds = Math.max(notices.backoffSeconds ?? 0, backoffSeconds)
   const alert = headers.get('x-weave-alert')
-  if (alert !== null && alert.length > 0 && alert.length <= longestAlert) notices.alert = alert
+  if (alert !== null && alert.length > 0 && alert.length <= maxAlertLength) notices.alert = alert
   const quota = headers.get('x-weave-quota-remaining')
   if (quota !== null && quotaForm.test(quota)) notices.quotaRemaining = quota
 }

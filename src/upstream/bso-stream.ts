@@ -3,7 +3,7 @@ import { listClosing, listOpening } from '../domain/list.ts'
 import { toExposedJson } from '../domain/record.ts'
 import { parseJson, unusable } from './answer.ts'
 import { readBso } from './bso.ts'
-import { copyUsualLines, mostBytesOf } from './usual-lines.ts'
+import { copyCanonicalLines, maxOutputBytes } from './canonical-lines.ts'
 
 interface BsoRewriterOptions {
   /** Only records with these ids. Without it all, which is much faster because no line is parsed. */
@@ -22,7 +22,7 @@ const comma = 0x2c
  * the exposed list: the elements of a JSON array without brackets, `modified` in decimal seconds become
  * `last_modified` in integer milliseconds. Takes the pieces as they come, lines may break off anywhere.
  *
- * Lines of the usual form are copied by `copyUsualLines`, which looks at each byte; any other line is parsed and printed. Throws
+ * Lines of the usual form are copied by `copyCanonicalLines`, which looks at each byte; any other line is parsed and printed. Throws
  * `UpstreamError` for a line that is no record.
  */
 export class BsoRewriter {
@@ -109,10 +109,10 @@ export class BsoRewriter {
 
   /** Writes lines up to the first one that has to be parsed; returns where that begins. */
   #copyLines(chunk: Buffer, start: number, end: number): number {
-    this.#reserve(mostBytesOf(end - start))
+    this.#reserve(maxOutputBytes(end - start))
     if (this.keptCount > 0) this.#out[this.#outLength] = comma
     const outAt = this.#outLength + (this.keptCount > 0 ? 1 : 0)
-    const { readTo, writtenTo, count } = copyUsualLines(chunk, start, end, this.#out, outAt)
+    const { readTo, writtenTo, count } = copyCanonicalLines(chunk, start, end, this.#out, outAt)
     if (count > 0) this.#outLength = writtenTo
     this.recordCount += count
     this.keptCount += count
@@ -156,7 +156,7 @@ export class BsoRewriter {
 
   /** Each piece gets a buffer of its own: it is handed out, and the next piece must not overwrite it. */
   #begin(pieceLength: number): void {
-    this.#out = Buffer.allocUnsafeSlow(mostBytesOf(pieceLength) + 64)
+    this.#out = Buffer.allocUnsafeSlow(maxOutputBytes(pieceLength) + 64)
     this.#outLength = 0
   }
 

@@ -33,7 +33,7 @@ export function recordRequest(collection: string, id: string): StorageRead {
  * The record of exactly that id in the answer to a request for it, and its text in the exposed form where that is at hand; null
  * when there is none.
  */
-export function printedRecord(
+export function readRecordAnswer(
   answer: UpstreamAnswer,
   id: string,
 ): { record: SyncRecord; json: string | null } | null {
@@ -76,11 +76,11 @@ export function toExposedText(text: string, value: object): string | null {
   return `${text.slice(0, tokenAt)}"last_modified":${milliseconds}${text.slice(to)}`
 }
 
-const latestSeconds = 99_999_999_999
+const maxModifiedSeconds = 99_999_999_999
 
 /** Reads seconds that stood as a number in JSON, exact for all two-decimal values; null for anything else. */
 export function readModified(value: unknown): Timestamp | null {
-  if (typeof value !== 'number' || !(value >= 0 && value <= latestSeconds)) return null
+  if (typeof value !== 'number' || !(value >= 0 && value <= maxModifiedSeconds)) return null
   return timestamp(Math.round(value * 1000))
 }
 

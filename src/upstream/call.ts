@@ -13,7 +13,7 @@ export interface StorageClient {
   /** The time until an answer's headers. */
   timeoutMs: number
   /** What storage nodes accept, as far as they were asked lately. */
-  limitsOfNodes: RecentMap<string, { limits: StorageLimits; untilMs: number }>
+  limitsByNode: RecentMap<string, { limits: StorageLimits; untilMs: number }>
   /** Wall clock, ms since 1970. */
   now(): number
   /** A clock in ms that never goes back. */
@@ -53,7 +53,7 @@ export interface StorageWrite extends StorageRead {
 }
 
 /** How long a call may take that looks, after the deadline, what became of a write. */
-const lastLookMs = 400
+const finalProbeMs = 400
 
 /** One step of the storage's clock. It refuses a second write to a collection within the same step. */
 const clockStepMs = 10
@@ -66,7 +66,7 @@ export class StorageCalls {
   #credentials: SyncCredentials
   #renewing: Promise<void> | null = null
   #mustComplete = false
-  #outlastsDeadline = false
+  #ignoresDeadline = false
   /**
    * When the step of the storage's clock ends in which a collection changed last, on the clock that never goes back. One moment for
    * all collections: the commits of a batch wait together, so that they are sent together.
@@ -108,8 +108,8 @@ export class StorageCalls {
   }
 
   /** Nor does the client's deadline. */
-  outlastDeadline(): void {
-    this.#outlastsDeadline = true
+  ignoreDeadline(): void {
+    this.#ignoresDeadline = true
   }
 
   /**
@@ -124,12 +124,12 @@ export class StorageCalls {
    * Notes when a collection changed that this answer is about. The storage would refuse a write within the same step of its
    * clock, so a write that comes sooner waits for the next one: that costs less time than the refusal, and no call.
    */
-  noteChange(headers: Headers): void {
+  trackChange(headers: Headers): void {
     const changedAt = headers.get('x-last-modified')
-    if (changedAt !== null && changedAt === headers.get('x-weave-timestamp')) this.#noteStep()
+    if (changedAt !== null && changedAt === headers.get('x-weave-timestamp')) this.#startClockStep()
   }
 
-  #noteStep(): void {
+  #startClockStep(): void {
     this.#stepEndsAtMs = this.client.monotonicNow() + clockStepMs
   }
 
@@ -140,8 +140,8 @@ export class StorageCalls {
     if (waitMs > 0) await delay(waitMs)
     const answer = await this.#call(request.method, { ...request, endpoint: this.owner }, false)
     // The deletion of one record is answered with when that was changed, and not the collection.
-    if (request.method === 'DELETE') this.#noteStep()
-    else this.noteChange(answer.headers)
+    if (request.method === 'DELETE') this.#startClockStep()
+    else this.trackChange(answer.headers)
     return answer
   }
 
@@ -156,7 +156,7 @@ export class StorageCalls {
     if (request.endpoint !== undefined && request.endpoint !== used.endpoint) throw endpointChanged()
     const answer = await upstream.send(this.#signed(method, request, used))
     collectNotices(this.notices, answer.headers)
-    if (isForeseen(method, answer.status, request)) return answer
+    if (isExpected(method, answer.status, request)) return answer
     if (answer.status !== 401) {
       throw readStorageRefusal(answer, { subject: request.subject, isWrite: method !== 'GET' }, now())
     }
@@ -220,9 +220,9 @@ export class StorageCalls {
 
   #timeoutMs(hasBegun: boolean): number {
     const { timeoutMs } = this.client
-    if (hasBegun || this.#outlastsDeadline) return timeoutMs
+    if (hasBegun || this.#ignoresDeadline) return timeoutMs
     const { leftMs } = this
-    if (this.#mustComplete) return Math.min(timeoutMs, Math.max(leftMs, lastLookMs))
+    if (this.#mustComplete) return Math.min(timeoutMs, Math.max(leftMs, finalProbeMs))
     if (leftMs > 0) return Math.min(timeoutMs, leftMs)
     throw new UpstreamError('timeout', 'Cannot call the storage: no time is left for this request', {
       applied: 'no',
@@ -230,7 +230,7 @@ export class StorageCalls {
   }
 }
 
-function isForeseen(method: string, status: number, { headers, mayBeMissing }: StorageRead): boolean {
+function isExpected(method: string, status: number, { headers, mayBeMissing }: StorageRead): boolean {
   if (status === 200 || (status === 202 && method !== 'GET')) return true
   if (status === 304) return headers !== undefined && 'X-If-Modified-Since' in headers
   if (status === 412) return headers !== undefined && 'X-If-Unmodified-Since' in headers

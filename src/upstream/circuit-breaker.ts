@@ -46,11 +46,11 @@ export interface GuardedCall {
 
 /** So many users have to fail, with no success between, before a circuit opens. */
 const usersToOpen = 3
-const shortestOpenMs = 1000
+const minOpenMs = 1000
 /** The longest open time, so that a host that works again is in use within five seconds. */
-const longestOpenMs = 4000
+const maxOpenMs = 4000
 /** Timeouts below this don't count as failures: the client's deadline, not the host, was at fault. */
-export const shortestFairTimeoutMs = 900
+export const minFairTimeoutMs = 900
 /** Users' nodes come and go, and so do users of a node whose calls fail. */
 const maxHosts = 1000
 const maxUsers = 1000
@@ -86,8 +86,7 @@ export class Breakers {
   /** A call has failed. To be reported once of each call, by this or by `answered`. */
   failed(call: GuardedCall, error: unknown): void {
     const failure = error instanceof UpstreamError ? error.failure : null
-    const isFairTimeout =
-      failure === 'timeout' && this.options.now() - call.beganAtMs >= shortestFairTimeoutMs
+    const isFairTimeout = failure === 'timeout' && this.options.now() - call.beganAtMs >= minFairTimeoutMs
     if (failure === 'unreachable' || failure === 'connection-lost' || isFairTimeout)
       call.circuit.fail(call, failure)
     else if (failure === 'bad-response') call.circuit.succeed(call)
@@ -182,7 +181,7 @@ class Circuit {
     const wasTrial = call === this.#trial
     this.ignore(call)
     const { callClass, user } = call.request
-    if (callClass === 'probe' || this.#saysNothing(call, failure)) return
+    if (callClass === 'probe' || this.#isOutdated(call, failure)) return
     if (this.#discounted.get(user) === undefined && this.#failing.size < maxUsers) this.#failing.add(user)
     if (wasTrial || (!this.#isOpen && this.#failing.size >= usersToOpen)) this.#open()
   }
@@ -193,7 +192,7 @@ class Circuit {
   }
 
   /** Whether a call is about the time before the last success, or about a connection whose loss has been counted. */
-  #saysNothing({ beganAtMs }: GuardedCall, failure: string): boolean {
+  #isOutdated({ beganAtMs }: GuardedCall, failure: string): boolean {
     // Calls that time out together end without a success between them, however many succeeded while they waited.
     if (beganAtMs < this.#succeededAtMs) return true
     if (failure !== 'connection-lost') return false
@@ -207,7 +206,7 @@ class Circuit {
     const nowMs = this.options.now()
     const trial = this.#trial
     // A trial that got no answer for so long does not keep the next one from trying.
-    const isFree = trial === null || nowMs - trial.beganAtMs >= longestOpenMs
+    const isFree = trial === null || nowMs - trial.beganAtMs >= maxOpenMs
     if (this.#hasFailed(user)) return isFree && nowMs >= this.#openUntilMs
     return isFree || this.#hasFailed(trial.request.user)
   }
@@ -218,9 +217,9 @@ class Circuit {
 
   #open(): void {
     const { now, random } = this.options
-    this.#openMs = this.#isOpen ? Math.min(longestOpenMs, this.#openMs * 2) : shortestOpenMs
+    this.#openMs = this.#isOpen ? Math.min(maxOpenMs, this.#openMs * 2) : minOpenMs
     // Random, so that processes that lost the same host do not come back to it at the same moment.
-    this.#openUntilMs = now() + Math.min(longestOpenMs, this.#openMs * (0.75 + 0.5 * random()))
+    this.#openUntilMs = now() + Math.min(maxOpenMs, this.#openMs * (0.75 + 0.5 * random()))
     if (this.#isOpen) return
     this.#isOpen = true
     this.onChange('opened')

@@ -2,9 +2,9 @@ import { errno, ServiceError, UpstreamError } from '../domain/errors.ts'
 import { runBounded } from '../domain/bounded.ts'
 import { fromSyncSeconds, zeroTimestamp, type Timestamp } from '../domain/record.ts'
 import { jsonOf, lastModifiedOf, OffsetTrail, parseJson, unusable, type UpstreamAnswer } from './answer.ts'
-import { chunkIds, listQuery, portionsOf, unmodifiedSinceHeader } from './request.ts'
+import { chunkIds, listQuery, groupIds, unmodifiedSinceHeader } from './request.ts'
 import { readCollectionTimestamps, readCount } from './account.ts'
-import { printedRecord, readBso, recordRequest } from './bso.ts'
+import { readRecordAnswer, readBso, recordRequest } from './bso.ts'
 import { checkCount, linesRequest, openLines, readLines } from './list.ts'
 import type { ListFilter, RecordCount, Snapshot, SortOrder } from '../domain/record-storage.ts'
 import type { StorageCalls, StorageRead } from './call.ts'
@@ -123,7 +123,7 @@ export class ConsistentReads {
 
   /** The records of these ids; null when they have more bytes than that. Then the timestamp is known nevertheless. */
   async records(ids: string[], maxBytes: number): Promise<Snapshot | null> {
-    const { chunks, single } = portionsOf(ids)
+    const { chunks, single } = groupIds(ids)
     const [first, ...others] = chunks
     const records: Snapshot['records'] = new Map()
     this.#leftBytes = maxBytes
@@ -139,7 +139,7 @@ export class ConsistentReads {
       for (const id of single) {
         const answer = await this.#read(recordRequest(this.collection, id))
         this.#count(answer)
-        const found = printedRecord(answer, id)
+        const found = readRecordAnswer(answer, id)
         if (found) records.set(id, found.record)
       }
       return { timestamp: this.timestamp, unchangedForMs: this.#unchangedForMs, records }
@@ -188,7 +188,7 @@ export class ConsistentReads {
     this.#timestamp = lastModifiedOf(answer.headers)
     const nowThere = fromSyncSeconds(answer.headers.get('x-weave-timestamp'))
     if (nowThere !== null) this.#unchangedForMs = nowThere - this.#timestamp
-    this.calls.noteChange(answer.headers)
+    this.calls.trackChange(answer.headers)
     this.#endpoint = this.calls.endpoint
     return answer
   }

@@ -1,6 +1,6 @@
 import { invalid } from '../domain/errors.ts'
 import { cutPage, isListed, orders, readSkip, toListDocument } from '../domain/list.ts'
-import { judgeCollection, type Precondition, type SyncRecord, type Timestamp } from '../domain/record.ts'
+import { evaluateCollection, type Precondition, type SyncRecord, type Timestamp } from '../domain/record.ts'
 import { whileUnchanged, type ConsistentReads } from './consistent-read.ts'
 import { BsoRewriter } from './bso-stream.ts'
 import { firstTimestampOf, linesRequest, ListPages, readLines, requireUnchanged } from './list.ts'
@@ -27,11 +27,11 @@ export async function listByIds(
   if (skip === null) throw invalid('querystring', '_token', 'it belongs to another list')
   return await whileUnchanged(calls, collection, undefined, async (reads): Promise<ListOutcome> => {
     const snapshot = await reads.records(options.ids!, smallBytes)
-    const verdict = judgeCollection(precondition, reads.timestamp)
+    const verdict = evaluateCollection(precondition, reads.timestamp)
     if (verdict) return verdict
     const timestamp = firstTimestampOf(position, reads.timestamp)
     if (snapshot) {
-      const cut = { skip, limit, timestamp, goesOn: false }
+      const cut = { skip, limit, timestamp, hasMore: false }
       return { outcome: 'page', page: cutPage(sorted(snapshot, options), cut) }
     }
     const ids = await orderedIds(reads, options)

@@ -8,7 +8,7 @@ import {
   OffsetTrail,
   readBounded,
   recordCountOf,
-  roundInCircles,
+  paginationLoop,
   unusable,
   type UpstreamAnswer,
 } from './answer.ts'
@@ -66,7 +66,7 @@ class Listing {
       if (answer.status === 412) return { outcome: 'precondition-failed', timestamp: current }
       const timestamp = firstTimestampOf(position, current)
       const offset = nextOffsetOf(answer.headers)
-      if (offset !== null && offset === this.#offset) throw roundInCircles()
+      if (offset !== null && offset === this.#offset) throw paginationLoop()
       const isFollowed = offset !== null && limit === undefined
       const next = offset === null || isFollowed ? null : { offset, firstTimestamp: timestamp }
       const document =
@@ -160,7 +160,7 @@ export class ListPages implements ByteSource {
   /** Called once, at the end. */
   ended = () => {}
   /** Whether others wait for its permit. */
-  isWaitedFor = () => false
+  hasWaiters = () => false
 
   constructor(
     first: UpstreamAnswer,

@@ -140,7 +140,7 @@ export function chunkIds(ids: string[]): string[][] {
 }
 
 /** Those portions, and the ids that no list can name. */
-export function portionsOf(ids: string[]): { chunks: string[][]; single: string[] } {
+export function groupIds(ids: string[]): { chunks: string[][]; single: string[] } {
   return { chunks: chunkIds(ids.filter(isListable)), single: ids.filter((id) => !isListable(id)) }
 }
 
@@ -164,15 +164,15 @@ export function unmodifiedSinceHeader(since: Timestamp): Record<string, string> 
   return { 'X-If-Unmodified-Since': toSyncSeconds(since) }
 }
 
-const longestUserAgent = 256
-const usualUserAgent = /^[!-~](?:[ -~]{0,254}[!-~])?$/
+const maxUserAgentLength = 256
+const plainUserAgent = /^[!-~](?:[ -~]{0,254}[!-~])?$/
 
 /** Makes a User-Agent that can be sent and is harmless in logs. */
 export function toUserAgent(text: string): string {
-  if (usualUserAgent.test(text)) return text
+  if (plainUserAgent.test(text)) return text
   return (
     text
-      .slice(0, longestUserAgent)
+      .slice(0, maxUserAgentLength)
       .replace(/[^ -~]/g, '?')
       .trim() || '?'
   )

@@ -11,7 +11,7 @@ import {
 import { Deadline } from './deadline.ts'
 import type { CallTally, HeldMemory } from '../domain/record-storage.ts'
 import {
-  shortestFairTimeoutMs,
+  minFairTimeoutMs,
   type Breakers,
   type GuardedCall,
   type GuardedRequest,
@@ -67,14 +67,14 @@ export type Upstream = ReturnType<typeof createUpstream>
 const shortBytes = 262_144
 /** Longer error bodies are not understood. */
 const maxErrorBytes = 8192
-const longestStallMs = 30_000
+const maxStallMs = 30_000
 /** A body is in memory as bytes, as text, and as what is made of that. */
 const copiesInMemory = 3
 const nothing = new Uint8Array(0)
 
 /** The only door to the token server and the storage. */
 export function createUpstream(options: UpstreamOptions) {
-  const { permits, breakers, transport, observe, now, random, delay, stallMs = longestStallMs } = options
+  const { permits, breakers, transport, observe, now, random, delay, stallMs = maxStallMs } = options
   const shared = { calls: permits.calls, breakers, now, stallMs }
   let tls = options.ca === undefined ? undefined : { ca: options.ca }
 
@@ -133,14 +133,14 @@ export function createUpstream(options: UpstreamOptions) {
         answer = { status, headers, bytes: nothing, isTooLong: false, stream: call.toStream() }
       } else {
         // Only a code is read from these bodies; nothing else bounds the length of a stream.
-        const saysLittle = status >= 400 || (request.isStreamed === true && status !== 200)
-        const allowed = saysLittle ? maxErrorBytes : request.maxBytes
+        const isCodeOnly = status >= 400 || (request.isStreamed === true && status !== 200)
+        const allowed = isCodeOnly ? maxErrorBytes : request.maxBytes
         // Reading `body` makes a stream, which a short answer does not need.
         const isRead = isShort && (length ?? 0) <= allowed
         const bytes = isRead ? await response.bytes() : await readLong(call, length ?? 0, allowed)
         if (bytes === null) {
           call.abort()
-          if (!saysLittle && request.mayBeTooLong !== true) throw tooLong(url.host, status)
+          if (!isCodeOnly && request.mayBeTooLong !== true) throw tooLong(url.host, status)
         }
         call.end(null)
         const isTooLong = bytes === null
@@ -301,7 +301,7 @@ class Call implements BodyStream {
     const { guard, response } = this
     const isTimeout = failure instanceof UpstreamError && failure.failure === 'timeout'
     if (!isTimeout || guard === null || response !== null) return false
-    return this.upstream.now() - guard.beganAtMs >= shortestFairTimeoutMs
+    return this.upstream.now() - guard.beganAtMs >= minFairTimeoutMs
   }
 
   /** Ends the call; null: everything that was wanted has come. Further calls do nothing. */

@@ -8,7 +8,7 @@ export type Subject = 'list' | 'page' | 'record' | 'upload' | 'staging' | 'accou
 const codes = { overQuota: 14, sizeLimit: 17 }
 
 /** For a write conflict storages ask for about 10 s. A longer Retry-After has another reason. */
-const longestConflictSeconds = 30
+const maxConflictSeconds = 30
 
 /** The error of an answer that the request did not foresee. Its text is never repeated. */
 export function readStorageRefusal(
@@ -36,7 +36,7 @@ export function readStorageRefusal(
     return new ServiceError(429, errno.tooManyRequests, 'The storage gets too many requests', retry)
   if (status === 513)
     return new ServiceError(410, errno.serviceEnded, 'This storage has been closed down', retry)
-  const isBrief = retryAfterSeconds !== null && retryAfterSeconds <= longestConflictSeconds
+  const isBrief = retryAfterSeconds !== null && retryAfterSeconds <= maxConflictSeconds
   const conflict = 'Write conflict: another write to the collection got in the way'
   if (isWrite && (status === 409 || (status === 503 && code === 0 && isBrief))) {
     return new UpstreamError('conflict', conflict, { status, ...retry })

@@ -1,7 +1,7 @@
 import { runBounded } from '../domain/bounded.ts'
-import { judgeGet, type GetOutcome, type Precondition, type Timestamp } from '../domain/record.ts'
+import { evaluateGet, type GetOutcome, type Precondition, type Timestamp } from '../domain/record.ts'
 import { readCollectionTimestamps, readLimits } from './account.ts'
-import { printedRecord, recordRequest } from './bso.ts'
+import { readRecordAnswer, recordRequest } from './bso.ts'
 import { countRecords, readConsistently } from './consistent-read.ts'
 import { listByIds } from './list-by-ids.ts'
 import { listPlainly, ListPages } from './list.ts'
@@ -16,7 +16,7 @@ import type { BulkStorage, ListFilter, ListOptions, ListOutcome } from '../domai
  */
 export class SyncStorage extends StorageWrites implements BulkStorage {
   // Asked for one record by its address, the storage answers 404 where that has expired, and leaves the row.
-  readonly removesExpired = isListable
+  readonly deletesExpired = isListable
 
   /**
    * The first piece of a list has been read when this resolves, so that a storage that fails at once is an error and no broken stream.
@@ -38,7 +38,7 @@ export class SyncStorage extends StorageWrites implements BulkStorage {
     } finally {
       if (document) {
         document.ended = () => lists.release(node, owner)
-        document.isWaitedFor = () => lists.isWaitedFor(node)
+        document.hasWaiters = () => lists.hasWaiters(node)
       } else lists.release(node, owner)
     }
   }
@@ -48,10 +48,10 @@ export class SyncStorage extends StorageWrites implements BulkStorage {
    * precondition the record would have to be read anyway.
    */
   async get(collection: string, id: string, precondition: Precondition): Promise<GetOutcome> {
-    const found = printedRecord(await this.read(recordRequest(collection, id)), id)
+    const found = readRecordAnswer(await this.read(recordRequest(collection, id)), id)
     if (!found) return { outcome: 'missing' }
     const { record, json } = found
-    const outcome = judgeGet(precondition, record)
+    const outcome = evaluateGet(precondition, record)
     if (json !== null && outcome.outcome === 'found') outcome.json = json
     return outcome
   }

@@ -58,7 +58,7 @@ export class TokenServer {
     if (scheme === 'Bearer' && keyId !== undefined) headers['X-KeyID'] = keyId
     if (requestId !== undefined) headers['X-Request-Id'] = requestId
     const answer = await send(request)
-    this.#pauses.noteAnswer(name, answer, now())
+    this.#pauses.recordAnswer(name, answer, now())
     if (answer.status !== 200) throw readTokenRefusal(answer, now())
     if (answer.headers.get('content-type')?.startsWith('text/html')) {
       throw new UpstreamError('bad-response', wrongAddress(200), { status: 200 })
@@ -66,7 +66,7 @@ export class TokenServer {
     const value = jsonOf(answer)
     if (value !== undefined) {
       const credentials = readCredentials(value, this.#exchangeUrl, requestedAtMs)
-      this.#noteBackoff(name, answer.headers)
+      this.#recordBackoff(name, answer.headers)
       return credentials
     }
     // A second answer may be JSON.
@@ -92,7 +92,7 @@ export class TokenServer {
     )
   }
 
-  #noteBackoff(name: string, headers: Headers): void {
+  #recordBackoff(name: string, headers: Headers): void {
     const seconds = readBackoff(headers)
     if (seconds === null) return
     this.#hasAskedToBackOff = true
@@ -106,16 +106,16 @@ export class TokenServer {
   }
 }
 
-const longestPauseMs = 300_000
+const maxPauseMs = 300_000
 /** So many identities that are asked to wait, one after the other, speak for all. */
-const identitiesToBelieve = 10
+const identitiesForAll = 10
 
 /**
  * The pauses that the token server has asked for with `Retry-After`. Each is that of its identity. It counts for everybody when it was
  * given to an identity that was accepted before, or to ten in a row: anybody can make up identities that are asked to wait.
  */
 class Pauses {
-  readonly #untilMsOf = new RecentMap<string, number>(maxIdentities)
+  readonly #untilMsByName = new RecentMap<string, number>(maxIdentities)
   readonly #accepted = new RecentMap<string, true>(maxIdentities)
   readonly #pausedInARow = new Set<string>()
   /** Of everybody. */
@@ -124,7 +124,7 @@ class Pauses {
   constructor(private readonly now: () => number) {}
 
   throwIfPaused(name: string): void {
-    const forMs = Math.max(this.#untilMs, this.#untilMsOf.get(name) ?? -Infinity) - this.now()
+    const forMs = Math.max(this.#untilMs, this.#untilMsByName.get(name) ?? -Infinity) - this.now()
     if (forMs <= 0) return
     throw new UpstreamError('refused', 'Cannot get credentials: the token server has asked for a pause', {
       retryAfterSeconds: Math.ceil(forMs / 1000),
@@ -133,15 +133,15 @@ class Pauses {
   }
 
   /** `wallClockMs`: for a `Retry-After` that is a date. */
-  noteAnswer(name: string, { status, headers }: UpstreamAnswer, wallClockMs: number): void {
-    const isPutOff = status === 429 || status >= 500
-    const seconds = isPutOff ? (readRetryAfter(headers, wallClockMs) ?? 0) : 0
+  recordAnswer(name: string, { status, headers }: UpstreamAnswer, wallClockMs: number): void {
+    const isUnavailable = status === 429 || status >= 500
+    const seconds = isUnavailable ? (readRetryAfter(headers, wallClockMs) ?? 0) : 0
     if (status === 200) this.#accepted.set(name, true)
     if (seconds === 0) return this.#pausedInARow.clear()
-    const untilMs = this.now() + Math.min(seconds * 1000, longestPauseMs)
-    this.#untilMsOf.set(name, untilMs)
-    if (this.#pausedInARow.size < identitiesToBelieve) this.#pausedInARow.add(name)
-    const isForAll = this.#accepted.get(name) || this.#pausedInARow.size >= identitiesToBelieve
+    const untilMs = this.now() + Math.min(seconds * 1000, maxPauseMs)
+    this.#untilMsByName.set(name, untilMs)
+    if (this.#pausedInARow.size < identitiesForAll) this.#pausedInARow.add(name)
+    const isForAll = this.#accepted.get(name) || this.#pausedInARow.size >= identitiesForAll
     if (isForAll) this.#untilMs = Math.max(this.#untilMs, untilMs)
   }
 }

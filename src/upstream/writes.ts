@@ -1,7 +1,7 @@
 import { UpstreamError } from '../domain/errors.ts'
 import { fromSyncSeconds, type Timestamp } from '../domain/record.ts'
 import { jsonOf, unusable, type UpstreamAnswer } from './answer.ts'
-import { portionsOf, unmodifiedSinceHeader, type Query } from './request.ts'
+import { groupIds, unmodifiedSinceHeader, type Query } from './request.ts'
 import { readModified, readUploadResult, writeBsos, type UploadResult } from './bso.ts'
 import { StorageCalls, type StorageWrite } from './call.ts'
 import type { CommitOutcome, RecordWrite, StageOutcome } from '../domain/record-storage.ts'
@@ -70,7 +70,7 @@ export class StorageWrites extends StorageCalls {
     return { outcome: 'committed', timestamp, rejected: new Map() }
   }
 
-  removesAtOnce(ids: string[]): boolean {
+  deletesInOneRequest(ids: string[]): boolean {
     return deletions('', ids).length === 1
   }
 
@@ -105,7 +105,7 @@ function committed({ status, headers }: UpstreamAnswer, result: UploadResult): C
 function deletions(collection: string, ids: string[]): StorageWrite[] {
   const path = ['storage', collection]
   const deletion = { method: 'DELETE', path, subject: 'record', maxBytes: maxResultBytes } as const
-  const { chunks, single } = portionsOf(ids)
+  const { chunks, single } = groupIds(ids)
   return [
     ...chunks.map((chunk): StorageWrite => ({ ...deletion, query: [['ids', chunk]] })),
     ...single.map((id) => ({ ...deletion, path: [...path, id], mayBeMissing: true })),

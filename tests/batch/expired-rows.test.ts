@@ -186,7 +186,7 @@ describe('OtherWriters', () => {
     })
 
     expect(others.mayBeRemoving('c', snapshot(500, 100))).toBe(true)
-    others.noteOwnChange('c', 600 as Timestamp)
+    others.recordOwnChange('c', 600 as Timestamp)
     expect(others.mayBeRemoving('c', snapshot(600, 0))).toBe(true)
     nowMs += rowRemovalMs - 100
     expect(others.mayBeRemoving('c', snapshot(600, 0))).toBe(false)

@@ -19,7 +19,7 @@ const record = { id: 'a', payload: 'p', lastModified: timestamp(1_700_000_000_00
 
 /** An app on a real socket whose storage answers when it is told to, and whose time passes when it is told to. */
 export function startCrowdedWorld(
-  { maxRequests = 100, maxRequestsOfUser = 8 } = {},
+  { maxRequests = 100, maxRequestsPerUser = 8 } = {},
   settings: Record<string, string> = {},
 ) {
   const read = readTestSettings({ settings: { record_tabs_put_enabled: 'true', ...settings } })
@@ -28,13 +28,13 @@ export function startCrowdedWorld(
   const rejections: RejectionReason[] = []
   const observeRejection = (reason: RejectionReason) => void rejections.push(reason)
   const isShortOfMemory = () => false
-  const load = new RequestLimit({ maxRequests, maxRequestsOfUser, now, isShortOfMemory, observeRejection })
+  const load = new RequestLimit({ maxRequests, maxRequestsPerUser, now, isShortOfMemory, observeRejection })
   const memory = new MemoryBudget(limits.memoryBytes)
   const bodies = new Bodies({ maxBytes: read.maxRequestBytes, memory, now, observeDrop() {} })
   const streams = new AnswerStreams({
     now,
     cut: (request) => app.server!.timeout(request, 1),
-    noteGarbage() {},
+    reportGarbage() {},
     observeRejection,
   })
   let gate = Promise.withResolvers<void>()

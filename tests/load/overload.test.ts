@@ -150,7 +150,7 @@ describe('a batch', () => {
 
 describe('a user who has much under way', () => {
   it('is refused beyond what one user may have, and nobody else is', async () => {
-    const world = start({ maxRequests: 20, maxRequestsOfUser: 4 })
+    const world = start({ maxRequests: 20, maxRequestsPerUser: 4 })
     const greedy = await world.crowd(4, 'greedy')
 
     expect((await world.ask('greedy', one)).status).toBe(503)
@@ -184,7 +184,7 @@ describe('what is under way', () => {
     ['it broke off', (world) => world.endLists(new Error('The storage is gone'))],
     ['its reader left', (_, leaving) => leaving.abort()],
   ])('counts a streamed list until %s, as one of its user’s too', async (_, end) => {
-    const world = start({ maxRequests: 5, maxRequestsOfUser: 4 })
+    const world = start({ maxRequests: 5, maxRequestsPerUser: 4 })
     world.answerAll()
     const leaving = new AbortController()
     const readers = []
@@ -200,7 +200,7 @@ describe('what is under way', () => {
   })
 
   it('does not count a list whose reader had left before it began', async () => {
-    const world = start({ maxRequests: 5, maxRequestsOfUser: 4 })
+    const world = start({ maxRequests: 5, maxRequestsPerUser: 4 })
     const leaving = new AbortController()
     const answers = [1, 2, 3, 4].map(() => world.begin('reader', list, { signal: leaving.signal }))
     await eventually('they wait', () => Promise.resolve(world.reached() === 4))
@@ -234,7 +234,7 @@ describe('what is under way', () => {
   })
 
   it('does not count what ended with an error', async () => {
-    const world = start({ maxRequests: 5, maxRequestsOfUser: 1 })
+    const world = start({ maxRequests: 5, maxRequestsPerUser: 1 })
     world.answerAll()
     const wrong = [
       world.ask('somebody', one, { method: 'PUT', body: 'no JSON' }),

@@ -9,7 +9,7 @@ const node = 'https://node'
 const busy = 'https://busy'
 
 function createPool(permits: number, { ofUser = permits, ofHost = permits } = {}) {
-  return new PermitPool({ name: 'calls', permits, permitsOfUser: ofUser, permitsOfHost: () => ofHost })
+  return new PermitPool({ name: 'calls', permits, permitsPerUser: ofUser, permitsPerHost: () => ofHost })
 }
 
 /** Who gets a permit, in the order in which they do. */
@@ -86,7 +86,7 @@ describe('PermitPool', () => {
   it('is waited for at a host by users who have nothing and would get the next permit of that host', () => {
     jest.useFakeTimers()
     const pool = createPool(5, { ofUser: 2, ofHost: 3 })
-    const areWaitedFor = () => [pool.isWaitedFor(node), pool.isWaitedFor(busy)]
+    const areWaitedFor = () => [pool.hasWaiters(node), pool.hasWaiters(busy)]
     pool.tryAcquire(node, 'a')
     pool.tryAcquire(node, 'a')
     pool.tryAcquire(busy, 'x')
@@ -191,13 +191,13 @@ describe('createPermits', () => {
 })
 
 describe('RequestLimit', () => {
-  function createLimit(maxRequests: number, maxRequestsOfUser = 0) {
+  function createLimit(maxRequests: number, maxRequestsPerUser = 0) {
     let nowMs = 0
     let isShort = false
     const rejections: RejectionReason[] = []
     const limit = new RequestLimit({
       maxRequests,
-      maxRequestsOfUser,
+      maxRequestsPerUser,
       now: () => nowMs,
       isShortOfMemory: () => isShort,
       observeRejection: (reason) => void rejections.push(reason),

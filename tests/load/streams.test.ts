@@ -14,7 +14,7 @@ function createStreams(options: Partial<AnswerStreamsOptions> = {}) {
     now: () => nowMs,
     cut: (each) => void cut.push(each),
     observeRejection: (reason) => void rejections.push(reason),
-    noteGarbage() {},
+    reportGarbage() {},
     ...options,
   })
   return {
@@ -65,7 +65,7 @@ describe('AnswerStreams.send', () => {
 
   it('notes the garbage of a list, several times its pieces, and none of a body that is there', async () => {
     const noted: number[] = []
-    const world = createStreams({ noteGarbage: (bytes) => void noted.push(bytes) })
+    const world = createStreams({ reportGarbage: (bytes) => void noted.push(bytes) })
     const { reader } = send(world, endless(1000).stream)
     await reader.read()
     await send(world, new Uint8Array(1000)).reader.read()
@@ -152,8 +152,8 @@ describe('AnswerStreams.send', () => {
 
   it('cuts the list that has stalled longest, for five seconds at least, of those whose place somebody waits for', async () => {
     const world = createStreams()
-    let isWaitedFor = false
-    const open = (isWanted = () => isWaitedFor) => send(world, { ...endless().stream, isWaitedFor: isWanted })
+    let hasWaiters = false
+    const open = (isWanted = () => hasWaiters) => send(world, { ...endless().stream, hasWaiters: isWanted })
     const elsewhere = open(() => false)
     await elsewhere.reader.read()
     const [longest, second] = [open(), open()]
@@ -163,7 +163,7 @@ describe('AnswerStreams.send', () => {
 
     world.pass(10_000)
     expect(world.cut).toEqual([])
-    isWaitedFor = true
+    hasWaiters = true
     world.pass(100)
     expect(world.cut).toEqual([longest.asked])
 

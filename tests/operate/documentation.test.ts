@@ -237,13 +237,13 @@ describe('the pages for operators', () => {
       ['Root views', limits.rootViews],
       ['Stalled readers', seconds(limits.stalledReaderMs)],
       ['Resident memory', mebibytes(limits.shedAboveBytes)],
-      ['Calls of one user', limits.callsOfUser],
+      ['Calls of one user', limits.callsPerUser],
       ['Calls to one host in flight', ofHost, 'a quarter of the 1024 slots'],
       ['Calls to one host over HTTP/1.1', limits.callsOverHttp1],
-      ['Slots kept free', 1024 * limits.shareOfCommits],
+      ['Slots kept free', 1024 * limits.commitShare],
       ['Lists in flight', limits.lists],
-      ['Lists of one storage node', limits.listsOfHost],
-      ['Lists of one user', limits.listsOfUser],
+      ['Lists of one storage node', limits.listsPerHost],
+      ['Lists of one user', limits.listsPerUser],
       ['Wait for a turn', seconds(limits.waitMs)],
     ]
 

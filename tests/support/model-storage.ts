@@ -27,7 +27,7 @@ export class ModelClock {
 
 type CallName = Exclude<
   keyof BulkStorage,
-  'notices' | 'owner' | 'node' | 'beginCommit' | 'outlastDeadline' | 'removesAtOnce' | 'removesExpired'
+  'notices' | 'owner' | 'node' | 'beginCommit' | 'ignoreDeadline' | 'deletesInOneRequest' | 'deletesExpired'
 >
 
 /** One call of a storage method; `number` counts from 1. */
@@ -95,7 +95,7 @@ const batches = new Batches(database, postgres)
 const origin = 'http://127.0.0.1:1'
 /** Requests are signed and checked, but nobody has to sign in. */
 const hawk = { hawkId: 'id', hawkKey: 'key' }
-const noPermits = { tryAcquire: () => true, release() {}, isWaitedFor: () => false }
+const noPermits = { tryAcquire: () => true, release() {}, hasWaiters: () => false }
 let users = 0
 
 /**
@@ -159,7 +159,7 @@ export class ModelStorage implements BulkStorage {
         lists: noPermits as never,
       },
       timeoutMs: 1000,
-      limitsOfNodes: new RecentMap<string, never>(1000),
+      limitsByNode: new RecentMap<string, never>(1000),
       nonce: () => `n${(nonces += 1)}`,
       now,
       monotonicNow: now,
@@ -181,8 +181,8 @@ export class ModelStorage implements BulkStorage {
     return this.#real.node
   }
 
-  removesAtOnce = (ids: string[]) => this.#real.removesAtOnce(ids)
-  removesExpired = (id: string) => this.#real.removesExpired(id)
+  deletesInOneRequest = (ids: string[]) => this.#real.deletesInOneRequest(ids)
+  deletesExpired = (id: string) => this.#real.deletesExpired(id)
   limits: BulkStorage['limits'] = this.#method('limits')
   snapshot: BulkStorage['snapshot'] = this.#method('snapshot')
   write: BulkStorage['write'] = this.#method('write')
@@ -200,8 +200,8 @@ export class ModelStorage implements BulkStorage {
     this.#real.beginCommit()
   }
 
-  outlastDeadline(): void {
-    this.#real.outlastDeadline()
+  ignoreDeadline(): void {
+    this.#real.ignoreDeadline()
   }
 
   /** How often each method was called. */

@@ -86,7 +86,7 @@ async function startRig(options: SandboxOptions = {}) {
         monotonicNow: now,
         nonce: () => `nonce${(nonces += 1)}`,
         delay,
-        limitsOfNodes: new RecentMap(1000),
+        limitsByNode: new RecentMap(1000),
         ...overrides,
       }
       return new SyncStorage(client, {

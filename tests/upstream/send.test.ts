@@ -13,8 +13,8 @@ const permitsFor = (calls: number, ofUser = calls) => ({
   calls: new PermitPool({
     name: 'calls',
     permits: calls,
-    permitsOfUser: ofUser,
-    permitsOfHost: () => calls,
+    permitsPerUser: ofUser,
+    permitsPerHost: () => calls,
   }),
 })
 

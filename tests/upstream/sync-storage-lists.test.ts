@@ -20,13 +20,13 @@ describe('list', () => {
       documents.push((await listPage(storage)).document as ByteSource)
     for (let other = 0; lists.tryAcquire(proxy.url, `other ${other}`); other += 1);
 
-    expect(documents[0]!.isWaitedFor!()).toBe(false)
+    expect(documents[0]!.hasWaiters!()).toBe(false)
     const newcomer = lists.acquire(proxy.url, 'newcomer')
-    expect(documents[0]!.isWaitedFor!()).toBe(true)
+    expect(documents[0]!.hasWaiters!()).toBe(true)
     expect(await failureOf(listPage(storage))).toMatchObject({ failure: 'overload' })
     documents[0]!.cancel()
     await newcomer
-    expect(documents[1]!.isWaitedFor!()).toBe(false)
+    expect(documents[1]!.hasWaiters!()).toBe(false)
   }, 4000)
 
   it('is the collection in the exposed form, in one request', async () => {

@@ -7,7 +7,7 @@ interface Copied {
 }
 
 /** The most bytes that so many bytes of lines become: a record has at least 49, and grows by 5. */
-export function mostBytesOf(lineBytes: number): number {
+export function maxOutputBytes(lineBytes: number): number {
   return lineBytes + (lineBytes >> 3) + 8
 }
 
@@ -20,7 +20,7 @@ export function mostBytesOf(lineBytes: number): number {
  * `sortindex` may be absent. What is copied is valid JSON if it is valid UTF-8, because every byte is looked at. A line ends at `to`,
  * and `out` has room for all.
  */
-export function copyUsualLines(
+export function copyCanonicalLines(
   bytes: Buffer,
   from: number,
   to: number,
