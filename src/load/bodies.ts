@@ -2,27 +2,26 @@ import { errno, invalid, ServiceError } from '../domain/errors.ts'
 import { limits } from './limits.ts'
 import type { MemoryBudget, RequestMemory } from './memory.ts'
 
-/** Bodies up to this size are received whole, and at least at this rate. */
+/** Bodies up to this size are received whole, and must arrive at this rate or faster. */
 const smallBodyBytes = 64 * 1024
 const smallBodyBytesPerMs = 2
 
 interface BodiesOptions {
-  /** Bytes of one body at most. */
+  /** Maximum bytes of one body. */
   maxBytes: number
   memory: MemoryBudget
   /** A clock in ms that never goes back. */
   now(): number
-  /** A body was refused or dropped because there was no memory for it. */
+  /** Called when a body is rejected or dropped for lack of memory. */
   observeDrop(): void
 }
 
 /**
- * Receives request bodies, and bounds the memory and the time that they take. A body needs no permit while it arrives, so slow
- * senders take no places. When there is no memory for another one, or for an answer, the oldest body gives way whose sender is not
- * authenticated yet: strangers who send large bodies slowly keep nobody else from sending or reading.
+ * Receives request bodies within bounds of memory and time. A body needs no permit while it arrives, so slow senders don't block others. When
+ * memory runs out, the oldest unauthenticated body is dropped, so that strangers can't keep users from sending or reading.
  */
 export class Bodies {
-  /** Those that have not been released, the oldest first. */
+  /** Bodies that are not released yet, oldest first. */
   readonly #bodies = new Set<IncomingBody>()
 
   constructor(private readonly options: BodiesOptions) {
@@ -35,9 +34,9 @@ export class Bodies {
   }
 
   /**
-   * Begins to receive the body of a request, before anything is waited for: the server keeps up to 2 MB of a body that is
-   * not read, which no budget bounds. The memory is that of the request. Throws `ServiceError` 415 for a media type or an
-   * encoding that is not plain JSON, 413 for a length that is too large.
+   * Starts to receive the body of a request at once: the server buffers up to 2 MB of a body that is not read, outside any budget. `memory`
+   * is that of the request. Throws `ServiceError` 415 for a media type or encoding that is not plain JSON, and 413 for a length that is too
+   * large.
    */
   receive(request: Request, memory: RequestMemory, deadlineAtMs: number): IncomingBody {
     checkMediaType(request.headers)
@@ -55,18 +54,18 @@ export class Bodies {
       const bounds = { maxBytes, likelyBytes: length ?? maxBytes, deadlineAtMs }
       body.arrived = body.read(request.body.getReader(), bounds)
     }
-    // A request that is answered before its body has arrived does not wait for it.
+    // A request that is answered early does not wait for its body.
     body.arrived.catch(() => body.release())
     return body
   }
 
-  /** Drops bodies whose time is over; called several times a second. */
+  /** Drops bodies that have timed out; called several times a second. */
   expire(): void {
     const nowMs = this.options.now()
     for (const body of this.#bodies) if (body.dueAtMs <= nowMs) body.drop(notReceived())
   }
 
-  /** Has memory for a body. Throws the error that the body is refused with. */
+  /** Reserves memory for a body. Throws the error that rejects the body when there is none. */
   reserve(body: IncomingBody, bytes: number): void {
     if (body.memory.tryGrow(bytes)) return
     this.dropForMemory(body)
@@ -83,28 +82,28 @@ export class Bodies {
   }
 }
 
-/** A body that is being received. It holds memory until it is released. */
+/** A body that is being received. It holds memory until `release`. */
 export class IncomingBody {
   /**
-   * Resolves when the whole body is there. Rejects with `ServiceError` 413 when it is too large, 400 when it does not arrive
-   * in time, 503 when there is no memory for it; then the connection has to be closed, because the rest was not read.
+   * Resolves when the whole body has arrived. Rejects with `ServiceError` 413 when it is too large, 400 when it times out, 503 when there
+   * is no memory; then the connection must close, because the rest was not read.
    */
   arrived = Promise.resolve()
   /** Whether all of it has arrived. */
   isWhole = false
-  /** Whether the credentials that came with it were accepted. */
+  /** Whether its sender is authenticated. */
   isAuthenticated = false
   #buffer = new ArrayBuffer(0)
   #size = 0
   #dropped: ServiceError | null = null
   #isReleased = false
-  /** Ends the wait for what has not arrived. */
+  /** Stops waiting for the rest. */
   #stopWaiting: (() => void) | null = null
 
   constructor(
     private readonly bodies: Bodies,
     readonly memory: RequestMemory,
-    /** When it is dropped: later once its first byte has come, never once it is whole. */
+    /** When it times out; extended after its first byte, and Infinity once it is whole. */
     public dueAtMs: number,
   ) {}
 
@@ -112,7 +111,7 @@ export class IncomingBody {
     reader: ReadableStreamDefaultReader<Uint8Array>,
     { maxBytes, likelyBytes, deadlineAtMs }: { maxBytes: number; likelyBytes: number; deadlineAtMs: number },
   ): Promise<void> {
-    // The stream of a sender that has left is broken already.
+    // After a disconnect the stream has already failed.
     this.#stopWaiting = () => void reader.cancel().catch(() => {})
     try {
       for (;;) {
@@ -133,7 +132,7 @@ export class IncomingBody {
     this.dueAtMs = Infinity
   }
 
-  /** For each stream of a body the runtime allocates 256 KB, so a small body is received at once; its progress can't be seen. */
+  /** Receives a small body in one piece: a stream would cost 256 KB in the runtime. Its progress can't be seen. */
   async readWhole(request: Request, length: number): Promise<void> {
     this.bodies.reserve(this, length)
     const { promise: released, resolve } = Promise.withResolvers<null>()
@@ -150,9 +149,8 @@ export class IncomingBody {
   }
 
   /**
-   * Hands the bytes to `read`, once, and frees them. Their memory stays held for the result until the request ends, now in
-   * the name of the user whom the credentials stand for, and can't be taken away any more. Throws `ServiceError` 503 when
-   * there is no memory for it.
+   * Passes the bytes to `read`, once, and frees them. Their memory stays reserved for the result until the request ends, now for the
+   * authenticated user, and can't be dropped any more. Throws `ServiceError` 503 when there is no memory.
    */
   parse<T>(owner: string, read: (bytes: Uint8Array) => T): T {
     this.isAuthenticated = true
@@ -171,7 +169,7 @@ export class IncomingBody {
     this.release()
   }
 
-  /** Drops the body, or frees what is left of it; further calls do nothing. */
+  /** Drops or frees the body; further calls do nothing. */
   release(): void {
     this.#isReleased = true
     this.#stopWaiting?.()
@@ -179,13 +177,13 @@ export class IncomingBody {
     this.#free()
   }
 
-  // Frees the buffer at once, instead of at the next garbage collection.
+  // Frees the buffer without waiting for garbage collection.
   #free(): void {
     this.#buffer = this.#buffer.transfer(0)
     this.#size = 0
   }
 
-  // One buffer that doubles: kept by themselves, pieces of a few bytes would each cost a hundred more.
+  // Grows one buffer, because each small chunk would cost a hundred bytes of overhead.
   #append(piece: Uint8Array, likelyBytes: number): void {
     const needed = this.#size + piece.length
     if (needed > this.#buffer.byteLength) {
@@ -198,7 +196,7 @@ export class IncomingBody {
   }
 }
 
-/** Lets the server discard the body of a request that does not need it. */
+/** Lets the server discard a body that the request does not need. */
 export function discardBody({ headers, body }: Request): void {
   if (headers.has('content-length') || headers.has('transfer-encoding')) body?.cancel().catch(() => {})
 }
@@ -210,13 +208,18 @@ function checkMediaType(headers: Headers): void {
     throw invalid('header', 'Content-Type', 'must be application/json', unsupported)
   }
   if (encoding !== null && encoding.toLowerCase() !== 'identity') {
-    throw invalid('header', 'Content-Encoding', 'must be absent: bodies are read uncoded', unsupported)
+    throw invalid(
+      'header',
+      'Content-Encoding',
+      'must be absent or identity: compressed bodies are not supported',
+      unsupported,
+    )
   }
 }
 
 const unsupported = { status: 415 }
 
-// The rest of the body stays unread, so the connection can't carry another request.
+// The rest of the body is unread, so the connection can't carry another request.
 const closing = { headers: { Connection: 'close' } }
 
 function tooLarge(maxBytes: number): ServiceError {
@@ -229,6 +232,6 @@ function notReceived(): ServiceError {
 }
 
 function noMemory(): ServiceError {
-  const message = 'There is no room for this request body now: try again later'
+  const message = 'Not enough memory for this request body: try again later'
   return new ServiceError(503, errno.backend, message, closing)
 }

@@ -1,47 +1,47 @@
 const mebibyte = 1024 * 1024
 
 /**
- * Every limit of what one process and one user may take that no setting names. `docs/operate.md` explains each in one sentence, and a
- * test holds that it does.
+ * The limits of one process and one user that no setting controls. `docs/scale.md` explains each in one sentence; a test checks that it
+ * does.
  */
 export const limits = {
-  /** Calls to a host that one user may have in flight. */
+  /** Calls in flight to one host for one user. */
   callsPerUser: 64,
-  /** The share of `fetch`'s slots that calls to one host may take, the token server included. */
+  /** The share of `fetch` slots for calls to one host, the token server included. */
   hostShare: 0.25,
-  /** Calls in flight to a host over HTTP/1.1: as many connections as the runtime keeps open. */
+  /** Calls in flight to a host over HTTP/1.1; the runtime keeps as many connections open. */
   callsOverHttp1: 64,
-  /** The share of `fetch`'s slots that is kept free for calls that finish or undo a commit, which never wait. */
+  /** The share of `fetch` slots reserved for calls that finish or undo a commit; these never wait. */
   commitShare: 1 / 16,
-  /** Lists in flight, from the question to the last byte; each holds up to 2 MB of the storage's answer. */
+  /** Lists in flight, from the request to the last byte; each buffers up to 2 MB. */
   lists: 48,
-  /** Lists of one storage node in flight. */
+  /** Lists in flight of one storage node. */
   listsPerHost: 36,
-  /** Lists of one user in flight. */
+  /** Lists in flight of one user. */
   listsPerUser: 8,
-  /** Root views that may ask the token server at a time: anybody can make up a token, and others need it too. */
+  /** Root views that may call the token server at a time; they need no valid token, so they must not block users. */
   rootViews: 32,
-  /** How long a call or a list waits for its turn. */
+  /** How long a call or a list waits for a permit. */
   waitMs: 5000,
 
-  /** Bytes held for all requests together: bodies, answers that are not streamed, and lists that batches read. */
+  /** Memory for all requests: bodies, buffered responses, and lists that batches read. */
   memoryBytes: 128 * mebibyte,
-  /** Bytes of stored records and lists in the answer of one batch. */
+  /** Bytes of stored records and lists in the response to one batch. */
   batchAnswerBytes: 16 * mebibyte,
-  /** Resident memory above which nothing new is admitted. */
+  /** Resident memory above which new requests are rejected. */
   shedAboveBytes: 384 * mebibyte,
 
-  /** How long the first byte of a body may take. */
+  /** Timeout for the first byte of a body. */
   firstByteMs: 10_000,
-  /** An answer is cut when its reader has taken nothing for this long. */
+  /** A response is cut when its reader has read nothing for this long. */
   stalledReaderMs: 60_000,
 } as const
 
-/** How many calls may be in flight with so many slots of `fetch`: in all, and to one host. */
+/** Maximum calls and lists in flight for a number of `fetch` slots: in all, and for one host. */
 export function callLimits(fetchSlots: number): { calls: number; ofHost: number; lists: number } {
   const lists = Math.min(limits.lists, Math.ceil(fetchSlots / 4))
   const calls = Math.max(1, fetchSlots - lists - Math.ceil(limits.commitShare * fetchSlots))
-  // With few slots a host still gets what one user may have.
+  // With few slots, a host still gets the calls of one user.
   const ofHost = Math.min(calls, Math.max(limits.callsPerUser, Math.ceil(limits.hostShare * fetchSlots)))
   return { calls, ofHost, lists }
 }

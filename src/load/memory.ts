@@ -3,21 +3,21 @@ import type { HeldMemory } from '../domain/record-storage.ts'
 import { limits } from './limits.ts'
 
 const mebibyte = 1024 * 1024
-/** After so many bytes of garbage, resident memory is looked at out of turn. */
+/** Resident memory is also checked after this much garbage. */
 const watchEveryBytes = 16 * mebibyte
-/** Resident memory above which garbage is collected, and how much more it grows until the next collection. */
+/** Garbage is collected above this resident memory, and after each further growth by `collectEveryBytes`. */
 const collectAboveBytes = 128 * mebibyte
 const collectEveryBytes = 64 * mebibyte
 
-/** The memory of the whole process. Garbage is collected early, because late collection lets it grow far beyond what is used. */
+/** The memory of the process. Collects garbage early, because memory would otherwise grow far beyond what is in use. */
 export class ProcessMemory {
-  /** Whether it is nearly as much as it should be, so that nothing new is admitted. */
+  /** Whether new requests must be rejected. */
   isShort = false
   #collectedAtBytes = 0
 
   constructor(private readonly process: { residentBytes(): number; collectGarbage(): void }) {}
 
-  /** Called several times a second, and after much garbage. */
+  /** Called several times a second, and after every 16 MiB of garbage. */
   watch(): void {
     const { residentBytes, collectGarbage } = this.process
     let usedBytes = residentBytes()
@@ -31,17 +31,17 @@ export class ProcessMemory {
 }
 
 /**
- * The memory that may be held for all requests together. One owner holds at most as much as is then left for others, so one alone
- * gets half of it, two a third each, and there is always room for a small request of another.
+ * The memory for all requests. An owner may hold at most as much as remains free: one alone gets half, two get a third each, and a small
+ * request of another owner always fits.
  */
 export class MemoryBudget {
   readonly #heldBy = new Map<string, number>()
   #freeBytes: number
   #garbageBytes = 0
-  /** Frees memory of somebody else than who asks; false when nobody gives way. */
+  /** Frees memory of another request than `asking`; false when there is none to free. */
   makeRoom: (asking: RequestMemory) => boolean = () => false
 
-  /** `watch` looks at the size of the process; called each time requests have left 16 MiB of garbage. */
+  /** `watch` checks the size of the process; called after every 16 MiB of garbage. */
   constructor(
     private readonly bytes: number,
     private readonly watch: () => void = () => {},
@@ -49,17 +49,17 @@ export class MemoryBudget {
     this.#freeBytes = bytes
   }
 
-  /** Bytes that are held now. */
+  /** Bytes in use. */
   get heldBytes(): number {
     return this.bytes - this.#freeBytes
   }
 
-  /** The memory of one request, which holds nothing yet. The owner's name is as secret as the credentials, and is not kept longer. */
+  /** Creates the memory of one request, empty. The owner's name is as secret as the credentials; it is forgotten once nothing is held. */
   open(owner: string): RequestMemory {
     return new RequestMemory(this, owner)
   }
 
-  /** Holds so many bytes more for the owner of that memory; false when that would be too many, also if others give way. */
+  /** Reserves bytes for the owner of `asking`; false if that exceeds its share, even after others were dropped. */
   tryReserve(asking: RequestMemory, bytes: number): boolean {
     for (;;) {
       const held = (this.#heldBy.get(asking.owner) ?? 0) + bytes
@@ -81,7 +81,7 @@ export class MemoryBudget {
     this.reportGarbage(bytes)
   }
 
-  /** So many bytes are used no more, and will be collected at some time. */
+  /** Counts bytes that garbage collection will free at some time. */
   reportGarbage(bytes: number): void {
     this.#garbageBytes += bytes
     if (this.#garbageBytes < watchEveryBytes) return
@@ -90,7 +90,7 @@ export class MemoryBudget {
   }
 }
 
-/** What one request holds of the budget, until it is released. */
+/** What one request holds of the budget, until `release`. */
 export class RequestMemory implements HeldMemory {
   #bytes = 0
 
@@ -99,7 +99,7 @@ export class RequestMemory implements HeldMemory {
     public owner: string,
   ) {}
 
-  /** Holds so many bytes more; false when there is no room for them. */
+  /** Reserves bytes; false when there is no room. */
   tryGrow(bytes: number): boolean {
     if (bytes === 0) return true
     if (!this.budget.tryReserve(this, bytes)) return false
@@ -109,10 +109,10 @@ export class RequestMemory implements HeldMemory {
 
   grow(bytes: number): void {
     if (this.tryGrow(bytes)) return
-    throw new UpstreamError('overload', 'Cannot hold an answer: other requests hold the memory')
+    throw new UpstreamError('overload', 'Cannot buffer a response: not enough memory')
   }
 
-  /** Counts all of it for another owner from now on; false when he would hold too much. */
+  /** Transfers everything to another owner; false, and nothing is held, if that exceeds the owner's share. */
   moveTo(owner: string): boolean {
     if (owner === this.owner) return true
     const bytes = this.#bytes
@@ -121,7 +121,7 @@ export class RequestMemory implements HeldMemory {
     return this.tryGrow(bytes)
   }
 
-  /** Gives everything back; it can be used again. */
+  /** Releases everything; it can be used again. */
   release(): void {
     if (this.#bytes === 0) return
     this.budget.release(this.owner, this.#bytes)

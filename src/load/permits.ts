@@ -2,56 +2,56 @@ import { UpstreamError } from '../domain/errors.ts'
 import { callLimits, limits } from './limits.ts'
 
 interface PoolOptions {
-  /** What the permits are for, as an error tells it: "calls to upstream". */
+  /** What the permits are for, as shown in errors: "calls to upstream". */
   name: string
-  /** Permits in all. */
+  /** Permits in total. */
   permits: number
   permitsPerUser: number
-  /** Permits for one host, now: it may change when the protocol of the host is known. */
+  /** Current permits for one host; may change once the host's protocol is known. */
   permitsPerHost(host: string): number
 }
 
-/** One who waits for a permit. */
+/** A call that waits for a permit. */
 interface Waiter {
   resolve(): void
 }
 
-/** The permits of one host, and who waits for them. */
+/** The permits of one host, and the calls that wait for them. */
 interface Host {
   readonly name: string
   taken: number
-  /** How many permits each user has; only those who have one. */
+  /** The permits of each user; only users with at least one. */
   users: Map<string, number>
-  /** Those who wait, by user, in the order of the users' turns. */
+  /** Waiting calls by user, in the order of the users' turns. */
   waiting: Map<string, Waiter[]>
 }
 
-/** The share of a host's permits that is kept for users with few: users whose storage hangs would keep all others out. */
+/** The share of a host's permits reserved for users with few permits, so that users whose storage hangs can't block the others. */
 const reservedShare = 0.25
-/** Fewer than this share of a host's permits are few: none over HTTP/1.1, up to three of 256. */
+/** A user has few permits below this share: none over HTTP/1.1, up to three of 256. */
 const fewPermitsShare = 1 / 64
 
-/** Users' nodes come and go. */
+/** Users move between nodes, so idle hosts are forgotten. */
 const maxIdleHosts = 1000
 
 /**
- * A semaphore with a limit for each host and each user. Users who wait for the same host take turns, so that one with many slow calls
- * keeps nobody else out.
+ * A semaphore with limits for each host and user. Users who wait for the same host take turns, so that one user's slow calls don't block
+ * others.
  */
 export class PermitPool {
   #taken = 0
   readonly #hosts = new Map<string, Host>()
-  /** The hosts for which somebody waits. */
+  /** Hosts with waiting calls. */
   readonly #waitedHosts = new Set<Host>()
 
   constructor(private readonly options: PoolOptions) {}
 
-  /** How many permits of a host are taken. */
+  /** Permits in use for a host. */
   takenOf(hostName: string): number {
     return this.#hosts.get(hostName)?.taken ?? 0
   }
 
-  /** Whether the next permit of this host that is given back goes to a user who has none. */
+  /** Whether a user without a permit waits for a permit that this host would free. */
   hasWaiters(hostName: string): boolean {
     const areAllTaken = this.#taken >= this.options.permits
     for (const host of this.#waitedHosts) {
@@ -61,18 +61,18 @@ export class PermitPool {
     return false
   }
 
-  /** Takes a permit, if that user may have one now; it is given back by `release`. */
+  /** Takes a permit if one is free for that user; give it back with `release`. */
   tryAcquire(hostName: string, user: string): boolean {
     const host = this.#hostOf(hostName)
-    // Who comes later does not overtake those who wait.
+    // A new call must not overtake waiting calls of the same user.
     if (host.waiting.has(user) || !this.#mayTake(host, user)) return false
     this.#take(host, user)
     return true
   }
 
   /**
-   * Takes a permit as soon as there is one. Rejects with `UpstreamError`: overload after `limits.waitMs`, or when no time is left, and
-   * what the signal says once that has fired.
+   * Waits for a permit. Rejects with `UpstreamError`: overload after `limits.waitMs` or `leftMs`, or the reason of the signal once it
+   * fires.
    */
   async acquire(
     hostName: string,
@@ -89,7 +89,7 @@ export class PermitPool {
       this.#leave(host, user, waiter)
       reject(error)
     }
-    const overload = () => new UpstreamError('overload', `Too many ${this.options.name}: no permit is free`)
+    const overload = () => new UpstreamError('overload', `Too many ${this.options.name} in flight`)
     const timer = setTimeout(() => giveUp(overload()), Math.min(limits.waitMs, leftMs))
     const onAbort = () => giveUp(endOf(signal!))
     signal?.addEventListener('abort', onAbort)
@@ -103,26 +103,26 @@ export class PermitPool {
     }
   }
 
-  /** Gives one permit of that user back. */
+  /** Returns one permit of that user. */
   release(hostName: string, user: string): void {
     const host = this.#hosts.get(hostName)!
     addTo(host.users, user, -1)
     host.taken -= 1
     this.#taken -= 1
     if (this.#waitedHosts.size === 0) return
-    // Where all together are the limit, hosts for which many wait would get every permit.
+    // If the total is the limit, hosts with few permits come first, or busy hosts would get every permit.
     const hosts = [...this.#waitedHosts].toSorted((a, b) => a.taken - b.taken)
     for (const waited of hosts) while (this.#serve(waited));
   }
 
-  /** Serves the user whose turn it is at a host, of those who may take a permit. */
+  /** Gives a permit to the next user of a host who may take one. */
   #serve(host: Host): boolean {
     if (!this.#hasRoom(host)) return false
     for (const [user, waiters] of host.waiting) {
       if (!this.#mayTake(host, user)) continue
       const waiter = waiters[0]!
       this.#leave(host, user, waiter)
-      // The next turn of this user comes after those of the others.
+      // This user's next turn comes after the other users'.
       if (host.waiting.delete(user)) host.waiting.set(user, waiters)
       this.#take(host, user)
       waiter.resolve()
@@ -173,14 +173,14 @@ export class PermitPool {
   }
 }
 
-/** Why one who waited has given up. A signal of the client's says nothing that we could hand on. */
+/** The error for an aborted wait. A client's signal carries no reason that we could pass on. */
 function endOf({ reason }: AbortSignal): UpstreamError {
   return reason instanceof UpstreamError
     ? reason
-    : new UpstreamError('abandoned', 'Gave up a call: its client has hung up')
+    : new UpstreamError('abandoned', 'Call aborted: the client disconnected')
 }
 
-/** The permits of a process for calls to upstream, and for the lists of storages. */
+/** The permits of a process: for calls to upstream, and for lists. */
 export function createPermits(fetchSlots: number, sharesConnection: (origin: string) => boolean) {
   const { calls, ofHost, lists } = callLimits(fetchSlots)
   return {
@@ -202,66 +202,66 @@ export function createPermits(fetchSlots: number, sharesConnection: (origin: str
 
 export type Permits = ReturnType<typeof createPermits>
 
-/** Why a request was refused. */
+/** Why a request was rejected. */
 export const rejectionReasons = [
-  'limit', // As many as were configured are in flight.
-  'user', // As many of that user as were configured are in flight.
-  'memory', // The process holds nearly as much memory as it should.
-  'root-view', // As many root views as may ask the token server do.
-  'body-memory', // There was no memory for a body.
-  'slow-reader', // The connection was ended because its reader took nothing, or its place was needed.
+  'limit', // max_concurrent_requests is reached.
+  'user', // max_concurrent_requests_per_user is reached.
+  'memory', // Resident memory is above its limit.
+  'root-view', // Too many root views are calling the token server.
+  'body-memory', // There is no memory for a body.
+  'slow-reader', // The connection was cut because its reader stalled.
 ] as const
 export type RejectionReason = (typeof rejectionReasons)[number]
 
 interface RequestLimitOptions {
-  /** Requests in flight at most, in all and of one user; 0: no limit for one user. */
+  /** Maximum requests in flight, in total and for one user; 0: no limit for one user. */
   maxRequests: number
   maxRequestsPerUser: number
-  /** On a clock in ms that never goes back. */
+  /** A clock in ms that never goes back. */
   now(): number
-  /** Whether the process holds nearly as much memory as it should. */
+  /** Whether resident memory is above its limit. */
   isShortOfMemory(): boolean
   observeRejection(reason: RejectionReason): void
 }
 
-/** Releases the right of one request to be in flight; further calls do nothing. */
+/** Ends the admission of one request; further calls do nothing. */
 export type Release = () => void
 
-/** When so large a share of the requests has been in flight for so long, clients are asked to stay away for this time. */
+/** Above this share of the limit for `backoffAfterMs`, clients are asked to pause for `backoffSeconds`. */
 const busyShare = 0.8
 const backoffAfterMs = 5000
 const backoffSeconds = 30
 
 /**
- * Decides whether a request for user data may begin. Only requests whose body has arrived and whose credentials were accepted count,
- * until the last byte of their answer is handed on, so that a stranger can't take a place.
+ * Admits requests for user data. A request counts from when its body has arrived and its credentials were accepted until the last byte of
+ * its response, so that strangers can't take places.
  */
 export class RequestLimit {
   #inFlight = 0
-  /** Root views that ask the token server, by their credentials: those with the same ones share a question. */
+  /** Root views that are calling the token server, by credentials; equal credentials share a call. */
   readonly #rootViews = new Map<string, number>()
   readonly #users = new Map<string, number>()
   #busySinceMs = Infinity
 
   constructor(private readonly options: RequestLimitOptions) {}
 
-  /** The pause that clients are asked for; 0: none. */
+  /** The pause to ask clients for; 0: none. */
   get backoffSeconds(): number {
     return this.options.now() - this.#busySinceMs >= backoffAfterMs ? backoffSeconds : 0
   }
 
-  /** Whether there is no room for anybody: a cheap question, asked before any work is done for a request. */
+  /** Whether no request can be admitted. Cheap: checked before any work is done for a request. */
   get isFull(): boolean {
     return this.#inFlight >= this.options.maxRequests || this.options.isShortOfMemory()
   }
 
-  /** Counts a request that is rejected because there is no room for anybody. */
+  /** Counts a request that is rejected because `isFull`. */
   refuse(): void {
     const { maxRequests, observeRejection } = this.options
     observeRejection(this.#inFlight >= maxRequests ? 'limit' : 'memory')
   }
 
-  /** Admits a request of that user; null: it must be rejected. The user's name is as secret as the credentials, and is not kept. */
+  /** Admits a request of that user; null: reject it. The user's name is as secret as the credentials, and is not kept. */
   acquire(user: string): Release | null {
     const { maxRequests, maxRequestsPerUser, observeRejection } = this.options
     const ofUser = this.#users.get(user) ?? 0
@@ -278,7 +278,7 @@ export class RequestLimit {
     })
   }
 
-  /** Admits a root view that asks the token server for the user of these credentials; null: it must be rejected. */
+  /** Admits a root view that calls the token server with these credentials; null: reject it. */
   acquireRootView(credentials: string): Release | null {
     const views = this.#rootViews
     if ((views.size >= limits.rootViews && !views.has(credentials)) || this.isFull) {
@@ -297,7 +297,7 @@ export class RequestLimit {
   }
 }
 
-/** Changes a count by name; a name without any is forgotten. */
+/** Changes a count by name; a count of 0 is removed. */
 function addTo(counts: Map<string, number>, name: string, change: number): void {
   const count = (counts.get(name) ?? 0) + change
   if (count > 0) counts.set(name, count)

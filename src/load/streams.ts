@@ -2,35 +2,35 @@ import { limits } from './limits.ts'
 import type { ByteSource } from '../domain/record-storage.ts'
 
 export interface AnswerStreamsOptions {
-  /** On a clock in ms that never goes back. */
+  /** A clock in ms that never goes back. */
   now(): number
-  /** Ends the connection of a request without sending anything more. */
+  /** Closes the connection of a request without sending more. */
   cut(request: Request): void
   observeRejection(reason: 'slow-reader'): void
-  /** A piece of a list has left so much garbage. */
+  /** Called with the bytes of garbage that a chunk of a list leaves. */
   reportGarbage(bytes: number): void
 }
 
-/** How the sending of a large answer ended: after so many bytes, and what broke it; null: it is whole, or its reader was not there any more. */
+/** How a large response ended: the bytes sent, and the error that broke it; null if it is complete or the client disconnected. */
 export interface StreamEnd {
   bytes: number
   failure: unknown
 }
 
-/** The runtime keeps one piece beyond what the operating system takes. */
+/** The runtime buffers one chunk beyond the operating system's buffers. */
 const pieceBytes = 64 * 1024
-/** One byte of a list leaves so many bytes of garbage: it was read, copied and perhaps parsed. */
+/** Bytes of garbage for one byte of a list: it was read, copied and perhaps parsed. */
 const garbageOfByte = 4
-/** A list gives way to one that waits when its reader has taken nothing for so long. */
+/** A list whose reader has stalled for this long is cut when another one waits for its permit. */
 const yieldAfterMs = 5000
 
-/** Sends large answers at the pace of their readers, and ends readers that take nothing. */
+/** Sends large responses at the pace of their readers, and cuts stalled readers. */
 export class AnswerStreams {
   readonly #streams = new Set<Stream>()
 
   constructor(private readonly options: AnswerStreamsOptions) {}
 
-  /** A large body as a stream at the pace of its reader. `ended` is called once, when nothing more is sent. */
+  /** Returns a large body as a stream at the pace of its reader. `ended` is called once, when nothing more is sent. */
   send(
     body: string | Uint8Array | ByteSource,
     request: Request,
@@ -44,7 +44,7 @@ export class AnswerStreams {
     return stream.readable
   }
 
-  /** Ends stalled readers; called several times a second. */
+  /** Cuts stalled readers; called several times a second. */
   check(): void {
     const nowMs = this.options.now()
     for (const stream of this.#streams)
@@ -57,20 +57,20 @@ export class AnswerStreams {
   #cut(stream: Stream): void {
     this.options.observeRejection('slow-reader')
     stream.abort()
-    // A stream that fails leaves the connection open for as long as its reader takes nothing.
+    // A failed stream alone would leave the connection open while its reader stalls.
     this.options.cut(stream.request)
   }
 }
 
-/** One answer that is sent piece by piece. */
+/** One response that is sent in chunks. */
 class Stream {
   readonly readable: ReadableStream<Uint8Array>
   #controller!: ReadableStreamDefaultController<Uint8Array>
   #source: ByteSource | null
-  /** What was read and is not handed on yet. */
+  /** Bytes that were read and not sent yet. */
   #rest: Uint8Array
   #handedOnBytes = 0
-  /** Since when a piece waits for the reader; null while one is being read from the storage. */
+  /** Since when a chunk waits for the reader; null while one is read from the storage. */
   #waitsSinceMs: number | null = null
 
   constructor(
@@ -85,26 +85,26 @@ class Stream {
       {
         start: (controller) => void (this.#controller = controller),
         pull: () => this.#pull(),
-        // The server cancels a stream that it can't send, also when the client left before the answer began.
+        // The server also cancels a stream whose client disconnected before the response began.
         cancel: () => this.#end(),
       },
       { highWaterMark: 0 },
     )
   }
 
-  /** For how long the reader has taken nothing. */
+  /** How long the reader has read nothing. */
   stalledMs(nowMs: number): number {
     return this.#waitsSinceMs === null ? 0 : nowMs - this.#waitsSinceMs
   }
 
-  /** Whether its reader has stalled for long enough to lose its place to somebody who waits for that. */
+  /** Whether its reader has stalled long enough to be cut for another list that waits. */
   shouldYield(nowMs: number): boolean {
     return this.stalledMs(nowMs) >= yieldAfterMs && this.#source?.hasWaiters?.() === true
   }
 
-  /** Cuts the answer: what has been sent must not look whole. */
+  /** Breaks off the response, so that it does not look complete. */
   abort(): void {
-    this.#controller.error(new Error('The reader is too slow'))
+    this.#controller.error(new Error('The reader stalled'))
     this.#end()
   }
 

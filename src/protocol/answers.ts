@@ -206,7 +206,7 @@ const errorStatuses: [status: number, errno: Errno, description: string, headers
   [412, errno.preconditionFailed, 'The stored version is another one; of a record it is `details.existing`', ['ETag?', 'Last-Modified?'], PreconditionFailedAnswer],
   [413, errno.requestTooLarge, 'Larger than this service or the storage accepts'],
   [415, errno.invalidHeader, 'The body is not JSON, says Content-Type', [], InvalidRequestAnswer],
-  [429, errno.tooManyRequests, 'The storage gets too many requests', ['Retry-After']],
+  [429, errno.tooManyRequests, 'Too many requests to the storage: try again later', ['Retry-After']],
   [500, errno.undefined, 'A defect of this service', ['Retry-After']],
   [503, errno.backend, 'The token server or the storage is unavailable, or too many requests are in flight', ['Retry-After']],
 ] // prettier-ignore

@@ -5,27 +5,27 @@ import type { CollectionTimestamps, StorageLimits } from '../domain/record-stora
 import type { StorageCalls, StorageRead } from './call.ts'
 
 const maxInfoBytes = 1024 * 1024
-/** For how long the limits of a node are remembered. */
+/** How long the limits of a node are cached. */
 const ttlMs = 600_000
 
-/** The timestamps of all collections. Names that are not canonical can't be requested, and are left out. */
+/** Reads the timestamps of all collections. Names that are not canonical are left out, because they can't be requested. */
 export async function readCollectionTimestamps(calls: StorageCalls): Promise<CollectionTimestamps> {
   const answer = await calls.read(infoRequest('collections'))
   const timestamp = lastModifiedOf(answer.headers)
   const collections = new Map<string, Timestamp>()
   for (const [name, seconds] of entriesOf(jsonOf(answer))) {
     const lastModified = readModified(seconds)
-    if (lastModified === null) throw unusable('a timestamp that is none')
+    if (lastModified === null) throw unusable('an invalid timestamp')
     if (canonicalCollection(name) === name) collections.set(name, lastModified)
   }
   return { timestamp, collections }
 }
 
-/** The number of records in a collection. */
+/** Reads the number of records in a collection. */
 export async function readCount(calls: StorageCalls, collection: string): Promise<number> {
   const answer = await calls.read(infoRequest('collection_counts'))
   const count = new Map(entriesOf(jsonOf(answer))).get(collection) ?? 0
-  if (!Number.isSafeInteger(count) || (count as number) < 0) throw unusable('a count that is none')
+  if (!Number.isSafeInteger(count) || (count as number) < 0) throw unusable('an invalid record count')
   return count as number
 }
 
@@ -34,26 +34,26 @@ function infoRequest(name: string): StorageRead {
 }
 
 function entriesOf(value: unknown): [string, unknown][] {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw unusable('no object')
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw unusable('not a JSON object')
   return Object.entries(value)
 }
 
-/** The limits of the user's storage node; see Sync 1.5 API, `info/configuration`. */
+/** Reads the limits of the user's storage node; see Sync 1.5 API, `info/configuration`. */
 export async function readLimits(calls: StorageCalls): Promise<StorageLimits> {
   const { limitsByNode, monotonicNow } = calls.client
-  // All users of a node share its limits; the last segment of an endpoint is the user's number.
+  // All users of a node share its limits; the last segment of an endpoint is the user id.
   const node = calls.endpoint.slice(0, calls.endpoint.lastIndexOf('/'))
   const known = limitsByNode.get(node)
   if (known && known.untilMs > monotonicNow()) return known.limits
   const answer = await calls.read({ ...infoRequest('configuration'), mayBeMissing: true })
   const value = answer.status === 404 ? {} : jsonOf(answer)
-  if (typeof value !== 'object' || value === null) throw unusable('a configuration that is no object')
+  if (typeof value !== 'object' || value === null) throw unusable('the configuration is not a JSON object')
   const limits = toLimits(value as Record<string, unknown>)
   limitsByNode.set(node, { limits, untilMs: monotonicNow() + ttlMs })
   return limits
 }
 
-/** Absent limits are those of servers without this resource. */
+/** Fills absent limits with those of servers that lack this resource. */
 function toLimits(values: Record<string, unknown>): StorageLimits {
   const maxRequestBytes = readLimit(values.max_request_bytes) ?? 266_240
   const maxTotalBytes = readLimit(values.max_total_bytes)

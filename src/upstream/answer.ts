@@ -4,27 +4,25 @@ import { joinBytes } from '../domain/list.ts'
 import { fromSyncSeconds, type Timestamp } from '../domain/record.ts'
 import type { ByteSource, Notices } from '../domain/record-storage.ts'
 
-/**
- * The body of an answer whose beginning has come. It must be read to its end or cancelled, otherwise its call never ends.
- */
+/** The body of a response that has begun. Read it to its end or cancel it, or its call never ends. */
 export interface BodyStream extends ByteSource {
-  /** Releases the permit of its call: from now on the body takes as long as its reader. */
+  /** Releases the permit of its call; from now on the body takes as long as its reader. */
   releasePermit(): void
-  /** Holds so many bytes more for what is kept of it. Throws `UpstreamError` (overload) when there is no room for them. */
+  /** Reserves memory for the part that is kept. Throws `UpstreamError` (overload) when there is no room. */
   hold(bytes: number): void
 }
 
-/** An answer of the token server or the storage. */
+/** A response of the token server or the storage. */
 export interface UpstreamAnswer {
   readonly status: number
   readonly headers: Headers
-  /** The whole body; empty for one that is too long. */
+  /** The whole body; empty if it is too long. */
   readonly bytes: Uint8Array
-  /** Whether there was more than is read: of an error answer, or where that was foreseen. */
+  /** Whether the body was longer than allowed, of an error response or where `mayBeTooLong` is set. */
   readonly isTooLong: boolean
-  /** Set in place of `bytes` where a stream was asked for and the body is not short. */
+  /** Set instead of `bytes` if a stream was requested and the body is not short. */
   readonly stream: BodyStream | null
-  /** Whether the runtime may have sent the request more than once, so that this may be the answer to a repetition. */
+  /** Whether the runtime may have sent the request twice, so that this may be the response to the repetition. */
   readonly mayBeRepeated?: boolean
 }
 
@@ -33,7 +31,7 @@ const longTextLimits = { depth: 32, members: Infinity }
 
 const strictUtf8 = new TextDecoder('utf-8', { fatal: true })
 
-/** The body as text; undefined when it is no UTF-8. */
+/** The body as text; undefined if it is not UTF-8. */
 export function textOf({ bytes }: Pick<UpstreamAnswer, 'bytes'>): string | undefined {
   try {
     return strictUtf8.decode(bytes)
@@ -42,13 +40,13 @@ export function textOf({ bytes }: Pick<UpstreamAnswer, 'bytes'>): string | undef
   }
 }
 
-/** The body as a JSON value; undefined when it is anything else. */
+/** The body as a JSON value; undefined if it is not JSON. */
 export function jsonOf(answer: Pick<UpstreamAnswer, 'bytes'>): unknown {
   const text = textOf(answer)
   return text === undefined ? undefined : parseJson(text)
 }
 
-/** The value of a JSON text; undefined when it is none, or so long and deep that its value would take many times its memory. */
+/** Parses JSON; undefined if it is invalid, or so long and deep that its value would take many times its memory. */
 export function parseJson(text: string): unknown {
   if (text.length > longText && typeof countJsonKeys(text, longTextLimits) === 'string') return undefined
   try {
@@ -58,20 +56,20 @@ export function parseJson(text: string): unknown {
   }
 }
 
-/** The failure of an answer that the protocol does not know; a write may have been applied. */
+/** The error for a response that does not follow the protocol; a write may have been applied. */
 export function unusable(what: string): UpstreamError {
-  return new UpstreamError('bad-response', `Cannot use an answer of the storage: ${what}`)
+  return new UpstreamError('bad-response', `Unusable response from the storage: ${what}`)
 }
 
-/** The length that an answer announces for its body; null when it announces none. */
+/** The Content-Length of a response; null if absent. */
 export function announcedLength(headers: Headers): number | null {
   const length = headers.get('content-length')
   return length === null ? null : Number(length)
 }
 
 /**
- * Reads a source to its end; null when it holds more than `maxBytes`, beyond which nothing is read. `hold` is told of the
- * bytes before they are kept, and may throw; then the source is left as it is.
+ * Reads a source to its end; null if it has more than `maxBytes`, and then cancels the rest. `hold` is called with the bytes before they
+ * are kept; if it throws, the source is left as it is.
  */
 export async function readBounded(
   source: ByteSource,
@@ -93,36 +91,36 @@ export async function readBounded(
 }
 
 /**
- * What a rejection of `fetch`, or of a body that it gave, means. Only a failure before the first byte of a request can be
- * sent counts as `unreachable`; broken TLS (EPROTO) may come later. A rejection that is no network failure is passed on as it is.
+ * Translates a rejection of `fetch` or of its body. Only a failure before the first byte can be sent is `unreachable`; broken TLS (EPROTO)
+ * may come later. An error that is not a network failure is returned as it is.
  */
 export function toUpstreamError(error: unknown, host: string): unknown {
   if (error instanceof UpstreamError) return error
   const code = codeOf(error)
   if (code === null) return error
   if (neverSent.test(code)) return new UpstreamError('unreachable', `Cannot reach "${host}": ${code}`)
-  return new UpstreamError('connection-lost', `Cannot get an answer of "${host}": ${code}`)
+  return new UpstreamError('connection-lost', `Lost the connection to "${host}": ${code}`)
 }
 
 const neverSent =
   /^(ECONNREFUSED|ConnectionRefused|FailedToOpenSocket|E(HOST|NET)(UNREACH|DOWN)|ENOTFOUND|EAI_|EDNS|DNS_|.*CERT|.*_ISSUER|ERR_TLS_|.*_LEAF_SIGNATURE|HOSTNAME_MISMATCH|CRL_|INVALID_CA|INVALID_PURPOSE)/
 
-/** The code of what the runtime has thrown; null when it is no network failure. */
+/** The error code of a network failure; null for any other error. */
 export function codeOf(error: unknown): string | null {
   if (!(error instanceof Error)) return null
   if ('code' in error && typeof error.code === 'string') return error.code
-  // An abort that is not ours, or the runtime's own timeout, which is longer than ours.
+  // An abort from elsewhere, or the runtime's own timeout, which is longer than ours.
   return error.name === 'AbortError' || error.name === 'TimeoutError' ? error.name : null
 }
 
-/** The timestamp of the resource that was read; an answer without a readable one is `bad-response`. */
+/** The timestamp of the resource that was read. Throws `bad-response` if it is missing or invalid. */
 export function lastModifiedOf(headers: Headers): Timestamp {
   const value = fromSyncSeconds(headers.get('x-last-modified'))
-  if (value === null) throw unusable('no readable X-Last-Modified')
+  if (value === null) throw unusable('X-Last-Modified is missing or invalid')
   return value
 }
 
-/** The number of records in an answer, where the answer announces it. */
+/** The record count that a response announces; null if absent. */
 export function recordCountOf(headers: Headers): number | null {
   const text = headers.get('x-weave-records')
   return text !== null && /^\d{1,12}$/.test(text) ? Number(text) : null
@@ -130,19 +128,19 @@ export function recordCountOf(headers: Headers): number | null {
 
 const maxOffsetLength = 1024
 
-/** Where the next page begins, opaque; null at the end. */
+/** The opaque offset of the next page; null at the end. */
 export function nextOffsetOf(headers: Headers): string | null {
   const offset = headers.get('x-weave-next-offset')
   if (offset === null || offset === '') return null
-  if (offset.length > maxOffsetLength) throw unusable('endless offset')
+  if (offset.length > maxOffsetLength) throw unusable('the offset of the next page is too long')
   return offset
 }
 
-/** The offsets of a list's pages. Each may come once, or a broken storage would be followed for ever. */
+/** The offsets of a list's pages. Each may come once, or a broken storage would cause an endless loop. */
 export class OffsetTrail {
   readonly #seen = new Set<string>()
 
-  /** The offset of the page after one with so many records; null at the end. */
+  /** The offset of the next page, after a page with `recordCount` records; null at the end. */
   next(headers: Headers, recordCount: number): string | null {
     const offset = nextOffsetOf(headers)
     if (offset === null) return null
@@ -153,14 +151,14 @@ export class OffsetTrail {
 }
 
 export function paginationLoop(): UpstreamError {
-  return unusable('a list that goes round in circles')
+  return unusable('the pages of a list repeat')
 }
 
 const maxSeconds = 86_400
 
 /**
- * The seconds that an answer asks to wait, rounded up and at most a day; null when it asks for none or can't be read.
- * Numbers, also with a fraction, and HTTP dates; see RFC 9110, 10.2.3.
+ * The Retry-After of a response in seconds, rounded up and at most a day; null if absent or invalid. Accepts numbers, with decimals too,
+ * and HTTP dates; see RFC 9110, 10.2.3.
  */
 export function readRetryAfter(headers: Headers, nowMs: number): number | null {
   const text = headers.get('retry-after')
@@ -173,7 +171,7 @@ export function readRetryAfter(headers: Headers, nowMs: number): number | null {
 
 const httpDateForm = /^[A-Z][a-z]{2,8},? .{8,40}$/
 
-/** Reads a number of seconds that upstream asks for, rounded up and at most a day; null for anything else. */
+/** Parses a number of seconds, rounded up and at most a day; null if invalid. */
 function readSeconds(text: string | null): number | null {
   if (text === null || !numberForm.test(text)) return null
   return Math.min(maxSeconds, Math.ceil(Number(text)))
@@ -183,7 +181,7 @@ const numberForm = /^\d{1,15}(?:\.\d{1,15})?$/
 
 const maxAlertLength = 4096
 
-/** Collects the notices in the headers of an answer; a value that is no number, or too long, is dropped. */
+/** Collects the notices in response headers; ignores values that are invalid or too long. */
 export function collectNotices(notices: Notices, headers: Headers): void {
   const backoffSeconds = readBackoff(headers)
   if (backoffSeconds !== null) notices.backoffSeconds = Math.max(notices.backoffSeconds ?? 0, backoffSeconds)
@@ -195,29 +193,29 @@ export function collectNotices(notices: Notices, headers: Headers): void {
 
 const quotaForm = /^\d{1,12}(?:\.\d{1,15})?$/
 
-/** The pause between requests that an answer asks for, in seconds; null when it asks for none. */
+/** The backoff that a response asks for, in seconds; null if none. */
 export function readBackoff(headers: Headers): number | null {
   const weave = readSeconds(headers.get('x-weave-backoff'))
   const plain = readSeconds(headers.get('x-backoff'))
   return weave === null && plain === null ? null : Math.max(weave ?? 0, plain ?? 0)
 }
 
-/** Throws `UpstreamError` (bad-response) for what is no answer of the protocol. */
+/** Throws `UpstreamError` (bad-response) for a response that does not follow the protocol. */
 export function checkUsable({ status, headers }: Response, host: string): void {
   const encoding = headers.get('content-encoding')
   const problem =
     status < 200 || status > 599
       ? `status ${status}`
       : status >= 300 && status < 400 && status !== 304
-        ? 'a redirection'
+        ? 'a redirect'
         : encoding !== null && encoding.toLowerCase() !== 'identity'
-          ? 'encoded, though identity was asked for'
+          ? `Content-Encoding is "${encoding}", but identity was requested`
           : null
   if (problem === null) return
-  throw new UpstreamError('bad-response', `Cannot use the answer of "${host}": ${problem}`, { status })
+  throw new UpstreamError('bad-response', `Unusable response from "${host}": ${problem}`, { status })
 }
 
-/** Transient 5xx are worth one retry. With Retry-After the server has said when; don't retry before. */
+/** Whether one retry is worthwhile. With Retry-After the server has said when, so there is no earlier retry. */
 export function isTransient({ status, headers }: UpstreamAnswer): boolean {
   if (status !== 500 && status !== 502 && status !== 503 && status !== 504) return false
   return readRetryAfter(headers, 0) === null

@@ -6,9 +6,9 @@ import { readBso } from './bso.ts'
 import { copyCanonicalLines, maxOutputBytes } from './canonical-lines.ts'
 
 interface BsoRewriterOptions {
-  /** Only records with these ids. Without it all, which is much faster because no line is parsed. */
+  /** Selects records by id. Without it, all records are kept, which is much faster because no line is parsed. */
   keep?(id: string): boolean
-  /** The number of records to leave out at the beginning, of those that would be kept. */
+  /** The number of kept records to skip at the beginning. */
   skip?: number
 }
 
@@ -18,25 +18,24 @@ const newline = 0x0a
 const comma = 0x2c
 
 /**
- * Turns the bytes of storage lists (`application/newlines`: one Basic Storage Object per line) into the bytes of
- * the exposed list: the elements of a JSON array without brackets, `modified` in decimal seconds become
- * `last_modified` in integer milliseconds. Takes the pieces as they come, lines may break off anywhere.
+ * Converts storage lists (`application/newlines`: one Basic Storage Object per line) into the elements of an exposed JSON array: `modified`
+ * in decimal seconds becomes `last_modified` in integer milliseconds. Takes chunks as they come; lines may be split anywhere.
  *
- * Lines of the usual form are copied by `copyCanonicalLines`, which looks at each byte; any other line is parsed and printed. Throws
- * `UpstreamError` for a line that is no record.
+ * `copyCanonicalLines` copies lines of the usual form; others are parsed and printed. Throws `UpstreamError` for a line that is not a
+ * record.
  */
 export class BsoRewriter {
   /** Records read so far. */
   recordCount = 0
   /** Records written so far. */
   keptCount = 0
-  /** Whether records may be left out. */
+  /** Whether some records may be left out. */
   readonly isSelective: boolean
 
   readonly #keep: ((id: string) => boolean) | null
   #skip: number
 
-  /** The beginning of a line whose end has not arrived. */
+  /** The beginning of an unfinished line. */
   #carry = Buffer.alloc(0)
   #carryLength = 0
 
@@ -49,12 +48,12 @@ export class BsoRewriter {
     this.isSelective = keep !== undefined || skip > 0
   }
 
-  /** The memory for the beginning of a line, which is small unless a record is long. */
+  /** The memory of the unfinished line; small unless a record is long. */
   get carryBytes(): number {
     return this.#carry.length
   }
 
-  /** What the next piece adds to the list; often nothing. */
+  /** Converts the next chunk; often returns nothing yet. */
   push(piece: Uint8Array): Uint8Array {
     const chunk = Buffer.from(piece.buffer, piece.byteOffset, piece.byteLength)
     this.#begin(this.#carryLength + chunk.length)
@@ -71,7 +70,7 @@ export class BsoRewriter {
     return this.#taken()
   }
 
-  /** Ends one storage list; a last line without a line break counts if it is whole. */
+  /** Ends one storage list; its last line may lack a line break. */
   end(): Uint8Array {
     this.#begin(this.#carryLength)
     requireUtf8(this.#carry.subarray(0, this.#carryLength))
@@ -80,7 +79,7 @@ export class BsoRewriter {
     return this.#taken()
   }
 
-  /** The JSON document of a list that has come in one piece. */
+  /** Converts a list that arrived in one piece into its JSON document. */
   pushWhole(piece: Uint8Array): Uint8Array {
     const chunk = Buffer.from(piece.buffer, piece.byteOffset, piece.byteLength)
     this.#begin(listOpening.length + chunk.length + listClosing.length)
@@ -92,7 +91,7 @@ export class BsoRewriter {
     return this.#taken()
   }
 
-  /** Writes all lines that end in the chunk; returns where the last, unfinished one begins. */
+  /** Writes all complete lines of the chunk; returns where the unfinished one begins. */
   #writeLines(chunk: Buffer, from: number): number {
     const end = chunk.lastIndexOf(newline) + 1
     if (end <= from) return from
@@ -107,7 +106,7 @@ export class BsoRewriter {
     return end
   }
 
-  /** Writes lines up to the first one that has to be parsed; returns where that begins. */
+  /** Copies lines up to the first one that must be parsed; returns where that begins. */
   #copyLines(chunk: Buffer, start: number, end: number): number {
     this.#reserve(maxOutputBytes(end - start))
     if (this.keptCount > 0) this.#out[this.#outLength] = comma
@@ -123,7 +122,7 @@ export class BsoRewriter {
     const line = chunk.toString('utf8', lineStart, lineEnd)
     if (line.trim() === '') return
     const record = readBso(parseJson(line))
-    if (!record) throw unusable('a line is no record')
+    if (!record) throw unusable('a line is not a record')
     this.recordCount += 1
     if (this.#keep && !this.#keep(record.id)) return
     if (this.#skip > 0) {
@@ -144,7 +143,7 @@ export class BsoRewriter {
 
   #hold(chunk: Buffer, start: number, end: number): void {
     const length = this.#carryLength + end - start
-    if (length > maxLineBytes) throw unusable('endless line')
+    if (length > maxLineBytes) throw unusable('a line is longer than 16 MiB')
     if (length > this.#carry.length) {
       const grown = Buffer.allocUnsafeSlow(Math.max(4096, length * 2))
       this.#carry.copy(grown, 0, 0, this.#carryLength)
@@ -154,7 +153,7 @@ export class BsoRewriter {
     this.#carryLength = length
   }
 
-  /** Each piece gets a buffer of its own: it is handed out, and the next piece must not overwrite it. */
+  /** Each chunk gets a new buffer, because the previous one has been handed out. */
   #begin(pieceLength: number): void {
     this.#out = Buffer.allocUnsafeSlow(maxOutputBytes(pieceLength) + 64)
     this.#outLength = 0
@@ -175,5 +174,5 @@ export class BsoRewriter {
 
 function requireUtf8(bytes: Uint8Array): void {
   if (isUtf8(bytes)) return
-  throw unusable('no UTF-8')
+  throw unusable('it is not valid UTF-8')
 }

@@ -5,7 +5,7 @@ import type { StorageRead } from './call.ts'
 
 const maxRecordBytes = 16 * 1024 * 1024
 
-/** Reads a Basic Storage Object that was parsed from JSON; null when it is none. See Sync 1.5 API. */
+/** Reads a Basic Storage Object from its parsed JSON; null if invalid. See Sync 1.5 API. */
 export function readBso(value: unknown): SyncRecord | null {
   if (typeof value !== 'object' || value === null) return null
   const { id, modified, payload, sortindex } = value as Record<string, unknown>
@@ -29,10 +29,7 @@ export function recordRequest(collection: string, id: string): StorageRead {
   }
 }
 
-/**
- * The record of exactly that id in the answer to a request for it, and its text in the exposed form where that is at hand; null
- * when there is none.
- */
+/** Reads the record from a response, with its exposed JSON if that is at hand; null if no record has exactly this id. */
 export function readRecordAnswer(
   answer: UpstreamAnswer,
   id: string,
@@ -41,13 +38,13 @@ export function readRecordAnswer(
   const text = textOf(answer)
   const value = text === undefined ? undefined : parseJson(text)
   const record = readBso(value)
-  if (text === undefined || !record) throw unusable('no record')
+  if (text === undefined || !record) throw unusable('the body is not a record')
   if (record.id === id) return { record, json: toExposedText(text, value as object) }
-  if (fold(record.id) !== fold(id)) throw unusable('another record')
+  if (fold(record.id) !== fold(id)) throw unusable('the body is a different record')
   return null
 }
 
-/** Some storages take ids that differ in these ways for one; the record has the spelling of its last writer. */
+/** Some storages treat such ids as equal and return the record in the spelling of its last writer. */
 function fold(id: string): string {
   return id.trimEnd().toLowerCase()
 }
@@ -56,16 +53,15 @@ const modifiedToken = '"modified":'
 const secondsForm = /[1-9]\d{0,10}\.\d\d[,}]/y
 
 /**
- * The text of a Basic Storage Object with its timestamp in the exposed form, at a tenth of the cost of printing the
- * parsed one. Null when more than the timestamp differs from that form. `value` is the parsed text, and `readBso` accepts
- * it.
+ * Converts the text of a Basic Storage Object into exposed JSON by replacing its timestamp, at a tenth of the cost of printing `value`.
+ * Null if more than the timestamp differs. `value` is the parsed text, valid for `readBso`.
  */
 export function toExposedText(text: string, value: object): string | null {
   const { payload, sortindex }: { payload?: unknown; sortindex?: unknown } = value
   if (typeof payload !== 'string' || sortindex === null) return null
-  // Besides these there are `id` and `modified`; any other field must not be shown.
+  // The other two fields are `id` and `modified`; no further field may be exposed.
   if (Object.keys(value).length !== (sortindex === undefined ? 3 : 4)) return null
-  // A JSON string can't hold the token, because quotes are escaped in it.
+  // The token can't occur inside a JSON string, where quotes are escaped.
   const tokenAt = text.indexOf(modifiedToken)
   if (tokenAt === -1 || text.indexOf(modifiedToken, tokenAt + 1) !== -1) return null
   const from = tokenAt + modifiedToken.length
@@ -78,13 +74,13 @@ export function toExposedText(text: string, value: object): string | null {
 
 const maxModifiedSeconds = 99_999_999_999
 
-/** Reads seconds that stood as a number in JSON, exact for all two-decimal values; null for anything else. */
+/** Converts seconds from a JSON number, exact for two decimals; null if invalid. */
 export function readModified(value: unknown): Timestamp | null {
   if (typeof value !== 'number' || !(value >= 0 && value <= maxModifiedSeconds)) return null
   return timestamp(Math.round(value * 1000))
 }
 
-/** The records as a JSON array of Basic Storage Objects, without the fields that keep their stored value. */
+/** Formats records as a JSON array of Basic Storage Objects, without the fields that keep their stored value. */
 export function writeBsos(records: RecordWrite[]): string {
   return JSON.stringify(
     records.map(({ id, payload, sortindex, ttlSeconds: ttl }) => ({ id, payload, sortindex, ttl })),
@@ -96,13 +92,13 @@ export interface UploadResult {
   timestamp: Timestamp | null
   batch: string | null
   rejected: Map<string, 'invalid' | 'too-large'>
-  /** Whether the storage's database has failed. Then it says so of every record, whichever was at fault. */
+  /** Whether the storage's database failed, which it reports for every record. */
   isBroken: boolean
 }
 
 /**
- * Reads the answer to an upload of `ids`; null when it is malformed. An id that is named neither as success nor as
- * failure counts as failed; see Sync 1.5 API, `POST storage/<collection>`.
+ * Reads the response to an upload of `ids`; null if malformed. An id listed neither as success nor as failure counts as failed; see Sync
+ * 1.5 API, `POST storage/<collection>`.
  */
 export function readUploadResult(value: unknown, ids: string[]): UploadResult | null {
   if (typeof value !== 'object' || value === null) return null

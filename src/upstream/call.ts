@@ -7,12 +7,12 @@ import type { SyncCredentials } from '../domain/credentials.ts'
 import type { Notices, StorageLimits } from '../domain/record-storage.ts'
 import type { Upstream, UpstreamRequest } from './send.ts'
 
-/** What the calls of all users share. */
+/** Shared by the calls of all users. */
 export interface StorageClient {
   upstream: Pick<Upstream, 'send' | 'lists'>
-  /** The time until an answer's headers. */
+  /** Timeout until the response headers. */
   timeoutMs: number
-  /** What storage nodes accept, as far as they were asked lately. */
+  /** The cached limits of storage nodes. */
   limitsByNode: RecentMap<string, { limits: StorageLimits; untilMs: number }>
   /** Wall clock, ms since 1970. */
   now(): number
@@ -22,15 +22,15 @@ export interface StorageClient {
   delay(ms: number): Promise<void>
 }
 
-/** The user and the client's request that a storage is called for. */
+/** The user and the client request behind calls to a storage. */
 export interface StorageCaller extends Pick<UpstreamRequest, 'client' | 'tally' | 'holder'> {
   credentials: SyncCredentials
-  /** Fetches other credentials than those that the storage refused; called once for each refusal. */
+  /** Fetches new credentials after the storage refused these; called once per refusal. */
   renew(refused: SyncCredentials): Promise<SyncCredentials>
   userAgent: string
-  /** When the client's request must be answered, on the clock that never goes back. */
+  /** The deadline of the client's request, on the clock that never goes back. */
   deadlineAtMs: number
-  /** The id of the client's request; sent on as X-Request-Id. */
+  /** The id of the client's request, passed on as X-Request-Id. */
   requestId?: string
 }
 
@@ -39,11 +39,11 @@ export interface StorageRead extends Pick<UpstreamRequest, 'maxBytes' | 'mayBeTo
   query?: Query
   headers?: Record<string, string>
   subject: Subject
-  /** The endpoint that this read is bound to, because it continues another one; see `StorageCalls.endpoint`. */
+  /** The endpoint that this read must use, because it continues another read; see `StorageCalls.endpoint`. */
   endpoint?: string
-  /** Whether 404 is a valid answer. */
+  /** Whether 404 is a valid response. */
   mayBeMissing?: boolean
-  /** Whether the client's answer has begun, after which its deadline no longer counts. */
+  /** Whether the response to the client has begun; then its deadline no longer counts. */
   hasBegun?: boolean
 }
 
@@ -52,13 +52,13 @@ export interface StorageWrite extends StorageRead {
   body?: string
 }
 
-/** How long a call may take that looks, after the deadline, what became of a write. */
+/** Timeout of a read after the deadline that checks whether a write was applied. */
 const finalProbeMs = 400
 
-/** One step of the storage's clock. It refuses a second write to a collection within the same step. */
+/** One step of the storage's clock, which refuses a second write to a collection within the same step. */
 const clockStepMs = 10
 
-/** Signed calls of one user's storage, for one request of a client. */
+/** Signed calls to one user's storage, for one client request. */
 export class StorageCalls {
   readonly notices: Notices = { backoffSeconds: null, alert: null, quotaRemaining: null }
   readonly owner: string
@@ -68,8 +68,8 @@ export class StorageCalls {
   #mustComplete = false
   #ignoresDeadline = false
   /**
-   * When the step of the storage's clock ends in which a collection changed last, on the clock that never goes back. One moment for
-   * all collections: the commits of a batch wait together, so that they are sent together.
+   * When the storage's clock step of the last change ends, on the clock that never goes back. Shared by all collections, so that the
+   * commits of a batch wait together and are sent together.
    */
   #stepEndsAtMs = 0
 
@@ -82,47 +82,44 @@ export class StorageCalls {
     this.owner = caller.credentials.endpoint
   }
 
-  /** Fires when the client hangs up. */
+  /** Fires when the client disconnects. */
   get signal(): AbortSignal | null {
     return this.#caller.client?.signal ?? null
   }
 
-  /** The time that is left for the client's request. */
+  /** Time left for the client's request, in ms. */
   get leftMs(): number {
     return this.#caller.deadlineAtMs - this.client.monotonicNow()
   }
 
-  /** The address of the storage node. */
+  /** The origin of the storage node. */
   get node(): string {
     return originOf(this.#credentials.endpoint)
   }
 
-  /** The endpoint in use. Timestamps of one endpoint mean nothing at another. */
+  /** The endpoint in use. Timestamps are only comparable within one endpoint. */
   get endpoint(): string {
     return this.#credentials.endpoint
   }
 
-  /** Neither an open breaker nor a client that hangs up stops a call any more. */
+  /** From now on, neither an open circuit nor a client disconnect stops a call. */
   beginCommit(): void {
     this.#mustComplete = true
   }
 
-  /** Nor does the client's deadline. */
+  /** From now on, the client's deadline no longer stops a call. */
   ignoreDeadline(): void {
     this.#ignoresDeadline = true
   }
 
-  /**
-   * Resolves to 200, to 404 where it is foreseen, and to 304 and 412 where the headers ask for them. Every other answer
-   * is thrown.
-   */
+  /** Resolves to 200, to 404 if `mayBeMissing`, and to 304 or 412 if the headers are conditional. Throws for any other status. */
   read(request: StorageRead): Promise<UpstreamAnswer> {
     return this.#call('GET', request, false)
   }
 
   /**
-   * Notes when a collection changed that this answer is about. The storage would refuse a write within the same step of its
-   * clock, so a write that comes sooner waits for the next one: that costs less time than the refusal, and no call.
+   * Starts a clock step if the collection changed just now: the storage would refuse a write within it, so the next write waits, which is
+   * cheaper than the refusal.
    */
   trackChange(headers: Headers): void {
     const changedAt = headers.get('x-last-modified')
@@ -133,19 +130,19 @@ export class StorageCalls {
     this.#stepEndsAtMs = this.client.monotonicNow() + clockStepMs
   }
 
-  /** Like `read`, and also resolves to 202. Sent once, except when refused credentials prove that nothing was written. */
+  /** Like `read`, and also resolves to 202. Sent once; repeated only if refused credentials prove that nothing was written. */
   async send(request: StorageWrite): Promise<UpstreamAnswer> {
     const { delay, monotonicNow } = this.client
     const waitMs = this.#stepEndsAtMs - monotonicNow()
     if (waitMs > 0) await delay(waitMs)
     const answer = await this.#call(request.method, { ...request, endpoint: this.owner }, false)
-    // The deletion of one record is answered with when that was changed, and not the collection.
+    // The response to a deletion has the timestamp of the record, not of the collection.
     if (request.method === 'DELETE') this.#startClockStep()
     else this.trackChange(answer.headers)
     return answer
   }
 
-  /** Sends a signed call. Repeats it once when the storage refuses the credentials. */
+  /** Sends a signed call; once more, with new credentials, if the storage refuses them. */
   async #call(
     method: UpstreamRequest['method'],
     request: StorageRead & { body?: string },
@@ -161,10 +158,10 @@ export class StorageCalls {
       throw readStorageRefusal(answer, { subject: request.subject, isWrite: method !== 'GET' }, now())
     }
     if (hasRenewed) {
-      const message = 'The storage does not accept these credentials'
+      const message = 'The storage rejected these credentials: sign in again'
       throw new ServiceError(401, errno.invalidCredentials, message)
     }
-    // Concurrent calls may have been refused as well, and may have renewed the credentials already or be about to.
+    // Concurrent calls may have been refused as well and be renewing the credentials already.
     if (this.#credentials === used) await (this.#renewing ??= this.#renew(used))
     return await this.#call(method, request, true)
   }
@@ -196,7 +193,7 @@ export class StorageCalls {
       maxBytes,
       mayBeTooLong,
       isStreamed,
-      // A write that has begun must not fail because others hold the memory.
+      // A commit must not fail for lack of memory.
       holder: this.#mustComplete ? undefined : holder,
       client: method === 'GET' && !this.#mustComplete ? client : undefined,
       callClass: this.#mustComplete ? 'must-complete' : 'normal',
@@ -210,7 +207,7 @@ export class StorageCalls {
       this.#credentials = await this.#caller.renew(refused)
     } catch (error) {
       if (!(error instanceof UpstreamError)) throw error
-      // A refused call has written nothing, whatever the token server then answered.
+      // The refused call wrote nothing, whatever the token server answered.
       const { failure, message, retryAfterSeconds } = error
       throw new UpstreamError(failure, message, { retryAfterSeconds, applied: 'no', cause: error })
     } finally {
@@ -224,7 +221,7 @@ export class StorageCalls {
     const { leftMs } = this
     if (this.#mustComplete) return Math.min(timeoutMs, Math.max(leftMs, finalProbeMs))
     if (leftMs > 0) return Math.min(timeoutMs, leftMs)
-    throw new UpstreamError('timeout', 'Cannot call the storage: no time is left for this request', {
+    throw new UpstreamError('timeout', 'Cannot call the storage: the request timed out', {
       applied: 'no',
     })
   }
@@ -237,7 +234,9 @@ function isExpected(method: string, status: number, { headers, mayBeMissing }: S
   return status === 404 && mayBeMissing === true
 }
 
-/** A condition that was read from one store would hold in another by accident, for instance in an empty one. */
+/** A timestamp from one store could match by accident in another, such as an empty one. */
 function endpointChanged(): UpstreamError {
-  return new UpstreamError('refused', 'Cannot go on: the storage of this user has moved', { applied: 'no' })
+  return new UpstreamError('refused', "Cannot continue: this user's storage has moved to another node", {
+    applied: 'no',
+  })
 }

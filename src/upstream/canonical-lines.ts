@@ -6,19 +6,18 @@ interface Copied {
   count: number
 }
 
-/** The most bytes that so many bytes of lines become: a record has at least 49, and grows by 5. */
+/** Maximum size of the output for a size of input: a record has at least 49 bytes and grows by 5. */
 export function maxOutputBytes(lineBytes: number): number {
   return lineBytes + (lineBytes >> 3) + 8
 }
 
 /**
- * Copies records from the form of the storage into the exposed form, with commas between them, up to the first line that is not
- * written the way syncstorage-rs writes it:
+ * Converts lines into exposed records, separated by commas, up to the first line that is not exactly as syncstorage-rs writes it:
  *
  *     {"id":"…","modified":1234567890.12,"payload":"…","sortindex":-5}
  *
- * `sortindex` may be absent. What is copied is valid JSON if it is valid UTF-8, because every byte is looked at. A line ends at `to`,
- * and `out` has room for all.
+ * `sortindex` may be absent. Every byte is checked, so the output is valid JSON if it is valid UTF-8. A line must end at `to`, and `out`
+ * must have room for everything.
  */
 export function copyCanonicalLines(
   bytes: Buffer,
@@ -36,7 +35,7 @@ export function copyCanonicalLines(
     const idEnd = endOfId(lines, readTo)
     const lineEnd = idEnd === 0 ? 0 : endOfLine(lines, idEnd)
     if (lineEnd === 0) break
-    // One copy reaches from one timestamp to the next; the line break in it becomes a comma.
+    // One copy spans from timestamp to timestamp; the line break in it becomes a comma.
     const commaAt = writtenTo + readTo - 1 - copiedTo
     writtenTo += bytes.copy(out, writtenTo, copiedTo, idEnd)
     if (count > 0) out[commaAt] = comma
@@ -63,7 +62,7 @@ const zero = 0x30
 const minus = 0x2d
 const dot = 0x2e
 
-/** Bytes that hold lines, and the same memory four bytes at a time. */
+/** The bytes of lines, and the same memory as 32-bit words. */
 interface Lines {
   bytes: Buffer
   words: Int32Array
@@ -81,14 +80,14 @@ function linesOf(bytes: Buffer): Lines {
 const secondsLength = 13
 const maxIntegerDigits = 12
 
-/** The position behind the id of a line; 0: it has another form. An id is not empty. */
+/** The position after the id of a line; 0 if it has another form. An id is not empty. */
 function endOfId(lines: Lines, at: number): number {
   const idAt = at + opening.length
   if (!continuesWith(lines.bytes, at, opening) || lines.bytes[idAt] === quote) return 0
   return endOfString(lines, idAt)
 }
 
-/** The position behind a line, from the position behind its id; 0: it has another form. */
+/** The position after a line, given the position after its id; 0 if it has another form. */
 function endOfLine(lines: Lines, idEnd: number): number {
   const { bytes } = lines
   const secondsAt = idEnd + modified.length
@@ -107,7 +106,7 @@ function continuesWith(bytes: Buffer, at: number, part: Buffer): boolean {
   return true
 }
 
-/** The position behind the closing quote of a string; 0: it is broken. */
+/** The position after the closing quote of a string; 0 if it is malformed. */
 function endOfString({ bytes, words, wordsAt }: Lines, from: number): number {
   let at = from
   for (;;) {
@@ -121,7 +120,7 @@ function endOfString({ bytes, words, wordsAt }: Lines, from: number): number {
   }
 }
 
-/** The index of the first word from that one on with a byte that may be a quote, a backslash or a control character. */
+/** The index of the next word that may contain a quote, a backslash or a control character. */
 function firstMarked(words: Int32Array, from: number): number {
   let index = from
   while (index < words.length && !isMarked(words[index]!)) index += 1
@@ -129,14 +128,14 @@ function firstMarked(words: Int32Array, from: number): number {
 }
 
 /**
- * Subtraction borrows from the highest bit of a byte that is less than what is subtracted: here of bytes below 0x23, and of
- * backslashes, which are 0 then. Other bytes can look so too, and are looked at one by one.
+ * Whether a word may contain a byte below 0x23 or a backslash (XORed to 0): the subtraction sets its highest bit. False positives are
+ * possible, so callers check each byte.
  */
 function isMarked(word: number): boolean {
   return (((word - 0x23232323) | ((word ^ 0x5c5c5c5c) - 0x01010101)) & 0x80808080) !== 0
 }
 
-/** The length of the escape that begins at a backslash; 0: it is none. */
+/** The length of the escape at a backslash; 0 if invalid. */
 function escapeLength(bytes: Buffer, at: number): number {
   switch (bytes[at + 1]) {
     case quote:
@@ -156,14 +155,14 @@ function escapeLength(bytes: Buffer, at: number): number {
   }
 }
 
-/** Whether there are ten digits, the first of them no zero, a dot and two digits. */
+/** Whether there are ten digits without a leading zero, a dot and two digits. */
 function isSeconds(bytes: Buffer, at: number): boolean {
   if (bytes[at] === zero || bytes[at + 10] !== dot) return false
   for (let index = 0; index < 10; index += 1) if (!isDigit(bytes[at + index]!)) return false
   return isDigit(bytes[at + 11]!) && isDigit(bytes[at + 12]!)
 }
 
-/** Writes the seconds at that position as milliseconds, with the name of the field; returns the position behind them. */
+/** Writes the field name and the seconds as milliseconds; returns the position after them. */
 function writeMilliseconds(bytes: Buffer, at: number, out: Buffer, outAt: number): number {
   let end = outAt
   for (let index = 0; index < lastModified.length; index += 1) out[end++] = lastModified[index]!
@@ -172,7 +171,7 @@ function writeMilliseconds(bytes: Buffer, at: number, out: Buffer, outAt: number
   return end
 }
 
-/** The position behind an integer of at most twelve digits as JSON prints it; 0: it is none. */
+/** The position after a JSON integer of at most twelve digits; 0 if invalid. */
 function endOfInteger(bytes: Buffer, from: number): number {
   const isNegative = bytes[from] === minus
   const digitsAt = isNegative ? from + 1 : from

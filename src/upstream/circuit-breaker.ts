@@ -2,27 +2,23 @@ import { UpstreamError } from '../domain/errors.ts'
 import { RecentMap } from '../domain/bounded.ts'
 import type { FetchRequest } from './transport.ts'
 
-/** One of the two services that are called. */
+/** One of the two upstream services. */
 export type UpstreamTarget = 'token' | 'storage'
 
-/** The properties of a call that its circuit breaker needs. */
+/** What a circuit breaker needs to know about a call. */
 export interface GuardedRequest extends Pick<FetchRequest, 'method' | 'url'> {
   target: UpstreamTarget
   /**
-   * The request whose hanging up ends the call; only for reads, which may be given up. Its signal is read late, because a
-   * call that is over soon does not need it.
+   * The client request whose disconnect aborts the call; only for reads. Its signal is read late, because a short call does not need it.
    */
   client?: Pick<Request, 'signal'>
-  /**
-   * `must-complete`: finishes or undoes a started write, so no circuit stops it. `probe`: only tests whether the target
-   * answers. `normal` if absent.
-   */
+  /** `must-complete`: finishes or undoes a started write, so no circuit stops it. `probe`: a health check. Default: `normal`. */
   callClass?: 'normal' | 'must-complete' | 'probe'
-  /** Tells users apart, so that the failures of one do not count for all; not for logs. */
+  /** Identifies the user, so that one user's failures don't open the circuit. Not for logs. */
   user: string
 }
 
-/** A circuit has opened, or closed again. */
+/** A circuit opened or closed. */
 export interface BreakerEvent {
   target: UpstreamTarget
   host: string
@@ -37,45 +33,43 @@ interface BreakersOptions {
   observe?(event: BreakerEvent): void
 }
 
-/** One call that was let through. */
+/** One call that was allowed. */
 export interface GuardedCall {
   readonly request: GuardedRequest
   readonly circuit: Circuit
   readonly beganAtMs: number
 }
 
-/** So many users have to fail, with no success between, before a circuit opens. */
+/** A circuit opens after failures of this many users without a success in between. */
 const usersToOpen = 3
 const minOpenMs = 1000
-/** The longest open time, so that a host that works again is in use within five seconds. */
+/** Bounds the open time, so that a recovered host is in use within five seconds. */
 const maxOpenMs = 4000
-/** Timeouts below this don't count as failures: the client's deadline, not the host, was at fault. */
+/** Shorter timeouts don't count as failures: they come from the client's deadline, not from the host. */
 export const minFairTimeoutMs = 900
-/** Users' nodes come and go, and so do users of a node whose calls fail. */
+/** Bounds what is remembered of hosts, and of users whose calls fail. */
 const maxHosts = 1000
 const maxUsers = 1000
 
 /**
- * One circuit for each host, which stops calls that would only cost time. It counts calls that fail without an answer: the host can't be
- * reached, the connection is lost, or nothing comes in time. It opens when three users fail with no success between. An answer never
- * opens it, 5xx neither.
+ * One circuit per host, which stops calls that would only cost time. It counts calls that fail without a response: host unreachable,
+ * connection lost, timed out. It opens when three users fail without a success in between. A response never opens it, not even a 5xx.
  *
- * While it is open, one call at a time is let through to try: at any time of a user who has not failed lately, of others after 1 s, and
- * twice as long each time, at most 4 s. Users who fail while others succeed have a problem of their own: they don't count any more until
- * they succeed. Calls that finish or undo a started commit bypass an open circuit; refusing them would turn a short outage into a partial
- * write.
+ * While it is open, one trial call at a time is allowed: for a user who has not failed lately at once, for others after 1 to 4 s, doubling
+ * each time. Users who fail while others succeed no longer count until they succeed. Calls that finish or undo a commit bypass it, because
+ * stopping them would leave a partial write.
  */
 export class Breakers {
   #circuits = noCircuits()
 
   constructor(private readonly options: BreakersOptions) {}
 
-  /** Why a call may not be made now, with `applied: 'no'`; null when it may. */
+  /** The error if a call is not allowed now, with `applied: 'no'`; null if it is. */
   refusal(request: GuardedRequest): UpstreamError | null {
     return this.#circuitOf(request).refusal(request)
   }
 
-  /** Notes that a call begins which is not refused. Its end has to be reported. */
+  /** Registers the start of an allowed call. Its end must be reported. */
   begin(request: GuardedRequest): GuardedCall {
     const circuit = this.#circuitOf(request)
     const call = { request, circuit, beganAtMs: this.options.now() }
@@ -83,7 +77,7 @@ export class Breakers {
     return call
   }
 
-  /** A call has failed. To be reported once of each call, by this or by `answered`. */
+  /** Reports that a call failed. Each call ends with one `failed` or `answered`. */
   failed(call: GuardedCall, error: unknown): void {
     const failure = error instanceof UpstreamError ? error.failure : null
     const isFairTimeout = failure === 'timeout' && this.options.now() - call.beganAtMs >= minFairTimeoutMs
@@ -93,12 +87,12 @@ export class Breakers {
     else call.circuit.ignore(call)
   }
 
-  /** The host has answered, whatever the status is. */
+  /** Reports that the host responded, with any status. */
   answered(call: GuardedCall): void {
     call.circuit.succeed(call)
   }
 
-  /** How many hosts of a kind are not called, or with one call at a time. */
+  /** The number of open and half-open circuits by target. */
   counts(): { target: UpstreamTarget; open: number; halfOpen: number }[] {
     return (['token', 'storage'] as const).map((target) => {
       const states = this.#circuits[target].values().map(({ state }) => state)
@@ -124,16 +118,16 @@ function noCircuits(): Record<UpstreamTarget, RecentMap<string, Circuit>> {
   return { token: new RecentMap(maxHosts), storage: new RecentMap(maxHosts) }
 }
 
-/** Closed, open for a while, or half-open: the next call decides, or the one that is in flight. */
+/** The circuit of one host: closed, open, or half-open, where one trial call decides. */
 class Circuit {
   #isOpen = false
   #openMs = 0
   #openUntilMs = -Infinity
-  /** The call that tries whether the host works again. */
+  /** The call that tests whether the host has recovered. */
   #trial: GuardedCall | null = null
-  /** Users whose calls failed since any call succeeded. */
+  /** Users whose calls failed since the last success. */
   readonly #failing = new Set<string>()
-  /** Users whose calls failed while those of others succeeded. */
+  /** Users whose calls failed while others' succeeded. */
   readonly #discounted = new RecentMap<string, true>(maxUsers)
   #succeededAtMs = -Infinity
   #connectionLostAtMs = -Infinity
@@ -164,7 +158,7 @@ class Circuit {
 
   succeed(call: GuardedCall): void {
     this.ignore(call)
-    // A health check proves that the host answers, and not that it answers users.
+    // A health check shows that the host responds, but not that it serves users.
     if (call.request.callClass === 'probe') return
     const { user } = call.request
     this.#failing.delete(user)
@@ -186,17 +180,17 @@ class Circuit {
     if (wasTrial || (!this.#isOpen && this.#failing.size >= usersToOpen)) this.#open()
   }
 
-  /** The end of a call says nothing, for instance because its client hung up. */
+  /** The call ended without telling anything about the host, such as after a client disconnect. */
   ignore(call: GuardedCall): void {
     if (call === this.#trial) this.#trial = null
   }
 
-  /** Whether a call is about the time before the last success, or about a connection whose loss has been counted. */
+  /** Whether a failure tells nothing new: the call began before the last success, or its lost connection was counted already. */
   #isOutdated({ beganAtMs }: GuardedCall, failure: string): boolean {
-    // Calls that time out together end without a success between them, however many succeeded while they waited.
+    // Calls that time out together may span many successes.
     if (beganAtMs < this.#succeededAtMs) return true
     if (failure !== 'connection-lost') return false
-    // The calls that were on one connection all began before the first of them failed.
+    // All calls on a lost connection began before the first of them failed.
     if (beganAtMs < this.#connectionLostAtMs) return true
     this.#connectionLostAtMs = this.options.now()
     return false
@@ -205,7 +199,7 @@ class Circuit {
   #mayTry(user: string): boolean {
     const nowMs = this.options.now()
     const trial = this.#trial
-    // A trial that got no answer for so long does not keep the next one from trying.
+    // A trial without a response for this long no longer blocks the next one.
     const isFree = trial === null || nowMs - trial.beganAtMs >= maxOpenMs
     if (this.#hasFailed(user)) return isFree && nowMs >= this.#openUntilMs
     return isFree || this.#hasFailed(trial.request.user)
@@ -218,7 +212,7 @@ class Circuit {
   #open(): void {
     const { now, random } = this.options
     this.#openMs = this.#isOpen ? Math.min(maxOpenMs, this.#openMs * 2) : minOpenMs
-    // Random, so that processes that lost the same host do not come back to it at the same moment.
+    // Jitter, so that processes don't return to a host at the same moment.
     this.#openUntilMs = now() + Math.min(maxOpenMs, this.#openMs * (0.75 + 0.5 * random()))
     if (this.#isOpen) return
     this.#isOpen = true

@@ -9,14 +9,13 @@ import { checkCount, linesRequest, openLines, readLines } from './list.ts'
 import type { ListFilter, RecordCount, Snapshot, SortOrder } from '../domain/record-storage.ts'
 import type { StorageCalls, StorageRead } from './call.ts'
 
-/** The most bytes of records that are read at once. */
+/** Maximum bytes of records in one snapshot. */
 const maxSnapshotBytes = 64 * 1024 * 1024
 const maxRounds = 4
 
 /**
- * Reads any number of records by their ids as one consistent whole, in as many requests as needed. Reads before a write
- * go to the first endpoint alone, because a record that is missing at another node is not deleted. Throws `ServiceError` 413 when
- * they are too large to be read at once.
+ * Reads any number of records by id as one consistent snapshot, in as many requests as needed. Uses only the first endpoint, because a
+ * record missing on another node was not deleted. Throws `ServiceError` 413 if the records are too large together.
  */
 export async function readConsistently(
   calls: StorageCalls,
@@ -26,20 +25,19 @@ export async function readConsistently(
   return await whileUnchanged(calls, collection, calls.owner, async (reads) => {
     const snapshot = await reads.records(ids, maxSnapshotBytes)
     if (snapshot) return snapshot
-    const message = 'The records are too large together: ask for fewer at once'
+    const message = 'The requested records are too large together: request fewer at once'
     throw new ServiceError(413, errno.requestTooLarge, message)
   })
 }
 
-/** Counts the records that a list with these filters would hold; only the ids are read. */
+/** Counts the records that match a filter; reads only their ids. */
 export async function countRecords(
   calls: StorageCalls,
   collection: string,
   { newer, older, ids, excludedIds }: ListFilter,
 ): Promise<RecordCount> {
   if (newer === undefined && older === undefined && !ids && !excludedIds?.size) {
-    // The timestamp is read first: one that is older than the count makes a client ask again; a newer one would hide a
-    // change.
+    // Reads the timestamp first: if it is older than the count, a client asks again; a newer one would hide a change.
     const { collections } = await readCollectionTimestamps(calls)
     return {
       timestamp: collections.get(collection) ?? zeroTimestamp,
@@ -58,7 +56,7 @@ export async function countRecords(
   })
 }
 
-/** Carries out reads that belong together; all of them again when the collection changes meanwhile, three times at most. */
+/** Runs reads that must be consistent; repeats all of them, up to three times, if the collection changes meanwhile. */
 export async function whileUnchanged<Result>(
   calls: StorageCalls,
   collection: string,
@@ -72,18 +70,22 @@ export async function whileUnchanged<Result>(
       if (!(error instanceof CollectionChanged)) throw error
     }
   }
-  throw new UpstreamError('refused', 'Cannot read several records: the collection keeps changing', {
-    applied: 'no',
-  })
+  throw new UpstreamError(
+    'refused',
+    'Cannot read several records consistently: the collection keeps changing',
+    {
+      applied: 'no',
+    },
+  )
 }
 
 class CollectionChanged extends Error {}
 
 class TooLarge extends Error {}
 
-/** Reads of one collection. All but the first are conditional on its timestamp, and throw when that has changed. */
+/** Reads of one collection. All but the first are conditional on its timestamp, and throw if it has changed. */
 export class ConsistentReads {
-  /** How many bytes of records may still be read. */
+  /** Bytes of records that may still be read. */
   #leftBytes = 0
   #timestamp: Timestamp | null = null
   #unchangedForMs = Infinity
@@ -97,12 +99,12 @@ export class ConsistentReads {
     this.#endpoint = endpoint
   }
 
-  /** The collection's, as of the first read. */
+  /** The collection's timestamp as of the first read. */
   get timestamp(): Timestamp {
     return this.#timestamp!
   }
 
-  /** Takes the ids of a list, in its order, as they come. */
+  /** Passes the ids of a list to `take`, in order. */
   async ids(filter: ListFilter, sort: SortOrder, take: (id: string) => void): Promise<void> {
     const trail = new OffsetTrail()
     let offset: string | null = null
@@ -112,7 +114,7 @@ export class ConsistentReads {
       let count = 0
       await eachLine(answer, (line) => {
         const id = parseJson(line)
-        if (typeof id !== 'string' || id.includes('\uFFFD')) throw unusable('an element that is no id')
+        if (typeof id !== 'string' || id.includes('\uFFFD')) throw unusable('an element is not an id')
         count += 1
         take(id)
       })
@@ -121,14 +123,14 @@ export class ConsistentReads {
     } while (offset !== null)
   }
 
-  /** The records of these ids; null when they have more bytes than that. Then the timestamp is known nevertheless. */
+  /** Reads the records with these ids; null if they exceed `maxBytes`. The timestamp is known in both cases. */
   async records(ids: string[], maxBytes: number): Promise<Snapshot | null> {
     const { chunks, single } = groupIds(ids)
     const [first, ...others] = chunks
     const records: Snapshot['records'] = new Map()
     this.#leftBytes = maxBytes
     try {
-      // The timestamp is read first: a change after it makes the write that relies on it fail.
+      // Reads the timestamp first: if the collection changes later, the write that relies on it fails.
       if (first) await this.#part(first, records)
       else
         await this.#read({
@@ -158,11 +160,11 @@ export class ConsistentReads {
       const answer = await this.#read({ ...this.#list(query), maxBytes: this.#leftBytes, mayBeTooLong: true })
       this.#count(answer)
       const values = jsonOf(answer)
-      if (!Array.isArray(values)) throw unusable('no list')
+      if (!Array.isArray(values)) throw unusable('the body is not a list')
       for (const value of values) {
         const record = readBso(value)
-        if (!record) throw unusable('an element that is no record')
-        // Some storages compare ids without case and answer with another spelling, which is another record to us.
+        if (!record) throw unusable('an element is not a record')
+        // Some storages ignore the case of ids; a record in another spelling is not the one we asked for.
         if (requested.has(record.id)) records.set(record.id, record)
       }
       offset = trail.next(answer.headers, values.length)
@@ -194,9 +196,9 @@ export class ConsistentReads {
   }
 }
 
-/** Takes the lines of a list as they come. */
+/** Passes each line of a list to `take`. */
 async function eachLine(answer: UpstreamAnswer, take: (line: string) => void): Promise<void> {
-  // What is no UTF-8 becomes a letter that no id has.
+  // Invalid UTF-8 becomes U+FFFD, which no id contains.
   const decoder = new TextDecoder()
   let carry = ''
   try {
@@ -204,7 +206,7 @@ async function eachLine(answer: UpstreamAnswer, take: (line: string) => void): P
     for (let piece = first; piece; piece = await rest.read()) {
       const lines = (carry + decoder.decode(piece, { stream: true })).split('\n')
       carry = lines.pop()!
-      if (carry.length > maxIdLine) throw unusable('an endless line')
+      if (carry.length > maxIdLine) throw unusable(`a line is longer than ${maxIdLine} characters`)
       for (const line of lines) if (line !== '') take(line)
     }
   } finally {

@@ -1,9 +1,9 @@
 import { UpstreamError } from '../domain/errors.ts'
 
-/** A client that hangs up is noticed after this time. Most calls are over by then, also those to a distant storage, and never listen. */
+/** Client disconnects are noticed after this time; most calls end earlier and never need to listen. */
 const hangUpMs = 250
 
-/** Aborts a call when its time is over, or when its client has hung up. */
+/** Aborts a call when it times out or its client disconnects. */
 export class Deadline implements EventListenerObject {
   readonly #controller = new AbortController()
   #timer: ReturnType<typeof setTimeout> | null = null
@@ -11,15 +11,15 @@ export class Deadline implements EventListenerObject {
   #timeoutError: () => unknown = () => undefined
   #listensTo: AbortSignal | null = null
 
-  /** `client`: absent where it does not matter whether the client still waits. */
+  /** `client`: absent if its disconnect does not matter. */
   constructor(private readonly client: { readonly signal: AbortSignal | null } | undefined) {}
 
-  /** Aborts what the call does. */
+  /** Aborts the call. */
   get signal(): AbortSignal {
     return this.#controller.signal
   }
 
-  /** After so many ms, instead of the time that was set before, the call is aborted with that error. */
+  /** Sets the timeout, replacing an earlier one; then the call is aborted with that error. */
   set(ms: number, timeoutError: () => unknown): void {
     this.clear()
     this.#timeoutError = timeoutError
@@ -29,14 +29,14 @@ export class Deadline implements EventListenerObject {
     this.#timer = setTimeout(wake, firstMs, this)
   }
 
-  /** No time counts while the other side owes nothing. */
+  /** Stops the timeout while nothing is expected from the other side. */
   clear(): void {
     if (this.#timer === null) return
     clearTimeout(this.#timer)
     this.#timer = null
   }
 
-  /** The time has passed, or it is time to listen for a client that hangs up. */
+  /** The timeout fired, or it is time to listen for a disconnect. */
   wake(): void {
     this.#listen()
     if (this.#leftMs > 0) this.set(this.#leftMs, this.#timeoutError)
@@ -51,16 +51,16 @@ export class Deadline implements EventListenerObject {
     else signal.addEventListener('abort', this)
   }
 
-  /** The client has hung up. */
+  /** The client disconnected. */
   handleEvent(): void {
-    this.#controller.abort(new UpstreamError('abandoned', 'Gave up a call: its client has hung up'))
+    this.#controller.abort(new UpstreamError('abandoned', 'Call aborted: the client disconnected'))
   }
 
   abort(): void {
     this.#controller.abort()
   }
 
-  /** Neither time nor client matter any more. */
+  /** Stops the timeout and no longer listens to the client. */
   end(): void {
     this.clear()
     this.#listensTo?.removeEventListener('abort', this)

@@ -9,12 +9,12 @@ import type { ListOptions, ListOutcome, Snapshot } from '../domain/record-storag
 import type { UpstreamAnswer } from './answer.ts'
 import type { StorageCalls } from './call.ts'
 
-/** Records up to this size together are read at once and sorted here. */
+/** Records up to this total size are read at once and sorted here. */
 const smallBytes = 1024 * 1024
 
 /**
- * Lists records by more ids than one request can name, in constant memory. A few small records are read and sorted here. Otherwise the
- * storage tells the order of its ids, and the records stream in that order, one request after the other.
+ * Lists records by more ids than one request can name, in constant memory. A few small records are read and sorted here; otherwise the
+ * storage provides the order of its ids, and the records stream in that order.
  */
 export async function listByIds(
   calls: StorageCalls,
@@ -24,7 +24,8 @@ export async function listByIds(
 ): Promise<ListOutcome> {
   const { limit, position } = options
   const skip = readSkip(position)
-  if (skip === null) throw invalid('querystring', '_token', 'it belongs to another list')
+  if (skip === null)
+    throw invalid('querystring', '_token', 'belongs to another list: start again from the first page')
   return await whileUnchanged(calls, collection, undefined, async (reads): Promise<ListOutcome> => {
     const snapshot = await reads.records(options.ids!, smallBytes)
     const verdict = evaluateCollection(precondition, reads.timestamp)
@@ -43,14 +44,14 @@ export async function listByIds(
   })
 }
 
-/** Pages need the same order each time, also among records that are equal in the requested order. */
+/** Pages need a stable order, so ties are ordered by id. */
 function sorted({ records }: Snapshot, options: ListOptions): SyncRecord[] {
   return [...records.values()]
     .filter((record) => isListed(record, options))
     .toSorted((a, b) => orders[options.sort](a, b) || (a.id < b.id ? -1 : 1))
 }
 
-/** Those of the ids that the list holds, in its order. Only the storage knows it without a look at all the records. */
+/** The ids that the list contains, in its order. Only the storage knows the order without reading all records. */
 async function orderedIds(reads: ConsistentReads, options: ListOptions): Promise<string[]> {
   const { newer, older, sort, excludedIds } = options
   const wanted = new Set(options.ids)
@@ -62,7 +63,7 @@ async function orderedIds(reads: ConsistentReads, options: ListOptions): Promise
   return ordered
 }
 
-/** The records of these ids as one document, in their order. It breaks off when the collection changes. */
+/** Streams the records with these ids as one document, in order. Breaks off if the collection changes. */
 async function stream(
   calls: StorageCalls,
   collection: string,

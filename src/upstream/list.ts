@@ -23,7 +23,7 @@ import type {
 } from '../domain/record-storage.ts'
 import type { StorageCalls, StorageRead } from './call.ts'
 
-/** Lists records in one request where there is a limit, otherwise in as many as the storage has pages. */
+/** Lists records: with a limit in one request, otherwise in as many as the storage has pages. */
 export async function listPlainly(
   calls: StorageCalls,
   collection: string,
@@ -34,7 +34,7 @@ export async function listPlainly(
   const outcome = await listing.begin(precondition)
   const isOtherVersion = precondition.kind === 'differs' && outcome.outcome === 'not-modified'
   if (!isOtherVersion || outcome.timestamp === precondition.timestamp) return outcome
-  // The storage answers 304 for older versions, too; clients get 304 only for the very version that they named.
+  // The storage also answers 304 for older versions; clients get 304 only for the exact version that they named.
   return await listing.begin(noPrecondition)
 }
 
@@ -53,10 +53,10 @@ class Listing {
     this.#offset = skip === null ? position!.offset : null
   }
 
-  /** Requests the list, and once more when its stream breaks off before any of it was handed on. */
+  /** Requests the list; once more if its stream fails before anything was passed on. */
   async begin(precondition: Precondition, isRepeated = false): Promise<ListOutcome> {
     const { limit, position } = this.options
-    // Records that are skipped here have to be requested too.
+    // Records that are skipped here must be requested too.
     const reach = limit === undefined ? {} : { limit: limit + this.#skip }
     const query = listQuery({ ...this.options, ...reach }, this.#offset)
     const answer = await readLines(this.calls, this.#request(query, preconditionHeaders(precondition)))
@@ -101,10 +101,7 @@ class Listing {
     return { document: pages, count: isCounted ? recordCountOf(answer.headers) : null }
   }
 
-  /**
-   * Reads the further pages under the condition that the collection has not changed since the first; otherwise the list
-   * is cut.
-   */
+  /** Reads further pages on the condition that the collection is unchanged; otherwise the list breaks off. */
   #followUp(first: UpstreamAnswer): NextPage {
     const trail = new OffsetTrail()
     const headers = unmodifiedSinceHeader(lastModifiedOf(first.headers))
@@ -133,20 +130,20 @@ class Listing {
   }
 }
 
-/** The most bytes of a list of a storage that knows JSON arrays only: it has to fit into memory. */
+/** Maximum bytes of a list from a storage that only sends JSON arrays, which must fit into memory. */
 const maxArrayBytes = 64 * 1024 * 1024
-/** As pieces, as one, as text, as values, and as lines. */
+/** Copies of an array in memory: chunks, joined bytes, text, values and lines. */
 const copiesOfArray = 6
 const bracketOpen = 91
-/** Above this the beginning of a line counts among the memory that requests hold. */
+/** An unfinished line above this size counts towards the request's memory. */
 const longCarryBytes = 262_144
 
-/** Requests the page after this answer, which held so many records; null when it was the last. */
+/** Requests the page after this response, which had `recordCount` records; null at the end. */
 type NextPage = (answer: UpstreamAnswer, recordCount: number) => Promise<UpstreamAnswer | null>
 
 /**
- * The document of a list over one or several pages of the storage. Breaks when a page holds another number of records than it
- * announces, and when the next page can't be had.
+ * The document of a list over one or more pages of the storage. Fails if a page has another number of records than announced, or the next
+ * page can't be read.
  */
 export class ListPages implements ByteSource {
   #answer: UpstreamAnswer
@@ -155,11 +152,11 @@ export class ListPages implements ByteSource {
   #countBefore = 0
   #hasBegun = false
   #isCancelled = false
-  /** Whether all of it was read. */
+  /** Whether everything was read. */
   isDone = false
   /** Called once, at the end. */
   ended = () => {}
-  /** Whether others wait for its permit. */
+  /** Whether other lists wait for its permit. */
   hasWaiters = () => false
 
   constructor(
@@ -170,7 +167,7 @@ export class ListPages implements ByteSource {
     this.#answer = first
   }
 
-  /** Reads the first piece, which `read` then gives. */
+  /** Reads the first chunk, which `read` will return. */
   async begin(): Promise<Uint8Array> {
     return (this.#first = (await this.read())!)
   }
@@ -184,7 +181,7 @@ export class ListPages implements ByteSource {
     try {
       while (!this.isDone) {
         const piece = this.#lines ? await this.#lines.read() : await this.#open()
-        // A client that reads slowly must not hold a permit that others need; a list has a permit of its own kind.
+        // A slow reader must not hold the permit of a call; the list has its own permit.
         this.#answer.stream?.releasePermit()
         const records = piece ? this.#push(piece) : await this.#endPage()
         if (piece) freeMemory(piece)
@@ -205,14 +202,14 @@ export class ListPages implements ByteSource {
     return records
   }
 
-  /** Begins to read the answer; resolves to its first piece. */
+  /** Starts to read the response; resolves to its first chunk. */
   async #open(): Promise<Uint8Array | null> {
     const { first, rest } = await openLines(this.#answer)
     this.#lines = rest
     return first
   }
 
-  /** Records with what stands before the first and after the last one. */
+  /** Adds the text before the first record and after the last one. */
   #framed(records: Uint8Array): Uint8Array {
     const parts = [records]
     if (!this.#hasBegun) parts.unshift(listOpening)
@@ -242,13 +239,13 @@ export class ListPages implements ByteSource {
     this.#lines = null
     if (!next) this.#end()
     else this.#answer = next
-    // The reader may have left while the next page was requested.
+    // The client may have disconnected while the next page was requested.
     if (this.#isCancelled) next?.stream?.cancel()
     return last
   }
 }
 
-/** The request for a list as lines, under these conditions. */
+/** The request for a list as lines, with conditional headers. */
 export function linesRequest(
   collection: string,
   query: StorageRead['query'],
@@ -260,9 +257,8 @@ export function linesRequest(
 }
 
 /**
- * Reads a list as lines. Throws for one without a timestamp, and for one whose end can't be told from a lost connection: it announces
- * neither its length nor the number of its records, and is not chunked. Nor is an answer an empty list that has nothing, not even a
- * type. What is thrown away is cancelled, because a stream that nobody reads keeps its permit.
+ * Reads a list as lines. Throws if it has no timestamp, or if a lost connection could look like its end: no length, no record count and not
+ * chunked. An empty body without a type is no list either.
  */
 export async function readLines(calls: StorageCalls, request: StorageRead): Promise<UpstreamAnswer> {
   const answer = await calls.read(request)
@@ -274,7 +270,8 @@ export async function readLines(calls: StorageCalls, request: StorageRead): Prom
     headers.get('transfer-encoding')?.toLowerCase() === 'chunked'
   try {
     lastModifiedOf(headers)
-    if (!isFramed && recordCountOf(headers) === null) throw unusable('nothing tells where a list ends')
+    if (!isFramed && recordCountOf(headers) === null)
+      throw unusable('a list has neither a length nor a record count')
     return answer
   } catch (error) {
     stream?.cancel()
@@ -282,10 +279,7 @@ export async function readLines(calls: StorageCalls, request: StorageRead): Prom
   }
 }
 
-/**
- * The body of a list as lines, which is the form that we ask for. A storage that answers with a JSON array is understood
- * as well, but its list has to fit into memory.
- */
+/** Opens the body of a list as lines, the requested form. A JSON array is accepted too, but must fit into memory. */
 export async function openLines({ bytes, stream }: UpstreamAnswer): Promise<Lines> {
   if (stream === null) return { first: toLines(bytes), rest: ended }
   const first = await stream.read()
@@ -293,7 +287,7 @@ export async function openLines({ bytes, stream }: UpstreamAnswer): Promise<Line
   const hold = (count: number) => stream.hold(copiesOfArray * count)
   hold(first.length)
   const rest = await readBounded(stream, maxArrayBytes, hold)
-  if (rest === null) throw unusable('an array too large')
+  if (rest === null) throw unusable('a JSON array larger than 64 MiB')
   return { first: toLines(Buffer.concat([first, rest])), rest: ended }
 }
 
@@ -304,36 +298,36 @@ interface Lines {
 
 const ended: ByteSource = { read: async () => null, cancel() {} }
 
-/** The records of a list that has come whole, one on each line. */
+/** The records of a complete list, one per line. */
 function toLines(bytes: Uint8Array): Uint8Array {
   if (bytes[0] !== bracketOpen) return bytes
   const values = jsonOf({ bytes })
-  if (!Array.isArray(values)) throw unusable('no list')
+  if (!Array.isArray(values)) throw unusable('the body is not a list')
   return Buffer.from(values.map((value) => `${JSON.stringify(value)}\n`).join(''))
 }
 
 /**
- * The timestamp that all pages of a list have. Throws for a position in a collection that has been emptied since, or that is another one
- * because its user has moved: its pages would end early, and look whole.
+ * The timestamp that all pages of a list share. Throws for a position in a collection that was emptied or moved to another node since: its
+ * pages would end early and look complete.
  */
 export function firstTimestampOf(position: PagePosition | undefined, current: Timestamp): Timestamp {
   if (position && current < position.firstTimestamp)
-    throw invalid('querystring', '_token', 'the list is gone: begin again')
+    throw invalid('querystring', '_token', 'the list no longer exists: start again from the first page')
   return position?.firstTimestamp ?? current
 }
 
-/** Throws when this answer, to a request that continues a list, says that the collection has changed. */
+/** Throws if the response to a follow-up request says that the collection has changed. */
 export function requireUnchanged({ status }: UpstreamAnswer): void {
   if (status !== 412) return
-  throw new UpstreamError('refused', 'Cannot go on with a list: the collection changed', { status })
+  throw new UpstreamError('refused', 'Cannot continue the list: the collection has changed', { status })
 }
 
-/** Throws when the number of records is another than announced. */
+/** Throws if the number of records differs from the announced one. */
 export function checkCount({ headers }: UpstreamAnswer, count: number): void {
   const announced = recordCountOf(headers)
   if (announced === null || announced === count) return
   throw new UpstreamError(
     'connection-lost',
-    `Cannot read a list of the storage: ${count} of ${announced} records came`,
+    `Incomplete list from the storage: received ${count} of ${announced} records`,
   )
 }

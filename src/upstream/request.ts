@@ -2,37 +2,34 @@ import { toSyncSeconds, type Precondition, type Timestamp } from '../domain/reco
 import type { SyncCredentials } from '../domain/credentials.ts'
 import type { ListOptions } from '../domain/record-storage.ts'
 
-/** Names and values of a query, in their order; a value is a list when it names several things. */
+/** The names and values of a query, in order; a value with several items is a list. */
 export type Query = [name: string, value: string | string[]][]
 
-/** The address of a request. A `URL` fits, but costs more to make. */
+/** The address of a request. A `URL` also fits, but is slower to create. */
 export interface Address {
   href: string
   origin: string
   host: string
 }
 
-/** The address of a resource of the storage, and the parts of it that are signed. */
+/** The address of a storage resource, with the parts that are signed. */
 interface StorageAddress extends Address {
   hostname: string
-  /** Always given, also where it is the scheme's default. */
+  /** Explicit, even if it is the scheme's default. */
   port: string
-  /** Path and query as they are sent. */
+  /** Path and query as sent. */
   target: string
 }
 
-/**
- * Scheme, host and port of a user's endpoint, as a `URL` has them. Parsing one would cost five times as much, and this one was
- * normalised when the token server gave it.
- */
+/** Scheme, host and port of a user's endpoint. Faster than parsing a URL; the endpoint is normalized already. */
 export function originOf(endpoint: string): string {
   const pathAt = endpoint.indexOf('/', endpoint.indexOf('//') + 2)
   return pathAt === -1 ? endpoint : endpoint.slice(0, pathAt)
 }
 
 /**
- * The address of a resource below a user's endpoint: each segment is percent-encoded once and stays one segment. Throws for names
- * that URL parsing would change: a record's address must never become that of its collection, or of the whole storage.
+ * The address of a resource below a user's endpoint. Each segment is percent-encoded once and stays one segment. Throws for segments that
+ * URL parsing would remove, because the address would become that of the collection or of the whole storage.
  */
 export function storageAddress(endpoint: string, segments: readonly string[], query?: Query): StorageAddress {
   const origin = originOf(endpoint)
@@ -52,12 +49,12 @@ export function storageAddress(endpoint: string, segments: readonly string[], qu
   }
 }
 
-// A name of these characters means the same to every URL parser, except for the two dot segments.
+// Every URL parser leaves these characters as they are, except for the two dot segments.
 const unreserved = /^[\w.~-]+$/
 
 function encodeSegment(segment: string): string {
   if (segment === '' || segment === '.' || segment === '..') {
-    throw new RangeError('Cannot address a resource of the storage: its name is empty or a dot segment')
+    throw new RangeError('Invalid path segment: it is empty or a dot segment')
   }
   return encode(segment)
 }
@@ -66,10 +63,7 @@ function encodeParameter([name, value]: Query[number]): string {
   return `${name}=${typeof value === 'string' ? encode(value) : value.map(encode).join(',')}`
 }
 
-/**
- * Percent-encodes every character that is not unreserved; see RFC 3986, 2.3. Throws on text that isn't well-formed
- * Unicode.
- */
+/** Percent-encodes every character that is not unreserved; see RFC 3986, 2.3. Throws for text that is not well-formed Unicode. */
 function encode(text: string): string {
   if (unreserved.test(text)) return text
   return encodeURIComponent(text).replace(
@@ -79,9 +73,8 @@ function encode(text: string): string {
 }
 
 /**
- * The `Authorization` value of a request without payload hash, `ext`, `app` or `dlg`; see Sync 1.5 API,
- * "Authentication", and Hawk 1. The key is the bytes of its text; it is not decoded. The scheme is spelled `Hawk`, because the
- * storage compares it letter by letter.
+ * The Hawk `Authorization` header, without payload hash, `ext`, `app` or `dlg`; see Sync 1.5 API, "Authentication", and Hawk 1. The key is
+ * the UTF-8 text, not decoded. The scheme is spelled `Hawk`, because the storage compares it case-sensitively.
  */
 export function hawkHeader(
   { hawkId, hawkKey }: Pick<SyncCredentials, 'hawkId' | 'hawkKey'>,
@@ -95,19 +88,19 @@ export function hawkHeader(
   return `Hawk id="${hawkId}", ts="${timestampSeconds}", nonce="${nonce}", mac="${mac}"`
 }
 
-/** The most ids that the storage takes in one query. */
+/** Maximum ids that the storage accepts in one query. */
 const maxIds = 100
 
-/** Keeps the request line below 4 KB, which the strictest servers take. */
+/** Keeps the request line below 4 KB, the limit of the strictest servers. */
 const maxIdBytes = 3500
 
-/** The query of a list of whole records, or of their ids. It always names the order: without it some storages have none. */
+/** The query of a list of records, or of ids if not `isFull`. Always names the order, because some storages have no default. */
 export function listQuery(
   { newer, older, ids, sort, limit }: ListOptions,
   offset: string | null = null,
   isFull = true,
 ): Query {
-  if (ids?.length === 0) throw new RangeError('Cannot list no ids: the storage would take that for all')
+  if (ids?.length === 0) throw new RangeError('The list of ids is empty: the storage would list all records')
   const query: Query = [['sort', sort]]
   if (isFull) query.unshift(['full', '1'])
   if (newer !== undefined) query.push(['newer', toSyncSeconds(newer)])
@@ -118,12 +111,12 @@ export function listQuery(
   return query
 }
 
-/** Whether a list of ids can hold it: the storage splits the list at commas and trims the items. */
+/** Whether a list of ids can contain this id: the storage splits lists at commas and trims the items. */
 export function isListable(id: string): boolean {
   return !id.includes(',') && id === id.trim()
 }
 
-/** The ids in portions that fit into one query each. */
+/** Splits ids into chunks that fit into one query each. */
 export function chunkIds(ids: string[]): string[][] {
   const chunks: string[][] = []
   let bytes = Infinity
@@ -139,12 +132,12 @@ export function chunkIds(ids: string[]): string[][] {
   return chunks
 }
 
-/** Those portions, and the ids that no list can name. */
+/** Groups ids into chunks for lists, and the single ids that no list can contain. */
 export function groupIds(ids: string[]): { chunks: string[][]; single: string[] } {
   return { chunks: chunkIds(ids.filter(isListable)), single: ids.filter((id) => !isListable(id)) }
 }
 
-/** The headers that make a read of several records conditional; preconditions that concern a single record have none. */
+/** The headers of a conditional read of several records; preconditions of single records need none. */
 export function preconditionHeaders(precondition: Precondition): Record<string, string> {
   switch (precondition.kind) {
     case 'unmodified-since':
@@ -167,7 +160,7 @@ export function unmodifiedSinceHeader(since: Timestamp): Record<string, string> 
 const maxUserAgentLength = 256
 const plainUserAgent = /^[!-~](?:[ -~]{0,254}[!-~])?$/
 
-/** Makes a User-Agent that can be sent and is harmless in logs. */
+/** Makes a User-Agent that is valid in headers and harmless in logs. */
 export function toUserAgent(text: string): string {
   if (plainUserAgent.test(text)) return text
   return (

@@ -21,34 +21,32 @@ import type { FetchRequest, Transport } from './transport.ts'
 import type { Permits } from '../load/permits.ts'
 
 export interface UpstreamRequest extends GuardedRequest, FetchRequest {
-  /**
-   * The time until the answer has come, over all attempts. For a stream: until its first piece; then no piece may stall.
-   */
+  /** Timeout for the complete response, over all attempts. For a stream: until its first chunk; after that, no chunk may stall. */
   timeoutMs: number
-  /** The longest body that is read whole; a longer one is `bad-response`. */
+  /** Maximum bytes of a buffered body; a longer one is `bad-response`. */
   maxBytes: number
-  /** Whether a longer body is no error: it is left out then. */
+  /** Whether a longer body is left out instead of being an error. */
   mayBeTooLong?: boolean
-  /** Holds the memory of a long body that is read whole; absent for a call that must not fail for want of it. */
+  /** Holds the memory of a long buffered body; absent for a call that must not fail for lack of memory. */
   holder?: { readonly memory: HeldMemory }
-  /** The cost of its calls, added up. */
+  /** Adds up the cost of the calls. */
   tally?: CallTally
 }
 
-/** One call as metrics count it. Status and failure are null when its client hung up. */
+/** One call for the metrics. Status and failure are null if its client disconnected. */
 export interface UpstreamCallSummary {
   target: UpstreamTarget
   method: string
   status: number | null
   failure: UpstreamFailure | null
-  /** The time until the answer's headers or the failure. */
+  /** Time until the response headers or the failure. */
   ms: number
 }
 
 export interface UpstreamOptions {
   permits: Permits
   breakers: Breakers
-  /** PEM text; if given, the only trusted authorities. */
+  /** PEM text; if set, only these authorities are trusted. */
   ca?: string
   transport: Transport
   observe(call: UpstreamCallSummary): void
@@ -57,22 +55,22 @@ export interface UpstreamOptions {
   /** Between 0 and 1. */
   random(): number
   delay(ms: number): Promise<void>
-  /** The longest pause within a body. */
+  /** Maximum pause between chunks of a body. */
   stallMs?: number
 }
 
 export type Upstream = ReturnType<typeof createUpstream>
 
-/** Bodies up to this size arrive in one piece. */
+/** Bodies up to this size are buffered. */
 const shortBytes = 262_144
-/** Longer error bodies are not understood. */
+/** Longer error bodies are ignored. */
 const maxErrorBytes = 8192
 const maxStallMs = 30_000
-/** A body is in memory as bytes, as text, and as what is made of that. */
+/** Copies of a body in memory: bytes, text and values. */
 const copiesInMemory = 3
 const nothing = new Uint8Array(0)
 
-/** The only door to the token server and the storage. */
+/** The single entry point to the token server and the storage. */
 export function createUpstream(options: UpstreamOptions) {
   const { permits, breakers, transport, observe, now, random, delay, stallMs = maxStallMs } = options
   const shared = { calls: permits.calls, breakers, now, stallMs }
@@ -83,11 +81,11 @@ export function createUpstream(options: UpstreamOptions) {
       const startedAtMs = now()
       return send(request, startedAtMs, startedAtMs + request.timeoutMs, request.method === 'GET')
     },
-    /** Permits for lists, which are read at the pace of their readers. */
+    /** Permits for lists, which last as long as their readers. */
     lists: permits.lists,
-    /** Trusts these authorities from now on. Calls in flight end with the old ones. */
+    /** Changes the trusted authorities. Calls in flight keep the old ones. */
     setCertificateAuthorities(ca: string | undefined) {
-      // Circuit breakers begin anew, so nothing happens without a change.
+      // A change resets the circuit breakers, so unchanged authorities are ignored.
       if (ca === tls?.ca) return
       tls = ca === undefined ? undefined : { ca }
       breakers.reset()
@@ -95,9 +93,8 @@ export function createUpstream(options: UpstreamOptions) {
   }
 
   /**
-   * Sends one request, and a GET once more after what a second attempt may cure. Rejects with `UpstreamError`, without
-   * having sent anything while the target's breaker is open; every status that HTTP knows is an answer, except for
-   * redirections, which are never followed. A short body has come whole when this resolves.
+   * Sends a request, and retries a GET once if that may help. Rejects with `UpstreamError`; sends nothing while the circuit is open. Every
+   * HTTP status is a response, except redirects, which are never followed. A short body is complete when this resolves.
    */
   async function send(
     request: UpstreamRequest,
@@ -116,7 +113,7 @@ export function createUpstream(options: UpstreamOptions) {
       // Calls that finish or undo a commit never wait; batches bound their number.
       if (request.callClass !== 'must-complete' && (await call.acquirePermit())) throwIfRefused(request)
       call.guard = breakers.begin(request)
-      // Over HTTP/2 the runtime repeats a deletion by itself where the server refuses it, also one that was carried out.
+      // Over HTTP/2 the runtime repeats a refused DELETE by itself, even one that was applied.
       const mayBeRepeated = request.method === 'DELETE' && transport.sharesConnection(url.origin)
       const response = await transport.fetch(request, call.signal, tls)
       call.response = response
@@ -125,17 +122,17 @@ export function createUpstream(options: UpstreamOptions) {
       const answeredAtMs = now()
       isReported = true
       report(request, status, null, answeredAtMs - startedAtMs)
-      // Headers alone are no answer, so the beginning of the body has to come within the same time.
+      // Headers alone are no response: the body must begin within the same time.
       if (deadlineMs - answeredAtMs > stallMs) call.setDeadline(stallMs, stalled)
       const length = announcedLength(headers)
       const isShort = length === null ? response.body === null : length <= shortBytes
       if (request.isStreamed === true && status === 200 && !isShort) {
         answer = { status, headers, bytes: nothing, isTooLong: false, stream: call.toStream() }
       } else {
-        // Only a code is read from these bodies; nothing else bounds the length of a stream.
+        // Only a code is read from these bodies, so their length is bounded here.
         const isCodeOnly = status >= 400 || (request.isStreamed === true && status !== 200)
         const allowed = isCodeOnly ? maxErrorBytes : request.maxBytes
-        // Reading `body` makes a stream, which a short answer does not need.
+        // Avoids `body`, which would create a stream.
         const isRead = isShort && (length ?? 0) <= allowed
         const bytes = isRead ? await response.bytes() : await readLong(call, length ?? 0, allowed)
         if (bytes === null) {
@@ -189,20 +186,20 @@ export function createUpstream(options: UpstreamOptions) {
     observe({ target, method, status, failure, ms })
   }
 
-  /** Reads a body piece by piece, in memory that the request holds; null when it holds more than is allowed. */
+  /** Reads a body in chunks, in the request's memory; null if it exceeds `allowed`. */
   async function readLong(call: Call, length: number, allowed: number): Promise<Uint8Array | null> {
     if (length > allowed) return null
     const hold = (bytes: number) => call.hold(copiesInMemory * bytes)
     if (length === 0) return await readBounded(call, allowed, hold)
-    // At once: of many answers that arrive together, some find room for all of it, and the others end before they are read.
+    // Reserves everything first, so that of many concurrent responses some complete and the others fail early.
     hold(length)
     return await readBounded(call, allowed)
   }
 }
 
 /**
- * One call: its deadline, its end, and the body of its answer. A piece of the body that does not come in time ends it; the
- * reader's time between two reads does not count.
+ * One call: its deadline, its end and its response body. A chunk that does not arrive in time ends it; the reader's time between two reads
+ * does not count.
  */
 class Call implements BodyStream {
   guard: GuardedCall | null = null
@@ -224,20 +221,20 @@ class Call implements BodyStream {
     this.#deadline = new Deadline(request.client)
   }
 
-  /** Aborts what the call does. */
+  /** Aborts the call. */
   get signal(): AbortSignal {
     return this.#deadline.signal
   }
 
-  /** Sets the deadline: after so many ms the call is aborted with that error. */
+  /** Sets the timeout in ms; then the call is aborted with that error. */
   setDeadline(ms: number, tooLate: typeof tooSlow): void {
-    // Before it is guarded, a call waits for its permits, and nothing of it was sent.
+    // Before `guard` is set, the call waits for a permit and nothing was sent.
     this.#deadline.set(ms, () => tooLate(this.request.url.host, this.guard === null ? 'no' : 'unknown'))
   }
 
-  /** The call as a body that takes as long as its reader. For the breaker the call has ended. */
+  /** Returns the call as a body that takes as long as its reader. For the circuit breaker, the call has succeeded. */
   toStream(): BodyStream {
-    this.#judge(null)
+    this.#report(null)
     this.deadlineMs = Infinity
     return this
   }
@@ -246,7 +243,7 @@ class Call implements BodyStream {
     if (this.#failure !== null) throw this.#failure
     if (this.#hasEnded) return null
     const { now, stallMs } = this.upstream
-    // The first read has the rest of the call's time.
+    // The first read may use the rest of the call's time.
     if (this.#reader !== null)
       this.setDeadline(Math.max(1, Math.min(stallMs, this.deadlineMs - now())), stalled)
     this.#reader ??= this.response!.body!.getReader()
@@ -268,10 +265,10 @@ class Call implements BodyStream {
     this.abort()
   }
 
-  /** Stops what is left of the call. */
+  /** Aborts the rest of the call. */
   abort(): void {
     this.#deadline.abort()
-    // The abort rejects the reads of a body, also where no reader waits.
+    // Also cancels a body without a reader, because the abort would reject its reads.
     const body = this.#reader ?? (this.response?.bodyUsed === false ? this.response.body : null)
     body?.cancel().catch(() => {})
   }
@@ -280,7 +277,7 @@ class Call implements BodyStream {
     this.request.holder?.memory.grow(bytes)
   }
 
-  /** Resolves to whether it has had to wait. */
+  /** Resolves to whether it had to wait. */
   async acquirePermit(): Promise<boolean> {
     const { url, user } = this.request
     const { calls } = this.upstream
@@ -296,7 +293,7 @@ class Call implements BodyStream {
     this.#holdsPermit = false
   }
 
-  /** Whether a time that was long enough has passed without any answer. */
+  /** Whether a sufficient timeout passed without any response. */
   timedOut(failure: unknown): boolean {
     const { guard, response } = this
     const isTimeout = failure instanceof UpstreamError && failure.failure === 'timeout'
@@ -304,18 +301,18 @@ class Call implements BodyStream {
     return this.upstream.now() - guard.beganAtMs >= minFairTimeoutMs
   }
 
-  /** Ends the call; null: everything that was wanted has come. Further calls do nothing. */
+  /** Ends the call; `failure` is null if it succeeded. Further calls do nothing. */
   end(failure: unknown): void {
     if (this.#hasEnded) return
     this.#hasEnded = true
     this.#failure = failure
     this.#deadline.end()
     this.releasePermit()
-    this.#judge(failure)
+    this.#report(failure)
   }
 
-  /** Tells the breaker, once, how the call went. */
-  #judge(failure: unknown): void {
+  /** Reports the result of the call to the circuit breaker, once. */
+  #report(failure: unknown): void {
     const { guard } = this
     this.guard = null
     if (guard === null) return
@@ -325,15 +322,15 @@ class Call implements BodyStream {
 }
 
 function tooSlow(host: string, applied: UpstreamError['applied']): UpstreamError {
-  return new UpstreamError('timeout', `Cannot get an answer of "${host}": none in time`, { applied })
+  return new UpstreamError('timeout', `No response from "${host}": timed out`, { applied })
 }
 
 function stalled(host: string): UpstreamError {
-  return new UpstreamError('timeout', `Cannot read the answer of "${host}": it stalled`)
+  return new UpstreamError('timeout', `Cannot read the response from "${host}": it stalled`)
 }
 
 function tooLong(host: string, status: number): UpstreamError {
-  return new UpstreamError('bad-response', `Cannot read the answer of "${host}": too long`, { status })
+  return new UpstreamError('bad-response', `Cannot read the response from "${host}": too long`, { status })
 }
 
 function isRetryable(error: unknown): boolean {

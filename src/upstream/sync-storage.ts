@@ -10,18 +10,17 @@ import { StorageWrites } from './writes.ts'
 import type { BulkStorage, ListFilter, ListOptions, ListOutcome } from '../domain/record-storage.ts'
 
 /**
- * One user's storage, spoken to in Sync 1.5, for one client request. When the storage refuses the credentials, others are
- * fetched once, and the call is repeated. If these lead to another node, only independent reads go there: a write, or a
- * read that continues another, would carry over timestamps that mean nothing there, and is `refused`.
+ * One user's Sync 1.5 storage, for one client request. If the storage refuses the credentials, new ones are fetched once and the call is
+ * repeated. If they lead to another node, only independent reads go there; a write, or a read that continues another, is `refused`, because
+ * timestamps are only valid on one node.
  */
 export class SyncStorage extends StorageWrites implements BulkStorage {
-  // Asked for one record by its address, the storage answers 404 where that has expired, and leaves the row.
+  // A DELETE of a single expired record is answered 404 and leaves its row.
   readonly deletesExpired = isListable
 
   /**
-   * The first piece of a list has been read when this resolves, so that a storage that fails at once is an error and no broken stream.
-   * A list waits for a permit of its user and node, which it holds until the last byte, before anything is asked: the runtime takes in up
-   * to 2 MB of an answer before it is looked at.
+   * Resolves once the first chunk has been read, so that an early failure is an error and not a broken stream. The list first waits for a
+   * permit, which it holds until the last byte, because the runtime buffers up to 2 MB of a response.
    */
   async list(collection: string, options: ListOptions, precondition: Precondition): Promise<ListOutcome> {
     const { lists } = this.client.upstream
@@ -44,8 +43,8 @@ export class SyncStorage extends StorageWrites implements BulkStorage {
   }
 
   /**
-   * Reads one record and judges the precondition here. The storage would judge expired records as well, and after a failed
-   * precondition the record would have to be read anyway.
+   * Reads one record and evaluates the precondition here: the storage would also consider expired records, and a failed precondition needs
+   * the record anyway.
    */
   async get(collection: string, id: string, precondition: Precondition): Promise<GetOutcome> {
     const found = readRecordAnswer(await this.read(recordRequest(collection, id)), id)
@@ -72,7 +71,7 @@ export class SyncStorage extends StorageWrites implements BulkStorage {
     return readConsistently(this, collection, ids)
   }
 
-  /** The storage judges the condition by the row, also where it has expired and is shown to nobody. */
+  /** The storage evaluates the condition by the row, even if the record has expired. */
   async rewrittenSince(collection: string, ids: string[], since: Timestamp): Promise<string[]> {
     const rewritten: string[] = []
     const headers = unmodifiedSinceHeader(since)

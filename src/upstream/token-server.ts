@@ -8,10 +8,10 @@ import type { Address } from './request.ts'
 import type { Upstream, UpstreamRequest } from './send.ts'
 
 interface TokenServerOptions {
-  /** With or without trailing slash or `/1.0/sync/1.5`; a path before these is kept. */
+  /** With or without a trailing slash or `/1.0/sync/1.5`; a path before these is kept. */
   url: string
   send: Upstream['send']
-  /** The time until an answer's headers. */
+  /** Timeout until the response headers. */
   timeoutMs: number
   /** Wall clock, ms since 1970. */
   now(): number
@@ -23,7 +23,7 @@ interface TokenServerOptions {
 const exchangePath = '/1.0/sync/1.5'
 const maxAnswerBytes = 65_536
 
-/** Identities are remembered for a while, to tell those that were accepted from made-up ones. */
+/** Known identities are remembered, to tell them from made-up ones. */
 const maxIdentities = 10_000
 
 export class TokenServer {
@@ -41,8 +41,8 @@ export class TokenServer {
   }
 
   /**
-   * Credentials for an identity. Rejects with `ServiceError` 401 when the identity is refused, with `UpstreamError`
-   * when the token server can't be used. `requestId` goes along as X-Request-Id.
+   * Exchanges an identity for credentials. Rejects with `ServiceError` 401 if the identity is refused, with `UpstreamError` if the token
+   * server can't be used. `requestId` is passed on as X-Request-Id.
    */
   async exchange(identity: Identity, requestId?: string, isRepeated = false): Promise<SyncCredentials> {
     const { timeoutMs, now, send } = this.options
@@ -53,7 +53,7 @@ export class TokenServer {
     const request = this.#request(this.#exchangeUrl, name, timeoutMs)
     const { headers } = request
     headers.Authorization = `${scheme} ${assertion}`
-    // The root view asks for a user without knowing the client state.
+    // The root view has no client state.
     if (scheme === 'BrowserID' && clientState) headers['X-Client-State'] = clientState
     if (scheme === 'Bearer' && keyId !== undefined) headers['X-KeyID'] = keyId
     if (requestId !== undefined) headers['X-Request-Id'] = requestId
@@ -69,21 +69,21 @@ export class TokenServer {
       this.#recordBackoff(name, answer.headers)
       return credentials
     }
-    // A second answer may be JSON.
+    // Retries once, in case the next response is JSON.
     if (!isRepeated) return await this.exchange(identity, requestId, true)
-    const message = 'Cannot get credentials: the token server does not answer in JSON'
+    const message = 'Cannot get credentials: the response of the token server is not JSON'
     throw new UpstreamError('bad-response', message)
   }
 
-  /** The seconds that this identity was asked to leave between requests; null: none. */
+  /** The backoff in seconds that the token server asked of this identity; null if none. */
   backoffSeconds(identity: Identity): number | null {
-    // To compute the name is slow, so it is left out until some answer has asked for a pause.
+    // Computing the name is slow, so skip it until a backoff was requested.
     if (!this.#hasAskedToBackOff) return null
     const backoff = this.#backoffs.get(nameOf(identity))
     return backoff && this.options.monotonicNow() < backoff.untilMs ? backoff.seconds : null
   }
 
-  /** Whether it answers and is well; never rejects. */
+  /** Whether the token server is healthy; never rejects. */
   async heartbeat(timeoutMs: number): Promise<boolean> {
     const request = this.#request(this.#heartbeatUrl, 'heartbeat', timeoutMs)
     return await this.options.send({ ...request, callClass: 'probe' }).then(
@@ -107,18 +107,18 @@ export class TokenServer {
 }
 
 const maxPauseMs = 300_000
-/** So many identities that are asked to wait, one after the other, speak for all. */
+/** A pause applies to all identities after this many in a row were told to wait. */
 const identitiesForAll = 10
 
 /**
- * The pauses that the token server has asked for with `Retry-After`. Each is that of its identity. It counts for everybody when it was
- * given to an identity that was accepted before, or to ten in a row: anybody can make up identities that are asked to wait.
+ * The pauses that the token server asked for with `Retry-After`. A pause applies to its identity; to all if that identity was accepted
+ * before, or after ten in a row, because anyone can make up identities.
  */
 class Pauses {
   readonly #untilMsByName = new RecentMap<string, number>(maxIdentities)
   readonly #accepted = new RecentMap<string, true>(maxIdentities)
   readonly #pausedInARow = new Set<string>()
-  /** Of everybody. */
+  /** For all identities. */
   #untilMs = -Infinity
 
   constructor(private readonly now: () => number) {}
@@ -126,13 +126,17 @@ class Pauses {
   throwIfPaused(name: string): void {
     const forMs = Math.max(this.#untilMs, this.#untilMsByName.get(name) ?? -Infinity) - this.now()
     if (forMs <= 0) return
-    throw new UpstreamError('refused', 'Cannot get credentials: the token server has asked for a pause', {
-      retryAfterSeconds: Math.ceil(forMs / 1000),
-      applied: 'no',
-    })
+    throw new UpstreamError(
+      'refused',
+      'Cannot get credentials: the token server asked to wait (Retry-After)',
+      {
+        retryAfterSeconds: Math.ceil(forMs / 1000),
+        applied: 'no',
+      },
+    )
   }
 
-  /** `wallClockMs`: for a `Retry-After` that is a date. */
+  /** `wallClockMs` is needed if `Retry-After` is a date. */
   recordAnswer(name: string, { status, headers }: UpstreamAnswer, wallClockMs: number): void {
     const isUnavailable = status === 429 || status >= 500
     const seconds = isUnavailable ? (readRetryAfter(headers, wallClockMs) ?? 0) : 0
@@ -146,33 +150,33 @@ class Pauses {
   }
 }
 
-/** A `URL` would make these texts anew at each look. */
+/** Copies these texts once, because a `URL` creates them at each access. */
 function addressOf(text: string): Address {
   const { href, origin, host } = new URL(text)
   return { href, origin, host }
 }
 
-/** Tells identities apart where they are remembered after the call, without keeping a secret. */
+/** Identifies an identity without keeping a secret. */
 function nameOf({ key }: Identity): string {
   return String(Bun.hash.xxHash64(key))
 }
 
 /**
- * Checks the token server's answer and makes credentials of it; see Sync "Token Server API", response. Throws `bad-
- * response` for missing or mistyped members, and for an address that credentials must not be sent to.
+ * Validates the token server's response and returns its credentials; see Sync "Token Server API", response. Throws `bad-response` for
+ * missing or mistyped members, and for an endpoint that must not get credentials.
  */
 function readCredentials(value: unknown, tokenServer: Address, requestedAtMs: number): SyncCredentials {
   tokenCheck ??= TypeCompiler.Compile(TokenAnswer)
   if (!tokenCheck.Check(value)) {
     const { path } = tokenCheck.Errors(value).First()!
-    throw unusable(path === '' ? 'not an object' : `unusable "${path.slice(1)}"`)
+    throw unusable(path === '' ? 'not a JSON object' : `"${path.slice(1)}" is missing or invalid`)
   }
   const { id: hawkId, key: hawkKey, uid, duration, api_endpoint } = value
   const endpoint = readEndpoint(api_endpoint, uid, tokenServer)
   return { hawkId, hawkKey, endpoint, uid, expiresAtMs: requestedAtMs + duration * 1000 }
 }
 
-// Printable characters that fit into the quoted strings of a Hawk header.
+// Printable characters that are valid in the quoted strings of a Hawk header.
 const Quotable = Type.String({ pattern: '^[ !#-[\\]-~]{1,4096}$' })
 
 const TokenAnswer = Type.Object({
@@ -184,31 +188,31 @@ const TokenAnswer = Type.Object({
   api_endpoint: Type.String(),
 })
 
-// Compiled at the first answer, so that the start does not wait for it.
+// Compiled at the first response, to start faster.
 let tokenCheck: TypeCheck<typeof TokenAnswer> | null = null
 
-/** The address without its trailing slash. */
+/** The endpoint without a trailing slash. */
 function readEndpoint(value: string, uid: number, tokenServer: Address): string {
   const url = URL.parse(value)
-  if (!url) throw unusable('unusable "api_endpoint"')
+  if (!url) throw unusable('"api_endpoint" is not a URL')
   const { origin, pathname } = url
   const isHttps = origin.startsWith('https:')
   if (!isHttps && !(origin.startsWith('http:') && tokenServer.origin.startsWith('http:'))) {
-    throw unusable('an "api_endpoint" that is not https')
+    throw unusable('"api_endpoint" is not https')
   }
-  if (url.href !== origin + pathname) throw unusable('an "api_endpoint" that is more than an address')
+  if (url.href !== origin + pathname) throw unusable('"api_endpoint" has a query, a fragment or a login')
   const path = pathname.endsWith('/') ? pathname.slice(0, -1) : pathname
-  if (!path.endsWith(`/${uid}`)) throw unusable('an "api_endpoint" of another user')
+  if (!path.endsWith(`/${uid}`)) throw unusable('"api_endpoint" belongs to another user')
   return origin + path
 }
 
 function unusable(what: string): UpstreamError {
-  return new UpstreamError('bad-response', `Cannot use the token server's answer: ${what}`)
+  return new UpstreamError('bad-response', `Unusable response from the token server: ${what}`)
 }
 
 /**
- * What an answer other than 200 means: the identity is refused (`ServiceError` 401, whose cause is the text `invalid-
- * timestamp` when only the clock is wrong), or the server can't be used. See Sync "Token Server API", error responses.
+ * Translates a response other than 200: the identity was refused (`ServiceError` 401, with the cause `invalid-timestamp` if only the clock
+ * is wrong), or the server can't be used. See Sync "Token Server API", error responses.
  */
 function readTokenRefusal(answer: UpstreamAnswer, nowMs: number): ServiceError | UpstreamError {
   const { status, headers } = answer
@@ -228,23 +232,23 @@ function readTokenRefusal(answer: UpstreamAnswer, nowMs: number): ServiceError |
 }
 
 function wrongAddress(status: number): string {
-  return `Cannot get credentials: the token server answered ${status}, token_server_url is probably wrong`
+  return `Cannot get credentials: the token server answered ${status}: check token_server_url`
 }
 
 function refusedIdentity(reason: unknown): ServiceError {
-  const message = explanations.get(reason) ?? 'The token server does not accept these credentials'
+  const message = explanations.get(reason) ?? 'The token server rejected these credentials: sign in again'
   const cause = reason === 'invalid-timestamp' ? reason : undefined
   return new ServiceError(401, errno.invalidCredentials, message, { cause })
 }
 
-/** By the `status` of the token server's error. Its own descriptions are never shown. */
+/** Messages by the `status` of the token server's error; its own texts are never shown. */
 const explanations = new Map<unknown, string>([
   ['invalid-credentials', 'The token server cannot verify this assertion or access token'],
-  ['invalid-timestamp', 'The token server says that this assertion has expired, or that the clocks disagree'],
-  ['invalid-generation', 'The password changed since this assertion was made: sign in again'],
-  ['invalid-keysChangedAt', 'The encryption key changed since: get a new key and X-KeyID'],
-  ['invalid-client-state', 'The client state is not the current one: get a new key'],
+  ['invalid-timestamp', 'The assertion has expired, or the clocks of client and token server differ'],
+  ['invalid-generation', 'The password has changed since this assertion was issued: sign in again'],
+  ['invalid-keysChangedAt', 'The encryption key has changed: get the new key and X-KeyID'],
+  ['invalid-client-state', 'The client state is outdated: get the new encryption key'],
   ['invalid-key-id', 'The token server requires an X-KeyID header'],
-  ['new-users-disabled', 'The token server does not admit new users'],
+  ['new-users-disabled', 'The token server does not accept new users'],
   ['unsupported', 'The token server does not support this authentication scheme'],
 ])

@@ -7,40 +7,40 @@ export interface FetchRequest {
   url: Address
   headers: Record<string, string>
   body?: string
-  /** Whether a long body is handed on as a stream when the status is 200. */
+  /** Whether a long body with status 200 is streamed. */
   isStreamed?: boolean
 }
 
 type Tls = { ca: string } | undefined
 
-/** What is known of an origin. */
+/** What is known about an origin. */
 interface Origin {
-  /** Until when HTTP/2 is not tried, because it is not offered; 0: it is offered. Null: nobody knows yet. */
+  /** When to try HTTP/2 again after it was not offered; 0: it is offered; null: unknown. */
   withoutHttp2UntilMs: number | null
-  /** The same of HTTP/1.1, for lists. */
+  /** The same for HTTP/1.1, which lists use. */
   withoutHttp1UntilMs: number | null
-  /** Until when calls open connections of their own. */
+  /** Until when calls open new connections. */
   avoidsConnectionsUntilMs: number
 }
 
 /**
- * For how long an origin is believed not to offer a version of HTTP. A short time where it did before and a handshake broke, which may
- * have had another reason; not else, because each failed handshake takes several round trips.
+ * How long an origin is assumed to lack an HTTP version. Short if it had the version before, because a broken handshake may have another
+ * reason; else long, because each failed handshake costs several round trips.
  */
 const withoutVersionMs = 600_000
 const brokenHandshakeMs = 10_000
-/** How long others wait for the first call to an origin. It is over by then at any distance where the storage answers. */
+/** How long other calls wait for the first call to an origin; enough for any distance. */
 const firstCallMs = 3000
 const maxOrigins = 1000
 const avoidConnectionsMs = 60_000
 
-/** Carries requests over HTTP/2 or HTTP/1.1, and keeps the runtime from sending a write twice. */
+/** Sends requests over HTTP/2 or HTTP/1.1, and keeps the runtime from sending a write twice. */
 export class Transport {
   readonly #origins = new RecentMap<string, Origin>(maxOrigins)
-  /** Ends of the first calls to origins of which nothing is known yet. */
+  /** The first calls to unknown origins, until they end. */
   readonly #firstCalls = new Map<string, Promise<void>>()
 
-  /** `http2`: whether it is used where it is offered over TLS; `now`: a clock in ms. */
+  /** `http2`: whether to use it if offered over TLS; `now`: a clock in ms. */
   constructor(private readonly options: { http2: boolean; now(): number }) {}
 
   async fetch(request: FetchRequest, signal: AbortSignal, tls: Tls): Promise<Response> {
@@ -58,14 +58,14 @@ export class Transport {
   }
 
   /**
-   * A call got no answer at all. A firewall that has forgotten connections, or a host that died, leaves them silent, and each of those
-   * that are idle would cost another call its time. So further calls open connections of their own for a minute.
+   * Makes calls open new connections for a minute after one got no response: after a firewall or host failure, each silent idle connection
+   * would cost another call its timeout.
    */
   avoidConnections(origin: string): void {
     this.#originOf(origin).avoidsConnectionsUntilMs = this.options.now() + avoidConnectionsMs
   }
 
-  /** Whether calls to an origin share a connection, as far as is known. */
+  /** Whether calls to an origin share a connection, as far as known. */
   readonly sharesConnection = (origin: string): boolean =>
     this.#protocolOf(origin, { method: 'POST' }) === 'http2'
 
@@ -78,8 +78,8 @@ export class Transport {
   }
 
   /**
-   * When a server refuses a handshake for which several calls wait, the runtime has each of them try one of its own, one after the
-   * other. So one read asks, and what comes meanwhile waits for its end.
+   * Sends the first read to an unknown origin alone: if the handshake fails, the runtime would repeat it for every waiting call, one after
+   * the other.
    */
   async #fetchFirst(request: FetchRequest, signal: AbortSignal, tls: Tls): Promise<Response> {
     const { origin } = request.url
@@ -105,12 +105,12 @@ export class Transport {
     }
   }
 
-  /** An origin that does not offer HTTP/2 has got nothing before that shows. */
+  /** Falls back to HTTP/1.1 if the origin lacks HTTP/2; nothing was sent before that shows. */
   async #fetchOverHttp2(request: FetchRequest, signal: AbortSignal, tls: Tls): Promise<Response> {
     const { now } = this.options
     const origin = this.#originOf(request.url.origin)
     const before = origin.withoutHttp2UntilMs
-    // While one call asks again, the others need not.
+    // One call tests HTTP/2 again; the others don't.
     if (before !== null && before > 0) origin.withoutHttp2UntilMs = now() + brokenHandshakeMs
     try {
       const response = await this.#fetchOver('http2', request, signal, tls)
@@ -126,7 +126,7 @@ export class Transport {
     }
   }
 
-  /** A server that speaks HTTP/2 only ends the handshake of a list. */
+  /** Falls back to HTTP/2 if the server refuses the handshake, because it lacks HTTP/1.1. */
   async #fetchListOverHttp1(request: FetchRequest, signal: AbortSignal, tls: Tls): Promise<Response> {
     const { http2, now } = this.options
     const origin = this.#originOf(request.url.origin)
@@ -144,7 +144,7 @@ export class Transport {
     }
   }
 
-  /** Long lists have connections of their own: a reader who stops would hold the window of all calls on a shared one. */
+  /** Streamed lists use HTTP/1.1, because a stalled reader would block all calls on a shared HTTP/2 connection. */
   #protocolOf(
     origin: string,
     { method, isStreamed = false }: Pick<FetchRequest, 'method' | 'isStreamed'>,
@@ -155,7 +155,7 @@ export class Transport {
     const isHttp1Lacking = (known?.withoutHttp1UntilMs ?? 0) > nowMs
     if (!this.options.http2 || (isStreamed && !isHttp1Lacking)) return 'http1.1'
     const untilMs = known?.withoutHttp2UntilMs ?? 0
-    // Only a read asks again, because a write can't be repeated when the answer is a broken handshake.
+    // Only a read tests HTTP/2 again, because a write must not be repeated after a broken handshake.
     return untilMs > 0 && (nowMs < untilMs || method !== 'GET') ? 'http1.1' : 'http2'
   }
 
@@ -166,12 +166,12 @@ export class Transport {
     tls: Tls,
   ): Promise<Response> {
     headers['Accept-Encoding'] = 'identity'
-    // Over HTTP/2 the runtime repeats by itself what is refused with REFUSED_STREAM. HAProxy refuses so a write that was carried
-    // out, when the storage behind it dies. A DELETE has nothing to read: its end would come late, and HAProxy resets it then.
+    // Over HTTP/2 the runtime repeats requests refused with REFUSED_STREAM. HAProxy also refuses applied writes so, when its storage dies.
+    // A body that can be read once prevents the repetition; a DELETE has none, because HAProxy would reset it.
     const isReadOnce = method === 'POST' && protocol === 'http2'
     if (isReadOnce) headers['Content-Length'] = String(Buffer.byteLength(body ?? ''))
     const isAvoiding = (this.#origins.get(url.origin)?.avoidsConnectionsUntilMs ?? 0) > this.options.now()
-    // When a pooled connection of HTTP/1.1 dies, the runtime sends a DELETE a second time; a POST it never repeats there.
+    // When a pooled HTTP/1.1 connection dies, the runtime repeats a DELETE, but never a POST.
     const mayBePooled = method !== 'DELETE' || protocol === 'http2'
     return await fetch(url.href, {
       method,
@@ -188,14 +188,14 @@ export class Transport {
 }
 
 /**
- * Whether a TLS server has no HTTP/2. It selects no protocol, or ends the handshake; that looks like a connection that broke
- * later, when a write had been sent.
+ * Whether a TLS server lacks HTTP/2: it selects no protocol, or ends the handshake. For a write, the latter could also be a connection that
+ * broke later.
  */
 function lacksHttp2(code: string | null, method: string): boolean {
   return code === 'HTTP2Unsupported' || (code === 'EPROTO' && method === 'GET')
 }
 
-/** A body that the runtime can't send again, because it is gone when it has been read. */
+/** A body that can be read only once, so that the runtime can't send it again. */
 function readableOnce(body = ''): ReadableStream<string> {
   return new ReadableStream({
     pull(controller) {

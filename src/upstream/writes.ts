@@ -8,7 +8,7 @@ import type { CommitOutcome, RecordWrite, StageOutcome } from '../domain/record-
 
 const maxResultBytes = 4 * 1024 * 1024
 
-/** The writes of one user's storage, each of them conditional. */
+/** Conditional writes to one user's storage. */
 export class StorageWrites extends StorageCalls {
   /** Writes records in one request; see Sync 1.5 API, `POST storage/<collection>`. */
   async write(collection: string, records: RecordWrite[], since: Timestamp): Promise<CommitOutcome> {
@@ -25,21 +25,21 @@ export class StorageWrites extends StorageCalls {
     batch: string | null,
   ): Promise<StageOutcome> {
     const query: Query = [['batch', batch ?? 'true']]
-    // A storage that has forgotten a batch refuses what is added to it, whatever that is.
+    // If the storage has forgotten the batch, it refuses any addition, so the records are not at fault.
     const subject = batch === null ? 'upload' : 'staging'
     const answer = await this.#post(collection, query, records, since, subject)
     if (answer.status === 412) return { outcome: 'moved' }
     const result = readResult(answer, records)
     if (result.isBroken) {
-      const message = 'Cannot stage: the database of the storage failed'
+      const message = 'Cannot stage the batch: the database of the storage failed'
       throw new UpstreamError('refused', message, { status: 500, applied: 'no' })
     }
     if (answer.status === 200) return committed(answer, result)
-    if (result.batch === null) throw unusable('it names no batch')
+    if (result.batch === null) throw unusable('the batch id is missing')
     return { outcome: 'staged', batch: result.batch, rejected: result.rejected }
   }
 
-  /** Makes a batch visible. No record is added with it, because a record that is refused then would not undo the rest. */
+  /** Makes a batch visible. Adds no records, because a record that is refused now would not undo the rest. */
   async commitStaged(collection: string, batch: string, since: Timestamp): Promise<CommitOutcome> {
     const query: Query = [
       ['batch', batch],
@@ -51,9 +51,8 @@ export class StorageWrites extends StorageCalls {
   }
 
   /**
-   * Deletes records by their ids, in as many requests as needed, each conditional on the timestamp that the one before
-   * left. Ids that such a request can't name are deleted one by one, conditional on their own timestamp. Throws when there
-   * are no ids: without ids the storage would delete the whole collection.
+   * Deletes records by id, in as many requests as needed, each conditional on the timestamp of the previous one. Ids that a list can't
+   * contain are deleted one by one. Throws if there are no ids, because the storage would then delete the whole collection.
    */
   async remove(collection: string, ids: string[], since: Timestamp): Promise<CommitOutcome> {
     if (ids.length === 0 || ids.includes('')) throw new RangeError('Cannot delete records: an id is missing')
@@ -62,7 +61,7 @@ export class StorageWrites extends StorageCalls {
       const answer = await this.send({ ...request, headers: unmodifiedSinceHeader(timestamp) })
       if (answer.status === 412) {
         if (answer.mayBeRepeated !== true) return { outcome: 'moved' }
-        const message = 'Cannot delete: the collection has changed, perhaps by this deletion'
+        const message = 'Cannot tell whether the deletion was applied: the collection has changed'
         throw new UpstreamError('connection-lost', message, { status: 412, applied: 'unknown' })
       }
       timestamp = readTimestamp(answer) ?? timestamp
@@ -92,13 +91,13 @@ export class StorageWrites extends StorageCalls {
 function readResult(answer: UpstreamAnswer, records: RecordWrite[]): UploadResult {
   const ids = records.map(({ id }) => id)
   const result = readUploadResult(jsonOf(answer), ids)
-  if (!result) throw unusable('it tells no result')
+  if (!result) throw unusable('the result of the upload is missing or invalid')
   return result
 }
 
 function committed({ status, headers }: UpstreamAnswer, result: UploadResult): CommitOutcome {
   const timestamp = result.timestamp ?? fromSyncSeconds(headers.get('x-last-modified'))
-  if (status !== 200 || !timestamp) throw unusable('it tells no timestamp')
+  if (status !== 200 || !timestamp) throw unusable('the timestamp is missing')
   return { outcome: 'committed', timestamp, rejected: result.rejected }
 }
 
@@ -112,7 +111,7 @@ function deletions(collection: string, ids: string[]): StorageWrite[] {
   ]
 }
 
-/** The collection's new timestamp, in the body as a number or in an object; null when there was nothing to delete. */
+/** The collection's new timestamp, a number or part of an object in the body; null if nothing was deleted. */
 function readTimestamp(answer: UpstreamAnswer): Timestamp | null {
   if (answer.status === 404) return null
   const value = jsonOf(answer)
@@ -120,5 +119,5 @@ function readTimestamp(answer: UpstreamAnswer): Timestamp | null {
     typeof value === 'object' && value !== null ? (value as { modified?: unknown }).modified : value
   const timestamp = readModified(modified) ?? fromSyncSeconds(answer.headers.get('x-last-modified'))
   if (answer.status === 200 && timestamp) return timestamp
-  throw unusable('a deletion without a timestamp')
+  throw unusable('the timestamp of a deletion is missing')
 }

@@ -140,7 +140,7 @@ describe('a long list of a storage that fails', () => {
     const line = lines.find((each) => each.requestId === requestId)
     expect([response.status, received.isWhole]).toEqual([200, false])
     expect(line.level).toBe('error')
-    expect(line.reason).toContain(`Cannot get an answer of "${new URL(bridge.nodeOf(user).url).host}"`)
+    expect(line.reason).toContain(`Lost the connection to "${new URL(bridge.nodeOf(user).url).host}"`)
     // What has been handed to the runtime last may never leave it.
     expect(line.bytes).toBeGreaterThanOrEqual(received.bytes)
     expect(line.bytes).toBeLessThan(800_000)

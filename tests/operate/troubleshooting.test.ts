@@ -138,7 +138,7 @@ const cases: Record<string, () => Promise<string>> = {
     seenAfterChange('SIGHUP', 'settings need a restart', { max_request_bytes: '1000000' }),
   '`takeover failed`': () => seenAfterChange('SIGUSR2', 'takeover failed', 'executable'),
   '`token server: `, `nothing listens there`': () => troubles.run(['check'], nowhere),
-  '`token server: `, `token_server_url is probably wrong`': () => {
+  '`token server: `, `check token_server_url`': () => {
     troubles.tokens.plan(() => ({ kind: 'status', status: 404 }))
     return troubles.run(['check'])
   },

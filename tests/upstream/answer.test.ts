@@ -31,7 +31,7 @@ describe('lastModifiedOf', () => {
   it.each(['', '-1.00', '1e9', 'NaN', '1.234', '1,00', '1.00, 2.00', '0x10'])('refuses "%s"', (text) => {
     const headers = new Headers({ 'X-Last-Modified': text })
 
-    expect(() => lastModifiedOf(headers)).toThrow('no readable X-Last-Modified')
+    expect(() => lastModifiedOf(headers)).toThrow('X-Last-Modified is missing or invalid')
   })
 })
 
@@ -45,7 +45,7 @@ describe('recordCountOf and nextOffsetOf', () => {
     expect(recordCountOf(new Headers())).toBeNull()
     expect(nextOffsetOf(new Headers())).toBeNull()
     expect(() => nextOffsetOf(new Headers({ 'X-Weave-Next-Offset': 'x'.repeat(2000) }))).toThrow(
-      'endless offset',
+      'the offset of the next page is too long',
     )
   })
 })

@@ -101,7 +101,7 @@ describe('exchange', () => {
   it.each([
     ['a false assertion', { assertion: 'a.b.c' }, 'cannot verify'],
     ['a false access token', { scheme: 'Bearer', assertion: 'a.b.c', keyId: '1-AAAA' }, 'cannot verify'],
-    ['a malformed client state', { clientState: 'not/hex' }, 'not accept'],
+    ['a malformed client state', { clientState: 'not/hex' }, 'rejected'],
   ] as const)('refuses %s', async (_, change, message) => {
     const { tokenServer, identity } = await start()
 
@@ -141,11 +141,11 @@ describe('exchange', () => {
   })
 
   it.each([
-    ['invalid-generation', 'password changed'],
-    ['invalid-keysChangedAt', 'encryption key changed'],
+    ['invalid-generation', 'password has changed'],
+    ['invalid-keysChangedAt', 'encryption key has changed'],
     ['invalid-client-state', 'client state'],
-    ['something-new <script>', 'does not accept these credentials'],
-    ['constructor', 'does not accept these credentials'],
+    ['something-new <script>', 'rejected these credentials'],
+    ['constructor', 'rejected these credentials'],
   ])('explains "%s" in words of its own', async (status, words) => {
     const { proxy, tokenServer, identity } = await start()
     const description = 'upstream words'
@@ -173,7 +173,7 @@ describe('exchange', () => {
     const failure = await failureOf(tokenServer.exchange(identity))
 
     expect(failure).toMatchObject({ name: 'UpstreamError', failure: 'bad-response', status })
-    expect((failure as Error).message).toContain('token_server_url is probably wrong')
+    expect((failure as Error).message).toContain('check token_server_url')
   })
 
   it('asks once more when an answer breaks off or is no JSON', async () => {
