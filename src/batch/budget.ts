@@ -2,19 +2,19 @@ import { UpstreamError } from '../domain/errors.ts'
 import type { HeldMemory } from '../domain/record-storage.ts'
 
 export interface BudgetOptions {
-  /** When the client must have its answer, on the clock of `now`. */
+  /** When the client must be answered, on the clock of `now`. */
   deadlineAtMs: number
-  /** The part of this time that is kept for finishing or undoing what has become visible. */
+  /** The part of this time reserved for finishing or undoing a visible commit. */
   commitReserveMs: number
-  /** How long to go on at least once something may be visible, whatever the deadline; 15 s if absent. */
+  /** Minimum time for the commit and its undo once something may be visible, whatever the deadline; default: 15 s. */
   patienceMs?: number
   now(): number
   delay(ms: number): Promise<void>
   /** From 0 up to, but not including, 1. */
   random(): number
-  /** Of the request that the transaction is for. */
+  /** The memory of the client's request. */
   memory: HeldMemory
-  /** How many bytes the lists and records in the answer may hold together. */
+  /** Maximum bytes of lists and records in the response. */
   maxAnswerBytes: number
 }
 
@@ -22,73 +22,73 @@ const firstBackoffMs = 25
 const maxBackoffMs = 1000
 const defaultPatienceMs = 15_000
 
-/** What one transaction may use: its time, and the bytes that its answer holds in memory. */
+/** The budget of one transaction: its time, and the memory of its response. */
 export class Budget {
   readonly #options: BudgetOptions
   #endsAtMs: number
   #leftBytes: number
   #unreadBytes: number
-  /** The bytes for each operation, by its index. */
+  /** Reserved bytes of each operation, by index. */
   readonly #held = new Map<number, number>()
 
   constructor(options: BudgetOptions) {
     this.#options = options
     this.#endsAtMs = options.deadlineAtMs - options.commitReserveMs
     this.#leftBytes = options.maxAnswerBytes
-    // Lists are read again when another writer was first, and a list that turns out too large has been read in part.
+    // Allows re-reading lists after another writer was first, and partial reads of lists that are too large.
     this.#unreadBytes = 4 * this.#leftBytes
   }
 
-  /** The time in ms that is left: until the deadline less the reserve, while nothing was extended. */
+  /** Time left in ms, without the reserve until `releaseReserve`. */
   get leftMs(): number {
     return this.#endsAtMs - this.#options.now()
   }
 
-  /** Whether there is time for one more attempt. */
+  /** Whether there is time for another attempt. */
   get hasTime(): boolean {
     return this.leftMs > 0
   }
 
-  /** Throws when it is too late to begin anything new. Called only while nothing is visible upstream. */
+  /** Throws if it is too late to start anything new. Only for use while nothing is visible upstream. */
   requireTime(): void {
     if (this.hasTime) return
-    const message = 'Cannot go on: the time for the request is used up'
+    const message = 'Cannot continue the write: the request timed out'
     throw new UpstreamError('timeout', message, { applied: 'no' })
   }
 
-  /** The commit begins: the time that was kept for it may be used. */
+  /** The commit begins, so the reserved time may be used. */
   releaseReserve(): void {
     this.#endsAtMs = Math.max(this.#endsAtMs, this.#options.deadlineAtMs)
   }
 
-  /** Something may be visible, which must be completed or undone before the client is answered. */
+  /** Something may be visible and must be completed or undone, so at least `patienceMs` remain. */
   extend(): void {
     const { now, patienceMs = defaultPatienceMs } = this.#options
     this.#endsAtMs = Math.max(this.#endsAtMs, now() + patienceMs)
   }
 
-  /** Waits so many ms. */
+  /** Waits. */
   async wait(ms: number): Promise<void> {
     await this.#options.delay(ms)
   }
 
   /**
-   * Waits after a failed attempt, longer each time: a restart of the storage takes seconds. The time is random, so that two writers that
-   * collided don't collide again. Never waits beyond the end, so that one last attempt is made there.
+   * Waits after a failed attempt with exponential backoff and jitter, so that two writers don't collide again. Ends before the deadline, to
+   * leave time for one last attempt.
    */
   async backOff(failures: number): Promise<void> {
     const backoffMs = Math.min(maxBackoffMs, firstBackoffMs * 2 ** Math.min(failures - 1, 10))
     await this.wait(Math.max(1, Math.min(backoffMs * (0.5 + this.#options.random()), this.leftMs - 1)))
   }
 
-  /** Whether so much has been read that nothing more may be. */
+  /** Whether nothing more may be read. */
   get isSpent(): boolean {
     return this.#unreadBytes <= 0
   }
 
   /**
-   * Holds so many bytes for an operation, in place of what it held before; false when the answer has no room for them. The memory of
-   * what was read is held until the request ends; throws `UpstreamError` (overload) when there is none.
+   * Reserves bytes for an operation, replacing its earlier reservation; false if the response has no room. Throws `UpstreamError`
+   * (overload) if there is no memory.
    */
   hold(index: number, bytes: number): boolean {
     const more = bytes - (this.#held.get(index) ?? 0)

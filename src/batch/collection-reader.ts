@@ -8,25 +8,25 @@ import type { BulkStorage, Snapshot } from '../domain/record-storage.ts'
 import type { CollectionState } from './collection-state.ts'
 import type { CollectionView, NumberedOperation } from './simulate.ts'
 
-// While nothing is visible, giving up costs nothing.
+// Few, because giving up is harmless while nothing is visible.
 const maxMovedRounds = 4
-/** How often a row is waited for that another bridge is about to remove: some 2.5 s in all. */
+/** Retries while another bridge may be removing a row; about 2.5 s in total. */
 const maxHiddenRetries = 7
 
-/** Each id that has to be absent costs a call then. Clients that create many records at once make up new ids for them. */
+/** Maximum absent ids to check, at one call each. Clients that create many records at once use new ids. */
 const maxAbsentIds = 5
 
-/** An id that no record has. */
+/** The id of no record. */
 export const absentId = 'none'
-/** A storage that says it has made a row, and has not, is asked no more often. */
+/** Maximum attempts to create a row, in case the storage reports it and does not keep it. */
 const maxRowRounds = 4
-/** Longer than a first upload of another client, of 100 records, takes inside a database that is busy. */
+/** Longer than the first upload of another client takes in a busy database. */
 const firstReadDelayMs = 100
 
-/** Reads what the operations on one collection are judged by, so that they can be decided, and decided anew when others write. */
+/** Reads the state of one collection that its operations are decided against, again if others write. */
 export class CollectionReader {
   readonly #ids: string[]
-  /** Names the collection among those of all users. */
+  /** Identifies the collection among those of all users. */
   readonly #name: string
   /** How often the collection was read again because of other writers. */
   #rounds = 0
@@ -45,7 +45,7 @@ export class CollectionReader {
     return this.operations[0]!.operation.collection
   }
 
-  /** The records that the operations name, and the collection's timestamp. */
+  /** Reads the records that the operations name, and the collection's timestamp. */
   async snapshot(): Promise<Snapshot> {
     return await this.storage.snapshot(this.#collection, this.#ids)
   }
@@ -66,23 +66,22 @@ export class CollectionReader {
     }
   }
 
-  /** Another writer was first. Throws `UpstreamError` when that happens too often. */
+  /** Reads again after another writer was first. Throws `UpstreamError` if that happens too often. */
   async readAgain(): Promise<void> {
     await this.#spendRound()
     await this.read()
   }
 
-  /** The transaction has changed the collection, and nobody else has since it was read. */
+  /** Records that only this transaction has changed the collection since it was read. */
   recordOwnChange(timestamp: Timestamp): void {
     this.context.otherWriters.recordOwnChange(this.#name, timestamp)
   }
 
   /**
-   * Creates the row of a collection that was never written to, and is about to be, before its first record comes. Without a row
-   * PostgreSQL has nothing to lock: two first writes at once would both succeed, and one be lost. Deleting a record that does not
-   * exist makes the row; from then on writes are conditional on its timestamp. MariaDB answers 500 when users do this at the same
-   * time, so it is done for one at a time of each node. Another client's first write may still be in a transaction of the database
-   * then, so what depends on the collection's contents is judged by a look a moment later.
+   * Creates the row of a new collection before its first record, because PostgreSQL has nothing to lock without it: of two concurrent first
+   * writes, one would be lost. Deleting a record that does not exist creates the row; later writes are conditional on its timestamp. One at
+   * a time per node, because MariaDB answers concurrent attempts with 500. Another client's first write may still be in progress, so
+   * operations that depend on the contents are decided after a short wait.
    */
   async createRow(): Promise<void> {
     const { storage, operations, state, context } = this
@@ -90,7 +89,7 @@ export class CollectionReader {
     const dependsOnContents = operations.some(({ operation }) => !isWholePut(operation))
     for (let round = 0, failures = 0; state.since === zeroTimestamp && state.hasChanges; round += 1) {
       if (round === maxRowRounds) {
-        const message = 'Cannot write to a new collection: the storage does not keep it'
+        const message = 'Cannot create the collection: the storage does not keep it'
         throw new UpstreamError('refused', message, { applied: 'no' })
       }
       budget.requireTime()
@@ -113,8 +112,8 @@ export class CollectionReader {
   }
 
   /**
-   * Whether records that the snapshot does not show, and that an operation needs to be absent, may be in rows that another bridge is
-   * removing. It reveals what clients have written there, or removes the rows, within a moment.
+   * Whether records that must be absent may be hidden in rows that another bridge is removing. That bridge reveals or removes them within a
+   * moment.
    */
   async #hidesRecords(snapshot: Snapshot): Promise<boolean> {
     const { storage, operations, context } = this
@@ -124,8 +123,8 @@ export class CollectionReader {
         needsAbsence(operation) && !snapshot.records.has(operation.id) ? [operation.id] : [],
       ),
     )
-    const isWorthIt = absent.size > 0 && absent.size <= maxAbsentIds
-    if (isSettled || !isWorthIt || !context.budget.hasTime) return false
+    const isCheap = absent.size > 0 && absent.size <= maxAbsentIds
+    if (isSettled || !isCheap || !context.budget.hasTime) return false
     const since = Math.max(0, snapshot.timestamp - rowRemovalMs) as Timestamp
     const hidden = await storage.rewrittenSince(this.#collection, [...absent], since)
     return hidden.length > 0
@@ -135,7 +134,7 @@ export class CollectionReader {
     this.#rounds += 1
     const { budget, mayBeVisible, observe } = this.context
     if (!budget.hasTime || (!mayBeVisible && this.#rounds > maxMovedRounds)) {
-      const message = `Cannot write to "${this.#collection}": others keep writing to it`
+      const message = `Cannot write to "${this.#collection}": other clients keep changing it`
       throw new UpstreamError('refused', message, { applied: 'no' })
     }
     observe({ kind: 'moved-round', collection: this.#collection })
@@ -143,13 +142,13 @@ export class CollectionReader {
   }
 }
 
-/** Whether an operation creates a record, or writes a part of one, and needs to know what is there. */
+/** Whether an operation depends on the absence of a record: it creates one, or writes only some fields. */
 function needsAbsence(operation: Operation): operation is Extract<Operation, { kind: 'put' }> {
   if (operation.kind !== 'put') return false
   return operation.precondition.kind === 'absent' || operation.input.payload === undefined
 }
 
-/** Whether an operation writes a whole record, whatever is there. */
+/** Whether an operation writes a whole record unconditionally. */
 function isWholePut(operation: Operation): boolean {
   if (operation.kind !== 'put') return false
   return operation.precondition.kind === 'none' && operation.input.payload !== undefined

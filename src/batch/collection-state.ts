@@ -10,36 +10,36 @@ import {
 import type { OperationOutcome, Rejection } from '../domain/operation.ts'
 import type { RecordWrite, StorageLimits } from '../domain/record-storage.ts'
 
-/** What one collection needs: one upload, or one deletion. */
+/** The changes to one collection: one upload, or one deletion. */
 interface Plan {
-  /** What is written, records to be deleted included. */
+  /** The records to write; deletions are included as writes. */
   writes: RecordWrite[]
-  /** The writes in portions that the storage accepts. */
+  /** The writes, split to the limits of the storage. */
   uploads: RecordWrite[][]
-  /** The records to be deleted. */
+  /** The records to delete. */
   deletes: string[]
 }
 
-/** The one step that has become visible. */
+/** The change that has become visible. */
 interface Commit {
-  /** When it became visible; of deletions alone whose answer was lost, the earliest possible moment. */
+  /** Its timestamp; for deletions whose response was lost, the earliest possible one. */
   at: Timestamp
-  /** The last change of ours: the commit, or the removal of rows after it. */
+  /** Our last change: the commit, or the removal of rows after it. */
   changedAt: Timestamp
-  /** What was written, without what the storage refused. */
+  /** The records that were written, without those that the storage refused. */
   writes: RecordWrite[]
-  /** The deleted records whose rows are still there, because a write has deleted them. */
+  /** Records that were deleted by a write, so that their expired rows remain. */
   expiredRows: string[]
 }
 
 /**
- * The state of one collection within a transaction: what is known, what has been committed, and what follows from both
- * for each operation. It does no I/O. All changes of a collection become visible in one step.
+ * The state of one collection in a transaction: what is known, what is committed, and the resulting outcome of each operation. No I/O. All
+ * changes to a collection become visible in one step.
  */
 export class CollectionState {
-  /** The condition of the next write: it counts only while no other writer has changed the collection after this moment. */
+  /** The condition of the next write: no other writer has changed the collection after this timestamp. */
   since = zeroTimestamp
-  /** What is upstream; null while nothing is. Set by `settle`. */
+  /** What is visible upstream; null if nothing. Set by `settle`. */
   commit: Commit | null = null
   /** Changed by `update`. */
   known: Readonly<Known> = {
@@ -54,41 +54,41 @@ export class CollectionState {
     failure: null,
     limits: null,
   }
-  /** The simulation and its plan; null as soon as anything changes that they follow from. */
+  /** The simulation and its plan; null after `known` has changed. */
   #decided: { simulation: Simulation; plan: Plan } | null = null
 
   constructor(private readonly operations: NumberedOperation[]) {}
 
-  /** What is to be written. */
+  /** The changes to write. */
   get plan(): Plan {
     return this.#decide().plan
   }
 
-  /** Whether anything remains to be written. */
+  /** Whether changes remain to be written. */
   get hasChanges(): boolean {
     return this.commit === null && this.plan.writes.length > 0
   }
 
-  /** Decides everything anew. A `failure` becomes the outcome of the operations that would write. */
-  update(news: Partial<Known>): void {
-    this.known = { ...this.known, ...news }
+  /** Changes what is known, and decides everything again. A `failure` becomes the outcome of all writes. */
+  update(changes: Partial<Known>): void {
+    this.known = { ...this.known, ...changes }
     this.#decided = null
   }
 
-  /** The storage refused these records. */
+  /** Records that the storage refused these records. */
   reject(rejected: ReadonlyMap<string, Rejection>): void {
     if (rejected.size > 0) this.update({ rejected: new Map([...this.known.rejected, ...rejected]) })
   }
 
-  /** Starts, or starts over with a newer view. Called only while nothing is visible. */
+  /** Starts, or starts again, with a new view. Only while nothing is visible. */
   restart(view: CollectionView): void {
     this.since = view.timestamp
     this.update({ view })
   }
 
   /**
-   * Records that the plan is upstream since that moment, except for the refused ids. `isRemoval`: the rows of deleted records are
-   * gone as well. `seenAt`: the collection's timestamp when that was seen, which may be later than the step.
+   * Records that the plan is visible upstream since `at`, except for the refused ids. `isRemoval`: the rows of deleted records are gone as
+   * well. `seenAt`: the collection's timestamp when that was seen; may be later.
    */
   settle(
     at: Timestamp,
@@ -107,19 +107,19 @@ export class CollectionState {
     this.reject(refused)
   }
 
-  /** The collection's timestamp as the operation of that index sees it. */
+  /** The collection's timestamp as that operation sees it. */
   timestampAt(index: number): Timestamp {
     return this.#decide().simulation.collectionAt(index, this.#times)
   }
 
-  /** The outcome of the operation of that index; before the commit with timestamps that are not the true ones. */
+  /** The outcome of that operation; its timestamps are placeholders before the commit. */
   outcome(index: number): OperationOutcome {
     return this.#decide().simulation.outcome(index, this.#times)
   }
 
   get #times(): CommitTimes {
     if (this.commit !== null) return { written: this.commit.at, collection: this.commit.changedAt }
-    // What was created and deleted inside the batch was never written; it gets the first timestamp after the snapshot.
+    // A record that was created and deleted within the batch gets the first timestamp after the snapshot.
     const { timestamp } = this.known.view
     return { written: (timestamp + resolutionMs) as Timestamp, collection: timestamp }
   }
@@ -133,7 +133,7 @@ export class CollectionState {
   }
 }
 
-/** What every storage accepts in one upload, those included that announce no limits. */
+/** Limits that every storage accepts, for storages that announce none. */
 const smallestLimits: StorageLimits = {
   maxRequestBytes: 1_048_576,
   maxPostBytes: 1_000_000,
@@ -142,16 +142,13 @@ const smallestLimits: StorageLimits = {
   batch: null,
 }
 
-/**
- * Whether every storage accepts the records in one upload, so that its limits need not be fetched: true for one short
- * record.
- */
+/** Whether the records fit into one upload to any storage, so that its limits need not be read: true for one short record. */
 export function fitsAnyStorage(records: { payload?: string }[]): boolean {
   const [{ payload = '' } = {}] = records
   return records.length <= 1 && Buffer.byteLength(payload) <= smallestLimits.maxRecordPayloadBytes
 }
 
-/** Whether the storage stages, and one staged batch can hold the records. */
+/** Whether the storage can stage, and the records fit into one staged batch. */
 export function fitsOneBatch(records: RecordWrite[], limits: StorageLimits | null): boolean {
   if (!limits?.batch) return false
   const { maxTotalRecords, maxTotalBytes } = limits.batch
@@ -159,13 +156,10 @@ export function fitsOneBatch(records: RecordWrite[], limits: StorageLimits | nul
   return records.length <= maxTotalRecords && bytes <= maxTotalBytes
 }
 
-/**
- * Splits records into uploads that the storage accepts; its limits are null while they are not known. A record that is too long
- * gets an upload of its own.
- */
+/** Splits records into uploads within the limits; null: unknown limits. A record that is too long gets its own upload. */
 export function splitIntoUploads(records: RecordWrite[], limits: StorageLimits | null): RecordWrite[][] {
   const { maxRequestBytes, maxPostBytes, maxPostRecords } = limits ?? smallestLimits
-  // Printing every record would cost as much as the upload, so those that fit in any case are not measured.
+  // Measures by an upper bound first, because printing every record costs as much as the upload.
   const mostBytes = sum(records.map(maxTextBytes))
   const fitsOne = records.length <= maxPostRecords && mostBytes <= Math.min(maxRequestBytes, maxPostBytes)
   if (fitsOne) return records.length === 0 ? [] : [records]
@@ -174,7 +168,7 @@ export function splitIntoUploads(records: RecordWrite[], limits: StorageLimits |
   let requestBytes = Infinity
   for (const record of records) {
     const payloadBytes = Buffer.byteLength(record.payload ?? '')
-    // The upload's name for the ttl is shorter than ours, so this is no less than what is sent.
+    // An upper bound: the upload has a shorter name for the ttl.
     const textBytes = Buffer.byteLength(JSON.stringify(record)) + 2
     postBytes += payloadBytes
     requestBytes += textBytes
@@ -191,7 +185,7 @@ export function splitIntoUploads(records: RecordWrite[], limits: StorageLimits |
   return uploads
 }
 
-/** No record takes more: names and numbers have 100 bytes at most, and a character that JSON escapes has 6. */
+/** Upper bound of a record's JSON: at most 100 bytes of names and numbers, and 6 for an escaped character. */
 function maxTextBytes({ id, payload = '' }: RecordWrite): number {
   return 100 + 6 * (id.length + payload.length)
 }

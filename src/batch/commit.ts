@@ -1,18 +1,17 @@
 import type { TransactionContext } from './transaction-context.ts'
 import type { WrittenCollection } from './written-collection.ts'
 
-/** Pauses before what is missing is tried again, 0.1, 0.3 and 0.9 s after it failed, while something may be visible. */
+/** Pauses between attempts to complete a partly visible commit: 0.1, 0.3 and 0.9 s after it failed. */
 const forwardPausesMs = [100, 200, 600]
-/** A restart of the storage takes seconds. */
+/** Long enough for a restart of the storage. */
 const firstPauseMs = 250
 const maxPauseMs = 2000
 
 /**
- * Makes the changes of all collections visible, or none of them: whichever works first. When one part is visible and another fails, the
- * rest is tried again a few times. Then the undo of what is visible and the rest of the commit are tried in turn, until one of them is
- * complete or time is up. The first undo that is carried out decides that the transaction is undone.
+ * Makes the changes of all collections visible, or none. If one part is visible and another fails, it first retries the rest. Then it tries
+ * undo and commit in turn, until one is complete or time is up; after the first undo that is applied, only undo.
  *
- * Throws what the first attempt failed with when the changes are not visible. What is visible nevertheless, or may be, is observed.
+ * Throws the error of the first attempt if the changes are not visible. Reports parts that stay visible, or may be.
  */
 export async function commitOrUndo(parts: WrittenCollection[], context: TransactionContext): Promise<void> {
   const { budget } = context
@@ -20,14 +19,14 @@ export async function commitOrUndo(parts: WrittenCollection[], context: Transact
   let lastError = error
   for (const pauseMs of forwardPausesMs) {
     if (lastError === null) return
-    // The undo needs time, too.
+    // Leaves time for the undo.
     if (!context.mayBeVisible || budget.leftMs < pauseMs) break
     await budget.wait(pauseMs)
     lastError = await attempt(parts)
   }
   if (lastError === null) return
   for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(2 * pauseMs, maxPauseMs)) {
-    // Concurrently, because the client waits, and a storage that hangs takes its time for each.
+    // Concurrently, because a storage that hangs costs its timeout for each.
     const endings = await Promise.all(
       parts.toReversed().map(async (part) => ({ part, ...(await part.undo()) })),
     )
@@ -43,11 +42,11 @@ export async function commitOrUndo(parts: WrittenCollection[], context: Transact
   }
 }
 
-/** Commits what is not visible yet, all at the same moment, so that hardly anything can come between. Resolves to the first failure. */
+/** Commits all remaining parts at once, to narrow the window for other writers. Resolves to the first failure, or null. */
 async function attempt(parts: WrittenCollection[]): Promise<unknown> {
   const open = parts.filter(({ state }) => state.hasChanges)
   try {
-    // Where a storage can't stage, one after the other: if the first fails, nothing is visible.
+    // Storages that can't stage go one by one: if the first fails, nothing is visible.
     for (const part of open) if (!part.canStage) await part.commit()
     const ends = await Promise.allSettled(open.map((part) => part.commit()))
     const failure = ends.find((end) => end.status === 'rejected')

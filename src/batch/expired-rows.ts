@@ -4,33 +4,32 @@ import type { BulkStorage, RecordWrite, Snapshot } from '../domain/record-storag
 import type { Budget } from './budget.ts'
 import type { CollectionState } from './collection-state.ts'
 
-/** Another bridge that has just deleted such a record usually removes its row within this time. */
+/** Another bridge usually removes the row of a record that it deleted within this time. */
 const secondCheckMs = 50
-/** A row is revealed only when there is time to remove it again, should it be empty. */
+/** A row is only revealed if there is time to remove it again in case it is empty. */
 const minRevealMs = 2000
 
-/** What a look at rows has shown, and the collection's timestamp as of which that is so. */
-interface Look {
-  /** These records are other clients'. */
+/** The result of inspecting rows, as of the collection's timestamp. */
+interface Inspection {
+  /** Records that belong to other clients. */
   theirs: Set<string>
-  /** These rows were written by others, and there was no time to see what they hold. */
+  /** Rows written by others that there was no time to reveal. */
   unseen: string[]
   timestamp: Timestamp
 }
 
 /**
- * The rows of records that were deleted by a write. Five rules keep other clients' records in them:
+ * The rows of records that were deleted by a write. These rules protect other clients' records in them:
  *
- * 1. A deletion is a write with an empty payload and a ttl of 0: the record is gone at once, its row stays, expired.
- * 2. A row is removed only on the condition that nobody has written to the collection since the last look at it.
- * 3. A row that is newer than the deletion was written by somebody else. Nobody sees it, because it keeps its expiry, so it is
- *    revealed: one commit gives it a new expiry and a new version.
- * 4. If a revealed row is empty, it was deleted through another bridge, and is removed. Anything else is a client's record, and stays.
- * 5. Before a record is created that must not exist, its row is looked for if others have just changed the collection; see
- *    `other-writers.ts`.
+ * 1. A deletion writes an empty payload with a ttl of 0: the record is gone at once, its expired row remains.
+ * 2. A row is removed only if the collection has not changed since it was inspected.
+ * 3. A row newer than the deletion was written by another client and is invisible, because it keeps its expiry. It is revealed: one commit
+ *    gives it a new expiry and version.
+ * 4. A revealed row that is empty was deleted through another bridge, and is removed. Any other is a client's record and stays.
+ * 5. Before creating a record that must be absent, its row is checked if others have just changed the collection; see `other-writers.ts`.
  */
 export class ExpiredRows {
-  /** Records whose rows were revealed, or may have been when the answer was lost. */
+  /** Records whose rows were revealed, or may have been, if the response was lost. */
   readonly #revealed = new Set<string>()
 
   constructor(
@@ -40,13 +39,13 @@ export class ExpiredRows {
     private readonly budget: Budget,
   ) {}
 
-  /** Whether a visible record is only the empty row of a deleted one, which was revealed to see what it holds. */
+  /** Whether a visible record is only the empty row of a deleted one that was revealed. */
   isEmptyRow({ id, payload }: SyncRecord): boolean {
     return payload === '' && this.#revealed.has(id)
   }
 
-  /** Looks whether the rows of these records hold records of other clients now. Null: the collection has changed meanwhile. */
-  async look(ids: string[]): Promise<Look | null> {
+  /** Checks whether the rows of these records now contain other clients' records. Null: the collection has changed meanwhile. */
+  async inspect(ids: string[]): Promise<Inspection | null> {
     const { storage, collection, budget } = this
     let snapshot: Snapshot | null = await storage.snapshot(collection, ids)
     const { records, timestamp } = snapshot
@@ -70,7 +69,7 @@ export class ExpiredRows {
     return await storage.rewrittenSince(collection, rewritten, deletedAt)
   }
 
-  /** Staged, because only a staged commit gives a record a new version of which nothing but the ttl is written. */
+  /** Staged, because only a staged commit that writes just the ttl gives a record a new version. */
   async #reveal(rewritten: string[], ids: string[], since: Timestamp): Promise<Snapshot | null> {
     const { storage, collection } = this
     const writes = rewritten.map((id): RecordWrite => ({ id, ttlSeconds: fieldLimits.ttlSeconds }))
@@ -85,8 +84,8 @@ export class ExpiredRows {
 }
 
 /**
- * Removes the rows of the records that a commit has deleted by writing them. Resolves to the ids whose rows are left, because the
- * storage does not find them or time is up, and to the moment when the others went, if no other writer came in between. Never rejects.
+ * Removes the rows of records that a commit has deleted by writing them. Resolves to the ids whose rows remain, and to the timestamp of the
+ * removal if no other writer came in between. Never rejects.
  */
 export async function removeRows(
   storage: BulkStorage,
@@ -99,31 +98,31 @@ export async function removeRows(
   const kept = expiredRows.filter((id) => !storage.deletesExpired(id))
   let left = expiredRows.filter((id) => storage.deletesExpired(id))
   let since = seenAt
-  // Seen later than it was done, the collection may have been written to since, and one of these records as well.
-  let mustLook = seenAt > deletedAt
+  // If the commit was seen only later, others may have written to these records since.
+  let mustInspect = seenAt > deletedAt
   let isDoubtful = false
   for (let failures = 1; left.length > 0; failures += 1) {
     try {
-      if (mustLook) {
-        const seen = await rows.look(left)
+      if (mustInspect) {
+        const seen = await rows.inspect(left)
         if (seen !== null) {
           kept.push(...seen.unseen)
           left = left.filter((id) => !seen.theirs.has(id) && !seen.unseen.includes(id))
           since = seen.timestamp
-          mustLook = false
+          mustInspect = false
         }
       }
-      if (left.length > 0 && !mustLook) {
+      if (left.length > 0 && !mustInspect) {
         const outcome = await storage.remove(collection, left, since)
         if (outcome.outcome === 'committed')
           return { left: kept, at: since === deletedAt ? outcome.timestamp : null }
-        mustLook = true
-        // It may have been our own removal that changed the collection.
+        mustInspect = true
+        // Our own removal may have changed the collection.
         if (isDoubtful) left = await storage.rewrittenSince(collection, left, zeroTimestamp)
       }
     } catch (error) {
       const isMoved = error instanceof UpstreamError && error.status === 412
-      mustLook ||= isMoved
+      mustInspect ||= isMoved
       isDoubtful ||= !isMoved && !isWithoutEffect(error)
     }
     if (left.length === 0 || !budget.hasTime) break

@@ -3,33 +3,33 @@ import type { FailedOutcome, OutcomeOf } from '../domain/operation.ts'
 import type { ListOptions, PagePosition } from '../domain/record-storage.ts'
 import type { SyncRecord, Timestamp } from '../domain/record.ts'
 
-/** Records in the storage's order, to be merged with what the transaction wrote; `next` when there are more. */
+/** Records in the storage's order, to merge with those that the transaction wrote; `next` if there are more. */
 interface BaseRecords {
   outcome: 'records'
   records: SyncRecord[]
   next: PagePosition | null
 }
 
-/** What the storage showed for a list: its outcome where no write of the transaction comes before it, else records. */
+/** What the storage returned for a list: its outcome if no write of the transaction precedes it, else records. */
 export type BaseList = BaseRecords | OutcomeOf['list'] | FailedOutcome
 
-/** The records that a transaction has written so far by their id; null for those that are gone. */
+/** The records that a transaction has written so far, by id; null for deleted ones. */
 export type Overlay = Map<string, SyncRecord | null>
 
 /**
- * The list to request so that `composePage` can make the page: with enough records to know, after up to `overlaid`
- * written ones were taken out, whether the page is the last.
+ * The list to request for `composePage`: with enough records to know whether the page is the last after up to `overlaid` written ones are
+ * taken out.
  */
 export function baseOptions(options: ListOptions, overlaid: number): ListOptions {
   const { limit, position, ...base } = options
   const skip = readSkip(position)
   if (skip === null) return options
-  // Storages differ in whether a limit counts excluded records, so the whole list is read then.
+  // Reads the whole list, because storages differ in whether a limit counts excluded records.
   if (limit === undefined || options.excludedIds?.size) return base
   return { ...base, limit: skip + limit + overlaid + 1 }
 }
 
-/** The page that the storage would show had the overlay been written; `timestamp` is the collection's then. */
+/** The page that the storage would return if the overlay were written; `timestamp` is the collection's in that case. */
 export function composePage(
   options: ListOptions,
   base: Omit<BaseRecords, 'outcome'>,
@@ -44,7 +44,7 @@ export function composePage(
   const firstTimestamp = options.position?.firstTimestamp ?? timestamp
   const skip = readSkip(options.position)
   if (skip === null) {
-    // Written records are the newest now: before this page when the newest come first, else after the last one.
+    // Written records are the newest: they come before this page if the order is newest first, else after the last page.
     const isLast = base.next === null && options.sort !== 'newest'
     const records = isLast ? [...untouched, ...written] : untouched
     const document = toListDocument(records)

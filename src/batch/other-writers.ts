@@ -2,20 +2,20 @@ import { RecentMap } from '../domain/bounded.ts'
 import type { Snapshot } from '../domain/record-storage.ts'
 import type { Timestamp } from '../domain/record.ts'
 
-/** A bridge that has deleted a record removes its row within this time, unless it is killed or its storage fails. */
+/** A bridge removes the row of a deleted record within this time, unless it is killed or its storage fails. */
 export const rowRemovalMs = 5000
 
 const maxCollections = 10_000
 
-/** What a process knows of a collection: the timestamp that it saw last, and until when others may be removing rows. */
+/** What this process knows about a collection: its last seen timestamp, and until when others may be removing rows. */
 interface Seen {
   timestamp: Timestamp
   settledAtMs: number
 }
 
 /**
- * Tells whether a collection may hold rows that nobody sees, because a bridge elsewhere has deleted records and not removed their rows
- * yet. What another client writes into such a row is invisible for that moment.
+ * Tracks whether a collection may contain hidden rows, because another bridge has deleted records and not removed their rows yet. A record
+ * written into such a row is invisible until then.
  */
 export class OtherWriters {
   readonly #seen = new RecentMap<string, Seen>(maxCollections)
@@ -23,7 +23,7 @@ export class OtherWriters {
   /** `now`: a clock in ms that never goes back. */
   constructor(private readonly now: () => number) {}
 
-  /** Whether somebody else may be removing rows of the collection, which the snapshot is of. */
+  /** Whether another bridge may be removing rows of the collection, given its snapshot. */
   mayBeRemoving(collection: string, { timestamp, unchangedForMs }: Snapshot): boolean {
     const known = this.#seen.get(collection)
     const isOurs = known?.timestamp === timestamp
@@ -32,7 +32,7 @@ export class OtherWriters {
     return this.now() < settledAtMs
   }
 
-  /** This process changed the collection; nobody else has since the last snapshot. */
+  /** Records that only this process has changed the collection since the last snapshot. */
   recordOwnChange(collection: string, timestamp: Timestamp): void {
     const known = this.#seen.get(collection)
     if (known) this.#seen.set(collection, { ...known, timestamp })

@@ -1,15 +1,15 @@
 import type { RecordWrite, Snapshot } from '../domain/record-storage.ts'
 import type { SyncRecord, Timestamp } from '../domain/record.ts'
 
-/** Two writes to one collection are at least so far apart; see Sync 1.5 API, "Timestamps". */
+/** Minimum time between two writes to a collection; see Sync 1.5 API, "Timestamps". */
 export const resolutionMs = 10
 
 /**
- * What a snapshot tells of a conditional write whose answer was lost:
+ * What a snapshot tells about a conditional write whose response was lost:
  * - `unapplied`: the collection is unchanged, so it has not been applied so far
- * - `applied`: it got that timestamp; `refused` names records that the storage refused
+ * - `applied`: it was applied with that timestamp; `refused` lists records that the storage refused
  * - `moved`: another writer was first, so it was not applied and never will be
- * - `unclear`: another writer has overwritten every trace that it could have left
+ * - `unclear`: another writer has overwritten every trace
  */
 type ProbeVerdict =
   | { verdict: 'unapplied' }
@@ -18,8 +18,8 @@ type ProbeVerdict =
   | { verdict: 'unclear' }
 
 /**
- * Judges a write by its traces. It was conditional on `since`, and `before` has the records as they were then; the
- * condition and the storage's own transaction guarantee that it was applied as a whole or not at all. What was deleted has a ttl of 0.
+ * Evaluates the traces of a write that was conditional on `since`; `before` has the earlier records. The condition and the storage's
+ * transaction guarantee that it was applied completely or not at all. Deletions have a ttl of 0.
  */
 export function evaluateProbe(
   writes: RecordWrite[],
@@ -36,19 +36,19 @@ export function evaluateProbe(
   const timesOf = (kind: Trace) =>
     traces.flatMap(({ trace, now }) => (trace === kind ? now!.lastModified : []))
   const [certain, likely] = [timesOf('certain'), timesOf('likely')]
-  // Some of the written records are there, so the storage refused the untouched ones.
+  // Some of the records were written, so the storage refused the untouched ones.
   if (certain.length > 0) return { verdict: 'applied', timestamp: earliest(certain), refused: untouched }
   if (untouched.length > 0) return { verdict: 'moved' }
   if (likely.length > 0) return { verdict: 'applied', timestamp: earliest(likely), refused: [] }
   if (traces.some(({ trace }) => trace !== 'gone')) return { verdict: 'unclear' }
-  // A deletion leaves no record with its timestamp, and the newest timestamp may belong to another writer. A client
-  // that got that one would never fetch the other writer's change, so the earliest possible moment is answered.
+  // A deletion leaves no timestamp, and the newest one may be another writer's: a client that got it would never fetch that writer's
+  // change. So return the earliest possible one.
   return { verdict: 'applied', timestamp: (since + resolutionMs) as Timestamp, refused: [] }
 }
 
 type Trace = 'certain' | 'likely' | 'untouched' | 'covered' | 'gone'
 
-/** What a write has left of itself, given the record before and now. */
+/** The trace of a write on one record, given the record before and now. */
 function traceOf(
   { payload, sortindex, ttlSeconds }: RecordWrite,
   before: SyncRecord | null,
@@ -58,10 +58,10 @@ function traceOf(
   const isDeletion = ttlSeconds !== undefined && ttlSeconds <= 0
   if (!now) return isDeletion && before ? 'gone' : 'covered'
   if (now.lastModified === before?.lastModified) return 'untouched'
-  // An expired row under the id of a new record may have left its sortindex.
+  // The expired row under the id of a new record may have kept its sortindex.
   const hasSortindex = now.sortindex === sortindex || (sortindex === undefined && before === null)
   if (isDeletion || now.lastModified <= since || now.payload !== payload || !hasSortindex) return 'covered'
-  // A payload that was not there before proves that the write is ours; the other fields could be equal by chance.
+  // A new payload proves that the write is ours; other fields could match by chance.
   return payload !== '' && payload !== before?.payload ? 'certain' : 'likely'
 }
 

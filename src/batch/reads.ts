@@ -8,13 +8,13 @@ import type { FailedOutcome, Operation, OperationOutcome, OutcomeOf } from '../d
 import type { BulkStorage, ByteSource, RecordPage } from '../domain/record-storage.ts'
 import type { Budget } from './budget.ts'
 
-/** Some operations, by their indices, and the read that sets their outcomes. */
+/** A read that sets the outcomes of the operations with these indices. */
 export interface Read {
   indices: number[]
   run(): Promise<void>
 }
 
-/** The reads of a collection that the transaction does not write to. They may run concurrently. */
+/** The reads of a collection that the transaction does not write to; may run concurrently. */
 export function readsOf(
   storage: BulkStorage,
   operations: NumberedOperation[],
@@ -56,13 +56,13 @@ async function readOne(
       return evaluateCollection(precondition, timestamp) ?? { outcome: 'counted', count, timestamp }
     }
     default:
-      throw new TypeError(`A ${operation.kind} is no read of a collection`)
+      throw new TypeError(`Not a read of a collection: ${operation.kind}`)
   }
 }
 
 /**
- * Adds the lists and the number of records to the view of a collection that the transaction writes to; false when the collection has
- * changed since. A definite refusal concerns its list alone.
+ * Adds the lists and the record count to the view of a collection that the transaction writes to; false if the collection has changed
+ * since. A refusal affects only its own list.
  */
 export async function completeView(
   storage: BulkStorage,
@@ -76,7 +76,7 @@ export async function completeView(
   const tasks = operations.flatMap(({ index, operation }, place) => {
     if (operation.kind !== 'list') return []
     const isOverlaid = place > firstWrite
-    // A list that no write precedes is judged now; if its precondition fails, nothing is read.
+    // If no write precedes the list, its precondition is evaluated now, and a failed one saves the read.
     if (!isOverlaid && evaluateCollection(operation.precondition, view.timestamp)) return []
     const options = isOverlaid ? baseOptions(operation.options, operations.length) : operation.options
     return async () => {
@@ -95,7 +95,7 @@ export async function completeView(
   return isWhole
 }
 
-/** What was read, or the definite refusal of it. One of the credentials concerns everything, and is thrown. */
+/** The result, or the refusal as a failed outcome. Throws a refusal of the credentials, which affects everything. */
 async function orRefusal<Result>(read: Promise<Result>): Promise<Result | FailedOutcome> {
   try {
     return await read
@@ -105,7 +105,7 @@ async function orRefusal<Result>(read: Promise<Result>): Promise<Result | Failed
   }
 }
 
-/** Reads a list into memory, with the bytes of the budget that it holds. */
+/** Reads a list into memory, within the budget. */
 async function readList(
   storage: BulkStorage,
   { collection, options, precondition }: Extract<Operation, { kind: 'list' }>,
@@ -119,12 +119,12 @@ async function readList(
   return document ? { outcome: 'page', page: { ...outcome.page, document } } : { outcome: 'too-large' }
 }
 
-/** The records of a list that has been read, so that written ones can come in between. */
+/** Parses a buffered list, so that written records can be merged in. */
 function recordsOf({ document, next }: RecordPage): BaseList {
   return { outcome: 'records', records: readListDocument(document as Uint8Array), next }
 }
 
-/** The bytes of a list, held for the operation of that index; null when they are too many. */
+/** The bytes of a list, reserved for that operation; null if there is no room. */
 async function readBytes(
   document: Uint8Array | ByteSource,
   index: number,

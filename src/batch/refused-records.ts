@@ -6,7 +6,7 @@ import type { Budget } from './budget.ts'
 
 const maxRetries = 5
 
-/** The collection that the records are for, and its timestamp. */
+/** The collection to write to, and its timestamp. */
 interface Target {
   storage: BulkStorage
   collection: string
@@ -15,8 +15,8 @@ interface Target {
 }
 
 /**
- * Finds the records because of which the storage refuses a whole upload with 400 or 413: they are staged in halves, which leaves no
- * trace. Empty where the storage refuses everything, or can't stage.
+ * Finds the records that make the storage refuse an upload with 400 or 413, by staging halves, which leaves no trace. Empty if the storage
+ * refuses everything or can't stage.
  */
 export async function findRefused(target: Target, uploads: RecordWrite[][]): Promise<Map<string, Rejection>> {
   const refused = new Map<string, Rejection>()
@@ -34,12 +34,12 @@ export async function findRefused(target: Target, uploads: RecordWrite[][]): Pro
   return refused
 }
 
-/** What a definite refusal says of the records that were sent; null where they are not at fault. */
+/** The reason that a refusal gives about the records; null if they are not at fault. */
 export function toRejection(refusal: ServiceError): Rejection | null {
   return refusal.status === 400 ? 'invalid' : refusal.status === 413 ? 'too-large' : null
 }
 
-/** Why the storage does not take these records into a staged batch; null when it does. */
+/** Why the storage does not accept these records in a staged batch; null if it does. */
 async function rejectionOf(
   { storage, collection, since, budget }: Target,
   records: RecordWrite[],
@@ -52,7 +52,7 @@ async function rejectionOf(
     } catch (error) {
       const reason = error instanceof ServiceError ? toRejection(error) : null
       if (reason !== null) return reason
-      // MariaDB has names for a few batches of a user within 10 ms, and answers another one like a write conflict.
+      // MariaDB can only name a few batches per user within 10 ms, and answers further ones like a write conflict.
       if (!isWriteConflict(error) || failures > maxRetries) throw error
       await budget.backOff(failures)
     }

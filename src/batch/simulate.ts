@@ -14,7 +14,7 @@ import type { RecordWrite, Snapshot, StorageLimits } from '../domain/record-stor
 
 type OperationOf<Kind> = Extract<Operation, { kind: Kind }>
 
-/** An operation on one collection, with its place in the transaction. */
+/** An operation on one collection, with its index in the transaction. */
 export interface NumberedOperation {
   index: number
   operation: Exclude<Operation, { kind: 'timestamps' }>
@@ -24,60 +24,56 @@ export function isWrite(operation: Operation): operation is OperationOf<'put' | 
   return operation.kind === 'put' || operation.kind === 'delete'
 }
 
-/** One collection as it was read, as of one moment. */
+/** A consistent view of one collection. */
 export interface CollectionView extends Snapshot {
-  /** What the storage showed for each list, by the index of the operation. */
+  /** What the storage returned for each list, by the index of the operation. */
   lists: Map<number, BaseList>
-  /** The number of records; null when no operation asks for it. */
+  /** The number of records; null if no operation needs it. */
   count: number | FailedOutcome | null
 }
 
-/** What the operations on a collection are decided by. */
+/** What the operations on a collection are decided against. */
 export interface Known {
   view: CollectionView
   /** Records that the storage refused. */
   rejected: ReadonlyMap<string, Rejection>
-  /** Why no write is possible; null while writes are. */
+  /** Why no write is possible; null if writes are possible. */
   failure: ServiceError | null
-  /** What the storage accepts; null while that is not known. */
+  /** The storage's limits; null while unknown. */
   limits: StorageLimits | null
 }
 
-/** The timestamps that the changes got when they became visible. */
+/** The timestamps of the committed changes. */
 export interface CommitTimes {
-  /** Of records that were written or deleted. */
+  /** The timestamp of written or deleted records. */
   written: Timestamp
-  /** Of the collection after the last change. */
+  /** The collection's timestamp after the last change. */
   collection: Timestamp
 }
 
-/** Makes the outcome of an operation once the times of the commit are known. */
+/** Computes the outcome of an operation from the timestamps of the commit. */
 type Answer = (times: CommitTimes) => OperationOutcome
 
 /**
- * Stands for the timestamp that a write will get: newer than every version that a client can know, so that a condition on
- * an older one fails.
+ * Placeholder for the timestamp of a pending write: newer than any version that a client can know, so conditions on older versions fail.
  */
 const pending = Number.MAX_SAFE_INTEGER as Timestamp
 
-/** The state of one record between two operations. */
+/** The state of one record between operations. */
 interface RecordState {
-  /** What is visible of it now, and before the first operation. */
+  /** The visible record now, and before the first operation. */
   record: SyncRecord | null
   base: SyncRecord | null
-  /** What it needs so far; null: to be deleted, undefined: nothing. */
+  /** The change so far; null: delete; undefined: none. */
   change: RecordWrite | null | undefined
 }
 
-/**
- * Decides the operations on one collection one after the other, each seeing the effects of the earlier ones, as if there
- * were no other writer. Pure: nothing is read or written.
- */
+/** Decides the operations on one collection in order, each seeing the effects of earlier ones, without other writers. Pure: no I/O. */
 export class Simulation {
   readonly #known: Known
   readonly #states = new Map<string, RecordState>()
   readonly #answers = new Map<number, Answer>()
-  /** The index of the first operation that changed something. */
+  /** The index of the first operation with a change. */
   #effectiveFrom = Number.POSITIVE_INFINITY
 
   constructor(operations: NumberedOperation[], known: Known) {
@@ -85,26 +81,26 @@ export class Simulation {
     for (const { index, operation } of operations) this.#answers.set(index, this.#decide(operation, index))
   }
 
-  /** The records to be deleted. */
+  /** The records to delete. */
   get deletes(): string[] {
     return [...this.#states].flatMap(([id, { change }]) => (change === null ? [id] : []))
   }
 
   /**
-   * What is to be written. A deletion that commits together with other writes is written as an empty record with a ttl of 0; its row
-   * stays, expired. Rows that are not empty are those of other clients.
+   * The records to write. A deletion together with other writes is an empty record with a ttl of 0, whose expired row remains; rows that
+   * are not empty belong to other clients.
    */
   get writes(): RecordWrite[] {
     const puts = [...this.#states.values()].flatMap(({ change }) => change ?? [])
     return [...puts, ...this.deletes.map((id) => ({ id, payload: '', ttlSeconds: 0 }))]
   }
 
-  /** The outcome of the operation of that index. */
+  /** The outcome of that operation. */
   outcome(index: number, times: CommitTimes): OperationOutcome {
     return this.#answers.get(index)!(times)
   }
 
-  /** The collection's timestamp as the operation of that index sees it. */
+  /** The collection's timestamp as that operation sees it. */
   collectionAt(index: number, times: CommitTimes): Timestamp {
     return index > this.#effectiveFrom ? times.collection : this.#known.view.timestamp
   }
@@ -168,10 +164,10 @@ export class Simulation {
     const reason = rejected.get(id)
     if (reason) return () => ({ outcome: 'rejected', reason })
     if (failure) return () => ({ outcome: 'failed', error: failure })
-    // Fields that were left out are written as they are: a write of the ttl alone would make no new version in some requests, and
-    // one in others. The row of a record that was deleted before keeps its sortindex, too.
+    // Writes omitted fields with their stored values, because whether a write of the ttl alone makes a new version depends on the request.
+    // The row of a record deleted before also keeps its sortindex.
     const { payload = before?.payload ?? '', sortindex = (before ?? base)?.sortindex } = input
-    // There may be an invisible, expired row under the id of a new record, whose expiry would stay without a ttl.
+    // Sets a ttl on new records, because an expired row under the same id would keep its expiry.
     const { ttlSeconds = before === null ? fieldLimits.ttlSeconds : change?.ttlSeconds } = input
     const fields = { id, payload, ...(sortindex !== undefined && { sortindex }) }
     const stored = { ...fields, lastModified: pending }
@@ -189,7 +185,7 @@ export class Simulation {
     if (!allowsDelete(precondition, before.lastModified)) {
       return (times) => ({ outcome: 'precondition-failed', existing: shown(before, times) })
     }
-    const refusal = rejected.has(id) ? invalid('path', 'record_id', 'is refused by the storage') : null
+    const refusal = rejected.has(id) ? invalid('path', 'record_id', 'was rejected by the storage') : null
     const error = failure ?? refusal
     if (error) return () => ({ outcome: 'failed', error })
     state.record = null
@@ -206,7 +202,7 @@ export class Simulation {
   }
 }
 
-/** The record as it is shown once the changes are visible. */
+/** The record as it is after the commit. */
 function shown<Shown extends SyncRecord | null>(record: Shown, times: CommitTimes): Shown {
   return record?.lastModified === pending ? { ...record, lastModified: times.written } : record
 }

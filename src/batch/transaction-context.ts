@@ -3,59 +3,59 @@ import type { Locks } from '../domain/bounded.ts'
 import type { Budget } from './budget.ts'
 import type { OtherWriters } from './other-writers.ts'
 
-/** What a transaction reports to logs and metrics: no contents, no owners; ids only of records that wait to be removed. */
+/** What a transaction reports to logs and metrics: no contents and no owners; ids only of rows that remain. */
 export type TransactionEvent =
-  /** Nothing had to be written. */
+  /** Nothing was written. */
   | { kind: 'read-only' }
-  /** All is written, and visible. */
+  /** Everything is written and visible. */
   | { kind: 'committed'; collections: number; records: number }
-  /** Another writer changed the collection first; it is read and decided again. */
+  /** Another writer was first; the collection is read and decided again. */
   | { kind: 'moved-round'; collection: string }
-  /** The answer to a write was lost; a snapshot is read to see whether it was applied. */
+  /** The response to a write was lost; a snapshot shows whether it was applied. */
   | { kind: 'probed'; collection: string }
-  /** A part was visible, and has been taken back. */
+  /** A visible part was undone. */
   | { kind: 'undone'; collections: string[] }
-  /** A part is visible and could not be taken back. */
+  /** A part is visible and could not be undone. */
   | { kind: 'partial'; collections: string[] }
-  /** It is unknown whether the writes to these collections were applied. */
+  /** Unknown whether the writes to these collections were applied. */
   | { kind: 'unknown'; collections: string[] }
-  /** The rows of these deleted records could not be removed: what another client writes there is not seen. */
+  /** The rows of these deleted records remain: writes of other clients to them stay invisible. */
   | { kind: 'unremoved'; collections: string[]; ids: string[] }
 
-/** What the collections of a transaction share. */
+/** Shared by the collections of a transaction. */
 export interface TransactionContext {
   readonly budget: Budget
   readonly locks: Locks
   readonly otherWriters: OtherWriters
   observe(event: TransactionEvent): void
-  /** Whether other collections are changed too, so that giving up may mean undoing. */
+  /** Whether several collections change, so that giving up may require an undo. */
   isMultiCollection: boolean
-  /** Whether any part of the transaction is visible or may be, so that giving up means undoing. */
+  /** Whether any part may be visible, so that giving up requires an undo. */
   readonly mayBeVisible: boolean
-  /** From here on an undo may be needed. Also called when a storage ignores the request to stage, and commits at once. */
+  /** From now on an undo may be needed. Also called when a storage commits at once instead of staging. */
   beginCommit(): void
-  /** A part is visible, or may be. */
+  /** Records that a part is visible, or may be. */
   markVisible(): void
 }
 
-/** Attempts after the first one, while nothing is visible: giving up costs nothing then. */
+/** Maximum retries while nothing is visible; giving up is harmless then. */
 const maxRetries = 5
 
 /**
- * Waits before the next attempt at a write, longer each time; throws when no attempt is left: the failure, or `ServiceError` 409 for a
- * conflict that lasts. A single write that has certainly had no effect is repeated by the client, unless it has only collided with
- * another one, or is worth it for another reason. Once something may be visible, `commitOrUndo` decides what is tried next.
+ * Waits before the next attempt at a write, with backoff. Throws if there is no next attempt: the failure, or `ServiceError` 409 for a
+ * lasting conflict. A single write is only retried after a conflict or if `shouldRetry`, because the client can repeat it. Once something
+ * may be visible, `commitOrUndo` decides instead.
  */
 export async function backOff(
   { mayBeVisible, isMultiCollection, budget }: TransactionContext,
   failure: unknown,
   failures: number,
-  isWorthIt: boolean,
+  shouldRetry: boolean,
 ): Promise<void> {
   const isConflict = isWriteConflict(failure)
-  // With Retry-After the storage has said when; don't retry before.
+  // With Retry-After the storage has said when, so there is no earlier retry.
   const hasRetryAfter = !isConflict && failure instanceof UpstreamError && failure.retryAfterSeconds !== null
-  const isRetryable = isConflict || (!hasRetryAfter && (isMultiCollection || isWorthIt))
+  const isRetryable = isConflict || (!hasRetryAfter && (isMultiCollection || shouldRetry))
   if (isRetryable && !mayBeVisible && failures <= maxRetries && budget.hasTime)
     return await budget.backOff(failures)
   if (!isConflict || failure.status !== 409 || mayBeVisible) throw failure

@@ -15,19 +15,17 @@ import type { BulkStorage, CollectionTimestamps, StorageLimits } from '../domain
 export interface TransactionOptions extends BudgetOptions {
   /** Shared by all transactions of the process. */
   locks: Locks
-  /** What the process knows of other writers, shared likewise. */
+  /** Also shared by all transactions of the process. */
   otherWriters: OtherWriters
   observe(event: TransactionEvent): void
 }
 
 /**
- * Carries out operations as if they came one after the other at one moment, without other writers:
- * each sees the effects of the earlier ones. Their outcomes come back in order; a write that the storage refuses
- * fails alone.
+ * Runs operations as if they came one after the other, without other writers: each sees the effects of earlier ones. Returns their outcomes
+ * in order; a write that the storage refuses fails alone.
  *
- * Rejects with `UpstreamError` when the storage broke. Then nothing of it is visible, except what the events `partial` and
- * `unknown` tell of. Everything is decided against one snapshot per collection, and committed by writes that count only
- * while that snapshot holds.
+ * Rejects with `UpstreamError` when the storage fails. Then nothing is visible, except what the events `partial` and `unknown` report.
+ * Everything is decided against one snapshot per collection, and committed by writes that are conditional on it.
  */
 export async function runTransaction(
   steps: Step[],
@@ -40,17 +38,17 @@ export async function runTransaction(
   return await options.locks.hold(written, transaction.budget.leftMs, () => transaction.run())
 }
 
-/** What the transaction does with one user's storage. */
+/** The part of the transaction for one user's storage. */
 interface User {
   storage: BulkStorage
-  /** By their places in the transaction. */
+  /** By index in the transaction. */
   operations: Map<number, Operation>
   timestamps: CollectionTimestamps | null
-  /** What the storage accepts, once that is asked for. */
+  /** The storage's limits, once requested. */
   limits: Promise<StorageLimits> | null
-  /** The collections that are written to, once they have been read. */
+  /** The collections to write to, once read. */
   written: Map<string, WrittenCollection>
-  /** Why the storage refuses the user's credentials. */
+  /** The error if the storage refuses the user's credentials. */
   refusal: ServiceError | null
 }
 
@@ -74,11 +72,11 @@ class Transaction implements TransactionContext {
   #isCommitting = false
   readonly #steps: Step[]
   readonly #users: Map<string, User>
-  /** The outcomes of operations that are decided by themselves; the others are those of the collection written to. */
+  /** The outcomes of reads; those of written collections come from their state. */
   readonly #outcomes = new Map<number, OperationOutcome>()
-  /** The bytes that stored records take in an answer, as far as they are known. */
+  /** Cached sizes of records in the response. */
   readonly #printed = new WeakMap<SyncRecord, number>()
-  /** Whether the client writes so much that the storage's limits must be known before it is judged. */
+  /** Whether the writes are large enough to need the storage's limits. */
   readonly #needsLimits: boolean
 
   constructor(steps: Step[], options: TransactionOptions) {
@@ -112,7 +110,7 @@ class Transaction implements TransactionContext {
     return this.#steps.map((_, index) => this.#withinBudget(index, this.#outcome(index)))
   }
 
-  /** The reads of everything that the user's outcomes depend on, as tasks that may run concurrently. */
+  /** The reads for one user's operations, as tasks that may run concurrently. */
   #reads(user: User): (() => Promise<void>)[] {
     const { storage } = user
     const reads: Read[] = []
@@ -133,7 +131,7 @@ class Transaction implements TransactionContext {
     return reads.map((read) => () => this.#attempt(user, read))
   }
 
-  /** A refusal of what a read asks is the outcome of its operations; one of the credentials, of all of the user's. */
+  /** Runs a read. A refusal becomes the outcome of its operations; a refusal of the credentials that of all the user's. */
   async #attempt(user: User, { indices, run }: Read): Promise<void> {
     if (user.refusal) return
     try {
@@ -157,10 +155,10 @@ class Transaction implements TransactionContext {
     user.written.set(part.collection, part)
   }
 
-  /** Stages the writes where one upload is not enough, of one collection or because there are several. */
+  /** Stages writes that need several uploads, or that commit together with other collections. */
   async #stage(changed: WrittenCollection[]): Promise<void> {
-    // One collection needs no staging: its only upload is sent together with the commits of the others. A DELETE beside them may
-    // need a connection first, and come later than they.
+    // One collection is not staged: its upload is sent with the commits of the others. It must not be mainly deletions, because a DELETE
+    // may need a new connection and arrive late.
     const plain = changed.findLast(
       ({ state: { plan } }) =>
         plan.uploads.length === 1 && (changed.length === 1 || plan.deletes.length < plan.writes.length),
@@ -173,7 +171,7 @@ class Transaction implements TransactionContext {
     try {
       await runBounded(staged.map((part) => () => part.stage()))
     } catch (error) {
-      // A storage that does not stage may have written a part at once. Then the rest is committed, or that part undone.
+      // A storage that can't stage may have written a part, so the rest is committed or that part undone.
       if (!this.mayBeVisible) throw error
     }
   }
@@ -203,8 +201,8 @@ class Transaction implements TransactionContext {
   }
 
   /**
-   * Has what the answer needs before anything is visible: nothing of ours may fail a batch afterwards. Throws `ServiceError` 413 when
-   * there is no room for the records that writes keep; reads without room fail alone.
+   * Reserves memory for the response before the commit, so that a committed batch never fails. Throws `ServiceError` 413 if there is no
+   * room for the results of writes; reads without room fail alone.
    */
   #holdAnswer(): void {
     const shown = this.#steps.flatMap(({ operation }, index) =>
@@ -226,10 +224,7 @@ class Transaction implements TransactionContext {
     return user.written.get(operation.collection)!.state.outcome(index)
   }
 
-  /**
-   * The timestamps of a user's collections as the operation of that index sees them, where there is memory for them: each operation
-   * that asks gets a copy.
-   */
+  /** The timestamps of a user's collections as that operation sees them; a failure if there is no memory for this copy. */
   #timestamps(index: number, { timestamps, written }: User): OperationOutcome {
     const { collections, timestamp } = timestamps!
     const bytes = bytesOfCollection * (collections.size + written.size)
@@ -244,28 +239,25 @@ class Transaction implements TransactionContext {
     return { outcome: 'found', timestamp: latest, collections: seen }
   }
 
-  /**
-   * The outcome, or its failure where there is no memory for the stored record that it shows: one large record may be read
-   * many times in a batch, and each answer repeats it.
-   */
+  /** The outcome, or a failure if there is no memory for its record: a batch may read one large record many times. */
   #withinBudget(index: number, outcome: OperationOutcome): OperationOutcome {
-    // What was written is never told as a failure.
+    // Never reports a completed write as failed.
     if (outcome.outcome === 'stored') return outcome
     const bytes = this.#shownBytes(index, outcome)
     return bytes === 0 || this.#hasRoom(index, bytes) ? outcome : { outcome: 'failed', error: noRoom() }
   }
 
-  /** Whether the answer has room for so many bytes of an operation, which are held then. */
+  /** Reserves bytes in the response; false if there is no room. */
   #hasRoom(index: number, bytes: number): boolean {
     try {
       return this.budget.hold(index, bytes)
     } catch {
-      // What was decided anew after the commit shows more than is held, and nothing may fail the batch now.
+      // Outcomes decided again after the commit may be larger, and must not fail the batch.
       return false
     }
   }
 
-  /** The bytes of a stored record that an outcome repeats; 0 for one that shows none, or what the client has sent. */
+  /** The bytes of a stored record in an outcome; 0 if there is none, or the client sent it. */
   #shownBytes(index: number, outcome: OperationOutcome): number {
     const { operation } = this.#steps[index]!
     if (outcome.outcome === 'stored') {
@@ -278,8 +270,8 @@ class Transaction implements TransactionContext {
   }
 
   /**
-   * The length of a record's payload as JSON text, where one character takes up to six bytes. It is printed for that, once, and not any
-   * more when far too much has been.
+   * The bytes of a payload as JSON, which escapes a character with up to six bytes. Printed once per record; estimated once the budget is
+   * spent.
    */
   #printedBytes(record: SyncRecord): number {
     const { payload } = record
@@ -289,10 +281,10 @@ class Transaction implements TransactionContext {
   }
 }
 
-/** What a collection takes in an answer, at least as much as with the longest name. */
+/** Upper bound of the bytes of a collection in the response. */
 const bytesOfCollection = 96
 
 function noRoom(): ServiceError {
-  const message = 'The answer is too large for a batch: request it alone'
+  const message = 'Too large for the response of a batch: send this request on its own'
   return new ServiceError(413, errno.requestTooLarge, message)
 }

@@ -5,28 +5,27 @@ import { splitIntoUploads, type CollectionState } from './collection-state.ts'
 import type { BulkStorage, RecordWrite } from '../domain/record-storage.ts'
 import type { Budget } from './budget.ts'
 
-// A definite refusal does not change when the write is repeated.
+// A refusal rarely changes when the write is repeated.
 const maxRefusals = 5
 
-/** The change of one record that is still to be undone. */
+/** The change to one record that must be undone. */
 interface Change {
-  /** The record as it was; null when there was none. */
+  /** The record before the transaction; null if there was none. */
   before: SyncRecord | null
-  /** The version that the transaction left; null when it left no record. */
+  /** The version that the transaction wrote; null if it deleted the record. */
   leftAt: Timestamp | null
-  /** Whether the row has to go: the record was not there, or has got a sortindex, which no write takes away. */
+  /** Whether the row must be removed: the record is new, or got a sortindex, which no write can remove. */
   mustRemove: boolean
-  /** Whether the row may be gone by now. */
+  /** Whether the row may be removed already. */
   mayBeRemoved: boolean
 }
 
 /**
- * The undo of what a transaction has made visible in one collection. It restores the records as they were before. A record that another
- * writer has changed since is left as it is. Two things can't be restored: the time of the last change, and the expiry of what had
- * one; such a record lives on without.
+ * Undoes what a transaction made visible in one collection. Keeps records that another writer has changed since. Can't restore timestamps,
+ * nor the expiry of a record that had one.
  */
 export class Undo {
-  /** Whether anything of it may have been carried out, after which only the undo can complete the transaction. */
+  /** Whether any part may have been applied; then only the undo can complete the transaction. */
   hasBegun = false
   readonly #pending: Map<string, Change>
   readonly #rows: ExpiredRows
@@ -42,15 +41,12 @@ export class Undo {
     this.#rows = new ExpiredRows(storage, collection, state.commit!.at, budget)
   }
 
-  /** Whether the storage does not take a record back. */
+  /** Whether the storage keeps refusing a restored record. */
   get isRefused(): boolean {
     return this.#refusals >= maxRefusals
   }
 
-  /**
-   * One attempt. Resolves to whether everything is restored. A snapshot begins it, which shows what attempts before have restored.
-   * Never rejects.
-   */
+  /** Makes one attempt, against a new snapshot. Resolves to whether everything is restored. Never rejects. */
   async attempt(): Promise<boolean> {
     try {
       return await this.#restore()
@@ -64,12 +60,12 @@ export class Undo {
     const { storage, collection, state } = this
     const pending = this.#pending
     const expired = state.commit!.expiredRows.filter((id) => pending.has(id))
-    const rows = expired.length === 0 ? undefined : await this.#rows.look(expired)
+    const rows = expired.length === 0 ? undefined : await this.#rows.inspect(expired)
     const { timestamp, records } = await storage.snapshot(collection, [...pending.keys()])
     if (rows === null || (rows && rows.timestamp !== timestamp)) return false
     const unseen = new Set(rows?.unseen)
     for (const [id, change] of pending) {
-      // Another writer's change stays, and what an attempt before has restored looks like one.
+      // Keeps changes of other writers, and what an earlier attempt has restored.
       if (rows?.theirs.has(id) || unseen.has(id) || !this.#isOurs(change, records.get(id) ?? null))
         pending.delete(id)
     }
@@ -82,7 +78,7 @@ export class Undo {
     return now.lastModified === leftAt || this.#rows.isEmptyRow(now)
   }
 
-  /** Removes the rows that have to go. Resolves to the collection's timestamp; null: another writer was first. */
+  /** Removes rows that must go. Resolves to the collection's timestamp; null: another writer was first. */
   async #remove(since: Timestamp, isThere: (id: string) => boolean): Promise<Timestamp | null> {
     const { storage, collection } = this
     const removed = [...this.#pending].filter(([id, { mustRemove }]) => mustRemove && isThere(id))
@@ -101,7 +97,7 @@ export class Undo {
     return outcome.timestamp
   }
 
-  /** Writes the others as they were. Resolves to whether all of them are restored. */
+  /** Restores the other records. Resolves to whether all of them are restored. */
   async #write(since: Timestamp): Promise<boolean> {
     const { storage, collection, state } = this
     const pending = this.#pending
@@ -141,7 +137,7 @@ function changesOf({ commit, known: { view } }: CollectionState): Map<string, Ch
     const before = view.records.get(id) ?? null
     const leftAt = ttlSeconds !== undefined && ttlSeconds <= 0 ? null : at
     const mustRemove = before === null || (sortindex !== undefined && before.sortindex === undefined)
-    // What was neither there before nor is there now needs nothing.
+    // A record that was absent before and after needs no undo.
     if (before !== null || leftAt !== null)
       changes.set(id, { before, leftAt, mustRemove, mayBeRemoved: false })
   }

@@ -11,21 +11,21 @@ import type { Rejection } from '../domain/operation.ts'
 import type { BulkStorage, CommitOutcome, RecordWrite, Snapshot } from '../domain/record-storage.ts'
 import type { Timestamp } from '../domain/record.ts'
 
-/** How often a write that is not there is tried to be kept from coming late. */
+/** Maximum attempts to prevent a lost write from being applied late. */
 const maxFences = 2
 
-/** What an undo has left in one collection, and whether a further attempt could change that. */
+/** The result of an undo in one collection; `isFinal`: a further attempt can't change it. */
 export interface UndoResult {
   left: 'nothing' | 'undone' | 'partial' | 'unknown'
   isFinal: boolean
 }
 
 /**
- * One collection that a transaction writes to. The steps, in this order: `read`, `createRow`, `stage` if wanted, `commit`,
- * then `removeDeleted`; `undo` takes back what `commit` has made visible.
+ * One collection that a transaction writes to. Order of calls: `read`, `createRow`, `stage` if needed, `commit`, then `removeDeleted`;
+ * `undo` reverts a visible commit.
  *
- * Its methods reject with `UpstreamError` when the transaction can't go on; `read` and `createRow` with `ServiceError` when they are
- * refused. Definite refusals of a write become the outcomes of the operations concerned.
+ * Methods reject with `UpstreamError` if the transaction can't continue; `read` and `createRow` also with `ServiceError` if refused.
+ * Refusals of a write become the outcomes of its operations.
  */
 export class WrittenCollection {
   readonly state: CollectionState
@@ -47,22 +47,22 @@ export class WrittenCollection {
     this.#reader = new CollectionReader(storage, operations, this.state, context)
   }
 
-  /** Whether the storage stages, as far as is known. */
+  /** Whether the storage can stage, as far as known. */
   get canStage(): boolean {
     return this.state.known.limits?.batch !== null
   }
 
-  /** Whether the undo has begun, after which the collection is not committed any more. */
+  /** Whether the undo has begun; then the collection is not committed any more. */
   get isUndoing(): boolean {
     return this.#undo?.hasBegun === true
   }
 
-  /** Reads what the operations are judged by. */
+  /** Reads what the operations are decided against. */
   async read(): Promise<void> {
     await this.#reader.read()
   }
 
-  /** Makes a collection exist that was never written to; see `CollectionReader`. */
+  /** Creates a collection that was never written to; see `CollectionReader`. */
   async createRow(): Promise<void> {
     await this.#reader.createRow()
   }
@@ -76,20 +76,20 @@ export class WrittenCollection {
         if (!(await this.#stageAll(plan.uploads))) await this.#nextRound()
       } catch (error) {
         failures += 1
-        // A batch whose last upload has an unknown end is not continued: some storages would mix up its records.
+        // After an upload with unknown result, staging starts again, because some storages would mix up the records.
         await (isRefusal(error) ? this.#acceptRefusal(error) : this.#retryLater(error, failures, true))
       }
     }
   }
 
-  /** Makes the changes visible, in one step. Looks first whether an attempt before has done so, where that is not known. */
+  /** Makes the changes visible in one step. First checks whether an earlier attempt has done so, if that is unknown. */
   async commit(): Promise<void> {
     let isDoubtful = this.#isInDoubt
-    let mustLook = isDoubtful
+    let mustProbe = isDoubtful
     let failure: unknown = null
     for (let failures = 0; ;) {
-      if (mustLook) {
-        const verdict = await this.#look(failure)
+      if (mustProbe) {
+        const verdict = await this.#probeUntilKnown(failure)
         if (verdict === 'applied') return
         if (verdict === 'moved') {
           isDoubtful = false
@@ -104,38 +104,38 @@ export class WrittenCollection {
       if (this.state.plan.uploads.length > 1) await this.stage()
       if (!this.state.hasChanges) return
       failure = null
-      mustLook = false
+      mustProbe = false
       try {
         const result = await this.#send()
         if (result.outcome === 'committed') return this.#settle(result.timestamp, result.rejected)
-        // An attempt before may have been applied, and then the condition fails because of our own write.
-        mustLook = isDoubtful
-        if (!mustLook) await this.#nextRound()
+        // An earlier attempt may have been applied, so that our own write makes the condition fail.
+        mustProbe = isDoubtful
+        if (!mustProbe) await this.#nextRound()
       } catch (error) {
         if (!isWithoutEffect(error)) isDoubtful = this.#isInDoubt = true
         if (isDoubtful && this.context.isMultiCollection) this.context.markVisible()
-        mustLook = isDoubtful
+        mustProbe = isDoubtful
         if (isRefusal(error)) await this.#acceptRefusal(error)
         else failure = error
       }
     }
   }
 
-  /** Removes the rows of the records that were deleted by a write. Never rejects: the deletions stand. */
+  /** Removes the rows of records that were deleted by a write. Never rejects: the deletions stand. */
   async removeDeleted(): Promise<void> {
     const { storage, collection, state, context } = this
     const { commit } = state
     if (!commit) return
     if (commit.expiredRows.length > 0) {
       const { left, at } = await removeRows(storage, collection, state, context.budget)
-      // A client that is told a moment after another writer's change would never fetch that change.
+      // Keeps the earlier timestamp if another writer came between, or the client would never fetch that change.
       if (at !== null) commit.changedAt = at
       if (left.length > 0) context.observe({ kind: 'unremoved', collections: [collection], ids: left })
     }
     this.#reader.recordOwnChange(commit.changedAt)
   }
 
-  /** One attempt to take back what is visible, except where another writer has written over it. Never rejects. */
+  /** Makes one attempt to undo what is visible, except where another writer has written since. Never rejects. */
   async undo(): Promise<UndoResult> {
     const { storage, collection, state, context } = this
     if (this.#isInDoubt && !(await this.#resolveDoubt()))
@@ -147,9 +147,8 @@ export class WrittenCollection {
   }
 
   /**
-   * Looks at a step of which it is unknown whether it was applied, or will be. Where it is not seen, the collection is changed, so that its
-   * condition fails should it still come. False when that can't be done, or nobody can tell. A single write has nothing beside it to
-   * undo, so it is left as it is.
+   * Checks whether a write in doubt was applied. If not, changes the collection, so that its condition fails should it arrive late. False
+   * if that fails or can't be told. A single write needs no undo and is left alone.
    */
   async #resolveDoubt(): Promise<boolean> {
     const { storage, collection, state } = this
@@ -164,7 +163,7 @@ export class WrittenCollection {
     return !this.#isInDoubt
   }
 
-  /** True when all is staged, or written at once; false when another writer was first. */
+  /** True if everything is staged or written; false if another writer was first. */
   async #stageAll(uploads: RecordWrite[][]): Promise<boolean> {
     const { storage, collection, state } = this
     let batch: string | null = null
@@ -185,7 +184,7 @@ export class WrittenCollection {
     return true
   }
 
-  /** Whether the visible step is one deletion, which leaves no rows. */
+  /** Whether the change is a single deletion, which leaves no rows. */
   get #isRemoval(): boolean {
     const { writes, deletes } = this.state.plan
     const areDeletions = this.#stagedBatch === null && deletes.length === writes.length
@@ -200,7 +199,7 @@ export class WrittenCollection {
     return await storage.commitStaged(collection, this.#stagedBatch, since)
   }
 
-  /** Whether the storage has forgotten the staged batch. The client is not at fault, so it is uploaded again. */
+  /** Whether the storage has forgotten the staged batch; then it is staged again. */
   #forgetsBatch(failure: unknown): boolean {
     const isForgotten = this.#stagedBatch !== null && isOneOf(failure, [400, 404])
     if (isForgotten) this.#stagedBatch = null
@@ -210,9 +209,13 @@ export class WrittenCollection {
   async #acceptRefusal(refusal: ServiceError): Promise<void> {
     const { storage, collection, state, context } = this
     if (refusal.status === 401 && context.isMultiCollection) {
-      // A refused identity concerns all operations of the user, not only those that remained.
+      // A refused identity affects all operations of the user.
       const options = { applied: 'no', status: 401, cause: refusal } as const
-      throw new UpstreamError('refused', 'Cannot go on: the storage no longer lets the user in', options)
+      throw new UpstreamError(
+        'refused',
+        'Cannot continue the batch: the storage no longer accepts the credentials',
+        options,
+      )
     }
     const { writes, uploads } = state.plan
     if (toRejection(refusal) !== null && writes.length > 1) {
@@ -224,10 +227,10 @@ export class WrittenCollection {
     state.update({ failure: refusal })
   }
 
-  /** Waits before the next attempt. A conflict that lasts is the outcome of the operations that write. */
-  async #retryLater(failure: unknown, failures: number, isWorthIt: boolean): Promise<void> {
+  /** Waits before the next attempt. A lasting conflict becomes the outcome of the writes. */
+  async #retryLater(failure: unknown, failures: number, shouldRetry: boolean): Promise<void> {
     try {
-      await backOff(this.context, failure, failures, isWorthIt)
+      await backOff(this.context, failure, failures, shouldRetry)
     } catch (error) {
       if (!isRefusal(error)) throw error
       this.state.update({ failure: error })
@@ -245,12 +248,12 @@ export class WrittenCollection {
     this.#isInDoubt = false
   }
 
-  /** Reads whether the plan was applied. Throws when that can't be told. */
-  async #look(failure: unknown): Promise<'applied' | 'moved' | 'unapplied'> {
+  /** Probes whether the plan was applied. Throws if that can't be determined. */
+  async #probeUntilKnown(failure: unknown): Promise<'applied' | 'moved' | 'unapplied'> {
     const { collection, context } = this
     context.observe({ kind: 'probed', collection })
     let verdict = await this.#probe()
-    // Of several collections, whoever commits them together decides what is tried next.
+    // With several collections, `commitOrUndo` decides what is tried next.
     for (let failures = 1; verdict === 'unknown' && !context.isMultiCollection; failures += 1) {
       if (!context.budget.hasTime) break
       await context.budget.backOff(failures)
@@ -258,19 +261,19 @@ export class WrittenCollection {
     }
     if (verdict === 'unclear' && this.#canDecideAgain(failure)) verdict = 'moved'
     if (verdict === 'unclear' || verdict === 'unknown') {
-      const message = `Cannot tell whether the write to "${collection}" was carried out: outcome unknown, read before repeating`
+      const message = `Unknown whether the write to "${collection}" was applied: read before retrying`
       throw new UpstreamError('connection-lost', message, { applied: 'unknown', cause: failure })
     }
-    // After a 500 of the storage its database has rolled back; a write that a gateway has given up may come late.
+    // After a 500 the database has rolled back; a write that a gateway gave up may still arrive.
     const mayStillCome = failure === null ? this.#isInDoubt : !isOneOf(failure, [500])
     this.#isInDoubt &&= verdict === 'unapplied' && context.isMultiCollection && mayStillCome
     return verdict
   }
 
   /**
-   * Whether it may be decided anew what a look can't tell. After a 412 to a deletion whose records were all written since, either somebody
-   * else was first, or our deletion was, and the runtime repeated it. The client gets a 412 then, and nothing newer is deleted, if each
-   * write is for a version of the snapshot or an older one. A write without such a condition would delete what came after our deletion.
+   * Whether an unclear 412 to a deletion may be decided again. Either another writer was first, or our deletion was applied and repeated by
+   * the runtime. If each write is conditional on the snapshot or an older version, the client gets 412 and nothing newer is deleted;
+   * without such a condition, a retry could delete a newer record.
    */
   #canDecideAgain(failure: unknown): boolean {
     if (!isOneOf(failure, [412])) return false
@@ -281,7 +284,7 @@ export class WrittenCollection {
     )
   }
 
-  /** One look. `unclear`: nobody can tell any more. `unknown`: the storage did not show it. */
+  /** Probes once. `unclear`: can't be determined any more. `unknown`: the storage could not be read. */
   async #probe(): Promise<'applied' | 'moved' | 'unapplied' | 'unclear' | 'unknown'> {
     let snapshot: Snapshot
     try {
@@ -290,10 +293,10 @@ export class WrittenCollection {
       return isRefusal(error) ? 'unclear' : 'unknown'
     }
     const { plan, known, since } = this.state
-    const judged = evaluateProbe(plan.writes, known.view.records, since, snapshot)
-    if (judged.verdict !== 'applied') return judged.verdict
-    const refused = new Map(judged.refused.map((id) => [id, 'invalid'] as const))
-    this.#settle(judged.timestamp, refused, { seenAt: snapshot.timestamp })
+    const result = evaluateProbe(plan.writes, known.view.records, since, snapshot)
+    if (result.verdict !== 'applied') return result.verdict
+    const refused = new Map(result.refused.map((id) => [id, 'invalid'] as const))
+    this.#settle(result.timestamp, refused, { seenAt: snapshot.timestamp })
     return 'applied'
   }
 
@@ -306,7 +309,7 @@ export class WrittenCollection {
 }
 
 function tooMuch(): ServiceError {
-  const message = 'The storage does not take so much at once: write less in one batch'
+  const message = 'Larger than the storage accepts in one batch: write fewer or smaller records'
   return new ServiceError(413, errno.requestTooLarge, message)
 }
 

@@ -3,58 +3,52 @@ import { RecentMap } from '../domain/bounded.ts'
 import { maxSealedLength, Seal, type Opened, type SealOptions } from './seal.ts'
 import type { Identity, SyncCredentials } from '../domain/credentials.ts'
 
-/**
- * Keeps sealed credentials for a while. It may lose any of them at any time, and what it returns is not trusted:
- * `seal.ts` tells whether a value is what was once stored.
- */
+/** Stores sealed credentials for a while. It may lose entries at any time, and is not trusted: `seal.ts` verifies every value. */
 export interface CredentialStore {
-  /** The sealed value, or null once its time has passed. Rejects only when the store can't be used. */
+  /** The sealed value; null if absent or expired. Rejects only if the store can't be used. */
   get(key: string): Promise<string | null>
-  /** Replaces what was there. `ttlMs` is at least 1. Rejects only when the store can't be used. */
+  /** Replaces the value. `ttlMs` is at least 1. Rejects only if the store can't be used. */
   set(key: string, value: string, ttlMs: number): Promise<void>
-  /** An unknown key is no error. Rejects only when the store can't be used. */
+  /** An unknown key is no error. Rejects only if the store can't be used. */
   delete(key: string): Promise<void>
-  /** Whether the store can be used right now; never rejects. */
+  /** Whether the store can be used now; never rejects. */
   ping(): Promise<boolean>
   /** Closes connections and timers. Later calls may be rejected. */
   close(): Promise<void>
 }
 
 /**
- * What is worth counting:
+ * Events to count:
  * - `hit-local`, `hit-shared`: found in this process, in the shared store
- * - `joined`: waits with others for an answer under way
- * - `exchange`: found nowhere, the token server is asked
+ * - `joined`: waits for a lookup that is already in progress
+ * - `exchange`: not found, so the token server is called
  * - `refused-cached`: the token server refused the same identity a moment ago
- * - `store-error`, `rejected-entry`: the shared store could not be used, or held something that is not ours or too old
+ * - `store-error`, `rejected-entry`: the shared store failed, or had an entry that is invalid or too old
  */
 export type CredentialsEvent =
   'hit-local' | 'hit-shared' | 'joined' | 'exchange' | 'refused-cached' | 'store-error' | 'rejected-entry'
 
 export interface CredentialsOptions extends SealOptions {
   /**
-   * One call to the token server, with a deadline of its own; it is told which request caused it. Rejects with
-   * `ServiceError` 401 when the identity is refused, with the cause `invalid-timestamp` where that is about a clock, and
-   * with `UpstreamError` when it can't be told.
+   * Calls the token server once, with its own deadline; `requestId` names the request that caused it. Rejects with `ServiceError` 401 if
+   * the identity is refused, with the cause `invalid-timestamp` if only the clock is wrong, and with `UpstreamError` if the token server
+   * can't be used.
    */
   exchange(identity: Identity, requestId: string): Promise<SyncCredentials>
-  /**
-   * Shared by several processes; null keeps everything in this one. It is neither trusted nor relied upon: every error of it, and
-   * every entry that is not ours, is a miss.
-   */
+  /** Shared by several processes; null keeps everything in this one. Not trusted: an error or an invalid entry counts as a miss. */
   store: CredentialStore | null
-  /** Still opens what was sealed before the secret was changed. */
+  /** Opens entries that were sealed before the secret changed. */
   previousSecret?: Uint8Array
-  /** The longest use of credentials before the token server is asked again. */
+  /** How long credentials are used before the token server is called again. */
   ttlSeconds: number
   /** Ms since 1970. */
   wallClock(): number
-  /** Ms since some moment; never goes back. */
+  /** A clock in ms that never goes back. */
   monotonicClock(): number
   observe(event: CredentialsEvent): void
 }
 
-/** Credentials, and where they were found: in this process, in the shared store, or at the token server. */
+/** Credentials, and their source: this process, the shared store, or the token server. */
 interface Obtained {
   credentials: SyncCredentials
   source: 'memory' | 'cache' | 'exchange'
@@ -62,29 +56,28 @@ interface Obtained {
 
 interface Remembered {
   credentials: SyncCredentials
-  // Two clocks: a wall clock that is set back must not lengthen a life, and a monotonic one may stand still while the
-  // machine sleeps.
+  // Two clocks, because a wall clock can be set back, and a monotonic one may stop while the machine sleeps.
   wallEndMs: number
   monotonicEndMs: number
 }
 
 const maxEntries = 10_000
-/** Anybody can make up credentials of 8 KB that are refused. */
+/** Bounded, because anyone can send invalid credentials of up to 8 KB. */
 const maxRefusals = 1000
-/** What another process has forgotten is used here for this time at most. */
+/** How long this process may use what another process has deleted. */
 const localTtlMs = 60_000
 const refusalTtlMs = 5000
-/** Requests in flight must reach the storage before their credentials expire. */
+/** Stops using credentials early, so that requests in flight reach the storage before they expire. */
 const expiryMarginMs = 10_000
 
-/** From identities to credentials, remembered for a few minutes: opened in this process, sealed in the shared store. */
+/** Exchanges identities for credentials and caches these for a few minutes: in plain form in this process, sealed in the shared store. */
 export class Credentials {
   readonly #options: CredentialsOptions
   readonly #seal: Seal
-  /** The first one seals what is stored; the others open what was stored before the secret was changed. */
+  /** The first one seals; the others only open entries from before the secret changed. */
   readonly #seals: Seal[]
   readonly #maxLocalMs: number
-  // By the key of their identity, so that no request gets what was fetched for another one.
+  // By the key of the whole identity, so that no request gets the credentials of another one.
   readonly #remembered = new RecentMap<string, Remembered>(maxEntries)
   readonly #refusals = new RecentMap<string, { refusal: ServiceError; monotonicEndMs: number }>(maxRefusals)
   readonly #lookups = new Map<string, { isRenewal: boolean; result: Promise<Obtained> }>()
@@ -97,15 +90,15 @@ export class Credentials {
     this.#maxLocalMs = Math.min(ttlSeconds * 1000, store ? localTtlMs : Infinity)
   }
 
-  /** Credentials that this process remembers, without a wait: the way of most requests. */
+  /** Returns credentials cached in this process, without waiting; enough for most requests. */
   recall(identity: Identity): SyncCredentials | null {
     const known = this.#known(identity)
     return known && this.#counted('hit-local', known)
   }
 
   /**
-   * Remembered credentials, or those of one call to the token server for all requests that wait. Rejects as `exchange`
-   * does. The call goes on when the client that caused it has hung up.
+   * Returns cached credentials, or calls the token server once for all waiting requests. Rejects like `exchange`. The call continues if the
+   * client that caused it disconnects.
    */
   obtain(identity: Identity, requestId: string): Promise<Obtained> {
     const known = this.recall(identity)
@@ -116,14 +109,14 @@ export class Credentials {
   }
 
   /**
-   * After the storage answered 401 to `refused`: forgets these credentials everywhere and asks the token server, once for
-   * all requests that wait. Newer credentials that were fetched meanwhile are returned as they are.
+   * After the storage answered 401 to `refused`: deletes these credentials everywhere and calls the token server, once for all waiting
+   * requests. Returns newer credentials if another request has fetched them already.
    */
   async renew(identity: Identity, refused: SyncCredentials, requestId: string): Promise<SyncCredentials> {
     const { key } = identity
     for (let underWay = this.#lookups.get(key); underWay; underWay = this.#lookups.get(key)) {
       const { credentials } = await this.#counted('joined', underWay.result)
-      // A lookup in flight may return the very credentials that were refused.
+      // A lookup in progress may still return the refused credentials.
       if (underWay.isRenewal || !isSame(credentials, refused)) return credentials
     }
     const known = this.#known(identity)
@@ -132,7 +125,7 @@ export class Credentials {
     return (await this.#lookUp(identity, requestId, refused)).credentials
   }
 
-  /** Null when there are none that may still be used. */
+  /** Null if there are none, or they have expired. */
   #known(identity: Identity): SyncCredentials | null {
     const known = this.#remembered.get(identity.key)
     if (!known) return null
@@ -149,7 +142,7 @@ export class Credentials {
     this.#remembered.set(identity.key, { credentials, wallEndMs: nowMs + lifeMs, monotonicEndMs })
   }
 
-  /** Searches for all requests that wait. Rejects at once when the identity was refused a moment ago. */
+  /** Starts one lookup for all waiting requests. Rejects at once if the identity was refused a moment ago. */
   #lookUp(identity: Identity, requestId: string, refused: SyncCredentials | null): Promise<Obtained> {
     const { key } = identity
     const known = this.#refusals.get(key)
@@ -160,11 +153,11 @@ export class Credentials {
     return result
   }
 
-  /** In the shared store, unless it has only what was `refused`, otherwise at the token server. */
+  /** Looks in the shared store, ignoring `refused`, then calls the token server. */
   async #find(identity: Identity, requestId: string, refused: SyncCredentials | null): Promise<Obtained> {
     const { store, exchange, observe } = this.#options
     try {
-      // Waits at least once: a lookup that fails at once must not end before `#lookUp` has noted it.
+      // Awaits at least once, so that a lookup can't end before `#lookUp` has registered it.
       const found = await (store && this.#findShared(store, identity))
       if (found && !(refused && isSame(found.credentials, refused))) {
         this.#remember(identity, found)
@@ -176,7 +169,7 @@ export class Credentials {
       this.#keep(identity, credentials)
       return { credentials, source: 'exchange' }
     } catch (error) {
-      // What is refused because of a clock may be accepted in a second.
+      // An identity refused because of a clock may be accepted in a second.
       if (error instanceof ServiceError && error.status === 401 && error.cause !== 'invalid-timestamp') {
         const monotonicEndMs = this.#options.monotonicClock() + refusalTtlMs
         this.#refusals.set(identity.key, { refusal: error, monotonicEndMs })
@@ -196,7 +189,7 @@ export class Credentials {
     )
     if (expiresAtMs <= nowMs) return
     this.#remember(identity, { credentials, expiresAtMs })
-    // Not awaited: a slow store must not delay an answer.
+    // Not awaited: a slow store must not delay a response.
     if (this.#options.store) void this.#share(this.#options.store, identity, { credentials, expiresAtMs })
   }
 
@@ -205,7 +198,7 @@ export class Credentials {
     for (const seal of this.#seals) {
       const key = seal.index(identity)
       const text = await store.get(key).catch(() => undefined)
-      // A failing store is not asked again, which would cost its timeout once more.
+      // Does not ask a failing store again, which would cost its timeout once more.
       if (text === undefined) return this.#counted('store-error', null)
       if (text === null) continue
       const opened = seal.open(identity, text)
@@ -216,7 +209,7 @@ export class Credentials {
         if (seal !== this.#seal) void this.#share(store, identity, opened)
         return opened
       }
-      // Another bridge, whose clock is behind ours, may still use it.
+      // Expired by our clock only: another bridge, whose clock is behind, may still use it.
     }
     return null
   }
@@ -226,7 +219,7 @@ export class Credentials {
     try {
       const text = this.#seal.seal(identity, opened)
       const lifeMs = opened.expiresAtMs - wallClock()
-      // A text that is too long would be refused at every lookup.
+      // Longer texts would be rejected at every lookup.
       if (text.length <= maxSealedLength && lifeMs >= 1)
         await store.set(this.#seal.index(identity), text, lifeMs)
     } catch {
@@ -249,11 +242,10 @@ function isSame(a: SyncCredentials, b: SyncCredentials): boolean {
 }
 
 /**
- * The earliest moment that an assertion itself names as its end, in ms since 1970; infinite when it names none.
- * A BrowserID assertion is a chain of signed parts joined by `~` (certificates, then the assertion), each with its own
- * `exp` in milliseconds; an access token may be one such part with its `exp` in seconds (RFC 7519, 4.1.4), or opaque.
+ * The earliest expiry that an assertion states, in ms since 1970; Infinity if none. A BrowserID assertion is a chain of signed parts joined
+ * by `~`, each with an `exp` in milliseconds; an access token may be one such part with `exp` in seconds (RFC 7519, 4.1.4), or opaque.
  *
- * Nothing is verified here, the token server does that. Whatever can't be read names no end; never throws.
+ * Verifies nothing, because the token server does; ignores what it can't parse; never throws.
  */
 export function assertionExpiry({ assertion }: Pick<Identity, 'assertion'>): number {
   // An opaque access token.
@@ -261,7 +253,7 @@ export function assertionExpiry({ assertion }: Pick<Identity, 'assertion'>): num
   return Math.min(...assertion.split('~').map(readExpiry))
 }
 
-/** Read as seconds it lies beyond the year 5000, read as milliseconds before 1974: the two can't be confused. */
+/** As seconds this is beyond the year 5000, as milliseconds before 1974, so the units can't be confused. */
 const minMilliseconds = 1e11
 
 function readExpiry(part: string): number {

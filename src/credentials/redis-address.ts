@@ -3,21 +3,21 @@ interface HostAndPort {
   port: number
 }
 
-/** What a client is known by to Redis. A password alone is that of the user `default`. */
+/** The login of a client. Without a user name, Redis uses `default`. */
 interface RedisLogin {
   username?: string
   password?: string
 }
 
 /**
- * What an address names:
- * - `server`: one process
- * - `sentinel`: processes that know which server is the master of that name
- * - `cluster`: some of the servers that share the keys among them
+ * The kinds of address:
+ * - `server`: one server
+ * - `sentinel`: sentinels, which know the current master of that name
+ * - `cluster`: some of the servers that share the keys
  */
 export type RedisAddress = RedisLogin & {
   database: number
-  /** With `ca`, the authorities to trust in PEM, instead of the usual ones. */
+  /** `ca`: the authorities to trust in PEM, instead of the system's. */
   tls: false | { ca?: string }
 } & (
     | { kind: 'server'; endpoints: [HostAndPort | { path: string }] }
@@ -26,26 +26,25 @@ export type RedisAddress = RedisLogin & {
   )
 
 /**
- * Reads the address of a Redis:
+ * Parses the address of a Redis:
  * - `redis://[login@]host[:port][/database]`
  * - `unix://[login@]/path[?db=database]`, also as `redis+unix:`
- * - `redis+sentinel://[login@]host[:port][,host[:port]…]/master[/database][?sentinel_password=…]`; the hosts are those of
- *   the sentinels, and `sentinel_user=` is one of theirs. Without a password of their own they get that of the login, as
- *   their user `default`, who accepts any password where none is set.
+ * - `redis+sentinel://[login@]host[:port][,host[:port]…]/master[/database][?sentinel_password=…]`: the hosts are the sentinels, and
+ *   `sentinel_user=` is their user. Without a password of their own they get that of the login, as user `default`, which accepts any
+ *   password if none is set.
  * - `redis+cluster://[login@]host[:port][,host[:port]…]`
  *
- * `login` is `[user][:password]`. With `rediss` instead of `redis` all connections use TLS and trust the usual
- * authorities, or those of `?cacert=`, a PEM text. Whatever is special in a URL is percent-encoded. Hosts may be IPv6
- * addresses in brackets.
+ * `login` is `[user][:password]`. With `rediss` instead of `redis`, all connections use TLS and trust the system's authorities, or those in
+ * the PEM file `?cacert=`. Special characters are percent-encoded. Hosts may be IPv6 addresses in brackets.
  *
- * Null when it is anything else.
+ * Null if it is anything else.
  */
 export function readRedisAddress(url: string): RedisAddress | null {
   const match = addressForm.exec(url)
   try {
     return match && readParts(match)
   } catch {
-    // An escape or a host that can't be read. The error quotes the address, which may hold a password, so it ends here.
+    // An invalid escape or host. Drops the error, because it quotes the address, which may contain a password.
     return null
   }
 }
@@ -86,7 +85,7 @@ function readParts(match: string[]): RedisAddress | null {
   return others.length === 0 ? { kind: 'server', endpoints: [first!], ...common } : null
 }
 
-/** Throws for a host or port that is none. */
+/** Throws for an invalid host or port. */
 function readEndpoint(text: string, defaultPort: number): HostAndPort {
   const { hostname, port } = new URL(`redis://${text}`)
   if (hostname === '' || port === '0') throw new Error('No host or port')

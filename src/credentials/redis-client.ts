@@ -10,25 +10,22 @@ import type { RedisAddress } from './redis-address.ts'
 
 export type RedisClient = ReturnType<typeof createRedisClient>
 
-/** An idle connection is asked for a sign of life so often, and given up after so long without any. */
+/** How often an idle connection is pinged, and after how much silence it is closed. */
 const pingIntervalMs = 1000
 const silenceTimeoutMs = 1500
 
-/**
- * A client that connects once, to where the address says at that moment. `onError` is told whatever goes wrong with a
- * connection of it, before it is connected and afterwards.
- */
+/** Creates a client that connects once, to where the address points at that time. `onError` gets every error of its connections. */
 export function createRedisClient(
   address: RedisAddress,
   connectTimeoutMs: number,
   onError: (error: unknown) => void,
 ) {
   const { username, password, database, tls } = address
-  // The library's own timeout does not cover commands that have been sent, so there is another one around it.
+  // The library's timeout does not cover commands that were sent, so the caller uses its own.
   const commandOptions = { timeout: 0 }
   const socket = {
     connectTimeout: connectTimeoutMs,
-    // Also bounds the greeting: a hung server still accepts connections.
+    // Also bounds the handshake, because a hung server still accepts connections.
     socketTimeout: silenceTimeoutMs,
     reconnectStrategy: false,
     ...(tls && ({ tls: true, ...tls } as const)),
@@ -39,7 +36,7 @@ export function createRedisClient(
     socket,
     pingInterval: pingIntervalMs,
     disableOfflineQueue: true,
-    // What has no answer yet, so that nothing piles up where a whole cluster hangs.
+    // Bounds the commands without a reply, so that they don't pile up if a cluster hangs.
     commandsQueueMaxLength: 10_000,
     disableClientInfo: true,
     maintNotifications: 'disabled',
@@ -58,7 +55,7 @@ export function createRedisClient(
         nodeClientOptions: { ...common, database },
         sentinelClientOptions: { ...common, ...address.sentinelLogin },
         commandOptions,
-        // All commands share one connection, and none of them is repeated.
+        // All commands share one connection, and are never repeated.
         reserveClient: true,
         maxCommandRediscovers: 0,
         passthroughClientErrorEvents: true,
@@ -68,9 +65,9 @@ export function createRedisClient(
         rootNodes: address.endpoints.map((endpoint) => ({ socket: endpoint })),
         defaults: common,
         commandOptions,
-        // A member that is away must not keep the others from being used.
+        // Only connects as needed, so that a missing member does not block the others.
         minimizeConnections: true,
-        // A member that does not know its own host leaves it out: it is that of the others.
+        // A member that does not know its own host omits it: use the first host.
         nodeAddressMap: (text) => {
           const port = /^(?:null|\?)?:(\d+)$/.exec(text)?.[1]
           return port ? { host: address.endpoints[0]!.host, port: Number(port) } : undefined
@@ -83,12 +80,12 @@ export function createRedisClient(
   }
 }
 
-/** Whether a command or a greeting was answered with an error. */
+/** Whether Redis replied with an error. */
 export function isRefusal(error: unknown): error is Error {
   return error instanceof ErrorReply
 }
 
-/** What an error is called in one word (`ECONNREFUSED`, `WRONGPASS`, `OOM`), where it has one. */
+/** The code of an error in one word (`ECONNREFUSED`, `WRONGPASS`, `OOM`); null if it has none. */
 export function codeOf(error: unknown): string | null {
   if (error instanceof SocketTimeoutError || error instanceof ConnectionTimeoutError) return 'ETIMEDOUT'
   if (isRefusal(error)) {

@@ -4,44 +4,43 @@ import type * as redisClient from './redis-client.ts'
 import type { RedisClient } from './redis-client.ts'
 import type { CredentialStore } from './credentials.ts'
 
-/** What can be wrong with Redis. */
+/** The kinds of trouble with Redis. */
 export const redisTroubles = [
-  'unreachable', // No connection could be made, or it broke, or Redis would not let us in.
-  'timeout', // A command had no answer in time.
-  'refused', // A command was answered with an error.
+  'unreachable', // The connection or the login failed, or the connection broke.
+  'timeout', // A command timed out.
+  'refused', // Redis replied to a command with an error.
 ] as const
 export type RedisTrouble = (typeof redisTroubles)[number]
 
 export interface RedisStoreOptions {
   address: RedisAddress
-  /** Put before every key, so that several services can share a Redis. */
+  /** Prefix of every key, so that several services can share a Redis. */
   prefix: string
-  /** How long a command may take; 100 when left out. */
+  /** Timeout of a command; default: 100. */
   commandTimeoutMs?: number
-  /** How long a connection may take to be made; 500 when left out. */
+  /** Timeout of a connection attempt; default: 500. */
   connectTimeoutMs?: number
-  /** Called at every trouble. `code` names it (`ECONNREFUSED`, `WRONGPASS`, `OOM`) where something did. */
+  /** Called for every failure. `code` names it (`ECONNREFUSED`, `WRONGPASS`, `OOM`), if known. */
   onTrouble(trouble: RedisTrouble, code: string | null): void
 }
 
-/** The pause after an attempt to connect. */
+/** Pause after a connection attempt. */
 const attemptIntervalMs = 1000
-/** Several sentinels or members may be asked in one attempt. */
+/** Timeout of an attempt, which may try several sentinels or members. */
 const attemptTimeoutMs = 10_000
 
 /**
- * The store that several processes share. Needs Redis 6 or later and nothing but GET, SET, DEL and PING of it; SELECT for
- * a database other than 0, and CLUSTER SLOTS and ASKING of the members of a cluster.
+ * The store that several processes share. Needs Redis 6 or later, and only GET, SET, DEL and PING; also SELECT for a database other than 0,
+ * and CLUSTER SLOTS and ASKING in a cluster.
  *
- * Connects in the background and for ever. A Redis that is absent, hung, full or read-only makes commands reject: at once
- * while there is no connection, within `commandTimeoutMs` otherwise. What is asked before the first attempt to connect has
- * ended waits for its end first, as long as for an answer.
+ * Connects in the background and never gives up. If Redis is down, hung, full or read-only, commands reject: at once without a connection,
+ * else within `commandTimeoutMs`. Commands before the end of the first connection attempt wait for it, as long as for a reply.
  */
 export class RedisStore implements CredentialStore {
   readonly #options: Required<RedisStoreOptions>
-  /** Loaded in the background: a process with the memory store never pays for the library. */
+  /** Loaded on demand, so that the memory backend does not pay for the library. */
   #library: typeof redisClient | null = null
-  /** What commands use; null without a connection. */
+  /** The client in use; null without a connection. */
   #client: RedisClient | null = null
   #isConnecting = false
   #isClosed = false
@@ -101,18 +100,19 @@ export class RedisStore implements CredentialStore {
       const { codeOf, isRefusal } = this.#library!
       const code = codeOf(error)
       if (isRefusal(error)) onTrouble('refused', code)
-      if (error === noAnswer) {
+      if (error === timedOut) {
         onTrouble('timeout', null)
-        // Nobody else waits for a server that hangs. The other members of a cluster are used until there is a successor.
+        // Drops a hung server, so that other commands fail at once. A cluster is kept until there is a new client, because its other
+        // members work.
         if (address.kind !== 'cluster' && this.#client === client) this.#replace(null)
       }
-      // After a failover the name may stand for another server already, while this one stays behind as a replica.
+      // After a failover, the name may lead to another server, while this one stays as a replica.
       if (!isRefusal(error) || code === 'READONLY') void this.#connect()
-      throw unusable(error === noAnswer ? noAnswer.message : (code ?? 'connection lost'))
+      throw unusable(error === timedOut ? timedOut.message : (code ?? 'connection lost'))
     }
   }
 
-  /** Puts a connected client in the place of the one in use, with as many attempts as it takes. */
+  /** Replaces the client by a connected one, in as many attempts as needed. */
   async #connect(): Promise<void> {
     if (this.#isConnecting) return
     this.#isConnecting = true
@@ -123,7 +123,7 @@ export class RedisStore implements CredentialStore {
       let cause: unknown
       let isLost = false
       const next = createRedisClient(address, connectTimeoutMs, (error) => {
-        // Of several sentinels or members, one that answered tells most.
+        // An error reply is more specific than a connection error of another member.
         if (!isRefusal(cause)) cause = error
         if (next !== this.#client || isLost) return
         isLost = true
@@ -147,10 +147,10 @@ export class RedisStore implements CredentialStore {
   }
 }
 
-const noAnswer = new Error('no answer in time')
-const late = () => noAnswer
+const timedOut = new Error('timed out')
+const late = () => timedOut
 
-/** Without the text of the original, because replies quote what was sent and addresses hold passwords. */
+/** Omits the original text, because replies quote commands and addresses contain passwords. */
 function unusable(state: string): Error {
-  return new Error(`Cannot use the credential cache: ${state}`)
+  return new Error(`Cannot use Redis: ${state}`)
 }

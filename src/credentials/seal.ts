@@ -4,20 +4,20 @@ import { joinFields, type Identity, type SyncCredentials } from '../domain/crede
 export interface SealOptions {
   /** The operator's secret, 32 bytes. */
   secret: Uint8Array
-  /** Credentials of one token server mean nothing to another, so its address is part of every key. */
+  /** Part of every key, because credentials are only valid for one token server. */
   tokenServerUrl: string
-  /** Unpredictable bytes. */
+  /** Cryptographically random bytes. */
   randomBytes(count: number): Uint8Array
 }
 
 /** The contents of a sealed text. */
 export interface Opened {
   credentials: SyncCredentials
-  /** Wall clock, ms since 1970, after which they must not be used any more. */
+  /** Expiry on the wall clock, ms since 1970. */
   expiresAtMs: number
 }
 
-/** Longer texts are not ours, and are not read. */
+/** Longer texts are rejected. */
 export const maxSealedLength = 8192
 
 const version = 'v2.'
@@ -25,9 +25,9 @@ const nonceBytes = 12
 const tagBytes = 16
 
 /**
- * Turns credentials into text that only a holder of the same identity can open. The encryption key is derived from the
- * secret *and* the assertion, and the assertion is stored nowhere: neither the secret nor the stored text, nor both
- * together, give anything away. AES-256-GCM (NIST SP 800-38D) under keys derived with HKDF-SHA-256 (RFC 5869).
+ * Encrypts credentials so that only the holder of the same identity can decrypt them. The key is derived from the secret *and* the
+ * assertion, which is stored nowhere, so the secret and the stored text together reveal nothing. AES-256-GCM (NIST SP 800-38D) under keys
+ * derived with HKDF-SHA-256 (RFC 5869).
  */
 export class Seal {
   readonly #options: SealOptions
@@ -41,7 +41,7 @@ export class Seal {
     this.#server = joinFields(options.tokenServerUrl)
   }
 
-  /** Where the credentials of an identity are kept: 43 characters that tell nothing about it. */
+  /** The storage key for an identity: 43 characters that reveal nothing about it. */
   index(identity: Identity): string {
     return new Bun.CryptoHasher('sha256', this.#indexKey)
       .update(identity.key)
@@ -57,7 +57,10 @@ export class Seal {
     return version + Buffer.concat([nonce, ...encrypted, cipher.getAuthTag()]).toString('base64url')
   }
 
-  /** Null for a text that was not sealed for this very identity with this secret, or was changed. It may have expired. */
+  /**
+   * Decrypts a sealed text. Null if it was changed, or sealed for another identity or with another secret. The credentials may have
+   * expired.
+   */
   open(identity: Identity, text: string): Opened | null {
     const bytes = readSealed(text)
     if (!bytes) return null
@@ -67,20 +70,20 @@ export class Seal {
     decipher.setAuthTag(bytes.subarray(-tagBytes))
     try {
       const contents = [decipher.update(bytes.subarray(nonceBytes, -tagBytes)), decipher.final()]
-      // The tag has proved that this is what `seal` wrote.
+      // The authentication tag proves that `seal` wrote this.
       return JSON.parse(Buffer.concat(contents).toString()) as Opened
     } catch {
       return null
     }
   }
 
-  /** An entry that was copied to another key, or that claims another version, does not open. */
+  /** Authenticated with the text, so that an entry under another key or version does not open. */
   #place(identity: Identity): Buffer {
     return Buffer.from(version + this.index(identity))
   }
 
   #encryptionKey({ scheme, assertion, clientState, keyId }: Identity): Buffer {
-    // HKDF takes at most 1024 bytes of context, and a client chooses the length of its key id.
+    // HKDF accepts at most 1024 bytes of context, and a client chooses the length of its key id.
     const whose = joinFields(clientState, keyId) + this.#server
     const context = Bun.CryptoHasher.hash('sha256', whose, 'base64url')
     const material = Buffer.concat([this.#options.secret, Buffer.from(joinFields(scheme, assertion))])
@@ -89,12 +92,12 @@ export class Seal {
   }
 }
 
-/** Nonce, ciphertext and tag; null for a text that was certainly not written by `seal`. */
+/** Decodes nonce, ciphertext and tag; null if `seal` can't have written the text. */
 function readSealed(text: string): Buffer | null {
   if (text.length > maxSealedLength || !text.startsWith(version)) return null
   const encoded = text.slice(version.length)
   const bytes = Buffer.from(encoded, 'base64url')
-  // Decoders of base64url accept stray characters and spare bits, so only the one canonical spelling is valid.
+  // Only the canonical encoding is valid, because base64url decoders accept stray characters and spare bits.
   if (bytes.length <= nonceBytes + tagBytes || bytes.toString('base64url') !== encoded) return null
   return bytes
 }

@@ -1,6 +1,6 @@
 import type { LogEvent } from './log-events.ts'
 
-/** Of each level the priority in the journal (see sd-daemon(3)), graver ones first, and the colour in a terminal. */
+/** The journal priority of each level, see sd-daemon(3), and its colour in a terminal. */
 const levels = {
   debug: { priority: 7, colour: 90 },
   info: { priority: 6, colour: 32 },
@@ -11,29 +11,29 @@ const levels = {
 type LogLevel = keyof typeof levels
 type Logger<Event extends string> = (event: Event, fields?: LogFields) => void
 
-/** A field that is undefined is left out. */
+/** Fields that are undefined are left out. */
 export type LogFields = Record<string, string | number | boolean | null | undefined>
 
-/** Writes each event as exactly one line, whatever its fields contain. Field values are cut to 256 characters. */
+/** Writes each event as exactly one line, whatever its fields contain. Values are cut to 256 characters. */
 export interface Log<Event extends string = LogEvent> extends Record<LogLevel, Logger<Event>> {
-  /** Events below it are left out. A reload changes it while the log is in use. */
+  /** Lowest level to write. A reload changes it. */
   level: LogLevel
 }
 
 export interface LogOptions {
   renderer: 'json' | 'text'
   level: LogLevel
-  /** Takes one line, without its line break. */
+  /** Writes one line, given without a line break. */
   write(line: string): void
   /** Wall clock, ms since 1970. */
   now(): number
-  /** Whether text may be coloured; JSON never is. */
+  /** Whether to colour text; JSON is never coloured. */
   colour: boolean
-  /** Whether each line begins with its priority, `<3>` to `<7>`, for the journal of systemd; see sd-daemon(3). */
+  /** Whether each line starts with its priority, `<3>` to `<7>`, for the systemd journal; see sd-daemon(3). */
   priorities: boolean
 }
 
-/** A log of events: JSON with `time`, `level`, `event` and the fields, or text for people. */
+/** Creates a log of events: JSON with `time`, `level`, `event` and the fields, or text for people. */
 export function createLog<Event extends string = LogEvent>({
   renderer,
   level,
@@ -69,46 +69,46 @@ export function createLog<Event extends string = LogEvent>({
   return log
 }
 
-/** Whether events of a level are written: asked before an event is described at some cost. */
+/** Whether events of a level are written; check it before collecting expensive fields. */
 export function isLogged(log: Pick<Log, 'level'>, level: LogLevel): boolean {
   return levels[level].priority <= levels[log.level].priority
 }
 
-/** Longer values are cut. */
+/** Maximum length of a value; longer ones are cut. */
 export const maxValueLength = 256
 
 function renderJson(time: string, level: LogLevel, event: string, fields: LogFields): string {
   const line: LogFields = { time, level, event: cutText(event, maxValueLength) }
   for (const [name, value] of Object.entries(fields)) {
-    // A field must not replace the event's own time, level or name.
+    // A field must not replace the time, level or name of the event.
     const free = Object.hasOwn(line, name) ? `${name}_` : name
     line[free] = typeof value === 'string' ? cutText(value, maxValueLength) : value
   }
   return escapeInvisible(JSON.stringify(line))
 }
 
-/** The value itself where that can't be misread, otherwise quoted. */
+/** Formats a value, quoted if it could be misread. */
 function plain(value: LogFields[string]): string {
   if (typeof value !== 'string') return String(value)
   return /^[\w./:@+*%,;?&~<>()[\]{}$-]{1,256}$/.test(value) ? value : quoteText(value, maxValueLength)
 }
 
 /**
- * Quotes a text for one line of output, as JSON does, and besides escapes what would end the line, move the cursor or
- * turn the writing direction. Longer texts are cut.
+ * Quotes a text as JSON does, cut to `maxLength`, and also escapes characters that end the line, move the cursor or change the writing
+ * direction.
  */
 export function quoteText(text: string, maxLength: number): string {
   return escapeInvisible(JSON.stringify(cutText(text, maxLength)))
 }
 
-/** The text itself, or its beginning and an ellipsis when it is longer. */
+/** Cuts a longer text and adds an ellipsis. */
 function cutText(text: string, maxLength: number): string {
   return text.length > maxLength ? `${text.slice(0, maxLength)}…` : text
 }
 
 const invisible = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu
 
-/** Replaces control and format characters and line separators by the escapes of JSON; for text inside JSON strings. */
+/** Escapes control and format characters and line separators; for text inside JSON strings. */
 function escapeInvisible(json: string): string {
   const escape = (unit: string) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`
   return json.replace(invisible, (character) => character.split('').map(escape).join(''))

@@ -1,20 +1,20 @@
-/** The values of one metric, as Prometheus knows it: plain data, which workers send to their supervisor. */
+/** One metric family of Prometheus as plain data, which workers send to their supervisor. */
 export interface MetricFamily {
   name: string
   help: string
   type: 'counter' | 'gauge' | 'histogram'
-  /** How the values of several processes become one. */
+  /** How to combine the values of several processes. */
   merge: 'sum' | 'max' | 'min'
   samples: Sample[]
 }
 
-/** A value with its name and labels as they are shown: `name{label="value"}`. */
+/** A value with its name and labels: `name{label="value"}`. */
 export type Sample = [series: string, value: number]
 
 /** The content type of `renderFamilies`; see Prometheus, "Exposition formats". */
 export const expositionType = 'text/plain; version=0.0.4; charset=utf-8'
 
-/** Families in the text format of Prometheus. */
+/** Formats families in the text format of Prometheus. */
 export function renderFamilies(families: MetricFamily[]): string {
   const lines = families.flatMap(({ name, help, type, samples }) => [
     `# HELP ${name} ${help}`,
@@ -24,7 +24,7 @@ export function renderFamilies(families: MetricFamily[]): string {
   return `${lines.join('\n')}\n`
 }
 
-/** Joins the metrics of several processes. */
+/** Merges the metrics of several processes. */
 export function mergeFamilies(processes: MetricFamily[][]): MetricFamily[] {
   const merged = new Map<string, { family: MetricFamily; values: Map<string, number> }>()
   for (const family of processes.flat()) {
@@ -40,8 +40,8 @@ export function mergeFamilies(processes: MetricFamily[][]): MetricFamily[] {
 const combine = { sum: (a: number, b: number) => a + b, max: Math.max, min: Math.min }
 
 /**
- * The counters and histograms among them. Those of a process that has ended still count: a sum that goes down would look
- * like a restart of all processes.
+ * Selects the counters and histograms. Those of ended processes still count, because a sum that goes down looks like a restart of all
+ * processes.
  */
 export function countersOf(families: MetricFamily[]): MetricFamily[] {
   return families.filter(({ type, merge }) => type !== 'gauge' && merge === 'sum')

@@ -3,13 +3,13 @@ import type { MetricFamily, Sample } from './metric-families.ts'
 export type Registry = ReturnType<typeof createRegistry>
 
 /**
- * The metrics of this process, in the order in which they are made. Counters and histograms count by a key: the values of their
- * labels with bars between them. These are ours and never a client's, so that none of them holds a bar.
+ * Creates the registry of this process's metrics, in order of creation. Counters and histograms use a key: the label values joined by `|`.
+ * Label values are ours, never a client's, so none contains a `|`.
  */
 export function createRegistry() {
   const all: (() => MetricFamily)[] = []
 
-  /** Adds one that is looked up when the metrics are read: a gauge, unless `how` says otherwise. */
+  /** Adds a metric that is read on demand: a gauge, unless `how` says otherwise. */
   function add(
     name: string,
     help: string,
@@ -24,9 +24,8 @@ export function createRegistry() {
   }
 
   /**
-   * Makes a function that adds one; `labels` are the names of its labels. Prometheus sees an increase only of series that it has
-   * seen before, so those that alerts count exist from the start: the ones of the `first` keys, and that of a counter without
-   * labels.
+   * Creates a counter and returns its increment function. Prometheus only sees increases of series that exist, so the series in `first`,
+   * and a counter without labels, start at 0.
    */
   function counter(
     ending: string,
@@ -41,10 +40,10 @@ export function createRegistry() {
     return (key = ''): void => void values.set(key, (values.get(key) ?? 0) + 1)
   }
 
-  /** Makes a function that counts a value by the first bound that it does not exceed, and adds it up. */
+  /** Creates a histogram and returns a function that records a value. */
   function histogram(ending: string, help: string, bounds: readonly number[], labels: string[] = []) {
     const name = `sync_bridge_${ending}`
-    // The last count is of the values above all bounds.
+    // The last count is for values above all bounds.
     const histograms = new Map<string, { sum: number; counts: number[] }>()
     const read = () =>
       [...histograms].flatMap(([key, { sum, counts }]): Sample[] => {

@@ -2,15 +2,15 @@ type Address = { host: string; port: number }
 
 export type Statsd = ReturnType<typeof createStatsd>
 
-// An Ethernet frame holds this much beside the headers of IPv6 and UDP.
+// Fits into one Ethernet frame, with the headers of IPv6 and UDP.
 const maxDatagramBytes = 1400
-/** Durations beyond this number between two flushes are dropped. */
+/** Maximum durations between two flushes; more are dropped. */
 const maxQueuedLines = 3000
 const reopenFlushes = 100
 
 /**
- * Sends counts and durations to a statsd. Never waits and never throws: what can't be sent is lost. `prefix` begins every name;
- * characters that have a meaning in the protocol are replaced.
+ * Sends counts and durations to statsd. Never blocks and never throws: what can't be sent is lost. `prefix` starts every name; characters
+ * with a meaning in the protocol are replaced.
  */
 export function createStatsd(address: Address, prefix: string, open = openSocket) {
   const start = prefix === '' ? '' : `${prefix.replace(/[^\w-]{1,16}$/, '').replace(/[^\w.-]/g, '_')}.`
@@ -38,7 +38,7 @@ export function createStatsd(address: Address, prefix: string, open = openSocket
     try {
       socket?.send(datagram)
     } catch {
-      // No process listens there at the moment.
+      // Nothing listens there at the moment.
     }
   }
 
@@ -50,15 +50,15 @@ export function createStatsd(address: Address, prefix: string, open = openSocket
 
   void tryOpen()
   return {
-    /** Sends what is queued; called ten times a second. */
+    /** Sends the queue; called ten times a second. */
     flush,
-    /** Adds one. Names are our constants, never a client's text. */
+    /** Increments a count. Names are constants, never a client's text. */
     count: (name: string) => void counts.set(name, (counts.get(name) ?? 0) + 1),
-    /** A duration in ms. */
+    /** Records a duration in ms. */
     time(name: string, ms: number): void {
       if (durations.length < maxQueuedLines) durations.push(`${start}${name}:${Math.round(ms)}|ms`)
     },
-    /** Sends what is queued, and closes the socket. */
+    /** Sends the queue and closes the socket. */
     close(): void {
       if (isClosed) return
       flush()
@@ -68,9 +68,9 @@ export function createStatsd(address: Address, prefix: string, open = openSocket
   }
 }
 
-/** Rejects when the host is unknown at the moment. */
+/** Rejects if the host can't be resolved. */
 async function openSocket({ host: hostname, port }: Address) {
-  // Without a listener for errors a host that refuses datagrams would end the process.
+  // Without an error listener, a host that refuses datagrams would end the process.
   const socket = await Bun.udpSocket({ connect: { hostname, port }, socket: { error() {} } })
   socket.unref()
   return socket

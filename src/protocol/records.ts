@@ -163,5 +163,5 @@ function withoutRecord(
 const rejections: Record<Rejection, () => ServiceError> = {
   'too-large': () =>
     new ServiceError(413, errno.requestTooLarge, 'The record is larger than the storage accepts'),
-  invalid: () => invalid('path', 'record_id', 'is refused by the storage'),
+  invalid: () => invalid('path', 'record_id', 'was rejected by the storage'),
 }

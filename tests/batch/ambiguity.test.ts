@@ -84,7 +84,7 @@ describe('runTransaction: a lost answer', () => {
     const { failure, events } = await transact(storage, [put('tabs', 'a', { payload: 'new' })])
 
     expect(failure).toMatchObject({ name: 'UpstreamError', applied: 'unknown' })
-    expect((failure as Error).message).toContain('outcome unknown')
+    expect((failure as Error).message).toContain('read before retrying')
     expect(events).toContainEqual({ kind: 'unknown', collections: ['tabs'] })
   })
 

@@ -25,8 +25,8 @@ async function messageOf(promise: Promise<unknown>): Promise<string | null> {
   )
 }
 
-const notConnected = 'Cannot use the credential cache: not connected'
-const noAnswer = 'Cannot use the credential cache: no answer in time'
+const notConnected = 'Cannot use Redis: not connected'
+const noAnswer = 'Cannot use Redis: timed out'
 
 describe('RedisStore with a server in order', () => {
   it.each([
@@ -62,7 +62,7 @@ describe('RedisStore with a server in order', () => {
     await store.close()
     await store.close()
 
-    expect(await underWay).toStartWith('Cannot use the credential cache')
+    expect(await underWay).toStartWith('Cannot use Redis')
     expect(await store.ping()).toBe(false)
     for (const later of [store.get('key'), store.set('key', 'value', 1000), store.delete('key')])
       expect(await messageOf(later)).toBe(notConnected)
@@ -276,7 +276,7 @@ describe('RedisStore with a server that refuses commands', () => {
     await server.command('CONFIG', 'SET', 'maxmemory', '1', 'maxmemory-policy', 'noeviction')
     const load = keepObtaining(store)
 
-    await expect(store.set('other', 'value', 60_000)).rejects.toThrow('Cannot use the credential cache: OOM')
+    await expect(store.set('other', 'value', 60_000)).rejects.toThrow('Cannot use Redis: OOM')
 
     expect(await store.get('key')).toBe('value')
     expect(new Set(seen)).toEqual(new Set(['refused OOM']))

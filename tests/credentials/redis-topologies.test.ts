@@ -330,7 +330,7 @@ describe('RedisStore with a cluster', () => {
   it('starts at once without any member', async () => {
     const { store, seen } = createStore(`redis+cluster://127.0.0.1:${freePort()}`)
 
-    await expect(store.get('key')).rejects.toThrow('Cannot use the credential cache: not connected')
+    await expect(store.get('key')).rejects.toThrow('Cannot use Redis: not connected')
 
     await eventually('two attempts failed', () => seen.length >= 2)
     expect(seen[0]).toBe('unreachable ECONNREFUSED')
