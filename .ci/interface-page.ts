@@ -3,7 +3,7 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-import { descriptions, generalHelp, usualSettingsFile } from '../src/cli/command-line.ts'
+import { descriptions, generalHelp, defaultSettingsFile } from '../src/cli/command-line.ts'
 import { createLog } from '../src/observability/log.ts'
 import { logEvents } from '../src/observability/log-events.ts'
 import { createRegistry } from '../src/observability/registry.ts'
@@ -178,7 +178,7 @@ function fileEntries(): Entry[] {
   const unit = readFileSync(join(import.meta.dir, '../src/cli/systemd-unit.txt'), 'utf8')
   const credentials = Array.from(unit.matchAll(/^LoadCredential=\w+:(\S+)$/gm), ([, path]) => path!)
   return [
-    [usualSettingsFile, 'the settings of the service'],
+    [defaultSettingsFile, 'the settings of the service'],
     ...credentials.map((path): Entry => [path, 'the secret that seals what is in the cache']),
   ]
 }

@@ -8,7 +8,6 @@ const clientSources: Record<string, string> = readClientSources([
   'errors.ts',
   'fields.ts',
   'files.ts',
-  'record-list.ts',
   'requests.ts',
   'sync-client.ts',
 ])
