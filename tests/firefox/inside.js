@@ -41,7 +41,9 @@ async function typeIntoConsole(program) {
     const added = messages().slice(before)
     const refused = added.find(({ type, level }) => type === 'result' && level === 'error')
     if (refused) return { printed: null, refused: refused.parameters[0].getGrip().preview.message }
-    const printed = added.find(({ source, type }) => source === 'console-api' && type === 'log')
+    const printed = added.find(
+      ({ source, type, parameters }) => source === 'console-api' && type === 'log' && parameters,
+    )
     if (printed) return { printed: printed.parameters[0], refused: null }
     await new Promise((resolve) => setTimeout(resolve, 20))
   }

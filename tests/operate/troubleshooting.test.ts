@@ -154,13 +154,13 @@ const cases: Record<string, () => Promise<string>> = {
       const user = troubles.newUser()
       return ask(bridge, records(user), user, { headers: { Authorization: 'Bearer ended' } })
     }),
-  '`401`, `errno 105`, `the clocks disagree`': () =>
+  '`401`, `errno 105`, `the clocks of client`': () =>
     troubles.seen({}, (bridge) => {
       const user = troubles.newUser()
       const Authorization = `BrowserID ${user.assertion({ expiresInSeconds: -600 })}`
       return ask(bridge, records(user), null, { headers: { Authorization, 'X-KeyID': user.keyId } })
     }),
-  '`401`, `errno 105`, `The storage does not accept`': seenWhile('storage', () => ({
+  '`401`, `errno 105`, `The storage rejected`': seenWhile('storage', () => ({
     kind: 'status',
     status: 401,
     body: '0',
@@ -192,7 +192,7 @@ const cases: Record<string, () => Promise<string>> = {
     status: 200,
     body: '<html>',
   })),
-  '`upstream failed`, `it answered 500`': seenWhile('storage', () => ({ kind: 'status', status: 500 })),
+  '`upstream failed`, `storage answered 500`': seenWhile('storage', () => ({ kind: 'status', status: 500 })),
   '`upstream failed`, `token server answered 429`': seenWhile('tokens', () => ({
     kind: 'status',
     status: 429,
